@@ -1,0 +1,75 @@
+"""Events: one row for each legal state change and each change by an actor, written in the same transaction."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from datetime import datetime
+from enum import StrEnum
+
+from duetime.scheduler.task import Json, State
+
+
+class EventKind(StrEnum):
+    """What happened. Documented in docs/states.md."""
+
+    CREATED = "created"
+    RESCHEDULED = "rescheduled"
+    PAUSED = "paused"
+    RESUMED = "resumed"
+    CANCELLED = "cancelled"
+    CANCEL_REQUESTED = "cancel_requested"
+    CANCEL_UNDONE = "cancel_undone"
+    SNOOZED = "snoozed"
+    SKIPPED = "skipped"
+    RUN_NOW = "run_now"
+    NEXT_OCCURRENCE = "next_occurrence"
+    READY = "ready"
+    STARTED = "started"
+    SUCCEEDED = "succeeded"
+    FAILED = "failed"
+    RETRYING = "retrying"
+    SUSPENDED = "suspended"
+    CRASHED = "crashed"
+    ENDED = "ended"
+
+
+@dataclass(frozen=True, slots=True)
+class Event:
+    """Who did what to which task, when and why. `seq` counts 1, 2, 3 ... without a gap within a task."""
+
+    id: int
+    tenant: str
+    task_id: str
+    run_id: str | None
+    seq: int
+    at: datetime
+    kind: EventKind
+    actor: str
+    reason: str | None = None
+    from_state: State | None = None
+    to_state: State | None = None
+    attempt: int | None = None
+    before: Mapping[str, Json] | None = None
+    after: Mapping[str, Json] | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class EventFilter:
+    """Which events to show; absent parts match everything. `since` is inclusive, `until` exclusive."""
+
+    task_id: str | None = None
+    since: datetime | None = None
+    until: datetime | None = None
+    state: State | None = None
+    action: str | None = None
+    label: str | None = None
+    text: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class EventPage:
+    """One page of events, newest first; `cursor` fetches the next (older) page, None at the end."""
+
+    events: tuple[Event, ...]
+    cursor: str | None = None

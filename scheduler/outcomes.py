@@ -1,0 +1,52 @@
+"""The closed set of outcomes that a handler returns."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+
+from duetime.scheduler.task import Json
+
+
+@dataclass(frozen=True, slots=True)
+class Done:
+    """The work is done; `summary` is what the user reads, `result` is kept as JSON."""
+
+    summary: str = ""
+    result: Json = None
+
+
+@dataclass(frozen=True, slots=True)
+class Retry:
+    """It failed this time; try again after `after`, or by the task's backoff when None. Counts as an attempt."""
+
+    reason: str
+    after: timedelta | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Wait:
+    """Nothing to do until then; give the slot back and start again at `until` with `checkpoint`. Not a failure."""
+
+    until: datetime | timedelta
+    reason: str = ""
+    checkpoint: Json = None
+
+
+@dataclass(frozen=True, slots=True)
+class Yielded:
+    """Gave way to other work; start again when there is room, with `checkpoint`. Not a failure."""
+
+    checkpoint: Json = None
+    reason: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Failed:
+    """It cannot succeed; trying again would not help."""
+
+    reason: str
+    result: Json = None
+
+
+Outcome = Done | Retry | Wait | Yielded | Failed

@@ -1,0 +1,41 @@
+"""The states of a run and the legal moves between them: the one table.
+
+The CHECK constraint on `events` and the diagram in docs/states.md mirror it; a test compares the three.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from duetime.scheduler.errors import IllegalMove
+from duetime.scheduler.task import State
+
+LEGAL: Mapping[State | None, frozenset[State]] = {
+    None: frozenset({State.SCHEDULED, State.WAITING}),
+    State.SCHEDULED: frozenset({State.WAITING, State.READY, State.CANCELLED, State.EXPIRED, State.SKIPPED}),
+    State.WAITING: frozenset({State.SCHEDULED, State.READY, State.CANCELLED, State.EXPIRED, State.SKIPPED}),
+    State.READY: frozenset({State.SCHEDULED, State.RUNNING, State.CANCELLED, State.EXPIRED, State.SKIPPED}),
+    State.RUNNING: frozenset(
+        {State.SUCCEEDED, State.FAILED, State.CANCELLED, State.EXPIRED, State.SUSPENDED, State.RETRYING}
+    ),
+    State.SUSPENDED: frozenset({State.READY, State.CANCELLED, State.EXPIRED}),
+    State.RETRYING: frozenset({State.READY, State.CANCELLED, State.EXPIRED, State.FAILED}),
+    State.SUCCEEDED: frozenset(),
+    State.FAILED: frozenset(),
+    State.CANCELLED: frozenset(),
+    State.EXPIRED: frozenset(),
+    State.SKIPPED: frozenset(),
+}
+"""From each state (None: not yet stored) to the states a run may move to."""
+
+TERMINAL = frozenset(state for state in State if not LEGAL[state])
+"""States that a run never leaves: a later generation takes over instead."""
+
+OPEN = frozenset(State) - TERMINAL
+
+
+def check_move(before: State | None, after: State) -> None:
+    """Raise `IllegalMove` unless a run may go from `before` to `after`."""
+    if after not in LEGAL[before]:
+        allowed = ", ".join(sorted(LEGAL[before])) or "nothing: it is terminal"
+        raise IllegalMove(f"a run cannot move from {before} to {after}; from there it may go to {allowed}")

@@ -1,0 +1,236 @@
+"""The nouns: tasks, runs, attempts and what is around them, as plain frozen values.
+
+Everything imports this module; it imports nothing of Duetime. All datetimes are aware and in UTC, except those named
+`wall`, which are naive and belong to the time zone that stands beside them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from datetime import datetime, timedelta
+from enum import StrEnum
+from typing import Any
+
+Json = Any  # what json.loads returns; checked at the edges, where it comes in
+
+
+class State(StrEnum):
+    """Where a run is; the legal moves between these are in `rules.states`."""
+
+    SCHEDULED = "scheduled"
+    WAITING = "waiting"
+    READY = "ready"
+    RUNNING = "running"
+    SUSPENDED = "suspended"
+    RETRYING = "retrying"
+    SUCCEEDED = "succeeded"
+    FAILED = "failed"
+    CANCELLED = "cancelled"
+    EXPIRED = "expired"
+    SKIPPED = "skipped"
+
+
+class DeliveryState(StrEnum):
+    """Where a delivery is: telling the user an outcome succeeds or fails apart from the run."""
+
+    PENDING = "pending"
+    DELIVERED = "delivered"
+    FAILED = "failed"
+
+
+@dataclass(frozen=True, slots=True)
+class Principal:
+    """Who calls. `user` is recorded as the actor of every change; `tenant` bounds what can be seen at all."""
+
+    tenant: str = "local"
+    user: str = "local"
+    scopes: frozenset[str] = frozenset()
+
+
+LOCAL = Principal()
+"""The one user of an embedded Duetime."""
+
+
+@dataclass(frozen=True, slots=True)
+class RetryPolicy:
+    """How a failing run is tried again: exponential backoff with full jitter, `max_attempts` tries in all."""
+
+    max_attempts: int = 5
+    backoff: timedelta = timedelta(seconds=1)
+    max_backoff: timedelta = timedelta(hours=1)
+
+
+@dataclass(frozen=True, slots=True)
+class Task:
+    """What someone scheduled: the intent. `revision` rises by one with each change of it by an actor."""
+
+    id: str
+    tenant: str
+    owner: str
+    title: str
+    action: str
+    payload: Mapping[str, Json]
+    timezone: str
+    when: str
+    repeat: str | None
+    anchor: datetime
+    until: datetime | None
+    max_runs: int | None
+    paused: bool
+    retry: RetryPolicy
+    deliver_to: tuple[str, ...]
+    labels: tuple[str, ...]
+    revision: int
+    created_at: datetime
+    updated_at: datetime
+
+
+@dataclass(frozen=True, slots=True)
+class Run:
+    """One occurrence of a task, unique by (task, scheduled_for, generation).
+
+    `number` counts a task's occurrences from 1. `wake_at` is when the dispatcher has to look at it next, None while it is
+    held (paused, waiting) or done. `attempt` is the fence: it rises with every start, and a write that carries an older
+    one is refused. `failures` are the attempts that count against `RetryPolicy.max_attempts`; `crashes` those that ended
+    without an answer. `missed` counts occurrences that fell due while nothing ran and that this run stands for.
+    """
+
+    id: str
+    task_id: str
+    tenant: str
+    scheduled_for: datetime
+    state: State
+    generation: int = 1
+    number: int = 1
+    current: bool = True
+    wake_at: datetime | None = None
+    first_ready_at: datetime | None = None
+    started_at: datetime | None = None
+    ended_at: datetime | None = None
+    attempt: int = 0
+    failures: int = 0
+    crashes: int = 0
+    missed: int = 0
+    cancel_requested: bool = False
+    progress: Json = None
+    checkpoint: Json = None
+    summary: str | None = None
+    result: Json = None
+    error: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Attempt:
+    """One try of a run. `outcome` is None while it runs, then done, retry, wait, yielded, failed, cancelled or crashed."""
+
+    run_id: str
+    number: int
+    worker: str
+    started_at: datetime
+    ended_at: datetime | None = None
+    outcome: str | None = None
+    reason: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Delivery:
+    """Telling a user one outcome through one channel, with retries of its own."""
+
+    id: str
+    tenant: str
+    task_id: str
+    run_id: str
+    channel: str
+    state: DeliveryState = DeliveryState.PENDING
+    attempts: int = 0
+    next_at: datetime | None = None
+    delivered_at: datetime | None = None
+    error: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class InboxMessage:
+    """An outcome as the user and their agents read it; there is exactly one for each run that ended in an outcome."""
+
+    id: str
+    tenant: str
+    user: str
+    task_id: str
+    run_id: str
+    title: str
+    text: str
+    state: State
+    created_at: datetime
+    read_at: datetime | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class DeadLetter:
+    """A run that is out of attempts: the payload as it was, and every attempt with its reason."""
+
+    run_id: str
+    task_id: str
+    tenant: str
+    at: datetime
+    reason: str
+    payload: Mapping[str, Json]
+    attempts: tuple[Attempt, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class TaskRecord:
+    """A task as stored, with its current run and the latest run that ended (None before the first)."""
+
+    task: Task
+    run: Run
+    last_run: Run | None = None
+    deliveries: tuple[Delivery, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Occurrence:
+    """One firing of a recurrence: the instant, the wall time asked for, and a note where the clocks changed."""
+
+    instant: datetime
+    wall: datetime
+    note: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class TaskView:
+    """Everything that a card, the CLI or a tool's answer shows of one task, at the moment `now`."""
+
+    record: TaskRecord
+    now: datetime
+    upcoming: tuple[Occurrence, ...] = ()
+    repeat_text: str | None = None
+    repeat_notes: tuple[str, ...] = ()
+    waiting_for: tuple[str, ...] = ()
+    created: bool | None = None
+    warnings: tuple[str, ...] = ()
+    undo: str | None = None
+    unread: tuple[InboxMessage, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class TaskFilter:
+    """Which tasks to list; absent parts match everything. `after` is inclusive, `before` exclusive (next due time)."""
+
+    state: State | None = None
+    action: str | None = None
+    label: str | None = None
+    query: str | None = None
+    after: datetime | None = None
+    before: datetime | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class TaskPage:
+    """One page of tasks by next due time; `cursor` fetches the next one, None at the end. `counts` are of the filter."""
+
+    views: tuple[TaskView, ...]
+    counts: Mapping[State, int] = field(default_factory=dict)
+    cursor: str | None = None
+    unread: tuple[InboxMessage, ...] = ()
+    now: datetime | None = None
