@@ -1,0 +1,106 @@
+"""What a single setting's value has to be: small checks, each of which says what is accepted."""
+
+from __future__ import annotations
+
+import base64
+import binascii
+import warnings
+from functools import cache
+from ipaddress import ip_address
+from typing import Annotated, Any
+from urllib.parse import urlsplit
+from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
+
+from pydantic import AfterValidator, SecretStr, StringConstraints
+
+SECRET_BYTES = 24
+"""The shortest signing key that Standard Webhooks allows."""
+
+
+def comma_separated(value: Any) -> Any:
+    """Split `"a, b"` into `("a", "b")`, without empty parts or repeats; lists stay as they are."""
+    if not isinstance(value, str):
+        return value
+    return tuple(dict.fromkeys(part.strip() for part in value.split(",") if part.strip()))
+
+
+def lower_case(value: Any) -> Any:
+    return value.lower() if isinstance(value, str) else value
+
+
+def upper_case(value: Any) -> Any:
+    return value.upper() if isinstance(value, str) else value
+
+
+@cache
+def system_zone() -> str | None:
+    """Return the machine's IANA zone, or None when it cannot be told: a wall time is then an error that says so."""
+    from tzlocal import get_localzone_name  # noqa: PLC0415 - reads /etc; not wanted where a zone is configured
+
+    with warnings.catch_warnings(action="ignore"):
+        try:
+            name = get_localzone_name()
+        except (ZoneInfoNotFoundError, LookupError, OSError):
+            return None
+    return name if name and _is_zone(name) else None
+
+
+def _is_zone(name: str) -> bool:
+    try:
+        ZoneInfo(name)
+    except (ZoneInfoNotFoundError, ValueError, OSError):
+        return False
+    return True
+
+
+def _zone(name: str) -> str:
+    if not _is_zone(name):
+        raise ValueError("it must be an IANA time zone such as America/Edmonton, Europe/Berlin or UTC")
+    return name
+
+
+def _database_url(url: str) -> str:
+    scheme, separator, _ = url.partition("://")
+    if scheme == "postgres":
+        raise ValueError("write postgresql:// instead of postgres://")
+    if not separator or scheme.partition("+")[0] not in {"sqlite", "postgresql"}:
+        raise ValueError("it must be an SQLAlchemy URL that begins with sqlite:/// or postgresql+psycopg://")
+    return url
+
+
+def _web_url(url: str) -> str:
+    parts = urlsplit(url)
+    if parts.scheme not in {"https", "http"} or not parts.hostname:
+        raise ValueError("it must be a whole https:// address")
+    return url
+
+
+def _loopback(host: str) -> str:
+    try:
+        loopback = host == "localhost" or ip_address(host).is_loopback
+    except ValueError:
+        loopback = False
+    if not loopback:
+        raise ValueError("it must be 127.0.0.1, ::1 or localhost: the server does not authenticate callers")
+    return host
+
+
+def _signing_secret(secret: SecretStr) -> SecretStr:
+    text = secret.get_secret_value().removeprefix("whsec_")
+    try:
+        key = base64.b64decode(text + "=" * (-len(text) % 4), validate=True)
+    except binascii.Error:
+        key = b""
+    if len(key) < SECRET_BYTES:
+        raise ValueError(
+            f"it must be whsec_ and {SECRET_BYTES} or more bytes in base64 (`openssl rand -base64 32` makes some)"
+        )
+    return secret
+
+
+ZoneName = Annotated[str, AfterValidator(_zone)]
+DatabaseUrl = Annotated[str, AfterValidator(_database_url)]
+WebUrl = Annotated[str, AfterValidator(_web_url)]
+LoopbackHost = Annotated[str, AfterValidator(_loopback)]
+Secret = Annotated[SecretStr, AfterValidator(_signing_secret)]
+ChannelName = Annotated[str, StringConstraints(pattern=r"^[a-z][a-z0-9_-]{0,39}$")]
