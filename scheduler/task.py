@@ -90,10 +90,10 @@ class Task:
 class Run:
     """One occurrence of a task, unique by (task, scheduled_for, generation).
 
-    `number` counts a task's occurrences from 1. `wake_at` is when the dispatcher has to look at it next, None while it is
-    held (paused, waiting) or done. `attempt` is the fence: it rises with every start, and a write that carries an older
-    one is refused. `failures` are the attempts that count against `RetryPolicy.max_attempts`; `crashes` those that ended
-    without an answer. `missed` counts occurrences that fell due while nothing ran and that this run stands for.
+    `number` counts a task's occurrences from 1. `wake_at` is when the dispatcher has to look at it next, None while it
+    is held (paused, waiting) or done. `attempt` is the fence: it rises with every start, and a write that carries an
+    older one is refused. `failures` are the attempts that count against `RetryPolicy.max_attempts`; `crashes` those
+    that ended without an answer. `missed` counts occurrences that fell due while nothing ran and were passed over.
     """
 
     id: str
@@ -122,7 +122,7 @@ class Run:
 
 @dataclass(frozen=True, slots=True)
 class Attempt:
-    """One try of a run. `outcome` is None while it runs, then done, retry, wait, yielded, failed, cancelled or crashed."""
+    """One try of a run. `outcome` is None while it runs; then done, retry, wait, yielded, failed, cancelled, crashed."""
 
     run_id: str
     number: int
@@ -227,7 +227,7 @@ class TaskFilter:
 
 @dataclass(frozen=True, slots=True)
 class TaskPage:
-    """One page of tasks by next due time; `cursor` fetches the next one, None at the end. `counts` are of the filter."""
+    """One page of tasks by next due time; `cursor` fetches the next, None at the end. `counts` are of the filter."""
 
     views: tuple[TaskView, ...]
     counts: Mapping[State, int] = field(default_factory=dict)

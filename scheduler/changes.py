@@ -1,0 +1,165 @@
+"""What an actor may change on a task, as pure decisions: (record, now, arguments) -> Change, or Refused with a remedy.
+
+`Tasks.change` calls them inside its transaction, so that a decision is always made on the newest state.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from datetime import datetime, timedelta
+
+from duetime.scheduler.errors import Refused
+from duetime.scheduler.events import EventKind
+from duetime.scheduler.ids import new_id
+from duetime.scheduler.occurrences import next_run, recurrence_of
+from duetime.scheduler.rules.states import TERMINAL
+from duetime.scheduler.store import Change
+from duetime.scheduler.task import Run, State, TaskRecord
+from duetime.scheduler.wording import when_words
+
+UNDO_WINDOW = timedelta(seconds=30)
+UNDO_GRACE = timedelta(seconds=5)
+"""A click at the end of the window still counts when it arrives a little later."""
+
+
+def cancel(record: TaskRecord, now: datetime) -> Change:
+    """Cancel all that is still to come; a running run gets the wish to stop, and ends when its handler did."""
+    run = record.run
+    if run.state in TERMINAL:
+        raise Refused(f"task_id: {record.task.id} has already ended ({_ended(record)}); there is nothing to cancel.")
+    if run.state is State.RUNNING:
+        return Change(record.task, replace(run, cancel_requested=True), kind=EventKind.CANCEL_REQUESTED)
+    return Change(
+        record.task, replace(run, state=State.CANCELLED, wake_at=None, ended_at=now), kind=EventKind.CANCELLED
+    )
+
+
+def undo_token(run: Run, now: datetime) -> str | None:
+    """Return the token that takes a cancel back, while it still can be; None otherwise."""
+    fresh = run.state is State.CANCELLED and run.ended_at is not None and now - run.ended_at <= UNDO_WINDOW
+    return f"u_{run.id[2:]}" if fresh and run.started_at is None else None
+
+
+def undo_cancel(record: TaskRecord, now: datetime, token: str | None) -> Change:
+    """Bring back a cancelled task as the next generation of its run, at its old time or at once if that has passed."""
+    run = record.run
+    if undo_token(run, now - UNDO_GRACE) is None:
+        raise Refused(
+            f"undo: {record.task.id} was not cancelled in the last 30 s. Schedule it again with schedule_task."
+        )
+    if token is not None and token != undo_token(run, now - UNDO_GRACE):
+        raise Refused(
+            f"undo: {token[:40]!r} belongs to an earlier cancel. Read the task with get_task for the current one."
+        )
+    again = _again(run, run.scheduled_for, wake_at=None if record.task.paused else max(run.scheduled_for, now))
+    return Change(record.task, run, next_run=again, kind=EventKind.CANCEL_UNDONE)
+
+
+def move(record: TaskRecord, to: datetime, now: datetime, kind: EventKind = EventKind.RESCHEDULED) -> Change:
+    """Move the current occurrence to another time; one that has fired is run again then, as its next generation."""
+    run, task = record.run, record.task
+    if run.state is State.RUNNING:
+        raise Refused(f"when: {task.id} is running now. Cancel it, or schedule another task.")
+    if run.state is State.CANCELLED:
+        raise Refused(f"when: {task.id} was cancelled. Schedule a new task with schedule_task.")
+    wake = None if task.paused else max(to, now)
+    if run.state in TERMINAL:
+        return Change(task, run, next_run=_again(run, to, wake_at=wake), kind=kind)
+    if run.state in (State.SUSPENDED, State.RETRYING):  # it has started: only its next attempt can move
+        return Change(task, replace(run, wake_at=wake), kind=kind)
+    moved = replace(run, state=State.SCHEDULED, scheduled_for=to, wake_at=wake, first_ready_at=None)
+    return Change(task, moved, kind=kind)
+
+
+def snooze(record: TaskRecord, to: datetime, now: datetime) -> Change:
+    """Put off what is on the user's mind: the outcome that just fired, or the occurrence that is about to.
+
+    For a recurring task these differ: whichever of the two is nearer in time is meant.
+    """
+    fired = record.last_run
+    if record.task.repeat is None or fired is None or fired.ended_at is None or record.run.state in TERMINAL:
+        return move(record, to, now, EventKind.SNOOZED)
+    if now - fired.ended_at > record.run.scheduled_for - now:
+        return move(record, to, now, EventKind.SNOOZED)
+    return Change(record.task, record.run, extra_run=_extra(fired, to), kind=EventKind.SNOOZED)
+
+
+def run_now(record: TaskRecord, now: datetime) -> Change:
+    """Run once at once; a recurring task keeps its next occurrence."""
+    if record.run.state is State.RUNNING:
+        raise Refused(f"action: {record.task.id} is running already.")
+    if record.task.repeat is not None and record.run.state not in TERMINAL:
+        return Change(record.task, record.run, extra_run=_extra(record.run, now), kind=EventKind.RUN_NOW)
+    if record.run.state in TERMINAL or record.task.paused:
+        return move(_unpaused(record), now, now, EventKind.RUN_NOW)
+    return Change(record.task, replace(record.run, wake_at=now), kind=EventKind.RUN_NOW)
+
+
+def pause(record: TaskRecord) -> Change:
+    """Hold everything that has not started; a running run goes on to its end."""
+    task, run = record.task, record.run
+    if task.paused:
+        raise Refused(f"pause: {task.id} is paused already. Resume it with pause=false.")
+    if run.state in TERMINAL:
+        raise Refused(f"pause: {task.id} has already ended ({_ended(record)}).")
+    state = State.SCHEDULED if run.state is State.READY else run.state
+    wake = run.wake_at if run.state is State.RUNNING else None
+    return Change(replace(task, paused=True), replace(run, state=state, wake_at=wake), kind=EventKind.PAUSED)
+
+
+def resume(record: TaskRecord, now: datetime) -> Change:
+    """Let a paused task go on: what fell due meanwhile runs at once if one-shot, and is passed over if recurring."""
+    task, run = record.task, record.run
+    if not task.paused:
+        raise Refused(f"pause: {task.id} is not paused.")
+    live = replace(task, paused=False)
+    if run.state in TERMINAL or run.state is State.RUNNING:
+        return Change(live, run, kind=EventKind.RESUMED)
+    if task.repeat is None or run.scheduled_for >= now or run.state is not State.SCHEDULED:
+        return Change(live, replace(run, wake_at=max(run.scheduled_for, now)), kind=EventKind.RESUMED)
+    following = next_run(live, run, now)
+    if following is None:
+        raise Refused(f"pause: every occurrence of {task.id} has passed while it was paused. Cancel it instead.")
+    skipped = replace(run, state=State.SKIPPED, wake_at=None, ended_at=now)
+    return Change(live, skipped, next_run=following, kind=EventKind.RESUMED)
+
+
+def skip_next(record: TaskRecord, now: datetime) -> Change:
+    """Leave out the coming occurrence of a recurring task."""
+    task, run = record.task, record.run
+    if recurrence_of(task) is None:
+        raise Refused(f"skip_next: {task.id} is not recurring. cancel_task cancels it.")
+    if run.state not in (State.SCHEDULED, State.WAITING, State.READY):
+        raise Refused(f"skip_next: the occurrence of {task.id} at {when_words(run, task)} is {run.state}, not to come.")
+    following = next_run(task, run, max(now, run.scheduled_for))
+    if following is None:
+        raise Refused(f"skip_next: this is the last occurrence of {task.id}. cancel_task cancels it.")
+    skipped = replace(run, state=State.SKIPPED, wake_at=None, ended_at=now)
+    return Change(task, skipped, next_run=replace(following, missed=0), kind=EventKind.SKIPPED)
+
+
+def _unpaused(record: TaskRecord) -> TaskRecord:
+    return replace(record, task=replace(record.task, paused=False))
+
+
+def _again(run: Run, to: datetime, *, wake_at: datetime | None) -> Run:
+    """Return the next generation of a run that ended: a terminal run stays as it ended."""
+    return Run(
+        id=new_id("r"),
+        task_id=run.task_id,
+        tenant=run.tenant,
+        scheduled_for=to,
+        state=State.SCHEDULED,
+        generation=run.generation + 1,
+        number=run.number,
+        wake_at=wake_at,
+    )
+
+
+def _extra(run: Run, to: datetime) -> Run:
+    """Return a run beside the current one: it has no next occurrence of its own."""
+    return replace(_again(run, to, wake_at=to), current=False)
+
+
+def _ended(record: TaskRecord) -> str:
+    return f"{record.run.state} {when_words(record.run, record.task)}"

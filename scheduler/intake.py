@@ -1,0 +1,259 @@
+"""Intake: understand one request whole, or say everything that is wrong with it. Nothing is stored here."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from datetime import datetime, timedelta
+from typing import TypeVar
+
+from duetime.scheduler.errors import InvalidArgument, InvalidArguments
+from duetime.scheduler.handlers import Handlers
+from duetime.scheduler.ids import new_id, new_task_id
+from duetime.scheduler.moments import Moment, resolve_moment
+from duetime.scheduler.request import Request
+from duetime.scheduler.rules import recurrence
+from duetime.scheduler.rules.recurrence import Recurrence
+from duetime.scheduler.rules.text import check_json, check_text
+from duetime.scheduler.rules.times import Resolved
+from duetime.scheduler.task import Json, Principal, RetryPolicy, Run, State, Task
+
+MAX_LABELS = 10
+MAX_KEY = 200
+MAX_RUNS = 1_000_000
+MAX_ATTEMPTS = 100
+
+T = TypeVar("T")
+
+
+class Problems:
+    """Collects what is wrong with the arguments, so that all of it is reported at once."""
+
+    def __init__(self) -> None:
+        self._found: list[InvalidArgument] = []
+
+    @contextmanager
+    def collect(self) -> Iterator[None]:
+        """Swallow an invalid argument inside the block and go on with the next one."""
+        try:
+            yield
+        except InvalidArgument as problem:
+            self._found.append(problem)
+        except InvalidArguments as several:
+            self._found.extend(several.problems)
+
+    def raise_any(self) -> None:
+        """Raise InvalidArgument for one problem, InvalidArguments for several, nothing for none."""
+        if len(self._found) == 1:
+            raise self._found[0]
+        if self._found:
+            raise InvalidArguments(self._found)
+
+
+@dataclass(frozen=True, slots=True)
+class Timing:
+    """When a task runs: its first instant, the recurrence if any, and what was assumed to get there."""
+
+    first: datetime
+    zone: str
+    recurrence: Recurrence | None = None
+    until: datetime | None = None
+    max_runs: int | None = None
+    assumptions: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Planned:
+    """A request understood: the task and first run as they would be stored."""
+
+    task: Task
+    run: Run
+    recurrence: Recurrence | None = None
+    warnings: tuple[str, ...] = field(default=())
+
+
+@dataclass(frozen=True, slots=True)
+class Intake:
+    """Understands requests. `zone` is used where the caller names none; None makes a wall time without one an error."""
+
+    handlers: Handlers
+    zone: str | None
+    channels: Sequence[str] = ()
+    default_channels: Sequence[str] = ()
+    minimum_interval: timedelta = timedelta(minutes=1)
+    retry: RetryPolicy = field(default_factory=RetryPolicy)
+
+    def plan(self, request: Request, by: Principal, now: datetime) -> Planned:
+        """Return the task that `request` means, or raise InvalidArgument(s) with every problem found."""
+        problems = Problems()
+        payload: Mapping[str, Json] = {}
+        timing: Timing | None = None
+        with problems.collect():
+            check_text("title", request.title)
+        with problems.collect():
+            payload = self.payload(request.action, request.payload)
+        with problems.collect():
+            timing = self.timing(request, now)
+        for check in (self._check_key, self._check_labels, self._check_deliver_to, self._check_retry):
+            with problems.collect():
+                check(request)
+        problems.raise_any()
+        assert timing is not None
+        return self._planned(request, payload, timing, by, now)
+
+    def payload(self, action: str, payload: Mapping[str, Json]) -> Mapping[str, Json]:
+        """Check a payload against the bounds and the handler's own schema; return it with defaults filled in."""
+        handler = self.handlers.get_or_explain(action)
+        check_json("payload", payload)
+        return handler.check(payload)
+
+    def timing(self, request: Request, now: datetime) -> Timing:
+        """Resolve when, repeat, until and max_runs together: each is read in the same zone."""
+        zone = request.timezone or self.zone
+        start = self._start(request, now, zone)
+        if request.repeat is None:
+            self._refuse_ends_without_repeat(request)
+            if start is None:
+                raise InvalidArgument(
+                    "when",
+                    "a reminder must say when",
+                    accepted="a time or a duration from now",
+                    example="when='in 2 hours'",
+                )
+            return Timing(start.instant, start.zone, assumptions=start.assumptions)
+        if zone is None:
+            raise _no_zone()
+        rule = recurrence.parse(
+            request.repeat, zone=zone, anchor=start.instant if start else now, minimum=self.minimum_interval
+        )
+        return self._recurring(request, rule, start, now)
+
+    def _start(self, request: Request, now: datetime, zone: str | None) -> Resolved | None:
+        if request.when is not None:
+            return resolve_moment(request.when, now=now, zone=zone, argument="when")
+        if request.timezone is not None:
+            resolve_moment(now.replace(tzinfo=None) + timedelta(days=2), now=now, zone=zone, argument="when")
+        if request.repeat is None and request.action != "reminder":
+            return resolve_moment(timedelta(0), now=now, zone=zone, argument="when")
+        return None
+
+    def _recurring(self, request: Request, rule: Recurrence, start: Resolved | None, now: datetime) -> Timing:
+        from_then = start.instant if start else now
+        first = rule.first(from_then)
+        if first is None:
+            raise InvalidArgument(
+                "repeat", "it has no occurrence that is still to come", example="every weekday at 9:00"
+            )
+        until = self.until(request.until, now=now, zone=rule.zone, first=first.instant)
+        if request.max_runs is not None and not 1 <= request.max_runs <= MAX_RUNS:
+            raise InvalidArgument("max_runs", "out of range", accepted=f"1 to {MAX_RUNS}", example="max_runs=10")
+        notes = (first.note,) if first.note else ()
+        assumptions = (start.assumptions if start else ()) + notes
+        return Timing(first.instant, rule.zone, rule, until, request.max_runs, assumptions)
+
+    def until(self, given: Moment | None, *, now: datetime, zone: str, first: datetime) -> datetime | None:
+        """Resolve the end of a recurrence, which must not lie before its first occurrence."""
+        if given is None:
+            return None
+        end = resolve_moment(given, now=now, zone=zone, argument="until").instant
+        if end < first:
+            raise InvalidArgument(
+                "until", "it ends before the first occurrence", accepted=f"a time at or after {first.isoformat()}"
+            )
+        return end
+
+    def _refuse_ends_without_repeat(self, request: Request) -> None:
+        for name in ("until", "max_runs"):
+            if getattr(request, name) is not None:
+                raise InvalidArgument(
+                    name, "only a recurring task has an end", accepted="together with repeat", example="repeat='daily'"
+                )
+
+    def _check_key(self, request: Request) -> None:
+        key = request.idempotency_key
+        if key is not None:
+            check_text("idempotency_key", key, limit=MAX_KEY)
+
+    def _check_labels(self, request: Request) -> None:
+        if len(request.labels) > MAX_LABELS:
+            raise InvalidArgument("labels", f"{len(request.labels)} labels", accepted=f"up to {MAX_LABELS}")
+        for label in request.labels:
+            check_text("labels", label, limit=60)
+
+    def _check_deliver_to(self, request: Request) -> None:
+        known = ("inbox", *self.channels)
+        for name in request.deliver_to:
+            if name not in known:
+                raise InvalidArgument(
+                    "deliver_to",
+                    f"no channel {name[:60]!r} is configured",
+                    accepted=", ".join(known),
+                    example="['inbox']",
+                )
+
+    def _check_retry(self, request: Request) -> None:
+        policy = request.retry
+        if policy is None:
+            return
+        if not 1 <= policy.max_attempts <= MAX_ATTEMPTS or not timedelta(0) < policy.backoff <= policy.max_backoff:
+            raise InvalidArgument(
+                "retry",
+                "out of range",
+                accepted="max_attempts 1 to 100 and 0 < backoff_seconds <= max_backoff_seconds",
+                example="{'max_attempts': 5, 'backoff_seconds': 1, 'max_backoff_seconds': 3600}",
+            )
+
+    def _planned(
+        self, request: Request, payload: Mapping[str, Json], timing: Timing, by: Principal, now: datetime
+    ) -> Planned:
+        task = Task(
+            id=new_task_id(),
+            tenant=by.tenant,
+            owner=by.user,
+            title=request.title.strip(),
+            action=request.action,
+            payload=payload,
+            timezone=timing.zone,
+            when=str(request.when) if request.when is not None else "now",
+            repeat=timing.recurrence.rule if timing.recurrence else None,
+            anchor=timing.recurrence.anchor if timing.recurrence else timing.first,
+            until=timing.until,
+            max_runs=timing.max_runs,
+            paused=False,
+            retry=request.retry or self._handler_retry(request.action),
+            deliver_to=self._channels_of(request),
+            labels=tuple(dict.fromkeys(request.labels)),
+            revision=1,
+            created_at=now,
+            updated_at=now,
+        )
+        return Planned(task, first_run(task, timing.first), timing.recurrence, timing.assumptions)
+
+    def _handler_retry(self, action: str) -> RetryPolicy:
+        return self.handlers.get_or_explain(action).retry or self.retry
+
+    def _channels_of(self, request: Request) -> tuple[str, ...]:
+        named = request.deliver_to or self.default_channels
+        return tuple(dict.fromkeys(name for name in named if name != "inbox"))
+
+
+def first_run(task: Task, scheduled_for: datetime) -> Run:
+    """Return the first occurrence of a task."""
+    return Run(
+        id=new_id("r"),
+        task_id=task.id,
+        tenant=task.tenant,
+        scheduled_for=scheduled_for,
+        state=State.SCHEDULED,
+        wake_at=scheduled_for,
+    )
+
+
+def _no_zone() -> InvalidArgument:
+    return InvalidArgument(
+        "timezone",
+        "a recurrence needs a time zone and none is configured",
+        accepted="an IANA name",
+        example="timezone='America/Edmonton'",
+    )

@@ -1,0 +1,273 @@
+"""The scheduling service: the one way in for tools, CLI, REST and Python users."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Callable, Sequence
+from datetime import datetime, timedelta
+from typing import Unpack
+
+from duetime.scheduler import changes
+from duetime.scheduler.errors import InvalidArgument, Refused
+from duetime.scheduler.events import EventFilter, EventKind, EventPage
+from duetime.scheduler.intake import Intake, Planned
+from duetime.scheduler.moments import resolve_moment
+from duetime.scheduler.request import Request, Reschedule, RescheduleArguments, ScheduleArguments
+from duetime.scheduler.rescheduling import decide_reschedule
+from duetime.scheduler.rules.times import describe
+from duetime.scheduler.store import Change, IdempotencyKey, NewTask, Store
+from duetime.scheduler.task import (
+    LOCAL,
+    Attempt,
+    DeadLetter,
+    InboxMessage,
+    Principal,
+    State,
+    TaskFilter,
+    TaskPage,
+    TaskRecord,
+    TaskView,
+)
+from duetime.scheduler.views import row_of, view_of
+
+REPEAT_WINDOW = timedelta(seconds=60)
+"""How long a repeated call without a key of its own returns the first task."""
+
+MAX_LIMIT = 100
+
+
+class Scheduler:
+    """Schedule, read and change tasks. Thread-safe; every method is synchronous and returns what is stored.
+
+    Methods raise the errors of `duetime.scheduler.errors`: InvalidArgument(s) for what cannot be understood,
+    TaskNotFound, StaleRevision when the caller's revision is old, Refused when the task's state does not allow it,
+    and StoreUnavailable when nothing could be stored.
+    """
+
+    def __init__(
+        self, store: Store, intake: Intake, *, on_change: Callable[[str], None] = lambda _task_id: None
+    ) -> None:
+        self._store = store
+        self._intake = intake
+        self._on_change = on_change
+
+    # -- scheduling
+
+    def schedule(self, title: str, *, by: Principal = LOCAL, **arguments: Unpack[ScheduleArguments]) -> TaskView:
+        """Store a task and its first run, and return it; the arguments are those of `Request`.
+
+        `created` of the view is False when an earlier call with the same key and content made the task, None for a
+        dry run.
+        Raises IdempotencyConflict when the key was used for other content.
+        """
+        return self.submit(Request(title, **arguments), by=by)
+
+    def submit(self, request: Request, *, by: Principal = LOCAL) -> TaskView:
+        """Store what `request` asks for, like `schedule`."""
+        now = self._store.now()
+        planned = self._intake.plan(request, by, now)
+        if request.dry_run:
+            return view_of(TaskRecord(planned.task, planned.run), now, warnings=planned.warnings)
+        twin = self._store.tasks.similar(by.tenant, by.user, planned.task.title, planned.run.scheduled_for)
+        added = self._store.tasks.add(planned.task, planned.run, actor=by.user, key=_key(request, by, now))
+        if added.created:
+            self._on_change(added.record.task.id)
+        return view_of(
+            added.record, now, created=added.created, warnings=_warnings(planned, added.record, added.created, twin)
+        )
+
+    def schedule_many(self, requests: Sequence[Request], *, by: Principal = LOCAL) -> list[TaskView]:
+        """Store several tasks in one transaction: all of them, or none when one is wrong."""
+        now = self._store.now()
+        planned = [self._intake.plan(request, by, now) for request in requests]
+        added = self._store.tasks.add_many(
+            [
+                NewTask(plan.task, plan.run, actor=by.user, key=_key(request, by, now))
+                for plan, request in zip(planned, requests, strict=True)
+            ]
+        )
+        for each in added:
+            self._on_change(each.record.task.id)
+        return [view_of(each.record, now, created=each.created) for each in added]
+
+    # -- reading
+
+    def get(self, task_id: str, *, by: Principal = LOCAL) -> TaskView:
+        """Return one task. Raises TaskNotFound, which names the closest ids of the tenant."""
+        return view_of(self._store.tasks.get(by.tenant, task_id), self._store.now())
+
+    def list(
+        self,
+        where: TaskFilter = TaskFilter(),  # noqa: B008 - a frozen value
+        *,
+        limit: int = 20,
+        cursor: str | None = None,
+        by: Principal = LOCAL,
+        mention: bool = False,
+    ) -> TaskPage:
+        """Return a page of tasks: open ones by time, then ended ones; `mention` also hands out new outcomes, once."""
+        now = self._store.now()
+        records, following = self._store.tasks.page(by.tenant, where, limit=_limit(limit), cursor=cursor)
+        return TaskPage(
+            views=tuple(row_of(record, now) for record in records),
+            counts=self._store.tasks.counts(by.tenant, where),
+            cursor=following,
+            unread=tuple(self._store.inbox.unmentioned(by.tenant, by.user)) if mention else (),
+            now=now,
+        )
+
+    def history(
+        self,
+        where: EventFilter = EventFilter(),  # noqa: B008 - a frozen value
+        *,
+        limit: int = 50,
+        cursor: str | None = None,
+        by: Principal = LOCAL,
+    ) -> EventPage:
+        """Return a page of events, newest first."""
+        return self._store.history.events(by.tenant, where, limit=_limit(limit), cursor=cursor)
+
+    def attempts(self, task_id: str, *, by: Principal = LOCAL) -> list[Attempt]:
+        """Return every attempt of every run of a task, oldest first."""
+        return self._store.history.attempts(by.tenant, task_id)
+
+    def dead_letters(
+        self, *, limit: int = 50, cursor: str | None = None, by: Principal = LOCAL
+    ) -> tuple[list[DeadLetter], str | None]:
+        """Return runs that are out of attempts, newest first, and the cursor of the next page."""
+        return self._store.history.dead_letters(by.tenant, limit=_limit(limit), cursor=cursor)
+
+    def inbox(self, *, limit: int = 20, by: Principal = LOCAL) -> list[InboxMessage]:
+        """Return the outcomes that the user has not read yet, newest first."""
+        return self._store.inbox.unread(by.tenant, by.user, limit=_limit(limit))
+
+    def mark_read(self, ids: Sequence[str] | None = None, *, by: Principal = LOCAL) -> int:
+        """Mark inbox messages (all when None) as read; return how many were not before."""
+        return self._store.inbox.mark_read(by.tenant, by.user, ids)
+
+    # -- changing
+
+    def reschedule(
+        self,
+        task_id: str,
+        *,
+        revision: int | None = None,
+        by: Principal = LOCAL,
+        **arguments: Unpack[RescheduleArguments],
+    ) -> TaskView:
+        """Change what is given (see `Reschedule`) and return the task; everything else stays."""
+        asked = Reschedule(**arguments)
+        now = self._store.now()
+        return self._change(
+            task_id,
+            by=by,
+            revision=revision,
+            kind=EventKind.RESCHEDULED,
+            decide=lambda record: decide_reschedule(record, asked, self._intake, now),
+        )
+
+    def cancel(
+        self, task_id: str, *, reason: str | None = None, revision: int | None = None, by: Principal = LOCAL
+    ) -> TaskView:
+        """Cancel a task; `undo` of the view takes it back for 30 s. Cancelling twice changes nothing."""
+        now = self._store.now()
+        record = self._store.tasks.get(by.tenant, task_id)
+        if record.run.state is State.CANCELLED:
+            return view_of(record, now, warnings=("it was cancelled before; nothing was changed",))
+        return self._change(
+            task_id,
+            by=by,
+            revision=revision,
+            kind=EventKind.CANCELLED,
+            reason=reason,
+            decide=lambda record: changes.cancel(record, now),
+        )
+
+    def act(
+        self,
+        task_id: str,
+        action: str,
+        *,
+        revision: int | None = None,
+        minutes: int | None = None,
+        until: str | None = None,
+        undo: str | None = None,
+        by: Principal = LOCAL,
+    ) -> TaskView:
+        """Do what a card's button asks for: snooze (by minutes or until a time), run_now, skip_next, undo or done."""
+        now = self._store.now()
+        decisions: dict[str, tuple[EventKind, Callable[[TaskRecord], Change]]] = {
+            "snooze": (EventKind.SNOOZED, lambda r: changes.snooze(r, _snooze_to(r, minutes, until, now), now)),
+            "run_now": (EventKind.RUN_NOW, lambda r: changes.run_now(r, now)),
+            "skip_next": (EventKind.SKIPPED, lambda r: changes.skip_next(r, now)),
+            "undo": (EventKind.CANCEL_UNDONE, lambda r: changes.undo_cancel(r, now, undo)),
+        }
+        if action == "done":
+            return self._done(task_id, by)
+        if action not in decisions:
+            accepted = ", ".join([*decisions, "done"])
+            raise InvalidArgument("action", f"no action {action[:40]!r}", accepted=accepted, example="action='run_now'")
+        kind, decide = decisions[action]
+        return self._change(task_id, by=by, revision=revision, kind=kind, decide=decide)
+
+    def _done(self, task_id: str, by: Principal) -> TaskView:
+        record = self._store.tasks.get(by.tenant, task_id)
+        if record.last_run is None:
+            raise Refused(f"action: {task_id} has no outcome yet to be done with. cancel_task cancels it.")
+        unread = self._store.inbox.unread(by.tenant, by.user, limit=MAX_LIMIT)
+        self._store.inbox.mark_read(by.tenant, by.user, [m.id for m in unread if m.task_id == task_id])
+        self._on_change(task_id)
+        return view_of(record, self._store.now())
+
+    def _change(
+        self,
+        task_id: str,
+        *,
+        by: Principal,
+        revision: int | None,
+        kind: EventKind,
+        decide: Callable[[TaskRecord], Change],
+        reason: str | None = None,
+    ) -> TaskView:
+        record = self._store.tasks.change(
+            by.tenant, task_id, actor=by.user, kind=kind, decide=decide, revision=revision, reason=reason
+        )
+        self._on_change(task_id)
+        return view_of(record, self._store.now())
+
+
+def _key(request: Request, by: Principal, now: datetime) -> IdempotencyKey | None:
+    content = request.content()
+    if request.idempotency_key is not None:
+        return IdempotencyKey(request.idempotency_key, content, expires_at=None, derived=False)
+    if request.raw is None:
+        return None
+    digest = hashlib.sha256(json.dumps([by.tenant, by.user, content], sort_keys=True).encode()).hexdigest()
+    return IdempotencyKey(f"derived:{digest}", content, expires_at=now + REPEAT_WINDOW, derived=True)
+
+
+def _warnings(planned: Planned, stored: TaskRecord, created: bool, twin: str | None) -> tuple[str, ...]:
+    if not created:
+        made = describe(stored.task.created_at, stored.task.timezone)
+        return (f"this repeats an earlier call: the task it made at {made} is returned, nothing new was scheduled",)
+    if twin is not None and twin != stored.task.id:
+        return (*planned.warnings, f"{twin} has the same title and time; cancel one of them if that is not meant")
+    return planned.warnings
+
+
+def _snooze_to(record: TaskRecord, minutes: int | None, until: str | None, now: datetime) -> datetime:
+    if (minutes is None) == (until is None):
+        raise InvalidArgument("minutes", "give minutes or until", accepted="one of the two", example="minutes=10")
+    if until is not None:
+        return resolve_moment(until, now=now, zone=record.task.timezone, argument="until").instant
+    assert minutes is not None
+    if not 1 <= minutes <= 60 * 24 * 366:
+        raise InvalidArgument("minutes", "out of range", accepted="1 to 527040", example="minutes=10")
+    return now + timedelta(minutes=minutes)
+
+
+def _limit(limit: int) -> int:
+    if not 1 <= limit <= MAX_LIMIT:
+        raise InvalidArgument("limit", f"{limit} is out of range", accepted=f"1 to {MAX_LIMIT}", example="limit=20")
+    return limit
