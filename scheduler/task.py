@@ -122,7 +122,7 @@ class Run:
 
 @dataclass(frozen=True, slots=True)
 class Attempt:
-    """One try of a run. `outcome` is None while it runs; then done, retry, wait, yielded, failed, cancelled, crashed."""
+    """One try of a run. `outcome` is None while it runs, then done, retry, wait, yielded, failed, cancelled ..."""
 
     run_id: str
     number: int
