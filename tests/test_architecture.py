@@ -1,0 +1,401 @@
+"""The house keeps its shape: who may import whom, how long things may get, and what lies where.
+
+Every check is a function from a tree to its problems, run on this project and on a small bad tree that it must refuse:
+a check that cannot fail would be worth nothing. There is no list of exemptions anywhere in here.
+"""
+
+from __future__ import annotations
+
+import ast
+import json
+import re
+import shutil
+import statistics
+import subprocess
+import sys
+import tomllib
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+ROOT = Path(__file__).resolve().parents[1]
+FOLDERS = {"server/duetime": "duetime", "server": "duetime.server", "scheduler": "duetime.scheduler"}
+FOLDERS |= {"tools": "duetime.tools", "widgets": "duetime.widgets"}
+TOP_LEVEL = {"pyproject.toml", "server", "scheduler", "tools", "widgets", "tests", "README.md", "docs", "examples"}
+TOP_LEVEL |= {"benchmarks", ".ci", "LICENSE", "CHANGELOG.md", ".gitignore"}
+LONGEST_MODULE = 300
+MEDIAN_FUNCTION = 8
+VAGUE = {"utils", "util", "common", "helpers", "helper", "misc"}
+WORDS = {"task", "events", "errors", "outcomes", "ids"}
+CLOCKS = {"datetime.now", "datetime.utcnow", "datetime.today", "date.today", "time.time", "time.monotonic"}
+SWITCHED_OFF = re.compile(r"#\s*(?:ruff:\s*noqa|flake8[:=]\s*noqa|mypy:\s*ignore|pylint:\s*disable|fmt:\s*off)")
+EXCUSE = re.compile(
+    r"#\s*(?P<mark>noqa(?!:)|noqa:\s*(?P<codes>[A-Z0-9, ]+)|type:\s*ignore(?:\[[^\]]*\])?)(?P<reason>.*)"
+)
+NEVER_EXCUSED = {"C901", "TID251", "PLR0912", "PLR0915"}
+
+
+# --- what there is ------------------------------------------------------------------------------------------------
+
+
+def kept_files(root: Path) -> list[Path]:
+    """Files of the tree that git keeps or would keep; all of them where there is no repository."""
+    if not (root / ".git").exists():
+        return sorted(path for path in root.rglob("*") if path.is_file())
+    command = ["git", "ls-files", "-z", "--cached", "--others", "--exclude-standard"]
+    listed = subprocess.run(command, cwd=root, capture_output=True, check=True, text=True).stdout
+    return sorted(root / name for name in set(listed.split("\0")) - {""} if (root / name).is_file())
+
+
+def product_files(root: Path, *suffixes: str) -> list[Path]:
+    return [
+        path
+        for path in kept_files(root)
+        if path.suffix in suffixes and path.relative_to(root).parts[0] in {"server", "scheduler", "tools", "widgets"}
+    ]
+
+
+def where(root: Path, path: Path, line: int | None = None) -> str:
+    return f"{path.relative_to(root)}" + (f":{line}" if line else "")
+
+
+def configuration(root: Path) -> dict[str, Any]:
+    return tomllib.loads((root / "pyproject.toml").read_text("utf-8"))
+
+
+def imported(tree: ast.AST) -> Iterator[tuple[int, str]]:
+    """Every absolute name that is imported, as `package.module` or `package.module.name`."""
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Import):
+            yield from ((node.lineno, alias.name) for alias in node.names)
+        elif isinstance(node, ast.ImportFrom):
+            start = f"{node.module}." if node.module else ""
+            yield from ((node.lineno, f"{'.' * node.level}{start}{alias.name}") for alias in node.names)
+
+
+# --- the checks -----------------------------------------------------------------------------------------------------
+
+
+def strangers_at_the_top(root: Path) -> list[str]:
+    found = {path.relative_to(root).parts[0] for path in kept_files(root)}
+    missing = sorted(f"{name}: missing at the top level" for name in TOP_LEVEL - found)
+    return missing + sorted(f"{name}: does not belong at the top level" for name in found - TOP_LEVEL)
+
+
+def package_of(folder: str) -> str:
+    """`scheduler/store` -> `duetime.scheduler.store`."""
+    if folder == "server/duetime":
+        return FOLDERS[folder]
+    first, *rest = folder.split("/")
+    return ".".join([FOLDERS[first], *rest])
+
+
+def packages_that_differ(root: Path) -> list[str]:
+    declared = configuration(root)["tool"]["setuptools"]["packages"]
+    folders = {path.parent for path in product_files(root, ".py")}
+    present = {package_of(folder.relative_to(root).as_posix()): folder for folder in folders}
+    return [
+        *(f"{name}: not in the packages of pyproject.toml" for name in sorted(present.keys() - set(declared))),
+        *(f"{name}: declared, but there is no such folder" for name in sorted(set(declared) - present.keys())),
+        *(f"{where(root, folder)}: no __init__.py" for folder in folders if not (folder / "__init__.py").exists()),
+        *(f"{name}: declared twice" for name in sorted({name for name in declared if declared.count(name) > 1})),
+    ]
+
+
+def long_modules(root: Path) -> list[str]:
+    lengths = {path: len(path.read_text("utf-8").splitlines()) for path in product_files(root, ".py", ".js", ".ts")}
+    return [f"{where(root, path)}: {lines} lines" for path, lines in lengths.items() if lines > LONGEST_MODULE]
+
+
+def function_lengths(root: Path) -> list[int]:
+    """Lines of each function from `def` to its end, docstring and all."""
+    return [
+        (node.end_lineno or node.lineno) - node.lineno + 1
+        for path in product_files(root, ".py")
+        for node in ast.walk(ast.parse(path.read_text("utf-8")))
+        if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef)
+    ]
+
+
+def long_functions_in_the_median(root: Path) -> list[str]:
+    median = statistics.median(function_lengths(root) or [0])
+    return [f"the median function has {median:g} lines"] if median > MEDIAN_FUNCTION else []
+
+
+def vague_names(root: Path) -> list[str]:
+    paths = [path.relative_to(root) for path in product_files(root, ".py", ".js", ".ts")]
+    return [f"{path}: name it by what it is" for path in paths if VAGUE & {*path.parent.parts, path.stem}]
+
+
+def bare_imports(root: Path) -> list[str]:
+    tops = {folder for folder in FOLDERS if "/" not in folder}
+    return [
+        f"{where(root, path, line)}: import duetime.{name}"
+        for path in kept_files(root)
+        if path.suffix == ".py"
+        for line, name in imported(ast.parse(path.read_text("utf-8")))
+        if name.split(".")[0] in tops
+    ]
+
+
+def may_import(module: Path, name: str) -> bool:
+    """Rules import the standard library, the words and each other; words only the standard library and words."""
+    if name.split(".", maxsplit=1)[0] in sys.stdlib_module_names:
+        return True
+    allowed = {f"duetime.scheduler.{word}" for word in WORDS}
+    if module.parent.name == "rules":
+        allowed.add("duetime.scheduler.rules")
+    return any(name == one or name.startswith(f"{one}.") for one in allowed)
+
+
+def pure_files(root: Path) -> list[Path]:
+    scheduler = root / "scheduler"
+    files = product_files(root, ".py")
+    return [path for path in files if path.parent == scheduler / "rules"] + [
+        path for path in files if path.parent == scheduler and path.stem in WORDS
+    ]
+
+
+def impure_imports(root: Path) -> list[str]:
+    return [
+        f"{where(root, path, line)}: {name}"
+        for path in pure_files(root)
+        for line, name in imported(ast.parse(path.read_text("utf-8")))
+        if not may_import(path, name)
+    ]
+
+
+def clocks_in_rules(root: Path) -> list[str]:
+    """Deciding is pure: `now` is an argument, so that every decision can be asked again."""
+    return [
+        f"{where(root, path, node.lineno)}: {ast.unparse(node)} reads the clock"
+        for path in pure_files(root)
+        if path.parent.name == "rules"
+        for node in ast.walk(ast.parse(path.read_text("utf-8")))
+        if isinstance(node, ast.Attribute) and ".".join(ast.unparse(node).split(".")[-2:]) in CLOCKS
+    ]
+
+
+def excuses(root: Path) -> list[str]:
+    """Whole files switched off, excuses without a reason, and those that no reason can carry."""
+    files = [path for path in kept_files(root) if path.suffix == ".py" and path.name != Path(__file__).name]
+    lines = [(path, n, text) for path in files for n, text in enumerate(path.read_text("utf-8").splitlines(), 1)]
+    return [f"{where(root, path, n)}: {text.strip()}" for path, n, text in lines if is_bad_excuse(text)]
+
+
+def is_bad_excuse(line: str) -> bool:
+    if SWITCHED_OFF.search(line):
+        return True
+    found = EXCUSE.search(line)
+    if found is None:
+        return False
+    codes = {code.strip() for code in (found["codes"] or "").split(",")}
+    reason = found["reason"].strip(" -:#")
+    return found["mark"] in {"noqa", "type: ignore"} or bool(codes & NEVER_EXCUSED) or not reason
+
+
+def exemptions(root: Path) -> list[str]:
+    """Ways to exempt a file from a budget or a contract in the configuration."""
+    tool = configuration(root)["tool"]
+    lint = tool["ruff"]["lint"]
+    ignored = {"ignore": lint.get("ignore", []), **lint.get("per-file-ignores", {})}
+    return [
+        *(f"ruff: {place} ignores {rule}" for place, rules in ignored.items() for rule in excusing(rules)),
+        *(f"ruff: {key}" for key in ("exclude", "extend-exclude", "force-exclude") if key in tool["ruff"]),
+        *(f"ruff: select is {lint['select']}, not ALL" for _ in [0] if lint["select"] != ["ALL"]),
+        *(f"import-linter: {c['name']} ignores imports" for c in tool["importlinter"]["contracts"] if spares(c)),
+        *("mypy: an override switches errors off" for o in tool["mypy"].get("overrides", []) if o.get("ignore_errors")),
+    ]
+
+
+def excusing(rules: list[str]) -> list[str]:
+    return [rule for rule in rules if any(code.startswith(rule) for code in NEVER_EXCUSED)]
+
+
+def spares(contract: dict[str, Any]) -> bool:
+    return bool(contract.get("ignore_imports") or contract.get("exhaustive_ignores"))
+
+
+CHECKS: list[Callable[[Path], list[str]]] = [
+    strangers_at_the_top,
+    packages_that_differ,
+    long_modules,
+    long_functions_in_the_median,
+    vague_names,
+    bare_imports,
+    impure_imports,
+    clocks_in_rules,
+    excuses,
+    exemptions,
+]
+
+
+@pytest.mark.parametrize("check", CHECKS, ids=lambda check: check.__name__)
+def test_the_house_keeps_its_shape(check: Callable[[Path], list[str]]) -> None:
+    assert check(ROOT) == []
+
+
+# --- each check can fail --------------------------------------------------------------------------------------------
+
+
+def bad_tree(root: Path, files: dict[str, str]) -> Path:
+    for name, text in files.items():
+        path = root / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(text, "utf-8")
+    return root
+
+
+LONG_FUNCTION = "def f():\n" + "    x = 1\n" * 9
+SEEDS: list[tuple[Callable[[Path], list[str]], dict[str, str], str]] = [
+    (strangers_at_the_top, {"utils.sh": "", "server/__init__.py": ""}, "utils.sh: does not belong"),
+    (strangers_at_the_top, {"server/__init__.py": ""}, "LICENSE: missing"),
+    (
+        packages_that_differ,
+        {"pyproject.toml": "[tool.setuptools]\npackages = []", "scheduler/store/__init__.py": ""},
+        "duetime.scheduler.store: not in the packages",
+    ),
+    (packages_that_differ, {"pyproject.toml": '[tool.setuptools]\npackages = ["duetime"]'}, "duetime: declared, but"),
+    (packages_that_differ, {"pyproject.toml": "[tool.setuptools]\npackages = []", "tools/a.py": ""}, "no __init__.py"),
+    (long_modules, {"scheduler/long.py": "x = 1\n" * 301}, "scheduler/long.py: 301 lines"),
+    (long_modules, {"widgets/src/long.js": "1;\n" * 301}, "widgets/src/long.js: 301 lines"),
+    (long_functions_in_the_median, {"tools/a.py": LONG_FUNCTION * 3}, "the median function has 10 lines"),
+    (vague_names, {"scheduler/utils.py": ""}, "scheduler/utils.py"),
+    (vague_names, {"server/common/clock.py": ""}, "server/common/clock.py"),
+    (bare_imports, {"tests/test_a.py": "from tools.schedule import x"}, "tests/test_a.py:1"),
+    (impure_imports, {"scheduler/rules/a.py": "import sqlalchemy"}, "scheduler/rules/a.py:1: sqlalchemy"),
+    (impure_imports, {"scheduler/rules/a.py": "from duetime.scheduler import store"}, "duetime.scheduler.store"),
+    (impure_imports, {"scheduler/task.py": "from duetime.scheduler.rules import states"}, "rules.states"),
+    (clocks_in_rules, {"scheduler/rules/a.py": "import datetime\nx = datetime.datetime.now()"}, "a.py:2"),
+    (excuses, {"tools/a.py": "import os  # noqa: F401\n"}, "tools/a.py:1"),
+    (excuses, {"tools/a.py": "import os  # noqa\n"}, "tools/a.py:1"),
+    (excuses, {"tools/a.py": "def f():  # noqa: C901 - a long story\n    pass\n"}, "tools/a.py:1"),
+    (excuses, {"tools/a.py": "x: int = ''  # type: ignore - because\n"}, "tools/a.py:1"),
+    (excuses, {"tools/a.py": "# ruff: noqa: E501\n"}, "tools/a.py:1"),
+]
+
+
+@pytest.mark.parametrize(("check", "files", "expected"), SEEDS, ids=lambda value: getattr(value, "__name__", ""))
+def test_each_check_refuses_a_bad_tree(
+    tmp_path: Path, check: Callable[[Path], list[str]], files: dict[str, str], expected: str
+) -> None:
+    problems = check(bad_tree(tmp_path, files))
+    assert any(expected in problem for problem in problems), problems
+
+
+@pytest.mark.parametrize(
+    ("old", "new"),
+    [
+        ('select = ["ALL"]', 'select = ["E", "F"]'),
+        ('\n    "ANN401",', '\n    "C90", "ANN401",'),
+        ('"tests/**" = [', '"tests/**" = ["TID251", '),
+        ("[tool.ruff]\n", '[tool.ruff]\nexclude = ["scheduler"]\n'),
+        ("exhaustive = true", 'exhaustive = true\nexhaustive_ignores = ["phrases"]'),
+        ("[tool.mypy]\n", '[[tool.mypy.overrides]]\nmodule = "duetime.*"\nignore_errors = true\n[tool.mypy]\n'),
+    ],
+)
+def test_an_exemption_in_the_configuration_is_refused(tmp_path: Path, old: str, new: str) -> None:
+    text = (ROOT / "pyproject.toml").read_text("utf-8")
+    assert old in text
+    assert exemptions(bad_tree(tmp_path, {"pyproject.toml": text.replace(old, new, 1)}))
+
+
+def test_an_excuse_with_its_reason_is_accepted(tmp_path: Path) -> None:
+    assert not excuses(bad_tree(tmp_path, {"tools/a.py": "import os  # noqa: F401 - re-exported for plug-ins\n"}))
+
+
+# --- ruff: complexity and bare names are on, in the project's own configuration ---------------------------------------
+
+
+def ruff_codes(path: Path) -> set[str]:
+    command = [sys.executable, "-m", "ruff", "check", "--no-cache", "--config", str(ROOT / "pyproject.toml")]
+    done = subprocess.run([*command, "--output-format=json", str(path)], capture_output=True, check=False, text=True)
+    return {problem["code"] for problem in json.loads(done.stdout)}
+
+
+def branches(count: int) -> str:
+    body = "".join(f"    if n == {number}:\n        n += 1\n" for number in range(count))
+    return f'"""M."""\n\n\ndef f(n: int) -> int:\n{body}    return n\n'
+
+
+def test_ruff_refuses_a_function_of_complexity_nine_and_not_of_eight(tmp_path: Path) -> None:
+    (tmp_path / "eight.py").write_text(branches(7))
+    (tmp_path / "nine.py").write_text(branches(8))
+    assert "C901" not in ruff_codes(tmp_path / "eight.py")
+    assert "C901" in ruff_codes(tmp_path / "nine.py")
+
+
+@pytest.mark.parametrize("name", ["server", "scheduler", "tools", "widgets"])
+def test_ruff_refuses_the_bare_name_of_a_folder(tmp_path: Path, name: str) -> None:
+    (tmp_path / "bare.py").write_text(f"import {name}\n")
+    assert "TID251" in ruff_codes(tmp_path / "bare.py")
+
+
+# --- import-linter: layers and who alone may use a library ------------------------------------------------------------
+
+LINT_IMPORTS = """
+import sys
+from importlinter.cli import lint_imports
+sys.exit(lint_imports(sys.argv[1], cache_dir=None, no_logo=True))
+"""
+
+
+def contract_names() -> dict[str, str]:
+    return {one["id"]: one["name"] for one in configuration(ROOT)["tool"]["importlinter"]["contracts"]}
+
+
+def lint_imports(package_parent: Path) -> str:
+    """Report what breaks a contract of this project in the `duetime` below a folder; empty when all hold."""
+    command = [sys.executable, "-c", LINT_IMPORTS, str(ROOT / "pyproject.toml")]
+    environment = {"PYTHONPATH": str(package_parent), "COLUMNS": "300", "NO_COLOR": "1", "PYTHONIOENCODING": "utf-8"}
+    done = subprocess.run(
+        command, cwd=package_parent, env=environment, capture_output=True, check=False, text=True, encoding="utf-8"
+    )
+    return "" if done.returncode == 0 else done.stdout + done.stderr
+
+
+@pytest.fixture
+def assembled(tmp_path: Path) -> Path:
+    """Put the import package together as setuptools does, as a copy that a test may spoil."""
+    for folder, package in sorted(FOLDERS.items(), key=lambda pair: len(pair[1])):
+        target = tmp_path.joinpath(*package.split("."))
+        ignore = shutil.ignore_patterns("__pycache__", "node_modules", *(["duetime"] if folder == "server" else []))
+        shutil.copytree(ROOT / folder, target, ignore=ignore, dirs_exist_ok=True)
+    return tmp_path
+
+
+def test_imports_go_downwards_only(assembled: Path) -> None:
+    assert lint_imports(assembled) == ""
+
+
+@pytest.mark.parametrize(
+    ("contract", "module", "line"),
+    [
+        ("folders", "scheduler/errors.py", "import duetime.widgets"),
+        ("folders", "widgets/__init__.py", "import duetime.tools"),
+        ("folders", "tools/__init__.py", "import duetime.server"),
+        ("scheduler", "scheduler/task.py", "import duetime.scheduler.errors"),
+        ("scheduler", "scheduler/rules/states.py", "import duetime.scheduler.store"),
+        ("scheduler", "scheduler/store/__init__.py", "import duetime.scheduler.queue"),
+        ("scheduler", "scheduler/handlers/__init__.py", "import duetime.scheduler.channels"),
+        ("scheduler", "scheduler/channels/__init__.py", "import duetime.scheduler.scheduler"),
+        ("sqlalchemy", "scheduler/handlers/__init__.py", "import sqlalchemy"),
+        ("sqlalchemy", "server/__init__.py", "import alembic.command"),
+        ("dramatiq", "tools/__init__.py", "import dramatiq"),
+        ("dramatiq", "scheduler/queue/__init__.py", "from dramatiq.errors import DramatiqError"),
+        ("mcp", "widgets/__init__.py", "import mcp"),
+        ("mcp", "scheduler/outcomes.py", "import mcp.types"),
+        ("redis", "scheduler/store/__init__.py", "import redis"),
+    ],
+)
+def test_an_import_that_goes_the_wrong_way_is_refused(assembled: Path, contract: str, module: str, line: str) -> None:
+    spoilt = assembled / "duetime" / module
+    spoilt.write_text(f"{spoilt.read_text('utf-8')}\n{line}\n", "utf-8")
+    assert f"{contract_names()[contract]} BROKEN" in lint_imports(assembled)
+
+
+def test_a_new_module_must_find_its_layer(assembled: Path) -> None:
+    (assembled / "duetime/scheduler/stray.py").write_text("")
+    assert "duetime.scheduler.stray" in lint_imports(assembled)
