@@ -1,0 +1,9 @@
+"""Handlers: the code that a task runs, how it is declared, found and run."""
+
+from duetime.scheduler.handlers.context import Context, Link
+from duetime.scheduler.handlers.declaration import Handler, handler
+from duetime.scheduler.handlers.execution import explain, run_handler
+from duetime.scheduler.handlers.registry import Handlers
+from duetime.scheduler.handlers.reminder import reminder
+
+__all__ = ["Context", "Handler", "Handlers", "Link", "explain", "handler", "reminder", "run_handler"]

@@ -1,0 +1,121 @@
+"""What a handler is told about its run, and how it speaks back while it works."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from typing import Any, Self
+
+from duetime.scheduler.errors import InvalidArgument
+from duetime.scheduler.rules.text import check_json, clean_text
+from duetime.scheduler.task import Json, Run, Task
+
+
+def _utc_now() -> datetime:
+    return datetime.now(UTC)
+
+
+def _ignored(_: Json) -> None:
+    return None
+
+
+def _no() -> bool:
+    return False
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Link:
+    """How a context reaches the worker that runs it; every callable may be called from any thread.
+
+    `save` and `report` give False when the attempt no longer owns its run, so that nothing was written.
+    """
+
+    save: Callable[[Json], bool | None] = _ignored
+    report: Callable[[Json], bool | None] = _ignored
+    cancelled: Callable[[], bool] = _no
+    should_yield: Callable[[], bool] = _no
+    now: Callable[[], datetime] = _utc_now
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Context:
+    """One attempt of one run, as its handler sees it.
+
+    `scheduled_for` and `deadline` are aware and in UTC; `deadline` is None where the task has none. `attempt` counts
+    from 1. `checkpoint_state` is what the latest checkpoint of an earlier attempt saved, None at first.
+    """
+
+    task_id: str
+    run_id: str
+    title: str
+    scheduled_for: datetime
+    attempt: int
+    worker: str
+    deadline: datetime | None = None
+    labels: tuple[str, ...] = ()
+    checkpoint_state: Json = None
+    link: Link = Link()
+
+    @classmethod
+    def of(cls, task: Task, run: Run, *, worker: str, link: Link) -> Self:
+        """Build the context of a claimed run."""
+        return cls(
+            task_id=task.id,
+            run_id=run.id,
+            title=task.title,
+            scheduled_for=run.scheduled_for,
+            attempt=run.attempt,
+            worker=worker,
+            labels=task.labels,
+            checkpoint_state=run.checkpoint,
+            link=link,
+        )
+
+    @classmethod
+    def for_test(cls, *, link: Link | None = None, **facts: Any) -> Self:
+        """Build a context that stands alone, for the test of a handler; `facts` replaces any field."""
+        example: dict[str, Any] = {
+            "task_id": "t_test",
+            "run_id": "r_test",
+            "title": "Test",
+            "scheduled_for": datetime(2026, 1, 1, tzinfo=UTC),
+            "attempt": 1,
+            "worker": "test",
+        }
+        return cls(**(example | facts), link=link or Link())
+
+    @property
+    def idempotency_key(self) -> str:
+        """The same text for every attempt of this run: send it with every effect outside, so that repeats are seen."""
+        return self.run_id
+
+    @property
+    def cancelled(self) -> bool:
+        """Whether someone asked to stop this run, or the attempt lost it: stop soon, and return anything."""
+        return self.link.cancelled()
+
+    def should_yield(self) -> bool:
+        """Whether other work needs the slot, or the process is stopping: checkpoint, and return `Yielded` soon."""
+        return self.link.should_yield()
+
+    def now(self) -> datetime:
+        """Tell the time, aware and in UTC; use it instead of the system's clock, so that tests can set it."""
+        return self.link.now()
+
+    def checkpoint(self, state: Json) -> bool:
+        """Save `state` (JSON of at most 64 KiB) for the next attempt; False when this attempt lost its run.
+
+        Raises `InvalidArgument` when `state` is not JSON or too large.
+        """
+        check_json("checkpoint", state)
+        return self.link.save(state) is not False
+
+    def progress(self, fraction: float, text: str = "") -> bool:
+        """Show how far the work is, 0.0 to 1.0; only the latest is kept. False when this attempt lost its run."""
+        if not (math.isfinite(fraction) and 0 <= fraction <= 1):
+            raise InvalidArgument(
+                "fraction", f"{fraction} is no part of the work", accepted="0.0 to 1.0", example="0.5"
+            )
+        return self.link.report({"fraction": float(fraction), "text": clean_text(text, 200, lines=False)}) is not False

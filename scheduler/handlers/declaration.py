@@ -1,0 +1,204 @@
+"""What a handler is, and the decorator that declares one; mistakes are caught here, with the remedy."""
+
+from __future__ import annotations
+
+import inspect
+import re
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass
+from datetime import timedelta
+from typing import Any, Final
+
+from duetime.scheduler.errors import HandlerError, InvalidArgument, InvalidArguments
+from duetime.scheduler.handlers.complaints import complaints
+from duetime.scheduler.handlers.context import Context
+from duetime.scheduler.rules.text import check_json
+from duetime.scheduler.task import Json, RetryPolicy
+from pydantic import BaseModel, ValidationError
+
+DEFAULT_TIME_LIMIT: Final = timedelta(minutes=10)
+MAX_TIME_LIMIT: Final = timedelta(days=1)
+_NAME = re.compile(r"[a-z][a-z0-9_-]{0,63}")
+
+Work = Callable[..., Any]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Handler:
+    """The code behind one action.
+
+    `fn` is a function of (context) or (context, payload); the payload is an instance of `payload_model`, or the JSON
+    object as it is without one. `time_limit` bounds one attempt. `retry` is for tasks that name no policy of their own.
+    `verify` refuses payloads that the model cannot judge (by options, say); it does no I/O.
+    """
+
+    name: str
+    fn: Work
+    payload_model: type[BaseModel] | None = None
+    time_limit: timedelta = DEFAULT_TIME_LIMIT
+    retry: RetryPolicy | None = None
+    description: str = ""
+    verify: Callable[[Any], Iterable[InvalidArgument]] | None = None
+
+    def __post_init__(self) -> None:
+        _check_name(self.name)
+        _check_function(self.name, self.fn)
+        _check_model(self.name, self.payload_model)
+        _check_arity(self)
+        if not timedelta(0) < self.time_limit <= MAX_TIME_LIMIT:
+            raise HandlerError(f"handler {self.name}: time_limit must be above 0 and at most a day, in seconds, say 30")
+
+    def __call__(self, *args: Any) -> Any:
+        """Call the function as it was written, for tests: `resize(Context.for_test(), Resize(path="a.png"))`."""
+        return self.fn(*args)
+
+    @property
+    def is_async(self) -> bool:
+        """Whether calling it gives a coroutine."""
+        return _is_async(self.fn)
+
+    @property
+    def takes_payload(self) -> bool:
+        """Whether the function has a parameter for the payload."""
+        return _accepts(self.fn, 2)
+
+    def check(self, payload: Mapping[str, Json]) -> Mapping[str, Json]:
+        """Give the payload back as it is to be stored: checked, with defaults filled in.
+
+        Raises `InvalidArguments`, each naming its place as `payload.x`.
+        """
+        value = self.parse(payload)
+        if not isinstance(value, BaseModel):
+            return dict(payload)
+        return dict(value.model_dump(mode="json", by_alias=True))
+
+    def parse(self, payload: Mapping[str, Json]) -> Any:
+        """Turn a payload into what the function takes; raises `InvalidArguments` as `check` does."""
+        _check_bounds(payload)
+        if self.payload_model is None:
+            return self._without_model(payload)
+        try:
+            value = self.payload_model.model_validate(payload, extra=_extra(self.payload_model))
+        except ValidationError as error:
+            raise InvalidArguments(complaints(error, self.payload_model)) from None
+        problems = tuple(self.verify(value)) if self.verify else ()
+        if problems:
+            raise InvalidArguments(problems)
+        return value
+
+    def _without_model(self, payload: Mapping[str, Json]) -> Mapping[str, Json]:
+        if payload and not self.takes_payload:
+            problem = InvalidArgument("payload", f"{self.name} takes none", accepted="no payload")
+            raise InvalidArguments([problem])
+        return payload
+
+
+def handler(
+    name: str,
+    *,
+    payload: type[BaseModel] | None = None,
+    time_limit: float = DEFAULT_TIME_LIMIT.total_seconds(),
+    retry: RetryPolicy | None = None,
+    description: str = "",
+) -> Callable[[Work], Handler]:
+    """Declare a function, sync or async, as the handler of the action `name`.
+
+    `time_limit` is in seconds, for one attempt. `description` defaults to the first line of the docstring. Raises
+    `HandlerError` at once when the declaration is wrong.
+    """
+    _check_name(name)
+
+    def declare(fn: Work) -> Handler:
+        return Handler(
+            name=name,
+            fn=fn,
+            payload_model=payload,
+            time_limit=_seconds(name, time_limit),
+            retry=retry,
+            description=description or (inspect.getdoc(fn) or "").partition("\n")[0],
+        )
+
+    return declare
+
+
+def _seconds(name: str, value: object) -> timedelta:
+    number = value if isinstance(value, int | float) and not isinstance(value, bool) else 0
+    if not 0 < number <= MAX_TIME_LIMIT.total_seconds():
+        raise HandlerError(f"handler {name}: time_limit is {value!r}; give seconds above 0 and at most a day, say 30")
+    return timedelta(seconds=number)
+
+
+def _check_name(name: object) -> None:
+    if callable(name):
+        raise HandlerError('write @handler("name"), not a bare @handler: the name is what `action` says')
+    if not isinstance(name, str) or not _NAME.fullmatch(name):
+        raise HandlerError(
+            f"handler name {str(name)[:80]!r}: use a lower-case letter, then at most 63 letters, digits, - or _, "
+            'as in @handler("resize-image")'
+        )
+
+
+def _check_function(name: str, fn: object) -> None:
+    generates = inspect.isgeneratorfunction(fn) or inspect.isasyncgenfunction(fn)
+    if not callable(fn) or isinstance(fn, Handler | type) or generates:
+        raise HandlerError(f"handler {name}: put @handler on a plain def or async def that returns an outcome")
+
+
+def _check_model(name: str, model: object) -> None:
+    if model is None:
+        return
+    if not (isinstance(model, type) and issubclass(model, BaseModel)):
+        shown = getattr(model, "__name__", type(model).__name__)
+        raise HandlerError(f"handler {name}: payload={shown} is no pydantic model; subclass pydantic.BaseModel")
+    if _holds_secret(model.model_json_schema()):
+        raise HandlerError(
+            f"handler {name}: {model.__name__} has a secret field, and payloads are stored and shown as they are; "
+            "read the secret from the environment in the handler"
+        )
+
+
+def _holds_secret(schema: Json) -> bool:
+    """Whether a secret type is anywhere in the schema: its JSON form is asterisks, so the value would be lost."""
+    if isinstance(schema, dict):
+        return schema.get("writeOnly") is True or any(_holds_secret(part) for part in schema.values())
+    return isinstance(schema, list) and any(_holds_secret(part) for part in schema)
+
+
+def _check_arity(declared: Handler) -> None:
+    wanted = "(ctx, payload)" if declared.payload_model else "(ctx) or (ctx, payload)"
+    fits = declared.takes_payload or (declared.payload_model is None and _accepts(declared.fn, 1))
+    if not fits:
+        raise HandlerError(f"handler {declared.name}: its function must take {wanted}, as in def {_example(declared)}")
+
+
+def _example(declared: Handler) -> str:
+    model = declared.payload_model
+    name = declared.name.replace("-", "_")
+    payload = f", payload: {model.__name__}" if model else ""
+    return f"{name}(ctx: {Context.__name__}{payload}) -> Outcome: ..."
+
+
+def _accepts(fn: Work, count: int) -> bool:
+    try:
+        inspect.signature(fn).bind(*[None] * count)
+    except TypeError:
+        return False
+    return True
+
+
+def _is_async(fn: Work) -> bool:
+    return inspect.iscoroutinefunction(fn) or inspect.iscoroutinefunction(getattr(fn, "__call__", None))  # noqa: B004 - the method itself is wanted
+
+
+def _extra(model: type[BaseModel]) -> Any:
+    """Refuse unknown fields unless the model says otherwise: a mis-spelt field must not be dropped silently."""
+    return model.model_config.get("extra") or "forbid"
+
+
+def _check_bounds(payload: object) -> None:
+    if not isinstance(payload, Mapping):
+        raise InvalidArguments([InvalidArgument("payload", "is not an object", example='{"message": "Stretch"}')])
+    try:
+        check_json("payload", payload)
+    except InvalidArgument as problem:
+        raise InvalidArguments([problem]) from None

@@ -1,0 +1,95 @@
+"""The handlers of one process, by the name that `action` says."""
+
+from __future__ import annotations
+
+import difflib
+import importlib
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from functools import partial
+from importlib.metadata import entry_points as installed
+from types import ModuleType
+from typing import Final, Self
+
+from duetime.scheduler.errors import HandlerError, InvalidArgument, InvalidSetting
+from duetime.scheduler.handlers.declaration import Handler
+from duetime.scheduler.handlers.reminder import reminder
+
+ENTRY_POINT_GROUP: Final = "duetime.handlers"
+
+
+class Handlers(Mapping[str, Handler]):
+    """A read-only registry; two different handlers of one name are refused with `HandlerError`."""
+
+    def __init__(self, handlers: Iterable[Handler] = ()) -> None:
+        self._by_name: dict[str, Handler] = {}
+        for item in handlers:
+            self._add(item)
+
+    @classmethod
+    def load(
+        cls, modules: Sequence[str] = (), *, entry_points: bool = True, builtin: Sequence[Handler] = (reminder,)
+    ) -> Self:
+        """Collect the built-in handlers, those of installed packages, and those of the named modules.
+
+        Raises `InvalidSetting` naming the module and the cause when one cannot be imported or declares no handler.
+        """
+        found = list(builtin)
+        for point in installed(group=ENTRY_POINT_GROUP) if entry_points else ():
+            found += _imported(f"entry point {point.name} = {point.value}", point.load)
+        for name in modules:
+            found += _imported(f"module {name}", partial(importlib.import_module, name))
+        return cls(found)
+
+    def get_or_explain(self, name: str) -> Handler:
+        """Give the handler of an action, or raise `InvalidArgument` that lists what exists."""
+        if name in self._by_name:
+            return self._by_name[name]
+        names = ", ".join(self._by_name)
+        nearest = difflib.get_close_matches(str(name), self._by_name, n=1)
+        example = nearest[0] if nearest else next(iter(self._by_name), "")
+        raise InvalidArgument("action", f"no action {str(name)[:64]!r}", accepted=names, example=example)
+
+    def __getitem__(self, name: str) -> Handler:
+        return self._by_name[name]
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._by_name)
+
+    def __len__(self) -> int:
+        return len(self._by_name)
+
+    def _add(self, item: Handler) -> None:
+        known = self._by_name.setdefault(item.name, item)
+        if known is not item:
+            raise HandlerError(
+                f"two handlers are named {item.name!r}: {_origin(known)} and {_origin(item)}; rename one of them"
+            )
+
+
+def _origin(item: Handler) -> str:
+    module = getattr(item.fn, "__module__", "?")
+    return f"{module}.{getattr(item.fn, '__qualname__', item.name)}"
+
+
+def _imported(source: str, load: Callable[[], object]) -> list[Handler]:
+    try:
+        found = list(_handlers_in(load()))
+    except (Exception, SystemExit) as error:
+        cause = f"{type(error).__name__}: {error}"
+        raise InvalidSetting(f"handlers: {source} cannot be loaded ({cause[:300]}); repair or remove it") from error
+    if not found:
+        raise InvalidSetting(f'handlers: {source} declares no handler; put @handler("name") on a function in it')
+    return found
+
+
+def _handlers_in(found: object) -> Iterator[Handler]:
+    """Give the handlers of an entry point or module: itself, a list of them, or those at a module's top level."""
+    if isinstance(found, Handler):
+        yield found
+    elif isinstance(found, ModuleType):
+        yield from (value for value in vars(found).values() if isinstance(value, Handler))
+    elif isinstance(found, list | tuple):
+        for item in found:
+            yield from _handlers_in(item)
+    else:
+        raise HandlerError(f"expected a handler, a module or a list of handlers, got {type(found).__name__}")

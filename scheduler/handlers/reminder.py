@@ -1,0 +1,20 @@
+"""The action `reminder`: tell the user something, at its time."""
+
+from __future__ import annotations
+
+from duetime.scheduler.handlers.context import Context
+from duetime.scheduler.handlers.declaration import handler
+from duetime.scheduler.outcomes import Done
+from pydantic import BaseModel, Field
+
+
+class ReminderPayload(BaseModel):
+    """What to say; the title where nothing is given."""
+
+    message: str | None = Field(default=None, max_length=2000, description="text of at most 2,000 characters")
+
+
+@handler("reminder", payload=ReminderPayload, time_limit=30)
+def reminder(ctx: Context, payload: ReminderPayload) -> Done:
+    """Deliver a message to the user."""
+    return Done(summary=(payload.message or "").strip() or ctx.title)

@@ -1,0 +1,172 @@
+"""What text and JSON from outside may contain: one place that says it, for titles, payloads and results."""
+
+from __future__ import annotations
+
+import json
+import math
+import unicodedata
+from collections.abc import Iterator, Mapping
+from typing import Final
+
+from duetime.scheduler.errors import InvalidArgument
+from duetime.scheduler.task import Json
+
+MAX_JSON_BYTES: Final = 64 * 1024
+MAX_JSON_DEPTH: Final = 32
+MAX_INTEGER: Final = 2**63
+
+_BIDI = frozenset("\u061c\u200e\u200f\u202a\u202b\u202c\u202d\u202e\u2066\u2067\u2068\u2069")
+_SEPARATORS = frozenset("\u2028\u2029\ufeff")
+_TAGS = range(0xE0000, 0xE0080)
+_NONCHARACTERS = range(0xFDD0, 0xFDF0)
+_LAST_OF_PLANE = 0xFFFE  # and the code after it, in each of the 17 planes
+_CONTROL_NAMES = {
+    "\x00": "NULL",
+    "\x07": "BELL",
+    "\x08": "BACKSPACE",
+    "\t": "TAB",
+    "\n": "LINE FEED",
+    "\r": "CARRIAGE RETURN",
+    "\x1b": "ESCAPE",
+    "\x7f": "DELETE",
+}
+
+
+def check_text(argument: str, value: object, *, maximum: int = 200, lines: bool = False) -> str:
+    """Give `value` back without the blanks around it, or raise `InvalidArgument`.
+
+    It must hold 1 to `maximum` characters, one of them visible. Control and bidirectional controls, surrogates,
+    noncharacters and tag characters are refused by name; `lines` permits tabs and line ends.
+    """
+    if not isinstance(value, str):
+        raise InvalidArgument(argument, f"expected text, got {kind_of(value)}", accepted=f"1 to {maximum} characters")
+    refused = next((char for char in value if _is_refused(char, lines=lines)), None)
+    if refused is not None:
+        raise InvalidArgument(
+            argument, f"contains {character_name(refused)}", accepted="visible characters and plain spaces"
+        )
+    text = value.strip()
+    if not any(_is_visible(char) for char in text):
+        raise InvalidArgument(argument, "has no visible character", accepted=f"1 to {maximum} visible characters")
+    if len(text) > maximum:
+        raise InvalidArgument(argument, f"has {len(text):,} characters", accepted=f"at most {maximum:,}")
+    return text
+
+
+def clean_text(value: str, maximum: int, *, lines: bool = True) -> str:
+    """Make any text safe to store and show: refused characters become U+FFFD, and it is cut to `maximum` characters."""
+    cut = value if len(value) <= maximum else value[: maximum - 1] + "…"
+    return "".join("\ufffd" if _is_refused(char, lines=lines) else char for char in cut)
+
+
+def check_json(argument: str, value: Json, *, max_bytes: int = MAX_JSON_BYTES, max_depth: int = MAX_JSON_DEPTH) -> None:
+    """Raise `InvalidArgument` unless `value` is JSON that every database keeps as it is.
+
+    At most `max_bytes` of UTF-8 and `max_depth` levels; text without NUL and lone surrogates; finite numbers, whole
+    ones of at most 64 bits. The message names the place, such as `payload.items[3]`.
+    """
+    size = 0
+    for path, item, depth in _walk(argument, value):
+        _check_depth(argument, depth, max_depth)
+        _check_scalar(path, item)
+        size += len(item) if isinstance(item, str) else 1
+        if size > max_bytes:
+            break
+    else:
+        size = len(json.dumps(value, ensure_ascii=False, separators=(",", ":")).encode())
+    if size > max_bytes:
+        raise InvalidArgument(argument, "is too large", accepted=f"at most {max_bytes:,} bytes as JSON")
+
+
+def character_name(char: str) -> str:
+    """Name one character for a message: `U+202E RIGHT-TO-LEFT OVERRIDE`."""
+    category = unicodedata.category(char)
+    fallback = {"Cc": "CONTROL CHARACTER", "Cs": "LONE SURROGATE"}.get(category, "NONCHARACTER")
+    name = _CONTROL_NAMES.get(char) or unicodedata.name(char, fallback)
+    return f"U+{ord(char):04X} {name}"
+
+
+def kind_of(value: object) -> str:
+    """Name the JSON kind of `value` in a message, without showing it."""
+    kinds = {type(None): "null", bool: "a boolean", int: "a number", float: "a number", str: "text"}
+    if isinstance(value, Mapping):
+        return "an object"
+    if isinstance(value, list | tuple):
+        return "a list"
+    return kinds.get(type(value), type(value).__name__)
+
+
+def _is_refused(char: str, *, lines: bool) -> bool:
+    if char.isascii() and char.isprintable():
+        return False
+    if char in "\t\n\r":
+        return not lines
+    return (
+        unicodedata.category(char) in {"Cc", "Cs"}
+        or char in _BIDI
+        or char in _SEPARATORS
+        or ord(char) in _TAGS
+        or _is_noncharacter(ord(char))
+    )
+
+
+def _is_noncharacter(code: int) -> bool:
+    return code & _LAST_OF_PLANE == _LAST_OF_PLANE or code in _NONCHARACTERS
+
+
+def _is_visible(char: str) -> bool:
+    return not char.isspace() and unicodedata.category(char) not in {"Cf", "Mn", "Me", "Cn"}
+
+
+def _walk(path: str, value: Json) -> Iterator[tuple[str, Json, int]]:
+    """Every key and value below `value` with its place and depth, without recursion, so that no input is too deep."""
+    pending: list[tuple[str, Json, int]] = [(path, value, 0)]
+    while pending:
+        place, item, depth = pending.pop()
+        yield place, item, depth
+        if isinstance(item, Mapping):
+            for key in item:
+                yield f"a key of {place}", _key(place, key), depth
+            pending += [(f"{place}.{clean_text(key, 40)}", inner, depth + 1) for key, inner in item.items()]
+        elif isinstance(item, list | tuple):
+            pending += [(f"{place}[{index}]", inner, depth + 1) for index, inner in enumerate(item)]
+
+
+def _key(place: str, key: object) -> str:
+    if not isinstance(key, str):
+        raise InvalidArgument(place, f"has a key that is {kind_of(key)}", accepted="text as keys")
+    return key
+
+
+def _check_depth(argument: str, depth: int, max_depth: int) -> None:
+    if depth > max_depth:
+        raise InvalidArgument(argument, "is nested too deep", accepted=f"at most {max_depth} levels")
+
+
+def _check_scalar(path: str, item: Json) -> None:
+    if isinstance(item, str):
+        _check_string(path, item)
+    elif isinstance(item, float):
+        _check_float(path, item)
+    elif isinstance(item, int):
+        _check_integer(path, item)
+    elif item is not None and not isinstance(item, Mapping | list | tuple):
+        raise InvalidArgument(
+            path, f"is {kind_of(item)}", accepted="JSON: text, numbers, booleans, null, lists, objects"
+        )
+
+
+def _check_string(path: str, text: str) -> None:
+    bad = next((char for char in text if char == "\x00" or "\ud800" <= char <= "\udfff"), None)
+    if bad is not None:
+        raise InvalidArgument(path, f"contains {character_name(bad)}", accepted="text without it")
+
+
+def _check_float(path: str, number: float) -> None:
+    if not math.isfinite(number):
+        raise InvalidArgument(path, f"is {number}", accepted="finite numbers")
+
+
+def _check_integer(path: str, number: int) -> None:
+    if not -MAX_INTEGER <= number < MAX_INTEGER:
+        raise InvalidArgument(path, "is too large a number", accepted="whole numbers of at most 64 bits; else as text")
