@@ -52,6 +52,15 @@ class Scheduler:
         self._intake = intake
         self._on_change = on_change
 
+    def now(self) -> datetime:
+        """Return the time by the clock that decides what is due, in UTC."""
+        return self._store.now()
+
+    @property
+    def zone(self) -> str | None:
+        """The IANA zone of wall times when a caller names none, None when every caller has to name one."""
+        return self._intake.zone
+
     # -- scheduling
 
     def schedule(self, title: str, *, by: Principal = LOCAL, **arguments: Unpack[ScheduleArguments]) -> TaskView:

@@ -1,0 +1,111 @@
+"""Arguments: the table of a tool's arguments is both the schema that models see and the check of what they send."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from difflib import get_close_matches
+
+from duetime.scheduler.errors import InvalidArgument
+from duetime.scheduler.task import Json
+from duetime.tools.kinds import Kind, shown
+
+MEANT = {
+    "at": "when",
+    "time": "when",
+    "date": "when",
+    "datetime": "when",
+    "run_at": "when",
+    "due": "when",
+    "tz": "timezone",
+    "zone": "timezone",
+    "cron": "repeat",
+    "schedule": "repeat",
+    "rrule": "repeat",
+    "recurrence": "repeat",
+    "name": "title",
+    "subject": "title",
+    "task": "task_id",
+    "id": "task_id",
+    "tags": "labels",
+    "search": "query",
+    "status": "state",
+    "retries": "retry",
+    "channel": "deliver_to",
+    "message": "payload",
+}
+"""What models write for an argument whose name is not near it in letters."""
+
+MAX_PROBLEMS = 12
+
+
+@dataclass(frozen=True, slots=True)
+class Argument:
+    """One argument; `about` is what models read, `example` a value that an error shows."""
+
+    name: str
+    kind: Kind
+    about: str = ""
+    example: str = ""
+    required: bool = False
+
+    def schema(self) -> dict[str, Json]:
+        return {**self.kind.schema(), **({"description": self.about} if self.about else {})}
+
+    def problem(self, problem: str) -> InvalidArgument:
+        return InvalidArgument(self.name, problem, accepted=self.kind.accepted, example=self.example)
+
+
+class Arguments:
+    """The arguments of one tool, in the order in which they are shown."""
+
+    def __init__(self, tool: str, arguments: Sequence[Argument]) -> None:
+        self.tool = tool
+        self.table: Mapping[str, Argument] = {argument.name: argument for argument in arguments}
+
+    def schema(self) -> dict[str, Json]:
+        """JSON Schema without titles, null unions or exotic keywords, which some clients cannot read."""
+        required = [argument.name for argument in self.table.values() if argument.required]
+        schema: dict[str, Json] = {
+            "type": "object",
+            "properties": {name: argument.schema() for name, argument in self.table.items()},
+            "additionalProperties": False,
+        }
+        return {**schema, "required": required} if required else schema
+
+    def read(self, given: Mapping[str, Json]) -> tuple[dict[str, Json], list[InvalidArgument]]:
+        """Return the values that are right, and a problem for each argument that is not.
+
+        Null and an empty text stand for an optional argument that is absent, as many clients send them so.
+        """
+        values: dict[str, Json] = {}
+        problems = []
+        for argument in self.table.values():
+            value = given.get(argument.name)
+            if value is None or (value == "" and not argument.required):
+                problems += [argument.problem("it is missing")] if argument.required else []
+                continue
+            try:
+                values[argument.name] = argument.kind.read(value)
+            except ValueError as error:
+                problems.append(argument.problem(str(error)))
+        return values, [*problems, *self._unknown(given)][:MAX_PROBLEMS]
+
+    def _unknown(self, given: Mapping[str, Json]) -> list[InvalidArgument]:
+        return [self._not_known(name) for name in given if name not in self.table]
+
+    def _not_known(self, name: str) -> InvalidArgument:
+        near = self.nearest(name)
+        guess = f"; did you mean {near}?" if near else ""
+        problem = f"{self.tool} has no such argument{guess}".rstrip("?")
+        return InvalidArgument(shown(name).strip("'"), problem, accepted=", ".join(self.table))
+
+    def nearest(self, name: str) -> str | None:
+        """Return the argument that was most likely meant by `name`, None when nothing is near."""
+        plain = name[:60].strip().lower().replace("-", "_")
+        letters = {known.replace("_", ""): known for known in self.table}
+        found = get_close_matches(plain.replace("_", ""), letters, n=1, cutoff=0.6)
+        meant = MEANT.get(plain)
+        if meant in self.table:
+            return meant
+        return letters[found[0]] if found else None

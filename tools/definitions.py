@@ -1,0 +1,194 @@
+"""The tools as clients see them: names, titles, descriptions and arguments, in the order in which they are listed."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+from duetime.scheduler.task import State
+from duetime.tools import calls
+from duetime.tools.arguments import Argument, Arguments
+from duetime.tools.kinds import Choice, Flag, Object, Text, Texts, Whole
+from duetime.widgets.cards import TASK_CARD, TASK_LIST
+from duetime.widgets.schema import TaskListPayload, TaskPayload
+from mcp.types import CallToolResult, ToolAnnotations
+from pydantic import BaseModel
+
+ID = Text(40, "the id of a task, as schedule_task and list_tasks give it")
+TIME = Text(200, "a time")
+TITLE = Text(200, "1 to 200 visible characters")
+REVISION = Whole(1)
+
+_TASK_ID = Argument("task_id", ID, "", "task_id='t_7k3m9qx2w4hb'", required=True)
+_REVISION = Argument("revision", REVISION, "Refuse if the task is no longer at this revision", "revision=3")
+_TIMEZONE = Argument(
+    "timezone",
+    Text(60, "an IANA time zone name"),
+    "IANA name for wall times; default: the user's zone",
+    "timezone='America/Edmonton'",
+)
+_RETRY = Object(
+    {"max_attempts": Whole(1, 100), "backoff_seconds": Whole(1, 86_400), "max_backoff_seconds": Whole(1, 604_800)}
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Definition:
+    """One tool. `also_wrong` finds further problems of a call that is refused anyway."""
+
+    name: str
+    title: str
+    about: str
+    arguments: tuple[Argument, ...]
+    call: Callable[[calls.Call], CallToolResult]
+    hints: ToolAnnotations
+    card: str = TASK_CARD
+    output: type[BaseModel] = TaskPayload
+    for_models: bool = True
+    complete: bool = False
+
+    def read(self) -> Arguments:
+        return Arguments(self.name, self.arguments)
+
+
+def _hints(*, read_only: bool = False, destructive: bool = False, idempotent: bool, outside: bool) -> ToolAnnotations:
+    return ToolAnnotations(
+        read_only_hint=read_only, destructive_hint=destructive, idempotent_hint=idempotent, open_world_hint=outside
+    )
+
+
+def _schedule(actions: Sequence[str]) -> Definition:
+    known = ", ".join(actions[:20])
+    return Definition(
+        "schedule_task",
+        "Schedule a task",
+        "Schedule a reminder or an action, once or repeatedly. Give times in the user's own words; tell the user the "
+        "time that the answer says back. Repeating the same call is harmless.",
+        (
+            Argument("title", TITLE, "What the user will see", "title='Call John'", required=True),
+            Argument(
+                "when",
+                TIME,
+                "'in 2 hours', 'tomorrow 9am', 'next tuesday 14:00', '2026-11-24T09:00'. A reminder needs it unless it "
+                "repeats; else the default is now",
+                "when='in 2 hours'",
+            ),
+            _TIMEZONE,
+            Argument(
+                "repeat",
+                Text(400, "a recurrence"),
+                "'every weekday at 9:00', 'every 15 minutes', five-field cron or RRULE; starts at or after when",
+                "repeat='every weekday at 9:00'",
+            ),
+            Argument("until", TIME, "When the recurrence ends", "until='2026-12-31'"),
+            Argument("max_runs", Whole(1, 1_000_000), "How often it runs at most", "max_runs=10"),
+            Argument(
+                "action",
+                Text(100, known),
+                f"What to run: {known}. Default reminder",
+                "action='reminder'",
+            ),
+            Argument(
+                "payload",
+                Object(),
+                "Input of the action; reminder: {message}, default the title",
+                "payload={'message': 'Bring the contract'}",
+            ),
+            Argument(
+                "idempotency_key",
+                Text(200, "1 to 200 characters"),
+                "Reuse the same value when you retry",
+                "idempotency_key='call-john-1'",
+            ),
+            Argument("retry", _RETRY, "How failures are tried again", "retry={'max_attempts': 3}"),
+            Argument("deliver_to", Texts(20), "Configured channels, beside the inbox", "deliver_to=['inbox']"),
+            Argument("labels", Texts(100), "Up to 10", "labels=['workflow=onboarding']"),
+            Argument("dry_run", Flag(), "Only say what would be scheduled", "dry_run=true"),
+        ),
+        calls.schedule_task,
+        _hints(idempotent=True, outside=True),
+        complete=True,
+    )
+
+
+_LIST = Definition(
+    "list_tasks",
+    "List tasks",
+    "Find tasks: a line each, counts by state, and outcomes not mentioned before.",
+    (
+        Argument("state", Choice(tuple(State)), "", "state='scheduled'"),
+        Argument("label", Text(60), "", "label='workflow=onboarding'"),
+        Argument("query", Text(200), "Part of the title", "query='john'"),
+        Argument("before", TIME, "Due before this time", "before='friday'"),
+        Argument("after", TIME, "Due at or after this time", "after='yesterday'"),
+        Argument("limit", Whole(1, 100), "Default 20", "limit=20"),
+        Argument("cursor", Text(400), "From the answer before, for the next page"),
+    ),
+    calls.list_tasks,
+    _hints(read_only=True, idempotent=True, outside=False),
+    card=TASK_LIST,
+    output=TaskListPayload,
+)
+
+_GET = Definition(
+    "get_task",
+    "Show a task",
+    "Everything about one task: state, times, last outcome, delivery; with history also what happened and why.",
+    (_TASK_ID, Argument("history", Flag(), "With attempts and events", "history=true")),
+    calls.get_task,
+    _hints(read_only=True, idempotent=True, outside=False),
+)
+
+_RESCHEDULE = Definition(
+    "reschedule_task",
+    "Change a task",
+    "Change a task's time, recurrence, text or payload; pause it, resume it, or skip its next run. "
+    "What is given changes, the rest stays.",
+    (
+        _TASK_ID,
+        _REVISION,
+        Argument("title", TITLE, "", "title='Call John'"),
+        Argument("when", TIME, "As in schedule_task", "when='tomorrow 9am'"),
+        _TIMEZONE,
+        Argument(
+            "repeat", Text(400, "a recurrence"), "As in schedule_task; 'never' makes it run once", "repeat='daily'"
+        ),
+        Argument("until", TIME, "When the recurrence ends", "until='2026-12-31'"),
+        Argument("payload", Object(), "Replaces the payload", "payload={'message': 'Bring the contract'}"),
+        Argument("pause", Flag(), "true holds it, false resumes it", "pause=true"),
+        Argument("skip_next", Flag(), "Leave out the next occurrence", "skip_next=true"),
+    ),
+    calls.reschedule_task,
+    _hints(idempotent=False, outside=True),
+)
+
+_CANCEL = Definition(
+    "cancel_task",
+    "Cancel a task",
+    "Cancel a task with all its coming runs. It can be undone for 30 s.",
+    (_TASK_ID, Argument("reason", Text(200), "Kept in the history", "reason='not needed'"), _REVISION),
+    calls.cancel_task,
+    _hints(destructive=True, idempotent=True, outside=False),
+)
+
+_ACT = Definition(
+    "act_on_task",
+    "Press a button of a task card",
+    "The buttons of the task card.",
+    (
+        _TASK_ID,
+        Argument("action", Choice(("snooze", "run_now", "skip_next", "undo", "done")), "", "run_now", required=True),
+        _REVISION,
+        Argument("minutes", Whole(1, 527_040), "Snooze for", "minutes=10"),
+        Argument("until", TIME, "Snooze until", "until='tomorrow 9am'"),
+        Argument("undo", Text(60), "The token that undoes a cancel"),
+    ),
+    calls.act_on_task,
+    _hints(idempotent=False, outside=True),
+    for_models=False,
+)
+
+
+def definitions(actions: Sequence[str]) -> tuple[Definition, ...]:
+    """Return the tools in their fixed order; `actions` are the names that `action` may take."""
+    return (_schedule(actions), _LIST, _GET, _RESCHEDULE, _CANCEL, _ACT)

@@ -1,0 +1,54 @@
+"""Times of a filter: like any other time, but they may lie in the past."""
+
+from __future__ import annotations
+
+import re
+from datetime import UTC, datetime, timedelta
+from zoneinfo import ZoneInfo
+
+from duetime.scheduler.errors import InvalidArgument
+from duetime.scheduler.phrases import understand
+from duetime.scheduler.rules.times import parse_duration
+
+_AGO = re.compile(r"(?P<length>.+) ago", re.IGNORECASE)
+_DAYS = {"yesterday": -1, "today": 0, "tomorrow": 1}
+
+
+def resolve_bound(text: str, *, now: datetime, zone: str | None, argument: str) -> datetime:
+    """Return the instant that `text` means: a date, an ISO time, `now`, `yesterday`, `2 days ago`, or any time to come.
+
+    A day alone means its start, in `zone` (UTC when none is known). Raises InvalidArgument naming `argument`.
+    """
+    place = ZoneInfo(zone or "UTC")
+    words = text.strip().lower()
+    if words == "now":
+        return now
+    if words in _DAYS:
+        return _midnight(now.astimezone(place) + timedelta(days=_DAYS[words])).astimezone(UTC)
+    if ago := _AGO.fullmatch(words):
+        return _earlier(ago["length"], now, argument)
+    return _iso(text.strip(), place) or understand(text, now=now, zone=zone or "UTC", argument=argument).instant
+
+
+def _midnight(moment: datetime) -> datetime:
+    return moment.replace(hour=0, minute=0, second=0, microsecond=0)
+
+
+def _earlier(length: str, now: datetime, argument: str) -> datetime:
+    try:
+        return now - parse_duration(length)
+    except (InvalidArgument, ValueError, OverflowError) as error:
+        raise InvalidArgument(
+            argument,
+            "it does not say how long ago",
+            accepted="a number of minutes, hours, days or weeks",
+            example=f"{argument}='2 days ago'",
+        ) from error
+
+
+def _iso(text: str, place: ZoneInfo) -> datetime | None:
+    try:
+        found = datetime.fromisoformat(text)
+        return (found if found.tzinfo else found.replace(tzinfo=place)).astimezone(UTC)
+    except (ValueError, OverflowError):
+        return None

@@ -1,0 +1,197 @@
+"""The kinds of values that tool arguments take: what the schema says of each, and how a given value is read.
+
+What models get wrong most, and what has only one meaning, is accepted: an object or a list written as JSON text, a
+whole number as text, one text where a list is expected, a choice in capitals. Everything else is refused.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, Protocol
+
+from duetime.scheduler.task import Json
+
+MAX_TEXT = 2_000
+"""Far above what any argument needs; the service has the exact bounds of what it stores."""
+
+MAX_NUMBER = 10**9
+MAX_ITEMS = 100
+_WHOLE = re.compile(r"[+-]?[0-9]{1,10}(\.0)?")
+_UNWANTED = re.compile("[\x00\ud800-\udfff]")
+
+
+class Kind(Protocol):
+    """One kind of value; `read` raises ValueError with the problem in a few words, never with the value itself."""
+
+    @property
+    def accepted(self) -> str: ...
+
+    def schema(self) -> dict[str, Json]: ...
+
+    def read(self, given: Json) -> Json: ...
+
+
+@dataclass(frozen=True, slots=True)
+class Text:
+    """Text of at most `limit` characters."""
+
+    limit: int = MAX_TEXT
+    accepted: str = "text"
+
+    def schema(self) -> dict[str, Json]:
+        return {"type": "string"}
+
+    def read(self, given: Json) -> str:
+        if not isinstance(given, str):
+            raise ValueError(f"{named(given)} is not text")  # noqa: TRY004 - one family for all kinds
+        if len(given) > self.limit:
+            raise ValueError(f"it has {len(given)} characters, and {self.limit} are the limit")
+        if found := _UNWANTED.search(given):
+            raise ValueError(f"it contains the character U+{ord(found[0]):04X}, which is not text")
+        return given
+
+
+@dataclass(frozen=True, slots=True)
+class Whole:
+    """A whole number within bounds."""
+
+    low: int
+    high: int = MAX_NUMBER
+
+    @property
+    def accepted(self) -> str:
+        return f"a whole number from {self.low} to {self.high}"
+
+    def schema(self) -> dict[str, Json]:
+        return {"type": "integer", "minimum": self.low, "maximum": self.high}
+
+    def read(self, given: Json) -> int:
+        if isinstance(given, str) and _WHOLE.fullmatch(given.strip()):
+            given = int(float(given))
+        if isinstance(given, bool) or not isinstance(given, int | float) or given != given or given % 1:  # noqa: PLR0124 - NaN
+            raise ValueError(f"{named(given)} is not a whole number")
+        if not self.low <= given <= self.high:
+            raise ValueError("it is out of range")
+        return int(given)
+
+
+@dataclass(frozen=True, slots=True)
+class Flag:
+    """True or false."""
+
+    accepted: str = "true or false"
+
+    def schema(self) -> dict[str, Json]:
+        return {"type": "boolean"}
+
+    def read(self, given: Json) -> bool:
+        if isinstance(given, str) and given.strip().lower() in {"true", "false"}:
+            return given.strip().lower() == "true"
+        if not isinstance(given, bool):
+            raise ValueError(f"{named(given)} is neither true nor false")  # noqa: TRY004 - one family for all kinds
+        return given
+
+
+@dataclass(frozen=True, slots=True)
+class Choice:
+    """One of a few words."""
+
+    words: tuple[str, ...]
+
+    @property
+    def accepted(self) -> str:
+        return ", ".join(self.words)
+
+    def schema(self) -> dict[str, Json]:
+        return {"type": "string", "enum": list(self.words)}
+
+    def read(self, given: Json) -> str:
+        if not isinstance(given, str):
+            raise ValueError(f"{named(given)} is not text")  # noqa: TRY004 - one family for all kinds
+        if (word := given.strip().lower()) not in self.words:
+            raise ValueError(f"{shown(given)} is not one of them")
+        return word
+
+
+@dataclass(frozen=True, slots=True)
+class Object:
+    """A JSON object, or its JSON text; `parts` bounds its members by kind, None leaves them to the service."""
+
+    parts: Mapping[str, Whole] | None = None
+
+    @property
+    def accepted(self) -> str:
+        return f"an object with {', '.join(self.parts)}" if self.parts else "an object"
+
+    def schema(self) -> dict[str, Json]:
+        if self.parts is None:
+            return {"type": "object"}
+        members = {name: kind.schema() for name, kind in self.parts.items()}
+        return {"type": "object", "properties": members, "additionalProperties": False}
+
+    def read(self, given: Json) -> dict[str, Json]:
+        value = from_json_text(given) if isinstance(given, str) else given
+        if not isinstance(value, dict):
+            raise ValueError(f"{named(given)} is not an object")  # noqa: TRY004 - one family for all kinds
+        return value if self.parts is None else self._members(value, self.parts)
+
+    def _members(self, value: dict[str, Json], parts: Mapping[str, Whole]) -> dict[str, Json]:
+        read = {}
+        for name, member in value.items():
+            if name not in parts:
+                raise ValueError(f"it has no member {shown(name)}")
+            try:
+                read[name] = parts[name].read(member)
+            except ValueError as error:
+                raise ValueError(f"{name}: {error}; {parts[name].accepted} is accepted") from None
+        return read
+
+
+@dataclass(frozen=True, slots=True)
+class Texts:
+    """A list of texts, its JSON text, or one text alone."""
+
+    limit: int = MAX_ITEMS
+    accepted: str = "a list of texts"
+
+    def schema(self) -> dict[str, Json]:
+        return {"type": "array", "items": {"type": "string"}}
+
+    def read(self, given: Json) -> list[str]:
+        value = _several(given) if isinstance(given, str) else given
+        if not isinstance(value, list):
+            raise ValueError(f"{named(given)} is not a list of texts")  # noqa: TRY004 - one family for all kinds
+        if len(value) > self.limit:
+            raise ValueError(f"it has {len(value)} items, and {self.limit} are the limit")
+        return [Text().read(item) for item in value]
+
+
+def _several(text: str) -> Any:
+    if text.lstrip().startswith("["):
+        return from_json_text(text)
+    if "," in text:
+        raise ValueError("several in one text could mean several things")
+    return [text]
+
+
+def from_json_text(text: str) -> Any:
+    """Return what the JSON text says, or None when it is none (too deep, too long a number included)."""
+    try:
+        return json.loads(text)
+    except (ValueError, RecursionError):
+        return None
+
+
+def named(given: Json) -> str:
+    """Name the kind of a value, for a sentence that must not repeat it."""
+    names = {bool: "true or false", int: "a number", float: "a number", str: "text", list: "a list", dict: "an object"}
+    return names.get(type(given), "nothing")
+
+
+def shown(text: str) -> str:
+    """Quote a short text in a sentence: cut, on one line, and with nothing in it that could not be sent."""
+    printable = "".join(character if character.isprintable() else "?" for character in text[:40])
+    return f"'{printable}{'…' if len(text) > len(printable) else ''}'"
