@@ -166,7 +166,7 @@ def _brief(name: str, value: Any) -> str:
 
 def _sentence(model: type[Settings], detail: ErrorDetails, origins: Mapping[str, str]) -> str:
     path = [str(part) for part in detail["loc"] if part != "[key]"]
-    problem = detail["msg"].removeprefix("Value error, ")
+    problem = detail["msg"].removeprefix("Value error, ").replace("Input should be", "it must be")
     if not path:
         return f"{problem}."
     name, origin = path[0], origins.get(path[0], "default")

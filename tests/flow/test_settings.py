@@ -1,0 +1,220 @@
+"""Settings come from the environment over a file, and a wrong or misspelt one stops the start."""
+
+from __future__ import annotations
+
+import os
+import stat
+from pathlib import Path
+
+import pytest
+from duetime.scheduler.errors import InvalidSetting
+from duetime.server.settings import Settings, default_database_url
+from duetime.server.settings_source import effective, masked
+from pydantic import SecretStr, ValidationError
+
+SECRET = "whsec_" + "Q" * 32
+
+
+@pytest.fixture(autouse=True)
+def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """Keep the settings of whoever runs the tests out of them."""
+    for name in [name for name in os.environ if name.upper().startswith("DUETIME_")]:
+        monkeypatch.delenv(name)
+    monkeypatch.setenv("HOME", str(tmp_path))
+    monkeypatch.setenv("XDG_CONFIG_HOME", str(tmp_path / "config"))
+    monkeypatch.setenv("XDG_DATA_HOME", str(tmp_path / "data"))
+    return tmp_path
+
+
+def config(home: Path, text: str) -> Path:
+    path = home / "duetime.toml"
+    path.write_text(text, encoding="utf-8")
+    return path
+
+
+def refused(path: Path | None = None) -> str:
+    with pytest.raises(InvalidSetting) as caught:
+        Settings.load(path)
+    return str(caught.value)
+
+
+def test_without_any_configuration_the_database_is_in_the_users_data_directory(home: Path) -> None:
+    settings = Settings.load()
+    assert settings.sqlite_path is not None
+    assert settings.sqlite_path.parts[-2:] == ("duetime", "duetime.db")
+    assert settings.origin("database_url") == "default"
+
+
+def test_the_data_directory_is_created_for_its_user_alone(home: Path) -> None:
+    settings = Settings.load()
+    settings.create_data_directory()
+    assert settings.sqlite_path is not None
+    assert stat.S_IMODE(settings.sqlite_path.parent.stat().st_mode) == 0o700
+
+
+def test_a_directory_that_somebody_named_is_never_made_up(home: Path) -> None:
+    settings = Settings(database_url=f"sqlite:///{home}/misspelt/duetime.db")
+    with pytest.raises(InvalidSetting, match=r"misspelt does not exist"):
+        settings.create_data_directory()
+    assert not (home / "misspelt").exists()
+
+
+def test_the_command_line_wins_over_the_environment_and_that_over_the_file(
+    home: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = config(home, "threads = 1\nport = 1001\nlog_level = 'error'\n")
+    monkeypatch.setenv("DUETIME_THREADS", "2")
+    monkeypatch.setenv("DUETIME_PORT", "1002")
+    settings = Settings.load(path, port=1003, host=None)
+    assert (settings.threads, settings.port, settings.log_level) == (2, 1003, "error")
+    origins = [settings.origin(name) for name in ("threads", "port", "log_level", "host")]
+    assert origins == ["DUETIME_THREADS", "command line", f"file {path}", "default"]
+
+
+def test_the_file_is_found_by_variable_and_in_the_users_configuration_directory(
+    home: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    usual = home / "config" / "duetime"
+    usual.mkdir(parents=True)
+    (usual / "duetime.toml").write_text("threads = 3\n", encoding="utf-8")
+    monkeypatch.setattr("duetime.server.settings_source.user_config_path", lambda *_args, **_kwargs: usual)
+    assert Settings.load().threads == 3
+    monkeypatch.setenv("DUETIME_CONFIG", str(config(home, "threads = 4\n")))
+    assert Settings.load().threads == 4
+
+
+def test_a_named_file_that_is_missing_stops_the_start(home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    assert "--config: there is no file" in refused(home / "none.toml")
+    monkeypatch.setenv("DUETIME_CONFIG", str(home / "none.toml"))
+    assert "DUETIME_CONFIG: there is no file" in refused()
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ("thread = 4", "thread in {path}: there is no such setting (value '4'). Did you mean threads?"),
+        ("xyz = 1", "`duetime config` lists all settings"),
+        (
+            "threads = 0",
+            "threads (file {path}): '0' is not accepted: it must be greater than or equal to 1. Example: 16",
+        ),
+        ("threads =", "is not TOML"),
+        ("sqlite_synchronous = 1", "'FULL', 'NORMAL' or 'OFF'"),
+        ("timezone = 'Mars/Base'", "it must be an IANA time zone such as America/Edmonton"),
+        ("database_url = 'postgres://x/y'", "write postgresql:// instead of postgres://"),
+        ("database_url = 'duetime.db'", "it must be an SQLAlchemy URL"),
+        ("host = '0.0.0.0'", "the server does not authenticate callers"),
+        ("deliver_to = ['teem']", "deliver_to names 'teem', which is no channel; there are: desktop, inbox"),
+        ("[channels.crm]\nwebhook = 'https://x.example'", "a webhook needs its secret"),
+        ("[channels.crm]", "give exactly one of apprise"),
+        ("[channels.crm]\napprize = 'json://x'", "Did you mean apprise?"),
+        ("[channels.Crm]\napprise = 'json://x'", "channels.Crm"),
+        ("[channels.crm]\nwebhook = 'x.example'\nsecret = 'a'", "channels.crm.webhook"),
+    ],
+)
+def test_what_is_unknown_or_wrong_in_the_file_is_named(home: Path, text: str, said: str) -> None:
+    path = config(home, text)
+    assert said.format(path=path) in refused(path)
+
+
+def test_an_unknown_variable_stops_the_start_and_names_the_nearest(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("DUETIME_THREDS", "4")
+    said = refused()
+    assert "DUETIME_THREDS in the environment: there is no such setting (value '4')" in said
+    assert "Did you mean DUETIME_THREADS?" in said
+
+
+def test_every_wrong_variable_is_reported_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("DUETIME_THREADS", "many")
+    monkeypatch.setenv("DUETIME_PORT", "99999")
+    assert [line.split(":")[0] for line in refused().splitlines()] == ["DUETIME_THREADS", "DUETIME_PORT"]
+
+
+def test_an_empty_variable_counts_as_absent(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("DUETIME_THREADS", "")
+    monkeypatch.setenv("DUETIME_HOSTT", "")
+    assert Settings.load().threads == 16
+
+
+def test_variables_of_the_test_suite_are_no_settings(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("DUETIME_TEST_POSTGRES_URL", "postgresql://x")
+    assert Settings.load().threads == 16
+
+
+def test_lists_are_separated_by_commas_and_channels_are_json_in_the_environment(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setenv("DUETIME_HANDLERS", " one, two.three ,one,")
+    monkeypatch.setenv("DUETIME_CHANNELS", '{"team": {"apprise": "json://user:pw@x"}}')
+    monkeypatch.setenv("DUETIME_DELIVER_TO", "team")
+    settings = Settings.load()
+    assert settings.handlers == ("one", "two.three")
+    assert settings.deliver_to == ("team",)
+    assert settings.channels["team"].apprise == SecretStr("json://user:pw@x")
+
+
+def test_channels_that_are_no_json_are_refused_without_showing_them(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("DUETIME_CHANNELS", "{'team': 'hunter2'}")
+    said = refused()
+    assert "DUETIME_CHANNELS: *** is not JSON" in said
+    assert "hunter2" not in said
+
+
+def test_a_wrong_secret_is_not_shown(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("DUETIME_WEBHOOK_SECRET", "hunter2")
+    said = refused()
+    assert "hunter2" not in said
+    assert "openssl rand -base64 32" in said
+
+
+def test_a_setting_that_cannot_be_changed_by_accident() -> None:
+    settings = Settings(threads=2)
+    with pytest.raises(ValidationError):
+        settings.threads = 3  # type: ignore[misc]  # refused at run time too
+
+
+def test_settings_given_in_python_read_nothing_else(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("DUETIME_THREADS", "9")
+    assert Settings(port=1).threads == 16
+
+
+def test_effective_values_hide_every_secret(home: Path) -> None:
+    path = config(
+        home,
+        f"database_url = 'postgresql://me:hunter2@db/x'\nwebhook_secret = '{SECRET}'\n"
+        f"[channels.team]\napprise = 'tgram://hunter2/1'\n"
+        f"[channels.crm]\nwebhook = 'https://x.example'\nsecret = '{SECRET}'\n",
+    )
+    shown = {each.name: each for each in effective(Settings.load(path))}
+    assert shown["database_url"].value == "postgresql://me:***@db/x"
+    assert shown["webhook_secret"].value == "***"
+    assert shown["channels"].value == "team (apprise), crm (webhook, secret)"
+    assert list(shown) == list(Settings.model_fields)
+    assert {"hunter2", SECRET}.isdisjoint(word for each in shown.values() for word in (each.value, each.origin))
+
+
+@pytest.mark.parametrize(
+    ("value", "text"),
+    [
+        (None, ""),
+        (True, "true"),
+        (("a", "b"), "a,b"),
+        (2.5, "2.5"),
+        ({}, ""),
+        (SecretStr("x"), "***"),
+        (SecretStr(""), ""),
+    ],
+)
+def test_a_value_is_shown_as_one_would_write_it(value: object, text: str) -> None:
+    assert masked(value) == text
+
+
+def test_the_default_database_is_an_absolute_path() -> None:
+    path = Settings(database_url=default_database_url()).sqlite_path
+    assert path is not None
+    assert path.is_absolute()
+
+
+@pytest.mark.parametrize("url", ["postgresql+psycopg://u@h/d", "sqlite://", "sqlite:///:memory:"])
+def test_other_databases_have_no_file(url: str) -> None:
+    assert Settings(database_url=url).sqlite_path is None
