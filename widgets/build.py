@@ -1,0 +1,106 @@
+"""Builds the cards: `python -m duetime.widgets.build` turns `src/` into one self-contained page a card in `html/`.
+
+No package manager is needed. ES modules are joined in the order in which they import each other, inside one function;
+top-level names therefore have to differ between modules, which is checked. The same sources give the same bytes.
+"""
+
+from __future__ import annotations
+
+import re
+import sys
+from collections import Counter
+from pathlib import Path
+
+HERE = Path(__file__).parent
+SOURCES = HERE / "src"
+PAGES = HERE / "html"
+CARDS = {"task-card": "Task", "task-list": "Tasks"}
+MOST_BYTES = 60_000
+
+_IMPORT = re.compile(r'^import \{[^}]*\} from "\./([\w-]+\.js)";\n', re.MULTILINE)
+_TOP_LEVEL = re.compile(r"^(?:export )?(?:async )?(?:function|const|let|class) (\w+)", re.MULTILINE)
+_COMMENT = re.compile(r"^\s*/\*.*?\*/\n", re.MULTILINE | re.DOTALL)
+_NOTHING_BUT_ITSELF = (
+    "default-src 'none'; script-src 'unsafe-inline'; style-src 'unsafe-inline'; base-uri 'none'; form-action 'none'"
+)
+
+
+class BuildError(Exception):
+    """The sources cannot become a page; the message names the file and what to do."""
+
+
+def page(name: str, sources: Path = SOURCES) -> str:
+    """Return the whole HTML of one card."""
+    script = join_modules(modules(f"{name}.js", sources))
+    style = "\n".join(_css(sources / part) for part in ("base.css", "task.css", "list.css") if _wanted(part, name))
+    html = (
+        '<!doctype html>\n<html lang="en">\n<head>\n<meta charset="utf-8">\n'
+        f'<meta http-equiv="Content-Security-Policy" content="{_NOTHING_BUT_ITSELF}">\n'
+        '<meta name="viewport" content="width=device-width, initial-scale=1">\n'
+        f"<title>{CARDS[name]}</title>\n<style>\n{style}\n</style>\n</head>\n<body>\n"
+        f"<script>\n{script}\n</script>\n</body>\n</html>\n"
+    )
+    return _checked(name, html)
+
+
+def modules(entry: str, sources: Path = SOURCES) -> dict[str, str]:
+    """Return the modules that `entry` needs, by file name, each after those that it imports."""
+    found: dict[str, str] = {}
+    _collect(entry, sources, found, ())
+    return found
+
+
+def join_modules(parts: dict[str, str]) -> str:
+    """Return one script out of modules, without imports, exports and comments."""
+    names = Counter(name for text in parts.values() for name in _TOP_LEVEL.findall(text))
+    if twice := [name for name, count in names.items() if count > 1]:
+        raise BuildError(f"{', '.join(twice)}: defined in two modules; rename one, they share a scope once joined")
+    body = "".join(re.sub(r"^export ", "", _IMPORT.sub("", text), flags=re.MULTILINE) for text in parts.values())
+    return f'(() => {{\n"use strict";\n{_squeeze(body)}\n}})();'
+
+
+def main() -> int:
+    """Write both pages and say how large they are."""
+    PAGES.mkdir(exist_ok=True)
+    for name in CARDS:
+        html = page(name)
+        (PAGES / f"{name}.html").write_text(html, encoding="utf-8", newline="\n")
+        sys.stdout.write(f"{name}.html: {len(html.encode()):,} bytes\n")
+    return 0
+
+
+def _collect(name: str, sources: Path, found: dict[str, str], path: tuple[str, ...]) -> None:
+    if name in path:
+        raise BuildError(f"{' -> '.join((*path, name))}: modules import each other in a circle")
+    if name in found:
+        return
+    text = (sources / name).read_text(encoding="utf-8")
+    for needed in _IMPORT.findall(text):
+        _collect(needed, sources, found, (*path, name))
+    found[name] = text
+
+
+def _squeeze(script: str) -> str:
+    lines = (line.strip() for line in _COMMENT.sub("", script).splitlines())
+    return "\n".join(line for line in lines if line)
+
+
+def _wanted(part: str, name: str) -> bool:
+    return part != "list.css" or name == "task-list"
+
+
+def _css(path: Path) -> str:
+    text = re.sub(r"/\*.*?\*/", "", path.read_text(encoding="utf-8"), flags=re.DOTALL)
+    return re.sub(r"\s*([{};,])\s*", r"\1", re.sub(r"\s+", " ", text)).strip().replace("}", "}\n").rstrip()
+
+
+def _checked(name: str, html: str) -> str:
+    if html.count("</script") != 1 or "<!--" in html:
+        raise BuildError(f"{name}: a source holds `</script` or `<!--`, which would end the script early")
+    if (size := len(html.encode())) >= MOST_BYTES:
+        raise BuildError(f"{name}: {size:,} bytes, but a card has to stay below {MOST_BYTES:,}")
+    return html
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,34 @@
+"""Text that users and handlers wrote, made fit to stand beside ours: on one line, cut, and visibly theirs.
+
+Whoever reads a task may be a model: a title that gives orders has to look like what it is, a title.
+"""
+
+from __future__ import annotations
+
+import unicodedata
+
+_CUT_SHORT = "…"
+_JOINERS = frozenset("\u200c\u200d")
+"""Invisible too, but Persian words and emoji need them."""
+_INVISIBLE = frozenset({"Cc", "Cf", "Cs", "Zl", "Zp"})
+_QUOTES = str.maketrans("«»", "\u2039\u203a")
+
+
+def fenced(text: str, width: int) -> str:
+    """`text` as a quotation that it cannot close: «Call John»."""
+    return f"«{cut(text.translate(_QUOTES), width)}»"
+
+
+def cut(text: str, width: int) -> str:
+    """`text` in at most `width` characters, on one line, with an ellipsis where something was left out."""
+    line = one_line(text)
+    return line if len(line) <= width else line[: width - 1].rstrip() + _CUT_SHORT
+
+
+def one_line(text: str) -> str:
+    """`text` without line breaks and control, surrogate or bidirectional characters, which could disguise it."""
+    return " ".join("".join(" " if _is_invisible(character) else character for character in text).split())
+
+
+def _is_invisible(character: str) -> bool:
+    return character not in _JOINERS and unicodedata.category(character) in _INVISIBLE

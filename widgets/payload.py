@@ -1,0 +1,219 @@
+"""Builds the structured content that cards, tools, REST and `--json` share from what the service answers."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from datetime import UTC, datetime, timedelta
+from zoneinfo import ZoneInfo
+
+from duetime.scheduler.events import Event
+from duetime.scheduler.rules import times
+from duetime.scheduler.rules.states import OPEN
+from duetime.scheduler.task import (
+    Attempt,
+    Delivery,
+    DeliveryState,
+    InboxMessage,
+    Json,
+    Run,
+    State,
+    TaskPage,
+    TaskRecord,
+    TaskView,
+)
+from duetime.widgets.fence import cut
+from duetime.widgets.schema import (
+    AttemptPart,
+    DeliveryPart,
+    EventPart,
+    HistoryPart,
+    LastRun,
+    Repeat,
+    Row,
+    TaskListPayload,
+    TaskPayload,
+    Unread,
+    When,
+)
+
+TITLE_IN_LIST = 40
+SENTENCE = 120
+WARNINGS = 2
+UPCOMING = 5
+UNREAD = 3
+UNDO_FOR = timedelta(seconds=30)
+"""How long `undo` is good for; cards count it down from `now`."""
+
+_UNDELIVERABLE = frozenset({State.CANCELLED, State.SKIPPED})
+
+
+def as_json(payload: TaskPayload | TaskListPayload) -> dict[str, Json]:
+    """Return the payload as it goes over the wire: plain JSON values, absent parts left out."""
+    return payload.model_dump(mode="json", by_alias=True, exclude_none=True)
+
+
+def task_payload(view: TaskView, history: HistoryPart | None = None) -> TaskPayload:
+    """Everything that a card shows of one task; `history` only when it was asked for."""
+    task, run = view.record.task, view.record.run
+    return TaskPayload(
+        id=task.id,
+        revision=task.revision,
+        title=task.title,
+        state=run.state,
+        paused=task.paused or None,
+        action=task.action,
+        message=_message(view.record),
+        when=_when(due(run), task.timezone, view.now),
+        repeat=_repeat(view),
+        attempt=run.attempt if run.attempt and run.state in OPEN else None,
+        waiting_for=view.waiting_for or None,
+        last_run=_last_run(view.record),
+        delivery=_delivery(view.record),
+        labels=task.labels or None,
+        owner=task.owner,
+        created=view.created,
+        warnings=_sentences(view.warnings[:WARNINGS]),
+        undo=view.undo,
+        unread=_unread(view.unread, titled=False),
+        history=history,
+        now=utc(view.now),
+    )
+
+
+def list_payload(page: TaskPage) -> TaskListPayload:
+    """One compact line a task, in the page's order."""
+    now = page.now or next((view.now for view in page.views), None)
+    return TaskListPayload(
+        tasks=tuple(_row(view.record) for view in page.views),
+        counts={state: count for state, count in page.counts.items() if count},
+        cursor=page.cursor,
+        unread=_unread(page.unread, titled=True),
+        now=utc(now) if now else None,
+    )
+
+
+def history_payload(attempts: Sequence[Attempt], events: Iterable[Event]) -> HistoryPart:
+    """Say what happened to a task; `events` in the order in which they are to be shown."""
+    return HistoryPart(
+        attempts=tuple(_attempt(attempt) for attempt in attempts), events=tuple(_event(event) for event in events)
+    )
+
+
+def due(run: Run) -> datetime:
+    """Return the instant that counts for the reader: where a snooze moved a run that waits, else its own time."""
+    moved = run.state is State.SCHEDULED and run.wake_at is not None and run.wake_at > run.scheduled_for
+    return run.wake_at if moved and run.wake_at is not None else run.scheduled_for
+
+
+def utc(instant: datetime) -> str:
+    """RFC 3339 in UTC, to the second: `2026-11-24T16:00:00Z`."""
+    return instant.astimezone(UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
+
+
+def _when(instant: datetime, zone: str, now: datetime) -> When:
+    local = instant.astimezone(ZoneInfo(zone))
+    return When(
+        utc=utc(instant),
+        local=local.strftime("%Y-%m-%dT%H:%M:%S"),
+        timezone=zone,
+        text=times.describe(instant, zone),
+        relative=times.relative(instant, now),
+    )
+
+
+def _repeat(view: TaskView) -> Repeat | None:
+    task = view.record.task
+    if task.repeat is None:
+        return None
+    zone = ZoneInfo(task.timezone)
+    upcoming = tuple(o.instant.astimezone(zone).isoformat(timespec="minutes") for o in view.upcoming[:UPCOMING])
+    notes = _sentences(view.repeat_notes[:WARNINGS])
+    return Repeat(rule=task.repeat, text=view.repeat_text or task.repeat, next=upcoming, notes=notes)
+
+
+def _message(record: TaskRecord) -> str | None:
+    message = record.task.payload.get("message")
+    return cut(message, SENTENCE) if isinstance(message, str) and message != record.task.title else None
+
+
+def _last_run(record: TaskRecord) -> LastRun | None:
+    run = record.last_run or (record.run if record.run.state not in OPEN else None)
+    if run is None:
+        return None
+    said = run.error if run.state is State.FAILED else run.summary
+    return LastRun(
+        state=run.state,
+        ended=utc(run.ended_at) if run.ended_at else None,
+        summary=cut(said, SENTENCE) if said else None,
+    )
+
+
+def _delivery(record: TaskRecord) -> DeliveryPart | None:
+    for state in (DeliveryState.FAILED, DeliveryState.PENDING, DeliveryState.DELIVERED):
+        if found := [delivery for delivery in record.deliveries if delivery.state is state]:
+            return _delivered(state, found)
+    if record.run.state in _UNDELIVERABLE:
+        return None
+    channels = dict.fromkeys(("inbox", *record.task.deliver_to))
+    return DeliveryPart(channel=cut(", ".join(channels), SENTENCE), state=DeliveryState.PENDING)
+
+
+def _delivered(state: DeliveryState, deliveries: Sequence[Delivery]) -> DeliveryPart:
+    channels = dict.fromkeys(delivery.channel for delivery in deliveries)
+    error = next((delivery.error for delivery in deliveries if delivery.error), None)
+    return DeliveryPart(
+        channel=cut(", ".join(channels), SENTENCE),
+        state=state,
+        error=cut(error, SENTENCE) if error and state is not DeliveryState.DELIVERED else None,
+    )
+
+
+def _sentences(texts: Sequence[str]) -> tuple[str, ...] | None:
+    return tuple(cut(text, SENTENCE) for text in texts) or None
+
+
+def _unread(messages: Sequence[InboxMessage], *, titled: bool) -> tuple[Unread, ...] | None:
+    return tuple(_message_part(message, titled=titled) for message in messages[:UNREAD]) or None
+
+
+def _message_part(message: InboxMessage, *, titled: bool) -> Unread:
+    return Unread(
+        task_id=message.task_id,
+        title=cut(message.title, TITLE_IN_LIST) if titled else None,
+        text=cut(message.text, TITLE_IN_LIST),
+        state=message.state,
+        at=utc(message.created_at),
+    )
+
+
+def _row(record: TaskRecord) -> Row:
+    task = record.task
+    return Row(
+        id=task.id,
+        title=cut(task.title, TITLE_IN_LIST),
+        state=record.run.state,
+        when=utc(due(record.run)).replace(":00Z", "Z"),
+        paused=task.paused or None,
+        repeat=True if task.repeat else None,
+    )
+
+
+def _attempt(attempt: Attempt) -> AttemptPart:
+    return AttemptPart(
+        number=attempt.number,
+        started=utc(attempt.started_at),
+        ended=utc(attempt.ended_at) if attempt.ended_at else None,
+        outcome=attempt.outcome,
+        reason=cut(attempt.reason, SENTENCE) if attempt.reason else None,
+    )
+
+
+def _event(event: Event) -> EventPart:
+    return EventPart(
+        at=utc(event.at),
+        kind=event.kind,
+        actor=event.actor,
+        reason=cut(event.reason, SENTENCE) if event.reason else None,
+        from_state=event.from_state,
+        to_state=event.to_state,
+    )

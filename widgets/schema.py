@@ -1,0 +1,138 @@
+"""The structured content that cards, tools, REST and `--json` share: `duetime.task/1` and `duetime.list/1`.
+
+What is absent is left out, never null. A reader has to ignore fields that it does not know: parts that come later are
+added under the same schema, and the number rises only when a field changes its meaning.
+"""
+
+from __future__ import annotations
+
+from typing import Annotated, Literal
+
+from duetime.scheduler.task import DeliveryState, State
+from pydantic import BaseModel, ConfigDict, Field
+
+
+class _Part(BaseModel):
+    model_config = ConfigDict(frozen=True, extra="forbid", populate_by_name=True)
+
+
+class When(_Part):
+    """When the task is next due (or was, once it ended): the instant, the task's own wall time, and both in words."""
+
+    utc: str
+    local: str
+    timezone: str
+    text: str
+    relative: str
+
+
+class Repeat(_Part):
+    """How a task repeats: the canonical rule, words, and the next five occurrences in the task's zone with offset."""
+
+    rule: str
+    text: str
+    next: tuple[str, ...] = ()
+    notes: tuple[str, ...] | None = None
+
+
+class LastRun(_Part):
+    """The latest run that ended; `summary` is what its handler said of it, or the error."""
+
+    state: State
+    ended: str | None = None
+    summary: str | None = None
+
+
+class DeliveryPart(_Part):
+    """Telling the user: `state` is the worst among the channels, `channel` names those that are in it."""
+
+    channel: str
+    state: DeliveryState
+    error: str | None = None
+
+
+class Unread(_Part):
+    """An outcome that nobody has marked as read."""
+
+    task_id: str
+    title: str | None = None
+    text: str
+    state: State
+    at: str
+
+
+class AttemptPart(_Part):
+    """One try of a run."""
+
+    number: int
+    started: str
+    ended: str | None = None
+    outcome: str | None = None
+    reason: str | None = None
+
+
+class EventPart(_Part):
+    """Who did what, when and why."""
+
+    at: str
+    kind: str
+    actor: str
+    reason: str | None = None
+    from_state: Annotated[State | None, Field(alias="from")] = None
+    to_state: Annotated[State | None, Field(alias="to")] = None
+
+
+class HistoryPart(_Part):
+    """The attempts of a task and its events, newest first."""
+
+    attempts: tuple[AttemptPart, ...] = ()
+    events: tuple[EventPart, ...] = ()
+
+
+class TaskPayload(_Part):
+    """One task, as `duetime.task/1`."""
+
+    schema_: Annotated[Literal["duetime.task/1"], Field(alias="schema")] = "duetime.task/1"
+    id: str
+    revision: int
+    title: str
+    state: State
+    paused: Literal[True] | None = None
+    action: str
+    message: str | None = None
+    when: When
+    repeat: Repeat | None = None
+    attempt: int | None = None
+    waiting_for: tuple[str, ...] | None = None
+    last_run: LastRun | None = None
+    delivery: DeliveryPart | None = None
+    labels: tuple[str, ...] | None = None
+    owner: str
+    created: bool | None = None
+    warnings: tuple[str, ...] | None = None
+    undo: str | None = None
+    unread: tuple[Unread, ...] | None = None
+    history: HistoryPart | None = None
+    now: str
+
+
+class Row(_Part):
+    """One line of a list: `when` is UTC, `title` is cut; the card reads the rest by id."""
+
+    id: str
+    title: str
+    state: State
+    when: str
+    paused: Literal[True] | None = None
+    repeat: Literal[True] | None = None
+
+
+class TaskListPayload(_Part):
+    """One page of tasks, as `duetime.list/1`; `counts` are of the whole filter, `cursor` fetches the next page."""
+
+    schema_: Annotated[Literal["duetime.list/1"], Field(alias="schema")] = "duetime.list/1"
+    tasks: tuple[Row, ...]
+    counts: dict[State, int]
+    cursor: str | None = None
+    unread: tuple[Unread, ...] | None = None
+    now: str | None = None

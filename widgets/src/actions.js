@@ -1,0 +1,71 @@
+/* The buttons of a card: only those that its state allows, in one row that wraps. */
+
+import { h, icon } from "./dom.js";
+import { hasEnded } from "./words.js";
+
+const SNOOZABLE = new Set(["succeeded", "failed", "expired"]);
+const MOVABLE = new Set(["scheduled", "waiting", "ready", "retrying", "suspended"]);
+
+/** The row of buttons; a host that cannot call tools gets words instead. */
+export function actionsView(card) {
+  const { task, env } = card;
+  if (!task.id) return "";
+  if (env.bridge.capabilities.serverTools === undefined) {
+    return h("p", { class: "quiet hint" }, "This chat cannot press buttons for you: ask in words to change this task.");
+  }
+  return h("div", { class: "bar", role: "group", "aria-label": "Actions" }, buttonsFor(card));
+}
+
+function buttonsFor(card) {
+  const { task } = card;
+  const [ended, movable] = [hasEnded(task), MOVABLE.has(task.state)];
+  return [
+    task.unread?.length ? doneButton(card) : "",
+    movable || SNOOZABLE.has(task.state) ? opener(card, "snooze", "moon", "Snooze") : "",
+    movable ? opener(card, "change", "calendar", "Change time") : "",
+    ended ? "" : cancelButton(card),
+    ended ? opener(card, "history", "history", "History") : opener(card, "more", "dots", "More"),
+  ];
+}
+
+/** A button that acts; while something is pending it keeps the focus but does nothing. */
+export function actButton(card, key, picture, text, run, style = "") {
+  const busy = card.pending !== undefined;
+  return h("button", {
+    type: "button", class: `button ${style}`, "data-key": key, "aria-disabled": busy ? "true" : undefined,
+    onclick: () => (busy ? undefined : run()),
+  }, icon(picture), text);
+}
+
+function opener(card, panel, picture, text) {
+  const opened = card.panel === panel;
+  const button = actButton(card, panel, picture, text, () => card.open(panel), opened ? "opened" : "");
+  button.setAttribute("aria-expanded", String(opened));
+  return button;
+}
+
+function doneButton(card) {
+  const run = () => card.act("done", "act_on_task", { action: "done", revision: card.task.revision });
+  return actButton(card, "done", "check", "Done", run, "strong");
+}
+
+function cancelButton(card) {
+  const run = () => card.act("cancel", "cancel_task", { revision: card.task.revision });
+  return actButton(card, "cancel", "ban", "Cancel", run, "danger");
+}
+
+/** Pause or resume, skip, run now: what is needed less often. */
+export function moreButtons(card) {
+  const { task } = card;
+  const revision = task.revision;
+  const act = (action) => card.act(action, "act_on_task", { action, revision });
+  const pause = (wish) => card.act(wish ? "pause" : "resume", "reschedule_task", { revision, pause: wish });
+  return [
+    task.paused
+      ? actButton(card, "pause", "play", "Resume", () => pause(false))
+      : actButton(card, "pause", "pause", "Pause", () => pause(true)),
+    task.repeat ? actButton(card, "skip_next", "skip", "Skip next", () => act("skip_next")) : "",
+    task.state === "running" ? "" : actButton(card, "run_now", "play", "Run now", () => act("run_now")),
+    opener(card, "history", "history", "History"),
+  ];
+}

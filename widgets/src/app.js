@@ -1,0 +1,54 @@
+/* What both cards do around their content: greet the host, follow it, wake up, and go quietly. */
+
+import { connect, textOf } from "./bridge.js";
+import { h } from "./dom.js";
+import { readerOf } from "./format.js";
+import { reportSize, serverClock, wear } from "./host.js";
+
+/**
+ * Start a card called `name`. `make(root, env)` gives its content: draw(), tick(), wake(), result(structured, raw),
+ * failed(sentence), input(arguments), cancelled(reason).
+ */
+export async function start(name, make) {
+  const status = h("p", { class: "sr", role: "status", "aria-live": "polite" });
+  const root = h("main", { id: "card" });
+  document.body.replaceChildren(root, status);
+  let content;
+  let stopSize = () => undefined;
+  const bridge = connect(name, {
+    "tool-input": ({ arguments: args = {} }) => content.input(args),
+    "tool-result": (result) => resultCame(content, result),
+    "tool-cancelled": ({ reason }) => content.failed(`The call was cancelled${reason ? `: ${reason}` : "."}`),
+    "host-context-changed": () => follow(bridge, content),
+    teardown: () => stop(),
+  });
+  const env = { bridge, clock: serverClock(), reader: () => readerOf(bridge.context), announce: (text) => (status.textContent = text) };
+  content = make(root, env);
+  follow(bridge, content);
+  const timer = setInterval(() => content.tick(), 1000);
+  const wake = () => document.visibilityState === "visible" && content.wake();
+  document.addEventListener("visibilitychange", wake);
+  window.addEventListener("pageshow", (event) => event.persisted && content.wake());
+  await bridge.ready.then(() => greeted(), (error) => content.failed(`The chat app did not answer the card. ${error.message}`));
+
+  function greeted() {
+    follow(bridge, content);
+    stopSize = reportSize(bridge.notify);
+  }
+
+  function stop() {
+    clearInterval(timer);
+    document.removeEventListener("visibilitychange", wake);
+    stopSize();
+  }
+}
+
+function follow(bridge, content) {
+  wear(bridge.context);
+  content.draw();
+}
+
+function resultCame(content, result) {
+  if (result.structuredContent && !result.isError) content.result(result.structuredContent);
+  else content.failed(textOf(result) || "The server's answer has nothing that this card can show.");
+}

@@ -1,0 +1,159 @@
+/* One task card: what it knows, what its buttons do, and when it reads its task again. */
+
+import { redraw, find } from "./dom.js";
+import { relative } from "./format.js";
+import { secondsLeft } from "./undo.js";
+import { taskView } from "./view.js";
+import { changesBetween } from "./changes.js";
+import { ACTIONS, fenced, hasEnded, lookOf } from "./words.js";
+
+const UNDO_FOR = 30_000;
+const SOON = 2_000;
+const LATER = 15_000;
+const LONG_AGO = 60_000;
+
+/**
+ * A card inside `host`. `env` gives what it stands in: bridge, clock, reader() (zone and language), announce(text),
+ * and changed(task) for whoever shows the task elsewhere too.
+ */
+export function taskCard(host, env) {
+  const card = {
+    task: undefined, phase: "loading", title: "", failure: "", error: "", changes: [], pending: undefined, panel: "",
+    undo: undefined, history: undefined, look: "", readAt: 0, reading: false,
+  };
+  return Object.assign(card, {
+    env,
+    draw: () => draw(card, host),
+    show: (task, how) => show(card, task, how),
+    fail: (sentence) => fail(card, sentence),
+    read: (extra) => read(card, extra),
+    open: (panel) => open(card, host, panel),
+    act: (name, tool, args) => act(card, name, tool, args),
+    tick: () => tick(card, host),
+  });
+}
+
+export function dueOf(task) {
+  return Date.parse(task.when.utc);
+}
+
+function draw(card, host) {
+  host.setAttribute("aria-busy", String(card.phase === "loading" || card.pending !== undefined));
+  if (card.task) card.look = lookOf(card.task, dueOf(card.task), card.env.clock.now());
+  redraw(host, taskView(card), card.panel || "snooze");
+}
+
+/** Take over a task from the server: `fresh` when it answers a call made just now, `reread` when that changed nothing. */
+function show(card, task, { fresh = false, reread = false } = {}) {
+  if (fresh) card.env.clock.hear(task.now);
+  const undone = reread && task.state === card.task?.state ? card.undo : undefined;
+  card.undo = task.undo ? { token: task.undo, until: Date.parse(task.now) + UNDO_FOR } : undone;
+  card.task = task;
+  card.phase = "shown";
+  card.readAt = card.env.clock.now();
+  if (task.history) card.history = task.history;
+  card.draw();
+  if (fresh) card.env.changed?.(task, reread);
+}
+
+function fail(card, sentence) {
+  if (card.task && card.error === sentence) return;
+  card.failure = sentence;
+  card.phase = card.task ? "shown" : "failed";
+  card.error = card.task ? sentence : "";
+  card.draw();
+}
+
+/** Read the task again by its id, for a host may show an old answer. */
+async function read(card, extra = {}) {
+  if (card.reading) return;
+  card.reading = true;
+  try {
+    const found = await card.env.bridge.call("get_task", { task_id: card.id, ...extra });
+    card.error = card.error === card.failure ? "" : card.error;
+    card.show(found, { fresh: true, reread: true });
+  } catch (error) {
+    card.readAt = card.env.clock.now();
+    card.fail(error.message);
+  } finally {
+    card.reading = false;
+  }
+}
+
+function open(card, host, panel) {
+  card.panel = card.panel === panel ? "" : panel;
+  if (card.panel === "history" && !card.reading) card.read({ history: true });
+  card.draw();
+  if (card.panel === "change") find(host, "when")?.focus();
+}
+
+/** Call a tool for a button: pending at once, then the new state, or the server's sentence over the old one. */
+async function act(card, name, tool, args) {
+  if (card.pending) return;
+  const before = card.task;
+  Object.assign(card, { pending: name, error: "", changes: [] });
+  card.draw();
+  try {
+    const task = await card.env.bridge.call(tool, { task_id: before.id, ...args });
+    Object.assign(card, { pending: undefined, panel: "" });
+    card.show(task, { fresh: true });
+    say(card, name);
+  } catch (error) {
+    card.pending = undefined;
+    await refused(card, before, error);
+  }
+}
+
+function say(card, name) {
+  const { task, env } = card;
+  const { did } = ACTIONS[name];
+  env.announce(`${did}. ${card.look === "cancelled" ? "" : whenInWords(task, env)}`.trim());
+  const told = { id: task.id, revision: task.revision, state: task.state, when: task.when };
+  env.bridge.tellModel(
+    `On its card the user did this to task ${task.id} ${fenced(task.title)}: ${did.toLowerCase()}. ` +
+      `It is now ${task.paused && !hasEnded(task) ? "paused" : task.state}, ${task.when.text} ${task.when.timezone}, revision ${task.revision}.`,
+    { action: name, task: told },
+  );
+}
+
+function whenInWords(task, env) {
+  return hasEnded(task) ? "" : `Due ${relative(dueOf(task), env.clock.now(), env.reader().locale)}.`;
+}
+
+async function refused(card, before, error) {
+  card.error = error.message;
+  if (error.stale) {
+    card.error = "";
+    await card.read();
+    card.changes = changesBetween(before, card.task, card.env);
+  }
+  card.draw();
+  card.env.announce("");
+}
+
+/** Once a second: relative times, the undo countdown, a look that time changed, and whether to read again. */
+function tick(card, host) {
+  const now = card.env.clock.now();
+  for (const node of host.querySelectorAll("[data-at]")) {
+    node.textContent = relative(Number(node.dataset.at), now, card.env.reader().locale);
+  }
+  if (!card.task || card.pending) return;
+  countDown(card, host, now);
+  if (lookOf(card.task, dueOf(card.task), now) !== card.look) card.draw();
+  if (isOutdated(card, now) && document.visibilityState === "visible") card.read();
+}
+
+function countDown(card, host, now) {
+  const shown = host.querySelector("[data-undo]");
+  if (!shown) return;
+  const left = secondsLeft(card, now);
+  if (left > 0) shown.textContent = String(left);
+  else card.draw();
+}
+
+/** A task that is due or runs changes by itself: often read while that is new, seldom later. */
+function isOutdated(card, now) {
+  const late = now - dueOf(card.task);
+  if (hasEnded(card.task) || card.task.paused || late < 0) return false;
+  return now - card.readAt >= (late < LONG_AGO ? SOON : LATER);
+}

@@ -1,0 +1,18 @@
+/* What is different between two readings of a task, in words: shown when someone else was faster. */
+
+import { moment } from "./format.js";
+import { lookOf, wordsOf } from "./words.js";
+
+/** One line for each thing that a reader would notice. */
+export function changesBetween(before, after, env) {
+  const now = env.clock.now();
+  const shown = (task) => ({
+    Title: task.title,
+    Time: moment(Date.parse(task.when.utc), env.reader(), now),
+    State: wordsOf(lookOf(task, Date.parse(task.when.utc), now)).word,
+    Repeat: task.repeat?.text ?? "once",
+  });
+  const [was, is] = [shown(before), shown(after)];
+  const lines = Object.keys(was).filter((name) => was[name] !== is[name]).map((name) => ({ name, was: was[name], is: is[name] }));
+  return lines.length || before.revision === after.revision ? lines : [{ name: "Details", was: `revision ${before.revision}`, is: `revision ${after.revision}` }];
+}

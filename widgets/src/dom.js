@@ -1,0 +1,74 @@
+/* Elements are made here and nowhere else; text only ever becomes a text node. */
+
+/** Make an element: `h("p", {class: "x", onclick: fn}, "text", child)`; absent children and attributes are left out. */
+export function h(tag, attributes = {}, ...children) {
+  const node = document.createElement(tag);
+  for (const [name, value] of Object.entries(attributes)) setAttribute(node, name, value);
+  node.append(...children.flat().filter((child) => child !== undefined && child !== null && child !== false && child !== ""));
+  return node;
+}
+
+function setAttribute(node, name, value) {
+  if (value === undefined || value === null || value === false) return;
+  if (name.startsWith("on")) node.addEventListener(name.slice(2), value);
+  else node.setAttribute(name, value === true ? "" : String(value));
+}
+
+/** Replace what `host` shows and keep the focus on the element with the same `data-key`, or else on `fallback`'s. */
+export function redraw(host, nodes, fallback) {
+  const active = document.activeElement;
+  const key = host.contains(active) ? active.dataset.key : undefined;
+  const selection = key && active.tagName === "INPUT" ? active.value : undefined;
+  host.replaceChildren(...nodes.flat().filter(Boolean));
+  if (key === undefined) return;
+  const again = find(host, key) ?? find(host, fallback) ?? host.querySelector("button");
+  if (again === null) return;
+  if (selection !== undefined && again.tagName === "INPUT") again.value = selection;
+  again.focus({ preventScroll: true });
+}
+
+export function find(host, key) {
+  return key ? host.querySelector(`[data-key="${CSS.escape(key)}"]`) : null;
+}
+
+const SVG = "http://www.w3.org/2000/svg";
+const RING = "M8 1.75a6.25 6.25 0 1 0 0 12.5a6.25 6.25 0 0 0 0-12.5z";
+const PATHS = {
+  alert: [RING, "M8 4.9v3.6", "M8 11h.01"],
+  ban: [RING, "M3.7 3.7l8.6 8.6"],
+  bell: ["M4 6.6a4 4 0 0 1 8 0c0 3.2 1.4 4.2 1.4 4.2H2.6S4 9.8 4 6.6z", "M6.7 13.3a1.5 1.5 0 0 0 2.6 0"],
+  calendar: ["M2.25 4.25a1 1 0 0 1 1-1h9.5a1 1 0 0 1 1 1v8.5a1 1 0 0 1-1 1h-9.5a1 1 0 0 1-1-1z", "M2.25 6.75h11.5", "M5.25 1.75v3", "M10.75 1.75v3"],
+  check: [RING, "M5.3 8.2l1.9 1.9l3.5-3.9"],
+  chevron: ["M4.5 6.25l3.5 3.5l3.5-3.5"],
+  clock: [RING, "M8 4.6v3.6l2.3 1.4"],
+  cross: [RING, "M5.9 5.9l4.2 4.2", "M10.1 5.9l-4.2 4.2"],
+  dots: ["M3.5 8h.01", "M8 8h.01", "M12.5 8h.01"],
+  history: ["M2.3 5.5a6.25 6.25 0 1 1-.5 3.2", "M1.9 2.6v3.2h3.2", "M8 5v3.3l2.1 1.2"],
+  hourglass: ["M4 1.75h8", "M4 14.25h8", "M4.75 1.75v2.5c0 2 3.25 2.7 3.25 3.75s-3.25 1.75-3.25 3.75v2.5", "M11.25 1.75v2.5c0 2-3.25 2.7-3.25 3.75s3.25 1.75 3.25 3.75v2.5"],
+  inbox: ["M1.75 9l2-6.25h8.5l2 6.25v3.25a1 1 0 0 1-1 1H2.75a1 1 0 0 1-1-1z", "M1.75 9h3.5l1 1.75h3.5l1-1.75h3.5"],
+  moon: ["M13.6 9.6A6 6 0 0 1 6.4 2.4a6 6 0 1 0 7.2 7.2z"],
+  pause: [RING, "M6.5 5.8v4.4", "M9.5 5.8v4.4"],
+  play: [RING, "M6.7 5.5l3.9 2.5l-3.9 2.5z"],
+  repeat: ["M11 1.5l2.5 2.5l-2.5 2.5", "M2.5 7.5v-1.5a2 2 0 0 1 2-2h9", "M5 14.5l-2.5-2.5l2.5-2.5", "M13.5 8.5v1.5a2 2 0 0 1-2 2h-9"],
+  retry: ["M13.7 5.5a6.25 6.25 0 1 0 .5 3.2", "M14.1 2.6v3.2h-3.2"],
+  skip: ["M3.5 3.5l6.5 4.5l-6.5 4.5z", "M12.5 3.5v9"],
+  tag: ["M2 2.5h5.5l6.5 6.5l-5 5l-7-6.5z", "M5 5.5h.01"],
+  undo: ["M5.5 2.5l-3.5 3.5l3.5 3.5", "M2 6h7.5a4 4 0 0 1 0 8h-3"],
+  user: ["M8 2a3 3 0 1 0 0 6a3 3 0 0 0 0-6z", "M2.5 14.25c.5-2.5 2.7-4 5.5-4s5 1.5 5.5 4"],
+};
+
+/** A 16 px line drawing; always beside a word, so hidden from screen readers. */
+export function icon(name) {
+  const svg = document.createElementNS(SVG, "svg");
+  svg.setAttribute("viewBox", "0 0 16 16");
+  svg.setAttribute("aria-hidden", "true");
+  svg.setAttribute("class", `icon icon-${name}`);
+  for (const d of PATHS[name] ?? PATHS.clock) svg.append(path(d));
+  return svg;
+}
+
+function path(d) {
+  const shape = document.createElementNS(SVG, "path");
+  shape.setAttribute("d", d);
+  return shape;
+}

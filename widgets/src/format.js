@@ -1,0 +1,100 @@
+/* Instants as the reader writes them: the host's time zone and language, through Intl alone. */
+
+const DAY = 86_400_000;
+const made = new Map();
+
+/** A formatter, made once; an unknown zone or language falls back to the browser's own. */
+function formatter(kind, locale, options) {
+  const key = `${kind.name} ${locale} ${JSON.stringify(options)}`;
+  if (!made.has(key)) made.set(key, make(kind, locale, options));
+  return made.get(key);
+}
+
+function make(kind, locale, options) {
+  for (const attempt of [[locale, options], [undefined, options], [locale, { ...options, timeZone: undefined }]]) {
+    try {
+      return new kind(...attempt);
+    } catch {
+      continue;
+    }
+  }
+  return new kind();
+}
+
+function dates(options, zone, locale) {
+  return formatter(Intl.DateTimeFormat, locale, { ...options, timeZone: zone });
+}
+
+/** The host's zone and language, or the browser's. */
+export function readerOf(context) {
+  const own = Intl.DateTimeFormat().resolvedOptions();
+  return { zone: context.timeZone ?? own.timeZone, locale: context.locale ?? own.locale };
+}
+
+export function timeOfDay(ms, { zone, locale }) {
+  return dates({ hour: "numeric", minute: "2-digit" }, zone, locale).format(ms);
+}
+
+/** A day in words, with its year where that is not this one. */
+export function day(ms, { zone, locale }, now, weekday = "long") {
+  const sameYear = yearOf(ms, zone) === yearOf(now, zone);
+  const options = { weekday, day: "numeric", month: weekday === "long" ? "long" : "short" };
+  return dates(sameYear ? options : { ...options, year: "numeric" }, zone, locale).format(ms);
+}
+
+export function moment(ms, reader, now) {
+  return `${day(ms, reader, now, "short")}, ${timeOfDay(ms, reader)}`;
+}
+
+/** The leaf of a calendar: month and day of the month. */
+export function leaf(ms, { zone, locale }) {
+  return {
+    month: dates({ month: "short" }, zone, locale).format(ms).replace(".", ""),
+    day: dates({ day: "numeric" }, zone, "en").format(ms),
+  };
+}
+
+/** A count that grows by one each midnight of the zone. */
+export function dayNumber(ms, zone) {
+  const [year, month, date] = iso(ms, zone).split("-").map(Number);
+  return Date.UTC(year, month - 1, date) / DAY;
+}
+
+/** The date and time in a zone as `<input type="datetime-local">` takes it. */
+export function wall(ms, zone) {
+  const time = dates({ hour: "2-digit", minute: "2-digit", hourCycle: "h23" }, zone, "en-GB").format(ms);
+  return `${iso(ms, zone)}T${time}`;
+}
+
+function iso(ms, zone) {
+  return dates({ year: "numeric", month: "2-digit", day: "2-digit" }, zone, "en-CA").format(ms);
+}
+
+function yearOf(ms, zone) {
+  return iso(ms, zone).slice(0, 4);
+}
+
+/** Whether a clock on the wall shows something else in `one` than in `other` at that instant. */
+export function differs(ms, one, other) {
+  return wall(ms, one) !== wall(ms, other);
+}
+
+/** The last part of an IANA name, as people say it: "America/New_York" is "New York". */
+export function city(zone) {
+  return zone.split("/").at(-1).replaceAll("_", " ");
+}
+
+const STEPS = [
+  [90_000, "second", 1_000],
+  [90 * 60_000, "minute", 60_000],
+  [36 * 3_600_000, "hour", 3_600_000],
+  [60 * DAY, "day", DAY],
+  [Infinity, "month", 30.44 * DAY],
+];
+
+/** How far an instant is from now: "in 3 days", in the reader's language. */
+export function relative(ms, now, locale) {
+  const away = ms - now;
+  const [, unit, length] = STEPS.find(([limit]) => Math.abs(away) < limit);
+  return formatter(Intl.RelativeTimeFormat, locale, { numeric: "auto" }).format(Math.trunc(away / length) || 0, unit);
+}

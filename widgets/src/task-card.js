@@ -1,0 +1,25 @@
+/* The task card: one task, as the tools answered it. */
+
+import { start } from "./app.js";
+import { taskCard } from "./card.js";
+
+const OLD = 10_000;
+
+start("duetime-task-card", (root, env) => {
+  const card = taskCard(root, env);
+  return {
+    draw: card.draw,
+    tick: card.tick,
+    wake: () => card.id && card.read(),
+    failed: card.fail,
+    input(args) {
+      card.title = card.task ? "" : String(args.title ?? "");
+      card.draw();
+    },
+    result(task) {
+      card.id = task.id;
+      card.show(task);
+      if (Date.now() - Date.parse(task.now) > OLD) card.read();
+    },
+  };
+});

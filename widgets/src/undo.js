@@ -1,0 +1,19 @@
+/* The bar that takes a cancellation back, for as long as the server would. */
+
+import { h } from "./dom.js";
+import { actButton } from "./actions.js";
+
+export function secondsLeft(card, now) {
+  return card.undo ? Math.ceil((card.undo.until - now) / 1000) : 0;
+}
+
+/** The bar with its countdown, or nothing. */
+export function undoView(card) {
+  const left = secondsLeft(card, card.env.clock.now());
+  if (left <= 0) return "";
+  const args = { action: "undo", revision: card.task.revision, undo: card.undo.token };
+  return h("div", { class: "undo" },
+    h("p", {}, card.task.state === "cancelled" ? "Cancelled. " : "Changed. ",
+      h("span", { class: "quiet" }, "Undo within ", h("span", { "data-undo": "" }, String(left)), " s")),
+    actButton(card, "undo", "undo", "Undo", () => card.act("undo", "act_on_task", args), "strong"));
+}

@@ -1,0 +1,149 @@
+/* How a task card looks: from what the card knows to elements. Nothing here changes anything. */
+
+import { h, icon } from "./dom.js";
+import { city, day, differs, leaf, moment, relative, timeOfDay } from "./format.js";
+import { actionsView } from "./actions.js";
+import { panelView } from "./panels.js";
+import { undoView } from "./undo.js";
+import { ACTIONS, hasEnded, lookOf, wordsOf } from "./words.js";
+
+/** The nodes of a card in whatever phase it is. */
+export function taskView(card) {
+  if (card.phase === "loading") return [loadingView(card)];
+  if (card.phase === "failed") return [failedView(card)];
+  const tone = wordsOf(card.look).tone;
+  return [
+    h("article", { class: `task tone-${tone}`, "aria-label": card.task.title },
+      headView(card), noticeView(card), factsView(card), undoView(card), actionsView(card), panelView(card)),
+  ];
+}
+
+function loadingView(card) {
+  return h("div", { class: "task loading", role: "status" },
+    h("div", { class: "head" },
+      h("span", { class: "leaf bone" }),
+      h("div", { class: "what" },
+        h("p", { class: "quiet" }, card.title ? "Scheduling" : "Reading the task…"),
+        card.title ? h("h1", {}, card.title) : h("span", { class: "bone line" }),
+        h("span", { class: "bone line short" }))));
+}
+
+function failedView(card) {
+  return h("div", { class: "task failed tone-danger" },
+    h("div", { class: "head" },
+      h("span", { class: "leaf round" }, icon("alert")),
+      h("div", { class: "what" },
+        h("h1", {}, "This did not work"),
+        h("p", { class: "said", role: "alert" }, card.failure),
+        card.id ? h("div", { class: "bar" }, h("button", { class: "button", "data-key": "again", onclick: () => card.read() }, icon("retry"), "Try again")) : "")));
+}
+
+function headView(card) {
+  const { task, env } = card;
+  const [reader, now, due] = [env.reader(), env.clock.now(), Date.parse(task.when.utc)];
+  return h("header", { class: "head" },
+    leafView(due, reader),
+    h("div", { class: "what" },
+      h("div", { class: "above" }, stateView(card), relativeView(card, due, now, reader)),
+      h("h1", {}, task.title),
+      task.message ? h("p", { class: "message" }, task.message) : "",
+      h("p", { class: "when" },
+        h("time", { datetime: task.when.utc }, h("strong", {}, timeOfDay(due, reader)), " ", h("span", {}, day(due, reader, now))),
+        ownZone(task, due, reader))));
+}
+
+export function leafView(due, reader) {
+  const { month, day: date } = leaf(due, reader);
+  return h("span", { class: "leaf", "aria-hidden": "true" }, h("span", { class: "month" }, month), h("span", { class: "date" }, date));
+}
+
+function stateView(card) {
+  if (card.pending) {
+    return h("span", { class: "state tone-quiet", "data-state": "pending" }, h("span", { class: "spinner", "aria-hidden": "true" }), ACTIONS[card.pending].doing);
+  }
+  const { word, picture, tone } = wordsOf(card.look);
+  return h("span", { class: `state tone-${tone}`, "data-state": card.look }, icon(picture), word);
+}
+
+function relativeView(card, due, now, reader) {
+  const ended = card.task.last_run?.ended;
+  const at = hasEnded(card.task) && ended ? Date.parse(ended) : due;
+  return h("span", { class: "relative", "data-at": at }, relative(at, now, reader.locale));
+}
+
+function ownZone(task, due, reader) {
+  const zone = task.when.timezone;
+  if (!differs(due, zone, reader.zone)) return "";
+  const there = { ...reader, zone };
+  return h("span", { class: "there" }, `${moment(due, there, due)} in ${city(zone)}`);
+}
+
+function noticeView(card) {
+  const { task, error, changes } = card;
+  return [
+    error ? h("div", { class: "notice tone-danger", role: "alert" }, icon("alert"), h("p", {}, error)) : "",
+    changes.length ? changedView(changes) : "",
+    ...(task.warnings ?? []).map((warning) => h("div", { class: "notice tone-warning" }, icon("alert"), h("p", {}, warning))),
+  ];
+}
+
+function changedView(changes) {
+  return h("div", { class: "notice tone-warning", role: "alert", "data-changes": "" }, icon("history"),
+    h("div", {}, h("p", {}, "This task had changed, so nothing was done. Look again:"),
+      h("ul", {}, changes.map(({ name, was, is }) => h("li", {}, `${name}: `, h("del", {}, was), " ", h("ins", {}, is))))));
+}
+
+function factsView(card) {
+  const rows = [repeatFact(card), waitingFact(card.task), lastFact(card), deliveryFact(card.task), ownerFact(card.task)];
+  return h("dl", { class: "facts" }, rows);
+}
+
+function fact(picture, name, ...value) {
+  return h("div", { class: "fact" }, h("dt", {}, icon(picture), h("span", { class: "sr" }, name)), h("dd", {}, value));
+}
+
+function repeatFact({ task, env }) {
+  if (!task.repeat) return "";
+  const now = env.clock.now();
+  const upcoming = (task.repeat.next ?? []).map((text) => h("li", {}, moment(Date.parse(text), env.reader(), now)));
+  return fact("repeat", "Repeats",
+    upcoming.length === 0 ? task.repeat.text : h("details", { "data-next": "" },
+      h("summary", { "data-key": "next" }, h("span", {}, task.repeat.text), h("span", { class: "more" }, `next ${upcoming.length}`, icon("chevron"))),
+      h("ol", {}, upcoming),
+      (task.repeat.notes ?? []).map((note) => h("p", { class: "quiet" }, note))));
+}
+
+function waitingFact(task) {
+  return task.waiting_for?.length ? fact("hourglass", "Waits for", `Waits for ${task.waiting_for.join(", ")}`) : "";
+}
+
+function lastFact({ task, env }) {
+  const last = task.last_run;
+  if (!last) return "";
+  const { word, picture, tone } = wordsOf(last.state);
+  const ended = last.ended ? Date.parse(last.ended) : undefined;
+  return fact(picture, "Last run",
+    h("span", { class: `tone-${tone} toned` }, hasEnded(task) ? word : `Last time: ${word.toLowerCase()}`),
+    ended ? h("span", { class: "quiet" }, ` ${moment(ended, env.reader(), env.clock.now())}`) : "",
+    last.summary ? h("span", { class: "summary" }, last.summary) : "");
+}
+
+const TELLING = { pending: "Will be told in", delivered: "Told in", failed: "Could not be told in" };
+
+function deliveryFact({ delivery }) {
+  if (!delivery) return "";
+  return fact("inbox", "Delivery",
+    h("span", { class: delivery.state === "failed" ? "toned tone-danger" : "" }, `${TELLING[delivery.state] ?? delivery.state} ${delivery.channel}`),
+    delivery.error ? h("span", { class: "summary" }, delivery.error) : "");
+}
+
+function ownerFact({ owner, labels = [] }) {
+  const by = owner ? `Created by ${owner}` : "";
+  if (!by && labels.length === 0) return "";
+  return fact("user", "Created by", by, labels.map((label) => h("span", { class: "label" }, label)));
+}
+
+/** A look for a row of a list. */
+export function rowLook(row, now) {
+  return wordsOf(lookOf(row, Date.parse(row.when), now));
+}

@@ -1,0 +1,60 @@
+/* The words, icons and tones of states, actions and events. A state is never told by colour alone. */
+
+const LOOKS = {
+  scheduled: ["Scheduled", "clock", "info"],
+  waiting: ["Waiting", "hourglass", "warning"],
+  ready: ["Starting", "play", "info"],
+  running: ["Running", "play", "info"],
+  suspended: ["Suspended", "hourglass", "warning"],
+  retrying: ["Trying again", "retry", "warning"],
+  succeeded: ["Succeeded", "check", "success"],
+  failed: ["Failed", "cross", "danger"],
+  cancelled: ["Cancelled", "ban", "quiet"],
+  expired: ["Expired", "alert", "danger"],
+  skipped: ["Skipped", "skip", "quiet"],
+  paused: ["Paused", "pause", "quiet"],
+  overdue: ["Overdue", "alert", "warning"],
+};
+const ENDED = new Set(["succeeded", "failed", "cancelled", "expired", "skipped"]);
+const LATE_AFTER = 60_000;
+
+export function hasEnded(task) {
+  return ENDED.has(task.state);
+}
+
+/** Which look a task has now: its state, unless it is paused or late. */
+export function lookOf(task, due, now) {
+  if (task.paused && !hasEnded(task)) return "paused";
+  if (task.state === "scheduled" && now - due > LATE_AFTER) return "overdue";
+  return task.state;
+}
+
+/** Word, icon and tone of a look; one that is not known yet is shown by its own name. */
+export function wordsOf(look) {
+  const [word, picture, tone] = LOOKS[look] ?? [spoken(look), "clock", "quiet"];
+  return { word, picture, tone };
+}
+
+/** A name from the wire as words: "cancel_requested" is "Cancel requested". */
+export function spoken(name) {
+  const words = String(name).replaceAll("_", " ");
+  return words.charAt(0).toUpperCase() + words.slice(1);
+}
+
+/** Text of users beside ours, as a quotation that it cannot close. */
+export function fenced(text) {
+  return `«${String(text).replace(/\s+/g, " ").replace(/«/g, "‹").replace(/»/g, "›").slice(0, 200)}»`;
+}
+
+/** What each action says while it happens, and once it has. */
+export const ACTIONS = {
+  snooze: { doing: "Snoozing…", did: "Snoozed" },
+  change: { doing: "Changing the time…", did: "Time changed" },
+  pause: { doing: "Pausing…", did: "Paused" },
+  resume: { doing: "Resuming…", did: "Resumed" },
+  skip_next: { doing: "Skipping…", did: "Next occurrence skipped" },
+  run_now: { doing: "Starting…", did: "Started" },
+  done: { doing: "Marking as done…", did: "Marked as done" },
+  cancel: { doing: "Cancelling…", did: "Cancelled" },
+  undo: { doing: "Undoing…", did: "Cancelling undone" },
+};
