@@ -1,0 +1,113 @@
+"""Stopping a handler from outside: an exception raised in its thread, at most once, and only while it is in there.
+
+An interrupt that arrived a moment late would hit whatever the thread does next, and kill it. So the region that can be
+interrupted starts and ends inside the call. Whoever pops the only ticket decides: the thread itself, when it is done,
+or one interrupter, which the thread then waits for. A blocking call in C is not interrupted until it returns.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import ctypes
+import threading
+import time
+from collections.abc import Callable, Coroutine
+from typing import Any, TypeVar
+
+T = TypeVar("T")
+
+
+class Interrupt(BaseException):
+    """Raised in a handler to stop it. Not an Exception, so that a handler does not take it for one of its own."""
+
+
+class TimeLimitReached(Interrupt):
+    """The attempt took longer than its handler's time limit."""
+
+
+class CancelRequested(Interrupt):
+    """Someone asked to stop this run, or the attempt does not own it any more."""
+
+
+class WorkerStopping(Interrupt):
+    """The process ends and the grace period is over: the run goes back, and is started again elsewhere."""
+
+
+class Interruptible:
+    """One call that may be interrupted once, from any thread, by the first who asks."""
+
+    def __init__(self) -> None:
+        self.wanted: type[Interrupt] | None = None
+        self._ticket: list[Callable[[type[Interrupt]], object]] = []
+        self._sent = False
+
+    def interrupt(self, why: type[Interrupt]) -> None:
+        """Raise `why` in the call, at its beginning if it has not begun; nothing happens when it has ended."""
+        if self.wanted is None:
+            self.wanted = why
+        try:
+            send = self._ticket.pop()
+        except IndexError:
+            return
+        send(self.wanted)
+        self._sent = True
+
+    def call(self, fn: Callable[[], T]) -> T:
+        """Run `fn` on this thread. What it returned counts, even when an interrupt crossed it at the very end."""
+        thread = threading.get_ident()
+        returned: list[T] = []
+        try:
+            try:
+                self._arm(lambda why: _raise_in(thread, why))
+                returned.append(fn())
+            finally:
+                self._disarm(thread)
+        except Interrupt:
+            if not returned:
+                raise
+        return returned[0]
+
+    def wait_for(self, coroutine: Coroutine[Any, Any, T], loop: asyncio.AbstractEventLoop) -> T:
+        """Run `coroutine` on the loop of another thread until it has really ended; an interrupt cancels it there."""
+        ended = threading.Event()
+        tasks: list[asyncio.Task[T]] = []
+
+        def begin() -> None:
+            tasks.append(task := loop.create_task(coroutine))
+            task.add_done_callback(lambda _: ended.set())
+            try:
+                self._arm(lambda _why: loop.call_soon_threadsafe(task.cancel))
+            except Interrupt:
+                task.cancel()
+
+        loop.call_soon_threadsafe(begin)
+        ended.wait()
+        self._ticket.clear()
+        if tasks[0].cancelled() and self.wanted is not None:
+            raise self.wanted
+        return tasks[0].result()
+
+    def _arm(self, send: Callable[[type[Interrupt]], object]) -> None:
+        self._ticket.append(send)
+        if self.wanted is not None and self._take_ticket():
+            self._sent = True
+            raise self.wanted
+
+    def _disarm(self, thread: int) -> None:
+        if not self._take_ticket():
+            while not self._sent:
+                time.sleep(0.0005)
+            _raise_in(thread, None)
+
+    def _take_ticket(self) -> bool:
+        try:
+            self._ticket.pop()
+        except IndexError:
+            return False
+        return True
+
+
+def _raise_in(thread: int, why: type[Interrupt] | None) -> None:
+    """Set the exception that a thread raises at its next step in Python; None takes a pending one back."""
+    error = ctypes.py_object(why) if why is not None else None
+    ctypes.pythonapi.PyThreadState_SetAsyncExc(ctypes.c_ulong(thread), error)

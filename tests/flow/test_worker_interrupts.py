@@ -1,0 +1,161 @@
+"""A handler can be stopped from outside, and nothing but the handler is ever hit."""
+
+from __future__ import annotations
+
+import asyncio
+import sys
+import threading
+import time
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+
+import pytest
+from duetime.scheduler.interrupt import CancelRequested, Interruptible, TimeLimitReached, WorkerStopping
+
+
+@pytest.fixture
+def loop() -> Iterator[asyncio.AbstractEventLoop]:
+    loop = asyncio.new_event_loop()
+    thread = threading.Thread(target=loop.run_forever)
+    thread.start()
+    yield loop
+    loop.call_soon_threadsafe(loop.stop)
+    thread.join()
+    loop.close()
+
+
+def spin(begun: threading.Event) -> str:
+    begun.set()
+    while True:
+        time.sleep(0.001)
+
+
+def test_a_call_is_stopped_where_it_is() -> None:
+    call, begun = Interruptible(), threading.Event()
+    with ThreadPoolExecutor(1) as pool:
+        running = pool.submit(call.call, lambda: spin(begun))
+        begun.wait()
+        call.interrupt(TimeLimitReached)
+        assert isinstance(running.exception(30), TimeLimitReached)
+
+
+def test_an_interrupt_before_the_call_stops_it_at_its_beginning() -> None:
+    call = Interruptible()
+    call.interrupt(CancelRequested)
+    with pytest.raises(CancelRequested):
+        call.call(lambda: pytest.fail("it began"))
+
+
+def test_an_interrupt_after_the_call_hits_nothing() -> None:
+    call = Interruptible()
+    assert call.call(lambda: "done") == "done"
+    call.interrupt(CancelRequested)
+    for _ in range(1000):
+        assert threading.get_ident()
+
+
+def test_only_the_first_interrupt_is_raised() -> None:
+    call, begun, seen = Interruptible(), threading.Event(), []
+
+    def stubborn() -> str:
+        try:
+            spin(begun)
+        except CancelRequested as error:
+            seen.append(error)
+        call.interrupt(WorkerStopping)
+        return "cleaned up"
+
+    with ThreadPoolExecutor(1) as pool:
+        running = pool.submit(call.call, stubborn)
+        begun.wait()
+        call.interrupt(CancelRequested)
+        assert running.result(30) == "cleaned up"
+    assert len(seen) == 1
+
+
+@pytest.fixture
+def restless() -> Iterator[None]:
+    """Threads switch at nearly every step, so that races happen."""
+    before = sys.getswitchinterval()
+    sys.setswitchinterval(1e-6)
+    yield
+    sys.setswitchinterval(before)
+
+
+@pytest.mark.usefixtures("restless")
+def test_interrupts_that_race_with_the_end_of_a_call_never_reach_the_thread() -> None:
+    """The thread outlives thousands of interrupts that arrive before, in and after short calls."""
+    calls: list[Interruptible] = []
+    done = threading.Event()
+
+    def work() -> int:
+        stopped = 0
+        for _ in range(3000):
+            call = Interruptible()
+            calls.append(call)
+            try:
+                call.call(lambda: sum(range(40)))
+            except CancelRequested:
+                stopped += 1
+        done.set()
+        return stopped
+
+    def interrupt() -> None:
+        while not done.is_set():
+            if calls:
+                calls[-1].interrupt(CancelRequested)
+
+    with ThreadPoolExecutor(2) as pool:
+        working, interrupting = pool.submit(work), pool.submit(interrupt)
+        assert 0 < working.result(60) <= 3000
+        interrupting.result(10)
+
+
+def test_an_async_handler_is_cancelled_on_its_loop_and_waited_for(loop: asyncio.AbstractEventLoop) -> None:
+    call, begun, cleaned = Interruptible(), threading.Event(), []
+
+    async def work() -> None:
+        try:
+            begun.set()
+            await asyncio.sleep(600)
+        finally:
+            await asyncio.sleep(0)
+            cleaned.append(True)
+
+    with ThreadPoolExecutor(1) as pool:
+        running = pool.submit(lambda: call.wait_for(work(), loop))
+        begun.wait()
+        call.interrupt(TimeLimitReached)
+        assert isinstance(running.exception(30), TimeLimitReached)
+    assert cleaned == [True]
+
+
+def test_an_async_handler_that_was_stopped_before_it_began_never_begins(loop: asyncio.AbstractEventLoop) -> None:
+    call = Interruptible()
+    call.interrupt(CancelRequested)
+
+    async def work() -> None:
+        pytest.fail("it began")
+
+    with pytest.raises(CancelRequested):
+        call.wait_for(work(), loop)
+
+
+def test_an_async_handler_that_ignores_its_cancellation_is_still_waited_for(loop: asyncio.AbstractEventLoop) -> None:
+    call, begun, go = Interruptible(), threading.Event(), asyncio.Event()
+
+    async def work() -> str:
+        try:
+            begun.set()
+            await asyncio.sleep(600)
+        except asyncio.CancelledError:
+            await go.wait()
+        return "finished anyway"
+
+    with ThreadPoolExecutor(1) as pool:
+        running = pool.submit(lambda: call.wait_for(work(), loop))
+        begun.wait()
+        call.interrupt(CancelRequested)
+        assert not running.done()
+        loop.call_soon_threadsafe(go.set)
+        assert running.result(30) == "finished anyway"
