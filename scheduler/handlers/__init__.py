@@ -5,5 +5,18 @@ from duetime.scheduler.handlers.declaration import Handler, handler
 from duetime.scheduler.handlers.execution import explain, run_handler
 from duetime.scheduler.handlers.registry import Handlers
 from duetime.scheduler.handlers.reminder import reminder
+from duetime.scheduler.handlers.webhook import webhook
+from duetime.scheduler.outreach import WebhookOptions
 
-__all__ = ["Context", "Handler", "Handlers", "Link", "explain", "handler", "reminder", "run_handler"]
+__all__ = [
+    "Context",
+    "Handler",
+    "Handlers",
+    "Link",
+    "WebhookOptions",
+    "explain",
+    "handler",
+    "reminder",
+    "run_handler",
+    "webhook",
+]

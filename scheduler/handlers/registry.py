@@ -13,6 +13,8 @@ from typing import Final, Self
 from duetime.scheduler.errors import HandlerError, InvalidArgument, InvalidSetting
 from duetime.scheduler.handlers.declaration import Handler
 from duetime.scheduler.handlers.reminder import reminder
+from duetime.scheduler.handlers.webhook import webhook
+from duetime.scheduler.outreach import WebhookOptions
 
 ENTRY_POINT_GROUP: Final = "duetime.handlers"
 
@@ -27,13 +29,14 @@ class Handlers(Mapping[str, Handler]):
 
     @classmethod
     def load(
-        cls, modules: Sequence[str] = (), *, entry_points: bool = True, builtin: Sequence[Handler] = (reminder,)
+        cls, modules: Sequence[str] = (), *, entry_points: bool = True, webhooks: WebhookOptions | None = None
     ) -> Self:
         """Collect the built-in handlers, those of installed packages, and those of the named modules.
 
-        Raises `InvalidSetting` naming the module and the cause when one cannot be imported or declares no handler.
+        `webhooks` says how far the built-in `webhook` may reach. Raises `InvalidSetting` naming the module and the
+        cause when one cannot be imported or declares no handler.
         """
-        found = list(builtin)
+        found = [reminder, webhook(webhooks)]
         for point in installed(group=ENTRY_POINT_GROUP) if entry_points else ():
             found += _imported(f"entry point {point.name} = {point.value}", point.load)
         for name in modules:

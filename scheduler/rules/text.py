@@ -32,14 +32,14 @@ _CONTROL_NAMES = {
 }
 
 
-def check_text(argument: str, value: object, *, maximum: int = 200, lines: bool = False) -> str:
+def check_text(argument: str, value: object, *, limit: int = 200, lines: bool = False) -> str:
     """Give `value` back without the blanks around it, or raise `InvalidArgument`.
 
-    It must hold 1 to `maximum` characters, one of them visible. Control and bidirectional controls, surrogates,
+    It must hold 1 to `limit` characters, one of them visible. Control and bidirectional controls, surrogates,
     noncharacters and tag characters are refused by name; `lines` permits tabs and line ends.
     """
     if not isinstance(value, str):
-        raise InvalidArgument(argument, f"expected text, got {kind_of(value)}", accepted=f"1 to {maximum} characters")
+        raise InvalidArgument(argument, f"expected text, got {kind_of(value)}", accepted=f"1 to {limit} characters")
     refused = next((char for char in value if _is_refused(char, lines=lines)), None)
     if refused is not None:
         raise InvalidArgument(
@@ -47,15 +47,15 @@ def check_text(argument: str, value: object, *, maximum: int = 200, lines: bool 
         )
     text = value.strip()
     if not any(_is_visible(char) for char in text):
-        raise InvalidArgument(argument, "has no visible character", accepted=f"1 to {maximum} visible characters")
-    if len(text) > maximum:
-        raise InvalidArgument(argument, f"has {len(text):,} characters", accepted=f"at most {maximum:,}")
+        raise InvalidArgument(argument, "has no visible character", accepted=f"1 to {limit} visible characters")
+    if len(text) > limit:
+        raise InvalidArgument(argument, f"has {len(text):,} characters", accepted=f"at most {limit:,}")
     return text
 
 
-def clean_text(value: str, maximum: int, *, lines: bool = True) -> str:
-    """Make any text safe to store and show: refused characters become U+FFFD, and it is cut to `maximum` characters."""
-    cut = value if len(value) <= maximum else value[: maximum - 1] + "…"
+def clean_text(value: str, limit: int, *, lines: bool = True) -> str:
+    """Make any text safe to store and show: refused characters become U+FFFD, and it is cut to `limit` characters."""
+    cut = value if len(value) <= limit else value[: limit - 1] + "…"
     return "".join("\ufffd" if _is_refused(char, lines=lines) else char for char in cut)
 
 

@@ -1,0 +1,131 @@
+"""The action `webhook`: one signed HTTP request, at its time."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterator, Mapping
+from datetime import timedelta
+from http import HTTPStatus
+from http.client import responses
+from typing import Any, Final, Literal
+
+from duetime.scheduler.errors import InvalidArgument
+from duetime.scheduler.handlers.context import Context
+from duetime.scheduler.handlers.declaration import Handler
+from duetime.scheduler.net import (
+    Blocked,
+    GuardedClient,
+    Reply,
+    Resolver,
+    Unreachable,
+    system_resolver,
+)
+from duetime.scheduler.outcomes import Done, Failed, Outcome, Retry
+from duetime.scheduler.outreach import WebhookOptions, check_url
+from duetime.scheduler.rules.retry import retry_after
+from duetime.scheduler.rules.text import clean_text
+from duetime.scheduler.signing import Signer
+from pydantic import BaseModel, Field
+
+EXCERPT: Final = 2000
+MAX_HEADERS: Final = 20
+MAX_HEADER: Final = 4096
+_TOKEN = re.compile(r"[A-Za-z0-9!#$%&'*+.^_`|~-]{1,100}")
+_VALUE = re.compile(r"[\t\x20-\x7e]*")
+_OURS = frozenset(
+    {"connection", "content-length", "expect", "host", "idempotency-key", "keep-alive", "te", "trailer"}
+    | {"transfer-encoding", "upgrade"}
+)
+_PASSING = frozenset({408, 425, 429})
+
+
+class WebhookPayload(BaseModel):
+    """The request: an object or list as `body` is sent as JSON, text as it is."""
+
+    url: str = Field(description="a public https URL", examples=["https://example.com/hook"])
+    method: Literal["POST", "GET", "PUT"] = Field(default="POST", description="POST, GET or PUT")
+    body: Any = Field(default=None, description="JSON, or text; not with GET")
+    headers: dict[str, str] = Field(
+        default_factory=dict, max_length=MAX_HEADERS, description=f"at most {MAX_HEADERS} names and values"
+    )
+
+
+def webhook(options: WebhookOptions | None = None, *, resolve: Resolver = system_resolver) -> Handler:
+    """Make the handler; raises `InvalidSetting` when the secret of the options is none."""
+    work = _Webhook(options or WebhookOptions(), resolve)
+    return Handler(
+        name="webhook",
+        fn=work.run,
+        payload_model=WebhookPayload,
+        time_limit=timedelta(seconds=work.options.timeout + 10),
+        description="Send a signed HTTP request.",
+        verify=work.verify,
+    )
+
+
+class _Webhook:
+    def __init__(self, options: WebhookOptions, resolve: Resolver) -> None:
+        self.options = options
+        self._client = GuardedClient(options, resolve=resolve)
+        self._signer = Signer(options.secret)
+
+    def verify(self, payload: WebhookPayload) -> Iterator[InvalidArgument]:
+        """Judge what can be judged without asking a name server: the URL, the headers, the body of a GET."""
+        try:
+            check_url("payload.url", payload.url, self.options)
+        except InvalidArgument as problem:
+            yield problem
+        if payload.method == "GET" and payload.body is not None:
+            yield InvalidArgument("payload.body", "a GET has none", accepted="POST or PUT with a body")
+        for name, value in payload.headers.items():
+            yield from _header_problems(name, value)
+
+    def run(self, ctx: Context, payload: WebhookPayload) -> Outcome:
+        """Send the request once and read the answer as an outcome."""
+        body, kind = _encoded(payload.body)
+        headers = kind | _lower(payload.headers) | self._identity(ctx, body)
+        try:
+            reply = self._client.send(payload.method, payload.url, headers=headers, body=body.encode())
+        except Unreachable as error:
+            return Retry(str(error))
+        except Blocked as error:
+            return Failed(str(error))
+        host = check_url("payload.url", payload.url, self.options).host
+        return _outcome(reply, f"{payload.method} {host}", ctx)
+
+    def _identity(self, ctx: Context, body: str) -> dict[str, str]:
+        signed = self._signer.headers(ctx.run_id, ctx.now(), body)
+        return signed | {"idempotency-key": ctx.idempotency_key}
+
+
+def _lower(headers: Mapping[str, str]) -> dict[str, str]:
+    return {name.lower(): value for name, value in headers.items()}
+
+
+def _encoded(body: Any) -> tuple[str, dict[str, str]]:
+    if body is None:
+        return "", {}
+    if isinstance(body, str):
+        return body, {"content-type": "text/plain; charset=utf-8"}
+    return json.dumps(body, ensure_ascii=False, separators=(",", ":")), {"content-type": "application/json"}
+
+
+def _outcome(reply: Reply, request: str, ctx: Context) -> Outcome:
+    said = f"{request} answered {reply.status} {responses.get(reply.status, '')}".rstrip()
+    result = {"status": reply.status, "body": clean_text(reply.body.decode("utf-8", "replace"), EXCERPT)}
+    if HTTPStatus.OK <= reply.status < HTTPStatus.MULTIPLE_CHOICES:
+        return Done(said, result)
+    if reply.status >= HTTPStatus.INTERNAL_SERVER_ERROR or reply.status in _PASSING:
+        return Retry(said, retry_after(reply.headers.get("retry-after"), now=ctx.now()))
+    return Failed(said, result)
+
+
+def _header_problems(name: str, value: str) -> Iterator[InvalidArgument]:
+    place = f"payload.headers.{clean_text(name, 40, lines=False)}"
+    if not _TOKEN.fullmatch(name):
+        yield InvalidArgument(place, "is no header name", accepted="letters, digits and hyphens", example="X-Source")
+    elif name.lower() in _OURS or name.lower().startswith(("webhook-", "proxy-")):
+        yield InvalidArgument(place, "is set by Duetime", accepted="other headers")
+    if len(value) > MAX_HEADER or not _VALUE.fullmatch(value):
+        yield InvalidArgument(place, "its value is too long, or not plain ASCII on one line", accepted="plain ASCII")

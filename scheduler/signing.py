@@ -1,0 +1,48 @@
+"""Signatures of what Duetime sends, by Standard Webhooks."""
+
+from __future__ import annotations
+
+import base64
+import binascii
+from datetime import datetime
+from typing import Final
+
+from duetime.scheduler.errors import InvalidSetting
+from standardwebhooks import Webhook
+
+PREFIX: Final = "whsec_"
+SECRET_BYTES: Final = 24
+
+
+class Signer:
+    """Signs messages with one or more secrets (`whsec_...`, separated by blanks: the new one first while rotating).
+
+    Without a secret the messages carry their id and time, but no signature. Raises `InvalidSetting` for a secret that
+    is not the base64 of at least 24 bytes; the message never shows it.
+    """
+
+    def __init__(self, secret: str | None) -> None:
+        self._keys = tuple(Webhook(_checked(part)) for part in (secret or "").split())
+
+    def headers(self, message_id: str, at: datetime, body: str) -> dict[str, str]:
+        """Give the headers of a message, as it is sent `at` a time in UTC.
+
+        `message_id` stays the same when the message is sent again, so that the receiver can tell.
+        """
+        signatures = [key.sign(message_id, at, body) for key in self._keys]
+        signed = {"webhook-signature": " ".join(signatures)} if signatures else {}
+        return {"webhook-id": message_id, "webhook-timestamp": str(int(at.timestamp()))} | signed
+
+
+def _checked(secret: str) -> str:
+    text = secret.removeprefix(PREFIX)
+    try:
+        key = base64.b64decode(text + "=" * (-len(text) % 4), validate=True)
+    except (binascii.Error, ValueError):
+        key = b""
+    if len(key) < SECRET_BYTES:
+        raise InvalidSetting(
+            "webhook secret: is no Standard Webhooks secret. "
+            f"Accepted: whsec_ and {SECRET_BYTES} or more bytes in base64 (`openssl rand -base64 32` makes some)."
+        )
+    return secret
