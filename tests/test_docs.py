@@ -1,0 +1,186 @@
+"""The pages say what the code does: everything public is documented, nothing else is, and links lead somewhere."""
+
+from __future__ import annotations
+
+import ast
+import re
+import sqlite3
+from collections.abc import Iterable, Iterator
+from contextlib import closing
+from pathlib import Path
+from typing import get_args
+
+import pytest
+from duetime.scheduler import errors, events, outcomes, store
+from duetime.scheduler.rules.states import LEGAL, TERMINAL
+from duetime.scheduler.task import DeliveryState, State
+
+ROOT = Path(__file__).resolve().parents[1]
+PAGES = [ROOT / "README.md", ROOT / "CHANGELOG.md", *sorted((ROOT / "docs").rglob("*.md"))]
+LINK = re.compile(r"(?<!!)\[[^\]]*\]\(([^)\s]+)\)|!\[[^\]]*\]\(([^)\s]+)\)")
+FENCE = re.compile(r"^```(\w*)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
+
+Move = tuple[State | None, State]
+
+
+def page(name: str) -> str:
+    return (ROOT / "docs" / name).read_text("utf-8")
+
+
+def section(text: str, heading: str) -> str:
+    """Cut out what stands under a heading, up to the next one of its level."""
+    level = heading.split(" ", 1)[0]
+    start = text.index(f"{heading}\n") + len(heading)
+    end = re.compile(rf"^#{{1,{len(level)}}} ", re.MULTILINE).search(text, start)
+    return text[start : end.start() if end else None]
+
+
+def first_column(text: str) -> list[str]:
+    """List the words in code type in the first cells of a page's tables."""
+    return re.findall(r"^\| `([^`]+)` \|", text, re.MULTILINE)
+
+
+# --- the state machine: one diagram, one table, one CHECK -----------------------------------------------------------
+
+
+def diagram_moves(text: str) -> tuple[set[Move], set[State]]:
+    """Read the legal moves and the terminal states from a mermaid state diagram."""
+    moves: set[Move] = set()
+    ends: set[State] = set()
+    for before, after in re.findall(r"^\s*(\S+) --> (\S+)\s*$", text, re.MULTILINE):
+        if after == "[*]":
+            ends.add(State(before))
+        else:
+            moves.add((None if before == "[*]" else State(before), State(after)))
+    return moves, ends
+
+
+def table_moves() -> set[Move]:
+    return {(before, after) for before, afters in LEGAL.items() for after in afters}
+
+
+def accepts(database: sqlite3.Connection, before: State | None, after: State) -> bool:
+    """Whether the table `events` takes a row with this move; every other column gets a value that it takes."""
+    columns = database.execute(
+        "SELECT name, type, pk FROM pragma_table_info('events') WHERE \"notnull\" OR pk"
+    ).fetchall()
+    row: dict[str, object] = {name: 1 if "INT" in kind.upper() else "x" for name, kind, pk in columns if not pk}
+    row |= {"from_state": before, "to_state": after}
+    try:
+        with closing(database.cursor()) as cursor:
+            names = ", ".join(f'"{name}"' for name in row)
+            cursor.execute(f"INSERT INTO events ({names}) VALUES ({', '.join('?' * len(row))})", tuple(row.values()))
+    except sqlite3.IntegrityError as refusal:
+        if "legal_move" not in str(refusal):
+            raise
+        return False
+    database.rollback()
+    return True
+
+
+def test_the_diagram_shows_the_legal_moves_and_no_others() -> None:
+    moves, ends = diagram_moves(page("states.md"))
+    assert moves == table_moves()
+    assert ends == TERMINAL
+
+
+def test_the_database_takes_the_legal_moves_and_no_others(tmp_path: Path) -> None:
+    store.open_store(f"sqlite:///{tmp_path}/moves.db").close()
+    with closing(sqlite3.connect(tmp_path / "moves.db")) as database:
+        taken = {(before, after) for before in [None, *State] for after in State if accepts(database, before, after)}
+    assert taken == table_moves()
+
+
+def test_a_diagram_with_a_move_too_few_or_too_many_is_noticed() -> None:
+    text = page("states.md")
+    assert diagram_moves(text.replace("    ready --> running\n", ""))[0] < table_moves()
+    assert diagram_moves(text.replace("--> running\n", "--> running\n    failed --> ready\n"))[0] > table_moves()
+
+
+# --- everything has its row -------------------------------------------------------------------------------------------
+
+
+def documented(text: str, *headings: str) -> list[str]:
+    return [word for heading in headings for word in first_column(section(text, heading))]
+
+
+def test_every_state_event_and_outcome_has_its_row() -> None:
+    states = page("states.md")
+    assert first_column(states[: states.index("## From outcome to state")]) == [*State]
+    assert documented(states, "## From outcome to state") == [one.__name__ for one in get_args(outcomes.Outcome)]
+    assert documented(states, "## Events") == [*events.EventKind]
+    assert all(f"`{state}`" in states for state in DeliveryState)
+
+
+def subclasses(base: type[errors.DuetimeError]) -> Iterator[type[errors.DuetimeError]]:
+    for one in base.__subclasses__():
+        yield one
+        yield from subclasses(one)
+
+
+# --- links, commands and examples -------------------------------------------------------------------------------------
+
+
+def anchors(text: str) -> set[str]:
+    headings = re.findall(r"^#+ (.+)$", FENCE.sub("", text), re.MULTILINE)
+    return {re.sub(r"[^\w\- ]", "", heading.lower()).replace(" ", "-") for heading in headings}
+
+
+def dead_links(where: Path, text: str) -> list[str]:
+    links = [first or second for first, second in LINK.findall(FENCE.sub("", text))]
+    return [link for link in links if "://" not in link and not leads_somewhere(where, text, link)]
+
+
+def leads_somewhere(where: Path, text: str, link: str) -> bool:
+    name, _, anchor = link.partition("#")
+    target = where.parent / name if name else where
+    if not target.exists():
+        return False
+    return not anchor or anchor in anchors(target.read_text("utf-8") if name else text)
+
+
+@pytest.mark.parametrize("path", PAGES, ids=lambda path: path.name)
+def test_every_link_leads_somewhere(path: Path) -> None:
+    assert dead_links(path, path.read_text("utf-8")) == []
+
+
+def test_a_dead_link_is_noticed() -> None:
+    good = "# One\n[a](glossary.md) [b](states.md#events) [c](#one) [d](https://example.com/gone)"
+    bad = "[a](gone.md) ![b](gone.png) [c](states.md#gone) [d](#gone)"
+    where = ROOT / "docs/glossary.md"
+    assert dead_links(where, f"{good}\n{bad}") == ["gone.md", "gone.png", "states.md#gone", "#gone"]
+
+
+def test_every_page_is_linked_from_another() -> None:
+    linked = {
+        (path.parent / (first or second).partition("#")[0]).resolve()
+        for path in PAGES
+        for first, second in LINK.findall(path.read_text("utf-8"))
+    }
+    assert {path for path in PAGES if path.name != "README.md"} - linked == set()
+
+
+def test_the_decisions_are_numbered_without_a_gap() -> None:
+    records = sorted((ROOT / "docs/decisions").glob("*.md"))
+    numbers = [int(path.name.split("-", maxsplit=1)[0]) for path in records]
+    assert numbers == [*range(1, len(numbers) + 1)]
+    assert [int(path.read_text("utf-8").split(".", maxsplit=1)[0][2:]) for path in records] == numbers
+
+
+def blocks(path: Path, language: str) -> Iterable[str]:
+    return (code for found, code in FENCE.findall(path.read_text("utf-8")) if found == language)
+
+
+@pytest.mark.parametrize("path", PAGES, ids=lambda path: path.name)
+def test_python_in_the_pages_is_python(path: Path) -> None:
+    for code in blocks(path, "python"):
+        ast.parse(code)
+
+
+def test_the_readme_has_the_two_commands_that_ci_runs() -> None:
+    readme = (ROOT / "README.md").read_text("utf-8")
+    script = (ROOT / ".ci/run").read_text("utf-8")
+    commands = {heading: FENCE.findall(section(readme, f"## {heading}"))[0] for heading in ("Start it", "Test it")}
+    assert all(language == "sh" and f'readme "{heading}"' in script for heading, (language, _) in commands.items())
+    assert commands["Start it"][1].strip().endswith("duetime serve")
+    assert commands["Test it"][1].strip().endswith("pytest")
