@@ -1,0 +1,71 @@
+"""Times of day in words: `17:30`, `9am`, `noon`, `in the evening`."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from datetime import time
+
+from duetime.scheduler.rules.lexicon import Misread, Tokens
+
+ASSUMED = time(9)
+"""The time of day of a date that names none."""
+
+_NAMED = {"noon": time(12), "midday": time(12), "midnight": time(0)}
+_PARTS = {"morning": time(9), "afternoon": time(15), "evening": time(18), "night": time(20)}
+
+
+@dataclass(frozen=True, slots=True)
+class Clock:
+    """A time of day as it was read; `note` says what had to be assumed."""
+
+    time: time
+    note: str | None = None
+
+
+def read_clock(row: Tokens, *, bare_hour: bool = False) -> Clock | None:
+    """Read a time of day if one comes next; `bare_hour` lets a plain `9` after `at` stand for 09:00."""
+    at = row.accept("at", "@")
+    return row.attempt(_named) or row.attempt(_part) or row.attempt(lambda row: _digits(row, bare=at or bare_hour))
+
+
+def _named(row: Tokens) -> Clock | None:
+    named = row.one_of(_NAMED)
+    return None if named is None else Clock(named)
+
+
+def _part(row: Tokens) -> Clock | None:
+    _ = row.phrase("in the") or row.accept("the")
+    name = row.peek()
+    part = row.one_of(_PARTS)
+    return None if part is None else Clock(part, f"{name} read as {part:%H:%M}")
+
+
+def _digits(row: Tokens, *, bare: bool) -> Clock | None:
+    token = row.take()
+    if not token[:1].isdigit() or not token.replace(":", "").isdigit():
+        return None
+    half = _half(row)
+    clock = row.accept("oclock") or ":" in token
+    if half is None and not clock and not bare:
+        return None
+    found = _time(token, half)
+    if half or ":" in token:
+        return Clock(found)
+    return Clock(found, f"{token} read as {found:%H:%M} on the 24-hour clock")
+
+
+def _half(row: Tokens) -> str | None:
+    if row.accept("am", "pm"):
+        return row.peek(-1)
+    return None
+
+
+def _time(token: str, half: str | None) -> time:
+    hour, minute, second = ([int(part) for part in token.split(":")] + [0, 0])[:3]
+    if half is not None:
+        if not 1 <= hour <= 12:
+            raise Misread(f"{token} {half} is not a time of day", f"{hour % 24:02}:{minute % 60:02}")
+        hour = hour % 12 + (12 if half == "pm" else 0)
+    if hour > 23 or minute > 59 or second > 59:
+        raise Misread(f"{token} is not a time of day (00:00 to 23:59)")
+    return time(hour, minute, second)

@@ -1,0 +1,130 @@
+"""Words of dates and times: what they mean as numbers, and a text as a row of tokens."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from typing import TypeVar
+
+LONGEST = 200
+"""Longer texts are refused unread."""
+
+WEEKDAY_NAMES = ("Monday", "Tuesday", "Wednesday", "Thursday", "Friday", "Saturday", "Sunday")
+MONTH_NAMES = (
+    "January", "February", "March", "April", "May", "June",
+    "July", "August", "September", "October", "November", "December",
+)  # fmt: skip
+
+_NUMBER_NAMES = (
+    "zero", "one", "two", "three", "four", "five", "six", "seven", "eight", "nine", "ten", "eleven", "twelve",
+    "thirteen", "fourteen", "fifteen", "sixteen", "seventeen", "eighteen", "nineteen", "twenty",
+)  # fmt: skip
+NUMBERS = {name: value for value, name in enumerate(_NUMBER_NAMES)} | {"a": 1, "an": 1, "thirty": 30, "ninety": 90}
+ORDINALS = {"first": 1, "second": 2, "third": 3, "fourth": 4, "fifth": 5, "last": -1}
+WEEKDAYS = {form: index for index, name in enumerate(WEEKDAY_NAMES) for form in (name.lower(), name[:3].lower())}
+WEEKDAYS |= {"tues": 1, "weds": 2, "thur": 3, "thurs": 3}
+MONTHS = {form: index for index, name in enumerate(MONTH_NAMES, 1) for form in (name.lower(), name[:3].lower())}
+MONTHS |= {"sept": 9}
+
+_TOKEN = re.compile(
+    r"[0-9]{4}-[0-9]{2}-[0-9]{2}(?![0-9])"  # a date
+    r"|[0-9]{1,2}:[0-9]{2}(?::[0-9]{2})?(?![0-9:])"  # a clock
+    r"|[0-9]{1,4}(?:st|nd|rd|th)(?![a-z])"  # an ordinal
+    r"|[0-9]+(?:\.[0-9]+)?"
+    r"|[a-z]+"
+    r"|[-:,/+&@*]"
+)
+_SPACE = re.compile(r"\s+")
+_Value = TypeVar("_Value")
+
+
+class Misread(ValueError):
+    """A text says something that cannot be right; `example` is a corrected text when one is near."""
+
+    def __init__(self, problem: str, example: str = "") -> None:
+        super().__init__(problem)
+        self.problem = problem
+        self.example = example
+
+
+class Unknown(Misread):
+    """A text is in none of the known forms, so another reader may still know it."""
+
+
+class Tokens:
+    """The tokens of a text, read from left to right."""
+
+    def __init__(self, tokens: tuple[str, ...]) -> None:
+        self._tokens = tokens
+        self.position = 0
+
+    @property
+    def done(self) -> bool:
+        return self.position >= len(self._tokens)
+
+    def peek(self, ahead: int = 0) -> str:
+        """Return a token without reading it, empty past the end."""
+        index = self.position + ahead
+        return self._tokens[index] if index < len(self._tokens) else ""
+
+    def take(self) -> str:
+        token = self.peek()
+        self.position += 1
+        return token
+
+    def accept(self, *tokens: str) -> bool:
+        """Read the next token if it is one of these."""
+        if self.peek() not in tokens or self.done:
+            return False
+        self.position += 1
+        return True
+
+    def phrase(self, text: str) -> bool:
+        """Read these words if they come next, all or none."""
+        words = text.split()
+        if any(self.peek(index) != word for index, word in enumerate(words)):
+            return False
+        self.position += len(words)
+        return True
+
+    def one_of(self, table: dict[str, _Value]) -> _Value | None:
+        """Read the next token if `table` knows it, and return what it stands for."""
+        found = table.get(self.peek())
+        if found is not None:
+            self.position += 1
+        return found
+
+    def attempt(self, read: Callable[[Tokens], _Value | None]) -> _Value | None:
+        """Return what `read` reads; what it took is put back when it reads nothing."""
+        start = self.position
+        found = read(self)
+        if found is None:
+            self.position = start
+        return found
+
+
+def tokens(text: str) -> Tokens:
+    """Split a text into tokens; raise `Unknown` at a character that no date or time has."""
+    rest = normal(text).replace("o'clock", "oclock").replace("a.m.", "am").replace("p.m.", "pm")
+    found: list[str] = []
+    at = 0
+    while at < len(rest):
+        if rest[at] == " ":
+            at += 1
+            continue
+        match = _TOKEN.match(rest, at)
+        if match is None:
+            raise Unknown(f"{rest[at]!r} has no place in a time")
+        found.append(match[0])
+        at = match.end()
+    return Tokens(tuple(found))
+
+
+def normal(text: str) -> str:
+    """Return a text in lower case with single spaces."""
+    return _SPACE.sub(" ", text.strip()).lower()
+
+
+def ordinal(token: str) -> int | None:
+    """Return the number of `3rd`, None for what is no ordinal in digits."""
+    return int(token[:-2]) if token[:1].isdigit() and token[-2:] in {"st", "nd", "rd", "th"} else None

@@ -1,0 +1,217 @@
+"""What a time phrase says: an instant, or a wall time with what had to be assumed."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from datetime import UTC, date, datetime, time, timedelta
+from zoneinfo import ZoneInfo
+
+from duetime.scheduler.rules import dates, durations, zones
+from duetime.scheduler.rules.clock import ASSUMED, Clock, read_clock
+from duetime.scheduler.rules.dates import Day, day_text
+from duetime.scheduler.rules.durations import Span
+from duetime.scheduler.rules.lexicon import Misread, Tokens, Unknown, normal, tokens
+
+_RFC3339 = re.compile(
+    r"([0-9]{4})-([0-9]{2})-([0-9]{2})[t ]([0-9]{2}:[0-9]{2}(?::[0-9]{2})?)(\.[0-9]{1,9})? ?(z|[+-][0-9]{2}:?[0-9]{2})"
+)
+_NUMERIC = re.compile(r"(?<![0-9])([0-9]{1,4})([/.])([0-9]{1,2})(?:\2([0-9]{1,4}))?(?![0-9])")
+_BARE = re.compile(r"[-+]?[0-9]+(?:[.,][0-9]+)?")
+_VAGUE = frozenset(
+    "soon later asap sometime someday eventually whenever never shortly recently today-ish anytime never".split()
+) | {
+    "later today",
+    "in a while",
+    "in a bit",
+    "in a moment",
+    "as soon as possible",
+    "some time",
+    "any time",
+    "next time",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Reading:
+    """A phrase as read: `candidates` are the instants it can mean, nearest first, each with what was assumed."""
+
+    candidates: tuple[tuple[datetime, tuple[str, ...]], ...]
+    offset: timedelta | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Viewpoint:
+    """From where a phrase is read: the moment (aware), and the zone whose clocks wall times mean, if one is known."""
+
+    now: datetime
+    zone: ZoneInfo | None
+
+    @property
+    def wall(self) -> datetime:
+        return self.now.astimezone(self.known()).replace(tzinfo=None)
+
+    def known(self) -> ZoneInfo:
+        if self.zone is None:
+            raise NoZone
+        return self.zone
+
+
+class NoZone(Exception):  # noqa: N818 - never leaves the package: times.resolve turns it into a sentence
+    """A wall time was read, and no time zone is known."""
+
+
+def read(text: str, view: Viewpoint) -> Reading:
+    """Read a phrase; raise `Misread`, `Unknown` or `NoZone`."""
+    clean = normal(text)
+    _refuse_vague(clean)
+    if clean in {"now", "right now", "immediately"}:
+        return Reading(((view.now, ()),))
+    exact = _RFC3339.fullmatch(clean)
+    if exact is not None:
+        return _rfc3339(exact, view)
+    return _relative(clean, view) or _wall(_dated(clean), view)
+
+
+def placed(wall: datetime, zone: ZoneInfo, notes: tuple[str, ...]) -> tuple[datetime, tuple[str, ...]]:
+    """Put a wall time on the time line and say where the clocks jump."""
+    found = zones.place(wall, zone)
+    if found.shift is None:
+        return found.instant, notes
+    return found.instant, (*notes, shift_note(wall, found, zone))
+
+
+def shift_note(wall: datetime, found: zones.Placed, zone: ZoneInfo) -> str:
+    """Say what became of a wall time that does not exist or happens twice."""
+    where = f"{wall:%H:%M} {{}} on {day_text(wall.date())} in {zone.key}"
+    if found.shift == zones.FOLD:
+        return where.format("happens twice") + " (clocks go back): the first is used"
+    moved = found.instant.astimezone(zone)
+    shown = f"{moved:%H:%M}" if moved.date() == wall.date() else f"{day_text(moved.date())} {moved:%H:%M}"
+    return where.format("does not exist") + f" (clocks go forward): {shown}, the first valid time, is used"
+
+
+def _refuse_vague(clean: str) -> None:
+    if not clean:
+        raise Misread("is empty")
+    if _BARE.fullmatch(clean):
+        raise Misread(f"a bare {clean[:20]} does not say what it counts", f"in {clean[:3].strip('-+')} minutes")
+    if clean in _VAGUE:
+        raise Misread(f"{clean!r} is not a time", "in 1 hour")
+
+
+def _rfc3339(found: re.Match[str], view: Viewpoint) -> Reading:
+    year, month, day = (int(found[index]) for index in (1, 2, 3))
+    clock = read_clock(tokens(found[4]))
+    assert clock is not None
+    wall = datetime.combine(dates.make_date(year, month, day), clock.time)
+    wall += timedelta(microseconds=int(float(found[5] or 0) * 1_000_000))
+    if found[6] in {"z", "-00:00", "-0000"}:
+        read_as_utc = view.zone is not None and view.zone.key != "UTC"
+        return Reading(((wall.replace(tzinfo=UTC), ("Z read as UTC",) if read_as_utc else ()),))
+    hours, minutes = int(found[6][1:3]), int(found[6][-2:])
+    if hours > 15 or minutes > 59:
+        raise Misread(f"{found[6]} is not an offset of any time zone")
+    offset = timedelta(hours=hours, minutes=minutes) * (-1 if found[6][0] == "-" else 1)
+    return Reading((((wall - offset).replace(tzinfo=UTC), ()),), offset)
+
+
+def _relative(clean: str, view: Viewpoint) -> Reading | None:
+    """Read `in 2 hours`, `2 hours from now`, `+2h`, `PT2H`, `2 hours ago`, `in 3 days at 9:00`."""
+    if clean.startswith("p"):
+        try:
+            return _after(durations.parse_span(clean), view, None, ())
+        except Unknown:
+            return None
+    row = tokens(clean)
+    led = row.accept("in", "+", "after", "within")
+    span = durations.read_span(row)
+    if span is None:
+        return None
+    if row.accept("ago"):
+        raise Misread(f"{clean[:40]!r} is in the past", f"in {clean[:40].removesuffix(' ago')}")
+    led = row.phrase("from now") or led
+    clock = read_clock(row) if not span.elapsed else None
+    if not row.done:
+        return None
+    return _after(span, view, clock, () if led else (f"read as in {clean}",))
+
+
+def _after(span: Span, view: Viewpoint, clock: Clock | None, notes: tuple[str, ...]) -> Reading:
+    if clock is None and not span.months and not span.days:
+        return Reading(((view.now + span.elapsed, notes),))
+    zone = view.known() if clock else view.zone or zones.load("UTC")
+    start = view.now.astimezone(zone).replace(tzinfo=None)
+    wall = datetime.combine(dates.add_months(start.date(), span.months) + timedelta(days=span.days), start.time())
+    if dates.add_months(start.date(), span.months).day != start.day:
+        notes = (*notes, f"that month is shorter: read as {day_text(wall.date())}")
+    if clock:
+        wall = datetime.combine(wall.date(), clock.time)
+        notes = (*notes, *_said(clock))
+    instant, notes = placed(wall, zone, notes)
+    return Reading(((instant + span.elapsed, notes),))
+
+
+def _dated(clean: str) -> str:
+    """Write a numeric date as ISO if it can be only one; raise `Misread` if day and month could be exchanged."""
+    found = _NUMERIC.search(clean)
+    if found is None:
+        return clean
+    parts = [found[1], found[3], found[4] or ""]
+    if len(parts[0]) == 4 and len(parts[2]) in {1, 2}:
+        return clean.replace(found[0], _iso(*parts))
+    if len(parts[0]) > 2 or len(parts[2]) != 4:
+        raise Misread(f"{found[0]} does not say which number is the day, the month and the year")
+    first, second = int(parts[0]), int(parts[1])
+    if first != second and max(first, second) <= 12:
+        raise Misread(f"{found[0]} can be read day first or month first", f"{parts[2]}-{second:02}-{first:02}")
+    day, month = (first, second) if first > 12 or first == second else (second, first)
+    return clean.replace(found[0], _iso(parts[2], str(month), str(day)))
+
+
+def _iso(year: str, month: str, day: str) -> str:
+    return f"{year}-{int(month):02}-{int(day):02}"
+
+
+def _wall(clean: str, view: Viewpoint) -> Reading:
+    """Read a date, a time of day, or both in either order."""
+    row = tokens(clean)
+    today = view.wall.date() if view.zone else view.now.date()
+    clock, day = _clock_and_day(row, today)
+    if not row.done or (clock is None and day is None):
+        raise Unknown("is not understood")
+    return _choices(clock, day or _next_such(clock, today), view)
+
+
+def _clock_and_day(row: Tokens, today: date) -> tuple[Clock | None, Day | None]:
+    day = dates.read_day(row, today)
+    row.accept(",")
+    clock = read_clock(row)
+    row.accept(",")
+    return clock, day or dates.read_day(row, today)
+
+
+def _next_such(clock: Clock | None, today: date) -> Day:
+    at = f"{clock.time:%H:%M}" if clock else ""
+    return Day((today, today + timedelta(days=1)), f"no date given: the next {at} is {{day}}")
+
+
+def _choices(clock: Clock | None, day: Day, view: Viewpoint) -> Reading:
+    zone = view.known()
+    chosen = clock or day.clock or Clock(ASSUMED, f"no time given: {ASSUMED:%H:%M} assumed")
+    return Reading(tuple(_choice(found, found != day.candidates[0], chosen, day, zone) for found in day.candidates))
+
+
+def _choice(found: date, rolled: bool, clock: Clock, day: Day, zone: ZoneInfo) -> tuple[datetime, tuple[str, ...]]:
+    template = day.note or ("the nearest one has passed: read as {day}" if rolled else "")
+    notes = (template.format(day=day_text(found)),) if template else ()
+    return placed(datetime.combine(found, clock.time), zone, (*notes, *_said(clock)))
+
+
+def _said(clock: Clock) -> tuple[str, ...]:
+    return (clock.note,) if clock.note else ()
+
+
+def midnight_after(day: date) -> datetime:
+    """Return the wall time at which the day after `day` begins."""
+    return datetime.combine(day + timedelta(days=1), time())

@@ -1,0 +1,196 @@
+"""Time phrases to instants, and instants to words.
+
+`resolve` is pure: the moment and the zone are arguments. Whatever had to be assumed is said in the result, and what is
+not understood is an error that lists the accepted forms.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from datetime import UTC, date, datetime, timedelta
+from zoneinfo import ZoneInfo
+
+from duetime.scheduler.errors import InvalidArgument
+from duetime.scheduler.rules import durations, readings, zones
+from duetime.scheduler.rules.dates import add_months, day_text
+from duetime.scheduler.rules.lexicon import LONGEST, Misread, Unknown
+from duetime.scheduler.rules.readings import Reading, Viewpoint
+
+ACCEPTED = (
+    "`in 2 hours`, `tomorrow 9am`, `friday at noon`, `next tuesday 14:00`, `nov 24 9:00`, `2026-11-24T09:00`, "
+    "RFC 3339 with offset, `PT2H`, `end of month`, `in 3 business days`"
+)
+DURATIONS = "`20 min`, `2 hours and 30 minutes`, `1h30m`, `PT2H`, `3 days`"
+YEARS_AHEAD = 5
+
+_UTC_NAMES = frozenset({"utc", "gmt", "z"})
+
+
+@dataclass(frozen=True, slots=True)
+class Resolved:
+    """A phrase as understood: the instant (UTC), the wall time there, its IANA zone, and what was assumed."""
+
+    instant: datetime
+    wall: datetime
+    zone: str
+    assumptions: tuple[str, ...]
+
+
+class NotUnderstood(InvalidArgument):
+    """The text is in none of the accepted forms."""
+
+
+def resolve(text: str, *, now: datetime, zone: str | None, argument: str = "when") -> Resolved:
+    """Return the instant that `text` means at `now` (aware) in the IANA `zone`.
+
+    Durations and times with an offset need no zone; without one their wall time is given in UTC. Raises
+    `InvalidArgument` for everything that is not understood, ambiguous, past, or more than 5 years ahead, and
+    `NotUnderstood`, a kind of it, when the text is in none of the accepted forms.
+    """
+    home = zones.find(zone) if zone else None
+    _check_length(text, argument)
+    try:
+        return _resolve(text, now.astimezone(UTC), home)
+    except Misread as error:
+        kind = NotUnderstood if isinstance(error, Unknown) else InvalidArgument
+        problem = f"{_shown(text)} is not understood" if kind is NotUnderstood else error.problem
+        raise kind(argument, problem, accepted=ACCEPTED, example=error.example or _example(now)) from None
+    except readings.NoZone:
+        raise InvalidArgument(
+            argument,
+            f"{_shown(text)} is a wall-clock time, and no time zone is known",
+            accepted="a `timezone` (IANA name) beside it, a time with its offset, or a duration such as `in 2 hours`",
+            example=f"{_example(now)}+00:00",
+        ) from None
+    except OverflowError:
+        raise InvalidArgument(
+            argument, "that is more than 5 years ahead", accepted=ACCEPTED, example=_example(now)
+        ) from None
+
+
+def parse_duration(text: str, *, argument: str = "duration") -> timedelta:
+    """Return the length of a duration in words, short or ISO 8601 form; a day counts as 24 hours."""
+    _check_length(text, argument)
+    try:
+        return durations.parse_exact(text)
+    except Misread as error:
+        problem = f"{_shown(text)} is not a duration" if isinstance(error, Unknown) else error.problem
+        raise InvalidArgument(argument, problem, accepted=DURATIONS, example=error.example or "20 min") from None
+
+
+def describe(instant: datetime, zone: str) -> str:
+    """Write an instant as its wall time in `zone`: `Tue 24 Nov 2026 09:00`."""
+    wall = instant.astimezone(zones.load(zone))
+    return f"{day_text(wall.date())} {wall:%H:%M}"
+
+
+def relative(instant: datetime, now: datetime) -> str:
+    """Write how far `instant` is from `now`, in its two largest units: `in 2 d 17 h`, `3 min ago`, `now`."""
+    seconds = round((instant - now).total_seconds())
+    parts = _largest(abs(seconds))
+    if not parts:
+        return "now"
+    return f"in {parts}" if seconds > 0 else f"{parts} ago"
+
+
+def _largest(seconds: int) -> str:
+    minutes, hours, days = seconds // 60, seconds // 3600, seconds // 86400
+    if days:
+        parts = ((days, "d"), (hours % 24, "h"))
+    elif hours:
+        parts = ((hours, "h"), (minutes % 60, "min"))
+    else:
+        parts = ((minutes, "min"), (0 if minutes else seconds, "s"))
+    return " ".join(f"{count} {unit}" for count, unit in parts if count)
+
+
+def _check_length(text: str, argument: str) -> None:
+    if not isinstance(text, str):
+        raise InvalidArgument(argument, "is not a text", accepted=ACCEPTED)  # type: ignore[unreachable]
+    if len(text) > LONGEST:
+        raise InvalidArgument(argument, f"is longer than {LONGEST} characters", accepted=ACCEPTED)
+
+
+def _resolve(text: str, now: datetime, home: ZoneInfo | None) -> Resolved:
+    phrase, named, notes = _split_zone(text.strip(), home)
+    reading = readings.read(phrase, Viewpoint(now, named or home))
+    _check_offset(reading, home)
+    instant, assumed = _coming(text, reading, now, home or named)
+    _check_far(instant, now)
+    shown = home or named or zones.load("UTC")
+    wall = instant.astimezone(shown).replace(tzinfo=None)
+    return Resolved(instant.astimezone(UTC), wall, shown.key, (*assumed, *notes))
+
+
+def _split_zone(text: str, home: ZoneInfo | None) -> tuple[str, ZoneInfo | None, tuple[str, ...]]:
+    """Take a zone off the end of a phrase: `09:00 America/Edmonton`, `09:00[America/Edmonton]`, `9am UTC`."""
+    head, name = _last_word(text)
+    if not name:
+        return text, None, ()
+    if name.casefold() in _UTC_NAMES:
+        return head, zones.load("UTC"), ("read as UTC",) if home and home.key != "UTC" else ()
+    named = zones.find(name)
+    if home and named.key != home.key:
+        raise Misread(f"the text says {named.key}, but the time zone is {home.key}", f"{head[:60]} {home.key}")
+    return head, named, ()
+
+
+def _last_word(text: str) -> tuple[str, str]:
+    if text.endswith("]") and "[" in text:
+        head, name = text[:-1].rsplit("[", 1)
+        return head.strip(), name
+    head, _, name = text.rpartition(" ")
+    if not head or not (name.casefold() in _UTC_NAMES or ("/" in name and name[:1].isalpha())):
+        return text, ""
+    return head.strip().removesuffix(" in"), name
+
+
+def _check_offset(reading: Reading, home: ZoneInfo | None) -> None:
+    if reading.offset is None or home is None:
+        return
+    instant = reading.candidates[0][0]
+    real = zones.offset(home, instant)
+    if real != reading.offset:
+        wall = (instant + reading.offset).replace(tzinfo=None)
+        there = zones.offset(home, zones.place(wall, home).instant)
+        raise Misread(
+            f"offset {zones.offset_text(reading.offset)} contradicts {home.key}, "
+            f"which is at {zones.offset_text(there)} on {day_text(wall.date())}",
+            f"{wall.isoformat()}{zones.offset_text(there)}",
+        )
+
+
+def _coming(text: str, reading: Reading, now: datetime, zone: ZoneInfo | None) -> tuple[datetime, tuple[str, ...]]:
+    """Return the nearest candidate that is not past; raise `Misread` with the nearest future reading."""
+    for instant, notes in reading.candidates:
+        if instant >= now:
+            return instant, notes
+    past = reading.candidates[0][0]
+    there = zone or zones.load("UTC")
+    coming = _future(past.astimezone(there).replace(tzinfo=None), now.astimezone(there).replace(tzinfo=None))
+    written = f"{coming:%Y-%m-%dT%H:%M}" + ("" if zone else zones.offset_text(zones.offset(there, past)))
+    was = f"{describe(past, there.key)} {there.key}"
+    raise Misread(f"{_shown(text)} is in the past: {was} was {relative(past, now)}", written)
+
+
+def _future(wall: datetime, now: datetime) -> datetime:
+    """Return the next time of this clock; of an earlier year's date, the next time of that date."""
+    if wall.year < now.year:
+        years = (add_months(wall.date(), 12 * ahead) for ahead in range(now.year - wall.year, now.year - wall.year + 2))
+        return next(found for day in years if (found := datetime.combine(day, wall.time())) >= now)
+    today = datetime.combine(now.date(), wall.time())
+    return today if today >= now else today + timedelta(days=1)
+
+
+def _check_far(instant: datetime, now: datetime) -> None:
+    if instant > datetime.combine(add_months(now.date(), 12 * YEARS_AHEAD), now.time(), UTC):
+        raise Misread(f"{instant:%Y-%m-%d} is more than {YEARS_AHEAD} years ahead", _example(now))
+
+
+def _shown(text: str) -> str:
+    return repr(text if len(text) <= 40 else f"{text[:40]}...")
+
+
+def _example(now: datetime) -> str:
+    tomorrow: date = now.date() + timedelta(days=1)
+    return f"{tomorrow.isoformat()}T09:00"
