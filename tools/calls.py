@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from datetime import datetime, timedelta
+from datetime import timedelta
 from typing import Any
 
 from duetime.scheduler.errors import DuetimeError, InvalidArgument, InvalidArguments
@@ -43,7 +43,7 @@ def schedule_task(call: Call) -> CallToolResult:
 
 
 def list_tasks(call: Call) -> CallToolResult:
-    where = TaskFilter(**call.take("label", "query"), state=_state(call.values), **_bounds(call))
+    where = replace(TaskFilter(**call.take("label", "query"), state=_state(call.values)), **_bounds(call))
     page = call.scheduler.list(where, **call.take("limit", "cursor"), by=call.by, mention=True)
     return answer(as_json(list_payload(page)), list_text(page))
 
@@ -112,7 +112,7 @@ def _state(values: Mapping[str, Json]) -> State | None:
     return State(values["state"]) if "state" in values else None
 
 
-def _bounds(call: Call) -> dict[str, datetime]:
+def _bounds(call: Call) -> dict[str, Any]:
     now, zone = call.scheduler.now(), call.scheduler.zone
     return {
         name: resolve_bound(text, now=now, zone=zone, argument=name)

@@ -1,0 +1,90 @@
+"""The end of a serving process: it begins with a signal or the end of input, and comes, whatever hangs."""
+
+from __future__ import annotations
+
+import logging
+import os
+import signal
+import sys
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
+from types import FrameType
+from typing import Self
+
+STOPS = (signal.SIGTERM, signal.SIGINT)
+LAST_RESORT = 2.0
+"""Seconds beyond the time given after which the process ends whatever still holds it."""
+
+log = logging.getLogger(__name__)
+
+
+class Ending:
+    """The end of a serving process: begun by a signal or by its input, and bounded in time."""
+
+    def __init__(self, seconds: float) -> None:
+        self.code = 0
+        self._limit = seconds + LAST_RESORT
+        self._begun = threading.Event()
+        self._stop: Callable[[], None] = lambda: None
+
+    def on_begin(self, stop: Callable[[], None]) -> None:
+        """Call `stop` when the end begins; at once if it has begun."""
+        self._stop = stop
+        if self._begun.is_set():
+            stop()
+
+    def begin(self, why: str) -> None:
+        """Begin the end; only the first call does something."""
+        if self._begun.is_set():
+            return
+        self._begun.set()
+        log.info("stopping: %s", why)
+        limit = threading.Timer(self._limit, self._give_up)
+        limit.daemon = True
+        limit.start()
+        self._stop()
+
+    def _give_up(self) -> None:
+        log.warning("something did not stop within %g s and is left behind", self._limit)
+        _leave(0)
+
+    def _signalled(self, number: int, _frame: FrameType | None) -> None:
+        if self._begun.is_set():
+            _leave(128 + number)
+        self.begin(signal.Signals(number).name)
+
+    def __enter__(self) -> Self:
+        self._handlers = _installed(self._signalled)
+        self._handlers.__enter__()
+        return self
+
+    def __exit__(self, *details: object) -> None:
+        self._handlers.__exit__(None, None, None)
+        if details[0] is None and _others_alive():
+            _leave(self.code)
+
+
+@contextmanager
+def _installed(handler: Callable[[int, FrameType | None], None]) -> Iterator[None]:
+    """Handle the stop signals inside the block; only the main thread can."""
+    if threading.current_thread() is not threading.main_thread():
+        yield
+        return
+    before = {number: signal.signal(number, handler) for number in STOPS}
+    try:
+        yield
+    finally:
+        for number, previous in before.items():
+            signal.signal(number, previous)
+
+
+def _others_alive() -> bool:
+    """Tell whether the interpreter would wait for somebody: a thread that is stuck must not keep the process."""
+    return any(thread is not threading.main_thread() and not thread.daemon for thread in threading.enumerate())
+
+
+def _leave(code: int) -> None:
+    with suppress(OSError, ValueError):
+        sys.stderr.flush()
+    os._exit(code)

@@ -1,0 +1,139 @@
+"""Serving over streamable HTTP, on this machine only: `/mcp`, and `/livez` and `/readyz` for supervisors."""
+
+from __future__ import annotations
+
+import errno
+import ipaddress
+import logging
+import socket
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+
+import anyio
+import uvicorn
+from duetime.scheduler.errors import DuetimeError, InvalidSetting
+from duetime.server.ending import Ending
+from duetime.tools.crossing import cross
+from mcp.server import MCPServer
+from mcp.server.transport_security import TransportSecuritySettings
+from starlette.applications import Starlette
+from starlette.requests import Request
+from starlette.responses import PlainTextResponse, Response
+from starlette.routing import Route
+
+PATH = "/mcp"
+MAX_BODY = 1024 * 1024
+STREAMS = 1.0
+"""Seconds that open streams get to end when the server stops; they never end by themselves."""
+
+log = logging.getLogger(__name__)
+
+
+def run_http(
+    server: MCPServer[None],
+    host: str,
+    port: int,
+    *,
+    ready: Callable[[], object],
+    close: Callable[[], None] = lambda: None,
+    grace: float = 5.0,
+) -> int:
+    """Serve until SIGTERM or SIGINT, then `close` everything within `grace` seconds; return the exit code.
+
+    `ready` is called on a thread for `/readyz` and raises a DuetimeError while nothing can be scheduled. Port 0 takes a
+    free one; the log says where the server is. Raises InvalidSetting when `host` is no loopback address or cannot be
+    bound.
+    """
+    with _bound(host, port) as bound, Ending(STREAMS + grace) as ending:
+        address = url_of(bound)
+        app = http_app(server, ready)
+        log.info("serving MCP at %s", address, extra={"url": address})
+        running = _Server(
+            uvicorn.Config(app, log_config=None, access_log=False, timeout_graceful_shutdown=int(STREAMS))
+        )
+        ending.on_begin(lambda: setattr(running, "should_exit", True))
+        anyio.run(running.serve, [bound])
+        ending.begin("the server ended")
+        close()
+    return ending.code
+
+
+def http_app(server: MCPServer[None], ready: Callable[[], object]) -> Starlette:
+    """Return the ASGI application. Answers are single JSON documents: measured, they are faster than event streams."""
+
+    async def livez(_: Request) -> Response:
+        return PlainTextResponse("ok")
+
+    async def readyz(_: Request) -> Response:
+        try:
+            await cross(ready)
+        except DuetimeError as error:
+            return PlainTextResponse(str(error), status_code=503)
+        return PlainTextResponse("ok")
+
+    app = server.streamable_http_app(
+        streamable_http_path=PATH,
+        json_response=True,
+        max_request_body_size=MAX_BODY,
+        transport_security=_against_rebinding(),
+    )
+    app.routes.extend([Route("/livez", livez), Route("/readyz", readyz)])
+    return app
+
+
+def check_loopback(host: str) -> None:
+    """Raise InvalidSetting unless `host` is this machine alone: callers are not authenticated."""
+    try:
+        found = {ipaddress.ip_address(item[4][0]) for item in socket.getaddrinfo(host, None)}
+    except (OSError, UnicodeError) as error:
+        raise InvalidSetting(f"host: {host[:100]!r} is no address of this machine. Use 127.0.0.1.") from error
+    if not all(address.is_loopback for address in found):
+        raise InvalidSetting(
+            f"host: {host[:100]!r} can be reached from other machines, and Duetime does not ask callers who they are. "
+            "Use 127.0.0.1, and a reverse proxy that authenticates for others."
+        )
+
+
+def url_of(bound: socket.socket) -> str:
+    """Return the address of the MCP endpoint on a bound socket."""
+    host, port = bound.getsockname()[:2]
+    return f"http://{f'[{host}]' if ':' in host else host}:{port}{PATH}"
+
+
+@contextmanager
+def _bound(host: str, port: int) -> Iterator[socket.socket]:
+    check_loopback(host)
+    family = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)[0][0]
+    with socket.socket(family, socket.SOCK_STREAM) as bound:
+        bound.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        try:
+            bound.bind((host, port))
+        except OSError as error:
+            raise InvalidSetting(_not_bound(host, port, error)) from error
+        bound.listen(128)
+        yield bound
+
+
+def _not_bound(host: str, port: int, error: OSError) -> str:
+    if error.errno == errno.EADDRINUSE:
+        return f"port: {port} is taken by another program. Choose another one, or 0 for any free one."
+    if error.errno == errno.EACCES:
+        return f"port: {port} needs more rights than this user has. Choose one above 1023, for example 8787."
+    return f"host: cannot listen on {host} port {port} ({error.strerror}). Use 127.0.0.1 and port 8787."
+
+
+def _against_rebinding() -> TransportSecuritySettings:
+    names = ("127.0.0.1", "localhost", "[::1]")
+    return TransportSecuritySettings(
+        enable_dns_rebinding_protection=True,
+        allowed_hosts=[host for name in names for host in (name, f"{name}:*")],
+        allowed_origins=[f"http://{name}{port}" for name in names for port in ("", ":*")],
+    )
+
+
+class _Server(uvicorn.Server):
+    """Leaves the signals to `Ending`: uvicorn would raise them again after a graceful stop, which spoils the exit code."""
+
+    @contextmanager
+    def capture_signals(self) -> Iterator[None]:
+        yield

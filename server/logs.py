@@ -1,0 +1,64 @@
+"""Logs: to stderr and nowhere else, as text for people or one line of JSON for machines."""
+
+from __future__ import annotations
+
+import json
+import logging
+import sys
+from datetime import UTC, datetime
+from typing import Literal, TextIO
+
+_OURS = "duetime"
+_CHATTY = ("mcp", "uvicorn", "httpx2", "dramatiq", "asyncio", "sse_starlette")
+"""Libraries that say at `info` what only their developers want to know; they are heard from `warning` up."""
+
+_BUILT_IN = frozenset(vars(logging.makeLogRecord({}))) | {"message", "asctime", "taskName"}
+
+
+class JsonLines(logging.Formatter):
+    """One line of JSON a record: when, level, logger, message, what `extra=` gave, and the traceback."""
+
+    def format(self, record: logging.LogRecord) -> str:
+        line = {
+            "at": datetime.fromtimestamp(record.created, UTC).isoformat(timespec="milliseconds"),
+            "level": record.levelname.lower(),
+            "logger": record.name,
+            "message": record.getMessage(),
+            **{key: value for key, value in vars(record).items() if key not in _BUILT_IN},
+        }
+        if record.exc_info:
+            line["traceback"] = self.formatException(record.exc_info)
+        return json.dumps(line, default=str)
+
+
+class ForPeople(logging.Formatter):
+    """`10:00:00 warning duetime.server: message`, with the traceback below."""
+
+    def __init__(self) -> None:
+        super().__init__("%(asctime)s %(levelname)s %(name)s: %(message)s", datefmt="%H:%M:%S")
+
+    def formatMessage(self, record: logging.LogRecord) -> str:  # noqa: N802 - logging's own name
+        record.levelname = record.levelname.lower()
+        return super().formatMessage(record)
+
+
+def configure_logs(
+    level: str = "info",
+    style: Literal["auto", "json", "text"] = "auto",
+    *,
+    stream: TextIO | None = None,
+) -> None:
+    """Send every log of this process to `stream` (stderr), replacing what was configured before.
+
+    `auto` is text on a terminal and JSON elsewhere. `debug` also lets libraries speak at length.
+    """
+    target = stream or sys.stderr
+    as_text = style == "text" or (style == "auto" and target.isatty())
+    handler = logging.StreamHandler(target)
+    handler.setFormatter(ForPeople() if as_text else JsonLines())
+    logging.basicConfig(handlers=[handler], level=level.upper(), force=True)
+    logging.captureWarnings(capture=True)
+    logging.getLogger(_OURS).setLevel(level.upper())
+    quieter = logging.DEBUG if level == "debug" else max(logging.WARNING, logging.getLogger().level)
+    for name in _CHATTY:
+        logging.getLogger(name).setLevel(quieter)

@@ -1,0 +1,54 @@
+"""Serving one client over stdio: from the first line to an end that loses nothing and hangs on nobody."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+from contextlib import suppress
+
+import anyio
+from duetime.server.ending import Ending
+from duetime.server.wire import Incoming, Outgoing, Pending, Wire
+from mcp.server import MCPServer
+
+LAST_ANSWERS = 2.0
+"""Seconds that calls under way get to be answered after the end of input."""
+
+
+def run_stdio(
+    server: MCPServer[None],
+    wire: Wire,
+    *,
+    close: Callable[[], None] = lambda: None,
+    grace: float = 5.0,
+) -> int:
+    """Serve until the input ends or SIGTERM or SIGINT arrives, then `close` everything; return the exit code.
+
+    `close` gets `grace` seconds. What does not end by then (a handler that is stuck, a database that does not answer) is
+    left behind: everything that was acknowledged has been committed. A second signal ends the process at once.
+    """
+    with Ending(LAST_ANSWERS + grace) as ending:
+        anyio.run(_serve, server, wire, ending)
+        ending.begin("the input ended")
+        close()
+    return ending.code
+
+
+async def _serve(server: MCPServer[None], wire: Wire, ending: Ending) -> None:
+    pending = Pending()
+    outgoing = Outgoing(wire, pending)
+    incoming = Incoming(wire, pending, outgoing, drain=LAST_ANSWERS)
+    ending.on_begin(_on_loop(incoming.end))
+    lowlevel = server._lowlevel_server  # noqa: SLF001 - the SDK's own transports run it the same way
+    await lowlevel.run(incoming, outgoing, lowlevel.create_initialization_options())
+    outgoing.flush(1.0)
+
+
+def _on_loop(work: Callable[[], None]) -> Callable[[], None]:
+    loop = asyncio.get_running_loop()
+
+    def call() -> None:
+        with suppress(RuntimeError):  # the loop has ended already
+            loop.call_soon_threadsafe(work)
+
+    return call
