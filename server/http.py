@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import errno
 import ipaddress
-import logging
 import socket
+import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
@@ -23,10 +23,8 @@ from starlette.routing import Route
 
 PATH = "/mcp"
 MAX_BODY = 1024 * 1024
-STREAMS = 1.0
+STREAMS = 1
 """Seconds that open streams get to end when the server stops; they never end by themselves."""
-
-log = logging.getLogger(__name__)
 
 
 def run_http(
@@ -35,22 +33,22 @@ def run_http(
     port: int,
     *,
     ready: Callable[[], object],
+    announce: Callable[[str], None] = lambda address: _say(f"duetime serves MCP at {address}"),
     close: Callable[[], None] = lambda: None,
     grace: float = 5.0,
 ) -> int:
     """Serve until SIGTERM or SIGINT, then `close` everything within `grace` seconds; return the exit code.
 
     `ready` is called on a thread for `/readyz` and raises a DuetimeError while nothing can be scheduled. Port 0 takes a
-    free one; the log says where the server is. Raises InvalidSetting when `host` is no loopback address or cannot be
+    free one; `announce` is told the address, on stderr by default. Raises InvalidSetting when `host` is no loopback address or cannot be
     bound.
     """
     with _bound(host, port) as bound, Ending(STREAMS + grace) as ending:
         address = url_of(bound)
         app = http_app(server, ready)
-        log.info("serving MCP at %s", address, extra={"url": address})
-        running = _Server(
-            uvicorn.Config(app, log_config=None, access_log=False, timeout_graceful_shutdown=int(STREAMS))
-        )
+        announce(address)
+        config = uvicorn.Config(app, log_config=None, access_log=False, timeout_graceful_shutdown=STREAMS)
+        running = _Server(config)
         ending.on_begin(lambda: setattr(running, "should_exit", True))
         anyio.run(running.serve, [bound])
         ending.begin("the server ended")
@@ -100,6 +98,11 @@ def url_of(bound: socket.socket) -> str:
     return f"http://{f'[{host}]' if ':' in host else host}:{port}{PATH}"
 
 
+def _say(sentence: str) -> None:
+    sys.stderr.write(f"{sentence}\n")
+    sys.stderr.flush()
+
+
 @contextmanager
 def _bound(host: str, port: int) -> Iterator[socket.socket]:
     check_loopback(host)
@@ -132,7 +135,7 @@ def _against_rebinding() -> TransportSecuritySettings:
 
 
 class _Server(uvicorn.Server):
-    """Leaves the signals to `Ending`: uvicorn would raise them again after a graceful stop, which spoils the exit code."""
+    """Leaves the signals to `Ending`: uvicorn would raise them again after a graceful stop and spoil the exit code."""
 
     @contextmanager
     def capture_signals(self) -> Iterator[None]:

@@ -24,8 +24,8 @@ def run_stdio(
 ) -> int:
     """Serve until the input ends or SIGTERM or SIGINT arrives, then `close` everything; return the exit code.
 
-    `close` gets `grace` seconds. What does not end by then (a handler that is stuck, a database that does not answer) is
-    left behind: everything that was acknowledged has been committed. A second signal ends the process at once.
+    `close` gets `grace` seconds. What does not end by then (a handler that is stuck, a database that does not answer)
+    is left behind: everything that was acknowledged has been committed. A second signal ends the process at once.
     """
     with Ending(LAST_ANSWERS + grace) as ending:
         anyio.run(_serve, server, wire, ending)
