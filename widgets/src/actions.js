@@ -1,7 +1,7 @@
 /* The buttons of a card: only those that its state allows, in one row that wraps. */
 
 import { h, icon } from "./dom.js";
-import { hasEnded } from "./words.js";
+import { hasEnded, isStored } from "./words.js";
 
 const SNOOZABLE = new Set(["succeeded", "failed", "expired"]);
 const MOVABLE = new Set(["scheduled", "waiting", "ready", "retrying", "suspended"]);
@@ -9,7 +9,7 @@ const MOVABLE = new Set(["scheduled", "waiting", "ready", "retrying", "suspended
 /** The row of buttons; a host that cannot call tools gets words instead. */
 export function actionsView(card) {
   const { task, env } = card;
-  if (!task.id) return "";
+  if (!isStored(task)) return "";
   if (env.bridge.capabilities.serverTools === undefined) {
     return h("p", { class: "quiet hint" }, "This chat cannot press buttons for you: ask in words to change this task.");
   }

@@ -101,7 +101,7 @@ export function connect(name, on) {
 /** What a failed tool result says, as an error. */
 export function failure(result) {
   const text = textOf(result) || "The server gave no answer that this card can read.";
-  return new CallFailed(text, { stale: result.isError === true && /(^|\s)revision: |stale_revision/.test(text) });
+  return new CallFailed(text, { stale: result._meta?.["duetime/code"] === "stale_revision" || /(^|\s)revision: /.test(text) });
 }
 
 export function textOf(result) {

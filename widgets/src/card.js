@@ -5,7 +5,7 @@ import { relative } from "./format.js";
 import { secondsLeft } from "./undo.js";
 import { taskView } from "./view.js";
 import { changesBetween } from "./changes.js";
-import { ACTIONS, fenced, hasEnded, lookOf } from "./words.js";
+import { ACTIONS, fenced, hasEnded, isStored, lookOf } from "./words.js";
 
 const UNDO_FOR = 30_000;
 const SOON = 2_000;
@@ -154,6 +154,6 @@ function countDown(card, host, now) {
 /** A task that is due or runs changes by itself: often read while that is new, seldom later. */
 function isOutdated(card, now) {
   const late = now - dueOf(card.task);
-  if (hasEnded(card.task) || card.task.paused || late < 0) return false;
+  if (hasEnded(card.task) || card.task.paused || late < 0 || !isStored(card.task)) return false;
   return now - card.readAt >= (late < LONG_AGO ? SOON : LATER);
 }

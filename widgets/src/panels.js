@@ -1,11 +1,13 @@
 /* What opens under the buttons, one at a time: snooze, change the time, more, history. */
 
-import { h, icon } from "./dom.js";
+import { h } from "./dom.js";
 import { city, moment, wall } from "./format.js";
 import { actButton, moreButtons } from "./actions.js";
 import { spoken, wordsOf } from "./words.js";
 
 const PANELS = { snooze: snoozePanel, change: changePanel, more: morePanel, history: historyPanel };
+
+/* No <form> here: a host may forbid forms in its sandbox, and then nothing would be submitted. */
 
 /** The panel that is open, or nothing. */
 export function panelView(card) {
@@ -31,14 +33,14 @@ function changePanel(card) {
     type: "datetime-local", id: `when-${task.id}`, "data-key": "when", required: true,
     value: task.when.local.slice(0, 16), min: wall(env.clock.now(), zone), "aria-describedby": `zone-${task.id}`,
   });
-  const save = (event) => {
-    event.preventDefault();
-    card.act("change", "reschedule_task", { revision: task.revision, when: input.value, timezone: zone });
+  const save = () => {
+    if (input.reportValidity()) card.act("change", "reschedule_task", { revision: task.revision, when: input.value, timezone: zone });
   };
-  return h("form", { class: "change", onsubmit: save },
-    h("label", { for: `when-${task.id}` }, "New time ", h("span", { class: "quiet", id: `zone-${task.id}` }, `in ${city(zone)}`)),
+  input.addEventListener("keydown", (event) => event.key === "Enter" && save());
+  return h("div", { class: "change" },
+    h("label", { for: input.id }, "New time ", h("span", { class: "quiet", id: `zone-${task.id}` }, `in ${city(zone)}`)),
     h("div", { class: "bar" }, input,
-      h("button", { type: "submit", class: "button strong", "data-key": "save", "aria-disabled": card.pending ? "true" : undefined }, icon("check"), "Save"),
+      actButton(card, "save", "check", "Save", save, "strong"),
       actButton(card, "keep", "undo", "Keep", () => card.open("change"))));
 }
 

@@ -2,6 +2,7 @@
 
 import { start } from "./app.js";
 import { taskCard } from "./card.js";
+import { isStored } from "./words.js";
 
 const OLD = 10_000;
 
@@ -10,7 +11,7 @@ start("duetime-task-card", (root, env) => {
   return {
     draw: card.draw,
     tick: card.tick,
-    wake: () => card.id && card.read(),
+    wake: () => card.task && isStored(card.task) && card.read(),
     failed: card.fail,
     input(args) {
       card.title = card.task ? "" : String(args.title ?? "");
@@ -19,7 +20,7 @@ start("duetime-task-card", (root, env) => {
     result(task) {
       card.id = task.id;
       card.show(task);
-      if (Date.now() - Date.parse(task.now) > OLD) card.read();
+      if (isStored(task) && Date.now() - Date.parse(task.now) > OLD) card.read();
     },
   };
 });

@@ -1,0 +1,133 @@
+/* The list card: an agenda that opens each task in place, with the task card's own code. */
+
+import { start } from "./app.js";
+import { h, icon, redraw } from "./dom.js";
+import { relative } from "./format.js";
+import { taskCard } from "./card.js";
+import { agenda, countsView, emptyView, rowView } from "./agenda.js";
+
+const OLD_LIST = 10_000;
+const FILTERS = ["state", "label", "query", "before", "after"];
+
+start("duetime-task-list", (root, env) => {
+  const list = { root, env, phase: "loading", args: {}, rows: [], counts: {}, unread: [], cursor: undefined, failure: "", error: "", opened: undefined, busy: false };
+  return {
+    draw: () => drawList(list),
+    tick: () => tickList(list),
+    wake: () => list.phase === "shown" && reload(list),
+    failed: (sentence) => failList(list, sentence),
+    input: (args) => (list.args = args),
+    result(page) {
+      takePage(list, page);
+      if (Date.now() - Date.parse(page.now) > OLD_LIST) reload(list);
+    },
+  };
+});
+
+function takePage(list, page, after = []) {
+  Object.assign(list, { phase: "shown", rows: [...after, ...page.tasks], counts: page.counts, cursor: page.cursor, error: "" });
+  if (page.unread) list.unread = page.unread;
+  drawList(list);
+}
+
+function failList(list, sentence) {
+  list.failure = sentence;
+  list.error = list.phase === "shown" ? sentence : "";
+  if (list.phase !== "shown") list.phase = "failed";
+  drawList(list);
+}
+
+/** Ask the server again, with the arguments of the call that this list came from. */
+async function reload(list, cursor) {
+  if (list.busy) return;
+  list.busy = true;
+  const after = cursor ? list.rows : [];
+  try {
+    const page = await list.env.bridge.call("list_tasks", cursor ? { ...list.args, cursor } : list.args);
+    list.env.clock.hear(page.now);
+    takePage(list, page, after);
+    if (cursor) list.env.announce(`${page.tasks.length} more tasks`);
+  } catch (error) {
+    failList(list, error.message);
+  } finally {
+    list.busy = false;
+  }
+}
+
+function drawList(list) {
+  list.root.setAttribute("aria-busy", String(list.phase === "loading"));
+  redraw(list.root, [h("div", { class: "list" }, insideOf(list))]);
+}
+
+function insideOf(list) {
+  if (list.phase === "loading") return [h("p", { class: "sr", role: "status" }, "Reading the tasks…"), [0, 1, 2].map(() => h("span", { class: "bone line" }))];
+  if (list.phase === "failed") return failedList(list);
+  if (list.rows.length === 0) return [errorView(list), emptyView(FILTERS.some((name) => name in list.args))];
+  const { env } = list;
+  return [
+    h("header", { class: "top" }, h("h1", {}, "Tasks"), countsView(list.counts)),
+    errorView(list), newsView(list),
+    agenda(list.rows, env.clock.now(), env.reader().zone).map(([section, rows]) => sectionView(list, section, rows)),
+    list.cursor ? h("div", { class: "bar" }, h("button", { type: "button", class: "button", "data-key": "more-rows", onclick: () => reload(list, list.cursor) }, icon("chevron"), "Show more")) : "",
+  ];
+}
+
+function failedList(list) {
+  return h("div", { class: "empty tone-danger" },
+    h("span", { class: "leaf round" }, icon("alert")), h("h1", {}, "The tasks could not be read"),
+    h("p", { class: "said", role: "alert" }, list.failure),
+    h("button", { type: "button", class: "button", "data-key": "again", onclick: () => reload(list) }, icon("retry"), "Try again"));
+}
+
+function errorView(list) {
+  return list.error ? h("div", { class: "notice tone-danger", role: "alert" }, icon("alert"), h("p", {}, list.error)) : "";
+}
+
+function newsView(list) {
+  if (list.unread.length === 0) return "";
+  return h("div", { class: "notice news tone-info" }, icon("inbox"),
+    h("ul", { "aria-label": "New outcomes" }, list.unread.map((one) => h("li", {}, h("strong", {}, one.title ?? ""), " ", h("span", { class: "quiet" }, one.text)))));
+}
+
+function sectionView(list, section, rows) {
+  return h("section", { class: "group", "aria-label": section },
+    h("h2", {}, section, " ", h("span", { class: "quiet" }, String(rows.length))),
+    h("ul", {}, rows.map((row) => {
+      const opened = list.opened?.id === row.id;
+      const line = rowView(row, section, list.env, opened, () => toggle(list, row));
+      return h("li", { class: opened ? "opened" : "" }, line, opened ? list.opened.host : "");
+    })));
+}
+
+/** Open a task under its row, and close the one that was open. */
+function toggle(list, row) {
+  if (list.opened?.id === row.id) {
+    list.opened = undefined;
+    drawList(list);
+    return;
+  }
+  const host = h("div", { class: "inside" });
+  const card = taskCard(host, { ...list.env, changed: (task, reread) => follows(list, task, reread) });
+  Object.assign(card, { id: row.id, title: "" });
+  list.opened = { id: row.id, host, card };
+  card.draw();
+  drawList(list);
+  card.read();
+}
+
+/** An open task changed: its row follows at once, and after an action the counts do too. */
+function follows(list, task, reread) {
+  list.rows = list.rows.map((row) => (row.id === task.id ? rowOf(task) : row));
+  drawList(list);
+  if (!reread) reload(list);
+}
+
+function rowOf(task) {
+  return { id: task.id, title: task.title, state: task.state, when: task.when.utc, paused: task.paused, repeat: task.repeat ? true : undefined };
+}
+
+function tickList(list) {
+  const now = list.env.clock.now();
+  for (const node of list.root.querySelectorAll(".row [data-at]")) node.textContent = relative(Number(node.dataset.at), now, list.env.reader().locale);
+  list.opened?.card.tick();
+}

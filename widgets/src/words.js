@@ -22,6 +22,11 @@ export function hasEnded(task) {
   return ENDED.has(task.state);
 }
 
+/** Whether there is a task behind this answer; the answer to a dry run has no real id. */
+export function isStored(task) {
+  return /^t_.{12}$/.test(task.id ?? "");
+}
+
 /** Which look a task has now: its state, unless it is paused or late. */
 export function lookOf(task, due, now) {
   if (task.paused && !hasEnded(task)) return "paused";

@@ -1,0 +1,79 @@
+"""A chat in a real browser with one card in it, as tests drive it."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+from playwright.sync_api import FrameLocator, Locator, Page
+
+from duetime.widgets.cards import cards
+from tests.widgets.sample import FakeServer, result
+
+IMAGES = Path(__file__).resolve().parents[2] / "docs" / "images"
+CAN_CALL_TOOLS = {"serverTools": {}, "updateModelContext": {"text": {}, "structuredContent": {}}}
+READER = {"theme": "light", "locale": "en-US", "timeZone": "America/Edmonton", "displayMode": "inline"}
+
+
+def html_of(name: str) -> str:
+    return next(card.html for card in cards() if card.name == name)
+
+
+class Chat:
+    """The host's side: `send` what hosts send, look at what the card asked for, and at the card itself."""
+
+    def __init__(self, page: Page, server: FakeServer) -> None:
+        self.page = page
+        self.server = server
+        self.problems: list[str] = []
+        page.on("pageerror", lambda error: self.problems.append(str(error)))
+        page.on("console", lambda said: self.problems.append(said.text) if said.type in {"error", "warning"} else None)
+        page.expose_function("serve", lambda name, args: self.server.serve(name, args))
+
+    @property
+    def card(self) -> FrameLocator:
+        return self.page.frame_locator("iframe")
+
+    def load(
+        self, name: str, *, width: int | None = None, capabilities: dict[str, Any] | None = None, **context: Any
+    ) -> None:
+        """Put a card into the chat and wait until it has greeted the host."""
+        self._ask(
+            "load",
+            {
+                "html": html_of(name),
+                "context": {**READER, **context},
+                "capabilities": CAN_CALL_TOOLS if capabilities is None else capabilities,
+                "width": width,
+            },
+        )
+
+    def show(self, structured: dict[str, Any]) -> None:
+        self._ask("result", result(structured))
+
+    def send(self, what: str, value: Any = None) -> Any:
+        return self._ask(what, value)
+
+    def seen(self, what: str) -> Any:
+        return self.page.evaluate("what => window.host.seen[what]", what)
+
+    def calls(self) -> list[tuple[str, dict[str, Any]]]:
+        return [(call["name"], call["arguments"]) for call in self.seen("calls")]
+
+    def button(self, name: str) -> Locator:
+        return self.card.get_by_role("button", name=name, exact=True)
+
+    def said(self) -> Locator:
+        """The live region that a screen reader reads out."""
+        return self.card.locator("p[role=status]")
+
+    def focused(self) -> Any:
+        return self.card.locator("body").evaluate("() => document.activeElement.dataset.key ?? document.activeElement.tagName")
+
+    def picture(self, name: str) -> bytes:
+        """Take the card's picture for the docs: small, since documentation is read and not measured."""
+        IMAGES.mkdir(parents=True, exist_ok=True)
+        return self.page.locator("iframe").screenshot(path=IMAGES / f"{name}.png", animations="disabled")
+
+    def _ask(self, what: str, value: Any) -> Any:
+        return self.page.evaluate("([what, value]) => window.host[what](value)", [what, value])

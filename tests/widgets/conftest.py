@@ -1,0 +1,52 @@
+"""A browser for the whole session, and a fresh chat with one card for each test."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from datetime import timedelta
+
+import pytest
+from playwright.sync_api import Browser, Page, sync_playwright
+
+from tests.widgets.chat import Chat
+from tests.widgets.sample import NOW, FakeServer
+from tests.widgets.tooling import HOST, bundle_host, find_chromium
+
+QUIET = ("--no-sandbox", "--disable-gpu", "--disable-quic", "--no-first-run", "--disable-background-networking")
+QUIET += ("--disable-component-update", "--disable-sync", "--font-render-hinting=none")
+
+
+@pytest.fixture(scope="session")
+def host_script() -> str:
+    return bundle_host()
+
+
+@pytest.fixture(scope="session")
+def browser() -> Iterator[Browser]:
+    path = find_chromium()
+    with sync_playwright() as playwright:
+        chromium = playwright.chromium.launch(executable_path=path, args=list(QUIET))
+        yield chromium
+        chromium.close()
+
+
+@pytest.fixture
+def page(browser: Browser, host_script: str) -> Iterator[Page]:
+    """Give an empty chat whose clock stands still at `NOW`, and in which nothing may be fetched."""
+    context = browser.new_context(viewport={"width": 560, "height": 800}, timezone_id="Asia/Tokyo", locale="en-US")
+    page = context.new_page()
+    page.set_default_timeout(10_000)
+    page.clock.install(time=NOW - timedelta(minutes=1))
+    page.set_content((HOST / "host.html").read_text("utf-8"))
+    page.add_script_tag(content=host_script)
+    page.clock.pause_at(NOW)
+    yield page
+    context.close()
+
+
+@pytest.fixture
+def chat(page: Page) -> Iterator[Chat]:
+    """Give a chat; whatever the card complained about on the console fails the test."""
+    chat = Chat(page, FakeServer())
+    yield chat
+    assert chat.problems == []

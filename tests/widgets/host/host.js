@@ -1,0 +1,49 @@
+/* A chat host for tests: the official AppBridge around one card in a frame with the strictest sandbox. */
+import { AppBridge, PostMessageTransport } from "@modelcontextprotocol/ext-apps/app-bridge";
+
+let bridge;
+let frame;
+let gate = Promise.resolve();
+let open = () => undefined;
+
+const seen = { initialized: 0, sizes: [], calls: [], contexts: [], violations: [], hiddenUntil: undefined };
+
+async function load({ html, context, capabilities, width }) {
+  frame = document.createElement("iframe");
+  frame.setAttribute("sandbox", "allow-scripts");
+  frame.style.width = width ? `${width}px` : "100%";
+  frame.style.visibility = "hidden";
+  document.getElementById("chat").replaceChildren(frame);
+  bridge = new AppBridge(null, { name: "test-host", version: "1" }, capabilities, { hostContext: context });
+  bridge.oncalltool = call;
+  bridge.onupdatemodelcontext = async (params) => (seen.contexts.push(params), {});
+  bridge.addEventListener("sizechange", (size) => {
+    seen.sizes.push(size);
+    frame.style.height = `${size.height}px`;
+  });
+  const initialized = new Promise((resolve) => bridge.addEventListener("initialized", resolve));
+  await bridge.connect(new PostMessageTransport(frame.contentWindow, frame.contentWindow));
+  frame.srcdoc = html;
+  await initialized;
+  seen.initialized += 1;
+  frame.style.visibility = "visible";
+}
+
+async function call({ name, arguments: args }) {
+  seen.calls.push({ name, arguments: args });
+  await gate;
+  return window.serve(name, args);
+}
+
+window.host = {
+  seen,
+  load,
+  hold: () => (gate = new Promise((resolve) => (open = resolve))),
+  release: () => open(),
+  input: (args) => bridge.sendToolInput({ arguments: args }),
+  result: (result) => bridge.sendToolResult(result),
+  cancelled: (reason) => bridge.sendToolCancelled({ reason }),
+  context: (context) => bridge.setHostContext(context),
+  teardown: () => bridge.teardownResource({}),
+  resize: (width) => (frame.style.width = `${width}px`),
+};

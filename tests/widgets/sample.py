@@ -1,0 +1,132 @@
+"""A small server for the cards: real payloads, checked against the published schema, and the tools that buttons call."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime, timedelta
+from typing import Any
+from zoneinfo import ZoneInfo
+
+from duetime.widgets.payload import as_json
+from duetime.widgets.schema import TaskListPayload, TaskPayload
+
+NOW = datetime(2026, 11, 21, 23, 0, tzinfo=UTC)
+EDMONTON = "America/Edmonton"
+CALL_JOHN = "t_7k3m9qx2w4hb"
+UNDO = "u_5c2"
+
+
+def stamp(instant: datetime) -> str:
+    return instant.astimezone(UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
+
+
+def when(instant: datetime, zone: str = EDMONTON) -> dict[str, str]:
+    local = instant.astimezone(ZoneInfo(zone))
+    text = f"{local:%a} {local.day} {local:%b %Y %H:%M}"
+    return {
+        "utc": stamp(instant),
+        "local": local.strftime("%Y-%m-%dT%H:%M:%S"),
+        "timezone": zone,
+        "text": text,
+        "relative": "in a while" if instant > NOW else "a while ago",
+    }
+
+
+def a_task(due: datetime = datetime(2026, 11, 24, 16, 0, tzinfo=UTC), zone: str = EDMONTON, **parts: Any) -> dict[str, Any]:
+    """One task as the server would send it; a part given as None is left out."""
+    task: dict[str, Any] = {
+        "schema": "duetime.task/1",
+        "id": CALL_JOHN,
+        "revision": 3,
+        "title": "Call John about the lease",
+        "state": "scheduled",
+        "action": "reminder",
+        "when": when(due, zone),
+        "delivery": {"channel": "inbox", "state": "pending"},
+        "owner": "maria",
+        "now": stamp(NOW),
+        **parts,
+    }
+    return valid({name: part for name, part in task.items() if part is not None})
+
+
+def weekly() -> dict[str, Any]:
+    """How a task repeats every Tuesday at nine in Edmonton."""
+    following = [datetime(2026, 11, 24, 16, 0, tzinfo=UTC) + timedelta(weeks=week) for week in range(5)]
+    upcoming = [instant.astimezone(ZoneInfo(EDMONTON)).isoformat(timespec="minutes") for instant in following]
+    return {"rule": "FREQ=WEEKLY;BYDAY=TU", "text": "every Tuesday at 09:00", "next": upcoming}
+
+
+def valid(task: dict[str, Any]) -> dict[str, Any]:
+    return as_json(TaskPayload.model_validate(task))
+
+
+def valid_list(page: dict[str, Any]) -> dict[str, Any]:
+    return as_json(TaskListPayload.model_validate(page))
+
+
+def result(structured: dict[str, Any]) -> dict[str, Any]:
+    return {"content": [{"type": "text", "text": "The same as words."}], "structuredContent": structured}
+
+
+def refusal(sentence: str, code: str = "refused") -> dict[str, Any]:
+    return {"content": [{"type": "text", "text": sentence}], "isError": True, "_meta": {"duetime/code": code}}
+
+
+class FakeServer:
+    """Holds tasks and answers the calls of a card as the real tools do: revisions rise, and stale ones are refused."""
+
+    def __init__(self, *tasks: dict[str, Any], now: datetime = NOW) -> None:
+        self.tasks = {task["id"]: task for task in tasks}
+        self.now = now
+        self.refuse: str | None = None
+        self.history: dict[str, Any] = {"attempts": [], "events": []}
+        self.pages: list[dict[str, Any]] = []
+
+    def serve(self, name: str, args: dict[str, Any]) -> dict[str, Any]:
+        if self.refuse is not None:
+            sentence, self.refuse = self.refuse, None
+            return refusal(sentence)
+        return self._list(args) if name == "list_tasks" else self._one(name, args)
+
+    def change(self, task_id: str = CALL_JOHN, **parts: Any) -> dict[str, Any]:
+        """Change a task as another client would; a part given as None goes away."""
+        old = {**self.tasks[task_id], "revision": self.tasks[task_id]["revision"] + 1, "now": stamp(self.now), **parts}
+        self.tasks[task_id] = valid({key: part for key, part in old.items() if part is not None})
+        return self.tasks[task_id]
+
+    def _list(self, args: dict[str, Any]) -> dict[str, Any]:
+        return result(self.pages[1 if "cursor" in args else 0])
+
+    def _one(self, name: str, args: dict[str, Any]) -> dict[str, Any]:
+        task = self.tasks.get(args["task_id"])
+        if task is None:
+            return refusal(f"task_id: no task '{args['task_id']}'. list_tasks shows your tasks.", "not_found")
+        if name == "get_task":
+            history = {"history": self.history} if args.get("history") else {}
+            return result(valid({**task, **history, "now": stamp(self.now)}))
+        if args.get("revision", task["revision"]) != task["revision"]:
+            return refusal(f"revision: {task['id']} is at revision {task['revision']}.", "stale_revision")
+        return result(getattr(self, f"_{name}")(args))
+
+    def _cancel_task(self, args: dict[str, Any]) -> dict[str, Any]:
+        self.was = self.tasks[args["task_id"]]
+        return valid({**self.change(args["task_id"], state="cancelled", delivery=None), "undo": UNDO})
+
+    def _reschedule_task(self, args: dict[str, Any]) -> dict[str, Any]:
+        if "pause" in args:
+            return self.change(args["task_id"], paused=True if args["pause"] else None)
+        zone = args["timezone"]
+        instant = datetime.fromisoformat(args["when"]).replace(tzinfo=ZoneInfo(zone))
+        return self.change(args["task_id"], when=when(instant, zone))
+
+    def _act_on_task(self, args: dict[str, Any]) -> dict[str, Any]:
+        task = self.tasks[args["task_id"]]
+        if args["action"] == "undo":
+            assert args["undo"] == UNDO
+            return self.change(task["id"], state=self.was["state"], delivery=self.was.get("delivery"))
+        if args["action"] == "done":
+            return self.change(task["id"], unread=None)
+        if args["action"] == "snooze":
+            later = timedelta(minutes=args["minutes"]) if "minutes" in args else timedelta(days=1)
+            return self.change(task["id"], state="scheduled", when=when(self.now + later, task["when"]["timezone"]))
+        return self.change(task["id"], state="ready" if args["action"] == "run_now" else "scheduled")

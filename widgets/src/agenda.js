@@ -1,0 +1,75 @@
+/* The agenda: which tasks stand under which heading, and how a row looks. */
+
+import { h, icon } from "./dom.js";
+import { day, dayNumber, relative, timeOfDay } from "./format.js";
+import { hasEnded, lookOf, wordsOf } from "./words.js";
+
+const SECTIONS = ["Overdue", "Today", "This week", "Later", "Ended"];
+
+/** The rows by heading, in the order of the agenda; a heading without rows is left out. */
+export function agenda(rows, now, zone) {
+  const found = new Map(SECTIONS.map((section) => [section, []]));
+  for (const row of rows) found.get(sectionOf(row, now, zone)).push(row);
+  return [...found].filter(([, under]) => under.length > 0);
+}
+
+function sectionOf(row, now, zone) {
+  const due = Date.parse(row.when);
+  if (hasEnded(row)) return "Ended";
+  if (lookOf(row, due, now) === "overdue") return "Overdue";
+  const away = dayNumber(due, zone) - dayNumber(now, zone);
+  if (away <= 0) return "Today";
+  return away < 7 ? "This week" : "Later";
+}
+
+/** One line: time, title, state; it opens the whole task under itself. */
+export function rowView(row, section, env, opened, toggle) {
+  const [reader, now, due] = [env.reader(), env.clock.now(), Date.parse(row.when)];
+  const { word, picture, tone } = wordsOf(lookOf(row, due, now));
+  return h("button", {
+    type: "button", class: `row tone-${tone}`, "data-key": `row-${row.id}`, "aria-expanded": String(opened), onclick: toggle,
+  },
+    h("span", { class: "mark" }, icon(picture), h("span", { class: "sr" }, `${word}:`)),
+    h("span", { class: "name" }, row.title, row.repeat ? h("span", { class: "repeats" }, icon("repeat"), h("span", { class: "sr" }, "repeats")) : ""),
+    h("span", { class: "due" }, dueText(section, due, now, reader)),
+    h("span", { class: "word" }, row.state === "scheduled" && !row.paused && tone === "info" ? "" : word),
+    icon("chevron"));
+}
+
+function dueText(section, due, now, reader) {
+  const away = dayNumber(due, reader.zone) - dayNumber(now, reader.zone);
+  const time = h("time", { datetime: new Date(due).toISOString() }, timeOfDay(due, reader));
+  if (away === 0) return [time, " ", h("span", { class: "quiet", "data-at": due }, relative(due, now, reader.locale))];
+  const named = away > 0 && away < 7 ? weekday(due, reader, now) : day(due, reader, now, "short");
+  return [h("span", {}, named), " ", time];
+}
+
+function weekday(due, { zone, locale }, now) {
+  const away = dayNumber(due, zone) - dayNumber(now, zone);
+  if (away === 1) return upper(new Intl.RelativeTimeFormat(locale, { numeric: "auto" }).format(1, "day"), locale);
+  return new Intl.DateTimeFormat(locale, { weekday: "short", timeZone: zone }).format(due);
+}
+
+function upper(text, locale) {
+  return text.charAt(0).toLocaleUpperCase(locale) + text.slice(1);
+}
+
+/** How many there are of each state, as words. */
+export function countsView(counts) {
+  const shown = Object.entries(counts).filter(([, count]) => count > 0);
+  return h("ul", { class: "counts", "aria-label": "Counts by state" },
+    shown.map(([state, count]) => {
+      const { word, picture, tone } = wordsOf(state);
+      return h("li", { class: `state tone-${tone}` }, icon(picture), `${count} ${word.toLowerCase()}`);
+    }));
+}
+
+/** What to do when there is nothing: say how something comes to be here. */
+export function emptyView(filtered) {
+  return h("div", { class: "empty" },
+    h("span", { class: "leaf round" }, icon(filtered ? "clock" : "calendar")),
+    h("h1", {}, filtered ? "No task matches" : "Nothing is scheduled"),
+    h("p", { class: "quiet" }, filtered ? "Ask for all tasks to see the others." : "Say what you want to be reminded of, and when. For example:"),
+    filtered ? "" : h("ul", { class: "examples" },
+      ["Remind me tomorrow at 9 to call John", "Every weekday at 17:00, ask for my notes", "In 20 minutes, the oven"].map((text) => h("li", {}, `“${text}”`))));
+}
