@@ -40,8 +40,8 @@ def run_http(
     """Serve until SIGTERM or SIGINT, then `close` everything within `grace` seconds; return the exit code.
 
     `ready` is called on a thread for `/readyz` and raises a DuetimeError while nothing can be scheduled. Port 0 takes a
-    free one; `announce` is told the address, on stderr by default. Raises InvalidSetting when `host` is no loopback address or cannot be
-    bound.
+    free one; `announce` is told the address, on stderr by default. Raises InvalidSetting when `host` is no loopback
+    address or cannot be bound.
     """
     with _bound(host, port) as bound, Ending(STREAMS + grace) as ending:
         address = url_of(bound)

@@ -1,0 +1,42 @@
+"""Serving an application: what the verbs `duetime` and `duetime serve` do."""
+
+from __future__ import annotations
+
+from duetime.server.app import App, build
+from duetime.server.http import run_http
+from duetime.server.logs import configure_logs
+from duetime.server.mcp import make_server
+from duetime.server.notify import Changes
+from duetime.server.settings import Settings
+from duetime.server.stdio import run_stdio
+from duetime.server.wire import Wire
+from mcp.server import MCPServer
+
+
+def connect(app: App) -> MCPServer[None]:
+    """Return the MCP server of an application; its subscribers hear of every change."""
+    changes = Changes(app.store.history)
+    app.listeners.append(changes.touched)
+    return make_server(app.scheduler, changes, actions=tuple(app.handlers))
+
+
+def serve_stdio(settings: Settings) -> int:
+    """Serve one client over stdin and stdout until it leaves; return the exit code. Logs go to stderr."""
+    wire = Wire.claim()  # before handlers are imported: what they print must not reach the client
+    configure_logs(settings.log_level, settings.log_format)
+    app = build(settings)
+    return run_stdio(connect(app), wire, close=app.close, grace=settings.grace_seconds)
+
+
+def serve_http(settings: Settings) -> int:
+    """Serve clients on this machine over HTTP until SIGTERM or SIGINT; return the exit code. Logs go to stderr."""
+    configure_logs(settings.log_level, settings.log_format)
+    app = build(settings)
+    return run_http(
+        connect(app),
+        settings.host,
+        settings.port,
+        ready=app.store.history.latest,
+        close=app.close,
+        grace=settings.grace_seconds,
+    )

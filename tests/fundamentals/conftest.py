@@ -1,0 +1,55 @@
+"""What every lesson starts from: a real scheduler on a fresh database, a clock to turn, and a client that speaks MCP."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Iterator
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+
+import pytest
+from duetime.scheduler.handlers import Handlers
+from duetime.scheduler.intake import Intake
+from duetime.scheduler.scheduler import Scheduler
+from duetime.scheduler.store import Store, open_store
+from duetime.server.mcp import make_server
+from duetime.server.notify import Changes
+from mcp import Client
+
+
+class Clock:
+    """Saturday 21 November 2026, 16:00 in Edmonton, until it is turned."""
+
+    def __init__(self) -> None:
+        self.now = datetime(2026, 11, 21, 23, 0, tzinfo=UTC)
+
+    def __call__(self) -> datetime:
+        return self.now
+
+    def turn(self, **by: float) -> None:
+        self.now += timedelta(**by)
+
+
+@pytest.fixture
+def anyio_backend() -> str:
+    return "asyncio"
+
+
+@pytest.fixture
+def clock() -> Clock:
+    return Clock()
+
+
+@pytest.fixture
+def store(tmp_path: Path, clock: Clock) -> Iterator[Store]:
+    store = open_store(f"sqlite:///{tmp_path / 'duetime.db'}", clock=clock, synchronous="OFF")
+    yield store
+    store.close()
+
+
+@pytest.fixture
+async def client(store: Store) -> AsyncIterator[Client]:
+    changes = Changes(store.history)
+    intake = Intake(Handlers.load(entry_points=False), "America/Edmonton")
+    scheduler = Scheduler(store, intake, on_change=changes.touched)
+    async with Client(make_server(scheduler, changes)) as client:
+        yield client
