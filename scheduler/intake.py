@@ -15,7 +15,7 @@ from duetime.scheduler.moments import Moment, resolve_moment
 from duetime.scheduler.request import Request
 from duetime.scheduler.rules import recurrence
 from duetime.scheduler.rules.recurrence import Recurrence
-from duetime.scheduler.rules.text import check_json, check_text
+from duetime.scheduler.rules.text import check_text
 from duetime.scheduler.rules.times import Resolved
 from duetime.scheduler.task import Json, Principal, RetryPolicy, Run, State, Task
 
@@ -105,7 +105,6 @@ class Intake:
     def payload(self, action: str, payload: Mapping[str, Json]) -> Mapping[str, Json]:
         """Check a payload against the bounds and the handler's own schema; return it with defaults filled in."""
         handler = self.handlers.get_or_explain(action)
-        check_json("payload", payload)
         return handler.check(payload)
 
     def timing(self, request: Request, now: datetime) -> Timing:
@@ -173,13 +172,13 @@ class Intake:
     def _check_key(self, request: Request) -> None:
         key = request.idempotency_key
         if key is not None:
-            check_text("idempotency_key", key, limit=MAX_KEY)
+            check_text("idempotency_key", key, maximum=MAX_KEY)
 
     def _check_labels(self, request: Request) -> None:
         if len(request.labels) > MAX_LABELS:
             raise InvalidArgument("labels", f"{len(request.labels)} labels", accepted=f"up to {MAX_LABELS}")
         for label in request.labels:
-            check_text("labels", label, limit=60)
+            check_text("labels", label, maximum=60)
 
     def _check_deliver_to(self, request: Request) -> None:
         known = ("inbox", *self.channels)

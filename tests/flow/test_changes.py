@@ -1,0 +1,306 @@
+"""What an actor can change on a task, through the service and a real store, with a clock that only the test moves."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+
+import pytest
+from duetime.scheduler.errors import InvalidArgument, InvalidArguments, Refused, StaleRevision, TaskNotFound
+from duetime.scheduler.events import EventFilter, EventKind
+from duetime.scheduler.handlers import Handlers
+from duetime.scheduler.intake import Intake
+from duetime.scheduler.request import Request
+from duetime.scheduler.scheduler import Scheduler
+from duetime.scheduler.store import Settlement, Store, Verdict, open_store
+from duetime.scheduler.task import InboxMessage, State, TaskView
+
+START = datetime(2026, 11, 21, 16, 0, tzinfo=UTC)  # a Saturday, 09:00 in Edmonton
+
+
+class Clock:
+    def __init__(self) -> None:
+        self.now = START
+
+    def __call__(self) -> datetime:
+        return self.now
+
+    def forward(self, **by: float) -> None:
+        self.now += timedelta(**by)
+
+
+class House:
+    """A scheduler over a real store, and a hand that fires what is due."""
+
+    def __init__(self, store: Store, clock: Clock) -> None:
+        self.store, self.clock = store, clock
+        self.changed: list[str] = []
+        intake = Intake(Handlers.load(), "America/Edmonton", channels=("desktop",))
+        self.scheduler = Scheduler(store, intake, on_change=self.changed.append)
+
+    def start(self) -> list[str]:
+        """Start every run that is due; return their ids."""
+        ready = [run.run_id for run in self.store.claims.make_ready(limit=100)]
+        claims = self.store.claims.start(ready, worker="test", epoch=None, lease=timedelta(seconds=30))
+        return [claim.run.id for claim in claims]
+
+    def fire(self, task_id: str) -> None:
+        """Run the task's due run to success, without a next occurrence."""
+        ready = [run.run_id for run in self.store.claims.make_ready(limit=100)]
+        claims = self.store.claims.start(ready, worker="test", epoch=None, lease=timedelta(seconds=30))
+        done = [self._done(claim.run.id, claim.run.attempt, claim.task.revision, task_id) for claim in claims]
+        assert done
+        assert set(self.store.claims.settle(done)) == {Verdict.SETTLED}
+
+    def _done(self, run_id: str, attempt: int, revision: int, task_id: str) -> Settlement:
+        message = InboxMessage(
+            id=f"m_{run_id}",
+            tenant="local",
+            user="local",
+            task_id=task_id,
+            run_id=run_id,
+            title="t",
+            text="done",
+            state=State.SUCCEEDED,
+            created_at=self.clock.now,
+        )
+        return Settlement(
+            run_id=run_id,
+            attempt=attempt,
+            task_revision=revision,
+            to=State.SUCCEEDED,
+            kind=EventKind.SUCCEEDED,
+            outcome="done",
+            summary="done",
+            inbox=message,
+        )
+
+
+@pytest.fixture
+def house(tmp_path: Path) -> Iterator[House]:
+    clock = Clock()
+    store = open_store(f"sqlite:///{tmp_path / 'duetime.db'}", clock=clock, synchronous="OFF")
+    yield House(store, clock)
+    store.close()
+
+
+def state(view: TaskView) -> State:
+    return view.record.run.state
+
+
+def due(view: TaskView) -> datetime:
+    return view.record.run.scheduled_for
+
+
+def test_a_wall_time_is_read_in_the_zone_of_the_caller(house: House) -> None:
+    view = house.scheduler.schedule("Call John", when="tomorrow 9am")
+    assert due(view) == datetime(2026, 11, 22, 16, 0, tzinfo=UTC)
+    assert view.record.task.timezone == "America/Edmonton"
+    assert view.created
+    assert house.changed == [view.record.task.id]
+
+
+def test_a_reminder_that_says_no_time_is_refused_with_an_example(house: House) -> None:
+    with pytest.raises(InvalidArgument, match=r"when: a reminder must say when.*in 2 hours"):
+        house.scheduler.schedule("Call John")
+
+
+def test_every_wrong_argument_is_reported_at_once(house: House) -> None:
+    with pytest.raises(InvalidArguments) as caught:
+        house.scheduler.schedule("", when="soon", action="fly", deliver_to=["pigeon"], labels=["x"] * 11)
+    assert [problem.argument for problem in caught.value.problems] == ["title", "action", "when", "labels", "deliver_to"]
+
+
+def test_a_dry_run_shows_the_next_five_occurrences_and_stores_nothing(house: House) -> None:
+    view = house.scheduler.schedule("Stand-up", repeat="every weekday at 9:00", dry_run=True)
+    assert view.created is None
+    assert [o.wall.isoformat() for o in view.upcoming] == [f"2026-11-{day}T09:00:00" for day in (23, 24, 25, 26, 27)]
+    assert house.scheduler.list().views == ()
+
+
+def test_a_retried_call_of_an_agent_returns_the_first_task_for_a_minute(house: House) -> None:
+    raw = {"title": "Call John", "when": "in 2 hours"}
+    first = house.scheduler.schedule("Call John", when="in 2 hours", raw=raw)
+    house.clock.forward(seconds=59)
+    again = house.scheduler.schedule("Call John", when="in 2 hours", raw=raw)
+    assert (again.created, again.record.task.id) == (False, first.record.task.id)
+    assert "repeats an earlier call" in again.warnings[0]
+    house.clock.forward(seconds=61)
+    assert house.scheduler.schedule("Call John", when="in 2 hours", raw=raw).created
+
+
+def test_after_a_cancel_the_same_call_schedules_anew(house: House) -> None:
+    raw = {"title": "Call John", "when": "in 2 hours"}
+    first = house.scheduler.schedule("Call John", when="in 2 hours", raw=raw)
+    house.scheduler.cancel(first.record.task.id)
+    assert house.scheduler.schedule("Call John", when="in 2 hours", raw=raw).created
+
+
+def test_a_near_duplicate_is_made_and_names_the_other_one(house: House) -> None:
+    first = house.scheduler.schedule("Call John", when="tomorrow 9am")
+    second = house.scheduler.schedule("call john", when="tomorrow 9am")
+    assert second.created
+    assert first.record.task.id in second.warnings[-1]
+
+
+def test_many_are_stored_together_or_not_at_all(house: House) -> None:
+    with pytest.raises(InvalidArgument, match="when"):
+        house.scheduler.schedule_many([Request("Good", when="in 1 hour"), Request("Bad", when="soon")])
+    assert house.scheduler.list().views == ()
+    assert len(house.scheduler.schedule_many([Request("A", when="in 1 hour"), Request("B", when="in 2 hours")])) == 2
+
+
+def test_a_cancel_can_be_undone_for_thirty_seconds(house: House) -> None:
+    view = house.scheduler.schedule("Call John", when="in 2 hours")
+    cancelled = house.scheduler.cancel(view.record.task.id, reason="changed my mind")
+    assert state(cancelled) is State.CANCELLED
+    back = house.scheduler.act(view.record.task.id, "undo", undo=cancelled.undo)
+    assert (state(back), due(back), back.record.run.generation) == (State.SCHEDULED, due(view), 2)
+
+
+def test_an_undo_that_comes_too_late_is_refused(house: House) -> None:
+    view = house.scheduler.schedule("Call John", when="in 2 hours")
+    cancelled = house.scheduler.cancel(view.record.task.id)
+    house.clock.forward(seconds=36)
+    with pytest.raises(Refused, match="not cancelled in the last 30 s"):
+        house.scheduler.act(view.record.task.id, "undo", undo=cancelled.undo)
+
+
+def test_cancelling_twice_changes_nothing(house: House) -> None:
+    view = house.scheduler.schedule("Call John", when="in 2 hours")
+    first = house.scheduler.cancel(view.record.task.id)
+    second = house.scheduler.cancel(view.record.task.id)
+    assert second.record.task.revision == first.record.task.revision
+    assert "cancelled before" in second.warnings[0]
+
+
+def test_a_stale_revision_is_refused_and_says_what_changed(house: House) -> None:
+    view = house.scheduler.schedule("Call John", when="in 2 hours")
+    house.scheduler.reschedule(view.record.task.id, when="in 3 hours", revision=1)
+    with pytest.raises(StaleRevision, match=r"revision 2, not 1.*rescheduled"):
+        house.scheduler.reschedule(view.record.task.id, when="in 4 hours", revision=1)
+
+
+def test_a_task_of_another_name_is_never_guessed(house: House) -> None:
+    view = house.scheduler.schedule("Call John", when="in 2 hours")
+    mistyped = view.record.task.id[:-1] + ("0" if view.record.task.id[-1] != "0" else "1")
+    with pytest.raises(TaskNotFound, match=view.record.task.id):
+        house.scheduler.cancel(mistyped)
+
+
+def test_a_new_zone_alone_keeps_the_wall_time(house: House) -> None:
+    view = house.scheduler.schedule("Call John", when="tomorrow 9am")
+    moved = house.scheduler.reschedule(view.record.task.id, timezone="Europe/Berlin")
+    assert due(moved) == datetime(2026, 11, 22, 8, 0, tzinfo=UTC)
+
+
+def test_a_reschedule_that_changes_nothing_is_refused(house: House) -> None:
+    view = house.scheduler.schedule("Call John", when="tomorrow 9am")
+    with pytest.raises(InvalidArgument, match="nothing to change"):
+        house.scheduler.reschedule(view.record.task.id)
+
+
+def test_a_paused_task_does_not_start_and_runs_at_once_when_resumed_late(house: House) -> None:
+    view = house.scheduler.schedule("Call John", when="in 2 hours")
+    house.scheduler.reschedule(view.record.task.id, pause=True)
+    house.clock.forward(hours=3)
+    assert house.start() == []
+    resumed = house.scheduler.reschedule(view.record.task.id, pause=False)
+    assert house.start() == [resumed.record.run.id]
+
+
+def test_a_paused_recurring_task_goes_on_with_the_next_occurrence(house: House) -> None:
+    view = house.scheduler.schedule("Stand-up", repeat="every day at 10:00")
+    house.scheduler.reschedule(view.record.task.id, pause=True)
+    house.clock.forward(days=3)
+    resumed = house.scheduler.reschedule(view.record.task.id, pause=False)
+    assert due(resumed) == datetime(2026, 11, 24, 17, 0, tzinfo=UTC)
+    assert resumed.record.last_run is None or resumed.record.last_run.state is State.SKIPPED
+
+
+def test_skipping_leaves_out_one_occurrence(house: House) -> None:
+    view = house.scheduler.schedule("Stand-up", repeat="every day at 10:00")
+    skipped = house.scheduler.reschedule(view.record.task.id, skip_next=True)
+    assert due(skipped) == due(view) + timedelta(days=1)
+    one_shot = house.scheduler.schedule("Once", when="in 2 hours")
+    with pytest.raises(Refused, match="not recurring"):
+        house.scheduler.act(one_shot.record.task.id, "skip_next")
+
+
+def test_an_occurrence_can_be_moved_to_the_time_of_one_that_was_skipped(house: House) -> None:
+    view = house.scheduler.schedule("Stand-up", repeat="every day at 10:00")
+    house.scheduler.act(view.record.task.id, "skip_next")
+    moved = house.scheduler.reschedule(view.record.task.id, when="today 10:00")
+    assert due(moved) == due(view)
+
+
+def test_snoozing_what_has_fired_makes_its_next_generation(house: House) -> None:
+    view = house.scheduler.schedule("Call John", when="in 1 hour")
+    house.clock.forward(hours=1)
+    house.fire(view.record.task.id)
+    snoozed = house.scheduler.act(view.record.task.id, "snooze", minutes=10)
+    assert (due(snoozed), snoozed.record.run.generation) == (house.clock.now + timedelta(minutes=10), 2)
+    assert snoozed.record.last_run is not None
+    assert snoozed.record.last_run.state is State.SUCCEEDED
+
+
+def test_running_a_recurring_task_now_keeps_its_next_occurrence(house: House) -> None:
+    view = house.scheduler.schedule("Stand-up", repeat="every day at 10:00")
+    after = house.scheduler.act(view.record.task.id, "run_now")
+    assert due(after) == due(view)
+    assert len(house.start()) == 1
+    assert house.scheduler.get(view.record.task.id).record.run.state is State.SCHEDULED
+
+
+def test_a_running_one_shot_cannot_be_moved_but_can_be_asked_to_stop(house: House) -> None:
+    view = house.scheduler.schedule("Call John", when="in 1 hour")
+    house.clock.forward(hours=1)
+    house.start()
+    with pytest.raises(Refused, match="running now"):
+        house.scheduler.reschedule(view.record.task.id, when="in 2 hours")
+    asked = house.scheduler.cancel(view.record.task.id)
+    assert state(asked) is State.RUNNING
+    assert asked.waiting_for == ("its handler to stop",)
+    assert asked.undo is None
+
+
+def test_done_marks_the_outcome_as_read(house: House) -> None:
+    view = house.scheduler.schedule("Call John", when="in 1 hour")
+    house.clock.forward(hours=1)
+    house.fire(view.record.task.id)
+    assert [message.task_id for message in house.scheduler.inbox()] == [view.record.task.id]
+    house.scheduler.act(view.record.task.id, "done")
+    assert house.scheduler.inbox() == []
+
+
+def test_a_new_outcome_is_mentioned_once(house: House) -> None:
+    view = house.scheduler.schedule("Call John", when="in 1 hour")
+    house.clock.forward(hours=1)
+    house.fire(view.record.task.id)
+    assert [m.task_id for m in house.scheduler.list(mention=True).unread] == [view.record.task.id]
+    assert house.scheduler.list(mention=True).unread == ()
+
+
+def test_a_recurrence_can_be_ended_and_be_made_a_one_shot(house: House) -> None:
+    view = house.scheduler.schedule("Stand-up", repeat="every day at 10:00", max_runs=3)
+    assert len(view.upcoming) == 3
+    once = house.scheduler.reschedule(view.record.task.id, repeat="never")
+    assert (once.record.task.repeat, once.upcoming) == (None, ())
+
+
+def test_a_new_rule_moves_the_next_occurrence(house: House) -> None:
+    view = house.scheduler.schedule("Stand-up", repeat="every day at 10:00")
+    changed = house.scheduler.reschedule(view.record.task.id, repeat="every monday at 8:00", until="end of month")
+    assert due(changed) == datetime(2026, 11, 23, 15, 0, tzinfo=UTC)
+    assert changed.record.task.until is not None
+
+
+def test_history_tells_who_did_what_and_why(house: House) -> None:
+    view = house.scheduler.schedule("Call John", when="in 2 hours")
+    house.scheduler.cancel(view.record.task.id, reason="he called")
+    events = house.scheduler.history(EventFilter(task_id=view.record.task.id)).events
+    assert [(e.kind, e.seq, e.actor, e.reason) for e in events] == [
+        (EventKind.CANCELLED, 2, "local", "he called"),
+        (EventKind.CREATED, 1, "local", None),
+    ]
