@@ -1,0 +1,112 @@
+"""Tells outcomes as a notification on the desktop, where there is one."""
+
+from __future__ import annotations
+
+import asyncio
+import html
+import os
+import sys
+import threading
+from collections.abc import Callable, Coroutine
+from typing import Any, Final, Protocol, TypeVar
+
+from duetime.scheduler.channels.port import ChannelError
+from duetime.scheduler.rules.text import clean_text
+from duetime.scheduler.task import InboxMessage
+
+SEND_SECONDS: Final = 5.0
+MAX_BODY: Final = 500
+T = TypeVar("T")
+
+
+class Notifier(Protocol):
+    """The part of `desktop_notifier.DesktopNotifier` that is used here."""
+
+    async def get_capabilities(self) -> frozenset[Any]:
+        """Ask the desktop's notification service what it can show; raises when there is none."""
+
+    async def send(self, title: str, message: str, *, on_dispatched: Callable[[], Any] | None = None) -> str:
+        """Show it; a failure is only seen by `on_dispatched` not being called."""
+
+
+def system_notifier() -> Notifier:
+    """Connect to the desktop of this session; raises where there can be none."""
+    if sys.platform == "linux" and not (os.environ.get("DBUS_SESSION_BUS_ADDRESS") or os.environ.get("DISPLAY")):
+        raise ChannelError("there is no desktop session")
+    from desktop_notifier import DesktopNotifier  # noqa: PLC0415 - pulls in the platform's bindings
+
+    return DesktopNotifier(app_name="Duetime")
+
+
+class DesktopChannel:
+    """Shows title and text. The connection is kept: some desktops remove what a vanished sender has shown."""
+
+    name = "desktop"
+
+    def __init__(self, make: Callable[[], Notifier] = system_notifier) -> None:
+        self._make = make
+        self._lock = threading.Lock()
+        self._notifier: Notifier | None = None
+        self._loop: asyncio.AbstractEventLoop | None = None
+
+    def available(self) -> bool:
+        """Whether a notification service answers that can show text."""
+        try:
+            return bool(self._call(lambda notifier: notifier.get_capabilities()))
+        except ChannelError:
+            self.close()
+            return False
+
+    def send(self, message: InboxMessage, *, key: str) -> None:  # noqa: ARG002 - desktops have no place for a key
+        """Show the message once."""
+        shown: list[bool] = []
+        title = clean_text(message.title, MAX_BODY, lines=False)
+        body = _body(message)
+        self._call(lambda notifier: notifier.send(title, body, on_dispatched=lambda: shown.append(True)))
+        if not shown:
+            self.close()
+            raise ChannelError("the desktop did not take the notification")
+
+    def close(self) -> None:
+        """Drop the connection; the next send makes a new one."""
+        with self._lock:
+            loop, self._loop, self._notifier = self._loop, None, None
+        if loop is not None:
+            loop.call_soon_threadsafe(loop.stop)
+
+    def _call(self, ask: Callable[[Notifier], Coroutine[Any, Any, T]]) -> T:
+        """Run on a thread and loop of our own: callers may themselves be inside a running loop."""
+        try:
+            loop, notifier = self._connected()
+            asked = asyncio.run_coroutine_threadsafe(asyncio.wait_for(ask(notifier), SEND_SECONDS), loop)
+            return asked.result(2 * SEND_SECONDS)
+        except ChannelError:
+            raise
+        except TimeoutError as error:
+            self.close()
+            raise ChannelError("the desktop did not answer in time") from error
+        except Exception as error:
+            self.close()
+            raise ChannelError(f"no desktop notification service ({type(error).__name__})") from error
+
+    def _connected(self) -> tuple[asyncio.AbstractEventLoop, Notifier]:
+        with self._lock:
+            if self._loop is None or self._notifier is None:
+                self._notifier = self._make()
+                self._loop = asyncio.new_event_loop()
+                threading.Thread(target=_serve, args=(self._loop,), name="duetime-desktop", daemon=True).start()
+            return self._loop, self._notifier
+
+
+def _serve(loop: asyncio.AbstractEventLoop) -> None:
+    asyncio.set_event_loop(loop)
+    try:
+        loop.run_forever()
+    finally:
+        loop.close()
+
+
+def _body(message: InboxMessage) -> str:
+    """Give the text as the service takes it: those of Linux read markup, so what looks like it is escaped."""
+    text = clean_text(message.text if message.text.strip() else str(message.state), MAX_BODY)
+    return html.escape(text, quote=False) if sys.platform == "linux" else text
