@@ -8,7 +8,7 @@ from contextlib import suppress
 
 import anyio
 from duetime.server.ending import Ending
-from duetime.server.wire import Incoming, Outgoing, Pending, Wire
+from duetime.server.wire import Incoming, Outgoing, Wire
 from mcp.server import MCPServer
 
 LAST_ANSWERS = 2.0
@@ -29,15 +29,14 @@ def run_stdio(
     """
     with Ending(LAST_ANSWERS + grace) as ending:
         anyio.run(_serve, server, wire, ending)
-        ending.begin("the input ended")
+        ending.begin("the server ended")
         close()
     return ending.code
 
 
 async def _serve(server: MCPServer[None], wire: Wire, ending: Ending) -> None:
-    pending = Pending()
-    outgoing = Outgoing(wire, pending)
-    incoming = Incoming(wire, pending, outgoing, drain=LAST_ANSWERS)
+    outgoing = Outgoing(wire)
+    incoming = Incoming(wire, outgoing, drain=LAST_ANSWERS, on_end=lambda: ending.begin("the input ended"))
     ending.on_begin(_on_loop(incoming.end))
     lowlevel = server._lowlevel_server  # noqa: SLF001 - the SDK's own transports run it the same way
     await lowlevel.run(incoming, outgoing, lowlevel.create_initialization_options())

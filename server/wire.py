@@ -13,6 +13,7 @@ import os
 import queue
 import sys
 import threading
+from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import dataclass, field
 from types import TracebackType
@@ -98,9 +99,9 @@ class Pending:
 class Outgoing:
     """The messages to the client, as the SDK's WriteStream."""
 
-    def __init__(self, wire: Wire, pending: Pending) -> None:
+    def __init__(self, wire: Wire) -> None:
+        self.pending = Pending()
         self._file = wire.outgoing
-        self._pending = pending
         self._queue: queue.SimpleQueue[bytes | None] = queue.SimpleQueue()
         self._thread = threading.Thread(target=self._write, name="duetime-stdout", daemon=True)
         self._thread.start()
@@ -114,7 +115,7 @@ class Outgoing:
 
     def put(self, message: JSONRPCMessage) -> None:
         self._queue.put(message.model_dump_json(by_alias=True, exclude_unset=True).encode() + b"\n")
-        self._pending.answered(message)
+        self.pending.answered(message)
 
     async def aclose(self) -> None:
         """Let the thread write what there is."""
@@ -142,11 +143,12 @@ class Outgoing:
 class Incoming:
     """The messages from the client, as the SDK's ReadStream. It ends with the input or with `end()`, once answered."""
 
-    def __init__(self, wire: Wire, pending: Pending, outgoing: Outgoing, *, drain: float) -> None:
+    def __init__(self, wire: Wire, outgoing: Outgoing, *, drain: float, on_end: Callable[[], None]) -> None:
         self._wire = wire
-        self._pending = pending
         self._outgoing = outgoing
+        self._pending = outgoing.pending
         self._drain = drain
+        self._on_end = on_end
         self._loop = asyncio.get_running_loop()
         self._lines: asyncio.Queue[bytes | None] = asyncio.Queue()
         self._room = threading.Semaphore(_AHEAD)
@@ -164,6 +166,7 @@ class Incoming:
                 self._pending.asked(message)
                 return SessionMessage(message)
         self._lines.put_nowait(None)  # for whoever asks again
+        self._on_end()
         await self._pending.drained(self._drain)
         raise anyio.EndOfStream
 

@@ -13,5 +13,8 @@ T = TypeVar("T")
 
 
 async def cross(work: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> T:
-    """Run `work` on a thread and return what it returns; a caller that goes away never interrupts it midway."""
-    return await to_thread.run_sync(partial(work, *args, **kwargs))
+    """Run `work` on a thread and return what it returns.
+
+    A caller that goes away neither interrupts the work midway nor waits for it: the thread finishes alone.
+    """
+    return await to_thread.run_sync(partial(work, *args, **kwargs), abandon_on_cancel=True)
