@@ -137,3 +137,14 @@ class HandlerError(DuetimeError):
     """A handler is declared wrongly, or returned something that is not an outcome."""
 
     code = "handler_error"
+
+
+class RunnerReplaced(DuetimeError):
+    """Another process runs the tasks now (its epoch is newer); this one must stop starting and settling runs."""
+
+    code = "runner_replaced"
+
+    def __init__(self, epoch: int, newest: int) -> None:
+        self.epoch = epoch
+        self.newest = newest
+        super().__init__(f"this process was the runner of epoch {epoch}; another took over with epoch {newest}")

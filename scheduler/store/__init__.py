@@ -1,0 +1,29 @@
+"""The store: the truth about every task, run and event, on SQLite or PostgreSQL."""
+
+from duetime.scheduler.store.opening import Store, open_store, utc_now
+from duetime.scheduler.store.values import (
+    Added,
+    Change,
+    Claim,
+    IdempotencyKey,
+    NewTask,
+    ReadyRun,
+    Runner,
+    Settlement,
+    Verdict,
+)
+
+__all__ = [
+    "Added",
+    "Change",
+    "Claim",
+    "IdempotencyKey",
+    "NewTask",
+    "ReadyRun",
+    "Runner",
+    "Settlement",
+    "Store",
+    "Verdict",
+    "open_store",
+    "utc_now",
+]

@@ -1,0 +1,49 @@
+"""Identifiers: short, and typo-proof where people and models type them. Names, not capabilities."""
+
+from __future__ import annotations
+
+import secrets
+import time
+
+ALPHABET = "0123456789abcdefghjkmnpqrstvwxyz"
+"""Crockford's base 32 in lower case: no i, l, o or u."""
+
+_VALUES = {letter: value for value, letter in enumerate(ALPHABET)}
+_TASK_LETTERS = 12
+_FIELD_POLYNOMIAL = 0b100101  # x^5 + x^2 + 1 is primitive over GF(2)
+
+
+def new_task_id() -> str:
+    """Return `t_` and 12 letters: 55 random bits and a check letter."""
+    body = _letters(secrets.randbits(5 * (_TASK_LETTERS - 1)), _TASK_LETTERS - 1)
+    return f"t_{body}{_check_letter(body)}"
+
+
+def new_id(prefix: str) -> str:
+    """Return `prefix`, `_` and 20 letters that sort by the millisecond of making; unique without asking anyone."""
+    return f"{prefix}_{_letters(time.time_ns() // 1_000_000, 9)}{_letters(secrets.randbits(55), 11)}"
+
+
+def is_valid(task_id: str) -> bool:
+    """Tell whether this can be a task's id at all: any single wrong letter and any swapped pair is noticed."""
+    body = task_id[2:]
+    if task_id[:2] != "t_" or len(body) != _TASK_LETTERS or not _VALUES.keys() >= set(body):
+        return False
+    return _check_letter(body[:-1]) == body[-1]
+
+
+def _letters(number: int, count: int) -> str:
+    return "".join(ALPHABET[(number >> shift) & 31] for shift in range(5 * (count - 1), -1, -5))
+
+
+def _check_letter(body: str) -> str:
+    """Sum the letters in GF(32), each times a different power of the generator, so that order counts too."""
+    total = 0
+    for letter in body:
+        total = _times_generator(total ^ _VALUES[letter])
+    return ALPHABET[total]
+
+
+def _times_generator(value: int) -> int:
+    doubled = value << 1
+    return doubled ^ _FIELD_POLYNOMIAL if doubled & 32 else doubled

@@ -1,0 +1,179 @@
+"""Changing a task: read, decide, write, with one event that says what was and what is."""
+
+from __future__ import annotations
+
+from dataclasses import fields, replace
+from datetime import datetime
+from typing import Any
+
+from duetime.scheduler.errors import IllegalMove, StaleRevision
+from duetime.scheduler.events import EventKind
+from duetime.scheduler.rules.states import TERMINAL, check_move
+from duetime.scheduler.store import adding, journal
+from duetime.scheduler.store.legality import WAKES
+from duetime.scheduler.store.models import events, labels, runs, tasks
+from duetime.scheduler.store.rows import folded, in_json, listed_at, run_values
+from duetime.scheduler.store.types import policy_to_json
+from duetime.scheduler.store.values import Change
+from duetime.scheduler.task import Json, RetryPolicy, Run, State, Task, TaskRecord
+from sqlalchemy import Connection, delete, insert, select, update
+
+_UNTOLD = frozenset({"id", "task_id", "tenant", "current", "revision", "updated_at"})
+_MOST_CHANGES_TOLD = 5
+
+Fields = dict[str, Any]
+
+
+def check_revision(connection: Connection, record: TaskRecord, revision: int | None) -> None:
+    """Raise `StaleRevision`, with what happened since, when the caller has seen another revision."""
+    task = record.task
+    if revision is None or revision == task.revision:
+        return
+    later = (
+        select(events.c.kind, events.c.actor, events.c.before, events.c.after)
+        .where(events.c.task_id == task.id, events.c.revision > revision)
+        .order_by(events.c.seq)
+        .limit(_MOST_CHANGES_TOLD)
+    )
+    told = [_told(row.kind, row.actor, row.before, row.after) for row in connection.execute(later)]
+    raise StaleRevision(task.id, revision, task.revision, told)
+
+
+def _told(kind: EventKind, actor: str, before: Fields | None, after: Fields | None) -> str:
+    changes = ", ".join(f"{name} {(before or {}).get(name)} -> {value}"[:100] for name, value in (after or {}).items())
+    return f"{kind} by {actor}" + (f" ({changes})" if changes else "")
+
+
+def apply(
+    connection: Connection,
+    record: TaskRecord,
+    change: Change,
+    *,
+    actor: str,
+    kind: EventKind,
+    reason: str | None,
+    now: datetime,
+) -> TaskRecord:
+    """Write the change, or nothing when it changes nothing; returns the task as it is now."""
+    old, run = record.run, held(change.run, change.task, now)
+    next_run = held(change.next_run, change.task, now) if change.next_run else None
+    if next_run is None and change.task == record.task and run == old:
+        return record
+    check_legal(old, run, next_run)
+    task = replace(change.task, revision=record.task.revision + 1, updated_at=now)
+    _write_task(connection, record.task, task)
+    _write_run(connection, old, replace(run, current=next_run is None))
+    if next_run:
+        connection.execute(insert(runs), [run_values(next_run)])
+    entries = _entries(record, task, run, next_run, kind=change.kind or kind, at=now, actor=actor, reason=reason)
+    journal.append(connection, entries)
+    shown = next_run or run
+    ended = run if run.ended_at else record.last_run
+    return TaskRecord(task, shown, ended, record.deliveries)
+
+
+def held(run: Run, task: Task, now: datetime) -> Run:
+    """Return the run with its times as its state has them: no wake while paused or not waiting for a time."""
+    wake_at = run.wake_at if run.state in WAKES and not task.paused else None
+    ended_at = (run.ended_at or now) if run.state in TERMINAL else None
+    return replace(run, wake_at=wake_at, ended_at=ended_at)
+
+
+def check_legal(old: Run, run: Run, next_run: Run | None) -> None:
+    if run.state != old.state:
+        check_move(old.state, run.state)
+    elif old.ended_at and run != old:
+        raise IllegalMove(f"run {old.id} has ended ({old.state}) and stays as it ended")
+    if next_run is None:
+        return
+    check_move(None, next_run.state)
+    if not run.ended_at:
+        raise IllegalMove(f"run {run.id} is {run.state}; another can only take its place when it has ended")
+
+
+def _write_task(connection: Connection, old: Task, new: Task) -> None:
+    values = _changed(old, new)
+    if "title" in values:
+        values["title_folded"] = folded(new.title)
+    statement = update(tasks).where(tasks.c.id == old.id, tasks.c.revision == old.revision).values(values)
+    _exactly_one(connection.execute(statement).rowcount, old.id)
+    if "labels" in values:
+        connection.execute(delete(labels).where(labels.c.tenant == old.tenant, labels.c.task_id == old.id))
+        adding.insert_labels(connection, [(new.tenant, new.id, new.labels)])
+
+
+def _write_run(connection: Connection, old: Run, new: Run) -> None:
+    values = _changed(old, new)
+    if values:
+        values["listed_at"] = listed_at(new)
+        unmoved = (runs.c.id == old.id, runs.c.state == old.state, runs.c.attempt == old.attempt)
+        _exactly_one(connection.execute(update(runs).where(*unmoved).values(values)).rowcount, old.id)
+
+
+def _exactly_one(count: int, what: str) -> None:
+    if count != 1:
+        raise IllegalMove(f"{what} was changed by another transaction between reading and writing")
+
+
+def _changed(old: Task | Run, new: Task | Run) -> Fields:
+    names = (field.name for field in fields(old))
+    return {name: getattr(new, name) for name in names if getattr(new, name) != getattr(old, name)}
+
+
+def _entries(
+    record: TaskRecord, task: Task, run: Run, next_run: Run | None, *, kind: EventKind, **told: Any
+) -> list[journal.Entry]:
+    """One event; two when one run ends and the next begins, since each move has its own."""
+    old = record.run
+    move = (old.state, run.state) if run.state != old.state else None
+    if next_run is None:
+        return [_entry(record, task, run, kind=kind, move=move, **told)]
+    begun: tuple[None, State] = (None, next_run.state)
+    if move is None:
+        return [_entry(record, task, next_run, kind=kind, move=begun, **told)]
+    first = _entry(record, task, run, kind=kind, move=move, **told)
+    after = {"scheduled_for": in_json(next_run.scheduled_for), "number": next_run.number}
+    second = _entry(record, task, next_run, kind=EventKind.NEXT_OCCURRENCE, move=begun, **told)
+    return [first, {**second, "before": None, "after": after}]
+
+
+def _entry(
+    record: TaskRecord,
+    task: Task,
+    run: Run,
+    *,
+    kind: EventKind,
+    move: tuple[State | None, State] | None,
+    at: datetime,
+    actor: str,
+    reason: str | None,
+) -> journal.Entry:
+    before, after = _difference(record, task, run)
+    return journal.entry(
+        task.tenant,
+        task.id,
+        run.id,
+        at,
+        kind=kind,
+        actor=actor,
+        reason=reason,
+        move=move,
+        attempt=run.attempt or None,
+        before=before,
+        after=after,
+        revision=task.revision,
+    )
+
+
+def _difference(record: TaskRecord, task: Task, run: Run) -> tuple[dict[str, Json], dict[str, Json]]:
+    before: dict[str, Json] = {}
+    after: dict[str, Json] = {}
+    for old, new in ((record.task, task), (record.run, run)):
+        for name, value in _changed(old, new).items():
+            if name not in _UNTOLD:
+                before[name], after[name] = _told_value(getattr(old, name)), _told_value(value)
+    return before, after
+
+
+def _told_value(value: Any) -> Json:
+    return policy_to_json(value) if isinstance(value, RetryPolicy) else in_json(value)

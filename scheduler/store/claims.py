@@ -1,0 +1,106 @@
+"""Claims: which runs may start, who has started them, and that they are still alive.
+
+All are batches of one transaction each, because this is what happens for every run.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from datetime import datetime, timedelta
+
+from duetime.scheduler.store import recovery, settling, starting
+from duetime.scheduler.store.database import Database
+from duetime.scheduler.store.models import runs
+from duetime.scheduler.store.settling import Conclude
+from duetime.scheduler.store.values import Claim, ReadyRun, Settlement, Verdict
+from duetime.scheduler.task import Json, State
+from sqlalchemy import Connection, Update, bindparam, false, func, select, update
+
+_NEXT_WAKE = select(func.min(runs.c.wake_at)).where(runs.c.wake_at.is_not(None))
+
+_MINE = (
+    runs.c.id.in_(bindparam("run_ids", expanding=True)),
+    runs.c.state == State.RUNNING,
+    runs.c.worker == bindparam("of_worker"),
+)
+_RENEW = update(runs).where(*_MINE).values(lease_until=bindparam("until"))
+_STILL_MINE = select(runs.c.id).where(*_MINE, runs.c.cancel_requested == false())
+
+
+def _while_running(**values: object) -> Update:
+    fenced = (runs.c.id == bindparam("run_id"), runs.c.attempt == bindparam("fence"), runs.c.state == State.RUNNING)
+    return update(runs).where(*fenced).values(**values)
+
+
+_PROGRESS = _while_running(progress=bindparam("value"))
+_CHECKPOINT = _while_running(checkpoint=bindparam("value"))
+
+
+class Claims:
+    """The one door through which runs start and end."""
+
+    def __init__(self, database: Database, now: Callable[[], datetime]) -> None:
+        self._database = database
+        self._now = now
+
+    def next_wake(self) -> datetime | None:
+        """Return the earliest time at which a run has to be made ready; None when none waits for a time."""
+        return self._database.read(lambda connection: connection.execute(_NEXT_WAKE).scalar())
+
+    def make_ready(self, *, limit: int, epoch: int | None = None) -> list[ReadyRun]:
+        """Move at most `limit` runs that are due to ready, longest due first.
+
+        Raises `RunnerReplaced` when `epoch` is not the newest.
+        """
+        return self._database.write(lambda connection: starting.make_ready(connection, limit, epoch, self._now()))
+
+    def ready(self, *, limit: int, after: str | None = None) -> list[ReadyRun]:
+        """Return runs in state ready by id, behind the id `after`: what a queue is rebuilt from."""
+        return self._database.read(lambda connection: starting.ready(connection, limit, after))
+
+    def start(self, run_ids: Sequence[str], *, worker: str, epoch: int | None, lease: timedelta) -> list[Claim]:
+        """Start the runs that are still ready, for `worker`, as their next attempt.
+
+        Those that are no longer ready, whose task is paused or that shall be cancelled are left out. Raises
+        `RunnerReplaced` when `epoch` is not the newest.
+        """
+        return self._database.write(
+            lambda connection: starting.start(
+                connection, run_ids, worker=worker, epoch=epoch, now=self._now(), lease=lease
+            )
+        )
+
+    def renew(self, run_ids: Sequence[str], *, worker: str, lease: timedelta) -> set[str]:
+        """Say that the runs are alive; returns those to stop: cancelled by someone, or no longer this worker's."""
+        mine = {"run_ids": list(run_ids), "of_worker": worker}
+
+        def work(connection: Connection) -> set[str]:
+            connection.execute(_RENEW, {**mine, "until": self._now() + lease})
+            return set(run_ids) - set(connection.execute(_STILL_MINE, mine).scalars())
+
+        return self._database.write(work) if run_ids else set()
+
+    def settle(self, settlements: Sequence[Settlement]) -> list[Verdict]:
+        """Store how attempts ended and all that follows from it; one verdict for each settlement, in order."""
+        return self._database.write(lambda connection: settling.settle(connection, settlements, self._now()))
+
+    def progress(self, run_id: str, attempt: int, value: Json) -> bool:
+        """Keep the last progress of a running attempt; False when it is not running, or not that attempt."""
+        return self._keep(_PROGRESS, run_id, attempt, value)
+
+    def checkpoint(self, run_id: str, attempt: int, state: Json) -> bool:
+        """Keep the state that the run's next attempt starts from; False as for `progress`."""
+        return self._keep(_CHECKPOINT, run_id, attempt, state)
+
+    def _keep(self, statement: Update, run_id: str, attempt: int, value: Json) -> bool:
+        parameters = {"run_id": run_id, "fence": attempt, "value": value}
+        return self._database.write(lambda connection: connection.execute(statement, parameters).rowcount) == 1
+
+    def recover(self, *, epoch: int, conclude: Conclude | None = None) -> int:
+        """End the attempts that older runners left running; returns how many.
+
+        A run is tried again at once, is cancelled when that was asked for, and fails with a dead letter when its
+        process died for the third time. `conclude` may add to such an end what the store cannot know: the message, the
+        deliveries and the next occurrence.
+        """
+        return self._database.write(lambda connection: recovery.recover(connection, epoch, conclude, self._now()))

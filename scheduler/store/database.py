@@ -1,0 +1,197 @@
+"""How transactions are made: one interface, two databases."""
+
+from __future__ import annotations
+
+import threading
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import Any, TypeVar
+
+from duetime.scheduler.errors import StoreUnavailable
+from sqlalchemy import URL, Connection, Engine, QueuePool, create_engine, event
+from sqlalchemy.exc import DBAPIError
+
+T = TypeVar("T")
+Work = Callable[[Connection], T]
+
+_BUSY_SECONDS = 5
+_DEADLOCKED = frozenset({"40001", "40P01"})  # PostgreSQL rolled the transaction back: nothing of it exists
+
+
+class Database(ABC):
+    """Runs a piece of work in one transaction: all of it is stored, or nothing."""
+
+    engine: Engine
+
+    @abstractmethod
+    def read(self, work: Work[T]) -> T:
+        """Run `work` on one consistent view of the data; never waits for a writer."""
+
+    @abstractmethod
+    def write(self, work: Work[T]) -> T:
+        """Run `work` and commit; it may be run twice when the first time left nothing behind, so it must be pure."""
+
+    def close(self) -> None:
+        self.engine.dispose()
+
+
+class Sqlite(Database):
+    """One file, written by one connection at a time, in this process by the lock, between processes by SQLite's own.
+
+    The driver begins no transactions by itself: writes begin IMMEDIATE, because an upgrade from reading to writing
+    fails at once, without waiting, when another process wrote in between.
+    """
+
+    def __init__(self, url: URL, *, synchronous: str) -> None:
+        in_memory = not url.database or url.database == ":memory:"
+        self.engine = create_engine(
+            url,
+            isolation_level="AUTOCOMMIT",
+            poolclass=QueuePool,
+            pool_size=4,
+            max_overflow=60,
+            connect_args={"check_same_thread": False, "timeout": _BUSY_SECONDS},
+        )
+        event.listen(self.engine, "connect", _configure(synchronous))
+        self._lock = threading.RLock()
+        with _translated():
+            self._writer = self.engine.connect()
+        self._raw: Any = self._writer.connection.dbapi_connection
+        self._reads_by_writer = in_memory
+
+    def read(self, work: Work[T]) -> T:
+        if self._reads_by_writer:
+            with self._lock, _translated():
+                return work(self._writer)
+        with _translated(), self.engine.connect() as connection:
+            raw: Any = connection.connection.dbapi_connection
+            raw.execute("BEGIN")
+            try:
+                return work(connection)
+            finally:
+                raw.rollback()
+
+    def write(self, work: Work[T]) -> T:
+        with self._lock, _translated():
+            self._raw.execute("BEGIN IMMEDIATE")
+            try:
+                result = work(self._writer)
+                self._raw.execute("COMMIT")
+            except BaseException:
+                self._raw.rollback()
+                raise
+            return result
+
+    def close(self) -> None:
+        with self._lock:
+            self._writer.close()
+            super().close()
+
+
+def _configure(synchronous: str) -> Callable[[Any, Any], None]:
+    if synchronous.upper() not in {"OFF", "NORMAL", "FULL", "EXTRA"}:
+        msg = f"synchronous: {synchronous!r} is none of OFF, NORMAL, FULL, EXTRA"
+        raise ValueError(msg)
+
+    def configure(raw: Any, _record: Any) -> None:
+        for pragma in (
+            "journal_mode=WAL",
+            f"synchronous={synchronous.upper()}",
+            "foreign_keys=ON",
+            "cache_size=-8000",
+            "journal_size_limit=67108864",
+        ):
+            raw.execute(f"PRAGMA {pragma}").close()
+
+    return configure
+
+
+class Postgres(Database):
+    """A server. A connection that dropped before COMMIT was sent, or a deadlock, is tried once more."""
+
+    def __init__(self, url: URL) -> None:
+        self.engine = create_engine(
+            url,
+            pool_size=8,
+            max_overflow=24,
+            pool_timeout=_BUSY_SECONDS,
+            connect_args={
+                "connect_timeout": _BUSY_SECONDS,
+                "application_name": "duetime",
+                "options": f"-c timezone=UTC -c lock_timeout={_BUSY_SECONDS}s",
+            },
+        )
+
+    def read(self, work: Work[T]) -> T:
+        return self._attempted(work, isolation="REPEATABLE READ")
+
+    def write(self, work: Work[T]) -> T:
+        return self._attempted(work, isolation="READ COMMITTED")
+
+    def _attempted(self, work: Work[T], *, isolation: str) -> T:
+        with _translated():
+            try:
+                return self._once(work, isolation)
+            except DBAPIError as error:
+                if not _nothing_remains(error):
+                    raise
+            return self._once(work, isolation)
+
+    def _once(self, work: Work[T], isolation: str) -> T:
+        with self.engine.connect() as connection:
+            connection.execution_options(isolation_level=isolation)
+            result = work(connection)
+            try:
+                connection.commit()
+            except DBAPIError as error:
+                raise _unknown_end(error) from error
+            return result
+
+
+def _nothing_remains(error: DBAPIError) -> bool:
+    return error.connection_invalidated or getattr(error.orig, "sqlstate", None) in _DEADLOCKED
+
+
+def _unknown_end(error: DBAPIError) -> Exception:
+    if not error.connection_invalidated:
+        return error
+    return StoreUnavailable(
+        "The connection to the database broke while it was storing, so it may be stored or not. "
+        "Read it again, or repeat the call with the same idempotency_key."
+    )
+
+
+@contextmanager
+def _translated() -> Iterator[None]:
+    """Turn what the driver raises when it cannot work into one sentence that says what to do."""
+    try:
+        yield
+    except Exception as error:
+        sentence = _sentence(error)
+        if sentence is None:
+            raise
+        raise StoreUnavailable(sentence) from error
+
+
+_REASONS = (
+    ("locked", "The database is busy: another process held it for 5 seconds. Nothing was stored; try again."),
+    ("busy", "The database is busy: another process held it for 5 seconds. Nothing was stored; try again."),
+    ("full", "The disk is full. Nothing was stored; free some space and try again."),
+    ("readonly", "The database file cannot be written. Nothing was stored; check its permissions and its disk."),
+    ("unable to open", "The database file cannot be opened. Check that its folder exists and may be written."),
+    ("not a database", "The database file is not an SQLite database. Name another file, or restore a copy."),
+    ("malformed", "The database file is damaged. Restore a copy; nothing was stored."),
+)
+
+
+def _sentence(error: Exception) -> str | None:
+    original = error.orig if isinstance(error, DBAPIError) else error
+    kinds = {kind.__name__ for kind in type(original).__mro__}
+    if "TimeoutError" in kinds:
+        return "No connection to the database became free for 5 seconds. Nothing was stored; try again."
+    if not kinds & {"OperationalError", "InterfaceError"} and type(original).__name__ != "DatabaseError":
+        return None
+    text = str(original)
+    known = (sentence for words, sentence in _REASONS if words in text)
+    return next(known, f"The database cannot be used ({' '.join(text.split())[:200]}). Nothing was stored.")

@@ -1,0 +1,45 @@
+"""Following the events of all tenants, so that subscribers can be told.
+
+On SQLite ids rise in the order of commits. On PostgreSQL a transaction may commit after one with higher ids, and a
+reader that remembers only the highest id would miss it. So events are followed in the order of their transactions
+(`tx`, written by the server), and only as far as no older transaction is still open.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from duetime.scheduler.events import Event
+from duetime.scheduler.store.models import events
+from duetime.scheduler.store.rows import EVENT
+from sqlalchemy import BigInteger, Connection, Select, cast, func, select, tuple_
+from sqlalchemy.types import Text
+
+
+def latest(connection: Connection) -> int:
+    return connection.execute(_closed(connection, select(events.c.id)).limit(1)).scalar() or 0
+
+
+def _closed(connection: Connection, statement: Select[Any]) -> Select[Any]:
+    """Return the statement over the events of finished transactions, last first."""
+    if connection.dialect.name != "postgresql":
+        return statement.order_by(events.c.id.desc())
+    return statement.where(_finished()).order_by(events.c.tx.desc(), events.c.id.desc())
+
+
+def _finished() -> Any:
+    oldest_open = func.pg_snapshot_xmin(func.pg_current_snapshot())
+    return events.c.tx < cast(cast(oldest_open, Text), BigInteger)
+
+
+def since(connection: Connection, event_id: int, limit: int) -> list[Event]:
+    statement = select(*EVENT)
+    if connection.dialect.name == "postgresql":
+        tx = select(events.c.tx).where(events.c.id == event_id).scalar_subquery()
+        statement = statement.where(
+            _finished(), tuple_(events.c.tx, events.c.id) > tuple_(func.coalesce(tx, 0), event_id)
+        )
+        statement = statement.order_by(events.c.tx, events.c.id)
+    else:
+        statement = statement.where(events.c.id > event_id).order_by(events.c.id)
+    return [Event(*row) for row in connection.execute(statement.limit(limit))]

@@ -1,0 +1,131 @@
+"""History: what happened, to which task, when and by whom."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from typing import Any
+
+from duetime.scheduler.events import Event, EventFilter, EventPage
+from duetime.scheduler.store import cursors
+from duetime.scheduler.store.database import Database
+from duetime.scheduler.store.following import latest, since
+from duetime.scheduler.store.listing import labelled
+from duetime.scheduler.store.models import attempts, dead_letters, events, runs, tasks
+from duetime.scheduler.store.rows import ATTEMPT, DEAD_LETTER, EVENT, RUN, folded
+from duetime.scheduler.store.types import from_microseconds, to_microseconds
+from duetime.scheduler.task import Attempt, DeadLetter, Run
+from sqlalchemy import ColumnElement, Connection, Select, func, or_, select, tuple_
+
+Condition = ColumnElement[bool]
+
+_EVENTS = select(*EVENT).select_from(events.join(tasks, tasks.c.id == events.c.task_id))
+
+
+class History:
+    """What happened to the tasks of a tenant; and, for telling others of changes, the events of all."""
+
+    def __init__(self, database: Database) -> None:
+        self._database = database
+
+    def events(self, tenant: str, where: EventFilter, *, limit: int, cursor: str | None = None) -> EventPage:
+        """Return a page of events, newest first. Raises `InvalidArgument` for a cursor that is not of this list."""
+        of = ("events", tenant, where)
+        behind = cursors.read(cursor, of=of) if cursor else []
+        statement = _ordered(_EVENTS.where(*_conditions(tenant, where)), where, behind).limit(limit + 1)
+        found = self._database.read(lambda connection: [Event(*row) for row in connection.execute(statement)])
+        following = cursors.write(_position(found[limit - 1], where), of=of) if len(found) > limit else None
+        return EventPage(tuple(found[:limit]), following)
+
+    def attempts(self, tenant: str, task_id: str) -> list[Attempt]:
+        """Return every attempt of every run of a task, in the order they were made."""
+        statement = (
+            select(*ATTEMPT)
+            .select_from(attempts.join(runs, runs.c.id == attempts.c.run_id))
+            .where(runs.c.task_id == task_id, runs.c.tenant == tenant)
+            .order_by(attempts.c.started_at, runs.c.id, attempts.c.number)
+        )
+        return self._database.read(lambda connection: [Attempt(*row) for row in connection.execute(statement)])
+
+    def runs(self, tenant: str, task_id: str, *, limit: int) -> list[Run]:
+        """Return the task's runs, the latest occurrence first."""
+        statement = (
+            select(*RUN)
+            .where(runs.c.task_id == task_id, runs.c.tenant == tenant)
+            .order_by(runs.c.scheduled_for.desc(), runs.c.generation.desc())
+            .limit(limit)
+        )
+        return self._database.read(lambda connection: [Run(*row) for row in connection.execute(statement)])
+
+    def latest(self) -> int:
+        """Return the id of the newest event of any tenant, 0 when there is none."""
+        return self._database.read(latest)
+
+    def since(self, event_id: int, *, limit: int = 500) -> list[Event]:
+        """Return the events of all tenants behind that one, oldest first: each exactly once, however it is polled."""
+        return self._database.read(lambda connection: since(connection, event_id, limit))
+
+    def dead_letters(
+        self, tenant: str, *, limit: int, cursor: str | None = None
+    ) -> tuple[list[DeadLetter], str | None]:
+        """Return runs that are out of attempts, newest first, with every attempt; and the next page's cursor."""
+        of = ("dead letters", tenant)
+        behind = cursors.read(cursor, of=of) if cursor else []
+        key = (dead_letters.c.at, dead_letters.c.run_id)
+        statement = select(*DEAD_LETTER).where(dead_letters.c.tenant == tenant)
+        statement = _behind(statement, key, behind).limit(limit + 1)
+        found = self._database.read(lambda connection: _letters(connection, statement))
+        if len(found) <= limit:
+            return found, None
+        last = found[limit - 1]
+        return found[:limit], cursors.write([to_microseconds(last.at), last.run_id], of=of)
+
+
+def _letters(connection: Connection, statement: Select[Any]) -> list[DeadLetter]:
+    rows = connection.execute(statement).all()
+    tried: dict[str, list[Attempt]] = {row.run_id: [] for row in rows}
+    every = select(*ATTEMPT).where(attempts.c.run_id.in_(list(tried))).order_by(attempts.c.number)
+    for row in connection.execute(every):
+        tried[row.run_id].append(Attempt(*row))
+    return [replace(DeadLetter(*row), attempts=tuple(tried[row.run_id])) for row in rows]
+
+
+def _ordered(statement: Select[Any], where: EventFilter, behind: Sequence[int | str]) -> Select[Any]:
+    """Order one task's events by their number, which no clock disturbs; those of many tasks by time."""
+    if where.task_id is None:
+        return _behind(statement, (events.c.at, events.c.id), behind)
+    if behind:
+        statement = statement.where(events.c.seq < behind[0])
+    return statement.order_by(events.c.seq.desc())
+
+
+def _behind(statement: Select[Any], key: tuple[Any, Any], behind: Sequence[int | str]) -> Select[Any]:
+    if behind:
+        last = (from_microseconds(int(behind[0])), behind[1])
+        statement = statement.where(tuple_(*key) < tuple_(*last, types=[column.type for column in key]))
+    return statement.order_by(*(column.desc() for column in key))
+
+
+def _position(event: Event, where: EventFilter) -> list[int | str]:
+    return [to_microseconds(event.at), event.id] if where.task_id is None else [event.seq]
+
+
+_MEANINGS: dict[str, Callable[[Any], Condition]] = {
+    "task_id": lambda task_id: events.c.task_id == task_id,
+    "since": lambda instant: events.c.at >= instant,
+    "until": lambda instant: events.c.at < instant,
+    "state": lambda state: events.c.to_state == state,
+    "action": lambda action: tasks.c.action == action,
+    "text": lambda text: _says(text),
+}
+
+
+def _conditions(tenant: str, where: EventFilter) -> list[Condition]:
+    given = ((meaning, getattr(where, name)) for name, meaning in _MEANINGS.items())
+    found = [events.c.tenant == tenant, *(meaning(value) for meaning, value in given if value is not None)]
+    return found if where.label is None else [*found, labelled(tenant, where.label)]
+
+
+def _says(text: str) -> Condition:
+    titled = tasks.c.title_folded.contains(folded(text), autoescape=True)
+    return or_(titled, func.lower(events.c.reason).contains(text.lower(), autoescape=True))

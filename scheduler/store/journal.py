@@ -1,0 +1,62 @@
+"""Writing events: the only place that numbers them.
+
+`seq` is taken inside the INSERT. On SQLite the write lock makes that safe; on PostgreSQL every writer has locked the
+task's row before.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from datetime import datetime
+from typing import Any
+
+from duetime.scheduler.events import EventKind
+from duetime.scheduler.store.models import events
+from duetime.scheduler.task import Json, State
+from sqlalchemy import Connection, bindparam, func, insert, select
+
+Entry = dict[str, Any]
+
+_NEXT = select(func.coalesce(func.max(events.c.seq), 0) + 1).where(events.c.task_id == bindparam("of_task"))
+_APPEND = insert(events).values(seq=_NEXT.scalar_subquery())
+
+
+def entry(
+    tenant: str,
+    task_id: str,
+    run_id: str | None,
+    at: datetime,
+    *,
+    kind: EventKind,
+    actor: str,
+    reason: str | None = None,
+    move: tuple[State | None, State] | None = None,
+    attempt: int | None = None,
+    before: Mapping[str, Json] | None = None,
+    after: Mapping[str, Json] | None = None,
+    revision: int | None = None,
+) -> Entry:
+    """Return an event's row; `move` is the run's change of state, if this is one."""
+    from_state, to_state = move or (None, None)
+    return {
+        "of_task": task_id,
+        "tenant": tenant,
+        "task_id": task_id,
+        "run_id": run_id,
+        "at": at,
+        "kind": kind,
+        "actor": actor,
+        "reason": reason,
+        "from_state": from_state,
+        "to_state": to_state,
+        "attempt": attempt,
+        "before": before,
+        "after": after,
+        "revision": revision,
+    }
+
+
+def append(connection: Connection, entries: Sequence[Entry]) -> None:
+    """Store the events in their order, each with the next number of its task."""
+    if entries:
+        connection.execute(_APPEND, entries)

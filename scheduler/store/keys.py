@@ -1,0 +1,134 @@
+"""Idempotency keys: the same request twice makes one task.
+
+Whether a key still holds is decided when it is looked up: by its own `expires_at`, or by how its task ended.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from datetime import datetime, timedelta
+from hashlib import sha256
+from typing import Any
+
+from duetime.scheduler.errors import IdempotencyConflict
+from duetime.scheduler.store.models import keys, runs
+from duetime.scheduler.store.rows import CURRENT
+from duetime.scheduler.store.types import encode
+from duetime.scheduler.store.values import IdempotencyKey, NewTask
+from duetime.scheduler.task import Json, State
+from sqlalchemy import Connection, Row, bindparam, delete, func, insert, or_, select, true
+
+KEPT_AFTER_END = timedelta(days=30)
+_LONGEST_KEPT = 200
+_LONGEST_SHOWN = 60
+
+_WITH_RUN = keys.join(runs, (runs.c.task_id == keys.c.task_id) & CURRENT)
+_LOOK_UP = (
+    select(keys, runs.c.state, runs.c.ended_at)
+    .select_from(_WITH_RUN)
+    .where(keys.c.tenant == bindparam("tenant"), keys.c.key.in_(bindparam("keys", expanding=True)))
+)
+_FORGET = delete(keys).where(
+    keys.c.tenant == bindparam("of_tenant"), keys.c.key == bindparam("of_key"), keys.c.task_id == bindparam("of_task")
+)
+
+Name = tuple[str, str, str]
+"""Tenant, key and task: a key that has come to stand for another task meanwhile is another name."""
+
+
+def lock(connection: Connection, items: Sequence[NewTask]) -> None:
+    """Make concurrent requests under one key wait for each other (SQLite's write lock has done so already)."""
+    if connection.dialect.name != "postgresql":
+        return
+    for name in sorted({f"{item.task.tenant}\n{item.key.key}" for item in items if item.key}):
+        connection.execute(select(func.pg_advisory_xact_lock(func.hashtextextended(name, 0))))
+
+
+def known(connection: Connection, items: Sequence[NewTask], now: datetime) -> dict[tuple[str, str], str]:
+    """Return the task that each (tenant, key) still stands for; keys that no longer hold are removed.
+
+    Raises `IdempotencyConflict` when a key that holds was used for other content.
+    """
+    wanted: dict[str, dict[str, IdempotencyKey]] = {}
+    for item in items:
+        if item.key:
+            wanted.setdefault(item.task.tenant, {}).setdefault(item.key.key, item.key)
+    found: dict[tuple[str, str], str] = {}
+    for tenant, by_key in wanted.items():
+        for row in connection.execute(_LOOK_UP, {"tenant": tenant, "keys": list(by_key)}).all():
+            if _holds(row, now):
+                check_same(by_key[row.key], row.task_id, row.fingerprint)
+                found[tenant, row.key] = row.task_id
+            else:
+                forget(connection, [(tenant, row.key, row.task_id)])
+    return found
+
+
+def _holds(row: Row[Any], now: datetime) -> bool:
+    if row.derived and row.state is State.CANCELLED:
+        return False
+    expires_at: datetime | None = row.expires_at or (row.ended_at and row.ended_at + KEPT_AFTER_END)
+    return expires_at is None or expires_at > now
+
+
+def check_same(key: IdempotencyKey, task_id: str, first: Mapping[str, Json]) -> None:
+    """Raise `IdempotencyConflict` when the key's content is not that of the first time."""
+    now = reduced(key.fingerprint)
+    differing = [name for name in {**first, **now} if first.get(name) != now.get(name)]
+    if differing:
+        differences = {name: (_shown(first.get(name)), _shown(now.get(name))) for name in differing}
+        raise IdempotencyConflict(key.key, task_id, differences)
+
+
+def _shown(value: Json) -> str:
+    if value is None:
+        return "not given"
+    text = value if isinstance(value, str) else encode(value)
+    return text if len(text) <= _LONGEST_SHOWN else f"{text[:_LONGEST_SHOWN]}..."
+
+
+def reduced(fingerprint: Mapping[str, Json]) -> dict[str, Json]:
+    """Return the fingerprint with long values replaced by their beginning and a digest; None means absent."""
+    return {name: _reduced_value(value) for name, value in fingerprint.items() if value is not None}
+
+
+def _reduced_value(value: Json) -> Json:
+    text = encode(value)
+    if len(text) <= _LONGEST_KEPT:
+        return value
+    return f"{text[:_LONGEST_SHOWN]}... sha256:{sha256(text.encode()).hexdigest()}"
+
+
+def store(connection: Connection, items: Sequence[NewTask]) -> None:
+    rows = [_row(item.task.tenant, item.task.id, item.key) for item in items if item.key]
+    if rows:
+        connection.execute(insert(keys), rows)
+
+
+def _row(tenant: str, task_id: str, key: IdempotencyKey) -> dict[str, Any]:
+    return {
+        "tenant": tenant,
+        "key": key.key,
+        "task_id": task_id,
+        "fingerprint": reduced(key.fingerprint),
+        "expires_at": key.expires_at,
+        "derived": key.derived,
+    }
+
+
+def outdated(connection: Connection, now: datetime, limit: int) -> list[Name]:
+    """Return keys that hold no longer, at most `limit`."""
+    by_end = keys.c.expires_at.is_(None) & (runs.c.ended_at <= now - KEPT_AFTER_END)
+    by_state = (keys.c.derived == true()) & (runs.c.state == State.CANCELLED)
+    statement = (
+        select(keys.c.tenant, keys.c.key, keys.c.task_id)
+        .select_from(_WITH_RUN)
+        .where(or_(keys.c.expires_at <= now, by_end, by_state))
+        .limit(limit)
+    )
+    return [(tenant, key, task_id) for tenant, key, task_id in connection.execute(statement).tuples()]
+
+
+def forget(connection: Connection, names: Sequence[Name]) -> None:
+    rows = [{"of_tenant": tenant, "of_key": key, "of_task": task_id} for tenant, key, task_id in names]
+    connection.execute(_FORGET, rows)

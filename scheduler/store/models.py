@@ -1,0 +1,272 @@
+"""The tables. The newest migration and these models are equal; a test compares them on both databases."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from datetime import datetime
+from typing import Any, ClassVar
+
+from duetime.scheduler.events import EventKind
+from duetime.scheduler.store.legality import MOVES_CHECK, STATES_CHECK, WAKES_CHECK
+from duetime.scheduler.store.types import Instant, JsonValue, Retrying, Strings, Word, Words
+from duetime.scheduler.task import DeliveryState, Json, RetryPolicy, State
+from sqlalchemy import BigInteger, CheckConstraint, FetchedValue, ForeignKey, Index, Integer, MetaData, Table, text
+from sqlalchemy.orm import DeclarativeBase, Mapped, mapped_column
+
+_Serial = BigInteger().with_variant(Integer(), "sqlite")
+
+
+class Base(DeclarativeBase):
+    """Types and names that all tables share."""
+
+    metadata = MetaData(
+        naming_convention={
+            "pk": "%(table_name)s_pk",
+            "fk": "%(table_name)s_%(column_0_name)s_fk",
+            "uq": "%(table_name)s_%(column_0_name)s_key",
+            "ck": "%(table_name)s_%(constraint_name)s",
+        }
+    )
+    type_annotation_map: ClassVar[dict[Any, Any]] = {
+        datetime: Instant(),
+        str: Words(),
+        State: Word(State),
+        EventKind: Word(EventKind),
+        DeliveryState: Word(DeliveryState),
+        Mapping[str, Json]: JsonValue(),
+        RetryPolicy: Retrying(),
+        tuple[str, ...]: Strings(),
+    }
+
+
+def _partial(name: str, *columns: Any, where: str, unique: bool = False) -> Index:
+    return Index(name, *columns, unique=unique, sqlite_where=text(where), postgresql_where=text(where))
+
+
+class TaskRow(Base):
+    """What someone scheduled. `title_folded` is the title for comparing without case."""
+
+    __tablename__ = "tasks"
+    __table_args__ = (Index("tasks_by_age", "tenant", "created_at"),)
+
+    id: Mapped[str] = mapped_column(primary_key=True)
+    tenant: Mapped[str]
+    owner: Mapped[str]
+    title: Mapped[str]
+    action: Mapped[str]
+    payload: Mapped[Mapping[str, Json]]
+    timezone: Mapped[str]
+    when: Mapped[str]
+    repeat: Mapped[str | None]
+    anchor: Mapped[datetime]
+    until: Mapped[datetime | None]
+    max_runs: Mapped[int | None]
+    paused: Mapped[bool]
+    retry: Mapped[RetryPolicy]
+    deliver_to: Mapped[tuple[str, ...]]
+    labels: Mapped[tuple[str, ...]]
+    revision: Mapped[int]
+    created_at: Mapped[datetime]
+    updated_at: Mapped[datetime]
+    title_folded: Mapped[str]
+
+
+class LabelRow(Base):
+    """One label of one task, for finding; the task's own row has them in their order."""
+
+    __tablename__ = "task_labels"
+    __table_args__ = ({"sqlite_with_rowid": False},)
+
+    tenant: Mapped[str] = mapped_column(primary_key=True)
+    label: Mapped[str] = mapped_column(primary_key=True)
+    task_id: Mapped[str] = mapped_column(ForeignKey("tasks.id"), primary_key=True)
+
+
+class RunRow(Base):
+    """One occurrence of a task. `listed_at` orders lists: when it is next due while open, when it ended after that."""
+
+    __tablename__ = "runs"
+    __table_args__ = (
+        CheckConstraint(STATES_CHECK, name="state"),
+        CheckConstraint(WAKES_CHECK, name="wake_at"),
+        Index("runs_by_occurrence", "task_id", "scheduled_for", "generation", unique=True),
+        Index("runs_by_state", "state", "tenant", "current"),
+        _partial("runs_current", "task_id", where="current", unique=True),
+        _partial("runs_wake", "wake_at", where="wake_at IS NOT NULL"),
+        _partial("runs_open", "tenant", "listed_at", "task_id", where="current AND ended_at IS NULL"),
+        _partial("runs_ended", "tenant", "listed_at", "task_id", where="current AND ended_at IS NOT NULL"),
+    )
+
+    id: Mapped[str] = mapped_column(primary_key=True)
+    task_id: Mapped[str] = mapped_column(ForeignKey("tasks.id"))
+    tenant: Mapped[str]
+    scheduled_for: Mapped[datetime]
+    state: Mapped[State]
+    generation: Mapped[int]
+    number: Mapped[int]
+    current: Mapped[bool]
+    wake_at: Mapped[datetime | None]
+    first_ready_at: Mapped[datetime | None]
+    started_at: Mapped[datetime | None]
+    ended_at: Mapped[datetime | None]
+    attempt: Mapped[int]
+    failures: Mapped[int]
+    crashes: Mapped[int]
+    missed: Mapped[int]
+    cancel_requested: Mapped[bool]
+    progress: Mapped[Json | None] = mapped_column(JsonValue())
+    checkpoint: Mapped[Json | None] = mapped_column(JsonValue())
+    summary: Mapped[str | None]
+    result: Mapped[Json | None] = mapped_column(JsonValue())
+    error: Mapped[str | None]
+    listed_at: Mapped[datetime]
+    worker: Mapped[str | None]
+    epoch: Mapped[int | None]
+    lease_until: Mapped[datetime | None]
+
+
+class AttemptRow(Base):
+    """One try of a run."""
+
+    __tablename__ = "attempts"
+    __table_args__ = ({"sqlite_with_rowid": False},)
+
+    run_id: Mapped[str] = mapped_column(ForeignKey("runs.id"), primary_key=True)
+    number: Mapped[int] = mapped_column(primary_key=True, autoincrement=False)
+    worker: Mapped[str]
+    started_at: Mapped[datetime]
+    ended_at: Mapped[datetime | None]
+    outcome: Mapped[str | None]
+    reason: Mapped[str | None]
+
+
+class EventRow(Base):
+    """Who did what to which task. `revision` is the task's after it; `tx` orders commits where ids cannot."""
+
+    __tablename__ = "events"
+    __table_args__ = (
+        CheckConstraint(MOVES_CHECK, name="legal_move"),
+        Index("events_by_task", "task_id", "seq", unique=True),
+        Index("events_by_time", "tenant", text("at DESC"), text("id DESC")),
+        {"sqlite_autoincrement": True},
+    )
+
+    id: Mapped[int] = mapped_column(_Serial, primary_key=True)
+    tenant: Mapped[str]
+    task_id: Mapped[str] = mapped_column(ForeignKey("tasks.id"))
+    run_id: Mapped[str | None] = mapped_column(ForeignKey("runs.id"))
+    seq: Mapped[int]
+    at: Mapped[datetime]
+    kind: Mapped[EventKind]
+    actor: Mapped[str]
+    reason: Mapped[str | None]
+    from_state: Mapped[State | None]
+    to_state: Mapped[State | None]
+    attempt: Mapped[int | None]
+    before: Mapped[Mapping[str, Json] | None]
+    after: Mapped[Mapping[str, Json] | None]
+    revision: Mapped[int | None]
+    tx: Mapped[int | None] = mapped_column(BigInteger, server_default=FetchedValue())
+
+
+class KeyRow(Base):
+    """An idempotency key and what it was first used for."""
+
+    __tablename__ = "idempotency_keys"
+    __table_args__ = ({"sqlite_with_rowid": False},)
+
+    tenant: Mapped[str] = mapped_column(primary_key=True)
+    key: Mapped[str] = mapped_column(primary_key=True)
+    task_id: Mapped[str] = mapped_column(ForeignKey("tasks.id"))
+    fingerprint: Mapped[Mapping[str, Json]]
+    expires_at: Mapped[datetime | None]
+    derived: Mapped[bool]
+
+
+class DeadLetterRow(Base):
+    """A run that is out of attempts, with the payload as it was."""
+
+    __tablename__ = "dead_letters"
+    __table_args__ = (Index("dead_letters_by_time", "tenant", "at", "run_id"),)
+
+    run_id: Mapped[str] = mapped_column(ForeignKey("runs.id"), primary_key=True)
+    task_id: Mapped[str] = mapped_column(ForeignKey("tasks.id"))
+    tenant: Mapped[str]
+    at: Mapped[datetime]
+    reason: Mapped[str]
+    payload: Mapped[Mapping[str, Json]]
+
+
+class DeliveryRow(Base):
+    """Telling a user one outcome through one channel."""
+
+    __tablename__ = "deliveries"
+    __table_args__ = (
+        Index("deliveries_by_run", "run_id", "channel", unique=True),
+        _partial("deliveries_due", "next_at", where="next_at IS NOT NULL"),
+    )
+
+    id: Mapped[str] = mapped_column(primary_key=True)
+    tenant: Mapped[str]
+    task_id: Mapped[str] = mapped_column(ForeignKey("tasks.id"))
+    run_id: Mapped[str] = mapped_column(ForeignKey("runs.id"))
+    channel: Mapped[str]
+    state: Mapped[DeliveryState]
+    attempts: Mapped[int]
+    next_at: Mapped[datetime | None]
+    delivered_at: Mapped[datetime | None]
+    error: Mapped[str | None]
+
+
+class InboxRow(Base):
+    """An outcome as a user reads it; `mentioned_at` is when a list of tasks first named it."""
+
+    __tablename__ = "inbox"
+    __table_args__ = (
+        Index("inbox_by_time", "tenant", "user", "created_at", "id"),
+        _partial("inbox_unread", "tenant", "user", "created_at", "id", where="read_at IS NULL"),
+    )
+
+    id: Mapped[str] = mapped_column(primary_key=True)
+    tenant: Mapped[str]
+    user: Mapped[str]
+    task_id: Mapped[str] = mapped_column(ForeignKey("tasks.id"))
+    run_id: Mapped[str] = mapped_column(ForeignKey("runs.id"), unique=True)
+    title: Mapped[str]
+    text: Mapped[str]
+    state: Mapped[State]
+    created_at: Mapped[datetime]
+    read_at: Mapped[datetime | None]
+    mentioned_at: Mapped[datetime | None]
+
+
+class RunnerRow(Base):
+    """The one process that runs tasks; each new one raises the epoch. There is one row at most."""
+
+    __tablename__ = "runner"
+    __table_args__ = (CheckConstraint("id = 1", name="single"),)
+
+    id: Mapped[int] = mapped_column(primary_key=True, autoincrement=False)
+    epoch: Mapped[int]
+    pid: Mapped[int]
+    endpoint: Mapped[str]
+    token: Mapped[str]
+    started_at: Mapped[datetime]
+
+
+def table(row: type[Base]) -> Table:
+    found = row.__table__
+    assert isinstance(found, Table)
+    return found
+
+
+tasks = table(TaskRow)
+labels = table(LabelRow)
+runs = table(RunRow)
+attempts = table(AttemptRow)
+events = table(EventRow)
+keys = table(KeyRow)
+dead_letters = table(DeadLetterRow)
+deliveries = table(DeliveryRow)
+inbox = table(InboxRow)
+runner = table(RunnerRow)

@@ -1,0 +1,58 @@
+"""After a crash: attempts that a dead runner left running end as crashed."""
+
+from __future__ import annotations
+
+from datetime import datetime
+
+from duetime.scheduler.events import EventKind
+from duetime.scheduler.store import settling
+from duetime.scheduler.store.models import runs
+from duetime.scheduler.store.runners import check_epoch
+from duetime.scheduler.store.settling import Conclude, Ending
+from duetime.scheduler.store.values import Claim, Settlement
+from duetime.scheduler.task import State
+from sqlalchemy import Connection, bindparam, select
+
+MOST_CRASHES = 3
+"""A run that took its process down this often is poison: it fails instead of starting again."""
+
+_ORPHANS = select(runs.c.id).where(runs.c.state == State.RUNNING, runs.c.epoch < bindparam("newest"))
+
+
+def recover(connection: Connection, epoch: int, conclude: Conclude | None, now: datetime) -> int:
+    check_epoch(connection, epoch)
+    orphans = list(connection.execute(_ORPHANS, {"newest": epoch}).scalars())
+    if not orphans:
+        return 0
+    claims = settling.claimed(connection, orphans).values()
+    endings = [_ending(claim, conclude, now) for claim in claims if claim.run.state is State.RUNNING]
+    settling.write(connection, endings, now)
+    return len(endings)
+
+
+def _ending(claim: Claim, conclude: Conclude | None, now: datetime) -> Ending:
+    settlement = _settlement(claim, now)
+    if conclude and settlement.to is not State.RETRYING:
+        settlement = conclude(claim, settlement)
+    return Ending(claim, settlement, crashed=True)
+
+
+def _settlement(claim: Claim, now: datetime) -> Settlement:
+    run, crashes = claim.run, claim.run.crashes + 1
+    reason = f"its process ended without an answer (crash {crashes} of {MOST_CRASHES})"
+    to = State.FAILED if crashes >= MOST_CRASHES else State.RETRYING
+    if run.cancel_requested:
+        to, reason = State.CANCELLED, "cancelled; its process ended before it could answer"
+    return Settlement(
+        run_id=run.id,
+        attempt=run.attempt,
+        task_revision=claim.task.revision,
+        to=to,
+        kind=EventKind.CRASHED,
+        outcome="crashed",
+        reason=reason,
+        wake_at=now if to is State.RETRYING else None,
+        failures=run.failures,
+        error=reason if to is State.FAILED else None,
+        dead_letter=to is State.FAILED,
+    )

@@ -1,0 +1,79 @@
+"""Between rows and values: a row's columns stand in the order of the value's fields."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import fields
+from datetime import datetime
+from typing import Any
+
+from duetime.scheduler.events import Event
+from duetime.scheduler.store import models
+from duetime.scheduler.task import Attempt, DeadLetter, Delivery, InboxMessage, Json, Run, Task
+from sqlalchemy import Boolean, Column, Table, literal_column
+
+CURRENT = literal_column("runs.current", Boolean())
+"""The run stands for its task. Written bare, as the partial indexes have it, else SQLite does not use them."""
+
+Row = Sequence[Any]
+
+
+def columns_of(value: type[Any], table: Table, *, without: Iterable[str] = ()) -> list[Column[Any]]:
+    return [table.c[field.name] for field in fields(value) if field.name not in set(without)]
+
+
+TASK = columns_of(Task, models.tasks)
+RUN = columns_of(Run, models.runs)
+ATTEMPT = columns_of(Attempt, models.attempts)
+EVENT = columns_of(Event, models.events)
+DELIVERY = columns_of(Delivery, models.deliveries)
+MESSAGE = columns_of(InboxMessage, models.inbox)
+DEAD_LETTER = columns_of(DeadLetter, models.dead_letters, without=["attempts"])
+
+_TASK_NAMES = [column.name for column in TASK]
+_RUN_NAMES = [column.name for column in RUN]
+_DELIVERY_NAMES = [column.name for column in DELIVERY]
+_MESSAGE_NAMES = [column.name for column in MESSAGE]
+
+
+def task_and_run(row: Row) -> tuple[Task, Run]:
+    """Read a row of TASK and RUN columns."""
+    return Task(*row[: len(TASK)]), Run(*row[len(TASK) : len(TASK) + len(RUN)])
+
+
+def task_values(task: Task) -> dict[str, Any]:
+    values: dict[str, Any] = {name: getattr(task, name) for name in _TASK_NAMES}
+    values["title_folded"] = folded(task.title)
+    return values
+
+
+def run_values(run: Run) -> dict[str, Any]:
+    values: dict[str, Any] = {name: getattr(run, name) for name in _RUN_NAMES}
+    values["listed_at"] = listed_at(run)
+    return values
+
+
+def delivery_values(delivery: Delivery) -> dict[str, Any]:
+    return {name: getattr(delivery, name) for name in _DELIVERY_NAMES}
+
+
+def message_values(message: InboxMessage) -> dict[str, Any]:
+    return {name: getattr(message, name) for name in _MESSAGE_NAMES}
+
+
+def listed_at(run: Run) -> datetime:
+    return run.ended_at or run.wake_at or run.scheduled_for
+
+
+def folded(text: str) -> str:
+    """Return the text as it is compared without regard to case."""
+    return text.casefold()
+
+
+def in_json(value: Any) -> Json:
+    """Return a field's value as JSON has it: instants as ISO strings, tuples as lists."""
+    if isinstance(value, datetime):
+        return value.isoformat()
+    if isinstance(value, tuple):
+        return list(value)
+    return value

@@ -1,0 +1,88 @@
+"""Tasks of a tenant: adding, reading, listing and changing them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from datetime import datetime
+
+from duetime.scheduler.events import EventKind
+from duetime.scheduler.store import adding, changing, keys, listing, reading
+from duetime.scheduler.store.database import Database
+from duetime.scheduler.store.values import Added, Change, IdempotencyKey, NewTask
+from duetime.scheduler.task import Run, State, Task, TaskFilter, TaskRecord
+from sqlalchemy import Connection
+
+
+class Tasks:
+    """What was scheduled. Every method sees one tenant only."""
+
+    def __init__(self, database: Database, now: Callable[[], datetime]) -> None:
+        self._database = database
+        self._now = now
+
+    def add(self, task: Task, run: Run, *, actor: str, key: IdempotencyKey | None = None) -> Added:
+        """Store a task with its first run; with a key that is known and the same content, return the first one.
+
+        Raises `IdempotencyConflict` when the key was used for other content.
+        """
+        return self.add_many([NewTask(task, run, actor, key)])[0]
+
+    def add_many(self, items: Sequence[NewTask]) -> list[Added]:
+        """Store all of them or, when one is refused, none."""
+        return self._database.write(lambda connection: adding.add(connection, items, self._now()))
+
+    def get(self, tenant: str, task_id: str) -> TaskRecord:
+        """Return one task; raises `TaskNotFound`, which names the tenant's closest ids."""
+        return self._database.read(lambda connection: reading.record(connection, tenant, task_id))
+
+    def page(
+        self, tenant: str, where: TaskFilter, *, limit: int, cursor: str | None = None
+    ) -> tuple[list[TaskRecord], str | None]:
+        """Return a page of tasks, open ones by due time and then ended ones newest first, and the next page's cursor.
+
+        Raises `InvalidArgument` for a cursor that this list, with this filter, did not give.
+        """
+        return self._database.read(
+            lambda connection: listing.page(connection, tenant, where, limit=limit, cursor=cursor)
+        )
+
+    def counts(self, tenant: str, where: TaskFilter) -> dict[State, int]:
+        """Return how many tasks of the filter are in each state; states with none are left out."""
+        return self._database.read(lambda connection: listing.counts(connection, tenant, where))
+
+    def similar(self, tenant: str, owner: str, title: str, scheduled_for: datetime) -> str | None:
+        """Return the id of the owner's open task with this title (case apart) and time, if there is one."""
+        return self._database.read(lambda connection: listing.similar(connection, tenant, owner, title, scheduled_for))
+
+    def change(
+        self,
+        tenant: str,
+        task_id: str,
+        *,
+        actor: str,
+        kind: EventKind,
+        decide: Callable[[TaskRecord], Change],
+        revision: int | None = None,
+        reason: str | None = None,
+    ) -> TaskRecord:
+        """Read a task, let `decide` say what it should become, and store that with an event, in one transaction.
+
+        `decide` must be pure, and may raise `Refused`. A change that changes nothing writes nothing. Raises
+        `StaleRevision` when `revision` is given and is not the task's, `TaskNotFound`, and `IllegalMove`.
+        """
+
+        def work(connection: Connection) -> TaskRecord:
+            record = reading.record(connection, tenant, task_id, locking=True)
+            changing.check_revision(connection, record, revision)
+            change = decide(record)
+            now = self._now()
+            return changing.apply(connection, record, change, actor=actor, kind=kind, reason=reason, now=now)
+
+        return self._database.write(work)
+
+    def forget_keys(self, *, limit: int = 500) -> int:
+        """Remove idempotency keys that hold no longer, at most `limit`; returns how many."""
+        names = self._database.read(lambda connection: keys.outdated(connection, self._now(), limit))
+        if names:
+            self._database.write(lambda connection: keys.forget(connection, names))
+        return len(names)

@@ -1,0 +1,178 @@
+"""Column types: what Duetime's values look like in a row.
+
+Instants are microseconds since the epoch on SQLite (which has no type for them) and TIMESTAMP WITH TIME ZONE on
+PostgreSQL. JSON is compact text on SQLite and JSONB on PostgreSQL.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Mapping
+from datetime import UTC, datetime, timedelta
+from enum import StrEnum
+from typing import Any, Generic, TypeVar
+
+from duetime.scheduler.task import Json, RetryPolicy
+from sqlalchemy import BigInteger, Dialect, String, Text
+from sqlalchemy.dialects.postgresql import JSONB, TIMESTAMP
+from sqlalchemy.types import TypeDecorator, TypeEngine
+
+_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+_MICROSECOND = timedelta(microseconds=1)
+_UNSTORABLE = re.compile("[\x00\ud800-\udfff]")
+_SUSPECT_JSON = re.compile(r"\\u(?:0000|d[89a-f])")
+
+S = TypeVar("S", bound=StrEnum)
+
+
+def to_microseconds(instant: datetime) -> int:
+    """Return whole microseconds since 1970 in UTC; a naive datetime is refused."""
+    if instant.tzinfo is None:
+        msg = f"a naive datetime ({instant.isoformat()}) is not an instant; attach its time zone"
+        raise ValueError(msg)
+    return (instant - _EPOCH) // _MICROSECOND
+
+
+def from_microseconds(value: int) -> datetime:
+    return _EPOCH + timedelta(microseconds=value)
+
+
+def storable(text: str) -> str:
+    """Replace what no database stores (NUL, lone surrogates) by U+FFFD: a handler's words never fail a write."""
+    return _UNSTORABLE.sub("\N{REPLACEMENT CHARACTER}", text)
+
+
+def encode(value: Json) -> str:
+    """Return compact JSON; NaN and infinities are refused, unstorable characters replaced."""
+    text = json.dumps(value, separators=(",", ":"), allow_nan=False)
+    if _SUSPECT_JSON.search(text):
+        text = json.dumps(_cleaned(json.loads(text)), separators=(",", ":"), allow_nan=False)
+    return text
+
+
+def _cleaned(value: Json) -> Json:
+    if isinstance(value, str):
+        return storable(value)
+    if isinstance(value, Mapping):
+        return {storable(key): _cleaned(item) for key, item in value.items()}
+    return [_cleaned(item) for item in value] if isinstance(value, list) else value
+
+
+class Instant(TypeDecorator[datetime]):
+    """An aware datetime, given back in UTC to the microsecond."""
+
+    impl = BigInteger
+    cache_ok = True
+
+    def load_dialect_impl(self, dialect: Dialect) -> TypeEngine[Any]:
+        return dialect.type_descriptor(TIMESTAMP(timezone=True) if dialect.name == "postgresql" else BigInteger())
+
+    def process_bind_param(self, value: datetime | None, dialect: Dialect) -> Any:
+        if value is None:
+            return None
+        microseconds = to_microseconds(value)
+        return value if dialect.name == "postgresql" else microseconds
+
+    def process_result_value(self, value: Any, dialect: Dialect) -> datetime | None:
+        if value is None:
+            return None
+        return value.astimezone(UTC) if dialect.name == "postgresql" else from_microseconds(value)
+
+
+class JsonValue(TypeDecorator[Any]):
+    """Any JSON; Python's None is SQL's NULL."""
+
+    impl = Text
+    cache_ok = True
+
+    def load_dialect_impl(self, dialect: Dialect) -> TypeEngine[Any]:
+        # psycopg would encode again what is text already; the server parses the text instead.
+        return dialect.type_descriptor(_RawJsonb() if dialect.name == "postgresql" else Text())
+
+    def process_bind_param(self, value: Json, dialect: Dialect) -> str | None:  # noqa: ARG002 - SQLAlchemy's signature
+        return None if value is None else encode(value)
+
+    def process_result_value(self, value: Any, dialect: Dialect) -> Json:
+        if value is None or dialect.name == "postgresql":
+            return value
+        return json.loads(value)
+
+
+class _RawJsonb(JSONB):
+    """JSONB that is bound as text and read as psycopg has already decoded it."""
+
+    def bind_processor(self, dialect: Dialect) -> None:  # noqa: ARG002 - SQLAlchemy's signature
+        return None
+
+    def result_processor(self, dialect: Dialect, coltype: object) -> None:  # noqa: ARG002 - SQLAlchemy's signature
+        return None
+
+
+class Strings(JsonValue):
+    """A tuple of strings, as a JSON list."""
+
+    cache_ok = True
+
+    def process_bind_param(self, value: Any, dialect: Dialect) -> str | None:
+        return super().process_bind_param(None if value is None else list(value), dialect)
+
+    def process_result_value(self, value: Any, dialect: Dialect) -> Json:
+        return tuple(super().process_result_value(value, dialect) or ())
+
+
+class Retrying(JsonValue):
+    """A retry policy, as a JSON object with durations in seconds."""
+
+    cache_ok = True
+
+    def process_bind_param(self, value: Any, dialect: Dialect) -> str | None:
+        return None if value is None else super().process_bind_param(policy_to_json(value), dialect)
+
+    def process_result_value(self, value: Any, dialect: Dialect) -> Json:
+        loaded = super().process_result_value(value, dialect)
+        return None if loaded is None else policy_from_json(loaded)
+
+
+def policy_to_json(policy: RetryPolicy) -> dict[str, Json]:
+    return {
+        "max_attempts": policy.max_attempts,
+        "backoff": policy.backoff.total_seconds(),
+        "max_backoff": policy.max_backoff.total_seconds(),
+    }
+
+
+def policy_from_json(value: Mapping[str, Json]) -> RetryPolicy:
+    return RetryPolicy(
+        max_attempts=value["max_attempts"],
+        backoff=timedelta(seconds=value["backoff"]),
+        max_backoff=timedelta(seconds=value["max_backoff"]),
+    )
+
+
+class Word(TypeDecorator[S], Generic[S]):
+    """A member of a closed set of words, stored as its text."""
+
+    impl = String
+    cache_ok = True
+
+    def __init__(self, words: type[S]) -> None:
+        super().__init__()
+        self.words = words
+        self._members = {member.value: member for member in words}
+
+    def process_bind_param(self, value: S | None, dialect: Dialect) -> str | None:  # noqa: ARG002 - as above
+        return None if value is None else str(value)
+
+    def process_result_value(self, value: str | None, dialect: Dialect) -> S | None:  # noqa: ARG002 - as above
+        return None if value is None else self._members[value]
+
+
+class Words(TypeDecorator[str]):
+    """Text that people or handlers wrote: stored whatever it contains."""
+
+    impl = Text
+    cache_ok = True
+
+    def process_bind_param(self, value: str | None, dialect: Dialect) -> str | None:  # noqa: ARG002 - as above
+        return value if value is None else storable(value)

@@ -1,0 +1,127 @@
+"""What goes into the store and comes out of it, beside the nouns of `scheduler.task`."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from datetime import datetime
+from enum import StrEnum
+
+from duetime.scheduler.events import EventKind
+from duetime.scheduler.task import Delivery, InboxMessage, Json, Run, State, Task, TaskRecord
+
+
+@dataclass(frozen=True, slots=True)
+class IdempotencyKey:
+    """A caller's name for one request; `fingerprint` is the request's content, compared field by field.
+
+    An `expires_at` of None means 30 days past the end of the task. A `derived` key was not given by the caller: it is
+    forgotten when its task is cancelled.
+    """
+
+    key: str
+    fingerprint: Mapping[str, Json]
+    expires_at: datetime | None = None
+    derived: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class NewTask:
+    """A task to be stored, with its first run."""
+
+    task: Task
+    run: Run
+    actor: str
+    key: IdempotencyKey | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Added:
+    """The stored task; `created` is False when the key had already made it, and then nothing was written."""
+
+    record: TaskRecord
+    created: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Change:
+    """What a task and its current run should become.
+
+    `next_run` takes over as the current run (undo, skip, snooze of what fired); then `run` must have ended. `kind`
+    replaces the event's kind.
+    """
+
+    task: Task
+    run: Run
+    next_run: Run | None = None
+    kind: EventKind | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class ReadyRun:
+    """A run that may start, with what a queue needs to order it."""
+
+    run_id: str
+    task_id: str
+    tenant: str
+    scheduled_for: datetime
+    first_ready_at: datetime
+    action: str
+
+
+@dataclass(frozen=True, slots=True)
+class Claim:
+    """A run that `worker` has started; `run.attempt` is the fence of everything it writes."""
+
+    run: Run
+    task: Task
+    worker: str
+
+
+@dataclass(frozen=True, slots=True)
+class Settlement:
+    """How an attempt ended and what follows; `outcome` and `reason` go into the attempt's row.
+
+    `task_revision` is the revision that `next_run` was computed from. A `checkpoint` of None keeps the stored one.
+    """
+
+    run_id: str
+    attempt: int
+    task_revision: int
+    to: State
+    kind: EventKind
+    outcome: str
+    reason: str | None = None
+    wake_at: datetime | None = None
+    failures: int = 0
+    summary: str | None = None
+    result: Json = None
+    error: str | None = None
+    checkpoint: Json = None
+    inbox: InboxMessage | None = None
+    deliveries: tuple[Delivery, ...] = field(default=())
+    next_run: Run | None = None
+    dead_letter: bool = False
+
+
+class Verdict(StrEnum):
+    """What became of a settlement; only SETTLED wrote anything.
+
+    FENCED: the run is not running, or a later attempt owns it. STALE: the task was changed since the claim and a next
+    occurrence depends on it; read the task again, compute it anew and settle again.
+    """
+
+    SETTLED = "settled"
+    FENCED = "fenced"
+    STALE = "stale"
+
+
+@dataclass(frozen=True, slots=True)
+class Runner:
+    """The process that runs tasks now, and how the others reach it."""
+
+    epoch: int
+    pid: int
+    endpoint: str
+    token: str
+    started_at: datetime

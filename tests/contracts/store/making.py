@@ -1,0 +1,127 @@
+"""Tasks, runs and stores as the store's tests make them: an injected clock, and defaults for everything else."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field, replace
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+from duetime.scheduler import ids
+from duetime.scheduler.events import EventKind
+from duetime.scheduler.store import Change, Claim, Settlement, Store
+from duetime.scheduler.task import Delivery, InboxMessage, RetryPolicy, Run, State, Task, TaskRecord
+
+NOON = datetime(2026, 11, 24, 12, tzinfo=UTC)
+LEASE = timedelta(seconds=30)
+TENANT = "acme"
+
+
+@dataclass
+class Clock:
+    """A clock that only moves when told to."""
+
+    at: datetime = field(default=NOON)
+
+    def __call__(self) -> datetime:
+        return self.at
+
+    def forward(self, **parts: float) -> None:
+        self.at += timedelta(**parts)
+
+
+def a_task(scheduled_for: datetime = NOON, **values: Any) -> tuple[Task, Run]:
+    """Return a task of Alice's, and its first run."""
+    task = Task(
+        id=ids.new_task_id(),
+        tenant=TENANT,
+        owner="alice",
+        title="Call John",
+        action="reminder",
+        payload={"message": "Call John", "nested": {"numbers": [1, 2.5, None, True]}},
+        timezone="America/Edmonton",
+        when="tomorrow 9am",
+        repeat=None,
+        anchor=scheduled_for,
+        until=None,
+        max_runs=None,
+        paused=False,
+        retry=RetryPolicy(max_attempts=4, backoff=timedelta(seconds=2)),
+        deliver_to=("inbox", "desktop"),
+        labels=("home", "phone"),
+        revision=1,
+        created_at=NOON,
+        updated_at=NOON,
+    )
+    task = replace(task, **values)
+    return task, a_run(task, scheduled_for)
+
+
+def a_run(task: Task, scheduled_for: datetime, **values: Any) -> Run:
+    run = Run(
+        id=ids.new_id("r"),
+        task_id=task.id,
+        tenant=task.tenant,
+        scheduled_for=scheduled_for,
+        state=State.SCHEDULED,
+        wake_at=scheduled_for,
+    )
+    return replace(run, **values)
+
+
+def added(store: Store, scheduled_for: datetime = NOON, **values: Any) -> TaskRecord:
+    task, run = a_task(scheduled_for, **values)
+    return store.tasks.add(task, run, actor="alice").record
+
+
+def started(store: Store, scheduled_for: datetime = NOON, *, worker: str = "w1", **values: Any) -> Claim:
+    """Return the claim of a new task's run that was due and has been started."""
+    record = added(store, scheduled_for, **values)
+    return restarted(store, record, worker=worker)
+
+
+def restarted(store: Store, record: TaskRecord, *, worker: str = "w1", epoch: int | None = None) -> Claim:
+    store.claims.make_ready(limit=1_000)
+    run = store.tasks.get(record.task.tenant, record.task.id).run
+    [claim] = store.claims.start([run.id], worker=worker, epoch=epoch, lease=LEASE)
+    return claim
+
+
+_KINDS = {
+    State.SUCCEEDED: (EventKind.SUCCEEDED, "done"),
+    State.FAILED: (EventKind.FAILED, "failed"),
+    State.CANCELLED: (EventKind.CANCELLED, "cancelled"),
+    State.EXPIRED: (EventKind.ENDED, "failed"),
+    State.SUSPENDED: (EventKind.SUSPENDED, "wait"),
+    State.RETRYING: (EventKind.RETRYING, "retry"),
+}
+
+
+def settlement(claim: Claim, to: State = State.SUCCEEDED, **values: Any) -> Settlement:
+    kind, outcome = _KINDS[to]
+    run, task = claim.run, claim.task
+    return replace(Settlement(run.id, run.attempt, task.revision, to, kind, outcome), **values)
+
+
+def message(claim: Claim, **values: Any) -> InboxMessage:
+    run, task = claim.run, claim.task
+    made = InboxMessage(
+        ids.new_id("m"), run.tenant, task.owner, task.id, run.id, task.title, "delivered", State.SUCCEEDED, NOON
+    )
+    return replace(made, **values)
+
+
+def delivery(claim: Claim, channel: str = "desktop", **values: Any) -> Delivery:
+    run = claim.run
+    made = Delivery(ids.new_id("d"), run.tenant, run.task_id, run.id, channel, next_at=NOON)
+    return replace(made, **values)
+
+
+def to_cancelled(record: TaskRecord) -> Change:
+    return Change(record.task, replace(record.run, state=State.CANCELLED))
+
+
+def cancelled(store: Store, record: TaskRecord, **values: Any) -> TaskRecord:
+    task = record.task
+    return store.tasks.change(
+        task.tenant, task.id, actor="alice", kind=EventKind.CANCELLED, decide=to_cancelled, **values
+    )

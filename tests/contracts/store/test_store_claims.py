@@ -1,0 +1,139 @@
+"""Runs become ready, start and end: each at most once, each with its event."""
+
+from __future__ import annotations
+
+from datetime import timedelta
+
+import pytest
+from duetime.scheduler.errors import IllegalMove, RunnerReplaced
+from duetime.scheduler.events import EventFilter, EventKind
+from duetime.scheduler.store import Store, Verdict
+from duetime.scheduler.task import State
+
+from tests.contracts.store.making import (
+    LEASE,
+    NOON,
+    TENANT,
+    Clock,
+    a_run,
+    added,
+    delivery,
+    message,
+    restarted,
+    settlement,
+    started,
+)
+
+
+def kinds(store: Store, task_id: str) -> list[str]:
+    page = store.history.events(TENANT, EventFilter(task_id=task_id), limit=100)
+    return [event.kind.value for event in reversed(page.events)]
+
+
+def test_a_run_is_made_ready_when_it_is_due_and_not_before(store: Store, clock: Clock) -> None:
+    record = added(store, NOON + timedelta(minutes=1))
+    assert store.claims.next_wake() == NOON + timedelta(minutes=1)
+    assert store.claims.make_ready(limit=16) == []
+    clock.forward(minutes=1)
+    [ready] = store.claims.make_ready(limit=16)
+    assert (ready.task_id, ready.first_ready_at, ready.action) == (record.task.id, clock.at, "reminder")
+    assert store.claims.make_ready(limit=16) == []
+    assert store.claims.next_wake() is None
+    assert store.claims.ready(limit=10) == [ready]
+    assert store.claims.ready(limit=10, after=ready.run_id) == []
+
+
+def test_a_run_goes_from_scheduled_to_succeeded_with_one_event_for_each_move(store: Store, clock: Clock) -> None:
+    claim = started(store)
+    assert (claim.run.state, claim.run.attempt, claim.worker) == (State.RUNNING, 1, "w1")
+    told = message(claim)
+    ended = settlement(claim, summary="called", result={"ok": True}, inbox=told, deliveries=(delivery(claim),))
+    clock.forward(seconds=3)
+    assert store.claims.settle([ended]) == [Verdict.SETTLED]
+    record = store.tasks.get(TENANT, claim.task.id)
+    assert (record.run.state, record.run.ended_at, record.run.result) == (State.SUCCEEDED, clock.at, {"ok": True})
+    assert record.last_run == record.run
+    assert [item.channel for item in record.deliveries] == ["desktop"]
+    assert kinds(store, claim.task.id) == ["created", "ready", "started", "succeeded"]
+    assert store.inbox.unread(TENANT, "alice") == [told]
+    [attempt] = store.history.attempts(TENANT, claim.task.id)
+    assert (attempt.number, attempt.outcome, attempt.ended_at) == (1, "done", clock.at)
+
+
+def test_a_run_settles_once(store: Store) -> None:
+    claim = started(store)
+    ended = settlement(claim)
+    assert store.claims.settle([ended, ended]) == [Verdict.SETTLED, Verdict.FENCED]
+    assert store.claims.settle([ended]) == [Verdict.FENCED]
+    assert kinds(store, claim.task.id).count("succeeded") == 1
+
+
+def test_an_older_attempt_writes_nothing(store: Store) -> None:
+    first = started(store)
+    retry = settlement(first, State.RETRYING, wake_at=NOON, failures=1, reason="busy")
+    assert store.claims.settle([retry]) == [Verdict.SETTLED]
+    second = restarted(store, store.tasks.get(TENANT, first.task.id))
+    assert second.run.attempt == 2
+    assert store.claims.settle([settlement(first)]) == [Verdict.FENCED]
+    assert not store.claims.progress(first.run.id, 1, 0.5)
+    assert not store.claims.checkpoint(first.run.id, 1, {"page": 3})
+    assert store.claims.checkpoint(first.run.id, 2, {"page": 4})
+    assert store.tasks.get(TENANT, first.task.id).run.checkpoint == {"page": 4}
+
+
+def test_a_settlement_that_decides_the_next_occurrence_is_stale_after_a_change(store: Store) -> None:
+    claim = started(store, repeat="FREQ=DAILY")
+    following = a_run(claim.task, NOON + timedelta(days=1), number=2)
+    ended = settlement(claim, next_run=following)
+    assert store.claims.settle([settlement(claim, task_revision=7)]) == [Verdict.STALE]
+    assert store.claims.settle([settlement(claim, task_revision=7, next_run=following)]) == [Verdict.STALE]
+    assert store.claims.settle([ended]) == [Verdict.SETTLED]
+    record = store.tasks.get(TENANT, claim.task.id)
+    assert (record.run.id, record.run.number) == (following.id, 2)
+    assert record.last_run is not None
+    assert record.last_run.state is State.SUCCEEDED
+    assert kinds(store, claim.task.id)[-2:] == ["succeeded", "next_occurrence"]
+    assert store.claims.next_wake() == NOON + timedelta(days=1)
+
+
+def test_an_illegal_end_rolls_everything_back(store: Store) -> None:
+    claim, other = started(store), started(store)
+    wrong = settlement(claim, task_revision=1)
+    object.__setattr__(wrong, "to", State.READY)
+    with pytest.raises(IllegalMove):
+        store.claims.settle([settlement(other), wrong])
+    assert store.tasks.get(TENANT, other.task.id).run.state is State.RUNNING
+
+
+def test_claims_of_an_older_runner_are_refused(store: Store) -> None:
+    added(store)
+    old = store.runners.take_over(pid=1, endpoint="a", token="s")
+    new = store.runners.take_over(pid=2, endpoint="b", token="t")
+    assert new == old + 1
+    with pytest.raises(RunnerReplaced):
+        store.claims.make_ready(limit=1, epoch=old)
+    [ready] = store.claims.make_ready(limit=1, epoch=new)
+    with pytest.raises(RunnerReplaced):
+        store.claims.start([ready.run_id], worker="w", epoch=old, lease=LEASE)
+    assert len(store.claims.start([ready.run_id], worker="w", epoch=new, lease=LEASE)) == 1
+    current = store.runners.current()
+    assert current is not None
+    assert (current.epoch, current.pid, current.endpoint, current.token) == (new, 2, "b", "t")
+
+
+def test_a_crashed_run_is_tried_again_and_the_third_crash_makes_a_dead_letter(store: Store) -> None:
+    record = added(store)
+    for crash in (1, 2, 3):
+        epoch = store.runners.take_over(pid=crash, endpoint="", token="")
+        claim = restarted(store, record, epoch=epoch)
+        assert claim.run.attempt == crash
+        newer = store.runners.take_over(pid=crash + 10, endpoint="", token="")
+        assert store.claims.recover(epoch=newer) == 1
+        assert store.claims.recover(epoch=newer) == 0
+    run = store.tasks.get(TENANT, record.task.id).run
+    assert (run.state, run.crashes) == (State.FAILED, 3)
+    [letter], cursor = store.history.dead_letters(TENANT, limit=10)
+    assert cursor is None
+    assert letter.payload == record.task.payload
+    assert [attempt.outcome for attempt in letter.attempts] == ["crashed"] * 3
+    assert kinds(store, record.task.id).count(EventKind.CRASHED) == 3
