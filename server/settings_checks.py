@@ -9,8 +9,9 @@ from functools import cache
 from ipaddress import ip_address
 from typing import Annotated, Any
 from urllib.parse import urlsplit
-from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 
+from duetime.scheduler.errors import InvalidArgument
+from duetime.scheduler.rules import zones
 from pydantic import AfterValidator, SecretStr, StringConstraints
 
 SECRET_BYTES = 24
@@ -39,24 +40,16 @@ def system_zone() -> str | None:
 
     with warnings.catch_warnings(action="ignore"):
         try:
-            name = get_localzone_name()
-        except (ZoneInfoNotFoundError, LookupError, OSError):
+            return zones.find(get_localzone_name() or "").key
+        except (InvalidArgument, LookupError, OSError):
             return None
-    return name if name and _is_zone(name) else None
-
-
-def _is_zone(name: str) -> bool:
-    try:
-        ZoneInfo(name)
-    except (ZoneInfoNotFoundError, ValueError, OSError):
-        return False
-    return True
 
 
 def _zone(name: str) -> str:
-    if not _is_zone(name):
-        raise ValueError("it must be an IANA time zone such as America/Edmonton, Europe/Berlin or UTC")
-    return name
+    try:
+        return zones.find(name).key
+    except InvalidArgument as error:
+        raise ValueError(f"{error.problem}. Accepted: {error.accepted}") from None
 
 
 def _database_url(url: str) -> str:

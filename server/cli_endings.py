@@ -1,0 +1,102 @@
+"""How a command ends: its exit code, and what is said on stderr when it did not do what it was asked to."""
+
+from __future__ import annotations
+
+import os
+import re
+import sys
+import traceback
+from collections.abc import Sequence
+
+from duetime.scheduler.errors import (
+    DuetimeError,
+    IdempotencyConflict,
+    InvalidArgument,
+    InvalidArguments,
+    InvalidSetting,
+    Refused,
+    StaleRevision,
+    TaskNotFound,
+)
+from typer import Abort
+from typer.exceptions import TyperException
+
+DONE, FAILED, WRONG_USAGE, NOT_FOUND, REFUSED = range(5)
+INTERRUPTED = 130
+
+_CODES: tuple[tuple[type[DuetimeError], int], ...] = (
+    (InvalidArgument, WRONG_USAGE),
+    (InvalidArguments, WRONG_USAGE),
+    (InvalidSetting, WRONG_USAGE),
+    (TaskNotFound, NOT_FOUND),
+    (Refused, REFUSED),
+    (StaleRevision, REFUSED),
+    (IdempotencyConflict, REFUSED),
+)
+
+_VERBS = {
+    "schedule_task": "`duetime schedule`",
+    "list_tasks": "`duetime list`",
+    "get_task": "`duetime show`",
+    "reschedule_task": "`duetime reschedule`",
+    "cancel_task": "`duetime cancel`",
+}
+_OPTIONS = {
+    "when": "--when",
+    "repeat": "--repeat",
+    "timezone": "--timezone",
+    "until": "--until",
+    "max_runs": "--max-runs",
+    "action": "--action",
+    "payload": "--payload",
+    "labels": "--label",
+    "deliver_to": "--deliver-to",
+    "idempotency_key": "--key",
+    "after": "--after",
+    "before": "--before",
+    "since": "--since",
+    "state": "--state",
+    "cursor": "--cursor",
+    "limit": "--limit",
+    "revision": "--revision",
+    "title": "TITLE",
+    "task_id": "ID",
+}
+
+
+def explain(error: BaseException, arguments: Sequence[str]) -> int:
+    """Say on stderr why the command failed, without a traceback, and return its exit code."""
+    if isinstance(error, KeyboardInterrupt | Abort):
+        return INTERRUPTED
+    if isinstance(error, TyperException):
+        _say(f"{error.format_message()}\nTry: duetime {_verb(arguments)}--help")
+        return error.exit_code
+    if isinstance(error, DuetimeError):
+        _say(in_words_of_the_command_line(str(error)))
+        return code_of(error)
+    if os.environ.get("DUETIME_LOG_LEVEL", "").lower() == "debug":
+        traceback.print_exception(error)
+    _say(f"{type(error).__name__}: {error}. This is a defect of Duetime; DUETIME_LOG_LEVEL=debug shows where it is.")
+    return FAILED
+
+
+def code_of(error: DuetimeError) -> int:
+    """Return the exit code of an error: 2 wrong usage, 3 not found, 4 refused, 1 for the rest."""
+    return next((code for kind, code in _CODES if isinstance(error, kind)), FAILED)
+
+
+def in_words_of_the_command_line(message: str) -> str:
+    """Rewrite a message that speaks of tools and arguments so that it speaks of verbs and options."""
+    message = re.sub("|".join(_VERBS), lambda found: _VERBS[found[0]], message)
+    names = "|".join(_OPTIONS)
+    message = re.sub(rf"(?m)^({names})(?=[:.])", lambda found: _OPTIONS[found[1]], message)
+    return re.sub(rf"\b({names})=(?=[\w'\"\[{{])", lambda found: f"{_OPTIONS[found[1]]} ", message)
+
+
+def _verb(arguments: Sequence[str]) -> str:
+    words = [word for word in arguments if word.isalpha()]
+    return f"{words[0]} " if words else ""
+
+
+def _say(text: str) -> None:
+    sys.stderr.write(f"duetime: {text}\n")

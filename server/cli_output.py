@@ -1,0 +1,206 @@
+"""How the command line shows things: tables and lines for people, JSON for machines."""
+
+from __future__ import annotations
+
+import json
+import shlex
+import sys
+from collections.abc import Iterable, Mapping, Sequence
+from zoneinfo import ZoneInfo
+
+import typer
+from duetime.scheduler.events import Event
+from duetime.scheduler.rules import times
+from duetime.scheduler.task import Json, State, TaskPage
+from duetime.widgets.payload import due
+from duetime.widgets.schema import AttemptPart, HistoryPart, TaskPayload
+from rich.console import Console
+from rich.table import Table
+from rich.text import Text
+
+UNLIMITED = 10_000
+"""Columns where no terminal sets the width: whoever reads a pipe wants whole lines."""
+
+_COLOURS = {
+    State.SCHEDULED: "cyan",
+    State.READY: "blue",
+    State.RUNNING: "blue",
+    State.RETRYING: "yellow",
+    State.SUSPENDED: "yellow",
+    State.SUCCEEDED: "green",
+    State.FAILED: "red",
+    State.EXPIRED: "red",
+}
+
+
+def console() -> Console:
+    """Return the console on stdout: coloured on a terminal unless `NO_COLOR` is set, plain and unwrapped elsewhere."""
+    width = None if sys.stdout.isatty() else UNLIMITED
+    return Console(file=sys.stdout, width=width, highlight=False, markup=False, emoji=False, soft_wrap=True)
+
+
+def say(line: str) -> None:
+    """Write one line of plain text."""
+    console().print(line)
+
+
+def note(line: str) -> None:
+    """Write a line for the person at the terminal, on stderr, so that what is on stdout can be piped."""
+    sys.stderr.write(f"{line}\n")
+
+
+def as_json(value: Json) -> None:
+    """Write JSON: indented on a terminal, one line elsewhere."""
+    indent = 2 if sys.stdout.isatty() else None
+    sys.stdout.write(json.dumps(value, indent=indent, ensure_ascii=False) + "\n")
+
+
+def state_word(state: State, *, paused: bool = False) -> Text:
+    """Return the word for a state; colour only repeats what it says."""
+    word = "paused" if paused and state is State.SCHEDULED else state.value
+    return Text(word, style="yellow" if word == "paused" else _COLOURS.get(state, ""))
+
+
+def table(columns: Sequence[str], rows: Iterable[Sequence[str | Text]]) -> None:
+    """Write a table; what users wrote is shown as it is, never read as markup."""
+    shown = Table(*columns, box=None, header_style="bold", pad_edge=False)
+    for column in shown.columns:
+        column.overflow = "fold"
+    for row in rows:
+        shown.add_row(*(cell if isinstance(cell, Text) else Text(cell) for cell in row))
+    console().print(shown, soft_wrap=False)
+
+
+def verdicts(rows: Iterable[tuple[str, str, str, str]]) -> None:
+    """Show what was checked: the verdict, what was found, and what to do about it."""
+    colours = {"ok": "green", "note": "yellow", "wrong": "red"}
+    shown = [
+        (Text(verdict, style=colours[verdict]), name, f"{said} {advice}".strip())
+        for verdict, name, said, advice in rows
+    ]
+    table(("", "CHECK", "FOUND"), shown)
+
+
+def facts(pairs: Iterable[tuple[str, str | Text | None]]) -> None:
+    """Write what is known, a line each; what is None or empty is left out."""
+    shown = Table.grid(padding=(0, 2))
+    for name, value in pairs:
+        if value:
+            shown.add_row(Text(name, style="dim"), value if isinstance(value, Text) else Text(value))
+    console().print(shown, soft_wrap=False)
+
+
+def task_line(verb: str, task: TaskPayload) -> None:
+    """Say in one line what was done to which task, and its warnings below."""
+    repeats = f", {task.repeat.text}" if task.repeat else ""
+    when = f"{task.when.text} {task.when.timezone} ({task.when.relative}){repeats}"
+    say(f"{verb} {task.id} {task.title!r}: {when}")
+    for warning in task.warnings or ():
+        say(f"  note: {warning}")
+
+
+def task_facts(task: TaskPayload) -> None:
+    """Show everything about one task."""
+    last = f"{task.last_run.state.value}: {task.last_run.summary or ''}" if task.last_run else None
+    delivery = f"{task.delivery.channel}: {task.delivery.state.value}" if task.delivery else None
+    facts(
+        [
+            ("id", f"{task.id} (revision {task.revision})"),
+            ("title", task.title),
+            ("state", state_word(task.state, paused=bool(task.paused))),
+            ("when", f"{task.when.text} {task.when.timezone} ({task.when.relative})"),
+            ("repeats", task.repeat.text if task.repeat else None),
+            ("next", ", ".join(task.repeat.next) if task.repeat else None),
+            ("action", task.action),
+            ("message", task.message),
+            ("waits for", "; ".join(task.waiting_for or ())),
+            ("last run", last),
+            ("delivery", delivery),
+            ("error", task.delivery.error if task.delivery else None),
+            ("labels", ", ".join(task.labels or ())),
+            ("owner", task.owner),
+            ("notes", "; ".join((*(task.warnings or ()), *((task.repeat and task.repeat.notes) or ())))),
+        ]
+    )
+
+
+def task_table(page: TaskPage) -> None:
+    """Show one page of tasks, each in its own zone, and how many there are by state."""
+    table(
+        ("ID", "WHEN", "", "STATE", "TITLE", "ACTION", "REPEATS", "LABELS"),
+        (
+            (
+                (task := view.record.task).id,
+                f"{times.describe(due(view.record.run), task.timezone)} {task.timezone}",
+                times.relative(due(view.record.run), view.now),
+                state_word(view.record.run.state, paused=task.paused),
+                task.title,
+                task.action,
+                "yes" if task.repeat else "",
+                ", ".join(task.labels),
+            )
+            for view in page.views
+        ),
+    )
+    say(_counts(page.counts))
+
+
+def event_table(events: Iterable[Event], zone: str | None) -> None:
+    """Show events, times in `zone` (UTC when none is known)."""
+    place = ZoneInfo(zone or "UTC")
+    table(
+        ("AT", "TASK", "EVENT", "STATE", "BY", "WHY"),
+        (
+            (
+                f"{event.at.astimezone(place):%Y-%m-%d %H:%M:%S}",
+                event.task_id,
+                event.kind.value,
+                _move(event),
+                event.actor,
+                event.reason or "",
+            )
+            for event in events
+        ),
+    )
+
+
+def history_tables(history: HistoryPart, events: Sequence[Event], zone: str | None) -> None:
+    """Show the attempts of one task and its events."""
+    if history.attempts:
+        table(("ATTEMPT", "STARTED (UTC)", "ENDED (UTC)", "OUTCOME", "WHY"), map(_attempt, history.attempts))
+        say("")
+    event_table(events, zone)
+
+
+def _attempt(attempt: AttemptPart) -> Sequence[str]:
+    return (
+        str(attempt.number),
+        attempt.started,
+        attempt.ended or "",
+        attempt.outcome or "running",
+        attempt.reason or "",
+    )
+
+
+def _move(event: Event) -> str:
+    if event.to_state is None:
+        return ""
+    before = f"{event.from_state.value} -> " if event.from_state else ""
+    return f"{before}{event.to_state.value}"
+
+
+def _counts(counts: Mapping[State, int]) -> str:
+    shown = ", ".join(f"{count} {state.value}" for state, count in counts.items() if count)
+    return shown or "No tasks. Make one: duetime schedule 'Call John' --when 'in 20 min'"
+
+
+def say_next(context: typer.Context, cursor: str | None) -> None:
+    """Say which command shows the next page, if there is one."""
+    if cursor is None:
+        return
+    given = {name: value for name, value in context.params.items() if name not in {"cursor", "as_json", "task_id"}}
+    words = [str(context.params["task_id"])] if context.params.get("task_id") else []
+    for name, value in {**given, "cursor": cursor}.items():
+        if value is not None:
+            words += [f"--{name}", str(value)]
+    say(f"More: duetime {context.info_name} {shlex.join(words)}")

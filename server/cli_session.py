@@ -1,0 +1,64 @@
+"""What the verbs share: the global options, the settings they lead to, and the application made of these."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
+from importlib import import_module
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import typer
+from duetime.server.invocation import Invocation, this_invocation
+from duetime.server.settings import Settings
+
+if TYPE_CHECKING:
+    from duetime.scheduler.scheduler import Scheduler
+    from duetime.server.app import App
+
+
+@dataclass(frozen=True, slots=True)
+class Session:
+    """The global options of one command."""
+
+    config: Path | None = None
+    database_url: str | None = None
+    handlers: str | None = None
+
+    def settings(self, **overrides: Any) -> Settings:
+        """Load the settings; the options of the command line win. Raises InvalidSetting."""
+        return Settings.load(self.config, database_url=self.database_url, handlers=self.handlers, **overrides)
+
+    @contextmanager
+    def app(self, settings: Settings | None = None) -> Iterator[App]:
+        """Build the application for the time of the block."""
+        settings = settings or self.settings()
+        settings.create_data_directory()
+        # Database, broker and handlers are loaded only by the verbs that use them.
+        build = import_module("duetime.server.app").build
+        with build(settings) as app:
+            yield app
+
+    @contextmanager
+    def scheduler(self) -> Iterator[Scheduler]:
+        """Open the service for the time of the block; changes wake the runner, wherever it is."""
+        with self.app() as app:
+            yield app.scheduler
+
+    def invocation(self) -> Invocation:
+        """Return how to call this `duetime` again from anywhere with the same options."""
+        return this_invocation(config=self.config, database_url=self.database_url, handlers=self.handlers or "")
+
+
+def session(context: typer.Context) -> Session:
+    """Return the session of the command that runs."""
+    root = context.find_root()
+    if not isinstance(root.obj, Session):
+        root.obj = Session()
+    return root.obj
+
+
+def open_session(context: typer.Context, **options: Any) -> None:
+    """Keep the global options for the verb that follows."""
+    context.obj = replace(Session(), **options)

@@ -1,0 +1,202 @@
+"""The verbs for tasks: schedule, list, show, reschedule, cancel."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from dataclasses import replace
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+from duetime.scheduler.errors import InvalidArgument
+from duetime.scheduler.events import EventFilter
+from duetime.scheduler.request import Request, RescheduleArguments
+from duetime.scheduler.task import Json, State, TaskFilter, TaskView
+from duetime.server import cli_output as output
+from duetime.server.cli_session import session
+from duetime.tools.filters import resolve_bound
+from duetime.widgets.payload import as_json, history_payload, list_payload, task_payload
+
+if TYPE_CHECKING:
+    from duetime.scheduler.scheduler import Scheduler
+
+DRY_RUN_ID = "t_dryrun"
+EVENTS_SHOWN = 100
+
+Id = Annotated[str, typer.Argument(metavar="ID", help="the task, such as t_7k3m9qx2w4hb")]
+AsJson = Annotated[bool, typer.Option("--json", help="write JSON, the same that the tools answer")]
+When = Annotated[str | None, typer.Option(help="'in 2 hours', 'tomorrow 9am', '2026-11-24T09:00'")]
+Repeat = Annotated[str | None, typer.Option(help="'every weekday at 9:00', a five-field cron, or an RRULE")]
+Timezone = Annotated[str | None, typer.Option(help="IANA zone of wall times; default: the configured one")]
+Until = Annotated[str | None, typer.Option(help="when a recurrence ends")]
+Payload = Annotated[str | None, typer.Option(metavar="JSON", help="what the action needs, a JSON object")]
+Revision = Annotated[int | None, typer.Option(help="refuse when the task was changed since this revision")]
+
+
+def schedule(
+    context: typer.Context,
+    *,
+    title: Annotated[str, typer.Argument(metavar="TITLE", help="what you will see when it is due")],
+    when: When = None,
+    repeat: Repeat = None,
+    timezone: Timezone = None,
+    until: Until = None,
+    max_runs: Annotated[int | None, typer.Option(help="how often a recurrence fires at most")] = None,
+    action: Annotated[str, typer.Option(help="what is done: reminder, webhook, or a handler of yours")] = "reminder",
+    payload: Payload = None,
+    label: Annotated[list[str] | None, typer.Option(help="a label to find it by; may be repeated")] = None,
+    deliver_to: Annotated[list[str] | None, typer.Option(help="a channel beside the inbox; may be repeated")] = None,
+    key: Annotated[str | None, typer.Option(help="idempotency key: the same key never makes a second task")] = None,
+    dry_run: Annotated[bool, typer.Option("--dry-run", help="show what would be stored, store nothing")] = False,
+    as_json: AsJson = False,
+) -> None:
+    """Schedule a task: a reminder, a webhook, or a handler of your own."""
+    request = Request(
+        title,
+        when=when,
+        repeat=repeat,
+        timezone=timezone,
+        until=until,
+        max_runs=max_runs,
+        action=action,
+        payload=_object(payload) or {},
+        labels=tuple(label or ()),
+        deliver_to=tuple(deliver_to or ()),
+        idempotency_key=key,
+        dry_run=dry_run,
+    )
+    with session(context).scheduler() as scheduler:
+        view = scheduler.submit(request)
+    verb = "Would schedule" if dry_run else "Scheduled" if view.created else "Exists already:"
+    _show_change(verb, _not_stored(view) if dry_run else view, as_json)
+
+
+def list_(
+    context: typer.Context,
+    *,
+    state: Annotated[State | None, typer.Option(help="only tasks in this state")] = None,
+    label: Annotated[str | None, typer.Option(help="only tasks with this label")] = None,
+    query: Annotated[str | None, typer.Option(help="only tasks whose title contains this")] = None,
+    after: Annotated[str | None, typer.Option(help="only tasks due at or after this time")] = None,
+    before: Annotated[str | None, typer.Option(help="only tasks due before this time")] = None,
+    limit: Annotated[int, typer.Option(help="tasks a page, 1 to 100")] = 20,
+    cursor: Annotated[str | None, typer.Option(help="where the next page begins, as the last one said")] = None,
+    as_json: AsJson = False,
+) -> None:
+    """List tasks: open ones by time, then those that ended."""
+    with session(context).scheduler() as scheduler:
+        where = TaskFilter(state=state, label=label, query=query, **_bounds(scheduler, after=after, before=before))
+        page = scheduler.list(where, limit=limit, cursor=cursor)
+    if as_json:
+        output.as_json(_dump(list_payload(page)))
+        return
+    output.task_table(page)
+    output.say_next(context, page.cursor)
+
+
+def show(
+    context: typer.Context,
+    *,
+    task_id: Id,
+    history: Annotated[bool, typer.Option("--history", help="also every attempt and event")] = False,
+    as_json: AsJson = False,
+) -> None:
+    """Show everything about one task."""
+    with session(context).scheduler() as scheduler:
+        view = scheduler.get(task_id)
+        attempts = scheduler.attempts(task_id) if history else []
+        events = scheduler.history(EventFilter(task_id=task_id), limit=EVENTS_SHOWN).events if history else ()
+    past = history_payload(attempts, events) if history else None
+    if as_json:
+        output.as_json(_dump(task_payload(view, past)))
+        return
+    output.task_facts(task_payload(view))
+    if past is not None:
+        output.say("")
+        output.history_tables(past, events, view.record.task.timezone)
+
+
+def reschedule(
+    context: typer.Context,
+    *,
+    task_id: Id,
+    title: Annotated[str | None, typer.Option(help="a new title")] = None,
+    when: When = None,
+    repeat: Repeat = None,
+    timezone: Timezone = None,
+    until: Until = None,
+    payload: Payload = None,
+    pause: Annotated[bool | None, typer.Option("--pause/--resume", help="hold it, or let it go on")] = None,
+    skip_next: Annotated[bool, typer.Option("--skip-next", help="leave out the next occurrence")] = False,
+    revision: Revision = None,
+    as_json: AsJson = False,
+) -> None:
+    """Change a task: what is given changes, everything else stays."""
+    asked: RescheduleArguments = {
+        "title": title,
+        "when": when,
+        "repeat": repeat,
+        "timezone": timezone,
+        "until": until,
+        "payload": _object(payload),
+        "pause": pause,
+        "skip_next": skip_next,
+    }
+    with session(context).scheduler() as scheduler:
+        view = scheduler.reschedule(task_id, revision=revision, **asked)
+    _show_change("Changed", view, as_json)
+
+
+def cancel(
+    context: typer.Context,
+    *,
+    task_id: Id,
+    reason: Annotated[str | None, typer.Option(help="why, for the history")] = None,
+    revision: Revision = None,
+    as_json: AsJson = False,
+) -> None:
+    """Cancel a task; one that runs just now is asked to stop."""
+    with session(context).scheduler() as scheduler:
+        view = scheduler.cancel(task_id, reason=reason, revision=revision)
+    _show_change("Cancelled" if view.record.run.state is State.CANCELLED else "Asked to stop:", view, as_json)
+
+
+def _show_change(verb: str, view: TaskView, as_json: bool) -> None:
+    task = task_payload(view)
+    if as_json:
+        output.as_json(_dump(task))
+    else:
+        output.task_line(verb, task)
+
+
+_dump = as_json
+"""The payload as plain JSON; the verbs have an option of the same name."""
+
+
+def _object(text: str | None) -> Mapping[str, Json] | None:
+    if text is None:
+        return None
+    try:
+        value = json.loads(text)
+    except (json.JSONDecodeError, RecursionError) as error:
+        raise _bad_payload("it is not JSON") from error
+    if not isinstance(value, dict):
+        raise _bad_payload("it is not an object")
+    return value
+
+
+def _bad_payload(problem: str) -> InvalidArgument:
+    return InvalidArgument(
+        "payload", problem, accepted="a JSON object", example="""payload='{"message": "Call John"}'"""
+    )
+
+
+def _bounds(scheduler: Scheduler, **texts: str | None) -> dict[str, Json]:
+    now, zone = scheduler.now(), scheduler.zone
+    given = {name: text for name, text in texts.items() if text is not None}
+    return {name: resolve_bound(text, now=now, zone=zone, argument=name) for name, text in given.items()}
+
+
+def _not_stored(view: TaskView) -> TaskView:
+    task = replace(view.record.task, id=DRY_RUN_ID)
+    return replace(view, record=replace(view.record, task=task), warnings=("nothing was stored", *view.warnings))

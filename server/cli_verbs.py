@@ -1,0 +1,58 @@
+"""The verbs of `duetime`, put together; docs/cli.md describes each one and a test compares."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+from duetime.server import cli_history, cli_machine, cli_serving, cli_tasks
+from duetime.server.cli_session import open_session
+
+EXIT_CODES = "Exit codes: 0 done, 1 failed, 2 wrong usage or setting, 3 not found, 4 refused."
+
+app = typer.Typer(
+    name="duetime",
+    help="Scheduling that LLM agents can trust. Without a verb it serves MCP on stdin and stdout, for a chat client.",
+    epilog=EXIT_CODES,
+    no_args_is_help=False,
+    pretty_exceptions_enable=False,
+    context_settings={"help_option_names": ["-h", "--help"]},
+)
+service = typer.Typer(help="The background service: runs tasks while no chat is open.", no_args_is_help=True)
+
+
+@app.callback(invoke_without_command=True)
+def root(
+    context: typer.Context,
+    *,
+    config: Annotated[Path | None, typer.Option(help="the TOML file with settings, instead of DUETIME_CONFIG")] = None,
+    database_url: Annotated[str | None, typer.Option(help="the database, instead of DUETIME_DATABASE_URL")] = None,
+    handlers: Annotated[
+        list[str] | None, typer.Option(metavar="MODULE", help="a module with handlers of yours; may be repeated")
+    ] = None,
+    version: Annotated[bool, typer.Option("--version", help="show the version and stop")] = False,
+) -> None:
+    """Serve MCP on stdin and stdout when no verb is given."""
+    open_session(context, config=config, database_url=database_url, handlers=",".join(handlers or ()) or None)
+    if version:
+        cli_machine.version()
+    elif context.invoked_subcommand is None:
+        cli_serving.stdio(context)
+
+
+app.command("serve")(cli_serving.serve)
+app.command("schedule")(cli_tasks.schedule)
+app.command("list")(cli_tasks.list_)
+app.command("show")(cli_tasks.show)
+app.command("reschedule")(cli_tasks.reschedule)
+app.command("cancel")(cli_tasks.cancel)
+app.command("history")(cli_history.history)
+app.command("migrate")(cli_machine.migrate)
+app.command("doctor")(cli_machine.doctor)
+app.command("config")(cli_machine.config)
+app.command("install")(cli_machine.install)
+service.command("install")(cli_machine.service_install)
+service.command("status")(cli_machine.service_status)
+service.command("remove")(cli_machine.service_remove)
+app.add_typer(service, name="service")
