@@ -386,7 +386,7 @@ def test_imports_go_downwards_only(assembled: Path) -> None:
         ("dramatiq", "tools/__init__.py", "import dramatiq"),
         ("dramatiq", "scheduler/queue/__init__.py", "from dramatiq.errors import DramatiqError"),
         ("mcp", "widgets/__init__.py", "import mcp"),
-        ("mcp", "scheduler/outcomes.py", "import mcp.types"),
+        ("mcp", "scheduler/outcomes.py", "import mcp_types"),
         ("redis", "scheduler/store/__init__.py", "import redis"),
     ],
 )
