@@ -1,8 +1,8 @@
-"""What every lesson starts from: a real scheduler on a fresh database, a clock to turn, and a client that speaks MCP."""
+"""What every lesson starts from: a real scheduler on a fresh database, a clock to turn, and a client."""
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import AsyncIterator, Callable, Iterator
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
@@ -37,6 +37,12 @@ def anyio_backend() -> str:
 @pytest.fixture
 def clock() -> Clock:
     return Clock()
+
+
+@pytest.fixture
+def turn(clock: Clock) -> Callable[..., None]:
+    """Turn the clock forward: `turn(minutes=5)`."""
+    return clock.turn
 
 
 @pytest.fixture

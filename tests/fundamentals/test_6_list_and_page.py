@@ -1,0 +1,44 @@
+"""Lesson 6: `list_tasks` gives a line each, counts by state, and a cursor for the next page."""
+
+from __future__ import annotations
+
+import pytest
+from mcp import Client
+
+pytestmark = pytest.mark.anyio
+
+
+async def plan(client: Client) -> None:
+    for hour, title in enumerate(["Call John", "Buy milk", "Call Jane"], start=1):
+        asked = {"title": title, "when": f"in {hour} hours", "labels": ["phone"] if "Call" in title else []}
+        assert not (await client.call_tool("schedule_task", asked)).is_error
+
+
+async def titles(client: Client, **arguments: object) -> list[str]:
+    listed = await client.call_tool("list_tasks", arguments)
+    assert listed.structured_content is not None
+    return [row["title"] for row in listed.structured_content["tasks"]]
+
+
+async def test_tasks_come_in_the_order_in_which_they_are_due(client: Client) -> None:
+    await plan(client)
+
+    assert await titles(client) == ["Call John", "Buy milk", "Call Jane"]
+
+
+async def test_pages_follow_the_cursor_without_gaps(client: Client) -> None:
+    await plan(client)
+
+    first = await client.call_tool("list_tasks", {"limit": 2})
+    assert first.structured_content is not None
+    assert first.structured_content["counts"] == {"scheduled": 3}
+    assert await titles(client, limit=2, cursor=first.structured_content["cursor"]) == ["Call Jane"]
+
+
+async def test_filters_narrow_the_list(client: Client) -> None:
+    await plan(client)
+
+    assert await titles(client, query="milk") == ["Buy milk"]
+    assert await titles(client, label="phone") == ["Call John", "Call Jane"]
+    assert await titles(client, after="2026-11-21T17:30", before="in 3 hours") == ["Buy milk"]
+    assert await titles(client, state="succeeded") == []
