@@ -1,4 +1,4 @@
-"""The process that moves deliveries: sends what is due through its channel, and settles each with retries of its own."""
+"""The process that moves deliveries: sends what is due through its channel, and settles it with its own retries."""
 
 from __future__ import annotations
 
@@ -45,13 +45,13 @@ class Deliverer:
         *,
         policy: RetryPolicy = DELIVERY_RETRY,
         patience: timedelta = timedelta(seconds=60),
-        draw: Callable[[], float] = random.SystemRandom().random,
+        draw: Callable[[], float] | None = None,
     ) -> None:
         self._outbox = outbox
         self._channels = channels
         self._policy = policy
         self._patience = patience
-        self._draw = draw
+        self._draw = draw or random.SystemRandom().random
 
     def next_wake(self) -> datetime | None:
         """Give the time when `tick` has something to do next; None when nothing is pending."""

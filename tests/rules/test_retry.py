@@ -1,0 +1,105 @@
+"""A failing run is tried again later and later, spread out, and never more often than its policy says."""
+
+from __future__ import annotations
+
+import random
+from datetime import UTC, datetime, timedelta
+
+import pytest
+from duetime.scheduler.outcomes import Retry
+from duetime.scheduler.rules.retry import MAX_RETRY_AFTER, ceiling, next_attempt, retry_after
+from duetime.scheduler.task import RetryPolicy
+from hypothesis import given
+from hypothesis import strategies as st
+
+NOW = datetime(2026, 11, 21, 12, tzinfo=UTC)
+POLICIES = st.builds(
+    RetryPolicy,
+    max_attempts=st.integers(1, 100),
+    backoff=st.timedeltas(timedelta(milliseconds=1), timedelta(days=1)),
+    max_backoff=st.timedeltas(timedelta(days=1), timedelta(days=30)),
+)
+
+
+def delay(failures: int, policy: RetryPolicy, *, jitter: float = 1.0, after: timedelta | None = None) -> timedelta:
+    moment = next_attempt(Retry("x", after), failures=failures, policy=policy, now=NOW, jitter=jitter)
+    assert moment is not None
+    return moment - NOW
+
+
+def test_the_longest_delay_doubles_from_one_second() -> None:
+    policy = RetryPolicy(max_attempts=10)
+    assert [delay(n, policy).total_seconds() for n in range(1, 6)] == [1, 2, 4, 8, 16]
+
+
+def test_the_delay_is_capped() -> None:
+    policy = RetryPolicy(max_attempts=1000, max_backoff=timedelta(seconds=5))
+    assert [delay(n, policy).total_seconds() for n in (3, 4, 999)] == [4, 5, 5]
+
+
+@pytest.mark.parametrize("attempts", [1, 5])
+def test_after_the_last_attempt_there_is_none(attempts: int) -> None:
+    policy = RetryPolicy(max_attempts=attempts)
+    assert next_attempt(Retry("x"), failures=attempts, policy=policy, now=NOW, jitter=0.5) is None
+    if attempts > 1:
+        assert next_attempt(Retry("x"), failures=attempts - 1, policy=policy, now=NOW, jitter=0.5) is not None
+
+
+@given(POLICIES, st.integers(1, 99), st.floats(0, 1))
+def test_the_delay_lies_between_now_and_the_ceiling(policy: RetryPolicy, failures: int, jitter: float) -> None:
+    moment = next_attempt(Retry("x"), failures=failures, policy=policy, now=NOW, jitter=jitter)
+    if failures >= policy.max_attempts:
+        assert moment is None
+    else:
+        assert moment is not None
+        assert NOW <= moment <= NOW + ceiling(failures, policy) <= NOW + policy.max_backoff
+
+
+@given(POLICIES, st.timedeltas(timedelta(0), timedelta(days=2)), st.floats(0, 1))
+def test_what_was_asked_for_is_a_minimum(policy: RetryPolicy, after: timedelta, jitter: float) -> None:
+    moment = next_attempt(Retry("x", after), failures=1, policy=policy, now=NOW, jitter=jitter)
+    if policy.max_attempts > 1:
+        assert moment is not None
+        assert moment >= NOW + after
+    assert delay(1, RetryPolicy(), jitter=0.0, after=after) == after
+
+
+@pytest.mark.parametrize("after", [None, timedelta(seconds=5)])
+def test_what_failed_together_does_not_come_back_together(after: timedelta | None) -> None:
+    draw = random.Random(7)
+    policy = RetryPolicy(max_attempts=10)
+    delays = [delay(5, policy, jitter=draw.random(), after=after).total_seconds() for _ in range(1600)]
+    buckets = [sum(1 for each in delays if int(each) == second) for second in range(21)]
+    filled = [count for count in buckets if count]
+    assert len(filled) == 16
+    assert max(filled) < 3 * sum(filled) / len(filled)
+
+
+@pytest.mark.parametrize(
+    ("header", "seconds"),
+    [
+        ("5", 5),
+        (" 120 ", 120),
+        ("0", 0),
+        ("Sat, 21 Nov 2026 12:00:30 GMT", 30),
+        ("Sat, 21 Nov 2026 11:00:00 GMT", 0),
+        ("Saturday, 21-Nov-26 12:01:00 GMT", 60),
+        ("999999999999999999999999", MAX_RETRY_AFTER.total_seconds()),
+        ("Fri, 31 Dec 9999 23:59:59 GMT", MAX_RETRY_AFTER.total_seconds()),
+    ],
+)
+def test_retry_after_is_read_in_both_forms(header: str, seconds: float) -> None:
+    found = retry_after(header, now=NOW)
+    assert found is not None
+    assert found.total_seconds() == seconds
+
+
+@pytest.mark.parametrize("header", [None, "", "soon", "-5", "1.5", "Sat, 99 Nov 2026 12:00:30 GMT", "٣"])
+def test_a_retry_after_that_is_not_understood_is_none(header: str | None) -> None:
+    assert retry_after(header, now=NOW) is None
+
+
+@given(st.text(max_size=60))
+def test_no_header_breaks_the_reading(header: str) -> None:
+    found = retry_after(header, now=NOW)
+    assert found is None or timedelta(0) <= found <= MAX_RETRY_AFTER
