@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from datetime import UTC, datetime, timedelta
-from zoneinfo import ZoneInfo
 
 from duetime.scheduler.errors import InvalidArgument
 from duetime.scheduler.phrases import understand
+from duetime.scheduler.rules import zones
 from duetime.scheduler.rules.times import Resolved
 
 Moment = str | datetime | timedelta
@@ -36,4 +36,4 @@ def _instant(instant: datetime, *, now: datetime, zone: str | None, argument: st
             example=(now + timedelta(hours=1)).isoformat(timespec="seconds"),
         )
     name = zone or "UTC"
-    return Resolved(instant, instant.astimezone(ZoneInfo(name)).replace(tzinfo=None), name, ())
+    return Resolved(instant, instant.astimezone(zones.load(name)).replace(tzinfo=None), name, ())

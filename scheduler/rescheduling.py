@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from dataclasses import replace
 from datetime import datetime
-from zoneinfo import ZoneInfo
 
 from duetime.scheduler import changes
 from duetime.scheduler.errors import InvalidArgument, Refused
@@ -13,7 +12,7 @@ from duetime.scheduler.intake import Intake, Problems
 from duetime.scheduler.moments import resolve_moment
 from duetime.scheduler.occurrences import recurrence_of
 from duetime.scheduler.request import Reschedule
-from duetime.scheduler.rules import recurrence
+from duetime.scheduler.rules import recurrence, zones
 from duetime.scheduler.rules.states import TERMINAL
 from duetime.scheduler.rules.text import check_text
 from duetime.scheduler.store import Change
@@ -95,7 +94,7 @@ def _new_time(record: TaskRecord, change: Change, asked: Reschedule, now: dateti
 
 def _wall_time(record: TaskRecord) -> datetime:
     """Return the wall time that the task was set for: a change of zone alone keeps it."""
-    return record.run.scheduled_for.astimezone(ZoneInfo(record.task.timezone)).replace(tzinfo=None)
+    return record.run.scheduled_for.astimezone(zones.load(record.task.timezone)).replace(tzinfo=None)
 
 
 def _new_until(change: Change, asked: Reschedule, intake: Intake, now: datetime) -> Change:

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import re
-from datetime import UTC, datetime, timedelta
-from zoneinfo import ZoneInfo
+from datetime import UTC, datetime, timedelta, tzinfo
 
 from duetime.scheduler.errors import InvalidArgument
 from duetime.scheduler.phrases import understand
+from duetime.scheduler.rules import zones
 from duetime.scheduler.rules.times import parse_duration
 
 _AGO = re.compile(r"(?P<length>.+) ago", re.IGNORECASE)
@@ -19,7 +19,7 @@ def resolve_bound(text: str, *, now: datetime, zone: str | None, argument: str) 
 
     A day alone means its start, in `zone` (UTC when none is known). Raises InvalidArgument naming `argument`.
     """
-    place = ZoneInfo(zone or "UTC")
+    place = zones.find(zone or "UTC", argument=argument)
     words = text.strip().lower()
     if words == "now":
         return now
@@ -46,7 +46,7 @@ def _earlier(length: str, now: datetime, argument: str) -> datetime:
         ) from error
 
 
-def _iso(text: str, place: ZoneInfo) -> datetime | None:
+def _iso(text: str, place: tzinfo) -> datetime | None:
     try:
         found = datetime.fromisoformat(text)
         return (found if found.tzinfo else found.replace(tzinfo=place)).astimezone(UTC)

@@ -4,10 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from datetime import UTC, datetime, timedelta
-from zoneinfo import ZoneInfo
 
 from duetime.scheduler.events import Event
-from duetime.scheduler.rules import times
+from duetime.scheduler.rules import times, zones
 from duetime.scheduler.rules.states import OPEN
 from duetime.scheduler.task import (
     Attempt,
@@ -111,7 +110,7 @@ def utc(instant: datetime) -> str:
 
 
 def _when(instant: datetime, zone: str, now: datetime) -> When:
-    local = instant.astimezone(ZoneInfo(zone))
+    local = instant.astimezone(zones.load(zone))
     return When(
         utc=utc(instant),
         local=local.strftime("%Y-%m-%dT%H:%M:%S"),
@@ -125,7 +124,7 @@ def _repeat(view: TaskView) -> Repeat | None:
     task = view.record.task
     if task.repeat is None:
         return None
-    zone = ZoneInfo(task.timezone)
+    zone = zones.load(task.timezone)
     upcoming = tuple(o.instant.astimezone(zone).isoformat(timespec="minutes") for o in view.upcoming[:UPCOMING])
     notes = _sentences(view.repeat_notes[:WARNINGS])
     return Repeat(rule=task.repeat, text=view.repeat_text or task.repeat, next=upcoming, notes=notes)

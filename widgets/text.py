@@ -6,9 +6,8 @@ What users wrote stands in «quotes» and is labelled as theirs; it is never par
 from __future__ import annotations
 
 from datetime import datetime
-from zoneinfo import ZoneInfo
 
-from duetime.scheduler.rules import times
+from duetime.scheduler.rules import times, zones
 from duetime.scheduler.rules.states import OPEN
 from duetime.scheduler.task import InboxMessage, State, TaskPage, TaskView
 from duetime.widgets.fence import cut, fenced
@@ -105,7 +104,7 @@ def _row_line(view: TaskView, zone: str) -> str:
 
 
 def _short(instant: datetime, zone: str, now: datetime) -> str:
-    year = now.astimezone(ZoneInfo(zone)).year
+    year = now.astimezone(zones.load(zone)).year
     return times.describe(instant, zone).replace(f" {year} ", " ")
 
 
