@@ -110,13 +110,18 @@ def _position(event: Event, where: EventFilter) -> list[int | str]:
     return [to_microseconds(event.at), event.id] if where.task_id is None else [event.seq]
 
 
+def _says(text: str) -> Condition:
+    titled = tasks.c.title_folded.contains(folded(text), autoescape=True)
+    return or_(titled, func.lower(events.c.reason).contains(text.lower(), autoescape=True))
+
+
 _MEANINGS: dict[str, Callable[[Any], Condition]] = {
     "task_id": lambda task_id: events.c.task_id == task_id,
     "since": lambda instant: events.c.at >= instant,
     "until": lambda instant: events.c.at < instant,
     "state": lambda state: events.c.to_state == state,
     "action": lambda action: tasks.c.action == action,
-    "text": lambda text: _says(text),
+    "text": _says,
 }
 
 
@@ -124,8 +129,3 @@ def _conditions(tenant: str, where: EventFilter) -> list[Condition]:
     given = ((meaning, getattr(where, name)) for name, meaning in _MEANINGS.items())
     found = [events.c.tenant == tenant, *(meaning(value) for meaning, value in given if value is not None)]
     return found if where.label is None else [*found, labelled(tenant, where.label)]
-
-
-def _says(text: str) -> Condition:
-    titled = tasks.c.title_folded.contains(folded(text), autoescape=True)
-    return or_(titled, func.lower(events.c.reason).contains(text.lower(), autoescape=True))

