@@ -9,6 +9,7 @@ import importlib.util
 import os
 import platform
 import shutil
+import signal
 import socket
 import subprocess
 import tempfile
@@ -180,7 +181,7 @@ def _wheel(module: str, package: str) -> Path:
 
 @contextmanager
 def _folder(prefix: str) -> Iterator[Path]:
-    """A short path, because a socket's path may have about 100 characters."""
+    """Make a folder with a short path, because a socket's path may have about 100 characters."""
     short = "/tmp" if os.name == "posix" else None
     folder = Path(tempfile.mkdtemp(prefix=prefix, dir=short))
     try:
@@ -200,7 +201,7 @@ def _running(command: list[str], folder: Path, as_user: str | None = None) -> It
         try:
             yield lambda: process.poll() is None
         finally:
-            process.terminate()
+            process.send_signal(signal.SIGINT)  # on SIGTERM PostgreSQL would wait for its clients to leave
             try:
                 process.wait(_START_SECONDS)
             except subprocess.TimeoutExpired:
