@@ -17,7 +17,7 @@ from mcp import Client
 
 
 class Clock:
-    """Saturday 21 November 2026, 16:00 in Edmonton, until it is turned."""
+    """Saturday 21 November 2026, 17:00 in Edmonton, until it is turned."""
 
     def __init__(self) -> None:
         self.now = datetime(2026, 11, 21, 23, 0, tzinfo=UTC)

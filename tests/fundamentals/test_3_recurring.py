@@ -13,11 +13,11 @@ async def test_a_recurrence_in_words_says_its_next_occurrences(client: Client) -
 
     assert made.structured_content is not None
     assert made.structured_content["repeat"]["next"] == [
-        "2026-11-23T09:00-07:00",
-        "2026-11-24T09:00-07:00",
-        "2026-11-25T09:00-07:00",
-        "2026-11-26T09:00-07:00",
-        "2026-11-27T09:00-07:00",
+        "2026-11-23T09:00-06:00",
+        "2026-11-24T09:00-06:00",
+        "2026-11-25T09:00-06:00",
+        "2026-11-26T09:00-06:00",
+        "2026-11-27T09:00-06:00",
     ]
 
 
@@ -35,7 +35,7 @@ async def test_a_recurrence_can_end(client: Client) -> None:
 
     assert made.structured_content is not None
     assert made.structured_content["repeat"]["next"] == [
-        "2026-11-22T09:00-07:00",
-        "2026-11-23T09:00-07:00",
-        "2026-11-24T09:00-07:00",
+        "2026-11-22T09:00-06:00",
+        "2026-11-23T09:00-06:00",
+        "2026-11-24T09:00-06:00",
     ]

@@ -40,5 +40,5 @@ async def test_filters_narrow_the_list(client: Client) -> None:
 
     assert await titles(client, query="milk") == ["Buy milk"]
     assert await titles(client, label="phone") == ["Call John", "Call Jane"]
-    assert await titles(client, after="2026-11-21T17:30", before="in 3 hours") == ["Buy milk"]
+    assert await titles(client, after="2026-11-21T18:30", before="in 3 hours") == ["Buy milk"]
     assert await titles(client, state="succeeded") == []

@@ -1,0 +1,92 @@
+"""The tools as a client sees them: what they cost a model to read, and what hosts ask of them."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+from duetime.server.mcp import INSTRUCTIONS
+from duetime.tools.definitions import Definition, definitions
+from duetime.tools.schemas import output_schema
+from duetime.widgets.cards import cards
+
+CHARACTERS_A_TOKEN = 4
+TOOLS = definitions(("reminder", "webhook"))
+
+
+def test_the_definitions_cost_a_model_at_most_2500_tokens() -> None:
+    read_by_models = [
+        {"name": tool.name, "description": tool.about, "inputSchema": tool.read().schema()} for tool in TOOLS
+    ]
+
+    assert len(json.dumps(read_by_models, separators=(",", ":"))) / CHARACTERS_A_TOKEN <= 2_500
+
+
+def test_the_order_of_the_tools_never_changes() -> None:
+    names = ["schedule_task", "list_tasks", "get_task", "reschedule_task", "cancel_task", "act_on_task"]
+
+    assert [tool.name for tool in TOOLS] == names
+    assert [tool.name for tool in definitions(("resize",))] == names
+
+
+def test_the_instructions_are_short() -> None:
+    assert len(INSTRUCTIONS.split()) <= 120
+
+
+@pytest.mark.parametrize("tool", TOOLS, ids=lambda tool: tool.name)
+def test_every_tool_has_a_title_a_short_description_and_four_explicit_hints(tool: Definition) -> None:
+    assert tool.title
+    assert 0 < len(tool.about) <= 200
+    assert None not in tool.hints.model_dump().values() or tool.hints.title is None
+    hints = tool.hints
+    explicit = (hints.read_only_hint, hints.destructive_hint, hints.idempotent_hint, hints.open_world_hint)
+    assert all(isinstance(hint, bool) for hint in explicit)
+
+
+def test_only_the_tool_for_buttons_is_kept_from_models() -> None:
+    assert [tool.name for tool in TOOLS if not tool.for_models] == ["act_on_task"]
+
+
+def test_every_tool_has_a_card_that_is_served() -> None:
+    assert {tool.card for tool in TOOLS} == {card.uri for card in cards()}
+
+
+def parts(schema: Any) -> Iterator[dict[str, Any]]:
+    if isinstance(schema, dict):
+        yield schema
+        for name, inner in schema.items():
+            members = inner.values() if name in {"properties", "$defs"} else [inner]
+            for member in members:
+                yield from parts(member)
+    elif isinstance(schema, list):
+        for item in schema:
+            yield from parts(item)
+
+
+@pytest.mark.parametrize("tool", TOOLS, ids=lambda tool: tool.name)
+def test_schemas_hold_nothing_that_clients_stumble_over(tool: Definition) -> None:
+    for schema in (tool.read().schema(), output_schema(tool.output)):
+        assert schema["type"] == "object"
+        for part in parts(schema):
+            assert "title" not in part
+            assert part.get("type") != "null"
+            assert "anyOf" not in part
+            assert part.get("default", 0) is not None
+
+
+@pytest.mark.parametrize("tool", TOOLS, ids=lambda tool: tool.name)
+def test_input_schemas_are_closed_and_answers_may_grow(tool: Definition) -> None:
+    assert tool.read().schema()["additionalProperties"] is False
+    assert "additionalProperties" not in output_schema(tool.output)
+
+
+@pytest.mark.parametrize("tool", TOOLS, ids=lambda tool: tool.name)
+def test_every_example_of_an_argument_is_one_that_it_accepts(tool: Definition) -> None:
+    for argument in tool.arguments:
+        name, separator, value = argument.example.partition("=")
+        if separator:
+            literal = {"true": True, "false": False}.get(value)
+            argument.kind.read(literal if literal is not None else eval(value))
+            assert name == argument.name
