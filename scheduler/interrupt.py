@@ -67,6 +67,19 @@ class Interruptible:
                 raise
         return returned[0]
 
+    def shield(self, fn: Callable[[], T]) -> T:
+        """Run `fn`, a part of the call that must not be left half done, and let an interrupt wait until its end."""
+        try:
+            send = self._ticket.pop()
+        except IndexError:
+            while self.wanted is not None and not self._sent:
+                time.sleep(0.0005)  # it is raised here, before `fn`
+            return fn()
+        try:
+            return fn()
+        finally:
+            self._arm(send)
+
     def wait_for(self, coroutine: Coroutine[Any, Any, T], loop: asyncio.AbstractEventLoop) -> T:
         """Run `coroutine` on the loop of another thread until it has really ended; an interrupt cancels it there."""
         ended = threading.Event()

@@ -73,6 +73,39 @@ def test_only_the_first_interrupt_is_raised() -> None:
     assert len(seen) == 1
 
 
+def test_a_shielded_part_is_finished_before_the_interrupt_is_raised() -> None:
+    call, begun, done = Interruptible(), threading.Event(), []
+
+    def part() -> None:
+        begun.set()
+        while call.wanted is None:
+            time.sleep(0.001)
+        done.append(True)
+
+    with ThreadPoolExecutor(1) as pool:
+        running = pool.submit(call.call, lambda: call.shield(part))
+        begun.wait()
+        call.interrupt(CancelRequested)
+        assert isinstance(running.exception(30), CancelRequested)
+    assert done == [True]
+
+
+def test_a_handler_that_cleans_up_after_an_interrupt_may_still_use_shielded_parts() -> None:
+    call, begun = Interruptible(), threading.Event()
+
+    def work() -> str:
+        try:
+            return spin(begun)
+        except CancelRequested:
+            return call.shield(lambda: "saved")
+
+    with ThreadPoolExecutor(1) as pool:
+        running = pool.submit(call.call, work)
+        begun.wait()
+        call.interrupt(CancelRequested)
+        assert running.result(30) == "saved"
+
+
 @pytest.fixture
 def restless() -> Iterator[None]:
     """Threads switch at nearly every step, so that races happen."""

@@ -1,0 +1,162 @@
+"""A Dramatiq broker over a `DispatchQueue`: nothing is fetched before a thread is idle, nothing is delayed in here.
+
+A message carries the id of a run and nothing else; what to do is read from the database when the run is claimed.
+"""
+
+from __future__ import annotations
+
+import logging
+import threading
+import time
+from collections import deque
+from collections.abc import Callable, Iterable, Sequence
+
+import dramatiq
+from dramatiq import Message, MessageProxy
+from dramatiq.middleware import Middleware
+from duetime.scheduler.queue import DispatchQueue, Entry
+
+QUEUE = "runs"
+ACTOR = "run"
+RETRY_DELAY = 500.0
+"""Milliseconds until runs that could not be claimed are tried again."""
+
+DRAINING_PAUSE = 0.02
+"""Seconds between Dramatiq's questions for more while there is none: it asks until all its threads have ended."""
+
+log = logging.getLogger(__name__)
+
+
+class IdleThreads:
+    """Counts the worker threads that have nothing to do."""
+
+    def __init__(self, threads: int) -> None:
+        self._idle = threads
+        self._changed = threading.Condition()
+
+    def take_all(self, timeout: float) -> int:
+        """Return how many are idle, and count them as busy; waits until there is one, 0 after `timeout` seconds."""
+        with self._changed:
+            self._changed.wait_for(lambda: self._idle > 0, timeout)
+            taken, self._idle = self._idle, 0
+            return taken
+
+    def give(self, threads: int) -> None:
+        with self._changed:
+            self._idle += threads
+            self._changed.notify()
+
+
+class DispatchBroker(dramatiq.Broker):
+    """Takes exactly as many runs as there are idle threads, and claims them all before any is handed to a thread.
+
+    `claim` starts runs in the database and returns the ids of those it started; what it leaves out is dropped. When it
+    raises, nothing has started, and everything goes back to the queue for a moment. `lease` and `clock` are in
+    milliseconds.
+    """
+
+    def __init__(
+        self,
+        queue: DispatchQueue,
+        *,
+        worker: str,
+        threads: int,
+        lease: float,
+        claim: Callable[[Sequence[str]], Iterable[str]],
+        middleware: list[Middleware],
+        clock: Callable[[], float],
+    ) -> None:
+        super().__init__(middleware=middleware)
+        self.queue = queue
+        self.worker = worker
+        self.idle = IdleThreads(threads)
+        self.draining = False
+        self._lease = lease
+        self._claim = claim
+        self._clock = clock
+
+    def declare_queue(self, queue_name: str) -> None:
+        """Declare a queue. No delay queue comes with it, so no worker ever holds delayed messages in its memory."""
+        if queue_name not in self.queues:
+            self.emit_before("declare_queue", queue_name)
+            self.queues[queue_name] = True
+            self.emit_after("declare_queue", queue_name)
+
+    def enqueue(self, message: Message[None], *, delay: int | None = None) -> Message[None]:
+        """Put the run that a message names into the dispatch queue; `delay` is in milliseconds."""
+        self.emit_before("enqueue", message, delay)
+        now = self._clock()
+        self.queue.put([Entry(message.message_id, key=now, not_before=now + delay if delay else 0)])
+        self.emit_after("enqueue", message, delay)
+        return message
+
+    def consume(self, queue_name: str, prefetch: int = 1, timeout: int = 30_000) -> Grants:  # noqa: ARG002 - Dramatiq's signature; nothing is prefetched
+        """Iterate over the runs to start now; `timeout`, in milliseconds, is the longest time without an answer."""
+        return Grants(self, timeout / 1000)
+
+    def drain(self) -> None:
+        """Take nothing more."""
+        self.draining = True
+        self.queue.wake()
+
+    def take(self, timeout: float) -> list[str]:
+        """Return claimed runs, each standing for one idle thread; none after `timeout` seconds."""
+        idle = 0 if self.draining else self.idle.take_all(timeout)
+        if not idle:
+            time.sleep(DRAINING_PAUSE if self.draining else 0)
+            return []
+        started: list[str] = []
+        try:
+            taken = self.queue.take(self.worker, idle, self._lease)
+            started = self._start(taken.run_ids)
+        finally:
+            self.idle.give(idle - len(started))
+        if not taken.run_ids:
+            self.queue.wait(taken.generation, timeout if taken.hint is None else min(taken.hint, timeout))
+        return started
+
+    def _start(self, run_ids: Sequence[str]) -> list[str]:
+        """Claim what was taken. What cannot be claimed now goes back, what must not be started is dropped."""
+        try:
+            claimed = set(self._claim(run_ids)) if run_ids else set()
+        except Exception as error:  # noqa: BLE001 - whatever it is, nothing may run without a claim
+            log.warning("%d runs cannot be claimed and go back to the queue: %s", len(run_ids), error)
+            for run_id in run_ids:
+                self.queue.give_back(self.worker, run_id, not_before=self._clock() + RETRY_DELAY)
+            return []
+        for run_id in run_ids:
+            if run_id not in claimed:
+                self.queue.finish(self.worker, run_id)
+        return [run_id for run_id in run_ids if run_id in claimed]
+
+
+class Grants(dramatiq.Consumer):
+    """What Dramatiq's consumer thread iterates over. A thread is idle again when Dramatiq is done with its message.
+
+    The lease in the queue ends elsewhere, when the outcome is stored: the database first, the queue second.
+    """
+
+    def __init__(self, broker: DispatchBroker, timeout: float) -> None:
+        self._broker = broker
+        self._timeout = timeout
+        self._started: deque[str] = deque()
+
+    def __next__(self) -> MessageProxy | None:
+        if not self._started:
+            self._started.extend(self._broker.take(self._timeout))
+        return MessageProxy(_message(self._started.popleft())) if self._started else None
+
+    def ack(self, message: MessageProxy) -> None:  # noqa: ARG002 - Dramatiq's signature
+        self._broker.idle.give(1)
+
+    def nack(self, message: MessageProxy) -> None:
+        self.ack(message)
+
+    def requeue(self, messages: Iterable[MessageProxy]) -> None:
+        """Count the threads of messages that never ran; their claims are handed back by the worker that stops."""
+        for message in messages:
+            self.ack(message)
+
+
+def _message(run_id: str) -> Message[None]:
+    return Message(queue_name=QUEUE, actor_name=ACTOR, args=(run_id,), kwargs={}, options={}, message_id=run_id)

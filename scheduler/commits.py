@@ -1,0 +1,153 @@
+"""Group commit: threads hand in how their attempts ended, and one transaction stores all that wait.
+
+An outcome is never lost while this process lives: what cannot be stored now is tried again until it can. Only so many
+may wait; then handing in blocks, and with it the worker's threads, so that nothing new starts without a database.
+"""
+
+from __future__ import annotations
+
+import logging
+import random
+import threading
+from collections import deque
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from typing import TypeVar
+
+from duetime.scheduler.errors import StoreUnavailable
+from duetime.scheduler.inhand import Held
+from duetime.scheduler.outcomes import Failed
+from duetime.scheduler.settlement import Ending, settle
+from duetime.scheduler.store import Settlement, Store, Verdict
+
+LARGEST_GROUP = 256
+LONGEST_BACKOFF = 2.0
+
+T = TypeVar("T")
+
+log = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True, slots=True)
+class Handed:
+    """How one attempt ended, waiting to be stored."""
+
+    held: Held
+    ending: Ending
+    unstorable: bool = False
+
+
+class Commits:
+    """Stores endings in groups, in the order they came in, on a thread of its own.
+
+    `on_settled` is told after each commit what needs nothing more: it is settled, or a later attempt owns it.
+    """
+
+    def __init__(
+        self,
+        store: Store,
+        *,
+        on_settled: Callable[[Sequence[Held]], None],
+        limit: int = LARGEST_GROUP,
+        jitter: Callable[[], float] = random.random,
+    ) -> None:
+        self._store = store
+        self._on_settled = on_settled
+        self._limit = limit
+        self._jitter = jitter
+        self._waiting: deque[Handed] = deque()
+        self._changed = threading.Condition()
+        self._closing = False
+        self._given_up = threading.Event()
+        self._thread = threading.Thread(target=self._run, name="duetime-commits", daemon=True)
+        self._thread.start()
+
+    def hand_in(self, held: Held, ending: Ending) -> None:
+        """Hand in an ending; blocks while `limit` endings wait to be stored."""
+        with self._changed:
+            self._changed.wait_for(lambda: len(self._waiting) < self._limit or self._closing)
+            self._waiting.append(Handed(held, ending))
+            self._changed.notify_all()
+
+    def close(self, timeout: float) -> bool:
+        """Store what waits, for `timeout` seconds at most, and end; False when the store did not take it all."""
+        with self._changed:
+            self._closing = True
+            self._changed.notify_all()
+        self._thread.join(timeout)
+        self._given_up.set()
+        return not self._thread.is_alive()
+
+    def _run(self) -> None:
+        while group := self._next_group():
+            try:
+                self._store_group(group)
+            except StoreUnavailable:
+                log.exception("%d outcomes could not be stored before the end; their runs start again", len(group))
+                return
+
+    def _next_group(self) -> list[Handed]:
+        with self._changed:
+            self._changed.wait_for(lambda: self._waiting or self._closing)
+            group = [self._waiting.popleft() for _ in range(min(len(self._waiting), LARGEST_GROUP))]
+            self._changed.notify_all()
+            return group
+
+    def _store_group(self, group: list[Handed]) -> None:
+        try:
+            verdicts = self._retried(lambda: self._store.claims.settle([self._settlement(handed) for handed in group]))
+        except StoreUnavailable:
+            raise
+        except Exception as error:  # noqa: BLE001 - one ending that no database takes must not take others with it
+            self._store_singly(group, error)
+        else:
+            self._conclude(group, verdicts)
+
+    def _settlement(self, handed: Handed) -> Settlement:
+        return settle(handed.held.claim, handed.ending, now=self._store.now(), jitter=self._jitter())
+
+    def _conclude(self, group: list[Handed], verdicts: Sequence[Verdict]) -> None:
+        stale = [handed for handed, verdict in zip(group, verdicts, strict=True) if verdict is Verdict.STALE]
+        ended = [handed.held for handed, verdict in zip(group, verdicts, strict=True) if verdict is not Verdict.STALE]
+        if Verdict.FENCED in verdicts:
+            log.warning("%d outcomes came from attempts that had lost their run", verdicts.count(Verdict.FENCED))
+        self._tell(ended)
+        if stale:
+            self._store_group([self._reloaded(handed) for handed in stale])
+
+    def _reloaded(self, handed: Handed) -> Handed:
+        """Take up what was changed on the task and its run since the claim."""
+        claim = handed.held.claim
+        record = self._retried(lambda: self._store.tasks.get(claim.run.tenant, claim.run.task_id))
+        run = record.run if record.run.id == claim.run.id else claim.run
+        handed.held.claim = replace(claim, task=record.task, run=replace(run, attempt=claim.run.attempt))
+        return handed
+
+    def _store_singly(self, group: list[Handed], error: Exception) -> None:
+        if len(group) > 1:
+            for handed in group:
+                self._store_group([handed])
+        elif group[0].unstorable:
+            log.critical("run %s: its outcome cannot be stored: %r", group[0].held.run_id, error)
+            self._tell([group[0].held])
+        else:
+            log.error("run %s: its outcome cannot be stored, so it fails: %r", group[0].held.run_id, error)
+            ending = Failed(f"its outcome could not be stored: {type(error).__name__}")
+            self._store_group([Handed(group[0].held, ending, unstorable=True)])
+
+    def _retried(self, call: Callable[[], T]) -> T:
+        backoff = 0.05
+        while True:
+            try:
+                return call()
+            except StoreUnavailable as error:
+                log.warning("outcomes wait for the database: %s", error)
+                if self._given_up.wait(backoff):
+                    raise
+                backoff = min(2 * backoff, LONGEST_BACKOFF)
+
+    def _tell(self, ended: Sequence[Held]) -> None:
+        try:
+            self._on_settled(ended)
+        except Exception:
+            log.exception("after a commit")

@@ -1,0 +1,66 @@
+"""The dispatcher: moves runs that are due from the database into the queue, at their time.
+
+It sleeps until the next one, at most two seconds, and then looks at the clock of the wall again: a laptop that wakes up
+fires at once what fell due meanwhile.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from datetime import datetime
+
+from duetime.scheduler.process import Process
+from duetime.scheduler.queue import DispatchQueue, Entry
+from duetime.scheduler.store import ReadyRun, Store
+
+LONGEST_SLEEP = 2.0
+BATCH = 200
+"""Runs made ready in one transaction: enough to be cheap, few enough that the first ones start meanwhile."""
+
+
+def entry_of(run: ReadyRun) -> Entry:
+    """Return the place of a run in the queue: who could start first goes first."""
+    return Entry(run.run_id, key=run.first_ready_at.timestamp() * 1000)
+
+
+def refill(store: Store, queue: DispatchQueue) -> int:
+    """Put every run that is ready into the queue and return how many were not there: after a start, and as a net."""
+    added, after = 0, None
+    while page := store.claims.ready(limit=BATCH, after=after):
+        added += queue.put([entry_of(run) for run in page])
+        after = page[-1].run_id
+    return added
+
+
+class Dispatcher:
+    """Makes due runs ready, as the runner of `epoch`. `on_change` is told the ids of their tasks."""
+
+    def __init__(
+        self,
+        store: Store,
+        queue: DispatchQueue,
+        *,
+        epoch: int | None = None,
+        on_change: Callable[[Sequence[str]], None] = lambda _: None,
+        replaced: Callable[[], None] = lambda: None,
+    ) -> None:
+        self._store = store
+        self._queue = queue
+        self._epoch = epoch
+        self._on_change = on_change
+        self.process = Process("dispatcher", self.step, replaced=replaced)
+
+    def step(self) -> float:
+        """Dispatch one batch of what is due, and return the seconds until more is."""
+        sleep = self._until(self._store.claims.next_wake())
+        if sleep > 0:
+            return sleep
+        ready = self._store.claims.make_ready(limit=BATCH, epoch=self._epoch)
+        self._queue.put([entry_of(run) for run in ready])
+        self._on_change([run.task_id for run in ready])
+        return 0.0 if ready else LONGEST_SLEEP / 100
+
+    def _until(self, wake_at: datetime | None) -> float:
+        if wake_at is None:
+            return LONGEST_SLEEP
+        return min(LONGEST_SLEEP, (wake_at - self._store.now()).total_seconds())

@@ -1,0 +1,92 @@
+"""One attempt, from a claim in hand to an ending handed in."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Callable, Coroutine
+from datetime import timedelta
+from typing import Any, Final
+
+from duetime.scheduler.handlers import Context, Handler, Handlers, Link, explain, run_handler
+from duetime.scheduler.inhand import Held
+from duetime.scheduler.interrupt import CancelRequested, Interrupt, TimeLimitReached
+from duetime.scheduler.outcomes import Done, Outcome, Retry, Yielded
+from duetime.scheduler.settlement import Cancelled, Ending
+from duetime.scheduler.store import Store
+from duetime.scheduler.task import Json
+
+NO_HANDLER: Final = timedelta(minutes=1)
+"""An action that this process does not know is tried again after this: another one may know it."""
+
+STOPPED: Final = Yielded(reason="the worker stopped")
+
+log = logging.getLogger(__name__)
+
+
+class Execution:
+    """Runs claims with the handlers of this process; `started` is told when an attempt's clock starts to run."""
+
+    def __init__(
+        self,
+        store: Store,
+        handlers: Handlers,
+        loop: asyncio.AbstractEventLoop,
+        *,
+        started: Callable[[float], None],
+    ) -> None:
+        self._store = store
+        self._handlers = handlers
+        self._loop = loop
+        self._started = started
+
+    def run(self, held: Held) -> Ending:
+        """Run the handler on this thread and return how it ended. Never raises."""
+        handler = self._handlers.get(held.claim.task.action)
+        if handler is None:
+            known = ", ".join(self._handlers)
+            return Retry(f"no handler {held.claim.task.action!r} is loaded here; there are {known}", after=NO_HANDLER)
+        self._started(held.limit(handler.time_limit))
+        try:
+            outcome = self._call(handler, held)
+        except Interrupt as why:
+            return _interrupted(why, handler)
+        except BaseException as error:  # noqa: BLE001 - a worker thread survives whatever a handler raises
+            return Retry(explain(error))
+        return outcome if isinstance(outcome, Done) or not held.cancelled else Cancelled()
+
+    def _call(self, handler: Handler, held: Held) -> Outcome:
+        context = Context.of(held.claim.task, held.claim.run, worker=held.claim.worker, link=self._link(held))
+        payload = held.claim.task.payload
+
+        def on_the_loop(coroutine: Coroutine[Any, Any, Any]) -> Any:
+            return held.call.wait_for(coroutine, self._loop)
+
+        if handler.is_async:
+            return run_handler(handler, context, payload, wait_for=on_the_loop)
+        return held.call.call(lambda: run_handler(handler, context, payload))
+
+    def _link(self, held: Held) -> Link:
+        claims, run_id, attempt = self._store.claims, held.run_id, held.claim.run.attempt
+
+        def save(state: Json) -> bool:
+            return held.call.shield(lambda: claims.checkpoint(run_id, attempt, state))
+
+        def report(value: Json) -> bool:
+            return held.call.shield(lambda: claims.progress(run_id, attempt, value))
+
+        return Link(
+            save=save,
+            report=report,
+            cancelled=lambda: held.cancelled,
+            should_yield=lambda: held.yielding,
+            now=self._store.now,
+        )
+
+
+def _interrupted(why: Interrupt, handler: Handler) -> Ending:
+    if isinstance(why, CancelRequested):
+        return Cancelled()
+    if isinstance(why, TimeLimitReached):
+        return Retry(f"time limit of {handler.time_limit.total_seconds():g} s")
+    return STOPPED

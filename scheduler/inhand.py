@@ -1,0 +1,80 @@
+"""The claims that this worker has in hand: from the transaction that started a run to the one that settled it."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterable
+from datetime import timedelta
+from threading import Condition, Lock
+
+from duetime.scheduler.interrupt import CancelRequested, Interrupt, Interruptible
+from duetime.scheduler.store import Claim
+
+
+class Held:
+    """One claimed run. `begin` lets exactly one thread run it; `hand_over` lets exactly one settle it."""
+
+    def __init__(self, claim: Claim) -> None:
+        self.claim = claim
+        self.call = Interruptible()
+        self.yielding = False
+        self.ends_by: float | None = None
+        self._begun = Lock()
+        self._handed_over = Lock()
+
+    @property
+    def run_id(self) -> str:
+        return self.claim.run.id
+
+    @property
+    def cancelled(self) -> bool:
+        return self.call.wanted is CancelRequested
+
+    def begin(self) -> bool:
+        """Return True to the first who asks."""
+        return self._begun.acquire(blocking=False)
+
+    def hand_over(self) -> bool:
+        """Return True to the first who asks."""
+        return self._handed_over.acquire(blocking=False)
+
+    def limit(self, time_limit: timedelta) -> float:
+        """Start the clock of this attempt and return when it runs out, in monotonic seconds."""
+        self.ends_by = time.monotonic() + time_limit.total_seconds()
+        return self.ends_by
+
+    def interrupt(self, why: type[Interrupt]) -> None:
+        self.call.interrupt(why)
+
+
+class InHand:
+    """All of them, by run. Thread-safe."""
+
+    def __init__(self) -> None:
+        self._held: dict[str, Held] = {}
+        self._changed = Condition()
+
+    def add(self, claims: Iterable[Claim]) -> None:
+        with self._changed:
+            self._held.update({claim.run.id: Held(claim) for claim in claims})
+
+    def get(self, run_id: str) -> Held | None:
+        return self._held.get(run_id)
+
+    def remove(self, run_ids: Iterable[str]) -> None:
+        with self._changed:
+            for run_id in run_ids:
+                self._held.pop(run_id, None)
+            self._changed.notify_all()
+
+    def all(self) -> list[Held]:
+        with self._changed:
+            return list(self._held.values())
+
+    def wait_until(self, condition: Callable[[], bool], timeout: float) -> bool:
+        """Wait until `condition` holds, looking again after each removal; False when it took longer than `timeout`."""
+        with self._changed:
+            return self._changed.wait_for(condition, timeout)
+
+    def __len__(self) -> int:
+        return len(self._held)

@@ -1,0 +1,35 @@
+"""Admission: no message is run without a live claim.
+
+Dramatiq logs and swallows what a hook raises, and runs the actor all the same; only `SkipMessage` stops it. So every
+failure in here becomes that.
+"""
+
+from __future__ import annotations
+
+import logging
+from typing import TYPE_CHECKING
+
+from dramatiq.middleware import Middleware, SkipMessage
+from duetime.scheduler.inhand import InHand
+
+if TYPE_CHECKING:
+    from dramatiq import Broker, MessageProxy
+
+log = logging.getLogger(__name__)
+
+
+class Admission(Middleware):
+    """Lets a message through once, and only while its run is in hand."""
+
+    def __init__(self, in_hand: InHand) -> None:
+        self._in_hand = in_hand
+
+    def before_process_message(self, broker: Broker, message: MessageProxy) -> None:  # noqa: ARG002 - Dramatiq's signature
+        """Raise SkipMessage unless this thread is the one that is to run the claim of this message."""
+        try:
+            held = self._in_hand.get(message.message_id)
+            admitted = held is not None and held.begin()
+        except Exception as error:
+            raise SkipMessage(f"the claim of run {message.message_id} cannot be checked") from error
+        if not admitted:
+            raise SkipMessage(f"run {message.message_id} is not claimed by this worker, or runs already")

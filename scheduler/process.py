@@ -1,0 +1,78 @@
+"""A step that is repeated on a thread of its own: the loop, the sleep and the end of every process live here, once."""
+
+from __future__ import annotations
+
+import logging
+import threading
+from collections.abc import Callable
+
+from duetime.scheduler.errors import DuetimeError, RunnerReplaced
+
+FIRST_BACKOFF = 0.1
+LONGEST_BACKOFF = 2.0
+STEP_PATIENCE = 5.0
+"""Seconds that a process may take to end its last step: as long as a busy database may hold one."""
+
+log = logging.getLogger(__name__)
+
+
+class Process:
+    """Repeats `step`, which returns how many seconds to sleep, None: until woken. A failing one is logged and repeated.
+
+    `replaced` is called, and the process ends, when the step finds that another runner has taken over.
+    """
+
+    def __init__(
+        self, name: str, step: Callable[[], float | None], *, replaced: Callable[[], None] = lambda: None
+    ) -> None:
+        self._name = name
+        self._step = step
+        self._replaced = replaced
+        self._woken = threading.Event()
+        self._stopping = False
+        self._failures = 0
+        self._thread = threading.Thread(target=self._run, name=f"duetime-{name}", daemon=True)
+
+    def start(self) -> None:
+        self._thread.start()
+
+    def wake(self) -> None:
+        """Do the next step at once. May be called from any thread, at any time."""
+        self._woken.set()
+
+    def stop(self, timeout: float) -> bool:
+        """End after the current step; False when that takes longer than `timeout` seconds."""
+        self._stopping = True
+        self._woken.set()
+        if self._thread.ident is not None and self._thread is not threading.current_thread():
+            self._thread.join(timeout)
+        return not self._thread.is_alive()
+
+    def _run(self) -> None:
+        while not self._stopping:
+            self._woken.clear()
+            try:
+                pause = self._attempt()
+            except RunnerReplaced as error:
+                log.warning("%s ends: %s", self._name, error)
+                self._replaced()
+                return
+            if not self._stopping:
+                self._woken.wait(pause)
+
+    def _attempt(self) -> float | None:
+        try:
+            pause = self._step()
+        except RunnerReplaced:
+            raise
+        except Exception as error:  # noqa: BLE001 - a process outlives whatever its step meets
+            self._failures += 1
+            self._report(error)
+            return min(FIRST_BACKOFF * 2 ** min(self._failures, 8), LONGEST_BACKOFF)
+        self._failures = 0
+        return pause
+
+    def _report(self, error: Exception) -> None:
+        """Log the first of a row of failures, with the traceback of what nobody expects."""
+        level = logging.WARNING if self._failures == 1 else logging.DEBUG
+        log.log(level, "%s: %s", self._name, error, exc_info=not isinstance(error, DuetimeError))

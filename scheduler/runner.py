@@ -1,0 +1,112 @@
+"""The runner: the one process of this machine that runs the tasks of a database, and the others that wait to become it.
+
+A lock of the operating system makes it one. Each new runner raises the epoch in the database, so that one that was
+only frozen starts nothing any more, and recovers what the last one left running.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Sequence
+from datetime import timedelta
+
+from duetime.scheduler.delivery import Deliverer
+from duetime.scheduler.handlers import Handlers
+from duetime.scheduler.lock import FileLock
+from duetime.scheduler.process import STEP_PATIENCE, Process
+from duetime.scheduler.reign import Reign, RunnerOptions
+from duetime.scheduler.store import Store
+from duetime.scheduler.wake import WakeClient
+
+__all__ = ["Runner", "RunnerOptions"]
+
+CANDIDATE_INTERVAL = 0.5
+"""Seconds between a candidate's tries for the lock."""
+
+log = logging.getLogger(__name__)
+
+
+class Runner:
+    """Runs due tasks while this process holds the lock, and waits for the lock otherwise. Start and stop it once.
+
+    `deliverer` tells users the outcomes, where there are channels. `on_change` is called on some thread with the ids of
+    tasks whose run moved; it must be quick, and what it raises is logged.
+    """
+
+    def __init__(
+        self,
+        store: Store,
+        handlers: Handlers,
+        options: RunnerOptions,
+        *,
+        deliverer: Deliverer | None = None,
+        on_change: Callable[[Sequence[str]], None] = lambda _: None,
+    ) -> None:
+        self._store = store
+        self._handlers = handlers
+        self._options = options
+        self._deliverer = deliverer
+        self._on_change = on_change
+        self._lock = FileLock(options.lock)
+        self._reign: Reign | None = None
+        self._client = WakeClient(store)
+        self._stopped = False
+        self._candidate = Process("candidate", self._step)
+
+    @property
+    def running(self) -> bool:
+        """Whether this process is the runner."""
+        return self._reign is not None
+
+    def start(self) -> None:
+        """Become the runner as soon as nobody else is; returns at once."""
+        self._candidate.start()
+
+    def wake(self) -> None:
+        """Say that something was stored that may be due, or cancelled: here or in the process that is the runner.
+
+        Takes less than a millisecond, and 50 at most.
+        """
+        reign = self._reign
+        if reign is not None:
+            reign.wake()
+        else:
+            self._client.wake()
+
+    def stop(self, grace: timedelta | None = None) -> None:
+        """End: running work finishes within `grace` (the options' by default) or is handed back. Never hangs."""
+        self._stopped = True
+        self._candidate.stop(STEP_PATIENCE)
+        self._abdicate(self._options.grace if grace is None else grace)
+
+    def _step(self) -> float | None:
+        if self._reign is not None and self._reign.replaced:
+            log.warning("another process has taken over as the runner; this one is a candidate again")
+            self._abdicate(timedelta(0))
+            return self._options.lease.total_seconds()
+        if self._reign is None and self._lock.acquire():
+            self._begin()
+        return None if self._reign is not None else CANDIDATE_INTERVAL
+
+    def _begin(self) -> None:
+        try:
+            reign = Reign(
+                self._store,
+                self._handlers,
+                self._options,
+                deliverer=self._deliverer,
+                on_change=self._on_change,
+                on_replaced=self._candidate.wake,
+            )
+        except BaseException:
+            self._lock.release()
+            raise
+        self._reign = reign
+        if self._stopped:
+            self._abdicate(timedelta(0))
+
+    def _abdicate(self, grace: timedelta) -> None:
+        reign, self._reign = self._reign, None
+        if reign is not None:
+            reign.end(grace)
+            self._lock.release()

@@ -1,0 +1,94 @@
+"""Watches over what runs: time limits, leases, and the wish of someone to cancel."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from datetime import timedelta
+
+from duetime.scheduler.inhand import InHand
+from duetime.scheduler.interrupt import CancelRequested, TimeLimitReached
+from duetime.scheduler.process import Process
+from duetime.scheduler.queue import DispatchQueue
+from duetime.scheduler.store import Store
+
+CHECK_INTERVAL = 0.2
+"""Wishes to cancel are looked for at most this often (seconds) when others report changes."""
+
+
+class Supervision:
+    """Renews the leases of what runs every third of a lease, and at once when `check` is called.
+
+    Nothing happens, and nobody wakes up, while nothing runs.
+    """
+
+    def __init__(
+        self,
+        store: Store,
+        queue: DispatchQueue,
+        in_hand: InHand,
+        *,
+        worker: str,
+        lease: timedelta,
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
+        self._store = store
+        self._queue = queue
+        self._in_hand = in_hand
+        self._worker = worker
+        self._lease = lease
+        self._clock = clock
+        self._next_limit: float | None = None
+        self._last_renewal = clock()
+        self._asked = False
+        self.process = Process("supervision", self.step)
+
+    def started(self, ends_by: float) -> None:
+        """Hear that an attempt began, and when its time limit is reached."""
+        if self._next_limit is None:
+            self._last_renewal = self._clock()  # until now nothing ran, so there was nothing to renew
+        if self._next_limit is None or ends_by < self._next_limit:
+            self._next_limit = ends_by
+            self.process.wake()
+
+    def check(self) -> None:
+        """Look soon for wishes to cancel."""
+        self._asked = True
+        self.process.wake()
+
+    def step(self) -> float | None:
+        """Do what is due and return the seconds until something is."""
+        if not len(self._in_hand):
+            self._asked, self._next_limit = False, None
+            return None
+        self._enforce_limits()
+        renewal = self._next_renewal()
+        if renewal <= self._clock():
+            self._renew()
+            renewal = self._next_renewal()
+        due = min(renewal, self._next_limit) if self._next_limit is not None else renewal
+        return max(0.0, due - self._clock())
+
+    def _next_renewal(self) -> float:
+        interval = CHECK_INTERVAL if self._asked else self._lease.total_seconds() / 3
+        return self._last_renewal + interval
+
+    def _enforce_limits(self) -> None:
+        now = self._clock()
+        self._next_limit = None
+        limits = [(held.ends_by, held) for held in self._in_hand.all() if held.ends_by is not None]
+        for ends_by, held in limits:
+            if ends_by <= now:
+                held.ends_by = None
+                held.interrupt(TimeLimitReached)
+        self._next_limit = min((ends_by for ends_by, held in limits if ends_by > now), default=None)
+
+    def _renew(self) -> None:
+        self._asked = False
+        running = {held.run_id: held for held in self._in_hand.all()}
+        lease = self._lease.total_seconds() * 1000
+        self._queue.renew(self._worker, list(running), lease)
+        self._queue.reap()
+        for run_id in self._store.claims.renew(list(running), worker=self._worker, lease=self._lease):
+            running[run_id].interrupt(CancelRequested)
+        self._last_renewal = self._clock()

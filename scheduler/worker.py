@@ -1,0 +1,178 @@
+"""The worker of one process: Dramatiq's threads, fed by the dispatch queue, running claims and settling them."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import threading
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from datetime import timedelta
+
+import dramatiq
+from duetime.scheduler.broker import ACTOR, QUEUE, DispatchBroker
+from duetime.scheduler.commits import Commits
+from duetime.scheduler.errors import RunnerReplaced
+from duetime.scheduler.execution import STOPPED, Execution
+from duetime.scheduler.handlers import Handlers
+from duetime.scheduler.inhand import Held, InHand
+from duetime.scheduler.interrupt import WorkerStopping
+from duetime.scheduler.middleware import Admission
+from duetime.scheduler.queue import DispatchQueue
+from duetime.scheduler.settlement import Ending
+from duetime.scheduler.store import Store
+from duetime.scheduler.supervision import Supervision
+
+POLL = 500
+"""Milliseconds after which Dramatiq's idle threads look whether they shall end."""
+
+LAST_WORDS = 1.0
+"""Seconds that a handler has, after the grace period, between its interrupt and the end."""
+
+log = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True, slots=True)
+class WorkerOptions:
+    """`threads` is how many runs may be under way at once; `lease` how long a claim lasts without a sign of life."""
+
+    name: str
+    threads: int = 16
+    lease: timedelta = timedelta(seconds=30)
+
+
+class Worker:
+    """Runs what the queue hands out.
+
+    `on_change` is told the task ids of what started or settled, and `on_settled` called after each commit of outcomes.
+    `on_replaced` is called when a claim is refused because another runner has taken over.
+    """
+
+    def __init__(
+        self,
+        store: Store,
+        queue: DispatchQueue,
+        handlers: Handlers,
+        options: WorkerOptions,
+        *,
+        epoch: int | None = None,
+        on_change: Callable[[Sequence[str]], None] = lambda _: None,
+        on_settled: Callable[[], None] = lambda: None,
+        on_replaced: Callable[[], None] = lambda: None,
+    ) -> None:
+        self._store = store
+        self._queue = queue
+        self._options = options
+        self._epoch = epoch
+        self._on_change = on_change
+        self._on_settled = on_settled
+        self._on_replaced = on_replaced
+        self._in_hand = InHand()
+        self._loop = asyncio.new_event_loop()
+        self._loop_thread = threading.Thread(target=self._loop.run_forever, name="duetime-async-handlers", daemon=True)
+        self._supervision = Supervision(store, queue, self._in_hand, worker=options.name, lease=options.lease)
+        self._execution = Execution(store, handlers, self._loop, started=self._supervision.started)
+        self._commits = Commits(store, on_settled=self._finish, limit=4 * options.threads)
+        self._broker = self._make_broker()
+        self._dramatiq = dramatiq.Worker(self._broker, worker_threads=options.threads, worker_timeout=POLL)
+
+    @property
+    def running(self) -> int:
+        """How many runs are in hand."""
+        return len(self._in_hand)
+
+    def start(self) -> None:
+        self._loop_thread.start()
+        self._supervision.process.start()
+        self._broker.emit_after("process_boot")  # Dramatiq's own command line does this; middleware relies on it
+        self._dramatiq.start()
+
+    def check(self) -> None:
+        """Look soon whether someone wants a run cancelled that is under way."""
+        self._supervision.check()
+
+    def stop(self, grace: timedelta) -> bool:
+        """Take nothing more, let running work finish within `grace`, and hand back the rest to be started elsewhere.
+
+        Returns within `grace` and a few seconds; False when the database took no answer, so that runs stay `running`
+        until the next runner recovers them.
+        """
+        self._broker.drain()
+        for held in self._in_hand.all():
+            held.yielding = True
+        if not self._emptied(grace.total_seconds()):
+            self._hand_back()
+        stored = self._commits.close(timeout=2 * LAST_WORDS)
+        self._supervision.process.stop(LAST_WORDS)
+        self._dramatiq.stop(timeout=0)  # its threads end by themselves: there is nothing left to wait for
+        self._stop_loop()
+        return stored
+
+    def _make_broker(self) -> DispatchBroker:
+        broker = DispatchBroker(
+            self._queue,
+            worker=self._options.name,
+            threads=self._options.threads,
+            lease=self._options.lease.total_seconds() * 1000,
+            claim=self._claim,
+            middleware=[Admission(self._in_hand)],
+            clock=lambda: self._store.now().timestamp() * 1000,
+        )
+        dramatiq.actor(broker=broker, actor_name=ACTOR, queue_name=QUEUE)(self._run)
+        return broker
+
+    def _claim(self, run_ids: Sequence[str]) -> list[str]:
+        try:
+            claims = self._store.claims.start(
+                run_ids, worker=self._options.name, epoch=self._epoch, lease=self._options.lease
+            )
+        except RunnerReplaced:
+            self._broker.drain()
+            self._on_replaced()
+            raise
+        self._in_hand.add(claims)
+        self._tell([claim.task.id for claim in claims])
+        return [claim.run.id for claim in claims]
+
+    def _run(self, run_id: str) -> None:
+        """Run one claim: the generic actor."""
+        held = self._in_hand.get(run_id)
+        if held is not None:
+            held.yielding = self._broker.draining
+            self._hand_in(held, self._execution.run(held))
+
+    def _hand_in(self, held: Held, ending: Ending) -> None:
+        if held.hand_over():
+            self._commits.hand_in(held, ending)
+
+    def _finish(self, ended: Sequence[Held]) -> None:
+        """Let the queue forget what the database has settled: the database first, the queue second."""
+        for held in ended:
+            self._queue.finish(self._options.name, held.run_id)
+        self._in_hand.remove(held.run_id for held in ended)
+        self._on_settled()
+        self._tell([held.claim.task.id for held in ended])
+
+    def _tell(self, task_ids: Sequence[str]) -> None:
+        try:
+            self._on_change(task_ids)
+        except Exception:
+            log.exception("telling of changes")
+
+    def _emptied(self, timeout: float) -> bool:
+        return self._in_hand.wait_until(lambda: not len(self._in_hand), timeout)
+
+    def _hand_back(self) -> None:
+        for held in self._in_hand.all():
+            held.interrupt(WorkerStopping)
+        if self._emptied(LAST_WORDS):
+            return
+        for held in self._in_hand.all():
+            log.warning("run %s does not stop; it is handed back and may be started elsewhere", held.run_id)
+            self._hand_in(held, STOPPED)
+
+    def _stop_loop(self) -> None:
+        self._loop.call_soon_threadsafe(self._loop.stop)
+        self._loop_thread.join(LAST_WORDS)
+        if not self._loop_thread.is_alive():
+            self._loop.close()
