@@ -16,7 +16,7 @@ from duetime.scheduler.store.rows import folded, in_json, listed_at, run_values
 from duetime.scheduler.store.types import policy_to_json
 from duetime.scheduler.store.values import Change
 from duetime.scheduler.task import Json, RetryPolicy, Run, State, Task, TaskRecord
-from sqlalchemy import Connection, delete, insert, select, update
+from sqlalchemy import Connection, delete, func, insert, select, update
 
 _UNTOLD = frozenset({"id", "task_id", "tenant", "current", "revision", "updated_at"})
 _MOST_CHANGES_TOLD = 5
@@ -55,17 +55,21 @@ def apply(
     now: datetime,
 ) -> TaskRecord:
     """Write the change, or nothing when it changes nothing; returns the task as it is now."""
-    old, run = record.run, held(change.run, change.task, now)
-    next_run = held(change.next_run, change.task, now) if change.next_run else None
-    if next_run is None and change.task == record.task and run == old:
+    old, run = record.run, _placed(connection, held(change.run, change.task, now))
+    next_run = _placed(connection, held(change.next_run, change.task, now)) if change.next_run else None
+    if not (change.next_run or change.extra_run) and change.task == record.task and run == old:
         return record
     check_legal(old, run, next_run)
     task = replace(change.task, revision=record.task.revision + 1, updated_at=now)
     _write_task(connection, record.task, task)
     _write_run(connection, old, replace(run, current=next_run is None))
+    entries = _entries(record, task, run, next_run, kind=change.kind or kind, at=now, actor=actor, reason=reason)
+    if change.extra_run:
+        extra = _placed(connection, replace(change.extra_run, current=False))
+        entries = [_beginning(extra, kind=change.kind or kind, at=now, actor=actor, reason=reason, task=task)]
+        connection.execute(insert(runs), [run_values(extra)])
     if next_run:
         connection.execute(insert(runs), [run_values(next_run)])
-    entries = _entries(record, task, run, next_run, kind=change.kind or kind, at=now, actor=actor, reason=reason)
     journal.append(connection, entries)
     shown = next_run or run
     ended = run if run.ended_at else record.last_run
@@ -77,6 +81,13 @@ def held(run: Run, task: Task, now: datetime) -> Run:
     wake_at = run.wake_at if run.state in WAKES and not task.paused else None
     ended_at = (run.ended_at or now) if run.state in TERMINAL else None
     return replace(run, wake_at=wake_at, ended_at=ended_at)
+
+
+def _placed(connection: Connection, run: Run) -> Run:
+    """Return the run with a generation of its own: an earlier one (skipped, cancelled) may stand at the same time."""
+    at_the_time = (runs.c.task_id == run.task_id, runs.c.scheduled_for == run.scheduled_for, runs.c.id != run.id)
+    taken = connection.scalar(select(func.max(runs.c.generation)).where(*at_the_time))
+    return run if taken is None or taken < run.generation else replace(run, generation=taken + 1)
 
 
 def check_legal(old: Run, run: Run, next_run: Run | None) -> None:
@@ -135,6 +146,24 @@ def _entries(
     after = {"scheduled_for": in_json(next_run.scheduled_for), "number": next_run.number}
     second = _entry(record, task, next_run, kind=EventKind.NEXT_OCCURRENCE, move=begun, **told)
     return [first, {**second, "before": None, "after": after}]
+
+
+def _beginning(
+    run: Run, *, kind: EventKind, at: datetime, actor: str, reason: str | None, task: Task
+) -> journal.Entry:
+    check_move(None, run.state)
+    return journal.entry(
+        run.tenant,
+        run.task_id,
+        run.id,
+        at,
+        kind=kind,
+        actor=actor,
+        reason=reason,
+        move=(None, run.state),
+        after={"scheduled_for": in_json(run.scheduled_for)},
+        revision=task.revision,
+    )
 
 
 def _entry(

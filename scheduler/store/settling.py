@@ -17,7 +17,7 @@ from duetime.scheduler.store.reading import TASK_AND_RUN
 from duetime.scheduler.store.rows import delivery_values, in_json, message_values, run_values, task_and_run
 from duetime.scheduler.store.values import Claim, Settlement, Verdict
 from duetime.scheduler.task import Run, State
-from sqlalchemy import Connection, bindparam, false, func, insert, null, update
+from sqlalchemy import Connection, bindparam, false, func, insert, null, select, update
 
 Conclude = Callable[[Claim, Settlement], Settlement]
 
@@ -44,6 +44,10 @@ _END_ATTEMPT = (
     .where(attempts.c.run_id == bindparam("of_run"), attempts.c.number == bindparam("fence"))
     .values(ended_at=bindparam("ended"), outcome=bindparam("how"), reason=bindparam("why"))
 )
+_TAKEN = select(func.coalesce(func.max(runs.c.generation), 0) + 1).where(
+    runs.c.task_id == bindparam("of_task"), runs.c.scheduled_for == bindparam("of_time")
+)
+_INSERT_NEXT = insert(runs).values(generation=_TAKEN.scalar_subquery())
 _NOT_CURRENT = update(runs).where(runs.c.id == bindparam("run_id")).values(current=false())
 
 
@@ -91,7 +95,10 @@ def _judge(claim: Claim | None, settlement: Settlement) -> Verdict:
 
 
 def _decides_what_is_next(claim: Claim, settlement: Settlement) -> bool:
-    return settlement.next_run is not None or (claim.task.repeat is not None and settlement.to in TERMINAL)
+    """Whether the settlement goes on (with an occurrence, or another attempt) where the change may have ended it."""
+    if settlement.to not in TERMINAL:
+        return claim.run.cancel_requested
+    return settlement.next_run is not None or claim.task.repeat is not None
 
 
 def write(connection: Connection, endings: Sequence[Ending], now: datetime) -> None:
@@ -143,11 +150,16 @@ def _next_run(ending: Ending) -> Run | None:
 
 
 def _write_next(connection: Connection, endings: Sequence[Ending]) -> None:
-    """Make the next occurrences current; a second run for the same occurrence breaks the unique index, and all."""
+    """Make the next occurrences current. One that was skipped or moved away before comes as its next generation."""
     following = [(ending.settlement.run_id, run) for ending in endings if (run := _next_run(ending))]
     if following:
         connection.execute(_NOT_CURRENT, [{"run_id": run_id} for run_id, _ in following])
-        connection.execute(insert(runs), [run_values(run) for _, run in following])
+        connection.execute(_INSERT_NEXT, [_next_values(run) for _, run in following])
+
+
+def _next_values(run: Run) -> dict[str, Any]:
+    values = {name: value for name, value in run_values(run).items() if name != "generation"}
+    return {**values, "of_task": run.task_id, "of_time": run.scheduled_for}
 
 
 def _entries(ending: Ending, now: datetime) -> list[journal.Entry]:
