@@ -64,10 +64,12 @@ def system_resolver(host: str, port: int) -> Sequence[str]:
 class GuardedClient:
     """Sends single requests within `WebhookOptions`; safe to use from many threads, and keeps no connection."""
 
-    def __init__(self, options: WebhookOptions, *, resolve: Resolver = system_resolver) -> None:
+    def __init__(
+        self, options: WebhookOptions, *, resolve: Resolver = system_resolver, tls: ssl.SSLContext | None = None
+    ) -> None:
         self._options = options
         self._resolve = resolve
-        self._tls: ssl.SSLContext | None = None
+        self._tls = tls
 
     def send(self, method: str, url: str, *, headers: dict[str, str], body: bytes = b"") -> Reply:
         """Send a request and give the answer, whatever its status. Raises `Unreachable` or `Blocked`.
