@@ -1,0 +1,76 @@
+"""A process that serves tools over stdio or HTTP, on a database of its own, with handlers that misbehave on purpose.
+
+python served_process.py stdio|http DATABASE_URL
+"""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+import time
+from typing import Any
+
+from duetime import Context, Done, handler
+from duetime.scheduler.handlers import Handlers
+from duetime.scheduler.intake import Intake
+from duetime.scheduler.scheduler import Scheduler
+from duetime.scheduler.store import open_store
+from duetime.scheduler.task import TaskView
+from duetime.server.http import run_http
+from duetime.server.logs import configure_logs
+from duetime.server.mcp import make_server
+from duetime.server.notify import Changes
+from duetime.server.stdio import run_stdio
+from duetime.server.wire import Wire
+from pydantic import BaseModel, field_validator
+
+say = print
+
+
+class Noise(BaseModel):
+    """Prints in every way there is when its payload is checked."""
+
+    text: str = ""
+
+    @field_validator("text")
+    @classmethod
+    def _print(cls, text: str) -> str:
+        say("printed and not flushed")
+        say("printed and flushed", flush=True)
+        os.write(1, b"written to descriptor 1\n")
+        subprocess.run([sys.executable, "-c", "print('printed by a child')"], check=True)
+        return text
+
+
+@handler("noise", payload=Noise)
+def noise(ctx: Context, payload: Noise) -> Done:
+    return Done(summary=payload.text)
+
+
+class Misbehaving(Scheduler):
+    """`get_task` of these ids fails in ways that no caller can cause."""
+
+    def get(self, task_id: str, **kwargs: Any) -> TaskView:
+        if task_id == "t_defect":
+            raise RuntimeError("a detail that nobody outside must see")
+        if task_id == "t_hanging":
+            time.sleep(3_600)
+        return super().get(task_id, **kwargs)
+
+
+def main() -> int:
+    wire = Wire.claim() if sys.argv[1] == "stdio" else None
+    say("printed while handlers are imported")
+    configure_logs("info", "json")
+    store = open_store(sys.argv[2], synchronous="OFF")
+    changes = Changes(store.history)
+    handlers = Handlers([*Handlers.load(entry_points=False).values(), noise])
+    scheduler = Misbehaving(store, Intake(handlers, "America/Edmonton"), on_change=changes.touched)
+    server = make_server(scheduler, changes, actions=tuple(handlers))
+    if wire is not None:
+        return run_stdio(server, wire, close=store.close, grace=1)
+    return run_http(server, "127.0.0.1", 0, ready=store.history.latest, close=store.close, grace=1)
+
+
+sys.exit(main())
