@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from typing import TypeVar
 
+from duetime.scheduler.channels import Channels
 from duetime.scheduler.errors import InvalidArgument, InvalidArguments
 from duetime.scheduler.handlers import Handlers
 from duetime.scheduler.ids import new_id, new_task_id
@@ -79,7 +80,7 @@ class Intake:
 
     handlers: Handlers
     zone: str | None
-    channels: Sequence[str] = ()
+    channels: Channels = field(default_factory=Channels)
     default_channels: Sequence[str] = ()
     minimum_interval: timedelta = timedelta(minutes=1)
     retry: RetryPolicy = field(default_factory=RetryPolicy)
@@ -172,24 +173,16 @@ class Intake:
     def _check_key(self, request: Request) -> None:
         key = request.idempotency_key
         if key is not None:
-            check_text("idempotency_key", key, maximum=MAX_KEY)
+            check_text("idempotency_key", key, limit=MAX_KEY)
 
     def _check_labels(self, request: Request) -> None:
         if len(request.labels) > MAX_LABELS:
             raise InvalidArgument("labels", f"{len(request.labels)} labels", accepted=f"up to {MAX_LABELS}")
         for label in request.labels:
-            check_text("labels", label, maximum=60)
+            check_text("labels", label, limit=60)
 
     def _check_deliver_to(self, request: Request) -> None:
-        known = ("inbox", *self.channels)
-        for name in request.deliver_to:
-            if name not in known:
-                raise InvalidArgument(
-                    "deliver_to",
-                    f"no channel {name[:60]!r} is configured",
-                    accepted=", ".join(known),
-                    example="['inbox']",
-                )
+        self.channels.check(request.deliver_to)
 
     def _check_retry(self, request: Request) -> None:
         policy = request.retry
@@ -233,8 +226,7 @@ class Intake:
         return self.handlers.get_or_explain(action).retry or self.retry
 
     def _channels_of(self, request: Request) -> tuple[str, ...]:
-        named = request.deliver_to or self.default_channels
-        return tuple(dict.fromkeys(name for name in named if name != "inbox"))
+        return self.channels.check(request.deliver_to or self.default_channels)
 
 
 def first_run(task: Task, scheduled_for: datetime) -> Run:

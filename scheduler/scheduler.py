@@ -137,17 +137,17 @@ class Scheduler:
         """Return a page of events, newest first."""
         return self._store.history.events(by.tenant, where, limit=_limit(limit), cursor=cursor)
 
-    def attempts(self, task_id: str, *, by: Principal = LOCAL) -> list[Attempt]:
+    def attempts(self, task_id: str, *, by: Principal = LOCAL) -> Sequence[Attempt]:
         """Return every attempt of every run of a task, oldest first."""
         return self._store.history.attempts(by.tenant, task_id)
 
     def dead_letters(
         self, *, limit: int = 50, cursor: str | None = None, by: Principal = LOCAL
-    ) -> tuple[list[DeadLetter], str | None]:
+    ) -> tuple[Sequence[DeadLetter], str | None]:
         """Return runs that are out of attempts, newest first, and the cursor of the next page."""
         return self._store.history.dead_letters(by.tenant, limit=_limit(limit), cursor=cursor)
 
-    def inbox(self, *, limit: int = 20, by: Principal = LOCAL) -> list[InboxMessage]:
+    def inbox(self, *, limit: int = 20, by: Principal = LOCAL) -> Sequence[InboxMessage]:
         """Return the outcomes that the user has not read yet, newest first."""
         return self._store.inbox.unread(by.tenant, by.user, limit=_limit(limit))
 

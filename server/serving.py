@@ -25,6 +25,7 @@ def serve_stdio(settings: Settings) -> int:
     wire = Wire.claim()  # before handlers are imported: what they print must not reach the client
     configure_logs(settings.log_level, settings.log_format)
     app = build(settings)
+    app.start()
     return run_stdio(connect(app), wire, close=app.close, grace=settings.grace_seconds)
 
 
@@ -32,6 +33,7 @@ def serve_http(settings: Settings) -> int:
     """Serve clients on this machine over HTTP until SIGTERM or SIGINT; return the exit code. Logs go to stderr."""
     configure_logs(settings.log_level, settings.log_format)
     app = build(settings)
+    app.start()
     return run_http(
         connect(app),
         settings.host,

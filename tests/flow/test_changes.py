@@ -7,6 +7,7 @@ from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 import pytest
+from duetime.scheduler.channels import Channels
 from duetime.scheduler.errors import InvalidArgument, InvalidArguments, Refused, StaleRevision, TaskNotFound
 from duetime.scheduler.events import EventFilter, EventKind
 from duetime.scheduler.handlers import Handlers
@@ -36,7 +37,7 @@ class House:
     def __init__(self, store: Store, clock: Clock) -> None:
         self.store, self.clock = store, clock
         self.changed: list[str] = []
-        intake = Intake(Handlers.load(), "America/Edmonton", channels=("desktop",))
+        intake = Intake(Handlers.load(), "America/Edmonton", channels=Channels())
         self.scheduler = Scheduler(store, intake, on_change=self.changed.append)
 
     def start(self) -> list[str]:

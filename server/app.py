@@ -1,0 +1,117 @@
+"""The application: the only place that constructs things."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from datetime import timedelta
+from types import TracebackType
+from typing import Self
+
+from duetime.scheduler import scheduler as service
+from duetime.scheduler.channels import Channels
+from duetime.scheduler.delivery import Deliverer
+from duetime.scheduler.handlers import Handler, Handlers
+from duetime.scheduler.intake import Intake
+from duetime.scheduler.runner import Runner
+from duetime.scheduler.store import Store, open_store
+from duetime.server.options import channel_options, runner_options, webhook_options
+from duetime.server.settings import Settings
+
+Listener = Callable[[str], None]
+
+
+@dataclass(frozen=True, slots=True)
+class App:
+    """Everything of one process, constructed and connected. Closing it stops the runner and gives back what ran."""
+
+    settings: Settings
+    store: Store
+    handlers: Handlers
+    channels: Channels
+    scheduler: service.Scheduler
+    runner: Runner
+    listeners: list[Listener]
+    """Told, on any thread, the id of each task that changed or fired in this process; must be quick."""
+
+    def start(self) -> None:
+        """Run what is due as soon as no other process does; a process that only reads or schedules need not."""
+        self.runner.start()
+
+    def close(self) -> None:
+        """Stop running within the grace period, hand back what did not end, and close the database."""
+        self.runner.stop(timedelta(seconds=self.settings.grace_seconds))
+        self.channels.close()
+        self.store.close()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
+
+
+def build(settings: Settings, *, handlers: Sequence[Handler] = ()) -> App:
+    """Construct the application of one process; `handlers` are those beside the built-in and configured ones.
+
+    Raises InvalidSetting for a handler module or channel that cannot be loaded, SchemaTooNew for the database of a
+    newer Duetime, and StoreUnavailable when it cannot be opened.
+    """
+    settings.create_data_directory()
+    loaded = Handlers.load(settings.handlers, webhooks=webhook_options(settings))
+    known = Handlers([*loaded.values(), *handlers])
+    channels = Channels.from_options(channel_options(settings))
+    store = open_store(settings.database_url, synchronous=settings.sqlite_synchronous)
+    listeners: list[Listener] = []
+    runner = Runner(
+        store,
+        known,
+        runner_options(settings),
+        deliverer=Deliverer(store.deliveries, channels) if channels else None,
+        on_change=lambda task_ids: _tell(listeners, task_ids),
+    )
+
+    def changed(task_id: str) -> None:
+        runner.wake()
+        _tell(listeners, [task_id])
+
+    scheduler = service.Scheduler(store, _intake(settings, known, channels), on_change=changed)
+    return App(settings, store, known, channels, scheduler, runner, listeners)
+
+
+def _intake(settings: Settings, handlers: Handlers, channels: Channels) -> Intake:
+    return Intake(
+        handlers,
+        settings.timezone,
+        channels=channels,
+        default_channels=settings.deliver_to or channels.default_channels(),
+        minimum_interval=timedelta(seconds=settings.minimum_interval_seconds),
+    )
+
+
+def _tell(listeners: Sequence[Listener], task_ids: Sequence[str]) -> None:
+    for listener in listeners:
+        for task_id in task_ids:
+            listener(task_id)
+
+
+class Scheduler(service.Scheduler):
+    """The scheduling service for programs: `Scheduler.open()` is all the set-up there is."""
+
+    @classmethod
+    @contextmanager
+    def open(
+        cls, settings: Settings | None = None, *, handlers: Sequence[Handler] = (), run: bool = True
+    ) -> Iterator[service.Scheduler]:
+        """Open the scheduler of `settings` (by default those of the environment) for the time of the block.
+
+        With `run`, this process also runs what is due, unless another one does; `handlers` are known in this process
+        beside the configured ones.
+        """
+        with build(settings or Settings.load(), handlers=handlers) as app:
+            if run:
+                app.start()
+            yield app.scheduler
