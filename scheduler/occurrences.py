@@ -53,7 +53,7 @@ def upcoming(task: Task, run: Run, n: int) -> tuple[Occurrence, ...]:
     if rule is None:
         return ()
     shown = rule.upcoming(run.scheduled_for - timedelta(microseconds=1), n)
-    return tuple(o for i, o in enumerate(shown) if not _ended(task, o.instant, run.number + 1 + i))
+    return tuple(o for i, o in enumerate(shown) if not _ended(task, o.instant, run.number + i))
 
 
 def _ended(task: Task, instant: datetime, number: int) -> bool:

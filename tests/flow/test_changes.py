@@ -17,7 +17,7 @@ from duetime.scheduler.scheduler import Scheduler
 from duetime.scheduler.store import Settlement, Store, Verdict, open_store
 from duetime.scheduler.task import InboxMessage, State, TaskView
 
-START = datetime(2026, 11, 21, 16, 0, tzinfo=UTC)  # a Saturday, 09:00 in Edmonton
+START = datetime(2026, 11, 21, 16, 0, tzinfo=UTC)  # a Saturday, 09:00 in Denver
 
 
 class Clock:
@@ -37,7 +37,7 @@ class House:
     def __init__(self, store: Store, clock: Clock) -> None:
         self.store, self.clock = store, clock
         self.changed: list[str] = []
-        intake = Intake(Handlers.load(), "America/Edmonton", channels=Channels())
+        intake = Intake(Handlers.load(), "America/Denver", channels=Channels())
         self.scheduler = Scheduler(store, intake, on_change=self.changed.append)
 
     def start(self) -> list[str]:
@@ -97,7 +97,7 @@ def due(view: TaskView) -> datetime:
 def test_a_wall_time_is_read_in_the_zone_of_the_caller(house: House) -> None:
     view = house.scheduler.schedule("Call John", when="tomorrow 9am")
     assert due(view) == datetime(2026, 11, 22, 16, 0, tzinfo=UTC)
-    assert view.record.task.timezone == "America/Edmonton"
+    assert view.record.task.timezone == "America/Denver"
     assert view.created
     assert house.changed == [view.record.task.id]
 
@@ -110,7 +110,13 @@ def test_a_reminder_that_says_no_time_is_refused_with_an_example(house: House) -
 def test_every_wrong_argument_is_reported_at_once(house: House) -> None:
     with pytest.raises(InvalidArguments) as caught:
         house.scheduler.schedule("", when="soon", action="fly", deliver_to=["pigeon"], labels=["x"] * 11)
-    assert [problem.argument for problem in caught.value.problems] == ["title", "action", "when", "labels", "deliver_to"]
+    assert [problem.argument for problem in caught.value.problems] == [
+        "title",
+        "action",
+        "when",
+        "labels",
+        "deliver_to",
+    ]
 
 
 def test_a_dry_run_shows_the_next_five_occurrences_and_stores_nothing(house: House) -> None:
