@@ -31,5 +31,5 @@ def run(arguments: Sequence[str]) -> int:
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return 1
     except (Exception, KeyboardInterrupt) as error:  # noqa: BLE001 - the one place where nothing may become a traceback
-        return int(endings.explain(error, arguments))
+        return int(endings.explain(error))
     return result if isinstance(result, int) else 0

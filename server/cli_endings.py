@@ -6,7 +6,6 @@ import os
 import re
 import sys
 import traceback
-from collections.abc import Sequence
 
 from duetime.scheduler.errors import (
     DuetimeError,
@@ -64,12 +63,14 @@ _OPTIONS = {
 }
 
 
-def explain(error: BaseException, arguments: Sequence[str]) -> int:
+def explain(error: BaseException) -> int:
     """Say on stderr why the command failed, without a traceback, and return its exit code."""
     if isinstance(error, KeyboardInterrupt | Abort):
         return INTERRUPTED
     if isinstance(error, TyperException):
-        _say(f"{error.format_message()}\nTry: duetime {_verb(arguments)}--help")
+        context = getattr(error, "ctx", None)
+        said = error.format_message().replace("Value error, ", "")
+        _say(f"{said}\nTry: {context.command_path if context else 'duetime'} --help")
         return error.exit_code
     if isinstance(error, DuetimeError):
         _say(in_words_of_the_command_line(str(error)))
@@ -91,11 +92,6 @@ def in_words_of_the_command_line(message: str) -> str:
     names = "|".join(_OPTIONS)
     message = re.sub(rf"(?m)^({names})(?=[:.])", lambda found: _OPTIONS[found[1]], message)
     return re.sub(rf"\b({names})=(?=[\w'\"\[{{])", lambda found: f"{_OPTIONS[found[1]]} ", message)
-
-
-def _verb(arguments: Sequence[str]) -> str:
-    words = [word for word in arguments if word.isalpha()]
-    return f"{words[0]} " if words else ""
 
 
 def _say(text: str) -> None:

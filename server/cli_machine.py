@@ -74,7 +74,7 @@ def install(
     """Show what to put into a chat client's MCP configuration, or put it there."""
     invocation = session(context).invocation()
     if not write:
-        output.say(json.dumps(clients.entry(client, invocation), indent=2, ensure_ascii=False))
+        output.raw(json.dumps(clients.entry(client, invocation), indent=2, ensure_ascii=False) + "\n")
         output.note(f"It belongs into {clients.configuration_path(client)}; --write merges it there.")
         return
     written = clients.write(client, invocation, now=datetime.now(UTC))
@@ -100,7 +100,7 @@ def service_install(
         output.say(service.by_hand(invocation))
         raise typer.Exit(0 if show else 1)
     if show:
-        output.say(plan.content.decode())
+        output.raw(plan.content.decode())
         output.note(f"It belongs into {plan.path}")
         return
     service.install(plan)

@@ -21,6 +21,9 @@ from rich.text import Text
 UNLIMITED = 10_000
 """Columns where no terminal sets the width: whoever reads a pipe wants whole lines."""
 
+JOINER = "\u200d"
+"""Joins emoji into one; not printable by itself, and harmless."""
+
 _COLOURS = {
     State.SCHEDULED: "cyan",
     State.READY: "blue",
@@ -41,7 +44,14 @@ def console() -> Console:
 
 def say(line: str) -> None:
     """Write one line of plain text."""
-    console().print(line)
+    console().print(Text(plain(line)))
+
+
+def plain(text: str) -> str:
+    """Return text that cannot steer a terminal: what is not printable becomes a visible mark, line ends a space."""
+    return "".join(
+        char if char.isprintable() or char == JOINER else " " if char in "\n\t" else "\ufffd" for char in text
+    )
 
 
 def note(line: str) -> None:
@@ -67,8 +77,8 @@ def table(columns: Sequence[str], rows: Iterable[Sequence[str | Text]]) -> None:
     for column in shown.columns:
         column.overflow = "fold"
     for row in rows:
-        shown.add_row(*(cell if isinstance(cell, Text) else Text(cell) for cell in row))
-    console().print(shown, soft_wrap=False)
+        shown.add_row(*(cell if isinstance(cell, Text) else Text(plain(cell)) for cell in row))
+    _write(shown)
 
 
 def verdicts(rows: Iterable[tuple[str, str, str, str]]) -> None:
@@ -86,8 +96,8 @@ def facts(pairs: Iterable[tuple[str, str | Text | None]]) -> None:
     shown = Table.grid(padding=(0, 2))
     for name, value in pairs:
         if value:
-            shown.add_row(Text(name, style="dim"), value if isinstance(value, Text) else Text(value))
-    console().print(shown, soft_wrap=False)
+            shown.add_row(Text(name, style="dim"), value if isinstance(value, Text) else Text(plain(value)))
+    _write(shown)
 
 
 def task_line(verb: str, task: TaskPayload) -> None:
@@ -172,6 +182,13 @@ def history_tables(history: HistoryPart, events: Sequence[Event], zone: str | No
     event_table(events, zone)
 
 
+def _write(shown: Table) -> None:
+    target = console()
+    with target.capture() as captured:
+        target.print(shown, soft_wrap=False)
+    sys.stdout.write("".join(f"{line.rstrip()}\n" for line in captured.get().splitlines()))
+
+
 def _attempt(attempt: AttemptPart) -> Sequence[str]:
     return (
         str(attempt.number),
@@ -190,7 +207,7 @@ def _move(event: Event) -> str:
 
 
 def _counts(counts: Mapping[State, int]) -> str:
-    shown = ", ".join(f"{count} {state.value}" for state, count in counts.items() if count)
+    shown = ", ".join(f"{counts[state]} {state.value}" for state in State if counts.get(state))
     return shown or "No tasks. Make one: duetime schedule 'Call John' --when 'in 20 min'"
 
 
@@ -204,3 +221,8 @@ def say_next(context: typer.Context, cursor: str | None) -> None:
         if value is not None:
             words += [f"--{name}", str(value)]
     say(f"More: duetime {context.info_name} {shlex.join(words)}")
+
+
+def raw(text: str) -> None:
+    """Write a whole file as it is."""
+    sys.stdout.write(text)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
@@ -27,7 +28,12 @@ class Session:
     handlers: str | None = None
 
     def settings(self, **overrides: Any) -> Settings:
-        """Load the settings; the options of the command line win. Raises InvalidSetting."""
+        """Load the settings; the options of the command line win. Raises InvalidSetting.
+
+        Handlers that are named on the command line may lie in the current directory.
+        """
+        if self.handlers and str(Path.cwd()) not in sys.path:
+            sys.path.append(str(Path.cwd()))
         return Settings.load(self.config, database_url=self.database_url, handlers=self.handlers, **overrides)
 
     @contextmanager

@@ -19,7 +19,7 @@ app = typer.Typer(
     pretty_exceptions_enable=False,
     context_settings={"help_option_names": ["-h", "--help"]},
 )
-service = typer.Typer(help="The background service: runs tasks while no chat is open.", no_args_is_help=True)
+service = typer.Typer(help="The background service: runs tasks while no chat is open.", no_args_is_help=False)
 
 
 @app.callback(invoke_without_command=True)

@@ -33,7 +33,8 @@ def this_invocation(*, config: Path | None = None, database_url: str | None = No
         "--handlers": handlers or None,
     }
     options = tuple(word for name, value in given.items() if value for word in (name, value))
-    return Invocation(_program(), options, _variables(os.environ))
+    search = {"PYTHONPATH": os.pathsep.join(filter(None, (str(Path.cwd()), os.environ.get("PYTHONPATH"))))}
+    return Invocation(_program(), options, _variables(os.environ) | (search if handlers else {}))
 
 
 def anywhere(database_url: str) -> str:

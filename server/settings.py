@@ -185,10 +185,13 @@ class Settings(BaseSettings):
 
     @model_validator(mode="after")
     def _known_channels(self) -> Settings:
-        unknown = [name for name in self.deliver_to if name not in self.channels and name not in {"inbox", "desktop"}]
-        if unknown:
-            known = ", ".join(sorted({*self.channels, "inbox", "desktop"}))
-            raise ValueError(f"deliver_to names {unknown[0]!r}, which is no channel; there are: {known}")
+        webhooks = [f"webhook:{name}" for name, channel in self.channels.items() if channel.webhook]
+        known = [*self.channels, *webhooks, "inbox", "desktop"]
+        unknown = next((name for name in self.deliver_to if name not in known), None)
+        if unknown is not None:
+            raise ValueError(
+                f"deliver_to names {unknown!r}, which is no channel; there are: {', '.join(sorted(known))}"
+            )
         return self
 
     @classmethod

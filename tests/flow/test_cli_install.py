@@ -127,6 +127,7 @@ def test_this_duetime_is_called_by_an_absolute_path_and_means_the_same_database_
     monkeypatch.setattr(sys, "argv", ["./duetime", "install", "cursor"])
     monkeypatch.setenv("DUETIME_DATABASE_URL", "sqlite:///mine.db")
     monkeypatch.setenv("DUETIME_CONFIG", "mine.toml")
+    monkeypatch.delenv("PYTHONPATH", raising=False)
     monkeypatch.setenv("DUETIME_TEST_POSTGRES_URL", "postgresql://x")
     invocation = this_invocation(config=Path("given.toml"), database_url="sqlite:///given.db", handlers="mine")
     assert invocation.program == (str(program),)
@@ -136,6 +137,7 @@ def test_this_duetime_is_called_by_an_absolute_path_and_means_the_same_database_
         *("--handlers", "mine"),
     )
     assert invocation.environment == {
+        "PYTHONPATH": str(home),
         "DUETIME_CONFIG": str(home / "mine.toml"),
         "DUETIME_DATABASE_URL": f"sqlite:///{home}/mine.db",
     }

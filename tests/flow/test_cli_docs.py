@@ -1,0 +1,70 @@
+"""docs/cli.md lists every verb and every option, and nothing that does not exist."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import typer.main
+from duetime.server.cli_endings import DONE, FAILED, INTERRUPTED, NOT_FOUND, REFUSED, WRONG_USAGE
+from duetime.server.cli_verbs import app
+
+PAGE = (Path(__file__).parents[2] / "docs" / "cli.md").read_text(encoding="utf-8")
+EVERYWHERE = {"--help", "-h"}
+
+
+def verbs(command: Any, path: str = "") -> Iterator[tuple[str, Any]]:
+    for name, found in getattr(command, "commands", {}).items():
+        if getattr(found, "commands", None):
+            yield from verbs(found, f"{path}{name} ")
+        else:
+            yield f"{path}{name}", found
+
+
+def options(command: Any) -> set[str]:
+    found = {
+        name
+        for each in command.params
+        if each.param_type_name == "option"
+        for name in (*each.opts, *each.secondary_opts)
+    }
+    return found - EVERYWHERE
+
+
+def sections(heading: str) -> dict[str, str]:
+    parts = re.split(rf"^{heading} (.+)$", PAGE, flags=re.MULTILINE)
+    return dict(zip(parts[1::2], parts[2::2], strict=True))
+
+
+def listed(section: str) -> set[str]:
+    rows = re.findall(r"^\| ((?:`[^`]+`(?:, )?)+) \|", section.split("\n## ", maxsplit=1)[0], flags=re.MULTILINE)
+    return {option.split()[0] for row in rows for option in re.findall(r"`(-[^`]+)`", row)}
+
+
+def test_every_verb_has_its_section_and_no_other_has() -> None:
+    root = typer.main.get_command(app)
+    assert set(sections("###")) == {name for name, _ in verbs(root)}
+
+
+def test_each_section_lists_exactly_the_options_of_its_verb() -> None:
+    documented = sections("###")
+    for name, command in verbs(typer.main.get_command(app)):
+        assert listed(documented[name]) == options(command), name
+
+
+def test_the_global_options_are_listed() -> None:
+    documented = listed(sections("##")["Global options"].split("\n### ")[0])
+    assert documented == options(typer.main.get_command(app)) | EVERYWHERE
+
+
+def test_every_option_and_verb_says_what_it_does() -> None:
+    for name, command in verbs(typer.main.get_command(app)):
+        assert command.help, name
+        assert all(each.help for each in command.params if each.param_type_name == "option"), name
+
+
+def test_the_exit_codes_are_listed() -> None:
+    codes = re.findall(r"^\| (\d+) \|", PAGE, flags=re.MULTILINE)
+    assert [int(code) for code in codes] == [DONE, FAILED, WRONG_USAGE, NOT_FOUND, REFUSED, INTERRUPTED]

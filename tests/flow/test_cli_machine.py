@@ -1,0 +1,223 @@
+"""The verbs for the installation, and how every command ends: codes, one sentence on stderr, nothing else on stdout."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+
+import duetime
+import pytest
+from duetime.server.cli import run
+
+Run = Callable[..., "Ended"]
+SECRET = "whsec_" + "Q" * 32
+
+
+@dataclass(frozen=True, slots=True)
+class Ended:
+    """How a command ended."""
+
+    code: int
+    out: str
+    err: str
+
+
+@pytest.fixture
+def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    for name in [name for name in os.environ if name.upper().startswith("DUETIME_")]:
+        monkeypatch.delenv(name)
+    monkeypatch.setenv("HOME", str(tmp_path))
+    for name in ("XDG_CONFIG_HOME", "XDG_DATA_HOME", "CLAUDE_CONFIG_DIR"):
+        monkeypatch.delenv(name, raising=False)
+    monkeypatch.setenv("DUETIME_DATABASE_URL", f"sqlite:///{tmp_path}/duetime.db")
+    monkeypatch.setenv("DUETIME_TIMEZONE", "America/Edmonton")
+    monkeypatch.setenv("DUETIME_DESKTOP_NOTIFICATIONS", "off")
+    return tmp_path
+
+
+@pytest.fixture
+def cli(home: Path, capsys: pytest.CaptureFixture[str]) -> Run:
+    def ended(*arguments: str) -> Ended:
+        code = run(arguments)
+        said = capsys.readouterr()
+        return Ended(code, said.out, said.err)
+
+    return ended
+
+
+@pytest.fixture
+def systemctl(home: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """Put a service manager before the machine's own that only writes down what it is told."""
+    log = home / "systemctl.log"
+    program = home / "bin" / "systemctl"
+    program.parent.mkdir()
+    program.write_text(f'#!/bin/sh\necho "$@" >> "{log}"\n', encoding="utf-8")
+    program.chmod(0o755)
+    monkeypatch.setenv("PATH", f"{program.parent}:{os.environ['PATH']}")
+    monkeypatch.setattr(sys, "platform", "linux")
+    return log
+
+
+def test_the_version_is_said_either_way(cli: Run) -> None:
+    assert cli("--version").out == f"duetime {duetime.__version__}\n"
+    assert cli("--config", "", "--version").out == f"duetime {duetime.__version__}\n"
+
+
+def test_asking_for_the_version_loads_neither_database_nor_protocol() -> None:
+    program = (
+        "import sys; from duetime.server.cli import run; run(['--version']);"
+        "print(sorted({'sqlalchemy', 'mcp', 'dramatiq', 'pydantic', 'typer', 'rich'} & set(sys.modules)))"
+    )
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
+    assert done.stdout.splitlines()[1] == "[]"
+
+
+def test_showing_settings_loads_neither_database_nor_protocol(home: Path) -> None:
+    program = (
+        "import sys; from duetime.server.cli import run; code = run(['config', '--json']);"
+        "print(code, sorted({'sqlalchemy', 'mcp', 'dramatiq'} & set(sys.modules)))"
+    )
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
+    assert done.stdout.splitlines()[-1] == "0 []"
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said", "help_of"),
+    [
+        (("lisst",), "No such command 'lisst'. Did you mean 'list'?", "duetime"),
+        (("schedule",), "Missing argument 'TITLE'.", "duetime schedule"),
+        (("schedule", "x", "--whenn", "y"), "No such option: --whenn", "duetime schedule"),
+        (("list", "--state", "done"), "Invalid value for '--state': 'done' is not one of 'scheduled'", "duetime list"),
+        (("list", "--limit", "many"), "Invalid value for '--limit'", "duetime list"),
+        (("install", "emacs"), "Invalid value for 'CLIENT': 'emacs' is not one of 'claude'", "duetime install"),
+        (("service",), "Missing command.", "duetime service"),
+    ],
+)
+def test_wrong_usage_ends_with_2_and_names_the_help(
+    cli: Run, arguments: tuple[str, ...], said: str, help_of: str
+) -> None:
+    ended = cli(*arguments)
+    assert (ended.code, ended.out) == (2, "")
+    assert ended.err.startswith(f"duetime: {said}")
+    assert ended.err.endswith(f"\nTry: {help_of} --help\n")
+
+
+def test_an_unexpected_error_is_one_sentence_without_a_traceback(cli: Run, monkeypatch: pytest.MonkeyPatch) -> None:
+    def broken(*_arguments: object) -> None:
+        raise RuntimeError("the sky fell")
+
+    monkeypatch.setattr("duetime.server.cli_machine.effective", broken)
+    ended = cli("config")
+    assert ended.code == 1
+    assert ended.err.startswith("duetime: RuntimeError: the sky fell. This is a defect of Duetime")
+    assert ended.err.count("\n") == 1
+    monkeypatch.setenv("DUETIME_LOG_LEVEL", "debug")
+    assert "Traceback" in cli("config").err
+
+
+def test_an_interrupt_ends_with_130(cli: Run, monkeypatch: pytest.MonkeyPatch) -> None:
+    def interrupted(*_arguments: object) -> None:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr("duetime.server.cli_machine.effective", interrupted)
+    assert cli("config").code == 130
+
+
+def test_a_reader_that_leaves_early_gets_no_traceback(home: Path) -> None:
+    command = f"{sys.executable} -m duetime config | {sys.executable} -c 'import os; os.close(0)'"
+    done = subprocess.run(["sh", "-c", command], capture_output=True, text=True, check=True)
+    assert done.stderr == ""
+
+
+def test_a_wrong_setting_stops_every_verb_with_2(cli: Run, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("DUETIME_THREDS", "4")
+    for verb in ("config", "list", "migrate", "serve"):
+        ended = cli(verb)
+        assert ended.code == 2
+        assert ended.err.startswith("duetime: DUETIME_THREDS in the environment: there is no such setting (value '4').")
+
+
+def test_config_says_where_each_value_is_from_and_hides_secrets(
+    cli: Run, home: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    file = home / "duetime.toml"
+    file.write_text(f"webhook_secret = '{SECRET}'\n", encoding="utf-8")
+    ended = cli("--config", str(file), "config")
+    rows = {line.split()[0]: line.split()[1:] for line in ended.out.splitlines()[2:]}
+    assert rows["webhook_secret"] == ["***", "file", str(file)]
+    assert rows["timezone"] == ["America/Edmonton", "DUETIME_TIMEZONE"]
+    assert rows["threads"] == ["16", "default"]
+    shown = json.loads(cli("--config", str(file), "config", "--json").out)
+    assert (shown["schema"], shown["file"]) == ("duetime.config/1", str(file))
+    assert {"name": "webhook_secret", "value": "***", "from": f"file {file}"} in shown["settings"]
+    assert SECRET not in ended.out
+
+
+def test_migrate_makes_and_upgrades_the_database(cli: Run, home: Path) -> None:
+    assert cli("migrate").code == 0
+    assert (home / "duetime.db").is_file()
+    assert cli("migrate").code == 0
+    assert cli("list").code == 0
+
+
+def test_install_prints_for_a_pipe_and_explains_beside_it(cli: Run, home: Path) -> None:
+    ended = cli("install", "cursor")
+    server = json.loads(ended.out)["mcpServers"]["duetime"]
+    assert Path(server["command"]).is_absolute()
+    assert server["env"]["DUETIME_TIMEZONE"] == "America/Edmonton"
+    assert str(home / ".cursor/mcp.json") in ended.err
+    assert not (home / ".cursor").exists()
+
+
+def test_install_writes_and_says_where_the_old_file_is(cli: Run, home: Path) -> None:
+    first = cli("install", "cursor", "--write")
+    assert f"Written to {home}/.cursor/mcp.json. Start cursor again to use it." in first.out
+    assert "has it already" in cli("install", "cursor", "--write").out
+    changed = cli("--handlers", "mine", "install", "cursor", "--write")
+    backup = changed.out.splitlines()[-1].removeprefix("The file as it was: ")
+    assert "--handlers" not in Path(backup).read_text(encoding="utf-8")
+
+
+def test_install_refuses_with_4_what_it_cannot_merge(cli: Run, home: Path) -> None:
+    (home / ".cursor").mkdir()
+    (home / ".cursor/mcp.json").write_text("// mine\n", encoding="utf-8")
+    ended = cli("install", "cursor", "--write")
+    assert (ended.code, "nothing was written" in ended.err) == (4, True)
+
+
+def test_the_service_is_shown_installed_and_removed(cli: Run, home: Path, systemctl: Path) -> None:
+    unit = home / ".config/systemd/user/duetime.service"
+    shown = cli("service", "install", "--print")
+    assert 'Environment="DUETIME_TIMEZONE=America/Edmonton"' in shown.out
+    assert not unit.exists()
+    assert not systemctl.exists()
+    assert cli("service", "status").code == 1
+    installed = cli("service", "install")
+    assert (installed.code, "loginctl enable-linger" in installed.out) == (0, True)
+    assert unit.read_text(encoding="utf-8") == shown.out
+    status = cli("service", "status", "--json")
+    assert (status.code, json.loads(status.out)["state"]) == (0, "running")
+    assert "Tasks and settings stay." in cli("service", "remove").out
+    assert not unit.exists()
+    assert cli("service", "remove").out == "There was no service.\n"
+
+
+def test_the_service_is_not_set_up_with_a_wrong_setting(
+    cli: Run, systemctl: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("DUETIME_PORT", "99999")
+    assert cli("service", "install").code == 2
+    assert not systemctl.exists()
+
+
+def test_where_there_is_no_service_manager_it_says_what_to_do(cli: Run, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("duetime.server.service.sys.platform", "freebsd14")
+    monkeypatch.setattr("duetime.server.service.plan", lambda _invocation: None)
+    ended = cli("service", "install")
+    assert (ended.code, "@reboot" in ended.out or "schtasks" in ended.out) == (1, True)
+    assert cli("service", "status").code == 4

@@ -1,0 +1,286 @@
+"""The verbs for tasks, against a real database: what they print, what they answer as JSON, and how they end."""
+
+from __future__ import annotations
+
+import json
+import os
+import sys
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import pytest
+from duetime.server.cli import run
+from duetime.server.cli_output import plain
+
+Run = Callable[..., "Ended"]
+
+
+@dataclass(frozen=True, slots=True)
+class Ended:
+    """How a command ended."""
+
+    code: int
+    out: str
+    err: str
+
+    @property
+    def json(self) -> Any:
+        return json.loads(self.out)
+
+
+@pytest.fixture
+def cli(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> Run:
+    """Run `duetime` with a database, a home and a zone of the test's own."""
+    for name in [name for name in os.environ if name.upper().startswith("DUETIME_")]:
+        monkeypatch.delenv(name)
+    for name in ("HOME", "XDG_CONFIG_HOME", "XDG_DATA_HOME"):
+        monkeypatch.setenv(name, str(tmp_path / name))
+    monkeypatch.setenv("DUETIME_DATABASE_URL", f"sqlite:///{tmp_path}/duetime.db")
+    monkeypatch.setenv("DUETIME_TIMEZONE", "America/Edmonton")
+    monkeypatch.setenv("DUETIME_DESKTOP_NOTIFICATIONS", "off")
+
+    def ended(*arguments: str) -> Ended:
+        code = run(arguments)
+        said = capsys.readouterr()
+        return Ended(code, said.out, said.err)
+
+    return ended
+
+
+def scheduled(cli: Run, *arguments: str) -> dict[str, Any]:
+    ended = cli("schedule", *arguments, "--json")
+    assert ended.code == 0, ended.err
+    return dict(ended.json)
+
+
+def test_scheduling_says_what_was_understood(cli: Run) -> None:
+    ended = cli("schedule", "Call John", "--when", "in 2 hours")
+    assert ended.code == 0
+    assert ended.out.startswith("Scheduled t_")
+    assert "'Call John'" in ended.out
+    assert "America/Edmonton (in 2 h" in ended.out or "America/Edmonton (in 1 h 59 min" in ended.out
+
+
+def test_json_is_the_payload_of_the_tools_on_one_line(cli: Run) -> None:
+    ended = cli("schedule", "Call John", "--when", "tomorrow 9am", "--label", "a=1", "--label", "b", "--json")
+    assert ended.out.count("\n") == 1
+    task = ended.json
+    assert (task["schema"], task["title"], task["created"]) == ("duetime.task/1", "Call John", True)
+    assert task["when"]["local"].endswith("T09:00:00")
+    assert task["labels"] == ["a=1", "b"]
+
+
+def test_every_option_of_schedule_reaches_the_task(cli: Run) -> None:
+    task = scheduled(
+        cli,
+        *("Stand-up", "--repeat", "every weekday at 9:00", "--timezone", "Europe/Berlin", "--until", "in 300 days"),
+        *("--max-runs", "7", "--payload", '{"message": "Bring coffee"}', "--deliver-to", "inbox", "--key", "k"),
+    )
+    assert task["repeat"]["rule"].startswith("FREQ=WEEKLY")
+    assert (task["when"]["timezone"], task["message"]) == ("Europe/Berlin", "Bring coffee")
+    again = scheduled(
+        cli,
+        *("Stand-up", "--repeat", "every weekday at 9:00", "--timezone", "Europe/Berlin", "--until", "in 300 days"),
+        *("--max-runs", "7", "--payload", '{"message": "Bring coffee"}', "--deliver-to", "inbox", "--key", "k"),
+    )
+    assert (again["id"], again["created"]) == (task["id"], False)
+
+
+def test_a_key_used_for_something_else_is_refused_with_4(cli: Run) -> None:
+    scheduled(cli, "Call John", "--when", "in 2 hours", "--key", "k")
+    ended = cli("schedule", "Call Jane", "--when", "in 2 hours", "--key", "k")
+    assert ended.code == 4
+    assert ended.err.startswith("duetime: --key: 'k' already made t_")
+    assert "`duetime reschedule`" in ended.err
+
+
+def test_a_dry_run_stores_nothing(cli: Run) -> None:
+    ended = cli("schedule", "Stand-up", "--repeat", "every day at 9:00", "--dry-run")
+    assert ended.out.startswith("Would schedule t_dryrun 'Stand-up'")
+    assert "nothing was stored" in ended.out
+    assert cli("list", "--json").json["tasks"] == []
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        (("Call John",), "duetime: --when: a reminder must say when"),
+        (("Call John", "--when", "soonish"), "duetime: --when: "),
+        (
+            ("Call John", "--when", "in 1 h", "--payload", "{"),
+            "duetime: --payload: it is not JSON.",
+        ),
+        (("Call John", "--when", "in 1 h", "--payload", "[1]"), "duetime: --payload: it is not an object."),
+        (("Call John", "--when", "in 1 h", "--action", "dance"), "duetime: --action: no action 'dance'"),
+        (("Call John", "--when", "in 1 h", "--max-runs", "2"), "duetime: --max-runs: only a recurring task has an end"),
+    ],
+)
+def test_a_wrong_argument_ends_with_2_and_names_the_option(cli: Run, arguments: tuple[str, ...], said: str) -> None:
+    ended = cli("schedule", *arguments)
+    assert ended.code == 2
+    assert ended.err.startswith(said)
+    assert ended.out == ""
+    assert "Traceback" not in ended.err
+
+
+def test_several_wrong_arguments_are_said_together(cli: Run) -> None:
+    ended = cli("schedule", " ", "--when", "soonish", "--action", "dance")
+    assert ended.code == 2
+    assert [line.removeprefix("duetime: ").split(":")[0] for line in ended.err.splitlines()] == [
+        "TITLE",
+        "--action",
+        "--when",
+    ]
+
+
+def test_the_list_shows_open_tasks_by_time_and_counts(cli: Run) -> None:
+    scheduled(cli, "Second", "--when", "in 3 hours", "--label", "x")
+    scheduled(cli, "First", "--when", "in 2 hours")
+    gone = scheduled(cli, "Gone", "--when", "in 1 hour")
+    cli("cancel", gone["id"])
+    rows = cli("list").out.splitlines()
+    assert rows[0].split() == ["ID", "WHEN", "STATE", "TITLE", "ACTION", "REPEATS", "LABELS"]
+    assert [next(word for word in ("First", "Second", "Gone") if word in row) for row in rows[1:4]] == [
+        "First",
+        "Second",
+        "Gone",
+    ]
+    assert rows[4] == "2 scheduled, 1 cancelled"
+
+
+def test_an_empty_list_says_how_to_begin(cli: Run) -> None:
+    assert "No tasks. Make one: duetime schedule 'Call John' --when 'in 20 min'" in cli("list").out
+
+
+@pytest.mark.parametrize(
+    ("filters", "titles"),
+    [
+        (("--label", "work"), ["Report"]),
+        (("--query", "john"), ["Call John"]),
+        (("--state", "cancelled"), ["Old"]),
+        (("--after", "in 90 min"), ["Report"]),
+        (("--before", "in 90 min", "--state", "scheduled"), ["Call John"]),
+    ],
+)
+def test_the_list_is_filtered(cli: Run, filters: tuple[str, ...], titles: list[str]) -> None:
+    scheduled(cli, "Call John", "--when", "in 1 hour")
+    scheduled(cli, "Report", "--when", "in 2 hours", "--label", "work")
+    old = scheduled(cli, "Old", "--when", "in 1 hour")
+    cli("cancel", old["id"])
+    found = [row["title"] for row in cli("list", *filters, "--json").json["tasks"]]
+    assert [title for title in found if title != "Old" or "cancelled" in filters] == titles
+
+
+def test_each_page_of_the_list_says_the_command_for_the_next(cli: Run) -> None:
+    for number in range(3):
+        scheduled(cli, f"Task {number}", "--when", f"in {number + 1} hours", "--label", "x")
+    first = cli("list", "--limit", "2", "--label", "x")
+    command = first.out.splitlines()[-1]
+    assert command.startswith("More: duetime list --limit 2 --label x --cursor ")
+    second = cli(*command.removeprefix("More: duetime ").split())
+    assert ("Task 2" in second.out, "Task 0" in second.out, "More:" in second.out) == (True, False, False)
+
+
+def test_show_tells_everything_about_one_task(cli: Run) -> None:
+    task = scheduled(cli, "Stand-up", "--repeat", "every day at 9:00", "--payload", '{"message": "Bring coffee"}')
+    shown = cli("show", task["id"]).out
+    for word in (
+        task["id"],
+        "revision 1",
+        "Stand-up",
+        "scheduled",
+        "Bring coffee",
+        "America/Edmonton",
+        "reminder",
+        "local",
+    ):
+        assert word in shown
+    assert cli("show", task["id"], "--json").json["repeat"]["next"] == task["repeat"]["next"]
+
+
+def test_show_with_history_lists_events(cli: Run) -> None:
+    task = scheduled(cli, "Call John", "--when", "in 2 hours")
+    cli("cancel", task["id"], "--reason", "he called")
+    shown = cli("show", task["id"], "--history")
+    assert "cancelled" in shown.out
+    assert "he called" in shown.out
+    events = cli("show", task["id"], "--history", "--json").json["history"]["events"]
+    assert [event["kind"] for event in events] == ["cancelled", "created"]
+
+
+def test_rescheduling_changes_what_is_given_and_nothing_else(cli: Run) -> None:
+    task = scheduled(cli, "Call John", "--when", "in 2 hours", "--label", "x")
+    ended = cli("reschedule", task["id"], "--when", "tomorrow 9am", "--title", "Call Jane", "--json")
+    changed = ended.json
+    assert (changed["title"], changed["revision"], changed["labels"]) == ("Call Jane", 2, ["x"])
+    assert changed["when"]["local"].endswith("T09:00:00")
+
+
+def test_a_task_can_be_held_and_let_go_and_skipped(cli: Run) -> None:
+    task = scheduled(cli, "Stand-up", "--repeat", "every day at 9:00")
+    assert cli("reschedule", task["id"], "--pause", "--json").json["paused"] is True
+    assert "paused" in cli("list").out
+    assert "paused" not in cli("reschedule", task["id"], "--resume", "--json").json
+    skipped = cli("reschedule", task["id"], "--skip-next", "--json").json
+    assert skipped["when"]["utc"] > task["when"]["utc"]
+
+
+def test_an_old_revision_is_refused_with_4(cli: Run) -> None:
+    task = scheduled(cli, "Call John", "--when", "in 2 hours")
+    cli("reschedule", task["id"], "--title", "Call Jane")
+    for verb in (("reschedule", task["id"], "--title", "Call Jim"), ("cancel", task["id"])):
+        ended = cli(*verb, "--revision", "1")
+        assert ended.code == 4
+        assert "is at revision 2, not 1; nothing was changed" in ended.err
+
+
+@pytest.mark.parametrize("verb", [("show",), ("cancel",), ("reschedule", "--title", "x"), ("history",)])
+def test_an_unknown_id_ends_with_3_and_names_the_closest(cli: Run, verb: tuple[str, ...]) -> None:
+    task = scheduled(cli, "Call John", "--when", "in 2 hours")
+    wrong = task["id"][:-1] + ("0" if task["id"][-1] != "0" else "1")
+    ended = cli(verb[0], wrong, *verb[1:])
+    assert ended.code == 3
+    assert ended.err.startswith(f"duetime: ID: no task '{wrong}'.")
+    assert task["id"] in ended.err
+
+
+def test_cancelling_says_so_and_twice_changes_nothing(cli: Run) -> None:
+    task = scheduled(cli, "Call John", "--when", "in 2 hours")
+    assert cli("cancel", task["id"]).out.startswith(f"Cancelled {task['id']}")
+    again = cli("cancel", task["id"])
+    assert (again.code, "nothing was changed" in again.out) == (0, True)
+
+
+def test_text_of_users_cannot_steer_the_terminal() -> None:
+    assert plain("a\x1b[31mb\u202ec\nd👨\u200d👩") == "a\ufffd[31mb\ufffdc d👨\u200d👩"
+
+
+def test_the_options_before_the_verb_win_over_the_environment(cli: Run, tmp_path: Path) -> None:
+    scheduled(cli, "Call John", "--when", "in 2 hours")
+    other = cli("--database-url", f"sqlite:///{tmp_path}/other.db", "list", "--json")
+    assert other.json["tasks"] == []
+    config = tmp_path / "duetime.toml"
+    config.write_text("port = 99999\n", encoding="utf-8")
+    wrong = cli("--config", str(config), "list")
+    assert (wrong.code, wrong.err.startswith(f"duetime: port (file {config}): '99999' is not accepted")) == (2, True)
+
+
+def test_handlers_in_the_current_directory_can_be_named_and_scheduled(
+    cli: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "cli_test_dancing.py").write_text(
+        "from duetime import Context, Done, handler\n\n\n"
+        "@handler('dance')\ndef dance(ctx: Context) -> Done:\n    return Done(summary='danced')\n",
+        encoding="utf-8",
+    )
+    monkeypatch.setattr(sys, "path", [*sys.path])
+    monkeypatch.chdir(tmp_path)
+    ended = cli(
+        "--handlers", "cli_test_dancing", "schedule", "Party", "--when", "in 2 hours", "--action", "dance", "--json"
+    )
+    assert ended.code == 0, ended.err
+    assert ended.json["action"] == "dance"
+    missing = cli("--handlers", "no_such_module", "list")
+    assert (missing.code, "no_such_module" in missing.err) == (2, True)
