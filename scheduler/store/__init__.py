@@ -1,6 +1,6 @@
 """The store: the truth about every task, run and event, on SQLite or PostgreSQL."""
 
-from duetime.scheduler.store.opening import Store, open_store, utc_now
+from duetime.scheduler.store.opening import Store, migrate_store, open_store, utc_now
 from duetime.scheduler.store.values import (
     Added,
     Change,
@@ -24,6 +24,7 @@ __all__ = [
     "Settlement",
     "Store",
     "Verdict",
+    "migrate_store",
     "open_store",
     "utc_now",
 ]

@@ -148,9 +148,7 @@ def _entries(
     return [first, {**second, "before": None, "after": after}]
 
 
-def _beginning(
-    run: Run, *, kind: EventKind, at: datetime, actor: str, reason: str | None, task: Task
-) -> journal.Entry:
+def _beginning(run: Run, *, kind: EventKind, at: datetime, actor: str, reason: str | None, task: Task) -> journal.Entry:
     check_move(None, run.state)
     return journal.entry(
         run.tenant,

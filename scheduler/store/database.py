@@ -32,6 +32,10 @@ class Database(ABC):
     def write(self, work: Work[T]) -> T:
         """Run `work` and commit; it may be run twice when the first time left nothing behind, so it must be pure."""
 
+    def migrate(self, work: Work[None]) -> None:
+        """Run `work`, which changes tables, in one transaction."""
+        self.write(work)
+
     def close(self) -> None:
         self.engine.dispose()
 
@@ -44,7 +48,7 @@ class Sqlite(Database):
     """
 
     def __init__(self, url: URL, *, synchronous: str) -> None:
-        in_memory = not url.database or url.database == ":memory:"
+        self.path = None if url.database in {None, "", ":memory:"} else url.database
         self.engine = create_engine(
             url,
             isolation_level="AUTOCOMMIT",
@@ -57,11 +61,11 @@ class Sqlite(Database):
         self._lock = threading.RLock()
         with _translated():
             self._writer = self.engine.connect()
+            self._writer.begin()  # for ever, in the eyes of SQLAlchemy: what really begins and ends is below
         self._raw: Any = self._writer.connection.dbapi_connection
-        self._reads_by_writer = in_memory
 
     def read(self, work: Work[T]) -> T:
-        if self._reads_by_writer:
+        if self.path is None:  # a database in memory belongs to its one connection
             with self._lock, _translated():
                 return work(self._writer)
         with _translated(), self.engine.connect() as connection:
@@ -82,6 +86,21 @@ class Sqlite(Database):
                 self._raw.rollback()
                 raise
             return result
+
+    def migrate(self, work: Work[None]) -> None:
+        """Run `work` with foreign keys unchecked, since a table is altered by making it anew; then check them all."""
+
+        def checked(connection: Connection) -> None:
+            work(connection)
+            broken = connection.exec_driver_sql("PRAGMA foreign_key_check").all()
+            assert not broken, f"the migration broke references: {broken[:3]}"
+
+        with self._lock:
+            self._raw.execute("PRAGMA foreign_keys=OFF")
+            try:
+                self.write(checked)
+            finally:
+                self._raw.execute("PRAGMA foreign_keys=ON")
 
     def close(self) -> None:
         with self._lock:

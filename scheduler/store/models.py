@@ -8,9 +8,9 @@ from typing import Any, ClassVar
 
 from duetime.scheduler.events import EventKind
 from duetime.scheduler.store.legality import MOVES_CHECK, STATES_CHECK, WAKES_CHECK
-from duetime.scheduler.store.types import Instant, JsonValue, Retrying, Strings, Word, Words
+from duetime.scheduler.store.types import Instant, JsonValue, Retrying, Strings, ThisTransaction, Word, Words
 from duetime.scheduler.task import DeliveryState, Json, RetryPolicy, State
-from sqlalchemy import BigInteger, CheckConstraint, FetchedValue, ForeignKey, Index, Integer, MetaData, Table, text
+from sqlalchemy import BigInteger, CheckConstraint, ForeignKey, Index, Integer, MetaData, Table, text
 from sqlalchemy.orm import DeclarativeBase, Mapped, mapped_column
 
 _Serial = BigInteger().with_variant(Integer(), "sqlite")
@@ -147,7 +147,7 @@ class EventRow(Base):
     __table_args__ = (
         CheckConstraint(MOVES_CHECK, name="legal_move"),
         Index("events_by_task", "task_id", "seq", unique=True),
-        Index("events_by_time", "tenant", text("at DESC"), text("id DESC")),
+        Index("events_by_time", "tenant", "at", "id"),
         {"sqlite_autoincrement": True},
     )
 
@@ -166,7 +166,7 @@ class EventRow(Base):
     before: Mapped[Mapping[str, Json] | None]
     after: Mapped[Mapping[str, Json] | None]
     revision: Mapped[int | None]
-    tx: Mapped[int | None] = mapped_column(BigInteger, server_default=FetchedValue())
+    tx: Mapped[int | None] = mapped_column(BigInteger, server_default=ThisTransaction())
 
 
 class KeyRow(Base):

@@ -2,17 +2,20 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
 from datetime import UTC, datetime
 
+from duetime.scheduler.errors import InvalidSetting
 from duetime.scheduler.store.claims import Claims
 from duetime.scheduler.store.database import Database, Postgres, Sqlite
 from duetime.scheduler.store.history import History
-from duetime.scheduler.store.models import Base
 from duetime.scheduler.store.runners import Runners
+from duetime.scheduler.store.schema import check, upgrade
 from duetime.scheduler.store.tasks import Tasks
 from duetime.scheduler.store.telling import Deliveries, Inbox
 from sqlalchemy import URL, make_url
+from sqlalchemy.exc import ArgumentError
 
 
 def utc_now() -> datetime:
@@ -42,18 +45,53 @@ class Store:
 def open_store(
     url: str, *, clock: Callable[[], datetime] = utc_now, synchronous: str = "FULL", migrate: bool = True
 ) -> Store:
+    """Open the store at a SQLAlchemy URL: `sqlite:///<path>` or `postgresql://...`.
+
+    With `migrate` an older schema is upgraded, an SQLite file after it was copied beside itself; without it, one that
+    is not the newest raises `SchemaTooOld`. A newer one raises `SchemaTooNew`. `synchronous` is SQLite's: FULL survives
+    a power cut, OFF is for tests. Raises `InvalidSetting` for a URL that names no database Duetime can use, and
+    `StoreUnavailable` when the database cannot be reached.
+    """
     database = connect(url, synchronous=synchronous)
-    if migrate:
-        database.write(Base.metadata.create_all)
+    try:
+        if migrate:
+            upgrade(database)
+        else:
+            check(database)
+    except BaseException:
+        database.close()
+        raise
     return Store(database, clock)
+
+
+def migrate_store(url: str) -> str | None:
+    """Upgrade the schema at the URL to the newest; returns where an older SQLite file was copied to, if it was."""
+    database = connect(url)
+    try:
+        return upgrade(database)
+    finally:
+        database.close()
 
 
 def connect(url: str, *, synchronous: str = "FULL") -> Database:
     parsed = _parsed(url)
-    if parsed.get_backend_name() == "sqlite":
-        return Sqlite(parsed, synchronous=synchronous)
-    return Postgres(parsed)
+    backend = parsed.get_backend_name() if parsed else None
+    if parsed and backend == "sqlite":
+        return Sqlite(parsed.set(drivername="sqlite+pysqlite"), synchronous=synchronous)
+    if parsed and backend == "postgresql":
+        return Postgres(parsed.set(drivername="postgresql+psycopg"))
+    raise InvalidSetting(
+        f"database_url: {_without_password(url)!r} names no database that Duetime can use. "
+        "Accepted: sqlite:///<path> and postgresql://<user>@<host>/<name>. Example: sqlite:////home/alice/duetime.db"
+    )
 
 
-def _parsed(url: str) -> URL:
-    return make_url(url)
+def _parsed(url: str) -> URL | None:
+    try:
+        return make_url(url)
+    except ArgumentError:
+        return None
+
+
+def _without_password(url: str) -> str:
+    return re.sub(r":[^:/@]*@", ":***@", url)[:100]

@@ -16,6 +16,9 @@ from typing import Any, Generic, TypeVar
 from duetime.scheduler.task import Json, RetryPolicy
 from sqlalchemy import BigInteger, Dialect, String, Text
 from sqlalchemy.dialects.postgresql import JSONB, TIMESTAMP
+from sqlalchemy.ext.compiler import compiles
+from sqlalchemy.sql.compiler import SQLCompiler
+from sqlalchemy.sql.functions import FunctionElement
 from sqlalchemy.types import TypeDecorator, TypeEngine
 
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
@@ -166,6 +169,22 @@ class Word(TypeDecorator[S], Generic[S]):
 
     def process_result_value(self, value: str | None, dialect: Dialect) -> S | None:  # noqa: ARG002 - as above
         return None if value is None else self._members[value]
+
+
+class ThisTransaction(FunctionElement[int]):
+    """As a column's default: the number of the transaction that inserts the row. SQLite needs none and has none."""
+
+    inherit_cache = True
+
+
+@compiles(ThisTransaction)
+def _nothing(_element: ThisTransaction, _compiler: SQLCompiler, **_options: Any) -> str:
+    return "NULL"
+
+
+@compiles(ThisTransaction, "postgresql")
+def _transaction_number(_element: ThisTransaction, _compiler: SQLCompiler, **_options: Any) -> str:
+    return "((pg_current_xact_id())::text)::bigint"
 
 
 class Words(TypeDecorator[str]):

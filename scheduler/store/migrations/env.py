@@ -1,0 +1,16 @@
+"""Alembic's entry: the connection comes from `running`, open and locked."""
+
+from __future__ import annotations
+
+from alembic import context
+from duetime.scheduler.store.models import Base
+from duetime.scheduler.store.schema import version
+
+context.configure(
+    connection=context.config.attributes["connection"],
+    target_metadata=Base.metadata,
+    version_table=version.name,
+    render_as_batch=True,  # SQLite alters a table by copying it
+)
+with context.begin_transaction():
+    context.run_migrations()
