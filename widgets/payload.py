@@ -43,6 +43,7 @@ UNREAD = 3
 UNDO_FOR = timedelta(seconds=30)
 """How long `undo` is good for; cards count it down from `now`."""
 
+_TOLD = frozenset({State.SUCCEEDED, State.FAILED})
 _UNDELIVERABLE = frozenset({State.CANCELLED, State.SKIPPED})
 
 
@@ -151,6 +152,8 @@ def _delivery(record: TaskRecord) -> DeliveryPart | None:
     for state in (DeliveryState.FAILED, DeliveryState.PENDING, DeliveryState.DELIVERED):
         if found := [delivery for delivery in record.deliveries if delivery.state is state]:
             return _delivered(state, found)
+    if record.last_run is not None and record.last_run.state in _TOLD:  # the inbox has it as soon as the run settled
+        return DeliveryPart(channel="inbox", state=DeliveryState.DELIVERED)
     if record.run.state in _UNDELIVERABLE:
         return None
     channels = dict.fromkeys(("inbox", *record.task.deliver_to))
@@ -158,7 +161,8 @@ def _delivery(record: TaskRecord) -> DeliveryPart | None:
 
 
 def _delivered(state: DeliveryState, deliveries: Sequence[Delivery]) -> DeliveryPart:
-    channels = dict.fromkeys(delivery.channel for delivery in deliveries)
+    inbox = ("inbox",) if state is DeliveryState.DELIVERED else ()
+    channels = dict.fromkeys((*inbox, *(delivery.channel for delivery in deliveries)))
     error = next((delivery.error for delivery in deliveries if delivery.error), None)
     return DeliveryPart(
         channel=cut(", ".join(channels), SENTENCE),

@@ -1,0 +1,71 @@
+"""The main job on real input: a real client schedules over stdio, the reminder is delivered, and the card shows it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from playwright.sync_api import Browser, Page, expect
+
+from tests.widgets.chat import Chat
+from tests.widgets.live import LiveServer
+from tests.widgets.tooling import HOST
+
+pytestmark = pytest.mark.browser
+
+
+@pytest.fixture
+def live(tmp_path: Path) -> Iterator[LiveServer]:
+    with LiveServer(tmp_path).running() as server:
+        yield server
+
+
+@pytest.fixture
+def today(browser: Browser, host_script: str) -> Iterator[Page]:
+    """Give an empty chat whose clock is the real one, as the server's is."""
+    context = browser.new_context(viewport={"width": 560, "height": 800}, timezone_id="America/Denver", locale="en-US")
+    page = context.new_page()
+    page.set_default_timeout(20_000)
+    page.set_content((HOST / "host.html").read_text("utf-8"))
+    page.add_script_tag(content=host_script)
+    yield page
+    context.close()
+
+
+def test_a_reminder_in_three_seconds_is_delivered_and_its_card_shows_it_happen(today: Page, live: LiveServer) -> None:
+    scheduled = live.call("schedule_task", {"title": "Stretch", "when": "in 3 seconds"})
+    chat = Chat(today, live)
+    chat.load("task-card", timeZone="America/Denver")
+    chat.show(scheduled["structuredContent"])
+    expect(chat.card.get_by_text("Scheduled", exact=True)).to_be_visible()
+
+    expect(chat.card.get_by_text("Succeeded", exact=True).first).to_be_visible(timeout=15_000)
+
+    task = live.call("get_task", {"task_id": scheduled["structuredContent"]["id"]})["structuredContent"]
+    assert (task["state"], task["last_run"]["summary"]) == ("succeeded", "Stretch")
+    assert (task["delivery"]["channel"], task["delivery"]["state"]) == ("inbox", "delivered")
+    assert "New: " in live.call("list_tasks", {})["content"][0]["text"]
+    assert chat.problems == []
+
+
+def test_the_buttons_of_a_card_change_the_real_task(today: Page, live: LiveServer) -> None:
+    scheduled = live.call("schedule_task", {"title": "Call John", "when": "tomorrow 9am"})
+    task_id = scheduled["structuredContent"]["id"]
+    chat = Chat(today, live)
+    chat.load("task-card", timeZone="America/Denver")
+    chat.show(scheduled["structuredContent"])
+
+    chat.button("Cancel").click()
+    expect(chat.card.get_by_text("Cancelled", exact=True).first).to_be_visible()
+    assert live.call("get_task", {"task_id": task_id})["structuredContent"]["state"] == "cancelled"
+
+    chat.button("Undo").click()
+    expect(chat.card.get_by_text("Scheduled", exact=True).first).to_be_visible()
+    assert live.call("get_task", {"task_id": task_id})["structuredContent"]["state"] == "scheduled"
+
+    live.call("reschedule_task", {"task_id": task_id, "when": "tomorrow 10am"})
+    chat.button("Cancel").click()
+    expect(chat.card.get_by_text("10:00").first).to_be_visible()
+    assert live.call("get_task", {"task_id": task_id})["structuredContent"]["state"] == "scheduled"
+    assert chat.problems == []
