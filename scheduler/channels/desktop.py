@@ -8,6 +8,7 @@ import os
 import sys
 import threading
 from collections.abc import Callable, Coroutine
+from contextlib import suppress
 from typing import Any, Final, Protocol, TypeVar
 
 from duetime.scheduler.channels.port import ChannelError
@@ -28,6 +29,9 @@ class Notifier(Protocol):
     async def send(self, title: str, message: str, *, on_dispatched: Callable[[], Any] | None = None) -> str:
         """Show it; a failure is only seen by `on_dispatched` not being called."""
 
+    async def close(self) -> None:
+        """Let go of the connection."""
+
 
 def system_notifier() -> Notifier:
     """Connect to the desktop of this session; raises where there can be none."""
@@ -35,7 +39,15 @@ def system_notifier() -> Notifier:
         raise ChannelError("there is no desktop session")
     from desktop_notifier import DesktopNotifier  # noqa: PLC0415 - pulls in the platform's bindings
 
-    return DesktopNotifier(app_name="Duetime")
+    class Closable(DesktopNotifier):
+        async def close(self) -> None:
+            """Close the bus of Linux, which the library leaves open."""
+            bus = getattr(self._backend, "bus", None)
+            if bus is not None:
+                bus.disconnect()
+                await bus.wait_for_disconnect()
+
+    return Closable(app_name="Duetime")
 
 
 class DesktopChannel:
@@ -70,9 +82,12 @@ class DesktopChannel:
     def close(self) -> None:
         """Drop the connection; the next send makes a new one."""
         with self._lock:
-            loop, self._loop, self._notifier = self._loop, None, None
-        if loop is not None:
-            loop.call_soon_threadsafe(loop.stop)
+            loop, notifier, self._loop, self._notifier = self._loop, self._notifier, None, None
+        if loop is None or notifier is None:
+            return
+        with suppress(Exception):  # a connection that is broken already
+            asyncio.run_coroutine_threadsafe(asyncio.wait_for(notifier.close(), 1), loop).result(2)
+        loop.call_soon_threadsafe(loop.stop)
 
     def _call(self, ask: Callable[[Notifier], Coroutine[Any, Any, T]]) -> T:
         """Run on a thread and loop of our own: callers may themselves be inside a running loop."""

@@ -1,0 +1,348 @@
+"""Telling users outcomes: each delivery on a real store, with its own state and its own retries."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Iterator
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from typing import Any
+
+import pytest
+from duetime.scheduler.channels import Channel, ChannelError, ChannelOptions, Channels, WebhookTarget
+from duetime.scheduler.channels.desktop import DesktopChannel
+from duetime.scheduler.delivery import DELIVERY_RETRY, Deliverer
+from duetime.scheduler.errors import InvalidArgument, InvalidSetting
+from duetime.scheduler.events import EventKind
+from duetime.scheduler.ids import new_id, new_task_id
+from duetime.scheduler.store import Settlement, Store, open_store
+from duetime.scheduler.task import Delivery, DeliveryState, InboxMessage, RetryPolicy, Run, State, Task
+
+START = datetime(2026, 11, 21, 12, tzinfo=UTC)
+
+
+class Clock:
+    def __init__(self) -> None:
+        self.now = START
+
+    def __call__(self) -> datetime:
+        return self.now
+
+    def advance(self, seconds: float) -> None:
+        self.now += timedelta(seconds=seconds)
+
+
+class FakeChannel:
+    """Remembers what it was given; `faults` are raised first, one a send."""
+
+    def __init__(self, name: str = "team", *faults: Exception) -> None:
+        self.name = name
+        self.faults = list(faults)
+        self.sent: list[tuple[str, str]] = []
+        self.closed = False
+
+    def send(self, message: InboxMessage, *, key: str) -> None:
+        self.sent.append((message.text, key))
+        if self.faults:
+            raise self.faults.pop(0)
+
+    def close(self) -> None:
+        self.closed = True
+
+
+@pytest.fixture
+def clock() -> Clock:
+    return Clock()
+
+
+@pytest.fixture
+def store(tmp_path: Path, clock: Clock) -> Iterator[Store]:
+    opened = open_store(f"sqlite:///{tmp_path / 'duetime.db'}", clock=clock, synchronous="OFF")
+    yield opened
+    opened.close()
+
+
+def fire(store: Store, *channels: str, text: str = "done") -> str:
+    """Store a task, run it to its end with deliveries to `channels`, and give the id of its run."""
+    task = Task(
+        id=new_task_id(),
+        tenant="local",
+        owner="local",
+        title="Call John",
+        action="reminder",
+        payload={},
+        timezone="UTC",
+        when="now",
+        repeat=None,
+        anchor=START,
+        until=None,
+        max_runs=None,
+        paused=False,
+        retry=RetryPolicy(),
+        deliver_to=channels,
+        labels=(),
+        revision=1,
+        created_at=START,
+        updated_at=START,
+    )
+    run = Run(new_id("r"), task.id, "local", START, State.SCHEDULED, wake_at=START)
+    store.tasks.add(task, run, actor="local")
+    store.claims.make_ready(limit=10)
+    (claim,) = store.claims.start([run.id], worker="w", epoch=None, lease=timedelta(seconds=30))
+    message = InboxMessage(
+        new_id("m"), "local", "local", task.id, run.id, task.title, text, State.SUCCEEDED, store.now()
+    )
+    settlement = Settlement(
+        run.id,
+        claim.run.attempt,
+        1,
+        to=State.SUCCEEDED,
+        kind=EventKind.SUCCEEDED,
+        outcome="done",
+        inbox=message,
+        deliveries=tuple(
+            Delivery(new_id("d"), "local", task.id, run.id, name, next_at=store.now()) for name in channels
+        ),
+    )
+    store.claims.settle([settlement])
+    return run.id
+
+
+def deliverer(store: Store, *channels: Channel, **options: Any) -> Deliverer:
+    return Deliverer(store.deliveries, Channels(channels), draw=lambda: 1.0, **options)
+
+
+def deliveries(store: Store) -> list[Delivery]:
+    from duetime.scheduler.task import TaskFilter
+
+    records, _ = store.tasks.page("local", TaskFilter(), limit=10)
+    return [delivery for record in records for delivery in record.deliveries]
+
+
+def state(store: Store) -> tuple[DeliveryState, int, str | None]:
+    (found,) = deliveries(store)
+    return found.state, found.attempts, found.error
+
+
+def test_an_outcome_is_sent_once_under_the_id_of_its_run(store: Store) -> None:
+    channel = FakeChannel()
+    run_id = fire(store, "team", text="Bring the contract")
+    teller = deliverer(store, channel)
+    assert teller.tick(store.now()) == 1
+    assert channel.sent == [("Bring the contract", run_id)]
+    assert state(store) == (DeliveryState.DELIVERED, 1, None)
+    assert teller.next_wake() is None
+    assert teller.tick(store.now()) == 0
+    assert len(channel.sent) == 1
+
+
+def test_each_channel_is_told_and_settled_by_itself(store: Store) -> None:
+    good, bad = FakeChannel("good"), FakeChannel("bad", ChannelError("busy"))
+    fire(store, "good", "bad")
+    assert deliverer(store, good, bad).tick(store.now()) == 2
+    found = {delivery.channel: delivery.state for delivery in deliveries(store)}
+    assert found == {"good": DeliveryState.DELIVERED, "bad": DeliveryState.PENDING}
+
+
+def test_a_failed_send_is_tried_again_later_and_later_under_the_same_key(store: Store, clock: Clock) -> None:
+    channel = FakeChannel("team", *[ChannelError("busy")] * 3)
+    run_id = fire(store, "team")
+    teller = deliverer(store, channel)
+    waits = []
+    for _ in range(3):
+        teller.tick(store.now())
+        wake = teller.next_wake()
+        assert wake is not None
+        waits.append(round((wake - clock.now).total_seconds()))
+        assert teller.tick(store.now()) == 0
+        clock.now = wake
+    assert waits == [30, 60, 120]
+    teller.tick(store.now())
+    assert channel.sent == [("done", run_id)] * 4
+    assert state(store) == (DeliveryState.DELIVERED, 4, None)
+
+
+def test_after_six_tries_it_is_given_up_with_the_last_reason(store: Store, clock: Clock) -> None:
+    channel = FakeChannel("team", *[ChannelError("busy")] * 10)
+    fire(store, "team")
+    teller = deliverer(store, channel)
+    while (wake := teller.next_wake()) is not None:
+        clock.now = max(clock.now, wake)
+        teller.tick(store.now())
+    assert len(channel.sent) == DELIVERY_RETRY.max_attempts == 6
+    assert state(store) == (DeliveryState.FAILED, 6, "busy")
+
+
+def test_a_permanent_refusal_is_not_repeated(store: Store) -> None:
+    channel = FakeChannel("team", ChannelError("no such address", permanent=True))
+    fire(store, "team")
+    teller = deliverer(store, channel)
+    teller.tick(store.now())
+    assert teller.next_wake() is None
+    assert state(store) == (DeliveryState.FAILED, 1, "no such address")
+
+
+def test_the_wait_that_the_other_side_asked_for_is_kept(store: Store, clock: Clock) -> None:
+    channel = FakeChannel("team", ChannelError("busy", retry_after=timedelta(minutes=10)))
+    fire(store, "team")
+    teller = deliverer(store, channel)
+    teller.tick(store.now())
+    wake = teller.next_wake()
+    assert wake is not None
+    assert wake >= clock.now + timedelta(minutes=10)
+
+
+def test_an_exception_of_a_library_fails_the_send_and_its_text_is_kept_to_itself(store: Store) -> None:
+    fire(store, "team")
+    deliverer(store, FakeChannel("team", RuntimeError("token=secret"))).tick(store.now())
+    assert state(store) == (DeliveryState.PENDING, 1, "RuntimeError in channel team")
+
+
+def test_a_channel_that_is_gone_is_waited_for(store: Store, clock: Clock) -> None:
+    fire(store, "team")
+    deliverer(store).tick(store.now())
+    assert state(store) == (DeliveryState.PENDING, 1, "no channel 'team' is configured any more")
+    clock.advance(60)
+    deliverer(store, FakeChannel()).tick(store.now())
+    assert state(store)[0] is DeliveryState.DELIVERED
+
+
+def test_a_channel_that_hangs_holds_up_nobody_else(store: Store) -> None:
+    release = threading.Event()
+
+    class Hanging(FakeChannel):
+        def send(self, message: InboxMessage, *, key: str) -> None:
+            release.wait(30)
+            super().send(message, key=key)
+
+    good = FakeChannel("good")
+    fire(store, "hanging", "good")
+    assert deliverer(store, Hanging("hanging"), good, patience=timedelta(seconds=0.2)).tick(store.now()) == 2
+    release.set()
+    found = {delivery.channel: (delivery.state, delivery.error) for delivery in deliveries(store)}
+    assert found["good"] == (DeliveryState.DELIVERED, None)
+    assert found["hanging"] == (DeliveryState.PENDING, "no answer in time")
+
+
+def test_of_two_who_send_the_same_only_one_settles(store: Store) -> None:
+    """A runner that was only frozen wakes up in the middle of a send: the message repeats, under one key, once."""
+    frozen = FakeChannel()
+    run_id = fire(store, "team")
+    successor = FakeChannel()
+
+    class Freezing(FakeChannel):
+        def send(self, message: InboxMessage, *, key: str) -> None:
+            frozen.send(message, key=key)
+            deliverer(store, successor).tick(store.now())
+            raise ChannelError("too late")
+
+    deliverer(store, Freezing()).tick(store.now())
+    assert frozen.sent == successor.sent == [("done", run_id)]
+    assert state(store) == (DeliveryState.DELIVERED, 1, None)
+
+
+def test_more_than_a_batch_is_sent_in_several_ticks(store: Store) -> None:
+    channel = FakeChannel()
+    for _ in range(10):
+        fire(store, "team")
+    teller = deliverer(store, channel)
+    assert [teller.tick(store.now()) for _ in range(3)] == [8, 2, 0]
+    assert len({key for _, key in channel.sent}) == 10
+
+
+def test_what_failed_together_is_not_repeated_together(store: Store) -> None:
+    for _ in range(8):
+        fire(store, "team")
+    channel = FakeChannel("team", *[ChannelError("busy")] * 8)
+    Deliverer(store.deliveries, Channels([channel])).tick(store.now())
+    moments = {delivery.next_at for delivery in deliveries(store)}
+    assert len(moments) == 8
+
+
+# --- the registry of channels ---------------------------------------------------------------------------------------
+
+
+class Screen(DesktopChannel):
+    """A desktop that is there or not, without asking this machine."""
+
+    def __init__(self, *, there: bool) -> None:
+        super().__init__()
+        self._there = there
+
+    def available(self) -> bool:
+        return self._there
+
+
+QUIET = pytest.mark.filterwarnings("ignore:'imghdr' is deprecated:DeprecationWarning")
+"""Apprise reads a module that Python 3.13 drops; its users are told by Apprise, not by us."""
+
+SECRET = "whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw"
+
+
+def opened(*, there: bool = False, **options: Any) -> Channels:
+    return Channels.from_options(ChannelOptions(**options), desktop=Screen(there=there))
+
+
+@pytest.mark.parametrize(
+    ("setting", "there", "names"),
+    [
+        ("auto", True, ("desktop",)),
+        ("auto", False, ()),
+        ("on", False, ("desktop",)),
+        ("off", True, ()),
+    ],
+)
+def test_the_desktop_is_a_default_where_there_is_one(setting: str, there: bool, names: tuple[str, ...]) -> None:
+    channels = opened(there=there, desktop=setting)
+    assert tuple(channels) == names
+    assert channels.default_channels() == names
+
+
+@QUIET
+def test_configured_channels_are_known_by_name() -> None:
+    channels = opened(
+        webhooks={"team": WebhookTarget("https://example.com", SECRET)}, apprise={"mail": "json://localhost"}
+    )
+    assert list(channels) == ["webhook:team", "mail"]
+    assert channels["team"] is channels["webhook:team"]
+    assert channels.default_channels() == ()
+
+
+def test_names_in_deliver_to_are_checked_against_what_is_configured() -> None:
+    channels = Channels([FakeChannel("desktop"), FakeChannel("webhook:team")])
+    assert channels.check(["inbox", "team", "webhook:team", "desktop"]) == ("webhook:team", "desktop")
+    with pytest.raises(InvalidArgument) as refused:
+        channels.check(["inbox", "slack"])
+    assert str(refused.value) == (
+        "deliver_to: no channel 'slack' is configured. Accepted: inbox, desktop, webhook:team. Example: [\"inbox\"]"
+    )
+
+
+@QUIET
+@pytest.mark.parametrize(
+    ("options", "named"),
+    [
+        ({"webhooks": {"team": WebhookTarget("https://example.com", "whsec_c2hvcnQ=")}}, "webhook secret"),
+        ({"apprise": {"mail": "nonsense://token@host"}}, "channels.mail"),
+    ],
+)
+def test_a_channel_that_cannot_be_opened_is_named_without_its_secret(options: dict[str, Any], named: str) -> None:
+    with pytest.raises(InvalidSetting, match=named) as refused:
+        opened(**options)
+    assert "c2hvcnQ" not in str(refused.value)
+    assert "token" not in str(refused.value)
+
+
+def test_without_apprise_the_setting_says_what_to_install(monkeypatch: pytest.MonkeyPatch) -> None:
+    import sys
+
+    monkeypatch.setitem(sys.modules, "apprise", None)
+    with pytest.raises(InvalidSetting, match=r"pip install 'duetime\[channels\]'"):
+        opened(apprise={"mail": "json://localhost"})
+
+
+def test_closing_closes_each_channel() -> None:
+    one, two = FakeChannel("one"), FakeChannel("two")
+    Channels([one, two]).close()
+    assert one.closed
+    assert two.closed
