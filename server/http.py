@@ -29,8 +29,7 @@ STREAMS = 1
 
 def run_http(
     server: MCPServer[None],
-    host: str,
-    port: int,
+    bound: socket.socket,
     *,
     ready: Callable[[], object],
     announce: Callable[[str], None] = lambda address: _say(f"duetime serves MCP at {address}"),
@@ -39,14 +38,12 @@ def run_http(
 ) -> int:
     """Serve until SIGTERM or SIGINT, then `close` everything within `grace` seconds; return the exit code.
 
-    `ready` is called on a thread for `/readyz` and raises a DuetimeError while nothing can be scheduled. Port 0 takes a
-    free one; `announce` is told the address, on stderr by default. Raises InvalidSetting when `host` is no loopback
-    address or cannot be bound.
+    `bound` is a socket of `listening`. `ready` is called on a thread for `/readyz` and raises a DuetimeError while
+    nothing can be scheduled. `announce` is told the address, on stderr by default.
     """
-    with _bound(host, port) as bound, Ending(STREAMS + grace) as ending:
-        address = url_of(bound)
+    with Ending(STREAMS + grace) as ending:
         app = http_app(server, ready)
-        announce(address)
+        announce(url_of(bound))
         config = uvicorn.Config(app, log_config=None, access_log=False, timeout_graceful_shutdown=STREAMS)
         running = _Server(config)
         ending.on_begin(lambda: setattr(running, "should_exit", True))
@@ -104,7 +101,11 @@ def _say(sentence: str) -> None:
 
 
 @contextmanager
-def _bound(host: str, port: int) -> Iterator[socket.socket]:
+def listening(host: str, port: int) -> Iterator[socket.socket]:
+    """Listen on a port of this machine, 0 for any free one, for the time of the block.
+
+    Raises InvalidSetting when `host` is no loopback address, or it and the port cannot be had.
+    """
     check_loopback(host)
     family = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)[0][0]
     with socket.socket(family, socket.SOCK_STREAM) as bound:

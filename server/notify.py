@@ -61,7 +61,7 @@ class Changes:
     def touched(self, task_id: str) -> None:
         """Note that a task changed or fired in this process. Safe on any thread, and when nothing is served."""
         loop = self._loop
-        if loop is not None and self._wanted:
+        if loop is not None and self.wanted:
             self._touched.append(task_id)
             try:
                 loop.call_soon_threadsafe(self._woken.set)
@@ -69,7 +69,13 @@ class Changes:
                 log.debug("a change came after the server had stopped")
 
     @property
-    def _wanted(self) -> bool:
+    def watching(self) -> bool:
+        """Tell whether a server runs that could tell somebody."""
+        return self._loop is not None
+
+    @property
+    def wanted(self) -> bool:
+        """Tell whether anybody is subscribed."""
         return bool(self._listeners or self._sessions)
 
     # -- 2026-07-28: the SDK asks this bus for each subscriptions/listen
@@ -120,7 +126,7 @@ class Changes:
 
     def _begin(self) -> None:
         """Remember where the history ended before the first subscriber, in the same breath: nothing falls between."""
-        if not self._wanted:
+        if not self.wanted:
             try:
                 self._seen = self._history.latest()
             except DuetimeError:
@@ -149,12 +155,12 @@ class Changes:
                     log.exception("telling subscribers failed")
 
     async def _pause(self) -> None:
-        with anyio.move_on_after(self._interval if self._wanted else None):
+        with anyio.move_on_after(self._interval if self.wanted else None):
             await self._woken.wait()
         self._woken.clear()
 
     async def _news(self) -> list[Event]:
-        if not self._wanted:
+        if not self.wanted:
             return []
         if self._seen is None:
             self._seen = await cross(self._history.latest)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from duetime.server.app import App, build
-from duetime.server.http import run_http
+from duetime.server.http import listening, run_http
 from duetime.server.logs import configure_logs
 from duetime.server.mcp import make_server
 from duetime.server.notify import Changes
@@ -32,13 +32,9 @@ def serve_stdio(settings: Settings) -> int:
 def serve_http(settings: Settings) -> int:
     """Serve clients on this machine over HTTP until SIGTERM or SIGINT; return the exit code. Logs go to stderr."""
     configure_logs(settings.log_level, settings.log_format)
-    app = build(settings)
-    app.start()
-    return run_http(
-        connect(app),
-        settings.host,
-        settings.port,
-        ready=app.store.history.latest,
-        close=app.close,
-        grace=settings.grace_seconds,
-    )
+    with listening(settings.host, settings.port) as bound:  # before anything runs: a taken port starts nothing
+        app = build(settings)
+        app.start()
+        return run_http(
+            connect(app), bound, ready=app.store.history.latest, close=app.close, grace=settings.grace_seconds
+        )

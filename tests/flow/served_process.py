@@ -17,7 +17,7 @@ from duetime.scheduler.intake import Intake
 from duetime.scheduler.scheduler import Scheduler
 from duetime.scheduler.store import open_store
 from duetime.scheduler.task import TaskView
-from duetime.server.http import run_http
+from duetime.server.http import listening, run_http
 from duetime.server.logs import configure_logs
 from duetime.server.mcp import make_server
 from duetime.server.notify import Changes
@@ -70,7 +70,8 @@ def main() -> int:
     server = make_server(scheduler, changes, actions=tuple(handlers))
     if wire is not None:
         return run_stdio(server, wire, close=store.close, grace=1)
-    return run_http(server, "127.0.0.1", 0, ready=store.history.latest, close=store.close, grace=1)
+    with listening("127.0.0.1", 0) as bound:
+        return run_http(server, bound, ready=store.history.latest, close=store.close, grace=1)
 
 
 sys.exit(main())

@@ -1,0 +1,211 @@
+"""Streamable HTTP as a client, a browser and a supervisor meet it."""
+
+from __future__ import annotations
+
+import re
+import signal
+import socket
+import subprocess
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from pathlib import Path
+from typing import Any
+
+import httpx2
+import pytest
+from duetime.scheduler.errors import InvalidSetting, StoreUnavailable
+from duetime.scheduler.handlers import Handlers
+from duetime.scheduler.intake import Intake
+from duetime.scheduler.scheduler import Scheduler
+from duetime.scheduler.store import open_store
+from duetime.server.http import MAX_BODY, http_app, listening, url_of
+from duetime.server.mcp import make_server
+from duetime.server.notify import Changes
+
+PROGRAM = Path(__file__).with_name("served_process.py")
+SECONDS = 20
+MODERN = {
+    "io.modelcontextprotocol/protocolVersion": "2026-07-28",
+    "io.modelcontextprotocol/clientCapabilities": {},
+}
+
+
+class Site:
+    """A running server, and a client of it that knows nothing but HTTP."""
+
+    def __init__(self, process: subprocess.Popen[str], url: str) -> None:
+        self.process = process
+        self.url = url
+        self.http = httpx2.Client(timeout=SECONDS)
+
+    def post(self, body: Any, **headers: str) -> httpx2.Response:
+        accepted = {"Accept": "application/json, text/event-stream", "Content-Type": "application/json"}
+        content = body if isinstance(body, bytes) else None
+        return self.http.post(self.url, json=None if content else body, content=content, headers=accepted | headers)
+
+    def modern(self, method: str, **params: object) -> httpx2.Response:
+        named = {"Mcp-Name": str(params["name"])} if "name" in params else {}
+        headers = {"MCP-Protocol-Version": "2026-07-28", "Mcp-Method": method, **named}
+        body = {"jsonrpc": "2.0", "id": 1, "method": method, "params": {"_meta": MODERN, **params}}
+        return self.post(body, **headers)
+
+    def call(self, tool: str, **arguments: object) -> dict[str, Any]:
+        found = self.modern("tools/call", name=tool, arguments=arguments).json()["result"]
+        assert isinstance(found, dict)
+        return found
+
+
+@contextmanager
+def serving(folder: Path) -> Iterator[Site]:
+    process = subprocess.Popen(
+        [sys.executable, str(PROGRAM), "http", f"sqlite:///{folder / 'duetime.db'}"],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+    )
+    assert process.stderr is not None
+    assert process.stdout is not None
+    try:
+        line = next(line for line in process.stderr if "serves MCP at" in line)
+        site = Site(process, line.split()[-1])
+        with site.http:
+            yield site
+    finally:
+        process.kill()
+        process.wait()
+        process.stdout.close()
+        with suppress(BrokenPipeError):
+            process.stderr.close()
+
+
+@pytest.fixture(scope="module")
+def site(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Site]:
+    with serving(tmp_path_factory.mktemp("site")) as found:
+        yield found
+
+
+def test_a_client_of_2026_calls_without_a_handshake(site: Site) -> None:
+    made = site.call("schedule_task", title="Call John", when="in 2 hours")
+
+    assert made["structuredContent"]["created"] is True
+
+
+def test_a_client_of_2025_shakes_hands_and_keeps_its_session(site: Site) -> None:
+    hello = {
+        "protocolVersion": "2025-11-25",
+        "capabilities": {},
+        "clientInfo": {"name": "test", "version": "1"},
+    }
+    welcome = site.post({"jsonrpc": "2.0", "id": 1, "method": "initialize", "params": hello})
+    session = {"Mcp-Session-Id": welcome.headers["mcp-session-id"], "MCP-Protocol-Version": "2025-11-25"}
+    site.post({"jsonrpc": "2.0", "method": "notifications/initialized"}, **session)
+    call = {"name": "schedule_task", "arguments": {"title": "Call Jane", "when": "in 2 hours"}}
+    made = site.post({"jsonrpc": "2.0", "id": 2, "method": "tools/call", "params": call}, **session)
+
+    assert "io.modelcontextprotocol/ui" in welcome.json()["result"]["capabilities"]["extensions"]
+    assert made.json()["result"]["structuredContent"]["created"] is True
+
+
+def test_answers_are_single_json_documents(site: Site) -> None:
+    assert site.modern("tools/list").headers["content-type"] == "application/json"
+
+
+@pytest.mark.parametrize(
+    ("headers", "status"),
+    [({"Host": "evil.example"}, 421), ({"Origin": "https://evil.example"}, 403), ({"Origin": "null"}, 403)],
+)
+def test_a_web_page_cannot_reach_the_server_through_a_name_of_its_own(
+    site: Site, headers: dict[str, str], status: int
+) -> None:
+    assert site.post({"jsonrpc": "2.0", "id": 1, "method": "ping"}, **headers).status_code == status
+
+
+def test_a_body_beyond_the_limit_is_refused(site: Site) -> None:
+    assert site.post(b'{"x": "' + b"y" * MAX_BODY + b'"}').status_code == 413
+
+
+@pytest.mark.parametrize("text", [rb"half \ud83d", rb"a\u0000b"])
+def test_half_an_emoji_is_refused_by_the_name_of_its_argument(site: Site, text: bytes) -> None:
+    body = (
+        rb'{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"_meta":{'
+        rb'"io.modelcontextprotocol/protocolVersion":"2026-07-28","io.modelcontextprotocol/clientCapabilities":{}},'
+        rb'"name":"schedule_task","arguments":{"when":"in 2 hours","title":"' + text + rb'"}}}'
+    )
+    refused = site.post(
+        body, **{"MCP-Protocol-Version": "2026-07-28", "Mcp-Method": "tools/call", "Mcp-Name": "schedule_task"}
+    )
+
+    assert refused.json()["result"]["content"][0]["text"].startswith("title: it contains the character U+")
+    assert site.http.get(site.url.replace("/mcp", "/livez")).text == "ok"
+
+
+def test_a_supervisor_sees_that_it_lives_and_that_it_is_ready(site: Site) -> None:
+    for path in ("/livez", "/readyz"):
+        answer = site.http.get(site.url.replace("/mcp", path))
+        assert (answer.status_code, answer.text) == (200, "ok")
+
+
+@pytest.mark.anyio
+async def test_it_is_not_ready_while_the_database_does_not_answer(tmp_path: Path) -> None:
+    store = open_store(f"sqlite:///{tmp_path / 'duetime.db'}", synchronous="OFF")
+    scheduler = Scheduler(store, Intake(Handlers.load(entry_points=False), None))
+
+    def away() -> None:
+        raise StoreUnavailable("the database is locked")
+
+    app = http_app(make_server(scheduler, Changes(store.history)), away)
+    async with httpx2.AsyncClient(transport=httpx2.ASGITransport(app), base_url="http://127.0.0.1") as client:
+        ready = await client.get("/readyz")
+        alive = await client.get("/livez")
+    store.close()
+
+    assert (ready.status_code, ready.text) == (503, "the database is locked")
+    assert alive.status_code == 200
+
+
+@pytest.mark.parametrize("stop", [signal.SIGTERM, signal.SIGINT])
+def test_a_signal_ends_the_server_although_a_client_listens(tmp_path: Path, stop: signal.Signals) -> None:
+    with serving(tmp_path) as site:
+        body = {
+            "jsonrpc": "2.0",
+            "id": 1,
+            "method": "subscriptions/listen",
+            "params": {"_meta": MODERN, "notifications": {"resourceSubscriptions": ["duetime://inbox"]}},
+        }
+        headers = {
+            "Accept": "application/json, text/event-stream",
+            "MCP-Protocol-Version": "2026-07-28",
+            "Mcp-Method": "subscriptions/listen",
+        }
+        with (
+            suppress(httpx2.RemoteProtocolError, httpx2.ReadError),
+            site.http.stream("POST", site.url, json=body, headers=headers) as stream,
+        ):
+            lines = stream.iter_lines()
+            assert any("acknowledged" in line for line in lines)
+            site.process.send_signal(stop)
+            list(lines)
+
+        assert site.process.wait(SECONDS) == 0
+
+
+@pytest.mark.parametrize("host", ["0.0.0.0", "::", "no-such-host.invalid"])
+def test_only_this_machine_is_served(host: str) -> None:
+    with pytest.raises(InvalidSetting, match=r"^host: .*Use 127\.0\.0\.1"), listening(host, 0):
+        pass
+
+
+def test_a_taken_port_is_said_to_be_taken() -> None:
+    with socket.socket() as other:
+        other.bind(("127.0.0.1", 0))
+        other.listen()
+        port = other.getsockname()[1]
+
+        with pytest.raises(InvalidSetting, match=f"^port: {port} is taken"), listening("127.0.0.1", port):
+            pass
+
+
+def test_any_free_port_can_be_asked_for() -> None:
+    with listening("127.0.0.1", 0) as bound:
+        assert re.fullmatch(r"http://127\.0\.0\.1:[1-9][0-9]*/mcp", url_of(bound))

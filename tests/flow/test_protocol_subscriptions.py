@@ -1,0 +1,237 @@
+"""Subscribers of either era, on every transport, are told when a task changes, whichever process changed it."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
+from contextlib import asynccontextmanager
+from datetime import datetime
+from pathlib import Path
+from subprocess import DEVNULL, PIPE, Popen
+from typing import Any
+
+import anyio
+import pytest
+from duetime.scheduler.errors import StoreUnavailable
+from duetime.scheduler.events import Event, EventKind
+from duetime.scheduler.handlers import Handlers
+from duetime.scheduler.intake import Intake
+from duetime.scheduler.scheduler import Scheduler
+from duetime.scheduler.store import open_store
+from duetime.server.mcp import make_server
+from duetime.server.notify import Changes
+from mcp import Client, StdioServerParameters
+from mcp.server import MCPServer
+from mcp.types import ResourceUpdatedNotification
+
+pytestmark = [
+    pytest.mark.anyio,
+    # The SDK's client warns about every call that the newest era does not have; clients of the era before make them.
+    pytest.mark.filterwarnings("ignore::mcp.shared.exceptions.MCPDeprecationWarning"),
+]
+
+PROGRAM = Path(__file__).with_name("served_process.py")
+SECONDS = 20
+Connect = Callable[[], MCPServer[None] | StdioServerParameters | str]
+
+
+@pytest.fixture
+def database(tmp_path: Path) -> str:
+    return f"sqlite:///{tmp_path / 'duetime.db'}"
+
+
+@pytest.fixture
+def elsewhere(database: str) -> Iterator[Scheduler]:
+    """Give a scheduler that shares the database and nothing else, like one of another process."""
+    store = open_store(database, synchronous="OFF")
+    yield Scheduler(store, Intake(Handlers.load(entry_points=False), "UTC"))
+    store.close()
+
+
+@pytest.fixture(params=["in memory", "stdio", "http"])
+def connect(request: pytest.FixtureRequest, database: str) -> Iterator[Connect]:
+    """Give what a client connects to."""
+    if request.param == "in memory":
+        store = open_store(database, synchronous="OFF")
+        changes = Changes(store.history)
+        scheduler = Scheduler(store, Intake(Handlers.load(entry_points=False), "UTC"), on_change=changes.touched)
+        yield lambda: make_server(scheduler, changes)
+        store.close()
+    elif request.param == "stdio":
+        yield lambda: StdioServerParameters(command=sys.executable, args=[str(PROGRAM), "stdio", database])
+    else:
+        with Popen([sys.executable, str(PROGRAM), "http", database], stdout=DEVNULL, stderr=PIPE, text=True) as process:
+            assert process.stderr is not None
+            url = next(line for line in process.stderr if "serves MCP at" in line).split()[-1]
+            yield lambda: url
+            process.kill()
+
+
+class Heard:
+    """The addresses that a client was told of."""
+
+    def __init__(self) -> None:
+        self.uris: list[str] = []
+        self._news = anyio.Event()
+
+    def add(self, uri: str) -> None:
+        self.uris.append(uri)
+        self._news.set()
+        self._news = anyio.Event()
+
+    async def until(self, uri: str) -> None:
+        with anyio.fail_after(SECONDS):
+            while uri not in self.uris:
+                await self._news.wait()
+
+
+@asynccontextmanager
+async def legacy(connect: Connect, *uris: str) -> AsyncIterator[tuple[Client, Heard]]:
+    heard = Heard()
+
+    async def handle(message: Any) -> None:
+        if isinstance(message, ResourceUpdatedNotification):
+            heard.add(message.params.uri)
+
+    async with Client(connect(), mode="legacy", message_handler=handle) as client:
+        for uri in uris:
+            await client.subscribe_resource(uri)
+        yield client, heard
+
+
+@asynccontextmanager
+async def modern(connect: Connect, *uris: str) -> AsyncIterator[tuple[Client, Heard]]:
+    heard = Heard()
+    async with (
+        Client(connect(), mode="2026-07-28") as client,
+        client.listen(resource_subscriptions=uris) as events,
+        anyio.create_task_group() as group,
+    ):
+
+        async def collect() -> None:
+            async for event in events:
+                heard.add(getattr(event, "uri", ""))
+
+        group.start_soon(collect)
+        yield client, heard
+        group.cancel_scope.cancel()
+
+
+@pytest.fixture(params=[legacy, modern], ids=["2025-11-25", "2026-07-28"])
+def subscribed(request: pytest.FixtureRequest) -> Any:
+    return request.param
+
+
+async def test_a_change_in_this_process_is_told(elsewhere: Scheduler, connect: Connect, subscribed: Any) -> None:
+    task_id = elsewhere.schedule("Call John", when="in 2 hours").record.task.id
+    uri = f"duetime://tasks/{task_id}"
+
+    async with subscribed(connect, uri) as (client, heard):
+        moved = await client.call_tool("reschedule_task", {"task_id": task_id, "when": "in 3 hours"})
+        assert not moved.is_error
+        await heard.until(uri)
+
+
+async def test_a_change_in_another_process_is_told(elsewhere: Scheduler, connect: Connect, subscribed: Any) -> None:
+    task_id = elsewhere.schedule("Call John", when="in 2 hours").record.task.id
+    other = elsewhere.schedule("Call Jane", when="in 2 hours").record.task.id
+
+    async with subscribed(connect, f"duetime://tasks/{task_id}", "duetime://inbox") as (_, heard):
+        elsewhere.cancel(other)
+        elsewhere.cancel(task_id)
+        await heard.until(f"duetime://tasks/{task_id}")
+        await heard.until("duetime://inbox")
+
+    assert f"duetime://tasks/{other}" not in heard.uris
+
+
+async def test_whoever_left_is_forgotten_and_nobody_looks_any_more(database: str) -> None:
+    store = open_store(database, synchronous="OFF")
+    changes = Changes(store.history)
+    server = make_server(Scheduler(store, Intake(Handlers.load(entry_points=False), "UTC")), changes)
+    for subscribe in (legacy, modern):
+        async with subscribe(lambda: server, "duetime://inbox"):
+            assert changes.wanted
+        assert not changes.wanted
+    async with legacy(lambda: server, "duetime://inbox") as (client, _):
+        await client.unsubscribe_resource("duetime://inbox")
+        assert not changes.wanted
+    store.close()
+
+
+class Scripted:
+    """A history that answers what the test says, and counts the looks."""
+
+    def __init__(self, *answers: list[Event] | Exception) -> None:
+        self.answers = list(answers)
+        self.asked: list[int] = []
+
+    def latest(self) -> int:
+        return 10
+
+    def since(self, event_id: int, *, limit: int = 500) -> list[Event]:
+        self.asked.append(event_id)
+        answer = self.answers.pop(0) if self.answers else []
+        if isinstance(answer, Exception):
+            raise answer
+        return answer[:limit]
+
+
+def event(number: int, task_id: str, kind: EventKind = EventKind.RESCHEDULED, tenant: str = "local") -> Event:
+    return Event(number, tenant, task_id, None, 1, datetime.fromisoformat("2026-11-21T23:00Z"), kind, "local")
+
+
+async def told(history: Scripted, *uris: str, expect: str, touch: Callable[[Changes], None] | None = None) -> list[str]:
+    changes = Changes(history, interval=0.01)
+    heard = Heard()
+    leave = changes.subscribe(lambda found: heard.add(getattr(found, "uri", "")))
+    async with changes.serving():
+        if touch is not None:
+            await until_watching(changes)
+            touch(changes)
+        await heard.until(expect)
+    leave()
+    return heard.uris
+
+
+async def until_watching(changes: Changes) -> None:
+    wait: Callable[[], Awaitable[None]] = anyio.lowlevel.checkpoint
+    with anyio.fail_after(SECONDS):
+        while not changes.watching:
+            await wait()
+
+
+async def test_a_task_that_changed_often_is_told_once_a_look() -> None:
+    history = Scripted([event(11, "t_a"), event(12, "t_b"), event(13, "t_a")], [event(14, "t_end")])
+
+    assert await told(history, expect="duetime://tasks/t_end") == [
+        "duetime://tasks/t_a",
+        "duetime://tasks/t_b",
+        "duetime://tasks/t_end",
+    ]
+    assert history.asked[:2] == [10, 13]
+
+
+async def test_a_database_that_fails_for_a_while_is_asked_again() -> None:
+    history = Scripted(StoreUnavailable("locked"), RuntimeError("defect"), [event(11, "t_a")])
+
+    assert await told(history, expect="duetime://tasks/t_a") == ["duetime://tasks/t_a"]
+    assert history.asked[:3] == [10, 10, 10]
+
+
+async def test_other_tenants_are_never_heard_of() -> None:
+    history = Scripted([event(11, "t_theirs", tenant="other"), event(12, "t_ours")])
+
+    assert await told(history, expect="duetime://tasks/t_ours") == ["duetime://tasks/t_ours"]
+
+
+async def test_an_outcome_that_was_read_changes_the_inbox_without_an_event() -> None:
+    heard = await told(Scripted(), expect="duetime://inbox", touch=lambda changes: changes.touched("t_read"))
+
+    assert heard == ["duetime://tasks/t_read", "duetime://inbox"]
+
+
+async def test_an_outcome_reaches_the_inbox() -> None:
+    history = Scripted([event(11, "t_a", EventKind.SUCCEEDED)])
+
+    assert await told(history, expect="duetime://inbox") == ["duetime://tasks/t_a", "duetime://inbox"]
