@@ -9,7 +9,7 @@ from typing import Any
 from duetime.scheduler.errors import IllegalMove, StaleRevision
 from duetime.scheduler.events import EventKind
 from duetime.scheduler.rules.states import TERMINAL, check_move
-from duetime.scheduler.store import adding, journal
+from duetime.scheduler.store import adding, beside, journal
 from duetime.scheduler.store.legality import WAKES
 from duetime.scheduler.store.models import events, labels, runs, tasks
 from duetime.scheduler.store.rows import folded, in_json, listed_at, run_values
@@ -63,14 +63,16 @@ def apply(
     task = replace(change.task, revision=record.task.revision + 1, updated_at=now)
     _write_task(connection, record.task, task)
     _write_run(connection, old, replace(run, current=next_run is None))
-    entries = _entries(record, task, run, next_run, kind=change.kind or kind, at=now, actor=actor, reason=reason)
+    moves = beside.follow(connection, (record.task, old), (task, run))
+    told: Fields = {"kind": change.kind or kind, "at": now, "actor": actor, "reason": reason}
+    entries = _entries(record, task, run, next_run, **told) if run != old or next_run or not change.extra_run else []
     if change.extra_run:
         extra = _placed(connection, replace(change.extra_run, current=False))
-        entries = [_beginning(extra, kind=change.kind or kind, at=now, actor=actor, reason=reason, task=task)]
+        entries.append(_beginning(extra, task=task, **told))
         connection.execute(insert(runs), [run_values(extra)])
     if next_run:
         connection.execute(insert(runs), [run_values(next_run)])
-    journal.append(connection, entries)
+    journal.append(connection, entries + beside.entries(moves, task, actor=actor, reason=reason))
     shown = next_run or run
     ended = run if run.ended_at else record.last_run
     return TaskRecord(task, shown, ended, record.deliveries)

@@ -10,13 +10,19 @@ from datetime import datetime, timedelta
 
 from duetime.scheduler.store import recovery, settling, starting
 from duetime.scheduler.store.database import Database
-from duetime.scheduler.store.models import runs
+from duetime.scheduler.store.models import runs, tasks
 from duetime.scheduler.store.settling import Conclude
 from duetime.scheduler.store.values import Claim, ReadyRun, Settlement, Verdict
 from duetime.scheduler.task import Json, State
-from sqlalchemy import Connection, Update, bindparam, false, func, select, update
+from sqlalchemy import Connection, Update, bindparam, false, select, update
 
-_NEXT_WAKE = select(func.min(runs.c.wake_at)).where(runs.c.wake_at.is_not(None))
+_NEXT_WAKE = (
+    select(runs.c.wake_at)
+    .select_from(runs.join(tasks, tasks.c.id == runs.c.task_id))
+    .where(runs.c.wake_at.is_not(None), tasks.c.paused == false())
+    .order_by(runs.c.wake_at)
+    .limit(1)
+)
 
 _MINE = (
     runs.c.id.in_(bindparam("run_ids", expanding=True)),
@@ -44,7 +50,7 @@ class Claims:
         self._now = now
 
     def next_wake(self) -> datetime | None:
-        """Return the earliest time at which a run has to be made ready; None when none waits for a time."""
+        """Return when the next run of a task that is not paused has to be made ready; None when none waits."""
         return self._database.read(lambda connection: connection.execute(_NEXT_WAKE).scalar())
 
     def make_ready(self, *, limit: int, epoch: int | None = None) -> list[ReadyRun]:

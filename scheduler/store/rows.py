@@ -10,9 +10,9 @@ from typing import Any
 from duetime.scheduler.events import Event
 from duetime.scheduler.store import models
 from duetime.scheduler.task import Attempt, DeadLetter, Delivery, InboxMessage, Json, Run, Task
-from sqlalchemy import Boolean, Column, Table, literal_column
+from sqlalchemy import Column, ColumnElement, Table, literal_column
 
-CURRENT = literal_column("runs.current", Boolean())
+CURRENT: ColumnElement[bool] = literal_column("runs.current")
 """The run stands for its task. Written bare, as the partial indexes have it, else SQLite does not use them."""
 
 Row = Sequence[Any]

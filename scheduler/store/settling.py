@@ -116,7 +116,7 @@ def _run_row(ending: Ending, now: datetime) -> dict[str, Any]:
     settlement, claim = ending.settlement, ending.claim
     check_move(claim.run.state, settlement.to)
     ended = now if settlement.to in TERMINAL else None
-    wake = None if ended or claim.task.paused else settlement.wake_at
+    wake = None if ended else settlement.wake_at
     return {
         "run_id": settlement.run_id,
         "fence": settlement.attempt,

@@ -29,7 +29,7 @@ _THESE = runs.c.id.in_(bindparam("run_ids", expanding=True))
 _DUE = (
     select(*_READY, runs.c.state, runs.c.attempt)
     .select_from(_JOINED)
-    .where(runs.c.wake_at <= _NOW)
+    .where(runs.c.wake_at <= _NOW, tasks.c.paused == false())
     .order_by(runs.c.wake_at)
     .limit(bindparam("most"))
     .with_for_update(of=[runs, tasks], skip_locked=True)

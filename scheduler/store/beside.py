@@ -1,0 +1,91 @@
+"""Runs beside the current one (run now, a recurring task's snooze) follow their task when it is cancelled or paused."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+from datetime import datetime
+
+from duetime.scheduler.events import EventKind
+from duetime.scheduler.store import journal
+from duetime.scheduler.store.locking import exactly
+from duetime.scheduler.store.models import runs
+from duetime.scheduler.store.rows import RUN, listed_at
+from duetime.scheduler.task import Run, State, Task
+from sqlalchemy import Connection, bindparam, false, select, update
+
+_BESIDE = (
+    select(*RUN)
+    .where(runs.c.task_id == bindparam("of_task"), runs.c.current == false(), runs.c.ended_at.is_(None))
+    .order_by(runs.c.id)
+)
+
+
+def follow(connection: Connection, before: tuple[Task, Run], after: tuple[Task, Run]) -> list[tuple[Run, Run]]:
+    """Move the runs beside as the change of the task and its current run asks; returns each as it was and as it is."""
+    (old_task, old_run), (task, run) = before, after
+    step: Callable[[Run, datetime], Run] | None = None
+    if _to_cancel(run) and not _to_cancel(old_run):
+        step = _cancelled
+    elif task.paused and not old_task.paused:
+        step = _held
+    if step is None:
+        return []
+    found = (Run(*row) for row in connection.execute(_BESIDE, {"of_task": task.id}).all())
+    moves = [(beside, step(beside, task.updated_at)) for beside in found]
+    changed = [(old, new) for old, new in moves if new != old]
+    for old, new in changed:
+        _write(connection, old, new)
+    return changed
+
+
+def _to_cancel(run: Run) -> bool:
+    return run.state is State.CANCELLED or run.cancel_requested
+
+
+def _cancelled(run: Run, now: datetime) -> Run:
+    if run.state is State.RUNNING:
+        return replace(run, cancel_requested=True)
+    return replace(run, state=State.CANCELLED, wake_at=None, ended_at=now)
+
+
+def _held(run: Run, now: datetime) -> Run:
+    """Take a ready run back; nothing of a paused task is made ready, and when it goes on this is due at once."""
+    return replace(run, state=State.SCHEDULED, wake_at=now) if run.state is State.READY else run
+
+
+def _write(connection: Connection, old: Run, new: Run) -> None:
+    values = {
+        "state": new.state,
+        "wake_at": new.wake_at,
+        "ended_at": new.ended_at,
+        "cancel_requested": new.cancel_requested,
+        "listed_at": listed_at(new),
+    }
+    unmoved = (runs.c.id == old.id, runs.c.state == old.state, runs.c.attempt == old.attempt)
+    exactly(1, connection.execute(update(runs).where(*unmoved).values(values)).rowcount)
+
+
+def entries(moves: list[tuple[Run, Run]], task: Task, *, actor: str, reason: str | None) -> list[journal.Entry]:
+    """Return the events of these moves."""
+    return [
+        journal.entry(
+            task.tenant,
+            task.id,
+            new.id,
+            task.updated_at,
+            kind=_kind(new),
+            actor=actor,
+            reason=reason,
+            move=(old.state, new.state) if old.state != new.state else None,
+            attempt=new.attempt or None,
+            revision=task.revision,
+        )
+        for old, new in moves
+    ]
+
+
+def _kind(run: Run) -> EventKind:
+    if run.cancel_requested:
+        return EventKind.CANCEL_REQUESTED
+    return EventKind.CANCELLED if run.state is State.CANCELLED else EventKind.PAUSED
