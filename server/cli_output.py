@@ -6,11 +6,10 @@ import json
 import shlex
 import sys
 from collections.abc import Iterable, Mapping, Sequence
-from zoneinfo import ZoneInfo
 
 import typer
 from duetime.scheduler.events import Event
-from duetime.scheduler.rules import times
+from duetime.scheduler.rules import times, zones
 from duetime.scheduler.task import Json, State, TaskPage
 from duetime.widgets.payload import due
 from duetime.widgets.schema import AttemptPart, HistoryPart, TaskPayload
@@ -157,7 +156,7 @@ def task_table(page: TaskPage) -> None:
 
 def event_table(events: Iterable[Event], zone: str | None) -> None:
     """Show events, times in `zone` (UTC when none is known)."""
-    place = ZoneInfo(zone or "UTC")
+    place = zones.load(zone or "UTC")
     table(
         ("AT", "TASK", "EVENT", "STATE", "BY", "WHY"),
         (

@@ -24,8 +24,8 @@ from duetime.scheduler.task import LOCAL, InboxMessage, Json, State
 from duetime.scheduler.wake import WakeClient
 from duetime.server import service
 from duetime.server.cli_session import Session
-from duetime.server.options import channel_options
-from duetime.server.settings import Settings
+from duetime.server.options import channel_options, webhook_options
+from duetime.server.settings import Settings, default_database_url
 from duetime.server.settings_source import config_path, masked
 
 LITTLE_SPACE = 100 * 1024 * 1024
@@ -83,7 +83,7 @@ def _database(settings: Settings) -> Iterator[Check]:
     if path is not None:
         yield _disk(path)
         if not path.exists():
-            yield Check("database", Verdict.NOTE, f"{path} is not there yet; the first start makes it.")
+            yield _missing(settings, path)
             return
     try:
         store = open_store(settings.database_url, synchronous=settings.sqlite_synchronous, migrate=False)
@@ -107,6 +107,13 @@ def _disk(path: Path) -> Check:
     if free < LITTLE_SPACE:
         return Check("disk", Verdict.WRONG, said, "Free some space: a full disk refuses every new task.")
     return Check("disk", Verdict.OK, said)
+
+
+def _missing(settings: Settings, path: Path) -> Check:
+    if path.parent.is_dir() or settings.database_url == default_database_url():
+        return Check("database", Verdict.NOTE, f"{path} is not there yet; the first start makes it.")
+    said = f"the directory {path.parent} does not exist."
+    return Check("database", Verdict.WRONG, said, f"Make it, or correct {settings.origin('database_url')}.")
 
 
 def _nearest_directory(path: Path) -> Path:
@@ -162,11 +169,11 @@ def _zone(settings: Settings) -> Check:
 
 def _handlers(settings: Settings) -> Check:
     try:
-        found = Handlers.load(settings.handlers)
+        found = Handlers.load(settings.handlers, webhooks=webhook_options(settings))
     except DuetimeError as error:
         where = f"Modules are looked for in: {os.pathsep.join(sys.path[:3])} ..."
         return Check("handlers", Verdict.WRONG, str(error), where)
-    return Check("handlers", Verdict.OK, f"{len(found)} beside the webhook action: {', '.join(sorted(found))}")
+    return Check("handlers", Verdict.OK, f"{len(found)} actions: {', '.join(sorted(found))}")
 
 
 def _channels(settings: Settings, *, send_test: bool) -> Iterator[Check]:

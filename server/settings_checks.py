@@ -5,7 +5,6 @@ from __future__ import annotations
 import base64
 import binascii
 import warnings
-from functools import cache
 from ipaddress import ip_address
 from typing import Annotated, Any
 from urllib.parse import urlsplit
@@ -33,7 +32,6 @@ def upper_case(value: Any) -> Any:
     return value.upper() if isinstance(value, str) else value
 
 
-@cache
 def system_zone() -> str | None:
     """Return the machine's IANA zone, or None when it cannot be told: a wall time is then an error that says so."""
     from tzlocal import get_localzone_name  # noqa: PLC0415 - reads /etc; not wanted where a zone is configured

@@ -1,0 +1,203 @@
+"""`duetime doctor` on machines that are well, and on those that are not."""
+
+from __future__ import annotations
+
+import json
+import os
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from datetime import UTC, datetime, timedelta
+from http.server import BaseHTTPRequestHandler, HTTPServer
+from pathlib import Path
+from typing import Any
+
+import pytest
+import time_machine
+from duetime.server.app import build
+from duetime.server.cli import run
+from duetime.server.settings import Settings
+from standardwebhooks import Webhook
+
+SECRET = "whsec_" + "Q" * 32
+Doctor = Callable[..., tuple[int, dict[str, dict[str, str]]]]
+
+
+@pytest.fixture
+def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    for name in [name for name in os.environ if name.upper().startswith("DUETIME_")]:
+        monkeypatch.delenv(name)
+    for name in ("HOME", "XDG_CONFIG_HOME", "XDG_DATA_HOME"):
+        monkeypatch.setenv(name, str(tmp_path / name))
+    monkeypatch.setenv("DUETIME_DATABASE_URL", f"sqlite:///{tmp_path}/duetime.db")
+    monkeypatch.setenv("DUETIME_TIMEZONE", "America/Edmonton")
+    monkeypatch.setenv("DUETIME_DESKTOP_NOTIFICATIONS", "off")
+    return tmp_path
+
+
+@pytest.fixture
+def doctor(home: Path, capsys: pytest.CaptureFixture[str]) -> Doctor:
+    def examined(*options: str) -> tuple[int, dict[str, dict[str, str]]]:
+        capsys.readouterr()
+        code = run(["doctor", "--json", *options])
+        checks = json.loads(capsys.readouterr().out)["checks"]
+        return code, {check["name"]: check for check in checks}
+
+    return examined
+
+
+@contextmanager
+def receiver(status: int) -> Iterator[tuple[str, list[tuple[dict[str, str], str]]]]:
+    """Answer every request with `status`, and keep what came."""
+    came: list[tuple[dict[str, str], str]] = []
+
+    class Keeping(BaseHTTPRequestHandler):
+        def do_POST(self) -> None:
+            body = self.rfile.read(int(self.headers["content-length"])).decode()
+            came.append(({name.lower(): value for name, value in self.headers.items()}, body))
+            self.send_response(status)
+            self.end_headers()
+
+        def log_message(self, *_arguments: Any) -> None:
+            """Keep the test's output clean."""
+
+    server = HTTPServer(("127.0.0.1", 0), Keeping)
+    thread = threading.Thread(target=server.serve_forever)
+    thread.start()
+    try:
+        yield f"http://127.0.0.1:{server.server_address[1]}/", came
+    finally:
+        server.shutdown()
+        thread.join()
+        server.server_close()
+
+
+def test_a_new_machine_is_well_and_gets_hints(doctor: Doctor, home: Path) -> None:
+    code, checks = doctor()
+    assert code == 0
+    assert checks["database"]["verdict"] == "note"
+    assert checks["zone"]["said"].startswith("America/Edmonton, where it is ")
+    assert checks["handlers"] == {"name": "handlers", "verdict": "ok", "said": "2 actions: reminder, webhook"}
+    assert not (home / "duetime.db").exists()
+
+
+def test_a_process_that_runs_tasks_is_found(doctor: Doctor) -> None:
+    with build(Settings.load()) as app:
+        assert doctor()[1]["runner"]["verdict"] == "note"
+        running = threading.Event()
+        app.listeners.append(lambda _task_id: running.set())
+        app.start()
+        app.scheduler.schedule("Something", when=timedelta(0))
+        assert running.wait(20)
+        code, checks = doctor()
+    assert code == 0
+    assert checks["runner"]["said"].startswith(f"process {os.getpid()} runs tasks since ")
+    assert {checks[name]["verdict"] for name in ("database", "disk", "clock", "runner")} == {"ok"}
+
+
+def test_due_tasks_that_nobody_runs_are_wrong(doctor: Doctor) -> None:
+    assert run(["schedule", "Call John", "--when", "in 10 min"]) == 0
+    assert doctor()[0] == 0
+    with time_machine.travel(datetime.now(UTC) + timedelta(hours=1)):
+        code, checks = doctor()
+    assert (code, checks["runner"]["verdict"]) == (1, "wrong")
+    assert "nobody runs them" in checks["runner"]["said"]
+    assert "duetime service install" in checks["runner"]["advice"]
+
+
+def test_a_clock_that_went_back_is_wrong(doctor: Doctor) -> None:
+    assert run(["schedule", "Call John", "--when", "in 10 min"]) == 0
+    with time_machine.travel(datetime.now(UTC) - timedelta(hours=1)):
+        code, checks = doctor()
+    assert (code, checks["clock"]["verdict"]) == (1, "wrong")
+    assert "NTP" in checks["clock"]["advice"]
+
+
+def test_a_wrong_setting_is_all_that_is_said(doctor: Doctor, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("DUETIME_THREDS", "4")
+    code, checks = doctor()
+    assert (code, list(checks)) == (1, ["configuration"])
+    assert "Did you mean DUETIME_THREADS?" in checks["configuration"]["said"]
+
+
+def test_a_file_that_is_no_database_is_wrong(doctor: Doctor, home: Path) -> None:
+    (home / "duetime.db").write_text("a letter to my bank\n" * 100, encoding="utf-8")
+    code, checks = doctor()
+    assert (code, checks["database"]["verdict"]) == (1, "wrong")
+    assert "not an SQLite database" in checks["database"]["said"]
+
+
+def test_a_directory_that_is_misspelt_is_wrong(doctor: Doctor, home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("DUETIME_DATABASE_URL", f"sqlite:///{home}/misspelt/duetime.db")
+    code, checks = doctor()
+    assert code == 1
+    assert checks["database"]["said"] == f"the directory {home}/misspelt does not exist."
+    assert "DUETIME_DATABASE_URL" in checks["database"]["advice"]
+
+
+def test_a_place_that_cannot_be_written_is_wrong(doctor: Doctor, home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("duetime.server.doctor.os.access", lambda path, _mode: Path(path) != home)
+    code, checks = doctor()
+    assert (code, checks["disk"]["said"]) == (1, f"{home} cannot be written.")
+
+
+def test_a_full_disk_is_wrong(doctor: Doctor, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("duetime.server.doctor.LITTLE_SPACE", 2**63)
+    code, checks = doctor()
+    assert (code, checks["disk"]["verdict"]) == (1, "wrong")
+
+
+def test_handlers_that_cannot_be_loaded_are_wrong(doctor: Doctor, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("DUETIME_HANDLERS", "no_such_module")
+    code, checks = doctor()
+    assert (code, checks["handlers"]["verdict"]) == (1, "wrong")
+    assert "no_such_module" in checks["handlers"]["said"]
+
+
+def test_no_known_zone_is_wrong(doctor: Doctor, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("DUETIME_TIMEZONE")
+    monkeypatch.setattr("tzlocal.get_localzone_name", lambda: None)
+    code, checks = doctor()
+    assert (code, checks["zone"]["verdict"]) == (1, "wrong")
+
+
+def channel(monkeypatch: pytest.MonkeyPatch, **values: str) -> None:
+    monkeypatch.setenv("DUETIME_CHANNELS", json.dumps({"team": values}))
+
+
+@pytest.mark.filterwarnings("ignore:'imghdr' is deprecated:DeprecationWarning")  # imported by Apprise
+def test_a_channel_that_cannot_be_opened_is_wrong_and_its_secret_is_not_shown(
+    doctor: Doctor, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    channel(monkeypatch, apprise="nosuch://hunter2")
+    code, checks = doctor()
+    assert (code, checks["channels"]["verdict"]) == (1, "wrong")
+    assert "channels.team" in checks["channels"]["said"]
+    assert "hunter2" not in json.dumps(checks)
+
+
+def test_a_test_is_sent_to_every_channel_only_when_asked_for(doctor: Doctor, monkeypatch: pytest.MonkeyPatch) -> None:
+    with receiver(204) as (url, came):
+        channel(monkeypatch, webhook=url, secret=SECRET)
+        assert doctor()[1]["webhook:team"]["verdict"] == "ok"
+        assert came == []
+        code, checks = doctor("--send-test")
+    assert (code, checks["webhook:team"]["said"]) == (0, "took the test; look whether it arrived")
+    headers, body = came[0]
+    assert json.loads(body)["data"]["title"] == "Duetime test"
+    Webhook(SECRET).verify(body, headers)
+
+
+def test_a_channel_that_does_not_take_the_test_is_wrong(doctor: Doctor, monkeypatch: pytest.MonkeyPatch) -> None:
+    with receiver(500) as (url, _):
+        channel(monkeypatch, webhook=url, secret=SECRET)
+        code, checks = doctor("--send-test")
+    assert (code, checks["webhook:team"]["verdict"]) == (1, "wrong")
+    assert "500" in checks["webhook:team"]["said"]
+
+
+def test_for_people_it_is_a_table(doctor: Doctor, capsys: pytest.CaptureFixture[str]) -> None:
+    assert run(["doctor"]) == 0
+    lines = capsys.readouterr().out.splitlines()
+    assert lines[0].split() == ["CHECK", "FOUND"]
+    assert {line.split()[0] for line in lines[1:]} <= {"ok", "note"}
