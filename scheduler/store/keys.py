@@ -126,7 +126,7 @@ def outdated(connection: Connection, now: datetime, limit: int) -> list[Name]:
         .where(or_(keys.c.expires_at <= now, by_end, by_state))
         .limit(limit)
     )
-    return [(tenant, key, task_id) for tenant, key, task_id in connection.execute(statement).tuples()]
+    return [(tenant, key, task_id) for tenant, key, task_id in connection.execute(statement)]
 
 
 def forget(connection: Connection, names: Sequence[Name]) -> None:

@@ -112,7 +112,7 @@ def counts(connection: Connection, tenant: str, where: TaskFilter) -> dict[State
     if _of_task(tenant, where):
         statement = statement.select_from(_RUN_AND_TASK)
     statement = statement.where(*_conditions(tenant, where)).group_by(runs.c.state)
-    return dict(connection.execute(statement).tuples().all())
+    return {State(state): count for state, count in connection.execute(statement)}
 
 
 def similar(connection: Connection, tenant: str, owner: str, title: str, scheduled_for: datetime) -> str | None:
