@@ -119,7 +119,7 @@ def _range(field: FieldInfo) -> str:
 
 def _default(name: str, field: FieldInfo) -> str:
     elsewhere = {
-        "database_url": "an SQLite file `duetime.db` in the user's data directory, see docs/operations.md",
+        "database_url": "an SQLite file `duetime.db` in the user's data directory, see [Operations](operations.md)",
         "timezone": "the system's zone",
     }
     if name in elsewhere:
