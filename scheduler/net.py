@@ -31,19 +31,13 @@ Resolver = Callable[[str, int], Sequence[str]]
 class SendError(DuetimeError):
     """A request got no answer."""
 
-    code = "send_error"
-
 
 class Unreachable(SendError):
     """No answer for a reason that may pass: name, connection, certificate, time."""
 
-    code = "unreachable"
-
 
 class Blocked(SendError):
     """The guard refused the request; sending it again would not help."""
-
-    code = "blocked"
 
 
 @dataclass(frozen=True, slots=True)

@@ -15,8 +15,6 @@ class ChannelError(DuetimeError):
     `retry_after` is the shortest wait that the other side asked for. `permanent` means that repeating would not help.
     """
 
-    code = "channel_error"
-
     def __init__(self, reason: str, *, retry_after: timedelta | None = None, permanent: bool = False) -> None:
         self.retry_after = retry_after
         self.permanent = permanent
