@@ -55,8 +55,8 @@ def apply(
     now: datetime,
 ) -> TaskRecord:
     """Write the change, or nothing when it changes nothing; returns the task as it is now."""
-    old, run = record.run, _placed(connection, held(change.run, change.task, now))
-    next_run = _placed(connection, held(change.next_run, change.task, now)) if change.next_run else None
+    old, run = record.run, _placed(connection, held(change.run, now, paused=change.task.paused))
+    next_run = _placed(connection, held(change.next_run, now, paused=change.task.paused)) if change.next_run else None
     if not (change.next_run or change.extra_run) and change.task == record.task and run == old:
         return record
     check_legal(old, run, next_run)
@@ -78,9 +78,9 @@ def apply(
     return TaskRecord(task, shown, ended, record.deliveries)
 
 
-def held(run: Run, task: Task, now: datetime) -> Run:
+def held(run: Run, now: datetime, *, paused: bool) -> Run:
     """Return the run with its times as its state has them: no wake while paused or not waiting for a time."""
-    wake_at = run.wake_at if run.state in WAKES and not task.paused else None
+    wake_at = run.wake_at if run.state in WAKES and not paused else None
     ended_at = (run.ended_at or now) if run.state in TERMINAL else None
     return replace(run, wake_at=wake_at, ended_at=ended_at)
 

@@ -11,7 +11,7 @@ from datetime import datetime, timedelta
 from duetime.scheduler.store import recovery, settling, starting
 from duetime.scheduler.store.database import Database
 from duetime.scheduler.store.models import runs, tasks
-from duetime.scheduler.store.settling import Conclude
+from duetime.scheduler.store.recovery import Conclude
 from duetime.scheduler.store.values import Claim, ReadyRun, Settlement, Verdict
 from duetime.scheduler.task import Json, State
 from sqlalchemy import Connection, Update, bindparam, false, select, update

@@ -17,6 +17,9 @@ from sqlalchemy import Connection, bindparam, func, insert, select
 
 Entry = dict[str, Any]
 
+ITSELF = "duetime"
+"""The actor of what happens by itself."""
+
 _NEXT = select(func.coalesce(func.max(events.c.seq), 0) + 1).where(events.c.task_id == bindparam("of_task"))
 _APPEND = insert(events).values(seq=_NEXT.scalar_subquery())
 

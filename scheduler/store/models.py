@@ -4,14 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from datetime import datetime
-from typing import Any, ClassVar
+from typing import Annotated, Any, ClassVar
 
 from duetime.scheduler.events import EventKind
 from duetime.scheduler.store.legality import MOVES_CHECK, STATES_CHECK, WAKES_CHECK
 from duetime.scheduler.store.types import Instant, JsonValue, Retrying, Strings, ThisTransaction, Word, Words
 from duetime.scheduler.task import DeliveryState, Json, RetryPolicy, State
-from sqlalchemy import BigInteger, CheckConstraint, ForeignKey, Index, Integer, MetaData, Table, text
+from sqlalchemy import BigInteger, CheckConstraint, ForeignKey, Index, Integer, MetaData, Table, Text, text
 from sqlalchemy.orm import DeclarativeBase, Mapped, mapped_column
+
+Said = Annotated[str, "words of people or handlers"]
 
 _Serial = BigInteger().with_variant(Integer(), "sqlite")
 
@@ -29,7 +31,8 @@ class Base(DeclarativeBase):
     )
     type_annotation_map: ClassVar[dict[Any, Any]] = {
         datetime: Instant(),
-        str: Words(),
+        str: Text(),
+        Said: Words(),
         State: Word(State),
         EventKind: Word(EventKind),
         DeliveryState: Word(DeliveryState),
@@ -51,12 +54,12 @@ class TaskRow(Base):
 
     id: Mapped[str] = mapped_column(primary_key=True)
     tenant: Mapped[str]
-    owner: Mapped[str]
-    title: Mapped[str]
+    owner: Mapped[Said]
+    title: Mapped[Said]
     action: Mapped[str]
     payload: Mapped[Mapping[str, Json]]
     timezone: Mapped[str]
-    when: Mapped[str]
+    when: Mapped[Said]
     repeat: Mapped[str | None]
     anchor: Mapped[datetime]
     until: Mapped[datetime | None]
@@ -68,7 +71,7 @@ class TaskRow(Base):
     revision: Mapped[int]
     created_at: Mapped[datetime]
     updated_at: Mapped[datetime]
-    title_folded: Mapped[str]
+    title_folded: Mapped[Said]
 
 
 class LabelRow(Base):
@@ -78,7 +81,7 @@ class LabelRow(Base):
     __table_args__ = ({"sqlite_with_rowid": False},)
 
     tenant: Mapped[str] = mapped_column(primary_key=True)
-    label: Mapped[str] = mapped_column(primary_key=True)
+    label: Mapped[Said] = mapped_column(primary_key=True)
     task_id: Mapped[str] = mapped_column(ForeignKey("tasks.id"), primary_key=True)
 
 
@@ -116,9 +119,9 @@ class RunRow(Base):
     cancel_requested: Mapped[bool]
     progress: Mapped[Json | None] = mapped_column(JsonValue())
     checkpoint: Mapped[Json | None] = mapped_column(JsonValue())
-    summary: Mapped[str | None]
+    summary: Mapped[Said | None]
     result: Mapped[Json | None] = mapped_column(JsonValue())
-    error: Mapped[str | None]
+    error: Mapped[Said | None]
     listed_at: Mapped[datetime]
     worker: Mapped[str | None]
     epoch: Mapped[int | None]
@@ -137,7 +140,7 @@ class AttemptRow(Base):
     started_at: Mapped[datetime]
     ended_at: Mapped[datetime | None]
     outcome: Mapped[str | None]
-    reason: Mapped[str | None]
+    reason: Mapped[Said | None]
 
 
 class EventRow(Base):
@@ -158,8 +161,8 @@ class EventRow(Base):
     seq: Mapped[int]
     at: Mapped[datetime]
     kind: Mapped[EventKind]
-    actor: Mapped[str]
-    reason: Mapped[str | None]
+    actor: Mapped[Said]
+    reason: Mapped[Said | None]
     from_state: Mapped[State | None]
     to_state: Mapped[State | None]
     attempt: Mapped[int | None]
@@ -193,7 +196,7 @@ class DeadLetterRow(Base):
     task_id: Mapped[str] = mapped_column(ForeignKey("tasks.id"))
     tenant: Mapped[str]
     at: Mapped[datetime]
-    reason: Mapped[str]
+    reason: Mapped[Said]
     payload: Mapped[Mapping[str, Json]]
 
 
@@ -215,7 +218,7 @@ class DeliveryRow(Base):
     attempts: Mapped[int]
     next_at: Mapped[datetime | None]
     delivered_at: Mapped[datetime | None]
-    error: Mapped[str | None]
+    error: Mapped[Said | None]
 
 
 class InboxRow(Base):
@@ -232,8 +235,8 @@ class InboxRow(Base):
     user: Mapped[str]
     task_id: Mapped[str] = mapped_column(ForeignKey("tasks.id"))
     run_id: Mapped[str] = mapped_column(ForeignKey("runs.id"), unique=True)
-    title: Mapped[str]
-    text: Mapped[str]
+    title: Mapped[Said]
+    text: Mapped[Said]
     state: Mapped[State]
     created_at: Mapped[datetime]
     read_at: Mapped[datetime | None]

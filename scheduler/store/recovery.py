@@ -2,20 +2,26 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from datetime import datetime
 
 from duetime.scheduler.events import EventKind
-from duetime.scheduler.store import settling
+from duetime.scheduler.store import endings, settling
+from duetime.scheduler.store.endings import Claimed, Ending
 from duetime.scheduler.store.models import runs
+from duetime.scheduler.store.reading import TASK_AND_RUN
+from duetime.scheduler.store.rows import task_and_run
 from duetime.scheduler.store.runners import check_epoch
-from duetime.scheduler.store.settling import Conclude, Ending
 from duetime.scheduler.store.values import Claim, Settlement
 from duetime.scheduler.task import State
 from sqlalchemy import Connection, bindparam, select
 
+Conclude = Callable[[Claim, Settlement], Settlement]
+
 MOST_CRASHES = 3
 """A run that took its process down this often is poison: it fails instead of starting again."""
 
+_WHOLE = TASK_AND_RUN.where(runs.c.id.in_(bindparam("run_ids", expanding=True)))
 _ORPHANS = select(runs.c.id).where(runs.c.state == State.RUNNING, runs.c.epoch < bindparam("newest"))
 
 
@@ -24,17 +30,19 @@ def recover(connection: Connection, epoch: int, conclude: Conclude | None, now: 
     orphans = list(connection.execute(_ORPHANS, {"newest": epoch}).scalars())
     if not orphans:
         return 0
-    claims = settling.claimed(connection, orphans).values()
-    endings = [_ending(claim, conclude, now) for claim in claims if claim.run.state is State.RUNNING]
-    settling.write(connection, endings, now)
-    return len(endings)
+    claimed = settling.claimed(connection, orphans)
+    found = [task_and_run(row) for row in connection.execute(_WHOLE, {"run_ids": orphans}).all()]
+    claims = [Claim(run, task, claimed[run.id].worker) for task, run in found if run.state is State.RUNNING]
+    crashed = [_ending(claimed[claim.run.id], claim, conclude, now) for claim in claims]
+    endings.write(connection, crashed, now)
+    return len(crashed)
 
 
-def _ending(claim: Claim, conclude: Conclude | None, now: datetime) -> Ending:
+def _ending(claimed: Claimed, claim: Claim, conclude: Conclude | None, now: datetime) -> Ending:
     settlement = _settlement(claim, now)
     if conclude and settlement.to is not State.RETRYING:
         settlement = conclude(claim, settlement)
-    return Ending(claim, settlement, crashed=True)
+    return Ending(claimed, settlement, crashed=True)
 
 
 def _settlement(claim: Claim, now: datetime) -> Settlement:

@@ -18,9 +18,6 @@ from duetime.scheduler.store.values import Claim, ReadyRun
 from duetime.scheduler.task import Run, State, Task
 from sqlalchemy import Connection, bindparam, false, func, insert, null, select, update
 
-DISPATCHER = "duetime"
-"""The actor of what happens by itself."""
-
 _NOW = bindparam("now", type_=Instant())
 _JOINED = runs.join(tasks, tasks.c.id == runs.c.task_id)
 _READY = (runs.c.id, runs.c.task_id, runs.c.tenant, runs.c.scheduled_for, runs.c.first_ready_at, tasks.c.action)
@@ -74,7 +71,7 @@ def make_ready(connection: Connection, limit: int, epoch: int | None, now: datet
             row.id,
             now,
             kind=EventKind.READY,
-            actor=DISPATCHER,
+            actor=journal.ITSELF,
             move=(row.state, State.READY),
             attempt=row.attempt or None,
         )

@@ -1,0 +1,187 @@
+"""How attempts end: the attempt, the run, its event and everything that follows, in one transaction."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any, NamedTuple
+
+from duetime.scheduler.events import EventKind
+from duetime.scheduler.rules.states import TERMINAL, check_move
+from duetime.scheduler.store import journal
+from duetime.scheduler.store.changing import held
+from duetime.scheduler.store.locking import exactly
+from duetime.scheduler.store.models import attempts, dead_letters, deliveries, inbox, runs, tasks
+from duetime.scheduler.store.rows import delivery_values, in_json, message_values, run_values
+from duetime.scheduler.store.values import Settlement
+from duetime.scheduler.task import Run, State
+from sqlalchemy import Connection, bindparam, false, func, insert, null, select, update
+
+_SETTLE = (
+    update(runs)
+    .where(runs.c.id == bindparam("run_id"), runs.c.state == State.RUNNING, runs.c.attempt == bindparam("fence"))
+    .values(
+        state=bindparam("to"),
+        wake_at=bindparam("wake"),
+        listed_at=bindparam("listed"),
+        ended_at=bindparam("ended"),
+        failures=bindparam("failed"),
+        crashes=runs.c.crashes + bindparam("crashed"),
+        summary=bindparam("said"),
+        result=bindparam("gave"),
+        error=bindparam("wrong"),
+        checkpoint=func.coalesce(bindparam("kept", type_=runs.c.checkpoint.type), runs.c.checkpoint),
+        lease_until=null(),
+    )
+)
+_END_ATTEMPT = (
+    update(attempts)
+    .where(attempts.c.run_id == bindparam("of_run"), attempts.c.number == bindparam("fence"))
+    .values(ended_at=bindparam("ended"), outcome=bindparam("how"), reason=bindparam("why"))
+)
+_TAKEN = select(func.coalesce(func.max(runs.c.generation), 0) + 1).where(
+    runs.c.task_id == bindparam("of_task"), runs.c.scheduled_for == bindparam("of_time")
+)
+_INSERT_NEXT = insert(runs).values(generation=_TAKEN.scalar_subquery())
+_NOT_CURRENT = update(runs).where(runs.c.id == bindparam("run_id")).values(current=false())
+_PAYLOAD = select(tasks.c.payload).where(tasks.c.id == bindparam("of_task")).scalar_subquery()
+_INSERT_LETTER = insert(dead_letters).values(payload=_PAYLOAD)
+
+
+class Claimed(NamedTuple):
+    """What of a stored run and its task decides about its end."""
+
+    run_id: str
+    task_id: str
+    tenant: str
+    state: State
+    attempt: int
+    worker: str
+    scheduled_for: datetime
+    cancel_requested: bool
+    revision: int
+    repeat: str | None
+    paused: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Ending:
+    """A settlement that holds, with the run it ends."""
+
+    claim: Claimed
+    settlement: Settlement
+    crashed: bool = False
+
+    def next_run(self) -> Run | None:
+        run = self.settlement.next_run
+        return held(run, run.scheduled_for, paused=self.claim.paused) if run else None
+
+
+def write(connection: Connection, endings: Sequence[Ending], now: datetime) -> None:
+    """Store the ends, each with its event and what follows from it."""
+    if not endings:
+        return
+    moved = connection.execute(_SETTLE, [_run_row(ending, now) for ending in endings])
+    exactly(len(endings), moved.rowcount)
+    connection.execute(_END_ATTEMPT, [_attempt_row(ending, now) for ending in endings])
+    _write_next(connection, endings)
+    journal.append(connection, [entry for ending in endings for entry in _entries(ending, now)])
+    _write_told(connection, endings, now)
+
+
+def _run_row(ending: Ending, now: datetime) -> dict[str, Any]:
+    settlement, claim = ending.settlement, ending.claim
+    check_move(claim.state, settlement.to)
+    ended = now if settlement.to in TERMINAL else None
+    wake = None if ended else settlement.wake_at
+    return {
+        "run_id": settlement.run_id,
+        "fence": settlement.attempt,
+        "to": settlement.to,
+        "wake": wake,
+        "listed": ended or wake or claim.scheduled_for,
+        "ended": ended,
+        "failed": settlement.failures,
+        "crashed": int(ending.crashed),
+        "said": settlement.summary,
+        "gave": settlement.result,
+        "wrong": settlement.error,
+        "kept": settlement.checkpoint,
+    }
+
+
+def _attempt_row(ending: Ending, now: datetime) -> dict[str, Any]:
+    settlement = ending.settlement
+    return {
+        "of_run": settlement.run_id,
+        "fence": settlement.attempt,
+        "ended": now,
+        "how": settlement.outcome,
+        "why": settlement.reason,
+    }
+
+
+def _write_next(connection: Connection, endings: Sequence[Ending]) -> None:
+    """Make the next occurrences current. One that was skipped or moved away before comes as its next generation."""
+    following = [(ending.claim.run_id, run) for ending in endings if (run := ending.next_run())]
+    if following:
+        connection.execute(_NOT_CURRENT, [{"run_id": run_id} for run_id, _ in following])
+        connection.execute(_INSERT_NEXT, [_next_values(run) for _, run in following])
+
+
+def _next_values(run: Run) -> dict[str, Any]:
+    values = {name: value for name, value in run_values(run).items() if name != "generation"}
+    return {**values, "of_task": run.task_id, "of_time": run.scheduled_for}
+
+
+def _entries(ending: Ending, now: datetime) -> list[journal.Entry]:
+    claim, settlement = ending.claim, ending.settlement
+    ended = journal.entry(
+        claim.tenant,
+        claim.task_id,
+        claim.run_id,
+        now,
+        kind=settlement.kind,
+        actor=claim.worker or journal.ITSELF,
+        reason=settlement.reason,
+        move=(claim.state, settlement.to),
+        attempt=claim.attempt,
+    )
+    following = ending.next_run()
+    return [ended, _next_entry(following, now)] if following else [ended]
+
+
+def _next_entry(run: Run, now: datetime) -> journal.Entry:
+    check_move(None, run.state)
+    return journal.entry(
+        run.tenant,
+        run.task_id,
+        run.id,
+        now,
+        kind=EventKind.NEXT_OCCURRENCE,
+        actor=journal.ITSELF,
+        move=(None, run.state),
+        after={"scheduled_for": in_json(run.scheduled_for), "number": run.number},
+    )
+
+
+def _write_told(connection: Connection, endings: Sequence[Ending], now: datetime) -> None:
+    letters = [_letter(ending, now) for ending in endings if ending.settlement.dead_letter]
+    messages = [message_values(ending.settlement.inbox) for ending in endings if ending.settlement.inbox]
+    told = [delivery_values(delivery) for ending in endings for delivery in ending.settlement.deliveries]
+    for statement, rows in ((_INSERT_LETTER, letters), (insert(inbox), messages), (insert(deliveries), told)):
+        if rows:
+            connection.execute(statement, rows)
+
+
+def _letter(ending: Ending, now: datetime) -> dict[str, Any]:
+    claim, settlement = ending.claim, ending.settlement
+    return {
+        "run_id": claim.run_id,
+        "task_id": claim.task_id,
+        "of_task": claim.task_id,
+        "tenant": claim.tenant,
+        "at": now,
+        "reason": settlement.reason or settlement.error or "failed",
+    }
