@@ -42,25 +42,29 @@ def surroundings(home: str, port: int) -> dict[str, str]:
 
 
 @contextlib.contextmanager
-def first_command(copy: Path, command: Path, environment: Mapping[str, str], log: Path) -> Iterator[None]:
+def first_command(
+    copy: Path, command: Path, environment: Mapping[str, str], log: Path
+) -> Iterator[subprocess.Popen[bytes]]:
     with log.open("w") as output:
         shell = ["bash", "-e", str(command)]
         process = subprocess.Popen(
             shell, cwd=copy, env=environment, stdout=output, stderr=output, start_new_session=True
         )
         try:
-            yield
+            yield process
         finally:
-            os.killpg(process.pid, signal.SIGTERM)
+            if process.poll() is None:
+                os.killpg(process.pid, signal.SIGTERM)
             process.wait(timeout=30)
 
 
-async def listening(port: int) -> None:
+async def listening(port: int, process: subprocess.Popen[bytes]) -> None:
     with anyio.fail_after(INSTALL_SECONDS):
-        while True:
+        while process.poll() is None:
             with contextlib.suppress(OSError), socket.create_connection(("127.0.0.1", port), timeout=1):
                 return
             await anyio.sleep(0.2)
+    raise SystemExit(f"the command ended with {process.returncode} before it listened")
 
 
 async def call(client: Client, name: str, **arguments: Any) -> dict[str, Any]:
@@ -87,8 +91,8 @@ async def main_job(server: str | StdioServerParameters, how: str) -> None:
 async def ask(copy: Path, command: Path, home: str) -> None:
     port = free_port()
     environment = surroundings(home, port)
-    with first_command(copy, command, environment, Path(home) / "log"):
-        await listening(port)
+    with first_command(copy, command, environment, Path(home) / "log") as process:
+        await listening(port, process)
         await main_job(f"http://127.0.0.1:{port}/mcp", "HTTP")
     stdio = StdioServerParameters(command=str(copy / ".venv/bin/duetime"), env=environment, cwd=home)
     await main_job(stdio, "stdio")
