@@ -22,6 +22,8 @@ from duetime.scheduler.store import Settlement, Store, Verdict
 
 LARGEST_GROUP = 256
 LONGEST_BACKOFF = 2.0
+GATHERING = 0.003
+"""Seconds without another ending after which a group is stored, when the last group was more than one."""
 
 T = TypeVar("T")
 
@@ -37,17 +39,26 @@ class Handed:
     unstorable: bool = False
 
 
+@dataclass(frozen=True, slots=True)
+class Ended:
+    """An attempt that needs nothing more, and what was to be stored of it."""
+
+    held: Held
+    settlement: Settlement
+
+
 class Commits:
     """Stores endings in groups, in the order they came in, on a thread of its own.
 
-    `on_settled` is told after each commit what needs nothing more: it is settled, or a later attempt owns it.
+    `on_settled` is told after each commit what needs nothing more, because it is settled or a later attempt owns it,
+    each with what was to be stored.
     """
 
     def __init__(
         self,
         store: Store,
         *,
-        on_settled: Callable[[Sequence[Held]], None],
+        on_settled: Callable[[Sequence[Ended]], None],
         limit: int = LARGEST_GROUP,
         jitter: Callable[[], float] = random.random,
     ) -> None:
@@ -57,6 +68,7 @@ class Commits:
         self._jitter = jitter
         self._waiting: deque[Handed] = deque()
         self._changed = threading.Condition()
+        self._busy = False
         self._closing = False
         self._given_up = threading.Event()
         self._thread = threading.Thread(target=self._run, name="duetime-commits", daemon=True)
@@ -89,26 +101,38 @@ class Commits:
     def _next_group(self) -> list[Handed]:
         with self._changed:
             self._changed.wait_for(lambda: self._waiting or self._closing)
+            if self._busy:
+                self._gather()
             group = [self._waiting.popleft() for _ in range(min(len(self._waiting), LARGEST_GROUP))]
+            self._busy = len(group) > 1
             self._changed.notify_all()
             return group
 
+    def _gather(self) -> None:
+        """Wait a moment for more while many runs end, so that they share one write to the disk."""
+        known = -1
+        while known < len(self._waiting) < self._limit and not self._closing:
+            known = len(self._waiting)
+            self._changed.wait(GATHERING)
+
     def _store_group(self, group: list[Handed]) -> None:
+        settlements = [self._settlement(handed) for handed in group]
         try:
-            verdicts = self._retried(lambda: self._store.claims.settle([self._settlement(handed) for handed in group]))
+            verdicts = self._retried(lambda: self._store.claims.settle(settlements))
         except StoreUnavailable:
             raise
         except Exception as error:  # noqa: BLE001 - one ending that no database takes must not take others with it
             self._store_singly(group, error)
         else:
-            self._conclude(group, verdicts)
+            self._conclude(group, settlements, verdicts)
 
     def _settlement(self, handed: Handed) -> Settlement:
         return settle(handed.held.claim, handed.ending, now=self._store.now(), jitter=self._jitter())
 
-    def _conclude(self, group: list[Handed], verdicts: Sequence[Verdict]) -> None:
-        stale = [handed for handed, verdict in zip(group, verdicts, strict=True) if verdict is Verdict.STALE]
-        ended = [handed.held for handed, verdict in zip(group, verdicts, strict=True) if verdict is not Verdict.STALE]
+    def _conclude(self, group: list[Handed], settlements: list[Settlement], verdicts: Sequence[Verdict]) -> None:
+        judged = list(zip(group, settlements, verdicts, strict=True))
+        stale = [handed for handed, _, verdict in judged if verdict is Verdict.STALE]
+        ended = [Ended(handed.held, stored) for handed, stored, verdict in judged if verdict is not Verdict.STALE]
         if Verdict.FENCED in verdicts:
             log.warning("%d outcomes came from attempts that had lost their run", verdicts.count(Verdict.FENCED))
         self._tell(ended)
@@ -129,7 +153,7 @@ class Commits:
                 self._store_group([handed])
         elif group[0].unstorable:
             log.critical("run %s: its outcome cannot be stored: %r", group[0].held.run_id, error)
-            self._tell([group[0].held])
+            self._tell([Ended(group[0].held, self._settlement(group[0]))])
         else:
             log.error("run %s: its outcome cannot be stored, so it fails: %r", group[0].held.run_id, error)
             ending = Failed(f"its outcome could not be stored: {type(error).__name__}")
@@ -146,7 +170,7 @@ class Commits:
                     raise
                 backoff = min(2 * backoff, LONGEST_BACKOFF)
 
-    def _tell(self, ended: Sequence[Held]) -> None:
+    def _tell(self, ended: Sequence[Ended]) -> None:
         try:
             self._on_settled(ended)
         except Exception:

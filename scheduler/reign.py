@@ -17,7 +17,7 @@ from duetime.scheduler.maintenance import Maintenance
 from duetime.scheduler.process import STEP_PATIENCE, Process
 from duetime.scheduler.queue import MemoryQueue
 from duetime.scheduler.settlement import concluded
-from duetime.scheduler.store import Store
+from duetime.scheduler.store import Settlement, Store
 from duetime.scheduler.wake import WakeServer
 from duetime.scheduler.worker import Worker, WorkerOptions
 
@@ -141,10 +141,12 @@ class Reign:
         self._deliverer.tick(self._store.now())
         return 0.0
 
-    def _settled(self) -> None:
-        """Look anew: a retry or the next occurrence may be due before the dispatcher wakes by itself."""
-        self._dispatcher.wake()
-        self._delivery.wake()
+    def _settled(self, settlements: Sequence[Settlement]) -> None:
+        """Wake whom an ending concerns: what follows may be due before they would look by themselves."""
+        if any(settlement.wake_at or settlement.next_run for settlement in settlements):
+            self._dispatcher.wake()
+        if any(settlement.deliveries for settlement in settlements):
+            self._delivery.wake()
 
     def _changed(self, task_ids: Sequence[str]) -> None:
         try:

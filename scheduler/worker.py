@@ -11,7 +11,7 @@ from datetime import timedelta
 
 import dramatiq
 from duetime.scheduler.broker import ACTOR, QUEUE, DispatchBroker
-from duetime.scheduler.commits import Commits
+from duetime.scheduler.commits import Commits, Ended
 from duetime.scheduler.errors import RunnerReplaced
 from duetime.scheduler.execution import STOPPED, Execution
 from duetime.scheduler.handlers import Handlers
@@ -20,7 +20,7 @@ from duetime.scheduler.interrupt import WorkerStopping
 from duetime.scheduler.middleware import Admission
 from duetime.scheduler.queue import DispatchQueue
 from duetime.scheduler.settlement import Ending
-from duetime.scheduler.store import Store
+from duetime.scheduler.store import Settlement, Store
 from duetime.scheduler.supervision import Supervision
 
 POLL = 500
@@ -44,7 +44,7 @@ class WorkerOptions:
 class Worker:
     """Runs what the queue hands out.
 
-    `on_change` is told the task ids of what started or settled, and `on_settled` called after each commit of outcomes.
+    `on_change` is told the task ids of what started or settled, `on_settled` how attempts ended, after each commit.
     `on_replaced` is called when a claim is refused because another runner has taken over.
     """
 
@@ -57,7 +57,7 @@ class Worker:
         *,
         epoch: int | None = None,
         on_change: Callable[[Sequence[str]], None] = lambda _: None,
-        on_settled: Callable[[], None] = lambda: None,
+        on_settled: Callable[[Sequence[Settlement]], None] = lambda _: None,
         on_replaced: Callable[[], None] = lambda: None,
     ) -> None:
         self._store = store
@@ -72,7 +72,7 @@ class Worker:
         self._loop_thread = threading.Thread(target=self._loop.run_forever, name="duetime-async-handlers", daemon=True)
         self._supervision = Supervision(store, queue, self._in_hand, worker=options.name, lease=options.lease)
         self._execution = Execution(store, handlers, self._loop, started=self._supervision.started)
-        self._commits = Commits(store, on_settled=self._finish, limit=4 * options.threads)
+        self._commits = Commits(store, on_settled=self._finish, limit=8 * options.threads)
         self._broker = self._make_broker()
         self._dramatiq = dramatiq.Worker(self._broker, worker_threads=options.threads, worker_timeout=POLL)
 
@@ -145,13 +145,14 @@ class Worker:
         if held.hand_over():
             self._commits.hand_in(held, ending)
 
-    def _finish(self, ended: Sequence[Held]) -> None:
+    def _finish(self, ended: Sequence[Ended]) -> None:
         """Let the queue forget what the database has settled: the database first, the queue second."""
-        for held in ended:
-            self._queue.finish(self._options.name, held.run_id)
-        self._in_hand.remove(held.run_id for held in ended)
-        self._on_settled()
-        self._tell([held.claim.task.id for held in ended])
+        run_ids = [each.held.run_id for each in ended]
+        for run_id in run_ids:
+            self._queue.finish(self._options.name, run_id)
+        self._in_hand.remove(run_ids)
+        self._on_settled([each.settlement for each in ended])
+        self._tell([each.held.claim.task.id for each in ended])
 
     def _tell(self, task_ids: Sequence[str]) -> None:
         try:

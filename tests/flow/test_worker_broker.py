@@ -1,0 +1,198 @@
+"""The Dramatiq broker takes as many runs as threads are idle, claims before it hands out, and fails closed."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import replace
+
+import dramatiq
+import pytest
+from dramatiq import MessageProxy
+from dramatiq.middleware import SkipMessage
+from duetime.scheduler.broker import ACTOR, QUEUE, RETRY_DELAY, DispatchBroker
+from duetime.scheduler.errors import StoreUnavailable
+from duetime.scheduler.inhand import InHand
+from duetime.scheduler.middleware import Admission
+from duetime.scheduler.queue import Entry, MemoryQueue
+from duetime.scheduler.store import Claim
+
+from tests.contracts.queue.suite import Clock
+from tests.contracts.store.making import a_task
+from tests.flow.waiting import eventually
+
+THREADS = 3
+
+
+class Desk:
+    """Stands where the store's claims stand: starts what it is asked to, but for what it was told to refuse."""
+
+    def __init__(self) -> None:
+        self.in_hand = InHand()
+        self.batches: list[list[str]] = []
+        self.refused: set[str] = set()
+        self.down = False
+
+    def claim(self, run_ids: Sequence[str]) -> list[str]:
+        if self.down:
+            raise StoreUnavailable("the database is down")
+        self.batches.append(list(run_ids))
+        task, run = a_task()
+        started = [run_id for run_id in run_ids if run_id not in self.refused]
+        self.in_hand.add([Claim(replace(run, id=run_id), task, "w") for run_id in started])
+        return started
+
+
+@pytest.fixture
+def clock() -> Clock:
+    return Clock()
+
+
+@pytest.fixture
+def queue(clock: Clock) -> MemoryQueue:
+    return MemoryQueue(clock)
+
+
+@pytest.fixture
+def desk() -> Desk:
+    return Desk()
+
+
+@pytest.fixture
+def broker(queue: MemoryQueue, desk: Desk, clock: Clock) -> DispatchBroker:
+    return DispatchBroker(
+        queue,
+        worker="w",
+        threads=THREADS,
+        lease=10_000,
+        claim=desk.claim,
+        middleware=[Admission(desk.in_hand)],
+        clock=clock,
+    )
+
+
+def put(queue: MemoryQueue, clock: Clock, count: int) -> None:
+    queue.put([Entry(f"r{n}", clock.ms + n) for n in range(count)])
+
+
+@contextmanager
+def at_work(broker: DispatchBroker, run: Callable[[str], object]) -> Iterator[dramatiq.Worker]:
+    dramatiq.actor(broker=broker, actor_name=ACTOR, queue_name=QUEUE)(run)
+    worker = dramatiq.Worker(broker, worker_threads=THREADS, worker_timeout=20)
+    worker.start()
+    yield worker
+    broker.drain()
+    worker.stop(timeout=10_000)
+
+
+def test_no_more_is_taken_than_threads_are_idle(
+    broker: DispatchBroker, queue: MemoryQueue, desk: Desk, clock: Clock
+) -> None:
+    put(queue, clock, 10)
+    go = threading.Event()
+    with at_work(broker, lambda _: not go.wait(30) or None):
+        eventually(lambda: desk.batches, "a claim")
+        eventually(lambda: len(desk.batches[0]) == THREADS, "a batch as large as the threads")
+        assert queue.stats().leased == THREADS
+        assert queue.stats().waiting == 10 - THREADS
+        go.set()
+        eventually(lambda: sum(len(batch) for batch in desk.batches) == 10, "all runs")
+    assert all(len(batch) <= THREADS for batch in desk.batches)
+
+
+def test_runs_start_in_the_order_of_the_queue(
+    broker: DispatchBroker, queue: MemoryQueue, desk: Desk, clock: Clock
+) -> None:
+    put(queue, clock, 10)
+    with at_work(broker, lambda _: None):
+        eventually(lambda: sum(len(batch) for batch in desk.batches) == 10, "all runs")
+    assert [run_id for batch in desk.batches for run_id in batch] == [f"r{n}" for n in range(10)]
+
+
+def test_what_must_not_start_is_dropped_from_the_queue_and_never_run(
+    broker: DispatchBroker, queue: MemoryQueue, desk: Desk, clock: Clock
+) -> None:
+    put(queue, clock, 3)
+    desk.refused = {"r1"}
+    seen: list[str] = []
+    with at_work(broker, seen.append):
+        eventually(lambda: len(seen) == 2, "the two others")
+        assert queue.explain("r1") is None
+    assert sorted(seen) == ["r0", "r2"]
+
+
+def test_nothing_runs_while_the_database_is_down_and_all_runs_when_it_is_back(
+    broker: DispatchBroker, queue: MemoryQueue, desk: Desk, clock: Clock
+) -> None:
+    put(queue, clock, 3)
+    desk.down = True
+    seen: list[str] = []
+    with at_work(broker, seen.append):
+        eventually(lambda: queue.stats().delayed == 3, "the runs to be back in the queue")
+        assert not seen
+        desk.down = False
+        clock.ms += RETRY_DELAY
+        queue.wake()
+        eventually(lambda: sorted(seen) == ["r0", "r1", "r2"], "all runs")
+
+
+def test_a_message_without_a_live_claim_is_refused(broker: DispatchBroker, desk: Desk) -> None:
+    admission = Admission(desk.in_hand)
+    desk.claim(["known"])
+    known, unknown = (MessageProxy(message_of(broker, name)) for name in ("known", "unknown"))
+    admission.before_process_message(broker, known)
+    with pytest.raises(SkipMessage, match="runs already"):
+        admission.before_process_message(broker, known)
+    with pytest.raises(SkipMessage, match="not claimed"):
+        admission.before_process_message(broker, unknown)
+
+
+def test_a_check_that_fails_refuses_the_message(
+    broker: DispatchBroker, desk: Desk, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def broken(_: str) -> None:
+        raise RuntimeError("anything")
+
+    monkeypatch.setattr(desk.in_hand, "get", broken)
+    with pytest.raises(SkipMessage, match="cannot be checked"):
+        Admission(desk.in_hand).before_process_message(broker, MessageProxy(message_of(broker, "r")))
+
+
+def test_dramatiq_runs_the_actor_after_any_other_error_in_a_hook() -> None:
+    """The fact that Admission exists for; should it change, this tells."""
+
+    class Broken(dramatiq.Middleware):
+        def before_process_message(self, broker: dramatiq.Broker, message: MessageProxy) -> None:  # noqa: ARG002 - Dramatiq's
+            raise RuntimeError("the database is down")
+
+    clock, desk = Clock(), Desk()
+    queue = MemoryQueue(clock)
+    broker = DispatchBroker(
+        queue, worker="w", threads=1, lease=1e4, claim=desk.claim, middleware=[Broken()], clock=clock
+    )
+    seen: list[str] = []
+    queue.put([Entry("r", clock.ms)])
+    with at_work(broker, seen.append):
+        eventually(lambda: seen == ["r"], "the actor")
+
+
+def test_a_message_enqueued_through_dramatiq_goes_into_the_queue_with_its_delay(
+    broker: DispatchBroker, queue: MemoryQueue, clock: Clock
+) -> None:
+    broker.enqueue(message_of(broker, "now"))
+    broker.enqueue(message_of(broker, "later"), delay=5000)
+    assert queue.take("w", 9, 1e4).run_ids == ("now",)
+    clock.ms += 5000
+    assert queue.take("w", 9, 1e4).run_ids == ("later",)
+
+
+def test_a_draining_broker_takes_nothing(broker: DispatchBroker, queue: MemoryQueue, clock: Clock) -> None:
+    put(queue, clock, 2)
+    broker.drain()
+    assert broker.take(0) == []
+    assert queue.stats().waiting == 2
+
+
+def message_of(broker: DispatchBroker, run_id: str) -> dramatiq.Message[None]:
+    return dramatiq.Message(QUEUE, ACTOR, (run_id,), {}, {}, message_id=run_id)

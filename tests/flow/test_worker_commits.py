@@ -1,0 +1,218 @@
+"""Outcomes are stored in groups, and never lost: not by a change, an outage, a poisoned one or a late attempt."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+from duetime.scheduler.changes import cancel
+from duetime.scheduler.commits import Commits, Ended
+from duetime.scheduler.errors import StoreUnavailable
+from duetime.scheduler.events import EventKind
+from duetime.scheduler.inhand import Held
+from duetime.scheduler.outcomes import Done, Retry
+from duetime.scheduler.store import Claim, Settlement, Store, Verdict, open_store
+from duetime.scheduler.task import State
+
+from tests.contracts.store.making import TENANT, Clock, started
+from tests.flow.waiting import eventually
+
+
+@dataclass
+class Told:
+    """Collects what was reported as ended."""
+
+    ended: list[Ended] = field(default_factory=list)
+
+    def __call__(self, ended: Sequence[Ended]) -> None:
+        self.ended += ended
+
+    def await_(self, count: int) -> None:
+        eventually(lambda: len(self.ended) >= count, f"{count} endings")
+
+
+@pytest.fixture
+def clock() -> Clock:
+    return Clock()
+
+
+@pytest.fixture
+def store(tmp_path: Path, clock: Clock) -> Iterator[Store]:
+    opened = open_store(f"sqlite:///{tmp_path}/duetime.db", clock=clock, synchronous="OFF")
+    yield opened
+    opened.close()
+
+
+@pytest.fixture
+def told() -> Told:
+    return Told()
+
+
+@pytest.fixture
+def commits(store: Store, told: Told) -> Iterator[Commits]:
+    made = Commits(store, on_settled=told, jitter=lambda: 0.5)
+    yield made
+    made.close(10)
+
+
+def state(store: Store, claim: Claim) -> State:
+    return store.tasks.get(TENANT, claim.task.id).run.state
+
+
+def replace_settle(store: Store, monkeypatch: pytest.MonkeyPatch, settle: Callable[..., list[Verdict]]) -> None:
+    monkeypatch.setattr(store.claims, "settle", settle)
+
+
+def test_endings_that_wait_together_are_stored_together(
+    store: Store, commits: Commits, told: Told, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    claims = [started(store) for _ in range(6)]
+    groups: list[int] = []
+    first_waits, go, real = threading.Event(), threading.Event(), store.claims.settle
+
+    def settle(settlements: Sequence[Settlement]) -> list[Verdict]:
+        groups.append(len(settlements))
+        first_waits.set()
+        go.wait(30)
+        return real(settlements)
+
+    replace_settle(store, monkeypatch, settle)
+    commits.hand_in(Held(claims[0]), Done("0"))
+    first_waits.wait(30)
+    for claim in claims[1:]:
+        commits.hand_in(Held(claim), Done("later"))
+    go.set()
+    told.await_(6)
+    assert groups == [1, 5]
+    assert [state(store, claim) for claim in claims] == [State.SUCCEEDED] * 6
+
+
+def test_an_outage_delays_outcomes_and_loses_none(
+    store: Store, commits: Commits, told: Told, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    claim, real, failures = started(store), store.claims.settle, [1, 2]
+
+    def settle(settlements: Sequence[Settlement]) -> list[Verdict]:
+        if failures:
+            failures.pop()
+            raise StoreUnavailable("the disk is full")
+        return real(settlements)
+
+    replace_settle(store, monkeypatch, settle)
+    commits.hand_in(Held(claim), Done("done"))
+    told.await_(1)
+    assert not failures
+    assert state(store, claim) is State.SUCCEEDED
+
+
+def test_too_many_waiting_outcomes_hold_up_those_who_bring_more(
+    store: Store, told: Told, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    claims, go, real = [started(store) for _ in range(4)], threading.Event(), store.claims.settle
+
+    def settle(settlements: Sequence[Settlement]) -> list[Verdict]:
+        go.wait(30)
+        return real(settlements)
+
+    replace_settle(store, monkeypatch, settle)
+    commits = Commits(store, on_settled=told, limit=2)
+    bringing = threading.Thread(
+        target=lambda: list(map(commits.hand_in, map(Held, claims), [Done("x")] * 4)), daemon=True
+    )
+    bringing.start()
+    eventually(lambda: len(commits._waiting) == 2, "two waiting outcomes")
+    assert bringing.is_alive()
+    go.set()
+    bringing.join(30)
+    told.await_(4)
+    assert commits.close(10)
+
+
+def test_a_task_that_was_changed_while_it_ran_is_settled_as_it_is_now(
+    store: Store, commits: Commits, told: Told
+) -> None:
+    claim = started(store, repeat="FREQ=HOURLY")
+    store.tasks.change(
+        TENANT,
+        claim.task.id,
+        actor="alice",
+        kind=EventKind.CANCEL_REQUESTED,
+        decide=lambda record: cancel(record, store.now()),
+    )
+    commits.hand_in(Held(claim), Done("just made it"))
+    told.await_(1)
+    record = store.tasks.get(TENANT, claim.task.id)
+    assert record.run.id == claim.run.id
+    assert record.run.state is State.SUCCEEDED
+
+
+def test_a_run_that_was_cancelled_meanwhile_is_not_tried_again(store: Store, commits: Commits, told: Told) -> None:
+    claim = started(store)
+    store.tasks.change(
+        TENANT,
+        claim.task.id,
+        actor="alice",
+        kind=EventKind.CANCEL_REQUESTED,
+        decide=lambda record: cancel(record, store.now()),
+    )
+    commits.hand_in(Held(claim), Retry("no answer"))
+    told.await_(1)
+    assert state(store, claim) is State.CANCELLED
+
+
+def test_an_attempt_that_lost_its_run_changes_nothing(store: Store, commits: Commits, told: Told) -> None:
+    claim = started(store)
+    late = replace(claim, run=replace(claim.run, attempt=claim.run.attempt - 1))
+    commits.hand_in(Held(late), Done("too late"))
+    told.await_(1)
+    assert state(store, claim) is State.RUNNING
+
+
+def test_an_outcome_that_no_database_takes_fails_alone(
+    store: Store, commits: Commits, told: Told, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    good, bad = started(store), started(store)
+    real, held_up, go = store.claims.settle, threading.Event(), threading.Event()
+    groups: list[int] = []
+
+    def settle(settlements: Sequence[Settlement]) -> list[Verdict]:
+        held_up.set()
+        go.wait(30)
+        groups.append(len(settlements))
+        return real(settlements)
+
+    replace_settle(store, monkeypatch, settle)
+    poison: Any = {"not": {1, 2}}
+    commits.hand_in(Held(started(store)), Done("first"))
+    held_up.wait(30)
+    commits.hand_in(Held(bad), Done("bad", poison))
+    commits.hand_in(Held(good), Done("good"))
+    go.set()
+    told.await_(3)
+    assert 2 in groups
+    assert state(store, good) is State.SUCCEEDED
+    failed = store.tasks.get(TENANT, bad.task.id).run
+    assert failed.state is State.FAILED
+    assert (failed.error or "").startswith("its outcome could not be stored")
+
+
+def test_closing_stores_what_waits_and_says_when_it_could_not(
+    store: Store, told: Told, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    claims = [started(store) for _ in range(2)]
+    commits = Commits(store, on_settled=told)
+    commits.hand_in(Held(claims[0]), Done("x"))
+    assert commits.close(30)
+    assert state(store, claims[0]) is State.SUCCEEDED
+
+    def settle(_: Sequence[Settlement]) -> list[Verdict]:
+        raise StoreUnavailable("the disk is full")
+
+    replace_settle(store, monkeypatch, settle)
+    commits = Commits(store, on_settled=told)
+    commits.hand_in(Held(claims[1]), Done("x"))
+    assert not commits.close(0.01)

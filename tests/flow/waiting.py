@@ -1,0 +1,17 @@
+"""Waiting for what other threads do, without sleeping for a guessed time."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+
+PATIENCE = 30.0
+"""Seconds after which something is taken to hang; no test depends on how long it takes."""
+
+
+def eventually(condition: Callable[[], object], what: str) -> None:
+    """Wait until `condition` holds; fail with `what` was awaited."""
+    give_up = time.monotonic() + PATIENCE
+    while not condition():
+        assert time.monotonic() < give_up, f"waited {PATIENCE:g} s for {what}"
+        time.sleep(0.002)
