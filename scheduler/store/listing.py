@@ -13,7 +13,7 @@ from duetime.scheduler.store.models import labels, runs, tasks
 from duetime.scheduler.store.rows import CURRENT, folded, task_and_run
 from duetime.scheduler.store.types import from_microseconds, to_microseconds
 from duetime.scheduler.task import Run, State, Task, TaskFilter, TaskRecord
-from sqlalchemy import ColumnElement, Connection, Row, Select, func, select, true, tuple_
+from sqlalchemy import ColumnElement, Connection, Row, Select, bindparam, func, select, true, tuple_
 
 Condition = ColumnElement[bool]
 Found = Sequence[Row[Any]]
@@ -22,6 +22,14 @@ Position = list[int | str]
 _RUN_AND_TASK = runs.join(tasks, tasks.c.id == runs.c.task_id)
 _OPEN, _ENDED = "open", "ended"
 _PER_SECTION = {_OPEN: runs.c.ended_at.is_(None), _ENDED: runs.c.ended_at.is_not(None)}
+_SIMILAR = (  # built once: every schedule call asks it
+    select(runs.c.task_id)
+    .select_from(_RUN_AND_TASK)
+    .where(runs.c.tenant == bindparam("of"), CURRENT, _PER_SECTION[_OPEN], runs.c.listed_at == bindparam("at"))
+    .where(tasks.c.title_folded == bindparam("named"), tasks.c.owner == bindparam("by"))
+    .where(runs.c.scheduled_for == bindparam("at"))
+    .limit(1)
+)
 _LISTED = reading.TASK_AND_RUN.add_columns(runs.c.listed_at)
 
 
@@ -117,11 +125,5 @@ def counts(connection: Connection, tenant: str, where: TaskFilter) -> dict[State
 
 def similar(connection: Connection, tenant: str, owner: str, title: str, scheduled_for: datetime) -> str | None:
     """Return the id of an open task with the same title, time and owner."""
-    statement = (
-        select(runs.c.task_id)
-        .select_from(_RUN_AND_TASK)
-        .where(runs.c.tenant == tenant, CURRENT, _PER_SECTION[_OPEN], runs.c.listed_at == scheduled_for)
-        .where(tasks.c.title_folded == folded(title), tasks.c.owner == owner, runs.c.scheduled_for == scheduled_for)
-        .limit(1)
-    )
-    return connection.execute(statement).scalar()
+    same = {"of": tenant, "by": owner, "named": folded(title), "at": scheduled_for}
+    return connection.execute(_SIMILAR, same).scalar()
