@@ -64,7 +64,8 @@ def build(settings: Settings, *, handlers: Sequence[Handler] = ()) -> App:
     loaded = Handlers.load(settings.handlers, webhooks=webhook_options(settings))
     known = Handlers([*loaded.values(), *handlers])
     channels = Channels.from_options(channel_options(settings))
-    store = open_store(settings.database_url, synchronous=settings.sqlite_synchronous)
+    embedded = settings.database_url.startswith("sqlite")  # a shared database is migrated by `duetime migrate` alone
+    store = open_store(settings.database_url, synchronous=settings.sqlite_synchronous, migrate=embedded)
     listeners: list[Listener] = []
     runner = Runner(
         store,

@@ -28,8 +28,10 @@ def migrate(context: typer.Context) -> None:
     """Bring the database to this version; an SQLite file is copied beside itself first."""
     settings = session(context).settings()
     settings.create_data_directory()
-    open_store: Any = import_module("duetime.scheduler.store").open_store
-    open_store(settings.database_url, synchronous=settings.sqlite_synchronous, migrate=True).close()
+    store: Any = import_module("duetime.scheduler.store")
+    copied = store.migrate_store(settings.database_url)
+    if copied:
+        output.say(f"The database as it was: {copied}")
     output.say("The database is up to date.")
 
 

@@ -20,8 +20,6 @@ from duetime.server.invocation import Invocation
 
 UNIT = "duetime.service"
 LABEL = "duetime.serve"
-WRONG_CONFIGURATION = 2
-"""The exit code of `duetime` for a wrong setting: starting again would not help."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -119,8 +117,7 @@ def _unit(invocation: Invocation) -> str:
         f"{variables}"
         f"ExecStart={command}\n"
         "Restart=on-failure\n"
-        "RestartSec=2\n"
-        f"RestartPreventExitStatus={WRONG_CONFIGURATION}\n"
+        "RestartSec=5\n"
         "UMask=0077\n"
         "\n"
         "[Install]\n"

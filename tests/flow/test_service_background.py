@@ -70,8 +70,7 @@ def test_the_systemd_unit_is_exactly_this(systemd: service.Plan, machine: Machin
         "Type=exec\n"
         'ExecStart="/opt/duetime/bin/duetime" "serve"\n'
         "Restart=on-failure\n"
-        "RestartSec=2\n"
-        "RestartPreventExitStatus=2\n"
+        "RestartSec=5\n"
         "UMask=0077\n"
         "\n"
         "[Install]\n"

@@ -1,0 +1,117 @@
+"""`duetime history`: filters, pages that lead on, and times that people wrote."""
+
+from __future__ import annotations
+
+import json
+import os
+import shlex
+from collections.abc import Callable
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from typing import Any
+
+import pytest
+import time_machine
+from duetime.server.cli import run
+
+Answer = Callable[..., Any]
+START = datetime(2026, 11, 2, 16, 0, tzinfo=UTC)
+
+
+@pytest.fixture
+def lines(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> Answer:
+    """Run `duetime history` and return its lines."""
+    for name in [name for name in os.environ if name.upper().startswith("DUETIME_")]:
+        monkeypatch.delenv(name)
+    for name in ("HOME", "XDG_CONFIG_HOME", "XDG_DATA_HOME"):
+        monkeypatch.setenv(name, str(tmp_path / name))
+    monkeypatch.setenv("DUETIME_DATABASE_URL", f"sqlite:///{tmp_path}/duetime.db")
+    monkeypatch.setenv("DUETIME_TIMEZONE", "Europe/Berlin")
+    monkeypatch.setenv("DUETIME_DESKTOP_NOTIFICATIONS", "off")
+
+    def answered(*arguments: str) -> list[str]:
+        capsys.readouterr()
+        assert run(["history", *arguments]) == 0
+        return capsys.readouterr().out.splitlines()
+
+    return answered
+
+
+@pytest.fixture
+def answer(lines: Answer) -> Answer:
+    """Run `duetime history --json` and return what it answers."""
+    return lambda *arguments: json.loads(lines(*arguments, "--json")[0])
+
+
+@pytest.fixture
+def past(lines: Answer, capsys: pytest.CaptureFixture[str]) -> dict[str, str]:
+    """Make three tasks an hour apart, one of them cancelled; return their ids by title."""
+    made: dict[str, str] = {}
+    for hour, (title, labels) in enumerate({"Report": ["--label", "work"], "Call John": [], "Old": []}.items()):
+        with time_machine.travel(START + timedelta(hours=hour), tick=False):
+            run(["schedule", title, "--when", "in 20 days", *labels, "--json"])
+            made[title] = json.loads(capsys.readouterr().out)["id"]
+    with time_machine.travel(START + timedelta(hours=3), tick=False):
+        run(["cancel", made["Old"], "--reason", "no longer needed"])
+    return made
+
+
+def kinds(answer: Any, made: dict[str, str]) -> list[tuple[str, str]]:
+    titles = {task_id: title for title, task_id in made.items()}
+    return [(titles[event["task_id"]], event["kind"]) for event in answer["events"]]
+
+
+def test_the_newest_event_comes_first_with_its_task(answer: Answer, past: dict[str, str]) -> None:
+    found = answer()
+    assert found["schema"] == "duetime.history/1"
+    expected = [("Old", "cancelled"), ("Old", "created"), ("Call John", "created"), ("Report", "created")]
+    assert kinds(found, past) == expected
+    assert "cursor" not in found
+
+
+@pytest.mark.parametrize(
+    ("filters", "expected"),
+    [
+        (("--label", "work"), ["Report"]),
+        (("--state", "cancelled"), ["Old"]),
+        (("--text", "no longer"), ["Old"]),
+        (("--action", "webhook"), []),
+        (("--since", "2026-11-02T19:30+01:00"), ["Old"]),
+        (("--since", "2026-11-02T18:00", "--until", "2026-11-02T18:30"), ["Call John"]),
+        (("--until", "2026-11-02"), []),
+        (("--since", "90 minutes ago", "--state", "scheduled"), ["Old"]),
+        (("--since", "yesterday", "--state", "cancelled"), ["Old"]),
+    ],
+)
+def test_it_is_filtered(answer: Answer, past: dict[str, str], filters: tuple[str, ...], expected: list[str]) -> None:
+    with time_machine.travel(START + timedelta(hours=3), tick=False):
+        found = kinds(answer(*filters), past)
+    assert list(dict.fromkeys(title for title, _ in found)) == expected
+
+
+def test_of_one_task_it_tells_only_that(answer: Answer, past: dict[str, str]) -> None:
+    assert kinds(answer(past["Old"]), past) == [("Old", "cancelled"), ("Old", "created")]
+
+
+def test_for_people_times_are_in_the_configured_zone(lines: Answer, past: dict[str, str]) -> None:
+    shown = lines(past["Old"])
+    assert shown[0].split() == ["AT", "TASK", "EVENT", "STATE", "BY", "WHY"]
+    assert shown[1].startswith(f"2026-11-02 20:00:00  {past['Old']}  cancelled  scheduled -> cancelled  local")
+    assert shown[1].endswith("no longer needed")
+
+
+def test_each_page_gives_the_command_for_the_next_until_the_end(lines: Answer, past: dict[str, str]) -> None:
+    seen: list[tuple[str, str]] = []
+    command = ["--limit", "1", "--since", "2026-11-02 00:00"]
+    while command:
+        _heading, event, *more = lines(*command)
+        _date, _time, task_id, kind, *_rest = event.split()
+        seen.append((task_id, kind))
+        command = shlex.split(more[0].removeprefix("More: duetime history ")) if more else []
+    created = [(past[title], "created") for title in ("Old", "Call John", "Report")]
+    assert seen == [(past["Old"], "cancelled"), *created]
+
+
+def test_a_time_that_is_not_understood_names_the_option(lines: Answer, capsys: pytest.CaptureFixture[str]) -> None:
+    assert run(["history", "--since", "a while ago"]) == 2
+    assert capsys.readouterr().err.startswith("duetime: --since: it does not say how long ago.")

@@ -1,0 +1,120 @@
+"""`duetime serve`, `duetime` alone and the verbs beside them, as processes of their own on one file."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+DUETIME = [sys.executable, "-m", "duetime"]
+PATIENCE = 30
+HELLO = {
+    "jsonrpc": "2.0",
+    "id": 1,
+    "method": "initialize",
+    "params": {"protocolVersion": "2025-11-25", "capabilities": {}, "clientInfo": {"name": "test", "version": "1"}},
+}
+
+
+@pytest.fixture
+def surroundings(tmp_path: Path) -> dict[str, str]:
+    """Return an environment with a home and a database of the test's own."""
+    kept = {name: value for name, value in os.environ.items() if not name.upper().startswith(("DUETIME_", "XDG_"))}
+    ours = {"DATABASE_URL": f"sqlite:///{tmp_path}/duetime.db", "TIMEZONE": "UTC", "DESKTOP_NOTIFICATIONS": "off"}
+    return {**kept, "HOME": str(tmp_path), **{f"DUETIME_{name}": value for name, value in ours.items()}}
+
+
+def call(surroundings: Mapping[str, str], *arguments: str) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(
+        [*DUETIME, *arguments], env=dict(surroundings), capture_output=True, text=True, check=False, timeout=PATIENCE
+    )
+
+
+def answer(surroundings: Mapping[str, str], *arguments: str) -> Any:
+    done = call(surroundings, *arguments, "--json")
+    assert done.returncode == 0, done.stderr
+    return json.loads(done.stdout)
+
+
+def wait_until(true: Callable[[], bool], description: str) -> None:
+    end = time.monotonic() + PATIENCE
+    while not true():
+        assert time.monotonic() < end, f"waited in vain until {description}"
+        time.sleep(0.05)
+
+
+@contextmanager
+def serving(surroundings: Mapping[str, str], log: Path) -> Iterator[subprocess.Popen[bytes]]:
+    """Run `duetime serve` until the end of the block, from the moment at which it runs tasks."""
+    with log.open("wb") as errors:
+        process = subprocess.Popen([*DUETIME, "serve", "--port", "0"], env=dict(surroundings), stderr=errors)
+    try:
+        said = ("serves MCP at", "is the runner now")
+        wait_until(lambda: all(words in log.read_text("utf-8") for words in said), "it serves and runs tasks")
+        yield process
+    finally:
+        process.kill()
+        process.wait(PATIENCE)
+
+
+def test_what_the_command_line_schedules_is_run_by_the_process_that_serves(
+    surroundings: dict[str, str], tmp_path: Path
+) -> None:
+    with serving(surroundings, tmp_path / "log") as process:
+        task = answer(surroundings, "schedule", "Call John", "--when", "in 1 second")
+        wait_until(lambda: answer(surroundings, "show", task["id"])["state"] == "succeeded", "the reminder fired")
+        checks = {check["name"]: check for check in answer(surroundings, "doctor")["checks"]}
+        assert checks["runner"]["said"].startswith(f"process {process.pid} runs tasks")
+        history = answer(surroundings, "history", task["id"])
+        assert [attempt["outcome"] for attempt in history["attempts"]] == ["done"]
+        process.send_signal(signal.SIGTERM)
+        assert process.wait(PATIENCE) == 0
+    assert "duetime serves MCP at http://127.0.0.1:" in (tmp_path / "log").read_text("utf-8")
+
+
+def test_a_port_that_is_taken_is_said_in_one_sentence(surroundings: dict[str, str], tmp_path: Path) -> None:
+    with serving(surroundings, tmp_path / "log"):
+        address = (tmp_path / "log").read_text("utf-8").split("http://127.0.0.1:")[1]
+        taken = call(surroundings, "serve", "--port", address.split("/")[0])
+    assert taken.returncode == 2
+    assert "is taken by another program" in taken.stderr
+    assert "Traceback" not in taken.stderr
+
+
+def test_without_a_verb_it_speaks_nothing_but_the_protocol_until_its_input_ends(surroundings: dict[str, str]) -> None:
+    done = subprocess.run(
+        DUETIME,
+        env=surroundings,
+        input=f"{json.dumps(HELLO)}\n",
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=PATIENCE,
+    )
+    assert done.returncode == 0, done.stderr
+    (line,) = done.stdout.splitlines()
+    assert json.loads(line)["result"]["serverInfo"]["name"] == "duetime"
+
+
+def test_a_wrong_setting_ends_the_server_for_a_chat_client_before_it_says_anything(
+    surroundings: dict[str, str],
+) -> None:
+    done = call({**surroundings, "DUETIME_PORTT": "1"})
+    assert (done.returncode, done.stdout) == (2, "")
+    assert done.stderr.startswith("duetime: DUETIME_PORTT in the environment: there is no such setting")
+
+
+def test_the_shell_completes_verbs_and_options(surroundings: dict[str, str]) -> None:
+    asked = {**surroundings, "_DUETIME_COMPLETE": "complete_bash"}
+    verbs = call({**asked, "COMP_WORDS": "duetime re", "COMP_CWORD": "1"})
+    options = call({**asked, "COMP_WORDS": "duetime cancel --re", "COMP_CWORD": "2"})
+    assert (verbs.stdout.split(), options.stdout.split()) == (["reschedule"], ["--reason", "--revision"])
