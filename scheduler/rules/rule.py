@@ -1,0 +1,94 @@
+"""A recurrence rule as a value, and its canonical form."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from datetime import UTC, date, datetime, time
+from itertools import product
+
+MINUTELY, HOURLY, DAILY, WEEKLY, MONTHLY, YEARLY = FREQUENCIES = (
+    "MINUTELY", "HOURLY", "DAILY", "WEEKLY", "MONTHLY", "YEARLY",
+)  # fmt: skip
+LONGEST_INTERVAL = dict(zip(FREQUENCIES, (10_512_000, 175_200, 7_300, 1_000, 240, 20), strict=True))
+"""About 20 years of each."""
+
+LONGEST_COUNT = 10_000
+DAY_CODES = ("MO", "TU", "WE", "TH", "FR", "SA", "SU")
+NONE: frozenset[int] = frozenset()
+
+
+@dataclass(frozen=True, slots=True)
+class Rule:
+    """When something recurs. Empty parts restrict nothing.
+
+    `weekdays` are pairs (ordinal, weekday): ordinal 0 is every one, 1 the first of the month, -1 the last. `times` are the
+    times of day that words name; cron and RRULE give `hours` and `minutes`, which are combined. `either` means that one of
+    month day and weekday is enough (cron), not both. `until` is inclusive: a UTC instant, or a wall time of the rule's zone.
+    `cron` is the rule as five fields, empty for all others.
+    """
+
+    freq: str
+    interval: int = 1
+    months: frozenset[int] = NONE
+    monthdays: frozenset[int] = NONE
+    weekdays: frozenset[tuple[int, int]] = frozenset()
+    hours: frozenset[int] = NONE
+    minutes: frozenset[int] = NONE
+    times: tuple[time, ...] = ()
+    either: bool = False
+    until: datetime | date | None = None
+    count: int | None = None
+    cron: str = ""
+
+    @property
+    def elapsed(self) -> bool:
+        """Whether it counts elapsed time, rather than keeping a wall time."""
+        return self.freq in {MINUTELY, HOURLY} and not (self.hours and self.interval == 1)
+
+    def clock_times(self, anchor: time) -> tuple[time, ...]:
+        """Return its times of day in order; `anchor` is used where the rule names none."""
+        if self.times:
+            return self.times
+        if not self.hours and not self.minutes and self.freq not in {MINUTELY, HOURLY}:
+            return (anchor,)
+        hours, minutes = sorted(self.hours or {anchor.hour}), sorted(self.minutes or self._default_minutes())
+        return tuple(time(hour, minute) for hour, minute in product(hours, minutes))
+
+    def _default_minutes(self) -> Iterable[int]:
+        return range(60) if self.freq == MINUTELY else (0,)
+
+
+def canonical(rule: Rule) -> str | None:
+    """Write a rule as the five cron fields it came from, or as an RRULE; None when neither can say it."""
+    if rule.cron:
+        return rule.cron
+    rule_times = rule.times
+    hours = frozenset(found.hour for found in rule_times) or rule.hours
+    minutes = frozenset(found.minute for found in rule_times) or rule.minutes
+    if rule_times and len(hours) * len(minutes) != len(rule_times):
+        return None
+    parts = {
+        "FREQ": rule.freq,
+        "INTERVAL": str(rule.interval) if rule.interval > 1 else "",
+        "BYMONTH": _numbers(rule.months),
+        "BYMONTHDAY": _numbers(rule.monthdays),
+        "BYDAY": ",".join(f"{nth or ''}{DAY_CODES[day]}" for nth, day in sorted(rule.weekdays)),
+        "BYHOUR": _numbers(hours),
+        "BYMINUTE": _numbers(minutes),
+        "UNTIL": _until(rule.until),
+        "COUNT": str(rule.count or ""),
+    }
+    return ";".join(f"{name}={value}" for name, value in parts.items() if value)
+
+
+def _numbers(found: frozenset[int]) -> str:
+    return ",".join(map(str, sorted(found)))
+
+
+def _until(until: datetime | date | None) -> str:
+    if until is None:
+        return ""
+    if not isinstance(until, datetime):
+        return f"{until:%Y%m%d}"
+    return f"{until:%Y%m%dT%H%M%S}" + ("Z" if until.tzinfo is UTC else "")
