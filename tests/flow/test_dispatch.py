@@ -1,0 +1,133 @@
+"""The dispatcher moves what is due, when it is due, and sleeps no longer than it may."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from datetime import timedelta
+from pathlib import Path
+
+import pytest
+from duetime.scheduler.changes import pause
+from duetime.scheduler.dispatch import BATCH, Dispatcher, refill
+from duetime.scheduler.errors import RunnerReplaced
+from duetime.scheduler.events import EventKind
+from duetime.scheduler.maintenance import Maintenance
+from duetime.scheduler.queue import MemoryQueue
+from duetime.scheduler.store import NewTask, Store, open_store
+from duetime.scheduler.task import State
+
+from tests.contracts.store.making import NOON, TENANT, Clock, a_task, added
+
+
+@pytest.fixture
+def clock() -> Clock:
+    return Clock()
+
+
+@pytest.fixture
+def store(tmp_path: Path, clock: Clock) -> Iterator[Store]:
+    opened = open_store(f"sqlite:///{tmp_path}/duetime.db", clock=clock, synchronous="OFF")
+    yield opened
+    opened.close()
+
+
+@pytest.fixture
+def queue(clock: Clock) -> MemoryQueue:
+    return MemoryQueue(lambda: clock().timestamp() * 1000)
+
+
+def queued(queue: MemoryQueue) -> list[str]:
+    return list(queue.take("w", 9999, 1e6).run_ids)
+
+
+def test_what_is_due_is_queued_in_the_order_it_fell_due(store: Store, queue: MemoryQueue, clock: Clock) -> None:
+    later = added(store, NOON + timedelta(minutes=2)).run.id
+    sooner = added(store, NOON + timedelta(minutes=1)).run.id
+    dispatcher = Dispatcher(store, queue)
+    clock.forward(minutes=1)
+    dispatcher.step()
+    clock.forward(minutes=1)
+    dispatcher.step()
+    assert queued(queue) == [sooner, later]
+
+
+def test_what_is_not_due_stays_where_it_is(store: Store, queue: MemoryQueue) -> None:
+    record = added(store, NOON + timedelta(seconds=1))
+    assert Dispatcher(store, queue).step() == pytest.approx(1.0)
+    assert queued(queue) == []
+    assert store.tasks.get(TENANT, record.task.id).run.state is State.SCHEDULED
+
+
+def test_it_sleeps_until_the_next_run_and_two_seconds_at_most(store: Store, queue: MemoryQueue, clock: Clock) -> None:
+    dispatcher = Dispatcher(store, queue)
+    assert dispatcher.step() == 2.0
+    added(store, NOON + timedelta(hours=1))
+    assert dispatcher.step() == 2.0
+    clock.forward(minutes=59, seconds=59.5)
+    assert dispatcher.step() == pytest.approx(0.5)
+
+
+def test_a_clock_that_jumped_fires_at_once_what_fell_due_meanwhile(
+    store: Store, queue: MemoryQueue, clock: Clock
+) -> None:
+    record = added(store, NOON + timedelta(hours=8))
+    dispatcher = Dispatcher(store, queue)
+    assert dispatcher.step() == 2.0
+    clock.forward(hours=9)
+    dispatcher.step()
+    assert queued(queue) == [record.run.id]
+
+
+def test_many_due_runs_go_in_batches_without_a_pause(store: Store, queue: MemoryQueue) -> None:
+    store.tasks.add_many([NewTask(*a_task(), actor="alice") for _ in range(BATCH + 1)])
+    told: list[str] = []
+    dispatcher = Dispatcher(store, queue, on_change=told.extend)
+    assert dispatcher.step() == 0.0
+    assert len(told) == BATCH
+    assert dispatcher.step() == 0.0
+    assert dispatcher.step() == 2.0
+    assert len(queued(queue)) == len(set(told)) == BATCH + 1
+
+
+def test_two_dispatchers_never_queue_the_same_run(store: Store, queue: MemoryQueue, clock: Clock) -> None:
+    for _ in range(5):
+        added(store)
+    other = MemoryQueue(lambda: clock().timestamp() * 1000)
+    for each in (queue, other):
+        Dispatcher(store, each).step()
+    assert (len(queued(queue)), len(queued(other))) == (5, 0)
+
+
+def test_a_dispatcher_of_an_older_epoch_moves_nothing(store: Store, queue: MemoryQueue) -> None:
+    added(store)
+    old = store.runners.take_over(pid=1, endpoint="127.0.0.1:1", token="a")
+    store.runners.take_over(pid=2, endpoint="127.0.0.1:2", token="b")
+    with pytest.raises(RunnerReplaced):
+        Dispatcher(store, queue, epoch=old).step()
+    assert queued(queue) == []
+
+
+def test_a_paused_task_is_not_dispatched(store: Store, queue: MemoryQueue) -> None:
+    record = added(store)
+    store.tasks.change(TENANT, record.task.id, actor="alice", kind=EventKind.PAUSED, decide=pause)
+    Dispatcher(store, queue).step()
+    assert queued(queue) == []
+
+
+def test_a_queue_that_lost_everything_is_filled_again_from_the_database(
+    store: Store, queue: MemoryQueue, clock: Clock
+) -> None:
+    expected = {added(store).run.id for _ in range(5)}
+    Dispatcher(store, queue).step()
+    new = MemoryQueue(lambda: clock().timestamp() * 1000)
+    assert refill(store, new) == 5
+    assert refill(store, new) == 0
+    assert set(queued(new)) == expected
+
+
+def test_maintenance_finds_what_the_queue_lost(store: Store, queue: MemoryQueue) -> None:
+    record = added(store)
+    Dispatcher(store, queue).step()
+    queue.cancel(record.run.id)
+    Maintenance(store, queue).step()
+    assert queued(queue) == [record.run.id]

@@ -1,0 +1,387 @@
+"""From a stored task to a settled run: handlers of both kinds, limits, cancelling, retries, and a graceful end."""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+import time
+from collections.abc import Callable, Iterator, Sequence
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from typing import Any
+
+import pytest
+from duetime.scheduler import changes
+from duetime.scheduler.events import EventFilter, EventKind
+from duetime.scheduler.handlers import Context, Handler, Handlers, handler, reminder
+from duetime.scheduler.outcomes import Done, Outcome, Retry, Yielded
+from duetime.scheduler.runner import Runner, RunnerOptions
+from duetime.scheduler.store import Store, open_store
+from duetime.scheduler.task import RetryPolicy, State, TaskRecord
+
+from tests.contracts.store.making import TENANT, added
+from tests.flow.waiting import eventually
+
+NO_BACKOFF = RetryPolicy(max_attempts=3, backoff=timedelta(0), max_backoff=timedelta(0))
+
+
+class House:
+    """One database with one runner of the handlers that a test brings."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+        self.store = self.open()
+        self.told: list[str] = []
+        self.runners: list[Runner] = []
+
+    def open(self) -> Store:
+        return open_store(f"sqlite:///{self.folder}/duetime.db", synchronous="OFF")
+
+    def run(self, *handlers: Handler, lease: float = 30, wait: bool = True) -> Runner:
+        options = RunnerOptions(self.folder / "runner.lock", threads=4, lease=timedelta(seconds=lease))
+        runner = Runner(self.store, Handlers([reminder, *handlers]), options, on_change=self.told.extend)
+        self.runners.append(runner)
+        runner.start()
+        if wait:
+            eventually(lambda: runner.running, "the runner")
+        return runner
+
+    def add(self, action: str, **values: Any) -> str:
+        values = {"payload": {}, "deliver_to": ("inbox",), "retry": NO_BACKOFF} | values
+        task_id = added(self.store, datetime.now(UTC), action=action, **values).task.id
+        for runner in self.runners:
+            runner.wake()
+        return task_id
+
+    def record(self, task_id: str) -> TaskRecord:
+        return self.store.tasks.get(TENANT, task_id)
+
+    def reaches(self, task_id: str, state: State) -> TaskRecord:
+        eventually(lambda: self.record(task_id).run.state is state, f"{task_id} to be {state}")
+        return self.record(task_id)
+
+    def cancel(self, task_id: str) -> None:
+        self.store.tasks.change(
+            TENANT,
+            task_id,
+            actor="alice",
+            kind=EventKind.CANCEL_REQUESTED,
+            decide=lambda record: changes.cancel(record, self.store.now()),
+        )
+
+    def kinds(self, task_id: str) -> list[str]:
+        page = self.store.history.events(TENANT, EventFilter(task_id=task_id), limit=100)
+        return [event.kind.value for event in reversed(page.events)]
+
+    def reasons(self, task_id: str) -> list[str | None]:
+        return [attempt.reason for attempt in self.store.history.attempts(TENANT, task_id)]
+
+
+@pytest.fixture
+def house(tmp_path: Path) -> Iterator[House]:
+    house = House(tmp_path)
+    yield house
+    for runner in house.runners:
+        runner.stop(timedelta(0))
+    house.store.close()
+
+
+class Gate:
+    """A handler that reports that it began, and stays until it is let go or stopped."""
+
+    def __init__(self, name: str = "gate", **options: Any) -> None:
+        self.begun = threading.Semaphore(0)
+        self.go = threading.Event()
+        self.contexts: list[Context] = []
+        self.handler = handler(name, **options)(self.work)
+
+    def work(self, ctx: Context) -> Done:
+        """Wait."""
+        self.contexts.append(ctx)
+        self.begun.release()
+        while not self.go.is_set():
+            time.sleep(0.001)
+        return Done("let go")
+
+    def await_begun(self) -> None:
+        assert self.begun.acquire(timeout=30)
+
+
+def ignoring(gate: Gate) -> Callable[[Context], Outcome]:
+    def work(ctx: Context) -> Outcome:
+        gate.contexts.append(ctx)
+        gate.begun.release()
+        gate.go.wait(60)  # one blocking call: an interrupt reaches it when it returns
+        return Done("finished anyway")
+
+    return work
+
+
+def test_a_reminder_for_now_is_run_and_settled_with_its_message_and_events(house: House) -> None:
+    house.run()
+    task_id = house.add("reminder", payload={"message": "Stretch"})
+    record = house.reaches(task_id, State.SUCCEEDED)
+    assert (record.run.summary, record.run.attempt) == ("Stretch", 1)
+    assert [message.text for message in house.store.inbox.unread(TENANT, "alice")] == ["Stretch"]
+    assert house.kinds(task_id) == ["created", "ready", "started", "succeeded"]
+    eventually(lambda: house.told.count(task_id) >= 3, "listeners to hear of ready, started and succeeded")
+
+
+def test_an_async_handler_runs_beside_others_on_one_loop(house: House) -> None:
+    threads: list[int] = []
+
+    @handler("nap")
+    async def nap(_ctx: Context) -> Done:
+        """Sleep a little."""
+        threads.append(threading.get_ident())
+        await asyncio.sleep(0.001)
+        return Done("rested")
+
+    house.run(nap)
+    tasks = [house.add("nap") for _ in range(6)]
+    for task_id in tasks:
+        assert house.reaches(task_id, State.SUCCEEDED).run.summary == "rested"
+    assert len(set(threads)) == 1
+
+
+@pytest.mark.parametrize("kind", ["sync", "async"])
+def test_an_attempt_over_its_time_limit_is_stopped_and_tried_again(house: House, kind: str) -> None:
+    attempts: list[int] = []
+
+    def slow(ctx: Context) -> Done:
+        """Hang at the first attempt."""
+        attempts.append(ctx.attempt)
+        while ctx.attempt == 1:
+            time.sleep(0.001)
+        return Done("second time lucky")
+
+    async def slow_async(ctx: Context) -> Done:
+        """Hang at the first attempt."""
+        attempts.append(ctx.attempt)
+        if ctx.attempt == 1:
+            await asyncio.sleep(600)
+        return Done("second time lucky")
+
+    house.run(handler("slow", time_limit=0.05)(slow if kind == "sync" else slow_async))
+    task_id = house.add("slow")
+    house.reaches(task_id, State.SUCCEEDED)
+    assert attempts == [1, 2]
+    assert house.reasons(task_id) == ["time limit of 0.05 s", None]
+
+
+def test_a_run_that_is_cancelled_while_it_runs_is_stopped_at_once(house: House) -> None:
+    gate = Gate()
+    runner = house.run(gate.handler)
+    task_id = house.add("gate")
+    gate.await_begun()
+    house.cancel(task_id)
+    runner.wake()
+    record = house.reaches(task_id, State.CANCELLED)
+    assert gate.contexts[0].cancelled
+    assert house.kinds(task_id)[-2:] == ["cancel_requested", "cancelled"]
+    assert record.run.ended_at is not None
+    assert house.store.inbox.unread(TENANT, "alice") == []
+
+
+def test_a_wish_to_cancel_that_nobody_told_of_is_found_when_the_lease_is_renewed(house: House) -> None:
+    gate = Gate()
+    house.run(gate.handler, lease=0.3)
+    task_id = house.add("gate")
+    gate.await_begun()
+    house.cancel(task_id)
+    house.reaches(task_id, State.CANCELLED)
+
+
+def test_a_handler_that_ignores_its_cancellation_keeps_its_slot_until_it_ends(house: House) -> None:
+    gate = Gate()
+    work = ignoring(gate)
+    runner = house.run(handler("deaf", description="ignores")(work))
+    task_id = house.add("deaf")
+    gate.await_begun()
+    house.cancel(task_id)
+    runner.wake()
+    eventually(lambda: gate.contexts[0].cancelled, "the wish to be known")
+    assert house.record(task_id).run.state is State.RUNNING
+    gate.go.set()
+    house.reaches(task_id, State.CANCELLED)
+
+
+def test_a_run_out_of_attempts_fails_with_a_dead_letter_that_has_every_reason(house: House) -> None:
+    @handler("broken")
+    def broken(ctx: Context) -> Done:
+        """Fail."""
+        raise ValueError(f"attempt {ctx.attempt}")
+
+    house.run(broken)
+    task_id = house.add("broken", payload={})
+    house.reaches(task_id, State.FAILED)
+    letters, _ = house.store.history.dead_letters(TENANT, limit=9)
+    assert [attempt.reason for attempt in letters[0].attempts] == [f"ValueError: attempt {n}" for n in (1, 2, 3)]
+
+
+def test_a_handler_that_yields_goes_on_from_its_checkpoint_under_the_same_key(house: House) -> None:
+    seen: list[tuple[Any, str]] = []
+
+    @handler("pages")
+    def pages(ctx: Context) -> Outcome:
+        """Do a page at a time."""
+        seen.append((ctx.checkpoint_state, ctx.idempotency_key))
+        page = (ctx.checkpoint_state or 0) + 1
+        return Done("all pages") if page == 3 else Yielded(page)
+
+    house.run(pages)
+    record = house.reaches(house.add("pages"), State.SUCCEEDED)
+    assert seen == [(None, record.run.id), (1, record.run.id), (2, record.run.id)]
+    assert (record.run.attempt, record.run.failures) == (3, 0)
+
+
+def test_progress_and_checkpoints_are_stored_while_it_runs(house: House) -> None:
+    begun, go = threading.Event(), threading.Event()
+
+    @handler("half")
+    def half(ctx: Context) -> Done:
+        """Stand in the middle."""
+        ctx.progress(0.5, "half")
+        ctx.checkpoint({"page": 7})
+        begun.set()
+        go.wait(30)
+        return Done()
+
+    house.run(half)
+    task_id = house.add("half")
+    begun.wait(30)
+    run = house.record(task_id).run
+    assert (run.progress, run.checkpoint) == ({"fraction": 0.5, "text": "half"}, {"page": 7})
+    go.set()
+    house.reaches(task_id, State.SUCCEEDED)
+
+
+def test_a_recurring_task_gets_its_next_occurrence_with_the_end_of_the_last(house: House) -> None:
+    house.run()
+    task_id = house.add("reminder", payload={"message": "Stretch"}, repeat="FREQ=HOURLY")
+    eventually(lambda: house.record(task_id).last_run, "the first occurrence to end")
+    record = house.record(task_id)
+    assert record.last_run is not None
+    assert record.last_run.state is State.SUCCEEDED
+    assert record.run.number == 2
+    assert record.run.scheduled_for > house.store.now()
+
+
+def test_an_action_that_nobody_here_knows_is_tried_again_and_says_so(house: House) -> None:
+    house.run()
+    record = house.reaches(house.add("resize"), State.RETRYING)
+    assert record.run.error == "no handler 'resize' is loaded here; there are reminder"
+    assert record.run.wake_at is not None
+    assert record.run.wake_at > house.store.now() + timedelta(seconds=30)
+
+
+def test_stopping_lets_running_work_finish_within_the_grace_period(house: House) -> None:
+    gate = Gate()
+    runner = house.run(gate.handler)
+    task_id = house.add("gate")
+    gate.await_begun()
+    stopping = threading.Thread(target=runner.stop, args=(timedelta(seconds=30),))
+    stopping.start()
+    eventually(gate.contexts[0].should_yield, "the handler to be asked to yield")
+    gate.go.set()
+    stopping.join(30)
+    assert house.record(task_id).run.state is State.SUCCEEDED
+
+
+@pytest.mark.parametrize("deaf", [False, True], ids=["stops when told", "cannot be stopped"])
+def test_work_that_outlasts_the_grace_period_is_handed_back_and_started_by_the_next_runner(
+    house: House, deaf: bool
+) -> None:
+    gate = Gate()
+    work = handler("gate", description="waits")(ignoring(gate)) if deaf else gate.handler
+    first = house.run(work)
+    task_id = house.add("gate")
+    gate.await_begun()
+    first.stop(timedelta(0))
+    handed_back = house.record(task_id).run
+    assert (handed_back.state, handed_back.failures) == (State.SUSPENDED, 0)
+    assert house.reasons(task_id) == ["the worker stopped"]
+    house.run(work)
+    gate.await_begun()
+    gate.go.set()
+    record = house.reaches(task_id, State.SUCCEEDED)
+    assert record.run.attempt == 2
+    assert {context.idempotency_key for context in gate.contexts} == {record.run.id}
+
+
+def test_a_stopped_runner_leaves_what_is_ready_to_the_next(house: House) -> None:
+    gate = Gate()
+    first = house.run(gate.handler)
+    tasks = [house.add("gate") for _ in range(12)]
+    gate.await_begun()
+    eventually(lambda: all(house.record(task).run.state is not State.SCHEDULED for task in tasks), "all to be ready")
+    first.stop(timedelta(0))
+    gate.go.set()
+    house.run(gate.handler)
+    for task_id in tasks:
+        house.reaches(task_id, State.SUCCEEDED)
+
+
+def test_only_one_of_several_is_the_runner_and_another_follows_when_it_goes(house: House) -> None:
+    first = house.run()
+    second = house.run(wait=False)
+    house.reaches(house.add("reminder"), State.SUCCEEDED)
+    assert (first.running, second.running) == (True, False)
+    first.stop()
+    eventually(lambda: second.running, "the second to take over")
+    house.reaches(house.add("reminder"), State.SUCCEEDED)
+
+
+def test_a_candidate_wakes_the_runner_through_its_port(house: House) -> None:
+    first = house.run()
+    second = house.run(wait=False)
+    woken: list[bool] = []
+    assert first._reign is not None
+    first._reign._endpoint._woken = lambda: woken.append(True)
+    second.wake()
+    assert woken == [True]
+
+
+def test_what_a_dead_runner_left_running_is_attempted_again_under_the_same_key(house: House) -> None:
+    epoch = house.store.runners.take_over(pid=1, endpoint="127.0.0.1:1", token="dead")
+    record = added(house.store, datetime.now(UTC), payload={"message": "Stretch"}, deliver_to=("inbox",))
+    house.store.claims.make_ready(limit=9, epoch=epoch)
+    assert house.store.claims.start([record.run.id], worker="dead", epoch=epoch, lease=timedelta(seconds=30))
+    house.run()
+    after = house.reaches(record.task.id, State.SUCCEEDED)
+    assert (after.run.id, after.run.attempt, after.run.crashes) == (record.run.id, 2, 1)
+    assert "crashed" in house.kinds(record.task.id)
+
+
+def test_a_runner_whose_epoch_is_over_starts_nothing_more_and_steps_down(house: House) -> None:
+    runner = house.run()
+    house.store.runners.take_over(pid=1, endpoint="127.0.0.1:1", token="another")
+    task_id = house.add("reminder")
+    eventually(lambda: not runner.running, "the runner to step down")
+    assert house.record(task_id).run.attempt == 0
+
+
+def test_a_listener_that_fails_disturbs_nobody(house: House) -> None:
+    def fail(_: Sequence[str]) -> None:
+        raise RuntimeError("the listener is broken")
+
+    runner = Runner(house.store, Handlers([reminder]), RunnerOptions(house.folder / "runner.lock"), on_change=fail)
+    house.runners.append(runner)
+    runner.start()
+    house.reaches(house.add("reminder"), State.SUCCEEDED)
+
+
+def test_a_runner_that_was_never_started_stops(house: House) -> None:
+    Runner(house.store, Handlers(), RunnerOptions(house.folder / "runner.lock")).stop()
+
+
+def test_retry_after_a_failure_is_not_before_its_time(house: House) -> None:
+    @handler("later")
+    def later(_ctx: Context) -> Outcome:
+        """Ask for an hour."""
+        return Retry("busy", after=timedelta(hours=1))
+
+    house.run(later)
+    record = house.reaches(house.add("later"), State.RETRYING)
+    assert record.run.wake_at is not None
+    assert record.run.wake_at > house.store.now() + timedelta(minutes=59)

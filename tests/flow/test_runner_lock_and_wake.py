@@ -1,0 +1,168 @@
+"""One runner at a time by a lock that dies with its process, and a door to wake it that lets nobody else in."""
+
+from __future__ import annotations
+
+import json
+import os
+import socket
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from duetime.scheduler.lock import FileLock
+from duetime.scheduler.store import Store, open_store
+from duetime.scheduler.wake import LONGEST_LINE, MOST_CALLERS, WakeClient, WakeServer
+
+from tests.flow.waiting import eventually
+
+HOLDER = """
+import sys, time
+from pathlib import Path
+from duetime.scheduler.lock import FileLock
+print(FileLock(Path(sys.argv[1])).acquire(), flush=True)
+time.sleep(600)
+"""
+
+
+@pytest.fixture
+def path(tmp_path: Path) -> Path:
+    return tmp_path / "runner.lock"
+
+
+@pytest.fixture
+def store(tmp_path: Path) -> Iterator[Store]:
+    opened = open_store(f"sqlite:///{tmp_path}/duetime.db", synchronous="OFF")
+    yield opened
+    opened.close()
+
+
+class Door:
+    """A wake server that counts."""
+
+    def __init__(self) -> None:
+        self.woken = 0
+        self.server = WakeServer(self.wake)
+        self.server.start()
+
+    def wake(self) -> None:
+        self.woken += 1
+
+    def says(self, line: bytes) -> bytes:
+        port = int(self.server.endpoint.rpartition(":")[2])
+        with socket.create_connection(("127.0.0.1", port), timeout=10) as connection:
+            connection.sendall(line)
+            return connection.makefile("rb").readline()
+
+
+@pytest.fixture
+def door() -> Iterator[Door]:
+    door = Door()
+    yield door
+    door.server.close()
+
+
+def test_a_lock_is_held_by_one_in_this_process(path: Path) -> None:
+    first, second = FileLock(path), FileLock(path)
+    assert first.acquire()
+    assert first.acquire()
+    assert not second.acquire()
+    first.release()
+    assert second.acquire()
+    second.release()
+
+
+def test_a_lock_of_another_process_is_free_when_that_is_killed(path: Path) -> None:
+    with subprocess.Popen([sys.executable, "-c", HOLDER, str(path)], stdout=subprocess.PIPE, text=True) as holder:
+        assert holder.stdout is not None
+        assert holder.stdout.readline() == "True\n"
+        mine = FileLock(path)
+        assert not mine.acquire()
+        holder.kill()
+        holder.wait()
+        assert mine.acquire()
+        mine.release()
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="this system has no fork")
+@pytest.mark.filterwarnings("ignore:.*multi-threaded:DeprecationWarning")
+def test_a_forked_child_neither_has_the_lock_nor_releases_it_by_ending(path: Path) -> None:
+    mine = FileLock(path)
+    assert mine.acquire()
+    child = os.fork()
+    if child == 0:
+        os._exit(int(FileLock(path).acquire()))
+    assert os.waitpid(child, 0)[1] == 0
+    with subprocess.Popen([sys.executable, "-c", HOLDER, str(path)], stdout=subprocess.PIPE, text=True) as other:
+        assert other.stdout is not None
+        assert other.stdout.readline() == "False\n"
+        other.kill()
+    mine.release()
+
+
+def test_the_token_opens_the_door(door: Door) -> None:
+    assert json.loads(door.says(json.dumps({"token": door.server.token}).encode() + b"\n")) == {"woken": True}
+    assert door.woken == 1
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        b'{"token": "guessed"}\n',
+        b'{"token": null}\n',
+        b'{"token": "\\ud800"}\n',
+        b"[]\n",
+        b"not json\n",
+        b"\xff\xfe\n",
+        b"[" * LONGEST_LINE + b"\n",
+    ],
+)
+def test_anything_else_is_answered_with_no(door: Door, line: bytes) -> None:
+    assert json.loads(door.says(line)) == {"woken": False}
+    assert door.woken == 0
+
+
+def test_callers_who_say_nothing_do_not_hold_up_one_who_does(door: Door) -> None:
+    port = int(door.server.endpoint.rpartition(":")[2])
+    silent = [socket.create_connection(("127.0.0.1", port)) for _ in range(MOST_CALLERS - 1)]
+    assert json.loads(door.says(json.dumps({"token": door.server.token}).encode() + b"\n")) == {"woken": True}
+    for connection in silent:
+        connection.close()
+
+
+def test_a_client_finds_the_runner_in_the_database_and_a_new_one_after_it_failed(store: Store, door: Door) -> None:
+    client = WakeClient(store)
+    assert not client.wake()
+    store.runners.take_over(pid=1, endpoint=door.server.endpoint, token=door.server.token)
+    assert client.wake()
+    assert client.wake()
+    assert door.woken == 2
+    door.server.close()
+    assert not client.wake()
+    follower = Door()
+    store.runners.take_over(pid=2, endpoint=follower.server.endpoint, token=follower.server.token)
+    assert client.wake()
+    assert follower.woken == 1
+    follower.server.close()
+
+
+def test_a_runner_that_is_frozen_holds_nobody_up(store: Store) -> None:
+    """It accepts, and never answers. The bound is a promise to every tool call."""
+    with socket.create_server(("127.0.0.1", 0)) as frozen:
+        store.runners.take_over(pid=1, endpoint=f"127.0.0.1:{frozen.getsockname()[1]}", token="t")
+        client, answers = WakeClient(store), []
+        waking = threading.Thread(target=lambda: answers.append(client.wake()), daemon=True)
+        began = time.monotonic()
+        waking.start()
+        eventually(lambda: answers, "the client to give up")
+        assert answers == [False]
+        assert time.monotonic() - began < 5
+
+
+def test_only_this_machine_is_ever_called(store: Store, door: Door) -> None:
+    port = door.server.endpoint.rpartition(":")[2]
+    store.runners.take_over(pid=1, endpoint=f"192.0.2.1:{port}", token=door.server.token)
+    assert WakeClient(store).wake()
