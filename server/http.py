@@ -108,7 +108,7 @@ def listening(host: str, port: int) -> Iterator[socket.socket]:
     """
     check_loopback(host)
     family = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)[0][0]
-    with socket.socket(family, socket.SOCK_STREAM) as bound:
+    with socket.socket(family, socket.SOCK_STREAM, socket.IPPROTO_TCP) as bound:  # named, so that asyncio sets TCP_NODELAY
         bound.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         try:
             bound.bind((host, port))
