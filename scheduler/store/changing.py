@@ -62,7 +62,8 @@ def apply(
     check_legal(old, run, next_run)
     task = replace(change.task, revision=record.task.revision + 1, updated_at=now)
     _write_task(connection, record.task, task)
-    _write_run(connection, old, replace(run, current=next_run is None))
+    run = replace(run, current=next_run is None)
+    _write_run(connection, old, run)
     moves = beside.follow(connection, (record.task, old), (task, run))
     told: Fields = {"kind": change.kind or kind, "at": now, "actor": actor, "reason": reason}
     entries = _entries(record, task, run, next_run, **told) if run != old or next_run or not change.extra_run else []

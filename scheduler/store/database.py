@@ -9,6 +9,7 @@ from contextlib import contextmanager
 from typing import Any, TypeVar
 
 from duetime.scheduler.errors import StoreUnavailable
+from duetime.scheduler.store.types import encode
 from sqlalchemy import URL, Connection, Engine, QueuePool, create_engine, event
 from sqlalchemy.exc import DBAPIError
 
@@ -135,6 +136,7 @@ class Postgres(Database):
             pool_size=8,
             max_overflow=24,
             pool_timeout=_BUSY_SECONDS,
+            json_serializer=encode,
             connect_args={
                 "connect_timeout": _BUSY_SECONDS,
                 "application_name": "duetime",

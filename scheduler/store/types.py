@@ -84,32 +84,19 @@ class Instant(TypeDecorator[datetime]):
 
 
 class JsonValue(TypeDecorator[Any]):
-    """Any JSON; Python's None is SQL's NULL."""
+    """Any JSON; Python's None is SQL's NULL. On PostgreSQL the engine's serializer is `encode` too."""
 
     impl = Text
     cache_ok = True
 
     def load_dialect_impl(self, dialect: Dialect) -> TypeEngine[Any]:
-        # psycopg would encode again what is text already; the server parses the text instead.
-        return dialect.type_descriptor(_RawJsonb() if dialect.name == "postgresql" else Text())
+        return dialect.type_descriptor(JSONB(none_as_null=True) if dialect.name == "postgresql" else Text())
 
-    def process_bind_param(self, value: Json, dialect: Dialect) -> str | None:  # noqa: ARG002 - SQLAlchemy's signature
-        return None if value is None else encode(value)
+    def process_bind_param(self, value: Json, dialect: Dialect) -> Json:
+        return value if value is None or dialect.name == "postgresql" else encode(value)
 
     def process_result_value(self, value: Any, dialect: Dialect) -> Json:
-        if value is None or dialect.name == "postgresql":
-            return value
-        return json.loads(value)
-
-
-class _RawJsonb(JSONB):
-    """JSONB that is bound as text and read as psycopg has already decoded it."""
-
-    def bind_processor(self, dialect: Dialect) -> None:  # noqa: ARG002 - SQLAlchemy's signature
-        return None
-
-    def result_processor(self, dialect: Dialect, coltype: object) -> None:  # noqa: ARG002 - SQLAlchemy's signature
-        return None
+        return value if value is None or dialect.name == "postgresql" else json.loads(value)
 
 
 class Strings(JsonValue):
@@ -117,7 +104,7 @@ class Strings(JsonValue):
 
     cache_ok = True
 
-    def process_bind_param(self, value: Any, dialect: Dialect) -> str | None:
+    def process_bind_param(self, value: Any, dialect: Dialect) -> Json:
         return super().process_bind_param(None if value is None else list(value), dialect)
 
     def process_result_value(self, value: Any, dialect: Dialect) -> Json:
@@ -129,7 +116,7 @@ class Retrying(JsonValue):
 
     cache_ok = True
 
-    def process_bind_param(self, value: Any, dialect: Dialect) -> str | None:
+    def process_bind_param(self, value: Any, dialect: Dialect) -> Json:
         return None if value is None else super().process_bind_param(policy_to_json(value), dialect)
 
     def process_result_value(self, value: Any, dialect: Dialect) -> Json:

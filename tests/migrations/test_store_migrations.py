@@ -43,7 +43,8 @@ def migrated(connection: Connection) -> None:
 def described(connection: Connection) -> dict[str, Any]:
     """Return what the database itself says of its tables, constraints and indexes."""
     if connection.dialect.name == "sqlite":
-        rows = connection.execute(text("SELECT type, name, sql FROM sqlite_master WHERE name NOT LIKE 'duetime_version%'"))
+        query = "SELECT type, name, sql FROM sqlite_master WHERE name NOT LIKE '%duetime_version%'"
+        rows = connection.execute(text(query))
         # Constraints may stand in any order.
         return {f"{row.type} {row.name}": sorted(re.split(r",\s*\n|\n", row.sql or "")) for row in rows}
     columns = text(
@@ -69,12 +70,12 @@ def test_the_newest_migration_and_the_models_are_equal(url: str) -> None:
     assert [item for item in differences if "duetime_version" not in repr(item)] == []
 
 
-def test_a_new_database_is_made_as_the_migrations_make_it(url: str, tmp_path: Path, request: pytest.FixtureRequest) -> None:
+def test_a_new_database_is_made_as_the_migrations_make_it(url: str) -> None:
     new = connect(url)
     assert schema.upgrade(new) is None
     from_models = new.read(described)
-    new.write(lambda connection: Base.metadata.drop_all(connection))
-    new.write(lambda connection: schema.version.drop(connection))
+    new.write(Base.metadata.drop_all)
+    new.write(schema.version.drop)
     new.migrate(migrated)
     from_migrations = new.read(described)
     assert new.read(schema.revision) == schema.HEAD
@@ -171,7 +172,7 @@ def test_a_newer_database_is_refused_and_left_alone(url: str) -> None:
     database.write(lambda connection: connection.execute(update(schema.version).values(version_num="9999")))
     database.close()
     for migrate in (True, False):
-        with pytest.raises(SchemaTooNew, match="schema 9999.*Upgrade Duetime"):
+        with pytest.raises(SchemaTooNew, match=r"schema 9999.*Upgrade Duetime"):
             open_store(url, migrate=migrate)
 
 
@@ -187,7 +188,7 @@ def test_a_file_of_another_program_is_not_touched(sqlite_url: str, tmp_path: Pat
     connection = sqlite3.connect(tmp_path / "duetime.db")
     connection.execute("CREATE TABLE photos (id INTEGER)")
     connection.close()
-    with pytest.raises(InvalidSetting, match="another program.*'photos'"):
+    with pytest.raises(InvalidSetting, match=r"another program.*'photos'"):
         open_store(sqlite_url)
     assert tables_of(f"{tmp_path}/duetime.db") == {"photos"}
 
@@ -215,7 +216,6 @@ def test_several_starts_at_once_make_one_schema(url: str) -> None:
 def test_opening_a_database_that_is_current_does_not_import_alembic(sqlite_url: str) -> None:
     open_store(sqlite_url).close()
     code = "import sys; from duetime.scheduler.store import open_store; open_store(sys.argv[1]).close(); "
-    done = subprocess.run(
-        [sys.executable, "-c", code + "sys.exit('alembic' in sys.modules)", sqlite_url], check=False, capture_output=True
-    )
+    command = [sys.executable, "-c", code + "sys.exit('alembic' in sys.modules)", sqlite_url]
+    done = subprocess.run(command, check=False, capture_output=True)
     assert done.returncode == 0, done.stderr

@@ -7,7 +7,10 @@ from pathlib import Path
 
 import pytest
 from duetime.scheduler.store import Store, open_store
+from duetime.scheduler.store.models import Base
+from sqlalchemy import create_engine
 
+from tests import services
 from tests.contracts.store.making import Clock
 
 
@@ -16,9 +19,28 @@ def clock() -> Clock:
     return Clock()
 
 
-@pytest.fixture
-def url(tmp_path: Path) -> str:
-    return f"sqlite:///{tmp_path}/duetime.db"
+@pytest.fixture(scope="session")
+def postgres_tables(postgres_server: str) -> Iterator[str]:
+    """Make one database with Duetime's tables, to be emptied for each test: much faster than making them anew."""
+    with services.postgres_database(postgres_server) as url:
+        open_store(url).close()
+        yield url
+
+
+def emptied(url: str) -> str:
+    engine = create_engine(url)
+    with engine.begin() as connection:
+        for table in reversed(Base.metadata.sorted_tables):
+            connection.execute(table.delete())
+    engine.dispose()
+    return url
+
+
+@pytest.fixture(params=["sqlite", pytest.param("postgres", marks=pytest.mark.postgres)])
+def url(request: pytest.FixtureRequest, tmp_path: Path) -> str:
+    if request.param == "sqlite":
+        return f"sqlite:///{tmp_path}/duetime.db"
+    return emptied(request.getfixturevalue("postgres_tables"))
 
 
 @pytest.fixture

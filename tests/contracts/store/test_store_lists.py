@@ -1,0 +1,232 @@
+"""Lists: in their order, page by page without gaps or doubles, under every filter."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from datetime import timedelta
+from typing import TypeVar
+
+import pytest
+from duetime.scheduler.errors import InvalidArgument
+from duetime.scheduler.events import Event, EventFilter, EventKind
+from duetime.scheduler.store import Store
+from duetime.scheduler.task import DeliveryState, State, TaskFilter, TaskRecord
+
+from tests.contracts.store.making import NOON, TENANT, Clock, added, cancelled, delivery, message, settlement, started
+
+T = TypeVar("T")
+HOUR = timedelta(hours=1)
+
+
+def every(fetch: Callable[[str | None], tuple[list[T], str | None]]) -> Iterator[T]:
+    cursor: str | None = None
+    while True:
+        page, cursor = fetch(cursor)
+        yield from page
+        if cursor is None:
+            return
+
+
+def ids(store: Store, where: TaskFilter | None = None, *, limit: int = 2) -> list[str]:
+    where = where or TaskFilter()
+    records = every(lambda cursor: store.tasks.page(TENANT, where, limit=limit, cursor=cursor))
+    return [record.task.id for record in records]
+
+
+@pytest.fixture
+def six(store: Store, clock: Clock) -> dict[str, TaskRecord]:
+    """Three open tasks, two of them at the same time, and three that ended one after the other."""
+    found = {
+        "noon": added(store, NOON + HOUR, title="Lunch 100%", labels=("food",)),
+        "also": added(store, NOON + HOUR, title="Lunch again", action="webhook"),
+        "soon": added(store, NOON + HOUR / 2, title="Snack", labels=("food", "home")),
+    }
+    for name in ("first", "second", "third"):
+        clock.forward(minutes=1)
+        found[name] = cancelled(store, added(store, NOON + 9 * HOUR, title=name))
+    return found
+
+
+@pytest.mark.parametrize("limit", [1, 2, 3, 4, 5, 6, 7])
+def test_open_tasks_come_by_due_time_then_ended_ones_newest_first(
+    store: Store, six: dict[str, TaskRecord], limit: int
+) -> None:
+    same_time = sorted([six["noon"].task.id, six["also"].task.id])
+    ended = [six[name].task.id for name in ("third", "second", "first")]
+    assert ids(store, limit=limit) == [six["soon"].task.id, *same_time, *ended]
+
+
+def test_filters_find_what_they_say_and_counts_agree(store: Store, six: dict[str, TaskRecord]) -> None:
+    wanted = {
+        TaskFilter(state=State.SCHEDULED): {"noon", "also", "soon"},
+        TaskFilter(state=State.CANCELLED): {"first", "second", "third"},
+        TaskFilter(state=State.FAILED): set(),
+        TaskFilter(action="webhook"): {"also"},
+        TaskFilter(label="food"): {"noon", "soon"},
+        TaskFilter(label="food", query="SNACK"): {"soon"},
+        TaskFilter(query="100%"): {"noon"},
+        TaskFilter(query="_"): set(),
+        TaskFilter(after=NOON + HOUR): {"noon", "also"},
+        TaskFilter(after=NOON + HOUR / 2, before=NOON + HOUR): {"soon"},
+        TaskFilter(state=State.CANCELLED, before=NOON + timedelta(minutes=2)): {"first"},
+    }
+    for where, names in wanted.items():
+        assert set(ids(store, where)) == {six[name].task.id for name in names}, where
+        assert sum(store.tasks.counts(TENANT, where).values()) == len(names), where
+    assert store.tasks.counts(TENANT, TaskFilter()) == {State.SCHEDULED: 3, State.CANCELLED: 3}
+
+
+def test_a_page_stays_right_when_tasks_come_and_go_between(store: Store, six: dict[str, TaskRecord]) -> None:
+    page, cursor = store.tasks.page(TENANT, TaskFilter(), limit=2)
+    cancelled(store, page[0])
+    added(store, NOON + HOUR / 4, title="before the cursor")
+    rest = list(every(lambda at: store.tasks.page(TENANT, TaskFilter(), limit=2, cursor=at or cursor)))
+    assert len({record.task.id for record in rest}) == len(rest) == 5
+
+
+@pytest.mark.parametrize("cursor", ["", "x", "AAAA", "é", "bm90IGEgY3Vyc29yIGF0IGFsbA", "=" * 5])
+def test_a_forged_cursor_is_refused(store: Store, cursor: str) -> None:
+    if cursor:
+        with pytest.raises(InvalidArgument, match="cursor: it does not belong"):
+            store.tasks.page(TENANT, TaskFilter(), limit=2, cursor=cursor)
+        with pytest.raises(InvalidArgument, match="cursor"):
+            store.history.events(TENANT, EventFilter(), limit=2, cursor=cursor)
+
+
+def test_a_cursor_of_another_list_tenant_or_filter_is_refused(store: Store, six: dict[str, TaskRecord]) -> None:
+    _, cursor = store.tasks.page(TENANT, TaskFilter(), limit=2)
+    assert cursor
+    for tenant, where in (("other", TaskFilter()), (TENANT, TaskFilter(label="food"))):
+        with pytest.raises(InvalidArgument, match="cursor"):
+            store.tasks.page(tenant, where, limit=2, cursor=cursor)
+    with pytest.raises(InvalidArgument, match="cursor"):
+        store.history.events(TENANT, EventFilter(), limit=2, cursor=cursor)
+    with pytest.raises(InvalidArgument, match="cursor"):
+        store.inbox.page(TENANT, "alice", limit=2, cursor=cursor)
+
+
+def test_a_near_duplicate_is_found_by_title_time_and_owner(store: Store) -> None:
+    record = added(store, NOON + HOUR, title="Straße")
+    assert store.tasks.similar(TENANT, "alice", "STRASSE", NOON + HOUR) == record.task.id
+    assert store.tasks.similar(TENANT, "bob", "Straße", NOON + HOUR) is None
+    assert store.tasks.similar("other", "alice", "Straße", NOON + HOUR) is None
+    assert store.tasks.similar(TENANT, "alice", "Straße", NOON) is None
+    cancelled(store, record)
+    assert store.tasks.similar(TENANT, "alice", "Straße", NOON + HOUR) is None
+
+
+# --- events -------------------------------------------------------------------------------------------------------
+
+
+def events(store: Store, where: EventFilter, *, limit: int = 2) -> list[Event]:
+    def fetch(cursor: str | None) -> tuple[list[Event], str | None]:
+        page = store.history.events(TENANT, where, limit=limit, cursor=cursor)
+        return list(page.events), page.cursor
+
+    return list(every(fetch))
+
+
+def test_events_come_newest_first_under_every_filter(store: Store, six: dict[str, TaskRecord], clock: Clock) -> None:
+    assert len(events(store, EventFilter())) == 9
+    times = [event.at for event in events(store, EventFilter())]
+    assert times == sorted(times, reverse=True)
+    first = six["first"].task.id
+    assert [event.kind for event in events(store, EventFilter(task_id=first), limit=1)] == ["cancelled", "created"]
+    minute = timedelta(minutes=1)
+    wanted = {
+        EventFilter(state=State.CANCELLED): 3,
+        EventFilter(action="webhook"): 1,
+        EventFilter(label="food"): 2,
+        EventFilter(text="lunch"): 2,
+        EventFilter(text="%"): 1,
+        EventFilter(since=NOON + 2 * minute): 4,
+        EventFilter(until=NOON + 2 * minute): 5,
+        EventFilter(since=NOON + minute, until=NOON + 2 * minute, state=State.CANCELLED): 1,
+    }
+    for where, count in wanted.items():
+        assert len(events(store, where)) == count, where
+    cancelled(store, six["noon"], reason="Ate EARLY")
+    assert [event.reason for event in events(store, EventFilter(text="ate early"))] == ["Ate EARLY"]
+    assert store.history.events("other", EventFilter(), limit=9).events == ()
+
+
+def test_followers_get_each_event_of_all_tenants_once(store: Store) -> None:
+    assert store.history.latest() == 0
+    added(store)
+    added(store, tenant="other")
+    seen = store.history.since(0, limit=1)
+    seen += store.history.since(seen[-1].id)
+    assert [event.tenant for event in seen] == [TENANT, "other"]
+    assert store.history.latest() == seen[-1].id
+    assert store.history.since(seen[-1].id) == []
+
+
+# --- inbox, deliveries, dead letters ------------------------------------------------------------------------------
+
+
+def told(store: Store, count: int, clock: Clock) -> list[str]:
+    found = []
+    for _ in range(count):
+        clock.forward(seconds=1)
+        claim = started(store)
+        sent = message(claim, created_at=clock.at)
+        due = delivery(claim, next_at=clock.at)
+        store.claims.settle([settlement(claim, inbox=sent, deliveries=(due,))])
+        found.append(sent.id)
+    return found
+
+
+def test_the_inbox_is_read_newest_first_and_once(store: Store, clock: Clock) -> None:
+    sent = told(store, 5, clock)
+    newest = list(reversed(sent))
+    assert [it.id for it in store.inbox.unread(TENANT, "alice", limit=3)] == newest[:3]
+    pages = every(lambda cursor: store.inbox.page(TENANT, "alice", limit=2, cursor=cursor))
+    assert [it.id for it in pages] == newest
+    assert store.inbox.unread(TENANT, "bob") == []
+    assert store.inbox.mark_read(TENANT, "bob") == 0
+    assert store.inbox.mark_read(TENANT, "alice", sent[:2]) == 2
+    assert store.inbox.mark_read(TENANT, "alice", sent[:2]) == 0
+    assert [it.id for it in store.inbox.unread(TENANT, "alice")] == newest[:3]
+    assert store.inbox.mark_read(TENANT, "alice") == 3
+    assert all(it.read_at == clock.at for it in store.inbox.page(TENANT, "alice", limit=9)[0])
+
+
+def test_an_unread_message_is_mentioned_once(store: Store, clock: Clock) -> None:
+    sent = told(store, 3, clock)
+    assert [it.id for it in store.inbox.unmentioned(TENANT, "alice", limit=2)] == [sent[2], sent[1]]
+    assert [it.id for it in store.inbox.unmentioned(TENANT, "alice", limit=2)] == [sent[0]]
+    assert store.inbox.unmentioned(TENANT, "alice") == []
+    assert len(store.inbox.unread(TENANT, "alice")) == 3
+
+
+def test_a_delivery_is_retried_until_it_is_delivered_or_given_up(store: Store, clock: Clock) -> None:
+    told(store, 2, clock)
+    assert store.deliveries.next_wake() == NOON + timedelta(seconds=1)
+    [(first, about), (second, _)] = store.deliveries.due(limit=9)
+    assert about.run_id == first.run_id
+    later = clock.at + HOUR
+    assert store.deliveries.settle(first.id, 0, delivered=False, error="busy", next_at=later)
+    assert not store.deliveries.settle(first.id, 0, delivered=True, error=None, next_at=None)
+    assert store.deliveries.settle(second.id, 0, delivered=True, error=None, next_at=None)
+    assert store.deliveries.due(limit=9) == []
+    assert store.deliveries.next_wake() == later
+    clock.forward(hours=1)
+    [(again, _)] = store.deliveries.due(limit=9)
+    assert (again.attempts, again.error) == (1, "busy")
+    assert store.deliveries.settle(again.id, 1, delivered=False, error="gone", next_at=None)
+    assert store.deliveries.next_wake() is None
+    states = {it.state for it in store.tasks.get(TENANT, first.task_id).deliveries}
+    assert states == {DeliveryState.FAILED}
+
+
+def test_dead_letters_carry_the_payload_and_every_reason(store: Store, clock: Clock) -> None:
+    for number in range(3):
+        clock.forward(seconds=1)
+        claim = started(store, payload={"n": number})
+        failed = settlement(claim, State.FAILED, reason=f"no {number}", dead_letter=True)
+        store.claims.settle([failed])
+    letters = list(every(lambda cursor: store.history.dead_letters(TENANT, limit=1, cursor=cursor)))
+    assert [(letter.payload, letter.reason) for letter in letters] == [({"n": n}, f"no {n}") for n in (2, 1, 0)]
+    assert [attempt.reason for letter in letters for attempt in letter.attempts] == ["no 2", "no 1", "no 0"]
+    assert store.history.dead_letters("other", limit=9) == ([], None)
+    assert EventKind.FAILED in {event.kind for event in events(store, EventFilter(text="no 2"))}
