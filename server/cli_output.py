@@ -154,8 +154,11 @@ def task_table(page: TaskPage) -> None:
     say(_counts(page.counts))
 
 
-def event_table(events: Iterable[Event], zone: str | None) -> None:
+def event_table(events: Sequence[Event], zone: str | None) -> None:
     """Show events, times in `zone` (UTC when none is known)."""
+    if not events:
+        say("No events.")
+        return
     place = zones.load(zone or "UTC")
     table(
         ("AT", "TASK", "EVENT", "STATE", "BY", "WHY"),

@@ -8,7 +8,6 @@ from typing import Annotated, Any
 
 import typer
 from duetime.server.cli_session import session
-from duetime.server.settings import Settings
 
 
 def stdio(context: typer.Context) -> None:
@@ -16,7 +15,7 @@ def stdio(context: typer.Context) -> None:
     if sys.stdin.isatty():
         sys.stderr.write("duetime waits for an MCP client on stdin; the commands for people: duetime --help\n")
     settings = session(context).settings()
-    raise typer.Exit(_serving(settings).serve_stdio(settings))
+    raise typer.Exit(_serving().serve_stdio(settings))
 
 
 def serve(
@@ -27,10 +26,9 @@ def serve(
 ) -> None:
     """Serve MCP over HTTP on this machine, and run tasks, until stopped."""
     settings = session(context).settings(host=host, port=port)
-    raise typer.Exit(_serving(settings).serve_http(settings))
+    raise typer.Exit(_serving().serve_http(settings))
 
 
-def _serving(settings: Settings) -> Any:
-    """Prepare the directory of the data, and load the protocol and the workers, which only these two verbs need."""
-    settings.create_data_directory()
+def _serving() -> Any:
+    """Load the protocol and the workers, which only these two verbs need."""
     return import_module("duetime.server.serving")

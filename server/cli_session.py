@@ -39,11 +39,9 @@ class Session:
     @contextmanager
     def app(self, settings: Settings | None = None) -> Iterator[App]:
         """Build the application for the time of the block."""
-        settings = settings or self.settings()
-        settings.create_data_directory()
         # Database, broker and handlers are loaded only by the verbs that use them.
         build = import_module("duetime.server.app").build
-        with build(settings) as app:
+        with build(settings or self.settings()) as app:
             yield app
 
     @contextmanager

@@ -112,6 +112,10 @@ def test_each_page_gives_the_command_for_the_next_until_the_end(lines: Answer, p
     assert seen == [(past["Old"], "cancelled"), *created]
 
 
+def test_where_nothing_happened_it_says_so(lines: Answer) -> None:
+    assert lines() == ["No events."]
+
+
 def test_a_time_that_is_not_understood_names_the_option(lines: Answer, capsys: pytest.CaptureFixture[str]) -> None:
     assert run(["history", "--since", "a while ago"]) == 2
     assert capsys.readouterr().err.startswith("duetime: --since: it does not say how long ago.")

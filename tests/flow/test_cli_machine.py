@@ -165,6 +165,12 @@ def test_migrate_makes_and_upgrades_the_database(cli: Run, home: Path) -> None:
     assert cli("list").code == 0
 
 
+def test_migrate_says_where_the_database_as_it_was_is_kept(cli: Run, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("duetime.scheduler.store.migrate_store", lambda url: f"{url}.schema-0001")
+    first = cli("migrate").out.splitlines()[0]
+    assert first == f"The database as it was: {os.environ['DUETIME_DATABASE_URL']}.schema-0001"
+
+
 def test_install_prints_for_a_pipe_and_explains_beside_it(cli: Run, home: Path) -> None:
     ended = cli("install", "cursor")
     server = json.loads(ended.out)["mcpServers"]["duetime"]
