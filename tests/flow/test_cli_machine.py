@@ -171,6 +171,18 @@ def test_migrate_says_where_the_database_as_it_was_is_kept(cli: Run, monkeypatch
     assert first == f"The database as it was: {os.environ['DUETIME_DATABASE_URL']}.schema-0001"
 
 
+@pytest.mark.postgres
+def test_a_shared_database_is_migrated_by_that_command_alone(
+    cli: Run, postgres_url: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("DUETIME_DATABASE_URL", postgres_url)
+    refused = cli("list")
+    assert (refused.code, "Run `duetime migrate` first." in refused.err) == (1, True)
+    assert cli("migrate").code == 0
+    assert cli("schedule", "Call John", "--when", "in 2 hours").code == 0
+    assert "Call John" in cli("list").out
+
+
 def test_install_prints_for_a_pipe_and_explains_beside_it(cli: Run, home: Path) -> None:
     ended = cli("install", "cursor")
     server = json.loads(ended.out)["mcpServers"]["duetime"]
