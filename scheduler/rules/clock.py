@@ -10,6 +10,7 @@ from duetime.scheduler.rules.lexicon import Misread, Tokens
 ASSUMED = time(9)
 """The time of day of a date that names none."""
 
+_HALF_DAY = 12
 _NAMED = {"noon": time(12), "midday": time(12), "midnight": time(0)}
 _PARTS = {"morning": time(9), "afternoon": time(15), "evening": time(18), "night": time(20)}
 
@@ -63,9 +64,10 @@ def _half(row: Tokens) -> str | None:
 def _time(token: str, half: str | None) -> time:
     hour, minute, second = ([int(part) for part in token.split(":")] + [0, 0])[:3]
     if half is not None:
-        if not 1 <= hour <= 12:
+        if not 1 <= hour <= _HALF_DAY:
             raise Misread(f"{token} {half} is not a time of day", f"{hour % 24:02}:{minute % 60:02}")
-        hour = hour % 12 + (12 if half == "pm" else 0)
-    if hour > 23 or minute > 59 or second > 59:
-        raise Misread(f"{token} is not a time of day (00:00 to 23:59)")
-    return time(hour, minute, second)
+        hour = hour % _HALF_DAY + (_HALF_DAY if half == "pm" else 0)
+    try:
+        return time(hour, minute, second)
+    except ValueError:
+        raise Misread(f"{token[:20]} is not a time of day (00:00 to 23:59)") from None

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import re
 
-from duetime.scheduler.rules.lexicon import Misread
+from duetime.scheduler.rules.lexicon import MONTH_NAMES, WEEKDAY_NAMES, Misread
 from duetime.scheduler.rules.rule import DAILY, MINUTELY, NONE, Rule
 
 MACROS = {
@@ -21,9 +21,9 @@ MACROS = {
 }
 
 _FIELDS = (("minute", 0, 59), ("hour", 0, 23), ("day of month", 1, 31), ("month", 1, 12), ("day of week", 0, 7))
-_MONTHS = dict(zip("jan feb mar apr may jun jul aug sep oct nov dec".split(), map(str, range(1, 13)), strict=True))
-_DAYS = dict(zip("sun mon tue wed thu fri sat".split(), map(str, range(7)), strict=True))
-_NAMES = ({}, {}, {}, _MONTHS, _DAYS)
+_MONTHS = {name[:3].lower(): str(number) for number, name in enumerate(MONTH_NAMES, 1)}
+_DAYS = {name[:3].lower(): str(number % 7) for number, name in enumerate(WEEKDAY_NAMES, 1)}
+_NAMES: tuple[dict[str, str], ...] = ({}, {}, {}, _MONTHS, _DAYS)
 _PART = re.compile(r"(\*|[0-9]{1,4}(?:-[0-9]{1,4})?)(?:/([0-9]{1,4}))?")
 _LOOKS = re.compile(r"[*0-9][-*0-9,/]*|@[a-z]+")
 _EXAMPLE = "0 9 * * 1-5"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from calendar import monthrange
 from dataclasses import dataclass
 from datetime import date, time, timedelta
@@ -21,6 +22,11 @@ from duetime.scheduler.rules.lexicon import (
 _DAY = timedelta(days=1)
 _END = time(23, 59)
 _YEARS_TO_A_LEAP_DAY = 9
+_FRIDAY = 4
+_MOST_BUSINESS_DAYS = 2000
+_ISO = re.compile(r"[0-9]{4}-[0-9]{2}-[0-9]{2}")
+_YEAR = re.compile(r"[0-9]{4}")
+_DAY_NUMBER = re.compile(r"[0-9]{1,2}")
 _FIRST_YEAR, _LAST_YEAR = 1900, 9000
 _WHICH = {"next": "next", "this": "this", "coming": "coming"}
 
@@ -40,11 +46,9 @@ class Day:
 def read_day(row: Tokens, today: date) -> Day | None:
     """Read a date if one comes next, as seen on `today`; raise `Misread` for a date that is not in the calendar."""
     _ = row.accept("on") or row.accept("by")
-    for read in (_iso, _near, _end_of, _next_period, _business, _checked_weekday, _weekday, _calendar):
-        found = row.attempt(lambda row, read=read: read(row, today))  # type: ignore[misc]
-        if found is not None:
-            return found
-    return None
+    readers = (_iso, _near, _end_of, _next_period, _business, _checked_weekday, _weekday, _calendar)
+    found = (row.attempt(lambda row, read=read: read(row, today)) for read in readers)  # type: ignore[misc]
+    return next((day for day in found if day is not None), None)
 
 
 def add_months(day: date, months: int) -> date:
@@ -58,17 +62,17 @@ def add_months(day: date, months: int) -> date:
 def add_business_days(day: date, count: int) -> date:
     """Return the day `count` Mondays to Fridays after `day`."""
     weeks, rest = divmod(count, 5)
-    while day.weekday() > 4:  # counting from a weekend is counting from the Friday before it
+    while day.weekday() > _FRIDAY:  # counting from a weekend is counting from the Friday before it
         day -= _DAY
     day += timedelta(weeks=weeks)
     for _ in range(rest):
-        day += timedelta(days=3 if day.weekday() == 4 else 1)
+        day += timedelta(days=3 if day.weekday() == _FRIDAY else 1)
     return day
 
 
 def make_date(year: int, month: int, day: int) -> date:
     """Return a date, or raise `Misread` with the last day of that month."""
-    if not 1 <= month <= 12:
+    if month not in range(1, 13):
         raise Misread(f"there is no month {month}")
     if not _FIRST_YEAR <= year <= _LAST_YEAR:
         raise Misread(f"the year {year} is out of reach")
@@ -83,9 +87,9 @@ def day_text(day: date) -> str:
     return f"{WEEKDAY_NAMES[day.weekday()][:3]} {day.day} {MONTH_NAMES[day.month - 1][:3]} {day.year:04}"
 
 
-def _iso(row: Tokens, today: date) -> Day | None:
+def _iso(row: Tokens, _today: date) -> Day | None:
     token = row.take()
-    if len(token) != 10 or token[4] != "-":
+    if not _ISO.fullmatch(token):
         return None
     row.accept("t")
     return Day((make_date(int(token[:4]), int(token[5:7]), int(token[8:])),))
@@ -152,7 +156,7 @@ def _business(row: Tokens, today: date) -> Day | None:
         return None
     if not after and row.peek(-3) != "next" and not workday and not row.phrase("from now"):
         return None
-    if count > 2000:
+    if count > _MOST_BUSINESS_DAYS:
         raise Misread("that is more than 5 years ahead")
     return Day((add_business_days(today, count),), "business days are Monday to Friday, holidays are not known: {day}")
 
@@ -214,15 +218,15 @@ def _calendar(row: Tokens, today: date) -> Day | None:
     if month is None:
         return _day_of_month(number, today) if row.peek(-1)[:1].isdigit() and ordinal(row.peek(-1)) else None
     row.accept(",") if row.peek(1).isdigit() else None
-    if len(row.peek()) == 4 and row.peek().isdigit():
+    if _YEAR.fullmatch(row.peek()):
         return Day((make_date(int(row.take()), month, number),))
     return _day_of_year(month, number, today)
 
 
 def _day_number(row: Tokens) -> int | None:
     token = row.take()
-    found = int(token) if token.isdigit() and len(token) <= 2 else ordinal(token)
-    if found is not None and not 1 <= found <= 31:
+    found = int(token) if _DAY_NUMBER.fullmatch(token) else ordinal(token)
+    if found is not None and found not in range(1, 32):
         raise Misread(f"no month has a day {token}")
     return found
 

@@ -11,6 +11,7 @@ from bisect import bisect_right
 from collections.abc import Iterator
 from dataclasses import dataclass
 from datetime import UTC, date, datetime, time, timedelta
+from itertools import pairwise
 from zoneinfo import ZoneInfo
 
 from duetime.scheduler.rules import zones
@@ -49,7 +50,7 @@ class WallPlan:
     def shortest(self) -> timedelta:
         """Return the shortest time between two occurrences, as the clocks show it."""
         points = [datetime.combine(date.min, found) for found in self.times]
-        gaps = [later - earlier for earlier, later in zip(points, points[1:], strict=False)]
+        gaps = [later - earlier for earlier, later in pairwise(points)]
         over_night = points[0] + _DAY - points[-1]
         if over_night < min(gaps, default=_DAY) and self._adjacent():
             gaps.append(over_night)

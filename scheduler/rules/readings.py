@@ -11,25 +11,19 @@ from duetime.scheduler.rules import dates, durations, zones
 from duetime.scheduler.rules.clock import ASSUMED, Clock, read_clock
 from duetime.scheduler.rules.dates import Day, day_text
 from duetime.scheduler.rules.durations import Span
-from duetime.scheduler.rules.lexicon import Misread, Tokens, Unknown, normal, tokens
+from duetime.scheduler.rules.lexicon import MONTH_NAMES, Misread, Tokens, Unknown, normal, tokens
 
 _RFC3339 = re.compile(
     r"([0-9]{4})-([0-9]{2})-([0-9]{2})[t ]([0-9]{2}:[0-9]{2}(?::[0-9]{2})?)(\.[0-9]{1,9})? ?(z|[+-][0-9]{2}:?[0-9]{2})"
 )
-_NUMERIC = re.compile(r"(?<![0-9])([0-9]{1,4})([/.])([0-9]{1,2})(?:\2([0-9]{1,4}))?(?![0-9])")
+_NUMERIC = re.compile(r"(?<![0-9])([0-9]{1,4})([-/.])([0-9]{1,2})(?:\2([0-9]{1,4}))?(?![0-9])")
+_YEAR = re.compile(r"[0-9]{4}")
 _BARE = re.compile(r"[-+]?[0-9]+(?:[.,][0-9]+)?")
-_VAGUE = frozenset(
-    "soon later asap sometime someday eventually whenever never shortly recently today-ish anytime never".split()
-) | {
-    "later today",
-    "in a while",
-    "in a bit",
-    "in a moment",
-    "as soon as possible",
-    "some time",
-    "any time",
-    "next time",
-}
+_VAGUE = frozenset({
+    "soon", "later", "asap", "sometime", "someday", "eventually", "whenever", "never", "shortly", "anytime",
+    "later today", "in a while", "in a bit", "in a moment", "as soon as possible", "some time", "any time", "next time",
+})  # fmt: skip
+_OFFSET = re.compile(r"[+-](?:0[0-9]|1[0-5]):?[0-5][0-9]")
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,7 +51,7 @@ class Viewpoint:
         return self.zone
 
 
-class NoZone(Exception):  # noqa: N818 - never leaves the package: times.resolve turns it into a sentence
+class NoZone(Exception):
     """A wall time was read, and no time zone is known."""
 
 
@@ -70,7 +64,8 @@ def read(text: str, view: Viewpoint) -> Reading:
     exact = _RFC3339.fullmatch(clean)
     if exact is not None:
         return _rfc3339(exact, view)
-    return _relative(clean, view) or _wall(_dated(clean), view)
+    dated = _dated(clean)
+    return _relative(dated, view) or _wall(dated, view)
 
 
 def placed(wall: datetime, zone: ZoneInfo, notes: tuple[str, ...]) -> tuple[datetime, tuple[str, ...]]:
@@ -109,10 +104,9 @@ def _rfc3339(found: re.Match[str], view: Viewpoint) -> Reading:
     if found[6] in {"z", "-00:00", "-0000"}:
         read_as_utc = view.zone is not None and view.zone.key != "UTC"
         return Reading(((wall.replace(tzinfo=UTC), ("Z read as UTC",) if read_as_utc else ()),))
-    hours, minutes = int(found[6][1:3]), int(found[6][-2:])
-    if hours > 15 or minutes > 59:
+    if not _OFFSET.fullmatch(found[6]):
         raise Misread(f"{found[6]} is not an offset of any time zone")
-    offset = timedelta(hours=hours, minutes=minutes) * (-1 if found[6][0] == "-" else 1)
+    offset = timedelta(hours=int(found[6][1:3]), minutes=int(found[6][-2:])) * (-1 if found[6][0] == "-" else 1)
     return Reading((((wall - offset).replace(tzinfo=UTC), ()),), offset)
 
 
@@ -155,18 +149,21 @@ def _after(span: Span, view: Viewpoint, clock: Clock | None, notes: tuple[str, .
 def _dated(clean: str) -> str:
     """Write a numeric date as ISO if it can be only one; raise `Misread` if day and month could be exchanged."""
     found = _NUMERIC.search(clean)
-    if found is None:
+    if found is None or (found[4] is None and found[2] == "."):  # 1.5 is a number
         return clean
-    parts = [found[1], found[3], found[4] or ""]
-    if len(parts[0]) == 4 and len(parts[2]) in {1, 2}:
-        return clean.replace(found[0], _iso(*parts))
-    if len(parts[0]) > 2 or len(parts[2]) != 4:
+    first, second, third = found[1], found[3], found[4] or ""
+    if _YEAR.fullmatch(first) and third:
+        return clean.replace(found[0], _iso(first, second, third))
+    if _YEAR.fullmatch(first) or not _YEAR.fullmatch(third):
         raise Misread(f"{found[0]} does not say which number is the day, the month and the year")
-    first, second = int(parts[0]), int(parts[1])
-    if first != second and max(first, second) <= 12:
-        raise Misread(f"{found[0]} can be read day first or month first", f"{parts[2]}-{second:02}-{first:02}")
-    day, month = (first, second) if first > 12 or first == second else (second, first)
-    return clean.replace(found[0], _iso(parts[2], str(month), str(day)))
+    return clean.replace(found[0], _iso(third, *_month_and_day(found[0], int(first), int(second), third)))
+
+
+def _month_and_day(text: str, first: int, second: int, year: str) -> tuple[str, str]:
+    if first != second and max(first, second) <= len(MONTH_NAMES):
+        raise Misread(f"{text} can be read day first or month first", f"{year}-{second:02}-{first:02}")
+    month, day = sorted((first, second))
+    return str(month), str(day)
 
 
 def _iso(year: str, month: str, day: str) -> str:

@@ -1,7 +1,7 @@
 """Recurrences: cron, RRULE and plain words to the instants at which a task fires.
 
-The first occurrence is the first match at or after the anchor; intervals count from the anchor's date; a rule that names
-no time of day takes the anchor's. How clock changes are met is said in `plans`.
+The first occurrence is the first match at or after the anchor; intervals count from the anchor's date; a rule that
+names no time of day takes the anchor's. How clock changes are met is said in `plans`.
 """
 
 from __future__ import annotations
@@ -84,7 +84,7 @@ def parse(
     Raises `InvalidArgument` for what is not understood, ambiguous, more often than `minimum`, or never fires.
     """
     zones.find(zone)
-    if not isinstance(text, str) or not text.strip() or len(text) > LONGEST:
+    if not text.strip() or len(text) > LONGEST:
         problem = f"has to be 1 to {LONGEST} characters of text"
         raise InvalidArgument(argument, problem, accepted=ACCEPTED, example=_EXAMPLE)
     try:

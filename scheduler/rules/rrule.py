@@ -71,7 +71,7 @@ def _part_reader(name: str) -> tuple[str, Callable[[str, str], object]]:
         return _READERS[name]
     if name.startswith("DTSTART"):
         raise Misread("the start of a recurrence is `when`, not DTSTART", _EXAMPLE)
-    near = difflib.get_close_matches(name, _READERS, n=1)
+    near = difflib.get_close_matches(name, _PUBLIC, n=1)
     hint = f"; did you mean {near[0]}" if near else ""
     raise Misread(f"{name[:20]} is not among the supported parts (FREQ, {', '.join(_PUBLIC)}){hint}", _EXAMPLE)
 

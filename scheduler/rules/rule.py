@@ -22,10 +22,10 @@ NONE: frozenset[int] = frozenset()
 class Rule:
     """When something recurs. Empty parts restrict nothing.
 
-    `weekdays` are pairs (ordinal, weekday): ordinal 0 is every one, 1 the first of the month, -1 the last. `times` are the
-    times of day that words name; cron and RRULE give `hours` and `minutes`, which are combined. `either` means that one of
-    month day and weekday is enough (cron), not both. `until` is inclusive: a UTC instant, or a wall time of the rule's zone.
-    `cron` is the rule as five fields, empty for all others.
+    `weekdays` are pairs (ordinal, weekday): ordinal 0 is every one, 1 the first of the month, -1 the last. `times` are
+    the times of day that words name; cron and RRULE give `hours` and `minutes`, which are combined. `either` means that
+    one of month day and weekday is enough (cron), not both. `until` is inclusive: a UTC instant, or a wall time of the
+    rule's zone. `cron` is the rule as five fields, empty for all others.
     """
 
     freq: str

@@ -1,4 +1,4 @@
-"""Lists of days in words: `monday and thursday`, `mon-fri`, `the first and third monday`, `the 1st and 15th`, `3 march`."""
+"""Lists of days in words: `monday and thursday`, `mon-fri`, `the first and third monday`, `the 1st`, `3 march`."""
 
 from __future__ import annotations
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from datetime import date, datetime, time
+from itertools import pairwise
 
 from duetime.scheduler.rules.lexicon import MONTH_NAMES, WEEKDAY_NAMES
 from duetime.scheduler.rules.rule import DAILY, HOURLY, MINUTELY, MONTHLY, WEEKLY, YEARLY, Rule
@@ -28,10 +29,12 @@ def _every(rule: Rule) -> str:
 
 def _elapsed(rule: Rule) -> str:
     minutes = sorted(rule.minutes)
-    if rule.freq == HOURLY and minutes:
+    if minutes and rule.interval > 1:
         says = f"{_every(rule)} at {_listed(f':{minute:02}' for minute in minutes)}"
-    elif not minutes or len(minutes) == 60:  # noqa: PLR2004 - every minute
+    elif not minutes:
         says = _every(rule)
+    elif len(minutes) == 60:  # noqa: PLR2004 - all of them
+        says = "every minute"
     elif (step := _even(minutes, 60)) and minutes[0] == 0:
         says = f"every {step} minutes, from :00"
     else:
@@ -43,9 +46,7 @@ def _elapsed(rule: Rule) -> str:
 def _even(values: Sequence[int], full: int) -> int:
     """Return the step of values spread evenly round `full`, 0 if they are not."""
     step = full // len(values)
-    even = full % len(values) == 0 and all(
-        later - earlier == step for earlier, later in zip(values, values[1:], strict=False)
-    )
+    even = full % len(values) == 0 and all(later - earlier == step for earlier, later in pairwise(values))
     return step if even and len(values) > 1 else 0
 
 
@@ -130,7 +131,7 @@ def _at(rule: Rule, anchor: datetime) -> str:
     if len(times) <= _FEW_TIMES:
         return f" at {_listed(map(time_text, times))}"
     minutes = [found.hour * 60 + found.minute for found in times]
-    steps = {later - earlier for earlier, later in zip(minutes, minutes[1:], strict=False)}
+    steps = {later - earlier for earlier, later in pairwise(minutes)}
     how = f"every {steps.pop()} minutes" if len(steps) == 1 else f"{len(times)} times"
     return f", {how} from {time_text(times[0])} to {time_text(times[-1])}"
 

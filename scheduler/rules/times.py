@@ -23,6 +23,7 @@ ACCEPTED = (
 DURATIONS = "`20 min`, `2 hours and 30 minutes`, `1h30m`, `PT2H`, `3 days`"
 YEARS_AHEAD = 5
 
+_SHOWN = 40
 _UTC_NAMES = frozenset({"utc", "gmt", "z"})
 
 
@@ -105,8 +106,6 @@ def _largest(seconds: int) -> str:
 
 
 def _check_length(text: str, argument: str) -> None:
-    if not isinstance(text, str):
-        raise InvalidArgument(argument, "is not a text", accepted=ACCEPTED)  # type: ignore[unreachable]
     if len(text) > LONGEST:
         raise InvalidArgument(argument, f"is longer than {LONGEST} characters", accepted=ACCEPTED)
 
@@ -188,7 +187,7 @@ def _check_far(instant: datetime, now: datetime) -> None:
 
 
 def _shown(text: str) -> str:
-    return repr(text if len(text) <= 40 else f"{text[:40]}...")
+    return repr(text if len(text) <= _SHOWN else f"{text[:_SHOWN]}...")
 
 
 def _example(now: datetime) -> str:

@@ -5,9 +5,9 @@ from __future__ import annotations
 from datetime import date, timedelta
 
 from duetime.scheduler.rules import dates
-from duetime.scheduler.rules.clock import read_clock
+from duetime.scheduler.rules.clock import Clock, read_clock
 from duetime.scheduler.rules.durations import UNITS, Span, read_span
-from duetime.scheduler.rules.lexicon import MONTHS, NUMBERS, ORDINALS, WEEKDAYS, Misread, Tokens, Unknown, tokens
+from duetime.scheduler.rules.lexicon import MONTHS, NUMBERS, WEEKDAYS, Misread, Tokens, Unknown, tokens
 from duetime.scheduler.rules.rule import (
     DAILY,
     HOURLY,
@@ -29,11 +29,15 @@ _ADVERBS = {
 _UNIT_FREQ = {"minute": MINUTELY, "hour": HOURLY, "day": DAILY, "week": WEEKLY, "month": MONTHLY, "year": YEARLY}
 _TWICE_MEANT = frozenset({"biweekly", "bimonthly", "biannual", "biannually", "bi"})
 _PARTS = frozenset({"morning", "afternoon", "evening", "night", "noon", "midnight", "midday"})
+_COUNTED = ("times", "time", "occurrences")
 _MINUTE = timedelta(minutes=1)
 
 
 def parse(text: str, today: date) -> Rule:
-    """Read a recurrence in words; `today` is the day it starts. Raises `Misread`, or `Unknown` if it is in no known form."""
+    """Read a recurrence in words; `today` is the day it starts.
+
+    Raises `Misread` with what is wrong, or `Unknown` if it is in no known form.
+    """
     row = tokens(text)
     draft = Draft()
     _ = row.attempt(lambda row: _times(row, draft) or None)
@@ -83,18 +87,24 @@ def _daypart(row: Tokens, draft: Draft) -> bool:
 
 def _interval(row: Tokens, draft: Draft) -> bool:
     """Read `2 weeks`, `day`, `other day`, `other tuesday`, `1h30m`."""
-    if row.peek() in {"other", "second"} and row.peek(1) in (UNITS if row.peek() == "second" else UNITS | WEEKDAYS):
-        row.take()
+    if row.peek() == "second" and row.peek(1) in WEEKDAYS:
+        return False
+    if row.accept("other") or (row.peek(1) in UNITS and row.accept("second")):
         draft.interval = 2
-    if draft.interval > 1 and row.peek() in WEEKDAYS:
-        draft.freq = WEEKLY
-        return read_days(row, draft)
-    if row.peek() in UNITS and row.peek() != "m":
-        return _unit(UNITS[row.take()], draft)
-    if row.phrase("half hour"):
-        return _span(Span(elapsed=timedelta(minutes=30)), draft)
-    span = row.attempt(read_span) if row.peek()[:1].isdigit() or row.peek() in NUMBERS or row.peek() == "half" else None
+        if row.peek() in WEEKDAYS:
+            draft.freq = WEEKLY
+            return read_days(row, draft)
+    unit = row.one_of(UNITS)
+    if unit is not None:
+        return _unit(unit, draft)
+    span = row.attempt(_length)
     return span is not None and _span(span, draft)
+
+
+def _length(row: Tokens) -> Span | None:
+    if row.phrase("half hour"):
+        return Span(elapsed=timedelta(minutes=30))
+    return read_span(row)
 
 
 def _unit(unit: str, draft: Draft) -> bool:
@@ -106,8 +116,10 @@ def _unit(unit: str, draft: Draft) -> bool:
 
 def _span(span: Span, draft: Draft) -> bool:
     """Turn a length of time into a frequency and an interval."""
-    kinds = [bool(span.months), bool(span.days), bool(span.elapsed)]
-    if sum(kinds) != 1:
+    kinds = [kind for kind in (span.months, span.days, span.elapsed) if kind]
+    if not kinds:
+        raise Misread("an interval of nothing never ends", "every 15 minutes")
+    if len(kinds) > 1:
         raise Misread("an interval is either of the calendar (days, weeks, months) or of hours and minutes")
     if span.elapsed:
         draft.freq, draft.interval = _elapsed(span.elapsed)
@@ -163,9 +175,15 @@ def _times(row: Tokens, draft: Draft) -> bool:
     if first is None:
         return False
     draft.times.add(first.time)
-    while more := row.attempt(lambda row: read_clock(row, bare_hour=True) if join(row) else None):
+    while more := row.attempt(_next_time):
         draft.times.add(more.time)
     return True
+
+
+def _next_time(row: Tokens) -> Clock | None:
+    if not join(row) or row.peek(1) in _COUNTED:
+        return None
+    return read_clock(row, bare_hour=True)
 
 
 def _months(row: Tokens, draft: Draft) -> bool:
@@ -186,7 +204,7 @@ def _end(row: Tokens, draft: Draft, today: date) -> bool:
     row.accept("for")
     token = row.take()
     count = int(token[:6]) if token.isdigit() else NUMBERS.get(token)
-    if count is None or not row.accept("times", "time", "occurrences"):
+    if count is None or not row.accept(*_COUNTED):
         return False
     if not 1 <= count <= LONGEST_COUNT:
         raise Misread(f"it can recur 1 to {LONGEST_COUNT} times", "every day at 9:00, 10 times")

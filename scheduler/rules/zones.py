@@ -23,6 +23,7 @@ from duetime.scheduler.errors import InvalidArgument
 GAP = "gap"
 FOLD = "fold"
 
+_LONGEST, _SHORTEST = 60, 3
 _SECOND = timedelta(seconds=1)
 _NAME = re.compile(r"[A-Za-z0-9_+/-]{1,60}")
 
@@ -37,7 +38,7 @@ class Placed:
 
 def find(name: str, *, argument: str = "timezone") -> ZoneInfo:
     """Return the zone of an IANA name in any case; raise `InvalidArgument` with the nearest real names."""
-    known = _folded().get(name.strip().casefold()) if len(name) <= 60 else None
+    known = _folded().get(name.strip().casefold()) if len(name) <= _LONGEST else None
     if known is None:
         near = nearest(name)
         raise InvalidArgument(
@@ -65,9 +66,13 @@ def load(name: str) -> ZoneInfo:
 
 def nearest(name: str, count: int = 3) -> tuple[str, ...]:
     """Return the real zone names most like `name`, by the whole name or by its city."""
-    wanted = re.sub(r"[^a-z0-9/+_-]+", "_", name[:60].strip().casefold())
+    wanted = re.sub(r"[^a-z0-9/+_-]+", "_", name[:_LONGEST].strip().casefold())
     folded = _folded()
-    cities = [full for full in folded if wanted.rsplit("/", 1)[-1] in full.rsplit("/", 1)[-1] and len(wanted) > 2]
+    cities = (
+        [full for full in folded if wanted.rsplit("/", 1)[-1] in full.rsplit("/", 1)[-1]]
+        if len(wanted) >= _SHORTEST
+        else []
+    )
     found = sorted(cities, key=lambda full: (not full.endswith(wanted), len(full), full))
     found += difflib.get_close_matches(wanted, folded, n=count, cutoff=0.6)
     found += ["america/new_york", "europe/london", "utc"]
