@@ -12,15 +12,23 @@ from datetime import datetime
 from duetime.scheduler.process import Process
 from duetime.scheduler.queue import DispatchQueue, Entry
 from duetime.scheduler.store import ReadyRun, Store
+from duetime.scheduler.store.recovery import MOST_CRASHES
 
 LONGEST_SLEEP = 2.0
 BATCH = 200
 """Runs made ready in one transaction: enough to be cheap, few enough that the first ones start meanwhile."""
 
 
+LAST_CHANCE = "last chance"
+"""A pool of one slot: runs that one more crash would end run one at a time, so that the one that takes its process
+down takes none of the others with it.
+"""
+
+
 def entry_of(run: ReadyRun) -> Entry:
     """Return the place of a run in the queue: who could start first goes first."""
-    return Entry(run.run_id, key=run.first_ready_at.timestamp() * 1000)
+    needs = {LAST_CHANCE: 1} if run.crashes >= MOST_CRASHES - 1 else {}
+    return Entry(run.run_id, key=run.first_ready_at.timestamp() * 1000, needs=needs)
 
 
 def refill(store: Store, queue: DispatchQueue) -> int:

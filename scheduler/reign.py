@@ -11,7 +11,7 @@ from datetime import timedelta
 from pathlib import Path
 
 from duetime.scheduler.delivery import Deliverer
-from duetime.scheduler.dispatch import Dispatcher
+from duetime.scheduler.dispatch import LAST_CHANCE, Dispatcher
 from duetime.scheduler.handlers import Handlers
 from duetime.scheduler.maintenance import Maintenance
 from duetime.scheduler.process import STEP_PATIENCE, Process
@@ -62,15 +62,16 @@ class Reign:
         self._store = store
         self._on_change = on_change
         self._on_replaced = on_replaced
+        queue = self._queue(options)
         self._endpoint = WakeServer(self.wake)
         try:
             epoch = self._take_over()
+            dispatcher = Dispatcher(store, queue, epoch=epoch, on_change=self._changed, replaced=self._hear_of_the_next)
+            dispatcher.step()  # what was interrupted goes first: nothing is left half done for longer than need be
         except BaseException:
             self._endpoint.close()
             raise
-        queue = self._queue(options)
         self._worker = self._make_worker(queue, handlers, options, epoch)
-        dispatcher = Dispatcher(store, queue, epoch=epoch, on_change=self._changed, replaced=self._hear_of_the_next)
         self._dispatcher = dispatcher.process
         self._maintenance = Maintenance(store, queue).process
         self._deliverer = deliverer
@@ -107,7 +108,7 @@ class Reign:
 
     def _queue(self, options: RunnerOptions) -> MemoryQueue:
         queue = MemoryQueue(lambda: self._store.now().timestamp() * 1000)
-        for name, units in options.pools.items():
+        for name, units in {**options.pools, LAST_CHANCE: 1}.items():
             queue.set_pool(name, units)
         return queue
 

@@ -20,7 +20,15 @@ from sqlalchemy import Connection, bindparam, false, func, insert, null, select,
 
 _NOW = bindparam("now", type_=Instant())
 _JOINED = runs.join(tasks, tasks.c.id == runs.c.task_id)
-_READY = (runs.c.id, runs.c.task_id, runs.c.tenant, runs.c.scheduled_for, runs.c.first_ready_at, tasks.c.action)
+_READY = (
+    runs.c.id,
+    runs.c.task_id,
+    runs.c.tenant,
+    runs.c.scheduled_for,
+    runs.c.first_ready_at,
+    tasks.c.action,
+    runs.c.crashes,
+)
 _THESE = runs.c.id.in_(bindparam("run_ids", expanding=True))
 
 _DUE = (
@@ -79,7 +87,7 @@ def make_ready(connection: Connection, limit: int, epoch: int | None, now: datet
     ]
     journal.append(connection, entries)
     return [
-        ReadyRun(row.id, row.task_id, row.tenant, row.scheduled_for, row.first_ready_at or now, row.action)
+        ReadyRun(row.id, row.task_id, row.tenant, row.scheduled_for, row.first_ready_at or now, row.action, row.crashes)
         for row in due
     ]
 

@@ -68,6 +68,7 @@ class ReadyRun:
     scheduled_for: datetime
     first_ready_at: datetime
     action: str
+    crashes: int = 0
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,0 +1,125 @@
+"""Processes are killed in the middle of their work. Nothing is lost, nothing settles twice, and the work goes on.
+
+The bounds in here are promises of seconds to the user. Each test shows that the fault was real.
+"""
+
+from __future__ import annotations
+
+import signal
+import subprocess
+import time
+from functools import partial
+
+import pytest
+from duetime.scheduler import changes
+from duetime.scheduler.events import EventKind
+from duetime.scheduler.task import State
+from duetime.scheduler.wake import WakeClient
+
+from tests.contracts.store.making import TENANT
+from tests.faults.conftest import Site, until
+from tests.faults.node import THREADS
+
+pytestmark = pytest.mark.faults
+
+KILLS = 10
+TASKS = 200
+
+
+def test_killed_ten_times_in_the_middle_of_200_tasks_loses_none_and_settles_each_once(site: Site) -> None:
+    tasks = site.add(*["effect"] * TASKS)
+    killed = []
+    for kill in range(KILLS):
+        node = site.start()
+        enough = TASKS - site.open_tasks() + THREADS + 4
+        until(partial(site.have_ended, enough), f"work before kill {kill + 1}")
+        site.kill(node)
+        killed.append(node.pid)
+    site.start()
+    until(lambda: site.open_tasks() == 0, "all tasks to end")
+    site.check(tasks)
+    crashed = {
+        attempt.worker.split("-")[-2]
+        for task_id in tasks
+        for attempt in site.store.history.attempts(TENANT, task_id)
+        if attempt.outcome == "crashed"
+    }
+    assert crashed == {str(pid) for pid in killed}, "a kill hit no running work, so it proves nothing"
+
+
+def test_four_processes_on_one_file_lose_their_runner_three_times(site: Site) -> None:
+    nodes = {node.pid: node for node in (site.start() for _ in range(4))}
+    until(site.store.runners.current, "a first runner")
+    tasks = site.add(*["effect"] * 150, every=0.03)
+    for _ in range(3):
+        before = site.store.runners.current()
+        assert before is not None
+        seen = len(site.ledger())
+        until(partial(site.is_at_work, before.pid, seen), "the runner to be at work")
+        killed_at = site.kill(nodes.pop(before.pid))
+        until(partial(site.has_runner_after, before.epoch), "another runner")
+        after = site.store.runners.current()
+        assert after is not None
+        assert after.pid in nodes
+        assert after.started_at.timestamp() - killed_at < 2
+    until(lambda: site.open_tasks() == 0, "all tasks to end")
+    site.check(tasks)
+    workers = {attempt.worker for task_id in tasks for attempt in site.store.history.attempts(TENANT, task_id)}
+    assert len(workers) == 4, "each of the four processes was the runner once"
+
+
+def test_a_run_that_takes_its_process_down_fails_at_the_third_time_and_others_do_not(site: Site) -> None:
+    poison, *others = site.add("poison", *["effect"] * 20, every=0.001)
+    for _ in range(3):
+        site.start().wait(20)
+    site.start()
+    until(lambda: site.open_tasks() == 0, "all tasks to end")
+    record = site.record(poison)
+    assert (record.run.state, site.attempts(poison)) == (State.FAILED, ["crashed"] * 3)
+    letters, _ = site.store.history.dead_letters(TENANT, limit=9)
+    assert [letter.task_id for letter in letters] == [poison]
+    assert all(site.record(task_id).run.state is State.SUCCEEDED for task_id in others)
+    assert len(site.store.inbox.unread(TENANT, "alice", limit=99)) == 21
+
+
+@pytest.mark.parametrize("signal_sent", [signal.SIGTERM, signal.SIGINT], ids=["SIGTERM", "SIGINT"])
+def test_a_signal_lets_short_work_finish_and_hands_long_work_back(site: Site, signal_sent: signal.Signals) -> None:
+    node = site.start()
+    short = site.add("effect", payload={"seconds": 0.5})
+    long = site.add("effect", payload={"seconds": 600})
+    until(lambda: len(site.ledger()) == 2, "both to run")
+    _ended(node, signal_sent, within=8)
+    site.check(short)
+    handed_back = site.record(long[0]).run
+    assert (handed_back.state, handed_back.crashes, handed_back.failures) == (State.SUSPENDED, 0, 0)
+    site.start()
+    until(lambda: site.ledger()[-1].attempt == 2, "the long one to be started again")
+    assert {line.run_id for line in site.ledger() if line.attempt == 2} == {handed_back.id}
+
+
+def test_a_signal_before_any_work_ends_the_process_at_once(site: Site) -> None:
+    _ended(site.start(), signal.SIGTERM, within=3)
+
+
+def test_another_process_cancels_what_the_runner_runs_within_a_second(site: Site) -> None:
+    site.start()
+    [task_id] = site.add("effect", payload={"seconds": 600})
+    until(site.ledger, "it to run")
+    began = time.monotonic()
+    site.store.tasks.change(
+        TENANT,
+        task_id,
+        actor="alice",
+        kind=EventKind.CANCEL_REQUESTED,
+        decide=lambda record: changes.cancel(record, site.store.now()),
+    )
+    assert WakeClient(site.store).wake()
+    until(lambda: site.record(task_id).run.state is State.CANCELLED, "it to be cancelled")
+    assert time.monotonic() - began < 1
+
+
+def _ended(node: subprocess.Popen[str], signal_sent: signal.Signals, *, within: float) -> None:
+    node.send_signal(signal_sent)
+    began = time.monotonic()
+    assert node.wait(30) == 0
+    assert time.monotonic() - began < within
