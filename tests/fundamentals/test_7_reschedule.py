@@ -14,7 +14,7 @@ pytestmark = pytest.mark.anyio
 async def made(client: Client, **arguments: object) -> dict[str, Any]:
     answer = await client.call_tool("schedule_task", {"title": "Call John", **arguments})
     assert answer.structured_content is not None
-    return answer.structured_content
+    return dict(answer.structured_content)
 
 
 async def test_what_is_given_changes_and_the_rest_stays(client: Client) -> None:

@@ -17,7 +17,7 @@ async def cancelled(client: Client) -> dict[str, Any]:
     assert made.structured_content is not None
     gone = await client.call_tool("cancel_task", {"task_id": made.structured_content["id"], "reason": "he called"})
     assert gone.structured_content is not None
-    return gone.structured_content
+    return dict(gone.structured_content)
 
 
 async def test_a_cancelled_task_offers_to_be_brought_back(client: Client) -> None:
