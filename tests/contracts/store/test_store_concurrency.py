@@ -9,12 +9,13 @@ from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from pathlib import Path
-from typing import TypeVar
+from typing import Any, TypeVar
 
 import pytest
 from duetime.scheduler.errors import DuetimeError, IllegalMove, StaleRevision, StoreUnavailable
 from duetime.scheduler.events import EventFilter, EventKind
 from duetime.scheduler.store import Change, IdempotencyKey, NewTask, Store, Verdict, journal, open_store
+from duetime.scheduler.store.database import Sqlite
 from duetime.scheduler.task import State, TaskFilter, TaskRecord
 from sqlalchemy import text
 
@@ -226,11 +227,18 @@ def sqlite_store(tmp_path: Path) -> tuple[Store, Path]:
     return open_store(f"sqlite:///{path}", clock=Clock()), path
 
 
+def pragma(store: Store, words: str) -> Any:
+    """Set or read a setting of the connection that writes."""
+    database = store._database
+    assert isinstance(database, Sqlite)
+    return (database._raw.execute(f"PRAGMA {words}").fetchone() or [None])[0]
+
+
 def test_a_locked_file_is_an_error_that_says_so_and_nothing_is_stored(tmp_path: Path) -> None:
     store, path = sqlite_store(tmp_path)
     other = sqlite3.connect(path, isolation_level=None)
     other.execute("BEGIN IMMEDIATE")
-    store._database._raw.execute("PRAGMA busy_timeout=10")  # type: ignore[attr-defined]
+    pragma(store, "busy_timeout=10")
     with pytest.raises(StoreUnavailable, match="busy: another process held it"):
         added(store)
     assert store.tasks.counts(TENANT, TaskFilter()) == {}  # reading goes on
@@ -242,12 +250,11 @@ def test_a_locked_file_is_an_error_that_says_so_and_nothing_is_stored(tmp_path: 
 
 def test_a_full_disk_stores_nothing_and_heals(tmp_path: Path) -> None:
     store, _ = sqlite_store(tmp_path)
-    pages = store._database._raw.execute("PRAGMA page_count").fetchone()[0]  # type: ignore[attr-defined]
-    store._database._raw.execute(f"PRAGMA max_page_count={pages}").close()  # type: ignore[attr-defined]
+    pragma(store, f"max_page_count={pragma(store, 'page_count')}")
     with pytest.raises(StoreUnavailable, match="disk is full"):
         added(store, payload={"message": "x" * 50_000})
     assert store.tasks.counts(TENANT, TaskFilter()) == {}
-    store._database._raw.execute("PRAGMA max_page_count=1000000").close()  # type: ignore[attr-defined]
+    pragma(store, "max_page_count=1000000")
     added(store, payload={"message": "x" * 50_000})
     store.close()
 
