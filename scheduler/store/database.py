@@ -5,7 +5,8 @@ from __future__ import annotations
 import threading
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
+from pathlib import Path
 from typing import Any, TypeVar
 
 from duetime.scheduler.errors import StoreUnavailable
@@ -60,10 +61,18 @@ class Sqlite(Database):
         )
         event.listen(self.engine, "connect", _configure(synchronous))
         self._lock = threading.RLock()
+        self._make_private()
         with _translated():
             self._writer = self.engine.connect()
             self._writer.begin()  # for ever, in the eyes of SQLAlchemy: what really begins and ends is below
         self._raw: Any = self._writer.connection.dbapi_connection
+        self._writer.exec_driver_sql("PRAGMA cache_size=-8000")  # KiB; readers keep SQLite's 2 MB each
+
+    def _make_private(self) -> None:
+        """Let only its owner read a new file; SQLite gives the files beside it the same mode."""
+        with suppress(OSError):  # what is wrong with the path, SQLite says when it opens it
+            if self.path and not Path(self.path).exists():
+                Path(self.path).touch(mode=0o600)
 
     def read(self, work: Work[T]) -> T:
         if self.path is None:  # a database in memory belongs to its one connection
@@ -119,7 +128,6 @@ def _configure(synchronous: str) -> Callable[[Any, Any], None]:
             "journal_mode=WAL",
             f"synchronous={synchronous.upper()}",
             "foreign_keys=ON",
-            "cache_size=-8000",
             "journal_size_limit=67108864",
         ):
             raw.execute(f"PRAGMA {pragma}").close()

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import multiprocessing
+import os
 import sqlite3
+import stat
 import threading
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
@@ -324,3 +326,12 @@ def test_nothing_is_lost_when_a_store_is_opened_again(url: str, clock: Clock) ->
     again = open_store(url, clock=clock, migrate=False)
     assert again.tasks.get(TENANT, record.task.id) == record
     again.close()
+
+
+@pytest.mark.skipif(os.name != "posix", reason="modes of files are POSIX's")
+def test_only_its_owner_can_read_a_new_file(tmp_path: Path) -> None:
+    store, path = sqlite_store(tmp_path)
+    added(store)
+    assert {stat.S_IMODE(file.stat().st_mode) for file in tmp_path.iterdir()} == {0o600}
+    assert path.exists()
+    store.close()

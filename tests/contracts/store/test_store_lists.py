@@ -56,6 +56,16 @@ def test_open_tasks_come_by_due_time_then_ended_ones_newest_first(
     assert ids(store, limit=limit) == [six["soon"].task.id, *same_time, *ended]
 
 
+def test_ended_tasks_stand_by_when_they_ended_and_retried_ones_by_when_they_are_due(store: Store, clock: Clock) -> None:
+    early, late, again = started(store, NOON - 2 * HOUR), started(store, NOON - HOUR), started(store, NOON - HOUR / 2)
+    for claim in (late, early):
+        clock.forward(minutes=1)
+        store.claims.settle([settlement(claim)])
+    soon = added(store, NOON + HOUR)
+    store.claims.settle([settlement(again, State.RETRYING, wake_at=NOON + 2 * HOUR)])
+    assert ids(store) == [soon.task.id, again.task.id, early.task.id, late.task.id]
+
+
 def test_filters_find_what_they_say_and_counts_agree(store: Store, six: dict[str, TaskRecord]) -> None:
     wanted = {
         TaskFilter(state=State.SCHEDULED): {"noon", "also", "soon"},
