@@ -38,6 +38,8 @@ class Days:
         """Return the first day at or after `day`, None if there is none within reach."""
         year, month, skip = day.year, day.month, day.day - 1
         for _ in range(REACH):
+            if year > date.max.year:
+                return None
             found = self._month(year, month) >> skip
             if found:
                 return date(year, month, skip + (found & -found).bit_length())

@@ -26,7 +26,7 @@ class Clock:
 def read_clock(row: Tokens, *, bare_hour: bool = False) -> Clock | None:
     """Read a time of day if one comes next; `bare_hour` lets a plain `9` after `at` stand for 09:00."""
     at = row.accept("at", "@")
-    return row.attempt(_named) or row.attempt(_part) or row.attempt(lambda row: _digits(row, bare=at or bare_hour))
+    return row.attempt(_named) or row.attempt(_part) or row.attempt(_digits, bare=at or bare_hour)
 
 
 def _named(row: Tokens) -> Clock | None:

@@ -47,7 +47,7 @@ def read_day(row: Tokens, today: date) -> Day | None:
     """Read a date if one comes next, as seen on `today`; raise `Misread` for a date that is not in the calendar."""
     _ = row.accept("on") or row.accept("by")
     readers = (_iso, _near, _end_of, _next_period, _business, _checked_weekday, _weekday, _calendar)
-    found = (row.attempt(lambda row, read=read: read(row, today)) for read in readers)  # type: ignore[misc]
+    found = (row.attempt(read, today) for read in readers)
     return next((day for day in found if day is not None), None)
 
 
@@ -170,7 +170,7 @@ def _checked_weekday(row: Tokens, today: date) -> Day | None:
     """Read `Tue 24 Nov 2026`: the weekday must be that of the date."""
     weekday = row.one_of(WEEKDAYS)
     row.accept(",")
-    day = row.attempt(lambda row: _calendar(row, today) or _iso_here(row, today))
+    day = row.attempt(_calendar, today) or row.attempt(_iso, today)
     if weekday is None or day is None:
         return None
     fitting = tuple(found for found in day.candidates if found.weekday() == weekday)
@@ -181,10 +181,6 @@ def _checked_weekday(row: Tokens, today: date) -> Day | None:
             first.isoformat(),
         )
     return Day(fitting, "read as {day}" if len(day.candidates) > 1 else day.note)
-
-
-def _iso_here(row: Tokens, today: date) -> Day | None:
-    return row.attempt(lambda row: _iso(row, today))
 
 
 def _weekday(row: Tokens, today: date) -> Day | None:

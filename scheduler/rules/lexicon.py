@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable
-from typing import TypeVar
+from typing import Concatenate, ParamSpec, TypeVar
 
 LONGEST = 200
 """Longer texts are refused unread."""
@@ -37,6 +37,7 @@ _TOKEN = re.compile(
 )
 _SPACE = re.compile(r"\s+")
 _Value = TypeVar("_Value")
+_Given = ParamSpec("_Given")
 
 
 class Misread(ValueError):
@@ -95,11 +96,13 @@ class Tokens:
             self.position += 1
         return found
 
-    def attempt(self, read: Callable[[Tokens], _Value | None]) -> _Value | None:
-        """Return what `read` reads; what it took is put back when it reads nothing."""
+    def attempt(
+        self, read: Callable[Concatenate[Tokens, _Given], _Value | None], *args: _Given.args, **named: _Given.kwargs
+    ) -> _Value | None:
+        """Return what `read` reads with these arguments; what it took is put back when that is None or False."""
         start = self.position
-        found = read(self)
-        if found is None:
+        found = read(self, *args, **named)
+        if found is None or found is False:
             self.position = start
         return found
 

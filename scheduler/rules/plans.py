@@ -11,7 +11,7 @@ from bisect import bisect_right
 from collections.abc import Iterator
 from dataclasses import dataclass
 from datetime import UTC, date, datetime, time, timedelta
-from itertools import pairwise
+from itertools import islice, pairwise
 from zoneinfo import ZoneInfo
 
 from duetime.scheduler.rules import zones
@@ -40,12 +40,16 @@ class WallPlan:
 
     def after(self, instant: datetime) -> Occurrence | None:
         """Return the first occurrence after `instant`."""
-        here = instant.astimezone(self.zone).replace(tzinfo=None)
-        for wall in self._walls(here):
+        return next(self.walk(instant), None)
+
+    def walk(self, instant: datetime) -> Iterator[Occurrence]:
+        """Yield the occurrences after `instant`."""
+        last = instant
+        for wall in self._walls(instant.astimezone(self.zone).replace(tzinfo=None)):
             found = zones.place(wall, self.zone)
-            if found.instant > instant:
-                return Occurrence(found.instant, wall, shift_note(wall, found, self.zone) if found.shift else None)
-        return None
+            if found.instant > last:
+                last = found.instant
+                yield Occurrence(last, wall, shift_note(wall, found, self.zone) if found.shift else None)
 
     def shortest(self) -> timedelta:
         """Return the shortest time between two occurrences, as the clocks show it."""
@@ -106,16 +110,18 @@ class ElapsedPlan:
 
     def after(self, instant: datetime) -> Occurrence | None:
         """Return the first occurrence after `instant`."""
+        return next((found for found in islice(self.walk(instant), STEPS) if found), None)
+
+    def walk(self, instant: datetime) -> Iterator[Occurrence | None]:
+        """Yield the occurrences after `instant`, and None for every step between them that leads to none."""
         at = self._on_grid(instant.astimezone(UTC) + _TICK)
-        for _ in range(STEPS):
+        while True:
             wall = at.astimezone(self.zone).replace(tzinfo=None)
             worth = self._next_worth(at, wall)
-            if worth == at:
-                return Occurrence(at, wall)
             if worth is None:
-                return None
+                return
+            yield Occurrence(at, wall) if worth == at else None
             at = self._on_grid(max(worth, at + _MINUTE))
-        return None
 
     def shortest(self) -> timedelta:
         """Return the shortest time between two occurrences."""

@@ -9,13 +9,14 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, time, timedelta
 from functools import lru_cache
+from itertools import islice
 from zoneinfo import ZoneInfo
 
 from duetime.scheduler.errors import InvalidArgument
 from duetime.scheduler.rules import cron, rrule, wording, zones
 from duetime.scheduler.rules.lexicon import LONGEST, MONTH_NAMES, Misread, Unknown
 from duetime.scheduler.rules.plans import Plan, plan
-from duetime.scheduler.rules.rule import Rule, canonical
+from duetime.scheduler.rules.rule import LONGEST_COUNT, Rule, canonical
 from duetime.scheduler.rules.sentences import sentence
 from duetime.scheduler.task import Occurrence
 
@@ -27,6 +28,7 @@ SHORTEST = timedelta(minutes=1)
 
 _EXAMPLE = "every weekday at 9:00"
 _TICK = timedelta(microseconds=1)
+_STEPS_OF_COUNT = 10 * LONGEST_COUNT
 
 
 @dataclass(frozen=True, slots=True)
@@ -89,6 +91,8 @@ def parse(
         raise InvalidArgument(argument, problem, accepted=ACCEPTED, example=_EXAMPLE)
     try:
         return _parse(" ".join(text.split()), zones.find(zone).key, anchor.astimezone(UTC), minimum)
+    except OverflowError:
+        raise InvalidArgument(argument, "goes beyond the calendar", accepted=ACCEPTED, example=_EXAMPLE) from None
     except Misread as error:
         shown = repr(text if len(text) <= 60 else f"{text[:60]}...")  # noqa: PLR2004 - enough to recognise it
         problem = f"{shown} is not understood" if isinstance(error, Unknown) else f"{shown}: {error.problem}"
@@ -128,15 +132,14 @@ def _until(rule: Rule, zone: ZoneInfo) -> datetime | None:
     return until.astimezone(UTC) if until.tzinfo else zones.place(until, zone).instant
 
 
-def _nth(planned: Plan, anchor: datetime, count: int) -> datetime | None:
+def _nth(planned: Plan, anchor: datetime, count: int) -> datetime:
     """Return the instant of the last of `count` occurrences."""
-    here = anchor - _TICK
-    for _ in range(count):
-        coming = planned.after(here)
-        if coming is None:
-            break
-        here = coming.instant
-    return here
+    seen = 0
+    for found in islice(planned.walk(anchor - _TICK), _STEPS_OF_COUNT):
+        seen += found is not None
+        if found and seen == count:
+            return found.instant
+    raise Misread(f"does not fire {count} times within reach", "every day at 9:00, 10 times")
 
 
 def _check_fires(found: Recurrence) -> None:

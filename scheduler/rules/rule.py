@@ -13,7 +13,7 @@ MINUTELY, HOURLY, DAILY, WEEKLY, MONTHLY, YEARLY = FREQUENCIES = (
 LONGEST_INTERVAL = dict(zip(FREQUENCIES, (10_512_000, 175_200, 7_300, 1_000, 240, 20), strict=True))
 """About 20 years of each."""
 
-LONGEST_COUNT = 10_000
+LONGEST_COUNT = 1_000
 DAY_CODES = ("MO", "TU", "WE", "TH", "FR", "SA", "SU")
 NONE: frozenset[int] = frozenset()
 

@@ -37,12 +37,16 @@ def read_days(row: Tokens, draft: Draft) -> bool:
     """Read a list of days into the draft if one comes next."""
     if not _item(row, draft):
         return False
-    while row.attempt(lambda row: (join(row) and _item(row, draft)) or None):
+    while row.attempt(_next_item, draft):
         pass
     draft.monthly = any(row.phrase(words) for words in _MONTH_PHRASES) or draft.monthly
     if draft.dates > 1 and len(draft.months) > 1:
         raise Misread("several dates of different months need a task each", "every year on 3 march")
     return True
+
+
+def _next_item(row: Tokens, draft: Draft) -> bool:
+    return join(row) and _item(row, draft)
 
 
 def join(row: Tokens) -> bool:
@@ -53,7 +57,7 @@ def join(row: Tokens) -> bool:
 
 def _item(row: Tokens, draft: Draft) -> bool:
     readers = (_weekdays, _group, _nth, _edge, _date, _monthday)
-    return any(row.attempt(lambda row, read=read: read(row, draft) or None) for read in readers)  # type: ignore[misc]
+    return any(row.attempt(read, draft) for read in readers)
 
 
 def _weekdays(row: Tokens, draft: Draft) -> bool:

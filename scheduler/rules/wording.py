@@ -40,7 +40,7 @@ def parse(text: str, today: date) -> Rule:
     """
     row = tokens(text)
     draft = Draft()
-    _ = row.attempt(lambda row: _times(row, draft) or None)
+    row.attempt(_times, draft)
     _head(row, draft)
     while not row.done:  # every clause takes a token, or it is none
         row.accept(",")
@@ -140,10 +140,7 @@ def _elapsed(length: timedelta) -> tuple[str, int]:
 
 
 def _clause(row: Tokens, draft: Draft) -> bool:
-    return any(
-        row.attempt(lambda row, read=read: read(row, draft) or None)  # type: ignore[misc]
-        for read in (_past_the_hour, _times, _months, _on)
-    )
+    return any(row.attempt(read, draft) for read in (_past_the_hour, _times, _months, _on))
 
 
 def _on(row: Tokens, draft: Draft) -> bool:
