@@ -15,12 +15,9 @@ from duetime.scheduler.task import Json, Principal, RetryPolicy, State, TaskFilt
 from duetime.tools.answers import answer
 from duetime.tools.filters import resolve_bound
 from duetime.widgets.payload import as_json, history_payload, list_payload, task_payload
-from duetime.widgets.schema import HistoryPart
+from duetime.widgets.schema import DRY_RUN_ID, HistoryPart
 from duetime.widgets.text import list_text, task_text
 from mcp.types import CallToolResult
-
-DRY_RUN_ID = "t_dryrun"
-"""Stands where the id would be in the answer to a dry run, which stores nothing."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -104,7 +101,7 @@ def _retry_policy(given: Mapping[str, int]) -> RetryPolicy:
 
 def _not_stored(view: TaskView) -> TaskView:
     task = replace(view.record.task, id=DRY_RUN_ID)
-    warnings = ("dry run: nothing was stored", *view.warnings)
+    warnings = ("dry run: nothing was stored", *view.warnings)  # for those who are shown the structure alone
     return replace(view, record=replace(view.record, task=task), warnings=warnings)
 
 

@@ -11,6 +11,9 @@ from typing import Annotated, Literal
 from duetime.scheduler.task import DeliveryState, State
 from pydantic import BaseModel, ConfigDict, Field
 
+DRY_RUN_ID = "t_dryrun"
+"""Stands where the id would be in the answer to a dry run, which stores nothing."""
+
 
 class _Part(BaseModel):
     model_config = ConfigDict(frozen=True, extra="forbid", populate_by_name=True)

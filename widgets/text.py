@@ -12,7 +12,7 @@ from duetime.scheduler.rules.states import OPEN
 from duetime.scheduler.task import InboxMessage, State, TaskPage, TaskView
 from duetime.widgets.fence import cut, fenced
 from duetime.widgets.payload import TITLE_IN_LIST, UNREAD, due
-from duetime.widgets.schema import AttemptPart, EventPart, HistoryPart, TaskPayload
+from duetime.widgets.schema import DRY_RUN_ID, AttemptPart, EventPart, HistoryPart, TaskPayload
 
 TITLE = 100
 SAID = 50
@@ -48,6 +48,8 @@ def _state_word(state: State, *, paused: bool) -> str:
 
 def _headline(task: TaskPayload) -> str:
     state = _state_word(task.state, paused=bool(task.paused)).capitalize()
+    if task.id == DRY_RUN_ID:
+        state = "Dry run, nothing was stored"
     known = " It existed already; nothing new was made." if task.created is False else ""
     return f"{state}: {task.action} {fenced(task.title, TITLE)}.{known}"
 
@@ -79,8 +81,21 @@ def _warnings(task: TaskPayload) -> str:
 
 
 def _advice(task: TaskPayload) -> str:
-    moves = "reschedule_task, cancel_task or get_task" if task.state in OPEN else "reschedule_task or get_task"
-    return f'{moves}(task_id="{task.id}", ...), revision {task.revision}. {_THEIRS}.'
+    return f"{_moves(task)} {_THEIRS}."
+
+
+def _moves(task: TaskPayload) -> str:
+    if task.id == DRY_RUN_ID:
+        return "The same call without dry_run schedules it."
+    this = f'(task_id="{task.id}", ...), revision {task.revision}.'
+    if task.state is State.CANCELLED:
+        undo = "Its card undoes this for 30 s. " if task.undo else ""
+        return f"{undo}schedule_task makes a new one; get_task{this}"
+    return (
+        f"reschedule_task, cancel_task or get_task{this}"
+        if task.state in OPEN
+        else f"reschedule_task or get_task{this}"
+    )
 
 
 def _list_headline(page: TaskPage, zone: str) -> str:

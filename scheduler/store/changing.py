@@ -19,6 +19,9 @@ from duetime.scheduler.task import Json, RetryPolicy, Run, State, Task, TaskReco
 from sqlalchemy import Connection, delete, func, insert, select, update
 
 _UNTOLD = frozenset({"id", "task_id", "tenant", "current", "revision", "updated_at"})
+_OURS = frozenset({"wake_at", "first_ready_at", "started_at", "ended_at", "generation", "anchor", "progress"})
+"""Parts of a change that the history keeps and that say nothing to whoever is told what happened since."""
+
 _MOST_CHANGES_TOLD = 5
 
 Fields = dict[str, Any]
@@ -40,7 +43,8 @@ def check_revision(connection: Connection, record: TaskRecord, revision: int | N
 
 
 def _told(kind: EventKind, actor: str, before: Fields | None, after: Fields | None) -> str:
-    changes = ", ".join(f"{name} {(before or {}).get(name)} -> {value}"[:100] for name, value in (after or {}).items())
+    seen = {name: value for name, value in (after or {}).items() if name not in _OURS}
+    changes = ", ".join(f"{name} {(before or {}).get(name)} -> {value}"[:100] for name, value in seen.items())
     return f"{kind} by {actor}" + (f" ({changes})" if changes else "")
 
 

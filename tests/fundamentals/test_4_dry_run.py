@@ -14,8 +14,10 @@ async def test_a_dry_run_answers_like_the_real_thing_and_leaves_nothing_behind(c
 
     assert tried.structured_content is not None
     assert tried.structured_content["when"]["text"] == "Mon 23 Nov 2026 08:00"
+    assert tried.structured_content["id"] == "t_dryrun"
     assert tried.structured_content["warnings"] == ["dry run: nothing was stored"]
     assert "created" not in tried.structured_content
+    assert "nothing was stored" in tried.content[0].model_dump_json()
 
     listed = await client.call_tool("list_tasks")
     assert listed.structured_content is not None
