@@ -5,15 +5,19 @@ from __future__ import annotations
 import ast
 import re
 import sqlite3
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable
 from contextlib import closing
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import get_args
 
 import pytest
 from duetime.scheduler import errors, events, outcomes, store
+from duetime.scheduler.phrases import understand
+from duetime.scheduler.rules import recurrence
 from duetime.scheduler.rules.states import LEGAL, TERMINAL
 from duetime.scheduler.task import DeliveryState, State
+from duetime.tools.definitions import Definition, definitions
 
 ROOT = Path(__file__).resolve().parents[1]
 PAGES = [ROOT / "README.md", ROOT / "CHANGELOG.md", *sorted((ROOT / "docs").rglob("*.md"))]
@@ -112,10 +116,40 @@ def test_every_state_event_and_outcome_has_its_row() -> None:
     assert all(f"`{state}`" in states for state in DeliveryState)
 
 
-def subclasses(base: type[errors.DuetimeError]) -> Iterator[type[errors.DuetimeError]]:
-    for one in base.__subclasses__():
-        yield one
-        yield from subclasses(one)
+@pytest.mark.parametrize("tool", definitions(["reminder"]), ids=lambda tool: tool.name)
+def test_every_argument_of_a_tool_has_its_row(tool: Definition) -> None:
+    assert documented(page("tools.md"), f"## `{tool.name}`") == [argument.name for argument in tool.arguments]
+
+
+def test_every_tool_has_its_section() -> None:
+    sections = re.findall(r"^## `(\w+)`$", page("tools.md"), re.MULTILINE)
+    assert sections == [tool.name for tool in definitions(["reminder"])]
+
+
+def test_every_error_code_has_its_row() -> None:
+    own = {one.code for one in vars(errors).values() if isinstance(one, type) and issubclass(one, errors.DuetimeError)}
+    codes = documented(page("tools.md"), "## Errors")
+    assert len(codes) == len(set(codes))
+    assert set(codes) == own - {errors.DuetimeError.code} | {"defect"}
+
+
+WHEN_ASKED = datetime(2026, 11, 21, 23, 0, tzinfo=UTC)
+
+
+def examples(heading: str) -> list[str]:
+    """List what the first two columns of a section's table show in code type."""
+    rows = re.findall(r"^\|(.*?)\|(.*?)\|$", section(page("tools.md"), heading), re.MULTILINE)
+    return [code for row in rows for cell in row for code in re.findall(r"`([^`]+)`", cell)]
+
+
+@pytest.mark.parametrize("words", [words for words in examples("## Times") if not words.isdigit()])
+def test_the_times_in_the_pages_are_understood(words: str) -> None:
+    assert understand(words, now=WHEN_ASKED, zone="America/Edmonton").instant > WHEN_ASKED
+
+
+@pytest.mark.parametrize("rule", [rule for rule in examples("## Recurrences") if not rule.isupper() or "=" in rule])
+def test_the_recurrences_in_the_pages_are_understood(rule: str) -> None:
+    assert recurrence.parse(rule, zone="America/Edmonton", anchor=WHEN_ASKED).after(WHEN_ASKED)
 
 
 # --- links, commands and examples -------------------------------------------------------------------------------------
