@@ -85,4 +85,4 @@ def _host_problem(host: str, options: WebhookOptions) -> str:
 
 def _accepted(options: WebhookOptions) -> str:
     schemes = "http or https" if options.allow_http else "https"
-    return f"{schemes} URLs of {'any' if options.allow_private else 'public'} hosts"
+    return f"{schemes} URLs of {'any host' if options.allow_private else 'public hosts'}"

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import asyncio
 import html
-import os
 import sys
 import threading
 from collections.abc import Callable, Coroutine
 from contextlib import suppress
-from typing import Any, Final, Protocol, TypeVar
+from typing import Any, Final, TypeVar
 
+from duetime.scheduler.channels.notifiers import Notifier, system_notifier
 from duetime.scheduler.channels.port import ChannelError
 from duetime.scheduler.rules.text import clean_text
 from duetime.scheduler.task import InboxMessage
@@ -18,36 +18,6 @@ from duetime.scheduler.task import InboxMessage
 SEND_SECONDS: Final = 5.0
 MAX_BODY: Final = 500
 T = TypeVar("T")
-
-
-class Notifier(Protocol):
-    """The part of `desktop_notifier.DesktopNotifier` that is used here."""
-
-    async def get_capabilities(self) -> frozenset[Any]:
-        """Ask the desktop's notification service what it can show; raises when there is none."""
-
-    async def send(self, title: str, message: str, *, on_dispatched: Callable[[], Any] | None = None) -> str:
-        """Show it; a failure is only seen by `on_dispatched` not being called."""
-
-    async def close(self) -> None:
-        """Let go of the connection."""
-
-
-def system_notifier() -> Notifier:
-    """Connect to the desktop of this session; raises where there can be none."""
-    if sys.platform == "linux" and not (os.environ.get("DBUS_SESSION_BUS_ADDRESS") or os.environ.get("DISPLAY")):
-        raise ChannelError("there is no desktop session")
-    from desktop_notifier import DesktopNotifier  # noqa: PLC0415 - pulls in the platform's bindings
-
-    class Closable(DesktopNotifier):
-        async def close(self) -> None:
-            """Close the bus of Linux, which the library leaves open."""
-            bus = getattr(self._backend, "bus", None)
-            if bus is not None:
-                bus.disconnect()
-                await bus.wait_for_disconnect()
-
-    return Closable(app_name="Duetime")
 
 
 class DesktopChannel:

@@ -4,13 +4,15 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from dataclasses import dataclass
-from datetime import UTC, datetime
-from typing import Any, Self
+from dataclasses import dataclass, field
+from datetime import UTC, datetime, timedelta
+from typing import Any, Final, Self
 
 from duetime.scheduler.errors import InvalidArgument
 from duetime.scheduler.rules.text import check_json, clean_text
 from duetime.scheduler.task import Json, Run, Task
+
+PROGRESS_PACE: Final = timedelta(milliseconds=200)
 
 
 def _utc_now() -> datetime:
@@ -44,7 +46,8 @@ class Context:
     """One attempt of one run, as its handler sees it.
 
     `scheduled_for` and `deadline` are aware and in UTC; `deadline` is None where the task has none. `attempt` counts
-    from 1. `checkpoint_state` is what the latest checkpoint of an earlier attempt saved, None at first.
+    from 1. `checkpoint_state` is what the latest checkpoint of an earlier attempt saved, None at first. Progress is
+    shown at most once in `pace`.
     """
 
     task_id: str
@@ -57,6 +60,8 @@ class Context:
     labels: tuple[str, ...] = ()
     checkpoint_state: Json = None
     link: Link = Link()
+    pace: timedelta = timedelta(0)
+    _reported: list[datetime] = field(default_factory=list, repr=False, compare=False)
 
     @classmethod
     def of(cls, task: Task, run: Run, *, worker: str, link: Link) -> Self:
@@ -71,6 +76,7 @@ class Context:
             labels=task.labels,
             checkpoint_state=run.checkpoint,
             link=link,
+            pace=PROGRESS_PACE,
         )
 
     @classmethod
@@ -113,9 +119,22 @@ class Context:
         return self.link.save(state) is not False
 
     def progress(self, fraction: float, text: str = "") -> bool:
-        """Show how far the work is, 0.0 to 1.0; only the latest is kept. False when this attempt lost its run."""
+        """Show how far the work is, 0.0 to 1.0; only the latest is kept. False when this attempt lost its run.
+
+        It may be called as often as you like: what comes sooner than 0.2 s after the last is left out, but for 1.0.
+        """
         if not (math.isfinite(fraction) and 0 <= fraction <= 1):
             raise InvalidArgument(
                 "fraction", f"{fraction} is no part of the work", accepted="0.0 to 1.0", example="0.5"
             )
+        if fraction < 1 and not self._is_time():
+            return True
         return self.link.report({"fraction": float(fraction), "text": clean_text(text, 200, lines=False)}) is not False
+
+    def _is_time(self) -> bool:
+        """Whether the last report is long enough ago: each one is a write to the database that others wait for."""
+        now = self.now()
+        if self._reported and timedelta(0) <= now - self._reported[-1] < self.pace:
+            return False
+        self._reported[:] = [now]
+        return True

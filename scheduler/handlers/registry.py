@@ -78,11 +78,17 @@ def _imported(source: str, load: Callable[[], object]) -> list[Handler]:
     try:
         found = list(_handlers_in(load()))
     except (Exception, SystemExit) as error:
-        cause = f"{type(error).__name__}: {error}"
-        raise InvalidSetting(f"handlers: {source} cannot be loaded ({cause[:300]}); repair or remove it") from error
+        cause = f"{type(error).__name__}: {error}"[:300]
+        raise InvalidSetting(f"handlers: {source} cannot be loaded ({cause}); {_remedy(error)}") from error
     if not found:
         raise InvalidSetting(f'handlers: {source} declares no handler; put @handler("name") on a function in it')
     return found
+
+
+def _remedy(error: BaseException) -> str:
+    if isinstance(error, ModuleNotFoundError):
+        return "install it beside Duetime or put its folder in PYTHONPATH, or remove the setting"
+    return "repair or remove it"
 
 
 def _handlers_in(found: object) -> Iterator[Handler]:

@@ -346,6 +346,20 @@ def test_progress_is_a_part_of_the_work_and_a_word_about_it() -> None:
     assert shown == [{"fraction": 0.5, "text": "half\ufffd"}, {"fraction": 1.0, "text": ""}]
 
 
+def test_progress_may_be_called_often_and_is_written_seldom() -> None:
+    clock = [NOW]
+    shown: list[Any] = []
+    link = Link(report=shown.append, now=lambda: clock[0])
+    ctx = Context.for_test(link=link, pace=timedelta(seconds=0.2))
+    for step in range(1, 1001):
+        assert ctx.progress(step / 1000)
+        clock[0] += timedelta(milliseconds=1)
+    assert [report["fraction"] for report in shown] == [0.001, 0.201, 0.401, 0.601, 0.801, 1.0]
+    clock[0] -= timedelta(hours=1)
+    ctx.progress(0.5)
+    assert len(shown) == 7
+
+
 @pytest.mark.parametrize("fraction", [-0.1, 1.1, float("nan"), float("inf")])
 def test_progress_beyond_the_work_is_refused(fraction: float) -> None:
     with pytest.raises(InvalidArgument, match=r"0\.0 to 1\.0"):
@@ -393,6 +407,7 @@ def test_a_context_is_built_from_a_claimed_run() -> None:
     )
     ctx = Context.of(task, run, worker="w", link=Link())
     assert (ctx.task_id, ctx.run_id, ctx.title, ctx.attempt, ctx.worker) == ("t_1", "r_1", "Call John", 2, "w")
+    assert ctx.pace == timedelta(seconds=0.2)
     assert (ctx.scheduled_for, ctx.labels, ctx.checkpoint_state, ctx.deadline) == (NOW, ("a",), {"at": 1}, None)
 
 

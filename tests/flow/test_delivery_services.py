@@ -19,6 +19,7 @@ import pytest
 from duetime.scheduler.channels import ChannelError
 from duetime.scheduler.channels.apprise import AppriseChannel
 from duetime.scheduler.channels.desktop import DesktopChannel
+from duetime.scheduler.channels.notifiers import SCRIPT, MacNotifier
 from duetime.scheduler.task import InboxMessage, State
 
 MESSAGE = InboxMessage(
@@ -107,6 +108,55 @@ def test_a_notification_may_be_sent_from_inside_a_running_loop() -> None:
     asyncio.run(inside())
     channel.close()
     assert len(notifier.sent) == 1
+
+
+class Nothing(FakeNotifier):
+    """What the library does in a program that is no application bundle."""
+
+    def __init__(self) -> None:
+        super().__init__(shows=False)
+
+
+@pytest.fixture
+def script_runner(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """Put an `osascript` on the path that notes its arguments, one a line, and succeeds unless told not to."""
+    program = tmp_path / "osascript"
+    program.write_text(f"""#!{sys.executable}
+import json, os, sys
+with open({str(tmp_path / "noted")!r}, "a") as noted:
+    noted.write(json.dumps(sys.argv[1:]) + "\\n")
+sys.exit(os.path.exists({str(tmp_path / "fails")!r}))
+""")
+    program.chmod(0o755)
+    monkeypatch.setenv("PATH", str(tmp_path))
+    return tmp_path
+
+
+def test_a_mac_without_a_bundle_shows_by_script_and_texts_are_no_part_of_it(script_runner: Path) -> None:
+    channel = DesktopChannel(lambda: MacNotifier(Nothing()))
+    assert channel.available()
+    hostile = '-e " & (do shell script "id") & "'
+    channel.send(replace(MESSAGE, title=hostile, text="plain"), key="r_1")
+    (script_runner / "fails").touch()
+    with pytest.raises(ChannelError, match="did not take"):
+        channel.send(MESSAGE, key="r_1")
+    channel.close()
+    first, _ = (json.loads(line) for line in (script_runner / "noted").read_text().splitlines())
+    assert first == ["-e", SCRIPT, "Duetime", hostile, "plain"]
+
+
+def test_a_mac_with_a_bundle_shows_by_the_library(script_runner: Path) -> None:
+    library = FakeNotifier()
+    channel = DesktopChannel(lambda: MacNotifier(library))
+    channel.send(MESSAGE, key="r_1")
+    channel.close()
+    assert (len(library.sent), library.closed) == (1, True)
+    assert not (script_runner / "noted").exists()
+
+
+def test_a_mac_with_neither_is_no_desktop(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("PATH", "")
+    assert not DesktopChannel(lambda: MacNotifier(Nothing())).available()
 
 
 @pytest.fixture
