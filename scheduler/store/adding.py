@@ -8,15 +8,16 @@ from datetime import datetime
 from duetime.scheduler.events import EventKind
 from duetime.scheduler.rules.states import check_move
 from duetime.scheduler.store import journal, keys, reading
+from duetime.scheduler.store.batches import Batch
 from duetime.scheduler.store.models import labels, runs, tasks
-from duetime.scheduler.store.rows import in_json, run_values, task_values
+from duetime.scheduler.store.rows import RUN, TASK, in_json, run_values, task_values
 from duetime.scheduler.store.values import Added, NewTask
 from duetime.scheduler.task import TaskRecord
 from sqlalchemy import Connection, insert
 
-_INSERT_TASK = insert(tasks)
-_INSERT_RUN = insert(runs)
-_INSERT_LABEL = insert(labels)
+_TASKS = Batch(insert(tasks), [*(column.name for column in TASK), "title_folded"])
+_RUNS = Batch(insert(runs), [*(column.name for column in RUN), "listed_at"])
+_LABELS = Batch(insert(labels), ("tenant", "label", "task_id"))
 
 
 def add(connection: Connection, items: Sequence[NewTask], now: datetime) -> list[Added]:
@@ -62,8 +63,8 @@ def insert_all(connection: Connection, items: Sequence[NewTask], now: datetime) 
     if not items:
         return
     created = [_created(item, now) for item in items]
-    connection.execute(_INSERT_TASK, [task_values(item.task) for item in items])
-    connection.execute(_INSERT_RUN, [run_values(item.run) for item in items])
+    _TASKS.run(connection, [task_values(item.task) for item in items])
+    _RUNS.run(connection, [run_values(item.run) for item in items])
     insert_labels(connection, [(item.task.tenant, item.task.id, item.task.labels) for item in items])
     keys.store(connection, items)
     journal.append(connection, created)
@@ -75,8 +76,7 @@ def insert_labels(connection: Connection, labelled: Sequence[tuple[str, str, tup
         for tenant, task_id, names in labelled
         for label in dict.fromkeys(names)
     ]
-    if rows:
-        connection.execute(_INSERT_LABEL, rows)
+    _LABELS.run(connection, rows)
 
 
 def _created(item: NewTask, now: datetime) -> journal.Entry:

@@ -10,15 +10,16 @@ from typing import Any, NamedTuple
 from duetime.scheduler.events import EventKind
 from duetime.scheduler.rules.states import TERMINAL, check_move
 from duetime.scheduler.store import journal
+from duetime.scheduler.store.batches import Batch
 from duetime.scheduler.store.changing import held
 from duetime.scheduler.store.locking import exactly
 from duetime.scheduler.store.models import attempts, dead_letters, deliveries, inbox, runs, tasks
-from duetime.scheduler.store.rows import delivery_values, in_json, message_values, run_values
+from duetime.scheduler.store.rows import DELIVERY, MESSAGE, delivery_values, in_json, message_values, run_values
 from duetime.scheduler.store.values import Settlement
 from duetime.scheduler.task import Run, State
 from sqlalchemy import Connection, bindparam, false, func, insert, null, select, update
 
-_SETTLE = (
+_SETTLE = Batch(
     update(runs)
     .where(runs.c.id == bindparam("run_id"), runs.c.state == State.RUNNING, runs.c.attempt == bindparam("fence"))
     .values(
@@ -35,7 +36,7 @@ _SETTLE = (
         lease_until=null(),
     )
 )
-_END_ATTEMPT = (
+_END_ATTEMPT = Batch(
     update(attempts)
     .where(attempts.c.run_id == bindparam("of_run"), attempts.c.number == bindparam("fence"))
     .values(ended_at=bindparam("ended"), outcome=bindparam("how"), reason=bindparam("why"))
@@ -46,7 +47,9 @@ _TAKEN = select(func.coalesce(func.max(runs.c.generation), 0) + 1).where(
 _INSERT_NEXT = insert(runs).values(generation=_TAKEN.scalar_subquery())
 _NOT_CURRENT = update(runs).where(runs.c.id == bindparam("run_id")).values(current=false())
 _PAYLOAD = select(tasks.c.payload).where(tasks.c.id == bindparam("of_task")).scalar_subquery()
-_INSERT_LETTER = insert(dead_letters).values(payload=_PAYLOAD)
+_LETTERS = Batch(insert(dead_letters).values(payload=_PAYLOAD), ("run_id", "task_id", "tenant", "at", "reason"))
+_MESSAGES = Batch(insert(inbox), [column.name for column in MESSAGE])
+_DELIVERIES = Batch(insert(deliveries), [column.name for column in DELIVERY])
 
 
 class Claimed(NamedTuple):
@@ -82,9 +85,8 @@ def write(connection: Connection, endings: Sequence[Ending], now: datetime) -> N
     """Store the ends, each with its event and what follows from it."""
     if not endings:
         return
-    moved = connection.execute(_SETTLE, [_run_row(ending, now) for ending in endings])
-    exactly(len(endings), moved.rowcount)
-    connection.execute(_END_ATTEMPT, [_attempt_row(ending, now) for ending in endings])
+    exactly(len(endings), _SETTLE.run(connection, [_run_row(ending, now) for ending in endings]))
+    _END_ATTEMPT.run(connection, [_attempt_row(ending, now) for ending in endings])
     _write_next(connection, endings)
     journal.append(connection, [entry for ending in endings for entry in _entries(ending, now)])
     _write_told(connection, endings, now)
@@ -170,9 +172,9 @@ def _write_told(connection: Connection, endings: Sequence[Ending], now: datetime
     letters = [_letter(ending, now) for ending in endings if ending.settlement.dead_letter]
     messages = [message_values(ending.settlement.inbox) for ending in endings if ending.settlement.inbox]
     told = [delivery_values(delivery) for ending in endings for delivery in ending.settlement.deliveries]
-    for statement, rows in ((_INSERT_LETTER, letters), (insert(inbox), messages), (insert(deliveries), told)):
-        if rows:
-            connection.execute(statement, rows)
+    _LETTERS.run(connection, letters)
+    _MESSAGES.run(connection, messages)
+    _DELIVERIES.run(connection, told)
 
 
 def _letter(ending: Ending, now: datetime) -> dict[str, Any]:

@@ -11,6 +11,7 @@ from datetime import datetime
 from typing import Any
 
 from duetime.scheduler.events import EventKind
+from duetime.scheduler.store.batches import Batch
 from duetime.scheduler.store.models import events
 from duetime.scheduler.task import Json, State
 from sqlalchemy import Connection, bindparam, func, insert, select
@@ -21,7 +22,22 @@ ITSELF = "duetime"
 """The actor of what happens by itself."""
 
 _NEXT = select(func.coalesce(func.max(events.c.seq), 0) + 1).where(events.c.task_id == bindparam("of_task"))
-_APPEND = insert(events).values(seq=_NEXT.scalar_subquery())
+_TAKEN_FROM_ENTRIES = (
+    "tenant",
+    "task_id",
+    "run_id",
+    "at",
+    "kind",
+    "actor",
+    "reason",
+    "from_state",
+    "to_state",
+    "attempt",
+    "before",
+    "after",
+    "revision",
+)
+_APPEND = Batch(insert(events).values(seq=_NEXT.scalar_subquery()), _TAKEN_FROM_ENTRIES)
 
 
 def entry(
@@ -61,5 +77,4 @@ def entry(
 
 def append(connection: Connection, entries: Sequence[Entry]) -> None:
     """Store the events in their order, each with the next number of its task."""
-    if entries:
-        connection.execute(_APPEND, entries)
+    _APPEND.run(connection, entries)

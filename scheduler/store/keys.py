@@ -11,6 +11,7 @@ from hashlib import sha256
 from typing import Any
 
 from duetime.scheduler.errors import IdempotencyConflict
+from duetime.scheduler.store.batches import Batch
 from duetime.scheduler.store.models import keys, runs
 from duetime.scheduler.store.rows import CURRENT
 from duetime.scheduler.store.types import encode
@@ -31,6 +32,7 @@ _LOOK_UP = (
 _FORGET = delete(keys).where(
     keys.c.tenant == bindparam("of_tenant"), keys.c.key == bindparam("of_key"), keys.c.task_id == bindparam("of_task")
 )
+_STORE = Batch(insert(keys), [column.name for column in keys.c])
 
 Name = tuple[str, str, str]
 """Tenant, key and task: a key that has come to stand for another task meanwhile is another name."""
@@ -101,8 +103,7 @@ def _reduced_value(value: Json) -> Json:
 
 def store(connection: Connection, items: Sequence[NewTask]) -> None:
     rows = [_row(item.task.tenant, item.task.id, item.key) for item in items if item.key]
-    if rows:
-        connection.execute(insert(keys), rows)
+    _STORE.run(connection, rows)
 
 
 def _row(tenant: str, task_id: str, key: IdempotencyKey) -> dict[str, Any]:

@@ -8,6 +8,7 @@ from datetime import datetime, timedelta
 
 from duetime.scheduler.events import EventKind
 from duetime.scheduler.store import journal
+from duetime.scheduler.store.batches import Batch
 from duetime.scheduler.store.locking import exactly, lock_tasks_of
 from duetime.scheduler.store.models import attempts, runs, tasks
 from duetime.scheduler.store.reading import TASK_AND_RUN
@@ -62,7 +63,7 @@ _START = (
         lease_until=bindparam("until"),
     )
 )
-_ATTEMPT = insert(attempts)
+_ATTEMPT = Batch(insert(attempts), ("run_id", "number", "worker", "started_at"))
 
 
 def make_ready(connection: Connection, limit: int, epoch: int | None, now: datetime) -> list[ReadyRun]:
@@ -127,7 +128,7 @@ def _write(connection: Connection, claims: list[Claim], epoch: int | None, now: 
     tries = [
         {"run_id": claim.run.id, "number": claim.run.attempt, "worker": worker, "started_at": now} for claim in claims
     ]
-    connection.execute(_ATTEMPT, tries)
+    _ATTEMPT.run(connection, tries)
     journal.append(connection, [_started(claim, now) for claim in claims])
 
 
