@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Callable, Sequence
+from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from typing import Any
 
@@ -11,6 +11,7 @@ from duetime.scheduler.scheduler import Scheduler
 from duetime.scheduler.task import Principal
 from duetime.server.notify import Changes, local_caller
 from duetime.server.resources import add_resources
+from duetime.tools.definitions import REMINDER, Actions
 from duetime.tools.toolset import make_tools
 from duetime.widgets.cards import cards
 from mcp.server import MCPServer
@@ -37,7 +38,7 @@ def make_server(
     scheduler: Scheduler,
     changes: Changes,
     *,
-    actions: Sequence[str] = (),
+    actions: Actions = REMINDER,
     caller: Callable[[], Principal] = local_caller,
 ) -> MCPServer[None]:
     """Return the server of `scheduler`; `changes` tells its subscribers, `actions` are named to models.

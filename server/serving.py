@@ -10,6 +10,7 @@ from duetime.server.notify import Changes
 from duetime.server.settings import Settings
 from duetime.server.stdio import run_stdio
 from duetime.server.wire import Wire
+from duetime.tools.definitions import actions_of
 from mcp.server import MCPServer
 
 
@@ -17,7 +18,7 @@ def connect(app: App) -> MCPServer[None]:
     """Return the MCP server of an application; its subscribers hear of every change."""
     changes = Changes(app.store.history)
     app.listeners.append(changes.touched)
-    return make_server(app.scheduler, changes, actions=tuple(app.handlers))
+    return make_server(app.scheduler, changes, actions=actions_of(app.handlers))
 
 
 def serve_stdio(settings: Settings) -> int:

@@ -17,7 +17,7 @@ from duetime.scheduler.phrases import understand
 from duetime.scheduler.rules import recurrence
 from duetime.scheduler.rules.states import LEGAL, TERMINAL
 from duetime.scheduler.task import DeliveryState, State
-from duetime.tools.definitions import Definition, definitions
+from duetime.tools.definitions import REMINDER, Definition, definitions
 
 ROOT = Path(__file__).resolve().parents[1]
 PAGES = [ROOT / "README.md", ROOT / "CHANGELOG.md", *sorted((ROOT / "docs").rglob("*.md"))]
@@ -116,14 +116,14 @@ def test_every_state_event_and_outcome_has_its_row() -> None:
     assert all(f"`{state}`" in states for state in DeliveryState)
 
 
-@pytest.mark.parametrize("tool", definitions(["reminder"]), ids=lambda tool: tool.name)
+@pytest.mark.parametrize("tool", definitions(REMINDER), ids=lambda tool: tool.name)
 def test_every_argument_of_a_tool_has_its_row(tool: Definition) -> None:
     assert documented(page("tools.md"), f"## `{tool.name}`") == [argument.name for argument in tool.arguments]
 
 
 def test_every_tool_has_its_section() -> None:
     sections = re.findall(r"^## `(\w+)`$", page("tools.md"), re.MULTILINE)
-    assert sections == [tool.name for tool in definitions(["reminder"])]
+    assert sections == [tool.name for tool in definitions(REMINDER)]
 
 
 def test_every_error_code_has_its_row() -> None:

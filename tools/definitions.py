@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
+from duetime.scheduler.handlers import Handler
 from duetime.scheduler.task import State
 from duetime.tools import calls
 from duetime.tools.arguments import Argument, Arguments
@@ -13,6 +14,13 @@ from duetime.widgets.cards import TASK_CARD, TASK_LIST
 from duetime.widgets.schema import TaskListPayload, TaskPayload
 from mcp.types import CallToolResult, ToolAnnotations
 from pydantic import BaseModel
+
+Actions = Mapping[str, Sequence[str]]
+"""The names of the actions, each with the members of its payload."""
+
+REMINDER: Actions = {"reminder": ("message",)}
+SHOWN = 12
+"""As many actions, and as many members of each, are named to models; an error names all."""
 
 ID = Text(40, "the id of a task, as schedule_task and list_tasks give it")
 TIME = Text(200, "a time")
@@ -57,8 +65,18 @@ def _hints(*, read_only: bool = False, destructive: bool = False, idempotent: bo
     )
 
 
-def _schedule(actions: Sequence[str]) -> Definition:
-    known = ", ".join(actions[:20])
+def actions_of(handlers: Mapping[str, Handler]) -> dict[str, tuple[str, ...]]:
+    """Return the name of each action with the members of its payload."""
+    return {
+        name: tuple(handler.payload_model.model_fields if handler.payload_model else ())
+        for name, handler in handlers.items()
+    }
+
+
+def _schedule(actions: Actions) -> Definition:
+    named = dict(list(actions.items())[:SHOWN])
+    known = ", ".join(named)
+    inputs = "; ".join(f"{name}: {{{', '.join(members[:SHOWN])}}}" for name, members in named.items() if members)
     return Definition(
         "schedule_task",
         "Schedule a task",
@@ -91,7 +109,7 @@ def _schedule(actions: Sequence[str]) -> Definition:
             Argument(
                 "payload",
                 Object(),
-                "Input of the action; reminder: {message}, default the title",
+                f"Input of the action. {inputs}",
                 "payload={'message': 'Bring the contract'}",
             ),
             Argument(
@@ -189,6 +207,6 @@ _ACT = Definition(
 )
 
 
-def definitions(actions: Sequence[str]) -> tuple[Definition, ...]:
-    """Return the tools in their fixed order; `actions` are the names that `action` may take."""
+def definitions(actions: Actions) -> tuple[Definition, ...]:
+    """Return the tools in their fixed order; `actions` are the names that `action` may take, with their payloads."""
     return (_schedule(actions), _LIST, _GET, _RESCHEDULE, _CANCEL, _ACT)

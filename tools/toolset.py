@@ -5,14 +5,14 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
-from duetime.scheduler.errors import DuetimeError, InvalidArgument, InvalidArguments
+from duetime.scheduler.errors import DuetimeError, IllegalMove, InvalidArgument, InvalidArguments
 from duetime.scheduler.scheduler import Scheduler
 from duetime.scheduler.task import LOCAL, Json, Principal
 from duetime.tools.answers import apology, refusal
 from duetime.tools.arguments import Arguments
 from duetime.tools.calls import Call, also_wrong
 from duetime.tools.crossing import cross
-from duetime.tools.definitions import Definition, definitions
+from duetime.tools.definitions import REMINDER, Actions, Definition, definitions
 from duetime.tools.schemas import output_schema
 from mcp.server.mcpserver.tools import Tool
 from mcp.server.mcpserver.utilities.func_metadata import ArgModelBase, FuncMetadata
@@ -54,6 +54,8 @@ class StrictTool(Tool):
         """Answer one call. Every failure is an answer that the model can act on; none is raised."""
         try:
             return await cross(self._answer, arguments, self._caller())
+        except IllegalMove as defect:
+            return apology(self.name, defect)
         except DuetimeError as error:
             return refusal(error)
         except Exception as defect:  # noqa: BLE001 - a defect must cost one call, not the server
@@ -67,9 +69,9 @@ class StrictTool(Tool):
         return self._definition.call(call)
 
 
-def make_tools(scheduler: Scheduler, *, caller: Caller = lambda: LOCAL, actions: Sequence[str] = ()) -> list[Tool]:
+def make_tools(scheduler: Scheduler, *, caller: Caller = lambda: LOCAL, actions: Actions = REMINDER) -> list[Tool]:
     """Return all tools, in their fixed order. `actions` are named to models, the scheduler decides what exists."""
-    return [StrictTool.of(definition, scheduler, caller) for definition in definitions(actions or ("reminder",))]
+    return [StrictTool.of(definition, scheduler, caller) for definition in definitions(actions)]
 
 
 def _all_of(problems: Sequence[InvalidArgument]) -> DuetimeError:

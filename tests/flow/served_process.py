@@ -23,6 +23,7 @@ from duetime.server.mcp import make_server
 from duetime.server.notify import Changes
 from duetime.server.stdio import run_stdio
 from duetime.server.wire import Wire
+from duetime.tools.definitions import actions_of
 from pydantic import BaseModel, field_validator
 
 say = print
@@ -67,7 +68,7 @@ def main() -> int:
     changes = Changes(store.history)
     handlers = Handlers([*Handlers.load(entry_points=False).values(), noise])
     scheduler = Misbehaving(store, Intake(handlers, "America/Edmonton"), on_change=changes.touched)
-    server = make_server(scheduler, changes, actions=tuple(handlers))
+    server = make_server(scheduler, changes, actions=actions_of(handlers))
     if wire is not None:
         return run_stdio(server, wire, close=store.close, grace=1)
     with listening("127.0.0.1", 0) as bound:

@@ -16,7 +16,7 @@ from duetime.scheduler.intake import Intake
 from duetime.scheduler.scheduler import Scheduler
 from duetime.scheduler.store import Store, open_store
 from duetime.scheduler.task import Principal
-from duetime.tools.definitions import definitions
+from duetime.tools.definitions import REMINDER, definitions
 from duetime.tools.schemas import output_schema
 from duetime.tools.toolset import make_tools
 from hypothesis import HealthCheck, example, given, settings
@@ -26,7 +26,7 @@ from mcp.server.mcpserver.tools import Tool
 from mcp.types import CallToolResult, TextContent
 
 NOW = datetime(2026, 11, 21, 23, 0, tzinfo=UTC)
-TOOLS = definitions(("reminder",))
+TOOLS = definitions(REMINDER)
 CHARACTERS_A_TOKEN = 4
 LONGEST_REFUSAL = 2_500
 CONTEXT: Any = None  # what the SDK hands to tools; ours ask it nothing

@@ -7,13 +7,15 @@ from collections.abc import Iterator
 from typing import Any
 
 import pytest
+from duetime.scheduler.handlers import Handlers
 from duetime.server.mcp import INSTRUCTIONS
-from duetime.tools.definitions import Definition, definitions
+from duetime.tools.definitions import Definition, actions_of, definitions
 from duetime.tools.schemas import output_schema
 from duetime.widgets.cards import cards
 
 CHARACTERS_A_TOKEN = 4
-TOOLS = definitions(("reminder", "webhook"))
+HANDLERS = Handlers.load(entry_points=False)
+TOOLS = definitions(actions_of(HANDLERS))
 
 
 def test_the_definitions_cost_a_model_at_most_2500_tokens() -> None:
@@ -28,7 +30,21 @@ def test_the_order_of_the_tools_never_changes() -> None:
     names = ["schedule_task", "list_tasks", "get_task", "reschedule_task", "cancel_task", "act_on_task"]
 
     assert [tool.name for tool in TOOLS] == names
-    assert [tool.name for tool in definitions(("resize",))] == names
+    assert [tool.name for tool in definitions({"resize": ()})] == names
+
+
+def test_models_are_told_what_each_action_takes() -> None:
+    payload = TOOLS[0].read().table["payload"].about
+
+    assert payload == "Input of the action. reminder: {message}; webhook: {url, method, body, headers}"
+
+
+def test_a_hundred_plug_ins_do_not_break_the_budget() -> None:
+    many = {f"plug_in_{number}": [f"member_{member}" for member in range(50)] for number in range(100)}
+    schedule = definitions(many)[0]
+
+    assert "plug_in_11" in schedule.read().table["action"].about
+    assert len(json.dumps(schedule.read().schema())) / CHARACTERS_A_TOKEN <= 1_500
 
 
 def test_the_instructions_are_short() -> None:
