@@ -1,0 +1,115 @@
+"""docs/tools.md: its conversation is held with the real tools, and its fields are those of the real answers."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import re
+from collections.abc import Iterator
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+import pytest
+from duetime.scheduler.handlers import Handlers
+from duetime.scheduler.intake import Intake
+from duetime.scheduler.scheduler import Scheduler
+from duetime.scheduler.store import open_store
+from duetime.tools.schemas import output_schema
+from duetime.tools.toolset import make_tools
+from duetime.widgets.schema import TaskListPayload, TaskPayload
+from mcp.types import CallToolResult, TextContent
+
+PAGE = (Path(__file__).parents[2] / "docs" / "tools.md").read_text("utf-8")
+NOW = datetime(2026, 11, 21, 23, 0, tzinfo=UTC)
+BLOCK = re.compile(r"^```(\w+)\n(.*?)\n```$", re.MULTILINE | re.DOTALL)
+CONTEXT: Any = None
+
+
+def section(heading: str) -> str:
+    start = PAGE.index(f"## {heading}\n")
+    end = PAGE.find("\n## ", start)
+    return PAGE[start : end if end > 0 else None]
+
+
+class Conversation:
+    """Holds the conversation of the page with real tools. Ids differ from call to call, so they are translated."""
+
+    def __init__(self, database: Path) -> None:
+        self.store = open_store(f"sqlite:///{database}", clock=lambda: NOW, synchronous="OFF")
+        scheduler = Scheduler(self.store, Intake(Handlers.load(entry_points=False), "America/Edmonton"))
+        self.tools = {tool.name: tool for tool in make_tools(scheduler)}
+        self.real: dict[str, str] = {}
+
+    def call(self, tool: str, arguments: dict[str, Any]) -> CallToolResult:
+        ours = {name: self.real.get(str(value), value) for name, value in arguments.items()}
+        answer = asyncio.run(self.tools[tool].run(ours, CONTEXT))
+        assert isinstance(answer, CallToolResult)
+        return answer
+
+    def learn(self, shown: dict[str, Any], answer: CallToolResult) -> None:
+        for name in ("id", "undo"):
+            if name in shown and answer.structured_content is not None:
+                self.real[shown[name]] = answer.structured_content[name]
+
+    def as_shown(self, text: str) -> str:
+        for shown, real in self.real.items():
+            text = text.replace(real, shown)
+        return text
+
+
+def exchanges() -> Iterator[tuple[dict[str, Any], str | None, dict[str, Any] | None]]:
+    """Read (call, text, structure) from the page."""
+    call: dict[str, Any] | None = None
+    text, structure = None, None
+    for language, content in BLOCK.findall(section("A conversation")):
+        found = json.loads(content) if language == "json" else None
+        if found is not None and "tool" in found:
+            if call is not None:
+                yield call, text, structure
+            call, text, structure = found, None, None
+        elif found is not None:
+            structure = found
+        else:
+            text = content
+    assert call is not None
+    yield call, text, structure
+
+
+def test_the_conversation_of_the_page_can_be_held(tmp_path: Path) -> None:
+    conversation = Conversation(tmp_path / "duetime.db")
+    held = 0
+    for call, text, structure in exchanges():
+        answer = conversation.call(call["tool"], call["arguments"])
+        part = answer.content[0]
+        assert isinstance(part, TextContent)
+        conversation.learn(structure or {}, answer)
+        assert answer.is_error is (structure is None), part.text
+        if structure is not None:
+            assert json.loads(conversation.as_shown(json.dumps(answer.structured_content))) == structure
+        if text is not None:
+            assert conversation.as_shown(part.text) == text
+        held += 1
+    conversation.store.close()
+
+    assert held >= 8
+
+
+def fields(schema: dict[str, Any], definitions: dict[str, Any], path: str = "") -> Iterator[str]:
+    for name, part in schema.get("properties", {}).items():
+        inner = part.get("items", part)
+        place = f"{path}{name}" + ("[]" if part.get("type") == "array" and "$ref" in inner else "")
+        if "$ref" in inner and "properties" in (found := definitions[inner["$ref"].rpartition("/")[2]]):
+            yield from fields(found, definitions, f"{place}.")
+        else:
+            yield place
+
+
+@pytest.mark.parametrize(("heading", "model"), [("A task", TaskPayload), ("A list", TaskListPayload)])
+def test_every_field_of_an_answer_has_its_row(heading: str, model: type[TaskPayload | TaskListPayload]) -> None:
+    schema = output_schema(model)
+    start = PAGE.index(f"### {heading}\n")
+    end = PAGE.find("\n##", start + 4)
+    documented = re.findall(r"^\| `([^`]+)` \|", PAGE[start:end], re.MULTILINE)
+
+    assert documented == list(fields(schema, schema["$defs"]))
