@@ -120,7 +120,9 @@ async def four_clients(table: Table) -> tuple[list[str], list[float]]:
         async with AsyncExitStack() as stack:
             clients = [await stack.enter_async_context(Client(table.command())) for _ in range(3)]
             work = [schedule(client, f"client {number}", acknowledged) for number, client in enumerate(clients)]
-            taken, *_ = await asyncio.gather(kill_runners(table), *work)
+            killing = asyncio.create_task(kill_runners(table))
+            await asyncio.gather(*work)
+            taken = await killing
             await all_ended(table, acknowledged)
     finally:
         idle.kill()
