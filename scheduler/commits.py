@@ -22,7 +22,7 @@ from duetime.scheduler.store import Settlement, Store, Verdict
 
 LARGEST_GROUP = 256
 LONGEST_BACKOFF = 2.0
-GATHERING = 0.003
+GATHERING = 0.01
 """Seconds without another ending after which a group is stored, when the last group was more than one."""
 
 T = TypeVar("T")

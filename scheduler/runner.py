@@ -11,6 +11,7 @@ from collections.abc import Callable, Sequence
 from datetime import timedelta
 
 from duetime.scheduler.delivery import Deliverer
+from duetime.scheduler.errors import RunnerReplaced
 from duetime.scheduler.handlers import Handlers
 from duetime.scheduler.lock import FileLock
 from duetime.scheduler.process import STEP_PATIENCE, Process
@@ -98,6 +99,10 @@ class Runner:
                 on_change=self._on_change,
                 on_replaced=self._candidate.wake,
             )
+        except RunnerReplaced as error:
+            log.warning("another process became the runner in the same moment: %s", error)
+            self._lock.release()
+            return
         except BaseException:
             self._lock.release()
             raise

@@ -12,6 +12,7 @@ from typing import Any
 
 import pytest
 from duetime.scheduler import changes
+from duetime.scheduler.errors import RunnerReplaced
 from duetime.scheduler.events import EventFilter, EventKind
 from duetime.scheduler.handlers import Context, Handler, Handlers, handler, reminder
 from duetime.scheduler.outcomes import Done, Outcome, Retry, Yielded
@@ -385,3 +386,19 @@ def test_retry_after_a_failure_is_not_before_its_time(house: House) -> None:
     record = house.reaches(house.add("later"), State.RETRYING)
     assert record.run.wake_at is not None
     assert record.run.wake_at > house.store.now() + timedelta(minutes=59)
+
+
+def test_a_candidate_that_loses_the_race_for_the_epoch_tries_again(
+    house: House, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    races, recover = [1], house.store.claims.recover
+
+    def lose_once(**arguments: Any) -> int:
+        if races:
+            races.pop()
+            raise RunnerReplaced(1, 2)
+        return recover(**arguments)
+
+    monkeypatch.setattr(house.store.claims, "recover", lose_once)
+    house.run()
+    house.reaches(house.add("reminder"), State.SUCCEEDED)

@@ -1,0 +1,90 @@
+"""The loop that every process of the runner shares: it sleeps, wakes, outlives failures, and ends when told."""
+
+from __future__ import annotations
+
+import logging
+import threading
+from dataclasses import replace
+from datetime import timedelta
+
+import pytest
+from duetime.scheduler.dispatch import LAST_CHANCE, entry_of
+from duetime.scheduler.errors import RunnerReplaced, StoreUnavailable
+from duetime.scheduler.process import Process
+from duetime.scheduler.queue import MemoryQueue
+from duetime.scheduler.store import ReadyRun
+
+from tests.contracts.store.making import NOON
+from tests.flow.waiting import eventually
+
+
+def test_a_process_sleeps_until_it_is_woken() -> None:
+    steps: list[int] = []
+    process = Process("test", lambda: steps.append(1))
+    process.start()
+    eventually(lambda: len(steps) == 1, "the first step")
+    process.wake()
+    eventually(lambda: len(steps) == 2, "the second step")
+    assert process.stop(10)
+    assert len(steps) == 2
+
+
+def test_a_wake_up_during_a_step_is_not_lost() -> None:
+    begun, go, steps = threading.Event(), threading.Event(), []
+
+    def step() -> None:
+        steps.append(1)
+        begun.set()
+        go.wait(30)
+
+    process = Process("test", step)
+    process.start()
+    begun.wait(30)
+    process.wake()
+    go.set()
+    eventually(lambda: len(steps) == 2, "the step that was asked for during the first")
+    process.stop(10)
+
+
+def test_a_failing_step_is_repeated_and_logged_once(caplog: pytest.LogCaptureFixture) -> None:
+    steps: list[int] = []
+
+    def step() -> None:
+        steps.append(1)
+        if len(steps) < 3:
+            raise StoreUnavailable("the disk is full")
+
+    process = Process("test", step)
+    with caplog.at_level(logging.WARNING):
+        process.start()
+        eventually(lambda: len(steps) == 3, "the third step")
+        process.stop(10)
+    assert [record.message for record in caplog.records] == ["test: the disk is full"]
+
+
+def test_a_process_whose_runner_was_replaced_says_so_and_ends() -> None:
+    heard = threading.Event()
+
+    def step() -> None:
+        raise RunnerReplaced(1, 2)
+
+    process = Process("test", step, replaced=heard.set)
+    process.start()
+    assert heard.wait(30)
+    assert process.stop(10)
+
+
+def test_a_process_that_never_started_stops() -> None:
+    assert Process("test", lambda: None).stop(0)
+
+
+def test_runs_on_their_last_chance_run_one_at_a_time_and_others_do_not_wait_for_them() -> None:
+    queue = MemoryQueue(lambda: NOON.timestamp() * 1000)
+    queue.set_pool(LAST_CHANCE, 1)
+    run = ReadyRun("r", "t", "acme", NOON, NOON, "effect")
+    suspects = [replace(run, run_id=f"a{n}", crashes=2) for n in range(3)]
+    others = [replace(run, run_id=f"b{n}", crashes=n, first_ready_at=NOON + timedelta(seconds=1)) for n in range(2)]
+    queue.put([entry_of(each) for each in [*suspects, *others]])
+    assert queue.take("w", 9, 1e6).run_ids == ("a0", "b0", "b1")
+    queue.finish("w", "a0")
+    assert queue.take("w", 9, 1e6).run_ids == ("a1",)
