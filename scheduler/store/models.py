@@ -200,27 +200,6 @@ class DeadLetterRow(Base):
     payload: Mapped[Mapping[str, Json]]
 
 
-class DeliveryRow(Base):
-    """Telling a user one outcome through one channel."""
-
-    __tablename__ = "deliveries"
-    __table_args__ = (
-        Index("deliveries_by_run", "run_id", "channel", unique=True),
-        _partial("deliveries_due", "next_at", where="next_at IS NOT NULL"),
-    )
-
-    id: Mapped[str] = mapped_column(primary_key=True)
-    tenant: Mapped[str]
-    task_id: Mapped[str] = mapped_column(ForeignKey("tasks.id"))
-    run_id: Mapped[str] = mapped_column(ForeignKey("runs.id"))
-    channel: Mapped[str]
-    state: Mapped[DeliveryState]
-    attempts: Mapped[int]
-    next_at: Mapped[datetime | None]
-    delivered_at: Mapped[datetime | None]
-    error: Mapped[Said | None]
-
-
 class InboxRow(Base):
     """An outcome as a user reads it; `mentioned_at` is when a list of tasks first named it."""
 
@@ -241,6 +220,27 @@ class InboxRow(Base):
     created_at: Mapped[datetime]
     read_at: Mapped[datetime | None]
     mentioned_at: Mapped[datetime | None]
+
+
+class DeliveryRow(Base):
+    """Telling a user one outcome through one channel: the message in the inbox, which has to be there."""
+
+    __tablename__ = "deliveries"
+    __table_args__ = (
+        Index("deliveries_by_run", "run_id", "channel", unique=True),
+        _partial("deliveries_due", "next_at", where="next_at IS NOT NULL"),
+    )
+
+    id: Mapped[str] = mapped_column(primary_key=True)
+    tenant: Mapped[str]
+    task_id: Mapped[str] = mapped_column(ForeignKey("tasks.id"))
+    run_id: Mapped[str] = mapped_column(ForeignKey("inbox.run_id"))
+    channel: Mapped[str]
+    state: Mapped[DeliveryState]
+    attempts: Mapped[int]
+    next_at: Mapped[datetime | None]
+    delivered_at: Mapped[datetime | None]
+    error: Mapped[Said | None]
 
 
 class RunnerRow(Base):

@@ -85,6 +85,7 @@ class Settlement:
     """How an attempt ended and what follows; `outcome` and `reason` go into the attempt's row.
 
     `task_revision` is the revision that `next_run` was computed from. A `checkpoint` of None keeps the stored one.
+    `deliveries` carry the message of `inbox`, which they therefore need.
     """
 
     run_id: str

@@ -8,6 +8,7 @@ import pytest
 from duetime.scheduler.errors import IllegalMove, RunnerReplaced
 from duetime.scheduler.events import EventFilter, EventKind
 from duetime.scheduler.store import Store, Verdict
+from duetime.scheduler.store.locking import exactly
 from duetime.scheduler.task import State
 
 from tests.contracts.store.making import (
@@ -137,3 +138,9 @@ def test_a_crashed_run_is_tried_again_and_the_third_crash_makes_a_dead_letter(st
     assert letter.payload == record.task.payload
     assert [attempt.outcome for attempt in letter.attempts] == ["crashed"] * 3
     assert kinds(store, record.task.id).count(EventKind.CRASHED) == 3
+
+
+def test_an_update_that_misses_a_row_undoes_its_transaction() -> None:
+    exactly(3, 3)
+    with pytest.raises(IllegalMove, match="another transaction moved them meanwhile"):
+        exactly(3, 2)

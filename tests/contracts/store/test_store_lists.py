@@ -11,6 +11,7 @@ from duetime.scheduler.errors import InvalidArgument
 from duetime.scheduler.events import Event, EventFilter, EventKind
 from duetime.scheduler.store import Store
 from duetime.scheduler.task import DeliveryState, State, TaskFilter, TaskRecord
+from sqlalchemy.exc import IntegrityError
 
 from tests.contracts.store.making import NOON, TENANT, Clock, added, cancelled, delivery, message, settlement, started
 
@@ -227,6 +228,13 @@ def test_a_delivery_is_retried_until_it_is_delivered_or_given_up(store: Store, c
     assert store.deliveries.next_wake() is None
     states = {it.state for it in store.tasks.get(TENANT, first.task_id).deliveries}
     assert states == {DeliveryState.FAILED}
+
+
+def test_a_delivery_needs_the_message_that_it_delivers(store: Store) -> None:
+    claim = started(store)
+    with pytest.raises(IntegrityError):
+        store.claims.settle([settlement(claim, deliveries=(delivery(claim),))])
+    assert store.deliveries.next_wake() is None
 
 
 def test_dead_letters_carry_the_payload_and_every_reason(store: Store, clock: Clock) -> None:

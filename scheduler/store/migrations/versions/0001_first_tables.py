@@ -237,24 +237,6 @@ def _keys_and_letters() -> None:
 
 def _told() -> None:
     op.create_table(
-        "deliveries",
-        _text("id"),
-        _text("tenant"),
-        _text("task_id"),
-        _text("run_id"),
-        _text("channel"),
-        _word("state"),
-        _number("attempts"),
-        _at("next_at", null=True),
-        _at("delivered_at", null=True),
-        _text("error", null=True),
-        _key("deliveries", "id"),
-        _refers("deliveries", "task_id", "tasks.id"),
-        _refers("deliveries", "run_id", "runs.id"),
-    )
-    _index("deliveries_by_run", "deliveries", "run_id", "channel", unique=True)
-    _index("deliveries_due", "deliveries", "next_at", where="next_at IS NOT NULL")
-    op.create_table(
         "inbox",
         _text("id"),
         _text("tenant"),
@@ -274,6 +256,24 @@ def _told() -> None:
     )
     _index("inbox_by_time", "inbox", "tenant", "user", "created_at", "id")
     _index("inbox_unread", "inbox", "tenant", "user", "created_at", "id", where="read_at IS NULL")
+    op.create_table(
+        "deliveries",
+        _text("id"),
+        _text("tenant"),
+        _text("task_id"),
+        _text("run_id"),
+        _text("channel"),
+        _word("state"),
+        _number("attempts"),
+        _at("next_at", null=True),
+        _at("delivered_at", null=True),
+        _text("error", null=True),
+        _key("deliveries", "id"),
+        _refers("deliveries", "task_id", "tasks.id"),
+        _refers("deliveries", "run_id", "inbox.run_id"),
+    )
+    _index("deliveries_by_run", "deliveries", "run_id", "channel", unique=True)
+    _index("deliveries_due", "deliveries", "next_at", where="next_at IS NOT NULL")
 
 
 def _runner() -> None:
