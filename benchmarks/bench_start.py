@@ -18,6 +18,7 @@ import time
 from collections.abc import Callable, Iterator
 from contextlib import closing, contextmanager
 from datetime import datetime, timedelta
+from functools import partial
 from pathlib import Path
 
 import psutil
@@ -105,7 +106,7 @@ def idle_start(folder: Path, synchronous: str) -> dict[str, float]:
             store.tasks.add(new.task, new.run, actor="benchmark")
             stored = time.time()
             runner.wake()
-            until(lambda run_id=new.run.id: run_id in STARTED)
+            until(partial(STARTED.__contains__, new.run.id))
             delays.append(STARTED[new.run.id] - stored)
             time.sleep(0.01)
     return {"p50_ms": quantile(delays, 0.5), "p99_ms": quantile(delays, 0.99), "max_ms": quantile(delays, 1)}
@@ -124,7 +125,7 @@ def burst(folder: Path, synchronous: str, size: int) -> dict[str, float]:
 
 
 def idle_cost(folder: Path, synchronous: str, seconds: float = 20) -> dict[str, float]:
-    """What a runner uses that has nothing to do."""
+    """Measure what a runner uses that has nothing to do."""
     with running(folder, synchronous):
         process = psutil.Process()
         time.sleep(3)

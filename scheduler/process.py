@@ -68,7 +68,7 @@ class Process:
         except Exception as error:  # noqa: BLE001 - a process outlives whatever its step meets
             self._failures += 1
             self._report(error)
-            return min(FIRST_BACKOFF * 2 ** min(self._failures, 8), LONGEST_BACKOFF)
+            return min(FIRST_BACKOFF * 2.0 ** min(self._failures, 8), LONGEST_BACKOFF)
         self._failures = 0
         return pause
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import inspect
 import re
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import timedelta
 from typing import Any, Final
 
@@ -39,10 +39,13 @@ class Handler:
     retry: RetryPolicy | None = None
     description: str = ""
     verify: Callable[[Any], Iterable[InvalidArgument]] | None = None
+    takes_payload: bool = field(init=False, repr=False, compare=False)
+    """Whether the function has a parameter for the payload; found out once, because every attempt asks."""
 
     def __post_init__(self) -> None:
         _check_name(self.name)
         _check_function(self.name, self.fn)
+        object.__setattr__(self, "takes_payload", _accepts(self.fn, 2))
         _check_model(self.name, self.payload_model)
         _check_arity(self)
         if not timedelta(0) < self.time_limit <= MAX_TIME_LIMIT:
@@ -56,11 +59,6 @@ class Handler:
     def is_async(self) -> bool:
         """Whether calling it gives a coroutine."""
         return _is_async(self.fn)
-
-    @property
-    def takes_payload(self) -> bool:
-        """Whether the function has a parameter for the payload."""
-        return _accepts(self.fn, 2)
 
     def check(self, payload: Mapping[str, Json]) -> Mapping[str, Json]:
         """Give the payload back as it is to be stored: checked, with defaults filled in.
