@@ -16,10 +16,10 @@ _CURRENT = select(runner.c.epoch, runner.c.pid, runner.c.endpoint, runner.c.toke
 
 
 def check_epoch(connection: Connection, epoch: int | None) -> None:
-    """Raise `RunnerReplaced` unless `epoch` is the newest; None is a worker that needs no runner."""
+    """Raise `RunnerReplaced` unless `epoch` is the newest, and stays it until the commit; None needs no runner."""
     if epoch is None:
         return
-    newest = connection.execute(_NEWEST).scalar() or 0
+    newest = connection.execute(_NEWEST.with_for_update(read=True)).scalar() or 0
     if newest != epoch:
         raise RunnerReplaced(epoch, newest)
 

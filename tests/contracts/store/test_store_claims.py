@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from datetime import timedelta
 
 import pytest
 from duetime.scheduler.errors import IllegalMove, RunnerReplaced
 from duetime.scheduler.events import EventFilter, EventKind
-from duetime.scheduler.store import Store, Verdict
+from duetime.scheduler.store import Change, Store, Verdict
 from duetime.scheduler.store.locking import exactly
-from duetime.scheduler.task import State
+from duetime.scheduler.task import State, TaskRecord
 
 from tests.contracts.store.making import (
     LEASE,
@@ -120,6 +121,38 @@ def test_claims_of_an_older_runner_are_refused(store: Store) -> None:
     current = store.runners.current()
     assert current is not None
     assert (current.epoch, current.pid, current.endpoint, current.token) == (new, 2, "b", "t")
+
+
+def test_only_what_older_runners_left_running_is_recovered(store: Store) -> None:
+    old = store.runners.take_over(pid=1, endpoint="", token="")
+    left = restarted(store, added(store), epoch=old)
+    new = store.runners.take_over(pid=2, endpoint="", token="")
+    mine = restarted(store, added(store), epoch=new)
+    with pytest.raises(RunnerReplaced):
+        store.claims.recover(epoch=old)
+    assert store.claims.recover(epoch=new) == 1
+    assert store.tasks.get(TENANT, left.task.id).run.state is State.RETRYING
+    assert store.tasks.get(TENANT, mine.task.id).run.state is State.RUNNING
+    assert store.claims.settle([settlement(left), settlement(mine)]) == [Verdict.FENCED, Verdict.SETTLED]
+
+
+def test_a_crashed_run_that_was_to_be_cancelled_is_cancelled(store: Store) -> None:
+    claim = restarted(store, added(store), epoch=store.runners.take_over(pid=1, endpoint="", token=""))
+
+    def ask(it: TaskRecord) -> Change:
+        return Change(it.task, replace(it.run, cancel_requested=True))
+
+    store.tasks.change(TENANT, claim.task.id, actor="a", kind=EventKind.CANCEL_REQUESTED, decide=ask)
+    assert store.claims.recover(epoch=store.runners.take_over(pid=2, endpoint="", token="")) == 1
+    assert store.tasks.get(TENANT, claim.task.id).run.state is State.CANCELLED
+
+
+def test_renewing_names_the_runs_to_stop(store: Store) -> None:
+    mine, theirs, done = started(store), started(store, worker="w2"), started(store)
+    store.claims.settle([settlement(done)])
+    every = [claim.run.id for claim in (mine, theirs, done)]
+    assert store.claims.renew(every, worker="w1", lease=LEASE) == {theirs.run.id, done.run.id}
+    assert store.claims.renew([], worker="w1", lease=LEASE) == set()
 
 
 def test_a_crashed_run_is_tried_again_and_the_third_crash_makes_a_dead_letter(store: Store) -> None:

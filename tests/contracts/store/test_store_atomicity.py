@@ -1,0 +1,147 @@
+"""Every operation is one transaction: let each of its statements fail in turn, and all or nothing is there.
+
+The loop ends when an operation has run without reaching the statement that was to fail, so none is left out.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import replace
+from datetime import timedelta
+from typing import Any
+
+import pytest
+from duetime.scheduler.events import EventKind
+from duetime.scheduler.store import Change, IdempotencyKey, Store
+from duetime.scheduler.store.models import Base
+from duetime.scheduler.task import State, TaskRecord
+from sqlalchemy import event, select
+
+from tests.contracts.store.making import (
+    LEASE,
+    NOON,
+    TENANT,
+    a_run,
+    a_task,
+    added,
+    delivery,
+    message,
+    restarted,
+    settlement,
+    started,
+)
+
+Operation = Callable[[], object]
+
+
+class Failure(Exception):
+    """Stands for whatever can happen to a statement."""
+
+
+@contextmanager
+def failing(store: Store, at: int) -> Iterator[list[str]]:
+    """Let the `at`-th statement from now on fail; yields the statements that were tried."""
+    tried: list[str] = []
+
+    def count(_connection: Any, _cursor: Any, statement: str, *_rest: Any) -> None:
+        tried.append(statement)
+        if len(tried) == at:
+            raise Failure
+
+    engine = store._database.engine
+    event.listen(engine, "before_cursor_execute", count)
+    try:
+        yield tried
+    finally:
+        event.remove(engine, "before_cursor_execute", count)
+
+
+def everything(store: Store) -> dict[str, list[Any]]:
+    tables = Base.metadata.sorted_tables
+    return store._database.read(
+        lambda connection: {
+            table.name: [tuple(row) for row in connection.execute(select(table).order_by(*table.primary_key))]
+            for table in tables
+        }
+    )
+
+
+def adding(store: Store) -> Operation:
+    task, run = a_task(labels=("a", "b"))
+    return lambda: store.tasks.add(task, run, actor="alice", key=IdempotencyKey("k", {"title": "A"}))
+
+
+def changing(store: Store) -> Operation:
+    record = added(store, repeat="FREQ=DAILY")
+
+    def decide(it: TaskRecord) -> Change:
+        following = a_run(it.task, NOON + timedelta(days=1), number=2)
+        task = replace(it.task, title="New", labels=("c",), paused=True)
+        return Change(task, replace(it.run, state=State.SKIPPED), next_run=following)
+
+    return lambda: store.tasks.change(TENANT, record.task.id, actor="a", kind=EventKind.SKIPPED, decide=decide)
+
+
+def cancelling(store: Store) -> Operation:
+    record = added(store, NOON + timedelta(days=1), repeat="FREQ=DAILY")
+    extra = a_run(record.task, NOON, current=False)
+
+    def beside(it: TaskRecord) -> Change:
+        return Change(it.task, it.run, extra_run=extra)
+
+    def cancel(it: TaskRecord) -> Change:
+        return Change(it.task, replace(it.run, state=State.CANCELLED))
+
+    store.tasks.change(TENANT, record.task.id, actor="a", kind=EventKind.RUN_NOW, decide=beside)
+    return lambda: store.tasks.change(TENANT, record.task.id, actor="a", kind=EventKind.CANCELLED, decide=cancel)
+
+
+def making_ready(store: Store) -> Operation:
+    added(store)
+    added(store)
+    return lambda: store.claims.make_ready(limit=9)
+
+
+def starting(store: Store) -> Operation:
+    added(store)
+    added(store)
+    ready = [run.run_id for run in store.claims.make_ready(limit=9)]
+    return lambda: store.claims.start(ready, worker="w", epoch=None, lease=LEASE)
+
+
+def settling(store: Store) -> Operation:
+    daily, dead = started(store, repeat="FREQ=DAILY"), started(store)
+    following = a_run(daily.task, NOON + timedelta(days=1), number=2)
+    ended = settlement(daily, inbox=message(daily), deliveries=(delivery(daily),), next_run=following)
+    failed = settlement(dead, State.FAILED, dead_letter=True, inbox=message(dead, state=State.FAILED))
+    return lambda: store.claims.settle([ended, failed])
+
+
+def recovering(store: Store) -> Operation:
+    first = store.runners.take_over(pid=1, endpoint="", token="")
+    restarted(store, added(store), epoch=first)
+    restarted(store, added(store), epoch=first)
+    newer = store.runners.take_over(pid=2, endpoint="", token="")
+    return lambda: store.claims.recover(epoch=newer)
+
+
+@pytest.mark.parametrize(
+    "prepare", [adding, changing, cancelling, making_ready, starting, settling, recovering], ids=lambda it: it.__name__
+)
+def test_a_failure_at_any_statement_leaves_nothing_behind(store: Store, prepare: Callable[[Store], Operation]) -> None:
+    operation = prepare(store)
+    before = everything(store)
+    statement = 0
+    while True:
+        statement += 1
+        with failing(store, statement) as tried:
+            try:
+                operation()
+            except Failure:
+                pass
+            else:
+                break
+        assert everything(store) == before, f"after the failure of {tried[-1]}"
+    assert statement > 3
+    assert everything(store) != before
