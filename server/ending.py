@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import logging
 import os
 import signal
@@ -17,6 +18,17 @@ LAST_RESORT = 2.0
 """Seconds beyond the time given after which the process ends whatever still holds it."""
 
 log = logging.getLogger(__name__)
+
+
+def on_loop(work: Callable[[], None]) -> Callable[[], None]:
+    """Return what calls `work` on the event loop that runs now, from any thread and from signal handlers."""
+    loop = asyncio.get_running_loop()
+
+    def call() -> None:
+        with suppress(RuntimeError):  # the loop has ended already
+            loop.call_soon_threadsafe(work)
+
+    return call
 
 
 class Ending:

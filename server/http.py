@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import errno
 import ipaddress
+import logging
 import socket
 import sys
 from collections.abc import Callable, Iterator
@@ -12,7 +13,8 @@ from contextlib import contextmanager
 import anyio
 import uvicorn
 from duetime.scheduler.errors import DuetimeError, InvalidSetting
-from duetime.server.ending import Ending
+from duetime.server.ending import Ending, on_loop
+from duetime.server.mcp import end_streams
 from duetime.tools.crossing import cross
 from mcp.server import MCPServer
 from mcp.server.transport_security import TransportSecuritySettings
@@ -46,11 +48,20 @@ def run_http(
         announce(url_of(bound))
         config = uvicorn.Config(app, log_config=None, access_log=False, timeout_graceful_shutdown=STREAMS)
         running = _Server(config)
-        ending.on_begin(lambda: setattr(running, "should_exit", True))
-        anyio.run(running.serve, [bound])
+        anyio.run(_serve, running, bound, server, ending)
         ending.begin("the server ended")
         close()
     return ending.code
+
+
+async def _serve(running: uvicorn.Server, bound: socket.socket, server: MCPServer[None], ending: Ending) -> None:
+    def stop() -> None:
+        end_streams(server)
+        logging.getLogger("uvicorn.error").setLevel(logging.CRITICAL)  # it would call each stream that is cut an error
+        running.should_exit = True
+
+    ending.on_begin(on_loop(stop))
+    await running.serve([bound])
 
 
 def http_app(server: MCPServer[None], ready: Callable[[], object]) -> Starlette:
@@ -108,7 +119,8 @@ def listening(host: str, port: int) -> Iterator[socket.socket]:
     """
     check_loopback(host)
     family = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)[0][0]
-    with socket.socket(family, socket.SOCK_STREAM, socket.IPPROTO_TCP) as bound:  # named, so that asyncio sets TCP_NODELAY
+    # The protocol is named, or asyncio would not set TCP_NODELAY, and each answer would wait 40 ms.
+    with socket.socket(family, socket.SOCK_STREAM, socket.IPPROTO_TCP) as bound:
         bound.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         try:
             bound.bind((host, port))

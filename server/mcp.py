@@ -18,6 +18,7 @@ from mcp.server import MCPServer
 from mcp.server.apps import EXTENSION_ID, Apps, ResourceCsp
 from mcp.server.caching import CacheHint
 from mcp.server.context import CallNext, HandlerResult, ServerRequestContext
+from mcp.server.subscriptions import ListenHandler
 from mcp.types import SubscribeRequestParams, UnsubscribeRequestParams
 
 NAME = "duetime"
@@ -90,6 +91,13 @@ def _apps() -> Apps:
             prefers_border=True,
         )
     return apps
+
+
+def end_streams(server: MCPServer[None]) -> None:
+    """Tell those who listen that the server ends, instead of cutting them off. Call it on the event loop."""
+    entry = server._lowlevel_server.get_request_handler("subscriptions/listen")  # noqa: SLF001 - as below
+    if entry is not None and isinstance(entry.handler, ListenHandler):
+        entry.handler.close()
 
 
 def _serve_subscribe(server: MCPServer[None], changes: Changes) -> None:

@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Callable
-from contextlib import suppress
 
 import anyio
-from duetime.server.ending import Ending
+from duetime.server.ending import Ending, on_loop
+from duetime.server.mcp import end_streams
 from duetime.server.wire import Incoming, Outgoing, Wire
 from mcp.server import MCPServer
 
@@ -36,18 +35,13 @@ def run_stdio(
 
 async def _serve(server: MCPServer[None], wire: Wire, ending: Ending) -> None:
     outgoing = Outgoing(wire)
-    incoming = Incoming(wire, outgoing, drain=LAST_ANSWERS, on_end=lambda: ending.begin("the input ended"))
-    ending.on_begin(_on_loop(incoming.end))
+
+    def end() -> None:
+        ending.begin("the input ended")
+        end_streams(server)
+
+    incoming = Incoming(wire, outgoing, drain=LAST_ANSWERS, on_end=end)
+    ending.on_begin(on_loop(incoming.end))
     lowlevel = server._lowlevel_server  # noqa: SLF001 - the SDK's own transports run it the same way
     await lowlevel.run(incoming, outgoing, lowlevel.create_initialization_options())
     outgoing.flush(1.0)
-
-
-def _on_loop(work: Callable[[], None]) -> Callable[[], None]:
-    loop = asyncio.get_running_loop()
-
-    def call() -> None:
-        with suppress(RuntimeError):  # the loop has ended already
-            loop.call_soon_threadsafe(work)
-
-    return call

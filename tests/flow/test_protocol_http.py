@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 import signal
 import socket
@@ -178,16 +179,17 @@ def test_a_signal_ends_the_server_although_a_client_listens(tmp_path: Path, stop
             "MCP-Protocol-Version": "2026-07-28",
             "Mcp-Method": "subscriptions/listen",
         }
-        with (
-            suppress(httpx2.RemoteProtocolError, httpx2.ReadError),
-            site.http.stream("POST", site.url, json=body, headers=headers) as stream,
-        ):
+        with site.http.stream("POST", site.url, json=body, headers=headers) as stream:
             lines = stream.iter_lines()
             assert any("acknowledged" in line for line in lines)
             site.process.send_signal(stop)
-            list(lines)
+            last = [line for line in lines if line.startswith("data: {")][-1]
 
         assert site.process.wait(SECONDS) == 0
+        assert site.process.stderr is not None
+        assert '"level": "error"' not in site.process.stderr.read()
+
+    assert json.loads(last.removeprefix("data: "))["result"]["resultType"] == "complete"
 
 
 @pytest.mark.parametrize("host", ["0.0.0.0", "::", "no-such-host.invalid"])

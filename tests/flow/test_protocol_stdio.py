@@ -262,6 +262,18 @@ def test_calls_under_way_are_answered_when_the_input_ends(tmp_path: Path) -> Non
     assert all(answer["result"]["structuredContent"]["created"] for answer in answers)
 
 
+def test_whoever_listens_is_told_that_it_ends(tmp_path: Path) -> None:
+    with serving(tmp_path, ERAS[1]) as peer:
+        peer.write(
+            peer.request("subscriptions/listen", 7, notifications={"resourceSubscriptions": ["duetime://inbox"]})
+        )
+        assert peer.read()["method"] == "notifications/subscriptions/acknowledged"
+        code, out, _ = peer.end()
+
+    assert code == 0
+    assert json.loads(out)["id"] == 7
+
+
 @pytest.mark.parametrize("stop", [signal.SIGTERM, signal.SIGINT])
 def test_a_signal_ends_the_process_while_the_client_keeps_its_pipe_open(mortal: Peer, stop: signal.Signals) -> None:
     mortal.call("list_tasks")
@@ -282,3 +294,15 @@ def test_a_call_that_hangs_does_not_keep_the_process(mortal: Peer, stop: signal.
         mortal.process.send_signal(stop)
 
     assert mortal.process.wait(SECONDS) == 0
+
+
+def test_a_second_signal_ends_it_at_once(mortal: Peer) -> None:
+    mortal.call("list_tasks")
+    mortal.write(mortal.request("tools/call", 2, name="get_task", arguments={"task_id": "t_hanging"}))
+    mortal.call("list_tasks")
+    mortal.process.send_signal(signal.SIGTERM)
+    assert mortal.process.stderr is not None
+    assert any(b"stopping: SIGTERM" in line for line in mortal.process.stderr)
+    mortal.process.send_signal(signal.SIGTERM)
+
+    assert mortal.process.wait(SECONDS) == 128 + signal.SIGTERM
