@@ -1,0 +1,49 @@
+"""Lesson 11: when a task is due it runs, subscribers are told, and the outcome waits in the inbox to be read."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from pathlib import Path
+
+import anyio
+import pytest
+from duetime.server.app import App, build
+from duetime.server.serving import connect
+from duetime.server.settings import Settings
+from mcp import Client
+from mcp.types import TextResourceContents
+
+pytestmark = pytest.mark.anyio
+
+
+@pytest.fixture
+def app(tmp_path: Path) -> Iterator[App]:
+    """Start everything: here the clock is the real one, and the runner runs."""
+    settings = Settings(
+        database_url=f"sqlite:///{tmp_path / 'duetime.db'}", desktop_notifications="off", timezone="America/Edmonton"
+    )
+    with build(settings) as app:
+        app.start()
+        yield app
+
+
+async def test_a_reminder_that_is_due_reaches_the_inbox_and_is_mentioned_once(app: App) -> None:
+    async with Client(connect(app)) as client:
+        async with client.listen(resource_subscriptions=["duetime://inbox"]) as events:
+            await client.call_tool("schedule_task", {"title": "Stretch", "when": "in 1 second"})
+            with anyio.fail_after(20):
+                await anext(aiter(events))
+
+        read = await client.read_resource("duetime://inbox")
+        content = read.contents[0]
+        assert isinstance(content, TextResourceContents)
+        [message] = json.loads(content.text)["messages"]
+        assert (message["title"], message["state"]) == ("Stretch", "succeeded")
+
+        first = await client.call_tool("list_tasks")
+        second = await client.call_tool("list_tasks")
+        assert first.structured_content is not None
+        assert second.structured_content is not None
+        assert [news["title"] for news in first.structured_content["unread"]] == ["Stretch"]
+        assert "unread" not in second.structured_content
