@@ -151,6 +151,7 @@ class EventRow(Base):
         CheckConstraint(MOVES_CHECK, name="legal_move"),
         Index("events_by_task", "task_id", "seq", unique=True),
         Index("events_by_time", "tenant", "at", "id"),
+        _partial("events_by_tx", "tx", "id", where="tx IS NOT NULL"),
         {"sqlite_autoincrement": True},
     )
 

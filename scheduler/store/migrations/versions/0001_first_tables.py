@@ -200,6 +200,7 @@ def _attempts_and_events() -> None:
     )
     _index("events_by_task", "events", "task_id", "seq", unique=True)
     _index("events_by_time", "events", "tenant", "at", "id")
+    _index("events_by_tx", "events", "tx", "id", where="tx IS NOT NULL")
 
 
 def _this_transaction() -> sa.TextClause:
