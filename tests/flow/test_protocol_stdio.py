@@ -294,6 +294,8 @@ def test_a_call_that_hangs_does_not_keep_the_process(mortal: Peer, stop: signal.
         mortal.process.send_signal(stop)
 
     assert mortal.process.wait(SECONDS) == 0
+    assert mortal.process.stderr is not None
+    assert b"left behind" not in mortal.process.stderr.read()  # everything else was closed in good order
 
 
 def test_a_second_signal_ends_it_at_once(mortal: Peer) -> None:
