@@ -11,13 +11,18 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import get_args
 
+import duetime
 import pytest
 from duetime.scheduler import errors, events, outcomes, store
 from duetime.scheduler.phrases import understand
 from duetime.scheduler.rules import recurrence
 from duetime.scheduler.rules.states import LEGAL, TERMINAL
+from duetime.scheduler.scheduler import Scheduler
 from duetime.scheduler.task import DeliveryState, State
+from duetime.server.cli_verbs import app
+from duetime.server.settings import Settings
 from duetime.tools.definitions import REMINDER, Definition, definitions
+from typer.main import get_command
 
 ROOT = Path(__file__).resolve().parents[1]
 PAGES = [ROOT / "README.md", ROOT / "CHANGELOG.md", *sorted((ROOT / "docs").rglob("*.md"))]
@@ -150,6 +155,25 @@ def test_the_times_in_the_pages_are_understood(words: str) -> None:
 @pytest.mark.parametrize("rule", [rule for rule in examples("## Recurrences") if not rule.isupper() or "=" in rule])
 def test_the_recurrences_in_the_pages_are_understood(rule: str) -> None:
     assert recurrence.parse(rule, zone="America/Edmonton", anchor=WHEN_ASKED).after(WHEN_ASKED)
+
+
+def test_every_public_name_is_explained() -> None:
+    pages = page("python.md") + page("writing-a-handler.md")
+    assert [name for name in duetime.__all__ if not re.search(rf"`[^`\n]*\b{name}\b", pages)] == []
+
+
+def test_every_method_of_the_scheduler_is_explained_and_no_other() -> None:
+    methods = {name for name, found in vars(Scheduler).items() if callable(found) and not name.startswith("_")}
+    rows = re.findall(r"^\| (`.*?) \|", page("python.md"), re.MULTILINE)
+    assert {name for row in rows for name in re.findall(r"`(\w+)\(", row)} == methods
+
+
+def test_variables_and_verbs_in_the_pages_exist() -> None:
+    text = "\n".join(path.read_text("utf-8") for path in PAGES)
+    known = {f"DUETIME_{name.upper()}" for name in Settings.model_fields} | {"DUETIME_CONFIG", "DUETIME_TEST_"}
+    assert set(re.findall(r"\bDUETIME_[A-Z_]+", text)) - known == set()
+    verbs = set(getattr(get_command(app), "commands", {}))
+    assert set(re.findall(r"`(?:\.venv/bin/)?duetime ([a-z][a-z-]*)", text)) - verbs == set()
 
 
 # --- links, commands and examples -------------------------------------------------------------------------------------
