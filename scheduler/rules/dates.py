@@ -91,7 +91,7 @@ def _iso(row: Tokens, _today: date) -> Day | None:
     token = row.take()
     if not _ISO.fullmatch(token):
         return None
-    row.accept("t")
+    _ = ":" in row.peek(1) and row.accept("t")
     return Day((make_date(int(token[:4]), int(token[5:7]), int(token[8:])),))
 
 
@@ -205,6 +205,7 @@ def _calendar(row: Tokens, today: date) -> Day | None:
     """Read `nov 24`, `24th of november 2026`, `the 24th`."""
     row.accept("the")
     month = row.one_of(MONTHS)
+    row.accept("the")
     number = _day_number(row)
     if number is None:
         return None

@@ -64,31 +64,35 @@ def parse_exact(text: str) -> timedelta:
 
 def read_span(row: Tokens) -> Span | None:
     """Read a duration if one comes next: numbers with units, joined by nothing, `,` or `and`."""
-    total = row.attempt(_part)
-    while total is not None:
+    part = row.attempt(_part)
+    total: Span | None = None
+    units: set[str] = set()
+    while part is not None:
+        unit, span = part
+        if unit in units:
+            raise Misread(f"names {unit}s twice")
+        units.add(unit)
+        total = span if total is None else total + span
         part = row.attempt(_next_part)
-        if part is None:
-            break
-        total += part
     return total
 
 
-def _next_part(row: Tokens) -> Span | None:
+def _next_part(row: Tokens) -> tuple[str, Span] | None:
     row.accept(",")
     row.accept("and")
     return row.attempt(_part)
 
 
-def _part(row: Tokens) -> Span | None:
+def _part(row: Tokens) -> tuple[str, Span] | None:
     if row.phrase("half an hour"):
-        return Span(elapsed=timedelta(minutes=30))
+        return "hour", Span(elapsed=timedelta(minutes=30))
     amount = _amount(row)
     unit = UNITS.get(row.take())
     if amount is None or unit is None:
         return None
     if row.phrase("and a half"):
         amount += Fraction(1, 2)
-    return _span(amount, unit)
+    return unit, _span(amount, unit)
 
 
 def _amount(row: Tokens) -> Fraction | None:

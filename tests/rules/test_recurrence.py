@@ -1,0 +1,302 @@
+"""Cron, an RRULE subset and plain words: what they mean, how they are said back, and what is refused."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from contextlib import suppress
+from datetime import UTC, date, datetime, timedelta
+
+import pytest
+from duetime.scheduler.errors import InvalidArgument
+from duetime.scheduler.rules import recurrence, times
+from duetime.scheduler.rules.calendars import Days
+from duetime.scheduler.rules.plans import ElapsedPlan
+from duetime.scheduler.rules.recurrence import Recurrence
+from hypothesis import given, settings
+
+from tests.rules.definitions import RULES
+from tests.rules.oracle import Definition
+
+START = datetime(2026, 11, 21, 15, 0, tzinfo=UTC)
+"""A Saturday, 10:00 in New York."""
+ZONE = "America/New_York"
+
+
+def parse(text: str, anchor: datetime = START, zone: str = ZONE) -> Recurrence:
+    return recurrence.parse(text, zone=zone, anchor=anchor)
+
+
+def refusal(text: str, minimum: timedelta = recurrence.SHORTEST) -> InvalidArgument:
+    with pytest.raises(InvalidArgument) as caught:
+        recurrence.parse(text, zone=ZONE, anchor=START, minimum=minimum)
+    return caught.value
+
+
+def walls(rule: Recurrence, count: int = 3) -> list[str]:
+    return [times.describe(found.instant, rule.zone) for found in rule.upcoming(START - timedelta(seconds=1), count)]
+
+
+@pytest.mark.parametrize(
+    ("text", "rule", "words", "first", "second"),
+    [
+        ("every 15 minutes", "FREQ=MINUTELY;INTERVAL=15", "every 15 minutes", "21 Nov 10:00", "21 Nov 10:15"),
+        ("every 2h", "FREQ=HOURLY;INTERVAL=2", "every 2 hours", "21 Nov 10:00", "21 Nov 12:00"),
+        ("every 1h30m", "FREQ=MINUTELY;INTERVAL=90", "every 90 minutes", "21 Nov 10:00", "21 Nov 11:30"),
+        ("hourly", "FREQ=HOURLY", "every hour", "21 Nov 10:00", "21 Nov 11:00"),
+        ("every hour at :15 and :45", "FREQ=HOURLY;BYMINUTE=15,45", None, "21 Nov 10:15", "21 Nov 10:45"),
+        ("every day", "FREQ=DAILY", "every day at 10:00", "21 Nov 10:00", "22 Nov 10:00"),
+        ("daily at 9", "FREQ=DAILY;BYHOUR=9;BYMINUTE=0", "every day at 09:00", "22 Nov 09:00", "23 Nov 09:00"),
+        ("9am daily", "FREQ=DAILY;BYHOUR=9;BYMINUTE=0", "every day at 09:00", "22 Nov 09:00", "23 Nov 09:00"),
+        ("every day at 8am and 6pm", "FREQ=DAILY;BYHOUR=8,18;BYMINUTE=0", None, "21 Nov 18:00", "22 Nov 08:00"),
+        (
+            "every day at 8:00 and 18:30",
+            "every day at 08:00 and 18:30",
+            "every day at 08:00 and 18:30",
+            "21 Nov 18:30",
+            "22 Nov 08:00",
+        ),
+        (
+            "every weekday at 9:00",
+            "FREQ=WEEKLY;BYDAY=MO,TU,WE,TH,FR;BYHOUR=9;BYMINUTE=0",
+            "every weekday at 09:00",
+            "23 Nov 09:00",
+            "24 Nov 09:00",
+        ),
+        ("weekly", "FREQ=WEEKLY", "every Saturday at 10:00", "21 Nov 10:00", "28 Nov 10:00"),
+        ("mondays and thursdays at noon", None, "every Monday and Thursday at 12:00", "23 Nov 12:00", "26 Nov 12:00"),
+        ("mon-fri at 8:30", None, "every weekday at 08:30", "23 Nov 08:30", "24 Nov 08:30"),
+        ("every weekend", "FREQ=WEEKLY;BYDAY=SA,SU", None, "21 Nov 10:00", "22 Nov 10:00"),
+        (
+            "every 2 weeks on monday",
+            "FREQ=WEEKLY;INTERVAL=2;BYDAY=MO",
+            "every 2 weeks on Monday at 10:00",
+            "30 Nov 10:00",
+            "14 Dec 10:00",
+        ),
+        ("every other tuesday at noon", None, "every 2 weeks on Tuesday at 12:00", "1 Dec 12:00", "15 Dec 12:00"),
+        ("monthly on the 1st", "FREQ=MONTHLY;BYMONTHDAY=1", "every month on the 1st at 10:00", "1 Dec", "1 Jan"),
+        ("every month on the last day", "FREQ=MONTHLY;BYMONTHDAY=-1", None, "30 Nov 10:00", "31 Dec 10:00"),
+        ("every month on the 1st and 15th at noon", None, None, "1 Dec 12:00", "15 Dec 12:00"),
+        (
+            "every first monday of the month at 10:00",
+            "FREQ=MONTHLY;BYDAY=1MO;BYHOUR=10;BYMINUTE=0",
+            "every month on the first Monday at 10:00",
+            "7 Dec 10:00",
+            "4 Jan 10:00",
+        ),
+        ("last friday of every month at 17:00", None, None, "27 Nov 17:00", "25 Dec 17:00"),
+        ("quarterly on the 1st", "FREQ=MONTHLY;INTERVAL=3;BYMONTHDAY=1", None, "1 Feb 10:00", "1 May 10:00"),
+        ("yearly on 3 march", "FREQ=YEARLY;BYMONTH=3;BYMONTHDAY=3", "every year on 3 March at 10:00", "3 Mar", "3 Mar"),
+        ("every jan 5 at 9", None, "every year on 5 January at 09:00", "5 Jan 2027 09:00", "5 Jan 2028 09:00"),
+        ("0 9 * * 1-5", "0 9 * * 1-5", "every weekday at 09:00", "23 Nov 09:00", "24 Nov 09:00"),
+        ("0 9 * jan-mar MON,wed", "0 9 * 1-3 1,3", None, "4 Jan 09:00", "6 Jan 09:00"),
+        ("*/20 * * * *", "*/20 * * * *", "every 20 minutes, from :00", "21 Nov 10:00", "21 Nov 10:20"),
+        ("0 0 L * *", "0 0 l * *", "every month on the last day at 00:00", "30 Nov 00:00", "31 Dec 00:00"),
+        ("0 0 13 * fri", "0 0 13 * 5", "every month on the 13th or on Friday at 00:00", "27 Nov", "4 Dec"),
+        ("0 0 */2 * 1", "0 0 */2 * 1", None, "23 Nov 00:00", "7 Dec 00:00"),
+        ("0 12 * * 7", "0 12 * * 7", "every Sunday at 12:00", "22 Nov 12:00", "29 Nov 12:00"),
+        ("@daily", "0 0 * * *", "every day at 00:00", "22 Nov 00:00", "23 Nov 00:00"),
+        ("FREQ=WEEKLY;BYDAY=TU", "FREQ=WEEKLY;BYDAY=TU", "every Tuesday at 10:00", "24 Nov 10:00", "1 Dec 10:00"),
+        ("rrule:freq=daily;byhour=9", "FREQ=DAILY;BYHOUR=9", "every day at 09:00", "22 Nov 09:00", "23 Nov 09:00"),
+        ("FREQ=MONTHLY;BYDAY=FR;BYMONTHDAY=13", None, None, "13 Aug 2027", "13 Oct 2028"),
+        ("FREQ=YEARLY;BYDAY=20MO", None, None, "17 May 2027", "15 May 2028"),
+        ("FREQ=HOURLY;INTERVAL=2;BYMINUTE=0,30", None, "every 2 hours at :00 and :30", "21 Nov 10:00", "21 Nov 10:30"),
+    ],
+)
+def test_rules_mean_what_they_say(text: str, rule: str | None, words: str | None, first: str, second: str) -> None:
+    found = parse(text)
+    shown = walls(found, 2)
+    assert all(part in shown[0] for part in first.split())
+    assert all(part in shown[1] for part in second.split())
+    assert rule in {None, found.rule}
+    assert words in {None, found.text}
+
+
+@given(rule=RULES)
+@settings(max_examples=200, deadline=None, derandomize=True, database=None)
+def test_the_canonical_rule_parses_back_equal_and_the_words_mean_the_same(rule: Definition) -> None:
+    try:
+        found = parse(rule.text)
+    except InvalidArgument:
+        return
+    assert parse(found.rule) == found
+    try:
+        said = parse(found.text)
+    except InvalidArgument:
+        return
+    assert said.upcoming(START, 8) == found.upcoming(START, 8)
+
+
+@pytest.mark.parametrize("text", ["every day at 10:00, 3 times", "FREQ=DAILY;BYHOUR=10;COUNT=3"])
+def test_a_count_counts_from_the_anchor(text: str) -> None:
+    rule = parse(text)
+    assert rule.count == 3
+    assert [found.wall.day for found in rule.upcoming(START - timedelta(days=9), 9)] == [21, 22, 23]
+    assert rule.after(START + timedelta(days=2)) is None
+    assert "3 times" in rule.text
+
+
+@pytest.mark.parametrize(
+    "text", ["every day until 2026-11-23", "FREQ=DAILY;UNTIL=20261123", "FREQ=DAILY;UNTIL=20261123T150000Z"]
+)
+def test_until_is_inclusive(text: str) -> None:
+    rule = parse(text)
+    assert [found.wall.day for found in rule.upcoming(START, 9)] == [22, 23]
+    assert rule.until is not None
+
+
+def test_the_first_occurrence_is_the_first_match_at_or_after_the_anchor() -> None:
+    rule = parse("every day at 10:00")
+    first = rule.first(START)
+    assert first is not None
+    assert first.instant == START
+    assert rule.first(START - timedelta(days=30)) == first
+    assert rule.after(START - timedelta(days=30)) == first
+
+
+def test_an_anchor_with_seconds_keeps_them_where_the_rule_names_no_time() -> None:
+    anchor = START + timedelta(seconds=12, microseconds=345)
+    for text in ("every day", "every 15 minutes", "monthly"):
+        first = parse(text, anchor).first(anchor)
+        assert first is not None
+        assert first.instant == anchor
+    first = parse("0 * * * *", anchor).first(anchor)
+    assert first is not None
+    assert first.instant == START + timedelta(hours=1)
+
+
+def test_a_monthly_rule_on_the_31st_says_that_it_skips_months() -> None:
+    rule = parse("monthly", datetime(2026, 12, 31, 15, tzinfo=UTC))
+    assert rule.text == "every month on the 31st (in months that have it) at 10:00"
+    assert [found.wall.date() for found in rule.upcoming(START, 3)] == [
+        date(2026, 12, 31),
+        date(2027, 1, 31),
+        date(2027, 3, 31),
+    ]
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "0 0 31 2 *",
+        "0 0 30 2 *",
+        "FREQ=YEARLY;BYMONTH=2;BYMONTHDAY=30",
+        "every year on 30 february",
+        "0 0 31 4,6,9,11 *",
+        "FREQ=MONTHLY;INTERVAL=12;BYMONTHDAY=31;BYMONTH=2",
+        "FREQ=MINUTELY;INTERVAL=2;BYMINUTE=1",
+        "FREQ=MINUTELY;INTERVAL=1440;BYHOUR=3",
+        "FREQ=HOURLY;INTERVAL=24;BYHOUR=3",
+    ],
+)
+def test_a_rule_that_never_fires_is_refused(text: str) -> None:
+    assert "never fires" in refusal(text).problem
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "FREQ=YEARLY;INTERVAL=19;BYMONTH=2;BYMONTHDAY=29;COUNT=1000",
+        "0 0 29 2 *",
+        "FREQ=MINUTELY;INTERVAL=1439;BYHOUR=3;BYMINUTE=5",
+        "FREQ=MINUTELY;INTERVAL=719;BYHOUR=3;BYMINUTE=5;BYDAY=MO;BYMONTH=2;COUNT=1000",
+        "FREQ=MINUTELY;COUNT=1000",
+        "FREQ=MINUTELY;INTERVAL=10512000",
+        "FREQ=DAILY;INTERVAL=7300;BYMONTH=2;BYMONTHDAY=29",
+    ],
+)
+def test_a_hostile_rule_ends_after_a_bounded_number_of_steps(text: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    steps = 0
+
+    def counting(step: Callable[..., object]) -> Callable[..., object]:
+        def counted(*arguments: object) -> object:
+            nonlocal steps
+            steps += 1
+            return step(*arguments)
+
+        return counted
+
+    monkeypatch.setattr(Days, "_month", counting(Days._month))
+    monkeypatch.setattr(ElapsedPlan, "_next_worth", counting(ElapsedPlan._next_worth))
+    with suppress(InvalidArgument):
+        parse(text).upcoming(START, 3)
+    assert 0 < steps <= 100_000
+
+
+@pytest.mark.parametrize(
+    "text", ["every second", "every 30 seconds", "FREQ=SECONDLY", "* * * * * *", "every 90 seconds"]
+)
+def test_nothing_recurs_more_often_than_a_minute(text: str) -> None:
+    refusal(text)
+
+
+@pytest.mark.parametrize("text", ["every 4 minutes", "*/4 * * * *", "0,3 9 * * *", "every day at 23:58 and 0:01"])
+def test_nothing_recurs_more_often_than_the_minimum(text: str) -> None:
+    parse(text)
+    assert "more often than every 5 min" in refusal(text, minimum=timedelta(minutes=5)).problem
+
+
+def test_times_either_side_of_midnight_count_only_where_the_days_meet() -> None:
+    recurrence.parse("0 0,23 * * 1", zone=ZONE, anchor=START, minimum=timedelta(hours=2))
+    refusal("0 0,23 * * *", minimum=timedelta(hours=2))
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ("biweekly", "twice"),
+        ("every second monday", "every second monday of the month"),
+        ("every month on monday", "every month on the first monday"),
+        ("every day on the 1st", "every month on the 1st"),
+        ("every month on the 1st and monday", "cannot be mixed"),
+        ("yearly on the 3rd", "needs its month"),
+        ("every year on 3 march and 5 june", "a task each"),
+        ("every 2 hours at 9:00", "no time of day"),
+        ("every day at :15", "every hour"),
+        ("every 15 minutes between 9 and 17", "*/15 9-16"),
+        ("every day starting tomorrow", "`when`"),
+        ("every 0 minutes", "interval"),
+        ("every 90 minutes and 2 days", "either of the calendar"),
+        ("every day 5000 times", "1 to 1000"),
+        ("every 50 years", "20 years"),
+        ("every day at 25:00", "25:00"),
+        ("60 * * * *", "minute goes from 0 to 59"),
+        ("0 9 * * 8", "day of week goes from 0 to 7"),
+        ("0 9 * * fri-mon", "day of week"),
+        ("0 9 * * 1#2", "day of week cannot be"),
+        ("0 9 * *", "five fields"),
+        ("*/0 * * * *", "minute"),
+        ("FREQ=FORTNIGHTLY", "FREQ has to be one of"),
+        ("FREQ=DAILY;INTERVAL=0", "INTERVAL has to be a number from 1"),
+        ("FREQ=DAILY;BYDAYS=MO", "did you mean BYDAY"),
+        ("FREQ=DAILY;BYSETPOS=1", "BYSETPOS is not among"),
+        ("FREQ=DAILY;FREQ=DAILY", "twice"),
+        ("FREQ=DAILY;COUNT=3;UNTIL=20270101", "exclude each other"),
+        ("FREQ=DAILY;UNTIL=20270230", "UNTIL cannot be"),
+        ("FREQ=DAILY;UNTIL=20200101", "before it first fires"),
+        ("FREQ=WEEKLY;BYDAY=1MO", "no ordinals"),
+        ("FREQ=WEEKLY;BYMONTHDAY=1", "does not go with"),
+        ("FREQ=MONTHLY;BYDAY=6MO", "ordinals go to 5"),
+        ("FREQ=MONTHLY;BYMONTHDAY=0", "no day 0"),
+        ("DTSTART=20261121T090000;FREQ=DAILY", "`when`"),
+        ("FREQ=WEEKLY;WKST=SU", "only WKST=MO"),
+        ("at 9:00", "not understood"),
+        ("whenever", "not understood"),
+        ("", "1 to 200 characters"),
+    ],
+)
+def test_what_is_wrong_is_said_with_an_example_that_works(text: str, said: str) -> None:
+    error = refusal(text)
+    assert said in f"{error.problem} {error.example}"
+    assert "every weekday at 9:00" in error.accepted
+    parse(error.example)
+
+
+def test_an_unknown_zone_is_refused_by_name() -> None:
+    with pytest.raises(InvalidArgument, match="America/New_York"):
+        recurrence.parse("daily", zone="America/New_Yrok", anchor=START)
+
+
+def test_the_search_ends_at_the_end_of_the_calendar() -> None:
+    for text in ("every day at 9:00", "every 15 minutes", "0 0 29 2 *", "*/7 * * * 1"):
+        assert parse(text).upcoming(datetime(9999, 12, 31, 23, 50, tzinfo=UTC), 5) == ()

@@ -1,0 +1,291 @@
+"""What people write for a time becomes exactly one instant, and what had to be assumed is said."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime, timedelta
+
+import pytest
+from duetime.scheduler.errors import InvalidArgument
+from duetime.scheduler.rules import times, zones
+
+NOW = datetime(2026, 11, 21, 17, 0, 5, tzinfo=UTC)
+"""A Saturday, 12:00:05 in New York."""
+ZONE = "America/New_York"
+
+
+def resolve(text: str, now: datetime = NOW, zone: str | None = ZONE) -> times.Resolved:
+    return times.resolve(text, now=now, zone=zone)
+
+
+def refusal(text: str, now: datetime = NOW, zone: str | None = ZONE) -> InvalidArgument:
+    with pytest.raises(InvalidArgument) as caught:
+        resolve(text, now, zone)
+    return caught.value
+
+
+@pytest.mark.parametrize(
+    ("text", "length"),
+    [
+        ("now", timedelta()),
+        ("in 20 min", timedelta(minutes=20)),
+        ("in 3 seconds", timedelta(seconds=3)),
+        ("in 90 seconds", timedelta(seconds=90)),
+        ("in 1h30m", timedelta(minutes=90)),
+        ("in 2 hours and 30 minutes", timedelta(minutes=150)),
+        ("In  2 Hours, 30 minutes", timedelta(minutes=150)),
+        ("in half an hour", timedelta(minutes=30)),
+        ("in an hour and a half", timedelta(minutes=90)),
+        ("in 1.5 hours", timedelta(minutes=90)),
+        ("two hours from now", timedelta(hours=2)),
+        ("+45m", timedelta(minutes=45)),
+        ("PT2H", timedelta(hours=2)),
+        ("PT1H30M5S", timedelta(hours=1, minutes=30, seconds=5)),
+        ("in 3 days", timedelta(days=3)),
+        ("P1W", timedelta(days=7)),
+    ],
+)
+def test_durations_count_from_now_and_need_no_zone(text: str, length: timedelta) -> None:
+    assert resolve(text).instant == NOW + length
+    assert resolve(text, zone=None).instant == NOW + length
+    assert resolve(text, zone=None).zone == "UTC"
+
+
+@pytest.mark.parametrize(
+    ("text", "wall"),
+    [
+        ("tomorrow", "Sun 22 Nov 2026 09:00"),
+        ("tomorrow 9am", "Sun 22 Nov 2026 09:00"),
+        ("tomorrow at 9:00", "Sun 22 Nov 2026 09:00"),
+        ("9am tomorrow", "Sun 22 Nov 2026 09:00"),
+        ("tomorrow evening", "Sun 22 Nov 2026 18:00"),
+        ("day after tomorrow at noon", "Mon 23 Nov 2026 12:00"),
+        ("today 17:30", "Sat 21 Nov 2026 17:30"),
+        ("tonight", "Sat 21 Nov 2026 20:00"),
+        ("noon", "Sun 22 Nov 2026 12:00"),
+        ("midnight", "Sun 22 Nov 2026 00:00"),
+        ("17:30", "Sat 21 Nov 2026 17:30"),
+        ("9am", "Sun 22 Nov 2026 09:00"),
+        ("12 am", "Sun 22 Nov 2026 00:00"),
+        ("monday", "Mon 23 Nov 2026 09:00"),
+        ("next tuesday", "Tue 24 Nov 2026 09:00"),
+        ("next tuesday 14:00", "Tue 24 Nov 2026 14:00"),
+        ("friday at noon", "Fri 27 Nov 2026 12:00"),
+        ("nov 24 9:00", "Tue 24 Nov 2026 09:00"),
+        ("24 november 2026 9:00", "Tue 24 Nov 2026 09:00"),
+        ("november 24th, 2026 at 9 a.m.", "Tue 24 Nov 2026 09:00"),
+        ("Tue 24 Nov 2026 09:00", "Tue 24 Nov 2026 09:00"),
+        ("the 24th at 9:00", "Tue 24 Nov 2026 09:00"),
+        ("20 november", "Sat 20 Nov 2027 09:00"),
+        ("29 feb", "Tue 29 Feb 2028 09:00"),
+        ("2026-11-24", "Tue 24 Nov 2026 09:00"),
+        ("2026-11-24T09:00", "Tue 24 Nov 2026 09:00"),
+        ("2026-11-24 09:00:30", "Tue 24 Nov 2026 09:00"),
+        ("2026-11-24T09:00:00-05:00", "Tue 24 Nov 2026 09:00"),
+        ("2026-11-24T14:00:00Z", "Tue 24 Nov 2026 09:00"),
+        ("2026-11-24T09:00[America/New_York]", "Tue 24 Nov 2026 09:00"),
+        ("24/11/2026", "Tue 24 Nov 2026 09:00"),
+        ("2026/11/24", "Tue 24 Nov 2026 09:00"),
+        ("end of month", "Mon 30 Nov 2026 23:59"),
+        ("end of next month", "Thu 31 Dec 2026 23:59"),
+        ("end of day", "Sat 21 Nov 2026 23:59"),
+        ("eod", "Sat 21 Nov 2026 23:59"),
+        ("end of week", "Sun 22 Nov 2026 23:59"),
+        ("end of month at 17:00", "Mon 30 Nov 2026 17:00"),
+        ("in 3 business days", "Wed 25 Nov 2026 09:00"),
+        ("in 3 business days at 15:00", "Wed 25 Nov 2026 15:00"),
+        ("in 3 days at 9:00", "Tue 24 Nov 2026 09:00"),
+        ("next month", "Tue 1 Dec 2026 09:00"),
+        ("in 2 months", "Thu 21 Jan 2027 12:00"),
+    ],
+)
+def test_wall_times_are_those_of_the_zone(text: str, wall: str) -> None:
+    found = resolve(text)
+    assert times.describe(found.instant, ZONE) == wall
+    assert found.zone == ZONE
+    assert found.wall == found.instant.astimezone(zones.load(ZONE)).replace(tzinfo=None)
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ("tomorrow", "no time given: 09:00 assumed"),
+        ("2026-11-24", "no time given: 09:00 assumed"),
+        ("17:30", "no date given: the next 17:30 is Sat 21 Nov 2026"),
+        ("tomorrow at 9", "9 read as 09:00 on the 24-hour clock"),
+        ("next friday", "next friday read as the first Friday after today, Fri 27 Nov 2026"),
+        ("saturday 18:00", "today is a Saturday: saturday read as Sat 21 Nov 2026"),
+        ("saturday 9:00", "today is a Saturday: saturday read as Sat 28 Nov 2026"),
+        ("tonight", "tonight read as 20:00"),
+        ("20 november", "no year given: read as Sat 20 Nov 2027"),
+        ("the 24th", "no month given: read as Tue 24 Nov 2026"),
+        ("end of month", "end of month read as Mon 30 Nov 2026"),
+        ("in 3 business days", "business days are Monday to Friday, holidays are not known: Wed 25 Nov 2026"),
+        ("2026-11-24T14:00:00Z", "Z read as UTC"),
+        ("2 hours", "read as in 2 hours"),
+        ("today at 9am utc", None),
+    ],
+)
+def test_what_is_assumed_is_said(text: str, said: str | None) -> None:
+    if said is None:
+        assert "in the past" in refusal(text).problem
+    else:
+        assert said in resolve(text).assumptions
+
+
+@pytest.mark.parametrize("text", ["tomorrow 9:00", "2026-11-24T09:00", "in 2 hours", "Tue 24 Nov 2026 09:00", "now"])
+def test_nothing_is_said_where_nothing_is_assumed(text: str) -> None:
+    assert resolve(text).assumptions == ()
+
+
+def test_monday_on_a_monday_is_today_while_the_time_is_ahead() -> None:
+    monday = datetime(2026, 11, 23, 15, 0, tzinfo=UTC)
+    assert times.describe(resolve("monday 18:00", monday).instant, ZONE) == "Mon 23 Nov 2026 18:00"
+    assert times.describe(resolve("monday 8:00", monday).instant, ZONE) == "Mon 30 Nov 2026 08:00"
+    assert times.describe(resolve("next monday 18:00", monday).instant, ZONE) == "Mon 30 Nov 2026 18:00"
+
+
+@pytest.mark.parametrize("text", ["5", "-5", "1.5", "soon", "later", "ASAP", "", "   ", "03/04/2026", "03.04.2026"])
+def test_what_could_mean_anything_is_refused(text: str) -> None:
+    assert type(refusal(text)) is InvalidArgument
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "blah",
+        "tomorrow tomorrow",
+        "in",
+        "in 5",
+        "at",
+        "9am 10am",
+        "tomorrow 9",
+        "next",
+        "25",
+        "hour",
+        "2026-11-24T",
+        "☃",
+    ],
+)
+def test_what_is_not_understood_lists_what_is(text: str) -> None:
+    error = refusal(text)
+    assert "tomorrow 9am" in error.accepted
+    assert resolve(error.example).instant > NOW
+
+
+@pytest.mark.parametrize(
+    ("text", "problem", "example"),
+    [
+        ("2026-11-31", "November 2026 has 30 days", "2026-11-30"),
+        ("2026-13-01", "there is no month 13", "2026-11-22T09:00"),
+        ("tomorrow 25:00", "25:00 is not a time of day (00:00 to 23:59)", "2026-11-22T09:00"),
+        ("tomorrow 13pm", "13 pm is not a time of day", "13:00"),
+        ("Mon 24 Nov 2026 09:00", "24 Nov 2026 is a Tuesday, not a Monday", "2026-11-24"),
+        ("03/04/2027", "03/04/2027 can be read day first or month first", "2027-04-03"),
+        ("5", "a bare 5 does not say what it counts", "in 5 minutes"),
+        ("2031-11-22", "2031-11-22 is more than 5 years ahead", "2026-11-22T09:00"),
+        ("in 6 years", "2032-11-21 is more than 5 years ahead", "2026-11-22T09:00"),
+    ],
+)
+def test_what_cannot_be_is_refused_with_a_corrected_example(text: str, problem: str, example: str) -> None:
+    assert (refusal(text).problem, refusal(text).example) == (problem, example)
+
+
+@pytest.mark.parametrize(
+    ("text", "example"),
+    [
+        ("today 9:00", "2026-11-22T09:00"),
+        ("yesterday 18:00", "2026-11-21T18:00"),
+        ("2026-11-20T09:00", "2026-11-22T09:00"),
+        ("2025-11-24T09:00", "2026-11-24T09:00"),
+        ("2025-03-01", "2027-03-01T09:00"),
+        ("5 minutes ago", "in 5 minutes"),
+    ],
+)
+def test_a_past_time_is_refused_with_the_nearest_future_reading(text: str, example: str) -> None:
+    error = refusal(text)
+    assert "is in the past" in error.problem
+    assert error.example == example
+    assert resolve(error.example).instant > NOW
+
+
+def test_a_past_time_without_zone_keeps_an_offset_in_its_example() -> None:
+    error = refusal("2026-11-20T09:00:00+02:00", zone=None)
+    assert resolve(error.example, zone=None).instant > NOW
+
+
+def test_five_years_ahead_is_the_last_that_is_accepted() -> None:
+    assert resolve("2031-11-21T12:00").wall == datetime.fromisoformat("2031-11-21T12:00")
+    refusal("2031-11-21T12:01")
+
+
+@pytest.mark.parametrize(
+    "text", ["tomorrow", "17:30", "2026-11-24T09:00", "monday", "in 3 business days", "end of month"]
+)
+def test_a_wall_time_needs_a_zone(text: str) -> None:
+    error = refusal(text, zone=None)
+    assert "no time zone is known" in error.problem
+    assert resolve(error.example, zone=None).instant > NOW
+
+
+def test_an_offset_needs_no_zone() -> None:
+    found = resolve("2026-11-24T09:00:00+05:45", zone=None)
+    assert (found.instant, found.zone) == (datetime(2026, 11, 24, 3, 15, tzinfo=UTC), "UTC")
+
+
+def test_a_zone_in_the_text_stands_in_for_a_missing_one() -> None:
+    found = resolve("2026-11-24 09:00 Europe/Paris", zone=None)
+    assert (found.instant, found.zone) == (datetime(2026, 11, 24, 8, tzinfo=UTC), "Europe/Paris")
+
+
+def test_an_offset_that_contradicts_the_zone_names_the_real_one() -> None:
+    error = refusal("2026-11-24T09:00:00-04:00")
+    assert "America/New_York, which is at -05:00 on Tue 24 Nov 2026" in error.problem
+    assert error.example == "2026-11-24T09:00:00-05:00"
+    assert times.describe(resolve(error.example).instant, ZONE) == "Tue 24 Nov 2026 09:00"
+
+
+def test_a_zone_in_the_text_that_contradicts_the_argument_is_refused() -> None:
+    error = refusal("2026-11-24 09:00 Europe/Paris")
+    assert error.problem == "the text says Europe/Paris, but the time zone is America/New_York"
+
+
+def test_what_was_said_back_can_be_given_again() -> None:
+    found = resolve("next tuesday 14:00")
+    assert resolve(f"{times.describe(found.instant, found.zone)} {found.zone}").instant == found.instant
+
+
+def test_the_argument_is_named_as_the_caller_wrote_it() -> None:
+    with pytest.raises(InvalidArgument, match=r"^until: "):
+        times.resolve("soon", now=NOW, zone=ZONE, argument="until")
+
+
+@pytest.mark.parametrize(
+    ("seconds", "words"),
+    [
+        (0, "now"),
+        (0.4, "now"),
+        (3, "in 3 s"),
+        (-200, "3 min ago"),
+        (150 * 60, "in 2 h 30 min"),
+        (2 * 86400 + 17 * 3600 + 59, "in 2 d 17 h"),
+        (-3 * 86400, "3 d ago"),
+    ],
+)
+def test_distances_are_said_in_their_two_largest_units(seconds: float, words: str) -> None:
+    assert times.relative(NOW + timedelta(seconds=seconds), NOW) == words
+
+
+@pytest.mark.parametrize(
+    ("text", "length"),
+    [("20 min", 20), ("2 hours and 30 minutes", 150), ("1h30m", 90), ("PT2H", 120), ("1 day", 1440), ("1.5h", 90)],
+)
+def test_durations_alone(text: str, length: int) -> None:
+    assert times.parse_duration(text) == timedelta(minutes=length)
+
+
+@pytest.mark.parametrize(
+    "text", ["", "5", "soon", "1 month", "in 2 hours", "2 hours later", "x" * 300, "9" * 50 + " h"]
+)
+def test_what_is_no_duration_is_refused(text: str) -> None:
+    with pytest.raises(InvalidArgument):
+        times.parse_duration(text)
