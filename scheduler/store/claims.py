@@ -1,6 +1,7 @@
 """Claims: which runs may start, who has started them, and that they are still alive.
 
-All are batches of one transaction each, because this is what happens for every run.
+All are batches of one transaction each, because this is what happens for every run. What a power cut may take back is
+made again after it: it stopped the workers too.
 """
 
 from __future__ import annotations
@@ -58,7 +59,9 @@ class Claims:
 
         Raises `RunnerReplaced` when `epoch` is not the newest.
         """
-        return self._database.write(lambda connection: starting.make_ready(connection, limit, epoch, self._now()))
+        return self._database.write(
+            lambda connection: starting.make_ready(connection, limit, epoch, self._now()), durable=False
+        )
 
     def ready(self, *, limit: int, after: str | None = None) -> list[ReadyRun]:
         """Return runs in state ready by id, behind the id `after`: what a queue is rebuilt from."""
@@ -73,7 +76,8 @@ class Claims:
         return self._database.write(
             lambda connection: starting.start(
                 connection, run_ids, worker=worker, epoch=epoch, now=self._now(), lease=lease
-            )
+            ),
+            durable=False,
         )
 
     def renew(self, run_ids: Sequence[str], *, worker: str, lease: timedelta) -> set[str]:
@@ -84,7 +88,7 @@ class Claims:
             connection.execute(_RENEW, {**mine, "until": self._now() + lease})
             return set(run_ids) - set(connection.execute(_STILL_MINE, mine).scalars())
 
-        return self._database.write(work) if run_ids else set()
+        return self._database.write(work, durable=False) if run_ids else set()
 
     def settle(self, settlements: Sequence[Settlement]) -> list[Verdict]:
         """Store how attempts ended and all that follows from it; one verdict for each settlement, in order."""

@@ -31,8 +31,12 @@ class Database(ABC):
         """Run `work` on one consistent view of the data; never waits for a writer."""
 
     @abstractmethod
-    def write(self, work: Work[T]) -> T:
-        """Run `work` and commit; it may be run twice when the first time left nothing behind, so it must be pure."""
+    def write(self, work: Work[T], *, durable: bool = True) -> T:
+        """Run `work` and commit; it may be run twice when the first time left nothing behind, so it must be pure.
+
+        What is not `durable` survives the death of every process, but not surely a power cut, and then only together
+        with all that was written after it: for steps that are simply made again when they are lost.
+        """
 
     def migrate(self, work: Work[None]) -> None:
         """Run `work`, which changes tables, in one transaction."""
@@ -61,6 +65,7 @@ class Sqlite(Database):
         )
         event.listen(self.engine, "connect", _configure(synchronous))
         self._lock = threading.RLock()
+        self._level = self._durable_level = synchronous.upper()
         self._make_private()
         with _translated():
             self._writer = self.engine.connect()
@@ -86,8 +91,9 @@ class Sqlite(Database):
             finally:
                 raw.rollback()
 
-    def write(self, work: Work[T]) -> T:
+    def write(self, work: Work[T], *, durable: bool = True) -> T:
         with self._lock, _translated():
+            self._synchronise(durable=durable)
             self._raw.execute("BEGIN IMMEDIATE")
             try:
                 result = work(self._writer)
@@ -96,6 +102,13 @@ class Sqlite(Database):
                 self._raw.rollback()
                 raise
             return result
+
+    def _synchronise(self, *, durable: bool) -> None:
+        """Wait for the disk at the next commit, or leave that to the one after: waiting is most of a small write."""
+        level = self._durable_level if durable or self._durable_level == "OFF" else "NORMAL"
+        if level != self._level:
+            self._raw.execute(f"PRAGMA synchronous={level}")
+            self._level = level
 
     def migrate(self, work: Work[None]) -> None:
         """Run `work` with foreign keys unchecked, since a table is altered by making it anew; then check them all."""
@@ -155,7 +168,7 @@ class Postgres(Database):
     def read(self, work: Work[T]) -> T:
         return self._attempted(work, isolation="REPEATABLE READ")
 
-    def write(self, work: Work[T]) -> T:
+    def write(self, work: Work[T], *, durable: bool = True) -> T:  # noqa: ARG002 - its crash may leave workers alive
         return self._attempted(work, isolation="READ COMMITTED")
 
     def _attempted(self, work: Work[T], *, isolation: str) -> T:
