@@ -88,9 +88,15 @@ def _intake(settings: Settings, handlers: Handlers, channels: Channels) -> Intak
         handlers,
         settings.timezone,
         channels=channels,
-        default_channels=settings.deliver_to or channels.default_channels(),
+        default_channels=_default_channels(settings, channels),
         minimum_interval=timedelta(seconds=settings.minimum_interval_seconds),
     )
+
+
+def _default_channels(settings: Settings, channels: Channels) -> tuple[str, ...]:
+    """Return where outcomes go when a task does not say; a desktop that this machine has not is left out."""
+    named = settings.deliver_to or channels.default_channels()
+    return tuple(name for name in named if name in channels)
 
 
 def _tell(listeners: Sequence[Listener], task_ids: Sequence[str]) -> None:

@@ -1,0 +1,31 @@
+"""The application as it is built from settings."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from duetime.server.app import Scheduler, build
+from duetime.server.settings import Settings
+
+
+def settings(folder: Path, **more: object) -> Settings:
+    values = {"database_url": f"sqlite:///{folder / 'duetime.db'}", "timezone": "UTC", "desktop_notifications": "off"}
+    return Settings.model_validate({**values, **more})
+
+
+def test_a_desktop_that_a_machine_has_not_does_not_stand_in_the_way_of_scheduling(tmp_path: Path) -> None:
+    with build(settings(tmp_path, deliver_to=("desktop",))) as app:
+        assert app.scheduler.schedule("Stretch", when="in 2 hours").record.task.deliver_to == ()
+
+
+def test_a_channel_is_told_by_default_when_the_settings_say_so(tmp_path: Path) -> None:
+    team = {"webhook": "https://example.com/hook", "secret": "whsec_" + "QUJD" * 10}
+    with build(settings(tmp_path, deliver_to=("team",), channels={"team": team})) as app:
+        assert app.scheduler.schedule("Stretch", when="in 2 hours").record.task.deliver_to == ("webhook:team",)
+
+
+def test_a_process_that_only_schedules_does_not_become_the_runner(tmp_path: Path) -> None:
+    with Scheduler.open(settings(tmp_path), run=False) as scheduler:
+        scheduler.schedule("Stretch", when="in 2 hours")
+    with build(settings(tmp_path)) as app:
+        assert app.store.runners.current() is None
