@@ -12,6 +12,7 @@ from duetime.scheduler.store.values import Runner
 from sqlalchemy import Connection, insert, select, update
 
 _NEWEST = select(runner.c.epoch)
+_NEWEST_SHARED = _NEWEST.with_for_update(read=True)
 _CURRENT = select(runner.c.epoch, runner.c.pid, runner.c.endpoint, runner.c.token, runner.c.started_at)
 
 
@@ -19,7 +20,7 @@ def check_epoch(connection: Connection, epoch: int | None) -> None:
     """Raise `RunnerReplaced` unless `epoch` is the newest, and stays it until the commit; None needs no runner."""
     if epoch is None:
         return
-    newest = connection.execute(_NEWEST.with_for_update(read=True)).scalar() or 0
+    newest = connection.execute(_NEWEST_SHARED).scalar() or 0
     if newest != epoch:
         raise RunnerReplaced(epoch, newest)
 
