@@ -24,18 +24,23 @@ LAST_CHANCE = "last chance"
 down takes none of the others with it.
 """
 
+CALM = 5000.0
+"""Milliseconds that they wait first: a machine that is in trouble should not end them."""
 
-def entry_of(run: ReadyRun) -> Entry:
+
+def entry_of(run: ReadyRun, now: datetime) -> Entry:
     """Return the place of a run in the queue: who could start first goes first."""
-    needs = {LAST_CHANCE: 1} if run.crashes >= MOST_CRASHES - 1 else {}
-    return Entry(run.run_id, key=run.first_ready_at.timestamp() * 1000, needs=needs)
+    key = run.first_ready_at.timestamp() * 1000
+    if run.crashes < MOST_CRASHES - 1:
+        return Entry(run.run_id, key)
+    return Entry(run.run_id, key, needs={LAST_CHANCE: 1}, not_before=now.timestamp() * 1000 + CALM)
 
 
 def refill(store: Store, queue: DispatchQueue) -> int:
     """Put every run that is ready into the queue and return how many were not there: after a start, and as a net."""
     added, after = 0, None
     while page := store.claims.ready(limit=BATCH, after=after):
-        added += queue.put([entry_of(run) for run in page])
+        added += queue.put([entry_of(run, store.now()) for run in page])
         after = page[-1].run_id
     return added
 
@@ -64,7 +69,7 @@ class Dispatcher:
         if sleep > 0:
             return sleep
         ready = self._store.claims.make_ready(limit=BATCH, epoch=self._epoch)
-        self._queue.put([entry_of(run) for run in ready])
+        self._queue.put([entry_of(run, self._store.now()) for run in ready])
         self._on_change([run.task_id for run in ready])
         return 0.0 if ready else LONGEST_SLEEP / 100
 
