@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+from datetime import timedelta
 
 from duetime.scheduler.dispatch import refill
 from duetime.scheduler.process import Process
@@ -10,20 +11,32 @@ from duetime.scheduler.queue import DispatchQueue
 from duetime.scheduler.store import Store
 
 INTERVAL = 30.0
+FORGET_EVERY = timedelta(hours=1)
+_MOST_FORGOTTEN = 500
 
 log = logging.getLogger(__name__)
 
 
 class Maintenance:
-    """Puts what is ready in the database, but not in the queue, back into it; at the start, and every 30 seconds."""
+    """Puts what is ready in the database, but not in the queue, back into it; at the start, and every 30 seconds.
+
+    Once an hour it forgets idempotency keys that are past their time.
+    """
 
     def __init__(self, store: Store, queue: DispatchQueue) -> None:
         self._store = store
         self._queue = queue
+        self._forget_at = store.now()
         self.process = Process("maintenance", self.step)
 
     def step(self) -> float:
         found = refill(self._store, self._queue)
         if found:
             log.info("%d ready runs were not in the queue", found)
+        self._forget()
         return INTERVAL
+
+    def _forget(self) -> None:
+        now = self._store.now()
+        if now >= self._forget_at and self._store.tasks.forget_keys(limit=_MOST_FORGOTTEN) < _MOST_FORGOTTEN:
+            self._forget_at = now + FORGET_EVERY

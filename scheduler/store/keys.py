@@ -17,7 +17,7 @@ from duetime.scheduler.store.rows import CURRENT
 from duetime.scheduler.store.types import encode
 from duetime.scheduler.store.values import IdempotencyKey, NewTask
 from duetime.scheduler.task import Json, State
-from sqlalchemy import Connection, Row, bindparam, delete, func, insert, or_, select, true
+from sqlalchemy import Connection, Row, bindparam, delete, func, insert, select
 
 KEPT_AFTER_END = timedelta(days=30)
 _LONGEST_KEPT = 200
@@ -118,16 +118,14 @@ def _row(tenant: str, task_id: str, key: IdempotencyKey) -> dict[str, Any]:
 
 
 def outdated(connection: Connection, now: datetime, limit: int) -> list[Name]:
-    """Return keys that hold no longer, at most `limit`."""
-    by_end = keys.c.expires_at.is_(None) & (runs.c.ended_at <= now - KEPT_AFTER_END)
-    by_state = (keys.c.derived == true()) & (runs.c.state == State.CANCELLED)
-    statement = (
-        select(keys.c.tenant, keys.c.key, keys.c.task_id)
-        .select_from(_WITH_RUN)
-        .where(or_(keys.c.expires_at <= now, by_end, by_state))
-        .limit(limit)
-    )
-    return [(tenant, key, task_id) for tenant, key, task_id in connection.execute(statement)]
+    """Return keys that are past their time, at most `limit`: those that have one by its index, then those without."""
+    named = select(keys.c.tenant, keys.c.key, keys.c.task_id)
+    past = named.where(keys.c.expires_at <= now).limit(limit)
+    found = connection.execute(past).all()
+    if len(found) < limit:
+        ended = named.select_from(_WITH_RUN).where(keys.c.expires_at.is_(None), runs.c.ended_at <= now - KEPT_AFTER_END)
+        found = [*found, *connection.execute(ended.limit(limit - len(found))).all()]
+    return [(tenant, key, task_id) for tenant, key, task_id in found]
 
 
 def forget(connection: Connection, names: Sequence[Name]) -> None:

@@ -177,7 +177,10 @@ class KeyRow(Base):
     """An idempotency key and what it was first used for."""
 
     __tablename__ = "idempotency_keys"
-    __table_args__ = ({"sqlite_with_rowid": False},)
+    __table_args__ = (
+        _partial("idempotency_keys_expiry", "expires_at", where="expires_at IS NOT NULL"),
+        {"sqlite_with_rowid": False},
+    )
 
     tenant: Mapped[str] = mapped_column(primary_key=True)
     key: Mapped[str] = mapped_column(primary_key=True)

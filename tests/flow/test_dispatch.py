@@ -13,7 +13,7 @@ from duetime.scheduler.errors import RunnerReplaced
 from duetime.scheduler.events import EventKind
 from duetime.scheduler.maintenance import Maintenance
 from duetime.scheduler.queue import MemoryQueue
-from duetime.scheduler.store import NewTask, Store, open_store
+from duetime.scheduler.store import IdempotencyKey, NewTask, Store, open_store
 from duetime.scheduler.task import State
 
 from tests.contracts.store.making import NOON, TENANT, Clock, a_task, added
@@ -131,3 +131,21 @@ def test_maintenance_finds_what_the_queue_lost(store: Store, queue: MemoryQueue)
     queue.cancel(record.run.id)
     Maintenance(store, queue).step()
     assert queued(queue) == [record.run.id]
+
+
+def test_maintenance_forgets_keys_that_are_past_their_time_once_an_hour(
+    store: Store, queue: MemoryQueue, clock: Clock
+) -> None:
+    def key(name: str) -> IdempotencyKey:
+        return IdempotencyKey(name, {}, clock.at + timedelta(minutes=1), derived=True)
+
+    maintenance = Maintenance(store, queue)
+    maintenance.step()
+    store.tasks.add(*a_task(), actor="alice", key=key("first"))
+    clock.forward(minutes=59)
+    maintenance.step()
+    assert store.tasks.forget_keys() == 1
+    store.tasks.add(*a_task(), actor="alice", key=key("second"))
+    clock.forward(minutes=2)
+    maintenance.step()
+    assert store.tasks.forget_keys() == 0

@@ -179,6 +179,17 @@ def test_a_given_key_holds_until_30_days_after_the_end_of_its_task(store: Store,
     assert store.tasks.add(*a_task(), actor="alice", key=a_key()).created
 
 
+def test_keys_that_are_past_their_time_are_forgotten_in_batches(store: Store, clock: Clock) -> None:
+    for number in range(5):
+        key = a_key(f"k{number}", expires_at=NOON + MINUTE, derived=True)
+        store.tasks.add(*a_task(), actor="alice", key=key)
+    store.tasks.add(*a_task(), actor="alice", key=a_key("given"))
+    assert store.tasks.forget_keys() == 0
+    clock.forward(minutes=1)
+    assert [store.tasks.forget_keys(limit=2) for _ in range(4)] == [2, 2, 1, 0]
+    assert not store.tasks.add(*a_task(), actor="alice", key=a_key("given")).created
+
+
 # --- changing -----------------------------------------------------------------------------------------------------
 
 

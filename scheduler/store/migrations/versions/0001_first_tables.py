@@ -221,6 +221,7 @@ def _keys_and_letters() -> None:
         _refers("idempotency_keys", "task_id", "tasks.id"),
         sqlite_with_rowid=False,
     )
+    _index("idempotency_keys_expiry", "idempotency_keys", "expires_at", where="expires_at IS NOT NULL")
     op.create_table(
         "dead_letters",
         _text("run_id"),
