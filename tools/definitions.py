@@ -135,7 +135,7 @@ _LIST = Definition(
     "Find tasks: a line each, counts by state, and outcomes not mentioned before.",
     (
         Argument("state", Choice(tuple(State)), "", "state='scheduled'"),
-        Argument("label", Text(60), "", "label='workflow=onboarding'"),
+        Argument("label", Text(60), "A whole label", "label='workflow=onboarding'"),
         Argument("query", Text(200), "Part of the title", "query='john'"),
         Argument("before", TIME, "Due before this time", "before='friday'"),
         Argument("after", TIME, "Due at or after this time", "after='yesterday'"),
@@ -192,7 +192,8 @@ _CANCEL = Definition(
 _ACT = Definition(
     "act_on_task",
     "Press a button of a task card",
-    "The buttons of the task card.",
+    "What the buttons of a task's card do: snooze it, run it now, skip its next run, undo its cancel, or mark its "
+    "outcome as read (done).",
     (
         _TASK_ID,
         Argument("action", Choice(("snooze", "run_now", "skip_next", "undo", "done")), "", "run_now", required=True),
