@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from datetime import datetime
 
+from duetime.scheduler.events import EventKind
 from duetime.scheduler.rules.states import TERMINAL
 from duetime.scheduler.store import endings
 from duetime.scheduler.store.endings import Claimed, Ending
@@ -45,7 +47,7 @@ def settle(connection: Connection, settlements: Sequence[Settlement], now: datet
         verdicts.append(verdict)
         if claim and verdict is Verdict.SETTLED:
             del claims[settlement.run_id]  # a second settlement of the same run comes too late
-            holding.append(Ending(claim, settlement))
+            holding.append(Ending(claim, _heeding(claim, settlement)))
     endings.write(connection, holding, now)
     return verdicts
 
@@ -55,6 +57,13 @@ def claimed(connection: Connection, run_ids: Sequence[str]) -> dict[str, Claimed
     lock_tasks_of(connection, run_ids)
     rows = connection.execute(_CLAIMED, {"run_ids": list(run_ids)}).all()
     return {row.id: Claimed(*row) for row in rows}
+
+
+def _heeding(claim: Claimed, settlement: Settlement) -> Settlement:
+    """A run that shall be cancelled does not go on, even if whoever settles it does not know; it would never start."""
+    if settlement.to in TERMINAL or not claim.cancel_requested:
+        return settlement
+    return replace(settlement, to=State.CANCELLED, kind=EventKind.CANCELLED, wake_at=None)
 
 
 def _judge(claim: Claimed | None, settlement: Settlement) -> Verdict:

@@ -147,6 +147,20 @@ def test_a_crashed_run_that_was_to_be_cancelled_is_cancelled(store: Store) -> No
     assert store.tasks.get(TENANT, claim.task.id).run.state is State.CANCELLED
 
 
+def test_a_run_that_shall_be_cancelled_does_not_go_on(store: Store) -> None:
+    claim = started(store)
+
+    def ask(it: TaskRecord) -> Change:
+        return Change(it.task, replace(it.run, cancel_requested=True))
+
+    task = store.tasks.change(TENANT, claim.task.id, actor="a", kind=EventKind.CANCEL_REQUESTED, decide=ask).task
+    retry = settlement(claim, State.RETRYING, wake_at=NOON)
+    assert store.claims.settle([retry]) == [Verdict.STALE]
+    assert store.claims.settle([replace(retry, task_revision=task.revision)]) == [Verdict.SETTLED]
+    assert store.tasks.get(TENANT, task.id).run.state is State.CANCELLED
+    assert store.claims.next_wake() is None
+
+
 def test_renewing_names_the_runs_to_stop(store: Store) -> None:
     mine, theirs, done = started(store), started(store, worker="w2"), started(store)
     store.claims.settle([settlement(done)])
