@@ -60,7 +60,7 @@ def claimed(connection: Connection, run_ids: Sequence[str]) -> dict[str, Claimed
 
 
 def _heeding(claim: Claimed, settlement: Settlement) -> Settlement:
-    """A run that shall be cancelled does not go on, even if whoever settles it does not know; it would never start."""
+    """End a run that shall be cancelled, even if whoever settles it does not know: it would never start again."""
     if settlement.to in TERMINAL or not claim.cancel_requested:
         return settlement
     return replace(settlement, to=State.CANCELLED, kind=EventKind.CANCELLED, wake_at=None)
