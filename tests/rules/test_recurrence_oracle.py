@@ -1,6 +1,6 @@
 """Recurrences equal brute force, minute by minute, around every change of the clocks from 2024 to 2035.
 
-A sample runs by default, the same on every run; `DUETIME_EXHAUSTIVE=1` looks at every transition of every zone.
+A sample runs by default, the same on every run; `EXHAUSTIVE=1` looks at every transition of every zone.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from hypothesis import strategies as st
 from tests.rules.definitions import RULES
 from tests.rules.oracle import MINUTE, ZONES, Definition, firings, transitions
 
-EXHAUSTIVE = bool(os.environ.get("DUETIME_EXHAUSTIVE"))
+EXHAUSTIVE = bool(os.environ.get("EXHAUSTIVE"))
 FIXED = settings(
     derandomize=True, deadline=None, database=None, max_examples=25, suppress_health_check=list(HealthCheck)
 )
@@ -91,7 +91,7 @@ def test_every_transition_of_a_zone_is_met_as_defined(zone: str) -> None:
             compare(rule, zone, start, start - timedelta(minutes=7))
 
 
-@pytest.mark.skipif(not EXHAUSTIVE, reason="DUETIME_EXHAUSTIVE=1 asks for hours of examples")
+@pytest.mark.skipif(not EXHAUSTIVE, reason="EXHAUSTIVE=1 asks for hours of examples")
 @pytest.mark.parametrize("zone", ZONES)
 @given(rule=RULES, pick=st.integers(0, 10_000), ahead=st.integers(-400 * 1440, 2 * 1440))
 @settings(FIXED, derandomize=False, max_examples=2000)
