@@ -39,6 +39,7 @@ _FILLERS = frozenset({
 """Words such as `at` and `in`, which may be left out without changing what is meant."""
 
 _WORD = re.compile(r"[^\W\d_]+|[0-9]+")
+_SEPARATED = re.compile(r"[0-9],[0-9]|[0-9][.][0-9]{3}")  # 1,000 hours: a thousand or one?
 _PERIODS = {"day", "time"}
 _LOCK = threading.Lock()
 
@@ -77,7 +78,8 @@ def understand(text: str, *, now: datetime, zone: str | None, argument: str = "w
     try:
         return times.resolve(text, now=now, zone=zone, argument=argument)
     except NotUnderstood:
-        found = _long_tail(text, now, zone) if zone and len(text) <= LONGEST else None
+        readable = zone and len(text) <= LONGEST and not _SEPARATED.search(text)
+        found = _long_tail(text, now, zone) if zone and readable else None
         if found is None:
             raise
         return found

@@ -12,6 +12,8 @@ ASSUMED = time(9)
 
 _HALF_DAY = 12
 _NAMED = {"noon": time(12), "midday": time(12), "midnight": time(0)}
+_HALVES = {"in the morning": "am", "in the afternoon": "pm", "in the evening": "pm", "at night": "pm"}
+_EVENING = time(17)
 _PARTS = {"morning": time(9), "afternoon": time(15), "evening": time(18), "night": time(20)}
 
 
@@ -21,12 +23,24 @@ class Clock:
 
     time: time
     note: str | None = None
+    halved: bool = False
+    """Whether the words said which half of the day."""
 
 
 def read_clock(row: Tokens, *, bare_hour: bool = False) -> Clock | None:
     """Read a time of day if one comes next; `bare_hour` lets a plain `9` after `at` stand for 09:00."""
     at = row.accept("at", "@")
     return row.attempt(_named) or row.attempt(_part) or row.attempt(_digits, bare=at or bare_hour)
+
+
+def tonight(clock: Clock) -> Clock:
+    """Return a time of day as it is meant after `tonight`; raise `Misread` for one that is not in the evening."""
+    if clock.time >= _EVENING:
+        return clock
+    late = clock.time.replace(hour=clock.time.hour % _HALF_DAY + _HALF_DAY)
+    if clock.halved or clock.time.hour in {0, _HALF_DAY} or late < _EVENING:
+        raise Misread(f"{clock.time:%H:%M} is not tonight", "tonight at 21:00")
+    return Clock(late, f"read as {late:%H:%M}, as it is tonight")
 
 
 def _named(row: Tokens) -> Clock | None:
@@ -51,14 +65,14 @@ def _digits(row: Tokens, *, bare: bool) -> Clock | None:
         return None
     found = _time(token, half)
     if half or ":" in token:
-        return Clock(found)
+        return Clock(found, halved=half is not None)
     return Clock(found, f"{token} read as {found:%H:%M} on the 24-hour clock")
 
 
 def _half(row: Tokens) -> str | None:
     if row.accept("am", "pm"):
         return row.peek(-1)
-    return None
+    return next((half for words, half in _HALVES.items() if row.phrase(words)), None)
 
 
 def _time(token: str, half: str | None) -> time:

@@ -23,6 +23,7 @@ _DAY = timedelta(days=1)
 _END = time(23, 59)
 _YEARS_TO_A_LEAP_DAY = 9
 _FRIDAY = 4
+_LEAP_YEAR = 2024
 _MOST_BUSINESS_DAYS = 2000
 _ISO = re.compile(r"[0-9]{4}-[0-9]{2}-[0-9]{2}")
 _YEAR = re.compile(r"[0-9]{4}")
@@ -41,6 +42,7 @@ class Day:
     candidates: tuple[date, ...]
     note: str | None = None
     clock: Clock | None = None
+    tonight: bool = False
 
 
 def read_day(row: Tokens, today: date) -> Day | None:
@@ -101,7 +103,7 @@ def _near(row: Tokens, today: date) -> Day | None:
     if row.accept("today") or (row.accept("this") and row.peek() in {"morning", "afternoon", "evening"}):
         return Day((today,))
     if row.accept("tonight"):
-        return Day((today,), clock=Clock(time(20), "tonight read as 20:00"))
+        return Day((today,), clock=Clock(time(20), "tonight read as 20:00"), tonight=True)
     if row.accept("tomorrow"):
         return Day((today + _DAY,))
     return Day((today - _DAY,)) if row.accept("yesterday") else None
@@ -129,6 +131,10 @@ def _next_period(row: Tokens, today: date) -> Day | None:
     if not row.accept("next") or row.take() not in {"week", "month", "year"}:
         return None
     start = _next_start(unit, _start_of(unit, today))
+    row.accept("on")
+    weekday = row.one_of(WEEKDAYS) if unit == "week" else None
+    if weekday is not None:
+        return Day((start + timedelta(days=weekday),))
     return Day((start,), f"next {unit} read as its first day, {{day}}")
 
 
@@ -151,7 +157,7 @@ def _business(row: Tokens, today: date) -> Day | None:
     after = row.accept("in")
     count = 1 if row.accept("next") else _count(row)
     kind = row.take() in {"business", "working", "work"} and row.accept("day", "days")
-    workday = row.peek(-1) in {"workday", "workdays", "weekday"} and row.peek(-2) == "next"
+    workday = row.peek(-1) in {"workday", "workdays", "weekday"} and (row.peek(-2) == "next" or after)
     if count is None or not (kind or workday):
         return None
     if not after and row.peek(-3) != "next" and not workday and not row.phrase("from now"):
@@ -194,8 +200,12 @@ def _weekday(row: Tokens, today: date) -> Day | None:
         ahead += timedelta(days=7 * (ahead == today))
         return Day((ahead,), f"next {named} read as the first {WEEKDAY_NAMES[weekday]} after today, {{day}}")
     if which == "this":
-        monday = today - timedelta(days=today.weekday())
-        return Day((monday + timedelta(days=weekday),))
+        day = _start_of("week", today) + timedelta(days=weekday)
+        if day < today:
+            raise Misread(f"this {named} is in the past: it was {day_text(day)}", f"next {named}")
+        return Day((day,))
+    if row.phrase("next week"):
+        return Day((_next_start("week", _start_of("week", today)) + timedelta(days=weekday),))
     if ahead == today:
         return Day((today, today + 7 * _DAY), f"today is a {WEEKDAY_NAMES[weekday]}: {named} read as {{day}}")
     return Day((ahead,))
@@ -229,7 +239,9 @@ def _day_number(row: Tokens) -> int | None:
 
 
 def _day_of_year(month: int, number: int, today: date) -> Day:
-    make_date(2024, month, number)  # a leap year: 29 February exists
+    last = monthrange(_LEAP_YEAR, month)[1]
+    if number > last:
+        raise Misread(f"{MONTH_NAMES[month - 1]} has no day {number}", f"{last} {MONTH_NAMES[month - 1].lower()}")
     years = range(today.year, today.year + _YEARS_TO_A_LEAP_DAY)
     days = tuple(date(year, month, number) for year in years if number <= monthrange(year, month)[1])
     coming = tuple(day for day in days if day >= today)

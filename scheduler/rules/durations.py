@@ -26,6 +26,7 @@ _ISO = re.compile(
     r"p(?:([0-9]+)y)?(?:([0-9]+)m)?(?:([0-9]+)w)?(?:([0-9]+)d)?"
     r"(?:t(?:([0-9]+)h)?(?:([0-9]+)m)?(?:([0-9]+(?:\.[0-9]+)?)s)?)?"
 )
+_THOUSANDS = re.compile(r"[0-9]{1,3}\.[0-9]{3}")
 _MOST = 10**9
 
 
@@ -97,6 +98,8 @@ def _part(row: Tokens) -> tuple[str, Span] | None:
 
 def _amount(row: Tokens) -> Fraction | None:
     token = row.take()
+    if _THOUSANDS.fullmatch(token):
+        raise Misread(f"{token[:20]} can be a fraction or thousands", "in 1.5 hours")
     if token[:1].isdigit() and token.replace(".", "").isdigit():
         return Fraction(token)
     named = NUMBERS.get(token)

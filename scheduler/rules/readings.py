@@ -8,7 +8,7 @@ from datetime import UTC, date, datetime, time, timedelta
 from zoneinfo import ZoneInfo
 
 from duetime.scheduler.rules import dates, durations, zones
-from duetime.scheduler.rules.clock import ASSUMED, Clock, read_clock
+from duetime.scheduler.rules.clock import ASSUMED, Clock, read_clock, tonight
 from duetime.scheduler.rules.dates import Day, day_text
 from duetime.scheduler.rules.durations import Span
 from duetime.scheduler.rules.lexicon import MONTH_NAMES, Misread, Tokens, Unknown, normal, tokens
@@ -23,6 +23,28 @@ _VAGUE = frozenset({
     "soon", "later", "asap", "sometime", "someday", "eventually", "whenever", "never", "shortly", "anytime",
     "later today", "in a while", "in a bit", "in a moment", "as soon as possible", "some time", "any time", "next time",
 })  # fmt: skip
+_ABBREVIATIONS = frozenset(
+    {
+        "est",
+        "edt",
+        "et",
+        "cst",
+        "cdt",
+        "ct",
+        "mst",
+        "mdt",
+        "mt",
+        "pst",
+        "pdt",
+        "pt",
+        "bst",
+        "ist",
+        "cet",
+        "cest",
+        "aest",
+    }
+)
+_SMALL = 3
 _OFFSET = re.compile(r"[+-](?:0[0-9]|1[0-5]):?[0-5][0-9]")
 
 
@@ -90,7 +112,13 @@ def _refuse_vague(clean: str) -> None:
     if not clean:
         raise Misread("is empty")
     if _BARE.fullmatch(clean):
-        raise Misread(f"a bare {clean[:20]} does not say what it counts", f"in {clean[:3].strip('-+')} minutes")
+        example = f"in {clean.strip('-+')} minutes" if len(clean) <= _SMALL else ""
+        raise Misread(f"a bare {clean[:20]} does not say what it counts", example)
+    if clean.rpartition(" ")[2] in _ABBREVIATIONS:
+        raise Misread(
+            f"{clean.rpartition(' ')[2].upper()} is an abbreviation that several time zones share",
+            "9am America/New_York",
+        )
     if clean in _VAGUE:
         raise Misread(f"{clean!r} is not a time", "in 1 hour")
 
@@ -195,6 +223,8 @@ def _next_such(clock: Clock | None, today: date) -> Day:
 
 def _choices(clock: Clock | None, day: Day, view: Viewpoint) -> Reading:
     zone = view.known()
+    if clock and day.tonight:
+        clock = tonight(clock)
     chosen = clock or day.clock or Clock(ASSUMED, f"no time given: {ASSUMED:%H:%M} assumed")
     return Reading(tuple(_choice(found, found != day.candidates[0], chosen, day, zone) for found in day.candidates))
 

@@ -66,6 +66,8 @@ def test_a_time_in_the_gap_is_moved_and_said() -> None:
         "the day before tomorrow",  # ... reads tomorrow
         "1st of the month",  # ... reads next month, this day
         "tomorrow 9am PST",  # ... drops the zone
+        "in 1,000 hours",  # ... reads one hour
+        "in 1.000 Stunden",
         "9h30",  # ... reads 01:00 in other languages
         "03-04-2027",  # day or month first
         "november 2026",  # the day is made up
