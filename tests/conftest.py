@@ -7,8 +7,12 @@ from collections.abc import Iterator
 from contextlib import AbstractContextManager
 
 import pytest
+from hypothesis import settings
 
 from tests import services
+
+settings.register_profile("steady", deadline=None)  # how long one example takes is no promise of ours
+settings.load_profile("steady")
 
 
 def started(service: AbstractContextManager[str]) -> Iterator[str]:
