@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+import ctypes
 import importlib.util
 import os
 import platform
@@ -12,6 +13,7 @@ import shutil
 import signal
 import socket
 import subprocess
+import sys
 import tempfile
 import time
 from collections.abc import Callable, Iterator
@@ -191,12 +193,29 @@ def _folder(prefix: str) -> Iterator[Path]:
             shutil.rmtree(leftover, ignore_errors=True)
 
 
+_LIBC = ctypes.CDLL(None) if sys.platform == "linux" else None
+_PR_SET_PDEATHSIG = 1
+
+
+def _end_with_parent() -> None:
+    """Leave no server behind when the test process is killed (Linux only)."""
+    assert _LIBC
+    _LIBC.prctl(_PR_SET_PDEATHSIG, signal.SIGINT)
+
+
 @contextmanager
 def _running(command: list[str], folder: Path, as_user: str | None = None) -> Iterator[Callable[[], bool]]:
     """Run a server; yields a function that tells whether it still runs. Interrupts of the tests do not reach it."""
     with (folder / "log").open("wb") as log:
         process = subprocess.Popen(
-            command, cwd=folder, stdin=subprocess.DEVNULL, stdout=log, stderr=log, user=as_user, start_new_session=True
+            command,
+            cwd=folder,
+            stdin=subprocess.DEVNULL,
+            stdout=log,
+            stderr=log,
+            user=as_user,
+            start_new_session=True,
+            preexec_fn=_end_with_parent if _LIBC else None,  # noqa: PLW1509 - no thread holds a lock it needs
         )
         try:
             yield lambda: process.poll() is None
