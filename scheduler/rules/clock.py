@@ -13,7 +13,7 @@ ASSUMED = time(9)
 _HALF_DAY = 12
 _NAMED = {"noon": time(12), "midday": time(12), "midnight": time(0)}
 _HALVES = {"in the morning": "am", "in the afternoon": "pm", "in the evening": "pm", "at night": "pm"}
-_EVENING = time(17)
+_SPANS = {"morning": (0, 12), "afternoon": (12, 18), "evening": (17, 24), "night": (18, 24)}
 _PARTS = {"morning": time(9), "afternoon": time(15), "evening": time(18), "night": time(20)}
 
 
@@ -33,14 +33,18 @@ def read_clock(row: Tokens, *, bare_hour: bool = False) -> Clock | None:
     return row.attempt(_named) or row.attempt(_part) or row.attempt(_digits, bare=at or bare_hour)
 
 
-def tonight(clock: Clock) -> Clock:
-    """Return a time of day as it is meant after `tonight`; raise `Misread` for one that is not in the evening."""
-    if clock.time >= _EVENING:
-        return clock
-    late = clock.time.replace(hour=clock.time.hour % _HALF_DAY + _HALF_DAY)
-    if clock.halved or clock.time.hour in {0, _HALF_DAY} or late < _EVENING:
-        raise Misread(f"{clock.time:%H:%M} is not tonight", "tonight at 21:00")
-    return Clock(late, f"read as {late:%H:%M}, as it is tonight")
+def within(part: str, clock: Clock) -> Clock:
+    """Return a time of day as it is meant in a part of the day; raise `Misread` if it is not in it.
+
+    8 in the evening is 20:00.
+    """
+    start, end = _SPANS[part]
+    meant = clock.time
+    if not clock.halved and meant.hour < _HALF_DAY <= start:
+        meant = meant.replace(hour=meant.hour + _HALF_DAY)
+    if not start <= meant.hour < end or (meant != clock.time and clock.time.hour == 0):
+        raise Misread(f"{clock.time:%H:%M} is not in the {part}")
+    return clock if meant == clock.time else Clock(meant, f"read as {meant:%H:%M}, in the {part}", halved=True)
 
 
 def _named(row: Tokens) -> Clock | None:
@@ -52,7 +56,14 @@ def _part(row: Tokens) -> Clock | None:
     _ = row.phrase("in the") or row.accept("the")
     name = row.peek()
     part = row.one_of(_PARTS)
-    return None if part is None else Clock(part, f"{name} read as {part:%H:%M}")
+    if part is None:
+        return None
+    exact = row.attempt(_exact)
+    return within(name, exact) if exact else Clock(part, f"{name} read as {part:%H:%M}", halved=True)
+
+
+def _exact(row: Tokens) -> Clock | None:
+    return _digits(row, bare=row.accept("at", "@"))
 
 
 def _digits(row: Tokens, *, bare: bool) -> Clock | None:

@@ -86,6 +86,8 @@ def _part(part: str, name: str, low: int, high: int) -> range:
         raise Misread(f"cron's {name} cannot be {part[:20]!r}", _EXAMPLE)
     first, last = _bounds(match[1], stepped=match[2] is not None, low=low, high=high)
     step = int(match[2] or 1)
+    if step > high:
+        raise Misread(f"cron's {name} cannot go in steps of {step}, it starts again after {high}", _EXAMPLE)
     if not low <= first <= last <= high or step < 1:
         raise Misread(f"cron's {name} goes from {low} to {high}, {part[:20]!r} does not", _EXAMPLE)
     return range(first, last + 1, step)

@@ -8,7 +8,7 @@ from datetime import UTC, date, datetime, time, timedelta
 from zoneinfo import ZoneInfo
 
 from duetime.scheduler.rules import dates, durations, zones
-from duetime.scheduler.rules.clock import ASSUMED, Clock, read_clock, tonight
+from duetime.scheduler.rules.clock import ASSUMED, Clock, read_clock, within
 from duetime.scheduler.rules.dates import Day, day_text
 from duetime.scheduler.rules.durations import Span
 from duetime.scheduler.rules.lexicon import MONTH_NAMES, Misread, Tokens, Unknown, normal, tokens
@@ -224,7 +224,7 @@ def _next_such(clock: Clock | None, today: date) -> Day:
 def _choices(clock: Clock | None, day: Day, view: Viewpoint) -> Reading:
     zone = view.known()
     if clock and day.tonight:
-        clock = tonight(clock)
+        clock = within("evening", clock)
     chosen = clock or day.clock or Clock(ASSUMED, f"no time given: {ASSUMED:%H:%M} assumed")
     return Reading(tuple(_choice(found, found != day.candidates[0], chosen, day, zone) for found in day.candidates))
 

@@ -52,7 +52,7 @@ def _next_item(row: Tokens, draft: Draft) -> bool:
 def join(row: Tokens) -> bool:
     """Read what stands between two items of a list."""
     comma = row.accept(",", "/", "&")
-    return row.accept("and", "&", "or") or comma
+    return row.accept("and", "&") or comma
 
 
 def _item(row: Tokens, draft: Draft) -> bool:

@@ -132,8 +132,14 @@ def _at(rule: Rule, anchor: datetime) -> str:
         return f" at {_listed(map(time_text, times))}"
     minutes = [found.hour * 60 + found.minute for found in times]
     steps = {later - earlier for earlier, later in pairwise(minutes)}
-    how = f"every {steps.pop()} minutes" if len(steps) == 1 else f"{len(times)} times"
+    how = _step_text(steps.pop()) if len(steps) == 1 else f"{len(times)} times"
     return f", {how} from {time_text(times[0])} to {time_text(times[-1])}"
+
+
+def _step_text(minutes: int) -> str:
+    if minutes % 60:
+        return f"every {minutes} minutes"
+    return "every hour" if minutes == 60 else f"every {minutes // 60} hours"  # noqa: PLR2004 - an hour
 
 
 def _end(rule: Rule) -> str:

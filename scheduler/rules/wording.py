@@ -29,6 +29,7 @@ _ADVERBS = {
 _UNIT_FREQ = {"minute": MINUTELY, "hour": HOURLY, "day": DAILY, "week": WEEKLY, "month": MONTHLY, "year": YEARLY}
 _TWICE_MEANT = frozenset({"biweekly", "bimonthly", "biannual", "biannually", "bi"})
 _PARTS = frozenset({"morning", "afternoon", "evening", "night", "noon", "midnight", "midday"})
+_BOTH = "FREQ=MONTHLY;BYDAY=FR;BYMONTHDAY=13"
 _COUNTED = ("times", "time", "occurrences")
 _MINUTE = timedelta(minutes=1)
 
@@ -168,11 +169,16 @@ def _minutes(row: Tokens) -> int | None:
 
 
 def _times(row: Tokens, draft: Draft) -> bool:
+    part = row.peek() in _PARTS
     first = read_clock(row)
     if first is None:
         return False
+    if draft.times:
+        raise Misread("several times of day are joined by `and`", "every day at 8:00 and 18:00")
     draft.times.add(first.time)
     while more := row.attempt(_next_time):
+        if part and not more.halved:
+            raise Misread("it is not clear which half of the day is meant", "every day at 18:00 and 20:00")
         draft.times.add(more.time)
     return True
 
@@ -264,7 +270,7 @@ def _check_sub_daily(freq: str, draft: Draft) -> None:
 def _check_days(freq: str, draft: Draft) -> None:
     ordinals = {bool(nth) for nth, _ in draft.weekdays}
     if len(ordinals) > 1 or (draft.monthdays and draft.weekdays):
-        raise Misread("month days, weekdays and nth weekdays cannot be mixed in one recurrence", "every monday")
+        raise Misread("month days, weekdays and nth weekdays cannot be mixed in one recurrence", _BOTH)
     if (draft.monthdays or True in ordinals) and freq not in {MONTHLY, YEARLY}:
         raise Misread("days of the month go with `every month`", "every month on the 1st")
     if freq in {MONTHLY, YEARLY} and False in ordinals:
