@@ -9,7 +9,6 @@ from __future__ import annotations
 import os
 import signal
 import sys
-import threading
 import time
 from datetime import timedelta
 from pathlib import Path
@@ -63,15 +62,16 @@ def handlers(ledger: Ledger) -> Handlers:
 
 
 def main(folder: Path) -> None:
-    end = threading.Event()
+    asked_to_end: list[int] = []
     for each in (signal.SIGTERM, signal.SIGINT):
-        signal.signal(each, lambda *_: end.set())
+        signal.signal(each, lambda number, _: asked_to_end.append(number))
     store = open_store(f"sqlite:///{folder}/duetime.db")
     options = RunnerOptions(folder / "runner.lock", threads=THREADS, grace=GRACE)
     runner = Runner(store, handlers(Ledger(folder / "ledger")), options)
     runner.start()
     print("up", flush=True)  # noqa: T201 - the tests wait for this line
-    end.wait()
+    while not asked_to_end:  # an Event would sleep through a signal that another thread received
+        time.sleep(0.02)
     runner.stop()
     store.close()
 

@@ -85,9 +85,9 @@ def test_a_run_that_takes_its_process_down_fails_at_the_third_time_and_others_do
 @pytest.mark.parametrize("signal_sent", [signal.SIGTERM, signal.SIGINT], ids=["SIGTERM", "SIGINT"])
 def test_a_signal_lets_short_work_finish_and_hands_long_work_back(site: Site, signal_sent: signal.Signals) -> None:
     node = site.start()
-    short = site.add("effect", payload={"seconds": 0.5})
     long = site.add("effect", payload={"seconds": 600})
-    until(lambda: len(site.ledger()) == 2, "both to run")
+    short = site.add("effect", payload={"seconds": 1})
+    until(lambda: [line.step for line in site.ledger()] == ["start", "start"], "both to run")
     _ended(node, signal_sent, within=8)
     site.check(short)
     handed_back = site.record(long[0]).run
