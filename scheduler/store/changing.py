@@ -59,7 +59,9 @@ def apply(
     now: datetime,
 ) -> TaskRecord:
     """Write the change, or nothing when it changes nothing; returns the task as it is now."""
-    old, run = record.run, _placed(connection, held(change.run, now, paused=change.task.paused))
+    old, run = record.run, held(change.run, now, paused=change.task.paused)
+    if run.scheduled_for != old.scheduled_for:
+        run = _placed(connection, run)
     next_run = _placed(connection, held(change.next_run, now, paused=change.task.paused)) if change.next_run else None
     if not (change.next_run or change.extra_run) and change.task == record.task and run == old:
         return record
