@@ -5,6 +5,7 @@ from __future__ import annotations
 import ast
 import re
 import sqlite3
+import tomllib
 from collections.abc import Iterable
 from contextlib import closing
 from datetime import UTC, datetime
@@ -155,6 +156,15 @@ def test_the_times_in_the_pages_are_understood(words: str) -> None:
 @pytest.mark.parametrize("rule", [rule for rule in examples("## Recurrences") if not rule.isupper() or "=" in rule])
 def test_the_recurrences_in_the_pages_are_understood(rule: str) -> None:
     assert recurrence.parse(rule, zone="America/Edmonton", anchor=WHEN_ASKED).after(WHEN_ASKED)
+
+
+def test_the_layers_in_the_pages_are_those_that_are_enforced() -> None:
+    contracts = tomllib.loads((ROOT / "pyproject.toml").read_text("utf-8"))["tool"]["importlinter"]["contracts"]
+    (layers,) = (one["layers"] for one in contracts if one.get("exhaustive"))
+    rows = re.findall(
+        r"^\| (`.*?) \|", section(page("architecture.md"), "## Folders").partition("Inside")[2], re.MULTILINE
+    )
+    assert [set(re.findall(r"`(\w+)`", row)) for row in rows] == [set(re.findall(r"\w+", layer)) for layer in layers]
 
 
 def test_every_public_name_is_explained() -> None:
