@@ -15,6 +15,7 @@ from duetime.scheduler import changes
 from duetime.scheduler.errors import RunnerReplaced
 from duetime.scheduler.events import EventFilter, EventKind
 from duetime.scheduler.handlers import Context, Handler, Handlers, handler, reminder
+from duetime.scheduler.interrupt import WorkerStopping
 from duetime.scheduler.outcomes import Done, Outcome, Retry, Yielded
 from duetime.scheduler.runner import Runner, RunnerOptions
 from duetime.scheduler.store import Store, open_store
@@ -94,14 +95,19 @@ class Gate:
         self.begun = threading.Semaphore(0)
         self.go = threading.Event()
         self.contexts: list[Context] = []
+        self.stopped_by: list[type[BaseException]] = []
         self.handler = handler(name, **options)(self.work)
 
     def work(self, ctx: Context) -> Done:
         """Wait."""
         self.contexts.append(ctx)
         self.begun.release()
-        while not self.go.is_set():
-            time.sleep(0.001)
+        try:
+            while not self.go.is_set():
+                time.sleep(0.001)
+        except BaseException as error:
+            self.stopped_by.append(type(error))
+            raise
         return Done("let go")
 
     def await_begun(self) -> None:
@@ -302,6 +308,7 @@ def test_work_that_outlasts_the_grace_period_is_handed_back_and_started_by_the_n
     handed_back = house.record(task_id).run
     assert (handed_back.state, handed_back.failures) == (State.SUSPENDED, 0)
     assert house.reasons(task_id) == ["the worker stopped"]
+    assert gate.stopped_by == ([] if deaf else [WorkerStopping])
     house.run(work)
     gate.await_begun()
     gate.go.set()

@@ -10,6 +10,7 @@ import sys
 import threading
 import time
 from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
@@ -38,6 +39,17 @@ def store(tmp_path: Path) -> Iterator[Store]:
     opened = open_store(f"sqlite:///{tmp_path}/duetime.db", synchronous="OFF")
     yield opened
     opened.close()
+
+
+@contextmanager
+def another_process(path: Path) -> Iterator[tuple[subprocess.Popen[str], bool]]:
+    """Start a process that tries for the lock and stays; give it, and whether it has the lock."""
+    with subprocess.Popen([sys.executable, "-c", HOLDER, str(path)], stdout=subprocess.PIPE, text=True) as holder:
+        try:
+            assert holder.stdout is not None
+            yield holder, holder.stdout.readline() == "True\n"
+        finally:
+            holder.kill()
 
 
 class Door:
@@ -76,10 +88,9 @@ def test_a_lock_is_held_by_one_in_this_process(path: Path) -> None:
 
 
 def test_a_lock_of_another_process_is_free_when_that_is_killed(path: Path) -> None:
-    with subprocess.Popen([sys.executable, "-c", HOLDER, str(path)], stdout=subprocess.PIPE, text=True) as holder:
-        assert holder.stdout is not None
-        assert holder.stdout.readline() == "True\n"
-        mine = FileLock(path)
+    mine = FileLock(path)
+    with another_process(path) as (holder, acquired):
+        assert acquired
         assert not mine.acquire()
         holder.kill()
         holder.wait()
@@ -96,10 +107,8 @@ def test_a_forked_child_neither_has_the_lock_nor_releases_it_by_ending(path: Pat
     if child == 0:
         os._exit(int(FileLock(path).acquire()))
     assert os.waitpid(child, 0)[1] == 0
-    with subprocess.Popen([sys.executable, "-c", HOLDER, str(path)], stdout=subprocess.PIPE, text=True) as other:
-        assert other.stdout is not None
-        assert other.stdout.readline() == "False\n"
-        other.kill()
+    with another_process(path) as (_, acquired):
+        assert not acquired
     mine.release()
 
 

@@ -112,16 +112,20 @@ def test_an_outage_delays_outcomes_and_loses_none(
 def test_too_many_waiting_outcomes_hold_up_those_who_bring_more(
     store: Store, told: Told, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    claims, go, real = [started(store) for _ in range(4)], threading.Event(), store.claims.settle
+    claims, real = [started(store) for _ in range(4)], store.claims.settle
+    storing, go = threading.Event(), threading.Event()
 
     def settle(settlements: Sequence[Settlement]) -> list[Verdict]:
+        storing.set()
         go.wait(30)
         return real(settlements)
 
     replace_settle(store, monkeypatch, settle)
     commits = Commits(store, on_settled=told, limit=2)
+    commits.hand_in(Held(claims[0]), Done("x"))
+    storing.wait(30)
     bringing = threading.Thread(
-        target=lambda: list(map(commits.hand_in, map(Held, claims), [Done("x")] * 4)), daemon=True
+        target=lambda: list(map(commits.hand_in, map(Held, claims[1:]), [Done("x")] * 3)), daemon=True
     )
     bringing.start()
     eventually(lambda: len(commits._waiting) == 2, "two waiting outcomes")
