@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
-from datetime import datetime, timedelta
+from datetime import datetime, time, timedelta
 from typing import TypeVar
 
 from duetime.scheduler.channels import Channels
@@ -14,12 +14,14 @@ from duetime.scheduler.handlers import Handlers
 from duetime.scheduler.ids import new_id, new_task_id
 from duetime.scheduler.moments import Moment, resolve_moment
 from duetime.scheduler.request import Request
-from duetime.scheduler.rules import recurrence
+from duetime.scheduler.rules import recurrence, zones
+from duetime.scheduler.rules.clock import NO_TIME
 from duetime.scheduler.rules.recurrence import Recurrence
 from duetime.scheduler.rules.text import check_text
 from duetime.scheduler.rules.times import Resolved
-from duetime.scheduler.task import Json, Principal, RetryPolicy, Run, State, Task
+from duetime.scheduler.task import Json, Occurrence, Principal, RetryPolicy, Run, State, Task
 
+END_OF_DAY = time(23, 59, 59)
 MAX_LABELS = 10
 MAX_KEY = 200
 MAX_RUNS = 1_000_000
@@ -122,41 +124,52 @@ class Intake:
                     example="when='in 2 hours'",
                 )
             return Timing(start.instant, start.zone, assumptions=start.assumptions)
-        if zone is None:
-            raise _no_zone()
-        rule = recurrence.parse(
-            request.repeat, zone=zone, anchor=start.instant if start else now, minimum=self.minimum_interval
-        )
-        return self._recurring(request, rule, start, now)
+        return self._recurring(request, request.repeat, zone, start, now)
 
     def _start(self, request: Request, now: datetime, zone: str | None) -> Resolved | None:
         if request.when is not None:
             return resolve_moment(request.when, now=now, zone=zone, argument="when")
         if request.timezone is not None:
-            resolve_moment(now.replace(tzinfo=None) + timedelta(days=2), now=now, zone=zone, argument="when")
+            zones.find(request.timezone)
         if request.repeat is None and request.action != "reminder":
             return resolve_moment(timedelta(0), now=now, zone=zone, argument="when")
         return None
 
-    def _recurring(self, request: Request, rule: Recurrence, start: Resolved | None, now: datetime) -> Timing:
-        from_then = start.instant if start else now
-        first = rule.first(from_then)
-        if first is None:
-            raise InvalidArgument(
-                "repeat", "it has no occurrence that is still to come", example="every weekday at 9:00"
-            )
+    def _recurring(
+        self, request: Request, repeat: str, zone: str | None, start: Resolved | None, now: datetime
+    ) -> Timing:
+        rule, first, assumptions = self.recurrence(repeat, zone, start.instant if start else None, now)
         until = self.until(request.until, now=now, zone=rule.zone, first=first.instant)
         if request.max_runs is not None and not 1 <= request.max_runs <= MAX_RUNS:
             raise InvalidArgument("max_runs", "out of range", accepted=f"1 to {MAX_RUNS}", example="max_runs=10")
-        notes = (first.note,) if first.note else ()
-        assumptions = (start.assumptions if start else ()) + notes
-        return Timing(first.instant, rule.zone, rule, until, request.max_runs, assumptions)
+        said = (*(start.assumptions if start else ()), *assumptions)
+        return Timing(first.instant, rule.zone, rule, until, request.max_runs, said)
+
+    def recurrence(
+        self, repeat: str, zone: str | None, start: datetime | None, now: datetime
+    ) -> tuple[Recurrence, Occurrence, tuple[str, ...]]:
+        """Read a recurrence that begins at `start`, or by itself when None; return its first occurrence and notes."""
+        if zone is None:
+            raise _no_zone()
+        if start is None:
+            rule, assumptions = recurrence.soonest(repeat, zone=zone, now=now, minimum=self.minimum_interval)
+        else:
+            assumptions = ()
+            rule = recurrence.parse(repeat, zone=zone, anchor=start, minimum=self.minimum_interval)
+        first = rule.first(max(rule.anchor, now))
+        if first is None:
+            problem = "it has no occurrence that is still to come"
+            raise InvalidArgument("repeat", problem, example="every weekday at 9:00")
+        return rule, first, (*assumptions, *((first.note,) if first.note else ()))
 
     def until(self, given: Moment | None, *, now: datetime, zone: str, first: datetime) -> datetime | None:
-        """Resolve the end of a recurrence, which must not lie before its first occurrence."""
+        """Resolve the end of a recurrence, which must not lie before its first occurrence; a date is the whole day."""
         if given is None:
             return None
-        end = resolve_moment(given, now=now, zone=zone, argument="until").instant
+        resolved = resolve_moment(given, now=now, zone=zone, argument="until")
+        end = resolved.instant
+        if NO_TIME in resolved.assumptions:
+            end = zones.place(datetime.combine(resolved.wall.date(), END_OF_DAY), zones.load(resolved.zone)).instant
         if end < first:
             raise InvalidArgument(
                 "until", "it ends before the first occurrence", accepted=f"a time at or after {first.isoformat()}"

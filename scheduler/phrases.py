@@ -19,7 +19,7 @@ from typing import Any
 
 from duetime.scheduler.errors import InvalidArgument
 from duetime.scheduler.rules import times, zones
-from duetime.scheduler.rules.clock import ASSUMED
+from duetime.scheduler.rules.clock import ASSUMED, NO_TIME
 from duetime.scheduler.rules.times import NotUnderstood, Resolved
 
 LANGUAGES = {
@@ -113,7 +113,7 @@ def _readings(text: str, base: datetime) -> Iterator[tuple[_Reader, _Found]]:
 
 def _said(reader: _Reader, found: _Found, resolved: Resolved) -> tuple[str, ...]:
     read = f"read as {LANGUAGES[reader.language]}: {times.describe(resolved.instant, resolved.zone)}"
-    return (read,) if found.timed else (read, f"no time given: {ASSUMED:%H:%M} assumed")
+    return (read,) if found.timed else (read, NO_TIME)
 
 
 def _whole(text: str, reader: _Reader, found: _Found) -> bool:

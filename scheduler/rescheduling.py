@@ -12,7 +12,7 @@ from duetime.scheduler.intake import Intake, Problems
 from duetime.scheduler.moments import resolve_moment
 from duetime.scheduler.occurrences import recurrence_of
 from duetime.scheduler.request import Reschedule
-from duetime.scheduler.rules import recurrence, zones
+from duetime.scheduler.rules import zones
 from duetime.scheduler.rules.states import TERMINAL
 from duetime.scheduler.rules.text import check_text
 from duetime.scheduler.store import Change
@@ -21,11 +21,18 @@ from duetime.scheduler.task import State, Task, TaskRecord
 ONCE = frozenset({"never", "none", "once", "no"})
 """What `repeat` may be to turn a recurring task into a one-shot."""
 
+ONE_OCCURRENCE = "only the next occurrence was moved; repeat changes the rule itself"
 
-def decide_reschedule(record: TaskRecord, asked: Reschedule, intake: Intake, now: datetime) -> Change:
-    """Return the change that `asked` means for this task; the last part that names an event gives its kind."""
+
+def decide_reschedule(
+    record: TaskRecord, asked: Reschedule, intake: Intake, now: datetime
+) -> tuple[Change, tuple[str, ...]]:
+    """Return the change that `asked` means for this task, and what had to be assumed or should be known about it.
+
+    The last part that names an event gives the change's kind.
+    """
     task = _described(record.task, asked, intake)
-    change = _timing_step(record, Change(task, record.run, kind=EventKind.RESCHEDULED), asked, intake, now)
+    change, said = _timing_step(record, Change(task, record.run, kind=EventKind.RESCHEDULED), asked, intake, now)
     change = _skip_step(record, _pause_step(record, change, asked, now), asked, now)
     if change == Change(record.task, record.run, kind=EventKind.RESCHEDULED):
         raise InvalidArgument(
@@ -34,7 +41,7 @@ def decide_reschedule(record: TaskRecord, asked: Reschedule, intake: Intake, now
             accepted="at least one of title, when, timezone, repeat, until, payload, pause, skip_next that differs",
             example="when='tomorrow 9am'",
         )
-    return change
+    return change, said
 
 
 def _described(task: Task, asked: Reschedule, intake: Intake) -> Task:
@@ -50,51 +57,58 @@ def _described(task: Task, asked: Reschedule, intake: Intake) -> Task:
     return task
 
 
-def _timing_step(record: TaskRecord, change: Change, asked: Reschedule, intake: Intake, now: datetime) -> Change:
+def _timing_step(
+    record: TaskRecord, change: Change, asked: Reschedule, intake: Intake, now: datetime
+) -> tuple[Change, tuple[str, ...]]:
+    said: tuple[str, ...] = ()
     if asked.repeat is not None and asked.repeat.strip().lower() in ONCE:
         change = replace(change, task=replace(change.task, repeat=None, until=None, max_runs=None))
         asked = replace(asked, repeat=None)
     if asked.repeat is not None or (asked.timezone is not None and change.task.repeat is not None):
-        change = _new_recurrence(record, change, asked, intake, now)
+        change, said = _new_recurrence(record, change, asked, intake, now)
     elif asked.when is not None or asked.timezone is not None:
-        change = _new_time(record, change, asked, now)
+        change, said = _new_time(record, change, asked, now)
     if asked.until is not None:
         change = _new_until(change, asked, intake, now)
-    return change
+    return change, said
 
 
-def _new_recurrence(record: TaskRecord, change: Change, asked: Reschedule, intake: Intake, now: datetime) -> Change:
+def _new_recurrence(
+    record: TaskRecord, change: Change, asked: Reschedule, intake: Intake, now: datetime
+) -> tuple[Change, tuple[str, ...]]:
     if record.run.state is State.CANCELLED:
         raise Refused(f"repeat: {record.task.id} was cancelled. Schedule a new task with schedule_task.")
     zone = asked.timezone or change.task.timezone
-    start = resolve_moment(asked.when, now=now, zone=zone, argument="when").instant if asked.when is not None else now
-    rule = recurrence.parse(
-        asked.repeat or change.task.repeat or "", zone=zone, anchor=start, minimum=intake.minimum_interval
-    )
-    first = rule.first(start)
-    if first is None:
-        raise InvalidArgument("repeat", "it has no occurrence that is still to come", example="every weekday at 9:00")
-    task = replace(change.task, repeat=rule.rule, timezone=zone, anchor=rule.anchor)
+    given = resolve_moment(asked.when, now=now, zone=zone, argument="when") if asked.when is not None else None
+    start = given.instant if given else None
+    if start is None and asked.repeat is None:
+        start = _in_zone(change.task.anchor, record.task.timezone, zone)
+    rule, first, notes = intake.recurrence(asked.repeat or change.task.repeat or "", zone, start, now)
+    task = replace(change.task, repeat=rule.rule, timezone=rule.zone, anchor=rule.anchor)
+    said = (*(given.assumptions if given else ()), *notes)
     if record.run.state is State.RUNNING:  # the occurrence that runs is not touched; the next one follows the new rule
-        return replace(change, task=task)
-    moved = changes.move(replace(record, task=task), first.instant, now)
-    return replace(moved, task=task)
+        return replace(change, task=task), said
+    return replace(changes.move(replace(record, task=task), first.instant, now), task=task), said
 
 
-def _new_time(record: TaskRecord, change: Change, asked: Reschedule, now: datetime) -> Change:
+def _new_time(record: TaskRecord, change: Change, asked: Reschedule, now: datetime) -> tuple[Change, tuple[str, ...]]:
     zone = asked.timezone or change.task.timezone
-    if asked.when is not None:
-        resolved = resolve_moment(asked.when, now=now, zone=zone, argument="when")
-    else:
-        wall = _wall_time(record)
-        resolved = resolve_moment(wall, now=now, zone=zone, argument="timezone")
-    task = replace(change.task, timezone=zone, when=str(asked.when) if asked.when is not None else change.task.when)
-    return replace(changes.move(replace(record, task=task), resolved.instant, now), task=task)
+    given = asked.when if asked.when is not None else _wall_time(record.run.scheduled_for, record.task.timezone)
+    resolved = resolve_moment(given, now=now, zone=zone, argument="when" if asked.when is not None else "timezone")
+    when = str(asked.when) if asked.when is not None else change.task.when
+    task = replace(change.task, timezone=resolved.zone if asked.timezone else zone, when=when)
+    alone = (ONE_OCCURRENCE,) if task.repeat else ()
+    moved = changes.move(replace(record, task=task), resolved.instant, now)
+    return replace(moved, task=task), (*resolved.assumptions, *alone)
 
 
-def _wall_time(record: TaskRecord) -> datetime:
-    """Return the wall time that the task was set for: a change of zone alone keeps it."""
-    return record.run.scheduled_for.astimezone(zones.load(record.task.timezone)).replace(tzinfo=None)
+def _in_zone(instant: datetime, old: str, new: str) -> datetime:
+    """Return the instant at which the wall time of `instant` in the old zone comes in the new one."""
+    return zones.place(_wall_time(instant, old), zones.find(new)).instant
+
+
+def _wall_time(instant: datetime, zone: str) -> datetime:
+    return instant.astimezone(zones.load(zone)).replace(tzinfo=None)
 
 
 def _new_until(change: Change, asked: Reschedule, intake: Intake, now: datetime) -> Change:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import json
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from datetime import datetime, timedelta
 from typing import Unpack
 
@@ -168,13 +169,14 @@ class Scheduler:
         """Change what is given (see `Reschedule`) and return the task; everything else stays."""
         asked = Reschedule(**arguments)
         now = self._store.now()
-        return self._change(
-            task_id,
-            by=by,
-            revision=revision,
-            kind=EventKind.RESCHEDULED,
-            decide=lambda record: decide_reschedule(record, asked, self._intake, now),
-        )
+        notes: list[str] = []
+
+        def decide(record: TaskRecord) -> Change:
+            change, notes[:] = decide_reschedule(record, asked, self._intake, now)
+            return change
+
+        view = self._change(task_id, by=by, revision=revision, kind=EventKind.RESCHEDULED, decide=decide)
+        return replace(view, warnings=tuple(notes))
 
     def cancel(
         self, task_id: str, *, reason: str | None = None, revision: int | None = None, by: Principal = LOCAL

@@ -8,6 +8,7 @@ from datetime import time
 from duetime.scheduler.rules.lexicon import Misread, Tokens
 
 ASSUMED = time(9)
+NO_TIME = f"no time given: {ASSUMED:%H:%M} assumed"
 """The time of day of a date that names none."""
 
 _HALF_DAY = 12

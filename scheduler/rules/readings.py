@@ -8,7 +8,7 @@ from datetime import UTC, date, datetime, time, timedelta
 from zoneinfo import ZoneInfo
 
 from duetime.scheduler.rules import dates, durations, zones
-from duetime.scheduler.rules.clock import ASSUMED, Clock, read_clock, within
+from duetime.scheduler.rules.clock import ASSUMED, NO_TIME, Clock, read_clock, within
 from duetime.scheduler.rules.dates import Day, day_text
 from duetime.scheduler.rules.durations import Span
 from duetime.scheduler.rules.lexicon import MONTH_NAMES, Misread, Tokens, Unknown, normal, tokens
@@ -225,7 +225,7 @@ def _choices(clock: Clock | None, day: Day, view: Viewpoint) -> Reading:
     zone = view.known()
     if clock and day.tonight:
         clock = within("evening", clock)
-    chosen = clock or day.clock or Clock(ASSUMED, f"no time given: {ASSUMED:%H:%M} assumed")
+    chosen = clock or day.clock or Clock(ASSUMED, NO_TIME)
     return Reading(tuple(_choice(found, found != day.candidates[0], chosen, day, zone) for found in day.candidates))
 
 

@@ -6,7 +6,7 @@ names no time of day takes the anchor's. How clock changes are met is said in `p
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime, time, timedelta
 from functools import lru_cache
 from itertools import islice
@@ -14,6 +14,7 @@ from zoneinfo import ZoneInfo
 
 from duetime.scheduler.errors import InvalidArgument
 from duetime.scheduler.rules import cron, rrule, wording, zones
+from duetime.scheduler.rules.clock import ASSUMED, NO_TIME
 from duetime.scheduler.rules.lexicon import LONGEST, MONTH_NAMES, Misread, Unknown
 from duetime.scheduler.rules.plans import Plan, plan
 from duetime.scheduler.rules.rule import LONGEST_COUNT, Rule, canonical
@@ -97,6 +98,34 @@ def parse(
         shown = repr(text if len(text) <= 60 else f"{text[:60]}...")  # noqa: PLR2004 - enough to recognise it
         problem = f"{shown} is not understood" if isinstance(error, Unknown) else f"{shown}: {error.problem}"
         raise InvalidArgument(argument, problem, accepted=ACCEPTED, example=error.example or _EXAMPLE) from None
+
+
+def soonest(
+    text: str, *, zone: str, now: datetime, minimum: timedelta = SHORTEST, argument: str = "repeat"
+) -> tuple[Recurrence, tuple[str, ...]]:
+    """Read a recurrence that nobody gave a start, and return it with what had to be assumed.
+
+    It starts with the first of its days that comes, and intervals count from there: `every 2 weeks on monday` fires
+    next Monday. Elapsed time counts from now. Without a time of day it fires at 09:00. Raises `InvalidArgument` as
+    `parse` does.
+    """
+    found = parse(text, zone=zone, anchor=now, minimum=minimum, argument=argument)
+    home = zones.load(found.zone)
+    local = now.astimezone(home)
+    rule = _read(" ".join(text.split()), local)
+    timed = rule.elapsed or rule.times or rule.hours or rule.minutes
+    if not timed:
+        local = datetime.combine(local.date(), ASSUMED, home)
+    once = replace(rule, interval=1 if _names_a_day(rule) else rule.interval, count=None)
+    first = plan(once, local.astimezone(UTC), home).after(now)
+    if first is None:
+        return found, ()
+    started = parse(text, zone=zone, anchor=first.instant, minimum=minimum, argument=argument)
+    return started, () if timed else (NO_TIME,)
+
+
+def _names_a_day(rule: Rule) -> bool:
+    return not rule.elapsed and bool(rule.weekdays or rule.monthdays or rule.months)
 
 
 @lru_cache(maxsize=4096)

@@ -311,3 +311,35 @@ def test_history_tells_who_did_what_and_why(house: House) -> None:
         (EventKind.CANCELLED, 2, "local", "he called"),
         (EventKind.CREATED, 1, "local", None),
     ]
+
+
+def test_a_recurrence_without_a_start_begins_with_the_first_of_its_days(house: House) -> None:
+    view = house.scheduler.schedule("Water the plants", repeat="every 2 weeks on monday")
+    assert [o.wall.isoformat() for o in view.upcoming[:2]] == ["2026-11-23T09:00:00", "2026-12-07T09:00:00"]
+    assert view.warnings == ("no time given: 09:00 assumed",)
+
+
+def test_elapsed_time_counts_from_the_call(house: House) -> None:
+    view = house.scheduler.schedule("Stretch", repeat="every 15 minutes", max_runs=2)
+    assert [o.instant - START for o in view.upcoming] == [timedelta(minutes=15), timedelta(minutes=30)]
+
+
+def test_a_date_as_the_end_is_the_whole_day(house: House) -> None:
+    view = house.scheduler.schedule("Stand-up", repeat="every day at 18:00", until="2026-11-23")
+    assert [o.wall.day for o in view.upcoming] == [21, 22, 23]
+
+
+def test_moving_a_recurring_task_moves_one_occurrence_and_says_so(house: House) -> None:
+    view = house.scheduler.schedule("Stand-up", repeat="every day at 10:00")
+    moved = house.scheduler.reschedule(view.record.task.id, when="tomorrow")
+    assert moved.warnings == (
+        "no time given: 09:00 assumed",
+        "only the next occurrence was moved; repeat changes the rule itself",
+    )
+    assert moved.record.task.repeat == view.record.task.repeat
+
+
+def test_a_new_zone_keeps_the_wall_time_of_a_recurrence_that_names_none(house: House) -> None:
+    view = house.scheduler.schedule("Stand-up", repeat="weekly", when="monday 8:00")
+    moved = house.scheduler.reschedule(view.record.task.id, timezone="Europe/Berlin")
+    assert due(moved) == datetime(2026, 11, 23, 7, 0, tzinfo=UTC)
