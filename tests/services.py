@@ -5,7 +5,6 @@
 
 from __future__ import annotations
 
-import ctypes
 import importlib.util
 import os
 import platform
@@ -13,7 +12,6 @@ import shutil
 import signal
 import socket
 import subprocess
-import sys
 import tempfile
 import time
 from collections.abc import Callable, Iterator
@@ -193,14 +191,10 @@ def _folder(prefix: str) -> Iterator[Path]:
             shutil.rmtree(leftover, ignore_errors=True)
 
 
-_LIBC = ctypes.CDLL(None) if sys.platform == "linux" else None
-_PR_SET_PDEATHSIG = 1
-
-
-def _end_with_parent() -> None:
-    """Leave no server behind when the test process is killed (Linux only)."""
-    assert _LIBC
-    _LIBC.prctl(_PR_SET_PDEATHSIG, signal.SIGINT)
+def _ending_with_parent(command: list[str]) -> list[str]:
+    """Leave no server behind when the test process is killed, where util-linux can see to that."""
+    setpriv = shutil.which("setpriv")
+    return [setpriv, "--pdeathsig", "INT", "--", *command] if setpriv else command
 
 
 @contextmanager
@@ -208,14 +202,13 @@ def _running(command: list[str], folder: Path, as_user: str | None = None) -> It
     """Run a server; yields a function that tells whether it still runs. Interrupts of the tests do not reach it."""
     with (folder / "log").open("wb") as log:
         process = subprocess.Popen(
-            command,
+            _ending_with_parent(command),
             cwd=folder,
             stdin=subprocess.DEVNULL,
             stdout=log,
             stderr=log,
             user=as_user,
             start_new_session=True,
-            preexec_fn=_end_with_parent if _LIBC else None,  # noqa: PLW1509 - no thread holds a lock it needs
         )
         try:
             yield lambda: process.poll() is None

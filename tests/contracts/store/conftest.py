@@ -28,7 +28,7 @@ def postgres_tables(postgres_server: str) -> Iterator[str]:
 
 
 def emptied(url: str) -> str:
-    engine = create_engine(url)
+    engine = create_engine(url, connect_args={"options": "-c lock_timeout=20s"})
     with engine.begin() as connection:
         for table in reversed(Base.metadata.sorted_tables):
             connection.execute(table.delete())
