@@ -61,10 +61,12 @@ class InHand:
     def get(self, run_id: str) -> Held | None:
         return self._held.get(run_id)
 
-    def remove(self, run_ids: Iterable[str]) -> None:
+    def remove(self, ended: Iterable[Held]) -> None:
+        """Let go of these claims, but never of a later claim of the same run."""
         with self._changed:
-            for run_id in run_ids:
-                self._held.pop(run_id, None)
+            for held in ended:
+                if self._held.get(held.run_id) is held:
+                    del self._held[held.run_id]
             self._changed.notify_all()
 
     def all(self) -> list[Held]:

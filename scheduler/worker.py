@@ -146,11 +146,13 @@ class Worker:
             self._commits.hand_in(held, ending)
 
     def _finish(self, ended: Sequence[Ended]) -> None:
-        """Let the queue forget what the database has settled: the database first, the queue second."""
-        run_ids = [each.held.run_id for each in ended]
-        for run_id in run_ids:
-            self._queue.finish(self._options.name, run_id)
-        self._in_hand.remove(run_ids)
+        """Let the queue forget what the database has settled: the database first, the queue second.
+
+        As soon as it has, a run that goes on may be taken, and claimed, again.
+        """
+        self._in_hand.remove([each.held for each in ended])
+        for each in ended:
+            self._queue.finish(self._options.name, each.held.run_id)
         self._on_settled([each.settlement for each in ended])
         self._tell([each.held.claim.task.id for each in ended])
 
