@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import ast
 import json
+import os
 import re
 import shutil
 import statistics
@@ -15,6 +16,7 @@ import subprocess
 import sys
 import tomllib
 from collections.abc import Callable, Iterator
+from fnmatch import fnmatch
 from pathlib import Path
 from typing import Any
 
@@ -41,12 +43,21 @@ NEVER_EXCUSED = {"C901", "TID251", "PLR0912", "PLR0915"}
 
 
 def kept_files(root: Path) -> list[Path]:
-    """Files of the tree that git keeps or would keep; all of them where there is no repository."""
+    """Files of the tree that git keeps or would keep; without a repository, those that `.gitignore` does not name."""
     if not (root / ".git").exists():
-        return sorted(path for path in root.rglob("*") if path.is_file())
+        return sorted(unpacked_files(root))
     command = ["git", "ls-files", "-z", "--cached", "--others", "--exclude-standard"]
     listed = subprocess.run(command, cwd=root, capture_output=True, check=True, text=True).stdout
     return sorted(root / name for name in set(listed.split("\0")) - {""} if (root / name).is_file())
+
+
+def unpacked_files(root: Path) -> Iterator[Path]:
+    ignore = root / ".gitignore"
+    patterns = [line.strip("/") for line in ignore.read_text("utf-8").split()] if ignore.exists() else []
+    for folder, folders, names in os.walk(root):
+        folders[:] = [name for name in folders if not any(fnmatch(name, pattern) for pattern in patterns)]
+        kept = (name for name in names if not any(fnmatch(name, pattern) for pattern in patterns))
+        yield from (Path(folder, name) for name in kept)
 
 
 def product_files(root: Path, *suffixes: str) -> list[Path]:
@@ -246,6 +257,11 @@ def bad_tree(root: Path, files: dict[str, str]) -> Path:
         path.parent.mkdir(parents=True, exist_ok=True)
         path.write_text(text, "utf-8")
     return root
+
+
+def test_an_unpacked_archive_is_judged_without_what_its_use_left_behind(tmp_path: Path) -> None:
+    tree = bad_tree(tmp_path, {".gitignore": ".venv/\n*.db\n", ".venv/lib/a.py": "", "a.db": "", "tools/a.py": ""})
+    assert kept_files(tree) == [tree / ".gitignore", tree / "tools/a.py"]
 
 
 LONG_FUNCTION = "def f():\n" + "    x = 1\n" * 9
