@@ -59,9 +59,9 @@ def move(record: TaskRecord, to: datetime, now: datetime, kind: EventKind = Even
     """Move the current occurrence to another time; one that has fired is run again then, as its next generation."""
     run, task = record.run, record.task
     if run.state is State.RUNNING:
-        raise Refused(f"when: {task.id} is running now. Cancel it, or schedule another task.")
+        raise Refused(f"{task.id} is running now. Cancel it, or schedule another task.")
     if run.state is State.CANCELLED:
-        raise Refused(f"when: {task.id} was cancelled. Schedule a new task with schedule_task.")
+        raise Refused(f"{task.id} was cancelled. Schedule a new task with schedule_task.")
     wake = None if task.paused else max(to, now)
     if run.state in TERMINAL:
         return Change(task, run, next_run=_again(run, to, wake_at=wake), kind=kind)
@@ -90,9 +90,7 @@ def run_now(record: TaskRecord, now: datetime) -> Change:
         raise Refused(f"action: {record.task.id} is running already.")
     if record.task.repeat is not None and record.run.state not in TERMINAL:
         return Change(record.task, record.run, extra_run=_extra(record.run, now), kind=EventKind.RUN_NOW)
-    if record.run.state in TERMINAL or record.task.paused:
-        return move(_unpaused(record), now, now, EventKind.RUN_NOW)
-    return Change(record.task, replace(record.run, wake_at=now), kind=EventKind.RUN_NOW)
+    return move(_unpaused(record), now, now, EventKind.RUN_NOW)
 
 
 def pause(record: TaskRecord) -> Change:

@@ -11,13 +11,13 @@ from typing import Any, Final
 from duetime.scheduler.handlers import Context, Handler, Handlers, Link, explain, run_handler
 from duetime.scheduler.inhand import Held
 from duetime.scheduler.interrupt import CancelRequested, Interrupt, TimeLimitReached
-from duetime.scheduler.outcomes import Done, Outcome, Retry, Yielded
+from duetime.scheduler.outcomes import Done, Outcome, Retry, Wait, Yielded
 from duetime.scheduler.settlement import Cancelled, Ending
 from duetime.scheduler.store import Store
 from duetime.scheduler.task import Json
 
 NO_HANDLER: Final = timedelta(minutes=1)
-"""An action that this process does not know is tried again after this: another one may know it."""
+"""An action that this process does not know waits this long, without using up an attempt: another may know it."""
 
 STOPPED: Final = Yielded(reason="the worker stopped")
 
@@ -45,7 +45,7 @@ class Execution:
         handler = self._handlers.get(held.claim.task.action)
         if handler is None:
             known = ", ".join(self._handlers)
-            return Retry(f"no handler {held.claim.task.action!r} is loaded here; there are {known}", after=NO_HANDLER)
+            return Wait(NO_HANDLER, f"no handler {held.claim.task.action!r} is loaded here; there are {known}")
         self._started(held.limit(handler.time_limit))
         try:
             outcome = self._call(handler, held)

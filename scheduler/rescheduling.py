@@ -21,6 +21,7 @@ from duetime.scheduler.task import State, Task, TaskRecord
 ONCE = frozenset({"never", "none", "once", "no"})
 """What `repeat` may be to turn a recurring task into a one-shot."""
 
+NOTHING_CHANGED = "it is so already; nothing was changed"
 ONE_OCCURRENCE = "only the next occurrence was moved; repeat changes the rule itself"
 
 
@@ -31,16 +32,18 @@ def decide_reschedule(
 
     The last part that names an event gives the change's kind.
     """
+    if asked == Reschedule():
+        raise InvalidArgument(
+            "reschedule_task",
+            "nothing to change was given",
+            accepted="at least one of title, when, timezone, repeat, until, payload, pause, skip_next",
+            example="when='tomorrow 9am'",
+        )
     task = _described(record.task, asked, intake)
     change, said = _timing_step(record, Change(task, record.run, kind=EventKind.RESCHEDULED), asked, intake, now)
     change = _skip_step(record, _pause_step(record, change, asked, now), asked, now)
     if change == Change(record.task, record.run, kind=EventKind.RESCHEDULED):
-        raise InvalidArgument(
-            "reschedule_task",
-            "nothing to change was given",
-            accepted="at least one of title, when, timezone, repeat, until, payload, pause, skip_next that differs",
-            example="when='tomorrow 9am'",
-        )
+        return change, (*said, NOTHING_CHANGED)
     return change, said
 
 

@@ -97,6 +97,7 @@ def _suspended(claim: Claim, ending: Wait | Yielded, now: datetime) -> Settlemen
         reason=ending.reason or None,
         wake_at=_until(ending, now),
         failures=claim.run.failures,
+        summary=ending.reason or None,
         checkpoint=ending.checkpoint,
     )
 

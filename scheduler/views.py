@@ -44,7 +44,7 @@ def _waiting_for(record: TaskRecord) -> tuple[str, ...]:
     if run.state is State.RETRYING and run.error:
         found.append(f"attempt {run.attempt + 1} after: {run.error}")
     if run.state is State.SUSPENDED:
-        found.append("its handler asked to go on later")
+        found.append(run.summary or "its handler asked to go on later")
     if run.state is State.RUNNING and run.cancel_requested:
         found.append("its handler to stop")
     return tuple(found)

@@ -26,11 +26,15 @@ from duetime.scheduler.outreach import WebhookOptions, check_url
 from duetime.scheduler.rules.retry import retry_after
 from duetime.scheduler.rules.text import clean_text
 from duetime.scheduler.signing import Signer
+from duetime.scheduler.task import RetryPolicy
 from pydantic import BaseModel, Field
 
 EXCERPT: Final = 2000
 MAX_HEADERS: Final = 20
 MAX_HEADER: Final = 4096
+PATIENT: Final = RetryPolicy(max_attempts=10)
+"""The other side may be down for minutes: about a quarter of an hour of tries, unless the task says otherwise."""
+
 _TOKEN = re.compile(r"[A-Za-z0-9!#$%&'*+.^_`|~-]{1,100}")
 _VALUE = re.compile(r"[\t\x20-\x7e]*")
 _OURS = frozenset(
@@ -61,6 +65,7 @@ def webhook(options: WebhookOptions | None = None, *, resolve: Resolver = system
         time_limit=timedelta(seconds=work.options.timeout + 10),
         description="Send a signed HTTP request.",
         verify=work.verify,
+        retry=PATIENT,
     )
 
 

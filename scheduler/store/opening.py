@@ -79,11 +79,21 @@ def connect(url: str, *, synchronous: str = "FULL") -> Database:
     if parsed and backend == "sqlite":
         return Sqlite(parsed.set(drivername="sqlite+pysqlite"), synchronous=synchronous)
     if parsed and backend == "postgresql":
-        return Postgres(parsed.set(drivername="postgresql+psycopg"))
+        return _postgres(parsed)
     raise InvalidSetting(
         f"database_url: {_without_password(url)!r} names no database that Duetime can use. "
         "Accepted: sqlite:///<path> and postgresql://<user>@<host>/<name>. Example: sqlite:////home/alice/duetime.db"
     )
+
+
+def _postgres(url: URL) -> Postgres:
+    try:
+        return Postgres(url.set(drivername="postgresql+psycopg"))
+    except ModuleNotFoundError as error:
+        raise InvalidSetting(
+            "database_url: PostgreSQL needs a driver that is not installed. Install it with: pip install "
+            "'duetime[postgres]', or in a checkout: pip install '.[postgres]'."
+        ) from error
 
 
 def _parsed(url: str) -> URL | None:

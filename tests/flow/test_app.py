@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
+import sys
 from pathlib import Path
 
+import pytest
+from duetime.scheduler.errors import InvalidSetting
+from duetime.scheduler.store import open_store
 from duetime.server.app import Scheduler, build
 from duetime.server.settings import Settings
 
@@ -29,3 +33,11 @@ def test_a_process_that_only_schedules_does_not_become_the_runner(tmp_path: Path
         scheduler.schedule("Stretch", when="in 2 hours")
     with build(settings(tmp_path)) as app:
         assert app.store.runners.current() is None
+
+
+def test_a_missing_driver_of_postgresql_is_named_with_the_command_that_installs_it(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setitem(sys.modules, "psycopg", None)  # importing it fails now, as where it is not installed
+    with pytest.raises(InvalidSetting, match=r"pip install 'duetime\[postgres\]'"):
+        open_store("postgresql://duetime@localhost/duetime")

@@ -208,6 +208,20 @@ def test_a_reschedule_that_changes_nothing_is_refused(house: House) -> None:
         house.scheduler.reschedule(view.record.task.id)
 
 
+def test_repeating_a_reschedule_is_harmless(house: House) -> None:
+    view = house.scheduler.schedule("Call John", when="in 2 hours")
+    first = house.scheduler.reschedule(view.record.task.id, when="tomorrow 9am", pause=True)
+    again = house.scheduler.reschedule(view.record.task.id, when="tomorrow 9am", pause=True)
+    assert again.warnings == ("it is so already; nothing was changed",)
+    assert again.record.task.revision == first.record.task.revision
+
+
+def test_running_a_one_shot_now_moves_it_to_now(house: House) -> None:
+    view = house.scheduler.schedule("Call John", when="tomorrow 9am")
+    assert due(house.scheduler.act(view.record.task.id, "run_now")) == START
+    assert len(house.start()) == 1
+
+
 def test_a_paused_task_does_not_start_and_runs_at_once_when_resumed_late(house: House) -> None:
     view = house.scheduler.schedule("Call John", when="in 2 hours")
     house.scheduler.reschedule(view.record.task.id, pause=True)

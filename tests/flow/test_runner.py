@@ -274,10 +274,11 @@ def test_a_recurring_task_gets_its_next_occurrence_with_the_end_of_the_last(hous
     assert record.run.scheduled_for > house.store.now()
 
 
-def test_an_action_that_nobody_here_knows_is_tried_again_and_says_so(house: House) -> None:
+def test_an_action_that_nobody_here_knows_waits_for_one_who_does_and_uses_up_no_attempt(house: House) -> None:
     house.run()
-    record = house.reaches(house.add("resize"), State.RETRYING)
-    assert record.run.error == "no handler 'resize' is loaded here; there are reminder"
+    record = house.reaches(house.add("resize"), State.SUSPENDED)
+    assert record.run.summary == "no handler 'resize' is loaded here; there are reminder"
+    assert record.run.failures == 0
     assert record.run.wake_at is not None
     assert record.run.wake_at > house.store.now() + timedelta(seconds=30)
 
