@@ -41,7 +41,7 @@ CHANNELS = """\
 ## Channels
 
 A channel tells outcomes beside the inbox. Tasks name it in `deliver_to`, or `deliver_to` of the settings does for all.
-`inbox` and `desktop` exist without being configured.
+`inbox` exists without being configured, and `desktop` where there is one.
 """
 
 EXAMPLE = """\
