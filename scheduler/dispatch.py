@@ -36,10 +36,14 @@ def entry_of(run: ReadyRun, now: datetime) -> Entry:
     return Entry(run.run_id, key, needs={LAST_CHANCE: 1}, not_before=now.timestamp() * 1000 + CALM)
 
 
+PAGE = 5000
+"""Ready runs read at once: finding a page costs a look at all of them, so there should be few pages."""
+
+
 def refill(store: Store, queue: DispatchQueue) -> int:
     """Put every run that is ready into the queue and return how many were not there: after a start, and as a net."""
     added, after = 0, None
-    while page := store.claims.ready(limit=BATCH, after=after):
+    while page := store.claims.ready(limit=PAGE, after=after):
         added += queue.put([entry_of(run, store.now()) for run in page])
         after = page[-1].run_id
     return added

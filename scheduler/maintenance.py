@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import time
 from datetime import timedelta
 
 from duetime.scheduler.dispatch import refill
@@ -11,6 +12,8 @@ from duetime.scheduler.queue import DispatchQueue
 from duetime.scheduler.store import Store
 
 INTERVAL = 30.0
+SHARE = 50
+"""At most one part in so many of the time goes into looking, however many runs are ready."""
 FORGET_EVERY = timedelta(hours=1)
 _MOST_FORGOTTEN = 500
 
@@ -30,11 +33,13 @@ class Maintenance:
         self.process = Process("maintenance", self.step)
 
     def step(self) -> float:
+        """Look once, and return the seconds until the next look: the longer one takes, the rarer they are."""
+        began = time.monotonic()
         found = refill(self._store, self._queue)
         if found:
             log.info("%d ready runs were not in the queue", found)
         self._forget()
-        return INTERVAL
+        return max(INTERVAL, SHARE * (time.monotonic() - began))
 
     def _forget(self) -> None:
         now = self._store.now()

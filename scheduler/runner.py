@@ -51,7 +51,7 @@ class Runner:
         self._lock = FileLock(options.lock)
         self._reign: Reign | None = None
         self._client = WakeClient(store)
-        self._stopped = False
+        self._given_up = False
         self._candidate = Process("candidate", self._step)
 
     @property
@@ -76,8 +76,7 @@ class Runner:
 
     def stop(self, grace: timedelta | None = None) -> None:
         """End: running work finishes within `grace` (the options' by default) or is handed back. Never hangs."""
-        self._stopped = True
-        self._candidate.stop(STEP_PATIENCE)
+        self._given_up = not self._candidate.stop(STEP_PATIENCE)
         self._abdicate(self._options.grace if grace is None else grace)
 
     def _step(self) -> float | None:
@@ -107,7 +106,7 @@ class Runner:
             self._lock.release()
             raise
         self._reign = reign
-        if self._stopped:
+        if self._given_up:  # it was stopped, and waited no longer for this
             self._abdicate(timedelta(0))
 
     def _abdicate(self, grace: timedelta) -> None:

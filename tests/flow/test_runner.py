@@ -20,6 +20,7 @@ from duetime.scheduler.outcomes import Done, Outcome, Retry, Yielded
 from duetime.scheduler.runner import Runner, RunnerOptions
 from duetime.scheduler.store import Store, open_store
 from duetime.scheduler.task import RetryPolicy, State, TaskRecord
+from duetime.scheduler.wake import WakeServer
 
 from tests.contracts.store.making import TENANT, added
 from tests.flow.waiting import eventually
@@ -290,6 +291,30 @@ def test_stopping_lets_running_work_finish_within_the_grace_period(house: House)
     gate.await_begun()
     stopping = threading.Thread(target=runner.stop, args=(timedelta(seconds=30),))
     stopping.start()
+    eventually(gate.contexts[0].should_yield, "the handler to be asked to yield")
+    gate.go.set()
+    stopping.join(30)
+    assert house.record(task_id).run.state is State.SUCCEEDED
+
+
+def test_a_runner_that_is_stopped_while_it_takes_over_still_grants_the_grace_period(
+    house: House, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    taking_over, begin = threading.Event(), WakeServer.start
+
+    def begin_late(server: WakeServer) -> None:
+        taking_over.wait(30)
+        begin(server)
+
+    monkeypatch.setattr(WakeServer, "start", begin_late)
+    gate = Gate()
+    task_id = house.add("gate")
+    runner = house.run(gate.handler, wait=False)
+    gate.await_begun()
+    stopping = threading.Thread(target=runner.stop, args=(timedelta(seconds=30),))
+    stopping.start()
+    eventually(lambda: runner._candidate._stopping, "the stop to begin")
+    taking_over.set()
     eventually(gate.contexts[0].should_yield, "the handler to be asked to yield")
     gate.go.set()
     stopping.join(30)
