@@ -217,7 +217,7 @@ class TaskView:
 class TaskFilter:
     """Which tasks to list; absent parts match everything. `after` is inclusive, `before` exclusive (next due time)."""
 
-    state: State | None = None
+    states: tuple[State, ...] = ()
     action: str | None = None
     label: str | None = None
     query: str | None = None

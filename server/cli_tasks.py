@@ -14,7 +14,7 @@ from duetime.scheduler.request import Request, RescheduleArguments
 from duetime.scheduler.task import Json, State, TaskFilter, TaskView
 from duetime.server import cli_output as output
 from duetime.server.cli_session import session
-from duetime.tools.filters import resolve_bound
+from duetime.tools.filters import resolve_bound, states_of
 from duetime.widgets.payload import as_json, history_payload, list_payload, task_payload
 
 if TYPE_CHECKING:
@@ -74,7 +74,9 @@ def schedule(
 def list_(
     context: typer.Context,
     *,
-    state: Annotated[State | None, typer.Option(help="only tasks in this state")] = None,
+    state: Annotated[
+        str | None, typer.Option(metavar="STATE", help="only tasks in this state, or all that are `open` or `ended`")
+    ] = None,
     label: Annotated[str | None, typer.Option(help="only tasks with this label")] = None,
     query: Annotated[str | None, typer.Option(help="only tasks whose title contains this")] = None,
     after: Annotated[str | None, typer.Option(help="only tasks due at or after this time")] = None,
@@ -85,7 +87,7 @@ def list_(
 ) -> None:
     """List tasks: open ones by time, then those that ended."""
     with session(context).scheduler() as scheduler:
-        where = TaskFilter(state=state, label=label, query=query, **_bounds(scheduler, after=after, before=before))
+        where = TaskFilter(states_of(state), label=label, query=query, **_bounds(scheduler, after=after, before=before))
         page = scheduler.list(where, limit=limit, cursor=cursor)
     if as_json:
         output.as_json(_dump(list_payload(page)))

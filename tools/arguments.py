@@ -37,6 +37,8 @@ MEANT = {
 """What models write for an argument whose name is not near it in letters."""
 
 MAX_PROBLEMS = 12
+CLOSE = 0.75
+"""How alike two names have to be for one to be a slip of the other: `whem` and `when` are, `sort` and `cursor` not."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -104,7 +106,7 @@ class Arguments:
         """Return the argument that was most likely meant by `name`, None when nothing is near."""
         plain = name[:60].strip().lower().replace("-", "_")
         letters = {known.replace("_", ""): known for known in self.table}
-        found = get_close_matches(plain.replace("_", ""), letters, n=1, cutoff=0.6)
+        found = get_close_matches(plain.replace("_", ""), letters, n=1, cutoff=CLOSE)
         meant = MEANT.get(plain)
         if meant in self.table:
             return meant

@@ -11,9 +11,9 @@ from duetime.scheduler.errors import DuetimeError, InvalidArgument, InvalidArgum
 from duetime.scheduler.events import EventFilter
 from duetime.scheduler.request import Request
 from duetime.scheduler.scheduler import Scheduler
-from duetime.scheduler.task import Json, Principal, RetryPolicy, State, TaskFilter, TaskView
+from duetime.scheduler.task import Json, Principal, RetryPolicy, TaskFilter, TaskView
 from duetime.tools.answers import answer
-from duetime.tools.filters import resolve_bound
+from duetime.tools.filters import resolve_bound, states_of
 from duetime.widgets.payload import as_json, history_payload, list_payload, task_payload
 from duetime.widgets.schema import DRY_RUN_ID, HistoryPart
 from duetime.widgets.text import list_text, task_text
@@ -40,9 +40,10 @@ def schedule_task(call: Call) -> CallToolResult:
 
 
 def list_tasks(call: Call) -> CallToolResult:
-    where = replace(TaskFilter(**call.take("label", "query"), state=_state(call.values)), **_bounds(call))
+    states = states_of(call.values.get("state"))
+    where = replace(TaskFilter(states, **call.take("label", "query")), **_bounds(call))
     page = call.scheduler.list(where, **call.take("limit", "cursor"), by=call.by, mention=True)
-    return answer(as_json(list_payload(page)), list_text(page))
+    return answer(as_json(list_payload(page)), list_text(page, filtered=where != TaskFilter()))
 
 
 def get_task(call: Call) -> CallToolResult:
@@ -103,10 +104,6 @@ def _not_stored(view: TaskView) -> TaskView:
     task = replace(view.record.task, id=DRY_RUN_ID)
     warnings = ("dry run: nothing was stored", *view.warnings)  # for those who are shown the structure alone
     return replace(view, record=replace(view.record, task=task), warnings=warnings)
-
-
-def _state(values: Mapping[str, Json]) -> State | None:
-    return State(values["state"]) if "state" in values else None
 
 
 def _bounds(call: Call) -> dict[str, Any]:

@@ -6,9 +6,9 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
 from duetime.scheduler.handlers import Handler
-from duetime.scheduler.task import State
 from duetime.tools import calls
 from duetime.tools.arguments import Argument, Arguments
+from duetime.tools.filters import STATES
 from duetime.tools.kinds import Choice, Flag, Object, Text, Texts, Whole
 from duetime.widgets.cards import TASK_CARD, TASK_LIST
 from duetime.widgets.schema import TaskListPayload, TaskPayload
@@ -134,7 +134,7 @@ _LIST = Definition(
     "List tasks",
     "Find tasks: a line each, counts by state, and outcomes not mentioned before.",
     (
-        Argument("state", Choice(tuple(State)), "", "state='scheduled'"),
+        Argument("state", Choice(tuple(STATES)), "open: all still to come; ended: all over", "state='open'"),
         Argument("label", Text(60), "A whole label", "label='workflow=onboarding'"),
         Argument("query", Text(200), "Part of the title", "query='john'"),
         Argument("before", TIME, "Due before this time", "before='friday'"),

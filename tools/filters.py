@@ -1,4 +1,4 @@
-"""Times of a filter: like any other time, but they may lie in the past."""
+"""Filters: states by name or in groups, and times, which may lie in the past."""
 
 from __future__ import annotations
 
@@ -8,10 +8,31 @@ from datetime import UTC, datetime, timedelta, tzinfo
 from duetime.scheduler.errors import InvalidArgument
 from duetime.scheduler.phrases import understand
 from duetime.scheduler.rules import zones
+from duetime.scheduler.rules.states import OPEN, TERMINAL
 from duetime.scheduler.rules.times import parse_duration
+from duetime.scheduler.task import State
+
+STATES: dict[str, tuple[State, ...]] = {
+    "open": tuple(state for state in State if state in OPEN),
+    "ended": tuple(state for state in State if state in TERMINAL),
+    **{state.value: (state,) for state in State},
+}
+"""What the filter `state` may be: all that is still to come, all that is over, or one state."""
 
 _AGO = re.compile(r"(?P<length>.+) ago", re.IGNORECASE)
 _DAYS = {"yesterday": -1, "today": 0, "tomorrow": 1}
+
+
+def states_of(text: str | None, *, argument: str = "state") -> tuple[State, ...]:
+    """Return the states that `text` names, all of them as () for None. Raises InvalidArgument naming `argument`."""
+    if text is None:
+        return ()
+    found = STATES.get(text.strip().lower())
+    if found is None:
+        raise InvalidArgument(
+            argument, "there is no such state", accepted=", ".join(STATES), example=f"{argument}='open'"
+        )
+    return found
 
 
 def resolve_bound(text: str, *, now: datetime, zone: str | None, argument: str) -> datetime:

@@ -37,9 +37,10 @@ from duetime.widgets.schema import (
 
 TITLE_IN_LIST = 40
 SENTENCE = 120
+MESSAGE = 100
 WARNINGS = 2
 UPCOMING = 5
-UNREAD = 3
+UNREAD = 5
 UNDO_FOR = timedelta(seconds=30)
 """How long `undo` is good for; cards count it down from `now`."""
 
@@ -183,7 +184,7 @@ def _message_part(message: InboxMessage, *, titled: bool) -> Unread:
     return Unread(
         task_id=message.task_id,
         title=cut(message.title, TITLE_IN_LIST) if titled else None,
-        text=cut(message.text, TITLE_IN_LIST),
+        text=cut(message.text, MESSAGE),
         state=message.state,
         at=utc(message.created_at),
     )

@@ -27,14 +27,17 @@ def task_text(task: TaskPayload) -> str:
     return "\n".join(line for line in lines if line)
 
 
-def list_text(page: TaskPage) -> str:
-    """One page of tasks, a line each; times are in the first task's zone unless a line names another."""
+def list_text(page: TaskPage, *, filtered: bool = False) -> str:
+    """One page of tasks, a line each; times are in the first task's zone unless a line names another.
+
+    `filtered` tells an empty page of everything from one where the filter alone found nothing.
+    """
     if not page.views:
-        return "\n".join([_nothing(page), *_unread_lines(page.unread)])
+        return "\n".join([_nothing(page, filtered), *_unread_lines(page)])
     zone = page.views[0].record.task.timezone
     rows = [_row_line(view, zone) for view in page.views]
     more = [f"More: list_tasks(cursor={page.cursor!r})."] if page.cursor else []
-    return "\n".join([_list_headline(page, zone), *_unread_lines(page.unread), *rows, *more])
+    return "\n".join([_list_headline(page, zone), *_unread_lines(page), *rows, *more])
 
 
 def history_text(history: HistoryPart) -> str:
@@ -123,16 +126,23 @@ def _short(instant: datetime, zone: str, now: datetime) -> str:
     return times.describe(instant, zone).replace(f" {year} ", " ")
 
 
-def _unread_lines(messages: tuple[InboxMessage, ...]) -> list[str]:
-    return [
-        f"New: {message.task_id} {message.state.value} {fenced(message.title, TITLE_IN_LIST)}"
-        for message in messages[:UNREAD]
-    ]
+def _unread_lines(page: TaskPage) -> list[str]:
+    return [_unread_line(message, page.now or message.created_at) for message in page.unread[:UNREAD]]
 
 
-def _nothing(page: TaskPage) -> str:
-    found = "No more tasks." if any(page.counts.values()) else "No tasks."
-    return f'{found} schedule_task(title="Call John", when="in 20 min") makes one.'
+def _unread_line(message: InboxMessage, now: datetime) -> str:
+    ended = "" if message.state is State.SUCCEEDED else f" {message.state.value}"
+    said = "" if message.text == message.title else f": {fenced(message.text, TITLE)}"
+    when = times.relative(message.created_at, now)
+    return f"New ({when}): {fenced(message.title, TITLE_IN_LIST)}{ended}{said} {message.task_id}"
+
+
+def _nothing(page: TaskPage, filtered: bool) -> str:
+    if any(page.counts.values()):
+        return "No more tasks: this was the last page."
+    if filtered:
+        return "No task matches this filter. list_tasks() without one lists all."
+    return 'No tasks. schedule_task(title="Call John", when="in 20 min") makes one.'
 
 
 def _attempt_line(attempt: AttemptPart) -> str:

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
 
-from duetime.scheduler.rules.states import TERMINAL
+from duetime.scheduler.rules.states import OPEN, TERMINAL
 from duetime.scheduler.store import cursors, reading
 from duetime.scheduler.store.models import labels, runs, tasks
 from duetime.scheduler.store.rows import CURRENT, folded, task_and_run
@@ -48,10 +48,14 @@ class _List:
     def start(self, cursor: str | None) -> Position:
         if cursor:
             return cursors.read(cursor, of=self)
-        return [_ENDED if self.where.state in TERMINAL else _OPEN]
+        return [_OPEN if _meets(self.where, OPEN) else _ENDED]
 
     def has_ended(self) -> bool:
-        return self.where.state is None or self.where.state in TERMINAL
+        return _meets(self.where, TERMINAL)
+
+
+def _meets(where: TaskFilter, states: frozenset[State]) -> bool:
+    return not where.states or not states.isdisjoint(where.states)
 
 
 def page(
@@ -87,8 +91,8 @@ def _ordered(statement: Select[Any], section: str, behind: Position) -> Select[A
 
 def _conditions(tenant: str, where: TaskFilter) -> list[Condition]:
     found: list[Condition] = list(_of_task(tenant, where))
-    if where.state:
-        found.append(runs.c.state == where.state)
+    if where.states:
+        found.append(runs.c.state.in_(where.states))
     if where.after:
         found.append(runs.c.listed_at >= where.after)
     if where.before:
@@ -115,7 +119,7 @@ def labelled(tenant: str, label: str) -> Condition:
 def counts(connection: Connection, tenant: str, where: TaskFilter) -> dict[State, int]:
     """Return how many tasks the filter finds in each state; states with none are left out."""
     statement = select(runs.c.state, func.count()).where(runs.c.tenant == tenant, runs.c.current == true())
-    if where.state is None:
+    if not where.states:
         statement = statement.where(runs.c.state.in_(list(State)))  # each state is one range of the index
     if _of_task(tenant, where):
         statement = statement.select_from(_RUN_AND_TASK)

@@ -160,6 +160,8 @@ def test_an_empty_list_says_how_to_begin(cli: Run) -> None:
         (("--label", "work"), ["Report"]),
         (("--query", "john"), ["Call John"]),
         (("--state", "cancelled"), ["Old"]),
+        (("--state", "Ended"), ["Old"]),
+        (("--state", "open"), ["Call John", "Report"]),
         (("--after", "in 90 min"), ["Report"]),
         (("--before", "in 90 min", "--state", "scheduled"), ["Call John"]),
     ],
@@ -170,7 +172,14 @@ def test_the_list_is_filtered(cli: Run, filters: tuple[str, ...], titles: list[s
     old = scheduled(cli, "Old", "--when", "in 1 hour")
     cli("cancel", old["id"])
     found = [row["title"] for row in cli("list", *filters, "--json").json["tasks"]]
-    assert [title for title in found if title != "Old" or "cancelled" in filters] == titles
+    assert [title for title in found if title != "Old" or {"cancelled", "Ended", "open"} & {*filters}] == titles
+
+
+def test_a_state_that_does_not_exist_is_refused_with_those_that_do(cli: Run) -> None:
+    ended = cli("list", "--state", "done")
+    assert ended.code == 2
+    assert ended.err.startswith("duetime: --state: there is no such state. Accepted: open, ended, scheduled, waiting")
+    assert ended.err.endswith("Example: --state 'open'\n")
 
 
 def test_each_page_of_the_list_says_the_command_for_the_next(cli: Run) -> None:

@@ -106,10 +106,11 @@ def test_an_unknown_argument_is_refused_with_the_one_that_was_meant(wrong: str, 
     ]
 
 
-def test_an_unknown_argument_like_no_other_is_refused_without_a_guess() -> None:
-    said = sentences(table(TITLE, WHEN), {"title": "x", "zzz": 1})
+@pytest.mark.parametrize("unlike", ["zzz", "sort", "dead_line"])
+def test_an_unknown_argument_like_no_other_is_refused_without_a_guess(unlike: str) -> None:
+    said = sentences(table(TITLE, WHEN, Argument("cursor", Text())), {"title": "x", unlike: 1})
 
-    assert said == ["zzz: schedule_task has no such argument. Accepted: title, when."]
+    assert said == [f"{unlike}: schedule_task has no such argument. Accepted: title, when, cursor."]
 
 
 def test_a_thousand_unknown_arguments_get_a_short_answer() -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 from mcp import Client
+from mcp.types import CallToolResult, TextContent
 
 pytestmark = pytest.mark.anyio
 
@@ -12,6 +13,12 @@ async def plan(client: Client) -> None:
     for hour, title in enumerate(["Call John", "Buy milk", "Call Jane"], start=1):
         asked = {"title": title, "when": f"in {hour} hours", "labels": ["phone"] if "Call" in title else []}
         assert not (await client.call_tool("schedule_task", asked)).is_error
+
+
+def text_of(answer: CallToolResult) -> str:
+    part = answer.content[0]
+    assert isinstance(part, TextContent)
+    return part.text
 
 
 async def titles(client: Client, **arguments: object) -> list[str]:
@@ -42,3 +49,23 @@ async def test_filters_narrow_the_list(client: Client) -> None:
     assert await titles(client, label="phone") == ["Call John", "Call Jane"]
     assert await titles(client, after="2026-11-21T18:30", before="in 3 hours") == ["Buy milk"]
     assert await titles(client, state="succeeded") == []
+
+
+async def test_open_tasks_are_those_still_to_come_and_ended_ones_the_others(client: Client) -> None:
+    await plan(client)
+    listed = await client.call_tool("list_tasks", {"query": "john"})
+    assert listed.structured_content is not None
+    await client.call_tool("cancel_task", {"task_id": listed.structured_content["tasks"][0]["id"]})
+
+    assert await titles(client, state="open") == ["Buy milk", "Call Jane"]
+    assert await titles(client, state="ended") == ["Call John"]
+    assert await titles(client) == ["Buy milk", "Call Jane", "Call John"]
+
+
+async def test_an_empty_answer_tells_a_filter_that_finds_nothing_from_having_no_tasks(client: Client) -> None:
+    nothing = await client.call_tool("list_tasks")
+    await plan(client)
+    filtered = await client.call_tool("list_tasks", {"query": "dentist"})
+
+    assert text_of(nothing).startswith("No tasks. schedule_task(")
+    assert text_of(filtered) == "No task matches this filter. list_tasks() without one lists all."

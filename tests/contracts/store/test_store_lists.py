@@ -69,9 +69,12 @@ def test_ended_tasks_stand_by_when_they_ended_and_retried_ones_by_when_they_are_
 
 def test_filters_find_what_they_say_and_counts_agree(store: Store, six: dict[str, TaskRecord]) -> None:
     wanted = {
-        TaskFilter(state=State.SCHEDULED): {"noon", "also", "soon"},
-        TaskFilter(state=State.CANCELLED): {"first", "second", "third"},
-        TaskFilter(state=State.FAILED): set(),
+        TaskFilter(states=(State.SCHEDULED,)): {"noon", "also", "soon"},
+        TaskFilter(states=(State.CANCELLED,)): {"first", "second", "third"},
+        TaskFilter(states=(State.FAILED,)): set(),
+        TaskFilter(states=(State.SCHEDULED, State.RUNNING)): {"noon", "also", "soon"},
+        TaskFilter(states=(State.SUCCEEDED, State.CANCELLED)): {"first", "second", "third"},
+        TaskFilter(states=(State.SCHEDULED, State.CANCELLED), label="food"): {"noon", "soon"},
         TaskFilter(action="webhook"): {"also"},
         TaskFilter(label="food"): {"noon", "soon"},
         TaskFilter(label="food", query="SNACK"): {"soon"},
@@ -79,7 +82,7 @@ def test_filters_find_what_they_say_and_counts_agree(store: Store, six: dict[str
         TaskFilter(query="_"): set(),
         TaskFilter(after=NOON + HOUR): {"noon", "also"},
         TaskFilter(after=NOON + HOUR / 2, before=NOON + HOUR): {"soon"},
-        TaskFilter(state=State.CANCELLED, before=NOON + timedelta(minutes=2)): {"first"},
+        TaskFilter(states=(State.CANCELLED,), before=NOON + timedelta(minutes=2)): {"first"},
     }
     for where, names in wanted.items():
         assert set(ids(store, where)) == {six[name].task.id for name in names}, where
