@@ -2,17 +2,22 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from datetime import timedelta
 from pathlib import Path
 from typing import Any
 
+from duetime.widgets.cards import cards
 from playwright.sync_api import FrameLocator, Locator, Page
 
-from duetime.widgets.cards import cards
 from tests.widgets.sample import FakeServer, result
 
+Serve = Callable[[str, dict[str, Any]], dict[str, Any]]
+"""Answers a call of a card: the tool's name and its arguments."""
+
 IMAGES = Path(__file__).resolve().parents[2] / "docs" / "images"
-CAN_CALL_TOOLS = {"serverTools": {}, "updateModelContext": {"text": {}, "structuredContent": {}}}
-READER = {"theme": "light", "locale": "en-US", "timeZone": "America/Edmonton", "displayMode": "inline"}
+CAN_CALL_TOOLS: dict[str, Any] = {"serverTools": {}, "updateModelContext": {"text": {}, "structuredContent": {}}}
+READER = {"theme": "light", "locale": "en-US", "timeZone": "America/Denver", "displayMode": "inline"}
 
 
 def html_of(name: str) -> str:
@@ -22,13 +27,13 @@ def html_of(name: str) -> str:
 class Chat:
     """The host's side: `send` what hosts send, look at what the card asked for, and at the card itself."""
 
-    def __init__(self, page: Page, server: FakeServer) -> None:
+    def __init__(self, page: Page, serve: Serve | None = None) -> None:
         self.page = page
-        self.server = server
+        self.server = FakeServer()
         self.problems: list[str] = []
         page.on("pageerror", lambda error: self.problems.append(str(error)))
         page.on("console", lambda said: self.problems.append(said.text) if said.type in {"error", "warning"} else None)
-        page.expose_function("serve", lambda name, args: self.server.serve(name, args))
+        page.expose_function("serve", serve or self.server.serve)
 
     @property
     def card(self) -> FrameLocator:
@@ -51,6 +56,23 @@ class Chat:
     def show(self, structured: dict[str, Any]) -> None:
         self._ask("result", result(structured))
 
+    def show_task(self, task: dict[str, Any], **context: Any) -> None:
+        """Put a task into the server and its card into the chat."""
+        self.server.tasks[task["id"]] = task
+        self.load("task-card", **context)
+        self.show(task)
+
+    def pass_time(self, seconds: float) -> None:
+        """Let the frozen clocks of the page and of the server go on, and every timer with them."""
+        self.server.now += timedelta(seconds=seconds)
+        self.page.clock.run_for(round(seconds * 1000))
+
+    def state(self) -> Locator:
+        return self.card.locator(".state[data-state]")
+
+    def told_model(self) -> list[str]:
+        return [context["content"][0]["text"] for context in self.seen("contexts")]
+
     def send(self, what: str, value: Any = None) -> Any:
         return self._ask(what, value)
 
@@ -64,11 +86,13 @@ class Chat:
         return self.card.get_by_role("button", name=name, exact=True)
 
     def said(self) -> Locator:
-        """The live region that a screen reader reads out."""
+        """Find the live region that a screen reader reads out."""
         return self.card.locator("p[role=status]")
 
     def focused(self) -> Any:
-        return self.card.locator("body").evaluate("() => document.activeElement.dataset.key ?? document.activeElement.tagName")
+        return self.card.locator("body").evaluate(
+            "() => document.activeElement.dataset.key ?? document.activeElement.tagName"
+        )
 
     def picture(self, name: str) -> bytes:
         """Take the card's picture for the docs: small, since documentation is read and not measured."""

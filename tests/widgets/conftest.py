@@ -9,11 +9,17 @@ import pytest
 from playwright.sync_api import Browser, Page, sync_playwright
 
 from tests.widgets.chat import Chat
-from tests.widgets.sample import NOW, FakeServer
+from tests.widgets.sample import NOW
 from tests.widgets.tooling import HOST, bundle_host, find_chromium
 
-QUIET = ("--no-sandbox", "--disable-gpu", "--disable-quic", "--no-first-run", "--disable-background-networking")
-QUIET += ("--disable-component-update", "--disable-sync", "--font-render-hinting=none")
+QUIET: tuple[str, ...] = (
+    "--no-sandbox",
+    "--disable-gpu",
+    "--disable-quic",
+    "--no-first-run",
+    "--disable-background-networking",
+)
+QUIET += ("--disable-component-update", "--disable-sync", "--font-render-hinting=none"]
 
 
 @pytest.fixture(scope="session")
@@ -25,7 +31,7 @@ def host_script() -> str:
 def browser() -> Iterator[Browser]:
     path = find_chromium()
     with sync_playwright() as playwright:
-        chromium = playwright.chromium.launch(executable_path=path, args=list(QUIET))
+        chromium = playwright.chromium.launch(executable_path=path, args=QUIET)
         yield chromium
         chromium.close()
 
@@ -47,6 +53,6 @@ def page(browser: Browser, host_script: str) -> Iterator[Page]:
 @pytest.fixture
 def chat(page: Page) -> Iterator[Chat]:
     """Give a chat; whatever the card complained about on the console fails the test."""
-    chat = Chat(page, FakeServer())
+    chat = Chat(page)
     yield chat
     assert chat.problems == []

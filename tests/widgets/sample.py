@@ -1,4 +1,4 @@
-"""A small server for the cards: real payloads, checked against the published schema, and the tools that buttons call."""
+"""A small server for the cards: payloads checked against the published schema, and the tools that buttons call."""
 
 from __future__ import annotations
 
@@ -10,7 +10,8 @@ from duetime.widgets.payload import as_json
 from duetime.widgets.schema import TaskListPayload, TaskPayload
 
 NOW = datetime(2026, 11, 21, 23, 0, tzinfo=UTC)
-EDMONTON = "America/Edmonton"
+DENVER = "America/Denver"
+"""A zone on whose clock changes every edition of the time zone database agrees."""
 CALL_JOHN = "t_7k3m9qx2w4hb"
 UNDO = "u_5c2"
 
@@ -19,7 +20,7 @@ def stamp(instant: datetime) -> str:
     return instant.astimezone(UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
 
 
-def when(instant: datetime, zone: str = EDMONTON) -> dict[str, str]:
+def when(instant: datetime, zone: str = DENVER) -> dict[str, str]:
     local = instant.astimezone(ZoneInfo(zone))
     text = f"{local:%a} {local.day} {local:%b %Y %H:%M}"
     return {
@@ -31,7 +32,9 @@ def when(instant: datetime, zone: str = EDMONTON) -> dict[str, str]:
     }
 
 
-def a_task(due: datetime = datetime(2026, 11, 24, 16, 0, tzinfo=UTC), zone: str = EDMONTON, **parts: Any) -> dict[str, Any]:
+def a_task(
+    due: datetime = datetime(2026, 11, 24, 16, 0, tzinfo=UTC), zone: str = DENVER, **parts: Any
+) -> dict[str, Any]:
     """One task as the server would send it; a part given as None is left out."""
     task: dict[str, Any] = {
         "schema": "duetime.task/1",
@@ -50,9 +53,9 @@ def a_task(due: datetime = datetime(2026, 11, 24, 16, 0, tzinfo=UTC), zone: str 
 
 
 def weekly() -> dict[str, Any]:
-    """How a task repeats every Tuesday at nine in Edmonton."""
+    """How a task repeats every Tuesday at nine in Denver."""
     following = [datetime(2026, 11, 24, 16, 0, tzinfo=UTC) + timedelta(weeks=week) for week in range(5)]
-    upcoming = [instant.astimezone(ZoneInfo(EDMONTON)).isoformat(timespec="minutes") for instant in following]
+    upcoming = [instant.astimezone(ZoneInfo(DENVER)).isoformat(timespec="minutes") for instant in following]
     return {"rule": "FREQ=WEEKLY;BYDAY=TU", "text": "every Tuesday at 09:00", "next": upcoming}
 
 

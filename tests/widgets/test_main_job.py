@@ -35,7 +35,7 @@ def today(browser: Browser, host_script: str) -> Iterator[Page]:
 
 def test_a_reminder_in_three_seconds_is_delivered_and_its_card_shows_it_happen(today: Page, live: LiveServer) -> None:
     scheduled = live.call("schedule_task", {"title": "Stretch", "when": "in 3 seconds"})
-    chat = Chat(today, live)
+    chat = Chat(today, live.serve)
     chat.load("task-card", timeZone="America/Denver")
     chat.show(scheduled["structuredContent"])
     expect(chat.card.get_by_text("Scheduled", exact=True)).to_be_visible()
@@ -52,7 +52,7 @@ def test_a_reminder_in_three_seconds_is_delivered_and_its_card_shows_it_happen(t
 def test_the_buttons_of_a_card_change_the_real_task(today: Page, live: LiveServer) -> None:
     scheduled = live.call("schedule_task", {"title": "Call John", "when": "tomorrow 9am"})
     task_id = scheduled["structuredContent"]["id"]
-    chat = Chat(today, live)
+    chat = Chat(today, live.serve)
     chat.load("task-card", timeZone="America/Denver")
     chat.show(scheduled["structuredContent"])
 

@@ -39,7 +39,7 @@ export function rowView(row, section, env, opened, toggle) {
 function dueText(section, due, now, reader) {
   const away = dayNumber(due, reader.zone) - dayNumber(now, reader.zone);
   const time = h("time", { datetime: new Date(due).toISOString() }, timeOfDay(due, reader));
-  if (away === 0) return [time, " ", h("span", { class: "quiet", "data-at": due }, relative(due, now, reader.locale))];
+  if (away === 0) return [time, " ", h("span", { class: "quiet", "data-at": due }, relative(due, now, reader))];
   const named = away > 0 && away < 7 ? weekday(due, reader, now) : day(due, reader, now, "short");
   return [h("span", {}, named), " ", time];
 }

@@ -19,8 +19,9 @@ const LONG_AGO = 60_000;
 export function taskCard(host, env) {
   const card = {
     task: undefined, phase: "loading", title: "", failure: "", error: "", changes: [], pending: undefined, panel: "",
-    undo: undefined, history: undefined, look: "", readAt: 0, reading: false,
+    opener: "", unfolded: false, undo: undefined, history: undefined, look: "", readAt: 0, reading: false,
   };
+  host.addEventListener("keydown", (event) => event.key === "Escape" && shut(card, host, event));
   return Object.assign(card, {
     env,
     draw: () => draw(card, host),
@@ -40,7 +41,7 @@ export function dueOf(task) {
 function draw(card, host) {
   host.setAttribute("aria-busy", String(card.phase === "loading" || card.pending !== undefined));
   if (card.task) card.look = lookOf(card.task, dueOf(card.task), card.env.clock.now());
-  redraw(host, taskView(card), card.panel || "snooze");
+  redraw(host, taskView(card), card.opener);
 }
 
 /** Take over a task from the server: `fresh` when it answers a call made just now, `reread` when that changed nothing. */
@@ -81,10 +82,20 @@ async function read(card, extra = {}) {
 }
 
 function open(card, host, panel) {
+  card.opener = panel;
   card.panel = card.panel === panel ? "" : panel;
   if (card.panel === "history" && !card.reading) card.read({ history: true });
   card.draw();
   if (card.panel === "change") find(host, "when")?.focus();
+}
+
+/** Escape closes the panel and leads back to the button that opened it. */
+function shut(card, host, event) {
+  if (!card.panel) return;
+  event.stopPropagation();
+  card.panel = "";
+  card.draw();
+  find(host, card.opener)?.focus();
 }
 
 /** Call a tool for a button: pending at once, then the new state, or the server's sentence over the old one. */
@@ -117,7 +128,7 @@ function say(card, name) {
 }
 
 function whenInWords(task, env) {
-  return hasEnded(task) ? "" : `Due ${relative(dueOf(task), env.clock.now(), env.reader().locale)}.`;
+  return hasEnded(task) ? "" : `Due ${relative(dueOf(task), env.clock.now(), env.reader())}.`;
 }
 
 async function refused(card, before, error) {
@@ -135,7 +146,7 @@ async function refused(card, before, error) {
 function tick(card, host) {
   const now = card.env.clock.now();
   for (const node of host.querySelectorAll("[data-at]")) {
-    node.textContent = relative(Number(node.dataset.at), now, card.env.reader().locale);
+    node.textContent = relative(Number(node.dataset.at), now, card.env.reader());
   }
   if (!card.task || card.pending) return;
   countDown(card, host, now);

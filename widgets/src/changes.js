@@ -1,6 +1,6 @@
 /* What is different between two readings of a task, in words: shown when someone else was faster. */
 
-import { moment } from "./format.js";
+import { moment, placed } from "./format.js";
 import { lookOf, wordsOf } from "./words.js";
 
 /** One line for each thing that a reader would notice. */
@@ -8,11 +8,16 @@ export function changesBetween(before, after, env) {
   const now = env.clock.now();
   const shown = (task) => ({
     Title: task.title,
-    Time: moment(Date.parse(task.when.utc), env.reader(), now),
+    Time: timeOf(task, env.reader(), now),
     State: wordsOf(lookOf(task, Date.parse(task.when.utc), now)).word,
     Repeat: task.repeat?.text ?? "once",
   });
   const [was, is] = [shown(before), shown(after)];
   const lines = Object.keys(was).filter((name) => was[name] !== is[name]).map((name) => ({ name, was: was[name], is: is[name] }));
   return lines.length || before.revision === after.revision ? lines : [{ name: "Details", was: `revision ${before.revision}`, is: `revision ${after.revision}` }];
+}
+
+function timeOf({ when }, reader, now) {
+  const at = placed(Date.parse(when.utc), when.local, when.timezone, reader);
+  return moment(at.ms, at.reader, now);
 }

@@ -4,7 +4,7 @@
 export function h(tag, attributes = {}, ...children) {
   const node = document.createElement(tag);
   for (const [name, value] of Object.entries(attributes)) setAttribute(node, name, value);
-  node.append(...children.flat().filter((child) => child !== undefined && child !== null && child !== false && child !== ""));
+  node.append(...children.flat(Infinity).filter((child) => child !== undefined && child !== null && child !== false && child !== ""));
   return node;
 }
 

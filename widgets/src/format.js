@@ -32,7 +32,7 @@ export function readerOf(context) {
 }
 
 export function timeOfDay(ms, { zone, locale }) {
-  return dates({ hour: "numeric", minute: "2-digit" }, zone, locale).format(ms);
+  return dates({ timeStyle: "short" }, zone, locale).format(ms);
 }
 
 /** A day in words, with its year where that is not this one. */
@@ -74,9 +74,17 @@ function yearOf(ms, zone) {
   return iso(ms, zone).slice(0, 4);
 }
 
-/** Whether a clock on the wall shows something else in `one` than in `other` at that instant. */
-export function differs(ms, one, other) {
-  return wall(ms, one) !== wall(ms, other);
+/**
+ * Where to show an instant that belongs to `zone` and is written with its wall time there. A reader in that very zone gets the
+ * wall time as it is written: the server's time zone data counts, for the browser's may be older.
+ */
+export function placed(ms, written, zone, reader) {
+  return reader.zone === zone ? inOwnZone(written, reader) : { ms, reader };
+}
+
+/** A written wall time as an instant that shows just that. */
+export function inOwnZone(written, reader) {
+  return { ms: Date.parse(`${written.slice(0, 16)}Z`), reader: { ...reader, zone: "UTC" } };
 }
 
 /** The last part of an IANA name, as people say it: "America/New_York" is "New York". */
@@ -92,9 +100,10 @@ const STEPS = [
   [Infinity, "month", 30.44 * DAY],
 ];
 
-/** How far an instant is from now: "in 3 days", in the reader's language. */
-export function relative(ms, now, locale) {
+/** How far an instant is from now, in the reader's language; days are counted by their midnights: "in 3 days". */
+export function relative(ms, now, { zone, locale }) {
   const away = ms - now;
   const [, unit, length] = STEPS.find(([limit]) => Math.abs(away) < limit);
-  return formatter(Intl.RelativeTimeFormat, locale, { numeric: "auto" }).format(Math.trunc(away / length) || 0, unit);
+  const count = unit === "day" ? dayNumber(ms, zone) - dayNumber(now, zone) : Math.trunc(away / length) || 0;
+  return formatter(Intl.RelativeTimeFormat, locale, { numeric: "auto" }).format(count, unit);
 }

@@ -128,6 +128,6 @@ function rowOf(task) {
 
 function tickList(list) {
   const now = list.env.clock.now();
-  for (const node of list.root.querySelectorAll(".row [data-at]")) node.textContent = relative(Number(node.dataset.at), now, list.env.reader().locale);
+  for (const node of list.root.querySelectorAll(".row [data-at]")) node.textContent = relative(Number(node.dataset.at), now, list.env.reader());
   list.opened?.card.tick();
 }

@@ -1,7 +1,7 @@
 /* How a task card looks: from what the card knows to elements. Nothing here changes anything. */
 
 import { h, icon } from "./dom.js";
-import { city, day, differs, leaf, moment, relative, timeOfDay } from "./format.js";
+import { city, day, inOwnZone, leaf, moment, placed, relative, timeOfDay, wall } from "./format.js";
 import { actionsView } from "./actions.js";
 import { panelView } from "./panels.js";
 import { undoView } from "./undo.js";
@@ -41,15 +41,16 @@ function failedView(card) {
 function headView(card) {
   const { task, env } = card;
   const [reader, now, due] = [env.reader(), env.clock.now(), Date.parse(task.when.utc)];
+  const at = placed(due, task.when.local, task.when.timezone, reader);
   return h("header", { class: "head" },
-    leafView(due, reader),
+    leafView(at.ms, at.reader),
     h("div", { class: "what" },
       h("div", { class: "above" }, stateView(card), relativeView(card, due, now, reader)),
       h("h1", {}, task.title),
       task.message ? h("p", { class: "message" }, task.message) : "",
       h("p", { class: "when" },
-        h("time", { datetime: task.when.utc }, h("strong", {}, timeOfDay(due, reader)), " ", h("span", {}, day(due, reader, now))),
-        ownZone(task, due, reader))));
+        h("time", { datetime: task.when.utc }, h("strong", {}, timeOfDay(at.ms, at.reader)), " ", h("span", {}, day(at.ms, at.reader, now))),
+        ownZone(task, at))));
 }
 
 export function leafView(due, reader) {
@@ -68,14 +69,13 @@ function stateView(card) {
 function relativeView(card, due, now, reader) {
   const ended = card.task.last_run?.ended;
   const at = hasEnded(card.task) && ended ? Date.parse(ended) : due;
-  return h("span", { class: "relative", "data-at": at }, relative(at, now, reader.locale));
+  return h("span", { class: "relative", "data-at": at }, relative(at, now, reader));
 }
 
-function ownZone(task, due, reader) {
-  const zone = task.when.timezone;
-  if (!differs(due, zone, reader.zone)) return "";
-  const there = { ...reader, zone };
-  return h("span", { class: "there" }, `${moment(due, there, due)} in ${city(zone)}`);
+function ownZone({ when }, at) {
+  if (wall(at.ms, at.reader.zone) === when.local.slice(0, 16)) return "";
+  const there = inOwnZone(when.local, at.reader);
+  return h("span", { class: "there" }, `${moment(there.ms, there.reader, there.ms)} in ${city(when.timezone)}`);
 }
 
 function noticeView(card) {
@@ -102,12 +102,14 @@ function fact(picture, name, ...value) {
   return h("div", { class: "fact" }, h("dt", {}, icon(picture), h("span", { class: "sr" }, name)), h("dd", {}, value));
 }
 
-function repeatFact({ task, env }) {
+function repeatFact(card) {
+  const { task, env } = card;
   if (!task.repeat) return "";
   const now = env.clock.now();
-  const upcoming = (task.repeat.next ?? []).map((text) => h("li", {}, moment(Date.parse(text), env.reader(), now)));
+  const shown = (text) => placed(Date.parse(text), text, task.when.timezone, env.reader());
+  const upcoming = (task.repeat.next ?? []).map(shown).map(({ ms, reader }) => h("li", {}, moment(ms, reader, now)));
   return fact("repeat", "Repeats",
-    upcoming.length === 0 ? task.repeat.text : h("details", { "data-next": "" },
+    upcoming.length === 0 ? task.repeat.text : h("details", { open: card.unfolded, ontoggle: (event) => (card.unfolded = event.target.open) },
       h("summary", { "data-key": "next" }, h("span", {}, task.repeat.text), h("span", { class: "more" }, `next ${upcoming.length}`, icon("chevron"))),
       h("ol", {}, upcoming),
       (task.repeat.notes ?? []).map((note) => h("p", { class: "quiet" }, note))));

@@ -14,6 +14,7 @@ const LOOKS = {
   skipped: ["Skipped", "skip", "quiet"],
   paused: ["Paused", "pause", "quiet"],
   overdue: ["Overdue", "alert", "warning"],
+  dry_run: ["Dry run", "clock", "quiet"],
 };
 const ENDED = new Set(["succeeded", "failed", "cancelled", "expired", "skipped"]);
 const LATE_AFTER = 60_000;
@@ -27,8 +28,9 @@ export function isStored(task) {
   return /^t_.{12}$/.test(task.id ?? "");
 }
 
-/** Which look a task has now: its state, unless it is paused or late. */
+/** Which look a task has now: its state, unless it is paused, late, or not there at all. */
 export function lookOf(task, due, now) {
+  if (!isStored(task)) return "dry_run";
   if (task.paused && !hasEnded(task)) return "paused";
   if (task.state === "scheduled" && now - due > LATE_AFTER) return "overdue";
   return task.state;
@@ -46,9 +48,9 @@ export function spoken(name) {
   return words.charAt(0).toUpperCase() + words.slice(1);
 }
 
-/** Text of users beside ours, as a quotation that it cannot close. */
+/** Text of users beside ours, as a quotation that it cannot close, without characters that could disguise it. */
 export function fenced(text) {
-  return `«${String(text).replace(/\s+/g, " ").replace(/«/g, "‹").replace(/»/g, "›").slice(0, 200)}»`;
+  return `«${String(text).replace(/(?![\u200c\u200d])[\p{Cc}\p{Cf}\p{Zl}\p{Zp}\s]+/gu, " ").replace(/«/g, "‹").replace(/»/g, "›").slice(0, 200)}»`;
 }
 
 /** What each action says while it happens, and once it has. */

@@ -6,7 +6,9 @@ let frame;
 let gate = Promise.resolve();
 let open = () => undefined;
 
-const seen = { initialized: 0, sizes: [], calls: [], contexts: [], violations: [], hiddenUntil: undefined };
+const seen = { messages: [], sizes: [], calls: [], contexts: [] };
+
+window.addEventListener("message", ({ data }) => data?.method && seen.messages.push(data.method));
 
 async function load({ html, context, capabilities, width }) {
   frame = document.createElement("iframe");
@@ -25,7 +27,6 @@ async function load({ html, context, capabilities, width }) {
   await bridge.connect(new PostMessageTransport(frame.contentWindow, frame.contentWindow));
   frame.srcdoc = html;
   await initialized;
-  seen.initialized += 1;
   frame.style.visibility = "visible";
 }
 
