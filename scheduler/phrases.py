@@ -39,7 +39,11 @@ _FILLERS = frozenset({
 """Words such as `at` and `in`, which may be left out without changing what is meant."""
 
 _WORD = re.compile(r"[^\W\d_]+|[0-9]+")
-_SEPARATED = re.compile(r"[0-9],[0-9]|[0-9][.][0-9]{3}")  # 1,000 hours: a thousand or one?
+_UNREADABLE = re.compile(
+    r"[0-9],[0-9]|[0-9][.][0-9]{3}"  # 1,000 hours: a thousand or one?
+    r"|\b[0-9]{1,2} +[0-9]{1,2}\b(?![.:h])"  # 5 5: which is the month, if any is?
+    r"|(?:^|\s|:[0-9]{2}|m)[-+] ?[0-9]"  # 9:00 +2
+)
 _PERIODS = {"day", "time"}
 _LOCK = threading.Lock()
 
@@ -78,11 +82,18 @@ def understand(text: str, *, now: datetime, zone: str | None, argument: str = "w
     try:
         return times.resolve(text, now=now, zone=zone, argument=argument)
     except NotUnderstood:
-        readable = zone and len(text) <= LONGEST and not _SEPARATED.search(text)
-        found = _long_tail(text, now, zone) if zone and readable else None
+        found = _long_tail(text, now, zone) if zone and _readable(text) else None
         if found is None:
             raise
         return found
+
+
+def _readable(text: str) -> bool:
+    """Tell whether a text may be put before the library, which has its own idea of what `JST` and `GMT+1` are."""
+    if len(text) > LONGEST or _UNREADABLE.search(text):
+        return False
+    _, zone = _zone_parser().pop_tz_offset_from_string(text, as_offset=False)
+    return zone is None
 
 
 def _long_tail(text: str, now: datetime, zone: str) -> Resolved | None:
@@ -165,6 +176,11 @@ def _parser(language: str, base: datetime, order: str) -> Any:
         "REQUIRE_PARTS": ["day", "month"],
     }
     return _library()(languages=[language], settings=settings, try_previous_locales=False)
+
+
+@cache
+def _zone_parser() -> Any:
+    return importlib.import_module("dateparser.timezone_parser")
 
 
 @cache

@@ -15,7 +15,7 @@ _HALF_DAY = 12
 _NAMED = {"noon": time(12), "midday": time(12), "midnight": time(0)}
 _HALVES = {"in the morning": "am", "in the afternoon": "pm", "in the evening": "pm", "at night": "pm"}
 _SPANS = {"morning": (0, 12), "afternoon": (12, 18), "evening": (17, 24), "night": (18, 24)}
-_PARTS = {"morning": time(9), "afternoon": time(15), "evening": time(18), "night": time(20)}
+PARTS = {"morning": time(9), "afternoon": time(15), "evening": time(18), "night": time(20)}
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,7 +45,8 @@ def within(part: str, clock: Clock) -> Clock:
         meant = meant.replace(hour=meant.hour + _HALF_DAY)
     if not start <= meant.hour < end or (meant != clock.time and clock.time.hour == 0):
         raise Misread(f"{clock.time:%H:%M} is not in the {part}")
-    return clock if meant == clock.time else Clock(meant, f"read as {meant:%H:%M}, in the {part}", halved=True)
+    note = None if meant == clock.time else f"read as {meant:%H:%M}, in the {part}"
+    return Clock(meant, note, halved=True)
 
 
 def _named(row: Tokens) -> Clock | None:
@@ -56,7 +57,7 @@ def _named(row: Tokens) -> Clock | None:
 def _part(row: Tokens) -> Clock | None:
     _ = row.phrase("in the") or row.accept("the")
     name = row.peek()
-    part = row.one_of(_PARTS)
+    part = row.one_of(PARTS)
     if part is None:
         return None
     exact = row.attempt(_exact)

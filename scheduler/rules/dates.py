@@ -48,7 +48,7 @@ class Day:
 def read_day(row: Tokens, today: date) -> Day | None:
     """Read a date if one comes next, as seen on `today`; raise `Misread` for a date that is not in the calendar."""
     _ = row.accept("on") or row.accept("by")
-    readers = (_iso, _near, _end_of, _next_period, _business, _checked_weekday, _weekday, _calendar)
+    readers = (_iso, _near, _weekend, _end_of, _next_period, _business, _checked_weekday, _weekday, _calendar)
     found = (row.attempt(read, today) for read in readers)
     return next((day for day in found if day is not None), None)
 
@@ -90,11 +90,20 @@ def day_text(day: date) -> str:
 
 
 def _iso(row: Tokens, _today: date) -> Day | None:
-    token = row.take()
+    start, token = row.position, row.take()
     if not _ISO.fullmatch(token):
         return None
+    day = _made(row, start, int(token[:4]), int(token[5:7]), int(token[8:]))
     _ = ":" in row.peek(1) and row.accept("t")
-    return Day((make_date(int(token[:4]), int(token[5:7]), int(token[8:])),))
+    return Day((day,))
+
+
+def _made(row: Tokens, start: int, year: int, month: int, day: int) -> date:
+    """Make the date that was read since `start`; what is wrong with it is corrected in the whole text."""
+    try:
+        return make_date(year, month, day)
+    except Misread as error:
+        raise Misread(error.problem, *(row.replaced(start, example) for example in error.examples)) from None
 
 
 def _near(row: Tokens, today: date) -> Day | None:
@@ -107,6 +116,19 @@ def _near(row: Tokens, today: date) -> Day | None:
     if row.accept("tomorrow"):
         return Day((today + _DAY,))
     return Day((today - _DAY,)) if row.accept("yesterday") else None
+
+
+def _weekend(row: Tokens, today: date) -> Day | None:
+    start, which = row.position, row.one_of(_WHICH)
+    _ = which or row.accept("the")
+    if not row.accept("weekend"):
+        return None
+    saturday = _start_of("week", today) + 5 * _DAY
+    if which == "next":
+        both = (row.replaced(start, day.isoformat()) for day in (saturday, saturday + 7 * _DAY))
+        raise Misread("next weekend can mean the one that comes or the one after it", *both)
+    days = (saturday, saturday + _DAY)
+    return Day(tuple(day for day in days if day >= today), "the weekend read as {day}")
 
 
 def _end_of(row: Tokens, today: date) -> Day | None:
@@ -174,7 +196,7 @@ def _count(row: Tokens) -> int | None:
 
 def _checked_weekday(row: Tokens, today: date) -> Day | None:
     """Read `Tue 24 Nov 2026`: the weekday must be that of the date."""
-    weekday = row.one_of(WEEKDAYS)
+    start, weekday = row.position, row.one_of(WEEKDAYS)
     row.accept(",")
     day = row.attempt(_calendar, today) or row.attempt(_iso, today)
     if weekday is None or day is None:
@@ -184,13 +206,13 @@ def _checked_weekday(row: Tokens, today: date) -> Day | None:
         first = day.candidates[0]
         raise Misread(
             f"{day_text(first)[4:]} is a {WEEKDAY_NAMES[first.weekday()]}, not a {WEEKDAY_NAMES[weekday]}",
-            first.isoformat(),
+            row.replaced(start, first.isoformat()),
         )
     return Day(fitting, "read as {day}" if len(day.candidates) > 1 else day.note)
 
 
 def _weekday(row: Tokens, today: date) -> Day | None:
-    which = row.one_of(_WHICH)
+    start, which = row.position, row.one_of(_WHICH)
     named = row.peek()
     weekday = row.one_of(WEEKDAYS)
     if weekday is None:
@@ -202,7 +224,8 @@ def _weekday(row: Tokens, today: date) -> Day | None:
     if which == "this":
         day = _start_of("week", today) + timedelta(days=weekday)
         if day < today:
-            raise Misread(f"this {named} is in the past: it was {day_text(day)}", f"next {named}")
+            coming = row.replaced(start, ahead.isoformat())
+            raise Misread(f"this {named} is in the past: it was {day_text(day)}", coming)
         return Day((day,))
     if row.phrase("next week"):
         return Day((_next_start("week", _start_of("week", today)) + timedelta(days=weekday),))
@@ -213,6 +236,7 @@ def _weekday(row: Tokens, today: date) -> Day | None:
 
 def _calendar(row: Tokens, today: date) -> Day | None:
     """Read `nov 24`, `24th of november 2026`, `the 24th`."""
+    start = row.position
     row.accept("the")
     month = row.one_of(MONTHS)
     row.accept("the")
@@ -226,7 +250,10 @@ def _calendar(row: Tokens, today: date) -> Day | None:
         return _day_of_month(number, today) if row.peek(-1)[:1].isdigit() and ordinal(row.peek(-1)) else None
     row.accept(",") if row.peek(1).isdigit() else None
     if _YEAR.fullmatch(row.peek()):
-        return Day((make_date(int(row.take()), month, number),))
+        return Day((_made(row, start, int(row.take()), month, number),))
+    if number > monthrange(_LEAP_YEAR, month)[1]:
+        coming = row.replaced(start, _last_day(month, today).isoformat())
+        raise Misread(f"{MONTH_NAMES[month - 1]} has no day {number}", coming)
     return _day_of_year(month, number, today)
 
 
@@ -238,10 +265,13 @@ def _day_number(row: Tokens) -> int | None:
     return found
 
 
+def _last_day(month: int, today: date) -> date:
+    """Return the last day of the next such month that is not over."""
+    year = today.year + (month < today.month)
+    return date(year, month, monthrange(year, month)[1])
+
+
 def _day_of_year(month: int, number: int, today: date) -> Day:
-    last = monthrange(_LEAP_YEAR, month)[1]
-    if number > last:
-        raise Misread(f"{MONTH_NAMES[month - 1]} has no day {number}", f"{last} {MONTH_NAMES[month - 1].lower()}")
     years = range(today.year, today.year + _YEARS_TO_A_LEAP_DAY)
     days = tuple(date(year, month, number) for year in years if number <= monthrange(year, month)[1])
     coming = tuple(day for day in days if day >= today)

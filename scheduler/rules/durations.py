@@ -13,7 +13,7 @@ from fractions import Fraction
 from duetime.scheduler.rules.lexicon import NUMBERS, Misread, Tokens, Unknown, normal, tokens
 
 _EXACT = {"second": 1, "minute": 60, "hour": 3600}
-_CALENDAR = {"day": (0, 1), "week": (0, 7), "month": (1, 0), "year": (12, 0)}
+_CALENDAR = {"day": (0, 1), "week": (0, 7), "fortnight": (0, 14), "month": (1, 0), "year": (12, 0)}
 _SHORT = {
     "s": "second", "sec": "second", "secs": "second", "m": "minute", "min": "minute", "mins": "minute",
     "h": "hour", "hr": "hour", "hrs": "hour", "d": "day", "w": "week", "wk": "week", "wks": "week", "yr": "year",
@@ -28,6 +28,7 @@ _ISO = re.compile(
 )
 _THOUSANDS = re.compile(r"[0-9]{1,3}\.[0-9]{3}")
 _MOST = 10**9
+_TWO = ("a couple of", "couple of", "a couple")
 
 
 @dataclass(frozen=True, slots=True)
@@ -97,6 +98,8 @@ def _part(row: Tokens) -> tuple[str, Span] | None:
 
 
 def _amount(row: Tokens) -> Fraction | None:
+    if any(row.phrase(words) for words in _TWO):
+        return Fraction(2)
     token = row.take()
     if _THOUSANDS.fullmatch(token):
         raise Misread(f"{token[:20]} can be a fraction or thousands", "in 1.5 hours")

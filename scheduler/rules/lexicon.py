@@ -41,12 +41,22 @@ _Given = ParamSpec("_Given")
 
 
 class Misread(ValueError):
-    """A text says something that cannot be right; `example` is a corrected text when one is near."""
+    """A text says something that cannot be right.
 
-    def __init__(self, problem: str, example: str = "") -> None:
+    `examples` are corrected texts, one for each thing that could be meant; they belong to the IANA zone `zone` if that
+    is given, else to the zone that the text was read in.
+    """
+
+    def __init__(self, problem: str, *examples: str, zone: str = "") -> None:
         super().__init__(problem)
         self.problem = problem
-        self.example = example
+        self.examples = examples
+        self.zone = zone
+
+    @property
+    def example(self) -> str:
+        """Return the nearest corrected text, empty when there is none."""
+        return self.examples[0] if self.examples else ""
 
 
 class Unknown(Misread):
@@ -63,6 +73,11 @@ class Tokens:
     @property
     def done(self) -> bool:
         return self.position >= len(self._tokens)
+
+    @property
+    def last(self) -> str:
+        """Return the last token of the whole text, empty when there is none."""
+        return self._tokens[-1] if self._tokens else ""
 
     def peek(self, ahead: int = 0) -> str:
         """Return a token without reading it, empty past the end."""
@@ -95,6 +110,11 @@ class Tokens:
         if found is not None:
             self.position += 1
         return found
+
+    def replaced(self, start: int, text: str) -> str:
+        """Return the whole text with `text` in place of the tokens read since `start`."""
+        parts = (*self._tokens[:start], text, *self._tokens[self.position :])
+        return " ".join(parts).replace(" t ", "T")
 
     def attempt(
         self, read: Callable[Concatenate[Tokens, _Given], _Value | None], *args: _Given.args, **named: _Given.kwargs

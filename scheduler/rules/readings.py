@@ -8,43 +8,18 @@ from datetime import UTC, date, datetime, time, timedelta
 from zoneinfo import ZoneInfo
 
 from duetime.scheduler.rules import dates, durations, zones
-from duetime.scheduler.rules.clock import ASSUMED, NO_TIME, Clock, read_clock, within
+from duetime.scheduler.rules.clock import ASSUMED, NO_TIME, PARTS, Clock, read_clock, within
 from duetime.scheduler.rules.dates import Day, day_text
 from duetime.scheduler.rules.durations import Span
 from duetime.scheduler.rules.lexicon import MONTH_NAMES, Misread, Tokens, Unknown, normal, tokens
+from duetime.scheduler.rules.vague import refuse_vague
 
 _RFC3339 = re.compile(
     r"([0-9]{4})-([0-9]{2})-([0-9]{2})[t ]([0-9]{2}:[0-9]{2}(?::[0-9]{2})?)(\.[0-9]{1,9})? ?(z|[+-][0-9]{2}:?[0-9]{2})"
 )
 _NUMERIC = re.compile(r"(?<![0-9])([0-9]{1,4})([-/.])([0-9]{1,2})(?:\2([0-9]{1,4}))?(?![0-9])")
 _YEAR = re.compile(r"[0-9]{4}")
-_BARE = re.compile(r"[-+]?[0-9]+(?:[.,][0-9]+)?")
-_VAGUE = frozenset({
-    "soon", "later", "asap", "sometime", "someday", "eventually", "whenever", "never", "shortly", "anytime",
-    "later today", "in a while", "in a bit", "in a moment", "as soon as possible", "some time", "any time", "next time",
-})  # fmt: skip
-_ABBREVIATIONS = frozenset(
-    {
-        "est",
-        "edt",
-        "et",
-        "cst",
-        "cdt",
-        "ct",
-        "mst",
-        "mdt",
-        "mt",
-        "pst",
-        "pdt",
-        "pt",
-        "bst",
-        "ist",
-        "cet",
-        "cest",
-        "aest",
-    }
-)
-_SMALL = 3
+_HOUR_ALONE = re.compile(r"^([0-9]{4}-[0-9]{2}-[0-9]{2}t[0-9]{2})(?=$|[ z+-])")
 _OFFSET = re.compile(r"[+-](?:0[0-9]|1[0-5]):?[0-5][0-9]")
 
 
@@ -79,8 +54,8 @@ class NoZone(Exception):
 
 def read(text: str, view: Viewpoint) -> Reading:
     """Read a phrase; raise `Misread`, `Unknown` or `NoZone`."""
-    clean = normal(text)
-    _refuse_vague(clean)
+    clean = _plain(normal(text))
+    refuse_vague(clean, view.now)
     if clean in {"now", "right now", "immediately"}:
         return Reading(((view.now, ()),))
     exact = _RFC3339.fullmatch(clean)
@@ -88,6 +63,11 @@ def read(text: str, view: Viewpoint) -> Reading:
         return _rfc3339(exact, view)
     dated = _dated(clean)
     return _relative(dated, view) or _wall(dated, view)
+
+
+def _plain(clean: str) -> str:
+    """Leave out what adds nothing, and write the hour of `2026-11-24T09` as a time of day."""
+    return _HOUR_ALONE.sub(r"\1:00", clean.removeprefix("remind me "))
 
 
 def placed(wall: datetime, zone: ZoneInfo, notes: tuple[str, ...]) -> tuple[datetime, tuple[str, ...]]:
@@ -106,21 +86,6 @@ def shift_note(wall: datetime, found: zones.Placed, zone: ZoneInfo) -> str:
     moved = found.instant.astimezone(zone)
     shown = f"{moved:%H:%M}" if moved.date() == wall.date() else f"{day_text(moved.date())} {moved:%H:%M}"
     return where.format("does not exist") + f" (clocks go forward): {shown}, the first valid time, is used"
-
-
-def _refuse_vague(clean: str) -> None:
-    if not clean:
-        raise Misread("is empty")
-    if _BARE.fullmatch(clean):
-        example = f"in {clean.strip('-+')} minutes" if len(clean) <= _SMALL else ""
-        raise Misread(f"a bare {clean[:20]} does not say what it counts", example)
-    if clean.rpartition(" ")[2] in _ABBREVIATIONS:
-        raise Misread(
-            f"{clean.rpartition(' ')[2].upper()} is an abbreviation that several time zones share",
-            "9am America/New_York",
-        )
-    if clean in _VAGUE:
-        raise Misread(f"{clean!r} is not a time", "in 1 hour")
 
 
 def _rfc3339(found: re.Match[str], view: Viewpoint) -> Reading:
@@ -146,6 +111,7 @@ def _relative(clean: str, view: Viewpoint) -> Reading | None:
         except Unknown:
             return None
     row = tokens(clean)
+    _ = row.peek(1) == "+" and row.accept("now")
     led = row.accept("in", "+", "after", "within")
     span = durations.read_span(row)
     if span is None:
@@ -156,7 +122,8 @@ def _relative(clean: str, view: Viewpoint) -> Reading | None:
     clock = read_clock(row) if not span.elapsed else None
     if not row.done:
         return None
-    return _after(span, view, clock, () if led else (f"read as in {clean}",))
+    notes = ("a couple read as 2",) if "couple" in clean else ()
+    return _after(span, view, clock, notes if led else (*notes, f"read as in {clean}"))
 
 
 def _after(span: Span, view: Viewpoint, clock: Clock | None, notes: tuple[str, ...]) -> Reading:
@@ -184,14 +151,11 @@ def _dated(clean: str) -> str:
         return clean.replace(found[0], _iso(first, second, third))
     if _YEAR.fullmatch(first) or not _YEAR.fullmatch(third):
         raise Misread(f"{found[0]} does not say which number is the day, the month and the year")
-    return clean.replace(found[0], _iso(third, *_month_and_day(found[0], int(first), int(second), third)))
-
-
-def _month_and_day(text: str, first: int, second: int, year: str) -> tuple[str, str]:
-    if first != second and max(first, second) <= len(MONTH_NAMES):
-        raise Misread(f"{text} can be read day first or month first", f"{year}-{second:02}-{first:02}")
-    month, day = sorted((first, second))
-    return str(month), str(day)
+    day_first = clean.replace(found[0], _iso(third, second, first))
+    month_first = clean.replace(found[0], _iso(third, first, second))
+    if day_first != month_first and max(int(first), int(second)) <= len(MONTH_NAMES):
+        raise Misread(f"{found[0]} can be read day first or month first", day_first, month_first)
+    return day_first if int(second) < int(first) else month_first
 
 
 def _iso(year: str, month: str, day: str) -> str:
@@ -202,18 +166,31 @@ def _wall(clean: str, view: Viewpoint) -> Reading:
     """Read a date, a time of day, or both in either order."""
     row = tokens(clean)
     today = view.wall.date() if view.zone else view.now.date()
-    clock, day = _clock_and_day(row, today)
+    clock, day = _clock_and_day(row, today, view)
     if not row.done or (clock is None and day is None):
         raise Unknown("is not understood")
     return _choices(clock, day or _next_such(clock, today), view)
 
 
-def _clock_and_day(row: Tokens, today: date) -> tuple[Clock | None, Day | None]:
+def _clock_and_day(row: Tokens, today: date, view: Viewpoint) -> tuple[Clock | None, Day | None]:
     day = dates.read_day(row, today)
     row.accept(",")
-    clock = read_clock(row)
+    bare_hour = row.peek(1) == "tonight" or row.last in PARTS
+    clock = row.attempt(_same_time, view) or read_clock(row, bare_hour=bare_hour)
     row.accept(",")
-    return clock, day or dates.read_day(row, today)
+    day = day or dates.read_day(row, today)
+    part = row.peek()
+    return (within(part, clock) if clock and row.accept(*PARTS) else clock), day
+
+
+def _same_time(row: Tokens, view: Viewpoint) -> Clock | None:
+    """Read `same time tomorrow`."""
+    _ = row.accept("at")
+    _ = row.accept("the")
+    if not row.phrase("same time"):
+        return None
+    now = view.wall.time().replace(second=0, microsecond=0)
+    return Clock(now, f"same time read as {now:%H:%M}")
 
 
 def _next_such(clock: Clock | None, today: date) -> Day:
@@ -223,7 +200,9 @@ def _next_such(clock: Clock | None, today: date) -> Day:
 
 def _choices(clock: Clock | None, day: Day, view: Viewpoint) -> Reading:
     zone = view.known()
-    if clock and day.tonight:
+    if clock and day.tonight and clock.time == time():
+        day = Day((day.candidates[0] + timedelta(days=1),), "midnight tonight begins {day}")
+    elif clock and day.tonight:
         clock = within("evening", clock)
     chosen = clock or day.clock or Clock(ASSUMED, NO_TIME)
     return Reading(tuple(_choice(found, found != day.candidates[0], chosen, day, zone) for found in day.candidates))

@@ -15,6 +15,7 @@ from duetime.scheduler.rules import durations, readings, zones
 from duetime.scheduler.rules.dates import add_months, day_text
 from duetime.scheduler.rules.lexicon import LONGEST, Misread, Unknown
 from duetime.scheduler.rules.readings import Reading, Viewpoint
+from duetime.scheduler.rules.vague import Vague
 
 ACCEPTED = (
     "`in 2 hours`, `tomorrow 9am`, `friday at noon`, `next tuesday 14:00`, `nov 24 9:00`, `2026-11-24T09:00`, "
@@ -24,6 +25,7 @@ DURATIONS = "`20 min`, `2 hours and 30 minutes`, `1h30m`, `PT2H`, `3 days`"
 YEARS_AHEAD = 5
 
 _SHOWN = 40
+_LONG_AGO = timedelta(days=31)
 _UTC_NAMES = frozenset({"utc", "gmt", "z"})
 
 
@@ -52,10 +54,13 @@ def resolve(text: str, *, now: datetime, zone: str | None, argument: str = "when
     _check_length(text, argument)
     try:
         return _resolve(text, now.astimezone(UTC), home)
+    except Unknown:
+        problem = f"{_shown(text)} is not understood"
+        raise NotUnderstood(argument, problem, accepted=ACCEPTED, example=_example(now)) from None
     except Misread as error:
-        kind = NotUnderstood if isinstance(error, Unknown) else InvalidArgument
-        problem = f"{_shown(text)} is not understood" if kind is NotUnderstood else error.problem
-        raise kind(argument, problem, accepted=ACCEPTED, example=error.example or _example(now)) from None
+        accepted = ACCEPTED if isinstance(error, Vague) or not error.examples else ""
+        example = _corrected(error, argument, now.astimezone(UTC), home)
+        raise InvalidArgument(argument, error.problem, accepted=accepted, example=example) from None
     except readings.NoZone:
         raise InvalidArgument(
             argument,
@@ -110,28 +115,66 @@ def _check_length(text: str, argument: str) -> None:
         raise InvalidArgument(argument, f"is longer than {LONGEST} characters", accepted=ACCEPTED)
 
 
+def _corrected(error: Misread, argument: str, now: datetime, home: ZoneInfo | None) -> str:
+    """Return the corrected texts that are still to come; where none is, what they are corrected to in turn."""
+    good: list[str] = []
+    better: list[str] = []
+    for example in error.examples:
+        try:
+            _resolve(example, now, zones.load(error.zone) if error.zone else home)
+        except Misread as again:
+            better += again.examples
+        except readings.NoZone:
+            good.append(example)
+        else:
+            good.append(example)
+    chosen = " or ".join(dict.fromkeys(good or better)) or _example(now)
+    return f"{argument}={chosen!r}, timezone={error.zone!r}" if error.zone else chosen
+
+
 def _resolve(text: str, now: datetime, home: ZoneInfo | None) -> Resolved:
     phrase, named, notes = _split_zone(text.strip(), home)
-    reading = readings.read(phrase, Viewpoint(now, named or home))
-    _check_offset(reading, home)
+    reading = _read(phrase, now, named, home)
     instant, assumed = _coming(text, reading, now, home or named)
+    _check_offset(reading, home)
     _check_far(instant, now)
     shown = home or named or zones.load("UTC")
     wall = instant.astimezone(shown).replace(tzinfo=None)
     return Resolved(instant.astimezone(UTC), wall, shown.key, (*assumed, *notes))
 
 
+def _read(phrase: str, now: datetime, named: ZoneInfo | None, home: ZoneInfo | None) -> Reading:
+    try:
+        return readings.read(phrase, Viewpoint(now, named or home))
+    except Misread as error:
+        if named:
+            error.examples = tuple(f"{example} {named.key}" for example in error.examples)
+        raise
+
+
 def _split_zone(text: str, home: ZoneInfo | None) -> tuple[str, ZoneInfo | None, tuple[str, ...]]:
     """Take a zone off the end of a phrase: `09:00 America/Edmonton`, `09:00[America/Edmonton]`, `9am UTC`."""
     head, name = _last_word(text)
     if not name:
+        _refuse_unnamed_zone(text)
         return text, None, ()
     if name.casefold() in _UTC_NAMES:
         return head, zones.load("UTC"), ("read as UTC",) if home and home.key != "UTC" else ()
     named = zones.find(name)
     if home and named.key != home.key:
-        raise Misread(f"the text says {named.key}, but the time zone is {home.key}", f"{head[:60]} {home.key}")
+        raise Misread(f"the text says {named.key}, but the time zone is {home.key}", head, zone=named.key)
     return head, named, ()
+
+
+def _refuse_unnamed_zone(text: str) -> None:
+    """Refuse `9am PST`, `9am pacific time` and `9:00 UTC+2`: only the name of a zone says which clock is meant."""
+    words = text.split()
+    for start in range(max(1, len(words) - 3), len(words)):
+        said = " ".join(words[start:])
+        meant = zones.usual(said)
+        if meant:
+            problem = f"{said} does not name one time zone"
+            raise Misread(problem, " ".join(words[:start]).removesuffix(" in"), zone=meant)
 
 
 def _last_word(text: str) -> tuple[str, str]:
@@ -154,8 +197,9 @@ def _check_offset(reading: Reading, home: ZoneInfo | None) -> None:
         there = zones.offset(home, zones.place(wall, home).instant)
         raise Misread(
             f"offset {zones.offset_text(reading.offset)} contradicts {home.key}, "
-            f"which is at {zones.offset_text(there)} on {day_text(wall.date())}",
-            f"{wall.isoformat()}{zones.offset_text(there)}",
+            f"which is at {zones.offset_text(there)} on {day_text(wall.date())}; "
+            f"at that instant it is {describe(instant, home.key)} there",
+            instant.astimezone(home).isoformat(),
         )
 
 
@@ -173,8 +217,8 @@ def _coming(text: str, reading: Reading, now: datetime, zone: ZoneInfo | None) -
 
 
 def _future(wall: datetime, now: datetime) -> datetime:
-    """Return the next time of this clock; of an earlier year's date, the next time of that date."""
-    if wall.year < now.year:
+    """Return the next time of this clock; of a date more than a month ago, the next time of that date."""
+    if now - wall > _LONG_AGO:
         years = (add_months(wall.date(), 12 * ahead) for ahead in range(now.year - wall.year, now.year - wall.year + 2))
         return next(found for day in years if (found := datetime.combine(day, wall.time())) >= now)
     today = datetime.combine(now.date(), wall.time())

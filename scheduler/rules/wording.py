@@ -111,6 +111,8 @@ def _length(row: Tokens) -> Span | None:
 def _unit(unit: str, draft: Draft) -> bool:
     if unit == "second":
         raise Misread("that is more often than once a minute", "every minute")
+    if unit == "fortnight":
+        unit, draft.interval = "week", draft.interval * 2
     draft.freq = _UNIT_FREQ[unit]
     return True
 

@@ -26,6 +26,20 @@ FOLD = "fold"
 _LONGEST, _SHORTEST = 60, 3
 _SECOND = timedelta(seconds=1)
 _NAME = re.compile(r"[A-Za-z0-9_+/-]{1,60}")
+_MEANT = {
+    "America/New_York": "est edt et eastern", "America/Chicago": "cst cdt ct central",
+    "America/Denver": "mst mdt mt mountain", "America/Los_Angeles": "pst pdt pt pacific",
+    "America/Anchorage": "akst akdt", "Pacific/Honolulu": "hst", "America/Halifax": "ast adt",
+    "America/St_Johns": "nst ndt utc-3:30", "America/Sao_Paulo": "brt", "Europe/London": "bst british",
+    "Europe/Paris": "cet cest", "Europe/Berlin": "mez mesz", "Europe/Athens": "eet eest", "Europe/Lisbon": "wet west",
+    "Europe/Moscow": "msk", "Africa/Johannesburg": "sast", "Asia/Dubai": "gst", "Asia/Tehran": "utc+3:30",
+    "Asia/Kolkata": "ist utc+5:30", "Asia/Kathmandu": "utc+5:45", "Asia/Singapore": "sgt", "Asia/Hong_Kong": "hkt",
+    "Asia/Tokyo": "jst", "Asia/Seoul": "kst", "Australia/Perth": "awst", "Australia/Darwin": "acst utc+9:30",
+    "Australia/Sydney": "aest aedt", "Pacific/Auckland": "nzst nzdt",
+}  # fmt: skip
+_ABBREVIATIONS = {form: name for name, forms in _MEANT.items() for form in forms.split()}
+_OFFSET = re.compile(r"(?:utc|gmt) ?([+-]) ?0?([0-9]{1,2})(?::?([0-9]{2}))?")
+_SUFFIX = re.compile(r" (?:(?:standard|daylight|summer) )?time$")
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,10 +55,11 @@ def find(name: str, *, argument: str = "timezone") -> ZoneInfo:
     known = _folded().get(name.strip().casefold()) if len(name) <= _LONGEST else None
     if known is None:
         near = nearest(name)
+        shown = (f"{found} (always {_fixed_text(found)})" if found.startswith("Etc/") else found for found in near)
         raise InvalidArgument(
             argument,
             f"no time zone is called {name[:40]!r}",
-            accepted=f"IANA names, nearest: {', '.join(near)}",
+            accepted=f"IANA names, nearest: {', '.join(shown)}",
             example=near[0],
         )
     return load(known)
@@ -76,7 +91,25 @@ def nearest(name: str, count: int = 3) -> tuple[str, ...]:
     found = sorted(cities, key=lambda full: (not full.endswith(wanted), len(full), full))
     found += difflib.get_close_matches(wanted, folded, n=count, cutoff=0.6)
     found += ["america/new_york", "europe/london", "utc"]
-    return tuple(folded[full] for full in dict.fromkeys(found))[:count]
+    meant = usual(name)
+    names = [meant] if meant else []
+    return tuple(dict.fromkeys([*names, *(folded[full] for full in found)]))[:count]
+
+
+def usual(name: str) -> str | None:
+    """Return the zone usually meant by what is no zone's name: `PST`, `eastern time`, `UTC+2`."""
+    said = _SUFFIX.sub("", " ".join(name[:_LONGEST].casefold().split()))
+    shifted = _OFFSET.fullmatch(said)
+    if shifted is None:
+        return _ABBREVIATIONS.get(said)
+    sign, hours, minutes = shifted.groups()
+    if minutes not in {None, "00"}:
+        return _ABBREVIATIONS.get(f"utc{sign}{hours}:{minutes}")
+    return _folded().get(f"etc/gmt{'-' if sign == '+' else '+'}{hours}")  # POSIX counts them the other way round
+
+
+def _fixed_text(name: str) -> str:
+    return f"UTC{offset_text(offset(load(name), datetime(2000, 1, 1, tzinfo=UTC)))}"
 
 
 def place(wall: datetime, zone: ZoneInfo) -> Placed:

@@ -66,6 +66,16 @@ def test_a_time_in_the_gap_is_moved_and_said() -> None:
         "the day before tomorrow",  # ... reads tomorrow
         "1st of the month",  # ... reads next month, this day
         "tomorrow 9am PST",  # ... drops the zone
+        "dec 24 9am JST",  # ... moves the time to UTC
+        "demain à 9h CET",
+        "5 dec 10.30pm SAMT",
+        "le 24 novembre à 9h +0200",
+        "le 24 novembre à 9h GMT+1 environ",
+        "5 dec 2026 10.30pm utc+2:15",
+        "9:00 +2",
+        "5 5",  # ... reads 5 May
+        "10 10",
+        "3 pm 12 12",
         "in 1,000 hours",  # ... reads one hour
         "in 1.000 Stunden",
         "9h30",  # ... reads 01:00 in other languages

@@ -42,6 +42,10 @@ def refusal(text: str, now: datetime = NOW, zone: str | None = ZONE) -> InvalidA
         ("PT1H30M5S", timedelta(hours=1, minutes=30, seconds=5)),
         ("in 3 days", timedelta(days=3)),
         ("P1W", timedelta(days=7)),
+        ("in 0 minutes", timedelta()),
+        ("now + 2h", timedelta(hours=2)),
+        ("in a couple of hours", timedelta(hours=2)),
+        ("in a fortnight", timedelta(days=14)),
     ],
 )
 def test_durations_count_from_now_and_need_no_zone(text: str, length: timedelta) -> None:
@@ -63,6 +67,20 @@ def test_durations_count_from_now_and_need_no_zone(text: str, length: timedelta)
         ("tonight", "Sat 21 Nov 2026 20:00"),
         ("tonight at 9", "Sat 21 Nov 2026 21:00"),
         ("tonight 9:30", "Sat 21 Nov 2026 21:30"),
+        ("8 tonight", "Sat 21 Nov 2026 20:00"),
+        ("midnight tonight", "Sun 22 Nov 2026 00:00"),
+        ("tonight at midnight", "Sun 22 Nov 2026 00:00"),
+        ("this evening at 7", "Sat 21 Nov 2026 19:00"),
+        ("tomorrow morning at 7", "Sun 22 Nov 2026 07:00"),
+        ("7 tomorrow morning", "Sun 22 Nov 2026 07:00"),
+        ("7:30 tomorrow evening", "Sun 22 Nov 2026 19:30"),
+        ("same time tomorrow", "Sun 22 Nov 2026 12:00"),
+        ("tomorrow at the same time", "Sun 22 Nov 2026 12:00"),
+        ("remind me tomorrow at 9", "Sun 22 Nov 2026 09:00"),
+        ("this weekend", "Sun 22 Nov 2026 09:00"),
+        ("the weekend at 18:00", "Sat 21 Nov 2026 18:00"),
+        ("2026-11-24T09", "Tue 24 Nov 2026 09:00"),
+        ("2026-11-24T14Z", "Tue 24 Nov 2026 09:00"),
         ("tonight 18:45", "Sat 21 Nov 2026 18:45"),
         ("tomorrow evening at 8", "Sun 22 Nov 2026 20:00"),
         ("tomorrow night 10:30pm", "Sun 22 Nov 2026 22:30"),
@@ -131,6 +149,10 @@ def test_wall_times_are_those_of_the_zone(text: str, wall: str) -> None:
         ("in 3 business days", "business days are Monday to Friday, holidays are not known: Wed 25 Nov 2026"),
         ("2026-11-24T14:00:00Z", "Z read as UTC"),
         ("2 hours", "read as in 2 hours"),
+        ("in a couple of hours", "a couple read as 2"),
+        ("same time tomorrow", "same time read as 12:00"),
+        ("midnight tonight", "midnight tonight begins Sun 22 Nov 2026"),
+        ("this weekend", "the weekend read as Sun 22 Nov 2026"),
         ("today at 9am utc", None),
     ],
 )
@@ -188,17 +210,32 @@ def test_what_is_not_understood_lists_what_is(text: str) -> None:
         ("2026-13-01", "there is no month 13", "2026-11-22T09:00"),
         ("tomorrow 25:00", "25:00 is not a time of day (00:00 to 23:59)", "2026-11-22T09:00"),
         ("tomorrow 13pm", "13 pm is not a time of day", "13:00"),
-        ("Mon 24 Nov 2026 09:00", "24 Nov 2026 is a Tuesday, not a Monday", "2026-11-24"),
-        ("03/04/2027", "03/04/2027 can be read day first or month first", "2027-04-03"),
-        ("nov 31", "November has no day 31", "30 november"),
+        ("Mon 24 Nov 2026 09:00", "24 Nov 2026 is a Tuesday, not a Monday", "2026-11-24 09:00"),
+        ("03/04/2027", "03/04/2027 can be read day first or month first", "2027-04-03 or 2027-03-04"),
+        (
+            "03/04/2026 9am",
+            "03/04/2026 can be read day first or month first",
+            "2027-04-03T09:00 or 2027-03-04T09:00",
+        ),
+        ("12/11/2026 9am", "12/11/2026 can be read day first or month first", "2026-12-11 9am"),
+        ("nov 31", "November has no day 31", "2026-11-30"),
+        ("31 april 9am", "April has no day 31", "2027-04-30 9 am"),
+        ("2026-02-30T09:00", "February 2026 has 28 days", "2027-02-28T09:00"),
+        ("next weekend at 10am", "next weekend can mean the one that comes or the one after it", "2026-11-28 at 10 am"),
         ("tonight 1am", "01:00 is not in the evening", "2026-11-22T09:00"),
-        ("midnight tonight", "00:00 is not in the evening", "2026-11-22T09:00"),
         ("tomorrow evening at 2", "02:00 is not in the evening", "2026-11-22T09:00"),
         ("tomorrow morning at 14:00", "14:00 is not in the morning", "2026-11-22T09:00"),
-        ("9am EST", "EST is an abbreviation that several time zones share", "9am America/New_York"),
         ("in 1.000 hours", "1.000 can be a fraction or thousands", "in 1.5 hours"),
         ("1732440000", "a bare 1732440000 does not say what it counts", "2026-11-22T09:00"),
-        ("this friday", "this friday is in the past: it was Fri 20 Nov 2026", "next friday"),
+        ("this friday", "this friday is in the past: it was Fri 20 Nov 2026", "2026-11-27"),
+        ("this friday at 3pm", "this friday is in the past: it was Fri 20 Nov 2026", "2026-11-27 at 3 pm"),
+        ("20261124", "a bare 20261124 does not say what it counts", "2026-11-24T09:00"),
+        ("20261131", "a bare 20261131 does not say what it counts", "2026-11-30T09:00"),
+        ("2027", "a bare 2027 does not say what it counts", "2027-01-01T09:00 or 20:27"),
+        ("0900", "a bare 0900 does not say what it counts", "09:00"),
+        ("1767225600", "a bare 1767225600 does not say what it counts", "2026-11-22T09:00"),
+        ("1798761600", "a bare 1798761600 does not say what it counts", "2027-01-01T00:00:00Z"),
+        ("1798761600000", "a bare 1798761600000 does not say what it counts", "2027-01-01T00:00:00Z"),
         ("5", "a bare 5 does not say what it counts", "in 5 minutes"),
         ("2031-11-22", "2031-11-22 is more than 5 years ahead", "2026-11-22T09:00"),
         ("in 6 years", "2032-11-21 is more than 5 years ahead", "2026-11-22T09:00"),
@@ -255,16 +292,56 @@ def test_a_zone_in_the_text_stands_in_for_a_missing_one() -> None:
     assert (found.instant, found.zone) == (datetime(2026, 11, 24, 8, tzinfo=UTC), "Europe/Paris")
 
 
-def test_an_offset_that_contradicts_the_zone_names_the_real_one() -> None:
-    error = refusal("2026-11-24T09:00:00-04:00")
-    assert "America/New_York, which is at -05:00 on Tue 24 Nov 2026" in error.problem
-    assert error.example == "2026-11-24T09:00:00-05:00"
-    assert times.describe(resolve(error.example).instant, ZONE) == "Tue 24 Nov 2026 09:00"
+def test_an_offset_that_contradicts_the_zone_is_corrected_to_the_same_instant() -> None:
+    error = refusal("2026-11-23T09:00:00-08:00")
+    assert "America/New_York, which is at -05:00 on Mon 23 Nov 2026" in error.problem
+    assert error.example == "2026-11-23T12:00:00-05:00"
+    assert datetime.fromisoformat(error.example) == datetime.fromisoformat("2026-11-23T09:00:00-08:00")
+    assert resolve(error.example).instant == datetime.fromisoformat(error.example)
 
 
 def test_a_zone_in_the_text_that_contradicts_the_argument_is_refused() -> None:
-    error = refusal("2026-11-24 09:00 Europe/Paris")
+    error = refusal("tomorrow 9am Europe/Paris")
     assert error.problem == "the text says Europe/Paris, but the time zone is America/New_York"
+    assert error.example == "when='tomorrow 9am', timezone='Europe/Paris'"
+
+
+@pytest.mark.parametrize(
+    ("text", "example"),
+    [
+        ("2026-12-24 09:00 PST", "when='2026-12-24 09:00', timezone='America/Los_Angeles'"),
+        ("dec 24 9am EST", "when='dec 24 9am', timezone='America/New_York'"),
+        ("dec 24 9am JST", "when='dec 24 9am', timezone='Asia/Tokyo'"),
+        ("dec 24 9am eastern standard time", "when='dec 24 9am', timezone='America/New_York'"),
+        ("dec 24 9am pacific", "when='dec 24 9am', timezone='America/Los_Angeles'"),
+        ("9:00 UTC+2", "when='9:00', timezone='Etc/GMT-2'"),
+        ("nov 30 2pm GMT+1", "when='nov 30 2pm', timezone='Etc/GMT-1'"),
+        ("nov 30 2pm UTC -03:30", "when='nov 30 2pm', timezone='America/St_Johns'"),
+        ("2025-11-24 9am CET", "when='2026-11-24T09:00', timezone='Europe/Paris'"),
+    ],
+)
+def test_what_does_not_name_one_zone_is_answered_with_the_zone_beside_the_time(text: str, example: str) -> None:
+    assert refusal(text).example == example
+
+
+@pytest.mark.parametrize(
+    ("name", "instead"),
+    [("UTC+2", "Etc/GMT-2"), ("gmt-5", "Etc/GMT+5"), ("UTC+05:30", "Asia/Kolkata"), ("PST", "America/Los_Angeles")],
+)
+def test_what_is_no_name_of_a_zone_is_answered_with_the_zone_meant(name: str, instead: str) -> None:
+    with pytest.raises(InvalidArgument) as caught:
+        zones.find(name)
+    assert caught.value.example == instead
+
+
+def test_the_reversed_sign_of_a_fixed_zone_is_explained() -> None:
+    with pytest.raises(InvalidArgument, match=r"Etc/GMT-2 \(always UTC\+02:00\)"):
+        zones.find("UTC+2")
+
+
+@pytest.mark.parametrize("text", ["today 9:00", "this friday", "nov 31", "9am PST"])
+def test_the_accepted_forms_are_left_out_where_the_example_says_it(text: str) -> None:
+    assert not refusal(text).accepted
 
 
 def test_what_was_said_back_can_be_given_again() -> None:
