@@ -12,14 +12,8 @@ from tests.widgets.chat import Chat
 from tests.widgets.sample import NOW
 from tests.widgets.tooling import HOST, bundle_host, find_chromium
 
-QUIET: tuple[str, ...] = (
-    "--no-sandbox",
-    "--disable-gpu",
-    "--disable-quic",
-    "--no-first-run",
-    "--disable-background-networking",
-)
-QUIET += ("--disable-component-update", "--disable-sync", "--font-render-hinting=none"]
+QUIET = ["--no-sandbox", "--disable-gpu", "--disable-quic", "--no-first-run", "--disable-background-networking"]
+QUIET += ["--disable-component-update", "--disable-sync", "--font-render-hinting=none"]
 
 
 @pytest.fixture(scope="session")

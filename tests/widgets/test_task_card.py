@@ -118,7 +118,7 @@ def test_times_are_in_the_hosts_zone_and_language_and_the_tasks_own_zone_beside_
     chat.show_task(a_task(), timeZone="Europe/Berlin", locale="de-DE")
 
     expect(chat.card.locator("time").first).to_have_text("17:00 Dienstag, 24. November")
-    expect(chat.card.locator(".there")).to_have_text("Di., 24. Nov., 9:00 in Denver")
+    expect(chat.card.locator(".there")).to_have_text("Di., 24. Nov., 09:00 in Denver")
     expect(chat.card.locator(".relative")).to_have_text("in 3 Tagen")
 
 
