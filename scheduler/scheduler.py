@@ -47,7 +47,7 @@ class Scheduler:
     """
 
     def __init__(
-        self, store: Store, intake: Intake, *, on_change: Callable[[str], None] = lambda _task_id: None
+        self, store: Store, intake: Intake, *, on_change: Callable[[Sequence[str]], None] = lambda _task_ids: None
     ) -> None:
         self._store = store
         self._intake = intake
@@ -82,7 +82,7 @@ class Scheduler:
         twin = self._store.tasks.similar(by.tenant, by.user, planned.task.title, planned.run.scheduled_for)
         added = self._store.tasks.add(planned.task, planned.run, actor=by.user, key=_key(request, by, now))
         if added.created:
-            self._on_change(added.record.task.id)
+            self._on_change([added.record.task.id])
         return view_of(
             added.record, now, created=added.created, warnings=_warnings(planned, added.record, added.created, twin)
         )
@@ -97,8 +97,7 @@ class Scheduler:
                 for plan, request in zip(planned, requests, strict=True)
             ]
         )
-        for each in added:
-            self._on_change(each.record.task.id)
+        self._on_change([each.record.task.id for each in added if each.created])
         return [view_of(each.record, now, created=each.created) for each in added]
 
     # -- reading
@@ -228,7 +227,7 @@ class Scheduler:
             raise Refused(f"action: {task_id} has no outcome yet to be done with. cancel_task cancels it.")
         unread = self._store.inbox.unread(by.tenant, by.user, limit=MAX_LIMIT)
         self._store.inbox.mark_read(by.tenant, by.user, [m.id for m in unread if m.task_id == task_id])
-        self._on_change(task_id)
+        self._on_change([task_id])
         return view_of(record, self._store.now())
 
     def _change(
@@ -244,7 +243,7 @@ class Scheduler:
         record = self._store.tasks.change(
             by.tenant, task_id, actor=by.user, kind=kind, decide=decide, revision=revision, reason=reason
         )
-        self._on_change(task_id)
+        self._on_change([task_id])
         return view_of(record, self._store.now())
 
 

@@ -19,7 +19,7 @@ from duetime.scheduler.store import Store, open_store
 from duetime.server.options import channel_options, runner_options, webhook_options
 from duetime.server.settings import Settings
 
-Listener = Callable[[str], None]
+Listener = Callable[[Sequence[str]], None]
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,7 +33,7 @@ class App:
     scheduler: service.Scheduler
     runner: Runner
     listeners: list[Listener]
-    """Told, on any thread, the id of each task that changed or fired in this process; must be quick."""
+    """Told, on any thread, the ids of tasks that changed or fired in this process; must be quick."""
 
     def start(self) -> None:
         """Run what is due as soon as no other process does; a process that only reads or schedules need not."""
@@ -75,9 +75,9 @@ def build(settings: Settings, *, handlers: Sequence[Handler] = ()) -> App:
         on_change=lambda task_ids: _tell(listeners, task_ids),
     )
 
-    def changed(task_id: str) -> None:
+    def changed(task_ids: Sequence[str]) -> None:
         runner.wake()
-        _tell(listeners, [task_id])
+        _tell(listeners, task_ids)
 
     scheduler = service.Scheduler(store, _intake(settings, known, channels), on_change=changed)
     return App(settings, store, known, channels, scheduler, runner, listeners)
@@ -101,8 +101,7 @@ def _default_channels(settings: Settings, channels: Channels) -> tuple[str, ...]
 
 def _tell(listeners: Sequence[Listener], task_ids: Sequence[str]) -> None:
     for listener in listeners:
-        for task_id in task_ids:
-            listener(task_id)
+        listener(task_ids)
 
 
 class Scheduler(service.Scheduler):

@@ -6,6 +6,7 @@ import asyncio
 import logging
 import os
 import signal
+import socket
 import sys
 import threading
 from collections.abc import Callable, Iterator
@@ -61,7 +62,7 @@ class Ending:
         log.warning("something did not stop within %g s and is left behind", self._limit)
         _leave(0)
 
-    def _signalled(self, number: int, _frame: FrameType | None) -> None:
+    def _signalled(self, number: int) -> None:
         if self._begun.is_set():
             _leave(128 + number)
         self.begin(signal.Signals(number).name)
@@ -78,17 +79,36 @@ class Ending:
 
 
 @contextmanager
-def _installed(handler: Callable[[int, FrameType | None], None]) -> Iterator[None]:
+def _installed(handler: Callable[[int], None]) -> Iterator[None]:
     """Handle the stop signals inside the block; only the main thread can."""
     if threading.current_thread() is not threading.main_thread():
         yield
         return
-    before = {number: signal.signal(number, handler) for number in STOPS}
+    ear, bell = socket.socketpair()
+    bell.setblocking(False)
+    before = {number: signal.signal(number, _nothing) for number in STOPS}
+    rung = signal.set_wakeup_fd(bell.fileno(), warn_on_full_buffer=False)
+    threading.Thread(target=_listen, args=(ear, handler), name="duetime-signals", daemon=True).start()
     try:
         yield
     finally:
+        signal.set_wakeup_fd(rung)
         for number, previous in before.items():
             signal.signal(number, previous)
+        bell.close()  # ends the listener
+
+
+def _nothing(_number: int, _frame: FrameType | None) -> None:
+    """Stand in for a handler: with none, the signal would end the process."""
+
+
+def _listen(ear: socket.socket, handler: Callable[[int], None]) -> None:
+    """Call `handler` for each signal. The system may hand one to any thread, and a main thread that waits sleeps on."""
+    with ear:
+        while numbers := ear.recv(16):
+            for number in numbers:
+                if number in STOPS:
+                    handler(number)
 
 
 def _others_alive() -> bool:

@@ -58,11 +58,11 @@ class Changes:
         self._woken = asyncio.Event()
         self._watching = anyio.Lock()
 
-    def touched(self, task_id: str) -> None:
-        """Note that a task changed or fired in this process. Safe on any thread, and when nothing is served."""
+    def touched(self, task_ids: Sequence[str]) -> None:
+        """Note that tasks changed or fired in this process. Safe on any thread, and when nothing is served."""
         loop = self._loop
         if loop is not None and self.wanted:
-            self._touched.append(task_id)
+            self._touched.extend(task_ids)
             try:
                 loop.call_soon_threadsafe(self._woken.set)
             except RuntimeError:  # the loop closed between the two lines: nobody is left to tell

@@ -38,7 +38,7 @@ class House:
         self.store, self.clock = store, clock
         self.changed: list[str] = []
         intake = Intake(Handlers.load(), "America/Denver", channels=Channels())
-        self.scheduler = Scheduler(store, intake, on_change=self.changed.append)
+        self.scheduler = Scheduler(store, intake, on_change=self.changed.extend)
 
     def start(self) -> list[str]:
         """Start every run that is due; return their ids."""

@@ -226,7 +226,7 @@ async def test_other_tenants_are_never_heard_of() -> None:
 
 
 async def test_an_outcome_that_was_read_changes_the_inbox_without_an_event() -> None:
-    heard = await told(Scripted(), expect="duetime://inbox", touch=lambda changes: changes.touched("t_read"))
+    heard = await told(Scripted(), expect="duetime://inbox", touch=lambda changes: changes.touched(["t_read"]))
 
     assert heard == ["duetime://tasks/t_read", "duetime://inbox"]
 
