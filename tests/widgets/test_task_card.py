@@ -119,7 +119,7 @@ def test_times_are_in_the_hosts_zone_and_language_and_the_tasks_own_zone_beside_
 
     expect(chat.card.locator("time").first).to_have_text("17:00 Dienstag, 24. November")
     expect(chat.card.locator(".there")).to_have_text("Di., 24. Nov., 09:00 in Denver")
-    expect(chat.card.locator(".relative")).to_have_text("in 3 Tagen")
+    expect(chat.card.locator(".relative")).to_have_text("übermorgen")
 
 
 def test_a_reader_in_the_tasks_zone_gets_the_servers_wall_time_even_from_a_browser_with_old_zone_data(
