@@ -2,23 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime, time, timedelta
-from typing import TypeVar
 
 from duetime.scheduler.channels import Channels
 from duetime.scheduler.errors import InvalidArgument, InvalidArguments
 from duetime.scheduler.handlers import Handlers
 from duetime.scheduler.ids import new_id, new_task_id
 from duetime.scheduler.moments import Moment, resolve_moment
+from duetime.scheduler.problems import Problems
 from duetime.scheduler.request import Request
 from duetime.scheduler.rules import recurrence, zones
 from duetime.scheduler.rules.clock import NO_TIME
 from duetime.scheduler.rules.recurrence import Recurrence
 from duetime.scheduler.rules.text import check_text
-from duetime.scheduler.rules.times import Resolved
+from duetime.scheduler.rules.times import Resolved, describe
 from duetime.scheduler.task import Json, Occurrence, Principal, RetryPolicy, Run, State, Task
 
 END_OF_DAY = time(23, 59, 59)
@@ -26,32 +25,6 @@ MAX_LABELS = 10
 MAX_KEY = 200
 MAX_RUNS = 1_000_000
 MAX_ATTEMPTS = 100
-
-T = TypeVar("T")
-
-
-class Problems:
-    """Collects what is wrong with the arguments, so that all of it is reported at once."""
-
-    def __init__(self) -> None:
-        self._found: list[InvalidArgument] = []
-
-    @contextmanager
-    def collect(self) -> Iterator[None]:
-        """Swallow an invalid argument inside the block and go on with the next one."""
-        try:
-            yield
-        except InvalidArgument as problem:
-            self._found.append(problem)
-        except InvalidArguments as several:
-            self._found.extend(several.problems)
-
-    def raise_any(self) -> None:
-        """Raise InvalidArgument for one problem, InvalidArguments for several, nothing for none."""
-        if len(self._found) == 1:
-            raise self._found[0]
-        if self._found:
-            raise InvalidArguments(self._found)
 
 
 @dataclass(frozen=True, slots=True)
@@ -95,10 +68,10 @@ class Intake:
         with problems.collect():
             check_text("title", request.title)
         with problems.collect():
-            payload = self.payload(request.action, request.payload)
-        with problems.collect():
             timing = self.timing(request, now)
-        for check in (self._check_key, self._check_labels, self._check_deliver_to, self._check_retry):
+        with problems.collect():
+            payload = self.payload(request.action, request.payload)
+        for check in (self._check_key, self._check_retry, self._check_deliver_to, self._check_labels):
             with problems.collect():
                 check(request)
         problems.raise_any()
@@ -112,38 +85,54 @@ class Intake:
 
     def timing(self, request: Request, now: datetime) -> Timing:
         """Resolve when, repeat, until and max_runs together: each is read in the same zone."""
-        zone = request.timezone or self.zone
-        start = self._start(request, now, zone)
-        if request.repeat is None:
+        problems = Problems()
+        zone = self._zone(request)
+        start: Resolved | None = None
+        with problems.collect():
+            start = self._start(request, now, zone)
+        with problems.collect():
+            _ = request.timezone and zones.find(request.timezone)
+        if request.repeat is not None:
+            return self._recurring(request, request.repeat, start, zone=zone, now=now, known=problems)
+        with problems.collect():
             self._refuse_ends_without_repeat(request)
-            if start is None:
-                raise InvalidArgument(
-                    "when",
-                    "a reminder must say when",
-                    accepted="a time or a duration from now",
-                    example="when='in 2 hours'",
-                )
-            return Timing(start.instant, start.zone, assumptions=start.assumptions)
-        return self._recurring(request, request.repeat, zone, start, now)
+        problems.raise_any()
+        assert start is not None
+        return Timing(start.instant, start.zone, assumptions=start.assumptions)
+
+    def _zone(self, request: Request) -> str | None:
+        """Return the zone to read a request in: in place of one that does not exist the nearest that does."""
+        zone = request.timezone or self.zone
+        return zones.nearest(zone)[0] if zone and not zones.exists(zone) else zone
 
     def _start(self, request: Request, now: datetime, zone: str | None) -> Resolved | None:
         if request.when is not None:
             return resolve_moment(request.when, now=now, zone=zone, argument="when")
-        if request.timezone is not None:
-            zones.find(request.timezone)
-        if request.repeat is None and request.action != "reminder":
+        if request.repeat is not None:
+            return None
+        if request.action != "reminder":
             return resolve_moment(timedelta(0), now=now, zone=zone, argument="when")
-        return None
+        raise InvalidArgument(
+            "when", "a reminder must say when", accepted="a time or a duration from now", example="when='in 2 hours'"
+        )
 
     def _recurring(
-        self, request: Request, repeat: str, zone: str | None, start: Resolved | None, now: datetime
+        self, request: Request, repeat: str, start: Resolved | None, *, zone: str | None, now: datetime, known: Problems
     ) -> Timing:
-        rule, first, assumptions = self.recurrence(repeat, zone, start.instant if start else None, now)
-        until = self.until(request.until, now=now, zone=rule.zone, first=first.instant)
+        rule: Recurrence | None = None
+        until: datetime | None = None
+        begins, assumptions = now, start.assumptions if start else ()
+        with known.collect():
+            rule, first, notes = self.recurrence(repeat, zone, start.instant if start else None, now)
+            begins, assumptions = first.instant, (*assumptions, *notes)
+        with known.collect():
+            until = self.until(request.until, rule, now=now, zone=zone, first=begins)
         if request.max_runs is not None and not 1 <= request.max_runs <= MAX_RUNS:
-            raise InvalidArgument("max_runs", "out of range", accepted=f"1 to {MAX_RUNS}", example="max_runs=10")
-        said = (*(start.assumptions if start else ()), *assumptions)
-        return Timing(first.instant, rule.zone, rule, until, request.max_runs, said)
+            with known.collect():
+                raise InvalidArgument("max_runs", "out of range", accepted=f"1 to {MAX_RUNS}", example="max_runs=10")
+        known.raise_any()
+        assert rule is not None
+        return Timing(begins, rule.zone, rule, until, request.max_runs, assumptions)
 
     def recurrence(
         self, repeat: str, zone: str | None, start: datetime | None, now: datetime
@@ -162,26 +151,36 @@ class Intake:
             raise InvalidArgument("repeat", problem, example="every weekday at 9:00")
         return rule, first, (*assumptions, *((first.note,) if first.note else ()))
 
-    def until(self, given: Moment | None, *, now: datetime, zone: str, first: datetime) -> datetime | None:
-        """Resolve the end of a recurrence, which must not lie before its first occurrence; a date is the whole day."""
+    def until(
+        self, given: Moment | None, rule: Recurrence | None, *, now: datetime, zone: str | None, first: datetime
+    ) -> datetime | None:
+        """Resolve the end of a recurrence, which must not lie before its first occurrence; a date is the whole day.
+
+        A rule with an end of its own has no second one. `rule` is None where it could not be understood.
+        """
         if given is None:
             return None
         resolved = resolve_moment(given, now=now, zone=zone, argument="until")
+        if rule and rule.until:
+            raise _second_end(rule, given)
         end = resolved.instant
         if NO_TIME in resolved.assumptions:
             end = zones.place(datetime.combine(resolved.wall.date(), END_OF_DAY), zones.load(resolved.zone)).instant
         if end < first:
+            begins = f"{describe(first, resolved.zone)} {resolved.zone}"
             raise InvalidArgument(
-                "until", "it ends before the first occurrence", accepted=f"a time at or after {first.isoformat()}"
+                "until",
+                f"{describe(end, resolved.zone)} is before the first occurrence, {begins}",
+                accepted="a time at or after it",
+                example=f"{first.astimezone(zones.load(resolved.zone)):%Y-%m-%d}",
             )
         return end
 
     def _refuse_ends_without_repeat(self, request: Request) -> None:
-        for name in ("until", "max_runs"):
-            if getattr(request, name) is not None:
-                raise InvalidArgument(
-                    name, "only a recurring task has an end", accepted="together with repeat", example="repeat='daily'"
-                )
+        problem, accepted, example = "only a recurring task has an end", "together with repeat", "repeat='daily'"
+        given = [name for name in ("until", "max_runs") if getattr(request, name) is not None]
+        if given:
+            raise InvalidArguments([InvalidArgument(n, problem, accepted=accepted, example=example) for n in given])
 
     def _check_key(self, request: Request) -> None:
         key = request.idempotency_key
@@ -251,6 +250,16 @@ def first_run(task: Task, scheduled_for: datetime) -> Run:
         scheduled_for=scheduled_for,
         state=State.SCHEDULED,
         wake_at=scheduled_for,
+    )
+
+
+def _second_end(rule: Recurrence, given: Moment) -> InvalidArgument:
+    endless, _, end = rule.text.rpartition(" until ")
+    return InvalidArgument(
+        "until",
+        f"repeat itself says until {end}, and a task has one end",
+        accepted="the end in repeat or in until",
+        example=f"repeat={endless!r}, until={str(given)!r}",
     )
 
 

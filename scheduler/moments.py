@@ -7,7 +7,7 @@ from datetime import UTC, datetime, timedelta
 from duetime.scheduler.errors import InvalidArgument
 from duetime.scheduler.phrases import understand
 from duetime.scheduler.rules import zones
-from duetime.scheduler.rules.times import Resolved
+from duetime.scheduler.rules.times import Resolved, describe, relative
 
 Moment = str | datetime | timedelta
 
@@ -28,12 +28,11 @@ def resolve_moment(given: Moment, *, now: datetime, zone: str | None, argument: 
 
 
 def _instant(instant: datetime, *, now: datetime, zone: str | None, argument: str) -> Resolved:
+    name = zone or "UTC"
     if instant < now:
         raise InvalidArgument(
             argument,
-            f"{instant.isoformat(timespec='seconds')} is in the past",
-            accepted=f"a time after {now.isoformat(timespec='seconds')}",
+            f"{describe(instant, name)} {name} is in the past: it was {relative(instant, now)}",
             example=(now + timedelta(hours=1)).isoformat(timespec="seconds"),
         )
-    name = zone or "UTC"
     return Resolved(instant, instant.astimezone(zones.load(name)).replace(tzinfo=None), name, ())

@@ -8,9 +8,10 @@ from datetime import datetime
 from duetime.scheduler import changes
 from duetime.scheduler.errors import InvalidArgument, Refused
 from duetime.scheduler.events import EventKind
-from duetime.scheduler.intake import Intake, Problems
+from duetime.scheduler.intake import Intake
 from duetime.scheduler.moments import resolve_moment
 from duetime.scheduler.occurrences import recurrence_of
+from duetime.scheduler.problems import Problems
 from duetime.scheduler.request import Reschedule
 from duetime.scheduler.rules import zones
 from duetime.scheduler.rules.states import TERMINAL
@@ -115,13 +116,14 @@ def _wall_time(instant: datetime, zone: str) -> datetime:
 
 
 def _new_until(change: Change, asked: Reschedule, intake: Intake, now: datetime) -> Change:
-    if recurrence_of(change.task) is None:
+    rule = recurrence_of(change.task)
+    if rule is None:
         raise InvalidArgument(
             "until", "only a recurring task has an end", accepted="together with repeat", example="repeat='daily'"
         )
     coming = change.next_run or change.run
     first = coming.scheduled_for if coming.state not in TERMINAL else now
-    end = intake.until(asked.until, now=now, zone=change.task.timezone, first=first)
+    end = intake.until(asked.until, rule, now=now, zone=change.task.timezone, first=first)
     return replace(change, task=replace(change.task, until=end))
 
 

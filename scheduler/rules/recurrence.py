@@ -15,6 +15,7 @@ from zoneinfo import ZoneInfo
 from duetime.scheduler.errors import InvalidArgument
 from duetime.scheduler.rules import cron, rrule, wording, zones
 from duetime.scheduler.rules.clock import ASSUMED, NO_TIME
+from duetime.scheduler.rules.dates import day_text
 from duetime.scheduler.rules.lexicon import LONGEST, MONTH_NAMES, Misread, Unknown
 from duetime.scheduler.rules.plans import Plan, plan
 from duetime.scheduler.rules.rule import LONGEST_COUNT, Rule, canonical
@@ -175,7 +176,8 @@ def _check_fires(found: Recurrence) -> None:
     if found.first(found.anchor) is not None:
         return
     if found.until is not None:
-        raise Misread(f"ends on {found.until:%Y-%m-%d %H:%M} UTC, before it first fires")
+        end = found.until.astimezone(zones.load(found.zone))
+        raise Misread(f"ends on {day_text(end.date())} {end:%H:%M}, before it first fires")
     raise Misread("never fires: no such day or time comes within reach")
 
 

@@ -9,7 +9,7 @@ from datetime import UTC, datetime
 
 from duetime.scheduler.rules.lexicon import Misread
 
-_BARE = re.compile(r"[-+]?([0-9]+(?:[.,][0-9]+)?)")
+_BARE = re.compile(r"(?:in )?[-+]?([0-9]+(?:[.,][0-9]+)?)")
 _YEARS_SHOWN = 5
 _VAGUE = frozenset({
     "soon", "later", "asap", "sometime", "someday", "eventually", "whenever", "never", "shortly", "anytime",
@@ -27,7 +27,7 @@ def refuse_vague(clean: str, now: datetime) -> None:
         raise Vague("is empty")
     bare = _BARE.fullmatch(clean)
     if bare is not None:
-        raise Vague(f"a bare {clean[:20]} does not say what it counts", *_meant(bare[1], now))
+        raise Vague(f"a bare {bare[1][:20]} does not say what it counts", *_meant(bare[1], now))
     if clean in _VAGUE:
         raise Vague(f"{clean!r} is not a time", "in 1 hour")
 

@@ -112,10 +112,10 @@ def test_every_wrong_argument_is_reported_at_once(house: House) -> None:
         house.scheduler.schedule("", when="soon", action="fly", deliver_to=["pigeon"], labels=["x"] * 11)
     assert [problem.argument for problem in caught.value.problems] == [
         "title",
-        "action",
         "when",
-        "labels",
+        "action",
         "deliver_to",
+        "labels",
     ]
 
 

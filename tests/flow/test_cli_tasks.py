@@ -130,8 +130,8 @@ def test_several_wrong_arguments_are_said_together(cli: Run) -> None:
     assert ended.code == 2
     assert [line.removeprefix("duetime: ").split(":")[0] for line in ended.err.splitlines()] == [
         "TITLE",
-        "--action",
         "--when",
+        "--action",
     ]
 
 

@@ -237,6 +237,7 @@ def test_what_is_not_understood_lists_what_is(text: str) -> None:
         ("1798761600", "a bare 1798761600 does not say what it counts", "2027-01-01T00:00:00Z"),
         ("1798761600000", "a bare 1798761600000 does not say what it counts", "2027-01-01T00:00:00Z"),
         ("5", "a bare 5 does not say what it counts", "in 5 minutes"),
+        ("in 5", "a bare 5 does not say what it counts", "in 5 minutes"),
         ("2031-11-22", "2031-11-22 is more than 5 years ahead", "2026-11-22T09:00"),
         ("in 6 years", "2032-11-21 is more than 5 years ahead", "2026-11-22T09:00"),
     ],

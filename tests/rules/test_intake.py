@@ -1,0 +1,95 @@
+"""The times of one request are read together: all that is wrong is said at once, in words of the task's zone."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime, timedelta
+
+import pytest
+from duetime.scheduler.errors import InvalidArgument, InvalidArguments
+from duetime.scheduler.handlers import Handlers
+from duetime.scheduler.intake import Intake, Timing
+from duetime.scheduler.request import Request, ScheduleArguments
+from duetime.scheduler.task import LOCAL
+
+NOW = datetime(2026, 11, 21, 17, 0, 5, tzinfo=UTC)
+"""A Saturday, 12:00:05 in New York."""
+INTAKE = Intake(Handlers.load(entry_points=False), "America/New_York")
+EVERY_DAY = "every day at 9:00"
+
+
+def timing(given: ScheduleArguments) -> Timing:
+    return INTAKE.timing(Request("Call John", **given), NOW)
+
+
+def problems(given: ScheduleArguments) -> list[InvalidArgument]:
+    try:
+        timing(given)
+    except InvalidArguments as several:
+        return list(several.problems)
+    except InvalidArgument as problem:
+        return [problem]
+    return []
+
+
+def test_all_that_is_wrong_with_the_times_is_said_at_once_and_in_order() -> None:
+    found = problems(
+        {"when": "in 5", "timezone": "Berlin", "repeat": "every 3rd tuesday", "until": "soon", "max_runs": 0}
+    )
+    assert [problem.argument for problem in found] == ["when", "timezone", "repeat", "until", "max_runs"]
+    assert [problem.example for problem in found] == [
+        "in 5 minutes",
+        "Europe/Berlin",
+        "every 3rd tuesday of the month",
+        "in 1 hour",
+        "max_runs=10",
+    ]
+
+
+@pytest.mark.parametrize(
+    ("given", "arguments"),
+    [
+        ({"until": "friday", "max_runs": 3}, ["when", "until", "max_runs"]),
+        ({"when": "soon", "timezone": "Mars"}, ["when", "timezone"]),
+        ({"when": "tomorrow", "timezone": "Mars"}, ["timezone"]),
+        ({"timezone": "Mars", "repeat": EVERY_DAY}, ["timezone"]),
+        ({"when": "soon", "repeat": EVERY_DAY, "until": "friday"}, ["when"]),
+        ({"repeat": "sometimes", "until": "friday", "max_runs": 3}, ["repeat"]),
+        ({"repeat": EVERY_DAY, "until": "soon"}, ["until"]),
+    ],
+)
+def test_a_right_argument_is_not_blamed_for_a_wrong_one(given: ScheduleArguments, arguments: list[str]) -> None:
+    assert [problem.argument for problem in problems(given)] == arguments
+
+
+def test_the_whole_request_is_judged_in_the_order_of_its_arguments() -> None:
+    request = Request("", when="soon", timezone="Mars", action="dance", idempotency_key="", labels=[""])
+    with pytest.raises(InvalidArguments) as caught:
+        INTAKE.plan(request, by=LOCAL, now=NOW)
+    named = [problem.argument for problem in caught.value.problems]
+    assert named == ["title", "when", "timezone", "action", "idempotency_key", "labels"]
+
+
+@pytest.mark.parametrize("repeat", ["every day at 9 until friday", "FREQ=DAILY;BYHOUR=9;UNTIL=20261127"])
+def test_a_recurrence_has_one_end(repeat: str) -> None:
+    (problem,) = problems({"repeat": repeat, "until": "monday"})
+    assert problem.problem == "repeat itself says until 27 November 2026, and a task has one end"
+    assert problem.example == "repeat='every day at 09:00', until='monday'"
+    assert timing({"repeat": "every day at 09:00", "until": "monday"}).until is not None
+
+
+def test_an_end_before_the_first_occurrence_is_said_in_the_zone_of_the_task() -> None:
+    (problem,) = problems({"repeat": EVERY_DAY, "timezone": "Asia/Tokyo", "until": "2026-11-22 08:00"})
+    assert problem.problem == ("Sun 22 Nov 2026 08:00 is before the first occurrence, Sun 22 Nov 2026 09:00 Asia/Tokyo")
+    corrected = timing({"repeat": EVERY_DAY, "timezone": "Asia/Tokyo", "until": problem.example})
+    assert corrected.first == datetime(2026, 11, 22, tzinfo=UTC)
+
+
+def test_an_end_inside_repeat_before_its_first_occurrence_is_said_in_the_zone_of_the_task() -> None:
+    (problem,) = problems({"repeat": "every day at 9 until 2026-11-20"})
+    assert "ends on Fri 20 Nov 2026 23:59, before it first fires" in problem.problem
+
+
+def test_a_past_instant_is_said_in_the_zone_of_the_task() -> None:
+    (problem,) = problems({"when": NOW - timedelta(hours=5)})
+    assert problem.problem == "Sat 21 Nov 2026 07:00 America/New_York is in the past: it was 5 h ago"
+    assert not problem.accepted
