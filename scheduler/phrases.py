@@ -42,7 +42,7 @@ _WORD = re.compile(r"[^\W\d_]+|[0-9]+")
 _UNREADABLE = re.compile(
     r"[0-9],[0-9]|[0-9][.][0-9]{3}"  # 1,000 hours: a thousand or one?
     r"|\b[0-9]{1,2} +[0-9]{1,2}\b(?![.:h])"  # 5 5: which is the month, if any is?
-    r"|(?:^|\s|:[0-9]{2}|m)[-+] ?[0-9]"  # 9:00 +2
+    r"|(?:^|\W|:[0-9]{2}|m)[-+] ?[0-9]"  # 9:00 +2: a time and its offset, or two hours later?
 )
 _PERIODS = {"day", "time"}
 _LOCK = threading.Lock()
@@ -149,7 +149,7 @@ def _changes(text: str) -> Iterator[str]:
     """Yield the text with each number raised by one, and with each word that carries meaning left out."""
     for word in _WORD.finditer(text):
         before, after = text[: word.start()], text[word.end() :]
-        if word[0].isdigit():
+        if word[0].isdecimal():
             yield f"{before}{int(word[0]) + 1:0{len(word[0])}}{after}"
         elif word[0] not in _FILLERS:
             yield f"{before} {after}"
