@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import re
 import sys
 import traceback
 
@@ -17,6 +16,7 @@ from duetime.scheduler.errors import (
     StaleRevision,
     TaskNotFound,
 )
+from duetime.server.cli_words import in_words_of_the_command_line
 from typer import Abort
 from typer.exceptions import TyperException
 
@@ -32,35 +32,6 @@ _CODES: tuple[tuple[type[DuetimeError], int], ...] = (
     (StaleRevision, REFUSED),
     (IdempotencyConflict, REFUSED),
 )
-
-_VERBS = {
-    "schedule_task": "`duetime schedule`",
-    "list_tasks": "`duetime list`",
-    "get_task": "`duetime show`",
-    "reschedule_task": "`duetime reschedule`",
-    "cancel_task": "`duetime cancel`",
-}
-_OPTIONS = {
-    "when": "--when",
-    "repeat": "--repeat",
-    "timezone": "--timezone",
-    "until": "--until",
-    "max_runs": "--max-runs",
-    "action": "--action",
-    "payload": "--payload",
-    "labels": "--label",
-    "deliver_to": "--deliver-to",
-    "idempotency_key": "--key",
-    "after": "--after",
-    "before": "--before",
-    "since": "--since",
-    "state": "--state",
-    "cursor": "--cursor",
-    "limit": "--limit",
-    "revision": "--revision",
-    "title": "TITLE",
-    "task_id": "ID",
-}
 
 
 def explain(error: BaseException) -> int:
@@ -84,14 +55,6 @@ def explain(error: BaseException) -> int:
 def code_of(error: DuetimeError) -> int:
     """Return the exit code of an error: 2 wrong usage, 3 not found, 4 refused, 1 for the rest."""
     return next((code for kind, code in _CODES if isinstance(error, kind)), FAILED)
-
-
-def in_words_of_the_command_line(message: str) -> str:
-    """Rewrite a message that speaks of tools and arguments so that it speaks of verbs and options."""
-    message = re.sub("|".join(_VERBS), lambda found: _VERBS[found[0]], message)
-    names = "|".join(_OPTIONS)
-    message = re.sub(rf"(?m)^({names})(?=[:.])", lambda found: _OPTIONS[found[1]], message)
-    return re.sub(rf"\b({names})=(?=[\w'\"\[{{])", lambda found: f"{_OPTIONS[found[1]]} ", message)
 
 
 def _say(text: str) -> None:

@@ -10,7 +10,7 @@ from duetime.scheduler.task import Json, State
 from duetime.server import cli_output as output
 from duetime.server.cli_session import session
 from duetime.tools.filters import resolve_bound
-from duetime.widgets.payload import history_payload
+from duetime.widgets.past import history_payload
 
 
 def history(
@@ -34,13 +34,12 @@ def history(
             for name, given in (("since", since), ("until", until))
             if given is not None
         }
-        if task_id is not None:
-            scheduler.get(task_id)
+        task = scheduler.get(task_id).record.task if task_id is not None else None
         where = EventFilter(task_id=task_id, state=state, action=action, label=label, text=text, **bounds)
         page = scheduler.history(where, limit=limit, cursor=cursor)
         attempts = scheduler.attempts(task_id) if task_id is not None and cursor is None else []
-        zone = scheduler.zone
-    past = history_payload(attempts, page.events)
+        zone = (task.timezone if task else scheduler.zone) or "UTC"
+    past = history_payload(attempts, page.events, zone)
     if as_json:
         shown = past.model_dump(mode="json", by_alias=True, exclude_none=True)
         output.as_json(_json(shown, page.events, page.cursor))

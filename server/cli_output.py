@@ -9,10 +9,13 @@ from collections.abc import Iterable, Mapping, Sequence
 
 import typer
 from duetime.scheduler.events import Event
-from duetime.scheduler.rules import times, zones
+from duetime.scheduler.rules import times
 from duetime.scheduler.task import Json, State, TaskPage
-from duetime.widgets.payload import due
-from duetime.widgets.schema import AttemptPart, HistoryPart, TaskPayload
+from duetime.server.cli_words import in_words_of_the_command_line
+from duetime.widgets.payload import TOLD, due
+from duetime.widgets.retelling import changes_in_words, clock_time
+from duetime.widgets.schema import DRY_RUN_ID, AttemptPart, EventPart, HistoryPart, TaskPayload
+from duetime.widgets.text import DELIVERED, ends_in_words
 from rich.console import Console
 from rich.table import Table
 from rich.text import Text
@@ -22,6 +25,9 @@ UNLIMITED = 10_000
 
 JOINER = "\u200d"
 """Joins emoji into one; not printable by itself, and harmless."""
+
+NO_TASKS = "No tasks. Make one: duetime schedule 'Call John' --when 'in 20 min'"
+NO_MATCH = "No task matches this filter; `duetime list` without one lists all."
 
 _COLOURS = {
     State.SCHEDULED: "cyan",
@@ -101,30 +107,34 @@ def facts(pairs: Iterable[tuple[str, str | Text | None]]) -> None:
 
 def task_line(verb: str, task: TaskPayload) -> None:
     """Say in one line what was done to which task, and its warnings below."""
-    repeats = f", {task.repeat.text}" if task.repeat else ""
+    repeats = f", {ends_in_words(task.repeat)}" if task.repeat else ""
     when = f"{task.when.text} {task.when.timezone} ({task.when.relative}){repeats}"
     say(f"{verb} {task.id} {task.title!r}: {when}")
-    for warning in task.warnings or ():
-        say(f"  note: {warning}")
+    if task.id == DRY_RUN_ID and task.repeat:
+        say(f"  next: {', '.join(task.repeat.next)}")
+    if task.paused:
+        say(f"  it is held until `duetime reschedule {task.id} --resume`")
+    if task.undo:
+        say(f"  undo within 30 s: duetime undo {task.id}")
+    for warning in (*(task.warnings or ()), *((task.repeat and task.repeat.notes) or ())):
+        say(f"  note: {in_words_of_the_command_line(warning, task.id)}")
 
 
 def task_facts(task: TaskPayload) -> None:
     """Show everything about one task."""
-    last = f"{task.last_run.state.value}: {task.last_run.summary or ''}" if task.last_run else None
-    delivery = f"{task.delivery.channel}: {task.delivery.state.value}" if task.delivery else None
     facts(
         [
             ("id", f"{task.id} (revision {task.revision})"),
             ("title", task.title),
             ("state", state_word(task.state, paused=bool(task.paused))),
             ("when", f"{task.when.text} {task.when.timezone} ({task.when.relative})"),
-            ("repeats", task.repeat.text if task.repeat else None),
+            ("repeats", ends_in_words(task.repeat) if task.repeat else None),
             ("next", ", ".join(task.repeat.next) if task.repeat else None),
             ("action", task.action),
             ("message", task.message),
-            ("waits for", "; ".join(task.waiting_for or ())),
-            ("last run", last),
-            ("delivery", delivery),
+            ("waits for", in_words_of_the_command_line("; ".join(task.waiting_for or ()), task.id)),
+            ("last run", _last_run(task)),
+            ("delivery", _delivery(task)),
             ("error", task.delivery.error if task.delivery else None),
             ("labels", ", ".join(task.labels or ())),
             ("owner", task.owner),
@@ -133,8 +143,24 @@ def task_facts(task: TaskPayload) -> None:
     )
 
 
-def task_table(page: TaskPage) -> None:
+def _last_run(task: TaskPayload) -> str:
+    if task.last_run is None:
+        return ""
+    words = ": ".join(part for part in (task.last_run.state.value, task.last_run.summary) if part)
+    of_it = task.delivery if task.last_run.state in TOLD else None
+    return f"{words}, {DELIVERED[of_it.state]} {of_it.channel}" if of_it else words
+
+
+def _delivery(task: TaskPayload) -> str:
+    of_last = task.last_run is not None and task.last_run.state in TOLD
+    return f"{task.delivery.channel}: {task.delivery.state.value}" if task.delivery and not of_last else ""
+
+
+def task_table(page: TaskPage, *, filtered: bool = False) -> None:
     """Show one page of tasks, each in its own zone, and how many there are by state."""
+    if not page.views and not any(page.counts.values()):
+        say(NO_MATCH if filtered else NO_TASKS)
+        return
     table(
         ("ID", "WHEN", "", "STATE", "TITLE", "ACTION", "REPEATS", "LABELS"),
         (
@@ -154,34 +180,29 @@ def task_table(page: TaskPage) -> None:
     say(_counts(page.counts))
 
 
-def event_table(events: Sequence[Event], zone: str | None) -> None:
-    """Show events, times in `zone` (UTC when none is known)."""
+def history_tables(history: HistoryPart, events: Sequence[Event], zone: str) -> None:
+    """Show attempts and events at their wall times in `zone`; `events` say of which task each of the history's is."""
+    if history.attempts:
+        columns = ("RUN", "ATTEMPT", f"STARTED ({zone})", "ENDED", "OUTCOME", "WHY")
+        table(columns, (_attempt(attempt, zone) for attempt in history.attempts))
+        say("")
     if not events:
         say("No events.")
         return
-    place = zones.load(zone or "UTC")
-    table(
-        ("AT", "TASK", "EVENT", "STATE", "BY", "WHY"),
-        (
-            (
-                f"{event.at.astimezone(place):%Y-%m-%d %H:%M:%S}",
-                event.task_id,
-                event.kind.value,
-                _move(event),
-                event.actor,
-                event.reason or "",
-            )
-            for event in events
-        ),
+    rows = (_event(part, event, zone) for part, event in zip(history.events, events, strict=True))
+    table((f"AT ({zone})", "TASK", "EVENT", "STATE", "BY", "CHANGED", "WHY"), rows)
+
+
+def _event(part: EventPart, event: Event, zone: str) -> Sequence[str]:
+    return (
+        clock_time(part.at, zone),
+        event.task_id,
+        part.kind,
+        _move(event),
+        part.actor,
+        changes_in_words(part.changes, fence=False),
+        event.reason or "",
     )
-
-
-def history_tables(history: HistoryPart, events: Sequence[Event], zone: str | None) -> None:
-    """Show the attempts of one task and its events."""
-    if history.attempts:
-        table(("ATTEMPT", "STARTED (UTC)", "ENDED (UTC)", "OUTCOME", "WHY"), map(_attempt, history.attempts))
-        say("")
-    event_table(events, zone)
 
 
 def _write(shown: Table) -> None:
@@ -191,11 +212,12 @@ def _write(shown: Table) -> None:
     sys.stdout.write("".join(f"{line.rstrip()}\n" for line in captured.get().splitlines()))
 
 
-def _attempt(attempt: AttemptPart) -> Sequence[str]:
+def _attempt(attempt: AttemptPart, zone: str) -> Sequence[str]:
     return (
+        str(attempt.run or ""),
         str(attempt.number),
-        attempt.started,
-        attempt.ended or "",
+        clock_time(attempt.started, zone),
+        clock_time(attempt.ended, zone) if attempt.ended else "",
         attempt.outcome or "running",
         attempt.reason or "",
     )
@@ -209,8 +231,7 @@ def _move(event: Event) -> str:
 
 
 def _counts(counts: Mapping[State, int]) -> str:
-    shown = ", ".join(f"{counts[state]} {state.value}" for state in State if counts.get(state))
-    return shown or "No tasks. Make one: duetime schedule 'Call John' --when 'in 20 min'"
+    return ", ".join(f"{counts[state]} {state.value}" for state in State if counts.get(state))
 
 
 def say_next(context: typer.Context, cursor: str | None) -> None:

@@ -19,6 +19,10 @@ if TYPE_CHECKING:
     from duetime.server.app import App
 
 
+ASKED = 5
+"""How often a runner is asked that may only be busy; where there is none, the first time says so at once."""
+
+
 @dataclass(frozen=True, slots=True)
 class Session:
     """The global options of one command."""
@@ -61,6 +65,14 @@ def session(context: typer.Context) -> Session:
     if not isinstance(root.obj, Session):
         root.obj = Session()
     return root.obj
+
+
+def someone_runs(app: App) -> bool:
+    """Whether a process of this machine runs the tasks of the database now."""
+    if not app.settings.database_url.startswith("sqlite"):
+        return True  # perhaps on another machine, which cannot be asked from here
+    client = import_module("duetime.scheduler.wake").WakeClient(app.store)
+    return any(client.wake() for _ in range(ASKED))
 
 
 def open_session(context: typer.Context, **options: Any) -> None:

@@ -4,24 +4,27 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
-from dataclasses import replace
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 from duetime.scheduler.errors import InvalidArgument
-from duetime.scheduler.events import EventFilter
+from duetime.scheduler.events import EventFilter, EventPage
 from duetime.scheduler.request import Request, RescheduleArguments
 from duetime.scheduler.task import Json, State, TaskFilter, TaskView
 from duetime.server import cli_output as output
-from duetime.server.cli_session import session
+from duetime.server.cli_session import session, someone_runs
 from duetime.tools.filters import resolve_bound, states_of
-from duetime.widgets.payload import as_json, history_payload, list_payload, task_payload
+from duetime.widgets.past import history_payload
+from duetime.widgets.payload import as_dry_run, as_json, list_payload, task_payload
 
 if TYPE_CHECKING:
     from duetime.scheduler.scheduler import Scheduler
 
-DRY_RUN_ID = "t_dryrun"
 EVENTS_SHOWN = 100
+NOBODY_RUNS = (
+    "No process runs tasks now, so nothing will happen by itself: `duetime serve` runs them while it is open, "
+    "`duetime service install` sets that up for good."
+)
 
 Id = Annotated[str, typer.Argument(metavar="ID", help="the task, such as t_7k3m9qx2w4hb")]
 AsJson = Annotated[bool, typer.Option("--json", help="write JSON, the same that the tools answer")]
@@ -65,10 +68,13 @@ def schedule(
         idempotency_key=key,
         dry_run=dry_run,
     )
-    with session(context).scheduler() as scheduler:
-        view = scheduler.submit(request)
+    with session(context).app() as app:
+        view = app.scheduler.submit(request)
+        runs = dry_run or someone_runs(app)
     verb = "Would schedule" if dry_run else "Scheduled" if view.created else "Exists already:"
-    _show_change(verb, _not_stored(view) if dry_run else view, as_json)
+    _show_change(verb, as_dry_run(view) if dry_run else view, as_json)
+    if not runs:
+        output.note(NOBODY_RUNS)
 
 
 def list_(
@@ -92,7 +98,7 @@ def list_(
     if as_json:
         output.as_json(_dump(list_payload(page)))
         return
-    output.task_table(page)
+    output.task_table(page, filtered=where != TaskFilter())
     output.say_next(context, page.cursor)
 
 
@@ -100,22 +106,25 @@ def show(
     context: typer.Context,
     *,
     task_id: Id,
-    history: Annotated[bool, typer.Option("--history", help="also every attempt and event")] = False,
+    history: Annotated[bool, typer.Option("--history", help="also every attempt, and the newest events")] = False,
     as_json: AsJson = False,
 ) -> None:
     """Show everything about one task."""
     with session(context).scheduler() as scheduler:
         view = scheduler.get(task_id)
         attempts = scheduler.attempts(task_id) if history else []
-        events = scheduler.history(EventFilter(task_id=task_id), limit=EVENTS_SHOWN).events if history else ()
-    past = history_payload(attempts, events) if history else None
+        page = scheduler.history(EventFilter(task_id=task_id), limit=EVENTS_SHOWN) if history else EventPage(())
+    zone = view.record.task.timezone
+    past = history_payload(attempts, page.events, zone, older=page.cursor is not None) if history else None
     if as_json:
         output.as_json(_dump(task_payload(view, past)))
         return
     output.task_facts(task_payload(view))
     if past is not None:
         output.say("")
-        output.history_tables(past, events, view.record.task.timezone)
+        output.history_tables(past, page.events, zone)
+    if page.cursor:
+        output.say(f"Older events: duetime history {task_id} --cursor {page.cursor}")
 
 
 def reschedule(
@@ -146,7 +155,8 @@ def reschedule(
     }
     with session(context).scheduler() as scheduler:
         view = scheduler.reschedule(task_id, revision=revision, **asked)
-    _show_change("Changed", view, as_json)
+    verbs = {None: "Changed", True: "Paused", False: "Resumed"}
+    _show_change(verbs[pause], view, as_json)
 
 
 def cancel(
@@ -161,6 +171,13 @@ def cancel(
     with session(context).scheduler() as scheduler:
         view = scheduler.cancel(task_id, reason=reason, revision=revision)
     _show_change("Cancelled" if view.record.run.state is State.CANCELLED else "Asked to stop:", view, as_json)
+
+
+def undo(context: typer.Context, *, task_id: Id, as_json: AsJson = False) -> None:
+    """Take back a cancel, within 30 seconds of it."""
+    with session(context).scheduler() as scheduler:
+        view = scheduler.act(task_id, "undo")
+    _show_change("Scheduled again", view, as_json)
 
 
 def _show_change(verb: str, view: TaskView, as_json: bool) -> None:
@@ -197,8 +214,3 @@ def _bounds(scheduler: Scheduler, **texts: str | None) -> dict[str, Json]:
     now, zone = scheduler.now(), scheduler.zone
     given = {name: text for name, text in texts.items() if text is not None}
     return {name: resolve_bound(text, now=now, zone=zone, argument=name) for name, text in given.items()}
-
-
-def _not_stored(view: TaskView) -> TaskView:
-    task = replace(view.record.task, id=DRY_RUN_ID)
-    return replace(view, record=replace(view.record, task=task), warnings=("nothing was stored", *view.warnings))

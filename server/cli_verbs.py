@@ -7,19 +7,27 @@ from typing import Annotated
 
 import typer
 from duetime.server import cli_history, cli_machine, cli_serving, cli_tasks
+from duetime.server.cli_help import Verb, Verbs
 from duetime.server.cli_session import open_session
 
-EXIT_CODES = "Exit codes: 0 done, 1 failed, 2 wrong usage or setting, 3 not found, 4 refused."
+EXIT_CODES = "Exit codes: 0 done, 1 failed, 2 wrong usage or setting, 3 not found, 4 refused, 130 interrupted."
 
 app = typer.Typer(
     name="duetime",
+    cls=Verbs,
+    rich_markup_mode=None,
     help="Scheduling that LLM agents can trust. Without a verb it serves MCP on stdin and stdout, for a chat client.",
     epilog=EXIT_CODES,
     no_args_is_help=False,
     pretty_exceptions_enable=False,
     context_settings={"help_option_names": ["-h", "--help"]},
 )
-service = typer.Typer(help="The background service: runs tasks while no chat is open.", no_args_is_help=False)
+service = typer.Typer(
+    cls=Verbs,
+    rich_markup_mode=None,
+    help="The background service: runs tasks while no chat is open.",
+    no_args_is_help=False,
+)
 
 
 @app.callback(invoke_without_command=True)
@@ -41,18 +49,19 @@ def root(
         cli_serving.stdio(context)
 
 
-app.command("serve")(cli_serving.serve)
-app.command("schedule")(cli_tasks.schedule)
-app.command("list")(cli_tasks.list_)
-app.command("show")(cli_tasks.show)
-app.command("reschedule")(cli_tasks.reschedule)
-app.command("cancel")(cli_tasks.cancel)
-app.command("history")(cli_history.history)
-app.command("migrate")(cli_machine.migrate)
-app.command("doctor")(cli_machine.doctor)
-app.command("config")(cli_machine.config)
-app.command("install")(cli_machine.install)
-service.command("install")(cli_machine.service_install)
-service.command("status")(cli_machine.service_status)
-service.command("remove")(cli_machine.service_remove)
+app.command("serve", cls=Verb)(cli_serving.serve)
+app.command("schedule", cls=Verb)(cli_tasks.schedule)
+app.command("list", cls=Verb)(cli_tasks.list_)
+app.command("show", cls=Verb)(cli_tasks.show)
+app.command("reschedule", cls=Verb)(cli_tasks.reschedule)
+app.command("cancel", cls=Verb)(cli_tasks.cancel)
+app.command("undo", cls=Verb)(cli_tasks.undo)
+app.command("history", cls=Verb)(cli_history.history)
+app.command("migrate", cls=Verb)(cli_machine.migrate)
+app.command("doctor", cls=Verb)(cli_machine.doctor)
+app.command("config", cls=Verb)(cli_machine.config)
+app.command("install", cls=Verb)(cli_machine.install)
+service.command("install", cls=Verb)(cli_machine.service_install)
+service.command("status", cls=Verb)(cli_machine.service_status)
+service.command("remove", cls=Verb)(cli_machine.service_remove)
 app.add_typer(service, name="service")

@@ -14,8 +14,9 @@ from duetime.scheduler.scheduler import Scheduler
 from duetime.scheduler.task import Json, Principal, RetryPolicy, TaskFilter, TaskView
 from duetime.tools.answers import answer
 from duetime.tools.filters import resolve_bound, states_of
-from duetime.widgets.payload import as_json, history_payload, list_payload, task_payload
-from duetime.widgets.schema import DRY_RUN_ID, HistoryPart
+from duetime.widgets.past import history_payload
+from duetime.widgets.payload import as_dry_run, as_json, list_payload, task_payload
+from duetime.widgets.schema import HistoryPart
 from duetime.widgets.text import list_text, task_text
 from mcp.types import CallToolResult
 
@@ -36,7 +37,7 @@ class Call:
 
 def schedule_task(call: Call) -> CallToolResult:
     view = call.scheduler.submit(_request(call.values, call.raw), by=call.by)
-    return _task(_not_stored(view) if call.values.get("dry_run") else view)
+    return _task(as_dry_run(view) if call.values.get("dry_run") else view)
 
 
 def list_tasks(call: Call) -> CallToolResult:
@@ -49,7 +50,8 @@ def list_tasks(call: Call) -> CallToolResult:
 def get_task(call: Call) -> CallToolResult:
     task_id = call.values["task_id"]
     view = call.scheduler.get(task_id, by=call.by)
-    return _task(view, _history(call, task_id) if call.values.get("history") else None)
+    zone = view.record.task.timezone
+    return _task(view, _history(call, task_id, zone) if call.values.get("history") else None)
 
 
 def reschedule_task(call: Call) -> CallToolResult:
@@ -100,12 +102,6 @@ def _retry_policy(given: Mapping[str, int]) -> RetryPolicy:
     return RetryPolicy(**parts)
 
 
-def _not_stored(view: TaskView) -> TaskView:
-    task = replace(view.record.task, id=DRY_RUN_ID)
-    warnings = ("dry run: nothing was stored", *view.warnings)  # for those who are shown the structure alone
-    return replace(view, record=replace(view.record, task=task), warnings=warnings)
-
-
 def _bounds(call: Call) -> dict[str, Any]:
     now, zone = call.scheduler.now(), call.scheduler.zone
     return {
@@ -114,9 +110,10 @@ def _bounds(call: Call) -> dict[str, Any]:
     }
 
 
-def _history(call: Call, task_id: str) -> HistoryPart:
+def _history(call: Call, task_id: str, zone: str) -> HistoryPart:
     page = call.scheduler.history(EventFilter(task_id=task_id), by=call.by)
-    return history_payload(call.scheduler.attempts(task_id, by=call.by), page.events)
+    attempts = call.scheduler.attempts(task_id, by=call.by)
+    return history_payload(attempts, page.events, zone, limited=True, older=page.cursor is not None)
 
 
 def _task(view: TaskView, history: HistoryPart | None = None) -> CallToolResult:

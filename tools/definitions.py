@@ -81,7 +81,7 @@ def _schedule(actions: Actions) -> Definition:
         "schedule_task",
         "Schedule a task",
         "Schedule a reminder or an action, once or repeatedly. Give times in the user's own words; tell the user the "
-        "time that the answer says back. Repeating the same call is harmless.",
+        "time that the answer says back. The same call within a minute makes nothing twice.",
         (
             Argument("title", TITLE, "What the user will see", "title='Call John'", required=True),
             Argument(
@@ -115,7 +115,7 @@ def _schedule(actions: Actions) -> Definition:
             Argument(
                 "idempotency_key",
                 Text(200, "1 to 200 characters"),
-                "Reuse the same value when you retry",
+                "The same value on every retry: it holds longer than the minute that equal calls do",
                 "idempotency_key='call-john-1'",
             ),
             Argument("retry", _RETRY, "How failures are tried again", "retry={'max_attempts': 3}"),

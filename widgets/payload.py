@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
+from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 
-from duetime.scheduler.events import Event
 from duetime.scheduler.rules import times, zones
 from duetime.scheduler.rules.states import OPEN
 from duetime.scheduler.task import (
-    Attempt,
     Delivery,
     DeliveryState,
     InboxMessage,
@@ -22,9 +21,8 @@ from duetime.scheduler.task import (
 )
 from duetime.widgets.fence import cut
 from duetime.widgets.schema import (
-    AttemptPart,
+    DRY_RUN_ID,
     DeliveryPart,
-    EventPart,
     HistoryPart,
     LastRun,
     Repeat,
@@ -36,21 +34,35 @@ from duetime.widgets.schema import (
 )
 
 TITLE_IN_LIST = 40
-SENTENCE = 120
+SAID = 120
+"""Characters of what users and handlers wrote: a message, an error, a reason."""
+
+SENTENCE = 240
+"""Characters of a sentence of ours: more than any has, so that none is ever cut."""
+
 MESSAGE = 100
-WARNINGS = 2
+SENTENCES = 4
 UPCOMING = 5
 UNREAD = 5
 UNDO_FOR = timedelta(seconds=30)
 """How long `undo` is good for; cards count it down from `now`."""
 
-_TOLD = frozenset({State.SUCCEEDED, State.FAILED})
+DRY_RUN = "dry run: nothing was stored"
+TOLD = frozenset({State.SUCCEEDED, State.FAILED})
+"""How runs end that the user is told of."""
+
 _UNDELIVERABLE = frozenset({State.CANCELLED, State.SKIPPED})
 
 
 def as_json(payload: TaskPayload | TaskListPayload) -> dict[str, Json]:
     """Return the payload as it goes over the wire: plain JSON values, absent parts left out."""
     return payload.model_dump(mode="json", by_alias=True, exclude_none=True)
+
+
+def as_dry_run(view: TaskView) -> TaskView:
+    """Return the view of a task that was only tried: without an id, and saying so."""
+    task = replace(view.record.task, id=DRY_RUN_ID)
+    return replace(view, record=replace(view.record, task=task), warnings=(DRY_RUN, *view.warnings))
 
 
 def task_payload(view: TaskView, history: HistoryPart | None = None) -> TaskPayload:
@@ -67,13 +79,13 @@ def task_payload(view: TaskView, history: HistoryPart | None = None) -> TaskPayl
         when=_when(due(run), task.timezone, view.now),
         repeat=_repeat(view),
         attempt=run.attempt if run.attempt and run.state in OPEN else None,
-        waiting_for=view.waiting_for or None,
+        waiting_for=_sentences(view.waiting_for),
         last_run=_last_run(view.record),
-        delivery=_delivery(view.record),
+        delivery=_delivery(view.record) if task.id != DRY_RUN_ID else None,
         labels=task.labels or None,
         owner=task.owner,
         created=view.created,
-        warnings=_sentences(view.warnings[:WARNINGS]),
+        warnings=_sentences(view.warnings),
         undo=view.undo,
         unread=_unread(view.unread, titled=False),
         history=history,
@@ -90,13 +102,6 @@ def list_payload(page: TaskPage) -> TaskListPayload:
         cursor=page.cursor,
         unread=_unread(page.unread, titled=True),
         now=utc(now) if now else None,
-    )
-
-
-def history_payload(attempts: Sequence[Attempt], events: Iterable[Event]) -> HistoryPart:
-    """Say what happened to a task; `events` in the order in which they are to be shown."""
-    return HistoryPart(
-        attempts=tuple(_attempt(attempt) for attempt in attempts), events=tuple(_event(event) for event in events)
     )
 
 
@@ -123,18 +128,27 @@ def _when(instant: datetime, zone: str, now: datetime) -> When:
 
 
 def _repeat(view: TaskView) -> Repeat | None:
-    task = view.record.task
+    task, run = view.record.task, view.record.run
     if task.repeat is None:
         return None
-    zone = zones.load(task.timezone)
-    upcoming = tuple(o.instant.astimezone(zone).isoformat(timespec="minutes") for o in view.upcoming[:UPCOMING])
-    notes = _sentences(view.repeat_notes[:WARNINGS])
-    return Repeat(rule=task.repeat, text=view.repeat_text or task.repeat, next=upcoming, notes=notes)
+    return Repeat(
+        rule=task.repeat,
+        text=view.repeat_text or task.repeat,
+        until=_local(task.until, task.timezone) if task.until else None,
+        max_runs=task.max_runs,
+        runs_left=max(task.max_runs - run.number + 1, 0) if task.max_runs and run.state in OPEN else None,
+        next=tuple(_local(coming.instant, task.timezone) for coming in view.upcoming[:UPCOMING]),
+        notes=_sentences(view.repeat_notes),
+    )
+
+
+def _local(instant: datetime, zone: str) -> str:
+    return instant.astimezone(zones.load(zone)).isoformat(timespec="minutes")
 
 
 def _message(record: TaskRecord) -> str | None:
     message = record.task.payload.get("message")
-    return cut(message, SENTENCE) if isinstance(message, str) and message != record.task.title else None
+    return cut(message, SAID) if isinstance(message, str) and message != record.task.title else None
 
 
 def _last_run(record: TaskRecord) -> LastRun | None:
@@ -145,7 +159,7 @@ def _last_run(record: TaskRecord) -> LastRun | None:
     return LastRun(
         state=run.state,
         ended=utc(run.ended_at) if run.ended_at else None,
-        summary=cut(said, SENTENCE) if said else None,
+        summary=cut(said, SAID) if said else None,
     )
 
 
@@ -153,7 +167,7 @@ def _delivery(record: TaskRecord) -> DeliveryPart | None:
     for state in (DeliveryState.FAILED, DeliveryState.PENDING, DeliveryState.DELIVERED):
         if found := [delivery for delivery in record.deliveries if delivery.state is state]:
             return _delivered(state, found)
-    if record.last_run is not None and record.last_run.state in _TOLD:  # the inbox has it as soon as the run settled
+    if record.last_run is not None and record.last_run.state in TOLD:  # the inbox has it as soon as the run settled
         return DeliveryPart(channel="inbox", state=DeliveryState.DELIVERED)
     if record.run.state in _UNDELIVERABLE:
         return None
@@ -168,12 +182,12 @@ def _delivered(state: DeliveryState, deliveries: Sequence[Delivery]) -> Delivery
     return DeliveryPart(
         channel=cut(", ".join(channels), SENTENCE),
         state=state,
-        error=cut(error, SENTENCE) if error and state is not DeliveryState.DELIVERED else None,
+        error=cut(error, SAID) if error and state is not DeliveryState.DELIVERED else None,
     )
 
 
 def _sentences(texts: Sequence[str]) -> tuple[str, ...] | None:
-    return tuple(cut(text, SENTENCE) for text in texts) or None
+    return tuple(cut(text, SENTENCE) for text in texts[:SENTENCES]) or None
 
 
 def _unread(messages: Sequence[InboxMessage], *, titled: bool) -> tuple[Unread, ...] | None:
@@ -199,25 +213,4 @@ def _row(record: TaskRecord) -> Row:
         when=utc(due(record.run)).replace(":00Z", "Z"),
         paused=task.paused or None,
         repeat=True if task.repeat else None,
-    )
-
-
-def _attempt(attempt: Attempt) -> AttemptPart:
-    return AttemptPart(
-        number=attempt.number,
-        started=utc(attempt.started_at),
-        ended=utc(attempt.ended_at) if attempt.ended_at else None,
-        outcome=attempt.outcome,
-        reason=cut(attempt.reason, SENTENCE) if attempt.reason else None,
-    )
-
-
-def _event(event: Event) -> EventPart:
-    return EventPart(
-        at=utc(event.at),
-        kind=event.kind,
-        actor=event.actor,
-        reason=cut(event.reason, SENTENCE) if event.reason else None,
-        from_state=event.from_state,
-        to_state=event.to_state,
     )

@@ -30,10 +30,17 @@ class When(_Part):
 
 
 class Repeat(_Part):
-    """How a task repeats: the canonical rule, words, and the next five occurrences in the task's zone with offset."""
+    """How a task repeats: the canonical rule, words, and the next five occurrences in the task's zone with offset.
+
+    `until` is the last moment at which it may run, in the same form; `runs_left` are those of `max_runs` to come, the
+    one that waits or runs now included.
+    """
 
     rule: str
     text: str
+    until: str | None = None
+    max_runs: int | None = None
+    runs_left: int | None = None
     next: tuple[str, ...] = ()
     notes: tuple[str, ...] | None = None
 
@@ -65,8 +72,9 @@ class Unread(_Part):
 
 
 class AttemptPart(_Part):
-    """One try of a run."""
+    """One try of a run; `run` counts the runs of the task that have started, so that tries of different ones differ."""
 
+    run: int | None = None
     number: int
     started: str
     ended: str | None = None
@@ -75,7 +83,11 @@ class AttemptPart(_Part):
 
 
 class EventPart(_Part):
-    """Who did what, when and why."""
+    """Who did what, when and why.
+
+    `changes` maps what was changed to [before, after] in words, where an empty text stands for nothing; times are wall
+    times of the task's zone.
+    """
 
     at: str
     kind: str
@@ -83,13 +95,15 @@ class EventPart(_Part):
     reason: str | None = None
     from_state: Annotated[State | None, Field(alias="from")] = None
     to_state: Annotated[State | None, Field(alias="to")] = None
+    changes: dict[str, tuple[str, ...]] | None = None
 
 
 class HistoryPart(_Part):
-    """The attempts of a task and its events, newest first."""
+    """The attempts of a task and its events, newest first; `older` when there are more that were left out."""
 
     attempts: tuple[AttemptPart, ...] = ()
     events: tuple[EventPart, ...] = ()
+    older: Literal[True] | None = None
 
 
 class TaskPayload(_Part):

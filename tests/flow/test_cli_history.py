@@ -95,9 +95,23 @@ def test_of_one_task_it_tells_only_that(answer: Answer, past: dict[str, str]) ->
 
 def test_for_people_times_are_in_the_configured_zone(lines: Answer, past: dict[str, str]) -> None:
     shown = lines(past["Old"])
-    assert shown[0].split() == ["AT", "TASK", "EVENT", "STATE", "BY", "WHY"]
+    assert shown[0].split() == ["AT", "(Europe/Berlin)", "TASK", "EVENT", "STATE", "BY", "CHANGED", "WHY"]
     assert shown[1].startswith(f"2026-11-02 20:00:00  {past['Old']}  cancelled  scheduled -> cancelled  local")
     assert shown[1].endswith("no longer needed")
+
+
+def test_what_a_change_changed_is_told_in_the_zone_of_the_task(
+    lines: Answer, answer: Answer, capsys: pytest.CaptureFixture[str]
+) -> None:
+    with time_machine.travel(START, tick=False):
+        run(["schedule", "Call John", "--when", "2026-11-24T09:00", "--timezone", "Asia/Tokyo", "--json"])
+        made = json.loads(capsys.readouterr().out)["id"]
+        run(["reschedule", made, "--when", "2026-11-24T11:00", "--title", "Call Jane"])
+    changed = {"title": ["Call John", "Call Jane"], "when": ["Tue 24 Nov 2026 09:00", "Tue 24 Nov 2026 11:00"]}
+    assert answer(made)["events"][0]["changes"] == changed
+    heading, event, *_ = lines(made)
+    assert heading.startswith("AT (Asia/Tokyo)")
+    assert "title Call John -> Call Jane, when Tue 24 Nov 2026 09:00 -> Tue 24 Nov 2026 11:00" in event
 
 
 def test_each_page_gives_the_command_for_the_next_until_the_end(lines: Answer, past: dict[str, str]) -> None:

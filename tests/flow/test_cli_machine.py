@@ -92,7 +92,7 @@ def test_showing_settings_loads_neither_database_nor_protocol(home: Path) -> Non
         (("lisst",), "No such command 'lisst'. Did you mean 'list'?", "duetime"),
         (("schedule",), "Missing argument 'TITLE'.", "duetime schedule"),
         (("schedule", "x", "--whenn", "y"), "No such option: --whenn", "duetime schedule"),
-        (("list", "--state", "done"), "Invalid value for '--state': 'done' is not one of 'scheduled'", "duetime list"),
+        (("history", "--state", "done"), "Invalid value for '--state': 'done' is not one of", "duetime history"),
         (("list", "--limit", "many"), "Invalid value for '--limit'", "duetime list"),
         (("install", "emacs"), "Invalid value for 'CLIENT': 'emacs' is not one of 'claude'", "duetime install"),
         (("service",), "Missing command.", "duetime service"),

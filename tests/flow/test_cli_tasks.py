@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import sys
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -11,8 +12,11 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from duetime.scheduler.store import open_store
+from duetime.scheduler.wake import WakeServer
 from duetime.server.cli import run
 from duetime.server.cli_output import plain
+from duetime.server.cli_words import in_words_of_the_command_line
 
 Run = Callable[..., "Ended"]
 
@@ -99,7 +103,8 @@ def test_a_key_used_for_something_else_is_refused_with_4(cli: Run) -> None:
 def test_a_dry_run_stores_nothing(cli: Run) -> None:
     ended = cli("schedule", "Stand-up", "--repeat", "every day at 9:00", "--dry-run")
     assert ended.out.startswith("Would schedule t_dryrun 'Stand-up'")
-    assert "nothing was stored" in ended.out
+    assert ended.out.count("nothing was stored") == 1
+    assert len(ended.out.splitlines()[1].removeprefix("  next: ").split(", ")) == 5
     assert cli("list", "--json").json["tasks"] == []
 
 
@@ -150,8 +155,9 @@ def test_the_list_shows_open_tasks_by_time_and_counts(cli: Run) -> None:
     assert rows[4] == "2 scheduled, 1 cancelled"
 
 
-def test_an_empty_list_says_how_to_begin(cli: Run) -> None:
-    assert "No tasks. Make one: duetime schedule 'Call John' --when 'in 20 min'" in cli("list").out
+def test_an_empty_list_says_how_to_begin_or_that_the_filter_finds_nothing(cli: Run) -> None:
+    assert cli("list").out == "No tasks. Make one: duetime schedule 'Call John' --when 'in 20 min'\n"
+    assert cli("list", "--query", "x").out == "No task matches this filter; `duetime list` without one lists all.\n"
 
 
 @pytest.mark.parametrize(
@@ -229,7 +235,11 @@ def test_rescheduling_changes_what_is_given_and_nothing_else(cli: Run) -> None:
 
 def test_a_task_can_be_held_and_let_go_and_skipped(cli: Run) -> None:
     task = scheduled(cli, "Stand-up", "--repeat", "every day at 9:00")
-    assert cli("reschedule", task["id"], "--pause", "--json").json["paused"] is True
+    paused = cli("reschedule", task["id"], "--pause").out
+    assert paused.startswith(f"Paused {task['id']}")
+    assert f"it is held until `duetime reschedule {task['id']} --resume`" in paused
+    assert f"paused: resume it with `duetime reschedule {task['id']} --resume`" in cli("show", task["id"]).out
+    assert cli("show", task["id"], "--json").json["paused"] is True
     assert "paused" in cli("list").out
     assert "paused" not in cli("reschedule", task["id"], "--resume", "--json").json
     skipped = cli("reschedule", task["id"], "--skip-next", "--json").json
@@ -260,6 +270,71 @@ def test_cancelling_says_so_and_twice_changes_nothing(cli: Run) -> None:
     assert cli("cancel", task["id"]).out.startswith(f"Cancelled {task['id']}")
     again = cli("cancel", task["id"])
     assert (again.code, "nothing was changed" in again.out) == (0, True)
+
+
+def test_a_cancel_says_how_to_undo_it(cli: Run) -> None:
+    task = scheduled(cli, "Call John", "--when", "in 2 hours")
+    command = cli("cancel", task["id"]).out.splitlines()[-1].strip()
+    assert command == f"undo within 30 s: duetime undo {task['id']}"
+    again = cli(*command.split(": duetime ")[1].split())
+    assert again.out.startswith(f"Scheduled again {task['id']}")
+    late = cli("undo", task["id"])
+    assert (late.code, late.err.startswith("duetime: undo: ")) == (4, True)
+
+
+def test_the_end_of_a_recurrence_is_told(cli: Run) -> None:
+    rule = ("--repeat", "every day at 9:00", "--timezone", "UTC", "--when", "2031-01-01", "--until", "2031-01-10")
+    task = scheduled(cli, "Medicine", *rule, "--max-runs", "5")
+    ends = "every day at 09:00 until Fri 10 Jan 2031 23:59, 5 times"
+    assert ends in cli("show", task["id"]).out
+    assert ends in cli("reschedule", task["id"], "--title", "Pills").out
+
+
+def test_scheduling_where_nothing_runs_tasks_says_so_and_what_to_do(cli: Run) -> None:
+    ended = cli("schedule", "Call John", "--when", "in 2 hours")
+    assert ended.err.startswith("No process runs tasks now")
+    assert ended.err.count("\n") == 1
+    assert "`duetime serve`" in ended.err
+    assert "`duetime service install`" in ended.err
+    assert cli("schedule", "Call John", "--when", "in 2 hours", "--dry-run").err == ""
+
+
+def test_scheduling_beside_a_runner_says_nothing_of_it(cli: Run, tmp_path: Path) -> None:
+    scheduled(cli, "First", "--when", "in 2 hours")
+    store = open_store(f"sqlite:///{tmp_path}/duetime.db")
+    runner = WakeServer(lambda: None)
+    store.runners.take_over(pid=os.getpid(), endpoint=runner.endpoint, token=runner.token)
+    store.close()
+    runner.start()
+    try:
+        assert cli("schedule", "Second", "--when", "in 2 hours").err == ""
+    finally:
+        runner.close()
+
+
+@pytest.mark.parametrize(
+    ("message", "said"),
+    [
+        ("Resume it with pause=false.", "Resume it with `duetime reschedule t_1 --resume`."),
+        ("resume it with reschedule_task(pause=false)", "resume it with `duetime reschedule t_1 --resume`"),
+        ("skip_next: t_1 is not recurring. cancel_task", "--skip-next: t_1 is not recurring. `duetime cancel`"),
+        ("Example: deliver_to=['inbox']", "Example: --deliver-to inbox"),
+        ("labels=['a=1', 'two words']", "--label a=1 --label 'two words'"),
+        ("payload={'message': 'Call John'}", """--payload '{"message": "Call John"}'"""),
+    ],
+)
+def test_hints_come_in_the_words_of_the_command_line(message: str, said: str) -> None:
+    assert in_words_of_the_command_line(message, "t_1") == said
+
+
+@pytest.mark.parametrize("verb", ["", "schedule", "list", "reschedule", "install", "service"])
+def test_help_names_values_plainly_and_flags_without_one(cli: Run, verb: str) -> None:
+    shown = cli(*verb.split(), "--help").out
+    assert shown.startswith("Usage: duetime")
+    assert not re.search(r"<\w+>|\{|\w\.\.\.$", shown, re.MULTILINE)
+    if verb == "reschedule":
+        assert re.search(r"^  --when WHEN  ", shown, re.MULTILINE)
+        assert re.search(r"^  --skip-next   ", shown, re.MULTILINE)
 
 
 def test_text_of_users_cannot_steer_the_terminal() -> None:

@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 from duetime.scheduler.handlers import Handlers
+from duetime.scheduler.task import State
 from duetime.server.mcp import INSTRUCTIONS
 from duetime.tools.definitions import Definition, actions_of, definitions
 from duetime.tools.schemas import output_schema
@@ -49,6 +50,18 @@ def test_a_hundred_plug_ins_do_not_break_the_budget() -> None:
 
 def test_the_instructions_are_short() -> None:
     assert len(INSTRUCTIONS.split()) <= 120
+
+
+def test_no_more_is_promised_than_is_kept() -> None:
+    assert "while a Duetime process is up" in INSTRUCTIONS
+    assert "repeat the same call within a minute" in INSTRUCTIONS
+    assert "within a minute" in TOOLS[0].about
+
+
+def test_a_list_can_be_asked_for_all_that_is_open_or_ended() -> None:
+    states = TOOLS[1].read().schema()["properties"]["state"]["enum"]
+
+    assert states == ["open", "ended", *State]
 
 
 @pytest.mark.parametrize("tool", TOOLS, ids=lambda tool: tool.name)

@@ -1,0 +1,49 @@
+"""How help looks: plain text with a placeholder in capitals for each value, and none for a flag."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable
+from typing import Any
+
+from typer.core import TyperCommand, TyperGroup
+
+_BRACES = re.compile(r"\{([A-Z]+)\}")
+
+
+class Verb(TyperCommand):
+    """One command."""
+
+    def __init__(self, *args: Any, **kwargs: Any) -> None:
+        super().__init__(*args, **kwargs)
+        name_values(self.params)
+
+    def get_help(self, ctx: Any) -> str:
+        return _BRACES.sub(r"\1", super().get_help(ctx))
+
+    def get_short_help_str(self, limit: int = 0) -> str:  # noqa: ARG002 - a sentence that is cut says too little
+        return self.help or ""
+
+
+class Verbs(TyperGroup):
+    """Commands under one name."""
+
+    def __init__(self, *args: Any, **kwargs: Any) -> None:
+        super().__init__(*args, **kwargs)
+        name_values(self.params)
+
+    def get_short_help_str(self, limit: int = 0) -> str:  # noqa: ARG002 - as above
+        return self.help or ""
+
+
+def name_values(params: Iterable[Any]) -> None:
+    """Call each value by a plain name: an option's by its own (`--when WHEN`), an argument's without a type."""
+    for param in params:
+        if param.param_type_name == "argument":
+            param.display_type_rich = _no_type
+        elif not param.is_flag and param.metavar is None:
+            param.metavar = param.opts[-1].strip("-").replace("-", "_").upper()
+
+
+def _no_type(ctx: Any) -> str:  # noqa: ARG001 - the parser's signature
+    return ""
