@@ -82,7 +82,7 @@ async function read(card, extra = {}) {
 }
 
 function open(card, host, panel) {
-  card.opener = panel;
+  Object.assign(card, { opener: panel, typed: undefined });
   card.panel = card.panel === panel ? "" : panel;
   if (card.panel === "history" && !card.reading) card.read({ history: true });
   card.draw();
@@ -102,7 +102,8 @@ function shut(card, host, event) {
 async function act(card, name, tool, args) {
   if (card.pending) return;
   const before = card.task;
-  Object.assign(card, { pending: name, error: "", changes: [] });
+  const opener = card.panel || (name === "undo" ? card.opener : name);
+  Object.assign(card, { pending: name, opener, error: "", changes: [] });
   card.draw();
   try {
     const task = await card.env.bridge.call(tool, { task_id: before.id, ...args });
@@ -136,6 +137,7 @@ async function refused(card, before, error) {
   if (error.stale) {
     card.error = "";
     await card.read();
+    card.typed = undefined;
     card.changes = changesBetween(before, card.task, card.env);
   }
   card.draw();

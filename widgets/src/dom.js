@@ -18,13 +18,10 @@ function setAttribute(node, name, value) {
 export function redraw(host, nodes, fallback) {
   const active = document.activeElement;
   const key = host.contains(active) ? active.dataset.key : undefined;
-  const selection = key && active.tagName === "INPUT" ? active.value : undefined;
   host.replaceChildren(...nodes.flat().filter(Boolean));
   if (key === undefined) return;
   const again = find(host, key) ?? find(host, fallback) ?? host.querySelector("button");
-  if (again === null) return;
-  if (selection !== undefined && again.tagName === "INPUT") again.value = selection;
-  again.focus({ preventScroll: true });
+  again?.focus({ preventScroll: true });
 }
 
 export function find(host, key) {

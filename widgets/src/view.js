@@ -105,14 +105,24 @@ function fact(picture, name, ...value) {
 function repeatFact(card) {
   const { task, env } = card;
   if (!task.repeat) return "";
-  const now = env.clock.now();
+  const [now, ends] = [env.clock.now(), untilWords(card)];
   const shown = (text) => placed(Date.parse(text), text, task.when.timezone, env.reader());
   const upcoming = (task.repeat.next ?? []).map(shown).map(({ ms, reader }) => h("li", {}, moment(ms, reader, now)));
   return fact("repeat", "Repeats",
-    upcoming.length === 0 ? task.repeat.text : h("details", { open: card.unfolded, ontoggle: (event) => (card.unfolded = event.target.open) },
+    upcoming.length === 0 ? h("span", {}, task.repeat.text) : h("details", { open: card.unfolded, ontoggle: (event) => (card.unfolded = event.target.open) },
       h("summary", { "data-key": "next" }, h("span", {}, task.repeat.text), h("span", { class: "more" }, `next ${upcoming.length}`, icon("chevron"))),
       h("ol", {}, upcoming),
-      (task.repeat.notes ?? []).map((note) => h("p", { class: "quiet" }, note))));
+      (task.repeat.notes ?? []).map((note) => h("p", { class: "quiet" }, note))),
+    ends ? h("span", { class: "summary" }, ends) : "");
+}
+
+function untilWords({ task, env }) {
+  const { until, runs_left: left, max_runs: most } = task.repeat;
+  const last = until ? placed(Date.parse(until), until, task.when.timezone, env.reader()) : undefined;
+  return [
+    last ? `until ${moment(last.ms, last.reader, env.clock.now())}` : "",
+    left === undefined ? "" : `${left} of ${most} times left`,
+  ].filter(Boolean).join(", ");
 }
 
 function waitingFact(task) {
@@ -140,7 +150,7 @@ function deliveryFact({ delivery }) {
 }
 
 function ownerFact({ owner, labels = [] }) {
-  const by = owner ? `Created by ${owner}` : "";
+  const by = owner ? ["Created by ", h("bdi", {}, owner)] : "";
   if (!by && labels.length === 0) return "";
   return fact("user", "Created by", by, labels.map((label) => h("span", { class: "label" }, label)));
 }

@@ -39,7 +39,7 @@ async function call({ name, arguments: args }) {
 window.host = {
   seen,
   load,
-  hold: () => (gate = new Promise((resolve) => (open = resolve))),
+  hold: () => void (gate = new Promise((resolve) => (open = resolve))),
   release: () => open(),
   input: (args) => bridge.sendToolInput({ arguments: args }),
   result: (result) => bridge.sendToolResult(result),

@@ -1,0 +1,164 @@
+"""A task card for everybody: keyboard alone, screen readers, 320 px, less motion; and text that means harm."""
+
+from __future__ import annotations
+
+import pytest
+from playwright.sync_api import expect
+
+from tests.widgets.chat import Chat
+from tests.widgets.sample import a_task, weekly
+
+pytestmark = pytest.mark.browser
+
+LONG = "Call John about the lease of the house in the Donaudampfschifffahrtselektrizitätenhauptbetriebswerkstraße"
+HOSTILE = "<img src=x onerror=\"document.title='owned'\"> <script>alert(1)</script> \u202etxt.exe"
+
+
+def too_wide(chat: Chat) -> bool:
+    return bool(chat.card.locator("html").evaluate("root => root.scrollWidth > root.clientWidth"))
+
+
+def test_at_320_pixels_nothing_is_cut_off_and_nothing_scrolls_sideways(chat: Chat) -> None:
+    chat.show_task(
+        a_task(title=LONG, repeat=weekly(), labels=["x" * 64], warnings=["t_" + "0" * 100]),
+        width=320,
+        timeZone="Asia/Kathmandu",
+    )
+    for opener in ("Snooze", "Change time", "More", "History"):
+        chat.button(opener).click()
+        assert not too_wide(chat), opener
+    for button in chat.card.get_by_role("button").all():
+        box = button.bounding_box()
+        assert box is not None
+        assert box["height"] >= 36
+
+
+def test_everything_can_be_done_with_the_keyboard_alone(chat: Chat) -> None:
+    chat.show_task(a_task())
+    keys = chat.page.keyboard
+    chat.button("Snooze").focus()
+    order = []
+    for _ in range(4):
+        order.append(chat.focused())
+        keys.press("Tab")
+    assert order == ["snooze", "change", "cancel", "more"]
+
+    chat.button("Change time").focus()
+    keys.press("Enter")
+    assert chat.focused() == "when"
+    keys.press("Escape")
+    expect(chat.card.get_by_label("New time")).to_have_count(0)
+    assert chat.focused() == "change"
+
+    chat.button("Snooze").focus()
+    keys.press("Space")
+    expect(chat.button("10 min")).to_be_visible()
+    assert chat.focused() == "snooze"
+    chat.button("10 min").focus()
+    keys.press("Enter")
+    expect(chat.card.locator(".relative")).to_have_text("in 10 minutes")
+    assert chat.focused() == "snooze"
+
+
+def test_after_a_cancellation_the_focus_is_on_undo_and_afterwards_on_a_button_again(chat: Chat) -> None:
+    chat.show_task(a_task())
+    chat.button("Cancel").focus()
+    chat.page.keyboard.press("Enter")
+    expect(chat.button("Undo")).to_be_focused()
+    chat.page.keyboard.press("Enter")
+    expect(chat.button("Cancel")).to_be_focused()
+
+
+def test_enter_in_the_time_field_saves(chat: Chat) -> None:
+    chat.show_task(a_task())
+    chat.button("Change time").click()
+    chat.card.get_by_label("New time").fill("2026-11-25T10:30")
+    chat.page.keyboard.press("Enter")
+    expect(chat.card.locator("time").first).to_contain_text("10:30 AM")
+    assert chat.focused() == "change"
+
+
+def test_the_focus_stays_while_an_action_is_pending_and_nothing_else_can_be_pressed(chat: Chat) -> None:
+    chat.show_task(a_task())
+    chat.send("hold")
+    chat.button("Cancel").focus()
+    chat.page.keyboard.press("Enter")
+    expect(chat.button("Cancel")).to_be_focused()
+    chat.page.keyboard.press("Enter")
+    chat.send("release")
+    expect(chat.button("Undo")).to_be_focused()
+    assert [name for name, _ in chat.calls()] == ["cancel_task"]
+
+
+def test_a_screen_reader_hears_what_happened(chat: Chat) -> None:
+    chat.show_task(a_task())
+    expect(chat.said()).to_have_attribute("aria-live", "polite")
+    chat.button("Snooze").click()
+    chat.button("1 h").click()
+    expect(chat.said()).to_have_text("Snoozed. Due in 60 minutes.")
+
+
+def test_a_screen_reader_gets_a_name_for_everything(chat: Chat) -> None:
+    chat.show_task(a_task(repeat=weekly()))
+    chat.button("More").click()
+    expect(chat.card.locator("body")).to_match_aria_snapshot("""
+      - main:
+        - article "Call John about the lease":
+          - text: Scheduled in 3 days
+          - heading "Call John about the lease" [level=1]
+          - paragraph:
+            - time:
+              - strong: 9:00 AM
+              - text: Tuesday, November 24
+          - term: Repeats
+          - definition:
+            - group: every Tuesday at 09:00 next 5
+          - term: Delivery
+          - definition: Will be told in inbox
+          - term: Created by
+          - definition: Created by maria
+          - group "Actions":
+            - button "Snooze"
+            - button "Change time"
+            - button "Cancel"
+            - button "More" [expanded]
+          - region "More":
+            - group "More actions":
+              - button "Pause"
+              - button "Skip next"
+              - button "Run now"
+              - button "History"
+      - status
+    """)
+
+
+def test_who_wants_less_motion_gets_none(chat: Chat) -> None:
+    chat.page.emulate_media(reduced_motion="reduce")
+    chat.show_task(a_task())
+    chat.send("hold")
+    chat.button("Cancel").click()
+    expect(chat.card.locator(".spinner")).to_have_css("animation-name", "none")
+    expect(chat.button("Cancel")).to_have_css("transition-property", "none")
+
+
+def test_text_of_users_is_shown_as_text_whatever_it_says(chat: Chat) -> None:
+    chat.show_task(a_task(title=HOSTILE, message=HOSTILE, owner=HOSTILE, labels=[HOSTILE], warnings=[HOSTILE]))
+    chat.server.change(title=f"{HOSTILE} again")
+    chat.button("Cancel").click()
+
+    expect(chat.card.get_by_role("heading")).to_have_text(f"{HOSTILE} again")
+    expect(chat.card.locator("del")).to_have_text(HOSTILE)
+    expect(chat.card.locator("img, script:not(body > script)")).to_have_count(0)
+    assert chat.card.locator("html").evaluate("() => document.title") == "Task"
+    for name in ("del", "bdi", ".label"):
+        expect(chat.card.locator(name).first).to_have_css("unicode-bidi", "isolate")
+
+
+def test_the_page_may_fetch_nothing(chat: Chat) -> None:
+    chat.show_task(a_task())
+    refused = chat.card.locator("body").evaluate(
+        "() => fetch('https://example.com/').then(() => '', (why) => why.name)"
+    )
+    assert refused == "TypeError"
+    assert any("Content Security Policy" in problem for problem in chat.problems)
+    chat.problems.clear()
