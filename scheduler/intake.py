@@ -4,23 +4,21 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from datetime import datetime, time, timedelta
+from datetime import datetime, timedelta
 
 from duetime.scheduler.channels import Channels
 from duetime.scheduler.errors import InvalidArgument, InvalidArguments
 from duetime.scheduler.handlers import Handlers
 from duetime.scheduler.ids import new_id, new_task_id
-from duetime.scheduler.moments import Moment, resolve_moment
+from duetime.scheduler.moments import Moment, resolve_end, resolve_moment
 from duetime.scheduler.problems import Problems
 from duetime.scheduler.request import Request
 from duetime.scheduler.rules import recurrence, zones
-from duetime.scheduler.rules.clock import NO_TIME
 from duetime.scheduler.rules.recurrence import Recurrence
 from duetime.scheduler.rules.text import check_text
 from duetime.scheduler.rules.times import Resolved, describe
 from duetime.scheduler.task import Json, Occurrence, Principal, RetryPolicy, Run, State, Task
 
-END_OF_DAY = time(23, 59, 59)
 MAX_LABELS = 10
 MAX_KEY = 200
 MAX_RUNS = 1_000_000
@@ -103,7 +101,10 @@ class Intake:
     def _zone(self, request: Request) -> str | None:
         """Return the zone to read a request in: in place of one that does not exist the nearest that does."""
         zone = request.timezone or self.zone
-        return zones.nearest(zone)[0] if zone and not zones.exists(zone) else zone
+        try:
+            return zones.find(zone).key if zone else None
+        except InvalidArgument as unknown:
+            return unknown.example
 
     def _start(self, request: Request, now: datetime, zone: str | None) -> Resolved | None:
         if request.when is not None:
@@ -154,27 +155,24 @@ class Intake:
     def until(
         self, given: Moment | None, rule: Recurrence | None, *, now: datetime, zone: str | None, first: datetime
     ) -> datetime | None:
-        """Resolve the end of a recurrence, which must not lie before its first occurrence; a date is the whole day.
+        """Resolve the end of a recurrence, which must not lie before its first occurrence.
 
         A rule with an end of its own has no second one. `rule` is None where it could not be understood.
         """
         if given is None:
             return None
-        resolved = resolve_moment(given, now=now, zone=zone, argument="until")
+        end = resolve_end(given, now=now, zone=zone)
         if rule and rule.until:
             raise _second_end(rule, given)
-        end = resolved.instant
-        if NO_TIME in resolved.assumptions:
-            end = zones.place(datetime.combine(resolved.wall.date(), END_OF_DAY), zones.load(resolved.zone)).instant
-        if end < first:
-            begins = f"{describe(first, resolved.zone)} {resolved.zone}"
+        if end.instant < first:
+            begins = f"{describe(first, end.zone)} {end.zone}"
             raise InvalidArgument(
                 "until",
-                f"{describe(end, resolved.zone)} is before the first occurrence, {begins}",
+                f"{describe(end.instant, end.zone)} is before the first occurrence, {begins}",
                 accepted="a time at or after it",
-                example=f"{first.astimezone(zones.load(resolved.zone)):%Y-%m-%d}",
+                example=f"{first.astimezone(zones.load(end.zone)):%Y-%m-%d}",
             )
-        return end
+        return end.instant
 
     def _refuse_ends_without_repeat(self, request: Request) -> None:
         problem, accepted, example = "only a recurring task has an end", "together with repeat", "repeat='daily'"

@@ -2,14 +2,19 @@
 
 from __future__ import annotations
 
-from datetime import UTC, datetime, timedelta
+from contextlib import suppress
+from dataclasses import replace
+from datetime import UTC, datetime, time, timedelta
 
 from duetime.scheduler.errors import InvalidArgument
 from duetime.scheduler.phrases import understand
 from duetime.scheduler.rules import zones
+from duetime.scheduler.rules.clock import NO_TIME
 from duetime.scheduler.rules.times import Resolved, describe, relative
 
 Moment = str | datetime | timedelta
+
+_LAST = time(23, 59, 59)
 
 
 def resolve_moment(given: Moment, *, now: datetime, zone: str | None, argument: str) -> Resolved:
@@ -27,12 +32,24 @@ def resolve_moment(given: Moment, *, now: datetime, zone: str | None, argument: 
     return _instant(given.astimezone(UTC), now=now, zone=zone, argument=argument)
 
 
+def resolve_end(given: Moment, *, now: datetime, zone: str | None) -> Resolved:
+    """Resolve `until` as `resolve_moment` does, but a date without a time is the whole day, today too."""
+    with suppress(InvalidArgument):
+        home = zones.find(zone or "UTC")
+        midnight = datetime.combine(now.astimezone(home), time(), home)
+        day = resolve_moment(given, now=midnight, zone=zone, argument="until")
+        end = zones.place(datetime.combine(day.wall, _LAST), zones.load(day.zone)).instant
+        if NO_TIME in day.assumptions and end >= now:
+            return replace(day, instant=end)
+    return resolve_moment(given, now=now, zone=zone, argument="until")
+
+
 def _instant(instant: datetime, *, now: datetime, zone: str | None, argument: str) -> Resolved:
-    name = zone or "UTC"
+    home = zones.find(zone or "UTC")
     if instant < now:
         raise InvalidArgument(
             argument,
-            f"{describe(instant, name)} {name} is in the past: it was {relative(instant, now)}",
+            f"{describe(instant, home.key)} {home.key} is in the past: it was {relative(instant, now)}",
             example=(now + timedelta(hours=1)).isoformat(timespec="seconds"),
         )
-    return Resolved(instant, instant.astimezone(zones.load(name)).replace(tzinfo=None), name, ())
+    return Resolved(instant, instant.astimezone(home).replace(tzinfo=None), home.key, ())

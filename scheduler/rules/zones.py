@@ -65,11 +65,6 @@ def find(name: str, *, argument: str = "timezone") -> ZoneInfo:
     return load(known)
 
 
-def exists(name: str) -> bool:
-    """Tell whether `find` knows a zone of this name."""
-    return name.strip().casefold() in _folded()
-
-
 @lru_cache(maxsize=1024)
 def load(name: str) -> ZoneInfo:
     """Return the zone `name` from the newer of the system's database and the tzdata package.

@@ -8,8 +8,9 @@ import pytest
 from duetime.scheduler.errors import InvalidArgument, InvalidArguments
 from duetime.scheduler.handlers import Handlers
 from duetime.scheduler.intake import Intake, Timing
-from duetime.scheduler.request import Request, ScheduleArguments
-from duetime.scheduler.task import LOCAL
+from duetime.scheduler.request import Request, Reschedule, ScheduleArguments
+from duetime.scheduler.rescheduling import decide_reschedule
+from duetime.scheduler.task import LOCAL, TaskRecord
 
 NOW = datetime(2026, 11, 21, 17, 0, 5, tzinfo=UTC)
 """A Saturday, 12:00:05 in New York."""
@@ -93,3 +94,35 @@ def test_a_past_instant_is_said_in_the_zone_of_the_task() -> None:
     (problem,) = problems({"when": NOW - timedelta(hours=5)})
     assert problem.problem == "Sat 21 Nov 2026 07:00 America/New_York is in the past: it was 5 h ago"
     assert not problem.accepted
+
+
+@pytest.mark.parametrize(
+    ("until", "end"),
+    [
+        ("today", "2026-11-21T23:59:59-05:00"),
+        ("2026-11-21", "2026-11-21T23:59:59-05:00"),
+        ("tomorrow", "2026-11-22T23:59:59-05:00"),
+        ("tomorrow 9am", "2026-11-22T09:00:00-05:00"),
+        ("in 2 hours", "2026-11-21T14:00:05-05:00"),
+    ],
+)
+def test_a_date_as_an_end_is_the_whole_day_even_today(until: str, end: str) -> None:
+    assert timing({"repeat": "every 15 minutes", "until": until}).until == datetime.fromisoformat(end)
+
+
+def test_yesterday_is_no_end() -> None:
+    (problem,) = problems({"repeat": "every 15 minutes", "until": "yesterday"})
+    assert "is in the past" in problem.problem
+
+
+@pytest.mark.parametrize("when", [timedelta(hours=2), NOW + timedelta(hours=2), "in 2 hours"])
+def test_a_zone_may_be_written_in_any_case(when: str | datetime | timedelta) -> None:
+    found = timing({"when": when, "timezone": "asia/tokyo"})
+    assert (found.first, found.zone) == (NOW + timedelta(hours=2), "Asia/Tokyo")
+
+
+def test_a_reschedule_gives_no_second_end_either() -> None:
+    planned = INTAKE.plan(Request("Call John", repeat="every day at 9 until friday"), by=LOCAL, now=NOW)
+    record = TaskRecord(planned.task, planned.run)
+    with pytest.raises(InvalidArgument, match=r"^until: repeat itself says until 27 November 2026"):
+        decide_reschedule(record, Reschedule(until="monday"), INTAKE, NOW)
