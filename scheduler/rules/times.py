@@ -68,10 +68,6 @@ def resolve(text: str, *, now: datetime, zone: str | None, argument: str = "when
             accepted="a `timezone` (IANA name) beside it, a time with its offset, or a duration such as `in 2 hours`",
             example=f"{_example(now)}+00:00",
         ) from None
-    except OverflowError:
-        raise InvalidArgument(
-            argument, "that is more than 5 years ahead", accepted=ACCEPTED, example=_example(now)
-        ) from None
 
 
 def parse_duration(text: str, *, argument: str = "duration") -> timedelta:
@@ -128,11 +124,18 @@ def _corrected(error: Misread, argument: str, now: datetime, home: ZoneInfo | No
             good.append(example)
         else:
             good.append(example)
-    chosen = " or ".join(dict.fromkeys(good or better)) or _example(now)
-    return f"{argument}={chosen!r}, timezone={error.zone!r}" if error.zone else chosen
+    chosen = tuple(dict.fromkeys(good or better)) or (_example(now),)
+    return f"{argument}={chosen[0]!r}, timezone={error.zone!r}" if error.zone else " or ".join(chosen)
 
 
 def _resolve(text: str, now: datetime, home: ZoneInfo | None) -> Resolved:
+    try:
+        return _resolved(text, now, home)
+    except OverflowError:
+        raise Misread(f"that is more than {YEARS_AHEAD} years ahead", _example(now)) from None
+
+
+def _resolved(text: str, now: datetime, home: ZoneInfo | None) -> Resolved:
     phrase, named, notes = _split_zone(text.strip(), home)
     reading = _read(phrase, now, named, home)
     instant, assumed = _coming(text, reading, now, home or named)

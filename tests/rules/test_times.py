@@ -319,6 +319,7 @@ def test_a_zone_in_the_text_that_contradicts_the_argument_is_refused() -> None:
         ("nov 30 2pm GMT+1", "when='nov 30 2pm', timezone='Etc/GMT-1'"),
         ("nov 30 2pm UTC -03:30", "when='nov 30 2pm', timezone='America/St_Johns'"),
         ("2025-11-24 9am CET", "when='2026-11-24T09:00', timezone='Europe/Paris'"),
+        ("in 999999999 hours CET", "when='2026-11-22T09:00', timezone='Europe/Paris'"),
     ],
 )
 def test_what_does_not_name_one_zone_is_answered_with_the_zone_beside_the_time(text: str, example: str) -> None:

@@ -19,7 +19,8 @@ WORDS = [
     "tue", "fri", "nov", "november", "24", "24th", "5", "9am", "9", "17:30", ":15", "noon", "midnight", "morning",
     "tonight", "today", "tomorrow", "2026-11-24", "2027-02-30", "now", "from", "ago", "half", "pm", "utc", "-",
     ",", "/", "+", "PT2H", "P1M", "0", "99999999999999999999", "1.5", "31st", "*", "1-5", "*/15", "L",
-    "FREQ=DAILY", ";BYDAY=MO", "COUNT=3", "z", "-07:00", "America/New_York",
+    "FREQ=DAILY", ";BYDAY=MO", "COUNT=3", "z", "-07:00", "America/New_York", "EST", "UTC+2", "weekend", "03/04/2027",
+    "same", "couple", "fortnights", "feb",
 ]  # fmt: skip
 PHRASES = st.lists(st.sampled_from(WORDS), max_size=9).map(" ".join)
 ZONES = st.sampled_from([None, "America/New_York", "Pacific/Apia", "UTC"])
