@@ -18,9 +18,13 @@ class Unavailable(Exception):
     """It could not be brought either; the message says what was tried and what would help."""
 
 
-def npm(cache: Path) -> str:
-    """Return a path of npm: the installed one, else the one in a wheel, which brings its own Node."""
-    return shutil.which("npm") or str(_wheel(cache) / "npm")
+def npm(cache: Path) -> list[str]:
+    """Return how to call npm: the installed one, else the one in a wheel, which brings its own Node."""
+    installed = shutil.which("npm")
+    if installed:
+        return [installed]
+    binaries = _wheel(cache)
+    return [str(binaries / "node"), str(binaries.parent / "lib" / "node_modules" / "npm" / "bin" / "npm-cli.js")]
 
 
 def node(cache: Path) -> str:
@@ -87,7 +91,7 @@ def _by_npm(cache: Path) -> str:
     folder.mkdir(parents=True, exist_ok=True)
     if not (folder / "node_modules" / CHROMIUM).exists():
         _say(f"no Chromium found: installing {CHROMIUM} into {folder}")
-        run([npm(cache), "install", "--no-audit", "--no-fund", "--no-package-lock", "--silent", CHROMIUM], folder)
+        run([*npm(cache), "install", "--no-audit", "--no-fund", "--no-package-lock", "--silent", CHROMIUM], folder)
     script = folder / "path.mjs"
     script.write_text(f"import chromium from '{CHROMIUM}';\nconsole.log(await chromium.executablePath());\n", "utf-8")
     return run([node(cache), str(script)], folder).strip()

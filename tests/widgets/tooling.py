@@ -63,11 +63,11 @@ def bundle_host() -> str:
     return provision.run(command, HOST, {"NODE_PATH": str(modules)})
 
 
-def _install(npm: str, wanted: str) -> None:
+def _install(npm: list[str], wanted: str) -> None:
     CACHE.mkdir(parents=True, exist_ok=True)
     (CACHE / "package.json").write_text(wanted, "utf-8")
     try:
-        provision.run([npm, "install", "--no-audit", "--no-fund", "--no-package-lock", "--silent"], CACHE)
+        provision.run([*npm, "install", "--no-audit", "--no-fund", "--no-package-lock", "--silent"], CACHE)
     except subprocess.CalledProcessError as error:
         missing("@modelcontextprotocol/ext-apps", f"npm could not install it: {error.stderr.strip()[-300:]}")
     (CACHE / "installed.json").write_text(wanted, "utf-8")
