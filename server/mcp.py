@@ -23,10 +23,10 @@ from mcp.types import SubscribeRequestParams, UnsubscribeRequestParams
 
 NAME = "duetime"
 INSTRUCTIONS = """\
-Duetime runs reminders and scheduled work on time while a Duetime process is up.
+Duetime keeps reminders and scheduled work, and runs them on time while a Duetime process is up.
 schedule_task: anything to happen later or repeatedly. Pass the user's own words as `when` ("tomorrow 9am"); do not \
 compute dates. The server's clock is the truth: each answer has `now` and the time understood; tell the user that time.
-list_tasks: find tasks and ids; hear new outcomes. get_task: all about one, with its history.
+list_tasks: find tasks, ids, new outcomes. get_task: one in full, with history.
 reschedule_task: change, pause, resume, skip. cancel_task: stop it.
 When a call fails, its message says what to correct. After a lost reply repeat the same call within a minute: nothing \
 is made twice; with an idempotency_key also later.
