@@ -21,7 +21,7 @@ class Unavailable(Exception):
 def npm(cache: Path) -> list[str]:
     """Return how to call npm: the installed one, else the one in a wheel, which brings its own Node."""
     installed = shutil.which("npm")
-    if installed:
+    if installed and not Path(installed).is_relative_to(cache):  # the wheel's own `npm` misses its library
         return [installed]
     binaries = _wheel(cache)
     return [str(binaries / "node"), str(binaries.parent / "lib" / "node_modules" / "npm" / "bin" / "npm-cli.js")]
