@@ -52,7 +52,10 @@ class Channels(Mapping[str, Channel]):
         if unknown is not None:
             known = ", ".join(("inbox", *self._by_name))
             raise InvalidArgument(
-                "deliver_to", f"no channel {unknown[:60]!r} is configured", accepted=known, example="deliver_to=['inbox']"
+                "deliver_to",
+                f"no channel {unknown[:60]!r} is configured",
+                accepted=known,
+                example="deliver_to=['inbox']",
             )
         return tuple(dict.fromkeys(self[name].name for name in deliver_to if name != "inbox"))
 
