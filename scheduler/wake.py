@@ -92,9 +92,12 @@ class WakeClient:
         self._store = store
         self._runner: Runner | None = None
 
-    def wake(self) -> bool:
-        """Wake the runner; False when there is none to be reached, which is no error: it looks by itself, later."""
-        deadline = time.monotonic() + PATIENCE
+    def wake(self, patience: float = PATIENCE) -> bool:
+        """Wake the runner; False when there is none to be reached, which is no error: it looks by itself, later.
+
+        `patience` is in seconds: a tool call has little, a person who asks whether anybody runs tasks has more.
+        """
+        deadline = time.monotonic() + patience
         if self._runner is not None and _say(self._runner, deadline):
             return True
         try:

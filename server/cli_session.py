@@ -19,8 +19,8 @@ if TYPE_CHECKING:
     from duetime.server.app import App
 
 
-ASKED = 5
-"""How often a runner is asked that may only be busy; where there is none, the first time says so at once."""
+ASKING = 1.0
+"""Seconds that a runner gets to answer, which may be busy; where there is none, that is known at once."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,8 +71,7 @@ def someone_runs(app: App) -> bool:
     """Whether a process of this machine runs the tasks of the database now."""
     if not app.settings.database_url.startswith("sqlite"):
         return True  # perhaps on another machine, which cannot be asked from here
-    client = import_module("duetime.scheduler.wake").WakeClient(app.store)
-    return any(client.wake() for _ in range(ASKED))
+    return bool(import_module("duetime.scheduler.wake").WakeClient(app.store).wake(ASKING))
 
 
 def open_session(context: typer.Context, **options: Any) -> None:

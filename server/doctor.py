@@ -23,7 +23,7 @@ from duetime.scheduler.store import Store, open_store
 from duetime.scheduler.task import LOCAL, InboxMessage, Json, State
 from duetime.scheduler.wake import WakeClient
 from duetime.server import service
-from duetime.server.cli_session import Session
+from duetime.server.cli_session import ASKING, Session
 from duetime.server.options import channel_options, webhook_options
 from duetime.server.settings import Settings, default_database_url
 from duetime.server.settings_source import config_path, masked
@@ -147,7 +147,7 @@ def _clock(store: Store) -> Check:
 
 def _runner(store: Store) -> Check:
     current = store.runners.current()
-    if current is not None and WakeClient(store).wake():
+    if current is not None and WakeClient(store).wake(ASKING):
         said = f"process {current.pid} runs tasks since {current.started_at:%Y-%m-%d %H:%M} UTC"
         return Check("runner", Verdict.OK, said)
     due = store.claims.next_wake()
