@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable
 from datetime import timedelta
 from pathlib import Path
@@ -10,6 +11,7 @@ from typing import Any
 from duetime.widgets.cards import cards
 from playwright.sync_api import FrameLocator, Locator, Page
 
+from tests.widgets.pictures import indexed
 from tests.widgets.sample import FakeServer, result
 
 Serve = Callable[[str, dict[str, Any]], dict[str, Any]]
@@ -94,10 +96,14 @@ class Chat:
             "() => document.activeElement.dataset.key ?? document.activeElement.tagName"
         )
 
-    def picture(self, name: str) -> bytes:
-        """Take the card's picture for the docs: small, since documentation is read and not measured."""
-        IMAGES.mkdir(parents=True, exist_ok=True)
-        return self.page.locator("iframe").screenshot(path=IMAGES / f"{name}.png", animations="disabled")
+    def picture(self, name: str) -> Path:
+        """Show the docs' picture of the card; it is taken anew when it is missing or `DUETIME_PICTURES` is set."""
+        taken = self.page.locator("#chat").screenshot(animations="disabled", caret="hide")
+        path = IMAGES / f"{name}.png"
+        if os.environ.get("DUETIME_PICTURES") or not path.exists():
+            IMAGES.mkdir(parents=True, exist_ok=True)
+            path.write_bytes(indexed(self.page, taken))
+        return path
 
     def _ask(self, what: str, value: Any) -> Any:
         return self.page.evaluate("([what, value]) => window.host[what](value)", [what, value])

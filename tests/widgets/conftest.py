@@ -13,7 +13,7 @@ from tests.widgets.sample import NOW
 from tests.widgets.tooling import HOST, bundle_host, find_chromium
 
 QUIET = ["--no-sandbox", "--disable-gpu", "--disable-quic", "--no-first-run", "--disable-background-networking"]
-QUIET += ["--disable-component-update", "--disable-sync", "--font-render-hinting=none"]
+QUIET += ["--disable-component-update", "--disable-sync", "--font-render-hinting=none", "--disable-lcd-text"]
 
 
 @pytest.fixture(scope="session")
@@ -31,9 +31,20 @@ def browser() -> Iterator[Browser]:
 
 
 @pytest.fixture
-def page(browser: Browser, host_script: str) -> Iterator[Page]:
-    """Give an empty chat whose clock stands still at `NOW`, and in which nothing may be fetched."""
-    context = browser.new_context(viewport={"width": 560, "height": 800}, timezone_id="Asia/Tokyo", locale="en-US")
+def sharpness() -> float:
+    """Pixels of the picture for each pixel of the page."""
+    return 1
+
+
+@pytest.fixture
+def page(browser: Browser, host_script: str, sharpness: float) -> Iterator[Page]:
+    """Give an empty chat whose clock stands still at `NOW`."""
+    context = browser.new_context(
+        viewport={"width": 560, "height": 800},
+        timezone_id="Asia/Tokyo",
+        locale="en-US",
+        device_scale_factor=sharpness,
+    )
     page = context.new_page()
     page.set_default_timeout(10_000)
     page.clock.install(time=NOW - timedelta(minutes=1))

@@ -34,7 +34,7 @@ export function actButton(card, key, picture, text, run, style = "") {
   return h("button", {
     type: "button", class: `button ${style}`, "data-key": key, "aria-disabled": busy ? "true" : undefined,
     onclick: () => (busy ? undefined : run()),
-  }, icon(picture), text);
+  }, picture ? icon(picture) : "", text);
 }
 
 function opener(card, panel, picture, text) {

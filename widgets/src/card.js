@@ -41,7 +41,7 @@ export function dueOf(task) {
 function draw(card, host) {
   host.setAttribute("aria-busy", String(card.phase === "loading" || card.pending !== undefined));
   if (card.task) card.look = lookOf(card.task, dueOf(card.task), card.env.clock.now());
-  redraw(host, taskView(card), card.opener);
+  redraw(host, () => taskView(card), card.opener);
 }
 
 /** Take over a task from the server: `fresh` when it answers a call made just now, `reread` when that changed nothing. */

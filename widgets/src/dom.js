@@ -14,11 +14,14 @@ function setAttribute(node, name, value) {
   else node.setAttribute(name, value === true ? "" : String(value));
 }
 
-/** Replace what `host` shows and keep the focus on the element with the same `data-key`, or else on `fallback`'s. */
-export function redraw(host, nodes, fallback) {
+/**
+ * Replace what `host` shows by what `make` gives and keep the focus on the element with the same `data-key`, or else on
+ * `fallback`'s. Making may already take the focused element out of the page, so the focus is looked up before.
+ */
+export function redraw(host, make, fallback) {
   const active = document.activeElement;
   const key = host.contains(active) ? active.dataset.key : undefined;
-  host.replaceChildren(...nodes.flat().filter(Boolean));
+  host.replaceChildren(...make().flat().filter(Boolean));
   if (key === undefined) return;
   const again = find(host, key) ?? find(host, fallback) ?? host.querySelector("button");
   again?.focus({ preventScroll: true });

@@ -18,7 +18,7 @@ export function panelView(card) {
 function snoozePanel(card) {
   const choice = (key, text, time) => {
     const args = { action: "snooze", revision: card.task.revision, ...time };
-    return actButton(card, key, "moon", text, () => card.act("snooze", "act_on_task", args));
+    return actButton(card, key, "", text, () => card.act("snooze", "act_on_task", args));
   };
   return h("div", { class: "bar", role: "group", "aria-label": "Snooze for" },
     choice("snooze-10", "10 min", { minutes: 10 }),

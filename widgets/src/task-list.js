@@ -56,7 +56,7 @@ async function reload(list, cursor) {
 
 function drawList(list) {
   list.root.setAttribute("aria-busy", String(list.phase === "loading"));
-  redraw(list.root, [h("div", { class: "list" }, insideOf(list))]);
+  redraw(list.root, () => [h("div", { class: "list" }, insideOf(list))]);
 }
 
 function insideOf(list) {

@@ -129,15 +129,16 @@ function waitingFact(task) {
   return task.waiting_for?.length ? fact("hourglass", "Waits for", `Waits for ${task.waiting_for.join(", ")}`) : "";
 }
 
+/** How the last run went; of one that just ended, only what the head does not say already. */
 function lastFact({ task, env }) {
   const last = task.last_run;
   if (!last) return "";
   const { word, picture, tone } = wordsOf(last.state);
-  const ended = last.ended ? Date.parse(last.ended) : undefined;
+  const summary = last.summary && last.summary !== task.title ? h("span", { class: "summary" }, last.summary) : "";
+  const ended = last.ended ? moment(Date.parse(last.ended), env.reader(), env.clock.now()) : "";
+  if (last.state === task.state) return summary && fact(picture, "Outcome", last.summary);
   return fact(picture, "Last run",
-    h("span", { class: `tone-${tone} toned` }, hasEnded(task) ? word : `Last time: ${word.toLowerCase()}`),
-    ended ? h("span", { class: "quiet" }, ` ${moment(ended, env.reader(), env.clock.now())}`) : "",
-    last.summary ? h("span", { class: "summary" }, last.summary) : "");
+    h("span", { class: `tone-${tone} toned` }, `Last time: ${word.toLowerCase()}`), " ", h("span", { class: "quiet" }, ended), summary);
 }
 
 const TELLING = { pending: "Will be told in", delivered: "Told in", failed: "Could not be told in" };

@@ -1,0 +1,111 @@
+"""The pictures of the docs are taken from the cards as they are; looking at them is part of a change."""
+
+from __future__ import annotations
+
+import struct
+from datetime import timedelta
+
+import pytest
+from playwright.sync_api import expect
+
+from tests.widgets.agenda import a_page, call_john
+from tests.widgets.chat import Chat
+from tests.widgets.sample import NOW, a_task, stamp, weekly
+
+pytestmark = pytest.mark.browser
+
+MOST_BYTES = 80_000
+
+
+@pytest.fixture
+def sharpness() -> float:
+    return 2
+
+
+def set_the_stage(chat: Chat, theme: str, width: int) -> None:
+    chat.page.set_viewport_size({"width": width + 42, "height": 900})
+    chat.page.locator("#chat").evaluate("(stage, theme) => (stage.className = `stage ${theme}`)", theme)
+
+
+def keep(chat: Chat, name: str) -> None:
+    """Take the picture once the frame is as high as its card."""
+    height = chat.card.locator("html").evaluate("root => Math.ceil(root.getBoundingClientRect().height)")
+    chat.page.wait_for_function("height => host.seen.sizes.at(-1)?.height === height", arg=height)
+    picture = chat.picture(name).read_bytes()
+    width, _ = struct.unpack(">II", picture[16:24])
+    assert width >= 320
+    assert len(picture) < MOST_BYTES
+
+
+@pytest.mark.parametrize(("theme", "width", "name"), [
+    ("light", 520, "task-card-light"), ("dark", 520, "task-card-dark"), ("light", 320, "task-card-320"),
+])  # fmt: skip
+def test_the_task_card_has_its_picture(chat: Chat, theme: str, width: int, name: str) -> None:
+    set_the_stage(chat, theme, width)
+    chat.show_task(call_john(), theme=theme)
+    expect(chat.state()).to_have_text("Scheduled")
+    keep(chat, name)
+
+
+def test_a_refused_action_has_its_picture(chat: Chat) -> None:
+    set_the_stage(chat, "light", 520)
+    chat.show_task(a_task())
+    chat.server.refuse = "The store is not available, so nothing was changed. Try again in a moment."
+    chat.button("Cancel").click()
+    expect(chat.card.get_by_role("alert")).to_be_visible()
+    chat.button("More").hover()
+    keep(chat, "task-card-error")
+
+
+def test_a_cancelled_task_has_its_picture(chat: Chat) -> None:
+    set_the_stage(chat, "light", 520)
+    chat.show_task(a_task())
+    chat.button("Cancel").click()
+    expect(chat.button("Undo")).to_be_visible()
+    chat.pass_time(6)
+    expect(chat.card.locator("[data-undo]")).to_have_text("24")
+    keep(chat, "task-card-undo")
+
+
+def test_a_delivered_reminder_has_its_picture(chat: Chat) -> None:
+    set_the_stage(chat, "dark", 520)
+    ended = stamp(NOW - timedelta(minutes=3))
+    last = {"state": "succeeded", "ended": ended, "summary": "Take the bread out"}
+    unread = [{"task_id": call_john()["id"], "text": "Take the bread out", "state": "succeeded", "at": ended}]
+    chat.show_task(
+        a_task(
+            due=NOW - timedelta(minutes=3), title="Take the bread out", state="succeeded", last_run=last,
+            unread=unread, delivery={"channel": "inbox, desktop", "state": "delivered"},
+        ),
+        theme="dark",
+    )  # fmt: skip
+    chat.button("Snooze").click()
+    expect(chat.button("10 min")).to_be_visible()
+    keep(chat, "task-card-delivered")
+
+
+def test_changing_the_time_has_its_picture(chat: Chat) -> None:
+    set_the_stage(chat, "light", 520)
+    chat.show_task(a_task(repeat=weekly()), timeZone="Europe/Berlin", locale="en-GB")
+    chat.button("Change time").click()
+    chat.button("Save").focus()
+    keep(chat, "task-card-change")
+
+
+@pytest.mark.parametrize(("theme", "width", "name"), [
+    ("light", 520, "task-list-light"), ("dark", 520, "task-list-dark"), ("light", 320, "task-list-320"),
+])  # fmt: skip
+def test_the_task_list_has_its_picture(chat: Chat, theme: str, width: int, name: str) -> None:
+    set_the_stage(chat, theme, width)
+    chat.load("task-list", theme=theme)
+    chat.show(a_page())
+    expect(chat.card.get_by_role("heading", name="Tasks")).to_be_visible()
+    keep(chat, name)
+
+
+def test_an_empty_list_has_its_picture(chat: Chat) -> None:
+    set_the_stage(chat, "light", 520)
+    chat.load("task-list")
+    chat.show(a_page([]))
+    expect(chat.card.get_by_role("heading", name="Nothing is scheduled")).to_be_visible()
+    keep(chat, "task-list-empty")

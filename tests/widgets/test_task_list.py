@@ -1,0 +1,177 @@
+"""The list card: the agenda and its counts, tasks opened in place, further pages, and what an empty one says."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from playwright.sync_api import Locator, expect
+
+from tests.widgets.agenda import COUNTS, ROWS, TAXES, a_page, a_row, call_john
+from tests.widgets.chat import Chat
+from tests.widgets.sample import CALL_JOHN, NOW, refusal, stamp
+
+pytestmark = pytest.mark.browser
+
+
+def show_list(chat: Chat, page: dict[str, Any], *further: dict[str, Any], **context: Any) -> None:
+    chat.server.pages = [page, *further]
+    chat.server.tasks[CALL_JOHN] = call_john()
+    chat.load("task-list", **context)
+    chat.show(page)
+
+
+def row(chat: Chat, title: str) -> Locator:
+    return chat.card.locator(".row", has_text=title)
+
+
+def test_tasks_stand_under_the_headings_of_an_agenda(chat: Chat) -> None:
+    show_list(chat, a_page())
+
+    expect(chat.card.get_by_role("heading", level=2)).to_have_text(
+        ["Overdue 1", "Today 2", "This week 2", "Later 1", "Ended 1"]
+    )
+    expect(chat.card.get_by_role("region", name="Today").locator(".name")).to_have_text(
+        ["Take the bread out of the oven", "Ask for my notes of the dayrepeats"]
+    )
+    expect(chat.card.locator(".word")).to_have_text(["Overdue", "", "", "", "Trying again", "Paused", "Succeeded"])
+
+
+def test_the_days_are_those_of_the_readers_zone(chat: Chat) -> None:
+    show_list(chat, a_page([a_row(TAXES, "Near midnight", 60)]), timeZone="Europe/London", locale="en-GB")
+    expect(chat.card.get_by_role("heading", level=2)).to_have_text(["This week 1"])
+    expect(chat.card.locator(".due")).to_have_text("Tomorrow 00:00")
+
+    chat.send("context", {"timeZone": "America/Denver", "locale": "en-US"})
+    expect(chat.card.get_by_role("heading", level=2)).to_have_text(["Today 1"])
+    expect(chat.card.locator(".due")).to_have_text("5:00 PM in 60 minutes")
+
+
+def test_the_counts_are_those_of_the_whole_filter(chat: Chat) -> None:
+    show_list(chat, a_page(ROWS[:2], cursor="c1"))
+    expect(chat.card.get_by_role("list", name="Counts by state").get_by_role("listitem")).to_have_text(
+        ["5 scheduled", "1 trying again", "1 succeeded"]
+    )
+
+
+def test_a_task_opens_in_place_and_another_one_closes_it(chat: Chat) -> None:
+    show_list(chat, a_page())
+    row(chat, "Call John").click()
+
+    expect(chat.card.get_by_role("article", name="Call John about the lease")).to_be_visible()
+    expect(row(chat, "Call John")).to_have_attribute("aria-expanded", "true")
+    assert chat.calls() == [("get_task", {"task_id": CALL_JOHN})]
+
+    row(chat, "Call John").click()
+    expect(chat.card.get_by_role("article")).to_have_count(0)
+
+
+def test_what_is_done_in_an_open_task_shows_in_its_row_and_in_the_counts(chat: Chat) -> None:
+    show_list(chat, a_page())
+    row(chat, "Call John").click()
+    rows = [{**one, "state": "cancelled"} if one["id"] == CALL_JOHN else one for one in ROWS]
+    chat.server.pages = [a_page(rows, counts={**COUNTS, "scheduled": 4, "cancelled": 1})]
+    chat.button("Cancel").click()
+
+    expect(chat.button("Undo")).to_be_visible()
+    expect(row(chat, "Call John").locator(".word")).to_have_text("Cancelled")
+    expect(chat.card.get_by_role("list", name="Counts by state")).to_contain_text("1 cancelled")
+    assert "cancelled" in chat.told_model()[0]
+
+    chat.button("Undo").click()
+    expect(row(chat, "Call John").locator(".word")).to_have_text("")
+
+
+def test_the_next_page_is_added_below(chat: Chat) -> None:
+    show_list(chat, a_page(ROWS[:4], cursor="c1"), a_page(ROWS[4:]))
+    chat.send("input", {"state": "open", "limit": 4})
+    chat.button("Show more").click()
+
+    expect(chat.card.locator(".row")).to_have_count(7)
+    expect(chat.button("Show more")).to_have_count(0)
+    expect(chat.said()).to_have_text("3 more tasks")
+    assert chat.calls() == [("list_tasks", {"state": "open", "limit": 4, "cursor": "c1"})]
+
+
+def test_nothing_scheduled_says_how_something_comes_to_be(chat: Chat) -> None:
+    show_list(chat, a_page([]))
+    expect(chat.card.get_by_role("heading")).to_have_text("Nothing is scheduled")
+    expect(chat.card.get_by_role("listitem")).to_have_count(3)
+
+
+def test_nothing_found_says_that_the_filter_is_why(chat: Chat) -> None:
+    chat.load("task-list")
+    chat.send("input", {"label": "home"})
+    chat.show(a_page([]))
+    expect(chat.card.get_by_role("heading")).to_have_text("No task matches")
+
+
+def test_a_list_that_could_not_be_read_says_why_and_can_be_asked_for_again(chat: Chat) -> None:
+    chat.load("task-list")
+    chat.send("result", refusal("The store is not available. Try again in a moment."))
+    expect(chat.card.get_by_role("alert")).to_have_text("The store is not available. Try again in a moment.")
+
+    chat.server.pages = [a_page()]
+    chat.button("Try again").click()
+    expect(chat.card.get_by_role("heading", name="Tasks")).to_be_visible()
+
+
+def test_a_page_that_could_not_be_read_leaves_the_list_as_it_is(chat: Chat) -> None:
+    show_list(chat, a_page(ROWS[:4], cursor="c1"))
+    chat.server.refuse = "cursor: it has expired. Ask without it."
+    chat.button("Show more").click()
+    expect(chat.card.get_by_role("alert")).to_have_text("cursor: it has expired. Ask without it.")
+    expect(chat.card.locator(".row")).to_have_count(4)
+
+
+def test_an_old_list_is_read_again(chat: Chat) -> None:
+    chat.server.pages = [a_page()]
+    chat.load("task-list")
+    chat.send("input", {"label": "home"})
+    chat.show(a_page(ROWS[:1], now="2026-11-21T20:00:00Z"))
+    expect(chat.card.locator(".row")).to_have_count(7)
+    assert chat.calls() == [("list_tasks", {"label": "home"})]
+
+
+def test_new_outcomes_are_mentioned_once_at_the_top(chat: Chat) -> None:
+    told = {"task_id": CALL_JOHN, "title": "Pay the rent", "text": "Paid", "state": "succeeded", "at": stamp(NOW)}
+    show_list(chat, a_page(unread=[told]))
+    expect(chat.card.get_by_role("list", name="New outcomes")).to_have_text("Pay the rent Paid")
+
+
+def test_the_list_is_walked_and_opened_with_the_keyboard(chat: Chat) -> None:
+    show_list(chat, a_page(ROWS[2:5]))
+    keys = chat.page.keyboard
+    row(chat, "Ask for my notes").focus()
+    keys.press("Tab")
+    expect(row(chat, "Call John")).to_be_focused()
+    keys.press("Enter")
+    expect(chat.button("Snooze")).to_be_visible()
+    expect(row(chat, "Call John")).to_be_focused()
+
+    chat.button("Snooze").focus()
+    keys.press("Space")
+    chat.button("10 min").focus()
+    chat.server.pages = [a_page([a_row(CALL_JOHN, "Call John about the lease", 10)])]
+    keys.press("Enter")
+    expect(row(chat, "Call John").locator(".due")).to_contain_text("in 10 minutes")
+    expect(chat.button("Snooze")).to_be_focused()
+
+    row(chat, "Call John").focus()
+    keys.press("Space")
+    expect(chat.card.get_by_role("article")).to_have_count(0)
+    expect(row(chat, "Call John")).to_be_focused()
+
+
+def test_at_320_pixels_the_list_does_not_scroll_sideways(chat: Chat) -> None:
+    long = a_row(TAXES, "Donaudampfschifffahrtselektrizitätenwerk", 60 * 24 * 400, paused=True, repeat=True)
+    show_list(chat, a_page([long, *ROWS[1:]], cursor="c1"), width=320, locale="de-DE", timeZone="Asia/Kathmandu")
+    row(chat, "Call John").click()
+    expect(chat.button("Snooze")).to_be_visible()
+    assert chat.card.locator("html").evaluate("root => root.scrollWidth <= root.clientWidth")
+
+
+def test_titles_in_a_list_are_text_too(chat: Chat) -> None:
+    show_list(chat, a_page([a_row(TAXES, "<b>Pay</b> \u202etxt.exe", 5)]))
+    expect(chat.card.locator(".name")).to_have_text("<b>Pay</b> \u202etxt.exe")
+    expect(chat.card.locator("b")).to_have_count(0)
