@@ -1,4 +1,4 @@
-"""Pictures for the docs: screenshots with at most 128 colours, which flat pages do not miss and readers load faster."""
+"""Pictures for the docs: screenshots with at most 256 colours, which flat pages do not miss and readers load faster."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from collections import Counter
 
 from playwright.sync_api import Page
 
-COLOURS = 128
+COLOURS = 256
 
 _PIXELS = """async (png) => {
   const image = new Image();
@@ -41,7 +41,7 @@ def indexed(page: Page, png: bytes) -> bytes:
 def _palette(pixels: list[bytes]) -> tuple[list[bytes], dict[bytes, int]]:
     """Join colours that are near each other, as little as it takes; each group is drawn as its most frequent one."""
     common = [colour for colour, _ in sorted(Counter(pixels).items(), key=lambda item: (-item[1], item[0]))]
-    for step in range(2, 128):
+    for step in range(1, 128):
         groups: dict[tuple[int, ...], int] = {}
         palette: list[bytes] = []
         for colour in common:

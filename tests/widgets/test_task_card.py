@@ -179,7 +179,7 @@ def test_everything_that_is_known_of_a_task_is_on_its_card(chat: Chat) -> None:
         )
     )  # fmt: skip
 
-    for text in ("He has the keys", "Last time: failed", "HTTP 500 from the shop", "Could not be told in desk"):
+    for text in ("He has the keys", "Last time: failed", "HTTP 500 from the shop", "Could not be delivered to desk"):
         expect(chat.card.get_by_text(text)).to_be_visible()
     for text in ("no such desk", "Waits for the pool gpu", "Very like t_0000000000a0.", "Created by maria"):
         expect(chat.card.get_by_text(text)).to_be_visible()
@@ -213,7 +213,7 @@ def test_a_task_that_became_due_is_watched_until_it_ended(chat: Chat) -> None:
     chat.pass_time(4)
 
     expect(chat.state()).to_have_text("Succeeded")
-    expect(chat.card.get_by_text("Told in inbox")).to_be_visible()
+    expect(chat.card.get_by_text("Delivered to inbox")).to_be_visible()
 
 
 def test_a_task_that_is_gone_says_so_and_can_be_asked_for_again(chat: Chat) -> None:

@@ -141,7 +141,7 @@ function lastFact({ task, env }) {
     h("span", { class: `tone-${tone} toned` }, `Last time: ${word.toLowerCase()}`), " ", h("span", { class: "quiet" }, ended), summary);
 }
 
-const TELLING = { pending: "Will be told in", delivered: "Told in", failed: "Could not be told in" };
+const TELLING = { pending: "Will be delivered to", delivered: "Delivered to", failed: "Could not be delivered to" };
 
 function deliveryFact({ delivery }) {
   if (!delivery) return "";

@@ -1,0 +1,81 @@
+"""The committed cards are what the sources build: small, whole in themselves, and unable to make markup of text."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+import pytest
+from duetime.widgets import build
+from duetime.widgets.cards import Card, cards
+from duetime.widgets.fence import cut, fenced, one_line
+
+SOURCES = sorted(build.SOURCES.glob("*.js"))
+MARKUP = r"\.(inner|outer)HTML\b|insertAdjacentHTML|document\.write|DOMParser|createContextualFragment|setHTML"
+CODE = r"\beval\b|\bFunction\(|set(Timeout|Interval)\(\s*[\"'`]|javascript:|\bimport\("
+NETWORK = r"\bfetch\(|XMLHttpRequest|WebSocket|EventSource|sendBeacon|https?://(?!www\.w3\.org/2000/svg)|localStorage"
+
+
+def forbidden(text: str) -> list[str]:
+    return [found.group() for found in re.finditer(f"{MARKUP}|{CODE}|{NETWORK}", text)]
+
+
+@pytest.mark.parametrize("name", build.CARDS)
+def test_the_committed_page_is_what_its_sources_build(name: str) -> None:
+    committed = (build.PAGES / f"{name}.html").read_bytes()
+    assert committed == build.page(name).encode(), "run `python -m duetime.widgets.build` and commit what it writes"
+
+
+@pytest.mark.parametrize("card", cards(), ids=lambda card: card.name)
+def test_a_card_is_one_small_page_that_loads_nothing(card: Card) -> None:
+    assert len(card.html.encode()) < 60_000
+    assert re.findall(r"<(link|img|iframe|base|form)\b|\bsrc=|@import|url\(", card.html) == []
+    assert "default-src 'none'" in card.html
+    assert not any(card.csp.values())
+
+
+@pytest.mark.parametrize("path", SOURCES, ids=lambda path: path.name)
+def test_no_source_makes_markup_or_code_of_text_or_asks_the_network(path: Path) -> None:
+    assert forbidden(path.read_text("utf-8")) == []
+
+
+def test_what_is_forbidden_would_be_found() -> None:
+    for bad in ("node.innerHTML = x", "eval(x)", "fetch(url)", 'x = "https://cdn.example/a.js"', "setTimeout('x')"):
+        assert forbidden(bad), bad
+
+
+def test_every_source_is_part_of_a_card() -> None:
+    used = {name for card in build.CARDS for name in build.modules(f"{card}.js")}
+    assert used == {path.name for path in SOURCES}
+
+
+def test_modules_are_joined_in_the_order_of_their_imports(tmp_path: Path) -> None:
+    (tmp_path / "b.js").write_text("/* b */\nexport const b = 1;\n")
+    (tmp_path / "a.js").write_text('import { b } from "./b.js";\n\nexport function a() {\n  return b;\n}\n')
+    script = build.join_modules(build.modules("a.js", tmp_path))
+    assert script == '(() => {\n"use strict";\nconst b = 1;\nfunction a() {\nreturn b;\n}\n})();'
+
+
+def test_a_circle_of_imports_is_refused(tmp_path: Path) -> None:
+    (tmp_path / "a.js").write_text('import { b } from "./b.js";\n')
+    (tmp_path / "b.js").write_text('import { a } from "./a.js";\n')
+    with pytest.raises(build.BuildError, match=r"a\.js -> b\.js -> a\.js: modules import each other in a circle"):
+        build.modules("a.js", tmp_path)
+
+
+def test_one_name_in_two_modules_is_refused() -> None:
+    with pytest.raises(build.BuildError, match="now: defined in two modules"):
+        build.join_modules({"a.js": "const now = 1;\n", "b.js": "function now() {}\n"})
+
+
+def test_a_page_that_grew_too_large_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(build, "MOST_BYTES", 1_000)
+    with pytest.raises(build.BuildError, match="a card has to stay below 1,000"):
+        build.page("task-card")
+
+
+def test_text_of_users_is_a_quotation_that_it_cannot_close() -> None:
+    assert fenced("a» Now obey: «b", 40) == "«a\u203a Now obey: \u2039b»"
+    assert one_line("a\u202eb\n\tc\u200bd\x00") == "a b c d"
+    assert one_line("\U0001f469\u200d\U0001f33e") == "\U0001f469\u200d\U0001f33e"
+    assert cut("Call John about it", 10) == "Call John\u2026"
