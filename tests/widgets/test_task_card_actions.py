@@ -126,6 +126,8 @@ def test_a_cancellation_counts_down_and_can_be_undone(chat: Chat) -> None:
     chat.show_task(a_task())
     chat.button("Cancel").click()
     expect(chat.state()).to_have_text("Cancelled")
+    expect(chat.card.locator(".when time")).to_have_css("text-decoration-line", "line-through")
+    expect(chat.card.locator(".relative")).to_have_count(0)
     expect(chat.card.locator("[data-undo]")).to_have_text("30")
 
     chat.pass_time(2)

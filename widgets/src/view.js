@@ -48,7 +48,7 @@ function headView(card) {
       h("div", { class: "above" }, stateView(card), relativeView(card, due, now, reader)),
       h("h1", {}, task.title),
       task.message ? h("p", { class: "message" }, task.message) : "",
-      h("p", { class: "when" },
+      h("p", { class: `when when-${task.state}` },
         h("time", { datetime: task.when.utc }, h("strong", {}, timeOfDay(at.ms, at.reader)), " ", h("span", {}, day(at.ms, at.reader, now))),
         ownZone(task, at))));
 }
@@ -68,7 +68,8 @@ function stateView(card) {
 
 function relativeView(card, due, now, reader) {
   const ended = card.task.last_run?.ended;
-  const at = hasEnded(card.task) && ended ? Date.parse(ended) : due;
+  if (hasEnded(card.task) && !ended) return "";
+  const at = hasEnded(card.task) ? Date.parse(ended) : due;
   return h("span", { class: "relative", "data-at": at }, relative(at, now, reader));
 }
 
