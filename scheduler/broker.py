@@ -21,6 +21,9 @@ ACTOR = "run"
 RETRY_DELAY = 500.0
 """Milliseconds until runs that could not be claimed are tried again."""
 
+CLAIM_PATIENCE = 2.0
+"""Seconds that draining waits for a claim that is under way: as long as a database is usually busy."""
+
 DRAINING_PAUSE = 0.02
 """Seconds between Dramatiq's questions for more while there is none: it asks until all its threads have ended."""
 
@@ -52,7 +55,7 @@ class DispatchBroker(dramatiq.Broker):
 
     `claim` starts runs in the database and returns the ids of those it started; what it leaves out is dropped. When it
     raises, nothing has started, and everything goes back to the queue for a moment. `lease` and `clock` are in
-    milliseconds.
+    milliseconds. Whoever holds the lock `claiming` sees no claim between the database and its hand.
     """
 
     def __init__(
@@ -71,6 +74,7 @@ class DispatchBroker(dramatiq.Broker):
         self.worker = worker
         self.idle = IdleThreads(threads)
         self.draining = False
+        self.claiming = threading.RLock()
         self._lease = lease
         self._claim = claim
         self._clock = clock
@@ -95,9 +99,11 @@ class DispatchBroker(dramatiq.Broker):
         return Grants(self, timeout / 1000)
 
     def drain(self) -> None:
-        """Take nothing more."""
+        """Take nothing more; returns when a claim that was under way has ended, or does not end in 2 seconds."""
         self.draining = True
         self.queue.wake()
+        if self.claiming.acquire(timeout=CLAIM_PATIENCE):
+            self.claiming.release()
 
     def take(self, timeout: float) -> list[str]:
         """Return claimed runs, each standing for one idle thread; none after `timeout` seconds."""
@@ -107,11 +113,12 @@ class DispatchBroker(dramatiq.Broker):
             return []
         started: list[str] = []
         try:
-            taken = self.queue.take(self.worker, idle, self._lease)
-            started = self._start(taken.run_ids)
+            with self.claiming:
+                taken = None if self.draining else self.queue.take(self.worker, idle, self._lease)
+                started = self._start(taken.run_ids) if taken else []
         finally:
             self.idle.give(idle - len(started))
-        if not taken.run_ids:
+        if taken and not taken.run_ids:
             self.queue.wait(taken.generation, timeout if taken.hint is None else min(taken.hint, timeout))
         return started
 

@@ -14,7 +14,7 @@ from duetime.scheduler.ids import new_id
 from duetime.scheduler.occurrences import next_run, recurrence_of
 from duetime.scheduler.rules.states import TERMINAL
 from duetime.scheduler.store import Change
-from duetime.scheduler.task import Run, State, TaskRecord
+from duetime.scheduler.task import Run, State, Task, TaskRecord
 from duetime.scheduler.wording import when_words
 
 UNDO_WINDOW = timedelta(seconds=30)
@@ -24,14 +24,14 @@ UNDO_GRACE = timedelta(seconds=5)
 
 def cancel(record: TaskRecord, now: datetime) -> Change:
     """Cancel all that is still to come; a running run gets the wish to stop, and ends when its handler did."""
-    run = record.run
+    task, run = record.task, record.run
     if run.state in TERMINAL:
-        raise Refused(f"task_id: {record.task.id} has already ended ({_ended(record)}); there is nothing to cancel.")
+        if not record.beside:
+            raise Refused(f"task_id: {task.id} has already ended ({_ended(record)}); there is nothing to cancel.")
+        return Change(task, run, cancelled_beside=record.beside, kind=EventKind.CANCELLED)
     if run.state is State.RUNNING:
-        return Change(record.task, replace(run, cancel_requested=True), kind=EventKind.CANCEL_REQUESTED)
-    return Change(
-        record.task, replace(run, state=State.CANCELLED, wake_at=None, ended_at=now), kind=EventKind.CANCELLED
-    )
+        return Change(task, replace(run, cancel_requested=True), kind=EventKind.CANCEL_REQUESTED)
+    return Change(task, replace(run, state=State.CANCELLED, wake_at=None, ended_at=now), kind=EventKind.CANCELLED)
 
 
 def undo_token(run: Run, now: datetime) -> str | None:
@@ -51,37 +51,58 @@ def undo_cancel(record: TaskRecord, now: datetime, token: str | None) -> Change:
         raise Refused(
             f"undo: {token[:40]!r} belongs to an earlier cancel. Read the task with get_task for the current one."
         )
-    again = _again(run, run.scheduled_for, wake_at=None if record.task.paused else max(run.scheduled_for, now))
+    again = _again(run, run.scheduled_for, wake_at=max(run.scheduled_for, now))
     return Change(record.task, run, next_run=again, kind=EventKind.CANCEL_UNDONE)
 
 
-def move(record: TaskRecord, to: datetime, now: datetime, kind: EventKind = EventKind.RESCHEDULED) -> Change:
-    """Move the current occurrence to another time; one that has fired is run again then, as its next generation."""
+def move(
+    record: TaskRecord,
+    to: datetime,
+    now: datetime,
+    kind: EventKind = EventKind.RESCHEDULED,
+    *,
+    by_rule: bool = False,
+) -> Change:
+    """Move the current occurrence to another time; one that has fired is run again then, as its next generation.
+
+    It keeps standing for its slot in the recurrence, unless `by_rule` says that the rule itself puts it there.
+    """
     run, task = record.run, record.task
     if run.state is State.RUNNING:
         raise Refused(f"{task.id} is running now. Cancel it, or schedule another task.")
     if run.state is State.CANCELLED:
         raise Refused(f"{task.id} was cancelled. Schedule a new task with schedule_task.")
-    wake = None if task.paused else max(to, now)
+    slot = (run.slot or run.scheduled_for) if task.repeat and not by_rule else None
+    wake = max(to, now)
     if run.state in TERMINAL:
-        return Change(task, run, next_run=_again(run, to, wake_at=wake), kind=kind)
+        return Change(
+            _at_its_end(task, run), run, next_run=replace(_again(run, to, wake_at=wake), slot=slot), kind=kind
+        )
     if run.state in (State.SUSPENDED, State.RETRYING):  # it has started: only its next attempt can move
         return Change(task, replace(run, wake_at=wake), kind=kind)
-    moved = replace(run, state=State.SCHEDULED, scheduled_for=to, wake_at=wake, first_ready_at=None)
+    moved = replace(run, state=State.SCHEDULED, scheduled_for=to, wake_at=wake, first_ready_at=None, slot=slot)
     return Change(task, moved, kind=kind)
+
+
+def _at_its_end(task: Task, run: Run) -> Task:
+    """Return the task that a run which ended leaves: one that was to be cancelled does not recur again."""
+    return replace(task, repeat=None, until=None, max_runs=None) if run.cancel_requested else task
 
 
 def snooze(record: TaskRecord, to: datetime, now: datetime) -> Change:
     """Put off what is on the user's mind: the outcome that just fired, or the occurrence that is about to.
 
-    For a recurring task these differ: whichever of the two is nearer in time is meant.
+    For a recurring task these differ: whichever of the two is nearer in time is meant. A new snooze of what fired takes
+    the place of an earlier one.
     """
     fired = record.last_run
     if record.task.repeat is None or fired is None or fired.ended_at is None or record.run.state in TERMINAL:
         return move(record, to, now, EventKind.SNOOZED)
     if now - fired.ended_at > record.run.scheduled_for - now:
         return move(record, to, now, EventKind.SNOOZED)
-    return Change(record.task, record.run, extra_run=_extra(fired, to), kind=EventKind.SNOOZED)
+    earlier = tuple(run for run in record.beside if run.state is State.SCHEDULED)
+    extra = _extra(fired, to)
+    return Change(record.task, record.run, extra_run=extra, cancelled_beside=earlier, kind=EventKind.SNOOZED)
 
 
 def run_now(record: TaskRecord, now: datetime) -> Change:
@@ -89,6 +110,8 @@ def run_now(record: TaskRecord, now: datetime) -> Change:
     if record.run.state is State.RUNNING:
         raise Refused(f"action: {record.task.id} is running already.")
     if record.task.repeat is not None and record.run.state not in TERMINAL:
+        if record.task.paused:
+            raise Refused(f"action: {record.task.id} is paused. Resume it first, with reschedule_task(pause=false).")
         return Change(record.task, record.run, extra_run=_extra(record.run, now), kind=EventKind.RUN_NOW)
     return move(_unpaused(record), now, now, EventKind.RUN_NOW)
 
@@ -100,9 +123,9 @@ def pause(record: TaskRecord) -> Change:
         raise Refused(f"pause: {task.id} is paused already. Resume it with pause=false.")
     if run.state in TERMINAL:
         raise Refused(f"pause: {task.id} has already ended ({_ended(record)}).")
-    state = State.SCHEDULED if run.state is State.READY else run.state
-    wake = run.wake_at if run.state is State.RUNNING else None
-    return Change(replace(task, paused=True), replace(run, state=state, wake_at=wake), kind=EventKind.PAUSED)
+    if run.state is State.READY:
+        run = replace(run, state=State.SCHEDULED, wake_at=run.scheduled_for)
+    return Change(replace(task, paused=True), run, kind=EventKind.PAUSED)
 
 
 def resume(record: TaskRecord, now: datetime) -> Change:
@@ -113,27 +136,30 @@ def resume(record: TaskRecord, now: datetime) -> Change:
     live = replace(task, paused=False)
     if run.state in TERMINAL or run.state is State.RUNNING:
         return Change(live, run, kind=EventKind.RESUMED)
-    if task.repeat is None or run.scheduled_for >= now or run.state is not State.SCHEDULED:
-        return Change(live, replace(run, wake_at=max(run.scheduled_for, now)), kind=EventKind.RESUMED)
-    following = next_run(live, run, now)
+    due = run.wake_at or run.scheduled_for
+    if task.repeat is None or due >= now or run.state is not State.SCHEDULED:
+        return Change(live, replace(run, wake_at=max(due, now)), kind=EventKind.RESUMED)
+    following = next_run(live, run, now, number=run.number)
     if following is None:
         raise Refused(f"pause: every occurrence of {task.id} has passed while it was paused. Cancel it instead.")
-    skipped = replace(run, state=State.SKIPPED, wake_at=None, ended_at=now)
-    return Change(live, skipped, next_run=following, kind=EventKind.RESUMED)
+    return Change(live, _skipped(run, now), next_run=replace(following, missed=0), kind=EventKind.RESUMED)
 
 
 def skip_next(record: TaskRecord, now: datetime) -> Change:
-    """Leave out the coming occurrence of a recurring task."""
+    """Leave out the coming occurrence of a recurring task; it does not count towards `max_runs`."""
     task, run = record.task, record.run
     if recurrence_of(task) is None:
         raise Refused(f"skip_next: {task.id} is not recurring. cancel_task cancels it.")
     if run.state not in (State.SCHEDULED, State.WAITING, State.READY):
         raise Refused(f"skip_next: the occurrence of {task.id} at {when_words(run, task)} is {run.state}, not to come.")
-    following = next_run(task, run, max(now, run.scheduled_for))
+    following = next_run(task, run, now, number=run.number)
     if following is None:
         raise Refused(f"skip_next: this is the last occurrence of {task.id}. cancel_task cancels it.")
-    skipped = replace(run, state=State.SKIPPED, wake_at=None, ended_at=now)
-    return Change(task, skipped, next_run=replace(following, missed=0), kind=EventKind.SKIPPED)
+    return Change(task, _skipped(run, now), next_run=replace(following, missed=0), kind=EventKind.SKIPPED)
+
+
+def _skipped(run: Run, now: datetime) -> Run:
+    return replace(run, state=State.SKIPPED, wake_at=None, ended_at=now)
 
 
 def _unpaused(record: TaskRecord) -> TaskRecord:
@@ -151,12 +177,13 @@ def _again(run: Run, to: datetime, *, wake_at: datetime | None) -> Run:
         generation=run.generation + 1,
         number=run.number,
         wake_at=wake_at,
+        slot=run.slot,
     )
 
 
 def _extra(run: Run, to: datetime) -> Run:
     """Return a run beside the current one: it has no next occurrence of its own."""
-    return replace(_again(run, to, wake_at=to), current=False)
+    return replace(_again(run, to, wake_at=to), current=False, slot=None)
 
 
 def _ended(record: TaskRecord) -> str:

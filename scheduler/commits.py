@@ -15,10 +15,12 @@ from dataclasses import dataclass, replace
 from typing import TypeVar
 
 from duetime.scheduler.errors import StoreUnavailable
+from duetime.scheduler.events import EventKind
 from duetime.scheduler.inhand import Held
 from duetime.scheduler.outcomes import Failed
 from duetime.scheduler.settlement import Ending, settle
-from duetime.scheduler.store import Settlement, Store, Verdict
+from duetime.scheduler.store import Claim, Settlement, Store, Verdict
+from duetime.scheduler.task import State
 
 LARGEST_GROUP = 256
 LONGEST_BACKOFF = 2.0
@@ -97,6 +99,9 @@ class Commits:
             except StoreUnavailable:
                 log.exception("%d outcomes could not be stored before the end; their runs start again", len(group))
                 return
+            except Exception:
+                log.exception("%d outcomes are lost; their runs start again when their leases have passed", len(group))
+                self._tell([Ended(handed.held, _bare(handed.held.claim, "lost")) for handed in group])
 
     def _next_group(self) -> list[Handed]:
         with self._changed:
@@ -127,7 +132,18 @@ class Commits:
             self._conclude(group, settlements, verdicts)
 
     def _settlement(self, handed: Handed) -> Settlement:
-        return settle(handed.held.claim, handed.ending, now=self._store.now(), jitter=self._jitter())
+        """Return what is to be stored. Never raises: an ending that nothing follows from is a failure."""
+        claim = handed.held.claim
+        try:
+            return settle(claim, handed.ending, now=self._store.now(), jitter=self._jitter())
+        except Exception as error:
+            log.exception("run %s: its outcome cannot be settled, so it fails", claim.run.id)
+            reason = f"its outcome could not be settled: {type(error).__name__}"
+        try:
+            return settle(claim, Failed(reason), now=self._store.now(), jitter=0.0)
+        except Exception:
+            log.exception("run %s: it fails without a message and a next occurrence", claim.run.id)
+            return _bare(claim, reason)
 
     def _conclude(self, group: list[Handed], settlements: list[Settlement], verdicts: Sequence[Verdict]) -> None:
         judged = list(zip(group, settlements, verdicts, strict=True))
@@ -175,3 +191,19 @@ class Commits:
             self._on_settled(ended)
         except Exception:
             log.exception("after a commit")
+
+
+def _bare(claim: Claim, reason: str) -> Settlement:
+    """Fail a run with nothing that follows from it: what is left when even that cannot be worked out."""
+    return Settlement(
+        claim.run.id,
+        claim.run.attempt,
+        claim.task.revision,
+        to=State.FAILED,
+        kind=EventKind.FAILED,
+        outcome="failed",
+        reason=reason,
+        failures=claim.run.failures + 1,
+        error=reason,
+        dead_letter=True,
+    )

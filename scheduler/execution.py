@@ -13,11 +13,14 @@ from duetime.scheduler.inhand import Held
 from duetime.scheduler.interrupt import CancelRequested, Interrupt, TimeLimitReached
 from duetime.scheduler.outcomes import Done, Outcome, Retry, Wait, Yielded
 from duetime.scheduler.settlement import Cancelled, Ending
-from duetime.scheduler.store import Store
+from duetime.scheduler.store import Claim, Store
 from duetime.scheduler.task import Json
 
 NO_HANDLER: Final = timedelta(minutes=1)
-"""An action that this process does not know waits this long, without using up an attempt: another may know it."""
+LONGEST_NO_HANDLER: Final = timedelta(hours=1)
+"""An action that this process does not know waits, twice as long each time, without using up an attempt: another may
+know it.
+"""
 
 STOPPED: Final = Yielded(reason="the worker stopped")
 
@@ -44,8 +47,7 @@ class Execution:
         """Run the handler on this thread and return how it ended. Never raises."""
         handler = self._handlers.get(held.claim.task.action)
         if handler is None:
-            known = ", ".join(self._handlers)
-            return Wait(NO_HANDLER, f"no handler {held.claim.task.action!r} is loaded here; there are {known}")
+            return self._unknown(held.claim)
         self._started(held.limit(handler.time_limit))
         try:
             outcome = self._call(handler, held)
@@ -54,6 +56,10 @@ class Execution:
         except BaseException as error:  # noqa: BLE001 - a worker thread survives whatever a handler raises
             return Retry(explain(error))
         return outcome if isinstance(outcome, Done) or not held.cancelled else Cancelled()
+
+    def _unknown(self, claim: Claim) -> Wait:
+        known = ", ".join(self._handlers)
+        return Wait(_pause(claim.run.attempt), f"no handler {claim.task.action!r} is loaded here; there are {known}")
 
     def _call(self, handler: Handler, held: Held) -> Outcome:
         context = Context.of(held.claim.task, held.claim.run, worker=held.claim.worker, link=self._link(held))
@@ -82,6 +88,11 @@ class Execution:
             should_yield=lambda: held.yielding,
             now=self._store.now,
         )
+
+
+def _pause(attempt: int) -> timedelta:
+    doublings = min(attempt - 1, 10)  # past this it is the longest anyway
+    return min(NO_HANDLER * 2**doublings, LONGEST_NO_HANDLER)
 
 
 def _interrupted(why: Interrupt, handler: Handler) -> Ending:

@@ -52,11 +52,21 @@ class InHand:
 
     def __init__(self) -> None:
         self._held: dict[str, Held] = {}
+        self._closed = False
         self._changed = Condition()
 
-    def add(self, claims: Iterable[Claim]) -> None:
+    def add(self, claims: Iterable[Claim]) -> bool:
+        """Take claims in hand; False, and none is, after `close`."""
         with self._changed:
-            self._held.update({claim.run.id: Held(claim) for claim in claims})
+            if not self._closed:
+                self._held.update({claim.run.id: Held(claim) for claim in claims})
+            return not self._closed
+
+    def close(self) -> list[Held]:
+        """Take nothing more in hand, and return what is."""
+        with self._changed:
+            self._closed = True
+            return list(self._held.values())
 
     def get(self, run_id: str) -> Held | None:
         return self._held.get(run_id)

@@ -4,14 +4,17 @@ from __future__ import annotations
 
 import logging
 import time
+from collections.abc import Callable, Collection
 from datetime import timedelta
 
 from duetime.scheduler.dispatch import refill
 from duetime.scheduler.process import Process
 from duetime.scheduler.queue import DispatchQueue
+from duetime.scheduler.settlement import concluded
 from duetime.scheduler.store import Store
 
 INTERVAL = 30.0
+LEASE_INTERVAL = 5.0
 SHARE = 50
 """At most one part in so many of the time goes into looking, however many runs are ready."""
 FORGET_EVERY = timedelta(hours=1)
@@ -23,23 +26,57 @@ log = logging.getLogger(__name__)
 class Maintenance:
     """Puts what is ready in the database, but not in the queue, back into it; at the start, and every 30 seconds.
 
-    Once an hour it forgets idempotency keys that are past their time.
+    Every 5 seconds it ends attempts whose lease has passed and that are not among `held`, the runs that the worker has
+    in hand: their start was stored though it seemed to fail, or their end cannot be. Once an hour it forgets
+    idempotency keys that are past their time.
     """
 
-    def __init__(self, store: Store, queue: DispatchQueue) -> None:
+    def __init__(
+        self,
+        store: Store,
+        queue: DispatchQueue,
+        *,
+        held: Callable[[], Collection[str]],
+        epoch: int | None = None,
+        replaced: Callable[[], None] = lambda: None,
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
         self._store = store
         self._queue = queue
+        self._held = held
+        self._epoch = epoch
+        self._clock = clock
+        self._look_at = clock()
         self._forget_at = store.now()
-        self.process = Process("maintenance", self.step)
+        self.process = Process("maintenance", self.step, replaced=replaced)
 
     def step(self) -> float:
-        """Look once, and return the seconds until the next look: the longer one takes, the rarer they are."""
-        began = time.monotonic()
+        """Do what is due, and return the seconds until something is."""
+        if self._clock() >= self._look_at:
+            self._look()
+        self._forget()
+        self._recover()
+        return max(0.0, min(LEASE_INTERVAL, self._look_at - self._clock()))
+
+    def _look(self) -> None:
+        """Look for what the queue has lost: the longer that takes, the rarer it is."""
+        began = self._clock()
         found = refill(self._store, self._queue)
         if found:
             log.info("%d ready runs were not in the queue", found)
-        self._forget()
-        return max(INTERVAL, SHARE * (time.monotonic() - began))
+        now = self._clock()
+        self._look_at = now + max(INTERVAL, SHARE * (now - began))
+
+    def _recover(self) -> None:
+        before = self._store.now()  # first, so that no claim made meanwhile can look abandoned
+        ended = self._store.claims.recover_lapsed(
+            epoch=self._epoch,
+            held=self._held(),
+            before=before,
+            conclude=lambda claim, settlement: concluded(claim, settlement, now=self._store.now()),
+        )
+        if ended:
+            log.warning("%d runs were running, but in nobody's hand; they count as crashed", ended)
 
     def _forget(self) -> None:
         now = self._store.now()

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from datetime import datetime, timedelta
+from datetime import datetime
 from functools import lru_cache
 
 from duetime.scheduler.ids import new_id
-from duetime.scheduler.rules import recurrence
+from duetime.scheduler.rules import recurrence, zones
 from duetime.scheduler.rules.recurrence import Recurrence
 from duetime.scheduler.task import Occurrence, Run, State, Task
 
@@ -24,16 +24,18 @@ def _parsed(rule: str, zone: str, anchor: datetime) -> Recurrence:
     return recurrence.parse(rule, zone=zone, anchor=anchor)
 
 
-def next_run(task: Task, run: Run, now: datetime) -> Run | None:
-    """Return the occurrence that follows `run`: the first one after both its time and `now`, None at the end.
+def next_run(task: Task, run: Run, now: datetime, *, number: int | None = None) -> Run | None:
+    """Return the occurrence that follows `run`: the first one after its slot, its time and `now`, None at the end.
 
     Occurrences in between were missed while nothing ran; they are counted on the new run and never run one by one.
+    It gets the next number unless `number` says another: one that was skipped uses none up.
     """
     rule = recurrence_of(task)
     if rule is None:
         return None
-    following = rule.after(max(run.scheduled_for, now))
-    if following is None or _ended(task, following.instant, run.number + 1):
+    number = run.number + 1 if number is None else number
+    following = rule.after(max(_passed(run), now))
+    if following is None or _ended(task, following.instant, number):
         return None
     return Run(
         id=new_id("r"),
@@ -41,19 +43,31 @@ def next_run(task: Task, run: Run, now: datetime) -> Run | None:
         tenant=task.tenant,
         scheduled_for=following.instant,
         state=State.SCHEDULED,
-        number=run.number + 1,
-        wake_at=None if task.paused else following.instant,
-        missed=_missed(rule, run.scheduled_for, now),
+        number=number,
+        wake_at=following.instant,
+        missed=_missed(rule, _passed(run), now),
     )
 
 
 def upcoming(task: Task, run: Run, n: int) -> tuple[Occurrence, ...]:
-    """Return up to `n` occurrences of a recurring task, from `run` on."""
+    """Return up to `n` occurrences of a recurring task: `run` itself, wherever it was moved to, and what follows it."""
     rule = recurrence_of(task)
     if rule is None:
         return ()
-    shown = rule.upcoming(run.scheduled_for - timedelta(microseconds=1), n)
-    return tuple(o for i, o in enumerate(shown) if not _ended(task, o.instant, run.number + i))
+    shown = (_as_it_is(rule, run), *rule.upcoming(_passed(run), n - 1))
+    return tuple(o for i, o in enumerate(shown) if i == 0 or not _ended(task, o.instant, run.number + i))
+
+
+def _passed(run: Run) -> datetime:
+    """Return the time up to which the rule is used up: a run that was moved earlier still stands for its slot."""
+    return max(run.scheduled_for, run.slot or run.scheduled_for)
+
+
+def _as_it_is(rule: Recurrence, run: Run) -> Occurrence:
+    by_rule = rule.first(run.scheduled_for)
+    if by_rule is not None and by_rule.instant == run.scheduled_for:
+        return by_rule
+    return Occurrence(run.scheduled_for, run.scheduled_for.astimezone(zones.load(rule.zone)).replace(tzinfo=None))
 
 
 def _ended(task: Task, instant: datetime, number: int) -> bool:

@@ -73,7 +73,9 @@ class Reign:
             raise
         self._worker = self._make_worker(queue, handlers, options, epoch)
         self._dispatcher = dispatcher.process
-        self._maintenance = Maintenance(store, queue).process
+        self._maintenance = Maintenance(
+            store, queue, held=self._worker.held, epoch=epoch, replaced=self._hear_of_the_next
+        ).process
         self._deliverer = deliverer
         self._delivery = Process("delivery", self._deliver)
         self._start()

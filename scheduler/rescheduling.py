@@ -16,12 +16,14 @@ from duetime.scheduler.request import Reschedule
 from duetime.scheduler.rules import zones
 from duetime.scheduler.rules.states import TERMINAL
 from duetime.scheduler.rules.text import check_text
+from duetime.scheduler.rules.times import describe
 from duetime.scheduler.store import Change
-from duetime.scheduler.task import State, Task, TaskRecord
+from duetime.scheduler.task import Occurrence, Run, State, Task, TaskRecord
 
 ONCE = frozenset({"never", "none", "once", "no"})
-"""What `repeat` may be to turn a recurring task into a one-shot."""
+"""What `repeat` may be to turn a recurring task into a one-shot, and `until` to let it recur for good."""
 
+HAS_STARTED = (State.RUNNING, State.RETRYING, State.SUSPENDED)
 NOTHING_CHANGED = "it is so already; nothing was changed"
 ONE_OCCURRENCE = "only the next occurrence was moved; repeat changes the rule itself"
 
@@ -72,7 +74,9 @@ def _timing_step(
         change, said = _new_recurrence(record, change, asked, intake, now)
     elif asked.when is not None or asked.timezone is not None:
         change, said = _new_time(record, change, asked, now)
-    if asked.until is not None:
+    if asked.until is not None and str(asked.until).strip().lower() in ONCE:
+        change = replace(change, task=replace(change.task, until=None))
+    elif asked.until is not None:
         change = _new_until(change, asked, intake, now)
     return change, said
 
@@ -89,14 +93,35 @@ def _new_recurrence(
         start = _in_zone(change.task.anchor, record.task.timezone, zone)
     rule, first, notes = intake.recurrence(asked.repeat or change.task.repeat or "", zone, start, now)
     task = replace(change.task, repeat=rule.rule, timezone=rule.zone, anchor=rule.anchor)
+    if asked.until is None:
+        _check_ends(task, record.run, first)
     said = (*(given.assumptions if given else ()), *notes)
-    if record.run.state is State.RUNNING:  # the occurrence that runs is not touched; the next one follows the new rule
+    if record.run.state in HAS_STARTED:  # it is not touched; the next occurrence follows the new rule
         return replace(change, task=task), said
-    return replace(changes.move(replace(record, task=task), first.instant, now), task=task), said
+    return replace(changes.move(replace(record, task=task), first.instant, now, by_rule=True), task=task), said
+
+
+def _check_ends(task: Task, run: Run, first: Occurrence) -> None:
+    """Refuse a rule that the task's own ends leave no occurrence."""
+    if task.until is not None and first.instant > task.until:
+        raise InvalidArgument(
+            "repeat",
+            f"its first occurrence, {describe(first.instant, task.timezone)}, is after the task's end",
+            accepted="a later until in the same call, or until='never'",
+            example="until='never'",
+        )
+    if task.max_runs is not None and run.number + (run.state in TERMINAL or run.state in HAS_STARTED) > task.max_runs:
+        raise Refused(
+            f"repeat: {task.id} has used up its {task.max_runs} runs. Schedule a new task with schedule_task."
+        )
 
 
 def _new_time(record: TaskRecord, change: Change, asked: Reschedule, now: datetime) -> tuple[Change, tuple[str, ...]]:
     zone = asked.timezone or change.task.timezone
+    if asked.when is None and (record.run.scheduled_for <= now or record.run.state in HAS_STARTED):
+        return replace(
+            change, task=replace(change.task, timezone=zones.find(zone).key)
+        ), ()  # only what is said changes
     given = asked.when if asked.when is not None else _wall_time(record.run.scheduled_for, record.task.timezone)
     resolved = resolve_moment(given, now=now, zone=zone, argument="when" if asked.when is not None else "timezone")
     when = str(asked.when) if asked.when is not None else change.task.when

@@ -2,22 +2,20 @@
 
 from __future__ import annotations
 
-import hashlib
-import json
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from datetime import datetime, timedelta
 from typing import Unpack
 
 from duetime.scheduler import changes
-from duetime.scheduler.errors import InvalidArgument, Refused
+from duetime.scheduler.errors import InvalidArgument, InvalidArguments, Refused
 from duetime.scheduler.events import EventFilter, EventKind, EventPage
+from duetime.scheduler.idempotency import key_of, repeats
 from duetime.scheduler.intake import Intake, Planned
 from duetime.scheduler.moments import resolve_moment
 from duetime.scheduler.request import Request, Reschedule, RescheduleArguments, ScheduleArguments
 from duetime.scheduler.rescheduling import decide_reschedule
-from duetime.scheduler.rules.times import describe
-from duetime.scheduler.store import Change, IdempotencyKey, NewTask, Store
+from duetime.scheduler.store import Change, NewTask, Store
 from duetime.scheduler.task import (
     LOCAL,
     Attempt,
@@ -31,9 +29,6 @@ from duetime.scheduler.task import (
     TaskView,
 )
 from duetime.scheduler.views import row_of, view_of
-
-REPEAT_WINDOW = timedelta(seconds=60)
-"""How long a repeated call without a key of its own returns the first task."""
 
 MAX_LIMIT = 100
 
@@ -76,16 +71,28 @@ class Scheduler:
     def submit(self, request: Request, *, by: Principal = LOCAL) -> TaskView:
         """Store what `request` asks for, like `schedule`."""
         now = self._store.now()
-        planned = self._intake.plan(request, by, now)
+        try:
+            planned = self._intake.plan(request, by, now)
+        except (InvalidArgument, InvalidArguments):
+            made = self._made_before(request, by, now)
+            if made is None:
+                raise
+            return made
         if request.dry_run:
             return view_of(TaskRecord(planned.task, planned.run), now, warnings=planned.warnings)
         twin = self._store.tasks.similar(by.tenant, by.user, planned.task.title, planned.run.scheduled_for)
-        added = self._store.tasks.add(planned.task, planned.run, actor=by.user, key=_key(request, by, now))
+        added = self._store.tasks.add(planned.task, planned.run, actor=by.user, key=key_of(request, by, now))
         if added.created:
             self._on_change([added.record.task.id])
         return view_of(
             added.record, now, created=added.created, warnings=_warnings(planned, added.record, added.created, twin)
         )
+
+    def _made_before(self, request: Request, by: Principal, now: datetime) -> TaskView | None:
+        """Return the task of a repeated call whose time has passed meanwhile."""
+        key = key_of(request, by, now)
+        record = self._store.tasks.made_by(by.tenant, key) if key and not request.dry_run else None
+        return view_of(record, now, created=False, warnings=(repeats(record),)) if record else None
 
     def schedule_many(self, requests: Sequence[Request], *, by: Principal = LOCAL) -> list[TaskView]:
         """Store several tasks in one transaction: all of them, or none when one is wrong."""
@@ -93,12 +100,15 @@ class Scheduler:
         planned = [self._intake.plan(request, by, now) for request in requests]
         added = self._store.tasks.add_many(
             [
-                NewTask(plan.task, plan.run, actor=by.user, key=_key(request, by, now))
+                NewTask(plan.task, plan.run, actor=by.user, key=key_of(request, by, now))
                 for plan, request in zip(planned, requests, strict=True)
             ]
         )
         self._on_change([each.record.task.id for each in added if each.created])
-        return [view_of(each.record, now, created=each.created) for each in added]
+        return [
+            view_of(each.record, now, created=each.created, warnings=plan.warnings)
+            for each, plan in zip(added, planned, strict=True)
+        ]
 
     # -- reading
 
@@ -175,7 +185,7 @@ class Scheduler:
             return change
 
         view = self._change(task_id, by=by, revision=revision, kind=EventKind.RESCHEDULED, decide=decide)
-        return replace(view, warnings=tuple(notes))
+        return replace(view, warnings=(*notes, *view.warnings))
 
     def cancel(
         self, task_id: str, *, reason: str | None = None, revision: int | None = None, by: Principal = LOCAL
@@ -225,8 +235,7 @@ class Scheduler:
         record = self._store.tasks.get(by.tenant, task_id)
         if record.last_run is None:
             raise Refused(f"action: {task_id} has no outcome yet to be done with. cancel_task cancels it.")
-        unread = self._store.inbox.unread(by.tenant, by.user, limit=MAX_LIMIT)
-        self._store.inbox.mark_read(by.tenant, by.user, [m.id for m in unread if m.task_id == task_id])
+        self._store.inbox.mark_read(by.tenant, by.user, task_id=task_id)
         self._on_change([task_id])
         return view_of(record, self._store.now())
 
@@ -247,20 +256,9 @@ class Scheduler:
         return view_of(record, self._store.now())
 
 
-def _key(request: Request, by: Principal, now: datetime) -> IdempotencyKey | None:
-    content = request.content()
-    if request.idempotency_key is not None:
-        return IdempotencyKey(request.idempotency_key, content, expires_at=None, derived=False)
-    if request.raw is None:
-        return None
-    digest = hashlib.sha256(json.dumps([by.tenant, by.user, content], sort_keys=True).encode()).hexdigest()
-    return IdempotencyKey(f"derived:{digest}", content, expires_at=now + REPEAT_WINDOW, derived=True)
-
-
 def _warnings(planned: Planned, stored: TaskRecord, created: bool, twin: str | None) -> tuple[str, ...]:
     if not created:
-        made = describe(stored.task.created_at, stored.task.timezone)
-        return (f"this repeats an earlier call: the task it made at {made} is returned, nothing new was scheduled",)
+        return (repeats(stored),)
     if twin is not None and twin != stored.task.id:
         return (*planned.warnings, f"{twin} has the same title and time; cancel one of them if that is not meant")
     return planned.warnings

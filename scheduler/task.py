@@ -94,6 +94,7 @@ class Run:
     is held (paused, waiting) or done. `attempt` is the fence: it rises with every start, and a write that carries an
     older one is refused. `failures` are the attempts that count against `RetryPolicy.max_attempts`; `crashes` those
     that ended without an answer. `missed` counts occurrences that fell due while nothing ran and were passed over.
+    `slot` is when a recurrence had it, where it was moved away from there; the next one follows after both.
     """
 
     id: str
@@ -118,6 +119,7 @@ class Run:
     summary: str | None = None
     result: Json = None
     error: str | None = None
+    slot: datetime | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -180,12 +182,16 @@ class DeadLetter:
 
 @dataclass(frozen=True, slots=True)
 class TaskRecord:
-    """A task as stored, with its current run and the latest run that ended (None before the first)."""
+    """A task as stored, with its current run and the latest one that ran to an end (None before the first).
+
+    `beside` are open runs of a recurring task beside the current one: what was snoozed, or is to run now.
+    """
 
     task: Task
     run: Run
     last_run: Run | None = None
     deliveries: tuple[Delivery, ...] = ()
+    beside: tuple[Run, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)

@@ -7,6 +7,7 @@ from datetime import datetime
 from duetime.scheduler.changes import undo_token
 from duetime.scheduler.occurrences import recurrence_of, upcoming
 from duetime.scheduler.rules.states import TERMINAL
+from duetime.scheduler.rules.times import describe
 from duetime.scheduler.task import State, TaskRecord, TaskView
 
 UPCOMING = 5
@@ -26,7 +27,7 @@ def view_of(
         repeat_notes=rule.notes(now, UPCOMING) if rule and live else (),
         waiting_for=_waiting_for(record),
         created=created,
-        warnings=warnings,
+        warnings=(*warnings, *_also(record)),
         undo=undo_token(record.run, now),
     )
 
@@ -35,6 +36,12 @@ def row_of(record: TaskRecord, now: datetime) -> TaskView:
     """Return the view of one line of a list: without the next occurrences, which nothing there shows."""
     rule = recurrence_of(record.task)
     return TaskView(record, now, repeat_text=rule.text if rule else None, waiting_for=_waiting_for(record))
+
+
+def _also(record: TaskRecord) -> tuple[str, ...]:
+    """Say when runs beside the current one come: what was snoozed, or is to run now."""
+    zone = record.task.timezone
+    return tuple(f"it also runs {describe(run.wake_at or run.scheduled_for, zone)}" for run in record.beside)
 
 
 def _waiting_for(record: TaskRecord) -> tuple[str, ...]:

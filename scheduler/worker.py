@@ -19,8 +19,8 @@ from duetime.scheduler.inhand import Held, InHand
 from duetime.scheduler.interrupt import WorkerStopping
 from duetime.scheduler.middleware import Admission
 from duetime.scheduler.queue import DispatchQueue
-from duetime.scheduler.settlement import Ending
-from duetime.scheduler.store import Settlement, Store
+from duetime.scheduler.settlement import Ending, settle
+from duetime.scheduler.store import Claim, Settlement, Store
 from duetime.scheduler.supervision import Supervision
 
 POLL = 500
@@ -81,6 +81,11 @@ class Worker:
         """How many runs are in hand."""
         return len(self._in_hand)
 
+    def held(self) -> set[str]:
+        """Return the runs in hand; what this worker has claimed is in there until it is settled, without a gap."""
+        with self._broker.claiming:
+            return {held.run_id for held in self._in_hand.all()}
+
     def start(self) -> None:
         self._loop_thread.start()
         self._supervision.process.start()
@@ -101,7 +106,8 @@ class Worker:
         for held in self._in_hand.all():
             held.yielding = True
         if not self._emptied(grace.total_seconds()):
-            self._hand_back()
+            self._interrupt()
+        self._hand_back(self._in_hand.close())
         stored = self._commits.close(timeout=2 * LAST_WORDS)
         self._supervision.process.stop(LAST_WORDS)
         self._dramatiq.stop(timeout=0)  # its threads end by themselves: there is nothing left to wait for
@@ -130,9 +136,16 @@ class Worker:
             self._broker.drain()
             self._on_replaced()
             raise
-        self._in_hand.add(claims)
+        if not self._in_hand.add(claims):
+            return self._give_back(claims)
         self._tell([claim.task.id for claim in claims])
         return [claim.run.id for claim in claims]
+
+    def _give_back(self, claims: Sequence[Claim]) -> list[str]:
+        """Give back what the database let start only after `stop` had waited for it in vain."""
+        now = self._store.now()
+        self._store.claims.settle([settle(claim, STOPPED, now=now, jitter=0.0) for claim in claims])
+        return []
 
     def _run(self, run_id: str) -> None:
         """Run one claim: the generic actor."""
@@ -165,13 +178,15 @@ class Worker:
     def _emptied(self, timeout: float) -> bool:
         return self._in_hand.wait_until(lambda: not len(self._in_hand), timeout)
 
-    def _hand_back(self) -> None:
+    def _interrupt(self) -> None:
         for held in self._in_hand.all():
             held.interrupt(WorkerStopping)
-        if self._emptied(LAST_WORDS):
-            return
-        for held in self._in_hand.all():
-            log.warning("run %s does not stop; it is handed back and may be started elsewhere", held.run_id)
+        self._emptied(LAST_WORDS)
+
+    def _hand_back(self, left: Sequence[Held]) -> None:
+        for held in left:
+            if not held.begin():
+                log.warning("run %s does not stop; it is handed back and may be started elsewhere", held.run_id)
             self._hand_in(held, STOPPED)
 
     def _stop_loop(self) -> None:

@@ -17,6 +17,8 @@ from duetime.scheduler.task import Json
 
 MAX_REASON: Final = 500
 MAX_SUMMARY: Final = 2000
+MAX_DELAY: Final = timedelta(days=5 * 366)
+"""Five years: nothing waits longer for its next attempt."""
 _OUTCOMES = ", ".join(outcome.__name__ for outcome in get_args(Outcome))
 
 Awaiter = Callable[[Coroutine[Any, Any, Any]], Any]
@@ -43,7 +45,7 @@ def run_handler(
     except (Exception, SystemExit) as error:  # noqa: BLE001 - whatever a handler raises is an outcome, never ours
         return Retry(explain(error))
     try:
-        return _checked(handler, outcome)
+        return _checked(handler, outcome, ctx.now())
     except DuetimeError as error:
         return Failed(clean_text(str(error), MAX_REASON))
 
@@ -55,7 +57,7 @@ def explain(error: BaseException) -> str:
     return clean_text(f"{name}: {text}" if text else name, MAX_REASON)
 
 
-def _checked(handler: Handler, outcome: object) -> Outcome:
+def _checked(handler: Handler, outcome: object, now: datetime) -> Outcome:
     """Give an outcome that can be stored and shown; raises for what is none."""
     if not isinstance(outcome, Done | Retry | Wait | Yielded | Failed):
         raise HandlerError(
@@ -73,7 +75,7 @@ def _checked(handler: Handler, outcome: object) -> Outcome:
             return Retry(_text(outcome.reason, MAX_REASON), _delay(handler, outcome.after))
         case Wait():
             check_json(f"{handler.name}: checkpoint", outcome.checkpoint)
-            return Wait(_until(handler, outcome.until), _text(outcome.reason, MAX_REASON), outcome.checkpoint)
+            return Wait(_until(handler, outcome.until, now), _text(outcome.reason, MAX_REASON), outcome.checkpoint)
         case Yielded():
             check_json(f"{handler.name}: checkpoint", outcome.checkpoint)
             return Yielded(outcome.checkpoint, _text(outcome.reason, MAX_REASON))
@@ -86,21 +88,24 @@ def _text(value: object, maximum: int) -> str:
 
 
 def _delay(handler: Handler, after: object) -> timedelta | None:
-    if after is None or (isinstance(after, timedelta) and after >= timedelta(0)):
+    if after is None or (isinstance(after, timedelta) and timedelta(0) <= after <= MAX_DELAY):
         return after
     raise InvalidArgument(
-        f"{handler.name}: Retry.after", "is no delay", accepted="a timedelta from 0 on", example="timedelta(seconds=30)"
+        f"{handler.name}: Retry.after",
+        "is no delay, or one of more than 5 years",
+        accepted="a timedelta from 0 to 5 years",
+        example="timedelta(seconds=30)",
     )
 
 
-def _until(handler: Handler, until: object) -> datetime | timedelta:
-    if isinstance(until, timedelta) and until > timedelta(0):
+def _until(handler: Handler, until: object, now: datetime) -> datetime | timedelta:
+    if isinstance(until, timedelta) and timedelta(0) < until <= MAX_DELAY:
         return until
-    if isinstance(until, datetime) and until.tzinfo is not None:
+    if isinstance(until, datetime) and until.utcoffset() is not None and until - now <= MAX_DELAY:
         return until
     raise InvalidArgument(
         f"{handler.name}: Wait.until",
-        "is no moment to come",
-        accepted="an aware datetime or a timedelta above 0",
+        "is no moment of the next 5 years",
+        accepted="an aware datetime or a timedelta above 0, at most 5 years from now",
         example="timedelta(minutes=5)",
     )

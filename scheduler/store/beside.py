@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from datetime import datetime
 
@@ -37,6 +37,14 @@ def follow(connection: Connection, before: tuple[Task, Run], after: tuple[Task, 
     for old, new in changed:
         _write(connection, old, new)
     return changed
+
+
+def cancel(connection: Connection, beside: Sequence[Run], now: datetime) -> list[tuple[Run, Run]]:
+    """Cancel these runs; returns each as it was and as it is."""
+    moves = [(run, _cancelled(run, now)) for run in beside]
+    for old, new in moves:
+        _write(connection, old, new)
+    return moves
 
 
 def _to_cancel(run: Run) -> bool:

@@ -9,7 +9,7 @@ from typing import Any
 from duetime.scheduler.errors import IllegalMove, StaleRevision
 from duetime.scheduler.events import EventKind
 from duetime.scheduler.rules.states import TERMINAL, check_move
-from duetime.scheduler.store import adding, beside, journal
+from duetime.scheduler.store import adding, beside, journal, reading
 from duetime.scheduler.store.legality import WAKES
 from duetime.scheduler.store.models import events, labels, runs, tasks
 from duetime.scheduler.store.rows import folded, in_json, listed_at, run_values
@@ -59,11 +59,11 @@ def apply(
     now: datetime,
 ) -> TaskRecord:
     """Write the change, or nothing when it changes nothing; returns the task as it is now."""
-    old, run = record.run, held(change.run, now, paused=change.task.paused)
+    old, run = record.run, held(change.run, now)
     if run.scheduled_for != old.scheduled_for:
         run = _placed(connection, run)
-    next_run = _placed(connection, held(change.next_run, now, paused=change.task.paused)) if change.next_run else None
-    if not (change.next_run or change.extra_run) and change.task == record.task and run == old:
+    next_run = _placed(connection, held(change.next_run, now)) if change.next_run else None
+    if not (change.next_run or _beside(change)) and change.task == record.task and run == old:
         return record
     check_legal(old, run, next_run)
     task = replace(change.task, revision=record.task.revision + 1, updated_at=now)
@@ -71,8 +71,9 @@ def apply(
     run = replace(run, current=next_run is None)
     _write_run(connection, old, run)
     moves = beside.follow(connection, (record.task, old), (task, run))
+    moves += beside.cancel(connection, change.cancelled_beside, now)
     told: Fields = {"kind": change.kind or kind, "at": now, "actor": actor, "reason": reason}
-    entries = _entries(record, task, run, next_run, **told) if run != old or next_run or not change.extra_run else []
+    entries = _entries(record, task, run, next_run, **told) if run != old or next_run or not _beside(change) else []
     if change.extra_run:
         extra = _placed(connection, replace(change.extra_run, current=False))
         entries.append(_beginning(extra, task=task, **told))
@@ -81,13 +82,18 @@ def apply(
         connection.execute(insert(runs), [run_values(next_run)])
     journal.append(connection, entries + beside.entries(moves, task, actor=actor, reason=reason))
     shown = next_run or run
-    ended = run if run.ended_at else record.last_run
-    return TaskRecord(task, shown, ended, record.deliveries)
+    ended = run if reading.ran(run) else record.last_run
+    return TaskRecord(task, shown, ended, record.deliveries, reading.beside(connection, [task]).get(task.id, ()))
 
 
-def held(run: Run, now: datetime, *, paused: bool) -> Run:
-    """Return the run with its times as its state has them: no wake while paused or not waiting for a time."""
-    wake_at = run.wake_at if run.state in WAKES and not paused else None
+def _beside(change: Change) -> bool:
+    """Whether the change is about runs beside the current one."""
+    return bool(change.extra_run or change.cancelled_beside)
+
+
+def held(run: Run, now: datetime) -> Run:
+    """Return the run with its times as its state has them: no wake unless it waits for a time."""
+    wake_at = run.wake_at if run.state in WAKES else None
     ended_at = (run.ended_at or now) if run.state in TERMINAL else None
     return replace(run, wake_at=wake_at, ended_at=ended_at)
 

@@ -6,7 +6,7 @@ made again after it: it stopped the workers too.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from datetime import datetime, timedelta
 
 from duetime.scheduler.store import recovery, settling, starting
@@ -114,3 +114,20 @@ class Claims:
         deliveries and the next occurrence.
         """
         return self._database.write(lambda connection: recovery.recover(connection, epoch, conclude, self._now()))
+
+    def recover_lapsed(
+        self, *, epoch: int | None, held: Collection[str], before: datetime, conclude: Conclude | None = None
+    ) -> int:
+        """End the attempts whose lease was over `before` and that nobody has in hand, as `recover` does; how many.
+
+        `held` are the runs that the caller has in hand, read after `before`: what was claimed since has a newer lease.
+        Raises `RunnerReplaced` when `epoch` is not the newest and there is something to end.
+        """
+        orphans = self._database.read(lambda connection: recovery.lapsed(connection, before)).difference(held)
+        if not orphans:
+            return 0
+        return self._database.write(
+            lambda connection: recovery.recover_lapsed(
+                connection, orphans, epoch=epoch, before=before, conclude=conclude, now=self._now()
+            )
+        )

@@ -78,7 +78,7 @@ class Ending:
 
     def next_run(self) -> Run | None:
         run = self.settlement.next_run
-        return held(run, run.scheduled_for, paused=self.claim.paused) if run else None
+        return held(run, run.scheduled_for) if run else None
 
 
 def write(connection: Connection, endings: Sequence[Ending], now: datetime) -> None:

@@ -66,6 +66,15 @@ def known(connection: Connection, items: Sequence[NewTask], now: datetime) -> di
     return found
 
 
+def stands_for(connection: Connection, tenant: str, key: IdempotencyKey, now: datetime) -> str | None:
+    """Return the task that one key still stands for; raises `IdempotencyConflict` for other content."""
+    row = connection.execute(_LOOK_UP, {"tenant": tenant, "keys": [key.key]}).first()
+    if row is None or not _holds(row, now):
+        return None
+    check_same(key, row.task_id, row.fingerprint)
+    return str(row.task_id)
+
+
 def _holds(row: Row[Any], now: datetime) -> bool:
     if row.derived and row.state is State.CANCELLED:
         return False

@@ -95,6 +95,7 @@ class RunRow(Base):
         Index("runs_by_occurrence", "task_id", "scheduled_for", "generation", unique=True),
         Index("runs_by_state", "state", "tenant", "current"),
         _partial("runs_current", "task_id", where="current", unique=True),
+        _partial("runs_beside", "task_id", where="NOT current AND ended_at IS NULL"),
         _partial("runs_wake", "wake_at", where="wake_at IS NOT NULL"),
         _partial("runs_open", "tenant", "listed_at", "task_id", where="current AND ended_at IS NULL"),
         _partial("runs_ended", "tenant", "listed_at", "task_id", where="current AND ended_at IS NOT NULL"),
@@ -122,6 +123,7 @@ class RunRow(Base):
     summary: Mapped[Said | None]
     result: Mapped[Json | None] = mapped_column(JsonValue())
     error: Mapped[Said | None]
+    slot: Mapped[datetime | None]
     listed_at: Mapped[datetime]
     worker: Mapped[str | None]
     epoch: Mapped[int | None]

@@ -8,8 +8,8 @@ from difflib import get_close_matches
 from duetime.scheduler.errors import TaskNotFound
 from duetime.scheduler.store.models import deliveries, runs, tasks
 from duetime.scheduler.store.rows import CURRENT, DELIVERY, RUN, TASK, task_and_run
-from duetime.scheduler.task import Delivery, Run, Task, TaskRecord
-from sqlalchemy import Connection, bindparam, select
+from duetime.scheduler.task import Delivery, Run, State, Task, TaskRecord
+from sqlalchemy import Connection, bindparam, literal_column, select
 
 _RECENT = 1_000
 _ALIKE = 0.7
@@ -22,7 +22,12 @@ _MANY = TASK_AND_RUN.where(tasks.c.id.in_(bindparam("task_ids", expanding=True))
 _past = runs.alias("past")
 _LATEST_ENDED = (
     select(_past.c.id)
-    .where(_past.c.task_id == tasks.c.id, _past.c.ended_at.is_not(None))
+    .where(
+        _past.c.task_id == tasks.c.id,
+        _past.c.ended_at.is_not(None),
+        _past.c.state != State.SKIPPED,
+        (_past.c.state != State.CANCELLED) | _past.c.started_at.is_not(None),
+    )
     .order_by(_past.c.scheduled_for.desc(), _past.c.generation.desc())
     .limit(1)
     .scalar_subquery()
@@ -31,6 +36,14 @@ _LAST = (
     select(*RUN)
     .select_from(tasks.join(runs, runs.c.id == _LATEST_ENDED))
     .where(tasks.c.id.in_(bindparam("task_ids", expanding=True)))
+)
+_BESIDE = (
+    select(*RUN)
+    .where(
+        runs.c.task_id.in_(bindparam("task_ids", expanding=True)),
+        literal_column("NOT runs.current AND runs.ended_at IS NULL"),
+    )
+    .order_by(runs.c.id)
 )
 _DELIVERIES = (
     select(*DELIVERY).where(deliveries.c.run_id.in_(bindparam("run_ids", expanding=True))).order_by(deliveries.c.id)
@@ -59,19 +72,38 @@ def with_past(connection: Connection, pairs: Sequence[tuple[Task, Run]]) -> list
     """Add to each task the latest run that ended, and the deliveries of the runs shown."""
     last = _last_runs(connection, pairs)
     sent = _deliveries(connection, [run.id for run in last.values()])
+    open_beside = beside(connection, [task for task, _ in pairs])
     found = []
     for task, run in pairs:
         last_run = last.get(task.id)
         told = tuple(sent.get(last_run.id, ())) if last_run else ()
-        found.append(TaskRecord(task, run, last_run, told))
+        found.append(TaskRecord(task, run, last_run, told, open_beside.get(task.id, ())))
     return found
 
 
+def beside(connection: Connection, of: Iterable[Task]) -> dict[str, tuple[Run, ...]]:
+    """Return the open runs beside the current one; only recurring tasks have such runs."""
+    task_ids = [task.id for task in of if task.repeat]
+    found: dict[str, tuple[Run, ...]] = {}
+    if task_ids:
+        for row in connection.execute(_BESIDE, {"task_ids": task_ids}).all():
+            run = Run(*row)
+            found[run.task_id] = (*found.get(run.task_id, ()), run)
+    return found
+
+
+def ran(run: Run) -> bool:
+    """Whether a run has ended with something to tell: not skipped, and not cancelled before it started."""
+    if run.ended_at is None or run.state is State.SKIPPED:
+        return False
+    return run.state is not State.CANCELLED or run.started_at is not None
+
+
 def _last_runs(connection: Connection, pairs: Sequence[tuple[Task, Run]]) -> dict[str, Run]:
-    last = {run.task_id: run for _, run in pairs if run.ended_at}
-    still_open = [run.task_id for _, run in pairs if not run.ended_at]
-    if still_open:
-        for row in connection.execute(_LAST, {"task_ids": still_open}).all():
+    last = {run.task_id: run for _, run in pairs if ran(run)}
+    earlier = [run.task_id for _, run in pairs if not ran(run)]
+    if earlier:
+        for row in connection.execute(_LAST, {"task_ids": earlier}).all():
             last[row.task_id] = Run(*row)
     return last
 

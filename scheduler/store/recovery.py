@@ -1,17 +1,19 @@
-"""After a crash: attempts that a dead runner left running end as crashed."""
+"""After a crash: attempts that a dead runner left running, or that nobody holds any more, end as crashed."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from datetime import datetime
 
 from duetime.scheduler.events import EventKind
 from duetime.scheduler.store import endings, settling
 from duetime.scheduler.store.endings import Claimed, Ending
+from duetime.scheduler.store.locking import lock_tasks_of
 from duetime.scheduler.store.models import runs
 from duetime.scheduler.store.reading import TASK_AND_RUN
 from duetime.scheduler.store.rows import task_and_run
 from duetime.scheduler.store.runners import check_epoch
+from duetime.scheduler.store.types import Instant
 from duetime.scheduler.store.values import Claim, Settlement
 from duetime.scheduler.task import State
 from sqlalchemy import Connection, bindparam, select
@@ -23,11 +25,35 @@ MOST_CRASHES = 3
 
 _WHOLE = TASK_AND_RUN.where(runs.c.id.in_(bindparam("run_ids", expanding=True)))
 _ORPHANS = select(runs.c.id).where(runs.c.state == State.RUNNING, runs.c.epoch < bindparam("newest"))
+_LAPSED = select(runs.c.id).where(
+    runs.c.state == State.RUNNING, runs.c.lease_until < bindparam("before", type_=Instant())
+)
 
 
 def recover(connection: Connection, epoch: int, conclude: Conclude | None, now: datetime) -> int:
     check_epoch(connection, epoch)
-    orphans = list(connection.execute(_ORPHANS, {"newest": epoch}).scalars())
+    return _crash(connection, list(connection.execute(_ORPHANS, {"newest": epoch}).scalars()), conclude, now)
+
+
+def lapsed(connection: Connection, before: datetime) -> set[str]:
+    return set(connection.execute(_LAPSED, {"before": before}).scalars())
+
+
+def recover_lapsed(
+    connection: Connection,
+    orphans: Collection[str],
+    *,
+    epoch: int | None,
+    before: datetime,
+    conclude: Conclude | None,
+    now: datetime,
+) -> int:
+    check_epoch(connection, epoch)
+    lock_tasks_of(connection, list(orphans))
+    return _crash(connection, sorted(lapsed(connection, before).intersection(orphans)), conclude, now)
+
+
+def _crash(connection: Connection, orphans: list[str], conclude: Conclude | None, now: datetime) -> int:
     if not orphans:
         return 0
     claimed = settling.claimed(connection, orphans)

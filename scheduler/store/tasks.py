@@ -31,6 +31,15 @@ class Tasks:
         """Store all of them or, when one is refused, none."""
         return self._database.write(lambda connection: adding.add(connection, items, self._now()))
 
+    def made_by(self, tenant: str, key: IdempotencyKey) -> TaskRecord | None:
+        """Return the task that the key still stands for, if it does; raises `IdempotencyConflict` as `add` does."""
+
+        def work(connection: Connection) -> TaskRecord | None:
+            task_id = keys.stands_for(connection, tenant, key, self._now())
+            return reading.record(connection, tenant, task_id) if task_id else None
+
+        return self._database.read(work)
+
     def get(self, tenant: str, task_id: str) -> TaskRecord:
         """Return one task; raises `TaskNotFound`, which names the tenant's closest ids."""
         return self._database.read(lambda connection: reading.record(connection, tenant, task_id))

@@ -57,12 +57,14 @@ class Inbox:
         last_message = found[limit - 1]
         return found[:limit], cursors.write([to_microseconds(last_message.created_at), last_message.id], of=of)
 
-    def mark_read(self, tenant: str, user: str, ids: Sequence[str] | None = None) -> int:
-        """Mark these messages, or all, as read; returns how many were unread before."""
+    def mark_read(self, tenant: str, user: str, ids: Sequence[str] | None = None, *, task_id: str | None = None) -> int:
+        """Mark these messages, or all (of a task), as read; returns how many were unread before."""
         unread = (inbox.c.tenant == tenant, inbox.c.user == user, inbox.c.read_at.is_(None))
         statement = update(inbox).where(*unread).values(read_at=self._now())
         if ids is not None:
             statement = statement.where(inbox.c.id.in_(list(ids)))
+        if task_id is not None:
+            statement = statement.where(inbox.c.task_id == task_id)
         return self._database.write(lambda connection: connection.execute(statement).rowcount)
 
     def unmentioned(self, tenant: str, user: str, *, limit: int = 5) -> list[InboxMessage]:

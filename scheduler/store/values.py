@@ -48,13 +48,15 @@ class Change:
     """What a task and its current run should become.
 
     `next_run` takes over as the current run (undo, skip, snooze of what fired); then `run` must have ended. `extra_run`
-    is stored beside the current one (run now, snooze of a recurring task). `kind` replaces the event's kind.
+    is stored beside the current one (run now, snooze of a recurring task), and those of `cancelled_beside` are
+    cancelled. `kind` replaces the event's kind.
     """
 
     task: Task
     run: Run
     next_run: Run | None = None
     extra_run: Run | None = None
+    cancelled_beside: tuple[Run, ...] = ()
     kind: EventKind | None = None
 
 

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
@@ -12,10 +13,12 @@ from duetime.scheduler.errors import InvalidArgument, InvalidArguments, Refused,
 from duetime.scheduler.events import EventFilter, EventKind
 from duetime.scheduler.handlers import Handlers
 from duetime.scheduler.intake import Intake
+from duetime.scheduler.outcomes import Done
 from duetime.scheduler.request import Request
 from duetime.scheduler.scheduler import Scheduler
-from duetime.scheduler.store import Settlement, Store, Verdict, open_store
-from duetime.scheduler.task import InboxMessage, State, TaskView
+from duetime.scheduler.settlement import settle
+from duetime.scheduler.store import Change, Settlement, Store, Verdict, open_store
+from duetime.scheduler.task import InboxMessage, State, TaskRecord, TaskView
 
 START = datetime(2026, 11, 21, 16, 0, tzinfo=UTC)  # a Saturday, 09:00 in Denver
 
@@ -357,3 +360,116 @@ def test_a_new_zone_keeps_the_wall_time_of_a_recurrence_that_names_none(house: H
     view = house.scheduler.schedule("Stand-up", repeat="weekly", when="monday 8:00")
     moved = house.scheduler.reschedule(view.record.task.id, timezone="Europe/Berlin")
     assert due(moved) == datetime(2026, 11, 23, 7, 0, tzinfo=UTC)
+
+
+def test_an_occurrence_that_was_moved_earlier_still_stands_for_its_slot(house: House) -> None:
+    view = house.scheduler.schedule("Stand-up", repeat="every day at 10:00")
+    moved = house.scheduler.reschedule(view.record.task.id, when="today 9:30")
+    assert [o.wall.isoformat() for o in moved.upcoming[:2]] == ["2026-11-21T09:30:00", "2026-11-22T10:00:00"]
+    skipped = house.scheduler.act(view.record.task.id, "skip_next")
+    assert due(skipped) == due(view) + timedelta(days=1)
+
+
+def test_a_skipped_occurrence_does_not_count_towards_max_runs(house: House) -> None:
+    view = house.scheduler.schedule("Stand-up", repeat="every day at 10:00", max_runs=3)
+    skipped = house.scheduler.act(view.record.task.id, "skip_next")
+    assert [o.wall.day for o in skipped.upcoming] == [22, 23, 24]
+
+
+def test_what_was_passed_over_while_paused_is_not_called_missed(house: House) -> None:
+    view = house.scheduler.schedule("Stand-up", repeat="every day at 10:00", max_runs=5)
+    house.scheduler.reschedule(view.record.task.id, pause=True)
+    house.clock.forward(days=3)
+    resumed = house.scheduler.reschedule(view.record.task.id, pause=False)
+    assert (resumed.record.run.missed, resumed.record.run.number) == (0, 1)
+
+
+def test_a_new_time_given_while_paused_holds_when_the_task_goes_on(house: House) -> None:
+    view = house.scheduler.schedule("Call John", when="in 2 hours")
+    house.scheduler.reschedule(view.record.task.id, pause=True)
+    house.scheduler.reschedule(view.record.task.id, when="tomorrow 9am")
+    resumed = house.scheduler.reschedule(view.record.task.id, pause=False)
+    assert resumed.record.run.wake_at == START + timedelta(days=1)
+
+
+def test_a_repeated_call_whose_time_has_passed_returns_its_task(house: House) -> None:
+    first = house.scheduler.schedule("Call John", when="2026-11-21 09:01", idempotency_key="k1")
+    house.clock.forward(minutes=2)
+    again = house.scheduler.schedule("Call John", when="2026-11-21 09:01", idempotency_key="k1")
+    assert (again.created, again.record.task.id) == (False, first.record.task.id)
+    with pytest.raises(InvalidArgument, match="past"):
+        house.scheduler.schedule("Call John", when="2026-11-21 09:01", idempotency_key="k2")
+
+
+def test_a_new_rule_that_the_end_of_the_task_leaves_nothing_of_is_refused(house: House) -> None:
+    view = house.scheduler.schedule("Stand-up", repeat="every day at 10:00", until="2026-11-23")
+    with pytest.raises(InvalidArgument, match=r"repeat: its first occurrence.*until='never'"):
+        house.scheduler.reschedule(view.record.task.id, repeat="monthly on the 1st")
+    freed = house.scheduler.reschedule(view.record.task.id, repeat="monthly on the 1st", until="never")
+    assert (freed.record.task.until, due(freed).day) == (None, 1)
+
+
+def recurring_that_fired(house: House) -> str:
+    """Return a task that fired at ten, 9 minutes ago, and comes again tomorrow."""
+    view = house.scheduler.schedule("Take the pill", repeat="every day at 10:00")
+    house.clock.forward(hours=1)
+    ready = [run.run_id for run in house.store.claims.make_ready(limit=9)]
+    [claim] = house.store.claims.start(ready, worker="test", epoch=None, lease=timedelta(seconds=30))
+    settlement = settle(claim, Done("taken"), now=house.clock.now, jitter=0.5)
+    assert house.store.claims.settle([settlement]) == [Verdict.SETTLED]
+    house.clock.forward(minutes=9)
+    return view.record.task.id
+
+
+def test_snoozing_a_recurring_outcome_brings_it_again_and_keeps_the_next_occurrence(house: House) -> None:
+    task_id = recurring_that_fired(house)
+    house.scheduler.act(task_id, "snooze", minutes=10)
+    snoozed = house.scheduler.act(task_id, "snooze", minutes=30)
+    assert due(snoozed) == START + timedelta(days=1, hours=1)
+    assert [run.wake_at for run in snoozed.record.beside] == [house.clock.now + timedelta(minutes=30)]
+    assert snoozed.warnings == ("it also runs Sat 21 Nov 2026 10:39",)
+    house.clock.forward(minutes=10)
+    assert house.start() == []
+
+
+def test_cancelling_takes_back_a_snooze_that_outlives_its_recurrence(house: House) -> None:
+    task_id = recurring_that_fired(house)
+    house.scheduler.act(task_id, "snooze", minutes=30)
+    house.store.tasks.change("local", task_id, actor="t", kind=EventKind.CANCELLED, decide=_end_current(house))
+    cancelled = house.scheduler.cancel(task_id)
+    assert cancelled.record.beside == ()
+    house.clock.forward(hours=1)
+    assert house.start() == []
+
+
+def _end_current(house: House) -> Callable[[TaskRecord], Change]:
+    """End the current run as skipped and leave what runs beside it."""
+    return lambda record: Change(
+        record.task, replace(record.run, state=State.SKIPPED, wake_at=None, ended_at=house.clock.now)
+    )
+
+
+def test_what_was_skipped_is_no_outcome(house: House) -> None:
+    task_id = recurring_that_fired(house)
+    skipped = house.scheduler.act(task_id, "skip_next")
+    assert skipped.record.last_run is not None
+    assert skipped.record.last_run.summary == "taken"
+
+
+def test_a_paused_recurring_task_is_not_run_now(house: House) -> None:
+    view = house.scheduler.schedule("Stand-up", repeat="every day at 10:00")
+    house.scheduler.reschedule(view.record.task.id, pause=True)
+    with pytest.raises(Refused, match="is paused"):
+        house.scheduler.act(view.record.task.id, "run_now")
+
+
+def test_a_new_zone_of_an_overdue_task_only_changes_how_its_times_are_said(house: House) -> None:
+    view = house.scheduler.schedule("Call John", when="in 1 hour")
+    house.clock.forward(hours=2)
+    moved = house.scheduler.reschedule(view.record.task.id, timezone="Europe/Berlin")
+    assert (due(moved), moved.record.task.timezone) == (due(view), "Europe/Berlin")
+
+
+def test_assumptions_are_said_for_each_of_many(house: House) -> None:
+    [view] = house.scheduler.schedule_many([Request("Call John", when="tomorrow")])
+    assert view.warnings == ("no time given: 09:00 assumed",)

@@ -143,6 +143,7 @@ def _runs() -> None:
         _text("summary", null=True),
         _json("result", null=True),
         _text("error", null=True),
+        _at("slot", null=True),
         _at("listed_at"),
         _text("worker", null=True),
         _number("epoch", null=True),
@@ -155,6 +156,7 @@ def _runs() -> None:
     _index("runs_by_occurrence", "runs", "task_id", "scheduled_for", "generation", unique=True)
     _index("runs_by_state", "runs", "state", "tenant", "current")
     _index("runs_current", "runs", "task_id", unique=True, where="current")
+    _index("runs_beside", "runs", "task_id", where="NOT current AND ended_at IS NULL")
     _index("runs_wake", "runs", "wake_at", where="wake_at IS NOT NULL")
     _index("runs_open", "runs", "tenant", "listed_at", "task_id", where="current AND ended_at IS NULL")
     _index("runs_ended", "runs", "tenant", "listed_at", "task_id", where="current AND ended_at IS NOT NULL")
