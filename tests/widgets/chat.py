@@ -54,6 +54,11 @@ class Chat:
                 "width": width,
             },
         )
+        self.await_seen("greeted")
+
+    def await_seen(self, what: str) -> Any:
+        """Give what the host has seen once it has, and fail when it never does."""
+        return self.page.wait_for_function("what => window.host.seen[what]", arg=what).json_value()
 
     def show(self, structured: dict[str, Any]) -> None:
         self._ask("result", result(structured))

@@ -240,7 +240,8 @@ def test_the_card_answers_its_teardown_and_is_quiet_from_then_on(chat: Chat) -> 
     chat.show_task(a_task(due=NOW + timedelta(seconds=3)))
     expect(chat.state()).to_be_visible()
 
-    assert chat.send("teardown") == {}
+    chat.send("teardown")
+    assert chat.await_seen("goodbye") == {}
 
     chat.pass_time(30)
     assert chat.calls() == []

@@ -6,7 +6,7 @@ let frame;
 let gate = Promise.resolve();
 let open = () => undefined;
 
-const seen = { messages: [], sizes: [], calls: [], contexts: [] };
+const seen = { greeted: false, goodbye: undefined, messages: [], sizes: [], calls: [], contexts: [] };
 
 window.addEventListener("message", ({ data }) => data?.method && seen.messages.push(data.method));
 
@@ -23,11 +23,12 @@ async function load({ html, context, capabilities, width }) {
     seen.sizes.push(size);
     frame.style.height = `${size.height}px`;
   });
-  const initialized = new Promise((resolve) => bridge.addEventListener("initialized", resolve));
+  bridge.addEventListener("initialized", () => {
+    seen.greeted = true;
+    frame.style.visibility = "visible";
+  });
   await bridge.connect(new PostMessageTransport(frame.contentWindow, frame.contentWindow));
   frame.srcdoc = html;
-  await initialized;
-  frame.style.visibility = "visible";
 }
 
 async function call({ name, arguments: args }) {
@@ -45,6 +46,6 @@ window.host = {
   result: (result) => bridge.sendToolResult(result),
   cancelled: (reason) => bridge.sendToolCancelled({ reason }),
   context: (context) => bridge.setHostContext(context),
-  teardown: () => bridge.teardownResource({}),
+  teardown: () => void bridge.teardownResource({}).then((answer) => (seen.goodbye = answer)),
   resize: (width) => (frame.style.width = `${width}px`),
 };
