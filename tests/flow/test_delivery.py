@@ -314,7 +314,7 @@ def test_names_in_deliver_to_are_checked_against_what_is_configured() -> None:
     with pytest.raises(InvalidArgument) as refused:
         channels.check(["inbox", "slack"])
     assert str(refused.value) == (
-        "deliver_to: no channel 'slack' is configured. Accepted: inbox, desktop, webhook:team. Example: [\"inbox\"]"
+        "deliver_to: no channel 'slack' is configured. Accepted: inbox, desktop, webhook:team. Example: deliver_to=['inbox']"
     )
 
 

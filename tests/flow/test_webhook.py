@@ -137,9 +137,9 @@ def test_a_post_carries_its_json_signed_by_standard_webhooks(server: Server) -> 
 
 
 def test_the_id_is_the_same_in_every_attempt_and_the_time_is_not(server: Server) -> None:
-    moments = iter([datetime.now(UTC), datetime.now(UTC) + timedelta(seconds=9)])
     for attempt in (1, 2):
-        ctx = Context.for_test(run_id="r_9", attempt=attempt, link=Link(now=lambda: next(moments)))
+        moment = datetime.now(UTC) + timedelta(seconds=9 * attempt)
+        ctx = Context.for_test(run_id="r_9", attempt=attempt, link=Link(now=lambda at=moment: at))
         call({"url": server.url()}, ctx=ctx)
     first, second = (received.headers for received in server.received)
     assert first["webhook-id"] == second["webhook-id"] == first["idempotency-key"] == "r_9"
