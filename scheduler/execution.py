@@ -92,7 +92,7 @@ class Execution:
 
 def _pause(attempt: int) -> timedelta:
     doublings = min(attempt - 1, 10)  # past this it is the longest anyway
-    return min(NO_HANDLER * 2**doublings, LONGEST_NO_HANDLER)
+    return min(NO_HANDLER * (1 << doublings), LONGEST_NO_HANDLER)
 
 
 def _interrupted(why: Interrupt, handler: Handler) -> Ending:

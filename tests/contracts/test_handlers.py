@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import concurrent.futures
 from collections.abc import AsyncIterator, Callable, Iterator
-from datetime import UTC, datetime, timedelta
+from datetime import UTC, datetime, timedelta, timezone
 from typing import Any
 
 import pytest
@@ -261,7 +261,12 @@ def test_what_is_no_outcome_fails_and_lists_the_five(returned: object) -> None:
         (Wait(timedelta(0)), "odd: Wait.until"),
         (Wait(datetime(2026, 1, 1)), "odd: Wait.until"),  # noqa: DTZ001 - the mistake under test
         (Wait("tomorrow"), "odd: Wait.until"),  # type: ignore[arg-type] # the mistake under test
+        (Wait(timedelta.max), "odd: Wait.until"),
+        (Wait(timedelta(days=6 * 366)), "odd: Wait.until"),
+        (Wait(datetime.max.replace(tzinfo=timezone(timedelta(hours=-12)))), "odd: Wait.until"),
         (Retry("x", timedelta(seconds=-1)), "odd: Retry.after"),
+        (Retry("x", timedelta.max), "odd: Retry.after"),
+        (Retry("x", timedelta(days=10_000_000)), "odd: Retry.after"),
         (Retry("x", 30), "odd: Retry.after"),  # type: ignore[arg-type] # the mistake under test
     ],
 )

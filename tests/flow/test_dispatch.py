@@ -16,7 +16,7 @@ from duetime.scheduler.queue import MemoryQueue
 from duetime.scheduler.store import IdempotencyKey, NewTask, Store, open_store
 from duetime.scheduler.task import State
 
-from tests.contracts.store.making import NOON, TENANT, Clock, a_task, added
+from tests.contracts.store.making import NOON, TENANT, Clock, a_task, added, restarted, started
 
 
 @pytest.fixture
@@ -129,7 +129,7 @@ def test_maintenance_finds_what_the_queue_lost(store: Store, queue: MemoryQueue)
     record = added(store)
     Dispatcher(store, queue).step()
     queue.cancel(record.run.id)
-    Maintenance(store, queue).step()
+    Maintenance(store, queue, held=set).step()
     assert queued(queue) == [record.run.id]
 
 
@@ -139,7 +139,7 @@ def test_maintenance_forgets_keys_that_are_past_their_time_once_an_hour(
     def key(name: str) -> IdempotencyKey:
         return IdempotencyKey(name, {}, clock.at + timedelta(minutes=1), derived=True)
 
-    maintenance = Maintenance(store, queue)
+    maintenance = Maintenance(store, queue, held=set)
     maintenance.step()
     store.tasks.add(*a_task(), actor="alice", key=key("first"))
     clock.forward(minutes=59)
@@ -149,3 +149,50 @@ def test_maintenance_forgets_keys_that_are_past_their_time_once_an_hour(
     clock.forward(minutes=2)
     maintenance.step()
     assert store.tasks.forget_keys() == 0
+
+
+@pytest.mark.parametrize(("holds", "state"), [(False, State.RETRYING), (True, State.RUNNING)])
+def test_maintenance_ends_what_runs_past_its_lease_unless_it_is_in_hand(
+    store: Store, queue: MemoryQueue, clock: Clock, *, holds: bool, state: State
+) -> None:
+    claim = started(store)
+    maintenance = Maintenance(store, queue, held=lambda: {claim.run.id} if holds else set())
+    maintenance.step()
+    assert store.tasks.get(TENANT, claim.task.id).run.state is State.RUNNING
+    clock.forward(seconds=31)
+    maintenance.step()
+    run = store.tasks.get(TENANT, claim.task.id).run
+    assert (run.state, run.crashes) == (state, int(not holds))
+
+
+def test_the_third_time_that_a_run_is_in_nobodys_hand_fails_it_with_a_message_and_the_next_occurrence(
+    store: Store, queue: MemoryQueue, clock: Clock
+) -> None:
+    record = added(store, repeat="FREQ=HOURLY")
+    maintenance = Maintenance(store, queue, held=set)
+    for _ in range(3):
+        restarted(store, record)
+        clock.forward(seconds=31)
+        maintenance.step()
+    after = store.tasks.get(TENANT, record.task.id)
+    assert after.last_run is not None
+    assert (after.last_run.state, after.run.number) == (State.FAILED, 2)
+    assert [message.state for message in store.inbox.unread(TENANT, "alice")] == [State.FAILED]
+
+
+def test_maintenance_looks_at_leases_every_5_seconds_and_at_the_queue_every_30(
+    store: Store, queue: MemoryQueue, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    now = [100.0]
+    looks: list[float] = []
+
+    def look(*_: object) -> int:
+        looks.append(now[0])
+        return 0
+
+    monkeypatch.setattr("duetime.scheduler.maintenance.refill", look)
+    maintenance = Maintenance(store, queue, held=set, clock=lambda: now[0])
+    while now[0] < 131:
+        now[0] += maintenance.step() or pytest.fail("it does not sleep")
+    assert now[0] == 135
+    assert looks == [100, 130]

@@ -12,13 +12,13 @@ from typing import Any
 
 import pytest
 from duetime.scheduler import changes
-from duetime.scheduler.errors import RunnerReplaced
+from duetime.scheduler.errors import RunnerReplaced, StoreUnavailable
 from duetime.scheduler.events import EventFilter, EventKind
 from duetime.scheduler.handlers import Context, Handler, Handlers, handler, reminder
 from duetime.scheduler.interrupt import WorkerStopping
 from duetime.scheduler.outcomes import Done, Outcome, Retry, Yielded
 from duetime.scheduler.runner import Runner, RunnerOptions
-from duetime.scheduler.store import Store, open_store
+from duetime.scheduler.store import Claim, Store, open_store
 from duetime.scheduler.task import RetryPolicy, State, TaskRecord
 from duetime.scheduler.wake import WakeServer
 
@@ -435,3 +435,29 @@ def test_a_candidate_that_loses_the_race_for_the_epoch_tries_again(
     monkeypatch.setattr(house.store.claims, "recover", lose_once)
     house.run()
     house.reaches(house.add("reminder"), State.SUCCEEDED)
+
+
+def test_a_start_that_was_stored_though_it_seemed_to_fail_is_attempted_again(
+    house: House, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    failures, start = [1], house.store.claims.start
+
+    def start_and_lose_the_answer(*run_ids: Any, **options: Any) -> list[Claim]:
+        claims = start(*run_ids, **options)
+        if claims and failures:
+            failures.pop()
+            raise StoreUnavailable("the connection broke in the commit")
+        return claims
+
+    monkeypatch.setattr(house.store.claims, "start", start_and_lose_the_answer)
+    runner = house.run(lease=0.3)
+    task_id = house.add("reminder")
+
+    def succeeds() -> bool:
+        assert runner._reign is not None
+        runner._reign._maintenance.wake()  # it would look by itself, but only every 5 seconds
+        return house.record(task_id).run.state is State.SUCCEEDED
+
+    eventually(succeeds, "the run to be started again")
+    run = house.record(task_id).run
+    assert (run.attempt, run.crashes) == (2, 1)

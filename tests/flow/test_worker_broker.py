@@ -12,7 +12,7 @@ import pytest
 from dramatiq import MessageProxy
 from dramatiq.middleware import SkipMessage
 from duetime.scheduler.broker import ACTOR, QUEUE, RETRY_DELAY, DispatchBroker
-from duetime.scheduler.errors import StoreUnavailable
+from duetime.scheduler.errors import RunnerReplaced, StoreUnavailable
 from duetime.scheduler.inhand import InHand
 from duetime.scheduler.middleware import Admission
 from duetime.scheduler.queue import Entry, MemoryQueue
@@ -192,6 +192,55 @@ def test_a_draining_broker_takes_nothing(broker: DispatchBroker, queue: MemoryQu
     broker.drain()
     assert broker.take(0) == []
     assert queue.stats().waiting == 2
+
+
+def test_a_broker_that_drains_while_it_waits_for_a_thread_takes_nothing(
+    broker: DispatchBroker, queue: MemoryQueue, desk: Desk, clock: Clock, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def drain_meanwhile(_: float) -> int:
+        broker.drain()
+        return 1
+
+    put(queue, clock, 2)
+    monkeypatch.setattr(broker.idle, "take_all", drain_meanwhile)
+    assert broker.take(0) == []
+    assert queue.stats().waiting == 2
+    assert not desk.batches
+
+
+def test_draining_waits_for_a_claim_that_is_under_way(
+    broker: DispatchBroker, queue: MemoryQueue, clock: Clock, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    claiming, drained = threading.Event(), threading.Event()
+    too_early: list[bool] = []
+
+    def claim(run_ids: Sequence[str]) -> list[str]:
+        claiming.set()
+        too_early.append(drained.wait(0.1))
+        return list(run_ids)
+
+    put(queue, clock, 1)
+    monkeypatch.setattr(broker, "_claim", claim)
+    taking = threading.Thread(target=broker.take, args=(0,))
+    taking.start()
+    assert claiming.wait(30)
+    broker.drain()
+    drained.set()
+    taking.join(30)
+    assert too_early == [False]
+
+
+def test_a_claim_that_finds_its_runner_replaced_may_drain(
+    broker: DispatchBroker, queue: MemoryQueue, clock: Clock, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def claim(_: Sequence[str]) -> list[str]:
+        broker.drain()
+        raise RunnerReplaced(1, 2)
+
+    put(queue, clock, 1)
+    monkeypatch.setattr(broker, "_claim", claim)
+    assert broker.take(0) == []
+    assert queue.stats().delayed == 1
 
 
 def message_of(broker: DispatchBroker, run_id: str) -> dramatiq.Message[None]:

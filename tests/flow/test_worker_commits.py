@@ -5,6 +5,7 @@ from __future__ import annotations
 import threading
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
+from datetime import timedelta
 from pathlib import Path
 from typing import Any
 
@@ -14,7 +15,8 @@ from duetime.scheduler.commits import Commits, Ended
 from duetime.scheduler.errors import StoreUnavailable
 from duetime.scheduler.events import EventKind
 from duetime.scheduler.inhand import Held
-from duetime.scheduler.outcomes import Done, Retry
+from duetime.scheduler.outcomes import Done, Retry, Wait
+from duetime.scheduler.settlement import Ending
 from duetime.scheduler.store import Claim, Settlement, Store, Verdict, open_store
 from duetime.scheduler.task import State
 
@@ -202,6 +204,48 @@ def test_an_outcome_that_no_database_takes_fails_alone(
     failed = store.tasks.get(TENANT, bad.task.id).run
     assert failed.state is State.FAILED
     assert (failed.error or "").startswith("its outcome could not be stored")
+
+
+@pytest.mark.parametrize("ending", [Wait(timedelta.max), Retry("x", timedelta(days=10_000_000))])
+def test_an_outcome_that_no_settlement_follows_from_fails_alone(
+    store: Store, commits: Commits, told: Told, ending: Ending
+) -> None:
+    good, bad = started(store), started(store)
+    commits.hand_in(Held(bad), ending)
+    commits.hand_in(Held(good), Done("good"))
+    told.await_(2)
+    assert state(store, good) is State.SUCCEEDED
+    failed = store.tasks.get(TENANT, bad.task.id).run
+    assert (failed.state, failed.error) == (State.FAILED, "its outcome could not be settled: OverflowError")
+    assert [message.state for message in store.inbox.unread(TENANT, "alice")].count(State.FAILED) == 1
+
+
+def test_a_failure_that_nothing_can_be_worked_out_for_still_ends_its_run(
+    store: Store, commits: Commits, told: Told, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def broken(*_: Any, **__: Any) -> Settlement:
+        raise ArithmeticError("the next occurrence")
+
+    bad = started(store)
+    monkeypatch.setattr("duetime.scheduler.commits.settle", broken)
+    commits.hand_in(Held(bad), Done("x"))
+    told.await_(1)
+    failed = store.tasks.get(TENANT, bad.task.id).run
+    assert (failed.state, failed.error) == (State.FAILED, "its outcome could not be settled: ArithmeticError")
+
+
+def test_outcomes_that_are_lost_leave_the_hand_and_later_ones_are_stored(
+    store: Store, commits: Commits, told: Told, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    lost, good, real = started(store), started(store), store.claims.settle
+    monkeypatch.setattr(store.claims, "settle", lambda _: [])  # no verdict for what was asked
+    commits.hand_in(Held(lost), Done("x"))
+    told.await_(1)
+    monkeypatch.setattr(store.claims, "settle", real)
+    commits.hand_in(Held(good), Done("good"))
+    told.await_(2)
+    assert [ended.held.run_id for ended in told.ended] == [lost.run.id, good.run.id]
+    assert (state(store, lost), state(store, good)) == (State.RUNNING, State.SUCCEEDED)
 
 
 def test_closing_stores_what_waits_and_says_when_it_could_not(

@@ -2,18 +2,26 @@
 
 from __future__ import annotations
 
+import asyncio
+import threading
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from datetime import timedelta
 from pathlib import Path
+from typing import Any
 
 import pytest
-from duetime.scheduler.handlers import Handlers, reminder
-from duetime.scheduler.inhand import InHand
+from duetime.scheduler import broker
+from duetime.scheduler.execution import Execution
+from duetime.scheduler.handlers import Context, Handler, Handlers, handler, reminder
+from duetime.scheduler.inhand import Held, InHand
+from duetime.scheduler.outcomes import Done, Wait
 from duetime.scheduler.queue import Entry, MemoryQueue
-from duetime.scheduler.store import Claim, open_store
+from duetime.scheduler.store import Claim, Store, open_store
+from duetime.scheduler.task import State, TaskRecord
 from duetime.scheduler.worker import Worker, WorkerOptions
 
-from tests.contracts.store.making import NOON, Clock, a_task, added
+from tests.contracts.store.making import NOON, TENANT, Clock, a_task, added
 from tests.flow.waiting import eventually
 
 
@@ -48,6 +56,99 @@ def test_waiting_for_an_empty_hand_ends_with_the_last_claim_or_with_patience() -
     assert not hand.wait_until(lambda: not len(hand), timeout=0)
     hand.remove(hand.all())
     assert hand.wait_until(lambda: not len(hand), timeout=0)
+
+
+def test_a_closed_hand_takes_nothing_more() -> None:
+    hand = InHand()
+    assert hand.add([a_claim("a")])
+    assert [held.run_id for held in hand.close()] == ["a"]
+    assert not hand.add([a_claim("b")])
+    assert [held.run_id for held in hand.all()] == ["a"]
+
+
+@pytest.fixture
+def store(tmp_path: Path) -> Iterator[Store]:
+    opened = open_store(f"sqlite:///{tmp_path}/duetime.db", clock=Clock(), synchronous="OFF")
+    yield opened
+    opened.close()
+
+
+def with_a_ready_run(store: Store, *handlers: Handler) -> tuple[Worker, TaskRecord]:
+    queue = MemoryQueue(lambda: NOON.timestamp() * 1000)
+    record = added(store)
+    store.claims.make_ready(limit=1)
+    queue.put([Entry(record.run.id, NOON.timestamp() * 1000)])
+    return Worker(store, queue, Handlers([*handlers]), WorkerOptions("w", threads=1)), record
+
+
+def test_what_the_database_lets_start_only_after_the_end_of_the_worker_is_given_back(
+    store: Store, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    begun: list[str] = []
+
+    @handler("reminder")
+    def remind(ctx: Context) -> Done:
+        """Tell that it began."""
+        begun.append(ctx.run_id)
+        return Done()
+
+    worker, record = with_a_ready_run(store, remind)
+    starting, go, real = threading.Event(), threading.Event(), store.claims.start
+
+    def start_late(run_ids: Sequence[str], **options: Any) -> list[Claim]:
+        starting.set()
+        go.wait(30)
+        return real(run_ids, **options)
+
+    monkeypatch.setattr(store.claims, "start", start_late)
+    monkeypatch.setattr(broker, "CLAIM_PATIENCE", 0)
+    worker.start()
+    assert starting.wait(30)
+    assert worker.stop(timedelta(0))
+    go.set()
+    eventually(lambda: store.tasks.get(TENANT, record.task.id).run.state is State.SUSPENDED, "the run to be given back")
+    [attempt] = store.history.attempts(TENANT, record.task.id)
+    assert (attempt.outcome, attempt.reason, begun) == ("yielded", "the worker stopped", [])
+
+
+def test_who_asks_for_what_is_held_never_misses_a_claim_that_is_stored(
+    store: Store, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    go = threading.Event()
+
+    @handler("reminder")
+    def remind(_ctx: Context) -> Done:
+        """Stay in hand."""
+        go.wait(30)
+        return Done()
+
+    worker, record = with_a_ready_run(store, remind)
+    real, answers = store.claims.start, list[set[str]]()
+
+    def ask_before_the_hand_has_it(run_ids: Sequence[str], **options: Any) -> list[Claim]:
+        claims = real(run_ids, **options)
+        asking = threading.Thread(target=lambda: answers.append(worker.held()))
+        asking.start()
+        asking.join(0.1)
+        return claims
+
+    monkeypatch.setattr(store.claims, "start", ask_before_the_hand_has_it)
+    worker.start()
+    eventually(lambda: answers, "an answer")
+    go.set()
+    worker.stop(timedelta(seconds=30))
+    assert answers == [{record.run.id}]
+
+
+@pytest.mark.parametrize(("attempt", "minutes"), [(1, 1), (2, 2), (6, 32), (7, 60), (100_000, 60)])
+def test_an_unknown_action_is_asked_for_more_and_more_rarely(store: Store, attempt: int, minutes: int) -> None:
+    task, run = a_task(action="resize")
+    loop = asyncio.new_event_loop()
+    execution = Execution(store, Handlers([reminder]), loop, started=lambda _: None)
+    ending = execution.run(Held(Claim(replace(run, attempt=attempt), task, "w")))
+    loop.close()
+    assert isinstance(ending, Wait)
+    assert ending.until == timedelta(minutes=minutes)
 
 
 def test_a_claim_has_left_the_hand_before_the_queue_may_hand_out_its_run_again(

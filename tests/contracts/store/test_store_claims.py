@@ -187,6 +187,48 @@ def test_a_crashed_run_is_tried_again_and_the_third_crash_makes_a_dead_letter(st
     assert kinds(store, record.task.id).count(EventKind.CRASHED) == 3
 
 
+def test_a_run_whose_lease_has_passed_and_that_nobody_holds_counts_as_crashed(store: Store, clock: Clock) -> None:
+    epoch = store.runners.take_over(pid=1, endpoint="", token="")
+    lost = [restarted(store, added(store), epoch=epoch), started(store)]
+    held = restarted(store, added(store), epoch=epoch)
+    clock.forward(seconds=20)
+    alive, fresh = started(store), restarted(store, added(store), epoch=epoch)
+    store.claims.renew([alive.run.id], worker="w1", lease=LEASE)
+
+    def recovered() -> int:
+        return store.claims.recover_lapsed(epoch=epoch, held={held.run.id}, before=clock.at)
+
+    clock.forward(seconds=10)
+    assert recovered() == 0
+    clock.forward(seconds=1)
+    assert (recovered(), recovered()) == (2, 0)
+    for claim in lost:
+        run = store.tasks.get(TENANT, claim.task.id).run
+        assert (run.state, run.crashes, run.failures, run.wake_at) == (State.RETRYING, 1, 0, clock.at)
+        assert kinds(store, claim.task.id)[-1] == "crashed"
+    others = [held, alive, fresh]
+    assert [store.tasks.get(TENANT, claim.task.id).run.state for claim in others] == [State.RUNNING] * 3
+    verdicts = store.claims.settle([settlement(claim) for claim in [*lost, *others]])
+    assert verdicts == [Verdict.FENCED] * 2 + [Verdict.SETTLED] * 3
+
+
+def test_what_was_claimed_after_one_looked_at_what_one_holds_is_left_alone(store: Store, clock: Clock) -> None:
+    before = clock.at
+    claim = started(store)
+    clock.forward(hours=8)  # the machine slept before the next line
+    assert store.claims.recover_lapsed(epoch=None, held=(), before=before) == 0
+    assert store.tasks.get(TENANT, claim.task.id).run.state is State.RUNNING
+
+
+def test_a_runner_that_was_replaced_ends_no_attempt_whose_lease_has_passed(store: Store, clock: Clock) -> None:
+    old = store.runners.take_over(pid=1, endpoint="", token="")
+    claim = restarted(store, added(store), epoch=store.runners.take_over(pid=2, endpoint="", token=""))
+    clock.forward(minutes=1)
+    with pytest.raises(RunnerReplaced):
+        store.claims.recover_lapsed(epoch=old, held=(), before=clock.at)
+    assert store.tasks.get(TENANT, claim.task.id).run.state is State.RUNNING
+
+
 def test_an_update_that_misses_a_row_undoes_its_transaction() -> None:
     exactly(3, 3)
     with pytest.raises(IllegalMove, match="another transaction moved them meanwhile"):
