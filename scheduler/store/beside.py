@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import replace
-from datetime import datetime
+from datetime import datetime, timedelta
 
 from duetime.scheduler.events import EventKind
+from duetime.scheduler.ids import new_id
 from duetime.scheduler.store import journal
 from duetime.scheduler.store.locking import exactly
 from duetime.scheduler.store.models import runs
@@ -19,6 +20,17 @@ _BESIDE = (
     .where(runs.c.task_id == bindparam("of_task"), runs.c.current == false(), runs.c.ended_at.is_(None))
     .order_by(runs.c.id)
 )
+
+_CANCELLED_WITH = select(*RUN).where(
+    runs.c.task_id == bindparam("of_task"),
+    runs.c.id != bindparam("itself"),
+    runs.c.current == false(),
+    runs.c.state == State.CANCELLED,
+    runs.c.started_at.is_(None),
+    runs.c.ended_at.between(bindparam("from_then"), bindparam("to_then")),
+)
+_TOGETHER = timedelta(seconds=5)
+"""A cancel ends the current run and those beside it in one transaction, each by its own reading of the clock."""
 
 
 def follow(connection: Connection, before: tuple[Task, Run], after: tuple[Task, Run]) -> list[tuple[Run, Run]]:
@@ -37,6 +49,25 @@ def follow(connection: Connection, before: tuple[Task, Run], after: tuple[Task, 
     for old, new in changed:
         _write(connection, old, new)
     return changed
+
+
+def to_revive(connection: Connection, cancelled: Run, now: datetime) -> list[Run]:
+    """Return what a cancel that is undone brings back beside the current run: the next generations of what it ended."""
+    assert cancelled.ended_at is not None
+    told = {"of_task": cancelled.task_id, "itself": cancelled.id}
+    moments = {"from_then": cancelled.ended_at, "to_then": cancelled.ended_at + _TOGETHER}
+    found = (Run(*row) for row in connection.execute(_CANCELLED_WITH, told | moments).all())
+    return [
+        replace(
+            run,
+            id=new_id("r"),
+            state=State.SCHEDULED,
+            generation=run.generation + 1,
+            wake_at=max(run.scheduled_for, now),
+            ended_at=None,
+        )
+        for run in found
+    ]
 
 
 def cancel(connection: Connection, beside: Sequence[Run], now: datetime) -> list[tuple[Run, Run]]:

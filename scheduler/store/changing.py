@@ -74,8 +74,10 @@ def apply(
     moves += beside.cancel(connection, change.cancelled_beside, now)
     told: Fields = {"kind": change.kind or kind, "at": now, "actor": actor, "reason": reason}
     entries = _entries(record, task, run, next_run, **told) if run != old or next_run or not _beside(change) else []
-    if change.extra_run:
-        extra = _placed(connection, replace(change.extra_run, current=False))
+    undone = told["kind"] is EventKind.CANCEL_UNDONE
+    begun = beside.to_revive(connection, old, now) if undone else [change.extra_run] if change.extra_run else []
+    for each in begun:
+        extra = _placed(connection, replace(each, current=False))
         entries.append(_beginning(extra, task=task, **told))
         connection.execute(insert(runs), [run_values(extra)])
     if next_run:

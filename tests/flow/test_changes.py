@@ -473,3 +473,14 @@ def test_a_new_zone_of_an_overdue_task_only_changes_how_its_times_are_said(house
 def test_assumptions_are_said_for_each_of_many(house: House) -> None:
     [view] = house.scheduler.schedule_many([Request("Call John", when="tomorrow")])
     assert view.warnings == ("no time given: 09:00 assumed",)
+
+
+def test_undoing_a_cancel_brings_back_the_snooze_too(house: House) -> None:
+    task_id = recurring_that_fired(house)
+    house.scheduler.act(task_id, "snooze", minutes=30)
+    cancelled = house.scheduler.cancel(task_id)
+    assert cancelled.record.beside == ()
+    back = house.scheduler.act(task_id, "undo", undo=cancelled.undo)
+    assert [run.wake_at for run in back.record.beside] == [house.clock.now + timedelta(minutes=30)]
+    house.clock.forward(minutes=31)
+    assert len(house.start()) == 1
