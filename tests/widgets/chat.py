@@ -73,6 +73,8 @@ class Chat:
         """Let the frozen clocks of the page and of the server go on, and every timer with them."""
         self.server.now += timedelta(seconds=seconds)
         self.page.clock.run_for(round(seconds * 1000))
+        now = self.server.now.timestamp() * 1000
+        self.page.frames[-1].wait_for_function("now => Date.now() >= now", arg=now)
 
     def state(self) -> Locator:
         return self.card.locator(".state[data-state]")

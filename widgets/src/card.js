@@ -21,7 +21,7 @@ export function taskCard(host, env) {
     task: undefined, phase: "loading", title: "", failure: "", error: "", changes: [], pending: undefined, panel: "",
     opener: "", unfolded: false, undo: undefined, history: undefined, look: "", readAt: 0, reading: false,
   };
-  host.addEventListener("keydown", (event) => event.key === "Escape" && shut(card, host, event));
+  host.addEventListener("keydown", (event) => event.key === "Escape" && shut(card, event));
   return Object.assign(card, {
     env,
     draw: () => draw(card, host),
@@ -90,12 +90,11 @@ function open(card, host, panel) {
 }
 
 /** Escape closes the panel and leads back to the button that opened it. */
-function shut(card, host, event) {
+function shut(card, event) {
   if (!card.panel) return;
   event.stopPropagation();
   card.panel = "";
   card.draw();
-  find(host, card.opener)?.focus();
 }
 
 /** Call a tool for a button: pending at once, then the new state, or the server's sentence over the old one. */
