@@ -72,9 +72,10 @@ class Chat:
     def pass_time(self, seconds: float) -> None:
         """Let the frozen clocks of the page and of the server go on, and every timer with them."""
         self.server.now += timedelta(seconds=seconds)
-        self.page.clock.run_for(round(seconds * 1000))
-        now = self.server.now.timestamp() * 1000
-        self.page.frames[-1].wait_for_function("now => Date.now() >= now", arg=now)
+        card, away = self.page.frames[-1], round(seconds * 1000)
+        card.evaluate("away => { window.passed = false; setTimeout(() => (window.passed = true), away); }", away)
+        self.page.clock.run_for(away)
+        card.wait_for_function("window.passed")  # the frame's timers run after the page's
 
     def state(self) -> Locator:
         return self.card.locator(".state[data-state]")
