@@ -5,6 +5,7 @@ from __future__ import annotations
 import random
 import threading
 import time
+from collections import Counter
 from collections.abc import Callable, Mapping
 from datetime import datetime, timedelta
 from typing import Final, Protocol
@@ -16,6 +17,20 @@ from duetime.scheduler.rules.text import clean_text
 from duetime.scheduler.task import Delivery, InboxMessage, RetryPolicy
 
 BATCH: Final = 8
+"""Messages sent in one tick at most."""
+
+LOOK: Final = 256
+"""Due deliveries that a tick chooses from, so that a channel that hangs does not fill its batch."""
+
+EACH: Final = 2
+"""Threads that one channel may occupy: what hangs keeps its thread, and leaves those of the others alone."""
+
+MOST: Final = 16
+"""Threads of all channels together."""
+
+PAUSE: Final = timedelta(seconds=1)
+"""Who hangs holds up the look for more by no more than this."""
+
 MAX_ERROR: Final = 500
 DELIVERY_RETRY: Final = RetryPolicy(max_attempts=6, backoff=timedelta(seconds=30), max_backoff=timedelta(hours=1))
 
@@ -36,7 +51,10 @@ class Outbox(Protocol):
 
 
 class Deliverer:
-    """Sends through channels. A message is sent again only after a failure or a crash, and then under the same key."""
+    """Sends through channels. A message is sent again only after a failure or a crash, and then under the same key.
+
+    A send that gives no answer within `patience` has failed. A channel that hangs holds up nobody else.
+    """
 
     def __init__(
         self,
@@ -50,26 +68,74 @@ class Deliverer:
         self._outbox = outbox
         self._channels = channels
         self._policy = policy
-        self._patience = patience
+        self._patience = patience.total_seconds()
         self._draw = draw or random.SystemRandom().random
+        self._sendings: list[_Sending] = []
+        self._answered = threading.Condition()
 
     def next_wake(self) -> datetime | None:
         """Give the time when `tick` has something to do next; None when nothing is pending."""
         return self._outbox.next_wake()
 
     def tick(self, now: datetime) -> int:
-        """Send up to 8 due messages side by side, settle each, and give their number.
+        """Send up to 8 due messages side by side, and give their number; settle what has been answered.
 
-        Takes as long as the slowest channel, at most `patience`: call it on a thread of its own.
+        Takes as long as the slowest channel, at most a second: the answer of a slower one is for a later tick. Call it
+        on one thread.
         """
-        sendings = [_Sending(delivery, message, self._channels) for delivery, message in self._outbox.due(limit=BATCH)]
-        for sending in sendings:
-            sending.start()
         began = time.monotonic()
-        for sending in sendings:
-            sending.join(max(0.0, began + self._patience.total_seconds() - time.monotonic()))
-            self._settle(sending, now + timedelta(seconds=time.monotonic() - began))
-        return len(sendings)
+        ends = began + min(PAUSE.total_seconds(), self._patience)
+        waiting, sent = self._waiting(), 0
+        while True:
+            started = self._start(waiting, BATCH - sent, began + self._patience)
+            sent += started
+            moment = time.monotonic()
+            settled = self._settle_answered(now + timedelta(seconds=moment - began), moment)
+            if moment >= ends or self._through(waiting, sent):
+                return sent
+            if not started and not settled:  # otherwise there may be threads for more
+                self._wait(ends - moment)
+
+    def _waiting(self) -> list[_Sending]:
+        """Return what is due and not on its way."""
+        on_the_way = {sending.delivery.id for sending in self._sendings if not sending.settled}
+        due = self._outbox.due(limit=LOOK)
+        made = [_Sending(delivery, message, self._channels, self._answer) for delivery, message in due]
+        return [sending for sending in made if sending.delivery.id not in on_the_way]
+
+    def _start(self, waiting: list[_Sending], most: int, ends_by: float) -> int:
+        """Start what threads may be had for, at most so many; returns how many."""
+        busy = Counter(sending.delivery.channel for sending in self._sendings if not sending.answered)
+        started: list[_Sending] = []
+        for sending in waiting:
+            if len(started) < most and busy.total() < MOST and busy[sending.delivery.channel] < EACH:
+                busy[sending.delivery.channel] += 1
+                started.append(sending)
+        for sending in started:
+            waiting.remove(sending)
+            self._sendings.append(sending)
+            sending.begin(ends_by)
+        return len(started)
+
+    def _settle_answered(self, now: datetime, moment: float) -> int:
+        """Settle what has its answer, or has had its time, forget what is over, and return how many were settled."""
+        over = [it for it in self._sendings if not it.settled and (it.answered or moment >= it.ends_by)]
+        for sending in over:
+            self._settle(sending, now)
+            sending.settled = True
+        self._sendings = [sending for sending in self._sendings if not (sending.settled and sending.answered)]
+        return len(over)
+
+    def _through(self, waiting: list[_Sending], sent: int) -> bool:
+        return all(sending.settled for sending in self._sendings) and (not waiting or sent >= BATCH)
+
+    def _wait(self, seconds: float) -> None:
+        with self._answered:
+            self._answered.wait_for(lambda: any(it.answered and not it.settled for it in self._sendings), seconds)
+
+    def _answer(self) -> None:
+        with self._answered:
+            self._answered.notify_all()
 
     def _settle(self, sending: _Sending, now: datetime) -> None:
         delivery, error = sending.delivery, sending.error
@@ -88,18 +154,33 @@ class Deliverer:
         return next_attempt(failed, failures=delivery.attempts + 1, policy=self._policy, now=now, jitter=self._draw())
 
 
-class _Sending(threading.Thread):
-    """One send on its own thread, so that a channel that hangs holds up nobody else."""
+class _Sending:
+    """One send, on a thread of its own once it has begun."""
 
-    def __init__(self, delivery: Delivery, message: InboxMessage, channels: Mapping[str, Channel]) -> None:
-        super().__init__(name=f"duetime-delivery-{delivery.channel}", daemon=True)
+    def __init__(
+        self,
+        delivery: Delivery,
+        message: InboxMessage,
+        channels: Mapping[str, Channel],
+        on_answer: Callable[[], None],
+    ) -> None:
         self.delivery = delivery
         self.error: ChannelError | None = ChannelError("no answer in time")
+        self.ends_by = 0.0
+        self.answered = False
+        self.settled = False
         self._message = message
         self._channels = channels
+        self._on_answer = on_answer
 
-    def run(self) -> None:
+    def begin(self, ends_by: float) -> None:
+        self.ends_by = ends_by
+        threading.Thread(target=self._run, name=f"duetime-delivery-{self.delivery.channel}", daemon=True).start()
+
+    def _run(self) -> None:
         self.error = self._sent()
+        self.answered = True
+        self._on_answer()
 
     def _sent(self) -> ChannelError | None:
         try:

@@ -28,6 +28,9 @@ TASK = "duetime://tasks/"
 INTERVAL = 0.5
 """Seconds between looks at the database for changes that another process made."""
 
+PATIENCE = 1.0
+"""Seconds that a subscriber has to take a notification."""
+
 _SETTLED = frozenset({EventKind.SUCCEEDED, EventKind.FAILED, EventKind.ENDED, EventKind.CANCELLED, EventKind.CRASHED})
 _MORE_THAN_A_BURST = 500
 
@@ -182,13 +185,25 @@ class Changes:
         uris = dict.fromkeys(f"{TASK}{task_id}" for task_id in [*(event.task_id for event in events), *read])
         if read or any(event.kind in _SETTLED for event in events):
             uris[INBOX] = None
-        for uri in uris:
-            await self._bus.publish(ResourceUpdated(uri=uri))
-            for session in list(self._sessions.get(uri, {}).values()):
-                await session.send_resource_updated(uri)
+        async with anyio.create_task_group() as group:
+            for uri in uris:
+                await self._bus.publish(ResourceUpdated(uri=uri))
+                for session in list(self._sessions.get(uri, {}).values()):
+                    group.start_soon(_tell, session, uri)
 
     def _taken(self) -> list[str]:
         return [self._touched.popleft() for _ in range(len(self._touched))]
+
+
+async def _tell(session: ServerSession, uri: str) -> None:
+    """Tell one session, or leave it: one that does not read, or is gone, keeps the news from no other."""
+    with anyio.move_on_after(PATIENCE) as scope:
+        try:
+            await session.send_resource_updated(uri)
+        except Exception as error:  # noqa: BLE001 - whatever it is, it concerns this session alone
+            log.debug("a subscriber cannot be told of %s: %r", uri, error)
+    if scope.cancelled_caught:
+        log.debug("a subscriber that does not read was not told of %s", uri)
 
 
 def local_caller() -> Principal:

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 from duetime.scheduler.channels import Channel, ChannelError, ChannelOptions, Channels, WebhookTarget
 from duetime.scheduler.channels.desktop import DesktopChannel
-from duetime.scheduler.delivery import DELIVERY_RETRY, Deliverer
+from duetime.scheduler.delivery import BATCH, DELIVERY_RETRY, EACH, Deliverer
 from duetime.scheduler.errors import InvalidArgument, InvalidSetting
 from duetime.scheduler.events import EventKind
 from duetime.scheduler.ids import new_id, new_task_id
@@ -112,10 +112,10 @@ def deliverer(store: Store, *channels: Channel, **options: Any) -> Deliverer:
     return Deliverer(store.deliveries, Channels(channels), draw=lambda: 1.0, **options)
 
 
-def deliveries(store: Store) -> list[Delivery]:
+def deliveries(store: Store, limit: int = 10) -> list[Delivery]:
     from duetime.scheduler.task import TaskFilter
 
-    records, _ = store.tasks.page("local", TaskFilter(), limit=10)
+    records, _ = store.tasks.page("local", TaskFilter(), limit=limit)
     return [delivery for record in records for delivery in record.deliveries]
 
 
@@ -224,6 +224,56 @@ def test_a_channel_that_hangs_holds_up_nobody_else(store: Store) -> None:
     assert found["hanging"] == (DeliveryState.PENDING, "no answer in time")
 
 
+def test_many_messages_to_a_channel_that_hangs_hold_up_neither_those_due_with_them_nor_later_ones(
+    store: Store, clock: Clock
+) -> None:
+    release = threading.Event()
+
+    class Hanging(FakeChannel):
+        def send(self, message: InboxMessage, *, key: str) -> None:
+            super().send(message, key=key)
+            release.wait(60)
+
+    hanging, good = Hanging("hanging"), FakeChannel("good")
+    for _ in range(BATCH + 1):
+        fire(store, "hanging")
+        clock.advance(1)
+    fire(store, "good")
+    teller = deliverer(store, hanging, good)
+    assert teller.tick(store.now()) == EACH + 1
+    assert len(good.sent) == 1
+    fire(store, "good")
+    assert teller.tick(store.now()) == 1
+    assert (len(good.sent), len(hanging.sent)) == (2, EACH)
+    found = [(delivery.state, delivery.attempts) for delivery in deliveries(store, 20) if delivery.channel == "hanging"]
+    assert found == [(DeliveryState.PENDING, 0)] * (BATCH + 1)
+    release.set()
+    while teller.tick(store.now()):
+        pass
+    assert {delivery.state for delivery in deliveries(store, 20)} == {DeliveryState.DELIVERED}
+    assert sorted({key for _, key in hanging.sent}) == sorted(key for _, key in hanging.sent)
+
+
+def test_a_send_that_never_ends_keeps_its_thread_and_gets_no_more_than_two(store: Store, clock: Clock) -> None:
+    release = threading.Event()
+
+    class Hanging(FakeChannel):
+        def send(self, message: InboxMessage, *, key: str) -> None:
+            super().send(message, key=key)
+            release.wait(60)
+
+    hanging = Hanging()
+    fire(store, "team")
+    teller = deliverer(store, hanging, patience=timedelta(0))
+    sent = []
+    for _ in range(4):
+        sent.append(teller.tick(store.now()))
+        clock.advance(3600)
+    release.set()
+    assert sent == [1, 1, 0, 0]
+    assert state(store) == (DeliveryState.PENDING, 2, "no answer in time")
+
+
 def test_of_two_who_send_the_same_only_one_settles(store: Store) -> None:
     """A runner that was only frozen wakes up in the middle of a send: the message repeats, under one key, once."""
     frozen = FakeChannel()
@@ -314,7 +364,8 @@ def test_names_in_deliver_to_are_checked_against_what_is_configured() -> None:
     with pytest.raises(InvalidArgument) as refused:
         channels.check(["inbox", "slack"])
     assert str(refused.value) == (
-        "deliver_to: no channel 'slack' is configured. Accepted: inbox, desktop, webhook:team. Example: deliver_to=['inbox']"
+        "deliver_to: no channel 'slack' is configured. Accepted: inbox, desktop, webhook:team. "
+        "Example: deliver_to=['inbox']"
     )
 
 

@@ -212,6 +212,36 @@ async def test_a_task_that_changed_often_is_told_once_a_look() -> None:
     assert history.asked[:2] == [10, 13]
 
 
+class Session:
+    """A session that takes notifications, never reads them, or is gone."""
+
+    def __init__(self, heard: Heard, *, reads: bool = True, gone: bool = False) -> None:
+        self.heard = heard
+        self.reads = reads
+        self.gone = gone
+
+    async def send_resource_updated(self, uri: str) -> None:
+        if self.gone:
+            raise anyio.BrokenResourceError
+        if not self.reads:
+            await anyio.sleep_forever()
+        self.heard.add(uri)
+
+
+async def test_a_session_that_does_not_read_or_is_gone_keeps_the_news_from_no_other(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr("duetime.server.notify.PATIENCE", 0.01)
+    changes, heard = Changes(Scripted([event(11, "t_a")], [event(12, "t_b")]), interval=0.01), Heard()
+    sessions: Any = [Session(heard, reads=False), Session(heard, gone=True), Session(heard)]
+    for uri in ("duetime://tasks/t_a", "duetime://tasks/t_b"):
+        changes._sessions[uri] = dict(enumerate(sessions))
+    changes._seen = 10
+    async with changes.serving():
+        await heard.until("duetime://tasks/t_b")
+    assert heard.uris == ["duetime://tasks/t_a", "duetime://tasks/t_b"]
+
+
 async def test_a_database_that_fails_for_a_while_is_asked_again() -> None:
     history = Scripted(StoreUnavailable("locked"), RuntimeError("defect"), [event(11, "t_a")])
 
