@@ -225,6 +225,7 @@ class Session:
             raise anyio.BrokenResourceError
         if not self.reads:
             await anyio.sleep_forever()
+        await anyio.sleep(0)  # the others are under way by now
         self.heard.add(uri)
 
 

@@ -461,3 +461,24 @@ def test_a_start_that_was_stored_though_it_seemed_to_fail_is_attempted_again(
     eventually(succeeds, "the run to be started again")
     run = house.record(task_id).run
     assert (run.attempt, run.crashes) == (2, 1)
+
+
+def test_a_run_in_hand_is_left_alone_though_its_lease_could_not_be_renewed(
+    house: House, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def fail(*_: Any, **__: Any) -> set[str]:
+        raise StoreUnavailable("the disk is full")
+
+    monkeypatch.setattr(house.store.claims, "renew", fail)
+    gate = Gate()
+    runner = house.run(gate.handler, lease=0.1)
+    task_id = house.add("gate")
+    gate.await_begun()
+    over = house.store.now() + timedelta(seconds=0.1)
+    eventually(lambda: house.store.now() > over, "the lease to pass")
+    assert runner._reign is not None
+    runner._reign._maintenance._step()
+    assert house.record(task_id).run.state is State.RUNNING
+    gate.go.set()
+    record = house.reaches(task_id, State.SUCCEEDED)
+    assert (record.run.attempt, record.run.crashes) == (1, 0)

@@ -233,14 +233,19 @@ def test_draining_waits_for_a_claim_that_is_under_way(
 def test_a_claim_that_finds_its_runner_replaced_may_drain(
     broker: DispatchBroker, queue: MemoryQueue, clock: Clock, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    waited: list[bool] = []
+
     def claim(_: Sequence[str]) -> list[str]:
         broker.drain()
+        waited.append(not broker.claiming.acquire(blocking=False))
+        broker.claiming.release()
         raise RunnerReplaced(1, 2)
 
     put(queue, clock, 1)
     monkeypatch.setattr(broker, "_claim", claim)
     assert broker.take(0) == []
     assert queue.stats().delayed == 1
+    assert waited == [False]
 
 
 def message_of(broker: DispatchBroker, run_id: str) -> dramatiq.Message[None]:
