@@ -11,6 +11,7 @@ from subprocess import DEVNULL, PIPE, Popen
 from typing import Any
 
 import anyio
+import anyio.lowlevel
 import pytest
 from duetime.scheduler.errors import StoreUnavailable
 from duetime.scheduler.events import Event, EventKind
@@ -225,7 +226,7 @@ class Session:
             raise anyio.BrokenResourceError
         if not self.reads:
             await anyio.sleep_forever()
-        await anyio.sleep(0)  # the others are under way by now
+        await anyio.lowlevel.checkpoint()  # the others are under way by now
         self.heard.add(uri)
 
 
