@@ -11,7 +11,7 @@ import sys
 from collections import Counter
 from pathlib import Path
 
-HERE = Path(__file__).parent
+HERE = Path(__file__).resolve().parent  # of the checkout, also where an editable install links to it
 SOURCES = HERE / "src"
 PAGES = HERE / "html"
 CARDS = {"task-card": "Task", "task-list": "Tasks"}

@@ -9,6 +9,7 @@ import threading
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime, timedelta
+from functools import partial
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from typing import Any
@@ -139,7 +140,9 @@ def test_a_post_carries_its_json_signed_by_standard_webhooks(server: Server) -> 
 def test_the_id_is_the_same_in_every_attempt_and_the_time_is_not(server: Server) -> None:
     for attempt in (1, 2):
         moment = datetime.now(UTC) + timedelta(seconds=9 * attempt)
-        ctx = Context.for_test(run_id="r_9", attempt=attempt, link=Link(now=lambda at=moment: at))
+        ctx = Context.for_test(
+            run_id="r_9", attempt=attempt, link=Link(now=partial(datetime.fromtimestamp, moment.timestamp(), UTC))
+        )
         call({"url": server.url()}, ctx=ctx)
     first, second = (received.headers for received in server.received)
     assert first["webhook-id"] == second["webhook-id"] == first["idempotency-key"] == "r_9"
