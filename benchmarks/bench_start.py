@@ -9,6 +9,7 @@ figure, so that filling the database leaves no trace in it. Read README.md besid
 from __future__ import annotations
 
 import argparse
+import gc
 import json
 import os
 import subprocess
@@ -77,6 +78,8 @@ def fill(store: Store, pending: int) -> None:
 def running(folder: Path, synchronous: str) -> Iterator[tuple[Store, Runner]]:
     store = open_store(f"sqlite:///{folder}/bench.db", synchronous=synchronous)
     runner = Runner(store, Handlers([mark]), RunnerOptions(lock=folder / "bench.lock"))
+    gc.collect()
+    gc.freeze()  # as `duetime` does when it starts
     runner.start()
     until(lambda: runner.running)
     time.sleep(1)

@@ -72,7 +72,7 @@ class Worker:
         self._loop_thread = threading.Thread(target=self._loop.run_forever, name="duetime-async-handlers", daemon=True)
         self._supervision = Supervision(store, queue, self._in_hand, worker=options.name, lease=options.lease)
         self._execution = Execution(store, handlers, self._loop, started=self._supervision.started)
-        self._commits = Commits(store, on_settled=self._finish, limit=8 * options.threads)
+        self._commits = Commits(store, on_settled=self._finish, limit=16 * options.threads)
         self._broker = self._make_broker()
         self._dramatiq = dramatiq.Worker(self._broker, worker_threads=options.threads, worker_timeout=POLL)
 
