@@ -1,0 +1,127 @@
+"""What goes first: one number per run, in milliseconds since 1970, smaller first.
+
+    order_key = min(deadline - p90, first_ready + patience[tier]) - unblock bonus + cost term
+
+| term | what it is, and its source |
+|---|---|
+| `deadline - p90` | the latest start, an instant: least laxity first, Dertouzos & Mok 1989 (IEEE TSE 15:12) |
+| `first_ready + patience` | when waiting becomes urgent, an instant: ageing, as in CTSS (Corbato 1962) |
+| unblock bonus | milliseconds: urgency inherited from what waits, after Sha, Rajkumar & Lehoczky 1990 |
+| cost term | milliseconds: weight over size, Smith 1956, "Various optimizers for single-stage production" |
+
+Laxity, patience left, bonus and cost are all either constant or falling at one second a second while a run waits, so
+their order does not change with time: the key is computed once and stays right until an estimate, a deadline or what
+waits for the run changes. Runs of different tiers compare by the same number; `rules.shares` decides when a tier is
+owed a turn whatever the key says.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from datetime import datetime, timedelta
+from typing import Final
+
+from duetime.scheduler.task import Penalty, Tier
+
+PATIENCE: Final[Mapping[Tier, timedelta]] = {
+    Tier.CRITICAL: timedelta(seconds=1),
+    Tier.HIGH: timedelta(seconds=10),
+    Tier.NORMAL: timedelta(minutes=1),
+    Tier.LOW: timedelta(minutes=10),
+    Tier.BACKGROUND: timedelta(hours=1),
+}
+"""How long a run of each tier may wait, from when it first could start, before it counts as urgent."""
+
+VALUE: Final[Mapping[Tier, float]] = {
+    Tier.CRITICAL: 16.0,
+    Tier.HIGH: 8.0,
+    Tier.NORMAL: 4.0,
+    Tier.LOW: 2.0,
+    Tier.BACKGROUND: 1.0,
+}
+"""What finishing a run of each tier is worth when nobody states it; without a unit, only ratios count."""
+
+HALF_BONUS: Final = 8.0
+"""Where the unblock bonus reaches half of its bound: one waiting run of tier high, or two normal ones."""
+
+MOST_COST: Final = 0.25
+"""The largest cost term, as a part of the time from first ready to latest start."""
+
+SMALLEST_ALLOWANCE: Final = timedelta(seconds=60)
+"""A linear penalty is counted against at least this much, so that a deadline of a second does not explode it."""
+
+NOTHING_WAITS: Final[Mapping[Tier, int]] = {}
+
+_MILLISECOND: Final = timedelta(milliseconds=1)
+
+
+def order_key(
+    *,
+    first_ready: datetime,
+    tier: Tier,
+    deadline: datetime | None = None,
+    p90: timedelta = timedelta(seconds=1),
+    late: bool = False,
+    unblocks: Mapping[Tier, int] = NOTHING_WAITS,
+    cost: float = 0.0,
+    value: float | None = None,
+) -> float:
+    """Place a run in the order: milliseconds since 1970, smaller first.
+
+    `first_ready` is when it first could start, and is kept over retries, so that an attempt more costs no age. `p90` is
+    what it will take in nine cases of ten. `late` is a soft run past its `drop_at`: its deadline does not count any
+    more, only its patience. `unblocks` counts the runs that wait for this one, by tier. `cost` is what it needs as the
+    largest part of any pool's capacity, 0 to 1; `value` is what finishing it is worth, by default `VALUE` of its tier.
+
+    The bonus is smaller than the time from first ready to latest start, so that no run goes before one that had to
+    start before this one was there; the cost term is at most a quarter of that time.
+    """
+    ready = _milliseconds(first_ready)
+    latest = ready + PATIENCE[tier] / _MILLISECOND
+    if deadline is not None and not late:
+        latest = min(latest, _milliseconds(deadline) - p90 / _MILLISECOND)
+    span = max(latest - ready, 0.0)
+    worth = VALUE[tier] if value is None else value
+    # In this form rounding cannot put a later deadline before an earlier one.
+    return min(latest, ready) + span * (1.0 - unblock_bonus(unblocks) + cost_term(cost, worth))
+
+
+def unblock_bonus(unblocks: Mapping[Tier, int]) -> float:
+    """Say how much earlier a run goes for what waits for it: 0 for nothing, growing with number and tiers, below 1."""
+    weight = sum(VALUE[tier] * max(count, 0) for tier, count in unblocks.items())
+    return weight / (weight + HALF_BONUS)
+
+
+def cost_term(cost: float, value: float) -> float:
+    """Say how much later a run goes for what it takes from others: 0 to `MOST_COST`, less the more it is worth."""
+    units = min(max(cost, 0.0), 1.0)
+    worth = max(value, 0.0) / VALUE[Tier.CRITICAL]
+    return MOST_COST * units / (units + worth) if units else 0.0
+
+
+def tie_break(key: float, created: datetime, run_id: str) -> tuple[float, datetime, str]:
+    """Order runs completely: by key, then what was created first, then by id. Two queues never disagree."""
+    return (key, created, run_id)
+
+
+def drop_at(deadline: datetime, p50: timedelta) -> datetime:
+    """Give the moment after which a run will more likely miss its deadline than meet it.
+
+    A hard run expires then and a soft one is re-keyed as `late`; without this, the runs that are already lost hold the
+    head of the queue, and under overload nearly every deadline is missed (Locke 1986, "best-effort decision making").
+    """
+    return deadline - p50
+
+
+def penalty(kind: Penalty, late: timedelta, allowed: timedelta) -> float:
+    """Count what being late cost: `late` is finish less deadline, `allowed` deadline less first ready.
+
+    Nothing for a run in time or of kind none; 1 for a step; for linear 1 per time allowed, of at least a minute.
+    """
+    if kind is Penalty.NONE or late <= timedelta(0):
+        return 0.0
+    return 1.0 if kind is Penalty.STEP else late / max(allowed, SMALLEST_ALLOWANCE)
+
+
+def _milliseconds(moment: datetime) -> float:
+    return moment.timestamp() * 1000

@@ -1,0 +1,243 @@
+"""One number per run orders as the law recomputed at every instant does, and no term of it runs away."""
+
+from __future__ import annotations
+
+import random
+from dataclasses import dataclass, field
+from datetime import UTC, datetime, timedelta
+from functools import partial
+
+import pytest
+from duetime.scheduler.rules.order import (
+    MOST_COST,
+    PATIENCE,
+    SMALLEST_ALLOWANCE,
+    VALUE,
+    cost_term,
+    drop_at,
+    order_key,
+    penalty,
+    tie_break,
+    unblock_bonus,
+)
+from duetime.scheduler.task import Penalty, Tier
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+NOW = datetime(2026, 11, 21, 12, tzinfo=UTC)
+SECOND = timedelta(seconds=1)
+SPANS = st.timedeltas(timedelta(0), timedelta(days=2))
+TIERS = st.sampled_from(Tier)
+WAITING = st.dictionaries(TIERS, st.integers(0, 10**6))
+COSTS = st.floats(0, 1)
+VALUES = st.none() | st.floats(0, 1e9)
+
+
+@dataclass(frozen=True)
+class Waiting:
+    """What the law looks at, for one run that waits."""
+
+    id: int
+    ready: datetime
+    tier: Tier
+    deadline: datetime | None = None
+    p90: timedelta = SECOND
+    unblocks: dict[Tier, int] = field(default_factory=dict)
+    cost: float = 0.0
+
+    def key(self) -> float:
+        return order_key(
+            first_ready=self.ready,
+            tier=self.tier,
+            deadline=self.deadline,
+            p90=self.p90,
+            unblocks=self.unblocks,
+            cost=self.cost,
+        )
+
+    def seconds_left(self, now: datetime) -> float:
+        """Compute the law at one instant: the smaller of laxity and patience left, less the bonus, plus the cost."""
+        patience_left = PATIENCE[self.tier] - (now - self.ready)
+        laxity = self.deadline - now - self.p90 if self.deadline else timedelta.max
+        least = min(patience_left, laxity)
+        waited = now - self.ready
+        span = max(least + waited, timedelta(0))
+        change = cost_term(self.cost, VALUE[self.tier]) - unblock_bonus(self.unblocks)
+        return (least + span * change).total_seconds()
+
+
+RUNS = st.builds(
+    Waiting,
+    id=st.integers(0, 10**6),
+    ready=SPANS.map(lambda span: NOW + span),
+    tier=TIERS,
+    deadline=st.none() | st.timedeltas(timedelta(0), timedelta(days=4)).map(lambda span: NOW + span),
+    p90=st.timedeltas(timedelta(0), timedelta(hours=2)),
+    unblocks=WAITING,
+    cost=COSTS,
+)
+
+
+def some(count: int, draw: random.Random) -> list[Waiting]:
+    def one(number: int) -> Waiting:
+        ready = NOW + draw.uniform(0, 20_000) * SECOND
+        due = ready + draw.uniform(60, 9000) * SECOND if draw.random() < 0.6 else None
+        behind = {draw.choice([*Tier]): draw.randrange(5)}
+        return Waiting(number, ready, draw.choice([*Tier]), due, draw.uniform(1, 60) * SECOND, behind, draw.random())
+
+    return [one(number) for number in range(count)]
+
+
+def test_the_key_orders_2000_runs_as_the_law_recomputed_at_60_instants() -> None:
+    draw = random.Random(11)
+    runs = some(2000, draw)
+    by_key = [run.id for run in sorted(runs, key=lambda run: (run.key(), run.id))]
+    for _ in range(60):
+        now = NOW + draw.uniform(0, 60_000) * SECOND
+        assert [run.id for run in sorted(runs, key=lambda run: (run.seconds_left(now), run.id))] == by_key
+
+
+@given(RUNS, RUNS, st.timedeltas(timedelta(days=-3), timedelta(days=30)))
+def test_of_any_two_runs_the_key_says_what_the_law_says_at_any_instant(
+    one: Waiting, other: Waiting, later: timedelta
+) -> None:
+    difference = one.seconds_left(NOW + later) - other.seconds_left(NOW + later)
+    assert (one.key() - other.key()) / 1000 == pytest.approx(difference, abs=1e-5)
+
+
+@given(RUNS, SPANS)
+def test_a_later_deadline_never_comes_earlier(run: Waiting, later: timedelta) -> None:
+    deadline = run.deadline or NOW
+
+    def key(when: datetime | None) -> float:
+        return order_key(first_ready=run.ready, tier=run.tier, deadline=when, p90=run.p90, cost=run.cost)
+
+    assert key(deadline) <= key(deadline + later) <= key(None)
+
+
+@given(RUNS, SPANS)
+def test_whoever_could_start_first_comes_first(run: Waiting, later: timedelta) -> None:
+    keys = [order_key(first_ready=moment, tier=run.tier, cost=run.cost) for moment in (run.ready, run.ready + later)]
+    assert keys == sorted(keys)
+
+
+def test_each_tier_is_more_patient_and_worth_less_than_the_one_above() -> None:
+    keys = [order_key(first_ready=NOW, tier=tier) for tier in Tier]
+    assert keys == sorted(set(keys))
+    assert [*VALUE.values()] == sorted({*VALUE.values()}, reverse=True)
+    assert [*VALUE] == [*PATIENCE] == [*Tier]
+
+
+def test_the_key_is_in_milliseconds_since_1970() -> None:
+    assert order_key(first_ready=NOW, tier=Tier.HIGH) == NOW.timestamp() * 1000 + 10_000
+    soon = order_key(first_ready=NOW, tier=Tier.LOW, deadline=NOW + 90 * SECOND, p90=30 * SECOND)
+    assert soon == NOW.timestamp() * 1000 + 60_000
+
+
+def test_a_background_run_that_waited_its_hour_goes_before_a_critical_one_of_now() -> None:
+    old = order_key(first_ready=NOW - timedelta(hours=1), tier=Tier.BACKGROUND)
+    assert old < order_key(first_ready=NOW, tier=Tier.CRITICAL)
+
+
+def test_another_attempt_costs_no_age() -> None:
+    """A retry keeps first_ready: it stands where the first attempt stood, before what became ready in between."""
+    first_ready, between = NOW, NOW + 5 * SECOND
+    retried = order_key(first_ready=first_ready, tier=Tier.NORMAL)
+    assert retried < order_key(first_ready=between, tier=Tier.NORMAL)
+
+
+def test_a_soft_run_past_its_drop_at_has_its_patience_only() -> None:
+    missed = NOW + SECOND
+    late = order_key(first_ready=NOW, tier=Tier.LOW, deadline=missed, p90=10 * SECOND, late=True)
+    assert late == order_key(first_ready=NOW, tier=Tier.LOW)
+    assert order_key(first_ready=NOW, tier=Tier.LOW, deadline=missed, p90=10 * SECOND) < late
+
+
+# --- the bonus and the cost -----------------------------------------------------------------------------------------
+
+
+@given(WAITING, TIERS, st.integers(1, 1000))
+def test_the_bonus_grows_with_what_waits_and_stays_below_one(unblocks: dict[Tier, int], tier: Tier, more: int) -> None:
+    now, then = unblock_bonus(unblocks), unblock_bonus({**unblocks, tier: unblocks.get(tier, 0) + more})
+    assert 0 <= now < then < 1
+
+
+def test_a_waiting_run_of_a_higher_tier_gives_more() -> None:
+    bonuses = [unblock_bonus({tier: 1}) for tier in Tier]
+    assert bonuses == sorted(set(bonuses), reverse=True)
+    assert unblock_bonus({}) == unblock_bonus({Tier.CRITICAL: 0}) == 0
+
+
+@given(COSTS, COSTS, st.floats(0, 1e9), st.floats(0, 1e9))
+def test_the_cost_grows_with_units_falls_with_value_and_is_bounded(
+    units: float, more: float, value: float, worth: float
+) -> None:
+    low, high = sorted([units, more])
+    poor, rich = sorted([value, worth])
+    assert 0 <= cost_term(low, rich) <= cost_term(high, rich) <= cost_term(high, poor) <= MOST_COST
+
+
+@pytest.mark.parametrize("units", [-1.0, 0.0])
+def test_what_needs_nothing_pays_nothing(units: float) -> None:
+    assert cost_term(units, 0) == cost_term(units, 16) == 0
+
+
+def test_a_need_above_the_capacity_pays_no_more_than_all_of_it() -> None:
+    assert cost_term(7, 4) == cost_term(1, 4)
+
+
+@given(RUNS, VALUES)
+def test_no_run_comes_before_its_first_ready_nor_long_after_its_latest_start(run: Waiting, value: float | None) -> None:
+    place = partial(order_key, first_ready=run.ready, tier=run.tier, deadline=run.deadline, p90=run.p90)
+    bare, key = place(), place(unblocks=run.unblocks, cost=run.cost, value=value)
+    ready = run.ready.timestamp() * 1000
+    span = max(bare - ready, 0)
+    assert min(ready, bare) <= key <= bare + MOST_COST * span + 1e-3
+    assert abs(key - bare) <= PATIENCE[run.tier] / timedelta(milliseconds=1) + 1e-3
+
+
+def test_a_stated_value_replaces_that_of_the_tier() -> None:
+    keys = [order_key(first_ready=NOW, tier=Tier.LOW, cost=0.5, value=value) for value in (100, 2, None, 0)]
+    assert keys == sorted(keys)
+    assert keys[1] == keys[2]
+    assert keys[0] < keys[1] < keys[3]
+
+
+# --- ties, drops and penalties ----------------------------------------------------------------------------------------
+
+
+def test_among_equal_keys_the_first_created_comes_first_and_then_the_smaller_id() -> None:
+    runs = [(NOW + SECOND, "r_a"), (NOW, "r_c"), (NOW, "r_b")]
+    assert sorted(runs, key=lambda run: tie_break(1.0, *run)) == [(NOW, "r_b"), (NOW, "r_c"), (NOW + SECOND, "r_a")]
+    assert tie_break(1.0, *runs[0]) < tie_break(2.0, *runs[1])
+
+
+def test_a_run_is_dropped_when_half_of_its_kind_would_not_finish_any_more() -> None:
+    assert drop_at(NOW, 30 * SECOND) == NOW - 30 * SECOND
+
+
+@pytest.mark.parametrize("kind", Penalty)
+@given(late=st.timedeltas(timedelta(days=-30), timedelta(0)), allowed=SPANS)
+@settings(max_examples=20)
+def test_being_in_time_costs_nothing(kind: Penalty, late: timedelta, allowed: timedelta) -> None:
+    assert penalty(kind, late, allowed) == 0
+
+
+@pytest.mark.parametrize(
+    ("kind", "late", "allowed", "cost"),
+    [
+        (Penalty.NONE, 3600, 600, 0),
+        (Penalty.STEP, 0.001, 600, 1),
+        (Penalty.STEP, 3600, 600, 1),
+        (Penalty.LINEAR, 300, 600, 0.5),
+        (Penalty.LINEAR, 1200, 600, 2),
+        (Penalty.LINEAR, 30, 1, 0.5),
+        (Penalty.LINEAR, 30, -5, 0.5),
+    ],
+)
+def test_being_late_costs_what_its_kind_says(kind: Penalty, late: float, allowed: float, cost: float) -> None:
+    assert penalty(kind, late * SECOND, allowed * SECOND) == cost
+
+
+def test_the_smallest_allowance_is_a_minute() -> None:
+    assert timedelta(minutes=1) == SMALLEST_ALLOWANCE
