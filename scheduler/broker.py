@@ -14,6 +14,7 @@ from collections.abc import Callable, Iterable, Sequence
 import dramatiq
 from dramatiq import Message, MessageProxy
 from dramatiq.middleware import Middleware
+from duetime.scheduler import failpoints
 from duetime.scheduler.queue import DispatchQueue, Entry
 
 QUEUE = "runs"
@@ -125,6 +126,8 @@ class DispatchBroker(dramatiq.Broker):
     def _start(self, run_ids: Sequence[str]) -> list[str]:
         """Claim what was taken. What cannot be claimed now goes back, what must not be started is dropped."""
         try:
+            if run_ids:
+                failpoints.hit(failpoints.Step.TAKEN)
             claimed = set(self._claim(run_ids)) if run_ids else set()
         except Exception as error:  # noqa: BLE001 - whatever it is, nothing may run without a claim
             log.warning("%d runs cannot be claimed and go back to the queue: %s", len(run_ids), error)

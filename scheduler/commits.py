@@ -14,6 +14,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from typing import TypeVar
 
+from duetime.scheduler import failpoints
 from duetime.scheduler.errors import StoreUnavailable
 from duetime.scheduler.events import EventKind
 from duetime.scheduler.inhand import Held
@@ -129,6 +130,7 @@ class Commits:
         except Exception as error:  # noqa: BLE001 - one ending that no database takes must not take others with it
             self._store_singly(group, error)
         else:
+            failpoints.hit(failpoints.Step.SETTLED)
             self._conclude(group, settlements, verdicts)
 
     def _settlement(self, handed: Handed) -> Settlement:

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from datetime import datetime
 
+from duetime.scheduler import failpoints
 from duetime.scheduler.process import Process
 from duetime.scheduler.queue import DispatchQueue, Entry
 from duetime.scheduler.store import ReadyRun, Store
@@ -73,7 +74,9 @@ class Dispatcher:
         if sleep > 0:
             return sleep
         ready = self._store.claims.make_ready(limit=BATCH, epoch=self._epoch)
+        failpoints.hit(failpoints.Step.MADE_READY)
         self._queue.put([entry_of(run, self._store.now()) for run in ready])
+        failpoints.hit(failpoints.Step.PUT)
         self._on_change([run.task_id for run in ready])
         return 0.0 if ready else LONGEST_SLEEP / 100
 

@@ -7,7 +7,7 @@ from dataclasses import replace
 from datetime import datetime, timedelta
 from typing import Unpack
 
-from duetime.scheduler import changes
+from duetime.scheduler import changes, failpoints
 from duetime.scheduler.errors import InvalidArgument, InvalidArguments, Refused
 from duetime.scheduler.events import EventFilter, EventKind, EventPage
 from duetime.scheduler.idempotency import key_of, repeats
@@ -82,6 +82,7 @@ class Scheduler:
             return view_of(TaskRecord(planned.task, planned.run), now, warnings=planned.warnings)
         twin = self._store.tasks.similar(by.tenant, by.user, planned.task.title, planned.run.scheduled_for)
         added = self._store.tasks.add(planned.task, planned.run, actor=by.user, key=key_of(request, by, now))
+        failpoints.hit(failpoints.Step.SCHEDULED)
         if added.created:
             self._on_change([added.record.task.id])
         return view_of(

@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from datetime import timedelta
 
 import dramatiq
+from duetime.scheduler import failpoints
 from duetime.scheduler.broker import ACTOR, QUEUE, DispatchBroker
 from duetime.scheduler.commits import Commits, Ended
 from duetime.scheduler.errors import RunnerReplaced
@@ -136,6 +137,8 @@ class Worker:
             self._broker.drain()
             self._on_replaced()
             raise
+        if claims:
+            failpoints.hit(failpoints.Step.CLAIMED)
         if not self._in_hand.add(claims):
             return self._give_back(claims)
         self._tell([claim.task.id for claim in claims])
@@ -152,7 +155,9 @@ class Worker:
         held = self._in_hand.get(run_id)
         if held is not None:
             held.yielding = self._broker.draining
-            self._hand_in(held, self._execution.run(held))
+            ending = self._execution.run(held)
+            failpoints.hit(failpoints.Step.HANDLED)
+            self._hand_in(held, ending)
 
     def _hand_in(self, held: Held, ending: Ending) -> None:
         if held.hand_over():
@@ -166,6 +171,7 @@ class Worker:
         self._in_hand.remove([each.held for each in ended])
         for each in ended:
             self._queue.finish(self._options.name, each.held.run_id)
+        failpoints.hit(failpoints.Step.FINISHED)
         self._on_settled([each.settlement for each in ended])
         self._tell([each.held.claim.task.id for each in ended])
 
