@@ -1,0 +1,137 @@
+"""How long a run of an action will take: a small histogram of what its successful attempts took, old ones forgotten.
+
+Buckets are spaced by powers (four to an octave), so that a millisecond and a day are both known to a fifth: the
+logarithmic histogram of DDSketch (Masson, Rim & Lee, VLDB 2019). Weights decay exponentially with each sample, as the
+round-trip estimates of TCP do (Jacobson 1988), and so follow when a handler becomes slower or faster. Histograms of
+samples taken apart add up to the histogram of all of them, so any number of processes can learn together.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from datetime import timedelta
+from typing import Final
+
+from duetime.scheduler.task import Json
+
+SHORTEST: Final = 0.001
+"""Seconds; what took less is counted as this."""
+
+LONGEST: Final = 86_400.0
+"""Seconds; what took longer is counted in the last bucket."""
+
+PER_OCTAVE: Final = 4
+"""Buckets from one duration to its double; each is 19 % wide."""
+
+BUCKETS: Final = math.ceil(math.log2(LONGEST / SHORTEST) * PER_OCTAVE)
+
+HALF_LIFE: Final = 200
+"""After so many further samples one counts half."""
+
+ENOUGH: Final = 5
+"""So many samples make a histogram worth more than what the handler declares."""
+
+UNKNOWN: Final = timedelta(seconds=1)
+"""What a run is taken to need when nobody has said and none has run."""
+
+_DECAY: Final = 0.5 ** (1 / HALF_LIFE)
+_HEAVIEST: Final = 1 / (1 - _DECAY)
+_NEGLIGIBLE: Final = 0.0005
+
+
+@dataclass(frozen=True, slots=True)
+class Estimate:
+    """What a run will take: less than `p50` in half of all cases, less than `p90` in nine of ten."""
+
+    p50: timedelta
+    p90: timedelta
+
+
+@dataclass(frozen=True, slots=True)
+class Histogram:
+    """Durations by bucket, with weights that decay. `samples` counts all that went in, forgotten ones too."""
+
+    weights: Mapping[int, float] = field(default_factory=dict)
+    samples: int = 0
+
+    @classmethod
+    def empty(cls) -> Histogram:
+        return cls()
+
+    def merged(self, seconds: Iterable[float]) -> Histogram:
+        """Take in durations in seconds, oldest first; what is no duration (negative, not finite) is left out."""
+        taken = [each for each in seconds if 0 <= each < math.inf]
+        weights: dict[int, float] = {}
+        for age, each in enumerate(reversed(taken)):
+            bucket = _bucket(each)
+            weights[bucket] = weights.get(bucket, 0.0) + _DECAY**age
+        return self.merged_with(Histogram(weights, len(taken)))
+
+    def merged_with(self, newer: Histogram) -> Histogram:
+        """Take in another histogram, whose samples count as newer than all of this one."""
+        fading = _DECAY**newer.samples
+        weights = {bucket: weight * fading for bucket, weight in self.weights.items()}
+        for bucket, weight in newer.weights.items():
+            weights[bucket] = weights.get(bucket, 0.0) + weight
+        return Histogram(weights, self.samples + newer.samples)
+
+    def quantile(self, p: float) -> float | None:
+        """Give the duration in seconds that a part `p` (0 to 1) of the samples stayed below; None without samples.
+
+        It lies within the bucket of the true one, so it is off by 19 % at most; between 1 ms and a day.
+        """
+        left = min(max(p, 0.0), 1.0) * sum(self.weights.values())
+        for bucket in sorted(self.weights):
+            weight = self.weights[bucket]
+            if left <= weight:
+                return _edge(bucket + left / weight)
+            left -= weight
+        return _edge(max(self.weights) + 1) if self.weights else None
+
+    def to_json(self) -> Json:
+        """Give what `from_json` reads; weights that cannot matter any more are left out."""
+        kept = {str(bucket): round(weight, 3) for bucket, weight in sorted(self.weights.items())}
+        shown = {bucket: weight for bucket, weight in kept.items() if weight > _NEGLIGIBLE}
+        return {"per_octave": PER_OCTAVE, "samples": self.samples, "weights": shown}
+
+    @classmethod
+    def from_json(cls, stored: Json) -> Histogram:
+        """Read a histogram back. What is not understood is left out: the worst is to learn it anew."""
+        if not isinstance(stored, Mapping) or stored.get("per_octave") != PER_OCTAVE:
+            return cls()
+        found, samples = stored.get("weights"), stored.get("samples")
+        weights = dict(_readable(found)) if isinstance(found, Mapping) else {}
+        known = isinstance(samples, int) and samples > 0
+        return cls(weights, samples) if weights and known else cls()
+
+
+def estimate(own: timedelta | None, learned: Histogram | None, declared: timedelta | None) -> Estimate:
+    """Say what a run will take: the caller's own word, else what was learned, else what its handler declares, else 1 s.
+
+    Something is learned after `ENOUGH` successful attempts.
+    """
+    if own is None and learned is not None and learned.samples >= ENOUGH:
+        p50, p90 = learned.quantile(0.5), learned.quantile(0.9)
+        if p50 is not None and p90 is not None:
+            return Estimate(timedelta(seconds=p50), timedelta(seconds=p90))
+    said = next((each for each in (own, declared) if each is not None), UNKNOWN)
+    return Estimate(said, said)
+
+
+def _bucket(seconds: float) -> int:
+    within = min(max(seconds, SHORTEST), LONGEST)
+    place = math.floor(math.log2(within / SHORTEST) * PER_OCTAVE)
+    return min(place, BUCKETS - 1)
+
+
+def _edge(place: float) -> float:
+    return float(min(SHORTEST * 2 ** (place / PER_OCTAVE), LONGEST))
+
+
+def _readable(weights: Mapping[Json, Json]) -> Iterable[tuple[int, float]]:
+    for bucket in range(BUCKETS):
+        weight = weights.get(str(bucket))
+        if isinstance(weight, int | float) and 0 < weight <= _HEAVIEST:
+            yield bucket, float(weight)
