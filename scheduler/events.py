@@ -31,6 +31,8 @@ class EventKind(StrEnum):
     RETRYING = "retrying"
     SUSPENDED = "suspended"
     CRASHED = "crashed"
+    EXPIRED = "expired"
+    DEADLINE_MISSED = "deadline_missed"
     ENDED = "ended"
 
 

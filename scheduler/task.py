@@ -39,6 +39,39 @@ class DeliveryState(StrEnum):
     FAILED = "failed"
 
 
+class Tier(StrEnum):
+    """How much a task matters; each tier has a guaranteed share of the starts, and a patience."""
+
+    CRITICAL = "critical"
+    HIGH = "high"
+    NORMAL = "normal"
+    LOW = "low"
+    BACKGROUND = "background"
+
+    @property
+    def rank(self) -> int:
+        """Return 1 for critical to 5 for background: what a queue sorts by."""
+        return _RANKS[self]
+
+
+_RANKS = {tier: rank for rank, tier in enumerate(Tier, start=1)}
+
+
+class DeadlineType(StrEnum):
+    """What a deadline means: worthless after it (hard), or worth less (soft)."""
+
+    SOFT = "soft"
+    HARD = "hard"
+
+
+class Penalty(StrEnum):
+    """How the cost of missing a soft deadline grows: not at all, with each second, or once."""
+
+    NONE = "none"
+    LINEAR = "linear"
+    STEP = "step"
+
+
 @dataclass(frozen=True, slots=True)
 class Principal:
     """Who calls. `user` is recorded as the actor of every change; `tenant` bounds what can be seen at all."""
@@ -63,7 +96,11 @@ class RetryPolicy:
 
 @dataclass(frozen=True, slots=True)
 class Task:
-    """What someone scheduled: the intent. `revision` rises by one with each change of it by an actor."""
+    """What someone scheduled: the intent. `revision` rises by one with each change of it by an actor.
+
+    `deadline` is when each run must be finished, as it was said; `deadline_after` is that as a span from the run's
+    `scheduled_for`. `estimate` is how long the caller says a run takes; `needs` are units of each pool that one holds.
+    """
 
     id: str
     tenant: str
@@ -84,6 +121,13 @@ class Task:
     revision: int
     created_at: datetime
     updated_at: datetime
+    priority: Tier = Tier.NORMAL
+    deadline: str | None = None
+    deadline_after: timedelta | None = None
+    deadline_type: DeadlineType = DeadlineType.SOFT
+    penalty: Penalty = Penalty.NONE
+    estimate: timedelta | None = None
+    needs: Mapping[str, int] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)
@@ -95,6 +139,8 @@ class Run:
     older one is refused. `failures` are the attempts that count against `RetryPolicy.max_attempts`; `crashes` those
     that ended without an answer. `missed` counts occurrences that fell due while nothing ran and were passed over.
     `slot` is when a recurrence had it, where it was moved away from there; the next one follows after both.
+    `deadline` is when it must be finished. `drop_at` is when a timer has to look at it: a hard run expires then, a soft
+    one is ordered anew; None once that has happened, and without a deadline.
     """
 
     id: str
@@ -120,6 +166,8 @@ class Run:
     result: Json = None
     error: str | None = None
     slot: datetime | None = None
+    deadline: datetime | None = None
+    drop_at: datetime | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -14,6 +14,7 @@ from duetime.scheduler.store.batches import Batch
 from duetime.scheduler.store.changing import held
 from duetime.scheduler.store.locking import exactly
 from duetime.scheduler.store.models import attempts, dead_letters, deliveries, inbox, runs, tasks
+from duetime.scheduler.store.resources import usage
 from duetime.scheduler.store.rows import DELIVERY, MESSAGE, delivery_values, in_json, message_values, run_values
 from duetime.scheduler.store.values import Settlement
 from duetime.scheduler.task import Run, State
@@ -50,6 +51,7 @@ _PAYLOAD = select(tasks.c.payload).where(tasks.c.id == bindparam("of_task")).sca
 _LETTERS = Batch(insert(dead_letters).values(payload=_PAYLOAD), ("run_id", "task_id", "tenant", "at", "reason"))
 _MESSAGES = Batch(insert(inbox), [column.name for column in MESSAGE])
 _DELIVERIES = Batch(insert(deliveries), [column.name for column in DELIVERY])
+_USAGE = Batch(insert(usage), [column.name for column in usage.c])
 
 
 class Claimed(NamedTuple):
@@ -90,6 +92,7 @@ def write(connection: Connection, endings: Sequence[Ending], now: datetime) -> N
     _write_next(connection, endings)
     journal.append(connection, [entry for ending in endings for entry in _entries(ending, now)])
     _write_told(connection, endings, now)
+    _USAGE.run(connection, [row for ending in endings for row in _usage_rows(ending, now)])
 
 
 def _run_row(ending: Ending, now: datetime) -> dict[str, Any]:
@@ -175,6 +178,12 @@ def _write_told(connection: Connection, endings: Sequence[Ending], now: datetime
     _LETTERS.run(connection, letters)
     _MESSAGES.run(connection, messages)
     _DELIVERIES.run(connection, told)
+
+
+def _usage_rows(ending: Ending, now: datetime) -> list[dict[str, Any]]:
+    claim = ending.claim
+    same = {"run_id": claim.run_id, "attempt": claim.attempt, "tenant": claim.tenant, "at": now}
+    return [{**same, "pool": pool, "units": units} for pool, units in ending.settlement.used.items()]
 
 
 def _letter(ending: Ending, now: datetime) -> dict[str, Any]:

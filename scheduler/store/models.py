@@ -1,49 +1,17 @@
-"""The tables. The newest migration and these models are equal; a test compares them on both databases."""
+"""The tables of tasks. The newest migration and the models are equal; a test compares them on both databases."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from datetime import datetime
-from typing import Annotated, Any, ClassVar
+from datetime import datetime, timedelta
 
 from duetime.scheduler.events import EventKind
+from duetime.scheduler.store.base import Base, Said, Serial, partial, table
 from duetime.scheduler.store.legality import MOVES_CHECK, STATES_CHECK, WAKES_CHECK
-from duetime.scheduler.store.types import Instant, JsonValue, Retrying, Strings, ThisTransaction, Word, Words
-from duetime.scheduler.task import DeliveryState, Json, RetryPolicy, State
-from sqlalchemy import BigInteger, CheckConstraint, ForeignKey, Index, Integer, MetaData, Table, Text, text
-from sqlalchemy.orm import DeclarativeBase, Mapped, mapped_column
-
-Said = Annotated[str, "words of people or handlers"]
-
-_Serial = BigInteger().with_variant(Integer(), "sqlite")
-
-
-class Base(DeclarativeBase):
-    """Types and names that all tables share."""
-
-    metadata = MetaData(
-        naming_convention={
-            "pk": "%(table_name)s_pk",
-            "fk": "%(table_name)s_%(column_0_name)s_fk",
-            "uq": "%(table_name)s_%(column_0_name)s_key",
-            "ck": "%(table_name)s_%(constraint_name)s",
-        }
-    )
-    type_annotation_map: ClassVar[dict[Any, Any]] = {
-        datetime: Instant(),
-        str: Text(),
-        Said: Words(),
-        State: Word(State),
-        EventKind: Word(EventKind),
-        DeliveryState: Word(DeliveryState),
-        Mapping[str, Json]: JsonValue(),
-        RetryPolicy: Retrying(),
-        tuple[str, ...]: Strings(),
-    }
-
-
-def _partial(name: str, *columns: Any, where: str, unique: bool = False) -> Index:
-    return Index(name, *columns, unique=unique, sqlite_where=text(where), postgresql_where=text(where))
+from duetime.scheduler.store.types import JsonValue, ThisTransaction
+from duetime.scheduler.task import DeadlineType, DeliveryState, Json, Penalty, RetryPolicy, State, Tier
+from sqlalchemy import BigInteger, CheckConstraint, ForeignKey, Index
+from sqlalchemy.orm import Mapped, mapped_column
 
 
 class TaskRow(Base):
@@ -72,6 +40,13 @@ class TaskRow(Base):
     created_at: Mapped[datetime]
     updated_at: Mapped[datetime]
     title_folded: Mapped[Said]
+    priority: Mapped[Tier] = mapped_column(server_default=Tier.NORMAL)
+    deadline: Mapped[Said | None]
+    deadline_after: Mapped[timedelta | None]
+    deadline_type: Mapped[DeadlineType] = mapped_column(server_default=DeadlineType.SOFT)
+    penalty: Mapped[Penalty] = mapped_column(server_default=Penalty.NONE)
+    estimate: Mapped[timedelta | None]
+    needs: Mapped[Mapping[str, int]] = mapped_column(server_default="{}")
 
 
 class LabelRow(Base):
@@ -86,7 +61,10 @@ class LabelRow(Base):
 
 
 class RunRow(Base):
-    """One occurrence of a task. `listed_at` orders lists: when it is next due while open, when it ended after that."""
+    """One occurrence of a task. `listed_at` orders lists: when it is next due while open, when it ended after that.
+
+    `reserved` and `token` are what the running attempt holds in the queue's pools, for a queue that has to be rebuilt.
+    """
 
     __tablename__ = "runs"
     __table_args__ = (
@@ -94,11 +72,14 @@ class RunRow(Base):
         CheckConstraint(WAKES_CHECK, name="wake_at"),
         Index("runs_by_occurrence", "task_id", "scheduled_for", "generation", unique=True),
         Index("runs_by_state", "state", "tenant", "current"),
-        _partial("runs_current", "task_id", where="current", unique=True),
-        _partial("runs_beside", "task_id", where="NOT current AND ended_at IS NULL"),
-        _partial("runs_wake", "wake_at", where="wake_at IS NOT NULL"),
-        _partial("runs_open", "tenant", "listed_at", "task_id", where="current AND ended_at IS NULL"),
-        _partial("runs_ended", "tenant", "listed_at", "task_id", where="current AND ended_at IS NOT NULL"),
+        partial("runs_current", "task_id", where="current", unique=True),
+        partial("runs_beside", "task_id", where="NOT current AND ended_at IS NULL"),
+        partial("runs_wake", "wake_at", where="wake_at IS NOT NULL"),
+        partial("runs_drop", "drop_at", where="drop_at IS NOT NULL"),
+        partial("runs_ready", "id", where="state = 'ready'"),
+        partial("runs_running", "id", where="state = 'running'"),
+        partial("runs_open", "tenant", "listed_at", "task_id", where="current AND ended_at IS NULL"),
+        partial("runs_ended", "tenant", "listed_at", "task_id", where="current AND ended_at IS NOT NULL"),
     )
 
     id: Mapped[str] = mapped_column(primary_key=True)
@@ -128,6 +109,10 @@ class RunRow(Base):
     worker: Mapped[str | None]
     epoch: Mapped[int | None]
     lease_until: Mapped[datetime | None]
+    deadline: Mapped[datetime | None]
+    drop_at: Mapped[datetime | None]
+    reserved: Mapped[Mapping[str, int] | None]
+    token: Mapped[str | None]
 
 
 class AttemptRow(Base):
@@ -153,11 +138,11 @@ class EventRow(Base):
         CheckConstraint(MOVES_CHECK, name="legal_move"),
         Index("events_by_task", "task_id", "seq", unique=True),
         Index("events_by_time", "tenant", "at", "id"),
-        _partial("events_by_tx", "tx", "id", where="tx IS NOT NULL"),
+        partial("events_by_tx", "tx", "id", where="tx IS NOT NULL"),
         {"sqlite_autoincrement": True},
     )
 
-    id: Mapped[int] = mapped_column(_Serial, primary_key=True)
+    id: Mapped[int] = mapped_column(Serial, primary_key=True)
     tenant: Mapped[str]
     task_id: Mapped[str] = mapped_column(ForeignKey("tasks.id"))
     run_id: Mapped[str | None] = mapped_column(ForeignKey("runs.id"))
@@ -180,7 +165,7 @@ class KeyRow(Base):
 
     __tablename__ = "idempotency_keys"
     __table_args__ = (
-        _partial("idempotency_keys_expiry", "expires_at", where="expires_at IS NOT NULL"),
+        partial("idempotency_keys_expiry", "expires_at", where="expires_at IS NOT NULL"),
         {"sqlite_with_rowid": False},
     )
 
@@ -212,7 +197,7 @@ class InboxRow(Base):
     __tablename__ = "inbox"
     __table_args__ = (
         Index("inbox_by_time", "tenant", "user", "created_at", "id"),
-        _partial("inbox_unread", "tenant", "user", "created_at", "id", where="read_at IS NULL"),
+        partial("inbox_unread", "tenant", "user", "created_at", "id", where="read_at IS NULL"),
     )
 
     id: Mapped[str] = mapped_column(primary_key=True)
@@ -234,7 +219,7 @@ class DeliveryRow(Base):
     __tablename__ = "deliveries"
     __table_args__ = (
         Index("deliveries_by_run", "run_id", "channel", unique=True),
-        _partial("deliveries_due", "next_at", where="next_at IS NOT NULL"),
+        partial("deliveries_due", "next_at", where="next_at IS NOT NULL"),
     )
 
     id: Mapped[str] = mapped_column(primary_key=True)
@@ -261,12 +246,6 @@ class RunnerRow(Base):
     endpoint: Mapped[str]
     token: Mapped[str]
     started_at: Mapped[datetime]
-
-
-def table(row: type[Base]) -> Table:
-    found = row.__table__
-    assert isinstance(found, Table)
-    return found
 
 
 tasks = table(TaskRow)

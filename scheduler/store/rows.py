@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from dataclasses import fields
-from datetime import datetime
+from datetime import datetime, timedelta
 from typing import Any
 
 from duetime.scheduler.events import Event
@@ -71,9 +71,11 @@ def folded(text: str) -> str:
 
 
 def in_json(value: Any) -> Json:
-    """Return a field's value as JSON has it: instants as ISO strings, tuples as lists."""
+    """Return a field's value as JSON has it: instants as ISO strings, spans as seconds, tuples as lists."""
     if isinstance(value, datetime):
         return value.isoformat()
+    if isinstance(value, timedelta):
+        return value.total_seconds()
     if isinstance(value, tuple):
         return list(value)
     return value

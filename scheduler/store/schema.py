@@ -13,11 +13,11 @@ from pathlib import Path
 from typing import Any
 
 from duetime.scheduler.errors import InvalidSetting, SchemaTooNew, SchemaTooOld
+from duetime.scheduler.store.base import Base
 from duetime.scheduler.store.database import Database, Sqlite
-from duetime.scheduler.store.models import Base
 from sqlalchemy import Column, Connection, MetaData, String, Table, func, insert, inspect, select
 
-HEAD = "0001"
+HEAD = "0002"
 """The newest migration; they are numbered, so that older and newer can be told apart without reading them."""
 
 _LOCK = 0x64756574  # "duet": one process at a time looks after a PostgreSQL schema

@@ -83,6 +83,19 @@ class Instant(TypeDecorator[datetime]):
         return value.astimezone(UTC) if dialect.name == "postgresql" else from_microseconds(value)
 
 
+class Span(TypeDecorator[timedelta]):
+    """A length of time, as whole microseconds."""
+
+    impl = BigInteger
+    cache_ok = True
+
+    def process_bind_param(self, value: timedelta | None, dialect: Dialect) -> int | None:  # noqa: ARG002 - the base's
+        return None if value is None else value // _MICROSECOND
+
+    def process_result_value(self, value: int | None, dialect: Dialect) -> timedelta | None:  # noqa: ARG002 - as above
+        return None if value is None else timedelta(microseconds=value)
+
+
 class JsonValue(TypeDecorator[Any]):
     """Any JSON; Python's None is SQL's NULL. On PostgreSQL the engine's serializer is `encode` too."""
 

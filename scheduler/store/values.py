@@ -87,7 +87,8 @@ class Settlement:
     """How an attempt ended and what follows; `outcome` and `reason` go into the attempt's row.
 
     `task_revision` is the revision that `next_run` was computed from. A `checkpoint` of None keeps the stored one.
-    `deliveries` carry the message of `inbox`, which they therefore need.
+    `deliveries` carry the message of `inbox`, which they therefore need. `used` is what the attempt really used: pool
+    to units.
     """
 
     run_id: str
@@ -107,6 +108,7 @@ class Settlement:
     deliveries: tuple[Delivery, ...] = field(default=())
     next_run: Run | None = None
     dead_letter: bool = False
+    used: Mapping[str, float] = field(default_factory=dict)
 
 
 class Verdict(StrEnum):

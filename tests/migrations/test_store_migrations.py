@@ -7,6 +7,7 @@ import sqlite3
 import subprocess
 import sys
 import threading
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
@@ -17,12 +18,15 @@ from alembic.script import ScriptDirectory
 from duetime.scheduler.errors import InvalidSetting, SchemaTooNew, SchemaTooOld
 from duetime.scheduler.rules.states import LEGAL
 from duetime.scheduler.store import migrate_store, open_store, schema
+from duetime.scheduler.store.base import Base
 from duetime.scheduler.store.legality import MOVES_CHECK
 from duetime.scheduler.store.migrations import running
-from duetime.scheduler.store.models import Base
 from duetime.scheduler.store.opening import connect
-from duetime.scheduler.task import State
+from duetime.scheduler.store.types import to_microseconds
+from duetime.scheduler.task import DeadlineType, Penalty, State, Tier
 from sqlalchemy import Connection, inspect, text, update
+
+NOON = datetime(2026, 11, 24, 12, tzinfo=UTC)
 
 
 @pytest.fixture
@@ -44,9 +48,7 @@ def described(connection: Connection) -> dict[str, Any]:
     """Return what the database itself says of its tables, constraints and indexes."""
     if connection.dialect.name == "sqlite":
         query = "SELECT type, name, sql FROM sqlite_master WHERE name NOT LIKE '%duetime_version%'"
-        rows = connection.execute(text(query))
-        # Constraints may stand in any order.
-        return {f"{row.type} {row.name}": sorted(re.split(r",\s*\n|\n", row.sql or "")) for row in rows}
+        return {f"{row.type} {row.name}": parts_of(row.sql or "") for row in connection.execute(text(query))}
     columns = text(
         "SELECT table_name || '.' || column_name, (data_type, is_nullable, column_default)::text"
         " FROM information_schema.columns WHERE table_schema = 'public' AND table_name <> 'duetime_version'"
@@ -57,6 +59,20 @@ def described(connection: Connection) -> dict[str, Any]:
     )
     indexes = text("SELECT indexname, indexdef FROM pg_indexes WHERE schemaname = 'public'")
     return {name: value for query in (columns, constraints, indexes) for name, value in connection.execute(query)}
+
+
+def parts_of(sql: str) -> list[str]:
+    """Return a statement's columns and constraints in any order: an added column stands behind the constraints."""
+    depth, parts = 0, [""]
+    for character in " ".join(sql.replace('"', "").split()):
+        depth += (character == "(") - (character == ")")
+        if character == "," and depth == 1:
+            parts.append("")
+        else:
+            parts[-1] += character
+    head, _, parts[0] = parts[0].partition("(")
+    parts[-1], _, tail = parts[-1].rpartition(")")
+    return sorted(part.strip() for part in [head, *parts, tail])
 
 
 def test_the_newest_migration_and_the_models_are_equal(url: str) -> None:
@@ -113,24 +129,61 @@ def test_the_check_constraint_lists_exactly_the_legal_moves() -> None:
 def test_an_older_database_is_upgraded_after_a_copy_beside_it(
     sqlite_url: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """There is one migration so far: a second one stands in for the next release's."""
+    """The migration of a release to come."""
     open_store(sqlite_url).close()
     folder = tmp_path / "migrations"
     copied_tree(folder)
-    (folder / "versions" / "0002_more.py").write_text(
-        'revision, down_revision = "0002", "0001"\nbranch_labels = depends_on = None\n'
+    (folder / "versions" / "0003_more.py").write_text(
+        'revision, down_revision = "0003", "0002"\nbranch_labels = depends_on = None\n'
         "def upgrade():\n    from alembic import op\n    op.execute('CREATE TABLE more (id INTEGER)')\n"
     )
     monkeypatch.setattr(running, "__file__", str(folder / "running.py"))
-    monkeypatch.setattr(schema, "HEAD", "0002")
+    monkeypatch.setattr(schema, "HEAD", "0003")
     with pytest.raises(SchemaTooOld, match="duetime migrate"):
         open_store(sqlite_url, migrate=False)
     copy = migrate_store(sqlite_url)
-    assert copy == f"{tmp_path}/duetime.db.schema-0001"
+    assert copy == f"{tmp_path}/duetime.db.schema-0002"
     assert tables_of(copy) == tables_of(f"{tmp_path}/duetime.db") - {"more"}
     assert migrate_store(sqlite_url) is None
     open_store(sqlite_url, migrate=False).close()
     assert not list(tmp_path.glob("*.partial*"))
+
+
+def test_what_the_first_tables_held_is_kept_and_has_the_defaults_of_later_ones(url: str) -> None:
+    as_it_was(url)
+    migrate_store(url)
+    store = open_store(url, migrate=False)
+    task, run = (record := store.tasks.get("acme", "t_old")).task, record.run
+    assert (task.title, task.payload, run.scheduled_for) == ("Call John", {"message": "Hi"}, NOON)
+    assert (task.priority, task.deadline_type, task.penalty) == (Tier.NORMAL, DeadlineType.SOFT, Penalty.NONE)
+    assert (task.needs, task.estimate, task.deadline, task.deadline_after) == ({}, None, None, None)
+    assert (run.deadline, run.drop_at) == (None, None)
+    store.close()
+
+
+OLD_TASK = """INSERT INTO tasks (id, tenant, owner, title, action, payload, timezone, "when", anchor, paused, retry,
+    deliver_to, labels, revision, created_at, updated_at, title_folded) VALUES ('t_old', 'acme', 'alice', 'Call John',
+    'reminder', '{"message":"Hi"}', 'UTC', 'noon', AT, NO, '{"max_attempts":5,"backoff":1,"max_backoff":60}', '[]',
+    '[]', 1, AT, AT, 'call john')"""
+OLD_RUN = """INSERT INTO runs (id, task_id, tenant, scheduled_for, state, generation, number, current, wake_at, attempt,
+    failures, crashes, missed, cancel_requested, listed_at) VALUES ('r_old', 't_old', 'acme', AT, 'scheduled', 1, 1,
+    YES, AT, 0, 0, 0, 0, NO, AT)"""
+
+
+def as_it_was(url: str) -> None:
+    """Make the tables of the first version, with one task."""
+
+    def old(connection: Connection) -> None:
+        running.run(connection, "0001")
+        on_postgres = connection.dialect.name == "postgresql"
+        words = {"AT": "'2026-11-24 12:00+00'" if on_postgres else str(to_microseconds(NOON))}
+        words |= {"NO": "false", "YES": "true"} if on_postgres else {"NO": "0", "YES": "1"}
+        for statement in (OLD_TASK, OLD_RUN):
+            connection.exec_driver_sql(re.sub(r"\b(AT|NO|YES)\b", lambda found: words[found[0]], statement))
+
+    database = connect(url)
+    database.migrate(old)
+    database.close()
 
 
 def test_a_migration_that_fails_leaves_the_old_schema(
@@ -139,12 +192,12 @@ def test_a_migration_that_fails_leaves_the_old_schema(
     open_store(sqlite_url).close()
     folder = tmp_path / "migrations"
     copied_tree(folder)
-    (folder / "versions" / "0002_more.py").write_text(
-        'revision, down_revision = "0002", "0001"\nbranch_labels = depends_on = None\n'
+    (folder / "versions" / "0003_more.py").write_text(
+        'revision, down_revision = "0003", "0002"\nbranch_labels = depends_on = None\n'
         "def upgrade():\n    from alembic import op\n    op.execute('CREATE TABLE more (id INTEGER)')\n    1 / 0\n"
     )
     monkeypatch.setattr(running, "__file__", str(folder / "running.py"))
-    monkeypatch.setattr(schema, "HEAD", "0002")
+    monkeypatch.setattr(schema, "HEAD", "0003")
     with pytest.raises(ZeroDivisionError):
         open_store(sqlite_url)
     assert "more" not in tables_of(f"{tmp_path}/duetime.db")
@@ -155,8 +208,8 @@ def test_a_migration_that_fails_leaves_the_old_schema(
 def copied_tree(folder: Path) -> None:
     (folder / "versions").mkdir(parents=True)
     source = Path(running.__file__).parent
-    for name in ("env.py", "script.py.mako", "versions/0001_first_tables.py"):
-        (folder / name).write_text((source / name).read_text())
+    for path in (source / "env.py", source / "script.py.mako", *(source / "versions").glob("0*.py")):
+        (folder / path.relative_to(source)).write_text(path.read_text())
 
 
 def tables_of(path: str) -> set[str]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from alembic import context
-from duetime.scheduler.store.models import Base
+from duetime.scheduler.store.base import Base
 from duetime.scheduler.store.schema import version
 
 context.configure(

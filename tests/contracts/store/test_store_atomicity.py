@@ -14,7 +14,7 @@ from typing import Any
 import pytest
 from duetime.scheduler.events import EventKind
 from duetime.scheduler.store import Change, IdempotencyKey, Store
-from duetime.scheduler.store.models import Base
+from duetime.scheduler.store.base import Base
 from duetime.scheduler.task import State, TaskRecord
 from sqlalchemy import event, select
 
