@@ -58,9 +58,10 @@ class PoolState:
 
     `used` are units in use or reserved, `spent` those of the window that are settled, `level` is in the bucket.
     `factor` is what throttling has left of the capacity; since its last cut at `cut_at`, `good` calls were answered and
-    `bad` ones refused. Nothing is admitted before `stopped_until` (a provider said so) and `open_until` (the breaker); once that has passed, `probe` is the one
-    run that tries, and `trips` says how often in a row that failed. `failing` counts failures in a row, `errors` is the
-    smoothed part that failed of `seen`. `hold` is an overdue run that has first call, and `hold_key` its key.
+    `bad` ones refused. Nothing is admitted before `stopped_until` (a provider said so) and `open_until` (the breaker);
+    once that has passed, `probe` is the one run that tries, and `trips` says how often in a row that failed. `failing`
+    counts failures in a row, `errors` is the smoothed part that failed of `seen`. `hold` is an overdue run that has
+    first call, and `hold_key` its key.
     """
 
     at: float = 0.0

@@ -19,7 +19,7 @@ _SAVED = 2.0
 
 @dataclass(frozen=True, slots=True)
 class Shares:
-    """Parts of all dispatches by tier, critical first: each `guaranteed` at least, `ceilings` at most while others wait."""
+    """Parts of all dispatches by tier, critical first: `guaranteed` at least, `ceilings` at most while others wait."""
 
     guaranteed: tuple[float, ...] = (0.30, 0.20, 0.15, 0.10, 0.05)
     ceilings: tuple[float, ...] = (0.80, 0.70, 0.60, 0.50, 0.40)
