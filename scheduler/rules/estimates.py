@@ -37,7 +37,7 @@ UNKNOWN: Final = timedelta(seconds=1)
 """What a run is taken to need when nobody has said and none has run."""
 
 _DECAY: Final = 0.5 ** (1 / HALF_LIFE)
-_HEAVIEST: Final = 1 / (1 - _DECAY)
+_HEAVIEST: Final = 2 / (1 - _DECAY)  # twice what endless samples of one length add up to
 _NEGLIGIBLE: Final = 0.0005
 
 

@@ -147,6 +147,11 @@ def test_no_stored_garbage_breaks_the_reading(stored: Json) -> None:
     assert found is None or SHORTEST <= found <= LONGEST
 
 
+def test_an_action_that_always_takes_the_same_is_still_known_after_storing_it() -> None:
+    steady = learned(*[60.0] * 20_000)
+    assert Histogram.from_json(steady.to_json()).quantile(0.5) == pytest.approx(steady.quantile(0.5))
+
+
 def test_what_is_understood_of_a_stored_histogram_is_kept() -> None:
     stored = learned(1, 1, 1).to_json()
     torn = stored | {"weights": stored["weights"] | {"x": 3, "5": "many", "6": -1, "7": math.nan, "9999": 1, "8": 1e9}}
