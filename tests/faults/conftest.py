@@ -32,6 +32,7 @@ class Line:
     run_id: str
     attempt: int
     pid: int
+    at: float = 0.0
 
 
 @dataclass
@@ -79,7 +80,8 @@ class Site:
     def ledger(self) -> list[Line]:
         path = self.folder / "ledger"
         lines = path.read_text().splitlines() if path.exists() else []
-        return [Line(step, run_id, int(attempt), int(pid)) for step, run_id, attempt, pid in map(str.split, lines)]
+        parts = map(str.split, lines)
+        return [Line(step, run_id, int(attempt), int(pid), float(at)) for step, run_id, attempt, pid, at in parts]
 
     def effects(self) -> Counter[str]:
         return Counter(line.run_id for line in self.ledger() if line.step == "effect")

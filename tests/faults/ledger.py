@@ -1,12 +1,22 @@
-"""A handler as a plug-in module has it: it notes each start and each effect in the file that `LEDGER` names."""
+"""Handlers as a plug-in module has them. Each notes its steps in the file that `LEDGER` names, and some misbehave.
+
+A line is on the disk before anything else happens: step, idempotency key, attempt, process, and when by the clock of
+the machine that nobody can set (seconds).
+"""
 
 from __future__ import annotations
 
+import ctypes
 import os
+import signal
 import time
 
 from duetime import Context, Done, handler
 from pydantic import BaseModel
+
+TIME_LIMIT = 1.0
+MEMORY_STEP = 64 << 20
+MISBEHAVING = ("poison", "segfault", "exit", "hang", "deaf", "greedy")
 
 
 class Work(BaseModel):
@@ -15,18 +25,94 @@ class Work(BaseModel):
     seconds: float = 0.05
 
 
-@handler("effect", payload=Work)
+class Bad(BaseModel):
+    """In how many of its first attempts the handler misbehaves; afterwards it has its effect."""
+
+    times: int = 99
+    seconds: float = 3.0
+
+
+@handler("effect", payload=Work, time_limit=3600)
 def effect(ctx: Context, payload: Work) -> Done:
     """Take a while, then have an effect."""
-    _note("start", ctx)
-    time.sleep(payload.seconds)
-    _note("effect", ctx)
+    note("start", ctx)
+    _work(payload.seconds)
+    note("effect", ctx)
     return Done("done")
 
 
-def _note(step: str, ctx: Context) -> None:
+@handler("poison", payload=Bad)
+def poison(ctx: Context, payload: Bad) -> Done:
+    """Be killed, as by a machine that is out of memory."""
+    done = _after(ctx, payload)
+    if done is None:
+        os.kill(os.getpid(), signal.SIGKILL)
+    return done or Done()
+
+
+@handler("segfault", payload=Bad)
+def segfault(ctx: Context, payload: Bad) -> Done:
+    """Read what is not there, as a broken library does."""
+    return _after(ctx, payload) or Done(str(ctypes.string_at(0)))
+
+
+@handler("exit", payload=Bad)
+def exit_(ctx: Context, payload: Bad) -> Done:
+    """End the process without a word."""
+    return _after(ctx, payload) or os._exit(3)
+
+
+@handler("hang", payload=Bad, time_limit=TIME_LIMIT)
+def hang(ctx: Context, payload: Bad) -> Done:
+    """Never come back, a moment of Python at a time."""
+    done = _after(ctx, payload)
+    if done is None:
+        _work(3600)
+    return done or Done()
+
+
+@handler("deaf", payload=Bad, time_limit=TIME_LIMIT)
+def deaf(ctx: Context, payload: Bad) -> Done:
+    """Catch whatever shall stop it, and go on for `seconds`."""
+    done = _after(ctx, payload)
+    end = time.monotonic() + payload.seconds
+    while done is None and time.monotonic() < end:
+        try:
+            _work(end - time.monotonic())
+        except BaseException:  # noqa: BLE001, S112 - that is the fault
+            continue
+    return done or Done("did not listen")
+
+
+@handler("greedy", payload=Bad)
+def greedy(ctx: Context, payload: Bad) -> Done:
+    """Take memory until there is none."""
+    done, taken = _after(ctx, payload), []
+    while done is None:
+        taken.append(bytearray(MEMORY_STEP))
+    return done or Done()
+
+
+def note(step: str, ctx: Context) -> None:
     """Write one line and see it on the disk before anything else happens."""
     file = os.open(os.environ["LEDGER"], os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600)
-    os.write(file, f"{step} {ctx.idempotency_key} {ctx.attempt} {os.getpid()}\n".encode())
+    line = f"{step} {ctx.idempotency_key} {ctx.attempt} {os.getpid()} {time.monotonic():.6f}\n"
+    os.write(file, line.encode())
     os.fsync(file)
     os.close(file)
+
+
+def _after(ctx: Context, payload: Bad) -> Done | None:
+    """Note the start; return an effect once the handler has misbehaved as often as it shall."""
+    note("start", ctx)
+    if ctx.attempt <= payload.times:
+        return None
+    note("effect", ctx)
+    return Done("done")
+
+
+def _work(seconds: float) -> None:
+    """Wait in small steps, between which the thread can be interrupted."""
+    end = time.monotonic() + seconds
+    while time.monotonic() < end:
+        time.sleep(0.005)
