@@ -149,7 +149,11 @@ def _configure(synchronous: str) -> Callable[[Any, Any], None]:
 
 
 class Postgres(Database):
-    """A server. A connection that dropped before COMMIT was sent, or a deadlock, is tried once more."""
+    """A server. A connection that dropped before COMMIT was sent, or a deadlock, is tried once more.
+
+    Plans of prepared statements stay until the tables are next analysed: one that was made while a table was empty must
+    not scan it when it has a million rows. So what has an index uses it (without: 15 times slower at 30,000 runs).
+    """
 
     def __init__(self, url: URL) -> None:
         self.engine = create_engine(
@@ -161,7 +165,7 @@ class Postgres(Database):
             connect_args={
                 "connect_timeout": _BUSY_SECONDS,
                 "application_name": "duetime",
-                "options": f"-c timezone=UTC -c lock_timeout={_BUSY_SECONDS}s",
+                "options": f"-c timezone=UTC -c lock_timeout={_BUSY_SECONDS}s -c enable_seqscan=off",
             },
         )
 

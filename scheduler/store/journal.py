@@ -6,6 +6,7 @@ task's row before.
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from datetime import datetime
 from typing import Any
@@ -14,14 +15,14 @@ from duetime.scheduler.events import EventKind
 from duetime.scheduler.store.batches import Batch
 from duetime.scheduler.store.models import events
 from duetime.scheduler.task import Json, State
-from sqlalchemy import Connection, bindparam, func, insert, select
+from sqlalchemy import Connection, Integer, bindparam, func, insert, select
 
 Entry = dict[str, Any]
 
 ITSELF = "duetime"
 """The actor of what happens by itself."""
 
-_NEXT = select(func.coalesce(func.max(events.c.seq), 0) + 1).where(events.c.task_id == bindparam("of_task"))
+_LAST = select(func.coalesce(func.max(events.c.seq), 0)).where(events.c.task_id == bindparam("of_task"))
 _TAKEN_FROM_ENTRIES = (
     "tenant",
     "task_id",
@@ -37,7 +38,8 @@ _TAKEN_FROM_ENTRIES = (
     "after",
     "revision",
 )
-_APPEND = Batch(insert(events).values(seq=_NEXT.scalar_subquery()), _TAKEN_FROM_ENTRIES)
+_NTH = bindparam("nth", type_=Integer())
+_APPEND = Batch(insert(events).values(seq=_LAST.scalar_subquery() + _NTH), _TAKEN_FROM_ENTRIES)
 
 
 def entry(
@@ -59,6 +61,7 @@ def entry(
     from_state, to_state = move or (None, None)
     return {
         "of_task": task_id,
+        "nth": 1,
         "tenant": tenant,
         "task_id": task_id,
         "run_id": run_id,
@@ -77,4 +80,14 @@ def entry(
 
 def append(connection: Connection, entries: Sequence[Entry]) -> None:
     """Store the events in their order, each with the next number of its task."""
-    _APPEND.run(connection, entries)
+    _APPEND.run(connection, _numbered(entries) if connection.dialect.name == "postgresql" else entries)
+
+
+def _numbered(entries: Sequence[Entry]) -> list[Entry]:
+    """Count the entries of each task: all of a batch see the same last number where they are written together."""
+    counts: Counter[str] = Counter()
+    numbered = []
+    for each in entries:
+        counts[each["task_id"]] += 1
+        numbered.append({**each, "nth": counts[each["task_id"]]})
+    return numbered

@@ -1,0 +1,141 @@
+"""PostgreSQL takes the rows of a batch as one parameter: a JSON document that `jsonb_to_recordset` makes a table of.
+
+One statement for any number of rows is one round trip, one execution, and one text that the server plans once. A
+statement written for one row becomes that by putting the recordset's columns where its parameters are.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any, TypeVar, cast
+
+from duetime.scheduler.store.types import Instant, JsonValue, Strings, Word, Words, encode
+from sqlalchemy import (
+    BindParameter,
+    Connection,
+    Dialect,
+    Insert,
+    Update,
+    bindparam,
+    column,
+    func,
+    select,
+)
+from sqlalchemy.dialects.postgresql import JSONB
+from sqlalchemy.sql import visitors
+from sqlalchemy.sql.compiler import SQLCompiler
+from sqlalchemy.sql.visitors import ExternallyTraversible
+from sqlalchemy.types import TypeDecorator, TypeEngine
+
+E = TypeVar("E", bound=ExternallyTraversible)
+Converter = Callable[[Any], Any]
+Rows = Sequence[Mapping[str, Any]]
+
+ROWS = "rows"
+_AS_THEY_ARE = (Word, Words, Strings)
+"""Types whose values JSON writes as PostgreSQL reads them; `encode` replaces what it does not store."""
+
+
+def recordset(types: Mapping[str, TypeEngine[Any]], parameter: str = ROWS, name: str = "given") -> Any:
+    """Return a table of these columns, whose rows are the JSON parameter's."""
+    columns = [column(key, kind) for key, kind in types.items()]
+    rows = func.jsonb_to_recordset(bindparam(parameter, type_=JSONB()))
+    return rows.table_valued(*columns, name=name).render_derived(name=name, with_types=True)
+
+
+@dataclass(frozen=True, slots=True)
+class Document:
+    """Writes rows as the JSON document of a recordset."""
+
+    names: Sequence[str]
+    converters: Mapping[str, Converter]
+
+    @classmethod
+    def of(cls, types: Mapping[str, TypeEngine[Any]], dialect: Dialect) -> Document:
+        return cls(list(types), {name: made for name, kind in types.items() if (made := _converter(kind, dialect))})
+
+    def written(self, rows: Rows) -> str:
+        converters = self.converters
+        return encode(
+            [
+                {
+                    name: converters[name](value) if name in converters else value
+                    for name in self.names
+                    if (value := row[name]) is not None
+                }
+                for row in rows
+            ]
+        )
+
+
+def _converter(kind: TypeEngine[Any], dialect: Dialect) -> Converter | None:
+    if isinstance(kind, Instant):
+        return _instant
+    if not isinstance(kind, TypeDecorator) or isinstance(kind, _AS_THEY_ARE) or type(kind) is JsonValue:
+        return None
+    return lambda value: kind.process_bind_param(value, dialect)
+
+
+def _instant(value: datetime) -> str:
+    if value.tzinfo is None:
+        msg = f"a naive datetime ({value.isoformat()}) is not an instant; attach its time zone"
+        raise ValueError(msg)
+    return value.isoformat()
+
+
+@dataclass(frozen=True, slots=True)
+class Planned:
+    """The text for the driver, and what its one parameter is made of."""
+
+    sql: str
+    document: Document
+    constants: Mapping[str, Any]
+
+    def run(self, connection: Connection, rows: Rows) -> int:
+        parameters = {**self.constants, ROWS: self.document.written(rows)}
+        return connection.exec_driver_sql(self.sql, parameters).rowcount
+
+
+def planned(statement: Insert | Update, columns: Sequence[str], dialect: Dialect) -> Planned:
+    """Return the statement, which is of one row, as one of many rows."""
+    types = _types(statement, columns, dialect)
+    given = recordset(types)
+    many = _inserting(statement, columns, given) if isinstance(statement, Insert) else _with(statement, given)
+    compiled = many.compile(dialect=dialect)
+    assert isinstance(compiled, SQLCompiler)
+    return Planned(compiled.string, Document.of(types, dialect), constants(compiled, dialect))
+
+
+def constants(compiled: SQLCompiler, dialect: Dialect) -> dict[str, Any]:
+    """Return the parameters of a statement that are already known, as the driver takes them."""
+    found = {}
+    for bind, name in compiled.bind_names.items():
+        process = bind.type.dialect_impl(dialect).bind_processor(dialect)
+        if not bind.required:
+            found[name] = process(bind.value) if process else bind.value
+    return found
+
+
+def _types(statement: Insert | Update, columns: Sequence[str], dialect: Dialect) -> dict[str, TypeEngine[Any]]:
+    """Return what a row has to have, each with its type: the statement's parameters without a value."""
+    compiled = statement.compile(dialect=dialect, column_keys=list(columns), for_executemany=True)
+    assert isinstance(compiled, SQLCompiler)
+    return {name: bind.type for bind, name in compiled.bind_names.items() if bind.required}
+
+
+def _inserting(statement: Insert, columns: Sequence[str], given: Any) -> Insert:
+    computed = dict(statement._values or {})  # noqa: SLF001 - there is no other way to them
+    values = {name: given.c[name] for name in columns} | {name: _with(it, given) for name, it in computed.items()}
+    return statement.table.insert().from_select(list(values), select(*values.values()).select_from(given))
+
+
+def _with(element: E, given: Any) -> E:
+    """Put the recordset's columns in the places of the parameters."""
+
+    def replace(element: Any, **_options: Any) -> Any:
+        return given.c[element.key] if isinstance(element, BindParameter) and element.key in given.c else None
+
+    found: Any = visitors.replacement_traverse(element, {}, replace)
+    return cast("E", found)
