@@ -18,7 +18,7 @@ from duetime.scheduler.handlers import Context, Handler, Handlers, handler, remi
 from duetime.scheduler.interrupt import WorkerStopping
 from duetime.scheduler.outcomes import Done, Outcome, Retry, Yielded
 from duetime.scheduler.runner import Runner, RunnerOptions
-from duetime.scheduler.store import Claim, Store, open_store
+from duetime.scheduler.store import Claim, Start, Store, open_store
 from duetime.scheduler.task import RetryPolicy, State, TaskRecord
 from duetime.scheduler.wake import WakeServer
 
@@ -380,7 +380,7 @@ def test_what_a_dead_runner_left_running_is_attempted_again_under_the_same_key(h
     epoch = house.store.runners.take_over(pid=1, endpoint="127.0.0.1:1", token="dead")
     record = added(house.store, datetime.now(UTC), payload={"message": "Stretch"}, deliver_to=("inbox",))
     house.store.claims.make_ready(limit=9, epoch=epoch)
-    assert house.store.claims.start([record.run.id], worker="dead", epoch=epoch, lease=timedelta(seconds=30))
+    assert house.store.claims.start([Start(record.run.id)], worker="dead", epoch=epoch, lease=timedelta(seconds=30))
     house.run()
     after = house.reaches(record.task.id, State.SUCCEEDED)
     assert (after.run.id, after.run.attempt, after.run.crashes) == (record.run.id, 2, 1)
@@ -442,8 +442,8 @@ def test_a_start_that_was_stored_though_it_seemed_to_fail_is_attempted_again(
 ) -> None:
     failures, start = [1], house.store.claims.start
 
-    def start_and_lose_the_answer(*run_ids: Any, **options: Any) -> list[Claim]:
-        claims = start(*run_ids, **options)
+    def start_and_lose_the_answer(*starts: Any, **options: Any) -> list[Claim]:
+        claims = start(*starts, **options)
         if claims and failures:
             failures.pop()
             raise StoreUnavailable("the connection broke in the commit")
@@ -455,7 +455,7 @@ def test_a_start_that_was_stored_though_it_seemed_to_fail_is_attempted_again(
 
     def succeeds() -> bool:
         assert runner._reign is not None
-        runner._reign._maintenance.wake()  # it would look by itself, but only every 5 seconds
+        runner._reign._crew.maintenance.wake()  # it would look by itself, but only every 5 seconds
         return house.record(task_id).run.state is State.SUCCEEDED
 
     eventually(succeeds, "the run to be started again")
@@ -477,7 +477,7 @@ def test_a_run_in_hand_is_left_alone_though_its_lease_could_not_be_renewed(
     over = house.store.now() + timedelta(seconds=0.1)
     eventually(lambda: house.store.now() > over, "the lease to pass")
     assert runner._reign is not None
-    runner._reign._maintenance._step()
+    runner._reign._crew.maintenance._step()
     assert house.record(task_id).run.state is State.RUNNING
     gate.go.set()
     record = house.reaches(task_id, State.SUCCEEDED)

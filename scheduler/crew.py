@@ -1,0 +1,104 @@
+"""The crew of one process that runs tasks: a dispatcher, a worker, maintenance and delivery over one queue."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Sequence
+from datetime import timedelta
+
+from duetime.scheduler.delivery import Deliverer
+from duetime.scheduler.dispatch import Dispatcher
+from duetime.scheduler.handlers import Handlers
+from duetime.scheduler.maintenance import Maintenance
+from duetime.scheduler.process import STEP_PATIENCE, Process
+from duetime.scheduler.queue import DispatchQueue
+from duetime.scheduler.store import Settlement, Store
+from duetime.scheduler.worker import Worker, WorkerOptions
+
+LONGEST_SLEEP = 10.0
+"""Seconds after which deliveries are looked for in any case, should the clock of the wall have jumped."""
+
+log = logging.getLogger(__name__)
+
+
+class Crew:
+    """Runs what is due, as the runner of `epoch` or, without one, as one process of many.
+
+    What is due already is in the queue once this is made. `on_change` is told the ids of tasks whose run moved, on some
+    thread; what it raises is logged. `on_replaced` is called when another process has raised the epoch.
+    """
+
+    def __init__(
+        self,
+        store: Store,
+        queue: DispatchQueue,
+        handlers: Handlers,
+        options: WorkerOptions,
+        *,
+        epoch: int | None = None,
+        deliverer: Deliverer | None = None,
+        on_change: Callable[[Sequence[str]], None] = lambda _: None,
+        on_replaced: Callable[[], None] = lambda: None,
+    ) -> None:
+        self._store = store
+        self._on_change = on_change
+        self._deliverer = deliverer
+        dispatcher = Dispatcher(store, queue, epoch=epoch, on_change=self._changed, replaced=on_replaced)
+        dispatcher.step()  # what was interrupted goes first: nothing is left half done for longer than need be
+        self._dispatcher = dispatcher.process
+        self.worker = Worker(
+            store,
+            queue,
+            handlers,
+            options,
+            epoch=epoch,
+            on_change=self._changed,
+            on_settled=self._settled,
+            on_replaced=on_replaced,
+        )
+        self.maintenance = Maintenance(store, queue, held=self.worker.held, epoch=epoch, replaced=on_replaced).process
+        self._delivery = Process("delivery", self._deliver)
+        self._processes = (self._dispatcher, self.maintenance, self._delivery)
+
+    def start(self) -> None:
+        self.worker.start()
+        for process in self._processes:
+            process.start()
+
+    def wake(self) -> None:
+        """Look at once for what is due, cancelled or to be delivered. May be called from any thread."""
+        self._dispatcher.wake()
+        self.worker.check()
+        self._delivery.wake()
+
+    def end(self, grace: timedelta) -> None:
+        """Stop everything; running work finishes within `grace` or is handed back."""
+        for process in self._processes:
+            process.stop(0)
+        self.worker.stop(grace)
+        for process in self._processes:
+            process.stop(STEP_PATIENCE)
+
+    def _deliver(self) -> float | None:
+        """Send what is due, and return the seconds until more is; what settles meanwhile wakes this up."""
+        if self._deliverer is None:
+            return None
+        wake_at = self._deliverer.next_wake()
+        sleep = (wake_at - self._store.now()).total_seconds() if wake_at else LONGEST_SLEEP
+        if sleep > 0:
+            return min(sleep, LONGEST_SLEEP)
+        self._deliverer.tick(self._store.now())
+        return 0.0
+
+    def _settled(self, settlements: Sequence[Settlement]) -> None:
+        """Wake whom an ending concerns: what follows may be due before they would look by themselves."""
+        if any(settlement.wake_at or settlement.next_run for settlement in settlements):
+            self._dispatcher.wake()
+        if any(settlement.deliveries for settlement in settlements):
+            self._delivery.wake()
+
+    def _changed(self, task_ids: Sequence[str]) -> None:
+        try:
+            self._on_change(task_ids)
+        except Exception:
+            log.exception("a listener to changes failed")
