@@ -8,6 +8,7 @@ from __future__ import annotations
 from dataclasses import replace
 from datetime import datetime, timedelta
 
+from duetime.scheduler.deadlines import dated_like
 from duetime.scheduler.errors import Refused
 from duetime.scheduler.events import EventKind
 from duetime.scheduler.ids import new_id
@@ -51,7 +52,7 @@ def undo_cancel(record: TaskRecord, now: datetime, token: str | None) -> Change:
         raise Refused(
             f"undo: {token[:40]!r} belongs to an earlier cancel. Read the task with get_task for the current one."
         )
-    again = _again(run, run.scheduled_for, wake_at=max(run.scheduled_for, now))
+    again = _again(record.task, run, run.scheduled_for, wake_at=max(run.scheduled_for, now))
     return Change(record.task, run, next_run=again, kind=EventKind.CANCEL_UNDONE)
 
 
@@ -75,13 +76,12 @@ def move(
     slot = (run.slot or run.scheduled_for) if task.repeat and not by_rule else None
     wake = max(to, now)
     if run.state in TERMINAL:
-        return Change(
-            _at_its_end(task, run), run, next_run=replace(_again(run, to, wake_at=wake), slot=slot), kind=kind
-        )
+        again = replace(_again(task, run, to, wake_at=wake), slot=slot)
+        return Change(_at_its_end(task, run), run, next_run=again, kind=kind)
     if run.state in (State.SUSPENDED, State.RETRYING):  # it has started: only its next attempt can move
         return Change(task, replace(run, wake_at=wake), kind=kind)
     moved = replace(run, state=State.SCHEDULED, scheduled_for=to, wake_at=wake, first_ready_at=None, slot=slot)
-    return Change(task, moved, kind=kind)
+    return Change(task, dated_like(task, moved, run), kind=kind)
 
 
 def _at_its_end(task: Task, run: Run) -> Task:
@@ -101,7 +101,7 @@ def snooze(record: TaskRecord, to: datetime, now: datetime) -> Change:
     if now - fired.ended_at > record.run.scheduled_for - now:
         return move(record, to, now, EventKind.SNOOZED)
     earlier = tuple(run for run in record.beside if run.state is State.SCHEDULED)
-    extra = _extra(fired, to)
+    extra = _extra(record.task, fired, to)
     return Change(record.task, record.run, extra_run=extra, cancelled_beside=earlier, kind=EventKind.SNOOZED)
 
 
@@ -112,7 +112,7 @@ def run_now(record: TaskRecord, now: datetime) -> Change:
     if record.task.repeat is not None and record.run.state not in TERMINAL:
         if record.task.paused:
             raise Refused(f"action: {record.task.id} is paused. Resume it first, with reschedule_task(pause=false).")
-        return Change(record.task, record.run, extra_run=_extra(record.run, now), kind=EventKind.RUN_NOW)
+        return Change(record.task, record.run, extra_run=_extra(record.task, record.run, now), kind=EventKind.RUN_NOW)
     return move(_unpaused(record), now, now, EventKind.RUN_NOW)
 
 
@@ -166,9 +166,9 @@ def _unpaused(record: TaskRecord) -> TaskRecord:
     return replace(record, task=replace(record.task, paused=False))
 
 
-def _again(run: Run, to: datetime, *, wake_at: datetime | None) -> Run:
+def _again(task: Task, run: Run, to: datetime, *, wake_at: datetime | None) -> Run:
     """Return the next generation of a run that ended: a terminal run stays as it ended."""
-    return Run(
+    again = Run(
         id=new_id("r"),
         task_id=run.task_id,
         tenant=run.tenant,
@@ -179,11 +179,12 @@ def _again(run: Run, to: datetime, *, wake_at: datetime | None) -> Run:
         wake_at=wake_at,
         slot=run.slot,
     )
+    return dated_like(task, again, run)
 
 
-def _extra(run: Run, to: datetime) -> Run:
+def _extra(task: Task, run: Run, to: datetime) -> Run:
     """Return a run beside the current one: it has no next occurrence of its own."""
-    return replace(_again(run, to, wake_at=to), current=False, slot=None)
+    return replace(_again(task, run, to, wake_at=to), current=False, slot=None)
 
 
 def _ended(record: TaskRecord) -> str:

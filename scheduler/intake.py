@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 
+from duetime.scheduler.bounds import check_key, check_labels, check_retry
 from duetime.scheduler.channels import Channels
+from duetime.scheduler.deadlines import dated
+from duetime.scheduler.demand import Demand, Demands, Estimates, Situation, word_alone
 from duetime.scheduler.errors import InvalidArgument, InvalidArguments
 from duetime.scheduler.handlers import Handlers
 from duetime.scheduler.ids import new_id, new_task_id
 from duetime.scheduler.moments import Moment, resolve_end, resolve_moment
+from duetime.scheduler.needs import Pools
 from duetime.scheduler.problems import Problems
 from duetime.scheduler.request import Request
 from duetime.scheduler.rules import recurrence, zones
@@ -19,10 +23,7 @@ from duetime.scheduler.rules.text import check_text
 from duetime.scheduler.rules.times import Resolved, describe
 from duetime.scheduler.task import Json, Occurrence, Principal, RetryPolicy, Run, State, Task
 
-MAX_LABELS = 10
-MAX_KEY = 200
 MAX_RUNS = 1_000_000
-MAX_ATTEMPTS = 100
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,7 +50,11 @@ class Planned:
 
 @dataclass(frozen=True, slots=True)
 class Intake:
-    """Understands requests. `zone` is used where the caller names none; None makes a wall time without one an error."""
+    """Understands requests.
+
+    `zone` is used where the caller names none; None makes a wall time without one an error. `pools` are those that
+    exist at the moment, `estimates` says how long a run takes.
+    """
 
     handlers: Handlers
     zone: str | None
@@ -57,24 +62,34 @@ class Intake:
     default_channels: Sequence[str] = ()
     minimum_interval: timedelta = timedelta(minutes=1)
     retry: RetryPolicy = field(default_factory=RetryPolicy)
+    pools: Callable[[], Pools] = dict
+    estimates: Estimates = word_alone
+
+    @property
+    def demands(self) -> Demands:
+        """What reads the arguments that order and admit runs."""
+        return Demands(self.handlers, self.pools, self.estimates)
 
     def plan(self, request: Request, by: Principal, now: datetime) -> Planned:
         """Return the task that `request` means, or raise InvalidArgument(s) with every problem found."""
         problems = Problems()
         payload: Mapping[str, Json] = {}
         timing: Timing | None = None
+        demand = Demand()
         with problems.collect():
             check_text("title", request.title)
         with problems.collect():
             timing = self.timing(request, now)
         with problems.collect():
             payload = self.payload(request.action, request.payload)
-        for check in (self._check_key, self._check_retry, self._check_deliver_to, self._check_labels):
+        with problems.collect():
+            demand = self.demands.read(request, self._situation(request, timing, by, now))
+        for check in (check_key, check_retry, self._check_deliver_to, check_labels):
             with problems.collect():
                 check(request)
         problems.raise_any()
         assert timing is not None
-        return self._planned(request, payload, timing, by, now)
+        return self._planned(request, payload, timing, demand, by=by, now=now)
 
     def payload(self, action: str, payload: Mapping[str, Json]) -> Mapping[str, Json]:
         """Check a payload against the bounds and the handler's own schema; return it with defaults filled in."""
@@ -180,34 +195,29 @@ class Intake:
         if given:
             raise InvalidArguments([InvalidArgument(n, problem, accepted=accepted, example=example) for n in given])
 
-    def _check_key(self, request: Request) -> None:
-        key = request.idempotency_key
-        if key is not None:
-            check_text("idempotency_key", key, limit=MAX_KEY)
-
-    def _check_labels(self, request: Request) -> None:
-        if len(request.labels) > MAX_LABELS:
-            raise InvalidArgument("labels", f"{len(request.labels)} labels", accepted=f"up to {MAX_LABELS}")
-        for label in request.labels:
-            check_text("labels", label, limit=60)
-
     def _check_deliver_to(self, request: Request) -> None:
         self.channels.check(request.deliver_to)
 
-    def _check_retry(self, request: Request) -> None:
-        policy = request.retry
-        if policy is None:
-            return
-        if not 1 <= policy.max_attempts <= MAX_ATTEMPTS or not timedelta(0) < policy.backoff <= policy.max_backoff:
-            raise InvalidArgument(
-                "retry",
-                "out of range",
-                accepted="max_attempts 1 to 100 and 0 < backoff_seconds <= max_backoff_seconds",
-                example="{'max_attempts': 5, 'backoff_seconds': 1, 'max_backoff_seconds': 3600}",
-            )
+    def _situation(self, request: Request, timing: Timing | None, by: Principal, now: datetime) -> Situation:
+        """Return where the demand is judged; with a time that is not understood, as if the run were due now."""
+        return Situation(
+            by.tenant,
+            request.action,
+            due=timing.first if timing else now,
+            now=now,
+            zone=timing.zone if timing else self._zone(request),
+            recurring=request.repeat is not None,
+        )
 
     def _planned(
-        self, request: Request, payload: Mapping[str, Json], timing: Timing, by: Principal, now: datetime
+        self,
+        request: Request,
+        payload: Mapping[str, Json],
+        timing: Timing,
+        demand: Demand,
+        *,
+        by: Principal,
+        now: datetime,
     ) -> Planned:
         task = Task(
             id=new_task_id(),
@@ -229,8 +239,10 @@ class Intake:
             revision=1,
             created_at=now,
             updated_at=now,
+            **demand.parts(),
         )
-        return Planned(task, first_run(task, timing.first), timing.recurrence, timing.assumptions)
+        run = dated(task, first_run(task, timing.first), at=demand.instant, p50=demand.p50)
+        return Planned(task, run, timing.recurrence, (*timing.assumptions, *demand.warnings))
 
     def _handler_retry(self, action: str) -> RetryPolicy:
         return self.handlers.get_or_explain(action).retry or self.retry

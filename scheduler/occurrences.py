@@ -5,6 +5,7 @@ from __future__ import annotations
 from datetime import datetime
 from functools import lru_cache
 
+from duetime.scheduler.deadlines import dated_like
 from duetime.scheduler.ids import new_id
 from duetime.scheduler.rules import recurrence, zones
 from duetime.scheduler.rules.recurrence import Recurrence
@@ -37,7 +38,7 @@ def next_run(task: Task, run: Run, now: datetime, *, number: int | None = None) 
     following = rule.after(max(_passed(run), now))
     if following is None or _ended(task, following.instant, number):
         return None
-    return Run(
+    coming = Run(
         id=new_id("r"),
         task_id=task.id,
         tenant=task.tenant,
@@ -47,6 +48,7 @@ def next_run(task: Task, run: Run, now: datetime, *, number: int | None = None) 
         wake_at=following.instant,
         missed=_missed(rule, _passed(run), now),
     )
+    return dated_like(task, coming, run)
 
 
 def upcoming(task: Task, run: Run, n: int) -> tuple[Occurrence, ...]:

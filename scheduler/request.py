@@ -15,7 +15,8 @@ from duetime.scheduler.task import Json, RetryPolicy
 class Request:
     """The arguments of one schedule call; docs/tools.md says what each accepts.
 
-    A naive datetime is a wall time in `timezone`; a timedelta counts from now. `raw` are the arguments as an agent sent
+    A naive datetime is a wall time in `timezone`; a timedelta counts from now, but for `deadline` from when a run is
+    due. A number as `estimate` counts seconds. `needs` are units by pool. `raw` are the arguments as an agent sent
     them: given without an `idempotency_key`, a repeat of the same call within 60 s returns the first task.
     """
 
@@ -27,6 +28,11 @@ class Request:
     max_runs: int | None = None
     action: str = "reminder"
     payload: Mapping[str, Json] = field(default_factory=dict)
+    priority: str | None = None
+    deadline: str | datetime | timedelta | None = None
+    deadline_type: str | None = None
+    estimate: str | float | timedelta | None = None
+    needs: Mapping[str, Json] | None = None
     idempotency_key: str | None = None
     retry: RetryPolicy | None = None
     deliver_to: Sequence[str] = ()
@@ -56,6 +62,11 @@ class ScheduleArguments(TypedDict, total=False):
     max_runs: int | None
     action: str
     payload: Mapping[str, Json]
+    priority: str | None
+    deadline: str | datetime | timedelta | None
+    deadline_type: str | None
+    estimate: str | float | timedelta | None
+    needs: Mapping[str, Json] | None
     idempotency_key: str | None
     retry: RetryPolicy | None
     deliver_to: Sequence[str]
@@ -73,6 +84,11 @@ class RescheduleArguments(TypedDict, total=False):
     repeat: str | None
     until: str | datetime | None
     payload: Mapping[str, Json] | None
+    priority: str | None
+    deadline: str | datetime | timedelta | None
+    deadline_type: str | None
+    estimate: str | float | timedelta | None
+    needs: Mapping[str, Json] | None
     pause: bool | None
     skip_next: bool
 
@@ -87,5 +103,10 @@ class Reschedule:
     repeat: str | None = None
     until: str | datetime | None = None
     payload: Mapping[str, Json] | None = None
+    priority: str | None = None
+    deadline: str | datetime | timedelta | None = None
+    deadline_type: str | None = None
+    estimate: str | float | timedelta | None = None
+    needs: Mapping[str, Json] | None = None
     pause: bool | None = None
     skip_next: bool = False

@@ -12,6 +12,7 @@ from duetime.scheduler.intake import Intake
 from duetime.scheduler.moments import resolve_moment
 from duetime.scheduler.occurrences import recurrence_of
 from duetime.scheduler.problems import Problems
+from duetime.scheduler.reordering import HAS_STARTED, demand_step
 from duetime.scheduler.request import Reschedule
 from duetime.scheduler.rules import zones
 from duetime.scheduler.rules.states import TERMINAL
@@ -23,7 +24,6 @@ from duetime.scheduler.task import Occurrence, Run, State, Task, TaskRecord
 ONCE = frozenset({"never", "none", "once", "no"})
 """What `repeat` may be to turn a recurring task into a one-shot, and `until` to let it recur for good."""
 
-HAS_STARTED = (State.RUNNING, State.RETRYING, State.SUSPENDED)
 NOTHING_CHANGED = "it is so already; nothing was changed"
 ONE_OCCURRENCE = "only the next occurrence was moved; repeat changes the rule itself"
 
@@ -39,11 +39,14 @@ def decide_reschedule(
         raise InvalidArgument(
             "reschedule_task",
             "nothing to change was given",
-            accepted="at least one of title, when, timezone, repeat, until, payload, pause, skip_next",
+            accepted="at least one of title, when, timezone, repeat, until, payload, priority, deadline, "
+            "deadline_type, estimate, needs, pause, skip_next",
             example="when='tomorrow 9am'",
         )
     task = _described(record.task, asked, intake)
-    change, said = _timing_step(record, Change(task, record.run, kind=EventKind.RESCHEDULED), asked, intake, now)
+    change, timed = _timing_step(record, Change(task, record.run, kind=EventKind.RESCHEDULED), asked, intake, now)
+    change, demanded = demand_step(record, change, asked, intake.demands, now)
+    said = (*timed, *demanded)
     change = _skip_step(record, _pause_step(record, change, asked, now), asked, now)
     if change == Change(record.task, record.run, kind=EventKind.RESCHEDULED):
         return change, (*said, NOTHING_CHANGED)

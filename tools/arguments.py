@@ -33,6 +33,18 @@ MEANT = {
     "retries": "retry",
     "channel": "deliver_to",
     "message": "payload",
+    "due_by": "deadline",
+    "by": "deadline",
+    "finish_by": "deadline",
+    "complete_by": "deadline",
+    "urgency": "priority",
+    "importance": "priority",
+    "tier": "priority",
+    "resources": "needs",
+    "pools": "needs",
+    "requires": "needs",
+    "duration": "estimate",
+    "takes": "estimate",
 }
 """What models write for an argument whose name is not near it in letters."""
 

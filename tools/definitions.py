@@ -6,10 +6,12 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
 from duetime.scheduler.handlers import Handler
+from duetime.scheduler.task import Tier
+from duetime.scheduler.urgency import KINDS
 from duetime.tools import calls
 from duetime.tools.arguments import Argument, Arguments
 from duetime.tools.filters import STATES
-from duetime.tools.kinds import Choice, Flag, Object, Text, Texts, Whole
+from duetime.tools.kinds import Amounts, Choice, Flag, Length, Object, Text, Texts, Whole
 from duetime.widgets.cards import TASK_CARD, TASK_LIST
 from duetime.widgets.schema import TaskListPayload, TaskPayload
 from mcp.types import CallToolResult, ToolAnnotations
@@ -38,6 +40,23 @@ _TIMEZONE = Argument(
 _RETRY = Object(
     {"max_attempts": Whole(1, 100), "backoff_seconds": Whole(1, 86_400), "max_backoff_seconds": Whole(1, 604_800)}
 )
+
+
+_PRIORITY = Argument("priority", Choice(tuple(Tier)), "Default normal", "priority='high'")
+_DEADLINE_TYPE = Argument(
+    "deadline_type",
+    Choice(tuple(KINDS)),
+    "hard: worthless after it, so dropped; soft: done late, at a penalty. Default soft",
+    "deadline_type='hard'",
+)
+_ESTIMATE = Argument(
+    "estimate", Length(), "How long it takes: '90 s', '5 min'; default: learned from earlier runs", "estimate='5 min'"
+)
+_NEEDS = Argument("needs", Amounts(), "Units of pools that it holds while it runs: {'gpu': 1}", "needs={'gpu': 1}")
+
+
+def _deadline(about: str) -> Argument:
+    return Argument("deadline", TIME, about, "deadline='2 hours'")
 
 
 @dataclass(frozen=True, slots=True)
@@ -112,6 +131,14 @@ def _schedule(actions: Actions) -> Definition:
                 f"Input of the action. {inputs}",
                 "payload={'message': 'Bring the contract'}",
             ),
+            _PRIORITY,
+            _deadline(
+                "When it must be finished: 'tomorrow 17:00'; or '2 hours', counted from when it is due, the only form "
+                "for a recurring task"
+            ),
+            _DEADLINE_TYPE,
+            _ESTIMATE,
+            _NEEDS,
             Argument(
                 "idempotency_key",
                 Text(200, "1 to 200 characters"),
@@ -160,7 +187,7 @@ _GET = Definition(
 _RESCHEDULE = Definition(
     "reschedule_task",
     "Change a task",
-    "Change a task's time, recurrence, text or payload; pause it, resume it, or skip its next run. "
+    "Change a task's time, recurrence, text, payload or urgency; pause it, resume it, or skip its next run. "
     "What is given changes, the rest stays.",
     (
         _TASK_ID,
@@ -173,6 +200,11 @@ _RESCHEDULE = Definition(
         ),
         Argument("until", TIME, "When the recurrence ends", "until='2026-12-31'"),
         Argument("payload", Object(), "Replaces the payload", "payload={'message': 'Bring the contract'}"),
+        Argument("priority", _PRIORITY.kind, "Until the run has started, as the next four", _PRIORITY.example),
+        _deadline("As in schedule_task; 'none' removes it"),
+        Argument("deadline_type", _DEADLINE_TYPE.kind, "", _DEADLINE_TYPE.example),
+        Argument("estimate", _ESTIMATE.kind, "'none': learned again", _ESTIMATE.example),
+        Argument("needs", _NEEDS.kind, "Replaces the needs", _NEEDS.example),
         Argument("pause", Flag(), "true holds it, false resumes it", "pause=true"),
         Argument("skip_next", Flag(), "Leave out the next occurrence", "skip_next=true"),
     ),

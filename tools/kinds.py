@@ -151,6 +151,47 @@ class Object:
 
 
 @dataclass(frozen=True, slots=True)
+class Amounts:
+    """A JSON object of whole numbers by name, or its JSON text."""
+
+    accepted: str = "an object of whole numbers by name"
+
+    def schema(self) -> dict[str, Json]:
+        return {"type": "object", "additionalProperties": Whole(1).schema()}
+
+    def read(self, given: Json) -> dict[str, int]:
+        return {name: self._amount(name, member) for name, member in Object().read(given).items()}
+
+    def _amount(self, name: str, given: Json) -> int:
+        try:
+            return Whole(1).read(given)
+        except ValueError as error:
+            raise ValueError(f"{shown(name)}: {error}; {Whole(1).accepted} is accepted") from None
+
+
+@dataclass(frozen=True, slots=True)
+class Length:
+    """A length of time: words, or a number of seconds."""
+
+    limit: int = 200
+    accepted: str = "a duration in words, or seconds"
+
+    def schema(self) -> dict[str, Json]:
+        return {"type": "string"}
+
+    def read(self, given: Json) -> str | float:
+        if isinstance(given, int | float) and not isinstance(given, bool):
+            return _seconds(given)
+        return Text(self.limit).read(given)
+
+
+def _seconds(given: float) -> float:
+    if not 0 < given <= MAX_NUMBER:
+        raise ValueError("it is out of range")
+    return given
+
+
+@dataclass(frozen=True, slots=True)
 class Texts:
     """A list of texts, its JSON text, or one text alone."""
 

@@ -19,6 +19,7 @@ from pydantic import BaseModel, ValidationError
 DEFAULT_TIME_LIMIT: Final = timedelta(minutes=10)
 MAX_TIME_LIMIT: Final = timedelta(days=1)
 _NAME = re.compile(r"[a-z][a-z0-9_-]{0,63}")
+_POOL = re.compile(r"[A-Za-z0-9][A-Za-z0-9._:@/-]{0,99}")
 
 Work = Callable[..., Any]
 
@@ -28,7 +29,9 @@ class Handler:
     """The code behind one action.
 
     `fn` is a function of (context) or (context, payload); the payload is an instance of `payload_model`, or the JSON
-    object as it is without one. `time_limit` bounds one attempt. `retry` is for tasks that name no policy of their own.
+    object as it is without one. `time_limit` bounds one attempt. `retry` is for tasks that name no policy of their own,
+    `estimate` (how long it takes) for those that give none while none was learned, and `needs` (units of each pool that
+    it holds while it runs) is what a task's own needs are laid over.
     `verify` refuses payloads that the model cannot judge (by options, say); it does no I/O.
     """
 
@@ -37,6 +40,8 @@ class Handler:
     payload_model: type[BaseModel] | None = None
     time_limit: timedelta = DEFAULT_TIME_LIMIT
     retry: RetryPolicy | None = None
+    needs: Mapping[str, int] = field(default_factory=dict, hash=False)
+    estimate: timedelta | None = None
     description: str = ""
     verify: Callable[[Any], Iterable[InvalidArgument]] | None = None
     takes_payload: bool = field(init=False, repr=False, compare=False)
@@ -50,6 +55,7 @@ class Handler:
         _check_arity(self)
         if not timedelta(0) < self.time_limit <= MAX_TIME_LIMIT:
             raise HandlerError(f"handler {self.name}: time_limit must be above 0 and at most a day, in seconds, say 30")
+        _check_needs(self.name, self.needs)
 
     def __call__(self, *args: Any) -> Any:
         """Call the function as it was written, for tests: `resize(Context.for_test(), Resize(path="a.png"))`."""
@@ -97,12 +103,15 @@ def handler(
     payload: type[BaseModel] | None = None,
     time_limit: float = DEFAULT_TIME_LIMIT.total_seconds(),
     retry: RetryPolicy | None = None,
+    needs: Mapping[str, int] | None = None,
+    estimate: float | None = None,
     description: str = "",
 ) -> Callable[[Work], Handler]:
     """Declare a function, sync or async, as the handler of the action `name`.
 
-    `time_limit` is in seconds, for one attempt. `description` defaults to the first line of the docstring. Raises
-    `HandlerError` at once when the declaration is wrong.
+    `time_limit` is in seconds, for one attempt; so is `estimate`, how long it takes as a rule. `needs` are whole units
+    by pool that a run holds from its start to its end. `description` defaults to the first line of the docstring.
+    Raises `HandlerError` at once when the declaration is wrong.
     """
     _check_name(name)
 
@@ -111,18 +120,20 @@ def handler(
             name=name,
             fn=fn,
             payload_model=payload,
-            time_limit=_seconds(name, time_limit),
+            time_limit=_seconds(name, "time_limit", time_limit),
             retry=retry,
+            needs=needs or {},
+            estimate=None if estimate is None else _seconds(name, "estimate", estimate),
             description=description or (inspect.getdoc(fn) or "").partition("\n")[0],
         )
 
     return declare
 
 
-def _seconds(name: str, value: object) -> timedelta:
+def _seconds(name: str, argument: str, value: object) -> timedelta:
     number = value if isinstance(value, int | float) and not isinstance(value, bool) else 0
     if not 0 < number <= MAX_TIME_LIMIT.total_seconds():
-        raise HandlerError(f"handler {name}: time_limit is {value!r}; give seconds above 0 and at most a day, say 30")
+        raise HandlerError(f"handler {name}: {argument} is {value!r}; give seconds above 0 and at most a day, say 30")
     return timedelta(seconds=number)
 
 
@@ -160,6 +171,18 @@ def _holds_secret(schema: Json) -> bool:
     if isinstance(schema, dict):
         return schema.get("writeOnly") is True or any(_holds_secret(part) for part in schema.values())
     return isinstance(schema, list) and any(_holds_secret(part) for part in schema)
+
+
+def _check_needs(name: str, needs: object) -> None:
+    if not isinstance(needs, Mapping):
+        raise HandlerError(f'handler {name}: needs maps pools to units, as in needs={{"gpu": 1}}')
+    for pool, units in needs.items():
+        whole = isinstance(units, int) and not isinstance(units, bool) and units >= 1
+        if not isinstance(pool, str) or not _POOL.fullmatch(pool) or not whole:
+            raise HandlerError(
+                f"handler {name}: needs has {str(pool)[:40]!r}: {str(units)[:20]}; give the name of a pool and a whole "
+                'number of units from 1, as in needs={"gpu": 1}'
+            )
 
 
 def _check_arity(declared: Handler) -> None:

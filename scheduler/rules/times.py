@@ -95,6 +95,11 @@ def relative(instant: datetime, now: datetime) -> str:
     return f"in {parts}" if seconds > 0 else f"{parts} ago"
 
 
+def length(span: timedelta) -> str:
+    """Write a length of time in its two largest units, as `parse_duration` reads it: `2 h 30 min`, `45 s`."""
+    return _largest(round(span.total_seconds())) or "0 s"
+
+
 def _largest(seconds: int) -> str:
     minutes, hours, days = seconds // 60, seconds // 3600, seconds // 86400
     if days:

@@ -1,0 +1,104 @@
+"""What a run holds of each pool while it runs, as callers say it, and whether the pools can ever give it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from difflib import get_close_matches
+
+from duetime.scheduler.errors import InvalidArgument
+from duetime.scheduler.rules.pools import NAME, PREFIXES, Pool, find
+from duetime.scheduler.task import Json, Tier
+
+MAX_POOLS = 20
+MAX_UNITS = 10**9
+
+_WHOLE = f"whole numbers from 1 to {MAX_UNITS:,}"
+_SHOWN = 12
+
+Pools = Mapping[str, Pool]
+
+
+def merged(declared: Mapping[str, int], own: Mapping[str, Json] | None) -> dict[str, int]:
+    """Return what the handler declared with the caller's own amounts over it. Raises InvalidArgument for odd ones."""
+    given = dict(own or {})
+    for name, units in given.items():
+        _check_name(name)
+        _check_units(name, units)
+    if len(given) > MAX_POOLS:
+        raise InvalidArgument("needs", f"{len(given)} pools", accepted=f"up to {MAX_POOLS}", example=_call({"gpu": 1}))
+    return {**declared, **given}
+
+
+def check(needs: Mapping[str, int], tier: Tier, pools: Pools) -> None:
+    """Raise InvalidArgument, with the pools listed, for a pool that is not there or can never give as much."""
+    for name, units in needs.items():
+        pool = find(pools, name)
+        if pool is None and not name.startswith(PREFIXES):
+            raise _unknown(name, needs, tier, pools)
+        if pool is not None and units > pool.largest(tier.rank):
+            raise _too_much(pool, needs, name, tier, pools)
+
+
+def in_words(needs: Mapping[str, int]) -> str:
+    """Write needs as a person reads them: `gpu 1, tokens 2000`."""
+    return ", ".join(f"{name} {units}" for name, units in needs.items())
+
+
+def _check_name(name: object) -> None:
+    if not isinstance(name, str) or not NAME.fullmatch(name):
+        raise InvalidArgument(
+            "needs",
+            f"{str(name)[:40]!r} is no name of a pool",
+            accepted="letters, digits and ._:@/- after a letter or digit, 100 at most",
+            example=_call({"gpu": 1}),
+        )
+
+
+def _check_units(name: str, units: object) -> None:
+    if isinstance(units, bool) or not isinstance(units, int) or not 1 <= units <= MAX_UNITS:
+        example = _call({name: 1})
+        raise InvalidArgument("needs", f"{name} is given {_shown(units)}", accepted=_WHOLE, example=example)
+
+
+def _shown(units: object) -> str:
+    return str(units)[:20] if isinstance(units, int | float) else "no number"
+
+
+def _unknown(name: str, needs: Mapping[str, int], tier: Tier, pools: Pools) -> InvalidArgument:
+    known = {pool: found for pool, found in pools.items() if not pool.endswith("*")}
+    if not known:
+        return InvalidArgument(
+            "needs",
+            f"there is no pool {name[:60]!r}, and none is declared",
+            accepted="key:<anything>, one run at a time of each",
+            example=_call({"key:customer-42": 1}),
+        )
+    near = (*get_close_matches(name, known, n=1), *known)[0]
+    rest = {other: units for other, units in needs.items() if other != name and find(pools, other)}
+    units = max(1, min(needs[name], int(known[near].largest(tier.rank))))
+    example = _call({**rest, near: units})
+    return InvalidArgument("needs", f"there is no pool {name[:60]!r}", accepted=_listed(pools, tier), example=example)
+
+
+def _too_much(pool: Pool, needs: Mapping[str, int], name: str, tier: Tier, pools: Pools) -> InvalidArgument:
+    most = int(pool.largest(tier.rank))
+    problem = f"{name} can never give {needs[name]} to a run of priority {tier}, {most} at most"
+    fitting = {other: units for other, units in needs.items() if other != name or most}
+    example = _call({**fitting, name: most} if most else fitting)
+    return InvalidArgument("needs", problem, accepted=_listed(pools, tier), example=example)
+
+
+def _listed(pools: Pools, tier: Tier) -> str:
+    """List the pools with what each has, and the most that one run gets of it where that is less."""
+    shown = [f"{name} ({_room(pool, tier)})" for name, pool in list(pools.items())[:_SHOWN]]
+    more = f", and {len(pools) - _SHOWN} more" if len(pools) > _SHOWN else ""
+    return f"{', '.join(shown)}{more}"
+
+
+def _room(pool: Pool, tier: Tier) -> str:
+    most = int(pool.largest(tier.rank))
+    return pool.text() if most >= pool.at_once else f"{pool.text()}, up to {most} for {tier}"
+
+
+def _call(needs: Mapping[str, int]) -> str:
+    return f"needs={dict(needs)!r}"
