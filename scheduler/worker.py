@@ -21,7 +21,7 @@ from duetime.scheduler.interrupt import WorkerStopping
 from duetime.scheduler.middleware import Admission
 from duetime.scheduler.queue import DispatchQueue
 from duetime.scheduler.settlement import Ending, settle
-from duetime.scheduler.store import Claim, Settlement, Store
+from duetime.scheduler.store import Claim, Settlement, Start, Store
 from duetime.scheduler.supervision import Supervision
 
 POLL = 500
@@ -130,8 +130,9 @@ class Worker:
 
     def _claim(self, run_ids: Sequence[str]) -> list[str]:
         try:
+            starts = [Start(run_id) for run_id in run_ids]
             claims = self._store.claims.start(
-                run_ids, worker=self._options.name, epoch=self._epoch, lease=self._options.lease
+                starts, worker=self._options.name, epoch=self._epoch, lease=self._options.lease
             )
         except RunnerReplaced:
             self._broker.drain()

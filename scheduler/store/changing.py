@@ -19,7 +19,9 @@ from duetime.scheduler.task import Json, RetryPolicy, Run, State, Task, TaskReco
 from sqlalchemy import Connection, delete, func, insert, select, update
 
 _UNTOLD = frozenset({"id", "task_id", "tenant", "current", "revision", "updated_at"})
-_OURS = frozenset({"wake_at", "first_ready_at", "started_at", "ended_at", "generation", "anchor", "progress"})
+_OURS = frozenset(
+    {"wake_at", "first_ready_at", "started_at", "ended_at", "generation", "anchor", "progress", "drop_at"}
+)
 """Parts of a change that the history keeps and that say nothing to whoever is told what happened since."""
 
 _MOST_CHANGES_TOLD = 5
@@ -97,7 +99,8 @@ def held(run: Run, now: datetime) -> Run:
     """Return the run with its times as its state has them: no wake unless it waits for a time."""
     wake_at = run.wake_at if run.state in WAKES else None
     ended_at = (run.ended_at or now) if run.state in TERMINAL else None
-    return replace(run, wake_at=wake_at, ended_at=ended_at)
+    drop_at = None if ended_at else run.drop_at
+    return replace(run, wake_at=wake_at, ended_at=ended_at, drop_at=drop_at)
 
 
 def _placed(connection: Connection, run: Run) -> Run:

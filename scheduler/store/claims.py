@@ -9,21 +9,13 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Sequence
 from datetime import datetime, timedelta
 
-from duetime.scheduler.store import recovery, settling, starting
+from duetime.scheduler.store import expiry, ready, recovery, settling, starting
 from duetime.scheduler.store.database import Database
-from duetime.scheduler.store.models import runs, tasks
+from duetime.scheduler.store.models import runs
 from duetime.scheduler.store.recovery import Conclude
-from duetime.scheduler.store.values import Claim, ReadyRun, Settlement, Verdict
+from duetime.scheduler.store.values import Claim, Expired, ReadyRun, RunningRun, Settlement, Start, Verdict
 from duetime.scheduler.task import Json, State
 from sqlalchemy import Connection, Update, bindparam, false, select, update
-
-_NEXT_WAKE = (
-    select(runs.c.wake_at)
-    .select_from(runs.join(tasks, tasks.c.id == runs.c.task_id))
-    .where(runs.c.wake_at.is_not(None), tasks.c.paused == false())
-    .order_by(runs.c.wake_at)
-    .limit(1)
-)
 
 _MINE = (
     runs.c.id.in_(bindparam("run_ids", expanding=True)),
@@ -51,8 +43,11 @@ class Claims:
         self._now = now
 
     def next_wake(self) -> datetime | None:
-        """Return when the next run of a task that is not paused has to be made ready; None when none waits."""
-        return self._database.read(lambda connection: connection.execute(_NEXT_WAKE).scalar())
+        """Return when the next run has to be made ready, expired or relaxed; None when none does.
+
+        Those of paused tasks wait until they are resumed.
+        """
+        return self._database.read(expiry.next_wake)
 
     def make_ready(self, *, limit: int, epoch: int | None = None) -> list[ReadyRun]:
         """Move at most `limit` runs that are due to ready, longest due first.
@@ -65,20 +60,35 @@ class Claims:
 
     def ready(self, *, limit: int, after: str | None = None) -> list[ReadyRun]:
         """Return runs in state ready by id, behind the id `after`: what a queue is rebuilt from."""
-        return self._database.read(lambda connection: starting.ready(connection, limit, after))
+        return self._database.read(lambda connection: ready.ready(connection, limit, after, self._now()))
 
-    def start(self, run_ids: Sequence[str], *, worker: str, epoch: int | None, lease: timedelta) -> list[Claim]:
-        """Start the runs that are still ready, for `worker`, as their next attempt.
+    def running(self, *, limit: int, after: str | None = None) -> list[RunningRun]:
+        """Return runs in state running by id, behind the id `after`: what a queue that lost everything takes over."""
+        return self._database.read(lambda connection: ready.running(connection, limit, after))
 
-        Those that are no longer ready, whose task is paused or that shall be cancelled are left out. Raises
-        `RunnerReplaced` when `epoch` is not the newest.
+    def start(self, starts: Sequence[Start], *, worker: str, epoch: int | None, lease: timedelta) -> list[Claim]:
+        """Start the runs that are still ready, for `worker`, as their next attempt, with what is reserved for them.
+
+        Those that are no longer ready, whose task is paused, that shall be cancelled or whose hard deadline cannot be
+        met any more are left out. Raises `RunnerReplaced` when `epoch` is not the newest.
         """
         return self._database.write(
             lambda connection: starting.start(
-                connection, run_ids, worker=worker, epoch=epoch, now=self._now(), lease=lease
+                connection, starts, worker=worker, epoch=epoch, now=self._now(), lease=lease
             ),
             durable=False,
         )
+
+    def expire(self, *, limit: int, conclude: Conclude | None = None) -> list[Expired]:
+        """End at most `limit` runs whose hard deadline cannot be met any more, wherever they wait; any number may call.
+
+        Runs of paused tasks are left alone. `conclude` may add the message, the deliveries and the next occurrence.
+        """
+        return self._database.write(lambda connection: expiry.expire(connection, limit, conclude, self._now()))
+
+    def relax(self, *, limit: int) -> list[ReadyRun]:
+        """Take note that at most `limit` soft runs are past `drop_at`; returns those that are ready, to be re-keyed."""
+        return self._database.write(lambda connection: expiry.relax(connection, limit, self._now()), durable=False)
 
     def renew(self, run_ids: Sequence[str], *, worker: str, lease: timedelta) -> set[str]:
         """Say that the runs are alive; returns those to stop: cancelled by someone, or no longer this worker's."""

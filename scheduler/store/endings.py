@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from datetime import datetime
+from datetime import datetime, timedelta
 from typing import Any, NamedTuple
 
 from duetime.scheduler.events import EventKind
+from duetime.scheduler.rules.order import penalty
 from duetime.scheduler.rules.states import TERMINAL, check_move
 from duetime.scheduler.store import journal
 from duetime.scheduler.store.batches import Batch
@@ -17,7 +18,7 @@ from duetime.scheduler.store.models import attempts, dead_letters, deliveries, i
 from duetime.scheduler.store.resources import usage
 from duetime.scheduler.store.rows import DELIVERY, MESSAGE, delivery_values, in_json, message_values, run_values
 from duetime.scheduler.store.values import Settlement
-from duetime.scheduler.task import Run, State
+from duetime.scheduler.task import Penalty, Run, State
 from sqlalchemy import Connection, bindparam, false, func, insert, null, select, update
 
 _SETTLE = Batch(
@@ -35,6 +36,9 @@ _SETTLE = Batch(
         error=bindparam("wrong"),
         checkpoint=func.coalesce(bindparam("kept", type_=runs.c.checkpoint.type), runs.c.checkpoint),
         lease_until=null(),
+        drop_at=bindparam("drop"),
+        reserved=null(),
+        token=null(),
     )
 )
 _END_ATTEMPT = Batch(
@@ -68,6 +72,9 @@ class Claimed(NamedTuple):
     revision: int
     repeat: str | None
     paused: bool
+    deadline: datetime | None
+    drop_at: datetime | None
+    penalty: Penalty
 
 
 @dataclass(frozen=True, slots=True)
@@ -89,6 +96,11 @@ def write(connection: Connection, endings: Sequence[Ending], now: datetime) -> N
         return
     exactly(len(endings), _SETTLE.run(connection, [_run_row(ending, now) for ending in endings]))
     _END_ATTEMPT.run(connection, [_attempt_row(ending, now) for ending in endings])
+    follow(connection, endings, now)
+
+
+def follow(connection: Connection, endings: Sequence[Ending], now: datetime) -> None:
+    """Store what follows from ends that are written: next occurrences, events, what users are told, what was used."""
     _write_next(connection, endings)
     journal.append(connection, [entry for ending in endings for entry in _entries(ending, now)])
     _write_told(connection, endings, now)
@@ -113,6 +125,7 @@ def _run_row(ending: Ending, now: datetime) -> dict[str, Any]:
         "gave": settlement.result,
         "wrong": settlement.error,
         "kept": settlement.checkpoint,
+        "drop": None if ended else claim.drop_at,
     }
 
 
@@ -151,10 +164,36 @@ def _entries(ending: Ending, now: datetime) -> list[journal.Entry]:
         actor=claim.worker or journal.ITSELF,
         reason=settlement.reason,
         move=(claim.state, settlement.to),
-        attempt=claim.attempt,
+        attempt=claim.attempt or None,
     )
     following = ending.next_run()
-    return [ended, _next_entry(following, now)] if following else [ended]
+    late = [_missed_entry(ending, now)] if _missed(ending, now) else []
+    return [ended, *late, _next_entry(following, now)] if following else [ended, *late]
+
+
+def _missed(ending: Ending, now: datetime) -> bool:
+    """Whether the run has ended without meeting its deadline; a run ends once, so this is told once."""
+    if ending.settlement.to is State.EXPIRED:
+        return True
+    deadline = ending.claim.deadline
+    return deadline is not None and now > deadline and ending.settlement.to in {State.SUCCEEDED, State.FAILED}
+
+
+def _missed_entry(ending: Ending, now: datetime) -> journal.Entry:
+    claim = ending.claim
+    deadline = claim.deadline or now
+    late = max(now - deadline, timedelta(0))
+    cost = penalty(claim.penalty, late, deadline - claim.scheduled_for)
+    return journal.entry(
+        claim.tenant,
+        claim.task_id,
+        claim.run_id,
+        now,
+        kind=EventKind.DEADLINE_MISSED,
+        actor=journal.ITSELF,
+        attempt=claim.attempt or None,
+        after={"deadline": in_json(claim.deadline), "late_seconds": late.total_seconds(), "penalty": cost},
+    )
 
 
 def _next_entry(run: Run, now: datetime) -> journal.Entry:

@@ -12,6 +12,7 @@ from duetime.scheduler.store import endings
 from duetime.scheduler.store.endings import Claimed, Ending
 from duetime.scheduler.store.locking import lock_tasks_of
 from duetime.scheduler.store.models import runs, tasks
+from duetime.scheduler.store.rows import Row
 from duetime.scheduler.store.values import Settlement, Verdict
 from duetime.scheduler.task import State
 from sqlalchemy import Connection, bindparam, select
@@ -30,6 +31,9 @@ _CLAIMED = (
         tasks.c.revision,
         tasks.c.repeat,
         tasks.c.paused,
+        runs.c.deadline,
+        runs.c.drop_at,
+        tasks.c.penalty,
     )
     .select_from(runs.join(tasks, tasks.c.id == runs.c.task_id))
     .where(runs.c.id.in_(bindparam("run_ids", expanding=True)))
@@ -55,8 +59,9 @@ def settle(connection: Connection, settlements: Sequence[Settlement], now: datet
 def claimed(connection: Connection, run_ids: Sequence[str]) -> dict[str, Claimed]:
     """Return the runs as they are stored now, with what of their tasks decides about an end."""
     lock_tasks_of(connection, run_ids)
-    rows = connection.execute(_CLAIMED, {"run_ids": list(run_ids)}).all()
-    return {row.id: Claimed(*row) for row in rows}
+    rows: Sequence[Row] = connection.execute(_CLAIMED, {"run_ids": list(run_ids)}).all()
+    found = [Claimed(*row) for row in rows]
+    return {claim.run_id: claim for claim in found}
 
 
 def _heeding(claim: Claimed, settlement: Settlement) -> Settlement:

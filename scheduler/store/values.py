@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from datetime import datetime
+from datetime import datetime, timedelta
 from enum import StrEnum
 
 from duetime.scheduler.events import EventKind
-from duetime.scheduler.task import Delivery, InboxMessage, Json, Run, State, Task, TaskRecord
+from duetime.scheduler.task import DeadlineType, Delivery, InboxMessage, Json, Run, State, Task, TaskRecord, Tier
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,7 +62,11 @@ class Change:
 
 @dataclass(frozen=True, slots=True)
 class ReadyRun:
-    """A run that may start, with what a queue needs to order it."""
+    """A run that may start, with what a queue needs to order and admit it.
+
+    `estimate` is what the caller said, `created_at` its task's. `late` is a soft run whose `drop_at` or deadline has
+    passed: its deadline does not order it any more.
+    """
 
     run_id: str
     task_id: str
@@ -71,15 +75,62 @@ class ReadyRun:
     first_ready_at: datetime
     action: str
     crashes: int = 0
+    tier: Tier = Tier.NORMAL
+    needs: Mapping[str, int] = field(default_factory=dict)
+    deadline: datetime | None = None
+    deadline_type: DeadlineType = DeadlineType.SOFT
+    estimate: timedelta | None = None
+    drop_at: datetime | None = None
+    created_at: datetime | None = None
+    late: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Start:
+    """A wish to start a run that a queue has handed out, with the token and the units of pools reserved for it."""
+
+    run_id: str
+    token: str = ""
+    reserved: Mapping[str, int] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)
 class Claim:
-    """A run that `worker` has started; `run.attempt` is the fence of everything it writes."""
+    """A run that `worker` has started; `run.attempt` is the fence of everything it writes.
+
+    `reserved` and `token` stand on the run's row as long as it is running.
+    """
 
     run: Run
     task: Task
     worker: str
+    reserved: Mapping[str, int] = field(default_factory=dict)
+    token: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class RunningRun:
+    """A run that is running, with what a queue that lost everything has to take over."""
+
+    run_id: str
+    task_id: str
+    tenant: str
+    worker: str
+    attempt: int
+    tier: Tier
+    needs: Mapping[str, int]
+    reserved: Mapping[str, int]
+    token: str
+    lease_until: datetime
+    created_at: datetime
+
+
+@dataclass(frozen=True, slots=True)
+class Expired:
+    """A run that was given up because its hard deadline could not be met any more."""
+
+    run_id: str
+    task_id: str
 
 
 @dataclass(frozen=True, slots=True)

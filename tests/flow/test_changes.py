@@ -17,7 +17,7 @@ from duetime.scheduler.outcomes import Done
 from duetime.scheduler.request import Request
 from duetime.scheduler.scheduler import Scheduler
 from duetime.scheduler.settlement import settle
-from duetime.scheduler.store import Change, Settlement, Store, Verdict, open_store
+from duetime.scheduler.store import Change, Settlement, Start, Store, Verdict, open_store
 from duetime.scheduler.task import InboxMessage, State, TaskRecord, TaskView
 
 START = datetime(2026, 11, 21, 16, 0, tzinfo=UTC)  # a Saturday, 09:00 in Denver
@@ -45,13 +45,13 @@ class House:
 
     def start(self) -> list[str]:
         """Start every run that is due; return their ids."""
-        ready = [run.run_id for run in self.store.claims.make_ready(limit=100)]
+        ready = [Start(run.run_id) for run in self.store.claims.make_ready(limit=100)]
         claims = self.store.claims.start(ready, worker="test", epoch=None, lease=timedelta(seconds=30))
         return [claim.run.id for claim in claims]
 
     def fire(self, task_id: str) -> None:
         """Run the task's due run to success, without a next occurrence."""
-        ready = [run.run_id for run in self.store.claims.make_ready(limit=100)]
+        ready = [Start(run.run_id) for run in self.store.claims.make_ready(limit=100)]
         claims = self.store.claims.start(ready, worker="test", epoch=None, lease=timedelta(seconds=30))
         done = [self._done(claim.run.id, claim.run.attempt, claim.task.revision, task_id) for claim in claims]
         assert done
@@ -413,7 +413,7 @@ def recurring_that_fired(house: House) -> str:
     """Return a task that fired at ten, 9 minutes ago, and comes again tomorrow."""
     view = house.scheduler.schedule("Take the pill", repeat="every day at 10:00")
     house.clock.forward(hours=1)
-    ready = [run.run_id for run in house.store.claims.make_ready(limit=9)]
+    ready = [Start(run.run_id) for run in house.store.claims.make_ready(limit=9)]
     [claim] = house.store.claims.start(ready, worker="test", epoch=None, lease=timedelta(seconds=30))
     settlement = settle(claim, Done("taken"), now=house.clock.now, jitter=0.5)
     assert house.store.claims.settle([settlement]) == [Verdict.SETTLED]

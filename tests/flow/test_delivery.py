@@ -15,7 +15,7 @@ from duetime.scheduler.delivery import BATCH, DELIVERY_RETRY, EACH, Deliverer
 from duetime.scheduler.errors import InvalidArgument, InvalidSetting
 from duetime.scheduler.events import EventKind
 from duetime.scheduler.ids import new_id, new_task_id
-from duetime.scheduler.store import Settlement, Store, open_store
+from duetime.scheduler.store import Settlement, Start, Store, open_store
 from duetime.scheduler.task import Delivery, DeliveryState, InboxMessage, RetryPolicy, Run, State, Task
 
 START = datetime(2026, 11, 21, 12, tzinfo=UTC)
@@ -88,7 +88,7 @@ def fire(store: Store, *channels: str, text: str = "done") -> str:
     run = Run(new_id("r"), task.id, "local", START, State.SCHEDULED, wake_at=START)
     store.tasks.add(task, run, actor="local")
     store.claims.make_ready(limit=10)
-    (claim,) = store.claims.start([run.id], worker="w", epoch=None, lease=timedelta(seconds=30))
+    (claim,) = store.claims.start([Start(run.id)], worker="w", epoch=None, lease=timedelta(seconds=30))
     message = InboxMessage(
         new_id("m"), "local", "local", task.id, run.id, task.title, text, State.SUCCEEDED, store.now()
     )

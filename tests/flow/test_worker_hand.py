@@ -17,7 +17,7 @@ from duetime.scheduler.handlers import Context, Handler, Handlers, handler, remi
 from duetime.scheduler.inhand import Held, InHand
 from duetime.scheduler.outcomes import Done, Wait
 from duetime.scheduler.queue import Entry, MemoryQueue
-from duetime.scheduler.store import Claim, Store, open_store
+from duetime.scheduler.store import Claim, Start, Store, open_store
 from duetime.scheduler.task import State, TaskRecord
 from duetime.scheduler.worker import Worker, WorkerOptions
 
@@ -95,10 +95,10 @@ def test_what_the_database_lets_start_only_after_the_end_of_the_worker_is_given_
     worker, record = with_a_ready_run(store, remind)
     starting, go, real = threading.Event(), threading.Event(), store.claims.start
 
-    def start_late(run_ids: Sequence[str], **options: Any) -> list[Claim]:
+    def start_late(starts: Sequence[Start], **options: Any) -> list[Claim]:
         starting.set()
         go.wait(30)
-        return real(run_ids, **options)
+        return real(starts, **options)
 
     monkeypatch.setattr(store.claims, "start", start_late)
     monkeypatch.setattr(broker, "CLAIM_PATIENCE", 0)
@@ -125,8 +125,8 @@ def test_who_asks_for_what_is_held_never_misses_a_claim_that_is_stored(
     worker, record = with_a_ready_run(store, remind)
     real, answers = store.claims.start, list[set[str]]()
 
-    def ask_before_the_hand_has_it(run_ids: Sequence[str], **options: Any) -> list[Claim]:
-        claims = real(run_ids, **options)
+    def ask_before_the_hand_has_it(starts: Sequence[Start], **options: Any) -> list[Claim]:
+        claims = real(starts, **options)
         asking = threading.Thread(target=lambda: answers.append(worker.held()))
         asking.start()
         asking.join(0.1)

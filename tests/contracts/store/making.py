@@ -8,7 +8,7 @@ from typing import Any
 
 from duetime.scheduler import ids
 from duetime.scheduler.events import EventKind
-from duetime.scheduler.store import Change, Claim, Settlement, Store
+from duetime.scheduler.store import Change, Claim, Settlement, Start, Store
 from duetime.scheduler.task import Delivery, InboxMessage, RetryPolicy, Run, State, Task, TaskRecord
 
 NOON = datetime(2026, 11, 24, 12, tzinfo=UTC)
@@ -82,7 +82,7 @@ def started(store: Store, scheduled_for: datetime = NOON, *, worker: str = "w1",
 def restarted(store: Store, record: TaskRecord, *, worker: str = "w1", epoch: int | None = None) -> Claim:
     store.claims.make_ready(limit=1_000)
     run = store.tasks.get(record.task.tenant, record.task.id).run
-    [claim] = store.claims.start([run.id], worker=worker, epoch=epoch, lease=LEASE)
+    [claim] = store.claims.start([Start(run.id)], worker=worker, epoch=epoch, lease=LEASE)
     return claim
 
 

@@ -13,7 +13,7 @@ from typing import Any
 
 import pytest
 from duetime.scheduler.events import EventKind
-from duetime.scheduler.store import Change, IdempotencyKey, Store
+from duetime.scheduler.store import Change, IdempotencyKey, Start, Store
 from duetime.scheduler.store.base import Base
 from duetime.scheduler.task import State, TaskRecord
 from sqlalchemy import event, select
@@ -106,7 +106,7 @@ def making_ready(store: Store) -> Operation:
 def starting(store: Store) -> Operation:
     added(store)
     added(store)
-    ready = [run.run_id for run in store.claims.make_ready(limit=9)]
+    ready = [Start(run.run_id) for run in store.claims.make_ready(limit=9)]
     return lambda: store.claims.start(ready, worker="w", epoch=None, lease=LEASE)
 
 

@@ -8,7 +8,7 @@ from datetime import timedelta
 import pytest
 from duetime.scheduler.errors import IllegalMove, RunnerReplaced
 from duetime.scheduler.events import EventFilter, EventKind
-from duetime.scheduler.store import Change, Store, Verdict
+from duetime.scheduler.store import Change, Start, Store, Verdict
 from duetime.scheduler.store.locking import exactly
 from duetime.scheduler.task import State, TaskRecord
 
@@ -116,8 +116,8 @@ def test_claims_of_an_older_runner_are_refused(store: Store) -> None:
         store.claims.make_ready(limit=1, epoch=old)
     [ready] = store.claims.make_ready(limit=1, epoch=new)
     with pytest.raises(RunnerReplaced):
-        store.claims.start([ready.run_id], worker="w", epoch=old, lease=LEASE)
-    assert len(store.claims.start([ready.run_id], worker="w", epoch=new, lease=LEASE)) == 1
+        store.claims.start([Start(ready.run_id)], worker="w", epoch=old, lease=LEASE)
+    assert len(store.claims.start([Start(ready.run_id)], worker="w", epoch=new, lease=LEASE)) == 1
     current = store.runners.current()
     assert current is not None
     assert (current.epoch, current.pid, current.endpoint, current.token) == (new, 2, "b", "t")

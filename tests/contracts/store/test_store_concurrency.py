@@ -16,7 +16,7 @@ from typing import Any, TypeVar
 import pytest
 from duetime.scheduler.errors import DuetimeError, IllegalMove, StaleRevision, StoreUnavailable
 from duetime.scheduler.events import EventFilter, EventKind
-from duetime.scheduler.store import Change, IdempotencyKey, NewTask, Store, Verdict, journal, open_store
+from duetime.scheduler.store import Change, IdempotencyKey, NewTask, Start, Store, Verdict, journal, open_store
 from duetime.scheduler.store.database import Sqlite
 from duetime.scheduler.store.models import tasks
 from duetime.scheduler.task import State, TaskFilter, TaskRecord
@@ -73,7 +73,7 @@ def test_the_same_key_from_eight_threads_makes_one_task(stores: list[Store]) -> 
 
 def test_two_claimers_never_start_one_run(stores: list[Store]) -> None:
     stores[0].tasks.add_many([NewTask(*a_task(), "alice") for _ in range(60)])
-    ready = [run.run_id for run in stores[0].claims.make_ready(limit=100)]
+    ready = [Start(run.run_id) for run in stores[0].claims.make_ready(limit=100)]
     batches = [ready[i : i + 10] for i in range(0, 60, 10)]
 
     def claim(number: int) -> list[str]:
@@ -84,7 +84,7 @@ def test_two_claimers_never_start_one_run(stores: list[Store]) -> None:
         return found
 
     claimed = [run_id for found in at_once(4, claim) for run_id in found]
-    assert sorted(claimed) == sorted(ready)
+    assert sorted(claimed) == sorted(start.run_id for start in ready)
 
 
 def test_two_dispatchers_never_make_one_run_ready_twice(stores: list[Store]) -> None:

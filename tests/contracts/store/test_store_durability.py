@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-from duetime.scheduler.store import open_store
+from duetime.scheduler.store import Start, open_store
 from duetime.scheduler.store.database import Sqlite
 
 from tests.contracts.store.making import LEASE, NOON, Clock, added, settlement
@@ -30,7 +30,7 @@ def test_promises_are_on_the_disk_and_steps_on_the_way_need_not_be(tmp_path: Pat
     store._database._raw.set_trace_callback(statements.append)
     record = added(store)
     store.claims.make_ready(limit=9)
-    [claim] = store.claims.start([record.run.id], worker="w", epoch=None, lease=LEASE)
+    [claim] = store.claims.start([Start(record.run.id)], worker="w", epoch=None, lease=LEASE)
     store.claims.renew([record.run.id], worker="w", lease=LEASE)
     store.claims.checkpoint(record.run.id, 1, {"page": 2})
     store.claims.settle([settlement(claim)])

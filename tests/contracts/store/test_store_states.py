@@ -14,7 +14,7 @@ from pathlib import Path
 import pytest
 from duetime.scheduler.events import Event, EventFilter, EventKind
 from duetime.scheduler.rules.states import LEGAL, TERMINAL, check_move
-from duetime.scheduler.store import Change, Claim, Settlement, Store, Verdict, open_store
+from duetime.scheduler.store import Change, Claim, Settlement, Start, Store, Verdict, open_store
 from duetime.scheduler.task import Run, State, TaskFilter, TaskRecord
 from hypothesis import HealthCheck, settings
 from hypothesis import strategies as st
@@ -135,7 +135,7 @@ class Machine(RuleBasedStateMachine):
 
     @rule()
     def work(self) -> None:
-        ready = [run.run_id for run in self.store.claims.ready(limit=9)]
+        ready = [Start(run.run_id) for run in self.store.claims.ready(limit=9)]
         claims = self.store.claims.start(ready, worker="w", epoch=self.epoch, lease=LEASE)
         assert not any(it.task.paused or it.run.cancel_requested for it in claims)
         self.claims += claims

@@ -9,7 +9,7 @@ from functools import partial
 import pytest
 from duetime.scheduler.errors import IdempotencyConflict, IllegalMove, Refused, StaleRevision, TaskNotFound
 from duetime.scheduler.events import EventFilter, EventKind
-from duetime.scheduler.store import Change, IdempotencyKey, NewTask, Store
+from duetime.scheduler.store import Change, IdempotencyKey, NewTask, Start, Store
 from duetime.scheduler.task import RetryPolicy, Run, State, TaskFilter, TaskRecord
 
 from tests.contracts.store.making import (
@@ -341,7 +341,7 @@ def test_nothing_of_a_paused_task_starts(store: Store) -> None:
         return paused(it, on=True)
 
     store.tasks.change(TENANT, first.task_id, actor="a", kind=EventKind.PAUSED, decide=pause)
-    assert store.claims.start([first.run_id], worker="w", epoch=None, lease=MINUTE) == []
+    assert store.claims.start([Start(first.run_id)], worker="w", epoch=None, lease=MINUTE) == []
     waiting = added(store)
     store.tasks.change(TENANT, waiting.task.id, actor="a", kind=EventKind.PAUSED, decide=pause)
     assert store.claims.next_wake() is None
@@ -358,11 +358,11 @@ def test_a_run_beside_the_current_one_starts_and_is_cancelled_with_the_task(stor
     for _ in range(3):
         store.tasks.change(TENANT, record.task.id, actor="a", kind=EventKind.RUN_NOW, decide=beside)
     ready = store.claims.make_ready(limit=2)
-    [claim] = store.claims.start([ready[0].run_id], worker="w", epoch=None, lease=MINUTE)
+    [claim] = store.claims.start([Start(ready[0].run_id)], worker="w", epoch=None, lease=MINUTE)
     assert store.tasks.get(TENANT, record.task.id).run == record.run
     cancelled(store, record)
     assert store.claims.renew([claim.run.id], worker="w", lease=MINUTE) == {claim.run.id}
-    assert store.claims.start([ready[1].run_id], worker="w", epoch=None, lease=MINUTE) == []
+    assert store.claims.start([Start(ready[1].run_id)], worker="w", epoch=None, lease=MINUTE) == []
     assert store.claims.next_wake() is None
     states = [run.state for run in store.history.runs(TENANT, record.task.id, limit=9)]
     assert sorted(states) == [State.CANCELLED, State.CANCELLED, State.CANCELLED, State.RUNNING]

@@ -1,0 +1,131 @@
+"""The timer of deadlines: what can no longer be met expires (hard) or is ordered by its patience from now on (soft).
+
+`drop_at` is set as long as a timer has to look at a run, so a partial index finds those that are due at once. Pausing
+a task stops this timer as it stops the other: what passed meanwhile expires when it is resumed.
+"""
+
+from __future__ import annotations
+
+from datetime import datetime
+
+from duetime.scheduler.events import EventKind
+from duetime.scheduler.rules.states import OPEN, check_move
+from duetime.scheduler.rules.times import describe, length
+from duetime.scheduler.store import endings, settling
+from duetime.scheduler.store.batches import Batch
+from duetime.scheduler.store.endings import Claimed, Ending
+from duetime.scheduler.store.locking import exactly
+from duetime.scheduler.store.models import runs, tasks
+from duetime.scheduler.store.reading import TASK_AND_RUN
+from duetime.scheduler.store.ready import JOINED, READY, ready_run
+from duetime.scheduler.store.recovery import Conclude
+from duetime.scheduler.store.rows import task_and_run
+from duetime.scheduler.store.types import Instant
+from duetime.scheduler.store.values import Claim, Expired, ReadyRun, Settlement
+from duetime.scheduler.task import DeadlineType, Run, State, Task
+from sqlalchemy import Connection, bindparam, false, null, or_, select, update
+
+_WAITING = sorted(OPEN - {State.RUNNING})
+_HARD, _SOFT = tasks.c.deadline_type == DeadlineType.HARD, tasks.c.deadline_type == DeadlineType.SOFT
+_PASSED = (runs.c.drop_at <= bindparam("now", type_=Instant()), tasks.c.paused == false())
+
+_LOST = (
+    select(runs.c.id)
+    .select_from(JOINED)
+    .where(*_PASSED, _HARD, runs.c.state.in_(_WAITING))
+    .order_by(runs.c.drop_at)
+    .limit(bindparam("most"))
+    .with_for_update(of=[runs, tasks], skip_locked=True)
+)
+_WHOLE = TASK_AND_RUN.where(runs.c.id.in_(bindparam("run_ids", expanding=True)))
+_EXPIRE = Batch(
+    update(runs)
+    .where(runs.c.id == bindparam("run_id"), runs.c.state == bindparam("was"), runs.c.ended_at.is_(None))
+    .values(
+        state=State.EXPIRED,
+        ended_at=bindparam("at"),
+        listed_at=bindparam("at"),
+        wake_at=null(),
+        drop_at=null(),
+        error=bindparam("why"),
+    )
+)
+_LATE = (
+    select(*READY, runs.c.state)
+    .select_from(JOINED)
+    .where(*_PASSED, _SOFT)
+    .order_by(runs.c.drop_at)
+    .limit(bindparam("most"))
+    .with_for_update(of=[runs, tasks], skip_locked=True)
+)
+_RELAX = update(runs).where(runs.c.id.in_(bindparam("run_ids", expanding=True))).values(drop_at=null())
+
+_NEXT_WAKE = (
+    select(runs.c.wake_at)
+    .select_from(JOINED)
+    .where(runs.c.wake_at.is_not(None), tasks.c.paused == false())
+    .order_by(runs.c.wake_at)
+    .limit(1)
+    .scalar_subquery()
+)
+_NEXT_DROP = (
+    select(runs.c.drop_at)
+    .select_from(JOINED)
+    .where(runs.c.drop_at.is_not(None), tasks.c.paused == false(), or_(_SOFT, runs.c.state != State.RUNNING))
+    .order_by(runs.c.drop_at)
+    .limit(1)
+    .scalar_subquery()
+)
+_NEXT = select(_NEXT_WAKE, _NEXT_DROP)
+
+
+def next_wake(connection: Connection) -> datetime | None:
+    return min((at for at in connection.execute(_NEXT).one() if at is not None), default=None)
+
+
+def expire(connection: Connection, limit: int, conclude: Conclude | None, now: datetime) -> list[Expired]:
+    lost = list(connection.execute(_LOST, {"now": now, "most": limit}).scalars())
+    if not lost:
+        return []
+    claimed = settling.claimed(connection, lost)
+    pairs = [task_and_run(row) for row in connection.execute(_WHOLE, {"run_ids": lost})]
+    found = [_ending(claimed[run.id], task, run, conclude) for task, run in pairs]
+    exactly(len(found), _EXPIRE.run(connection, [_row(ending, now) for ending in found]))
+    endings.follow(connection, found, now)
+    return [Expired(ending.claim.run_id, ending.claim.task_id) for ending in found]
+
+
+def relax(connection: Connection, limit: int, now: datetime) -> list[ReadyRun]:
+    late = connection.execute(_LATE, {"now": now, "most": limit}).all()
+    if late:
+        connection.execute(_RELAX, {"run_ids": [row.id for row in late]})
+    return [ready_run(row, now) for row in late if row.state is State.READY]
+
+
+def _ending(claimed: Claimed, task: Task, run: Run, conclude: Conclude | None) -> Ending:
+    reason = _reason(task, run)
+    settlement = Settlement(
+        run_id=run.id,
+        attempt=run.attempt,
+        task_revision=task.revision,
+        to=State.EXPIRED,
+        kind=EventKind.EXPIRED,
+        outcome="expired",
+        reason=reason,
+        failures=run.failures,
+        error=reason,
+    )
+    return Ending(claimed, conclude(Claim(run, task, ""), settlement) if conclude else settlement)
+
+
+def _row(ending: Ending, now: datetime) -> dict[str, object]:
+    check_move(ending.claim.state, State.EXPIRED)
+    return {"run_id": ending.claim.run_id, "was": ending.claim.state, "at": now, "why": ending.settlement.error}
+
+
+def _reason(task: Task, run: Run) -> str:
+    if run.deadline is None or run.drop_at is None:
+        return "its deadline could not be met any more"
+    needed = run.deadline - run.drop_at
+    why = f": it needs about {length(needed)}" if needed else ""
+    return f"its deadline of {describe(run.deadline, task.timezone)} could not be met any more{why}"
