@@ -44,53 +44,53 @@ def effect(ctx: Context, payload: Work) -> Done:
 @handler("poison", payload=Bad)
 def poison(ctx: Context, payload: Bad) -> Done:
     """Be killed, as by a machine that is out of memory."""
-    done = _after(ctx, payload)
-    if done is None:
-        os.kill(os.getpid(), signal.SIGKILL)
-    return done or Done()
+    if not _misbehaves(ctx, payload):
+        return _done(ctx)
+    os.kill(os.getpid(), signal.SIGKILL)
+    return Done()
 
 
 @handler("segfault", payload=Bad)
 def segfault(ctx: Context, payload: Bad) -> Done:
     """Read what is not there, as a broken library does."""
-    return _after(ctx, payload) or Done(str(ctypes.string_at(0)))
+    return Done(str(ctypes.string_at(0))) if _misbehaves(ctx, payload) else _done(ctx)
 
 
 @handler("exit", payload=Bad)
 def exit_(ctx: Context, payload: Bad) -> Done:
     """End the process without a word."""
-    return _after(ctx, payload) or os._exit(3)
+    if _misbehaves(ctx, payload):
+        os._exit(3)
+    return _done(ctx)
 
 
 @handler("hang", payload=Bad, time_limit=TIME_LIMIT)
 def hang(ctx: Context, payload: Bad) -> Done:
     """Never come back, a moment of Python at a time."""
-    done = _after(ctx, payload)
-    if done is None:
+    if _misbehaves(ctx, payload):
         _work(3600)
-    return done or Done()
+    return _done(ctx)
 
 
 @handler("deaf", payload=Bad, time_limit=TIME_LIMIT)
 def deaf(ctx: Context, payload: Bad) -> Done:
     """Catch whatever shall stop it, and go on for `seconds`."""
-    done = _after(ctx, payload)
-    end = time.monotonic() + payload.seconds
-    while done is None and time.monotonic() < end:
+    end = time.monotonic() + payload.seconds * _misbehaves(ctx, payload)
+    while time.monotonic() < end:
         try:
             _work(end - time.monotonic())
-        except BaseException:  # noqa: BLE001, S112 - that is the fault
+        except BaseException:  # noqa: BLE001 - that is the fault
             continue
-    return done or Done("did not listen")
+    return _done(ctx)
 
 
 @handler("greedy", payload=Bad)
 def greedy(ctx: Context, payload: Bad) -> Done:
     """Take memory until there is none."""
-    done, taken = _after(ctx, payload), []
-    while done is None:
+    taken: list[bytearray] = []
+    while _misbehaves(ctx, payload, noted=bool(taken)):
         taken.append(bytearray(MEMORY_STEP))
-    return done or Done()
+    return _done(ctx)
 
 
 def note(step: str, ctx: Context) -> None:
@@ -102,11 +102,14 @@ def note(step: str, ctx: Context) -> None:
     os.close(file)
 
 
-def _after(ctx: Context, payload: Bad) -> Done | None:
-    """Note the start; return an effect once the handler has misbehaved as often as it shall."""
-    note("start", ctx)
-    if ctx.attempt <= payload.times:
-        return None
+def _misbehaves(ctx: Context, payload: Bad, *, noted: bool = False) -> bool:
+    """Note the start, and tell whether this is one of the attempts that go wrong."""
+    if not noted:
+        note("start", ctx)
+    return ctx.attempt <= payload.times
+
+
+def _done(ctx: Context) -> Done:
     note("effect", ctx)
     return Done("done")
 
