@@ -73,6 +73,6 @@ def test_one_normal_run_passes_every_step(tmp_path: Path, monkeypatch: pytest.Mo
     with build(settings) as app:
         task = app.scheduler.schedule("Once", when="now", action="effect")
         app.start()
-        until(lambda: app.scheduler.get(made.task.id).run.state is State.SUCCEEDED, "the run to end")
+        until(lambda: app.scheduler.get(task.id).record.run.state is State.SUCCEEDED, "the run to end")
         app.runner.stop(timedelta(seconds=5))
     assert list(dict.fromkeys(passed)) == list(Step)
