@@ -55,13 +55,13 @@ def settle(claim: Claim, ending: Ending, *, now: datetime, jitter: float) -> Set
 
 
 def concluded(claim: Claim, settlement: Settlement, *, now: datetime) -> Settlement:
-    """Add to a failure that was settled without its handler (a crash) what follows from every failure."""
-    if settlement.to is not State.FAILED:
+    """Add to an end that was settled without its handler (a crash, an expiry) what follows from every failure."""
+    if settlement.to not in {State.FAILED, State.EXPIRED}:
         return settlement
-    words = settlement.reason or "failed"
+    words = settlement.reason or settlement.to.value
     return replace(
         settlement,
-        inbox=_message(claim, now, State.FAILED, words),
+        inbox=_message(claim, now, settlement.to, words),
         deliveries=_deliveries(claim, now),
         next_run=_following(claim, now),
     )

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from dataclasses import replace
 from datetime import datetime
 from typing import Any
 
@@ -59,7 +59,7 @@ def ready_run(row: Row, now: datetime) -> ReadyRun:
     """Read a row that begins with the READY columns."""
     values = list(row[: len(READY)])
     values[_FIRST_READY] = values[_FIRST_READY] or now
-    return ReadyRun(*values, late=_late(values, now))
+    return replace(ReadyRun(*values), late=_late(values, now))
 
 
 def ready(connection: Connection, limit: int, after: str | None, now: datetime) -> list[ReadyRun]:
@@ -67,8 +67,13 @@ def ready(connection: Connection, limit: int, after: str | None, now: datetime) 
 
 
 def running(connection: Connection, limit: int, after: str | None) -> list[RunningRun]:
-    rows: Sequence[Row] = connection.execute(_paged(_ALL_RUNNING, limit, after)).all()
-    return [RunningRun(*row[:_RESERVED], row[_RESERVED] or {}, *row[_RESERVED + 1 :]) for row in rows]
+    return [_running_run(row) for row in connection.execute(_paged(_ALL_RUNNING, limit, after))]
+
+
+def _running_run(row: Row) -> RunningRun:
+    values = list(row)
+    values[_RESERVED] = values[_RESERVED] or {}
+    return RunningRun(*values)
 
 
 def _paged(statement: Select[Any], limit: int, after: str | None) -> Select[Any]:
