@@ -71,7 +71,7 @@ def test_one_normal_run_passes_every_step(tmp_path: Path, monkeypatch: pytest.Mo
         database_url=f"sqlite:///{tmp_path}/duetime.db", handlers=("tests.faults.ledger",), timezone="UTC"
     )
     with build(settings) as app:
-        task = app.scheduler.schedule("Once", when="now", action="effect")
+        task = app.scheduler.schedule("Once", when="now", action="effect").record.task
         app.start()
         until(lambda: app.scheduler.get(task.id).record.run.state is State.SUCCEEDED, "the run to end")
         app.runner.stop(timedelta(seconds=5))
