@@ -11,6 +11,7 @@ from duetime.server.settings_checks import (
     ChannelName,
     DatabaseUrl,
     LoopbackHost,
+    Pools,
     Secret,
     WebUrl,
     ZoneName,
@@ -113,6 +114,11 @@ class Settings(BaseSettings):
         description="how long a stopping process waits for running work before it hands it back",
         examples=["5"],
         json_schema_extra={"unit": "seconds"},
+    )
+    pools: Pools = Field(
+        default_factory=dict,
+        description="what limits how much runs at once or in a time, one TOML table each: see [Pools](pools.md)",
+        examples=['{"gpu": {"kind": "slots", "capacity": 2}}'],
     )
     deliver_to: Names = Field(
         default=(),

@@ -9,8 +9,9 @@ from ipaddress import ip_address
 from typing import Annotated, Any
 from urllib.parse import urlsplit
 
-from duetime.scheduler.errors import InvalidArgument
+from duetime.scheduler.errors import InvalidArgument, InvalidArguments
 from duetime.scheduler.rules import zones
+from duetime.scheduler.rules.declarations import read_pool
 from pydantic import AfterValidator, SecretStr, StringConstraints
 
 SECRET_BYTES = 24
@@ -89,6 +90,19 @@ def _signing_secret(secret: SecretStr) -> SecretStr:
     return secret
 
 
+def _pools(declared: dict[str, dict[str, Any]]) -> dict[str, dict[str, Any]]:
+    problems: list[str] = []
+    for name, spec in declared.items():
+        try:
+            read_pool(name, spec)
+        except (InvalidArgument, InvalidArguments) as wrong:
+            problems.append(str(wrong))
+    if problems:
+        raise ValueError("\n".join(problems))
+    return declared
+
+
+Pools = Annotated[dict[str, dict[str, Any]], AfterValidator(_pools)]
 ZoneName = Annotated[str, AfterValidator(_zone)]
 DatabaseUrl = Annotated[str, AfterValidator(_database_url)]
 WebUrl = Annotated[str, AfterValidator(_web_url)]

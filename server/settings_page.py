@@ -52,6 +52,14 @@ timezone = "America/Edmonton"
 handlers = ["my_handlers"]
 deliver_to = ["team"]
 
+[pools.gpu]
+capacity = 2
+
+[pools.openai]
+kind = "rate"
+capacity = 500
+per = "minute"
+
 [channels.team]
 apprise = "tgram://bot-token/chat-id"
 
@@ -60,7 +68,7 @@ webhook = "https://crm.example.com/duetime"
 secret = "whsec_<32 bytes in base64>"
 ```
 
-In the environment the channels are one variable with JSON:
+In the environment channels and pools are one variable each, with JSON: `DUETIME_POOLS='{"gpu": {"capacity": 2}}'`,
 `DUETIME_CHANNELS='{"team": {"apprise": "tgram://bot-token/chat-id"}}'`.
 """
 

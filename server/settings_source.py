@@ -133,10 +133,11 @@ def _from_environment(model: type[Settings]) -> dict[str, Any]:
     _refuse_unknown(named, model.model_fields, " in the environment", shown=lambda name: PREFIX + name.upper())
     try:
         return EnvSettingsSource(model)()
-    except SettingsError:
+    except SettingsError as error:
+        name = next((name for name in model.model_fields if f'"{name}"' in str(error)), "channels")
+        example = (model.model_fields[name].examples or [""])[0]
         raise InvalidSetting(
-            f"{PREFIX}CHANNELS: {MASK} is not JSON. Accepted: an object of channels. "
-            'Example: {"team": {"apprise": "tgram://bot-token/chat-id"}}'
+            f"{PREFIX}{name.upper()}: {MASK} is not JSON. Accepted: an object of {name}. Example: {example}"
         ) from None
 
 
