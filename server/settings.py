@@ -11,7 +11,9 @@ from duetime.server.settings_checks import (
     ChannelName,
     DatabaseUrl,
     LoopbackHost,
+    Namespace,
     Pools,
+    RedisUrl,
     Secret,
     WebUrl,
     ZoneName,
@@ -73,6 +75,17 @@ class Settings(BaseSettings):
         description="where tasks are kept: an SQLite file, or a PostgreSQL database (needs `duetime[postgres]`)",
         examples=["sqlite:////home/me/duetime.db", "postgresql+psycopg://duetime@localhost/duetime"],
     )
+    redis_url: RedisUrl | None = Field(
+        default=None,
+        description="the Redis over which many processes share the work (needs `duetime[redis]` and a PostgreSQL "
+        "`database_url`); without it one process runs everything",
+        examples=["redis://localhost:6379/0", "rediss://duetime:password@redis.example.com:6380/0"],
+    )
+    redis_namespace: Namespace = Field(
+        default="duetime",
+        description="what every key in Redis begins with: one for each installation that shares a Redis",
+        examples=["duetime"],
+    )
     sqlite_synchronous: Annotated[Literal["FULL", "NORMAL", "OFF"], BeforeValidator(upper_case)] = Field(
         default="FULL",
         description="how hard SQLite writes: `FULL` survives a power cut, `NORMAL` and `OFF` are faster and do not",
@@ -98,6 +111,13 @@ class Settings(BaseSettings):
     )
     threads: int = Field(
         default=16, ge=1, le=256, description="how many runs may be worked on at the same time", examples=["16"]
+    )
+    processes: int = Field(
+        default=1,
+        ge=1,
+        le=64,
+        description="how many processes `duetime worker` starts, each with `threads` of its own",
+        examples=["4"],
     )
     lease_seconds: float = Field(
         default=30,
@@ -199,6 +219,20 @@ class Settings(BaseSettings):
                 f"deliver_to names {unknown!r}, which is no channel; there are: {', '.join(sorted(known))}"
             )
         return self
+
+    @model_validator(mode="after")
+    def _shared_database(self) -> Settings:
+        if self.distributed and not self.database_url.startswith("postgresql"):
+            raise ValueError(
+                "redis_url is for many processes, and these share a PostgreSQL database: set database_url "
+                "(DUETIME_DATABASE_URL) to postgresql+psycopg://user@host/name as well, or leave redis_url out"
+            )
+        return self
+
+    @property
+    def distributed(self) -> bool:
+        """Whether many processes share the work, on a PostgreSQL database and over Redis."""
+        return self.redis_url is not None
 
     @classmethod
     def load(cls, config: Path | None = None, **overrides: Any) -> Settings:

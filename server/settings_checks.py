@@ -60,6 +60,13 @@ def _database_url(url: str) -> str:
     return url
 
 
+def _redis_url(url: str) -> str:
+    parts = urlsplit(url)
+    if parts.scheme not in {"redis", "rediss", "unix"} or not (parts.hostname or parts.scheme == "unix"):
+        raise ValueError("it must be a URL that begins with redis://, rediss:// (TLS) or unix:///")
+    return url
+
+
 def _web_url(url: str) -> str:
     parts = urlsplit(url)
     if parts.scheme not in {"https", "http"} or not parts.hostname:
@@ -105,6 +112,8 @@ def _pools(declared: dict[str, dict[str, Any]]) -> dict[str, dict[str, Any]]:
 Pools = Annotated[dict[str, dict[str, Any]], AfterValidator(_pools)]
 ZoneName = Annotated[str, AfterValidator(_zone)]
 DatabaseUrl = Annotated[str, AfterValidator(_database_url)]
+RedisUrl = Annotated[str, AfterValidator(_redis_url)]
+Namespace = Annotated[str, StringConstraints(pattern=r"^[A-Za-z0-9][A-Za-z0-9_.-]{0,39}$")]
 WebUrl = Annotated[str, AfterValidator(_web_url)]
 LoopbackHost = Annotated[str, AfterValidator(_loopback)]
 Secret = Annotated[SecretStr, AfterValidator(_signing_secret)]

@@ -81,7 +81,8 @@ def effective(settings: Settings) -> list[Effective]:
 @singledispatch
 def masked(value: Any) -> str:
     """Return the value as one would write it, without what must stay secret (SecretStr, and passwords in URLs)."""
-    return "" if value is None else re.sub(r"(://[^:/@]*):[^@/]*@", rf"\1:{MASK}@", str(value))
+    shown = re.sub(r"(://[^:/@]*):.*@", rf"\1:{MASK}@", "" if value is None else str(value))
+    return re.sub(r"([?&]password=)[^&]*", rf"\1{MASK}", shown)
 
 
 @masked.register

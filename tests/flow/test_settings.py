@@ -233,6 +233,31 @@ def test_every_setting_is_described_with_an_example_that_is_accepted(monkeypatch
     for name, field in Settings.model_fields.items():
         assert field.description
         if name not in unset:
-            monkeypatch.setenv(f"DUETIME_{name.upper()}", str((field.examples or [""])[0]))
+            monkeypatch.setenv(f"DUETIME_{name.upper()}", str((field.examples or [""])[-1]))
     settings = Settings.load()
     assert {name for name in Settings.model_fields if settings.origin(name) == "default"} == unset
+
+
+def test_many_processes_over_redis_need_a_postgresql_database(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("DUETIME_REDIS_URL", "redis://localhost")
+    assert "set database_url (DUETIME_DATABASE_URL) to postgresql+psycopg://user@host/name" in refused()
+    monkeypatch.setenv("DUETIME_DATABASE_URL", "postgresql+psycopg://duetime@localhost/duetime")
+    assert Settings.load().distributed
+
+
+@pytest.mark.parametrize("url", ["http://:se/cr@t@redis.example.com", "redis://", "localhost:6379?password=se/cr@t"])
+def test_a_url_that_names_no_redis_is_refused_without_its_password(url: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("DUETIME_DATABASE_URL", "postgresql+psycopg://duetime@localhost/duetime")
+    monkeypatch.setenv("DUETIME_REDIS_URL", url)
+    said = refused()
+    assert said.startswith("DUETIME_REDIS_URL: ")
+    assert "it must be a URL that begins with redis://, rediss:// (TLS) or unix:///" in said
+    assert "se/cr" not in said
+
+
+@pytest.mark.parametrize("secret", ["plain", "with@at", "with/slash", "with:colon"])
+def test_passwords_in_urls_are_masked(secret: str) -> None:
+    assert masked(f"redis://me:{secret}@redis.example.com:6379/0") == "redis://me:***@redis.example.com:6379/0"
+    assert (
+        masked(f"redis://redis.example.com/0?password={secret}&db=1") == "redis://redis.example.com/0?password=***&db=1"
+    )
