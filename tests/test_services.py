@@ -42,3 +42,22 @@ def test_a_server_that_does_not_start_shows_its_log(tmp_path: Path) -> None:
     broken = services._running(["sh", "-c", "echo no such disk; exit 1"], tmp_path)
     with broken as alive, pytest.raises(services.Unavailable, match="no such disk"):
         services._until(lambda: False, alive, tmp_path)
+
+
+@pytest.mark.postgres
+def test_a_server_of_its_own_can_be_broken_and_keeps_what_it_answered() -> None:
+    with services.own_postgres() as server:
+        services._administer(server.url, "CREATE TABLE kept AS SELECT 1")
+        server.restart_at_once()
+        services._administer(server.url, "SELECT 1 FROM kept")
+        assert server.backends() == []
+
+
+def test_a_valkey_of_its_own_forgets_everything_when_it_is_killed() -> None:
+    with services.own_valkey() as server:
+        with valkey.Valkey.from_url(server.url) as client:
+            client.set("a", "b")
+        server.kill()
+        server.start()
+        with valkey.Valkey.from_url(server.url) as client:
+            assert client.dbsize() == 0

@@ -1,0 +1,127 @@
+"""A TCP proxy on loopback that misbehaves as networks do, for Redis and PostgreSQL alike."""
+
+from __future__ import annotations
+
+import socket
+import struct
+import threading
+import time
+from contextlib import suppress
+
+CHUNK = 65536
+LOOK = 0.02
+"""Seconds between looks at the mode while something is held back."""
+
+
+class Proxy:
+    """Forwards to `port` from a port of its own; `hits` counts the replies that it has swallowed.
+
+    Modes: `ok`; `down` (resets what is open, and whoever connects); `blackhole` (nothing gets through, nothing ends)
+    and `latency:MS` (each way). `cut_reply(part)` lets the next request that contains `part` through, swallows what is
+    answered and resets the connection.
+    """
+
+    def __init__(self, port: int) -> None:
+        self.hits = 0
+        self._target = port
+        self._mode = "ok"
+        self._needles: list[bytes] = []
+        self._lock = threading.Lock()
+        self._links: set[_Link] = set()
+        self._listener = socket.create_server(("127.0.0.1", 0))
+        self.port: int = self._listener.getsockname()[1]
+        threading.Thread(target=self._accept, daemon=True).start()
+
+    @property
+    def mode(self) -> str:
+        return self._mode
+
+    @mode.setter
+    def mode(self, mode: str) -> None:
+        assert mode in {"ok", "down", "blackhole"} or mode.startswith("latency:"), mode
+        self._mode = mode
+        if mode == "down":
+            self._reset_all()
+
+    def cut_reply(self, part: bytes) -> None:
+        with self._lock:
+            self._needles.append(part)
+
+    def found(self, data: bytes) -> bool:
+        """Tell whether the reply of this request shall be lost; each `cut_reply` counts once."""
+        with self._lock:
+            here = [needle for needle in self._needles if needle in data]
+            if here:
+                self._needles.remove(here[0])
+                self.hits += 1
+            return bool(here)
+
+    def delay(self) -> None:
+        """Hold back what is to be forwarded for as long as the mode says."""
+        while self._mode == "blackhole":
+            time.sleep(LOOK)
+        if self._mode.startswith("latency:"):
+            time.sleep(float(self._mode.partition(":")[2]) / 1000)
+
+    def close(self) -> None:
+        self._listener.close()
+        self._mode = "down"
+        self._reset_all()
+
+    def _accept(self) -> None:
+        with suppress(OSError):  # the listener was closed
+            while True:
+                client, _ = self._listener.accept()
+                link = self._link(client)
+                if link and self._mode == "down":
+                    link.reset()
+
+    def _link(self, client: socket.socket) -> _Link | None:
+        try:
+            link = _Link(self, client, socket.create_connection(("127.0.0.1", self._target)))
+        except OSError:  # the server is not there
+            client.close()
+            return None
+        with self._lock:
+            self._links.add(link)
+        return link
+
+    def _reset_all(self) -> None:
+        with self._lock:
+            links, self._links = self._links, set()
+        for link in links:
+            link.reset()
+
+
+class _Link:
+    """One connection through the proxy: a thread each way."""
+
+    def __init__(self, proxy: Proxy, client: socket.socket, server: socket.socket) -> None:
+        self._proxy = proxy
+        self._sockets = (client, server)
+        self._cut = False
+        for each in self._sockets:
+            each.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+        threading.Thread(target=self._pump, args=(client, server, True), daemon=True).start()
+        threading.Thread(target=self._pump, args=(server, client, False), daemon=True).start()
+
+    def reset(self) -> None:
+        """End both sides with RST, as a peer does that is gone."""
+        for each in self._sockets:
+            with suppress(OSError):
+                each.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
+                each.shutdown(socket.SHUT_RD)  # wakes its thread, and says nothing to the peer
+            each.close()
+
+    def _pump(self, source: socket.socket, target: socket.socket, asking: bool) -> None:
+        before = b""
+        with suppress(OSError):
+            while data := source.recv(CHUNK):
+                self._proxy.delay()
+                if asking and self._proxy.found(before + data):
+                    self._cut = True
+                elif not asking and self._cut:
+                    break
+                before = data[-128:]
+                target.sendall(data)
+        self.reset()
