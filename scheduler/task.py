@@ -140,7 +140,7 @@ class Run:
     that ended without an answer. `missed` counts occurrences that fell due while nothing ran and were passed over.
     `slot` is when a recurrence had it, where it was moved away from there; the next one follows after both.
     `deadline` is when it must be finished. `drop_at` is when a timer has to look at it: a hard run expires then, a soft
-    one is ordered anew; None once that has happened, and without a deadline.
+    one is ordered anew and has none any more.
     """
 
     id: str

@@ -99,8 +99,7 @@ def held(run: Run, now: datetime) -> Run:
     """Return the run with its times as its state has them: no wake unless it waits for a time."""
     wake_at = run.wake_at if run.state in WAKES else None
     ended_at = (run.ended_at or now) if run.state in TERMINAL else None
-    drop_at = None if ended_at else run.drop_at
-    return replace(run, wake_at=wake_at, ended_at=ended_at, drop_at=drop_at)
+    return replace(run, wake_at=wake_at, ended_at=ended_at)
 
 
 def _placed(connection: Connection, run: Run) -> Run:

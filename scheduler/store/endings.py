@@ -36,7 +36,6 @@ _SETTLE = Batch(
         error=bindparam("wrong"),
         checkpoint=func.coalesce(bindparam("kept", type_=runs.c.checkpoint.type), runs.c.checkpoint),
         lease_until=null(),
-        drop_at=bindparam("drop"),
         reserved=null(),
         token=null(),
     )
@@ -73,7 +72,6 @@ class Claimed(NamedTuple):
     repeat: str | None
     paused: bool
     deadline: datetime | None
-    drop_at: datetime | None
     penalty: Penalty
 
 
@@ -125,7 +123,6 @@ def _run_row(ending: Ending, now: datetime) -> dict[str, Any]:
         "gave": settlement.result,
         "wrong": settlement.error,
         "kept": settlement.checkpoint,
-        "drop": None if ended else claim.drop_at,
     }
 
 

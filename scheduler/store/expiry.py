@@ -1,7 +1,7 @@
 """The timer of deadlines: what can no longer be met expires (hard) or is ordered by its patience from now on (soft).
 
-`drop_at` is set as long as a timer has to look at a run, so a partial index finds those that are due at once. Pausing
-a task stops this timer as it stops the other: what passed meanwhile expires when it is resumed.
+`drop_at` of an open run is set as long as the timer has to look at it, so that a partial index finds what is due.
+Pausing a task stops this timer as it stops the other: what passed meanwhile expires when it is resumed.
 """
 
 from __future__ import annotations
@@ -27,7 +27,8 @@ from sqlalchemy import Connection, bindparam, false, null, or_, select, update
 
 _WAITING = sorted(OPEN - {State.RUNNING})
 _HARD, _SOFT = tasks.c.deadline_type == DeadlineType.HARD, tasks.c.deadline_type == DeadlineType.SOFT
-_PASSED = (runs.c.drop_at <= bindparam("now", type_=Instant()), tasks.c.paused == false())
+_OPEN = (runs.c.ended_at.is_(None), tasks.c.paused == false())
+_PASSED = (runs.c.drop_at <= bindparam("now", type_=Instant()), *_OPEN)
 
 _LOST = (
     select(runs.c.id)
@@ -46,7 +47,6 @@ _EXPIRE = Batch(
         ended_at=bindparam("at"),
         listed_at=bindparam("at"),
         wake_at=null(),
-        drop_at=null(),
         error=bindparam("why"),
     )
 )
@@ -71,7 +71,7 @@ _NEXT_WAKE = (
 _NEXT_DROP = (
     select(runs.c.drop_at)
     .select_from(JOINED)
-    .where(runs.c.drop_at.is_not(None), tasks.c.paused == false(), or_(_SOFT, runs.c.state != State.RUNNING))
+    .where(runs.c.drop_at.is_not(None), *_OPEN, or_(_SOFT, runs.c.state != State.RUNNING))
     .order_by(runs.c.drop_at)
     .limit(1)
     .scalar_subquery()

@@ -75,7 +75,7 @@ class RunRow(Base):
         partial("runs_current", "task_id", where="current", unique=True),
         partial("runs_beside", "task_id", where="NOT current AND ended_at IS NULL"),
         partial("runs_wake", "wake_at", where="wake_at IS NOT NULL"),
-        partial("runs_drop", "drop_at", where="drop_at IS NOT NULL"),
+        partial("runs_drop", "drop_at", where="drop_at IS NOT NULL AND ended_at IS NULL"),
         partial("runs_ready", "id", where="state = 'ready'"),
         partial("runs_running", "id", where="state = 'running'"),
         partial("runs_open", "tenant", "listed_at", "task_id", where="current AND ended_at IS NULL"),

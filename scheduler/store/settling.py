@@ -32,7 +32,6 @@ _CLAIMED = (
         tasks.c.repeat,
         tasks.c.paused,
         runs.c.deadline,
-        runs.c.drop_at,
         tasks.c.penalty,
     )
     .select_from(runs.join(tasks, tasks.c.id == runs.c.task_id))

@@ -9,7 +9,7 @@ from typing import Any
 from duetime.scheduler import ids
 from duetime.scheduler.events import EventKind
 from duetime.scheduler.store import Change, Claim, Settlement, Start, Store
-from duetime.scheduler.task import Delivery, InboxMessage, RetryPolicy, Run, State, Task, TaskRecord
+from duetime.scheduler.task import DeadlineType, Delivery, InboxMessage, RetryPolicy, Run, State, Task, TaskRecord
 
 NOON = datetime(2026, 11, 24, 12, tzinfo=UTC)
 LEASE = timedelta(seconds=30)
@@ -66,6 +66,21 @@ def a_run(task: Task, scheduled_for: datetime, **values: Any) -> Run:
         wake_at=scheduled_for,
     )
     return replace(run, **values)
+
+
+def with_deadline(
+    task: Task,
+    run: Run,
+    *,
+    after: timedelta,
+    takes: timedelta = timedelta(seconds=2),
+    deadline_type: DeadlineType = DeadlineType.HARD,
+    **values: Any,
+) -> tuple[Task, Run]:
+    """Return the task and its run with a deadline `after` the run is due; it takes two seconds."""
+    deadline = run.scheduled_for + after
+    changed = replace(task, deadline_after=after, deadline_type=deadline_type, **values)
+    return changed, replace(run, deadline=deadline, drop_at=deadline - takes)
 
 
 def added(store: Store, scheduled_for: datetime = NOON, **values: Any) -> TaskRecord:

@@ -15,7 +15,7 @@ import pytest
 from duetime.scheduler.events import Event, EventFilter, EventKind
 from duetime.scheduler.rules.states import LEGAL, TERMINAL, check_move
 from duetime.scheduler.store import Change, Claim, Settlement, Start, Store, Verdict, open_store
-from duetime.scheduler.task import Run, State, TaskFilter, TaskRecord
+from duetime.scheduler.task import DeadlineType, Run, State, Task, TaskFilter, TaskRecord
 from hypothesis import HealthCheck, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import (
@@ -28,11 +28,23 @@ from hypothesis.stateful import (
 )
 
 from tests.contracts.store.conftest import emptied
-from tests.contracts.store.making import LEASE, NOON, TENANT, Clock, a_run, a_task, delivery, message, settlement
+from tests.contracts.store.making import (
+    LEASE,
+    NOON,
+    TENANT,
+    Clock,
+    a_run,
+    a_task,
+    delivery,
+    message,
+    settlement,
+    with_deadline,
+)
 
 DAY = timedelta(days=1)
 ENDS = sorted(LEGAL[State.RUNNING])
 MOST_TASKS = 4
+DEADLINES = (None, *DeadlineType)
 
 picks = st.integers(min_value=0, max_value=99)
 
@@ -69,9 +81,11 @@ class Machine(RuleBasedStateMachine):
     # --- what tools do
 
     @precondition(lambda self: len(self.task_ids) < MOST_TASKS)
-    @rule(hours=st.integers(min_value=0, max_value=30), recurring=st.booleans())
-    def add(self, hours: int, recurring: bool) -> None:
+    @rule(hours=st.integers(min_value=0, max_value=30), recurring=st.booleans(), deadline=st.sampled_from(DEADLINES))
+    def add(self, hours: int, recurring: bool, deadline: DeadlineType | None) -> None:
         task, run = a_task(self.clock.at + timedelta(hours=hours), repeat="FREQ=DAILY" if recurring else None)
+        if deadline:
+            task, run = with_deadline(task, run, after=timedelta(hours=6), deadline_type=deadline)
         self.store.tasks.add(task, run, actor="alice")
         self.task_ids.append(task.id)
 
@@ -129,15 +143,31 @@ class Machine(RuleBasedStateMachine):
 
     @rule(limit=st.integers(min_value=1, max_value=3))
     def dispatch(self, limit: int) -> None:
+        self.timer()
         due = self.store.claims.next_wake()
         ready = self.store.claims.make_ready(limit=limit, epoch=self.epoch)
         assert bool(ready) == (due is not None and due <= self.clock.at)
+
+    @rule()
+    def timer(self) -> None:
+        """Expire what can no longer be met, and relax what is late; then nothing is left to do."""
+
+        def conclude(claim: Claim, proposed: Settlement) -> Settlement:
+            self.settled[claim.run.id] += 1
+            assert claim.task.deadline_type is DeadlineType.HARD
+            return self.concluded(claim, proposed)
+
+        while self.store.claims.expire(limit=1, conclude=conclude):
+            pass
+        assert all(run.late and run.deadline_type is DeadlineType.SOFT for run in self.store.claims.relax(limit=99))
+        assert self.store.claims.relax(limit=99) == []
 
     @rule()
     def work(self) -> None:
         ready = [Start(run.run_id) for run in self.store.claims.ready(limit=9)]
         claims = self.store.claims.start(ready, worker="w", epoch=self.epoch, lease=LEASE)
         assert not any(it.task.paused or it.run.cancel_requested for it in claims)
+        assert not any(it.run.drop_at <= self.clock.at for it in claims if it.run.drop_at and is_hard(it.task))
         self.claims += claims
         again = self.store.claims.start(ready, worker="w", epoch=self.epoch, lease=LEASE)
         assert again == []
@@ -173,15 +203,17 @@ class Machine(RuleBasedStateMachine):
 
         def conclude(claim: Claim, proposed: Settlement) -> Settlement:
             self.settled[claim.run.id] += 1
-            if claim.task.repeat is None or not claim.run.current:
-                return proposed
-            return replace(
-                proposed, next_run=a_run(claim.task, claim.run.scheduled_for + DAY, number=claim.run.number + 1)
-            )
+            return self.concluded(claim, proposed)
 
         running = len(self.running())
         assert self.store.claims.recover(epoch=self.epoch, conclude=conclude) == running
         assert self.running() == []
+
+    def concluded(self, claim: Claim, proposed: Settlement) -> Settlement:
+        if claim.task.repeat is None or not claim.run.current:
+            return proposed
+        following = a_run(claim.task, claim.run.scheduled_for + DAY, number=claim.run.number + 1)
+        return replace(proposed, next_run=following)
 
     def running(self) -> list[Run]:
         every = (self.store.history.runs(TENANT, task_id, limit=999) for task_id in self.task_ids)
@@ -208,6 +240,7 @@ class Machine(RuleBasedStateMachine):
         tries = Counter(attempt.run_id for attempt in self.store.history.attempts(TENANT, task_id))
         assert tries == Counter({run.id: run.attempt for run in runs.values() if run.attempt})
         self.check_ended(runs)
+        self.check_deadlines(runs, [event.run_id for event in events if event.kind is EventKind.DEADLINE_MISSED])
 
     def check_ended(self, runs: dict[str, Run]) -> None:
         for run in runs.values():
@@ -216,6 +249,20 @@ class Machine(RuleBasedStateMachine):
                 stays = replace(run, current=False)
                 assert self.ended.setdefault(run.id, stays) == stays
                 assert self.settled[run.id] <= 1
+
+    def check_deadlines(self, runs: dict[str, Run], told: list[str | None]) -> None:
+        """Check that a miss is told once, of what expired, succeeded or failed too late, and of nothing else."""
+        missed = [run.id for run in runs.values() if run.state is State.EXPIRED or ended_late(run)]
+        assert sorted(told, key=str) == sorted(missed)
+
+
+def is_hard(task: Task) -> bool:
+    return task.deadline_type is DeadlineType.HARD
+
+
+def ended_late(run: Run) -> bool:
+    done = run.state in {State.SUCCEEDED, State.FAILED}
+    return done and run.deadline is not None and run.ended_at is not None and run.ended_at > run.deadline
 
 
 def replayed(events: list[Event]) -> dict[str | None, State]:

@@ -54,7 +54,7 @@ def _add_to_runs() -> None:
         _column("token", sa.Text(), null=True),
     ):
         op.add_column("runs", column)
-    _index("runs_drop", "runs", "drop_at", "drop_at IS NOT NULL")
+    _index("runs_drop", "runs", "drop_at", "drop_at IS NOT NULL AND ended_at IS NULL")
     _index("runs_ready", "runs", "id", "state = 'ready'")
     _index("runs_running", "runs", "id", "state = 'running'")
 
