@@ -9,13 +9,14 @@ from collections.abc import Iterable, Mapping, Sequence
 
 import typer
 from duetime.scheduler.events import Event
+from duetime.scheduler.needs import in_words
 from duetime.scheduler.rules import times
 from duetime.scheduler.task import Json, State, TaskPage
 from duetime.server.cli_words import in_words_of_the_command_line
 from duetime.widgets.payload import TOLD, due
 from duetime.widgets.retelling import changes_in_words, clock_time
 from duetime.widgets.schema import DRY_RUN_ID, AttemptPart, EventPart, HistoryPart, TaskPayload
-from duetime.widgets.text import DELIVERED, ends_in_words
+from duetime.widgets.text import DELIVERED, deadline_in_words, ends_in_words
 from rich.console import Console
 from rich.table import Table
 from rich.text import Text
@@ -112,6 +113,8 @@ def task_line(verb: str, task: TaskPayload) -> None:
     say(f"{verb} {task.id} {task.title!r}: {when}")
     if task.id == DRY_RUN_ID and task.repeat:
         say(f"  next: {', '.join(task.repeat.next)}")
+    if task.deadline:
+        say(f"  {deadline_in_words(task)}")
     if task.paused:
         say(f"  it is held until `duetime reschedule {task.id} --resume`")
     if task.undo:
@@ -130,6 +133,10 @@ def task_facts(task: TaskPayload) -> None:
             ("when", f"{task.when.text} {task.when.timezone} ({task.when.relative})"),
             ("repeats", ends_in_words(task.repeat) if task.repeat else None),
             ("next", ", ".join(task.repeat.next) if task.repeat else None),
+            ("priority", task.priority),
+            ("deadline", deadline_in_words(task)),
+            ("takes", f"about {task.estimate}" if task.estimate else None),
+            ("needs", in_words(task.needs or {})),
             ("action", task.action),
             ("message", task.message),
             ("waits for", in_words_of_the_command_line("; ".join(task.waiting_for or ()), task.id)),

@@ -33,6 +33,13 @@ Repeat = Annotated[str | None, typer.Option(help="'every weekday at 9:00', a fiv
 Timezone = Annotated[str | None, typer.Option(help="IANA zone of wall times; default: the configured one")]
 Until = Annotated[str | None, typer.Option(help="when a recurrence ends")]
 Payload = Annotated[str | None, typer.Option(metavar="JSON", help="what the action needs, a JSON object")]
+Priority = Annotated[str | None, typer.Option(help="critical, high, normal, low or background; normal by default")]
+Deadline = Annotated[str | None, typer.Option(help="'tomorrow 17:00', or '2 hours' counted from when it is due")]
+DeadlineType = Annotated[str | None, typer.Option(help="hard, soft, soft-linear or soft-step; soft by default")]
+Estimate = Annotated[str | None, typer.Option(help="how long it takes: '90 s', '5 min'; learned by default")]
+Needs = Annotated[
+    list[str] | None, typer.Option("--need", metavar="POOL=UNITS", help="what it holds while it runs; may be repeated")
+]
 Revision = Annotated[int | None, typer.Option(help="refuse when the task was changed since this revision")]
 
 
@@ -47,6 +54,11 @@ def schedule(
     max_runs: Annotated[int | None, typer.Option(help="how often a recurrence fires at most")] = None,
     action: Annotated[str, typer.Option(help="what is done: reminder, webhook, or a handler of yours")] = "reminder",
     payload: Payload = None,
+    priority: Priority = None,
+    deadline: Deadline = None,
+    deadline_type: DeadlineType = None,
+    estimate: Estimate = None,
+    needs: Needs = None,
     label: Annotated[list[str] | None, typer.Option(help="a label to find it by; may be repeated")] = None,
     deliver_to: Annotated[list[str] | None, typer.Option(help="a channel beside the inbox; may be repeated")] = None,
     key: Annotated[str | None, typer.Option(help="idempotency key: the same key never makes a second task")] = None,
@@ -63,6 +75,11 @@ def schedule(
         max_runs=max_runs,
         action=action,
         payload=_object(payload) or {},
+        priority=priority,
+        deadline=deadline,
+        deadline_type=deadline_type,
+        estimate=estimate,
+        needs=_units(needs),
         labels=tuple(label or ()),
         deliver_to=tuple(deliver_to or ()),
         idempotency_key=key,
@@ -137,6 +154,11 @@ def reschedule(
     timezone: Timezone = None,
     until: Until = None,
     payload: Payload = None,
+    priority: Priority = None,
+    deadline: Deadline = None,
+    deadline_type: DeadlineType = None,
+    estimate: Estimate = None,
+    needs: Needs = None,
     pause: Annotated[bool | None, typer.Option("--pause/--resume", help="hold it, or let it go on")] = None,
     skip_next: Annotated[bool, typer.Option("--skip-next", help="leave out the next occurrence")] = False,
     revision: Revision = None,
@@ -150,6 +172,11 @@ def reschedule(
         "timezone": timezone,
         "until": until,
         "payload": _object(payload),
+        "priority": priority,
+        "deadline": deadline,
+        "deadline_type": deadline_type,
+        "estimate": estimate,
+        "needs": _units(needs),
         "pause": pause,
         "skip_next": skip_next,
     }
@@ -202,6 +229,14 @@ def _object(text: str | None) -> Mapping[str, Json] | None:
     if not isinstance(value, dict):
         raise _bad_payload("it is not an object")
     return value
+
+
+def _units(pairs: list[str] | None) -> Mapping[str, Json] | None:
+    """Read `gpu=1`, or `none`; what is no number goes on as it is, and is refused with all that is wrong with it."""
+    if not pairs or pairs == ["none"]:
+        return None if not pairs else {}
+    read = (pair.rpartition("=") for pair in pairs)
+    return {name or units: int(units) if name and units.isdecimal() else units for name, _, units in read}
 
 
 def _bad_payload(problem: str) -> InvalidArgument:

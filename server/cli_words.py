@@ -24,6 +24,11 @@ _OPTIONS = {
     "payload": "--payload",
     "labels": "--label",
     "deliver_to": "--deliver-to",
+    "priority": "--priority",
+    "deadline": "--deadline",
+    "deadline_type": "--deadline-type",
+    "estimate": "--estimate",
+    "needs": "--need",
     "idempotency_key": "--key",
     "after": "--after",
     "before": "--before",
@@ -45,6 +50,7 @@ _CALLS = (
 )
 _SEVERAL = re.compile(r"\b(labels|deliver_to)=(\[[^\]]*\])")
 _OBJECT = re.compile(r"\bpayload=(\{.*?\})(?=\W|$)")
+_NEEDS = re.compile(r"\bneeds=(\{.*?\})(?=\W|$)")
 
 
 def in_words_of_the_command_line(message: str, task_id: str = "ID") -> str:
@@ -54,6 +60,7 @@ def in_words_of_the_command_line(message: str, task_id: str = "ID") -> str:
     message = re.sub("|".join(_VERBS), lambda found: _VERBS[found[0]], message)
     message = re.sub(rf"(?m)^({_NAMES})(?=[:.])", lambda found: _OPTIONS[found[1]], message)
     message = _OBJECT.sub(lambda found: f"--payload {_value(found[1])}", message)
+    message = _NEEDS.sub(lambda found: _pairs(_OPTIONS["needs"], found[1]), message)
     message = _SEVERAL.sub(lambda found: _each(_OPTIONS[found[1]], found[2]), message)
     return re.sub(rf"\b({_NAMES})=(?=[\w'\"\[{{])", lambda found: f"{_OPTIONS[found[1]]} ", message)
 
@@ -61,6 +68,13 @@ def in_words_of_the_command_line(message: str, task_id: str = "ID") -> str:
 def _each(option: str, written: str) -> str:
     values = _literal(written)
     return " ".join(f"{option} {shlex.quote(str(value))}" for value in values) if isinstance(values, list) else written
+
+
+def _pairs(option: str, written: str) -> str:
+    values = _literal(written)
+    if not isinstance(values, dict):
+        return written
+    return " ".join(f"{option} {shlex.quote(f'{name}={units}')}" for name, units in values.items())
 
 
 def _value(written: str) -> str:

@@ -5,11 +5,12 @@ from __future__ import annotations
 import json
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from datetime import datetime
+from datetime import datetime, timedelta
 from typing import TypeVar
 
 from duetime.scheduler.errors import InvalidArgument
 from duetime.scheduler.events import Event, EventKind
+from duetime.scheduler.needs import in_words
 from duetime.scheduler.rules import recurrence, times
 from duetime.scheduler.task import Attempt, Json
 from duetime.widgets.fence import cut
@@ -94,6 +95,8 @@ def changes_of(event: Event, zone: str) -> Changes:
 def _telling(side: Mapping[str, Json], event: Event, after: Mapping[str, Json]) -> dict[str, Json]:
     """Leave out what says nothing to the reader; a run that has started is moved by the time of its next attempt."""
     kept = {name: value for name, value in side.items() if name not in _SAID_BY_KIND.get(event.kind, ())}
+    if event.kind is EventKind.DEADLINE_MISSED:
+        return {name: value for name, value in kept.items() if value}
     if event.kind in _MOVES and "scheduled_for" not in after and after.get("wake_at"):
         kept["scheduled_for"] = side.get("wake_at")
     return kept
@@ -143,6 +146,26 @@ def _rule(value: Json, side: _Side) -> str:
         return str(value)
 
 
+def _deadline(value: Json, side: _Side) -> str:
+    """Say a deadline as an instant, or as it was given where no run has had one."""
+    try:
+        return _wall(value, side)
+    except ValueError:
+        return _text(value, side)
+
+
+def _length(value: Json, _side: _Side) -> str:
+    return times.length(timedelta(seconds=float(value)))
+
+
+def _penalty(value: Json, side: _Side) -> str:
+    return f"{value:.3g}" if isinstance(value, float | int) else _text(value, side)
+
+
+def _needs(value: Json, _side: _Side) -> str:
+    return cut(in_words(value), VALUE)
+
+
 _PARTS: Mapping[str, tuple[str, Callable[[Json, _Side], str]]] = {
     "title": ("title", _text),
     "scheduled_for": ("when", _wall),
@@ -151,6 +174,13 @@ _PARTS: Mapping[str, tuple[str, Callable[[Json, _Side], str]]] = {
     "until": ("until", _wall),
     "max_runs": ("max_runs", _text),
     "payload": ("payload", _payload),
+    "priority": ("priority", _text),
+    "deadline": ("deadline", _deadline),
+    "deadline_type": ("deadline_type", _text),
+    "late_seconds": ("late", _length),
+    "penalty": ("penalty", _penalty),
+    "estimate": ("estimate", _length),
+    "needs": ("needs", _needs),
     "deliver_to": ("deliver_to", _names),
     "labels": ("labels", _names),
     "paused": ("paused", _text),

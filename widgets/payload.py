@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 
+from duetime.scheduler.deadlines import set_aside
 from duetime.scheduler.rules import times, zones
 from duetime.scheduler.rules.states import OPEN
 from duetime.scheduler.task import (
@@ -15,13 +16,17 @@ from duetime.scheduler.task import (
     Json,
     Run,
     State,
+    Task,
     TaskPage,
     TaskRecord,
     TaskView,
+    Tier,
 )
+from duetime.scheduler.urgency import kind_word
 from duetime.widgets.fence import cut
 from duetime.widgets.schema import (
     DRY_RUN_ID,
+    DeadlinePart,
     DeliveryPart,
     HistoryPart,
     LastRun,
@@ -48,7 +53,7 @@ UNDO_FOR = timedelta(seconds=30)
 """How long `undo` is good for; cards count it down from `now`."""
 
 DRY_RUN = "dry run: nothing was stored"
-TOLD = frozenset({State.SUCCEEDED, State.FAILED})
+TOLD = frozenset({State.SUCCEEDED, State.FAILED, State.EXPIRED})
 """How runs end that the user is told of."""
 
 _UNDELIVERABLE = frozenset({State.CANCELLED, State.SKIPPED})
@@ -78,6 +83,10 @@ def task_payload(view: TaskView, history: HistoryPart | None = None) -> TaskPayl
         message=_message(view.record),
         when=_when(due(run), task.timezone, view.now),
         repeat=_repeat(view),
+        priority=_priority(task),
+        deadline=_deadline(view),
+        estimate=times.length(task.estimate) if task.estimate else None,
+        needs=dict(task.needs) or None,
         attempt=run.attempt if run.attempt and run.state in OPEN else None,
         waiting_for=_sentences(view.waiting_for),
         last_run=_last_run(view.record),
@@ -142,6 +151,25 @@ def _repeat(view: TaskView) -> Repeat | None:
     )
 
 
+def _priority(task: Task) -> Tier | None:
+    return task.priority if task.priority is not Tier.NORMAL else None
+
+
+def _deadline(view: TaskView) -> DeadlinePart | None:
+    task, run = view.record.task, view.record.run
+    if run.deadline is None:
+        return None
+    spare = run.deadline - (run.ended_at or view.now)
+    return DeadlinePart(
+        utc=utc(run.deadline),
+        text=times.describe(run.deadline, task.timezone),
+        type=kind_word(task.deadline_type, task.penalty),
+        after=times.length(task.deadline_after) if task.deadline_after else None,
+        laxity_seconds=int((spare - set_aside(task, run)).total_seconds()) if run.state in OPEN else None,
+        missed=(spare < timedelta(0) or run.state is State.EXPIRED) or None,
+    )
+
+
 def _local(instant: datetime, zone: str) -> str:
     return instant.astimezone(zones.load(zone)).isoformat(timespec="minutes")
 
@@ -155,7 +183,7 @@ def _last_run(record: TaskRecord) -> LastRun | None:
     run = record.last_run or (record.run if record.run.state not in OPEN else None)
     if run is None:
         return None
-    said = run.error if run.state is State.FAILED else run.summary
+    said = run.error if run.state in (State.FAILED, State.EXPIRED) else run.summary
     return LastRun(
         state=run.state,
         ended=utc(run.ended_at) if run.ended_at else None,
@@ -204,13 +232,19 @@ def _message_part(message: InboxMessage, *, titled: bool) -> Unread:
     )
 
 
+def _short(instant: datetime) -> str:
+    return utc(instant).replace(":00Z", "Z")
+
+
 def _row(record: TaskRecord) -> Row:
     task = record.task
     return Row(
         id=task.id,
         title=cut(task.title, TITLE_IN_LIST),
         state=record.run.state,
-        when=utc(due(record.run)).replace(":00Z", "Z"),
+        when=_short(due(record.run)),
+        priority=_priority(task),
+        deadline=_short(record.run.deadline) if record.run.deadline and record.run.state in OPEN else None,
         paused=task.paused or None,
         repeat=True if task.repeat else None,
     )

@@ -10,7 +10,7 @@ from duetime.widgets.fence import cut, fenced
 from duetime.widgets.schema import AttemptPart, EventPart, HistoryPart
 
 SAID = 60
-_THEIRS = frozenset({"title", "payload", "labels"})
+_THEIRS = frozenset({"title", "payload", "labels", "needs"})
 """Parts whose values users wrote."""
 
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import Annotated, Literal
 
-from duetime.scheduler.task import DeliveryState, State
+from duetime.scheduler.task import DeliveryState, State, Tier
 from pydantic import BaseModel, ConfigDict, Field
 
 DRY_RUN_ID = "t_dryrun"
@@ -27,6 +27,21 @@ class When(_Part):
     timezone: str
     text: str
     relative: str
+
+
+class DeadlinePart(_Part):
+    """When the run must be finished, what happens past it (`type`, as the argument has it), and the time to spare.
+
+    `after` is the deadline as a span from when each run is due, where it was given so. `laxity_seconds` is what is left
+    after the work itself: at 0 it has to start now, below it will be missed; absent once the run has ended.
+    """
+
+    utc: str
+    text: str
+    type: str
+    after: str | None = None
+    laxity_seconds: int | None = None
+    missed: Literal[True] | None = None
 
 
 class Repeat(_Part):
@@ -119,6 +134,10 @@ class TaskPayload(_Part):
     message: str | None = None
     when: When
     repeat: Repeat | None = None
+    priority: Tier | None = None
+    deadline: DeadlinePart | None = None
+    estimate: str | None = None
+    needs: dict[str, int] | None = None
     attempt: int | None = None
     waiting_for: tuple[str, ...] | None = None
     last_run: LastRun | None = None
@@ -134,12 +153,14 @@ class TaskPayload(_Part):
 
 
 class Row(_Part):
-    """One line of a list: `when` is UTC, `title` is cut; the card reads the rest by id."""
+    """One line of a list: `when` and `deadline` are UTC, `title` is cut; the card reads the rest by id."""
 
     id: str
     title: str
     state: State
     when: str
+    priority: Tier | None = None
+    deadline: str | None = None
     paused: Literal[True] | None = None
     repeat: Literal[True] | None = None
 
