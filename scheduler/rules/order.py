@@ -7,7 +7,7 @@
 | `deadline - p90` | the latest start, an instant: least laxity first, Dertouzos & Mok 1989 (IEEE TSE 15:12) |
 | `first_ready + patience` | when waiting becomes urgent, an instant: ageing, as in CTSS (Corbato 1962) |
 | unblock bonus | milliseconds: urgency inherited from what waits, after Sha, Rajkumar & Lehoczky 1990 |
-| cost term | milliseconds: weight over size, Smith 1956, "Various optimizers for single-stage production" |
+| cost term | milliseconds: effort against value, Smith 1956 ("Various optimizers", Naval Res. Log. Q. 3) |
 
 Laxity, patience left, bonus and cost are all either constant or falling at one second a second while a run waits, so
 their order does not change with time: the key is computed once and stays right until an estimate, a deadline or what
@@ -25,12 +25,17 @@ from duetime.scheduler.task import Penalty, Tier
 
 PATIENCE: Final[Mapping[Tier, timedelta]] = {
     Tier.CRITICAL: timedelta(seconds=1),
-    Tier.HIGH: timedelta(seconds=10),
-    Tier.NORMAL: timedelta(minutes=1),
-    Tier.LOW: timedelta(minutes=10),
-    Tier.BACKGROUND: timedelta(hours=1),
+    Tier.HIGH: timedelta(seconds=30),
+    Tier.NORMAL: timedelta(minutes=5),
+    Tier.LOW: timedelta(minutes=30),
+    Tier.BACKGROUND: timedelta(hours=4),
 }
-"""How long a run of each tier may wait, from when it first could start, before it counts as urgent."""
+"""How long a run of each tier may wait, from when it first could start, before it counts as urgent.
+
+Longer than the deadlines that runs of a tier usually have, on purpose. What has used up its patience goes before every
+run of now, and under overload that is whatever waits longest: with patience of a minute for normal runs and an hour for
+background ones, `benchmarks/bench_overload.py` at 1.6 times the capacity keeps much less of the value in time.
+"""
 
 VALUE: Final[Mapping[Tier, float]] = {
     Tier.CRITICAL: 16.0,
@@ -44,8 +49,11 @@ VALUE: Final[Mapping[Tier, float]] = {
 HALF_BONUS: Final = 8.0
 """Where the unblock bonus reaches half of its bound: one waiting run of tier high, or two normal ones."""
 
-MOST_COST: Final = 0.25
+MOST_COST: Final = 0.5
 """The largest cost term, as a part of the time from first ready to latest start."""
+
+THREAD: Final = 0.05
+"""The part of a node that any run takes at least, whatever pools it needs: a thread of twenty."""
 
 SMALLEST_ALLOWANCE: Final = timedelta(seconds=60)
 """A linear penalty is counted against at least this much, so that a deadline of a second does not explode it."""
@@ -71,19 +79,21 @@ def order_key(
     `first_ready` is when it first could start, and is kept over retries, so that an attempt more costs no age. `p90` is
     what it will take in nine cases of ten. `late` is a soft run past its `drop_at`: its deadline does not count any
     more, only its patience. `unblocks` counts the runs that wait for this one, by tier. `cost` is what it needs as the
-    largest part of any pool's capacity, 0 to 1; `value` is what finishing it is worth, by default `VALUE` of its tier.
+    largest part of any pool's capacity, 0 to 1; with `p90` it makes the effort that `value` is weighed against, what
+    finishing it is worth, by default `VALUE` of its tier.
 
     The bonus is smaller than the time from first ready to latest start, so that no run goes before one that had to
-    start before this one was there; the cost term is at most a quarter of that time.
+    start before this one was there; the cost term is at most half of that time.
     """
     ready = _milliseconds(first_ready)
     latest = ready + PATIENCE[tier] / _MILLISECOND
     if deadline is not None and not late:
         latest = min(latest, _milliseconds(deadline) - p90 / _MILLISECOND)
     span = max(latest - ready, 0.0)
-    worth = VALUE[tier] if value is None else value
+    effort = min(max(cost, THREAD), 1.0) * max(p90.total_seconds(), 0.0)
+    term = cost_term(effort, VALUE[tier] if value is None else value)
     # In this form rounding cannot put a later deadline before an earlier one.
-    return min(latest, ready) + span * (1.0 - unblock_bonus(unblocks) + cost_term(cost, worth))
+    return min(latest, ready) + span * (1.0 - unblock_bonus(unblocks) + term)
 
 
 def unblock_bonus(unblocks: Mapping[Tier, int]) -> float:
@@ -92,11 +102,13 @@ def unblock_bonus(unblocks: Mapping[Tier, int]) -> float:
     return weight / (weight + HALF_BONUS)
 
 
-def cost_term(cost: float, value: float) -> float:
-    """Say how much later a run goes for what it takes from others: 0 to `MOST_COST`, less the more it is worth."""
-    units = min(max(cost, 0.0), 1.0)
-    worth = max(value, 0.0) / VALUE[Tier.CRITICAL]
-    return MOST_COST * units / (units + worth) if units else 0.0
+def cost_term(effort: float, value: float) -> float:
+    """Say how much later a run goes for what it takes from others: 0 to `MOST_COST`, less the more it is worth.
+
+    `effort` is in seconds of a whole pool. Without this term all share an overload alike and start so late that half of
+    them miss: least laxity first knows no value (Baruah & Rosier 1991, on overloaded real-time systems).
+    """
+    return MOST_COST * effort / (effort + max(value, 0.0) / VALUE[Tier.CRITICAL]) if effort > 0 else 0.0
 
 
 def tie_break(key: float, created: datetime, run_id: str) -> tuple[float, datetime, str]:

@@ -12,6 +12,7 @@ from duetime.scheduler.rules.order import (
     MOST_COST,
     PATIENCE,
     SMALLEST_ALLOWANCE,
+    THREAD,
     VALUE,
     cost_term,
     drop_at,
@@ -30,6 +31,7 @@ SPANS = st.timedeltas(timedelta(0), timedelta(days=2))
 TIERS = st.sampled_from(Tier)
 WAITING = st.dictionaries(TIERS, st.integers(0, 10**6))
 COSTS = st.floats(0, 1)
+EFFORTS = st.floats(0, 1e6)
 VALUES = st.none() | st.floats(0, 1e9)
 
 
@@ -62,7 +64,8 @@ class Waiting:
         least = min(patience_left, laxity)
         waited = now - self.ready
         span = max(least + waited, timedelta(0))
-        change = cost_term(self.cost, VALUE[self.tier]) - unblock_bonus(self.unblocks)
+        effort = max(self.cost, THREAD) * self.p90.total_seconds()
+        change = cost_term(effort, VALUE[self.tier]) - unblock_bonus(self.unblocks)
         return (least + span * change).total_seconds()
 
 
@@ -129,13 +132,16 @@ def test_each_tier_is_more_patient_and_worth_less_than_the_one_above() -> None:
 
 
 def test_the_key_is_in_milliseconds_since_1970() -> None:
-    assert order_key(first_ready=NOW, tier=Tier.HIGH) == NOW.timestamp() * 1000 + 10_000
-    soon = order_key(first_ready=NOW, tier=Tier.LOW, deadline=NOW + 90 * SECOND, p90=30 * SECOND)
-    assert soon == NOW.timestamp() * 1000 + 60_000
+    now = NOW.timestamp() * 1000
+    instant = partial(order_key, first_ready=NOW, p90=timedelta(0))
+    assert instant(tier=Tier.HIGH) == now + PATIENCE[Tier.HIGH].total_seconds() * 1000
+    assert instant(tier=Tier.LOW, deadline=NOW + 90 * SECOND) == now + 90_000
+    later = order_key(first_ready=NOW, tier=Tier.LOW, deadline=NOW + 90 * SECOND, p90=30 * SECOND, value=1e12)
+    assert later == pytest.approx(now + 60_000, abs=1e-3)
 
 
-def test_a_background_run_that_waited_its_hour_goes_before_a_critical_one_of_now() -> None:
-    old = order_key(first_ready=NOW - timedelta(hours=1), tier=Tier.BACKGROUND)
+def test_a_background_run_that_waited_long_enough_goes_before_a_critical_one_of_now() -> None:
+    old = order_key(first_ready=NOW - 1.5 * PATIENCE[Tier.BACKGROUND], tier=Tier.BACKGROUND)
     assert old < order_key(first_ready=NOW, tier=Tier.CRITICAL)
 
 
@@ -149,7 +155,7 @@ def test_another_attempt_costs_no_age() -> None:
 def test_a_soft_run_past_its_drop_at_has_its_patience_only() -> None:
     missed = NOW + SECOND
     late = order_key(first_ready=NOW, tier=Tier.LOW, deadline=missed, p90=10 * SECOND, late=True)
-    assert late == order_key(first_ready=NOW, tier=Tier.LOW)
+    assert late == order_key(first_ready=NOW, tier=Tier.LOW, p90=10 * SECOND)
     assert order_key(first_ready=NOW, tier=Tier.LOW, deadline=missed, p90=10 * SECOND) < late
 
 
@@ -168,32 +174,44 @@ def test_a_waiting_run_of_a_higher_tier_gives_more() -> None:
     assert unblock_bonus({}) == unblock_bonus({Tier.CRITICAL: 0}) == 0
 
 
-@given(COSTS, COSTS, st.floats(0, 1e9), st.floats(0, 1e9))
-def test_the_cost_grows_with_units_falls_with_value_and_is_bounded(
-    units: float, more: float, value: float, worth: float
+@given(EFFORTS, EFFORTS, st.floats(0, 1e9), st.floats(0, 1e9))
+def test_the_cost_grows_with_effort_falls_with_value_and_is_bounded(
+    effort: float, more: float, value: float, worth: float
 ) -> None:
-    low, high = sorted([units, more])
+    low, high = sorted([effort, more])
     poor, rich = sorted([value, worth])
-    assert 0 <= cost_term(low, rich) <= cost_term(high, rich) <= cost_term(high, poor) <= MOST_COST
+    assert 0 <= cost_term(low, rich) <= cost_term(high, rich) * (1 + 1e-9)
+    assert cost_term(high, rich) <= cost_term(high, poor) * (1 + 1e-9) <= MOST_COST * (1 + 1e-9)
 
 
-@pytest.mark.parametrize("units", [-1.0, 0.0])
-def test_what_needs_nothing_pays_nothing(units: float) -> None:
-    assert cost_term(units, 0) == cost_term(units, 16) == 0
+def test_what_takes_nothing_pays_nothing() -> None:
+    assert cost_term(0, 0) == cost_term(0, 16) == 0
+    place = partial(order_key, first_ready=NOW, tier=Tier.LOW, p90=timedelta(0))
+    assert place(cost=1) == place(cost=0)
 
 
-def test_a_need_above_the_capacity_pays_no_more_than_all_of_it() -> None:
-    assert cost_term(7, 4) == cost_term(1, 4)
+@pytest.mark.parametrize(("cost", "same"), [(7.0, 1.0), (-1.0, 0.0), (0.0, THREAD)])
+def test_a_cost_counts_from_a_thread_to_a_whole_pool(cost: float, same: float) -> None:
+    one, other = (order_key(first_ready=NOW, tier=Tier.LOW, cost=each) for each in (cost, same))
+    assert one == other
+
+
+def test_of_two_equal_runs_the_shorter_and_the_smaller_goes_first() -> None:
+    place = partial(order_key, first_ready=NOW, tier=Tier.NORMAL)
+    assert place(p90=SECOND, cost=0.5) < place(p90=60 * SECOND, cost=0.5)
+    assert place(p90=SECOND, cost=0.1) < place(p90=SECOND, cost=0.9)
 
 
 @given(RUNS, VALUES)
 def test_no_run_comes_before_its_first_ready_nor_long_after_its_latest_start(run: Waiting, value: float | None) -> None:
     place = partial(order_key, first_ready=run.ready, tier=run.tier, deadline=run.deadline, p90=run.p90)
-    bare, key = place(), place(unblocks=run.unblocks, cost=run.cost, value=value)
+    key = place(unblocks=run.unblocks, cost=run.cost, value=value)
     ready = run.ready.timestamp() * 1000
-    span = max(bare - ready, 0)
-    assert min(ready, bare) <= key <= bare + MOST_COST * span + 1e-3
-    assert abs(key - bare) <= PATIENCE[run.tier] / timedelta(milliseconds=1) + 1e-3
+    latest = ready + PATIENCE[run.tier].total_seconds() * 1000
+    if run.deadline:
+        latest = min(latest, (run.deadline - run.p90).timestamp() * 1000)
+    span = max(latest - ready, 0)
+    assert min(ready, latest) <= key <= latest + MOST_COST * span + 1e-3
 
 
 def test_a_stated_value_replaces_that_of_the_tier() -> None:
