@@ -15,7 +15,7 @@ from duetime.scheduler.intake import Intake, Planned
 from duetime.scheduler.moments import resolve_moment
 from duetime.scheduler.request import Request, Reschedule, RescheduleArguments, ScheduleArguments
 from duetime.scheduler.rescheduling import decide_reschedule
-from duetime.scheduler.store import Change, NewTask, Store
+from duetime.scheduler.store import Added, Change, NewTask, Store
 from duetime.scheduler.task import (
     LOCAL,
     Attempt,
@@ -80,14 +80,11 @@ class Scheduler:
             return made
         if request.dry_run:
             return view_of(TaskRecord(planned.task, planned.run), now, warnings=planned.warnings)
-        twin = self._store.tasks.similar(by.tenant, by.user, planned.task.title, planned.run.scheduled_for)
         added = self._store.tasks.add(planned.task, planned.run, actor=by.user, key=key_of(request, by, now))
         failpoints.hit(failpoints.Step.SCHEDULED)
         if added.created:
             self._on_change([added.record.task.id])
-        return view_of(
-            added.record, now, created=added.created, warnings=_warnings(planned, added.record, added.created, twin)
-        )
+        return view_of(added.record, now, created=added.created, warnings=_warnings(planned, added))
 
     def _made_before(self, request: Request, by: Principal, now: datetime) -> TaskView | None:
         """Return the task of a repeated call whose time has passed meanwhile."""
@@ -257,11 +254,11 @@ class Scheduler:
         return view_of(record, self._store.now())
 
 
-def _warnings(planned: Planned, stored: TaskRecord, created: bool, twin: str | None) -> tuple[str, ...]:
-    if not created:
-        return (repeats(stored),)
-    if twin is not None and twin != stored.task.id:
-        return (*planned.warnings, f"{twin} has the same title and time; cancel one of them if that is not meant")
+def _warnings(planned: Planned, added: Added) -> tuple[str, ...]:
+    if not added.created:
+        return (repeats(added.record),)
+    if added.twin is not None:
+        return (*planned.warnings, f"{added.twin} has the same title and time; cancel one of them if that is not meant")
     return planned.warnings
 
 

@@ -2,81 +2,92 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from datetime import datetime
 
 from duetime.scheduler.events import EventKind
 from duetime.scheduler.rules.states import check_move
-from duetime.scheduler.store import journal, keys, reading
+from duetime.scheduler.store import at_once, journal, keys, listing, reading
 from duetime.scheduler.store.batches import Batch
+from duetime.scheduler.store.keys import Name, name_of
 from duetime.scheduler.store.models import labels, runs, tasks
-from duetime.scheduler.store.rows import RUN, TASK, in_json, run_values, task_values
+from duetime.scheduler.store.rows import (
+    LABEL_VALUES,
+    RUN_VALUES,
+    TASK_VALUES,
+    in_json,
+    label_rows,
+    run_values,
+    task_values,
+)
 from duetime.scheduler.store.values import Added, NewTask
-from duetime.scheduler.task import TaskRecord
+from duetime.scheduler.task import Task, TaskRecord
 from sqlalchemy import Connection, insert
 
-_TASKS = Batch(insert(tasks), [*(column.name for column in TASK), "title_folded"])
-_RUNS = Batch(insert(runs), [*(column.name for column in RUN), "listed_at"])
-_LABELS = Batch(insert(labels), ("tenant", "label", "task_id"))
+_TASKS = Batch(insert(tasks), TASK_VALUES)
+_RUNS = Batch(insert(runs), RUN_VALUES)
+_LABELS = Batch(insert(labels), LABEL_VALUES)
 
 
-def add(connection: Connection, items: Sequence[NewTask], now: datetime) -> list[Added]:
+def add(connection: Connection, items: Sequence[NewTask], now: datetime, *, twins: bool = False) -> list[Added]:
     """Store the tasks that are new; those whose key is known come back as they are stored."""
-    keys.lock(connection, items)
+    firsts = _firsts(items)
+    asked = [item for item in items if item.key is None or firsts[name_of(item)] is item]
+    told = [_created(item, now) for item in asked]
+    store = at_once.store if connection.dialect.name == "postgresql" else _step_by_step
+    stored = store(connection, asked, told, now=now, twins=twins)
+    return [_answer(item, firsts, stored) for item in items]
+
+
+def _firsts(items: Sequence[NewTask]) -> dict[Name, NewTask]:
+    """Return the first item under each key; the others with this key have to ask for the same."""
+    firsts: dict[Name, NewTask] = {}
+    for item in items:
+        if item.key:
+            first = firsts.setdefault(name_of(item), item)
+            assert first.key is not None
+            keys.check_same(item.key, first.task.id, keys.reduced(first.key.fingerprint))
+    return firsts
+
+
+def _answer(item: NewTask, firsts: Mapping[Name, NewTask], stored: Mapping[str, Added]) -> Added:
+    first = firsts[name_of(item)] if item.key else item
+    added = stored[first.task.id]
+    return added if first is item else Added(added.record, created=False)
+
+
+def _step_by_step(
+    connection: Connection, items: Sequence[NewTask], told: Sequence[journal.Entry], *, now: datetime, twins: bool
+) -> dict[str, Added]:
+    """Store what is new where nobody else can write meanwhile; returns the answers by the ids asked for."""
     owners = keys.known(connection, items, now)
     existing = reading.records(connection, set(owners.values())) if owners else {}
-    fresh: dict[str, NewTask] = {}
-    for item in items:
-        if item.key is None:
-            fresh[item.task.id] = item
-        else:
-            _claim_key(item, owners, fresh)
-    insert_all(connection, list(fresh.values()), now)
-    return [_answer(item, owners, existing, fresh) for item in items]
+    known = {item.task.id: existing[owners[name_of(item)]] for item in items if item.key and name_of(item) in owners}
+    fresh = [item for item in items if item.task.id not in known]
+    alike = [_twin(connection, item) if twins else None for item in fresh]
+    _insert(connection, fresh, [entry for entry in told if entry["task_id"] not in known])
+    answers = {task_id: Added(record, created=False) for task_id, record in known.items()}
+    return answers | {
+        item.task.id: Added(TaskRecord(item.task, item.run), created=True, twin=twin)
+        for item, twin in zip(fresh, alike, strict=True)
+    }
 
 
-def _claim_key(item: NewTask, owners: dict[tuple[str, str], str], fresh: dict[str, NewTask]) -> None:
-    assert item.key is not None
-    name = (item.task.tenant, item.key.key)
-    owner = owners.setdefault(name, item.task.id)
-    twin = fresh.get(owner)
-    if owner == item.task.id:
-        fresh[owner] = item
-    elif twin is not None and twin.key is not None:  # the same key twice in this call
-        keys.check_same(item.key, owner, keys.reduced(twin.key.fingerprint))
+def _twin(connection: Connection, item: NewTask) -> str | None:
+    task = item.task
+    return listing.similar(connection, task.tenant, task.owner, task.title, item.run.scheduled_for)
 
 
-def _answer(
-    item: NewTask,
-    owners: dict[tuple[str, str], str],
-    existing: dict[str, TaskRecord],
-    fresh: dict[str, NewTask],
-) -> Added:
-    owner = owners[item.task.tenant, item.key.key] if item.key else item.task.id
-    if owner in existing:
-        return Added(existing[owner], created=False)
-    stored = fresh[owner]
-    return Added(TaskRecord(stored.task, stored.run), created=owner == item.task.id)
-
-
-def insert_all(connection: Connection, items: Sequence[NewTask], now: datetime) -> None:
-    if not items:
-        return
-    created = [_created(item, now) for item in items]
+def _insert(connection: Connection, items: Sequence[NewTask], told: Sequence[journal.Entry]) -> None:
     _TASKS.run(connection, [task_values(item.task) for item in items])
     _RUNS.run(connection, [run_values(item.run) for item in items])
-    insert_labels(connection, [(item.task.tenant, item.task.id, item.task.labels) for item in items])
+    _LABELS.run(connection, label_rows(item.task for item in items))
     keys.store(connection, items)
-    journal.append(connection, created)
+    journal.append(connection, told)
 
 
-def insert_labels(connection: Connection, labelled: Sequence[tuple[str, str, tuple[str, ...]]]) -> None:
-    rows = [
-        {"tenant": tenant, "label": label, "task_id": task_id}
-        for tenant, task_id, names in labelled
-        for label in dict.fromkeys(names)
-    ]
-    _LABELS.run(connection, rows)
+def insert_labels(connection: Connection, task: Task) -> None:
+    _LABELS.run(connection, label_rows([task]))
 
 
 def _created(item: NewTask, now: datetime) -> journal.Entry:

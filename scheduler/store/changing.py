@@ -129,7 +129,7 @@ def _write_task(connection: Connection, old: Task, new: Task) -> None:
     _exactly_one(connection.execute(statement).rowcount, old.id)
     if "labels" in values:
         connection.execute(delete(labels).where(labels.c.tenant == old.tenant, labels.c.task_id == old.id))
-        adding.insert_labels(connection, [(new.tenant, new.id, new.labels)])
+        adding.insert_labels(connection, new)
 
 
 def _write_run(connection: Connection, old: Run, new: Run) -> None:

@@ -23,7 +23,7 @@ ITSELF = "duetime"
 """The actor of what happens by itself."""
 
 _LAST = select(func.coalesce(func.max(events.c.seq), 0)).where(events.c.task_id == bindparam("of_task"))
-_TAKEN_FROM_ENTRIES = (
+VALUES = (
     "tenant",
     "task_id",
     "run_id",
@@ -39,7 +39,7 @@ _TAKEN_FROM_ENTRIES = (
     "revision",
 )
 _NTH = bindparam("nth", type_=Integer())
-_APPEND = Batch(insert(events).values(seq=_LAST.scalar_subquery() + _NTH), _TAKEN_FROM_ENTRIES)
+_APPEND = Batch(insert(events).values(seq=_LAST.scalar_subquery() + _NTH), VALUES)
 
 
 def entry(

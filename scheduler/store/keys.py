@@ -16,8 +16,8 @@ from duetime.scheduler.store.models import keys, runs
 from duetime.scheduler.store.rows import CURRENT
 from duetime.scheduler.store.types import encode
 from duetime.scheduler.store.values import IdempotencyKey, NewTask
-from duetime.scheduler.task import Json, State
-from sqlalchemy import Connection, Row, bindparam, delete, func, insert, select
+from duetime.scheduler.task import Json, Run, State
+from sqlalchemy import Connection, Row, bindparam, delete, insert, select
 
 KEPT_AFTER_END = timedelta(days=30)
 _LONGEST_KEPT = 200
@@ -34,19 +34,19 @@ _FORGET = delete(keys).where(
 )
 _STORE = Batch(insert(keys), [column.name for column in keys.c])
 
-Name = tuple[str, str, str]
-"""Tenant, key and task: a key that has come to stand for another task meanwhile is another name."""
+Name = tuple[str, str]
+"""Tenant and key."""
+
+Owned = tuple[str, str, str]
+"""Tenant, key and task: a key that has come to stand for another task meanwhile is not the same."""
 
 
-def lock(connection: Connection, items: Sequence[NewTask]) -> None:
-    """Make concurrent requests under one key wait for each other (SQLite's write lock has done so already)."""
-    if connection.dialect.name != "postgresql":
-        return
-    for name in sorted({f"{item.task.tenant}\n{item.key.key}" for item in items if item.key}):
-        connection.execute(select(func.pg_advisory_xact_lock(func.hashtextextended(name, 0))))
+def name_of(item: NewTask) -> Name:
+    assert item.key is not None
+    return item.task.tenant, item.key.key
 
 
-def known(connection: Connection, items: Sequence[NewTask], now: datetime) -> dict[tuple[str, str], str]:
+def known(connection: Connection, items: Sequence[NewTask], now: datetime) -> dict[Name, str]:
     """Return the task that each (tenant, key) still stands for; keys that no longer hold are removed.
 
     Raises `IdempotencyConflict` when a key that holds was used for other content.
@@ -55,7 +55,7 @@ def known(connection: Connection, items: Sequence[NewTask], now: datetime) -> di
     for item in items:
         if item.key:
             wanted.setdefault(item.task.tenant, {}).setdefault(item.key.key, item.key)
-    found: dict[tuple[str, str], str] = {}
+    found: dict[Name, str] = {}
     for tenant, by_key in wanted.items():
         for row in connection.execute(_LOOK_UP, {"tenant": tenant, "keys": list(by_key)}).all():
             if _holds(row, now):
@@ -75,11 +75,16 @@ def stands_for(connection: Connection, tenant: str, key: IdempotencyKey, now: da
     return str(row.task_id)
 
 
-def _holds(row: Row[Any], now: datetime) -> bool:
-    if row.derived and row.state is State.CANCELLED:
+def holds(run: Run | Row[Any], *, derived: bool, expires_at: datetime | None, now: datetime) -> bool:
+    """Whether a key still stands for its task, whose current run this is."""
+    if derived and run.state is State.CANCELLED:
         return False
-    expires_at: datetime | None = row.expires_at or (row.ended_at and row.ended_at + KEPT_AFTER_END)
-    return expires_at is None or expires_at > now
+    until = expires_at or (run.ended_at and run.ended_at + KEPT_AFTER_END)
+    return until is None or until > now
+
+
+def _holds(row: Row[Any], now: datetime) -> bool:
+    return holds(row, derived=row.derived, expires_at=row.expires_at, now=now)
 
 
 def check_same(key: IdempotencyKey, task_id: str, first: Mapping[str, Json]) -> None:
@@ -111,8 +116,11 @@ def _reduced_value(value: Json) -> Json:
 
 
 def store(connection: Connection, items: Sequence[NewTask]) -> None:
-    rows = [_row(item.task.tenant, item.task.id, item.key) for item in items if item.key]
-    _STORE.run(connection, rows)
+    _STORE.run(connection, rows(items))
+
+
+def rows(items: Sequence[NewTask]) -> list[dict[str, Any]]:
+    return [_row(item.task.tenant, item.task.id, item.key) for item in items if item.key]
 
 
 def _row(tenant: str, task_id: str, key: IdempotencyKey) -> dict[str, Any]:
@@ -126,7 +134,7 @@ def _row(tenant: str, task_id: str, key: IdempotencyKey) -> dict[str, Any]:
     }
 
 
-def outdated(connection: Connection, now: datetime, limit: int) -> list[Name]:
+def outdated(connection: Connection, now: datetime, limit: int) -> list[Owned]:
     """Return keys that are past their time, at most `limit`: those that have one by its index, then those without."""
     named = select(keys.c.tenant, keys.c.key, keys.c.task_id)
     past = named.where(keys.c.expires_at <= now).limit(limit)
@@ -137,6 +145,7 @@ def outdated(connection: Connection, now: datetime, limit: int) -> list[Name]:
     return [(tenant, key, task_id) for tenant, key, task_id in found]
 
 
-def forget(connection: Connection, names: Sequence[Name]) -> None:
-    rows = [{"of_tenant": tenant, "of_key": key, "of_task": task_id} for tenant, key, task_id in names]
-    connection.execute(_FORGET, rows)
+def forget(connection: Connection, names: Sequence[Owned]) -> None:
+    connection.execute(
+        _FORGET, [{"of_tenant": tenant, "of_key": key, "of_task": task_id} for tenant, key, task_id in names]
+    )

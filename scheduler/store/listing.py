@@ -22,7 +22,7 @@ Position = list[int | str]
 _RUN_AND_TASK = runs.join(tasks, tasks.c.id == runs.c.task_id)
 _OPEN, _ENDED = "open", "ended"
 _PER_SECTION = {_OPEN: runs.c.ended_at.is_(None), _ENDED: runs.c.ended_at.is_not(None)}
-_SIMILAR = (  # built once: every schedule call asks it
+SIMILAR = (  # built once: every schedule call asks it
     select(runs.c.task_id)
     .select_from(_RUN_AND_TASK)
     .where(runs.c.tenant == bindparam("of"), CURRENT, _PER_SECTION[_OPEN], runs.c.listed_at == bindparam("at"))
@@ -130,4 +130,4 @@ def counts(connection: Connection, tenant: str, where: TaskFilter) -> dict[State
 def similar(connection: Connection, tenant: str, owner: str, title: str, scheduled_for: datetime) -> str | None:
     """Return the id of an open task with the same title, time and owner."""
     same = {"of": tenant, "by": owner, "named": folded(title), "at": scheduled_for}
-    return connection.execute(_SIMILAR, same).scalar()
+    return connection.execute(SIMILAR, same).scalar()

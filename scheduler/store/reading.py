@@ -20,7 +20,7 @@ _ONE = TASK_AND_RUN.where(tasks.c.id == bindparam("task_id"), tasks.c.tenant == 
 _MANY = TASK_AND_RUN.where(tasks.c.id.in_(bindparam("task_ids", expanding=True)), CURRENT)
 
 _past = runs.alias("past")
-_LATEST_ENDED = (
+LATEST_ENDED = (
     select(_past.c.id)
     .where(
         _past.c.task_id == tasks.c.id,
@@ -30,11 +30,10 @@ _LATEST_ENDED = (
     )
     .order_by(_past.c.scheduled_for.desc(), _past.c.generation.desc())
     .limit(1)
-    .scalar_subquery()
 )
 _LAST = (
     select(*RUN)
-    .select_from(tasks.join(runs, runs.c.id == _LATEST_ENDED))
+    .select_from(tasks.join(runs, runs.c.id == LATEST_ENDED.scalar_subquery()))
     .where(tasks.c.id.in_(bindparam("task_ids", expanding=True)))
 )
 _BESIDE = (

@@ -14,6 +14,7 @@ from typing import Any, TypeVar, cast
 from duetime.scheduler.store.types import Instant, JsonValue, Strings, Word, Words, encode
 from sqlalchemy import (
     BindParameter,
+    ColumnElement,
     Connection,
     Dialect,
     Insert,
@@ -102,7 +103,7 @@ def planned(statement: Insert | Update, columns: Sequence[str], dialect: Dialect
     """Return the statement, which is of one row, as one of many rows."""
     types = _types(statement, columns, dialect)
     given = recordset(types)
-    many = _inserting(statement, columns, given) if isinstance(statement, Insert) else _with(statement, given)
+    many = _inserting(statement, columns, given) if isinstance(statement, Insert) else with_columns(statement, given.c)
     compiled = many.compile(dialect=dialect)
     assert isinstance(compiled, SQLCompiler)
     return Planned(compiled.string, Document.of(types, dialect), constants(compiled, dialect))
@@ -127,15 +128,17 @@ def _types(statement: Insert | Update, columns: Sequence[str], dialect: Dialect)
 
 def _inserting(statement: Insert, columns: Sequence[str], given: Any) -> Insert:
     computed = dict(statement._values or {})  # noqa: SLF001 - there is no other way to them
-    values = {name: given.c[name] for name in columns} | {name: _with(it, given) for name, it in computed.items()}
+    values = {name: given.c[name] for name in columns} | {
+        name: with_columns(it, given.c) for name, it in computed.items()
+    }
     return statement.table.insert().from_select(list(values), select(*values.values()).select_from(given))
 
 
-def _with(element: E, given: Any) -> E:
-    """Put the recordset's columns in the places of the parameters."""
+def with_columns(element: E, columns: Mapping[str, ColumnElement[Any]]) -> E:
+    """Return the statement with these columns in the places of its parameters of these names."""
 
     def replace(element: Any, **_options: Any) -> Any:
-        return given.c[element.key] if isinstance(element, BindParameter) and element.key in given.c else None
+        return columns.get(element.key) if isinstance(element, BindParameter) else None
 
     found: Any = visitors.replacement_traverse(element, {}, replace)
     return cast("E", found)

@@ -32,6 +32,9 @@ DEAD_LETTER = columns_of(DeadLetter, models.dead_letters, without=["attempts"])
 
 _TASK_NAMES = [column.name for column in TASK]
 _RUN_NAMES = [column.name for column in RUN]
+TASK_VALUES = (*_TASK_NAMES, "title_folded")
+RUN_VALUES = (*_RUN_NAMES, "listed_at")
+LABEL_VALUES = ("tenant", "label", "task_id")
 _DELIVERY_NAMES = [column.name for column in DELIVERY]
 _MESSAGE_NAMES = [column.name for column in MESSAGE]
 
@@ -51,6 +54,14 @@ def run_values(run: Run) -> dict[str, Any]:
     values: dict[str, Any] = {name: getattr(run, name) for name in _RUN_NAMES}
     values["listed_at"] = listed_at(run)
     return values
+
+
+def label_rows(of: Iterable[Task]) -> list[dict[str, Any]]:
+    return [
+        dict(zip(LABEL_VALUES, (task.tenant, label, task.id), strict=True))
+        for task in of
+        for label in dict.fromkeys(task.labels)
+    ]
 
 
 def delivery_values(delivery: Delivery) -> dict[str, Any]:

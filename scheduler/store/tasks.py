@@ -23,9 +23,10 @@ class Tasks:
     def add(self, task: Task, run: Run, *, actor: str, key: IdempotencyKey | None = None) -> Added:
         """Store a task with its first run; with a key that is known and the same content, return the first one.
 
-        Raises `IdempotencyConflict` when the key was used for other content.
+        Looks for the task's twin as well. Raises `IdempotencyConflict` when the key was used for other content.
         """
-        return self.add_many([NewTask(task, run, actor, key)])[0]
+        item = NewTask(task, run, actor, key)
+        return self._database.write(lambda connection: adding.add(connection, [item], self._now(), twins=True))[0]
 
     def add_many(self, items: Sequence[NewTask]) -> list[Added]:
         """Store all of them or, when one is refused, none."""

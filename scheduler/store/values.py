@@ -37,10 +37,14 @@ class NewTask:
 
 @dataclass(frozen=True, slots=True)
 class Added:
-    """The stored task; `created` is False when the key had already made it, and then nothing was written."""
+    """The stored task; `created` is False when the key had already made it, and then nothing was written.
+
+    `twin` is an open task that its owner had before with the same title (case apart) and time, if that was asked.
+    """
 
     record: TaskRecord
     created: bool
+    twin: str | None = None
 
 
 @dataclass(frozen=True, slots=True)

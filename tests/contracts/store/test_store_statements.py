@@ -1,0 +1,189 @@
+"""How much is said to PostgreSQL for one call, counted on the wire by libpq's own trace: round trips are what costs."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from datetime import timedelta
+from pathlib import Path
+from typing import Any
+
+import pytest
+from duetime.scheduler.errors import StoreUnavailable
+from duetime.scheduler.events import EventKind
+from duetime.scheduler.handlers import Handlers
+from duetime.scheduler.intake import Intake
+from duetime.scheduler.scheduler import Scheduler
+from duetime.scheduler.store import Change, IdempotencyKey, NewTask, Store, keys, open_store, standing
+from duetime.scheduler.store.keys import Name
+from duetime.scheduler.task import State, TaskFilter, TaskRecord, TaskView
+from sqlalchemy import Connection, event, text
+
+from tests.contracts.store.conftest import emptied
+from tests.contracts.store.making import (
+    NOON,
+    TENANT,
+    Clock,
+    a_run,
+    a_task,
+    delivery,
+    message,
+    settlement,
+)
+
+pytestmark = pytest.mark.postgres
+
+Counted = Callable[[Callable[[], object]], list[str]]
+
+
+@pytest.fixture
+def store(postgres_tables: str, clock: Clock) -> Iterator[Store]:
+    opened = open_store(emptied(postgres_tables), clock=clock)
+    yield opened
+    opened.close()
+
+
+@pytest.fixture
+def scheduler(store: Store) -> Scheduler:
+    return Scheduler(store, Intake(Handlers.load(entry_points=False), zone="America/Edmonton"))
+
+
+@contextmanager
+def traced(store: Store, to: Path) -> Iterator[None]:
+    """Write every message of every connection to a file."""
+    opened: list[Any] = []
+
+    def begin(raw: Any, _record: Any, _proxy: Any) -> None:
+        raw.pgconn.trace(file.fileno())
+        opened.append(raw)
+
+    engine = store._database.engine
+    with to.open("wb") as file:
+        event.listen(engine, "checkout", begin)
+        try:
+            yield
+        finally:
+            event.remove(engine, "checkout", begin)
+            for raw in opened:
+                raw.pgconn.untrace()
+            os.fsync(file.fileno())
+
+
+@pytest.fixture
+def said(store: Store, tmp_path: Path) -> Counted:
+    """Return what a call says to the server, BEGIN and COMMIT apart."""
+
+    def count(call: Callable[[], object]) -> list[str]:
+        with traced(store, tmp_path / "trace"):
+            call()
+        lines = [line.split("\t") for line in (tmp_path / "trace").read_text().splitlines()]
+        sent = [(line[3].strip(), line[-1].strip()) for line in lines if len(line) > 3 and line[1] == "F"]
+        executed = [(kind, what) for kind, what in sent if kind in {"Query", "Execute"}]
+        return [kind for kind, what in executed if not what.startswith(('"BEGIN', '"COMMIT'))]
+
+    return count
+
+
+def schedule(scheduler: Scheduler, key: str = "k", **arguments: Any) -> TaskView:
+    asked: dict[str, Any] = {"action": "reminder", "when": "in 2 hours", "labels": ("home", "phone"), **arguments}
+    return scheduler.schedule("Call John", payload={"message": "Call John"}, idempotency_key=key, **asked)
+
+
+def test_statements_are_counted_one_by_one(store: Store, said: Counted) -> None:
+    def three() -> None:
+        with store._database.engine.connect() as connection:
+            for _ in range(2):
+                connection.execute(text("SELECT 1"))
+            connection.exec_driver_sql("SET LOCAL lock_timeout = 1000")
+            connection.commit()
+
+    assert len(said(three)) == 3
+
+
+@pytest.mark.parametrize("times", [1, 12], ids=["at first", "when the driver has prepared it"])
+def test_scheduling_says_at_most_two_things(scheduler: Scheduler, said: Counted, times: int) -> None:
+    for number in range(times):
+        schedule(scheduler, f"earlier {number}")
+    assert len(said(lambda: schedule(scheduler))) <= 2
+    assert len(said(lambda: schedule(scheduler, "daily", repeat="every day at 9:00", when=None))) <= 2
+
+
+def test_a_call_that_repeats_another_says_at_most_two_things(scheduler: Scheduler, said: Counted) -> None:
+    first, again = schedule(scheduler), []
+    assert len(said(lambda: again.append(schedule(scheduler)))) <= 2
+    assert again[0].record == first.record
+    assert not again[0].created
+
+
+def test_scheduling_finds_the_twin_in_the_same_breath(scheduler: Scheduler, said: Counted) -> None:
+    twin, views = schedule(scheduler, "one"), []
+    assert len(said(lambda: views.append(schedule(scheduler, "two")))) <= 2
+    assert twin.record.task.id in views[0].warnings[0]
+
+
+def told(store: Store) -> TaskRecord:
+    """Return a daily task with a key, whose first run has ended and was delivered, and with a run beside the next."""
+    task, run = a_task(repeat="FREQ=DAILY")
+    store.tasks.add(task, run, actor="alice", key=IdempotencyKey("k", {"title": "A"}))
+    store.claims.make_ready(limit=9)
+    [claim] = store.claims.start([run.id], worker="w", epoch=None, lease=timedelta(seconds=30))
+    following = a_run(task, NOON + timedelta(days=1), number=2)
+    sent = (delivery(claim), delivery(claim, "webhook"))
+    store.claims.settle([settlement(claim, inbox=message(claim), deliveries=sent, next_run=following)])
+    extra = a_run(task, NOON, current=False, generation=2)
+
+    def beside(it: TaskRecord) -> Change:
+        return Change(it.task, it.run, extra_run=extra)
+
+    return store.tasks.change(TENANT, task.id, actor="a", kind=EventKind.RUN_NOW, decide=beside)
+
+
+def test_a_repeated_call_returns_the_task_whole(store: Store, said: Counted) -> None:
+    record, found = told(store), []
+    key = IdempotencyKey("k", {"title": "A"})
+    assert len(said(lambda: found.append(store.tasks.add(*a_task(), actor="alice", key=key)))) <= 2
+    assert found[0].record == store.tasks.get(TENANT, record.task.id)
+    assert len(found[0].record.deliveries) == 2
+    assert len(found[0].record.beside) == 1
+
+
+def test_a_task_that_has_ended_is_returned_whole_too(store: Store) -> None:
+    key = IdempotencyKey("k", {"title": "A"})
+    task, run = a_task()
+    store.tasks.add(task, run, actor="alice", key=key)
+    store.claims.make_ready(limit=9)
+    [claim] = store.claims.start([run.id], worker="w", epoch=None, lease=timedelta(seconds=30))
+    store.claims.settle([settlement(claim, inbox=message(claim), deliveries=(delivery(claim),))])
+    again = store.tasks.add(*a_task(), actor="alice", key=key)
+    assert again.record == store.tasks.get(TENANT, task.id)
+    assert again.record.last_run is not None
+    assert not again.created
+
+
+def test_many_tasks_with_keys_of_their_own_are_added_by_one_statement(store: Store, said: Counted) -> None:
+    new = [NewTask(*a_task(), "alice", IdempotencyKey(f"k{number}", {"title": "A"})) for number in range(40)]
+    answers: list[bool] = []
+    assert len(said(lambda: answers.extend(each.created for each in store.tasks.add_many(new)))) == 1
+    assert answers == [True] * 40
+
+
+def test_a_key_that_is_let_go_between_two_looks_at_it_is_taken(store: Store, monkeypatch: pytest.MonkeyPatch) -> None:
+    record = store.tasks.add(*a_task(), actor="alice", key=IdempotencyKey("k", {"title": "A"})).record
+
+    def too_late(connection: Connection, *_rest: object) -> dict[Name, TaskRecord]:
+        keys.forget(connection, [(TENANT, "k", record.task.id)])
+        return {}
+
+    monkeypatch.setattr(standing, "known", too_late)
+    again = store.tasks.add(*a_task(), actor="alice", key=IdempotencyKey("k", {"title": "A"}))
+    assert again.created
+    assert again.record.task.id != record.task.id
+
+
+def test_a_key_that_is_never_there_to_be_read_is_given_up(store: Store, monkeypatch: pytest.MonkeyPatch) -> None:
+    store.tasks.add(*a_task(), actor="alice", key=IdempotencyKey("k", {"title": "A"}))
+    monkeypatch.setattr(standing, "known", lambda *_: {})
+    with pytest.raises(StoreUnavailable, match="try again"):
+        store.tasks.add(*a_task(), actor="alice", key=IdempotencyKey("k", {"title": "A"}))
+    assert store.tasks.counts(TENANT, TaskFilter()) == {State.SCHEDULED: 1}
