@@ -72,25 +72,33 @@ class Proxy:
         with suppress(OSError):  # the listener was closed
             while True:
                 client, _ = self._listener.accept()
-                link = self._link(client)
-                if link and self._mode == "down":
-                    link.reset()
+                if self._mode == "down":
+                    _reset(client)
+                else:
+                    self._link(client)
 
-    def _link(self, client: socket.socket) -> _Link | None:
+    def _link(self, client: socket.socket) -> None:
         try:
             link = _Link(self, client, socket.create_connection(("127.0.0.1", self._target)))
         except OSError:  # the server is not there
-            client.close()
-            return None
+            _reset(client)
+            return
         with self._lock:
             self._links.add(link)
-        return link
 
     def _reset_all(self) -> None:
         with self._lock:
             links, self._links = self._links, set()
         for link in links:
             link.reset()
+
+
+def _reset(end: socket.socket) -> None:
+    """End a connection with RST, as a peer does that is gone."""
+    with suppress(OSError):
+        end.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
+        end.shutdown(socket.SHUT_RD)  # wakes its thread, and says nothing to the peer
+    end.close()
 
 
 class _Link:
@@ -106,12 +114,8 @@ class _Link:
         threading.Thread(target=self._pump, args=(server, client, False), daemon=True).start()
 
     def reset(self) -> None:
-        """End both sides with RST, as a peer does that is gone."""
         for each in self._sockets:
-            with suppress(OSError):
-                each.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
-                each.shutdown(socket.SHUT_RD)  # wakes its thread, and says nothing to the peer
-            each.close()
+            _reset(each)
 
     def _pump(self, source: socket.socket, target: socket.socket, asking: bool) -> None:
         before = b""
