@@ -13,7 +13,9 @@ from duetime.scheduler.store.values import (
     RunningRun,
     Settlement,
     Start,
+    StoredPool,
     Verdict,
+    WorkerProcess,
 )
 
 __all__ = [
@@ -29,7 +31,9 @@ __all__ = [
     "Settlement",
     "Start",
     "Store",
+    "StoredPool",
     "Verdict",
+    "WorkerProcess",
     "migrate_store",
     "open_store",
     "utc_now",

@@ -9,11 +9,15 @@ from datetime import UTC, datetime
 from duetime.scheduler.errors import InvalidSetting
 from duetime.scheduler.store.claims import Claims
 from duetime.scheduler.store.database import Database, Postgres, Sqlite
+from duetime.scheduler.store.estimates import Estimates
 from duetime.scheduler.store.history import History
+from duetime.scheduler.store.pools import Pools
 from duetime.scheduler.store.runners import Runners
 from duetime.scheduler.store.schema import check, upgrade
 from duetime.scheduler.store.tasks import Tasks
 from duetime.scheduler.store.telling import Deliveries, Inbox
+from duetime.scheduler.store.usage import Usage
+from duetime.scheduler.store.workers import Workers
 from sqlalchemy import URL, make_url
 from sqlalchemy.exc import ArgumentError
 
@@ -34,6 +38,10 @@ class Store:
         self.history = History(database)
         self.inbox = Inbox(database, clock)
         self.deliveries = Deliveries(database, clock)
+        self.pools = Pools(database, clock)
+        self.usage = Usage(database)
+        self.workers = Workers(database, clock)
+        self.estimates = Estimates(database, clock)
 
     def now(self) -> datetime:
         return self._clock()

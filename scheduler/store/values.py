@@ -187,3 +187,32 @@ class Runner:
     endpoint: str
     token: str
     started_at: datetime
+
+
+@dataclass(frozen=True, slots=True)
+class StoredPool:
+    """A pool as it was declared; `declared` is what configuration said last, None if it never named it."""
+
+    name: str
+    spec: Mapping[str, Json]
+    declared: Mapping[str, Json] | None
+    revision: int
+    updated_at: datetime
+    updated_by: str
+
+
+@dataclass(frozen=True, slots=True)
+class WorkerProcess:
+    """A process that runs tasks, as it says of itself; `state` is `running` or `draining`.
+
+    `running` is how many runs it has in hand, `seen_at` when it last said so, by the store's clock.
+    """
+
+    id: str
+    host: str
+    pid: int
+    threads: int
+    started_at: datetime
+    state: str = "running"
+    running: int = 0
+    seen_at: datetime | None = None

@@ -1,0 +1,59 @@
+"""How long actions take, as it was learned from what they took: one histogram for each action of a tenant."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from datetime import datetime
+
+from duetime.scheduler.rules.estimates import Histogram
+from duetime.scheduler.store.database import Database
+from duetime.scheduler.store.resources import estimates
+from sqlalchemy import Connection, bindparam, func, insert, select, update
+
+Of = tuple[str, str]
+"""A tenant and one of its actions."""
+
+_ALL = select(estimates.c.tenant, estimates.c.action, estimates.c.histogram)
+_ITS = (estimates.c.tenant == bindparam("of_tenant"), estimates.c.action == bindparam("of_action"))
+_ONE = select(estimates.c.histogram).where(*_ITS)
+_UPDATE = update(estimates).where(*_ITS)
+_TURN = 0x65737469  # "esti"
+
+
+class Estimates:
+    """What was learned. Decay and merging are pure: `rules.estimates`."""
+
+    def __init__(self, database: Database, now: Callable[[], datetime]) -> None:
+        self._database = database
+        self._now = now
+
+    def get_all(self) -> dict[Of, Histogram]:
+        """Return every histogram."""
+        rows = self._database.read(lambda connection: connection.execute(_ALL).all())
+        return {(row.tenant, row.action): Histogram.from_json(row.histogram) for row in rows}
+
+    def add(self, deltas: Mapping[Of, Sequence[float]]) -> None:
+        """Take in durations of successful attempts in seconds, oldest first; none is lost between many callers."""
+
+        def work(connection: Connection) -> None:
+            if connection.dialect.name == "postgresql":  # one writer at a time: they are rare, and rows may be new
+                connection.execute(select(func.pg_advisory_xact_lock(_TURN)))
+            for of, seconds in deltas.items():
+                self._merge(connection, of, seconds)
+
+        if deltas:
+            self._database.write(work, durable=False)
+
+    def _merge(self, connection: Connection, of: Of, seconds: Sequence[float]) -> None:
+        its = dict(zip(("of_tenant", "of_action"), of, strict=True))
+        found = connection.execute(_ONE, its).first()
+        merged = (Histogram.from_json(found.histogram) if found else Histogram.empty()).merged(seconds)
+        values = {
+            "histogram": merged.to_json(),
+            "weight": sum(merged.weights.values()),
+            "updated_at": self._now(),
+        }
+        if found:
+            connection.execute(_UPDATE.values(values), its)
+        else:
+            connection.execute(insert(estimates).values(tenant=of[0], action=of[1], **values))

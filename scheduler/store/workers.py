@@ -1,0 +1,47 @@
+"""Workers: the processes that run tasks, and when each was last heard of. For people; leases decide who is dead."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import fields
+from datetime import datetime
+
+from duetime.scheduler.store.database import Database
+from duetime.scheduler.store.resources import workers
+from duetime.scheduler.store.rows import columns_of
+from duetime.scheduler.store.values import WorkerProcess
+from sqlalchemy import Connection, delete, insert, select, update
+
+_ALL = select(*columns_of(WorkerProcess, workers)).order_by(workers.c.started_at, workers.c.id)
+_NAMES = [field.name for field in fields(WorkerProcess)]
+
+
+class Workers:
+    """Who runs tasks on this database, whatever the machine."""
+
+    def __init__(self, database: Database, now: Callable[[], datetime]) -> None:
+        self._database = database
+        self._now = now
+
+    def beat(self, worker: WorkerProcess) -> None:
+        """Keep what a worker says of itself now; only that worker's own process may say it."""
+        values = {name: getattr(worker, name) for name in _NAMES} | {"seen_at": self._now()}
+
+        def work(connection: Connection) -> None:
+            if not connection.execute(update(workers).where(workers.c.id == worker.id).values(values)).rowcount:
+                connection.execute(insert(workers).values(values))
+
+        self._database.write(work, durable=False)
+
+    def all(self) -> list[WorkerProcess]:
+        """Return the workers, longest started first, those that are not heard of any more too."""
+        return self._database.read(lambda connection: [WorkerProcess(*row) for row in connection.execute(_ALL)])
+
+    def remove(self, worker_id: str) -> None:
+        """Forget a worker that ended as it should."""
+        self._database.write(lambda connection: connection.execute(delete(workers).where(workers.c.id == worker_id)))
+
+    def forget(self, before: datetime) -> int:
+        """Forget the workers that were last heard of before `before`; returns how many."""
+        old = delete(workers).where(workers.c.seen_at < before)
+        return self._database.write(lambda connection: connection.execute(old).rowcount)

@@ -1,0 +1,145 @@
+"""Pools, what is used of them, workers and estimates: what runs share, as the store keeps it."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
+from datetime import timedelta
+from pathlib import Path
+
+import pytest
+from duetime.scheduler.rules.estimates import Histogram
+from duetime.scheduler.store import Store, Verdict, WorkerProcess, open_store
+from duetime.scheduler.store.pools import CONFIGURATION
+from duetime.scheduler.task import State
+
+from tests.contracts.store.making import NOON, TENANT, Clock, settlement, started
+
+GPU = {"kind": "slots", "slots": 4}
+SMALLER = {"kind": "slots", "slots": 2}
+
+
+def specs(store: Store) -> dict[str, object]:
+    return {pool.name: pool.spec for pool in store.pools.all()}
+
+
+def at_once(count: int, work: Callable[[int], object]) -> None:
+    gate = threading.Barrier(count, timeout=30)
+
+    def run(number: int) -> object:
+        gate.wait()
+        return work(number)
+
+    with ThreadPoolExecutor(count) as pool:
+        assert len(list(pool.map(run, range(count)))) == count
+
+
+def test_a_pool_is_put_replaced_and_removed_and_each_change_raises_the_revision(store: Store, clock: Clock) -> None:
+    assert (store.pools.all(), store.pools.revision()) == ([], 0)
+    first = store.pools.put("gpu", GPU, actor="root")
+    assert (first.spec, first.declared, first.revision, first.updated_by) == (GPU, None, 1, "root")
+    clock.forward(minutes=1)
+    second = store.pools.put("gpu", SMALLER, actor="ann")
+    assert (second.revision, second.updated_at, second.updated_by) == (2, clock.at, "ann")
+    assert store.pools.all() == [second]
+    assert store.pools.remove("gpu", actor="root")
+    assert (store.pools.all(), store.pools.revision()) == ([], 3)
+    assert not store.pools.remove("gpu", actor="root")
+    assert store.pools.revision() == 3
+
+
+def test_putting_what_is_there_already_changes_nothing(store: Store, clock: Clock) -> None:
+    first = store.pools.put("api", {"windows": [1, 2.5], "zone": "Europe/Berlin"}, actor="root")
+    clock.forward(minutes=1)
+    assert store.pools.put("api", {"windows": (1, 2.5), "zone": "Europe/Berlin"}, actor="ann") == first
+
+
+def test_what_an_admin_changed_stays_until_configuration_says_something_else(store: Store) -> None:
+    assert store.pools.declare({"gpu": GPU, "api": {"rate": 60}}) == ["api", "gpu"]
+    assert {pool.updated_by for pool in store.pools.all()} == {CONFIGURATION}
+    store.pools.put("gpu", SMALLER, actor="root")
+    store.pools.remove("api", actor="root")
+    revision = store.pools.revision()
+    assert store.pools.declare({"api": {"rate": 60}, "gpu": GPU}) == []
+    assert (specs(store), store.pools.revision()) == ({"gpu": SMALLER}, revision)
+    assert store.pools.declare({"api": {"rate": 90}, "gpu": GPU}) == ["api"]
+    assert specs(store) == {"api": {"rate": 90}, "gpu": SMALLER}
+
+
+def test_a_pool_that_is_no_longer_declared_goes_and_one_of_an_admin_stays(store: Store) -> None:
+    store.pools.put("mine", GPU, actor="root")
+    store.pools.declare({"gpu": GPU})
+    assert store.pools.declare({}) == ["gpu"]
+    assert specs(store) == {"mine": GPU}
+    assert store.pools.declare({"gpu": GPU}) == ["gpu"]
+
+
+def test_many_starts_and_changes_at_once_give_each_change_its_own_revision(url: str) -> None:
+    stores = [open_store(url, clock=Clock(), synchronous="OFF") for _ in range(2)]
+    declared = {f"pool-{number}": {"slots": number} for number in range(5)}
+
+    def work(number: int) -> None:
+        stores[number % 2].pools.declare(declared)
+        stores[number % 2].pools.put(f"own-{number}", GPU, actor="root")
+
+    at_once(6, work)
+    found = stores[0].pools.all()
+    assert sorted(pool.revision for pool in found) == list(range(1, 12))
+    assert stores[0].pools.revision() == 11
+    for store in stores:
+        store.close()
+
+
+def test_what_an_attempt_used_is_stored_with_its_end_and_summed_from_an_instant_on(store: Store, clock: Clock) -> None:
+    first = started(store)
+    retry = settlement(first, State.RETRYING, wake_at=NOON, used={"tokens": 1200, "usd": 0.03})
+    assert store.claims.settle([retry, retry]) == [Verdict.SETTLED, Verdict.FENCED]
+    clock.forward(hours=2)
+    second = started(store)
+    store.claims.settle([settlement(second, used={"tokens": 300.5})])
+    starts = {"tokens": NOON, "usd": NOON, "other": NOON}
+    assert store.usage.since(starts) == {"tokens": 1500.5, "usd": 0.03, "other": 0.0}
+    assert store.usage.since({"tokens": NOON + timedelta(hours=1)}) == {"tokens": 300.5}
+    assert store.usage.since({}) == {}
+
+
+def test_a_worker_says_how_it_is_and_is_forgotten(store: Store, clock: Clock) -> None:
+    worker = WorkerProcess("w1", "host-a", 4711, threads=8, started_at=NOON)
+    store.workers.beat(worker)
+    other = replace(worker, id="w2", started_at=NOON + timedelta(seconds=1))
+    store.workers.beat(other)
+    clock.forward(seconds=10)
+    store.workers.beat(replace(worker, state="draining", running=3))
+    now = replace(worker, state="draining", running=3, seen_at=clock.at)
+    assert store.workers.all() == [now, replace(other, seen_at=NOON)]
+    assert (store.workers.forget(clock.at), store.workers.all()) == (1, [now])
+    store.workers.remove("w1")
+    assert store.workers.all() == []
+
+
+def test_what_many_learn_at_once_adds_up(url: str) -> None:
+    stores = [open_store(url, clock=Clock(), synchronous="OFF") for _ in range(2)]
+    at_once(6, lambda number: stores[number % 2].estimates.add({(TENANT, "report"): [2.0, 2.0], ("b", "x"): [1.0]}))
+    stores[0].estimates.add({})
+    found = stores[1].estimates.get_all()
+    assert {of: histogram.samples for of, histogram in found.items()} == {(TENANT, "report"): 12, ("b", "x"): 6}
+    median = found[TENANT, "report"].quantile(0.5)
+    assert median == pytest.approx(2.0, rel=0.2)
+    expected = Histogram.empty().merged([2.0] * 12)
+    assert sum(found[TENANT, "report"].weights.values()) == pytest.approx(sum(expected.weights.values()), abs=0.01)
+    for store in stores:
+        store.close()
+
+
+def test_everything_is_there_after_opening_again(tmp_path: Path) -> None:
+    url = f"sqlite:///{tmp_path}/duetime.db"
+    first = open_store(url)
+    first.pools.put("gpu", GPU, actor="root")
+    first.estimates.add({(TENANT, "report"): [3.0]})
+    first.close()
+    again = open_store(url)
+    assert specs(again) == {"gpu": GPU}
+    assert again.estimates.get_all()[TENANT, "report"].samples == 1
+    again.close()
