@@ -15,7 +15,8 @@ import dramatiq
 from dramatiq import Message, MessageProxy
 from dramatiq.middleware import Middleware
 from duetime.scheduler import failpoints
-from duetime.scheduler.queue import DispatchQueue, Entry
+from duetime.scheduler.ids import new_id
+from duetime.scheduler.queue import DispatchQueue, Entry, Finish, Grant, Take
 
 QUEUE = "runs"
 ACTOR = "run"
@@ -66,7 +67,7 @@ class DispatchBroker(dramatiq.Broker):
         worker: str,
         threads: int,
         lease: float,
-        claim: Callable[[Sequence[str]], Iterable[str]],
+        claim: Callable[[Sequence[Grant]], Iterable[str]],
         middleware: list[Middleware],
         clock: Callable[[], float],
     ) -> None:
@@ -115,29 +116,34 @@ class DispatchBroker(dramatiq.Broker):
         started: list[str] = []
         try:
             with self.claiming:
-                taken = None if self.draining else self.queue.take(self.worker, idle, self._lease)
-                started = self._start(taken.run_ids) if taken else []
+                taken = None if self.draining else self._taken(idle)
+                started = self._start(taken.grants) if taken else []
         finally:
             self.idle.give(idle - len(started))
-        if taken and not taken.run_ids:
+        if taken and not taken.grants:
             self.queue.wait(taken.generation, timeout if taken.hint is None else min(taken.hint, timeout))
         return started
 
-    def _start(self, run_ids: Sequence[str]) -> list[str]:
+    def _taken(self, n: int) -> Take:
+        return self.queue.take(self.worker, n, self._lease, nonce=new_id("n"))
+
+    def _start(self, grants: Sequence[Grant]) -> list[str]:
         """Claim what was taken. What cannot be claimed now goes back, what must not be started is dropped."""
-        try:
-            if run_ids:
-                failpoints.hit(failpoints.Step.TAKEN)
-            claimed = set(self._claim(run_ids)) if run_ids else set()
-        except Exception as error:  # noqa: BLE001 - whatever it is, nothing may run without a claim
-            log.warning("%d runs cannot be claimed and go back to the queue: %s", len(run_ids), error)
-            for run_id in run_ids:
-                self.queue.give_back(self.worker, run_id, not_before=self._clock() + RETRY_DELAY)
+        if not grants:
             return []
-        for run_id in run_ids:
-            if run_id not in claimed:
-                self.queue.finish(self.worker, run_id)
-        return [run_id for run_id in run_ids if run_id in claimed]
+        try:
+            failpoints.hit(failpoints.Step.TAKEN)
+            claimed = set(self._claim(grants))
+        except Exception as error:  # noqa: BLE001 - whatever it is, nothing may run without a claim
+            log.warning("%d runs cannot be claimed and go back to the queue: %s", len(grants), error)
+            for grant in grants:
+                again_at = self._clock() + RETRY_DELAY
+                self.queue.give_back(self.worker, grant.run_id, grant.token, not_before=again_at)
+            return []
+        dropped = [_unstarted(grant) for grant in grants if grant.run_id not in claimed]
+        if dropped:
+            self.queue.finish(self.worker, dropped)
+        return [grant.run_id for grant in grants if grant.run_id in claimed]
 
 
 class Grants(dramatiq.Consumer):
@@ -166,6 +172,11 @@ class Grants(dramatiq.Consumer):
         """Count the threads of messages that never ran; their claims are handed back by the worker that stops."""
         for message in messages:
             self.ack(message)
+
+
+def _unstarted(grant: Grant) -> Finish:
+    """End a lease of which nothing was used."""
+    return Finish(grant.run_id, grant.token, dict.fromkeys(grant.needs, 0.0))
 
 
 def _message(run_id: str) -> Message[None]:

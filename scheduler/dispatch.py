@@ -12,6 +12,8 @@ from datetime import datetime
 from duetime.scheduler import failpoints
 from duetime.scheduler.process import Process
 from duetime.scheduler.queue import DispatchQueue, Entry
+from duetime.scheduler.rules.estimates import UNKNOWN
+from duetime.scheduler.rules.order import order_key
 from duetime.scheduler.store import ReadyRun, Store
 from duetime.scheduler.store.recovery import MOST_CRASHES
 
@@ -20,7 +22,7 @@ BATCH = 200
 """Runs made ready in one transaction: enough to be cheap, few enough that the first ones start meanwhile."""
 
 
-LAST_CHANCE = "last chance"
+LAST_CHANCE = "duetime:last-chance"
 """A pool of one slot: runs that one more crash would end run one at a time, so that the one that takes its process
 down takes none of the others with it.
 """
@@ -30,11 +32,23 @@ CALM = 5000.0
 
 
 def entry_of(run: ReadyRun, now: datetime) -> Entry:
-    """Return the place of a run in the queue: who could start first goes first."""
-    key = run.first_ready_at.timestamp() * 1000
+    """Return the place of a run in the queue, by `rules.order`."""
+    key = key_of(run)
+    created = milliseconds(run.created_at or run.scheduled_for)
     if run.crashes < MOST_CRASHES - 1:
-        return Entry(run.run_id, key)
-    return Entry(run.run_id, key, needs={LAST_CHANCE: 1}, not_before=now.timestamp() * 1000 + CALM)
+        return Entry(run.run_id, key, run.tier.rank, run.needs, created)
+    needs = {**run.needs, LAST_CHANCE: 1}
+    return Entry(run.run_id, key, run.tier.rank, needs, created, not_before=milliseconds(now) + CALM)
+
+
+def key_of(run: ReadyRun) -> float:
+    """Return the order key of a run in milliseconds: its deadline, its age and its tier in one number."""
+    p90 = run.estimate or UNKNOWN
+    return order_key(first_ready=run.first_ready_at, tier=run.tier, deadline=run.deadline, p90=p90, late=run.late)
+
+
+def milliseconds(moment: datetime) -> float:
+    return moment.timestamp() * 1000
 
 
 PAGE = 5000

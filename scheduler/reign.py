@@ -14,7 +14,7 @@ from duetime.scheduler.crew import Crew
 from duetime.scheduler.delivery import Deliverer
 from duetime.scheduler.dispatch import LAST_CHANCE
 from duetime.scheduler.handlers import Handlers
-from duetime.scheduler.queue import MemoryQueue
+from duetime.scheduler.queue import Kind, Limits, MemoryQueue
 from duetime.scheduler.settlement import concluded
 from duetime.scheduler.store import Store
 from duetime.scheduler.wake import WakeServer
@@ -99,7 +99,7 @@ class Reign:
     def _queue(self, options: RunnerOptions) -> MemoryQueue:
         queue = MemoryQueue(lambda: self._store.now().timestamp() * 1000)
         for name, units in {**options.pools, LAST_CHANCE: 1}.items():
-            queue.set_pool(name, units)
+            queue.set_pool(name, Limits(Kind.SLOTS, units))
         return queue
 
     def _hear_of_the_next(self) -> None:

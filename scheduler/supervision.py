@@ -87,7 +87,7 @@ class Supervision:
         self._asked = False
         running = {held.run_id: held for held in self._in_hand.all()}
         lease = self._lease.total_seconds() * 1000
-        self._queue.renew(self._worker, list(running), lease)
+        self._queue.renew(self._worker, {run_id: held.claim.token for run_id, held in running.items()}, lease)
         self._queue.reap()
         for run_id in self._store.claims.renew(list(running), worker=self._worker, lease=self._lease):
             running[run_id].interrupt(CancelRequested)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import random
 import threading
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -19,7 +20,7 @@ from duetime.scheduler.handlers import Handlers
 from duetime.scheduler.inhand import Held, InHand
 from duetime.scheduler.interrupt import WorkerStopping
 from duetime.scheduler.middleware import Admission
-from duetime.scheduler.queue import DispatchQueue
+from duetime.scheduler.queue import DispatchQueue, Finish, Grant
 from duetime.scheduler.settlement import Ending, settle
 from duetime.scheduler.store import Claim, Settlement, Start, Store
 from duetime.scheduler.supervision import Supervision
@@ -60,6 +61,7 @@ class Worker:
         on_change: Callable[[Sequence[str]], None] = lambda _: None,
         on_settled: Callable[[Sequence[Settlement]], None] = lambda _: None,
         on_replaced: Callable[[], None] = lambda: None,
+        jitter: Callable[[], float] = random.random,
     ) -> None:
         self._store = store
         self._queue = queue
@@ -68,6 +70,7 @@ class Worker:
         self._on_change = on_change
         self._on_settled = on_settled
         self._on_replaced = on_replaced
+        self._jitter = jitter
         self._in_hand = InHand()
         self._loop = asyncio.new_event_loop()
         self._loop_thread = threading.Thread(target=self._loop.run_forever, name="duetime-async-handlers", daemon=True)
@@ -128,9 +131,9 @@ class Worker:
         dramatiq.actor(broker=broker, actor_name=ACTOR, queue_name=QUEUE)(self._run)
         return broker
 
-    def _claim(self, run_ids: Sequence[str]) -> list[str]:
+    def _claim(self, grants: Sequence[Grant]) -> list[str]:
         try:
-            starts = [Start(run_id) for run_id in run_ids]
+            starts = [Start(grant.run_id, grant.token, grant.needs) for grant in grants]
             claims = self._store.claims.start(
                 starts, worker=self._options.name, epoch=self._epoch, lease=self._options.lease
             )
@@ -170,8 +173,8 @@ class Worker:
         As soon as it has, a run that goes on may be taken, and claimed, again.
         """
         self._in_hand.remove([each.held for each in ended])
-        for each in ended:
-            self._queue.finish(self._options.name, each.held.run_id)
+        ends = [Finish(each.held.run_id, each.held.claim.token) for each in ended]
+        self._queue.finish(self._options.name, ends, jitter=self._jitter())
         failpoints.hit(failpoints.Step.FINISHED)
         self._on_settled([each.settlement for each in ended])
         self._tell([each.held.claim.task.id for each in ended])

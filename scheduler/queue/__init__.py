@@ -4,6 +4,42 @@ It is disposable. The database decides; losing a queue at any moment loses nothi
 """
 
 from duetime.scheduler.queue.memory import MemoryQueue
-from duetime.scheduler.queue.port import Cancelled, DispatchQueue, Entry, Explanation, Stats, Take
+from duetime.scheduler.queue.port import (
+    Cancelled,
+    DispatchQueue,
+    Entry,
+    Explanation,
+    Finish,
+    Grant,
+    PoolUse,
+    QueueLost,
+    QueueUnavailable,
+    Shortage,
+    Stats,
+    Take,
+    Why,
+)
+from duetime.scheduler.rules.admission import Kind, Limits
+from duetime.scheduler.rules.feedback import Report
+from duetime.scheduler.rules.shares import Shares
 
-__all__ = ["Cancelled", "DispatchQueue", "Entry", "Explanation", "MemoryQueue", "Stats", "Take"]
+__all__ = [
+    "Cancelled",
+    "DispatchQueue",
+    "Entry",
+    "Explanation",
+    "Finish",
+    "Grant",
+    "Kind",
+    "Limits",
+    "MemoryQueue",
+    "PoolUse",
+    "QueueLost",
+    "QueueUnavailable",
+    "Report",
+    "Shares",
+    "Shortage",
+    "Stats",
+    "Take",
+    "Why",
+]

@@ -1,62 +1,75 @@
-"""The dispatch queue of one process: heaps under one lock."""
+"""The dispatch queue of one process: a `Floor` under one lock."""
 
 from __future__ import annotations
 
-import heapq
 import time
-from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Mapping, Sequence
 from threading import Condition
 
-from duetime.scheduler.queue.pools import ClassName, Pools, RunClass
-from duetime.scheduler.queue.port import Cancelled, Entry, Explanation, Stats, Take
+from duetime.scheduler.queue.floor import Floor
+from duetime.scheduler.queue.port import (
+    CALM,
+    Cancelled,
+    Entry,
+    Explanation,
+    Finish,
+    Grant,
+    QueueLost,
+    Shortage,
+    Stats,
+    Take,
+)
+from duetime.scheduler.rules.admission import Limits
+from duetime.scheduler.rules.shares import Shares
+
+CALM_FOR = 30_000.0
+REBUILDING_FOR = 30_000.0
+REBUILDING_HINT = 0.05
 
 
 def wall_ms() -> float:
     return time.time() * 1000
 
 
-@dataclass(slots=True)
-class _Place:
-    """Where one run stands: leased while `worker` is set; `again` waits for the lease to be finished."""
-
-    entry: Entry
-    delayed: bool = False
-    worker: str | None = None
-    leased_until: float = 0
-    again: Entry | None = None
-
-
 class MemoryQueue:
-    """See `DispatchQueue`. `clock` returns milliseconds since 1970."""
+    """See `DispatchQueue`. `clock` returns milliseconds since 1970; tiers get their `shares` of dispatches."""
 
-    def __init__(self, clock: Callable[[], float] = wall_ms) -> None:
+    def __init__(self, clock: Callable[[], float] = wall_ms, *, shares: Shares | None = None) -> None:
         self._clock = clock
+        self._shares = shares or Shares()
         self._changed = Condition()
         self._generation = 0
-        self._places: dict[str, _Place] = {}
-        self._leased: set[str] = set()
-        self._delayed: list[tuple[float, str]] = []
-        self._classes: dict[ClassName, RunClass] = {}
-        self._heads: list[tuple[float, str, RunClass]] = []
-        self._pools = Pools()
+        self._floor = Floor(self._shares, epoch=1)
+        self._complete = True
+        self._builder: tuple[str, float] = ("", 0.0)
+        self._takes: dict[str, tuple[str, tuple[Grant, ...]]] = {}
+        self._last_call = clock()
+        self._calm_until = 0.0
 
     def put(self, entries: Sequence[Entry]) -> int:
         with self._changed:
-            added = sum(self._add(entry) for entry in entries)
+            now = self._called()
+            added = sum(self._floor.put(entry, now) for entry in entries)
             if added:
                 self._wake()
             return added
 
-    def take(self, worker: str, n: int, lease: float) -> Take:
+    def take(self, worker: str, n: int, lease: float, *, nonce: str = "") -> Take:
         with self._changed:
-            now = self._clock()
-            self._promote(now)
-            granted: list[str] = []
-            while len(granted) < n and (cls := self._best_class()) is not None:
-                granted += self._look(cls, worker, now + lease)
-            hint = max(0.0, self._delayed[0][0] - now) / 1000 if self._delayed else None
-            return Take(tuple(granted), self._generation, hint)
+            now = self._called()
+            if not self._complete:
+                return Take((), self._generation, REBUILDING_HINT)
+            known, before = self._takes.get(worker, ("", ()))
+            if nonce and nonce == known:
+                held = tuple(grant for grant in before if self._floor.held(grant.run_id, grant.token))
+                return Take(held, self._generation, 0.0)
+            self._floor.pass_time(now)
+            granted, hint = self._floor.grant(worker, n, now, now + lease)
+            if nonce:
+                self._takes[worker] = (nonce, granted)
+            if self._floor.has_candidates:
+                self._wake()
+            return Take(granted, self._generation, hint)
 
     def wait(self, generation: int, timeout: float) -> None:
         with self._changed:
@@ -66,193 +79,118 @@ class MemoryQueue:
         with self._changed:
             self._wake()
 
-    def renew(self, worker: str, run_ids: Sequence[str], lease: float) -> set[str]:
+    def renew(self, worker: str, tokens: Mapping[str, str], lease: float) -> set[str]:  # noqa: ARG002 - the token proves it
         with self._changed:
-            until = self._clock() + lease
-            held = {run_id: place for run_id in run_ids if (place := self._held(worker, run_id))}
-            for place in held.values():
-                place.leased_until = until
-            return set(run_ids) - held.keys()
+            until = self._called(complete=True) + lease
+            lost = set()
+            for run_id, token in tokens.items():
+                held = self._floor.held(run_id, token)
+                if held is None:
+                    lost.add(run_id)
+                else:
+                    held.until = until
+            return lost
 
-    def finish(self, worker: str, run_id: str) -> bool:
+    def finish(self, worker: str, ended: Sequence[Finish], *, jitter: float = 0.0) -> set[str]:  # noqa: ARG002 - the token proves it
         with self._changed:
-            place = self._held(worker, run_id)
-            if place is None:
-                return False
-            self._end(run_id, place)
-            return True
+            now = self._called(complete=True)
+            lost = {each.run_id for each in ended if not self._floor.finish(each, now, jitter)}
+            self._wake()
+            return lost
 
-    def give_back(self, worker: str, run_id: str, *, not_before: float = 0) -> bool:
+    def give_back(self, worker: str, run_id: str, token: str, *, not_before: float = 0) -> bool:  # noqa: ARG002 - the token proves it
         with self._changed:
-            place = self._held(worker, run_id)
-            if place is None:
-                return False
-            self._end(run_id, replace(place, again=replace(place.entry, not_before=not_before)))
-            return True
+            given = self._floor.give_back(run_id, token, not_before, self._called(complete=True))
+            if given:
+                self._wake()
+            return given
 
     def reap(self) -> list[str]:
         with self._changed:
-            now = self._clock()
-            expired = [run_id for run_id in self._leased if self._places[run_id].leased_until <= now]
-            for run_id in expired:
-                self._end(run_id, self._places[run_id])
-            return expired
+            now = self._called()
+            if now < self._calm_until or not self._complete:
+                return []
+            reaped = self._floor.reap(now)
+            if reaped:
+                self._wake()
+            return reaped
 
     def cancel(self, run_id: str) -> Cancelled:
         with self._changed:
-            place = self._places.get(run_id)
-            if place is None:
-                return Cancelled.ABSENT
-            if place.worker is not None:
-                place.again = None
-                return Cancelled.LEASED
-            del self._places[run_id]
-            self._head_changed(place.entry)
-            return Cancelled.REMOVED
+            found = self._floor.cancel(run_id, self._called())
+            if found is Cancelled.REMOVED:
+                self._wake()
+            return found
 
     def rescore(self, run_id: str, key: float) -> bool:
         with self._changed:
-            place = self._places.get(run_id)
-            if place is None or place.worker is not None:
-                return False
-            place.entry = replace(place.entry, key=key)
-            if not place.delayed:
-                self._enqueue(place.entry)
-                self._head_changed(place.entry)
-            return True
+            moved = self._floor.rescore(run_id, key, self._called())
+            if moved:
+                self._wake()
+            return moved
 
-    def set_pool(self, name: str, capacity: int) -> None:
+    def set_pool(self, name: str, limits: Limits | None, *, spent: float = 0.0, empty: bool = False) -> None:
         with self._changed:
-            self._offer(self._pools.resize(name, capacity))
+            self._floor.pools.set(name, limits, self._called(), spent=spent, empty=empty)
+            self._wake()
+
+    def can_admit(self, entry: Entry) -> Shortage | None:
+        with self._changed:
+            return self._floor.shortage(entry, self._called())
+
+    def reserve(self, worker: str, entry: Entry, lease: float) -> Grant | None:
+        with self._changed:
+            now = self._called(complete=True)
+            grant = self._floor.reserve(entry, worker, now, now + lease)
+            if grant is not None:
+                self._wake()
+            return grant
 
     def stats(self) -> Stats:
         with self._changed:
-            parked = sum(self._status(place) == "parked" for place in self._places.values())
-            delayed = sum(place.delayed for place in self._places.values())
-            waiting = len(self._places) - len(self._leased) - parked - delayed
-            return Stats(waiting, delayed, parked, len(self._leased), self._pools.use())
+            return self._floor.stats(self._called())
 
     def explain(self, run_id: str) -> Explanation | None:
         with self._changed:
-            place = self._places.get(run_id)
-            if place is None:
-                return None
-            status = self._status(place)
-            head = self._class_of(place.entry).head() if status == "parked" else None
-            lacking = self._pools.short(head) if head else None
-            if head is None or lacking is None:
-                return Explanation(status)
-            pool = self._pools[lacking]
-            return Explanation(status, lacking, head.needs[lacking], pool.free, pool.capacity)
+            return self._floor.explain(run_id, self._called())
+
+    def begin_rebuild(self, owner: str) -> bool:
+        with self._changed:
+            now = self._clock()
+            builder, until = self._builder
+            if not self._complete and now < until and builder != owner:
+                return False
+            self._complete, self._builder = False, (owner, now + REBUILDING_FOR)
+            self._floor = Floor(self._shares, epoch=self._floor.epoch)
+            self._takes = {}
+            return True
+
+    def adopt(self, worker: str, entry: Entry, token: str, lease: float) -> bool:
+        with self._changed:
+            now = self._called()
+            return self._floor.adopt(entry, token, worker, now, now + lease)
+
+    def end_rebuild(self, owner: str) -> bool:
+        with self._changed:
+            builder, until = self._builder
+            if self._complete or builder != owner or self._clock() >= until:
+                return False
+            self._complete = True
+            self._floor.epoch += 1
+            self._wake()
+            return True
 
     # What follows expects the lock to be held.
 
-    def _add(self, entry: Entry) -> bool:
-        place = self._places.get(entry.run_id)
-        if place is None:
-            self._place(entry)
-            return True
-        if place.worker is not None:
-            place.again = entry
-        return False
-
-    def _place(self, entry: Entry) -> None:
-        delayed = entry.not_before > self._clock()
-        self._places[entry.run_id] = _Place(entry, delayed=delayed)
-        if delayed:
-            heapq.heappush(self._delayed, (entry.not_before, entry.run_id))
-        else:
-            self._enqueue(entry)
-
-    def _enqueue(self, entry: Entry) -> None:
-        heap = self._class_of(entry).heap
-        heapq.heappush(heap, (entry.key, entry.run_id))
-        if heap[0] == (entry.key, entry.run_id):
-            self._head_changed(entry)
-
-    def _promote(self, now: float) -> None:
-        while self._delayed and self._delayed[0][0] <= now:
-            not_before, run_id = heapq.heappop(self._delayed)
-            place = self._places.get(run_id)
-            if place is not None and place.delayed and place.entry.not_before == not_before:
-                place.delayed = False
-                self._enqueue(place.entry)
-
-    def _look(self, cls: RunClass, worker: str, until: float) -> list[str]:
-        """Grant the head of a class, or park the class on the pool that its head lacks."""
-        head = cls.head()
-        assert head is not None
-        lacking = self._pools.short(head)
-        if lacking is not None:
-            self._pools[lacking].park(cls, head, lacking)
-        else:
-            self._lease(head, worker, until)
-            self._offer([cls], wake=False)
-        self._offer(self._pools.woken(head.needs), wake=False)
-        return [] if lacking is not None else [head.run_id]
-
-    def _lease(self, entry: Entry, worker: str, until: float) -> None:
-        self._pools.reserve(entry)
-        place = self._places[entry.run_id]
-        place.worker, place.leased_until = worker, until
-        self._leased.add(entry.run_id)
-
-    def _end(self, run_id: str, place: _Place) -> None:
-        del self._places[run_id]
-        self._leased.discard(run_id)
-        self._offer(self._pools.release(place.entry))
-        if place.again is not None:
-            self._place(place.again)
-            self._wake()
-
-    def _held(self, worker: str, run_id: str) -> _Place | None:
-        place = self._places.get(run_id)
-        return place if place is not None and place.worker == worker else None
-
-    def _best_class(self) -> RunClass | None:
-        while self._heads:
-            key, run_id, cls = self._heads[0]
-            head = cls.head()
-            if cls.parked_on is None and head is not None and (head.key, head.run_id) == (key, run_id):
-                return cls
-            heapq.heappop(self._heads)
-        return None
-
-    def _class_of(self, entry: Entry) -> RunClass:
-        name = (entry.tier, tuple(sorted(entry.needs)))
-        if name not in self._classes:
-            self._classes[name] = RunClass(name, self._waiting_under)
-        return self._classes[name]
-
-    def _waiting_under(self, run_id: str, key: float) -> Entry | None:
-        place = self._places.get(run_id)
-        waits = place is not None and place.worker is None and not place.delayed and place.entry.key == key
-        return place.entry if place is not None and waits else None
-
-    def _head_changed(self, entry: Entry) -> None:
-        cls = self._class_of(entry)
-        cls.parked_on = None
-        self._offer([cls])
-
-    def _offer(self, classes: Iterable[RunClass], *, wake: bool = True) -> None:
-        """Let the next take look at these classes; one without runs is forgotten."""
-        offered = False
-        for cls in classes:
-            head = cls.head()
-            if head is None:
-                self._classes.pop(cls.name, None)
-            else:
-                heapq.heappush(self._heads, (head.key, head.run_id, cls))
-                offered = True
-        if offered and wake:
-            self._wake()
-
-    def _status(self, place: _Place) -> str:
-        if place.worker is not None:
-            return "leased"
-        if place.delayed:
-            return "delayed"
-        return "waiting" if self._class_of(place.entry).parked_on is None else "parked"
+    def _called(self, *, complete: bool = False) -> float:
+        """Note a call and return its time. Raises QueueLost where this queue holds nothing that can be relied on."""
+        now = self._clock()
+        if not self._complete and (complete or now >= self._builder[1]):
+            raise QueueLost("the queue is being rebuilt from the database")
+        if now - self._last_call > CALM:
+            self._calm_until = now + CALM_FOR
+        self._last_call = now
+        return now
 
     def _wake(self) -> None:
         self._generation += 1

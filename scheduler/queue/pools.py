@@ -1,108 +1,177 @@
-"""Pools and the classes of runs that stand behind them, for the queue in memory.
-
-A class is all runs of a tier that need the same pools, in order. One whose head lacks a pool is parked there, under the
-units that its head needs, so that 100,000 blocked runs cost a take nothing. A release wakes the best class of each size
-that fits; each look at a class that leaves room wakes the next: nothing that fits stands still, and nothing is scanned.
-"""
+"""All pools of the queue in memory: found by name, made from templates, reserved, released, and looked at in time."""
 
 from __future__ import annotations
 
-import heapq
-from collections.abc import Callable, Iterable
-from dataclasses import dataclass, field
+from duetime.scheduler.queue.lazy import LazyHeap
+from duetime.scheduler.queue.pool import Pool
+from duetime.scheduler.queue.port import Entry, Why
+from duetime.scheduler.queue.waiting import RunClass, Waiting, rank_of
+from duetime.scheduler.rules.admission import LOOK_AGAIN, Kind, Limits, PoolState, release, reserve
+from duetime.scheduler.rules.feedback import Report, learn
 
-from duetime.scheduler.queue.port import Entry
-
-ClassName = tuple[int, tuple[str, ...]]
-
-
-@dataclass(slots=True)
-class Pool:
-    """A limited resource: `used` of `capacity` units are reserved; `parked` are the classes that lack it, by units."""
-
-    capacity: int = 0
-    used: int = 0
-    parked: dict[int, list[tuple[float, str, RunClass]]] = field(default_factory=dict)
-
-    @property
-    def free(self) -> int:
-        return self.capacity - self.used
-
-    def park(self, cls: RunClass, head: Entry, name: str) -> None:
-        units = head.needs[name]
-        cls.parked_on = name
-        heapq.heappush(self.parked.setdefault(units, []), (head.key, head.run_id, cls))
-
-    def wakeable(self, name: str) -> list[RunClass]:
-        """Unpark the best class of each size that fits now."""
-        fitting = [units for units in self.parked if units <= self.free]
-        woken = (self._best(units, name) for units in fitting)
-        return [cls for cls in woken if cls is not None]
-
-    def _best(self, units: int, name: str) -> RunClass | None:
-        behind = self.parked[units]
-        while behind:
-            key, run_id, cls = heapq.heappop(behind)
-            head = cls.head()
-            if cls.parked_on == name and head is not None and (head.key, head.run_id) == (key, run_id):
-                cls.parked_on = None
-                return cls
-        del self.parked[units]
-        return None
-
-
-@dataclass(slots=True)
-class RunClass:
-    """The waiting runs of one class; its heap is cleaned lazily: `alive` tells if a run still waits under a key."""
-
-    name: ClassName
-    alive: Callable[[str, float], Entry | None]
-    heap: list[tuple[float, str]] = field(default_factory=list)
-    parked_on: str | None = None
-
-    def __lt__(self, other: RunClass) -> bool:
-        return self.name < other.name
-
-    def head(self) -> Entry | None:
-        while self.heap:
-            key, run_id = self.heap[0]
-            entry = self.alive(run_id, key)
-            if entry is not None:
-                return entry
-            heapq.heappop(self.heap)
-        return None
+TEMPLATE = ":*"
+DEFAULTS = {"key:*": Limits(Kind.SLOTS, 1)}
+"""Templates that are there from the start: one at a time of each key."""
 
 
 class Pools:
-    """All pools by name; reserves for a run everything it needs, or nothing."""
+    """All pools by name, those made from templates among them."""
 
-    def __init__(self) -> None:
+    def __init__(self, waiting: Waiting) -> None:
+        self._waiting = waiting
         self._pools: dict[str, Pool] = {}
+        self._templates = dict(DEFAULTS)
+        self._timers = LazyHeap[tuple[float, str]](self._is_set)
 
-    def __getitem__(self, name: str) -> Pool:
-        """Return the pool, one without capacity when it is not known: what needs it is held until it appears."""
-        return self._pools.setdefault(name, Pool())
+    def get(self, name: str, now: float) -> Pool:
+        """Return a pool, one made from its template or an unknown one if need be; that one is not kept yet."""
+        pool = self._pools.get(name)
+        return pool or self._made(Pool(name), self._templates.get(_template_of(name)), now)
 
-    def use(self) -> dict[str, tuple[int, int]]:
-        return {name: (pool.used, pool.capacity) for name, pool in self._pools.items()}
+    def all(self) -> list[Pool]:
+        return list(self._pools.values())
 
-    def short(self, entry: Entry) -> str | None:
-        """Return the first pool that has too little for this run."""
-        return next((name for name, units in sorted(entry.needs.items()) if self[name].free < units), None)
+    def keep(self, pool: Pool) -> Pool:
+        return self._pools.setdefault(pool.name, pool)
 
-    def reserve(self, entry: Entry) -> None:
-        for name, units in entry.needs.items():
-            self[name].used += units
+    def park(self, cls: RunClass, pool: Pool, why: Why, now: float) -> None:
+        """Park a class on what its head lacks."""
+        units, head = dict(cls.needs)[pool.name], cls.head()
+        assert head is not None
+        self.keep(pool).park(cls, units, self._waiting.parked_here)
+        if why not in (Why.HELD, Why.TOO_SMALL):
+            self.remind(pool, pool.helped_at(units, cls.tier, now))
+        pool.claim_first_call(head, units, cls.tier, now)
 
-    def release(self, entry: Entry) -> list[RunClass]:
-        """Give back what a run had reserved, and return the classes that may be looked at again."""
-        for name, units in entry.needs.items():
-            self[name].used -= units
-        return self.woken(entry.needs)
+    def wake(self, pool: Pool, now: float) -> None:
+        """Let takes look at what may be admitted now."""
+        for head in list(pool.fitting(now)):
+            self._waiting.unpark(self._waiting.class_of(head[2]))
 
-    def woken(self, names: Iterable[str]) -> list[RunClass]:
-        return [cls for name in names for cls in self[name].wakeable(name)]
+    def remind(self, pool: Pool, at: float | None) -> None:
+        """Look at a pool at that time, unless it is looked at before."""
+        if at is not None and (pool.timer is None or at < pool.timer):
+            pool.timer = at
+            self._timers.push((at, pool.name))
 
-    def resize(self, name: str, capacity: int) -> list[RunClass]:
-        self[name].capacity = capacity
-        return self.woken([name])
+    def next_timer(self) -> float | None:
+        timer = self._timers.top()
+        return timer[0] if timer else None
+
+    def ring(self, now: float) -> bool:
+        """Wake the pool of the first timer that has run out, if any, and set its next one."""
+        timer = self._timers.top()
+        if timer is None or timer[0] > now:
+            return False
+        pool = self._pools[timer[1]]
+        pool.timer = None
+        self.wake(pool, now)
+        self.remind(pool, pool.rest(now))
+        self.forget(pool, now)
+        return True
+
+    def drop_holds(self, entry: Entry, now: float) -> None:
+        """Take first call from a run that has left its place, and let others have a try."""
+        for pool in [self.get(name, now) for name in sorted(entry.needs)]:
+            if pool.state.hold == entry.run_id:
+                pool.state.hold, pool.state.hold_key = "", 0.0
+                self.wake(pool, now)
+            self.forget(pool, now)
+
+    def short(self, entry: Entry, now: float) -> tuple[Pool, Why] | None:
+        """Return the first pool by name that does not admit a run, and why."""
+        rank = rank_of(entry)
+        for name, units in sorted(entry.needs.items()):
+            pool = self.get(name, now)
+            why = pool.lacks(units, entry.tier, rank, now)
+            if why is not None:
+                return pool, why
+        return None
+
+    def reserve(self, name: str, run_id: str, units: int, now: float) -> Pool:
+        """Take units whether they are there or not; of an unknown pool they are only counted."""
+        pool = self.keep(self.get(name, now))
+        pool.state = pool.at(now)
+        if pool.limits is None:
+            pool.state.used += units
+        else:
+            reserve(pool.limits, pool.state, run_id, units)
+        return pool
+
+    def release(self, name: str, run_id: str, units: int, actual: float | None, now: float) -> Pool:
+        pool = self.keep(self.get(name, now))
+        pool.state = pool.at(now)
+        if pool.limits is None:
+            pool.state.used -= units
+        else:
+            release(pool.limits, pool.state, run_id, units, actual)
+        return pool
+
+    def learn(self, report: Report, now: float, jitter: float) -> Pool | None:
+        """Take in what a run found out about a pool; None where there is no such pool."""
+        pool = self._pools.get(report.pool)
+        if pool is None or pool.limits is None:
+            return None
+        pool.state = pool.at(now)
+        learn(pool.limits, pool.state, report, now, jitter)
+        shut = max(pool.state.stopped_until, pool.state.open_until)
+        if shut > now:
+            self.remind(pool, shut)
+        if pool.state.factor < 1:
+            self.remind(pool, now + LOOK_AGAIN)
+        return pool
+
+    def forget(self, pool: Pool, now: float) -> None:
+        """Forget a pool that was made on use, when it is not in use."""
+        if pool.is_idle(now):
+            self._pools.pop(pool.name, None)
+
+    def set(self, name: str, limits: Limits | None, now: float, *, spent: float, empty: bool) -> None:
+        if name.endswith(TEMPLATE):
+            self._set_template(name, limits, now)
+            return
+        pool = self.keep(Pool(name))
+        pool.own = limits is not None
+        self._change(pool, limits or self._templates.get(_template_of(name)), now, spent=spent, empty=empty)
+
+    def _set_template(self, name: str, limits: Limits | None, now: float) -> None:
+        self._templates.pop(name, None)
+        limits = limits or DEFAULTS.get(name)
+        if limits is not None:
+            self._templates[name] = limits
+        for pool in self.all():
+            if not pool.own and _template_of(pool.name) == name:
+                self._change(pool, limits, now)
+
+    def _change(
+        self, pool: Pool, limits: Limits | None, now: float, *, spent: float = 0.0, empty: bool = False
+    ) -> None:
+        if limits is None:
+            pool.limits, pool.state = None, PoolState(used=pool.state.used)
+        elif pool.limits is None:
+            self._made(pool, limits, now, spent=spent, empty=empty)
+        else:
+            pool.state = pool.at(now)
+            pool.state.level = min(pool.state.level, limits.capacity)
+            pool.limits = limits
+        for size in list(pool.sizes.values()):
+            head = size.heads.top()
+            if head is not None:
+                self._waiting.unpark(self._waiting.class_of(head[2]))
+        self.forget(pool, now)
+
+    def _made(self, pool: Pool, limits: Limits | None, now: float, *, spent: float = 0.0, empty: bool = False) -> Pool:
+        """Give limits to a pool that had none: full, but for what runs still have of it."""
+        if limits is not None:
+            level = 0.0 if empty else limits.capacity
+            pool.limits, pool.state = limits, PoolState(at=now, used=pool.state.used, spent=spent, level=level)
+        return pool
+
+    def _is_set(self, timer: tuple[float, str]) -> bool:
+        pool = self._pools.get(timer[1])
+        return pool is not None and pool.timer == timer[0]
+
+
+def _template_of(name: str) -> str:
+    head, colon, _ = name.partition(":")
+    return head + TEMPLATE if colon else ""

@@ -1,6 +1,7 @@
 """The port `DispatchQueue`: what every queue promises. tests/contracts/queue proves it of each implementation.
 
-Times are milliseconds since 1970 as floats, because they order things; only `wait` takes seconds.
+Times are milliseconds since 1970 as floats, because they order things; only `wait` and `Take.hint` are in seconds. Each
+method may raise `QueueLost` when what the queue held is gone, and `QueueUnavailable` when it cannot be reached.
 """
 
 from __future__ import annotations
@@ -10,31 +11,76 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Protocol
 
+from duetime.scheduler.rules.admission import Limits
+from duetime.scheduler.rules.feedback import Report
+
+MOST_LOOKS = 128
+"""Classes that one take looks at: its time is bounded, the next take goes on where it ended."""
+
+MOST_WOKEN = 32
+"""Sizes of which one release wakes the best class: the largest that fit."""
+
+CALM = 5000.0
+"""Milliseconds without any call after which no lease is reaped for the length of a lease: nobody could renew."""
+
+
+class QueueLost(Exception):
+    """The queue holds nothing any more, or never did: it has to be rebuilt from the database."""
+
+
+class QueueUnavailable(Exception):
+    """The queue cannot be reached, or did not answer in time: what was asked may have happened or not."""
+
 
 @dataclass(frozen=True, slots=True)
 class Entry:
-    """A run that may start: the smaller `key` goes first, `run_id` breaks ties, never before `not_before`.
+    """A run that may start, never before `not_before`: the smaller `key` goes first, then `created`, then `run_id`.
 
-    `needs` maps pools to units. All of them are reserved together, or none.
+    `needs` maps pools to units. All of them are reserved together, or none. Runs of one tier with equal needs
+    are a class.
     """
 
     run_id: str
     key: float
     tier: int = 3
     needs: Mapping[str, int] = field(default_factory=dict)
+    created: float = 0
     not_before: float = 0
 
 
 @dataclass(frozen=True, slots=True)
-class Take:
-    """What a worker got: runs in the order they should start, each leased to it with its pools reserved.
+class Grant:
+    """A run leased to a worker with all its pools reserved; `token` proves it, and no two grants have the same."""
 
-    `generation` goes to `wait`; `hint` is in how many seconds something delayed comes up, None when nothing will.
+    run_id: str
+    token: str
+    needs: Mapping[str, int] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class Take:
+    """What a worker got, in the order to start it.
+
+    `generation` goes to `wait`; `hint` is in how many seconds time alone may bring something up: 0 at once, None never.
     """
 
-    run_ids: tuple[str, ...]
-    generation: int
+    grants: tuple[Grant, ...] = ()
+    generation: int = 0
     hint: float | None = None
+
+    @property
+    def run_ids(self) -> tuple[str, ...]:
+        return tuple(grant.run_id for grant in self.grants)
+
+
+@dataclass(frozen=True, slots=True)
+class Finish:
+    """The end of a leased run: what it `used` of rates and budgets (else what it reserved), what it learned."""
+
+    run_id: str
+    token: str
+    used: Mapping[str, float] = field(default_factory=dict)
+    reports: tuple[Report, ...] = ()
 
 
 class Cancelled(StrEnum):
@@ -45,29 +91,77 @@ class Cancelled(StrEnum):
     ABSENT = "absent"
 
 
-@dataclass(frozen=True, slots=True)
-class Stats:
-    """How many runs wait their turn, are delayed, stand behind a pool they lack, are leased; and each pool's use."""
+class Why(StrEnum):
+    """Why a pool does not admit a run: no such pool, it has too little, it will never have enough, or it is shut."""
 
-    waiting: int
-    delayed: int
-    parked: int
-    leased: int
-    pools: Mapping[str, tuple[int, int]]
+    UNKNOWN = "unknown"
+    SHORT = "short"
+    TOO_SMALL = "too_small"
+    HELD = "held"  # an overdue run has first call
+    STOPPED = "stopped"  # a provider said: not before then
+    BREAKER = "breaker"
+
+
+@dataclass(frozen=True, slots=True)
+class Shortage:
+    """The pool that keeps a run from starting: `needed` units against `free` of `capacity`, until `helped_at` at least.
+
+    `holders` are runs that have units of it now, ten at most; `held_for` is the overdue run that has first call.
+    """
+
+    pool: str
+    why: Why
+    needed: float
+    free: float
+    capacity: float
+    helped_at: float | None = None
+    holders: tuple[str, ...] = ()
+    held_for: str | None = None
 
 
 @dataclass(frozen=True, slots=True)
 class Explanation:
-    """Why a run has not been handed out: `status` is waiting, delayed, parked or leased.
+    """Where a run is: `status` is waiting, delayed, parked or leased.
 
-    For a parked one, `pool` is what the head of its class lacks: `needed` units against `free` of `capacity`.
+    `ahead` are runs of its own class that go first. For a parked one `shortage` is what the head of its class lacks;
+    `worker` has a leased one, and a delayed one waits until `not_before`.
     """
 
     status: str
-    pool: str | None = None
-    needed: int = 0
-    free: int = 0
-    capacity: int = 0
+    ahead: int = 0
+    shortage: Shortage | None = None
+    worker: str | None = None
+    not_before: float | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class PoolUse:
+    """A pool now: units `used` (of a rate: taken from the bucket), `spent` in the window, and what throttling left.
+
+    `state` is open (admits), stopped, tripped (the breaker is open) or probing.
+    """
+
+    capacity: float
+    used: float
+    spent: float
+    free: float
+    factor: float
+    parked: int
+    state: str
+
+
+@dataclass(frozen=True, slots=True)
+class Stats:
+    """How many runs wait their turn by tier (critical first), are delayed, parked, leased; and each pool.
+
+    `parked` counts runs whose class stands behind a pool. Pools made on use are counted where they are in use.
+    """
+
+    waiting: tuple[int, ...]
+    delayed: int
+    parked: int
+    leased: int
+    pools: Mapping[str, PoolUse]
 
 
 class DispatchQueue(Protocol):
@@ -80,29 +174,34 @@ class DispatchQueue(Protocol):
         again while the queue still hears of its last attempt is never lost.
         """
 
-    def take(self, worker: str, n: int, lease: float) -> Take:
-        """Lease up to `n` runs to `worker` for `lease` milliseconds, best first, with every pool they need.
+    def take(self, worker: str, n: int, lease: float, *, nonce: str = "") -> Take:
+        """Lease up to `n` runs to `worker` for `lease` ms, best first, with every pool they need.
 
-        Whatever lacks a pool is stepped over. A run that needs an unknown pool, or more than its capacity, is held.
+        The tier is chosen by `rules.shares`, the run by its key. A class short of a pool is parked there and costs
+        nothing until the pool changes. One that needs an unknown pool, or more than its capacity, is held. Repeating
+        the worker's last take with the same `nonce` returns the same grants again, less those that have ended.
         """
 
     def wait(self, generation: int, timeout: float) -> None:
         """Return when the queue has changed since the take that gave `generation`, after `timeout` seconds at most."""
 
     def wake(self) -> None:
-        """Let everyone in `wait` return."""
+        """Let everyone in `wait` of this process return."""
 
-    def renew(self, worker: str, run_ids: Sequence[str], lease: float) -> set[str]:
-        """Prolong the worker's leases from now, and return the runs that are not leased to it any more."""
+    def renew(self, worker: str, tokens: Mapping[str, str], lease: float) -> set[str]:
+        """Prolong the leases of `tokens` (by run) from now, and return the runs that these tokens do not hold."""
 
-    def finish(self, worker: str, run_id: str) -> bool:
-        """Forget a run and release its pools. False, and nothing happens, when the worker does not hold its lease."""
+    def finish(self, worker: str, ended: Sequence[Finish], *, jitter: float = 0.0) -> set[str]:
+        """Forget runs and release their pools, settling what they really used and learning from their reports.
 
-    def give_back(self, worker: str, run_id: str, *, not_before: float = 0) -> bool:
-        """Return a run unstarted: it keeps its key, so it comes before all that was behind it. False as in finish."""
+        Returns the runs that these tokens do not hold: nothing happened to those. `jitter`, 0 to 1, spreads pauses.
+        """
+
+    def give_back(self, worker: str, run_id: str, token: str, *, not_before: float = 0) -> bool:
+        """Return a run unstarted, with all it had reserved: it keeps its key. False when the token does not hold it."""
 
     def reap(self) -> list[str]:
-        """Forget the runs whose lease has run out, release their pools, and return them: the store decides on them."""
+        """Forget up to 100 runs whose lease has run out, release their pools, and return them: the store decides."""
 
     def cancel(self, run_id: str) -> Cancelled:
         """Remove a run that is waiting; one that is leased stays with its worker."""
@@ -110,11 +209,36 @@ class DispatchQueue(Protocol):
     def rescore(self, run_id: str, key: float) -> bool:
         """Give a waiting run another key; False when it is leased or not there."""
 
-    def set_pool(self, name: str, capacity: int) -> None:
-        """Create or resize a pool. What is reserved stays reserved; below that nothing more is granted."""
+    def set_pool(self, name: str, limits: Limits | None, *, spent: float = 0.0, empty: bool = False) -> None:
+        """Create or change a pool; None removes it. What is reserved stays reserved; runs that need it are held.
+
+        A name that ends in `:*` is the template of pools made on use: `key:*` of `key:customer-42`, until nothing of
+        them is in use. `spent` and `empty` are for a new pool: what its window has seen, a bucket with nothing in it.
+        """
+
+    def can_admit(self, entry: Entry) -> Shortage | None:
+        """Return what would keep the run from starting now, None when nothing would. Changes nothing."""
+
+    def reserve(self, worker: str, entry: Entry, lease: float) -> Grant | None:
+        """Lease one run out of turn with every pool it needs, all or nothing; None when it cannot be admitted now.
+
+        A run that is waiting leaves its place for it; one that is leased already gives None.
+        """
 
     def stats(self) -> Stats:
         """Count what is in the queue."""
 
     def explain(self, run_id: str) -> Explanation | None:
         """Say why a run has not been handed out, or that it has; None when the queue does not know it."""
+
+    def begin_rebuild(self, owner: str) -> bool:
+        """Empty the queue for `owner` to fill it again; False while someone else does (for 30 s at most).
+
+        Until `end_rebuild`, take gives nothing, and renew, finish, give_back and reserve raise QueueLost.
+        """
+
+    def adopt(self, worker: str, entry: Entry, token: str, lease: float) -> bool:
+        """Take up a run that the store says is running, with what it has reserved; False when it is here already."""
+
+    def end_rebuild(self, owner: str) -> bool:
+        """Hand out runs again; False when the rebuild was lost meanwhile, and has to begin anew."""

@@ -56,7 +56,8 @@ class Limits:
 class PoolState:
     """How a pool stands, as of `at`.
 
-    `used` are units in use or reserved, `spent` those of the window that are settled, `level` is in the bucket.
+    `used` are units in use or reserved, whatever the kind, so that a pool may change its kind; `spent` are those of the
+    window that are settled, `level` is in the bucket.
     `factor` is what throttling has left of the capacity; since its last cut at `cut_at`, `good` calls were answered and
     `bad` ones refused. Nothing is admitted before `stopped_until` (a provider said so) and `open_until` (the breaker);
     once that has passed, `probe` is the one run that tries, and `trips` says how often in a row that failed. `failing`
@@ -128,6 +129,11 @@ def free(limits: Limits, state: PoolState, tier: int, now: float) -> float:
     return whole - whole * kept - state.used - state.spent
 
 
+def most(limits: Limits, tier: int, now: float) -> float:
+    """Return how many units a run of `tier` could reserve at `now` if nobody else had any."""
+    return free(limits, PoolState(level=limits.capacity), tier, now)
+
+
 def helped_at(limits: Limits, state: PoolState, units: float, tier: int, now: float) -> float | None:
     """Return when time alone may let `units` in, None when only a release can; `state` is as of `now`."""
     blocked = max(state.stopped_until, state.open_until)
@@ -136,7 +142,8 @@ def helped_at(limits: Limits, state: PoolState, units: float, tier: int, now: fl
     times = [at for at, _ in limits.steps if at > now][:1] + [at for at in limits.resets if at > now][:1]
     if state.factor < 1:
         times.append(now + LOOK_AGAIN)
-    if limits.kind is Kind.RATE and limits.refill > 0:
+    full = replace(state, level=limits.capacity * state.factor)
+    if limits.kind is Kind.RATE and limits.refill > 0 and units <= free(limits, full, tier, now):
         lacking = units - free(limits, state, tier, now)
         times.append(now + max(1.0, lacking / (limits.refill * state.factor)))
     return math.ceil(min(times)) if times else None
@@ -144,10 +151,9 @@ def helped_at(limits: Limits, state: PoolState, units: float, tier: int, now: fl
 
 def reserve(limits: Limits, state: PoolState, run_id: str, units: float) -> None:
     """Take `units` for a run; the first after a breaker's pause is its probe. `state` is as of now and is changed."""
+    state.used += units
     if limits.kind is Kind.RATE:
         state.level -= units
-    else:
-        state.used += units
     if state.open_until > 0 and not state.probe:
         state.probe = run_id
     if state.hold == run_id:
@@ -160,10 +166,9 @@ def release(limits: Limits, state: PoolState, run_id: str, units: float, actual:
     Unused units can be used again at once; over-use leaves the bucket in debt, or is spent of the window.
     """
     used = units if actual is None else actual
+    state.used -= units
     if limits.kind is Kind.RATE:
         state.level = min(limits.capacity, state.level + units - used)
-    else:
-        state.used -= units
     if limits.kind is Kind.BUDGET:
         state.spent += used
     if state.probe == run_id:

@@ -11,7 +11,7 @@ import pytest
 from duetime.scheduler.dispatch import CALM, LAST_CHANCE, entry_of
 from duetime.scheduler.errors import RunnerReplaced, StoreUnavailable
 from duetime.scheduler.process import Process
-from duetime.scheduler.queue import MemoryQueue
+from duetime.scheduler.queue import Finish, Kind, Limits, MemoryQueue
 from duetime.scheduler.store import ReadyRun
 
 from tests.contracts.store.making import NOON, Clock
@@ -81,13 +81,14 @@ def test_a_process_that_never_started_stops() -> None:
 def test_runs_on_their_last_chance_wait_for_calm_and_run_one_at_a_time_but_others_do_not() -> None:
     clock = Clock()
     queue = MemoryQueue(lambda: clock().timestamp() * 1000)
-    queue.set_pool(LAST_CHANCE, 1)
+    queue.set_pool(LAST_CHANCE, Limits(Kind.SLOTS, 1))
     run = ReadyRun("r", "t", "acme", NOON, NOON, "effect")
     suspects = [replace(run, run_id=f"a{n}", crashes=2) for n in range(3)]
     others = [replace(run, run_id=f"b{n}", crashes=n, first_ready_at=NOON + timedelta(seconds=1)) for n in range(2)]
     queue.put([entry_of(each, NOON) for each in [*suspects, *others]])
     assert queue.take("w", 9, 1e6).run_ids == ("b0", "b1")
     clock.forward(milliseconds=CALM)
-    assert queue.take("w", 9, 1e6).run_ids == ("a0",)
-    queue.finish("w", "a0")
+    (grant,) = queue.take("w", 9, 1e6).grants
+    assert grant.run_id == "a0"
+    queue.finish("w", [Finish("a0", grant.token)])
     assert queue.take("w", 9, 1e6).run_ids == ("a1",)

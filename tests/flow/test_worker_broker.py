@@ -15,7 +15,7 @@ from duetime.scheduler.broker import ACTOR, QUEUE, RETRY_DELAY, DispatchBroker
 from duetime.scheduler.errors import RunnerReplaced, StoreUnavailable
 from duetime.scheduler.inhand import InHand
 from duetime.scheduler.middleware import Admission
-from duetime.scheduler.queue import Entry, MemoryQueue
+from duetime.scheduler.queue import Entry, Grant, MemoryQueue
 from duetime.scheduler.store import Claim
 
 from tests.contracts.queue.suite import Clock
@@ -34,10 +34,11 @@ class Desk:
         self.refused: set[str] = set()
         self.down = False
 
-    def claim(self, run_ids: Sequence[str]) -> list[str]:
+    def claim(self, grants: Sequence[Grant]) -> list[str]:
         if self.down:
             raise StoreUnavailable("the database is down")
-        self.batches.append(list(run_ids))
+        run_ids = [grant.run_id for grant in grants]
+        self.batches.append(run_ids)
         task, run = a_task()
         started = [run_id for run_id in run_ids if run_id not in self.refused]
         self.in_hand.add([Claim(replace(run, id=run_id), task, "w") for run_id in started])
@@ -95,7 +96,7 @@ def test_no_more_is_taken_than_threads_are_idle(
         eventually(lambda: desk.batches, "a claim")
         eventually(lambda: len(desk.batches[0]) == THREADS, "a batch as large as the threads")
         assert queue.stats().leased == THREADS
-        assert queue.stats().waiting == 10 - THREADS
+        assert queue.stats().waiting[2] == 10 - THREADS
         go.set()
         eventually(lambda: sum(len(batch) for batch in desk.batches) == 10, "all runs")
     assert all(len(batch) <= THREADS for batch in desk.batches)
@@ -139,7 +140,7 @@ def test_nothing_runs_while_the_database_is_down_and_all_runs_when_it_is_back(
 
 def test_a_message_without_a_live_claim_is_refused(broker: DispatchBroker, desk: Desk) -> None:
     admission = Admission(desk.in_hand)
-    desk.claim(["known"])
+    desk.claim([Grant("known", "token")])
     known, unknown = (MessageProxy(message_of(broker, name)) for name in ("known", "unknown"))
     admission.before_process_message(broker, known)
     with pytest.raises(SkipMessage, match="runs already"):
@@ -191,7 +192,7 @@ def test_a_draining_broker_takes_nothing(broker: DispatchBroker, queue: MemoryQu
     put(queue, clock, 2)
     broker.drain()
     assert broker.take(0) == []
-    assert queue.stats().waiting == 2
+    assert queue.stats().waiting[2] == 2
 
 
 def test_a_broker_that_drains_while_it_waits_for_a_thread_takes_nothing(
@@ -204,7 +205,7 @@ def test_a_broker_that_drains_while_it_waits_for_a_thread_takes_nothing(
     put(queue, clock, 2)
     monkeypatch.setattr(broker.idle, "take_all", drain_meanwhile)
     assert broker.take(0) == []
-    assert queue.stats().waiting == 2
+    assert queue.stats().waiting[2] == 2
     assert not desk.batches
 
 
@@ -214,10 +215,10 @@ def test_draining_waits_for_a_claim_that_is_under_way(
     claiming, drained = threading.Event(), threading.Event()
     too_early: list[bool] = []
 
-    def claim(run_ids: Sequence[str]) -> list[str]:
+    def claim(grants: Sequence[Grant]) -> list[str]:
         claiming.set()
         too_early.append(drained.wait(0.1))
-        return list(run_ids)
+        return [grant.run_id for grant in grants]
 
     put(queue, clock, 1)
     monkeypatch.setattr(broker, "_claim", claim)
@@ -235,7 +236,7 @@ def test_a_claim_that_finds_its_runner_replaced_may_drain(
 ) -> None:
     waited: list[bool] = []
 
-    def claim(_: Sequence[str]) -> list[str]:
+    def claim(_: Sequence[Grant]) -> list[str]:
         broker.drain()
         waited.append(not broker.claiming.acquire(blocking=False))
         broker.claiming.release()

@@ -16,7 +16,7 @@ from duetime.scheduler.execution import Execution
 from duetime.scheduler.handlers import Context, Handler, Handlers, handler, reminder
 from duetime.scheduler.inhand import Held, InHand
 from duetime.scheduler.outcomes import Done, Wait
-from duetime.scheduler.queue import Entry, MemoryQueue
+from duetime.scheduler.queue import Entry, Finish, MemoryQueue
 from duetime.scheduler.store import Claim, Start, Store, open_store
 from duetime.scheduler.task import State, TaskRecord
 from duetime.scheduler.worker import Worker, WorkerOptions
@@ -161,9 +161,9 @@ def test_a_claim_has_left_the_hand_before_the_queue_may_hand_out_its_run_again(
     in_hand: list[int] = []
     real = queue.finish
 
-    def finish(name: str, run_id: str) -> bool:
+    def finish(name: str, ended: Sequence[Finish], *, jitter: float = 0.0) -> set[str]:
         in_hand.append(worker.running)
-        return real(name, run_id)
+        return real(name, ended, jitter=jitter)
 
     monkeypatch.setattr(queue, "finish", finish)
     record = added(store)

@@ -1,0 +1,244 @@
+"""What the queue in memory holds, and every step on it: where runs stand, who has them, what pools have left.
+
+Each run is in one place: leased, delayed or waiting. Nothing in here locks or reads a clock.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, replace
+
+from duetime.scheduler.queue.lazy import LazyHeap
+from duetime.scheduler.queue.pool import Pool
+from duetime.scheduler.queue.pools import Pools
+from duetime.scheduler.queue.port import (
+    MOST_LOOKS,
+    Cancelled,
+    Entry,
+    Explanation,
+    Finish,
+    Grant,
+    Shortage,
+    Stats,
+)
+from duetime.scheduler.queue.telling import counted, explained, shortage
+from duetime.scheduler.queue.waiting import Rank, Waiting
+from duetime.scheduler.rules.shares import Shares, Standing, choose, served
+
+MOST_PROMOTED = 256
+MOST_TIMERS = 16
+MOST_REAPED = 100
+
+
+@dataclass(slots=True)
+class Lease:
+    """A run that a worker has; `again` is put as soon as it is finished."""
+
+    entry: Entry
+    token: str
+    worker: str
+    until: float
+    again: Entry | None = None
+
+
+class Floor:
+    """`epoch` and a serial number make the tokens. `now` and `until` are in milliseconds since 1970."""
+
+    def __init__(self, shares: Shares, *, epoch: int) -> None:
+        self.epoch = epoch
+        self._shares = shares
+        self._standing = Standing()
+        self._serial = 0
+        self._waiting = Waiting()
+        self._leases: dict[str, Lease] = {}
+        self._delayed: dict[str, Entry] = {}
+        self._by_time = LazyHeap[Rank](self._is_delayed)
+        self.pools = Pools(self._waiting)
+
+    @property
+    def has_candidates(self) -> bool:
+        return any(self._waiting.best())
+
+    def held(self, run_id: str, token: str) -> Lease | None:
+        """Return the lease that this token holds."""
+        lease = self._leases.get(run_id)
+        return lease if lease is not None and lease.token == token else None
+
+    def put(self, entry: Entry, now: float) -> bool:
+        lease = self._leases.get(entry.run_id)
+        if lease is not None:
+            lease.again = entry
+            return False
+        if self._is_here(entry.run_id):
+            return False
+        self._place(entry, now)
+        return True
+
+    def pass_time(self, now: float) -> None:
+        """Let come up what time brings: delayed runs, and pools to look at again."""
+        for _ in range(MOST_PROMOTED):
+            first = self._by_time.top()
+            if first is None or first[0] > now:
+                break
+            self._waiting.add(self._delayed.pop(first[2]))
+        for _ in range(MOST_TIMERS):
+            if not self.pools.ring(now):
+                break
+
+    def grant(self, worker: str, n: int, now: float, until: float) -> tuple[tuple[Grant, ...], float | None]:
+        """Lease up to `n` runs, and say in how many seconds time alone may bring up more."""
+        granted: list[Grant] = []
+        looks = 0
+        while len(granted) < n and looks < MOST_LOOKS and self._look(worker, now, until, granted):
+            looks += 1
+        if looks == MOST_LOOKS and self.has_candidates:
+            return tuple(granted), 0.0
+        return tuple(granted), self._hint(now)
+
+    def finish(self, end: Finish, now: float, jitter: float) -> bool:
+        lease = self.held(end.run_id, end.token)
+        if lease is not None:
+            pools = self._release(lease, end.used, now)
+            learned = [pool for report in end.reports if (pool := self.pools.learn(report, now, jitter))]
+            self._wake(pools, now)
+            self._wake({pool.name: pool for pool in learned}.values(), now)
+            self._after(lease, [*pools, *learned], now)
+        return lease is not None
+
+    def give_back(self, run_id: str, token: str, not_before: float, now: float) -> bool:
+        lease = self.held(run_id, token)
+        if lease is not None:
+            pools = self._release(lease, dict.fromkeys(lease.entry.needs, 0.0), now)
+            self._wake(pools, now)
+            lease.again = replace(lease.entry, not_before=not_before)
+            self._after(lease, pools, now)
+        return lease is not None
+
+    def reap(self, now: float) -> list[str]:
+        over = sorted((lease.until, run_id) for run_id, lease in self._leases.items() if lease.until <= now)
+        reaped = [run_id for _, run_id in over[:MOST_REAPED]]
+        for run_id in reaped:
+            self.finish(Finish(run_id, self._leases[run_id].token), now, 0.0)
+        return reaped
+
+    def cancel(self, run_id: str, now: float) -> Cancelled:
+        lease = self._leases.get(run_id)
+        if lease is not None:
+            lease.again = None
+            return Cancelled.LEASED
+        entry = self._remove(run_id)
+        if entry is None:
+            return Cancelled.ABSENT
+        self.pools.drop_holds(entry, now)
+        return Cancelled.REMOVED
+
+    def rescore(self, run_id: str, key: float, now: float) -> bool:
+        entry = self._delayed.get(run_id)
+        if entry is not None:
+            self._delayed[run_id] = replace(entry, key=key)
+            return True
+        entry = self._waiting.get(run_id)
+        if entry is not None:
+            self._waiting.move(replace(entry, key=key))
+            self.pools.drop_holds(entry, now)
+        return entry is not None
+
+    def reserve(self, entry: Entry, worker: str, now: float, until: float) -> Grant | None:
+        if entry.run_id in self._leases or self.pools.short(entry, now) is not None:
+            return None
+        self._remove(entry.run_id)
+        return self._lease(entry, worker, now, until)
+
+    def adopt(self, entry: Entry, token: str, worker: str, now: float, until: float) -> bool:
+        if entry.run_id in self._leases or self._is_here(entry.run_id):
+            return False
+        self._lease(entry, worker, now, until, token)
+        return True
+
+    def shortage(self, entry: Entry, now: float) -> Shortage | None:
+        return shortage(self.pools, entry, self._having, now)
+
+    def explain(self, run_id: str, now: float) -> Explanation | None:
+        lease, delayed = self._leases.get(run_id), self._delayed.get(run_id)
+        if lease is not None:
+            return Explanation("leased", worker=lease.worker)
+        if delayed is not None:
+            return Explanation("delayed", not_before=delayed.not_before)
+        return explained(self._waiting, run_id, lambda head: self.shortage(head, now))
+
+    def stats(self, now: float) -> Stats:
+        return counted(self._waiting, self.pools, now, delayed=len(self._delayed), leased=len(self._leases))
+
+    def _is_here(self, run_id: str) -> bool:
+        return run_id in self._delayed or self._waiting.get(run_id) is not None
+
+    def _place(self, entry: Entry, now: float) -> None:
+        if entry.not_before > now:
+            self._delayed[entry.run_id] = entry
+            self._by_time.push((entry.not_before, entry.created, entry.run_id))
+        else:
+            self._waiting.add(entry)
+
+    def _remove(self, run_id: str) -> Entry | None:
+        """Take a run out of where it waits or is delayed."""
+        if self._waiting.get(run_id) is not None:
+            return self._waiting.remove(run_id)
+        return self._delayed.pop(run_id, None)
+
+    def _look(self, worker: str, now: float, until: float, granted: list[Grant]) -> bool:
+        """Grant the best run of the tier whose turn it is, or park its class; False when there is none."""
+        heads = self._waiting.best()
+        tier = choose(self._shares, self._standing, [head[0] if head else None for head in heads])
+        head = heads[tier] if tier is not None else None
+        if tier is None or head is None:
+            return False
+        cls, entry = self._waiting.class_of(head[2]), self._waiting.entry(head[2])
+        short = self.pools.short(entry, now)
+        if short is not None:
+            pool, why = short
+            self.pools.park(cls, pool, why, now)
+            others = [self.pools.get(name, now) for name, _ in cls.needs if name != pool.name]
+            self._wake(others, now)
+        else:
+            self._waiting.remove(head[2])
+            served(self._shares, self._standing, [rank for rank in range(len(heads)) if heads[rank]], tier)
+            granted.append(self._lease(entry, worker, now, until))
+        return True
+
+    def _lease(self, entry: Entry, worker: str, now: float, until: float, token: str = "") -> Grant:
+        """Give a run to a worker with all it needs; whoever takes leaves the rest of the pools to others."""
+        if not token:
+            self._serial += 1
+            token = f"{self.epoch}.{self._serial}"
+        pools = [self.pools.reserve(name, entry.run_id, entry.needs[name], now) for name in sorted(entry.needs)]
+        self._leases[entry.run_id] = Lease(entry, token, worker, until)
+        self._wake(pools, now)
+        return Grant(entry.run_id, token, entry.needs)
+
+    def _release(self, lease: Lease, used: Mapping[str, float], now: float) -> list[Pool]:
+        del self._leases[lease.entry.run_id]
+        needs = sorted(lease.entry.needs.items())
+        return [self.pools.release(name, lease.entry.run_id, units, used.get(name), now) for name, units in needs]
+
+    def _wake(self, pools: Iterable[Pool], now: float) -> None:
+        for pool in sorted(pools, key=lambda pool: pool.name):
+            self.pools.wake(pool, now)
+
+    def _after(self, lease: Lease, pools: Iterable[Pool], now: float) -> None:
+        if lease.again is not None:
+            self._place(lease.again, now)
+        for pool in pools:
+            self.pools.forget(pool, now)
+
+    def _hint(self, now: float) -> float | None:
+        first, timer = self._by_time.top(), self.pools.next_timer()
+        times = [at for at in (first[0] if first else None, timer) if at is not None]
+        return max(0.0, min(times) - now) / 1000 if times else None
+
+    def _having(self, pool: str) -> list[str]:
+        """Return the runs that have units of a pool."""
+        return sorted(run_id for run_id, lease in self._leases.items() if pool in lease.entry.needs)
+
+    def _is_delayed(self, rank: Rank) -> bool:
+        entry = self._delayed.get(rank[2])
+        return entry is not None and entry.not_before == rank[0] and entry.created == rank[1]

@@ -1,0 +1,154 @@
+"""The runs that wait their turn, by class, for the queue in memory.
+
+A class is all runs of a tier with equal needs, in order, so that one look at its head decides for all of them. While
+its head lacks a pool the class is parked behind that pool and no take sees it.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Protocol
+
+from duetime.scheduler.queue.lazy import LazyHeap
+from duetime.scheduler.queue.port import Entry
+from duetime.scheduler.rules.shares import TIERS
+
+Needs = tuple[tuple[str, int], ...]
+ClassName = tuple[int, Needs]
+Rank = tuple[float, float, str]
+"""Key, created, run id: the whole order inside a class and between heads."""
+
+
+def rank_of(entry: Entry) -> Rank:
+    return (entry.key, entry.created, entry.run_id)
+
+
+def class_name(entry: Entry) -> ClassName:
+    return (entry.tier, tuple(sorted(entry.needs.items())))
+
+
+class Place(Protocol):
+    """Where a class is parked: `name` is the pool's."""
+
+    @property
+    def name(self) -> str: ...
+
+    def leave(self) -> None:
+        """Hear that one class less is parked here."""
+
+
+@dataclass(slots=True, eq=False)
+class RunClass:
+    """`size` runs of one class; `behind` is where it is parked, None while takes look at it."""
+
+    tier: int
+    needs: Needs
+    runs: LazyHeap[Rank]
+    size: int = 0
+    behind: Place | None = None
+
+    def head(self) -> Rank | None:
+        return self.runs.top()
+
+
+class Waiting:
+    """All of them. What changes the head of a parked class unparks it: takes look at it again."""
+
+    def __init__(self) -> None:
+        self._entries: dict[str, Entry] = {}
+        self._classes: dict[ClassName, RunClass] = {}
+        self._heads = [LazyHeap[Rank](self._is_candidate) for _ in range(TIERS)]
+
+    def get(self, run_id: str) -> Entry | None:
+        return self._entries.get(run_id)
+
+    def entry(self, run_id: str) -> Entry:
+        return self._entries[run_id]
+
+    def behind(self) -> dict[str, int]:
+        """Count the runs that are parked, by pool."""
+        found: dict[str, int] = {}
+        for cls in self._classes.values():
+            if cls.behind is not None:
+                found[cls.behind.name] = found.get(cls.behind.name, 0) + cls.size
+        return found
+
+    def classes(self) -> list[RunClass]:
+        return list(self._classes.values())
+
+    def class_of(self, run_id: str) -> RunClass:
+        return self._classes[class_name(self._entries[run_id])]
+
+    def add(self, entry: Entry) -> None:
+        name = class_name(entry)
+        cls = self._classes.get(name)
+        if cls is None:
+            cls = RunClass(*name, LazyHeap[Rank](self._is_waiting))
+            self._classes[name] = cls
+        before = cls.head()
+        self._entries[entry.run_id] = entry
+        cls.size += 1
+        cls.runs.push(rank_of(entry))
+        self._look_again(cls, before)
+
+    def remove(self, run_id: str) -> Entry:
+        cls = self.class_of(run_id)
+        before = cls.head()
+        entry = self._entries.pop(run_id)
+        cls.size -= 1
+        self._look_again(cls, before)
+        return entry
+
+    def move(self, entry: Entry) -> None:
+        """Give a run the key of `entry`, which is otherwise the same."""
+        cls = self.class_of(entry.run_id)
+        before = cls.head()
+        self._entries[entry.run_id] = entry
+        cls.runs.push(rank_of(entry))
+        self._look_again(cls, before)
+
+    def unpark(self, cls: RunClass) -> None:
+        """Let takes look at a class; it must have a head."""
+        if cls.behind is not None:
+            cls.behind.leave()
+            cls.behind = None
+        head = cls.head()
+        assert head is not None
+        self._heads[cls.tier - 1].push(head)
+
+    def best(self) -> list[Rank | None]:
+        """Return, by tier, the best head that is not parked."""
+        return [heads.top() for heads in self._heads]
+
+    def ahead(self, run_id: str) -> int:
+        """Count the runs of its class that go before this one."""
+        rank = rank_of(self._entries[run_id])
+        return sum(other < rank for other in self.class_of(run_id).runs.all())
+
+    def parked_here(self, place: Place, rank: Rank) -> bool:
+        """Whether the class whose head is `rank` is parked at `place`."""
+        cls = self._headed_by(rank)
+        return cls is not None and cls.behind is place
+
+    def _look_again(self, cls: RunClass, before: Rank | None) -> None:
+        head = cls.head()
+        if head is None:
+            del self._classes[(cls.tier, cls.needs)]
+            if cls.behind is not None:
+                cls.behind.leave()
+        elif head != before:
+            self.unpark(cls)
+
+    def _is_waiting(self, rank: Rank) -> bool:
+        entry = self._entries.get(rank[2])
+        return entry is not None and rank_of(entry) == rank
+
+    def _is_candidate(self, rank: Rank) -> bool:
+        cls = self._headed_by(rank)
+        return cls is not None and cls.behind is None
+
+    def _headed_by(self, rank: Rank) -> RunClass | None:
+        if not self._is_waiting(rank):
+            return None
+        cls = self.class_of(rank[2])
+        return cls if cls.head() == rank else None

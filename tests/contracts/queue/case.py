@@ -1,0 +1,98 @@
+"""What every promise of a `DispatchQueue` is tested with: a clock, runs, and a hand that keeps the tokens."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from threading import Thread
+from typing import Any
+
+import pytest
+from duetime.scheduler.queue import DispatchQueue, Entry, Finish, Grant, Kind, Limits, PoolUse, Report, Take
+
+LEASE = 4000.0
+"""Milliseconds; less than CALM, so that a clock that jumps over it is not taken for an outage."""
+CALM = 5000.0
+
+
+class Clock:
+    """Milliseconds that only move when told to."""
+
+    def __init__(self) -> None:
+        self.ms = 1_800_000_000_000.0
+
+    def __call__(self) -> float:
+        return self.ms
+
+
+def slots(capacity: float, **more: Any) -> Limits:
+    return Limits(Kind.SLOTS, capacity, **more)
+
+
+class QueueCase:
+    """The helpers. Nothing waits for a clock of the world, but for the threads of the wake-up tests."""
+
+    grants: dict[str, Grant]
+
+    @pytest.fixture
+    def clock(self) -> Clock:
+        return Clock()
+
+    @pytest.fixture(autouse=True)
+    def _empty_hand(self) -> None:
+        self.grants = {}
+
+    def entry(
+        self,
+        clock: Clock,
+        run_id: str,
+        key: float = 0,
+        needs: Mapping[str, int] | None = None,
+        *,
+        tier: int = 3,
+        after: float = 0,
+    ) -> Entry:
+        return Entry(run_id, clock.ms + key, tier, needs or {}, not_before=clock.ms + after if after else 0)
+
+    def taken(self, queue: DispatchQueue, n: int = 99, worker: str = "w", lease: float = LEASE) -> list[str]:
+        return list(self.take(queue, n, worker, lease).run_ids)
+
+    def take(self, queue: DispatchQueue, n: int = 99, worker: str = "w", lease: float = LEASE, nonce: str = "") -> Take:
+        """Take, and keep the tokens for what comes."""
+        take = queue.take(worker, n, lease, nonce=nonce)
+        self.grants |= {grant.run_id: grant for grant in take.grants}
+        return take
+
+    def finish(
+        self,
+        queue: DispatchQueue,
+        *run_ids: str,
+        used: Mapping[str, float] | None = None,
+        reports: tuple[Report, ...] = (),
+    ) -> bool:
+        """Finish runs with the tokens that they were taken with; whether all were held."""
+        return not queue.finish("w", [Finish(run_id, self.token(run_id), used or {}, reports) for run_id in run_ids])
+
+    def give_back(self, queue: DispatchQueue, run_id: str, not_before: float = 0) -> bool:
+        return queue.give_back("w", run_id, self.token(run_id), not_before=not_before)
+
+    def renew(self, queue: DispatchQueue, *run_ids: str, lease: float = LEASE) -> set[str]:
+        return queue.renew("w", {run_id: self.token(run_id) for run_id in run_ids}, lease)
+
+    def token(self, run_id: str) -> str:
+        return self.grants[run_id].token
+
+    def pool(self, queue: DispatchQueue, name: str) -> PoolUse:
+        return queue.stats().pools[name]
+
+    def rings(self, queue: DispatchQueue, clock: Clock) -> float | None:
+        """Move the clock to when the queue says that time alone may help, and say how many milliseconds that was."""
+        hint = queue.take("rings", 0, LEASE).hint
+        if hint is not None:
+            clock.ms += hint * 1000
+        return None if hint is None else hint * 1000
+
+    def returns(self, call: Callable[[], object]) -> None:
+        thread = Thread(target=call, daemon=True)
+        thread.start()
+        thread.join(10)
+        assert not thread.is_alive()

@@ -1,0 +1,86 @@
+"""In which order a `DispatchQueue` hands out runs, and what changes it."""
+
+from __future__ import annotations
+
+import pytest
+from duetime.scheduler.queue import Cancelled, DispatchQueue
+
+from tests.contracts.queue.case import LEASE, Clock, QueueCase, slots
+
+
+class OrderContract(QueueCase):
+    """Keys, delays and changes."""
+
+    def test_runs_are_handed_out_by_key(self, queue: DispatchQueue, clock: Clock) -> None:
+        queue.put([self.entry(clock, "b", 200), self.entry(clock, "a", 100), self.entry(clock, "c", 300)])
+        assert self.taken(queue) == ["a", "b", "c"]
+
+    def test_equal_keys_go_by_run_id(self, queue: DispatchQueue, clock: Clock) -> None:
+        queue.put([self.entry(clock, f"r{i:02}") for i in reversed(range(20))])
+        assert self.taken(queue) == [f"r{i:02}" for i in range(20)]
+
+    def test_a_take_gives_at_most_what_was_asked_for(self, queue: DispatchQueue, clock: Clock) -> None:
+        queue.put([self.entry(clock, f"r{i}", i) for i in range(5)])
+        assert self.taken(queue, 2) == ["r0", "r1"]
+        assert self.taken(queue, 2) == ["r2", "r3"]
+
+    def test_classes_are_merged_by_key(self, queue: DispatchQueue, clock: Clock) -> None:
+        queue.set_pool("gpu", slots(9))
+        queue.put([self.entry(clock, f"r{i}", i, {"gpu": 1} if i % 2 else {}) for i in range(6)])
+        assert self.taken(queue) == [f"r{i}" for i in range(6)]
+
+    def test_putting_twice_adds_once(self, queue: DispatchQueue, clock: Clock) -> None:
+        assert queue.put([self.entry(clock, "a")]) == 1
+        assert queue.put([self.entry(clock, "a"), self.entry(clock, "b", 1)]) == 1
+        assert self.taken(queue) == ["a", "b"]
+
+    def test_a_finished_run_can_be_put_again(self, queue: DispatchQueue, clock: Clock) -> None:
+        queue.put([self.entry(clock, "a")])
+        assert self.taken(queue) == ["a"]
+        assert self.finish(queue, "a")
+        assert queue.put([self.entry(clock, "a")]) == 1
+        assert self.taken(queue) == ["a"]
+
+    def test_a_run_put_while_leased_comes_back_when_the_lease_is_finished(
+        self, queue: DispatchQueue, clock: Clock
+    ) -> None:
+        queue.put([self.entry(clock, "a")])
+        assert self.taken(queue) == ["a"]
+        queue.put([self.entry(clock, "a", 5)])
+        assert self.taken(queue) == []
+        self.finish(queue, "a")
+        assert self.taken(queue) == ["a"]
+        self.finish(queue, "a")
+        assert self.taken(queue) == []
+
+    def test_a_delayed_run_waits_for_its_time_and_the_take_says_how_long(
+        self, queue: DispatchQueue, clock: Clock
+    ) -> None:
+        queue.put([self.entry(clock, "later", after=5000), self.entry(clock, "now")])
+        take = queue.take("w", 9, LEASE)
+        assert take.run_ids == ("now",)
+        assert take.hint == pytest.approx(5.0)
+        clock.ms += 5000
+        assert self.taken(queue) == ["later"]
+        assert queue.take("w", 9, LEASE).hint is None
+
+    def test_a_cancelled_delayed_run_never_comes(self, queue: DispatchQueue, clock: Clock) -> None:
+        queue.put([self.entry(clock, "later", after=5000)])
+        assert queue.cancel("later") is Cancelled.REMOVED
+        clock.ms += 9000
+        assert self.taken(queue) == []
+
+    def test_cancel_tells_what_it_found(self, queue: DispatchQueue, clock: Clock) -> None:
+        queue.put([self.entry(clock, "a"), self.entry(clock, "b", 1)])
+        assert queue.cancel("a") is Cancelled.REMOVED
+        assert queue.cancel("a") is Cancelled.ABSENT
+        assert self.taken(queue) == ["b"]
+        assert queue.cancel("b") is Cancelled.LEASED
+
+    def test_a_new_key_moves_a_waiting_run_both_ways(self, queue: DispatchQueue, clock: Clock) -> None:
+        queue.put([self.entry(clock, name, i) for i, name in enumerate("abcd")])
+        assert queue.rescore("d", clock.ms - 1)
+        assert queue.rescore("a", clock.ms + 99)
+        assert self.taken(queue) == ["d", "b", "c", "a"]
+        assert not queue.rescore("a", clock.ms)
+        assert not queue.rescore("unknown", clock.ms)

@@ -1,0 +1,58 @@
+"""What a `DispatchQueue` tells of itself, and whom it wakes."""
+
+from __future__ import annotations
+
+from threading import Thread
+
+from duetime.scheduler.queue import DispatchQueue, Explanation, PoolUse, Shortage, Why
+
+from tests.contracts.queue.case import LEASE, Clock, QueueCase, slots
+
+
+class TellingContract(QueueCase):
+    """Statistics, explanations and wake-ups."""
+
+    def test_stats_count_where_runs_stand(self, queue: DispatchQueue, clock: Clock) -> None:
+        queue.set_pool("gpu", slots(1))
+        queue.put([self.entry(clock, f"g{i}", i, {"gpu": 1}) for i in range(3)])
+        queue.put([self.entry(clock, "later", after=9000), self.entry(clock, "next", 50)])
+        assert self.taken(queue, 1) == ["g0"]
+        assert self.taken(queue, 1) == ["next"]
+        queue.put([self.entry(clock, "waits", 60)])
+        stats = queue.stats()
+        assert (stats.waiting, stats.delayed, stats.parked, stats.leased) == ((0, 0, 1, 0, 0), 1, 2, 2)
+        assert stats.pools == {"gpu": PoolUse(1, 1, 0, 0, 1, 2, "open")}
+
+    def test_explain_names_the_pool_that_is_lacking(self, queue: DispatchQueue, clock: Clock) -> None:
+        queue.set_pool("gpu", slots(2))
+        queue.put([self.entry(clock, "runs", 0, {"gpu": 1}), self.entry(clock, "held", 1, {"gpu": 2})])
+        assert self.taken(queue) == ["runs"]
+        lacking = Shortage("gpu", Why.SHORT, needed=2, free=1, capacity=2, holders=("runs",))
+        assert queue.explain("held") == Explanation("parked", shortage=lacking)
+        assert queue.explain("runs") == Explanation("leased", worker="w")
+        assert queue.explain("unknown") is None
+
+    def test_a_change_between_take_and_wait_is_not_slept_over(self, queue: DispatchQueue, clock: Clock) -> None:
+        generation = queue.take("w", 1, LEASE).generation
+        queue.put([self.entry(clock, "a")])
+        self.returns(lambda: queue.wait(generation, 60))
+
+    def test_every_waiting_consumer_hears_of_a_put(self, queue: DispatchQueue, clock: Clock) -> None:
+        generations = [queue.take(f"w{i}", 1, LEASE).generation for i in range(3)]
+        waiting = [Thread(target=queue.wait, args=(generation, 60), daemon=True) for generation in generations]
+        for thread in waiting:
+            thread.start()
+        queue.put([self.entry(clock, "a")])
+        for thread in waiting:
+            thread.join(10)
+        assert not any(thread.is_alive() for thread in waiting)
+
+    def test_a_released_pool_and_a_call_to_wake_end_a_wait(self, queue: DispatchQueue, clock: Clock) -> None:
+        queue.set_pool("gpu", slots(1))
+        queue.put([self.entry(clock, f"r{i}", i, {"gpu": 1}) for i in range(2)])
+        generation = self.take(queue, 2).generation
+        self.finish(queue, "r0")
+        self.returns(lambda: queue.wait(generation, 60))
+        generation = self.take(queue, 2).generation
+        queue.wake()
+        self.returns(lambda: queue.wait(generation, 60))
