@@ -9,6 +9,7 @@ from datetime import timedelta
 from duetime.scheduler.delivery import Deliverer
 from duetime.scheduler.dispatch import Dispatcher
 from duetime.scheduler.handlers import Handlers
+from duetime.scheduler.heartbeat import Heartbeat
 from duetime.scheduler.maintenance import Maintenance
 from duetime.scheduler.process import STEP_PATIENCE, Process
 from duetime.scheduler.queue import DispatchQueue
@@ -58,7 +59,13 @@ class Crew:
         )
         self.maintenance = Maintenance(store, queue, held=self.worker.held, epoch=epoch, replaced=on_replaced).process
         self._delivery = Process("delivery", self._deliver)
-        self._processes = (self._dispatcher, self.maintenance, self._delivery)
+        self._processes = [self._dispatcher, self.maintenance, self._delivery]
+        self._heartbeat: Heartbeat | None = None
+        if epoch is None:  # the only runner needs no row to be known by
+            self._heartbeat = Heartbeat(
+                store, name=options.name, threads=options.threads, running=lambda: self.worker.running
+            )
+            self._processes.append(self._heartbeat.process)
 
     def start(self) -> None:
         self.worker.start()
@@ -71,13 +78,21 @@ class Crew:
         self.worker.check()
         self._delivery.wake()
 
+    def check(self) -> None:
+        """Look soon whether what runs here is to be cancelled."""
+        self.worker.check()
+
     def end(self, grace: timedelta) -> None:
         """Stop everything; running work finishes within `grace` or is handed back."""
         for process in self._processes:
             process.stop(0)
+        if self._heartbeat is not None:
+            self._heartbeat.draining()
         self.worker.stop(grace)
         for process in self._processes:
             process.stop(STEP_PATIENCE)
+        if self._heartbeat is not None:
+            self._heartbeat.gone()
 
     def _deliver(self) -> float | None:
         """Send what is due, and return the seconds until more is; what settles meanwhile wakes this up."""
@@ -102,3 +117,25 @@ class Crew:
             self._on_change(task_ids)
         except Exception:
             log.exception("a listener to changes failed")
+
+
+class Dispatching:
+    """A crew that runs nothing: it makes due what is due, for others to run."""
+
+    def __init__(
+        self, store: Store, queue: DispatchQueue, *, on_change: Callable[[Sequence[str]], None] = lambda _: None
+    ) -> None:
+        self._process = Dispatcher(store, queue, on_change=on_change).process
+
+    def start(self) -> None:
+        self._process.start()
+
+    def wake(self) -> None:
+        """Look at once for what is due. May be called from any thread."""
+        self._process.wake()
+
+    def check(self) -> None:
+        """Nothing runs here that could be cancelled."""
+
+    def end(self, grace: timedelta) -> None:  # noqa: ARG002 - a crew needs it
+        self._process.stop(STEP_PATIENCE)

@@ -6,20 +6,46 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import timedelta
+from enum import StrEnum
 from types import TracebackType
-from typing import Self
+from typing import Protocol, Self
 
 from duetime.scheduler import scheduler as service
 from duetime.scheduler.channels import Channels
+from duetime.scheduler.crew import Crew, Dispatching
 from duetime.scheduler.delivery import Deliverer
 from duetime.scheduler.handlers import Handler, Handlers
+from duetime.scheduler.inquiry import Inquiry, answer
 from duetime.scheduler.intake import Intake
+from duetime.scheduler.member import Team
+from duetime.scheduler.queue import DispatchQueue
+from duetime.scheduler.registry import Registry
 from duetime.scheduler.runner import Runner
 from duetime.scheduler.store import Store, open_store
+from duetime.scheduler.wake import WakeClient
+from duetime.scheduler.worker import WorkerOptions
 from duetime.server.options import channel_options, runner_options, webhook_options
 from duetime.server.settings import Settings
+from duetime.server.sharing import make_member
 
 Listener = Callable[[Sequence[str]], None]
+
+
+class Role(StrEnum):
+    """What a process of a shared installation does; without Redis each is both."""
+
+    SERVE = "serve"  # answers callers and dispatches what is due
+    WORK = "work"  # runs it
+
+
+class Running(Protocol):
+    """The part of a process that moves runs: the runner or a candidate for it, or one of many."""
+
+    def start(self) -> None: ...
+
+    def wake(self) -> None: ...
+
+    def stop(self, grace: timedelta | None = None) -> None: ...
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,12 +57,19 @@ class App:
     handlers: Handlers
     channels: Channels
     scheduler: service.Scheduler
-    runner: Runner
+    runner: Running
+    registry: Registry
+    inquiry: Inquiry
     listeners: list[Listener]
     """Told, on any thread, the ids of tasks that changed or fired in this process; must be quick."""
 
     def start(self) -> None:
-        """Run what is due as soon as no other process does; a process that only reads or schedules need not."""
+        """Run what is due as soon as no other process does; a process that only reads or schedules need not.
+
+        In a shared installation this process does its part of it.
+        """
+        if self.settings.pools or not self.settings.distributed:  # not every machine of many repeats the declarations
+            self.registry.declare(self.settings.pools)
         self.runner.start()
 
     def close(self) -> None:
@@ -54,7 +87,7 @@ class App:
         self.close()
 
 
-def build(settings: Settings, *, handlers: Sequence[Handler] = ()) -> App:
+def build(settings: Settings, *, handlers: Sequence[Handler] = (), role: Role = Role.SERVE) -> App:
     """Construct the application of one process; `handlers` are those beside the built-in and configured ones.
 
     Raises InvalidSetting for a handler module or channel that cannot be loaded, SchemaTooNew for the database of a
@@ -67,20 +100,32 @@ def build(settings: Settings, *, handlers: Sequence[Handler] = ()) -> App:
     embedded = settings.database_url.startswith("sqlite")  # a shared database is migrated by `duetime migrate` alone
     store = open_store(settings.database_url, synchronous=settings.sqlite_synchronous, migrate=embedded)
     listeners: list[Listener] = []
-    runner = Runner(
-        store,
-        known,
-        runner_options(settings),
-        deliverer=Deliverer(store.deliveries, channels) if channels else None,
-        on_change=lambda task_ids: _tell(listeners, task_ids),
-    )
+    registry = Registry(store, zone=settings.timezone)
+    deliverer = Deliverer(store.deliveries, channels) if channels else None
+
+    def told(task_ids: Sequence[str]) -> None:
+        for listener in listeners:
+            listener(task_ids)
+
+    def recruit(queue: DispatchQueue, options: WorkerOptions) -> Team:
+        if role is Role.SERVE:
+            return Dispatching(store, queue, on_change=told)
+        return Crew(store, queue, known, options, deliverer=deliverer, on_change=told)
+
+    runner: Running
+    if settings.distributed:
+        runner = member = make_member(settings, store, registry, recruit)
+        inquiry = Inquiry(lambda question: answer(member.queue, question))
+    else:
+        runner = Runner(store, known, runner_options(settings), deliverer=deliverer, on_change=told)
+        inquiry = Inquiry(WakeClient(store).ask)
 
     def changed(task_ids: Sequence[str]) -> None:
         runner.wake()
-        _tell(listeners, task_ids)
+        told(task_ids)
 
     scheduler = service.Scheduler(store, _intake(settings, known, channels), on_change=changed)
-    return App(settings, store, known, channels, scheduler, runner, listeners)
+    return App(settings, store, known, channels, scheduler, runner, registry, inquiry, listeners)
 
 
 def _intake(settings: Settings, handlers: Handlers, channels: Channels) -> Intake:
@@ -97,11 +142,6 @@ def _default_channels(settings: Settings, channels: Channels) -> tuple[str, ...]
     """Return where outcomes go when a task does not say; a desktop that this machine has not is left out."""
     named = settings.deliver_to or channels.default_channels()
     return tuple(name for name in named if name in channels)
-
-
-def _tell(listeners: Sequence[Listener], task_ids: Sequence[str]) -> None:
-    for listener in listeners:
-        listener(task_ids)
 
 
 class Scheduler(service.Scheduler):

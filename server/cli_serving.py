@@ -1,7 +1,8 @@
-"""The verbs that stay: `duetime` alone (stdio) and `duetime serve` (HTTP)."""
+"""The verbs that stay: `duetime` alone (stdio), `duetime serve` (HTTP) and `duetime worker`."""
 
 from __future__ import annotations
 
+import os
 import sys
 from importlib import import_module
 from typing import Annotated, Any
@@ -24,9 +25,29 @@ def serve(
     host: Annotated[str | None, typer.Option(help="loopback address to listen on; default: the setting `host`")] = None,
     port: Annotated[int | None, typer.Option(help="port, 0 for a free one; default: the setting `port`")] = None,
 ) -> None:
-    """Serve MCP over HTTP on this machine, and run tasks, until stopped."""
+    """Serve MCP over HTTP on this machine until stopped, and run tasks unless workers do."""
     settings = session(context).settings(host=host, port=port)
     raise typer.Exit(_serving().serve_http(settings))
+
+
+def worker(
+    context: typer.Context,
+    *,
+    threads: Annotated[int | None, typer.Option(help="runs at a time; default: the setting `threads`")] = None,
+    processes: Annotated[
+        int | None, typer.Option(help="processes, each with its threads; default: the setting `processes`")
+    ] = None,
+    until_eof: Annotated[bool, typer.Option("--until-eof", help="also end when the standard input ends")] = False,
+) -> None:
+    """Run tasks as one of many, with a PostgreSQL database and Redis, until stopped."""
+    asked = session(context)
+    settings = asked.settings(threads=threads, processes=processes)
+    if settings.processes == 1:
+        raise typer.Exit(import_module("duetime.server.worker").run_worker(settings, until_eof=until_eof))
+    invocation = asked.invocation()
+    command = invocation.with_verb("worker", "--threads", str(settings.threads), "--processes", "1", "--until-eof")
+    run_processes = import_module("duetime.server.worker_processes").run_processes
+    raise typer.Exit(run_processes(settings, command, {**os.environ, **invocation.environment}, until_eof=until_eof))
 
 
 def _serving() -> Any:

@@ -50,6 +50,7 @@ def root(
 
 
 app.command("serve", cls=Verb)(cli_serving.serve)
+app.command("worker", cls=Verb)(cli_serving.worker)
 app.command("schedule", cls=Verb)(cli_tasks.schedule)
 app.command("list", cls=Verb)(cli_tasks.list_)
 app.command("show", cls=Verb)(cli_tasks.show)

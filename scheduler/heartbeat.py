@@ -1,0 +1,63 @@
+"""The heartbeat of a worker process: a row that says who it is and how it fares, for people to look at."""
+
+from __future__ import annotations
+
+import os
+import socket
+from collections.abc import Callable
+from contextlib import suppress
+from dataclasses import replace
+from datetime import timedelta
+
+from duetime.scheduler.errors import DuetimeError
+from duetime.scheduler.process import Process
+from duetime.scheduler.store import Store, WorkerProcess
+
+INTERVAL = 5.0
+FORGOTTEN_AFTER = timedelta(minutes=10)
+"""Of a worker that was not heard of for longer nothing is left but its attempts."""
+
+_FORGET_EVERY = 24
+"""Beats between looks for such workers."""
+
+
+class Heartbeat:
+    """Writes the row of one worker every 5 seconds, and removes it in the end. `running` counts its runs in hand."""
+
+    def __init__(self, store: Store, *, name: str, threads: int, running: Callable[[], int]) -> None:
+        self._store = store
+        self._running = running
+        self._beats = 0
+        now = store.now()
+        self._row = WorkerProcess(
+            id=name,
+            host=socket.gethostname(),
+            pid=os.getpid(),
+            threads=threads,
+            started_at=now,
+            state="running",
+            running=0,
+            seen_at=now,
+        )
+        self.process = Process("heartbeat", self.step)
+
+    def step(self) -> float:
+        """Write the row, now and then forget those of the dead, and return the seconds until the next beat."""
+        self._say("running")
+        if self._beats % _FORGET_EVERY == 0:
+            self._store.workers.forget(self._store.now() - FORGOTTEN_AFTER)
+        self._beats += 1
+        return INTERVAL
+
+    def draining(self) -> None:
+        """Say that this worker takes nothing more."""
+        with suppress(DuetimeError):
+            self._say("draining")
+
+    def gone(self) -> None:
+        """Remove the row: the worker has ended in order."""
+        with suppress(DuetimeError):
+            self._store.workers.remove(self._row.id)
+
+    def _say(self, state: str) -> None:
+        self._store.workers.beat(replace(self._row, state=state, running=self._running()))

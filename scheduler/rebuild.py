@@ -1,0 +1,122 @@
+"""Filling a queue that lost everything from the database, and looking after one that may be away."""
+
+from __future__ import annotations
+
+import logging
+import time
+from collections.abc import Callable
+from datetime import datetime
+
+from duetime.scheduler.dispatch import refill
+from duetime.scheduler.process import Process
+from duetime.scheduler.queue import DispatchQueue, Entry, QueueLost, QueueUnavailable
+from duetime.scheduler.shared import SharedQueue
+from duetime.scheduler.store import RunningRun, Store
+
+PAGE = 1000
+"""Running runs that are read at once."""
+
+PROBE = 0.5
+"""Seconds between looks for a queue that is away, or that someone else rebuilds."""
+
+log = logging.getLogger(__name__)
+
+
+def rebuild(store: Store, queue: DispatchQueue, *, fill: Callable[[], None], owner: str) -> bool:
+    """Fill an empty queue: its pools by `fill`, what runs with what it has reserved, then what is ready.
+
+    False when another process does, or has begun anew meanwhile. Raises what the queue and the store raise; then it may
+    be called again by the same `owner` at once, and by others half a minute after it began.
+    """
+    if not queue.begin_rebuild(owner):
+        return False
+    fill()
+    _adopt(store, queue)
+    refill(store, queue)
+    return queue.end_rebuild(owner)
+
+
+def _adopt(store: Store, queue: DispatchQueue) -> None:
+    after = None
+    while page := store.claims.running(limit=PAGE, after=after):
+        for run in page:
+            queue.adopt(run.worker, _entry(run), run.token, _left(run, store.now()))
+        after = page[-1].run_id
+
+
+def _entry(run: RunningRun) -> Entry:
+    created = run.created_at.timestamp() * 1000
+    return Entry(run.run_id, created, run.tier.rank, run.reserved, created)
+
+
+def _left(run: RunningRun, now: datetime) -> float:
+    """Return the milliseconds that are left of a claim's lease: none, when it is for the database to recover it."""
+    return max(0.0, (run.lease_until - now).total_seconds() * 1000)
+
+
+class Keeper:
+    """Looks after the queue while it is away: rebuilds it when it was lost, and fills in what it missed.
+
+    `fill` tells the queue its pools, for a rebuild. An outage makes two lines in the log, however long it is.
+    """
+
+    def __init__(
+        self,
+        store: Store,
+        queue: SharedQueue,
+        *,
+        fill: Callable[[], None],
+        owner: str,
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
+        self._store = store
+        self._queue = queue
+        self._fill = fill
+        self._owner = owner
+        self._clock = clock
+        self._since: float | None = None
+        self.process = Process("queue", self.step)
+        queue.on_trouble = self.process.wake
+
+    def open(self) -> None:
+        """Find out how the queue is before anything else asks it: an empty one is rebuilt now, if it can be."""
+        try:
+            self._queue.stats()
+        except QueueLost:
+            self.step()
+        except QueueUnavailable:
+            self.process.wake()
+
+    def step(self) -> float | None:
+        """Try to mend what is wrong with the queue, and return the seconds until the next try."""
+        trouble = self._queue.away
+        if trouble is not None:
+            self._begin(trouble)
+            try:
+                self._mend()
+            except (QueueLost, QueueUnavailable) as error:
+                log.debug("the queue: %s", error)
+        if self._queue.away is not None:
+            return PROBE
+        self._end()
+        return None
+
+    def _mend(self) -> None:
+        try:
+            self._queue.within.stats()
+        except QueueLost:
+            if rebuild(self._store, self._queue.within, fill=self._fill, owner=self._owner):
+                log.info("the queue was empty and has been filled from the database")
+        self._queue.back()
+        refill(self._store, self._queue)
+
+    def _begin(self, trouble: Exception) -> None:
+        if self._since is None:
+            self._since = self._clock()
+            if isinstance(trouble, QueueUnavailable):
+                log.warning("the queue is away, what is due starts when it is back: %s", trouble)
+
+    def _end(self) -> None:
+        since, self._since = self._since, None
+        if since is not None:
+            log.info("the queue is in use again after %.1f s", self._clock() - since)

@@ -1,0 +1,191 @@
+"""A queue on another machine, as the processes of this one see it: while it is away it hands out nothing.
+
+Nobody who works with it has to know of an outage. What it could not be told is told when it is back; what it forgot is
+in the database.
+"""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections import deque
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
+
+from duetime.scheduler.ids import new_id
+from duetime.scheduler.queue import (
+    Cancelled,
+    DispatchQueue,
+    Entry,
+    Explanation,
+    Finish,
+    Grant,
+    QueueLost,
+    QueueUnavailable,
+    Shortage,
+    Stats,
+    Take,
+)
+from duetime.scheduler.rules.admission import Limits
+
+MOST_OWED = 10_000
+"""Endings that are kept for a queue that is away; older ones are dropped, and their leases run out by themselves."""
+
+
+class SharedQueue:
+    """A `DispatchQueue` over one that may be lost or out of reach: what processes ask of it never raises that.
+
+    It becomes `away` with the first call that finds it so; then calls answer at once, without trying, until `back`.
+    `on_trouble` is called at that moment, on the thread that found out. Questions (`stats`, `explain`, `can_admit`,
+    `reserve`), `set_pool` and what a rebuild is made of do raise `QueueLost` and `QueueUnavailable`.
+    """
+
+    def __init__(self, queue: DispatchQueue, *, on_trouble: Callable[[], None] = lambda: None) -> None:
+        self.within = queue
+        self.away: Exception | None = None
+        self.on_trouble = on_trouble
+        self._owed: deque[Callable[[], object]] = deque(maxlen=MOST_OWED)
+        self._unanswered = ""
+        self._changed = threading.Condition()
+        self._waking = 0
+
+    # -- trouble
+
+    def back(self) -> None:
+        """Try again from now on, and tell what could not be told. May be away again when this returns."""
+        with self._changed:
+            self.away = None
+            self._changed.notify_all()
+        for _ in range(len(self._owed)):
+            self._tell(self._owed.popleft())
+
+    @contextmanager
+    def _noticing(self) -> Iterator[None]:
+        """Pass over a call of which the queue knows nothing now."""
+        with suppress(QueueLost, QueueUnavailable), self._asking():
+            yield
+
+    @contextmanager
+    def _asking(self) -> Iterator[None]:
+        try:
+            yield
+        except (QueueLost, QueueUnavailable) as error:
+            with self._changed:
+                first, self.away = self.away is None, error
+            if first:
+                self.on_trouble()
+            raise
+
+    def _tell(self, call: Callable[[], object]) -> None:
+        """Call now, or when the queue is back."""
+        if self.away is None:
+            with self._noticing():
+                call()
+                return
+        self._owed.append(call)
+
+    # -- what processes ask
+
+    def put(self, entries: Sequence[Entry]) -> int:
+        added = 0
+        if self.away is None:
+            with self._noticing():
+                added = self.within.put(entries)
+        return added
+
+    def take(self, worker: str, n: int, lease: float, *, nonce: str = "") -> Take:
+        """Take as the queue does. What a lost answer gave is asked for again by the next take, whatever its nonce."""
+        taken = Take()
+        if self.away is None:
+            nonce = self._unanswered or nonce or new_id("n")
+            with self._noticing():
+                self._unanswered = nonce
+                taken = self.within.take(worker, n, lease, nonce=nonce)
+                self._unanswered = ""
+        return taken
+
+    def wait(self, generation: int, timeout: float) -> None:
+        ends, woken = time.monotonic() + timeout, self._waking
+        if self.away is None:
+            with self._noticing():
+                self.within.wait(generation, timeout)
+                return
+        with self._changed:
+            self._changed.wait_for(lambda: self.away is None or self._waking != woken, ends - time.monotonic())
+
+    def wake(self) -> None:
+        with self._changed:
+            self._waking += 1
+            self._changed.notify_all()
+        with self._noticing():
+            self.within.wake()
+
+    def renew(self, worker: str, tokens: Mapping[str, str], lease: float) -> set[str]:
+        """Return what the tokens do not hold; nothing while the queue is away: the database's leases go on."""
+        lost: set[str] = set()
+        if self.away is None:
+            with self._noticing():
+                lost = self.within.renew(worker, tokens, lease)
+        return lost
+
+    def finish(self, worker: str, ended: Sequence[Finish], *, jitter: float = 0.0) -> set[str]:
+        unheld: set[str] = set()
+        self._tell(lambda: unheld.update(self.within.finish(worker, ended, jitter=jitter)))
+        return unheld
+
+    def give_back(self, worker: str, run_id: str, token: str, *, not_before: float = 0) -> bool:
+        held: list[bool] = []
+        self._tell(lambda: held.append(self.within.give_back(worker, run_id, token, not_before=not_before)))
+        return any(held)
+
+    def reap(self) -> list[str]:
+        reaped: list[str] = []
+        if self.away is None:
+            with self._noticing():
+                reaped = self.within.reap()
+        return reaped
+
+    def cancel(self, run_id: str) -> Cancelled:
+        found = Cancelled.ABSENT
+        if self.away is None:
+            with self._noticing():
+                found = self.within.cancel(run_id)
+        return found
+
+    def rescore(self, run_id: str, key: float) -> bool:
+        done = False
+        if self.away is None:
+            with self._noticing():
+                done = self.within.rescore(run_id, key)
+        return done
+
+    # -- questions, and rebuilding
+
+    def set_pool(self, name: str, limits: Limits | None, *, spent: float = 0.0, empty: bool = False) -> None:
+        with self._asking():
+            self.within.set_pool(name, limits, spent=spent, empty=empty)
+
+    def can_admit(self, entry: Entry) -> Shortage | None:
+        with self._asking():
+            return self.within.can_admit(entry)
+
+    def reserve(self, worker: str, entry: Entry, lease: float) -> Grant | None:
+        with self._asking():
+            return self.within.reserve(worker, entry, lease)
+
+    def stats(self) -> Stats:
+        with self._asking():
+            return self.within.stats()
+
+    def explain(self, run_id: str) -> Explanation | None:
+        with self._asking():
+            return self.within.explain(run_id)
+
+    def begin_rebuild(self, owner: str) -> bool:
+        return self.within.begin_rebuild(owner)
+
+    def adopt(self, worker: str, entry: Entry, token: str, lease: float) -> bool:
+        return self.within.adopt(worker, entry, token, lease)
+
+    def end_rebuild(self, owner: str) -> bool:
+        return self.within.end_rebuild(owner)

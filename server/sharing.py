@@ -1,0 +1,60 @@
+"""One process of a shared installation, put together: its queue and news in Redis, and the team that works in it."""
+
+from __future__ import annotations
+
+import os
+import secrets
+import socket
+from collections.abc import Callable
+from datetime import timedelta
+from importlib import import_module
+from typing import TYPE_CHECKING
+
+from duetime.scheduler.errors import InvalidSetting
+from duetime.scheduler.member import Member, Team
+from duetime.scheduler.registry import Registry
+from duetime.scheduler.shared import SharedQueue
+from duetime.scheduler.store import Store
+from duetime.scheduler.worker import WorkerOptions
+from duetime.server.settings import Settings
+
+if TYPE_CHECKING:
+    from duetime.scheduler.queue.redis import RedisQueue
+    from duetime.scheduler.queue.redis_news import RedisNews
+
+
+def make_member(
+    settings: Settings, store: Store, registry: Registry, recruit: Callable[[SharedQueue, WorkerOptions], Team]
+) -> Member:
+    """Construct this process as one of many; `recruit` makes its team when it starts.
+
+    Raises InvalidSetting where the client for Redis is not installed.
+    """
+    options = WorkerOptions(_name(), settings.threads, timedelta(seconds=settings.lease_seconds))
+    queue, news = connected(str(settings.redis_url), settings.redis_namespace)
+    return Member(
+        store,
+        queue,
+        news,
+        registry,
+        name=options.name,
+        recruit=lambda shared: recruit(shared, options),
+        grace=timedelta(seconds=settings.grace_seconds),
+    )
+
+
+def _name() -> str:
+    """Return a name that no other process has, now or after this one: a pod keeps its host and its pid."""
+    return f"{socket.gethostname()[:60]}-{os.getpid()}-{secrets.token_hex(3)}"
+
+
+def connected(url: str, namespace: str) -> tuple[RedisQueue, RedisNews]:
+    try:
+        queue = import_module("duetime.scheduler.queue.redis").RedisQueue
+        news = import_module("duetime.scheduler.queue.redis_news").RedisNews
+    except ModuleNotFoundError as error:
+        raise InvalidSetting(
+            "redis_url: the client for Redis is not installed. Install it with: pip install 'duetime[redis]', or in a "
+            "checkout: pip install '.[redis]'."
+        ) from error
+    return queue(url, namespace=namespace), news(url, namespace=namespace)
