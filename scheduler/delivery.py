@@ -6,7 +6,7 @@ import random
 import threading
 import time
 from collections import Counter
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from datetime import datetime, timedelta
 from typing import Final, Protocol
 
@@ -31,6 +31,9 @@ MOST: Final = 16
 PAUSE: Final = timedelta(seconds=1)
 """Who hangs holds up the look for more by no more than this."""
 
+LEASE: Final = timedelta(seconds=30)
+"""What a process sends is taken for so long, and prolonged at half of it: when it dies, another one sends it then."""
+
 MAX_ERROR: Final = 500
 DELIVERY_RETRY: Final = RetryPolicy(max_attempts=6, backoff=timedelta(seconds=30), max_backoff=timedelta(hours=1))
 
@@ -40,6 +43,12 @@ class Outbox(Protocol):
 
     def due(self, *, limit: int) -> list[tuple[Delivery, InboxMessage]]:
         """Give pending deliveries whose time has come."""
+
+    def take(self, ids: Sequence[str], *, lease: timedelta) -> set[str]:
+        """Take deliveries that are due, and return those that nobody else has taken."""
+
+    def hold(self, ids: Sequence[str], *, lease: timedelta) -> None:
+        """Keep what was taken for longer."""
 
     def settle(
         self, delivery_id: str, attempts: int, *, delivered: bool, error: str | None, next_at: datetime | None
@@ -53,7 +62,8 @@ class Outbox(Protocol):
 class Deliverer:
     """Sends through channels. A message is sent again only after a failure or a crash, and then under the same key.
 
-    A send that gives no answer within `patience` has failed. A channel that hangs holds up nobody else.
+    A send that gives no answer within `patience` has failed. A channel that hangs holds up nobody else. Several
+    processes may send from one outbox: each message is taken by one.
     """
 
     def __init__(
@@ -75,7 +85,8 @@ class Deliverer:
 
     def next_wake(self) -> datetime | None:
         """Give the time when `tick` has something to do next; None when nothing is pending."""
-        return self._outbox.next_wake()
+        times = [sending.delivery.next_at for sending in self._sendings if not sending.settled]
+        return min((at for at in (self._outbox.next_wake(), *times) if at is not None), default=None)
 
     def tick(self, now: datetime) -> int:
         """Send up to 8 due messages side by side, and give their number; settle what has been answered.
@@ -90,6 +101,7 @@ class Deliverer:
             started = self._start(waiting, BATCH - sent, began + self._patience)
             sent += started
             moment = time.monotonic()
+            self._hold(moment)
             settled = self._settle_answered(now + timedelta(seconds=moment - began), moment)
             if moment >= ends or self._through(waiting, sent):
                 return sent
@@ -111,11 +123,27 @@ class Deliverer:
             if len(started) < most and busy.total() < MOST and busy[sending.delivery.channel] < EACH:
                 busy[sending.delivery.channel] += 1
                 started.append(sending)
-        for sending in started:
+        return self._begin(waiting, started, ends_by) if started else 0
+
+    def _begin(self, waiting: list[_Sending], chosen: list[_Sending], ends_by: float) -> int:
+        """Send what no other process has taken; returns how many."""
+        began = time.monotonic()
+        taken = self._outbox.take([sending.delivery.id for sending in chosen], lease=LEASE)
+        for sending in chosen:
             waiting.remove(sending)
-            self._sendings.append(sending)
-            sending.begin(ends_by)
-        return len(started)
+            if sending.delivery.id in taken:
+                self._sendings.append(sending)
+                sending.begin(began, ends_by)
+        return len(taken)
+
+    def _hold(self, moment: float) -> None:
+        """Keep what is on its way for longer, before its time is over."""
+        half = LEASE.total_seconds() / 2
+        fading = [it for it in self._sendings if not it.settled and moment - it.taken_at >= half]
+        if fading:
+            self._outbox.hold([sending.delivery.id for sending in fading], lease=LEASE)
+        for sending in fading:
+            sending.taken_at = moment
 
     def _settle_answered(self, now: datetime, moment: float) -> int:
         """Settle what has its answer, or has had its time, forget what is over, and return how many were settled."""
@@ -166,6 +194,7 @@ class _Sending:
     ) -> None:
         self.delivery = delivery
         self.error: ChannelError | None = ChannelError("no answer in time")
+        self.taken_at = 0.0
         self.ends_by = 0.0
         self.answered = False
         self.settled = False
@@ -173,7 +202,8 @@ class _Sending:
         self._channels = channels
         self._on_answer = on_answer
 
-    def begin(self, ends_by: float) -> None:
+    def begin(self, taken_at: float, ends_by: float) -> None:
+        self.taken_at = taken_at
         self.ends_by = ends_by
         threading.Thread(target=self._run, name=f"duetime-delivery-{self.delivery.channel}", daemon=True).start()
 

@@ -131,7 +131,8 @@ class Claims:
         """End the attempts whose lease was over `before` and that nobody has in hand, as `recover` does; how many.
 
         `held` are the runs that the caller has in hand, read after `before`: what was claimed since has a newer lease.
-        Raises `RunnerReplaced` when `epoch` is not the newest and there is something to end.
+        Any number of processes may do this at once: each run is recovered by one. Raises `RunnerReplaced` when `epoch`
+        is not the newest and there is something to end.
         """
         orphans = self._database.read(lambda connection: recovery.lapsed(connection, before)).difference(held)
         if not orphans:

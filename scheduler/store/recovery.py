@@ -8,15 +8,15 @@ from datetime import datetime
 from duetime.scheduler.events import EventKind
 from duetime.scheduler.store import endings, settling
 from duetime.scheduler.store.endings import Claimed, Ending
-from duetime.scheduler.store.locking import lock_tasks_of
-from duetime.scheduler.store.models import runs
+from duetime.scheduler.store.models import runs, tasks
 from duetime.scheduler.store.reading import TASK_AND_RUN
+from duetime.scheduler.store.ready import JOINED
 from duetime.scheduler.store.rows import task_and_run
 from duetime.scheduler.store.runners import check_epoch
 from duetime.scheduler.store.types import Instant
 from duetime.scheduler.store.values import Claim, Settlement
 from duetime.scheduler.task import State
-from sqlalchemy import Connection, bindparam, select
+from sqlalchemy import ColumnElement, Connection, bindparam, literal_column, select
 
 Conclude = Callable[[Claim, Settlement], Settlement]
 
@@ -24,9 +24,13 @@ MOST_CRASHES = 3
 """A run that took its process down this often is poison: it fails instead of starting again."""
 
 _WHOLE = TASK_AND_RUN.where(runs.c.id.in_(bindparam("run_ids", expanding=True)))
-_ORPHANS = select(runs.c.id).where(runs.c.state == State.RUNNING, runs.c.epoch < bindparam("newest"))
-_LAPSED = select(runs.c.id).where(
-    runs.c.state == State.RUNNING, runs.c.lease_until < bindparam("before", type_=Instant())
+_RUNNING: ColumnElement[bool] = literal_column("runs.state = 'running'")  # bare, as the partial index has it
+_ORPHANS = select(runs.c.id).where(_RUNNING, runs.c.epoch < bindparam("newest"))
+_LAPSED = (
+    select(runs.c.id).select_from(JOINED).where(_RUNNING, runs.c.lease_until < bindparam("before", type_=Instant()))
+)
+_OF_NOBODY_ELSE = _LAPSED.where(runs.c.id.in_(bindparam("run_ids", expanding=True))).with_for_update(
+    of=[runs, tasks], skip_locked=True
 )
 
 
@@ -49,8 +53,8 @@ def recover_lapsed(
     now: datetime,
 ) -> int:
     check_epoch(connection, epoch)
-    lock_tasks_of(connection, list(orphans))
-    return _crash(connection, sorted(lapsed(connection, before).intersection(orphans)), conclude, now)
+    found = connection.execute(_OF_NOBODY_ELSE, {"before": before, "run_ids": list(orphans)}).scalars()
+    return _crash(connection, sorted(found), conclude, now)
 
 
 def _crash(connection: Connection, orphans: list[str], conclude: Conclude | None, now: datetime) -> int:
@@ -73,10 +77,10 @@ def _ending(claimed: Claimed, claim: Claim, conclude: Conclude | None, now: date
 
 def _settlement(claim: Claim, now: datetime) -> Settlement:
     run, crashes = claim.run, claim.run.crashes + 1
-    reason = f"its process ended without an answer (crash {crashes} of {MOST_CRASHES})"
+    reason = f"its process ({claim.worker}) ended without an answer (crash {crashes} of {MOST_CRASHES})"
     to = State.FAILED if crashes >= MOST_CRASHES else State.RETRYING
     if run.cancel_requested:
-        to, reason = State.CANCELLED, "cancelled; its process ended before it could answer"
+        to, reason = State.CANCELLED, f"cancelled; its process ({claim.worker}) ended before it could answer"
     return Settlement(
         run_id=run.id,
         attempt=run.attempt,

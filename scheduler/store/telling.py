@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from datetime import datetime
+from datetime import datetime, timedelta
 from typing import Any
 
 from duetime.scheduler.store import cursors
@@ -25,6 +25,22 @@ _DUE = (
     .where(deliveries.c.next_at <= bindparam("now"))
     .order_by(deliveries.c.next_at)
     .limit(bindparam("most"))
+)
+_TO_TAKE = (
+    select(deliveries.c.id)
+    .where(deliveries.c.id.in_(bindparam("ids", expanding=True)), deliveries.c.next_at <= bindparam("now"))
+    .with_for_update(skip_locked=True)
+)
+_TAKE = (
+    update(deliveries)
+    .where(deliveries.c.id.in_(_TO_TAKE.scalar_subquery()))
+    .values(next_at=bindparam("until"))
+    .returning(deliveries.c.id)
+)
+_HOLD = (
+    update(deliveries)
+    .where(deliveries.c.id.in_(bindparam("ids", expanding=True)), deliveries.c.next_at.is_not(None))
+    .values(next_at=bindparam("until"))
 )
 
 
@@ -109,6 +125,20 @@ class Deliveries:
         due = {"now": self._now(), "most": limit}
         rows = self._database.read(lambda connection: connection.execute(_DUE, due).all())
         return [(Delivery(*row[: len(DELIVERY)]), InboxMessage(*row[len(DELIVERY) :])) for row in rows]
+
+    def take(self, ids: Sequence[str], *, lease: timedelta) -> set[str]:
+        """Take those of the deliveries that are still due and return them: for `lease` nobody else finds them due.
+
+        Any number of processes may try; each delivery is taken by one.
+        """
+        now = self._now()
+        values = {"ids": list(ids), "now": now, "until": now + lease}
+        return self._database.write(lambda connection: set(connection.execute(_TAKE, values).scalars()), durable=False)
+
+    def hold(self, ids: Sequence[str], *, lease: timedelta) -> None:
+        """Keep taken deliveries for `lease` from now on, those that have not been settled."""
+        values = {"ids": list(ids), "until": self._now() + lease}
+        self._database.write(lambda connection: connection.execute(_HOLD, values), durable=False)
 
     def settle(
         self, delivery_id: str, attempts: int, *, delivered: bool, error: str | None, next_at: datetime | None

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from duetime.scheduler import delivery
 from duetime.scheduler.channels import Channel, ChannelError, ChannelOptions, Channels, WebhookTarget
 from duetime.scheduler.channels.desktop import DesktopChannel
 from duetime.scheduler.delivery import BATCH, DELIVERY_RETRY, EACH, Deliverer
@@ -274,7 +275,44 @@ def test_a_send_that_never_ends_keeps_its_thread_and_gets_no_more_than_two(store
     assert state(store) == (DeliveryState.PENDING, 2, "no answer in time")
 
 
-def test_of_two_who_send_the_same_only_one_settles(store: Store) -> None:
+def test_what_one_process_is_sending_no_other_sends(store: Store) -> None:
+    other, found = FakeChannel(), []
+
+    class Slow(FakeChannel):
+        def send(self, message: InboxMessage, *, key: str) -> None:
+            super().send(message, key=key)
+            found.append(deliverer(store, other).tick(store.now()))
+
+    channel = Slow()
+    fire(store, "team")
+    assert deliverer(store, channel).tick(store.now()) == 1
+    assert (found, len(channel.sent), other.sent) == ([0], 1, [])
+    assert state(store) == (DeliveryState.DELIVERED, 1, None)
+
+
+def test_what_hangs_stays_taken_as_long_as_its_process_lives(
+    store: Store, clock: Clock, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(delivery, "LEASE", timedelta(seconds=0.5))
+    release = threading.Event()
+
+    class Hanging(FakeChannel):
+        def send(self, message: InboxMessage, *, key: str) -> None:  # noqa: ARG002 - it never comes so far
+            clock.advance(0.4)
+            release.wait(30)
+
+    fire(store, "team")
+    teller = deliverer(store, Hanging())
+    teller.tick(store.now())
+    clock.advance(0.3)
+    assert store.deliveries.due(limit=9) == []
+    assert teller.next_wake() == START
+    release.set()
+    clock.advance(0.3)
+    assert len(store.deliveries.due(limit=9)) == 1
+
+
+def test_of_two_who_send_the_same_only_one_settles(store: Store, clock: Clock) -> None:
     """A runner that was only frozen wakes up in the middle of a send: the message repeats, under one key, once."""
     frozen = FakeChannel()
     run_id = fire(store, "team")
@@ -283,6 +321,7 @@ def test_of_two_who_send_the_same_only_one_settles(store: Store) -> None:
     class Freezing(FakeChannel):
         def send(self, message: InboxMessage, *, key: str) -> None:
             frozen.send(message, key=key)
+            clock.advance(delivery.LEASE.total_seconds())
             deliverer(store, successor).tick(store.now())
             raise ChannelError("too late")
 

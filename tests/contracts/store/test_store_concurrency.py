@@ -10,6 +10,7 @@ import threading
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
+from datetime import timedelta
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -30,9 +31,11 @@ from tests.contracts.store.making import (
     a_task,
     added,
     cancelled,
+    delivery,
     message,
     settlement,
     started,
+    with_deadline,
 )
 
 T = TypeVar("T")
@@ -100,6 +103,51 @@ def test_two_dispatchers_never_make_one_run_ready_twice(stores: list[Store]) -> 
     made += [run.run_id for run in stores[0].claims.make_ready(limit=99)]
     assert len(made) == len(set(made)) == 60
     assert stores[0].tasks.counts(TENANT, TaskFilter()) == {State.READY: 60}
+
+
+def test_each_lapsed_run_is_recovered_once_by_many_at_once_and_names_the_dead(
+    stores: list[Store], clock: Clock
+) -> None:
+    claims = [started(stores[0], worker="w-dead") for _ in range(20)]
+    clock.forward(minutes=1)
+
+    def recover(number: int) -> int:
+        return stores[number % 2].claims.recover_lapsed(epoch=None, held=(), before=clock.at)
+
+    assert sum(at_once(4, recover)) + recover(0) == 20
+    for claim in claims:
+        run = stores[0].tasks.get(TENANT, claim.task.id).run
+        assert (run.state, run.crashes) == (State.RETRYING, 1)
+        event = stores[0].history.events(TENANT, EventFilter(task_id=claim.task.id), limit=1).events[0]
+        assert (event.kind, event.actor) == (EventKind.CRASHED, "w-dead")
+        assert "w-dead" in (event.reason or "")
+
+
+def test_each_run_expires_once_by_many_at_once(stores: list[Store], clock: Clock) -> None:
+    items = [NewTask(*with_deadline(*a_task(), after=timedelta(hours=1)), "alice") for _ in range(40)]
+    stores[0].tasks.add_many(items)
+    clock.forward(hours=1)
+
+    def expire(number: int) -> list[str]:
+        found: list[str] = []
+        while gone := stores[number % 2].claims.expire(limit=3):
+            found += [run.run_id for run in gone]
+        return found
+
+    expired = [run_id for found in at_once(4, expire) for run_id in found]
+    expired += [run.run_id for run in stores[0].claims.expire(limit=99)]
+    assert len(expired) == len(set(expired)) == 40
+    assert stores[0].tasks.counts(TENANT, TaskFilter()) == {State.EXPIRED: 40}
+
+
+def test_each_delivery_is_taken_once_by_many_at_once(stores: list[Store]) -> None:
+    claims = [started(stores[0]) for _ in range(20)]
+    ends = [settlement(claim, inbox=message(claim), deliveries=(delivery(claim),)) for claim in claims]
+    stores[0].claims.settle(ends)
+    due = [found.id for found, _ in stores[0].deliveries.due(limit=99)]
+    taken = at_once(4, lambda number: stores[number % 2].deliveries.take(due, lease=LEASE))
+    taken.append(stores[0].deliveries.take(due, lease=LEASE))
+    assert sorted(one for found in taken for one in found) == sorted(due)
 
 
 def test_one_of_many_changes_of_the_same_revision_wins(stores: list[Store]) -> None:

@@ -13,7 +13,18 @@ from duetime.scheduler.store import Store
 from duetime.scheduler.task import DeliveryState, State, TaskFilter, TaskRecord
 from sqlalchemy.exc import IntegrityError
 
-from tests.contracts.store.making import NOON, TENANT, Clock, added, cancelled, delivery, message, settlement, started
+from tests.contracts.store.making import (
+    LEASE,
+    NOON,
+    TENANT,
+    Clock,
+    added,
+    cancelled,
+    delivery,
+    message,
+    settlement,
+    started,
+)
 
 T = TypeVar("T")
 HOUR = timedelta(hours=1)
@@ -231,6 +242,24 @@ def test_a_delivery_is_retried_until_it_is_delivered_or_given_up(store: Store, c
     assert store.deliveries.next_wake() is None
     states = {it.state for it in store.tasks.get(TENANT, first.task_id).deliveries}
     assert states == {DeliveryState.FAILED}
+
+
+def test_a_due_delivery_is_taken_by_one_and_is_due_again_when_that_one_is_gone(store: Store, clock: Clock) -> None:
+    told(store, 2, clock)
+    due = {delivery.id for delivery, _ in store.deliveries.due(limit=9)}
+    [first, second] = sorted(due)
+    assert store.deliveries.take([first, "d_unknown"], lease=LEASE) == {first}
+    assert store.deliveries.take([first, second], lease=LEASE) == {second}
+    assert store.deliveries.take([first, second], lease=LEASE) == set()
+    assert store.deliveries.next_wake() == clock.at + LEASE
+    clock.forward(seconds=20)
+    store.deliveries.hold([first], lease=LEASE)
+    clock.forward(seconds=10)
+    assert [delivery.id for delivery, _ in store.deliveries.due(limit=9)] == [second]
+    assert store.deliveries.settle(first, 0, delivered=True, error=None, next_at=None)
+    store.deliveries.hold([first], lease=LEASE)
+    clock.forward(hours=1)
+    assert store.deliveries.take([first, second], lease=LEASE) == {second}
 
 
 def test_a_delivery_needs_the_message_that_it_delivers(store: Store) -> None:

@@ -15,7 +15,7 @@ from duetime.scheduler.events import EventKind
 from duetime.scheduler.handlers import Handlers
 from duetime.scheduler.intake import Intake
 from duetime.scheduler.scheduler import Scheduler
-from duetime.scheduler.store import Change, IdempotencyKey, NewTask, Store, keys, open_store, standing
+from duetime.scheduler.store import Change, IdempotencyKey, NewTask, Start, Store, keys, open_store, standing
 from duetime.scheduler.store.keys import Name
 from duetime.scheduler.task import State, TaskFilter, TaskRecord, TaskView
 from sqlalchemy import Connection, event, text
@@ -127,7 +127,7 @@ def told(store: Store) -> TaskRecord:
     task, run = a_task(repeat="FREQ=DAILY")
     store.tasks.add(task, run, actor="alice", key=IdempotencyKey("k", {"title": "A"}))
     store.claims.make_ready(limit=9)
-    [claim] = store.claims.start([run.id], worker="w", epoch=None, lease=timedelta(seconds=30))
+    [claim] = store.claims.start([Start(run.id)], worker="w", epoch=None, lease=timedelta(seconds=30))
     following = a_run(task, NOON + timedelta(days=1), number=2)
     sent = (delivery(claim), delivery(claim, "webhook"))
     store.claims.settle([settlement(claim, inbox=message(claim), deliveries=sent, next_run=following)])
@@ -153,7 +153,7 @@ def test_a_task_that_has_ended_is_returned_whole_too(store: Store) -> None:
     task, run = a_task()
     store.tasks.add(task, run, actor="alice", key=key)
     store.claims.make_ready(limit=9)
-    [claim] = store.claims.start([run.id], worker="w", epoch=None, lease=timedelta(seconds=30))
+    [claim] = store.claims.start([Start(run.id)], worker="w", epoch=None, lease=timedelta(seconds=30))
     store.claims.settle([settlement(claim, inbox=message(claim), deliveries=(delivery(claim),))])
     again = store.tasks.add(*a_task(), actor="alice", key=key)
     assert again.record == store.tasks.get(TENANT, task.id)
