@@ -25,7 +25,7 @@ from typing import TypeVar
 
 from duetime.scheduler.events import EventKind
 from duetime.scheduler.ids import new_id, new_task_id
-from duetime.scheduler.store import Claim, IdempotencyKey, NewTask, Settlement, Store, open_store
+from duetime.scheduler.store import Claim, IdempotencyKey, NewTask, Settlement, Start, Store, open_store
 from duetime.scheduler.task import RetryPolicy, Run, State, Task
 
 sys.path.insert(0, str(Path(__file__).parents[1]))
@@ -87,7 +87,9 @@ class Steps:
             ready = [run.run_id for _ in parts(new, batch) for run in self._store.claims.make_ready(limit=batch)]
         with self._timed(f"start x{batch}", runs):
             for ids in parts(ready, batch):
-                claims += self._store.claims.start(ids, worker="w", epoch=None, lease=LEASE)
+                claims += self._store.claims.start(
+                    [Start(run_id) for run_id in ids], worker="w", epoch=None, lease=LEASE
+                )
         ended = [done(claim) for claim in claims]
         with self._timed(f"settle x{batch}", runs):
             for settlements in parts(ended, batch):

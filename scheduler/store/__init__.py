@@ -1,6 +1,7 @@
 """The store: the truth about every task, run and event, on SQLite or PostgreSQL."""
 
-from duetime.scheduler.store.opening import Store, migrate_store, open_store, utc_now
+from duetime.scheduler.store.clock import utc_now
+from duetime.scheduler.store.opening import Store, migrate_store, open_store
 from duetime.scheduler.store.values import (
     Added,
     Change,

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import threading
+import time
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
@@ -10,6 +11,7 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 from duetime.scheduler.errors import StoreUnavailable
+from duetime.scheduler.store.clock import Sample
 from duetime.scheduler.store.types import encode
 from sqlalchemy import URL, Connection, Engine, QueuePool, create_engine, event
 from sqlalchemy.exc import DBAPIError
@@ -174,6 +176,16 @@ class Postgres(Database):
 
     def write(self, work: Work[T], *, durable: bool = True) -> T:  # noqa: ARG002 - its crash may leave workers alive
         return self._attempted(work, isolation="READ COMMITTED")
+
+    def sample(self) -> Sample:
+        """Ask the server what time it is."""
+
+        def work(connection: Connection) -> Sample:
+            asked = time.monotonic()
+            at = connection.exec_driver_sql("SELECT clock_timestamp()").scalar_one()
+            return Sample(at, asked, time.monotonic())
+
+        return self.read(work)
 
     def _attempted(self, work: Work[T], *, isolation: str) -> T:
         with _translated():

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable
-from datetime import UTC, datetime
+from datetime import datetime
 
 from duetime.scheduler.errors import InvalidSetting
 from duetime.scheduler.store.claims import Claims
+from duetime.scheduler.store.clock import ServerClock, utc_now
 from duetime.scheduler.store.database import Database, Postgres, Sqlite
 from duetime.scheduler.store.estimates import Estimates
 from duetime.scheduler.store.history import History
@@ -20,10 +21,6 @@ from duetime.scheduler.store.usage import Usage
 from duetime.scheduler.store.workers import Workers
 from sqlalchemy import URL, make_url
 from sqlalchemy.exc import ArgumentError
-
-
-def utc_now() -> datetime:
-    return datetime.now(UTC)
 
 
 class Store:
@@ -44,21 +41,30 @@ class Store:
         self.estimates = Estimates(database, clock)
 
     def now(self) -> datetime:
+        """Return the time by the clock that decides: a server's own, else the system's."""
         return self._clock()
+
+    def skew(self) -> float:
+        """Return how many seconds the wall clock of this process is ahead of `now`; 0 where it is the one that decides.
+
+        Nothing is asked for it.
+        """
+        return self._clock.skew() if isinstance(self._clock, ServerClock) else 0.0
 
     def close(self) -> None:
         self._database.close()
 
 
 def open_store(
-    url: str, *, clock: Callable[[], datetime] = utc_now, synchronous: str = "FULL", migrate: bool = True
+    url: str, *, clock: Callable[[], datetime] | None = None, synchronous: str = "FULL", migrate: bool = True
 ) -> Store:
     """Open the store at a SQLAlchemy URL: `sqlite:///<path>` or `postgresql://...`.
 
     With `migrate` an older schema is upgraded, an SQLite file after it was copied beside itself; without it, one that
     is not the newest raises `SchemaTooOld`. A newer one raises `SchemaTooNew`. `synchronous` is SQLite's: FULL survives
-    a power cut, OFF is for tests. Raises `InvalidSetting` for a URL that names no database Duetime can use, and
-    `StoreUnavailable` when the database cannot be reached.
+    a power cut, OFF is for tests. `clock` takes the place of a server's clock, or of the system's with SQLite. Raises
+    `InvalidSetting` for a URL that names no database Duetime can use, and `StoreUnavailable` when the database cannot
+    be reached.
     """
     database = connect(url, synchronous=synchronous)
     try:
@@ -66,10 +72,14 @@ def open_store(
             upgrade(database)
         else:
             check(database)
+        return Store(database, clock or _clock_of(database))
     except BaseException:
         database.close()
         raise
-    return Store(database, clock)
+
+
+def _clock_of(database: Database) -> Callable[[], datetime]:
+    return ServerClock(database.sample) if isinstance(database, Postgres) else utc_now
 
 
 def migrate_store(url: str) -> str | None:
