@@ -162,6 +162,7 @@ def _deadline(view: TaskView) -> DeadlinePart | None:
     spare = run.deadline - (run.ended_at or view.now)
     return DeadlinePart(
         utc=utc(run.deadline),
+        local=_local(run.deadline, task.timezone)[:16],
         text=times.describe(run.deadline, task.timezone),
         type=kind_word(task.deadline_type, task.penalty),
         after=times.length(task.deadline_after) if task.deadline_after else None,

@@ -32,11 +32,13 @@ class When(_Part):
 class DeadlinePart(_Part):
     """When the run must be finished, what happens past it (`type`, as the argument has it), and the time to spare.
 
+    `local` is its wall time in the task's zone, `text` the same in words.
     `after` is the deadline as a span from when each run is due, where it was given so. `laxity_seconds` is what is left
     after the work itself: at 0 it has to start now, below it will be missed; absent once the run has ended.
     """
 
     utc: str
+    local: str
     text: str
     type: str
     after: str | None = None

@@ -59,6 +59,34 @@ def weekly() -> dict[str, Any]:
     return {"rule": "FREQ=WEEKLY;BYDAY=TU", "text": "every Tuesday at 09:00", "next": upcoming}
 
 
+def deadline(
+    at: datetime, kind: str = "soft", *, spare: float | None = None, zone: str = DENVER, **parts: Any
+) -> dict[str, Any]:
+    """When a task must be finished; `spare` are the seconds left beyond the work itself."""
+    local = at.astimezone(ZoneInfo(zone))
+    text = f"{local:%a} {local.day} {local:%b %Y %H:%M}"
+    said = {"utc": stamp(at), "local": local.strftime("%Y-%m-%dT%H:%M"), "text": text, "type": kind, **parts}
+    return said if spare is None else {**said, "laxity_seconds": spare}
+
+
+def held_back() -> dict[str, Any]:
+    """Give a task that is due and urgent, and waits for what others hold."""
+    return a_task(
+        due=NOW - timedelta(minutes=4),
+        title="Render the trailer",
+        state="ready",
+        action="render",
+        priority="high",
+        deadline=deadline(NOW + timedelta(minutes=56), "hard", spare=26 * 60),
+        estimate="30 min",
+        needs={"gpu": 2, "key:studio-7": 1},
+        waiting_for=[
+            "pool gpu: it needs 2, 1 of 4 are free; held by t_00000000000c «Train the model»",
+            "its turn: 3 runs of the same tier and needs go first",
+        ],
+    )
+
+
 def valid(task: dict[str, Any]) -> dict[str, Any]:
     return as_json(TaskPayload.model_validate(task))
 

@@ -10,7 +10,7 @@ from playwright.sync_api import expect
 
 from tests.widgets.agenda import a_page, call_john
 from tests.widgets.chat import Chat
-from tests.widgets.sample import NOW, a_task, stamp, weekly
+from tests.widgets.sample import NOW, a_task, held_back, stamp, weekly
 
 pytestmark = pytest.mark.browser
 
@@ -44,6 +44,16 @@ def test_the_task_card_has_its_picture(chat: Chat, theme: str, width: int, name:
     set_the_stage(chat, theme, width)
     chat.show_task(call_john(), theme=theme)
     expect(chat.state()).to_have_text("Scheduled")
+    keep(chat, name)
+
+
+@pytest.mark.parametrize(("theme", "width", "name"), [
+    ("light", 520, "task-card-held"), ("dark", 320, "task-card-held-dark"),
+])  # fmt: skip
+def test_a_task_that_is_held_back_has_its_picture(chat: Chat, theme: str, width: int, name: str) -> None:
+    set_the_stage(chat, theme, width)
+    chat.show_task(held_back(), theme=theme)
+    expect(chat.state()).to_have_text("Waiting")
     keep(chat, name)
 
 

@@ -78,6 +78,7 @@ def test_what_is_done_in_an_open_task_shows_in_its_row_and_in_the_counts(chat: C
     expect(chat.card.get_by_role("list", name="Counts by state")).to_contain_text("1 cancelled")
     assert "cancelled" in chat.told_model()[0]
 
+    chat.server.pages = [a_page()]
     chat.button("Undo").click()
     expect(row(chat, "Call John").locator(".word")).to_have_text("")
 

@@ -1,7 +1,8 @@
 /* The agenda: which tasks stand under which heading, and how a row looks. */
 
+import { tierView } from "./deadline.js";
 import { h, icon } from "./dom.js";
-import { day, dayNumber, relative, timeOfDay } from "./format.js";
+import { day, dayNumber, moment, relative, timeOfDay } from "./format.js";
 import { hasEnded, lookOf, wordsOf } from "./words.js";
 
 const SECTIONS = ["Overdue", "Today", "This week", "Later", "Ended"];
@@ -30,10 +31,18 @@ export function rowView(row, section, env, opened, toggle) {
     type: "button", class: `row tone-${tone}`, "data-key": `row-${row.id}`, "aria-expanded": String(opened), onclick: toggle,
   },
     h("span", { class: "mark" }, icon(picture), h("span", { class: "sr" }, `${word}:`)),
-    h("span", { class: "name" }, row.title, row.repeat ? h("span", { class: "repeats" }, icon("repeat"), h("span", { class: "sr" }, "repeats")) : ""),
+    h("span", { class: "name" }, row.title, row.repeat ? h("span", { class: "repeats" }, icon("repeat"), h("span", { class: "sr" }, "repeats")) : "", urgencyView(row, now, reader)),
     h("span", { class: "due" }, dueText(section, due, now, reader)),
     h("span", { class: "word" }, row.state === "scheduled" && !row.paused && tone === "info" ? "" : word),
     icon("chevron"));
+}
+
+function urgencyView({ priority, deadline }, now, reader) {
+  if (!priority && !deadline) return "";
+  const [at, late] = [Date.parse(deadline), deadline && Date.parse(deadline) < now];
+  return h("span", { class: "urgency" },
+    tierView({ priority }),
+    deadline ? h("span", { class: late ? "toned tone-danger" : "" }, icon("flag"), `${late ? "was due by" : "by"} ${moment(at, reader, now)}`) : "");
 }
 
 function dueText(section, due, now, reader) {

@@ -1,6 +1,7 @@
 /* One task card: what it knows, what its buttons do, and when it reads its task again. */
 
 import { redraw, find } from "./dom.js";
+import { deadlineLook } from "./deadline.js";
 import { relative } from "./format.js";
 import { secondsLeft } from "./undo.js";
 import { taskView } from "./view.js";
@@ -19,7 +20,7 @@ const LONG_AGO = 60_000;
 export function taskCard(host, env) {
   const card = {
     task: undefined, phase: "loading", title: "", failure: "", error: "", changes: [], pending: undefined, panel: "",
-    opener: "", unfolded: false, undo: undefined, history: undefined, look: "", readAt: 0, reading: false,
+    opener: "", unfolded: false, undo: undefined, history: undefined, look: "", urgency: "", readAt: 0, reading: false,
   };
   host.addEventListener("keydown", (event) => event.key === "Escape" && shut(card, event));
   return Object.assign(card, {
@@ -40,8 +41,14 @@ export function dueOf(task) {
 
 function draw(card, host) {
   host.setAttribute("aria-busy", String(card.phase === "loading" || card.pending !== undefined));
-  if (card.task) card.look = lookOf(card.task, dueOf(card.task), card.env.clock.now());
+  if (card.task) Object.assign(card, looksOf(card));
   redraw(host, () => taskView(card), card.opener);
+}
+
+/** How the task looks now, and how its deadline stands: what time alone may change. */
+function looksOf({ task, env }) {
+  const now = env.clock.now();
+  return { look: lookOf(task, dueOf(task), now), urgency: deadlineLook(task, now) };
 }
 
 /** Take over a task from the server: `fresh` when it answers a call made just now, `reread` when that changed nothing. */
@@ -151,7 +158,8 @@ function tick(card, host) {
   }
   if (!card.task || card.pending) return;
   countDown(card, host, now);
-  if (lookOf(card.task, dueOf(card.task), now) !== card.look) card.draw();
+  const { look, urgency } = looksOf(card);
+  if (look !== card.look || urgency !== card.urgency) card.draw();
   if (isOutdated(card, now) && document.visibilityState === "visible") card.read();
 }
 

@@ -11,10 +11,18 @@ export function changesBetween(before, after, env) {
     Time: timeOf(task, env.reader(), now),
     State: wordsOf(lookOf(task, Date.parse(task.when.utc), now)).word,
     Repeat: task.repeat?.text ?? "once",
+    Priority: task.priority ?? "normal",
+    Deadline: deadlineOf(task, env.reader(), now),
   });
   const [was, is] = [shown(before), shown(after)];
   const lines = Object.keys(was).filter((name) => was[name] !== is[name]).map((name) => ({ name, was: was[name], is: is[name] }));
   return lines.length || before.revision === after.revision ? lines : [{ name: "Details", was: `revision ${before.revision}`, is: `revision ${after.revision}` }];
+}
+
+function deadlineOf({ deadline, when }, reader, now) {
+  if (!deadline) return "none";
+  const at = placed(Date.parse(deadline.utc), deadline.local, when.timezone, reader);
+  return `${moment(at.ms, at.reader, now)}, ${deadline.type}`;
 }
 
 function timeOf({ when }, reader, now) {

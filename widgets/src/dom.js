@@ -43,6 +43,7 @@ const PATHS = {
   clock: [RING, "M8 4.6v3.6l2.3 1.4"],
   cross: [RING, "M5.9 5.9l4.2 4.2", "M10.1 5.9l-4.2 4.2"],
   dots: ["M3.5 8h.01", "M8 8h.01", "M12.5 8h.01"],
+  flag: ["M3.5 14.25v-12", "M3.5 2.75h8.5l-2 3l2 3h-8.5"],
   history: ["M2.3 5.5a6.25 6.25 0 1 1-.5 3.2", "M1.9 2.6v3.2h3.2", "M8 5v3.3l2.1 1.2"],
   hourglass: ["M4 1.75h8", "M4 14.25h8", "M4.75 1.75v2.5c0 2 3.25 2.7 3.25 3.75s-3.25 1.75-3.25 3.75v2.5", "M11.25 1.75v2.5c0 2-3.25 2.7-3.25 3.75s3.25 1.75 3.25 3.75v2.5"],
   inbox: ["M1.75 9l2-6.25h8.5l2 6.25v3.25a1 1 0 0 1-1 1H2.75a1 1 0 0 1-1-1z", "M1.75 9h3.5l1 1.75h3.5l1-1.75h3.5"],
@@ -52,10 +53,31 @@ const PATHS = {
   repeat: ["M11 1.5l2.5 2.5l-2.5 2.5", "M2.5 7.5v-1.5a2 2 0 0 1 2-2h9", "M5 14.5l-2.5-2.5l2.5-2.5", "M13.5 8.5v1.5a2 2 0 0 1-2 2h-9"],
   retry: ["M13.7 5.5a6.25 6.25 0 1 0 .5 3.2", "M14.1 2.6v3.2h-3.2"],
   skip: ["M3.5 3.5l6.5 4.5l-6.5 4.5z", "M12.5 3.5v9"],
+  stack: ["M8 2l6 3l-6 3l-6-3z", "M2 8l6 3l6-3", "M2 11l6 3l6-3"],
   tag: ["M2 2.5h5.5l6.5 6.5l-5 5l-7-6.5z", "M5 5.5h.01"],
   undo: ["M5.5 2.5l-3.5 3.5l3.5 3.5", "M2 6h7.5a4 4 0 0 1 0 8h-3"],
   user: ["M8 2a3 3 0 1 0 0 6a3 3 0 0 0 0-6z", "M2.5 14.25c.5-2.5 2.7-4 5.5-4s5 1.5 5.5 4"],
 };
+
+/** One line of what is known, under an icon and a name for screen readers. */
+export function fact(picture, name, ...value) {
+  return h("div", { class: "fact" }, h("dt", {}, icon(picture), h("span", { class: "sr" }, name)), h("dd", {}, value));
+}
+
+/** A bar of which `part` (0 to 1) is filled, from its end; what it shows is said in words beside it. */
+export function bar(part) {
+  const svg = document.createElementNS(SVG, "svg");
+  for (const [name, value] of [["viewBox", "0 0 100 4"], ["preserveAspectRatio", "none"], ["aria-hidden", "true"]]) svg.setAttribute(name, value);
+  const width = Math.max(part * 100, 1.5);
+  svg.append(block("track", 0, 100), block("part", 100 - width, width));
+  return svg;
+}
+
+function block(name, x, width) {
+  const shape = document.createElementNS(SVG, "rect");
+  for (const [attribute, value] of Object.entries({ class: name, x, width, height: 4 })) shape.setAttribute(attribute, String(value));
+  return shape;
+}
 
 /** A 16 px line drawing; always beside a word, so hidden from screen readers. */
 export function icon(name) {

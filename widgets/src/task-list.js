@@ -5,6 +5,7 @@ import { h, icon, redraw } from "./dom.js";
 import { relative } from "./format.js";
 import { taskCard } from "./card.js";
 import { agenda, countsView, emptyView, rowView } from "./agenda.js";
+import { hasEnded } from "./words.js";
 
 const OLD_LIST = 10_000;
 const FILTERS = ["state", "label", "query", "before", "after"];
@@ -123,7 +124,9 @@ function follows(list, task, reread) {
 }
 
 function rowOf(task) {
-  return { id: task.id, title: task.title, state: task.state, when: task.when.utc, paused: task.paused, repeat: task.repeat ? true : undefined };
+  const { id, title, state, priority, paused } = task;
+  const deadline = hasEnded(task) ? undefined : task.deadline?.utc;
+  return { id, title, state, when: task.when.utc, priority, deadline, paused, repeat: task.repeat ? true : undefined };
 }
 
 function tickList(list) {

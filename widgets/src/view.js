@@ -1,6 +1,7 @@
 /* How a task card looks: from what the card knows to elements. Nothing here changes anything. */
 
-import { h, icon } from "./dom.js";
+import { deadlineFact, needsFact, tierView, waitingFact } from "./deadline.js";
+import { fact, h, icon } from "./dom.js";
 import { city, day, inOwnZone, leaf, moment, placed, relative, timeOfDay, wall } from "./format.js";
 import { actionsView } from "./actions.js";
 import { panelView } from "./panels.js";
@@ -45,7 +46,7 @@ function headView(card) {
   return h("header", { class: "head" },
     leafView(at.ms, at.reader),
     h("div", { class: "what" },
-      h("div", { class: "above" }, stateView(card), relativeView(card, due, now, reader)),
+      h("div", { class: "above" }, h("span", { class: "pills" }, stateView(card), tierView(task)), relativeView(card, due, now, reader)),
       h("h1", {}, task.title),
       task.message ? h("p", { class: "message" }, task.message) : "",
       h("p", { class: `when when-${task.state}` },
@@ -95,12 +96,8 @@ function changedView(changes) {
 }
 
 function factsView(card) {
-  const rows = [repeatFact(card), waitingFact(card.task), lastFact(card), deliveryFact(card.task), ownerFact(card.task)];
+  const rows = [repeatFact(card), deadlineFact(card), waitingFact(card.task), needsFact(card.task), lastFact(card), deliveryFact(card.task), ownerFact(card.task)];
   return h("dl", { class: "facts" }, rows);
-}
-
-function fact(picture, name, ...value) {
-  return h("div", { class: "fact" }, h("dt", {}, icon(picture), h("span", { class: "sr" }, name)), h("dd", {}, value));
 }
 
 function repeatFact(card) {
@@ -124,10 +121,6 @@ function untilWords({ task, env }) {
     last ? `until ${moment(last.ms, last.reader, env.clock.now())}` : "",
     left === undefined ? "" : `${left} of ${most} times left`,
   ].filter(Boolean).join(", ");
-}
-
-function waitingFact(task) {
-  return task.waiting_for?.length ? fact("hourglass", "Waits for", `Waits for ${task.waiting_for.join(", ")}`) : "";
 }
 
 /** How the last run went; of one that just ended, only what the head does not say already. */

@@ -28,11 +28,12 @@ export function isStored(task) {
   return /^t_.{12}$/.test(task.id ?? "");
 }
 
-/** Which look a task has now: its state, unless it is paused, late, or not there at all. */
+/** Which look a task has now: its state, unless it is paused, late, held back by something, or not there at all. */
 export function lookOf(task, due, now) {
   if (!isStored(task)) return "dry_run";
   if (task.paused && !hasEnded(task)) return "paused";
   if (task.state === "scheduled" && now - due > LATE_AFTER) return "overdue";
+  if (task.state === "ready" && (task.waiting_for?.length || now - due > LATE_AFTER)) return "waiting";
   return task.state;
 }
 

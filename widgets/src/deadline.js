@@ -1,0 +1,73 @@
+/* What a task asks for: by when, how urgently, how long it takes and what it holds; with the bar of time to spare. */
+
+import { bar, fact, h } from "./dom.js";
+import { moment, placed, relative } from "./format.js";
+import { hasEnded, spoken } from "./words.js";
+
+const KINDS = {
+  hard: "dropped if that cannot be met",
+  soft: "late is better than never",
+  "soft-linear": "costs more the later it is",
+  "soft-step": "costs something when late",
+};
+const NOT_DONE = new Set(["cancelled", "skipped"]);
+
+/** How a deadline stands now: "ok", "tight" when even starting now is too late, "missed"; empty without one. */
+export function deadlineLook(task, now) {
+  if (!task?.deadline || NOT_DONE.has(task.state)) return "";
+  if (task.deadline.missed) return "missed";
+  if (hasEnded(task)) return "";
+  if (now > Date.parse(task.deadline.utc)) return "missed";
+  return spare(task, now) < 0 ? "tight" : "ok";
+}
+
+/** The time that the work itself needs, as the server reckons it. */
+function needed({ deadline, now }) {
+  return Math.max(0, Date.parse(deadline.utc) - Date.parse(now) - (deadline.laxity_seconds ?? 0) * 1000);
+}
+
+function spare(task, now) {
+  return Date.parse(task.deadline.utc) - now - needed(task);
+}
+
+export function deadlineFact({ task, env }) {
+  const [now, reader] = [env.clock.now(), env.reader()];
+  const look = deadlineLook(task, now);
+  if (!look) return "";
+  const instant = Date.parse(task.deadline.utc);
+  const at = placed(instant, task.deadline.local, task.when.timezone, reader);
+  const until = h("time", { datetime: task.deadline.utc }, moment(at.ms, at.reader, now));
+  const tone = { ok: "", tight: "toned tone-warning", missed: "toned tone-danger" }[look];
+  return fact("flag", "Deadline",
+    h("span", { class: tone, "data-deadline": look }, look === "missed" ? ["Deadline ", until, " missed"] : ["Finish by ", until]),
+    look === "missed" ? "" : [" ", h("span", { class: "quiet", "data-at": instant }, relative(instant, now, reader)), barOf(task, now, look)],
+    h("span", { class: "summary" }, [spoken(task.deadline.type), KINDS[task.deadline.type]].filter(Boolean).join(": ")));
+}
+
+/** Of the time from when it can start until it must be finished, the part that the work takes, at the end of the bar. */
+function barOf(task, now, look) {
+  const start = Math.max(now, Date.parse(task.when.utc));
+  const whole = Date.parse(task.deadline.utc) - start;
+  const part = whole > 0 ? Math.min(1, needed(task) / whole) : 1;
+  return h("span", { class: `laxity ${look === "tight" ? "tone-warning" : "tone-info"}` }, bar(part));
+}
+
+export function needsFact({ estimate, needs = {} }) {
+  const held = Object.entries(needs).map(([pool, units]) => h("span", { class: "label" }, h("bdi", {}, pool), ` ${units}`));
+  if (!estimate && held.length === 0) return "";
+  return fact("stack", "Takes", estimate ? `Takes about ${estimate}` : "Holds while it runs", held);
+}
+
+/** The tier, where it is not the normal one. */
+export function tierView({ priority }) {
+  if (!priority) return "";
+  const tone = priority === "critical" ? "danger" : priority === "high" ? "warning" : "quiet";
+  return h("span", { class: `tier tone-${tone}`, "data-tier": priority }, spoken(priority), h("span", { class: "sr" }, " priority"));
+}
+
+/** What it waits for: one thing in a line, several in a list. */
+export function waitingFact({ waiting_for: reasons = [] }) {
+  if (reasons.length === 0) return "";
+  return fact("hourglass", "Waits for",
+    reasons.length === 1 ? `Waits for ${reasons[0]}` : ["Waits for", h("ul", { class: "reasons" }, reasons.map((reason) => h("li", {}, reason)))]);
+}
