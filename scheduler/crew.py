@@ -11,6 +11,7 @@ from duetime.scheduler.dispatch import Dispatcher
 from duetime.scheduler.handlers import Handlers
 from duetime.scheduler.heartbeat import Heartbeat
 from duetime.scheduler.maintenance import Maintenance
+from duetime.scheduler.placing import Placing
 from duetime.scheduler.process import STEP_PATIENCE, Process
 from duetime.scheduler.queue import DispatchQueue
 from duetime.scheduler.store import Settlement, Store
@@ -26,7 +27,8 @@ class Crew:
     """Runs what is due, as the runner of `epoch` or, without one, as one process of many.
 
     What is due already is in the queue once this is made. `on_change` is told the ids of tasks whose run moved, on some
-    thread; what it raises is logged. `on_replaced` is called when another process has raised the epoch.
+    thread; what it raises is logged. `on_replaced` is called when another process has raised the epoch. `hosted` is the
+    worker's.
     """
 
     def __init__(
@@ -36,15 +38,19 @@ class Crew:
         handlers: Handlers,
         options: WorkerOptions,
         *,
+        placing: Placing = Placing(),  # noqa: B008 - a frozen value
         epoch: int | None = None,
         deliverer: Deliverer | None = None,
         on_change: Callable[[Sequence[str]], None] = lambda _: None,
         on_replaced: Callable[[], None] = lambda: None,
+        hosted: Callable[[], None] | None = None,
     ) -> None:
         self._store = store
         self._on_change = on_change
         self._deliverer = deliverer
-        dispatcher = Dispatcher(store, queue, epoch=epoch, on_change=self._changed, replaced=on_replaced)
+        dispatcher = Dispatcher(
+            store, queue, placing=placing, epoch=epoch, on_change=self._changed, replaced=on_replaced
+        )
         dispatcher.step()  # what was interrupted goes first: nothing is left half done for longer than need be
         self._dispatcher = dispatcher.process
         self.worker = Worker(
@@ -56,14 +62,17 @@ class Crew:
             on_change=self._changed,
             on_settled=self._settled,
             on_replaced=on_replaced,
+            hosted=hosted,
         )
-        self.maintenance = Maintenance(store, queue, held=self.worker.held, epoch=epoch, replaced=on_replaced).process
+        self.maintenance = Maintenance(
+            store, queue, held=self.worker.held, placing=placing, epoch=epoch, replaced=on_replaced
+        ).process
         self._delivery = Process("delivery", self._deliver)
         self._processes = [self._dispatcher, self.maintenance, self._delivery]
         self._heartbeat: Heartbeat | None = None
         if epoch is None:  # the only runner needs no row to be known by
             self._heartbeat = Heartbeat(
-                store, name=options.name, threads=options.threads, running=lambda: self.worker.running
+                store, options.name, threads=lambda: self.worker.threads, running=lambda: self.worker.running
             )
             self._processes.append(self._heartbeat.process)
 
@@ -123,9 +132,14 @@ class Dispatching:
     """A crew that runs nothing: it makes due what is due, for others to run."""
 
     def __init__(
-        self, store: Store, queue: DispatchQueue, *, on_change: Callable[[Sequence[str]], None] = lambda _: None
+        self,
+        store: Store,
+        queue: DispatchQueue,
+        *,
+        placing: Placing = Placing(),  # noqa: B008 - a frozen value
+        on_change: Callable[[Sequence[str]], None] = lambda _: None,
     ) -> None:
-        self._process = Dispatcher(store, queue, on_change=on_change).process
+        self._process = Dispatcher(store, queue, placing=placing, on_change=on_change).process
 
     def start(self) -> None:
         self._process.start()

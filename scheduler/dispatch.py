@@ -10,56 +10,25 @@ from collections.abc import Callable, Sequence
 from datetime import datetime
 
 from duetime.scheduler import failpoints
+from duetime.scheduler.placing import Placing
 from duetime.scheduler.process import Process
-from duetime.scheduler.queue import DispatchQueue, Entry
-from duetime.scheduler.rules.estimates import UNKNOWN
-from duetime.scheduler.rules.order import order_key
-from duetime.scheduler.store import ReadyRun, Store
-from duetime.scheduler.store.recovery import MOST_CRASHES
+from duetime.scheduler.queue import DispatchQueue
+from duetime.scheduler.store import Store
 
 LONGEST_SLEEP = 2.0
 BATCH = 200
 """Runs made ready in one transaction: enough to be cheap, few enough that the first ones start meanwhile."""
 
 
-LAST_CHANCE = "duetime:last-chance"
-"""A pool of one slot: runs that one more crash would end run one at a time, so that the one that takes its process
-down takes none of the others with it.
-"""
-
-CALM = 5000.0
-"""Milliseconds that they wait first: a machine that is in trouble should not end them."""
-
-
-def entry_of(run: ReadyRun, now: datetime) -> Entry:
-    """Return the place of a run in the queue, by `rules.order`."""
-    key = key_of(run)
-    created = milliseconds(run.created_at or run.scheduled_for)
-    if run.crashes < MOST_CRASHES - 1:
-        return Entry(run.run_id, key, run.tier.rank, run.needs, created)
-    needs = {**run.needs, LAST_CHANCE: 1}
-    return Entry(run.run_id, key, run.tier.rank, needs, created, not_before=milliseconds(now) + CALM)
-
-
-def key_of(run: ReadyRun) -> float:
-    """Return the order key of a run in milliseconds: its deadline, its age and its tier in one number."""
-    p90 = run.estimate or UNKNOWN
-    return order_key(first_ready=run.first_ready_at, tier=run.tier, deadline=run.deadline, p90=p90, late=run.late)
-
-
-def milliseconds(moment: datetime) -> float:
-    return moment.timestamp() * 1000
-
-
 PAGE = 5000
 """Ready runs read at once: finding a page costs a look at all of them, so there should be few pages."""
 
 
-def refill(store: Store, queue: DispatchQueue) -> int:
+def refill(store: Store, queue: DispatchQueue, placing: Placing = Placing()) -> int:  # noqa: B008 - a frozen value
     """Put every run that is ready into the queue and return how many were not there: after a start, and as a net."""
     added, after = 0, None
     while page := store.claims.ready(limit=PAGE, after=after):
-        added += queue.put([entry_of(run, store.now()) for run in page])
+        added += queue.put([placing.entry(run, store.now()) for run in page])
         after = page[-1].run_id
     return added
 
@@ -72,12 +41,14 @@ class Dispatcher:
         store: Store,
         queue: DispatchQueue,
         *,
+        placing: Placing = Placing(),  # noqa: B008 - a frozen value
         epoch: int | None = None,
         on_change: Callable[[Sequence[str]], None] = lambda _: None,
         replaced: Callable[[], None] = lambda: None,
     ) -> None:
         self._store = store
         self._queue = queue
+        self._placing = placing
         self._epoch = epoch
         self._on_change = on_change
         self.process = Process("dispatcher", self.step, replaced=replaced)
@@ -89,7 +60,7 @@ class Dispatcher:
             return sleep
         ready = self._store.claims.make_ready(limit=BATCH, epoch=self._epoch)
         failpoints.hit(failpoints.Step.MADE_READY)
-        self._queue.put([entry_of(run, self._store.now()) for run in ready])
+        self._queue.put([self._placing.entry(run, self._store.now()) for run in ready])
         failpoints.hit(failpoints.Step.PUT)
         self._on_change([run.task_id for run in ready])
         return 0.0 if ready else LONGEST_SLEEP / 100

@@ -8,6 +8,7 @@ from collections.abc import Callable, Collection
 from datetime import timedelta
 
 from duetime.scheduler.dispatch import refill
+from duetime.scheduler.placing import Placing
 from duetime.scheduler.process import Process
 from duetime.scheduler.queue import DispatchQueue
 from duetime.scheduler.settlement import concluded
@@ -37,6 +38,7 @@ class Maintenance:
         queue: DispatchQueue,
         *,
         held: Callable[[], Collection[str]],
+        placing: Placing = Placing(),  # noqa: B008 - a frozen value
         epoch: int | None = None,
         replaced: Callable[[], None] = lambda: None,
         clock: Callable[[], float] = time.monotonic,
@@ -44,6 +46,7 @@ class Maintenance:
         self._store = store
         self._queue = queue
         self._held = held
+        self._placing = placing
         self._epoch = epoch
         self._clock = clock
         self._look_at = clock()
@@ -61,7 +64,7 @@ class Maintenance:
     def _look(self) -> None:
         """Look for what the queue has lost: the longer that takes, the rarer it is."""
         began = self._clock()
-        found = refill(self._store, self._queue)
+        found = refill(self._store, self._queue, self._placing)
         if found:
             log.info("%d ready runs were not in the queue", found)
         now = self._clock()

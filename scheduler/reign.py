@@ -5,16 +5,18 @@ from __future__ import annotations
 import logging
 import os
 import socket
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from datetime import timedelta
 from pathlib import Path
 
 from duetime.scheduler.crew import Crew
 from duetime.scheduler.delivery import Deliverer
-from duetime.scheduler.dispatch import LAST_CHANCE
 from duetime.scheduler.handlers import Handlers
-from duetime.scheduler.queue import Kind, Limits, MemoryQueue
+from duetime.scheduler.inquiry import answer
+from duetime.scheduler.placing import Placing
+from duetime.scheduler.queue import MemoryQueue
+from duetime.scheduler.registry import Registry, Teller
 from duetime.scheduler.settlement import concluded
 from duetime.scheduler.store import Store
 from duetime.scheduler.wake import WakeServer
@@ -28,14 +30,13 @@ class RunnerOptions:
     """`lock` is the file that makes the runner one, beside the database; it is made if need be, and stays.
 
     `threads` is how many runs may be under way at once, `lease` how long a claim lasts without a sign of life, `grace`
-    how long running work may take to finish when the runner stops. `pools` are the units that runs at once may use.
+    how long running work may take to finish when the runner stops.
     """
 
     lock: Path
     threads: int = 16
     lease: timedelta = timedelta(seconds=30)
     grace: timedelta = timedelta(seconds=5)
-    pools: Mapping[str, int] = field(default_factory=dict)
 
 
 class Reign:
@@ -50,6 +51,8 @@ class Reign:
         handlers: Handlers,
         options: RunnerOptions,
         *,
+        placing: Placing,
+        registry: Registry,
         deliverer: Deliverer | None,
         on_change: Callable[[Sequence[str]], None],
         on_replaced: Callable[[], None],
@@ -57,16 +60,19 @@ class Reign:
         self.replaced = False
         self._store = store
         self._on_replaced = on_replaced
-        queue = self._queue(options)
-        self._endpoint = WakeServer(self.wake)
+        self.queue = MemoryQueue(lambda: store.now().timestamp() * 1000)
+        self._teller = Teller(registry, self.queue, now=store.now)
+        self._endpoint = WakeServer(self.wake, lambda question: answer(self.queue, question))
         try:
+            self._teller.fill()
             epoch = self._take_over()
             name = f"{socket.gethostname()[:60]}-{os.getpid()}-{epoch}"
             self._crew = Crew(
                 store,
-                queue,
+                self.queue,
                 handlers,
                 WorkerOptions(name, options.threads, options.lease),
+                placing=placing,
                 epoch=epoch,
                 deliverer=deliverer,
                 on_change=on_change,
@@ -76,15 +82,18 @@ class Reign:
             self._endpoint.close()
             raise
         self._crew.start()
+        self._teller.process.start()
         self._endpoint.start()
 
     def wake(self) -> None:
         """Look at once for what is due, cancelled or to be delivered. May be called from any thread."""
         self._crew.wake()
+        self._teller.process.wake()
 
     def end(self, grace: timedelta) -> None:
         """Stop everything; running work finishes within `grace` or is handed back."""
         self._endpoint.close()
+        self._teller.process.stop(0)
         self._crew.end(grace)
 
     def _take_over(self) -> int:
@@ -95,12 +104,6 @@ class Reign:
         )
         log.info("this process is the runner now (epoch %d); %d runs were left running by the last one", epoch, left)
         return epoch
-
-    def _queue(self, options: RunnerOptions) -> MemoryQueue:
-        queue = MemoryQueue(lambda: self._store.now().timestamp() * 1000)
-        for name, units in {**options.pools, LAST_CHANCE: 1}.items():
-            queue.set_pool(name, Limits(Kind.SLOTS, units))
-        return queue
 
     def _hear_of_the_next(self) -> None:
         self.replaced = True

@@ -13,10 +13,14 @@ from datetime import timedelta
 from duetime.scheduler.delivery import Deliverer
 from duetime.scheduler.errors import RunnerReplaced
 from duetime.scheduler.handlers import Handlers
+from duetime.scheduler.inquiry import Question, answer
 from duetime.scheduler.lock import FileLock
+from duetime.scheduler.placing import Placing
 from duetime.scheduler.process import STEP_PATIENCE, Process
+from duetime.scheduler.registry import Registry
 from duetime.scheduler.reign import Reign, RunnerOptions
 from duetime.scheduler.store import Store
+from duetime.scheduler.task import Json
 from duetime.scheduler.wake import WakeClient
 
 __all__ = ["Runner", "RunnerOptions"]
@@ -30,8 +34,9 @@ log = logging.getLogger(__name__)
 class Runner:
     """Runs due tasks while this process holds the lock, and waits for the lock otherwise. Start and stop it once.
 
-    `deliverer` tells users the outcomes, where there are channels. `on_change` is called on some thread with the ids of
-    tasks whose run moved; it must be quick, and what it raises is logged.
+    `placing` decides where runs stand in the queue, by default from what `registry` knows of pools; `deliverer` tells
+    users the outcomes, where there are channels. `on_change` is called on some thread with the ids of tasks whose run
+    moved; it must be quick, and what it raises is logged.
     """
 
     def __init__(
@@ -40,12 +45,16 @@ class Runner:
         handlers: Handlers,
         options: RunnerOptions,
         *,
+        placing: Placing | None = None,
+        registry: Registry | None = None,
         deliverer: Deliverer | None = None,
         on_change: Callable[[Sequence[str]], None] = lambda _: None,
     ) -> None:
         self._store = store
         self._handlers = handlers
         self._options = options
+        self._registry = registry or Registry(store)
+        self._placing = placing or Placing(self._registry.pools)
         self._deliverer = deliverer
         self._on_change = on_change
         self._lock = FileLock(options.lock)
@@ -74,6 +83,11 @@ class Runner:
         else:
             self._client.wake()
 
+    def ask(self, question: Question) -> Json:
+        """Ask the queue, here or in the process that is the runner; None when there is none to be reached."""
+        reign = self._reign
+        return answer(reign.queue, question) if reign is not None else self._client.ask(question)
+
     def stop(self, grace: timedelta | None = None) -> None:
         """End: running work finishes within `grace` (the options' by default) or is handed back. Never hangs."""
         self._given_up = not self._candidate.stop(STEP_PATIENCE)
@@ -94,6 +108,8 @@ class Runner:
                 self._store,
                 self._handlers,
                 self._options,
+                placing=self._placing,
+                registry=self._registry,
                 deliverer=self._deliverer,
                 on_change=self._on_change,
                 on_replaced=self._candidate.wake,

@@ -10,6 +10,7 @@ from typing import Unpack
 from duetime.scheduler import changes, failpoints
 from duetime.scheduler.errors import InvalidArgument, InvalidArguments, Refused
 from duetime.scheduler.events import EventFilter, EventKind, EventPage
+from duetime.scheduler.explain import Explainer, Facts, explained
 from duetime.scheduler.idempotency import key_of, repeats
 from duetime.scheduler.intake import Intake, Planned
 from duetime.scheduler.moments import resolve_moment
@@ -42,10 +43,16 @@ class Scheduler:
     """
 
     def __init__(
-        self, store: Store, intake: Intake, *, on_change: Callable[[Sequence[str]], None] = lambda _task_ids: None
+        self,
+        store: Store,
+        intake: Intake,
+        *,
+        explainer: Explainer | None = None,
+        on_change: Callable[[Sequence[str]], None] = lambda _task_ids: None,
     ) -> None:
         self._store = store
         self._intake = intake
+        self._explainer = explainer
         self._on_change = on_change
 
     def now(self) -> datetime:
@@ -111,8 +118,21 @@ class Scheduler:
     # -- reading
 
     def get(self, task_id: str, *, by: Principal = LOCAL) -> TaskView:
-        """Return one task. Raises TaskNotFound, which names the closest ids of the tenant."""
-        return view_of(self._store.tasks.get(by.tenant, task_id), self._store.now())
+        """Return one task; `waiting_for` says what a run that is due waits for.
+
+        Raises TaskNotFound, which names the closest ids of the tenant.
+        """
+        record = self._store.tasks.get(by.tenant, task_id)
+        return view_of(record, self._store.now(), facts=self._facts(record))
+
+    def explain(self, task_id: str, *, by: Principal = LOCAL) -> tuple[TaskView, Sequence[str]]:
+        """Return a task, and why its run stands where it stands: always with an answer. Raises TaskNotFound."""
+        record, now = self._store.tasks.get(by.tenant, task_id), self._store.now()
+        facts = self._facts(record)
+        return view_of(record, now, facts=facts), explained(record, now, facts)
+
+    def _facts(self, record: TaskRecord) -> Facts:
+        return self._explainer.facts(record) if self._explainer else Facts(reachable=False)
 
     def list(
         self,

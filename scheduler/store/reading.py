@@ -47,6 +47,11 @@ _BESIDE = (
 _DELIVERIES = (
     select(*DELIVERY).where(deliveries.c.run_id.in_(bindparam("run_ids", expanding=True))).order_by(deliveries.c.id)
 )
+_OF_RUNS = (
+    select(runs.c.id, tasks.c.id, tasks.c.title)
+    .select_from(runs.join(tasks, tasks.c.id == runs.c.task_id))
+    .where(runs.c.tenant == bindparam("tenant"), runs.c.id.in_(bindparam("run_ids", expanding=True)))
+)
 _LOCK = select(tasks.c.id).where(tasks.c.id == bindparam("task_id")).with_for_update()
 
 
@@ -65,6 +70,12 @@ def records(connection: Connection, task_ids: Iterable[str]) -> dict[str, TaskRe
     """Return tasks by id, whatever their tenant: for callers that got the ids from a tenant's own query."""
     rows = connection.execute(_MANY, {"task_ids": list(task_ids)}).all()
     return {found.task.id: found for found in with_past(connection, [task_and_run(row) for row in rows])}
+
+
+def of_runs(connection: Connection, tenant: str, run_ids: Sequence[str]) -> dict[str, tuple[str, str]]:
+    """Return the id and title of the task of each run."""
+    rows = connection.execute(_OF_RUNS, {"tenant": tenant, "run_ids": list(run_ids)}).all()
+    return {run_id: (task_id, title) for run_id, task_id, title in rows}
 
 
 def with_past(connection: Connection, pairs: Sequence[tuple[Task, Run]]) -> list[TaskRecord]:

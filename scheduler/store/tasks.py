@@ -45,6 +45,10 @@ class Tasks:
         """Return one task; raises `TaskNotFound`, which names the tenant's closest ids."""
         return self._database.read(lambda connection: reading.record(connection, tenant, task_id))
 
+    def of_runs(self, tenant: str, run_ids: Sequence[str]) -> dict[str, tuple[str, str]]:
+        """Return the id and title of the task of each run that is of this tenant."""
+        return self._database.read(lambda connection: reading.of_runs(connection, tenant, run_ids))
+
     def page(
         self, tenant: str, where: TaskFilter, *, limit: int, cursor: str | None = None
     ) -> tuple[list[TaskRecord], str | None]:

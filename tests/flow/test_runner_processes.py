@@ -8,10 +8,11 @@ from dataclasses import replace
 from datetime import timedelta
 
 import pytest
-from duetime.scheduler.dispatch import CALM, LAST_CHANCE, entry_of
 from duetime.scheduler.errors import RunnerReplaced, StoreUnavailable
+from duetime.scheduler.placing import CALM, Placing
 from duetime.scheduler.process import Process
 from duetime.scheduler.queue import Finish, Kind, Limits, MemoryQueue
+from duetime.scheduler.registry import LAST_CHANCE
 from duetime.scheduler.store import ReadyRun
 
 from tests.contracts.store.making import NOON, Clock
@@ -85,7 +86,7 @@ def test_runs_on_their_last_chance_wait_for_calm_and_run_one_at_a_time_but_other
     run = ReadyRun("r", "t", "acme", NOON, NOON, "effect")
     suspects = [replace(run, run_id=f"a{n}", crashes=2) for n in range(3)]
     others = [replace(run, run_id=f"b{n}", crashes=n, first_ready_at=NOON + timedelta(seconds=1)) for n in range(2)]
-    queue.put([entry_of(each, NOON) for each in [*suspects, *others]])
+    queue.put([Placing().entry(each, NOON) for each in [*suspects, *others]])
     assert queue.take("w", 9, 1e6).run_ids == ("b0", "b1")
     clock.forward(milliseconds=CALM)
     (grant,) = queue.take("w", 9, 1e6).grants

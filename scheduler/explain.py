@@ -1,0 +1,174 @@
+"""Why a run is not running, in words that name what it waits for: its time, its turn, a pool and who holds it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
+from datetime import UTC, datetime
+
+from duetime.scheduler.inquiry import Inquiry
+from duetime.scheduler.queue import Explanation, Shortage, Why
+from duetime.scheduler.rules.pools import Pool
+from duetime.scheduler.rules.states import TERMINAL
+from duetime.scheduler.rules.times import describe, relative
+from duetime.scheduler.store import Store
+from duetime.scheduler.task import State, TaskRecord
+
+Named = Callable[[str], str]
+"""Says a run id in words that the caller may see: its task's id and title, or that it is another tenant's."""
+
+
+@dataclass(frozen=True, slots=True)
+class Facts:
+    """What is known beside the task itself: the queue's answer (None when it does not know the run), and the pools."""
+
+    queue: Explanation | None = None
+    pools: Mapping[str, Pool] | None = None
+    named: Named = str
+    reachable: bool = True
+
+
+def waiting_for(record: TaskRecord, now: datetime, facts: Facts | None = None) -> tuple[str, ...]:
+    """Return what the task's current run waits for, each in a sentence; nothing when it waits only for its time.
+
+    Without `facts` only what the database knows is said.
+    """
+    if record.run.state in TERMINAL:
+        return ()
+    found = [*_held(record), *_timed(record, now)]
+    if record.run.state is State.READY and not record.task.paused:
+        found += _queued(record, now, facts) if facts else []
+    return tuple(found)
+
+
+def explained(record: TaskRecord, now: datetime, facts: Facts) -> tuple[str, ...]:
+    """Return why the run stands where it stands, always with an answer: for a person who asked."""
+    return waiting_for(record, now, facts) or (_plainly(record, now),)
+
+
+def _plainly(record: TaskRecord, now: datetime) -> str:
+    run, zone = record.run, record.task.timezone
+    if run.state in TERMINAL:
+        when = f" {describe(run.ended_at, zone)}" if run.ended_at else ""
+        return f"nothing: it {_ENDED[run.state]}{when}" + (f" ({run.error})" if run.error else "")
+    if run.state is State.RUNNING:
+        return f"nothing: it runs, attempt {run.attempt}"
+    due = run.wake_at or run.scheduled_for
+    return f"its time: {describe(due, zone)} {zone} ({relative(due, now)})"
+
+
+_ENDED = {
+    State.SUCCEEDED: "succeeded",
+    State.FAILED: "failed",
+    State.CANCELLED: "was cancelled",
+    State.EXPIRED: "expired",
+    State.SKIPPED: "was skipped",
+}
+
+
+def _held(record: TaskRecord) -> Iterator[str]:
+    run = record.run
+    if record.task.paused:
+        yield "paused: resume it with reschedule_task(pause=false)"
+    if run.state is State.RUNNING and run.cancel_requested:
+        yield "its handler to stop"
+
+
+def _timed(record: TaskRecord, now: datetime) -> Iterator[str]:
+    run = record.run
+    until = f" {relative(run.wake_at, now)}," if run.wake_at else ""
+    if run.state is State.RETRYING and run.error:
+        yield f"attempt {run.attempt + 1}{until} after: {run.error}"
+    if run.state is State.SUSPENDED:
+        yield f"{run.summary or 'its handler asked to go on later'}{until.rstrip(',')}"
+
+
+def _queued(record: TaskRecord, now: datetime, facts: Facts) -> Iterator[str]:
+    answer = facts.queue
+    if answer is None:
+        yield _unknown(facts)
+    elif answer.status == "leased":
+        yield f"worker {answer.worker}, which has taken it and is about to start it"
+    elif answer.status == "delayed" and answer.not_before is not None:
+        yield f"{_moment(answer.not_before, record, now)}: it starts apart from others, as it was running in a crash"
+    elif answer.shortage is not None:
+        yield _short(answer.shortage, record, now, facts)
+        yield from _turn(answer.ahead, "of the same tier and needs go first")
+    else:
+        yield from _turn(answer.ahead, "of the same tier and needs go first")
+        if not answer.ahead:
+            yield "a free thread of a worker: it is the first of its tier and needs"
+
+
+def _unknown(facts: Facts) -> str:
+    if not facts.reachable:
+        return "the queue, which cannot be reached now: nothing starts until it is back, and nothing is lost"
+    return (
+        "a dispatcher to hand it to the workers: at once while one runs, else when `duetime serve` or a worker starts"
+    )
+
+
+def _turn(ahead: int, what: str) -> Iterator[str]:
+    if ahead:
+        yield f"its turn: {ahead} run{'s' if ahead > 1 else ''} {what}"
+
+
+def _short(short: Shortage, record: TaskRecord, now: datetime, facts: Facts) -> str:
+    until = f", {_moment(short.helped_at, record, now)}" if short.helped_at is not None else ""
+    words = {
+        Why.UNKNOWN: lambda: f"no such pool is there{_present(facts)}: declare it, or reschedule with other needs",
+        Why.TOO_SMALL: lambda: (
+            f"it needs {short.needed:g}, and there are {short.capacity:g} in all{until}: "
+            "raise its capacity, or reschedule with less"
+        ),
+        Why.SHORT: lambda: f"it needs {short.needed:g}, {max(0.0, short.free):g} of {short.capacity:g} are free{until}",
+        Why.HELD: lambda: f"kept for {facts.named(short.held_for or '')}, which is overdue and goes first",
+        Why.STOPPED: lambda: f"its provider asked to wait{until}",
+        Why.BREAKER: lambda: f"its breaker is open after failures{until or ', one run probes it now'}",
+    }
+    return f"pool {short.pool}: {words[short.why]()}{_holders(short, facts)}"
+
+
+def _present(facts: Facts) -> str:
+    return f" (there are {', '.join(sorted(facts.pools))})" if facts.pools else ""
+
+
+def _holders(short: Shortage, facts: Facts) -> str:
+    if not short.holders or short.why in (Why.UNKNOWN, Why.STOPPED):
+        return ""
+    return f"; held by {', '.join(facts.named(run_id) for run_id in short.holders)}"
+
+
+def _moment(ms: float, record: TaskRecord, now: datetime) -> str:
+    moment = datetime.fromtimestamp(ms / 1000, UTC)
+    return f"until {describe(moment, record.task.timezone)} ({relative(moment, now)})"
+
+
+class Explainer:
+    """Gathers what is known of a task: asks the queue only about a run that is there."""
+
+    def __init__(self, store: Store, inquiry: Inquiry, pools: Callable[[], Mapping[str, Pool]]) -> None:
+        self._store = store
+        self._inquiry = inquiry
+        self._pools = pools
+
+    def facts(self, record: TaskRecord) -> Facts:
+        """Return the facts about a task, as the tenant whose task it is may see them."""
+        if record.run.state is not State.READY or record.task.paused:
+            return Facts()
+        reachable, found = self._inquiry.explain(record.run.id)
+        if found is None or found.shortage is None:
+            return Facts(found, reachable=reachable)
+        return Facts(found, self._pools(), self._naming(record.task.tenant, found.shortage))
+
+    def _naming(self, tenant: str, shortage: Shortage) -> Named:
+        run_ids = [*shortage.holders, *([shortage.held_for] if shortage.held_for else [])]
+        known = self._store.tasks.of_runs(tenant, run_ids) if run_ids else {}
+
+        def named(run_id: str) -> str:
+            if run_id not in known:
+                return "a task of someone else"
+            task_id, title = known[run_id]
+            return f"{task_id} ({title!r})"
+
+        return named

@@ -1,0 +1,67 @@
+"""Asking a queue that may live in another process: questions and answers as JSON, over whatever reaches it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import asdict
+
+from duetime.scheduler.queue import (
+    DispatchQueue,
+    Explanation,
+    PoolUse,
+    QueueLost,
+    QueueUnavailable,
+    Shortage,
+    Stats,
+    Why,
+)
+from duetime.scheduler.task import Json
+
+Question = Mapping[str, Json]
+Ask = Callable[[Question], Json]
+
+
+def answer(queue: DispatchQueue, question: Question) -> Json:
+    """Answer a question from another process; None when it cannot be answered now."""
+    try:
+        match question:
+            case {"explain": str(run_id)}:
+                found = queue.explain(run_id)
+                return {"explanation": asdict(found) if found else None}
+            case {"stats": True}:
+                return {"stats": asdict(queue.stats())}
+    except (QueueLost, QueueUnavailable):
+        return None
+    return None
+
+
+class Inquiry:
+    """What the queue knows, asked by `ask`, which gives None when nobody answers."""
+
+    def __init__(self, ask: Ask) -> None:
+        self._ask = ask
+
+    def explain(self, run_id: str) -> tuple[bool, Explanation | None]:
+        """Return whether the queue answered, and where the run is in it (None when it does not know it)."""
+        said = self._ask({"explain": run_id})
+        if not isinstance(said, dict):
+            return False, None
+        found = said.get("explanation")
+        return True, _explanation(found) if isinstance(found, dict) else None
+
+    def stats(self) -> Stats | None:
+        """Return what is in the queue; None when nobody answers."""
+        said = self._ask({"stats": True})
+        found = said.get("stats") if isinstance(said, dict) else None
+        if not isinstance(found, dict):
+            return None
+        pools = {name: PoolUse(**use) for name, use in found["pools"].items()}
+        return Stats(**{**found, "waiting": tuple(found["waiting"]), "pools": pools})
+
+
+def _explanation(found: dict[str, Json]) -> Explanation:
+    short = found.get("shortage")
+    if not isinstance(short, dict):
+        return Explanation(**found)
+    shortage = Shortage(**{**short, "why": Why(short["why"]), "holders": tuple(short["holders"])})
+    return Explanation(**{**found, "shortage": shortage})

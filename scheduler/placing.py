@@ -1,0 +1,72 @@
+"""Where a run stands in the queue: its order key, and everything that it has to reserve before it starts."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from datetime import datetime, timedelta
+
+from duetime.scheduler.demand import Estimates, word_alone
+from duetime.scheduler.queue import Entry
+from duetime.scheduler.registry import LAST_CHANCE
+from duetime.scheduler.rules.estimates import Estimate, estimate
+from duetime.scheduler.rules.order import order_key
+from duetime.scheduler.rules.pools import Pool, find
+from duetime.scheduler.store import ReadyRun
+from duetime.scheduler.store.recovery import MOST_CRASHES
+
+CALM = 5000.0
+"""Milliseconds that runs on their last chance wait first: a machine that is in trouble should not end them."""
+
+
+def nothing_declared() -> Mapping[str, Pool]:
+    return {}
+
+
+@dataclass(frozen=True, slots=True)
+class Placing:
+    """Places runs by what is known of pools and of how long actions take; `declared` is what handlers say of that."""
+
+    pools: Callable[[], Mapping[str, Pool]] = nothing_declared
+    estimates: Estimates = word_alone
+    declared: Mapping[str, timedelta] = field(default_factory=dict)
+
+    def entry(self, run: ReadyRun, now: datetime) -> Entry:
+        """Return the place of a run that is ready."""
+        needs = dict(run.needs)
+        quota = f"tenant:{run.tenant}"
+        if find(self.pools(), quota) is not None:
+            needs.setdefault(quota, 1)
+        not_before = 0.0
+        if run.crashes >= MOST_CRASHES - 1:
+            needs[LAST_CHANCE] = 1
+            not_before = _ms(now) + CALM
+        created = _ms(run.created_at or run.scheduled_for)
+        return Entry(run.run_id, self.key(run), run.tier.rank, needs, created, not_before)
+
+    def key(self, run: ReadyRun) -> float:
+        """Return the order key of a run: smaller goes first."""
+        return order_key(
+            first_ready=run.first_ready_at,
+            tier=run.tier,
+            deadline=run.deadline,
+            p90=self._estimate(run).p90,
+            late=run.late,
+            cost=self._cost(run.needs),
+        )
+
+    def _estimate(self, run: ReadyRun) -> Estimate:
+        declared = self.declared.get(run.action)
+        if run.estimate is not None:
+            return estimate(run.estimate, None, declared)
+        return self.estimates(run.tenant, run.action, declared)
+
+    def _cost(self, needs: Mapping[str, int]) -> float:
+        """Return the largest part of any pool that a run takes: its dominant share (Ghodsi et al., 2011)."""
+        pools = self.pools() if needs else {}
+        found = ((units, find(pools, name)) for name, units in needs.items())
+        return max((units / max(1, pool.at_once) for units, pool in found if pool is not None), default=0.0)
+
+
+def _ms(moment: datetime) -> float:
+    return moment.timestamp() * 1000

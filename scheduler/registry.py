@@ -1,0 +1,150 @@
+"""The pools of an installation: declared in its settings and by admins, kept in the database, told to the queue."""
+
+from __future__ import annotations
+
+import logging
+import time
+from collections.abc import Callable, Mapping
+from datetime import datetime
+
+from duetime.scheduler.errors import InvalidArgument
+from duetime.scheduler.process import Process
+from duetime.scheduler.queue import DispatchQueue, QueueLost, QueueUnavailable
+from duetime.scheduler.rules.admission import Kind, Limits
+from duetime.scheduler.rules.declarations import read_pool, spec_of
+from duetime.scheduler.rules.pools import KEYS, Pool, PoolKind
+from duetime.scheduler.store import Store
+from duetime.scheduler.task import LOCAL, Json, Principal
+
+FRESH = 1.0
+"""Seconds for which what was read of the pools is good enough to refuse or accept a task by."""
+
+LOOK_EVERY = 2.0
+TELL_EVERY = 24 * 3600.0
+"""Seconds after which a queue is told of calendars and windows again: it knows them for a week."""
+
+LAST_CHANCE = "duetime:last-chance"
+"""A pool of one slot: runs that one more crash would end run one at a time, so that the one that takes its process
+down takes none of the others with it.
+"""
+
+log = logging.getLogger(__name__)
+
+
+class Registry:
+    """Reads and changes the pools. Thread-safe. `zone` is that of windows and hours whose declaration names none."""
+
+    def __init__(self, store: Store, *, zone: str | None = None, clock: Callable[[], float] = time.monotonic) -> None:
+        self._store = store
+        self._zone = zone or "UTC"
+        self._clock = clock
+        self._read_at: float | None = None
+        self._known: Mapping[str, Pool] = {}
+
+    def pools(self) -> Mapping[str, Pool]:
+        """Return the pools by name, as they were at most a second ago."""
+        if self._read_at is None or self._clock() - self._read_at > FRESH:
+            self._read_at, self._known = self._clock(), self.read()
+        return self._known
+
+    def read(self) -> Mapping[str, Pool]:
+        """Return the pools by name, as they are now; a declaration that this version cannot read is left out."""
+        found = {stored.name: self._understood(stored.name, stored.spec) for stored in self._store.pools.all()}
+        return {name: pool for name, pool in found.items() if pool is not None}
+
+    def declare(self, specs: Mapping[str, Mapping[str, Json]]) -> None:
+        """Take over what configuration declares, where that differs from what it declared last time.
+
+        So a change that an admin made meanwhile stays. Raises InvalidArgument(s) for a wrong declaration.
+        """
+        read = {name: spec_of(read_pool(name, spec, zone=self._zone)) for name, spec in specs.items()}
+        self._store.pools.declare(read)
+        self._read_at = None
+
+    def set(self, name: str, spec: Mapping[str, Json], *, by: Principal = LOCAL) -> Pool:
+        """Create or change a pool; what is reserved stays reserved. Raises InvalidArgument(s) for a wrong `spec`."""
+        pool = read_pool(name, spec, zone=self._zone)
+        self._store.pools.put(name, spec_of(pool), actor=by.user)
+        self._read_at = None
+        return pool
+
+    def remove(self, name: str, *, by: Principal = LOCAL) -> None:
+        """Remove a pool: runs that need it are held until it is there again. Raises InvalidArgument without one."""
+        pools = self.read()
+        if name not in pools:
+            present = ", ".join(sorted(pools)) or "none is declared"
+            raise InvalidArgument("name", f"no pool {name[:100]!r}", accepted=present, example=next(iter(pools), "gpu"))
+        self._store.pools.remove(name, actor=by.user)
+        self._read_at = None
+
+    def revision(self) -> int:
+        """Return a number that rises with each change of a pool."""
+        return self._store.pools.revision()
+
+    def spent(self, pools: Mapping[str, Pool], now: datetime) -> Mapping[str, float]:
+        """Return what has been used of each budget since its window began."""
+        starts = {name: pool.window_start(now) for name, pool in pools.items() if pool.kind is PoolKind.BUDGET}
+        return self._store.usage.since(starts) if starts else {}
+
+    def _understood(self, name: str, spec: Mapping[str, Json]) -> Pool | None:
+        try:
+            return read_pool(name, spec, zone=self._zone)
+        except Exception as error:  # noqa: BLE001 - one bad row must not stop all pools
+            log.error("pool %s cannot be read, so what needs it is held: %s", name, error)  # noqa: TRY400 - no defect
+            return None
+
+
+class Teller:
+    """Tells a queue what pools there are: at the start, when they change, and once a day."""
+
+    def __init__(
+        self,
+        registry: Registry,
+        queue: DispatchQueue,
+        *,
+        now: Callable[[], datetime],
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
+        self._registry = registry
+        self._queue = queue
+        self._now = now
+        self._clock = clock
+        self._revision: int | None = None
+        self._told: Mapping[str, Pool] = {}
+        self._tell_at = clock()
+        self.process = Process("pools", self.step)
+
+    def step(self) -> float:
+        """Tell what has changed, and return the seconds until the next look."""
+        revision = self._registry.revision()
+        if revision != self._revision or self._clock() >= self._tell_at:
+            try:
+                self._tell(all_of_them=self._clock() >= self._tell_at)
+            except (QueueLost, QueueUnavailable):
+                return LOOK_EVERY  # whoever rebuilds the queue fills it with the pools of that moment
+            self._revision = revision
+        return LOOK_EVERY
+
+    def fill(self) -> None:
+        """Tell a queue that is being rebuilt everything: what budgets have seen, and buckets with nothing in them."""
+        revision = self._registry.revision()  # first: what changes after it is told by the next step
+        now, pools = self._now(), self._registry.read()
+        spent = self._registry.spent(pools, now)
+        for name, limits in self._all(pools, now).items():
+            self._queue.set_pool(name, limits, spent=spent.get(name, 0.0), empty=True)
+        self._told, self._revision, self._tell_at = pools, revision, self._clock() + TELL_EVERY
+
+    def _tell(self, *, all_of_them: bool) -> None:
+        now, pools = self._now(), self._registry.read()
+        spent = self._registry.spent(pools, now) if all_of_them else {}
+        for name in self._told.keys() - pools.keys():
+            self._queue.set_pool(name, KEYS.limits(now) if name == KEYS.name else None)
+        for name, limits in self._all(pools, now).items():
+            if all_of_them or self._told.get(name) != pools.get(name):
+                self._queue.set_pool(name, limits, spent=spent.get(name, 0.0))
+        self._told = pools
+        if all_of_them:
+            self._tell_at = self._clock() + TELL_EVERY
+
+    def _all(self, pools: Mapping[str, Pool], now: datetime) -> Mapping[str, Limits]:
+        return {LAST_CHANCE: Limits(Kind.SLOTS, 1), **{name: pool.limits(now) for name, pool in pools.items()}}

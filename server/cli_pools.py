@@ -1,0 +1,127 @@
+"""The verbs for what limits and holds back work: explain, stats, pools."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from dataclasses import asdict
+from importlib import import_module
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+from duetime.scheduler.errors import InvalidArgument, StoreUnavailable
+from duetime.server import cli_output as output
+from duetime.server.cli_session import session
+
+if TYPE_CHECKING:
+    from duetime.scheduler.queue import PoolUse, Stats
+
+AsJson = Annotated[bool, typer.Option("--json", help="write JSON")]
+
+TIERS = ("critical", "high", "normal", "low", "background")
+NOBODY = "no process runs tasks now, so there is no queue to ask; start `duetime serve`"
+
+
+def explain(
+    context: typer.Context,
+    task_id: Annotated[str, typer.Argument(metavar="ID", help="the task")],
+    *,
+    as_json: AsJson = False,
+) -> None:
+    """Say why a task is not running: what it waits for, how much is missing, and who holds it."""
+    with session(context).scheduler() as scheduler:
+        view, reasons = scheduler.explain(task_id)
+    if as_json:
+        output.as_json({"schema": "duetime.explanation/1", "task": task_id, "waiting_for": list(reasons)})
+        return
+    output.say(f"{view.record.task.title}: {view.record.run.state}")
+    for reason in reasons:
+        output.say(f"  {reason}")
+
+
+def stats(context: typer.Context, *, as_json: AsJson = False) -> None:
+    """Count what waits by tier, with what each tier is promised, and show what is used of each pool."""
+    with session(context).app() as app:
+        found = app.inquiry.stats()
+    if found is None:
+        raise StoreUnavailable(NOBODY)
+    if as_json:
+        output.as_json({"schema": "duetime.stats/1", **asdict(found), "tiers": list(_tiers(found))})
+        return
+    output.table(
+        ("TIER", "WAITING", "SHARE", "CEILING", "SERVED WITHIN"),
+        (
+            (row["tier"], row["waiting"], f"{row['share']:.0%}", f"{row['ceiling']:.0%}", f"{row['bound']} dispatches")
+            for row in _tiers(found)
+        ),
+    )
+    output.say(f"{found.leased} running or about to, {found.parked} behind a pool, {found.delayed} delayed")
+    output.table(
+        ("POOL", "STATE", "USED", "SPENT", "FREE", "CAPACITY", "WAITING"),
+        (_use(name, use) for name, use in sorted(found.pools.items())),
+    )
+
+
+def _tiers(found: Stats) -> Iterator[dict[str, Any]]:
+    shares = import_module("duetime.scheduler.rules.shares").Shares()
+    for rank, (tier, waiting) in enumerate(zip(TIERS, found.waiting, strict=True), start=1):
+        yield {
+            "tier": tier,
+            "waiting": waiting,
+            "share": shares.guaranteed[rank - 1],
+            "ceiling": shares.ceilings[rank - 1],
+            "bound": shares.bound(rank),
+        }
+
+
+def _use(name: str, use: PoolUse) -> tuple[str, ...]:
+    slowed = f" at {use.factor:.0%}" if use.factor < 1 else ""
+    numbers = (use.used, use.spent, use.free, use.capacity)
+    return (name, use.state + slowed, *(f"{number:g}" for number in numbers), str(use.parked))
+
+
+def pools_list(context: typer.Context, *, as_json: AsJson = False) -> None:
+    """List the pools as they are declared."""
+    declarations: Any = import_module("duetime.scheduler.rules.declarations")
+    with session(context).app() as app:
+        pools = app.registry.read()
+    if as_json:
+        specs = {name: declarations.spec_of(pool) for name, pool in sorted(pools.items())}
+        output.as_json({"schema": "duetime.pools/1", "pools": specs})
+    elif pools:
+        output.table(
+            ("POOL", "KIND", "HOW MUCH"), ((name, pool.kind, pool.text()) for name, pool in sorted(pools.items()))
+        )
+    else:
+        output.say("No pool is declared. `duetime pools set gpu '{\"capacity\": 2}'` declares one.")
+
+
+def pools_set(
+    context: typer.Context,
+    name: Annotated[str, typer.Argument(metavar="NAME", help="its name, or tenant:* for the quota of each tenant")],
+    spec: Annotated[str, typer.Argument(metavar="JSON", help='what it is: {"kind": "slots", "capacity": 2}')],
+) -> None:
+    """Create or change a pool at run time; what is reserved stays reserved."""
+    with session(context).app() as app:
+        pool = app.registry.set(name, _object(spec))
+        app.runner.wake()
+    output.say(f"{name}: {pool.kind}, {pool.text()}")
+
+
+def pools_remove(context: typer.Context, name: Annotated[str, typer.Argument(metavar="NAME", help="the pool")]) -> None:
+    """Remove a pool; tasks that need it are held until it is there again."""
+    with session(context).app() as app:
+        app.registry.remove(name)
+        app.runner.wake()
+    output.say(f"Removed {name}. Tasks that need it are held until it is there again.")
+
+
+def _object(text: str) -> dict[str, Any]:
+    example = '\'{"kind": "slots", "capacity": 2}\''
+    try:
+        found = json.loads(text)
+    except ValueError as wrong:
+        raise InvalidArgument("JSON", f"is no JSON: {wrong}", accepted="one object", example=example) from None
+    if not isinstance(found, dict):
+        raise InvalidArgument("JSON", f"is {type(found).__name__}", accepted="one object", example=example)
+    return found

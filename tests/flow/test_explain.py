@@ -1,0 +1,172 @@
+"""Why a run is not running: every answer names what it waits for, never a generic reason."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import replace
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from typing import Any
+
+import pytest
+from duetime.scheduler.explain import Explainer, Facts, explained, waiting_for
+from duetime.scheduler.inquiry import Inquiry, answer
+from duetime.scheduler.queue import Entry, Explanation, MemoryQueue, Report, Shortage, Why
+from duetime.scheduler.queue.port import Finish
+from duetime.scheduler.rules.declarations import read_pool
+from duetime.scheduler.store import Store, open_store
+from duetime.scheduler.task import Run, State, Task, TaskRecord
+
+from tests.contracts.store.making import TENANT, a_task
+
+NOW = datetime(2026, 11, 20, 12, 0, tzinfo=UTC)
+MS = NOW.timestamp() * 1000
+
+
+@pytest.fixture
+def store(tmp_path: Path) -> Iterator[Store]:
+    opened = open_store(f"sqlite:///{tmp_path}/duetime.db", clock=lambda: NOW, synchronous="OFF")
+    yield opened
+    opened.close()
+
+
+@pytest.fixture
+def queue() -> MemoryQueue:
+    return MemoryQueue(lambda: MS)
+
+
+def a_record(**run: Any) -> TaskRecord:
+    task, first = a_task(NOW, timezone="UTC")
+    return TaskRecord(task, replace(first, state=State.READY, wake_at=None, **run))
+
+
+def why(shortage: Shortage | None = None, *, named: Any = str, pools: Any = None, **values: Any) -> tuple[str, ...]:
+    said = Explanation("parked" if shortage else values.pop("status", "waiting"), shortage=shortage, **values)
+    return waiting_for(a_record(), NOW, Facts(said, pools, named))
+
+
+def short(reason: Why = Why.SHORT, **values: Any) -> Shortage:
+    return Shortage(**{"pool": "gpu", "why": reason, "needed": 2, "free": 1, "capacity": 4, **values})
+
+
+def test_a_short_pool_is_named_with_what_is_missing_and_who_holds_it() -> None:
+    assert why(short(holders=("r1", "r2"))) == ("pool gpu: it needs 2, 1 of 4 are free; held by r1, r2",)
+
+
+def test_a_rate_says_when_there_is_more() -> None:
+    said = why(short(helped_at=MS + 90_000))
+    assert said == ("pool gpu: it needs 2, 1 of 4 are free, until Fri 20 Nov 2026 12:01 (in 1 min)",)
+
+
+@pytest.mark.parametrize(
+    ("shortage", "words"),
+    [
+        (short(Why.UNKNOWN), "pool gpu: no such pool is there (there are disk, net): declare it"),
+        (short(Why.TOO_SMALL, needed=9), "it needs 9, and there are 4 in all: raise its capacity"),
+        (short(Why.HELD, held_for="r9"), "kept for r9, which is overdue and goes first"),
+        (short(Why.STOPPED, helped_at=MS + 5000), "its provider asked to wait, until Fri 20 Nov 2026 12:00 (in 5 s)"),
+        (short(Why.BREAKER, helped_at=MS + 5000), "its breaker is open after failures, until Fri 20 Nov 2026 12:00"),
+        (short(Why.BREAKER), "its breaker is open after failures, one run probes it now"),
+    ],
+)
+def test_every_reason_of_a_pool_has_words_of_its_own(shortage: Shortage, words: str) -> None:
+    pools = {name: read_pool(name, {}) for name in ("net", "disk")}
+    assert words in why(shortage, pools=pools)[0]
+
+
+def test_every_reason_is_known_to_the_words() -> None:
+    assert len({why(short(reason)) for reason in Why}) == len(Why)
+
+
+def test_a_turn_says_how_many_go_first() -> None:
+    assert why(ahead=1) == ("its turn: 1 run of the same tier and needs go first",)
+    assert why() == ("a free thread of a worker: it is the first of its tier and needs",)
+    assert why(short(), ahead=3)[1] == "its turn: 3 runs of the same tier and needs go first"
+
+
+def test_a_run_that_a_worker_has_names_the_worker() -> None:
+    assert why(status="leased", worker="node-7") == ("worker node-7, which has taken it and is about to start it",)
+
+
+def test_a_run_apart_after_crashes_says_until_when() -> None:
+    assert why(status="delayed", not_before=MS + 5000)[0].startswith(
+        "until Fri 20 Nov 2026 12:00 (in 5 s): it starts apart"
+    )
+
+
+def test_a_queue_out_of_reach_and_one_that_was_not_told_yet_are_told_apart() -> None:
+    assert "cannot be reached" in waiting_for(a_record(), NOW, Facts(reachable=False))[0]
+    assert "a dispatcher to hand it to the workers" in waiting_for(a_record(), NOW, Facts())[0]
+
+
+def test_what_the_database_knows_is_said_without_a_queue() -> None:
+    retrying = replace(
+        a_record(),
+        run=replace(a_record().run, state=State.RETRYING, attempt=1, error="boom", wake_at=NOW + timedelta(minutes=4)),
+    )
+    assert waiting_for(retrying, NOW) == ("attempt 2 in 4 min, after: boom",)
+    suspended = replace(retrying, run=replace(retrying.run, state=State.SUSPENDED, summary="the customer's answer"))
+    assert waiting_for(suspended, NOW) == ("the customer's answer in 4 min",)
+    paused = replace(a_record(), task=replace(a_record().task, paused=True))
+    assert waiting_for(paused, NOW, Facts()) == ("paused: resume it with reschedule_task(pause=false)",)
+
+
+@pytest.mark.parametrize("state", State)
+def test_whoever_asks_gets_an_answer_in_every_state(state: State) -> None:
+    record = a_record()
+    said = explained(replace(record, run=replace(record.run, state=state, wake_at=NOW, ended_at=NOW)), NOW, Facts())
+    assert said
+    assert all(said)
+
+
+def stored(store: Store, **values: Any) -> tuple[Task, Run]:
+    task, run = a_task(NOW, **values)
+    store.tasks.add(task, run, actor="alice")
+    store.claims.make_ready(limit=9)
+    return task, run
+
+
+def test_holders_are_named_by_task_and_other_tenants_are_not(store: Store, queue: MemoryQueue) -> None:
+    mine, first = stored(store, title="Render the film")
+    _, theirs = stored(store, tenant="rival", title="Their secret")
+    waiting, last = stored(store, title="Render the trailer")
+    queue.set_pool("gpu", read_pool("gpu", {"capacity": 2}).limits(NOW))
+    queue.put([Entry(run.id, MS + n, needs={"gpu": 1}) for n, run in enumerate((first, theirs, last))])
+    queue.take("w", 3, 30_000)
+    explainer = Explainer(store, Inquiry(lambda question: answer(queue, question)), dict)
+    record = store.tasks.get(TENANT, waiting.id)
+    said = " ".join(waiting_for(record, NOW, explainer.facts(record)))
+    assert f"{mine.id} ('Render the film')" in said
+    assert "a task of someone else" in said
+    assert "secret" not in said
+
+
+def test_an_open_breaker_is_told_with_its_time(store: Store, queue: MemoryQueue) -> None:
+    _, first = stored(store)
+    waiting, last = stored(store)
+    queue.set_pool("api", read_pool("api", {"capacity": 2, "breaker": {"failures": 1, "cooldown": 60}}).limits(NOW))
+    queue.put([Entry(first.id, MS, needs={"api": 1})])
+    grant = queue.take("w", 1, 30_000).grants[0]
+    queue.finish("w", [Finish(first.id, grant.token, reports=(Report("api", ok=False),))])
+    queue.put([Entry(last.id, MS, needs={"api": 1})])
+    queue.take("w", 1, 30_000)
+    record = store.tasks.get(TENANT, waiting.id)
+    facts = Explainer(store, Inquiry(lambda question: answer(queue, question)), dict).facts(record)
+    assert waiting_for(record, NOW, facts) == (
+        "pool api: its breaker is open after failures, until Fri 20 Nov 2026 06:01 (in 1 min)",
+    )
+
+
+def test_answers_of_a_queue_survive_the_way_through_another_process(queue: MemoryQueue) -> None:
+    import json
+
+    inquiry = Inquiry(lambda question: json.loads(json.dumps(answer(queue, json.loads(json.dumps(question))))))
+    queue.set_pool("gpu", read_pool("gpu", {}).limits(NOW))
+    queue.put([Entry(f"r{n}", MS + n, needs={"gpu": 1}) for n in range(3)])
+    queue.take("w", 3, 30_000)
+    for run_id in ("r0", "r1", "r2"):
+        assert inquiry.explain(run_id) == (True, queue.explain(run_id))
+    assert inquiry.explain("unknown") == (True, None)
+    assert inquiry.stats() == queue.stats()
+    assert Inquiry(lambda _: None).explain("r0") == (False, None)
+    assert Inquiry(lambda _: None).stats() is None

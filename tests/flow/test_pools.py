@@ -1,0 +1,222 @@
+"""The registry of pools: what is declared and changed reaches the queue, and what has been used is remembered."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+
+import pytest
+from duetime.scheduler.errors import InvalidArgument
+from duetime.scheduler.placing import Placing
+from duetime.scheduler.queue import Entry, MemoryQueue
+from duetime.scheduler.registry import LAST_CHANCE, Registry, Teller
+from duetime.scheduler.rules.declarations import read_pool
+from duetime.scheduler.rules.estimates import estimate
+from duetime.scheduler.rules.pools import PoolKind
+from duetime.scheduler.store import ReadyRun, Store, open_store
+from duetime.scheduler.task import Tier
+
+NOW = datetime(2026, 11, 20, 12, 0, tzinfo=UTC)
+
+
+class Clock:
+    """A clock of the wall and a monotonic one, moved together."""
+
+    def __init__(self) -> None:
+        self.now = NOW
+
+    def __call__(self) -> datetime:
+        return self.now
+
+    def monotonic(self) -> float:
+        return self.now.timestamp()
+
+    def ms(self) -> float:
+        return self.now.timestamp() * 1000
+
+
+@pytest.fixture
+def clock() -> Clock:
+    return Clock()
+
+
+@pytest.fixture
+def store(tmp_path: Path, clock: Clock) -> Iterator[Store]:
+    opened = open_store(f"sqlite:///{tmp_path}/duetime.db", clock=clock, synchronous="OFF")
+    yield opened
+    opened.close()
+
+
+@pytest.fixture
+def registry(store: Store, clock: Clock) -> Registry:
+    return Registry(store, zone="Europe/Berlin", clock=clock.monotonic)
+
+
+@pytest.fixture
+def queue(clock: Clock) -> MemoryQueue:
+    return MemoryQueue(clock.ms)
+
+
+@pytest.fixture
+def teller(registry: Registry, queue: MemoryQueue, clock: Clock) -> Teller:
+    return Teller(registry, queue, now=clock, clock=clock.monotonic)
+
+
+def needing(clock: Clock, **needs: int) -> Entry:
+    return Entry("r", clock.ms(), needs=needs)
+
+
+def capacities(queue: MemoryQueue) -> dict[str, float]:
+    return {name: use.capacity for name, use in queue.stats().pools.items() if name != LAST_CHANCE}
+
+
+def test_a_pool_in_the_settings_is_there_for_tasks_and_for_the_queue(
+    registry: Registry, teller: Teller, queue: MemoryQueue
+) -> None:
+    registry.declare({"gpu": {"capacity": 2}, "tokens": {"kind": "budget", "capacity": 100}})
+    teller.step()
+    assert registry.pools()["tokens"].zone == "Europe/Berlin"
+    assert capacities(queue) == {"gpu": 2, "tokens": 100}
+
+
+def test_a_change_at_run_time_is_told_and_survives_the_next_start(
+    registry: Registry, teller: Teller, queue: MemoryQueue
+) -> None:
+    registry.declare({"gpu": {"capacity": 2}})
+    teller.step()
+    registry.set("gpu", {"capacity": 3})
+    registry.declare({"gpu": {"capacity": 2}})
+    teller.step()
+    assert capacities(queue) == {"gpu": 3}
+    registry.declare({"gpu": {"capacity": 5}})
+    assert registry.pools()["gpu"].capacity == 5
+
+
+def test_a_removed_pool_holds_what_needs_it(
+    registry: Registry, teller: Teller, queue: MemoryQueue, clock: Clock
+) -> None:
+    registry.set("gpu", {})
+    teller.step()
+    assert queue.can_admit(needing(clock, gpu=1)) is None
+    registry.remove("gpu")
+    teller.step()
+    shortage = queue.can_admit(needing(clock, gpu=1))
+    assert shortage is not None
+    assert shortage.why == "unknown"
+    with pytest.raises(InvalidArgument, match="no pool 'gpu'"):
+        registry.remove("gpu")
+
+
+def test_a_wrong_declaration_changes_nothing(registry: Registry) -> None:
+    registry.set("gpu", {"capacity": 2})
+    with pytest.raises(InvalidArgument, match=r"pools\.gpu\.capacity"):
+        registry.set("gpu", {"capacity": -1})
+    assert registry.read()["gpu"].capacity == 2
+
+
+def test_a_row_that_cannot_be_read_leaves_the_other_pools_alone(registry: Registry, store: Store) -> None:
+    registry.set("gpu", {})
+    store.pools.put("odd", {"kind": "quantum"}, actor="a newer version")
+    assert set(registry.read()) == {"gpu"}
+
+
+def test_pools_that_did_not_change_are_not_told_again(
+    registry: Registry, teller: Teller, queue: MemoryQueue, clock: Clock
+) -> None:
+    registry.set("gpu", {"capacity": 1})
+    teller.step()
+    queue.set_pool("gpu", read_pool("gpu", {"capacity": 7}).limits(NOW))
+    teller.step()
+    assert capacities(queue) == {"gpu": 7}
+    clock.now += timedelta(hours=25)
+    teller.step()
+    assert capacities(queue) == {"gpu": 1}
+
+
+def test_a_calendar_goes_on_because_its_hours_are_told_each_day(
+    registry: Registry, teller: Teller, queue: MemoryQueue, clock: Clock
+) -> None:
+    registry.set("night", {"kind": "calendar", "capacity": 0, "hours": {"22:00-06:00": 1}, "zone": "UTC"})
+    found = []
+    for _ in range(60):
+        teller.step()
+        found.append((clock.now.hour, queue.can_admit(needing(clock, night=1)) is None))
+        clock.now += timedelta(hours=11, minutes=7)
+    assert all(admitted == (hour >= 22 or hour < 6) for hour, admitted in found)
+    assert {admitted for _, admitted in found} == {True, False}
+
+
+def test_a_queue_that_is_filled_anew_knows_what_a_budget_has_seen_and_starts_with_empty_buckets(
+    registry: Registry, teller: Teller, queue: MemoryQueue, clock: Clock, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    registry.set("tokens", {"kind": "budget", "capacity": 100})
+    registry.set("calls", {"kind": "rate", "capacity": 60, "per": "minute"})
+    starts = []
+
+    def since(given: dict[str, datetime]) -> dict[str, float]:
+        starts.append(given)
+        return {"tokens": 90.0}
+
+    monkeypatch.setattr(registry._store.usage, "since", since)
+    teller.fill()
+    assert starts == [{"tokens": datetime(2026, 11, 19, 23, 0, tzinfo=UTC)}]  # midnight in Berlin
+    assert queue.can_admit(needing(clock, tokens=10)) is None
+    assert queue.can_admit(needing(clock, tokens=11)) is not None
+    assert queue.can_admit(needing(clock, calls=1)) is not None
+    clock.now += timedelta(seconds=1)
+    assert queue.can_admit(needing(clock, calls=1)) is None
+
+
+def ready(**values: object) -> ReadyRun:
+    base = {
+        "run_id": "r",
+        "task_id": "t",
+        "tenant": "acme",
+        "scheduled_for": NOW,
+        "first_ready_at": NOW,
+        "action": "work",
+        "crashes": 0,
+        "tier": Tier.NORMAL,
+        "created_at": NOW,
+    }
+    return ReadyRun(**{**base, **values})  # type: ignore[arg-type]  # of a table in a test
+
+
+def test_a_run_needs_a_unit_of_its_tenants_quota_where_there_is_one() -> None:
+    assert Placing().entry(ready(needs={"gpu": 1}), NOW).needs == {"gpu": 1}
+    quotas = {"tenant:*": read_pool("tenant:*", {"capacity": 4})}
+    assert Placing(lambda: quotas).entry(ready(needs={"gpu": 1}), NOW).needs == {"gpu": 1, "tenant:acme": 1}
+
+
+def test_what_was_learned_of_an_action_moves_its_deadline_forward() -> None:
+    deadline = NOW + timedelta(minutes=1)
+    quick = Placing(estimates=lambda *_: estimate(timedelta(seconds=1), None, None)).key(ready(deadline=deadline))
+    slow = Placing(estimates=lambda *_: estimate(timedelta(seconds=30), None, None)).key(ready(deadline=deadline))
+    own = Placing(estimates=lambda *_: estimate(timedelta(seconds=1), None, None)).key(
+        ready(deadline=deadline, estimate=timedelta(seconds=30))
+    )
+    assert slow == own < quick
+
+
+def test_a_run_that_takes_more_of_a_pool_goes_later() -> None:
+    pools = {"gpu": read_pool("gpu", {"capacity": 4})}
+    keys = [Placing(lambda: pools).key(ready(needs={"gpu": units})) for units in (1, 4)]
+    assert keys == sorted(keys)
+    assert keys[0] < keys[1]
+
+
+def test_a_run_on_its_last_chance_waits_a_moment_and_runs_alone() -> None:
+    entry = Placing().entry(ready(crashes=2), NOW)
+    assert entry.needs == {LAST_CHANCE: 1}
+    assert entry.not_before > NOW.timestamp() * 1000
+
+
+def test_every_kind_of_pool_can_be_told(registry: Registry, teller: Teller, queue: MemoryQueue) -> None:
+    registry.set("a", {"kind": "slots", "capacity": 1})
+    registry.set("b", {"kind": "rate", "capacity": 2})
+    registry.set("c", {"kind": "budget", "capacity": 3})
+    registry.set("d", {"kind": "calendar", "capacity": 4, "hours": {"sat 01:00-02:00": 9}})
+    teller.step()
+    assert capacities(queue) == {"a": 1, "b": 2, "c": 3, "d": 4}
+    assert {pool.kind for pool in registry.pools().values()} == set(PoolKind)
