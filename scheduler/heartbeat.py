@@ -24,20 +24,13 @@ _FORGET_EVERY = 24
 class Heartbeat:
     """Writes the row of one worker every 5 seconds, and removes it in the end. `running` counts its runs in hand."""
 
-    def __init__(self, store: Store, *, name: str, threads: int, running: Callable[[], int]) -> None:
+    def __init__(self, store: Store, name: str, *, threads: Callable[[], int], running: Callable[[], int]) -> None:
         self._store = store
+        self._threads = threads
         self._running = running
         self._beats = 0
-        now = store.now()
         self._row = WorkerProcess(
-            id=name,
-            host=socket.gethostname(),
-            pid=os.getpid(),
-            threads=threads,
-            started_at=now,
-            state="running",
-            running=0,
-            seen_at=now,
+            id=name, host=socket.gethostname(), pid=os.getpid(), threads=0, started_at=store.now()
         )
         self.process = Process("heartbeat", self.step)
 
@@ -60,4 +53,4 @@ class Heartbeat:
             self._store.workers.remove(self._row.id)
 
     def _say(self, state: str) -> None:
-        self._store.workers.beat(replace(self._row, state=state, running=self._running()))
+        self._store.workers.beat(replace(self._row, state=state, threads=self._threads(), running=self._running()))

@@ -1,4 +1,4 @@
-"""Admission: no message is run without a live claim.
+"""Admission: no message is run without a live claim. Hosting: Dramatiq's own command line runs the threads.
 
 Dramatiq logs and swallows what a hook raises, and runs the actor all the same; only `SkipMessage` stops it. So every
 failure in here becomes that.
@@ -7,13 +7,14 @@ failure in here becomes that.
 from __future__ import annotations
 
 import logging
+from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 from dramatiq.middleware import Middleware, SkipMessage
 from duetime.scheduler.inhand import InHand
 
 if TYPE_CHECKING:
-    from dramatiq import Broker, MessageProxy
+    from dramatiq import Broker, MessageProxy, Worker
 
 log = logging.getLogger(__name__)
 
@@ -33,3 +34,18 @@ class Admission(Middleware):
             raise SkipMessage(f"the claim of run {message.message_id} cannot be checked") from error
         if not admitted:
             raise SkipMessage(f"run {message.message_id} is not claimed by this worker, or runs already")
+
+
+class Hosting(Middleware):
+    """Hears of the worker that Dramatiq's command line makes: how many threads it has, and that it stops."""
+
+    def __init__(self, boot: Callable[[int], None], shutdown: Callable[[], None]) -> None:
+        self._boot = boot
+        self._shutdown = shutdown
+
+    def before_worker_boot(self, broker: Broker, worker: Worker) -> None:  # noqa: ARG002 - Dramatiq's signature
+        self._boot(worker.worker_threads)
+
+    def before_worker_shutdown(self, broker: Broker, worker: Worker) -> None:  # noqa: ARG002 - as above
+        """End everything around the threads before they do: running work has its grace period now."""
+        self._shutdown()

@@ -19,7 +19,7 @@ from duetime.scheduler.execution import STOPPED, Execution
 from duetime.scheduler.handlers import Handlers
 from duetime.scheduler.inhand import Held, InHand
 from duetime.scheduler.interrupt import WorkerStopping
-from duetime.scheduler.middleware import Admission
+from duetime.scheduler.middleware import Admission, Hosting
 from duetime.scheduler.queue import DispatchQueue, Finish, Grant
 from duetime.scheduler.settlement import Ending, settle
 from duetime.scheduler.store import Claim, Settlement, Start, Store
@@ -47,7 +47,8 @@ class Worker:
     """Runs what the queue hands out.
 
     `on_change` is told the task ids of what started or settled, `on_settled` how attempts ended, after each commit.
-    `on_replaced` is called when a claim is refused because another runner has taken over.
+    `on_replaced` is called when a claim is refused because another runner has taken over. A `hosted` worker brings no
+    threads of its own: `start` makes its broker that of Dramatiq's command line, which calls `hosted` when it stops.
     """
 
     def __init__(
@@ -62,6 +63,7 @@ class Worker:
         on_settled: Callable[[Sequence[Settlement]], None] = lambda _: None,
         on_replaced: Callable[[], None] = lambda: None,
         jitter: Callable[[], float] = random.random,
+        hosted: Callable[[], None] | None = None,
     ) -> None:
         self._store = store
         self._queue = queue
@@ -77,8 +79,9 @@ class Worker:
         self._supervision = Supervision(store, queue, self._in_hand, worker=options.name, lease=options.lease)
         self._execution = Execution(store, handlers, self._loop, started=self._supervision.started)
         self._commits = Commits(store, on_settled=self._finish, limit=16 * options.threads)
-        self._broker = self._make_broker()
-        self._dramatiq = dramatiq.Worker(self._broker, worker_threads=options.threads, worker_timeout=POLL)
+        self.threads = 0 if hosted else options.threads
+        self._broker = self._make_broker(hosted)
+        self._dramatiq = self._make_threads() if hosted is None else None
 
     @property
     def running(self) -> int:
@@ -93,6 +96,9 @@ class Worker:
     def start(self) -> None:
         self._loop_thread.start()
         self._supervision.process.start()
+        if self._dramatiq is None:
+            dramatiq.set_broker(self._broker)
+            return
         self._broker.emit_after("process_boot")  # Dramatiq's own command line does this; middleware relies on it
         self._dramatiq.start()
 
@@ -114,18 +120,26 @@ class Worker:
         self._hand_back(self._in_hand.close())
         stored = self._commits.close(timeout=2 * LAST_WORDS)
         self._supervision.process.stop(LAST_WORDS)
-        self._dramatiq.stop(timeout=0)  # its threads end by themselves: there is nothing left to wait for
+        if self._dramatiq is not None:
+            self._dramatiq.stop(timeout=0)  # its threads end by themselves: there is nothing left to wait for
         self._stop_loop()
         return stored
 
-    def _make_broker(self) -> DispatchBroker:
+    def _make_threads(self) -> dramatiq.Worker:
+        return dramatiq.Worker(self._broker, worker_threads=self.threads, worker_timeout=POLL)
+
+    def _host(self, threads: int) -> None:
+        self.threads = threads
+        self._broker.idle.give(threads)
+
+    def _make_broker(self, hosted: Callable[[], None] | None) -> DispatchBroker:
         broker = DispatchBroker(
             self._queue,
             worker=self._options.name,
-            threads=self._options.threads,
+            threads=self.threads,
             lease=self._options.lease.total_seconds() * 1000,
             claim=self._claim,
-            middleware=[Admission(self._in_hand)],
+            middleware=[Admission(self._in_hand), *([Hosting(self._host, hosted)] if hosted else [])],
             clock=lambda: self._store.now().timestamp() * 1000,
         )
         dramatiq.actor(broker=broker, actor_name=ACTOR, queue_name=QUEUE)(self._run)

@@ -87,8 +87,16 @@ class App:
         self.close()
 
 
-def build(settings: Settings, *, handlers: Sequence[Handler] = (), role: Role = Role.SERVE) -> App:
+def build(
+    settings: Settings,
+    *,
+    handlers: Sequence[Handler] = (),
+    role: Role = Role.SERVE,
+    hosted: Callable[[], None] | None = None,
+) -> App:
     """Construct the application of one process; `handlers` are those beside the built-in and configured ones.
+
+    `hosted`: the threads of a worker are those of Dramatiq's command line, which calls this when it stops.
 
     Raises InvalidSetting for a handler module or channel that cannot be loaded, SchemaTooNew for the database of a
     newer Duetime, and StoreUnavailable when it cannot be opened.
@@ -110,7 +118,7 @@ def build(settings: Settings, *, handlers: Sequence[Handler] = (), role: Role = 
     def recruit(queue: DispatchQueue, options: WorkerOptions) -> Team:
         if role is Role.SERVE:
             return Dispatching(store, queue, on_change=told)
-        return Crew(store, queue, known, options, deliverer=deliverer, on_change=told)
+        return Crew(store, queue, known, options, deliverer=deliverer, on_change=told, hosted=hosted)
 
     runner: Running
     if settings.distributed:
