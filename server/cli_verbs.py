@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Annotated
 
 import typer
-from duetime.server import cli_history, cli_machine, cli_serving, cli_tasks
+from duetime.server import cli_history, cli_machine, cli_pools, cli_serving, cli_tasks
 from duetime.server.cli_help import Verb, Verbs
 from duetime.server.cli_session import open_session
 
@@ -26,6 +26,13 @@ service = typer.Typer(
     cls=Verbs,
     rich_markup_mode=None,
     help="The background service: runs tasks while no chat is open.",
+    no_args_is_help=False,
+)
+
+pools = typer.Typer(
+    cls=Verbs,
+    rich_markup_mode=None,
+    help="Pools: what limits how much runs at once or in a time.",
     no_args_is_help=False,
 )
 
@@ -57,7 +64,9 @@ app.command("show", cls=Verb)(cli_tasks.show)
 app.command("reschedule", cls=Verb)(cli_tasks.reschedule)
 app.command("cancel", cls=Verb)(cli_tasks.cancel)
 app.command("undo", cls=Verb)(cli_tasks.undo)
+app.command("explain", cls=Verb)(cli_pools.explain)
 app.command("history", cls=Verb)(cli_history.history)
+app.command("stats", cls=Verb)(cli_pools.stats)
 app.command("migrate", cls=Verb)(cli_machine.migrate)
 app.command("doctor", cls=Verb)(cli_machine.doctor)
 app.command("config", cls=Verb)(cli_machine.config)
@@ -66,3 +75,7 @@ service.command("install", cls=Verb)(cli_machine.service_install)
 service.command("status", cls=Verb)(cli_machine.service_status)
 service.command("remove", cls=Verb)(cli_machine.service_remove)
 app.add_typer(service, name="service")
+pools.command("list", cls=Verb)(cli_pools.pools_list)
+pools.command("set", cls=Verb)(cli_pools.pools_set)
+pools.command("remove", cls=Verb)(cli_pools.pools_remove)
+app.add_typer(pools, name="pools")
