@@ -2,27 +2,32 @@
 
 from __future__ import annotations
 
+import re
 import socket
 import struct
 import threading
 import time
+from collections import Counter
 from contextlib import suppress
 
 CHUNK = 65536
+SCRIPT = re.compile(rb"EVALSHA\r\n\$40\r\n([0-9a-f]{40})\r\n")
 LOOK = 0.02
 """Seconds between looks at the mode while something is held back."""
 
 
 class Proxy:
-    """Forwards to `port` from a port of its own; `hits` counts the replies that it has swallowed.
+    """Forwards to `port` from a port of its own.
 
-    Modes: `ok`; `down` (resets what is open, and whoever connects); `blackhole` (nothing gets through, nothing ends)
-    and `latency:MS` (each way). `cut_reply(part)` lets the next request that contains `part` through, swallows what is
+    `hits` counts the replies that it has swallowed, `scripts` the calls of each script of Redis, by hash. Modes: `ok`;
+    `down` (resets what is open, and whoever connects); `blackhole` (nothing gets through, nothing ends) and
+    `latency:MS` (each way). `cut_reply(part)` lets the next request that contains `part` through, swallows what is
     answered and resets the connection.
     """
 
     def __init__(self, port: int) -> None:
         self.hits = 0
+        self.scripts: Counter[bytes] = Counter()
         self._target = port
         self._mode = "ok"
         self._needles: list[bytes] = []
@@ -50,6 +55,7 @@ class Proxy:
     def found(self, data: bytes) -> bool:
         """Tell whether the reply of this request shall be lost; each `cut_reply` counts once."""
         with self._lock:
+            self.scripts.update(SCRIPT.findall(data))
             here = [needle for needle in self._needles if needle in data]
             if here:
                 self._needles.remove(here[0])

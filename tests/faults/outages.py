@@ -1,0 +1,276 @@
+"""The plays that break Redis, PostgreSQL, what lies between, and the clock: on a shared installation only."""
+
+from __future__ import annotations
+
+import os
+import signal
+import time
+from contextlib import closing
+from functools import partial
+
+import psycopg
+from duetime.scheduler.queue import Entry
+from sqlalchemy import make_url
+from valkey import Valkey
+
+from tests.faults.conftest import until
+from tests.faults.proxy import Proxy
+from tests.faults.scenarios import SHARED, Play, scenario
+from tests.faults.world import CALL, World, has_ended
+from tests.services import OwnPostgres, OwnValkey
+
+SETTLING = 1.0
+"""Seconds of undisturbed work before and after a fault."""
+
+
+def _valkey(world: World) -> OwnValkey:
+    assert world.ground.valkey is not None
+    return world.ground.valkey
+
+
+def _postgres(world: World) -> OwnPostgres:
+    assert world.ground.postgres is not None
+    return world.ground.postgres
+
+
+def _more_hits(proxy: Proxy, than: int) -> bool:
+    return proxy.hits > than
+
+
+def _both_work(world: World) -> None:
+    """Start two processes, and wait until both have had an effect."""
+    pids = {world.start().pid, world.start().pid}
+    until(lambda: pids <= {line.pid for line in world.ledger()}, "both processes to work", 60)
+
+
+def _calls_are_quick(world: World) -> None:
+    assert world.slowest_call < CALL, f"a schedule call took {world.slowest_call:.1f} s"
+
+
+# --- Redis ------------------------------------------------------------------------------------------------------------
+
+
+@scenario("FLUSHALL in the middle of the work", SHARED, quick=(SHARED,))
+def flushed(world: World) -> None:
+    with world.traffic(), Valkey.from_url(_valkey(world).url) as client:
+        _both_work(world)
+        for _ in range(3):
+            keys, busy = client.dbsize(), len(world.running())
+            client.flushall()
+            world.broke("FLUSHALL", f"{keys} keys gone, {busy} runs under way" if keys else "", anyone=True)
+            time.sleep(SETTLING)
+    world.rest()
+    _calls_are_quick(world)
+
+
+@scenario("SCRIPT FLUSH in the middle of the work", SHARED, quick=(SHARED,))
+def scripts_flushed(world: World) -> None:
+    with world.traffic(), Valkey.from_url(_valkey(world).url) as client:
+        _both_work(world)
+        scripts = client.info("memory")["number_of_cached_scripts"]
+        client.script_flush()
+        world.broke("SCRIPT FLUSH", f"{scripts} scripts gone" if scripts else "")
+        time.sleep(SETTLING)
+    world.rest()
+
+
+@scenario("Redis is killed and comes back empty", SHARED, quick=(SHARED,))
+def redis_killed(world: World) -> None:
+    with world.traffic(), Valkey.from_url(_valkey(world).url) as client:
+        _both_work(world)
+        keys, began = client.dbsize(), time.time()
+        _valkey(world).kill()
+        time.sleep(2)
+        _valkey(world).start()
+        world.broke("kill -9 of Redis", f"{keys} keys gone, away for 2 s" if keys else "", began=began, anyone=True)
+        time.sleep(SETTLING)
+    world.rest()
+    _calls_are_quick(world)
+
+
+def _redis_paused(seconds: float) -> Play:
+    def play(world: World) -> None:
+        with world.traffic(every=0.1):
+            _both_work(world)
+            before, began = len(world.acknowledged), time.time()
+            _valkey(world).pause()
+            time.sleep(seconds)
+            calls = len(world.acknowledged) - before
+            _valkey(world).resume()
+            evidence = (
+                f"Redis stood still for {seconds:g} s, {calls} schedule calls answered meanwhile" if calls else ""
+            )
+            world.broke("SIGSTOP of Redis", evidence, began=began, anyone=True)
+            time.sleep(SETTLING)
+        world.rest()
+        _calls_are_quick(world)
+
+    return play
+
+
+for _seconds in (8.0, 30.0):
+    scenario(f"Redis stands still for {_seconds:g} s", SHARED)(_redis_paused(_seconds))
+
+
+@scenario("the reply of each script is lost", SHARED, quick=(SHARED,), proxied=True)
+def replies_lost(world: World) -> None:
+    proxy = world.ground.redis_proxy
+    assert proxy is not None
+    lost: list[str] = []
+    with world.traffic():
+        _both_work(world)
+        time.sleep(max(SETTLING, world.lease / 2))  # so that leases are renewed
+        for script in sorted(proxy.scripts):
+            hits = proxy.hits
+            proxy.cut_reply(script)
+            until(partial(_more_hits, proxy, hits), f"the script {script.decode()} to be called", 20)
+            lost.append(script.decode()[:8])
+    world.rest()
+    world.broke(
+        "a lost reply of Redis", f"replies lost of {len(lost)} scripts: {', '.join(lost)}" if lost else "", anyone=True
+    )
+
+
+@scenario("the network to Redis is cut, and swallows everything", SHARED, proxied=True)
+def partitioned(world: World) -> None:
+    proxy = world.ground.redis_proxy
+    assert proxy is not None
+    with world.traffic(every=0.1):
+        _both_work(world)
+        for mode in ("down", "blackhole", "latency:500"):
+            effects, began = sum(world.effects().values()), time.time()
+            proxy.mode = mode
+            time.sleep(4)
+            during = sum(world.effects().values()) - effects
+            proxy.mode = "ok"
+            world.broke(f"network {mode}", f"{mode} for 4 s, {during} effects meanwhile", began=began, anyone=True)
+            time.sleep(SETTLING)
+    world.rest()
+
+
+# --- PostgreSQL -------------------------------------------------------------------------------------------------------
+
+
+@scenario("PostgreSQL is restarted in immediate mode", SHARED, quick=(SHARED,))
+def postgres_restarted(world: World) -> None:
+    with world.traffic():
+        _both_work(world)
+        for _ in range(2):
+            sessions, began = len(_postgres(world).backends()), time.time()
+            _postgres(world).restart_at_once()
+            world.broke(
+                "restart of PostgreSQL", f"{sessions} sessions ended" if sessions else "", began=began, anyone=True
+            )
+            time.sleep(SETTLING)
+    world.rest()
+
+
+@scenario("PostgreSQL is away for 8 s", SHARED)
+def postgres_away(world: World) -> None:
+    with world.traffic(every=0.1):
+        _both_work(world)
+        sessions, began = len(_postgres(world).backends()), time.time()
+        _postgres(world).kill(signal.SIGQUIT)
+        time.sleep(8)
+        _postgres(world).start()
+        time.sleep(SETTLING)
+        evidence = f"{sessions} sessions ended, {world.repeated_calls} schedule calls were told to come again"
+        world.broke("PostgreSQL away", evidence if world.repeated_calls else "", began=began, anyone=True)
+    world.rest()
+
+
+@scenario("single backends of PostgreSQL are terminated, and one is killed", SHARED)
+def backends_killed(world: World) -> None:
+    with world.traffic():
+        _both_work(world)
+        began, ended = time.time(), 0
+        plain = make_url(_postgres(world).url).set(drivername="postgresql").render_as_string(hide_password=False)
+        with closing(psycopg.connect(plain, autocommit=True)) as connection:
+            for backend in _postgres(world).backends()[:4]:
+                [(gone,)] = connection.execute("SELECT pg_terminate_backend(%s)", [backend]).fetchall()
+                ended += gone
+                time.sleep(0.3)
+        os.kill(_postgres(world).backends()[0], signal.SIGKILL)
+        time.sleep(SETTLING)
+        world.broke(
+            "backends killed", f"{ended} sessions terminated, 1 killed" if ended else "", began=began, anyone=True
+        )
+    world.rest()
+
+
+@scenario("the reply of COMMIT is lost", SHARED, quick=(SHARED,), proxied=True)
+def commits_lost(world: World) -> None:
+    proxy = world.ground.postgres_proxy
+    assert proxy is not None
+    with world.traffic():
+        _both_work(world)
+        began = time.time()
+        for _ in range(8):
+            hits = proxy.hits
+            proxy.cut_reply(b"COMMIT")
+            until(partial(_more_hits, proxy, hits), "a COMMIT", 20)
+            time.sleep(0.2)
+        world.broke("lost replies of COMMIT", f"{proxy.hits} commits whose reply was lost", began=began, anyone=True)
+    world.rest()
+
+
+# --- many of the same -------------------------------------------------------------------------------------------------
+
+
+@scenario("two servers and two workers dispatch; one of each stands still", SHARED)
+def dispatchers_frozen(world: World) -> None:
+    servers = [world.start(serve=True), world.start(serve=True)]
+    workers = [world.start(), world.start()]
+    with world.traffic():
+        until(lambda: {each.pid for each in workers} <= {line.pid for line in world.ledger()}, "both to work", 60)
+        began = time.time()
+        os.kill(servers[0].pid, signal.SIGSTOP)
+        with world.frozen(workers[0]):
+            time.sleep(world.lease * 2)
+        os.kill(servers[0].pid, signal.SIGCONT)
+        world.broke("SIGSTOP of a server", f"stood still for {time.time() - began:.1f} s", began=began)
+    world.rest()
+
+
+@scenario("the same message comes twice, while it runs and after its end", SHARED, quick=(SHARED,))
+def message_twice(world: World) -> None:
+    world.start()
+    world.start()
+    [task_id] = world.schedule(1, payload={"seconds": 2.0})
+    until(world.running, "the run to start", 60)
+    [run_id] = world.running()
+    queue, seen = world.queue(), []
+    again = Entry(run_id, key=0)
+    queue.put([again])
+    seen.append("while it ran")
+    until(lambda: has_ended(world, task_id), "the run to end")
+    until(lambda: queue.explain(run_id) is None, "the queue to forget it")
+    for _ in range(3):
+        if queue.put([again]):
+            seen.append("after its end")
+        until(lambda: queue.explain(run_id) is None, "the queue to forget it again")
+    world.rest()
+    world.broke("a message twice", f"{len(seen)} further messages: {', '.join(seen)}" if len(seen) == 4 else "")
+    assert world.effects()[run_id] == 1
+
+
+# --- clocks -----------------------------------------------------------------------------------------------------------
+
+
+@scenario("the clock of one worker is an hour ahead", SHARED, quick=(SHARED,))
+def clock_ahead(world: World) -> None:
+    wrong, _ = world.start(clock=3600), world.start()
+    later = world.schedule(5, when="in 30 minutes")
+    world.pending.update(later)
+    with world.traffic():
+        until(
+            lambda: wrong.process.poll() is not None or world.in_the_middle(wrong.pid), "the wrong clock to matter", 60
+        )
+        if wrong.process.poll() is None:
+            world.kill(wrong, "kill -9 of the worker whose clock is wrong")
+            evidence = f"process {wrong.pid} ran {sum(line.pid == wrong.pid for line in world.ledger())} steps"
+        else:
+            evidence = f"refused to start: {wrong.log.read_text().strip()[-200:]}"
+        world.broke("a clock an hour ahead", evidence)
+    world.rest()
+    assert not any(has_ended(world, each) for each in later), "something ran half an hour early"

@@ -1,0 +1,153 @@
+"""Every fault of docs/reliability.md, as a play on an installation: embedded (one SQLite file) or shared.
+
+A play does its fault while work is under way, shows that it hit, and leaves the judgement to the checker.
+"""
+
+from __future__ import annotations
+
+import signal
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from datetime import timedelta
+
+from duetime.scheduler.failpoints import Step
+from duetime.scheduler.task import RetryPolicy, State
+
+from tests.faults.conftest import until
+from tests.faults.world import World, has_ended
+
+EMBEDDED, SHARED = "embedded", "shared"
+SOON = RetryPolicy(max_attempts=4, backoff=timedelta(milliseconds=10))
+GIGABYTE = 1 << 30
+
+Play = Callable[[World], None]
+
+
+@dataclass(frozen=True)
+class Scenario:
+    """A fault and where it is played. Those that are `quick` are played with every test run."""
+
+    name: str
+    place: str
+    play: Play
+    quick: bool = False
+    lease: float = 4.0
+    proxied: bool = False
+
+    def __str__(self) -> str:
+        return f"{self.name}, {self.place}"
+
+
+SCENARIOS: list[Scenario] = []
+
+
+def scenario(
+    name: str, *places: str, quick: tuple[str, ...] = (), lease: float = 4.0, proxied: bool = False
+) -> Callable[[Play], Play]:
+    """Add a play to the matrix, once for each place; `proxied` if its processes reach the servers through a proxy."""
+
+    def add(play: Play) -> Play:
+        SCENARIOS.extend(Scenario(name, place, play, place in quick, lease, proxied) for place in places)
+        return play
+
+    return add
+
+
+# --- processes that die or stand still ------------------------------------------------------------------------------
+
+
+@scenario("kill -9 of a worker in the middle of its tasks", EMBEDDED, SHARED, quick=(EMBEDDED, SHARED))
+def killed_in_the_middle(world: World) -> None:
+    first = world.start()
+    with world.traffic():
+        world.start()
+        for node in (first, world.start()):
+            victim = world.working(node)
+            world.kill(victim)
+            world.start()
+    world.rest()
+
+
+@scenario("kill -9 with the lease of production (30 s)", SHARED, lease=30.0)
+def killed_with_a_long_lease(world: World) -> None:
+    first, _ = world.start(), world.start()
+    with world.traffic():
+        world.kill(world.working(first))
+    world.rest()
+
+
+def _stopped_at(step: Step) -> Play:
+    def play(world: World) -> None:
+        node = world.start(failpoint=f"{step}:kill:3")
+        with world.traffic():
+            world.died(node, f"kill -9 at {step}", signal.SIGKILL, f"fail point {step}: kill")
+            world.start()
+            world.schedule(20)
+        world.rest()
+
+    return play
+
+
+for _step in list(Step)[1:]:
+    scenario(f"kill -9 at the fail point {_step}", EMBEDDED, SHARED, quick=(EMBEDDED,))(_stopped_at(_step))
+
+
+@scenario("a worker stands still for longer than its lease", EMBEDDED, SHARED)
+def frozen_and_thawed(world: World) -> None:
+    world.schedule(8, payload={"seconds": 1.0})
+    frozen = world.working(world.start())
+    if world.shared:
+        world.start()
+    with world.frozen(frozen):
+        world.schedule(20)
+        time.sleep(world.lease * 2)
+    world.rest()
+
+
+# --- handlers that misbehave ----------------------------------------------------------------------------------------
+
+
+def _misbehaving(action: str, *, times: int, count: int = 1) -> Play:
+    def play(world: World) -> None:
+        ids = world.schedule(count, action=action, payload={"times": times}, retry=SOON)
+        others = world.schedule(20)
+        world.run_until(lambda: all(has_ended(world, each) for each in [*ids, *others]))
+        world.rest()
+        states = {world.app.scheduler.get(each, by=world.acknowledged[each]).record.run.state for each in ids}
+        assert states == {State.SUCCEEDED if times < 3 else State.FAILED}, states
+        world.broke(f"a handler: {action}", f"{count} runs {action}, {min(3, times)} times each")
+
+    return play
+
+
+for _action in ("poison", "segfault", "exit"):
+    scenario(f"a handler that ends its process, always: {_action}", EMBEDDED, SHARED)(_misbehaving(_action, times=99))
+scenario("a handler that ends its process once: exit", EMBEDDED, SHARED, quick=(SHARED,))(_misbehaving("exit", times=1))
+scenario("a handler that hangs", EMBEDDED, SHARED, quick=(EMBEDDED,))(_misbehaving("hang", times=1, count=6))
+
+
+@scenario("a handler that hears nothing", EMBEDDED, SHARED)
+def deaf(world: World) -> None:
+    node = world.start()
+    [stuck] = world.schedule(1, action="deaf", payload={"times": 9, "seconds": 4.0})
+    until(lambda: world.in_the_middle(node.pid) or world.ledger(), "the deaf handler to start")
+    world.app.scheduler.cancel(stuck, by=world.acknowledged[stuck])
+    began = time.time()
+    others = world.schedule(20)
+    until(lambda: all(has_ended(world, each) for each in others), "the others to end", 3)
+    ahead = not has_ended(world, stuck)
+    world.rest()
+    evidence = f"cancelled at once, ended {time.time() - began:.1f} s later; 20 others ended meanwhile"
+    world.broke("a deaf handler", evidence if ahead else "", began=began)
+
+
+@scenario("a handler that eats all memory", EMBEDDED, SHARED)
+def greedy(world: World) -> None:
+    node = world.start(memory=3 * GIGABYTE)
+    [hungry] = world.schedule(1, action="greedy", payload={"times": 1}, retry=SOON)
+    world.schedule(20)
+    world.rest()
+    reasons = [each.reason or "" for each in world.app.scheduler.attempts(hungry, by=world.acknowledged[hungry])]
+    ran_out = any("MemoryError" in reason for reason in reasons) and node.process.poll() is None
+    world.broke("no memory left", "MemoryError in one attempt, and the process goes on" if ran_out else "")
