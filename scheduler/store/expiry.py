@@ -9,7 +9,7 @@ from __future__ import annotations
 from datetime import datetime
 
 from duetime.scheduler.events import EventKind
-from duetime.scheduler.rules.states import OPEN, check_move
+from duetime.scheduler.rules.states import check_move
 from duetime.scheduler.rules.times import describe, length
 from duetime.scheduler.store import endings, settling
 from duetime.scheduler.store.batches import Batch
@@ -25,7 +25,7 @@ from duetime.scheduler.store.values import Claim, Expired, ReadyRun, Settlement
 from duetime.scheduler.task import DeadlineType, Run, State, Task
 from sqlalchemy import Connection, bindparam, false, null, or_, select, update
 
-_WAITING = sorted(OPEN - {State.RUNNING})
+_NOT_RUNNING = runs.c.state != State.RUNNING
 _HARD, _SOFT = tasks.c.deadline_type == DeadlineType.HARD, tasks.c.deadline_type == DeadlineType.SOFT
 _OPEN = (runs.c.ended_at.is_(None), tasks.c.paused == false())
 _PASSED = (runs.c.drop_at <= bindparam("now", type_=Instant()), *_OPEN)
@@ -33,7 +33,7 @@ _PASSED = (runs.c.drop_at <= bindparam("now", type_=Instant()), *_OPEN)
 _LOST = (
     select(runs.c.id)
     .select_from(JOINED)
-    .where(*_PASSED, _HARD, runs.c.state.in_(_WAITING))
+    .where(*_PASSED, _HARD, _NOT_RUNNING)
     .order_by(runs.c.drop_at)
     .limit(bindparam("most"))
     .with_for_update(of=[runs, tasks], skip_locked=True)
@@ -71,7 +71,7 @@ _NEXT_WAKE = (
 _NEXT_DROP = (
     select(runs.c.drop_at)
     .select_from(JOINED)
-    .where(runs.c.drop_at.is_not(None), *_OPEN, or_(_SOFT, runs.c.state != State.RUNNING))
+    .where(runs.c.drop_at.is_not(None), *_OPEN, or_(_SOFT, _NOT_RUNNING))
     .order_by(runs.c.drop_at)
     .limit(1)
     .scalar_subquery()

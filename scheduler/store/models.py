@@ -71,7 +71,7 @@ class RunRow(Base):
         CheckConstraint(STATES_CHECK, name="state"),
         CheckConstraint(WAKES_CHECK, name="wake_at"),
         Index("runs_by_occurrence", "task_id", "scheduled_for", "generation", unique=True),
-        Index("runs_by_state", "state", "tenant", "current"),
+        Index("runs_by_state", "tenant", "current", "state"),
         partial("runs_current", "task_id", where="current", unique=True),
         partial("runs_beside", "task_id", where="NOT current AND ended_at IS NULL"),
         partial("runs_wake", "wake_at", where="wake_at IS NOT NULL"),

@@ -54,6 +54,8 @@ def _add_to_runs() -> None:
         _column("token", sa.Text(), null=True),
     ):
         op.add_column("runs", column)
+    op.drop_index("runs_by_state", "runs")  # with the state first, SQLite prefers it to the partial ones
+    op.create_index("runs_by_state", "runs", ["tenant", "current", "state"])
     _index("runs_drop", "runs", "drop_at", "drop_at IS NOT NULL AND ended_at IS NULL")
     _index("runs_ready", "runs", "id", "state = 'ready'")
     _index("runs_running", "runs", "id", "state = 'running'")

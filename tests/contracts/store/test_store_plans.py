@@ -1,0 +1,68 @@
+"""What every dispatcher and every rebuild asks again and again is answered from an index, however many runs there are.
+
+SQLite says so without statistics, the same every time; the indexes are those of PostgreSQL too.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+from duetime.scheduler.store import Store, open_store
+from duetime.scheduler.task import TaskFilter
+from sqlalchemy import event
+
+from tests.contracts.store.making import NOON, TENANT, Clock
+
+Ask = Callable[[Store], object]
+
+QUESTIONS: dict[str, tuple[Ask, set[str]]] = {
+    "next_wake": (lambda store: store.claims.next_wake(), {"runs_wake", "runs_drop"}),
+    "make_ready": (lambda store: store.claims.make_ready(limit=9), {"runs_wake"}),
+    "expire": (lambda store: store.claims.expire(limit=9), {"runs_drop"}),
+    "relax": (lambda store: store.claims.relax(limit=9), {"runs_drop"}),
+    "ready": (lambda store: store.claims.ready(limit=9), {"runs_ready"}),
+    "the next page of ready": (lambda store: store.claims.ready(limit=9, after="r_1"), {"runs_ready"}),
+    "running": (lambda store: store.claims.running(limit=9), {"runs_running"}),
+    "recover": (lambda store: store.claims.recover(epoch=1), {"runs_running"}),
+    "recover_lapsed": (
+        lambda store: store.claims.recover_lapsed(epoch=None, held=(), before=NOON),
+        {"runs_running"},
+    ),
+    "usage": (lambda store: store.usage.since({"tokens": NOON}), {"usage_by_pool"}),
+    "counts": (lambda store: store.tasks.counts(TENANT, TaskFilter()), {"runs_by_state"}),
+}
+
+PARTIAL = {"runs_ready", "runs_running"}
+"""Indexes that hold only what is asked for, so that all of one may be read."""
+
+
+def plans(store: Store, ask: Ask) -> list[str]:
+    """Return how SQLite finds what the question asks for, one line for each table."""
+    asked: list[tuple[str, Any]] = []
+
+    def note(_connection: object, _cursor: object, sql: str, values: Any, *_: object) -> None:
+        if sql.lstrip().startswith("SELECT"):
+            asked.append((sql, values))
+
+    engine = store._database.engine
+    event.listen(engine, "before_cursor_execute", note)
+    ask(store)
+    event.remove(engine, "before_cursor_execute", note)
+    with engine.connect() as connection:
+        found = [connection.exec_driver_sql(f"EXPLAIN QUERY PLAN {sql}", values).all() for sql, values in asked]
+    return [row.detail for rows in found for row in rows]
+
+
+@pytest.mark.parametrize("name", QUESTIONS)
+def test_no_question_of_the_machinery_looks_at_every_run_or_sorts_them(name: str, tmp_path: Path) -> None:
+    ask, indexes = QUESTIONS[name]
+    store = open_store(f"sqlite:///{tmp_path}/duetime.db", clock=Clock())
+    store.runners.take_over(pid=1, endpoint="", token="")
+    steps = plans(store, ask)
+    store.close()
+    assert {index for index in indexes if any(f"INDEX {index}" in step for step in steps)} == indexes
+    assert [step for step in steps if "TEMP B-TREE" in step] == []
+    assert [step for step in steps if step.startswith("SCAN runs") and PARTIAL.isdisjoint(step.split())] == []
