@@ -85,17 +85,20 @@ class Trace:
     loads: tuple[float, float, float]
     rate: Callable[[float], float]
 
-    def jobs(self, seconds: float, seed: int) -> list[Job]:
+    def jobs(self, seconds: float, seed: int, tail: float = TAIL) -> list[Job]:
+        """Draw the arrivals of `seconds`, which count, and of `tail` seconds more, which do not."""
         draw = random.Random(seed)
         found = [
-            job for kind, load in zip(KINDS, self.loads, strict=True) for job in self._of(kind, load, draw, seconds)
+            job
+            for kind, load in zip(KINDS, self.loads, strict=True)
+            for job in self._of(kind, load, draw, seconds, tail)
         ]
         return sorted(found, key=lambda job: job.arrives)
 
-    def _of(self, kind: Kind, load: float, draw: random.Random, seconds: float) -> Iterator[Job]:
+    def _of(self, kind: Kind, load: float, draw: random.Random, seconds: float, tail: float) -> Iterator[Job]:
         """Poisson arrivals at the highest rate, thinned to the rate of the moment (Lewis & Shedler 1979)."""
         at = 0.0
-        while (at := at + draw.expovariate(load * THREADS / kind.length)) < seconds + TAIL:
+        while (at := at + draw.expovariate(load * THREADS / kind.length)) < seconds + tail:
             length = kind.length * draw.lognormvariate(-(SPREAD**2) / 2, SPREAD)
             deadline = at + kind.allowed * draw.uniform(0.7, 1.3)
             if draw.random() < self.rate(at):

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import random
+import re
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 from functools import partial
+from pathlib import Path
 
 import pytest
 from duetime.scheduler.rules.order import (
@@ -21,6 +23,7 @@ from duetime.scheduler.rules.order import (
     tie_break,
     unblock_bonus,
 )
+from duetime.scheduler.rules.times import parse_duration
 from duetime.scheduler.task import Penalty, Tier
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -259,3 +262,13 @@ def test_being_late_costs_what_its_kind_says(kind: Penalty, late: float, allowed
 
 def test_the_smallest_allowance_is_a_minute() -> None:
     assert timedelta(minutes=1) == SMALLEST_ALLOWANCE
+
+
+# --- the page ---------------------------------------------------------------------------------------------------------
+
+
+def test_the_page_on_ordering_shows_patience_and_value_of_each_tier() -> None:
+    page = (Path(__file__).parents[2] / "docs/ordering.md").read_text("utf-8")
+    rows = re.findall(r"^\| `(\w+)` \| ([^|]+) \| (\d+) \|$", page, re.MULTILINE)
+    assert {Tier(tier): parse_duration(patience) for tier, patience, _ in rows} == PATIENCE
+    assert {Tier(tier): float(value) for tier, _, value in rows} == VALUE
