@@ -17,7 +17,7 @@ from duetime.scheduler.delivery import Deliverer
 from duetime.scheduler.handlers import Handler, Handlers
 from duetime.scheduler.inquiry import Inquiry, answer
 from duetime.scheduler.intake import Intake
-from duetime.scheduler.member import Team
+from duetime.scheduler.member import Member, Team
 from duetime.scheduler.queue import DispatchQueue
 from duetime.scheduler.registry import Registry
 from duetime.scheduler.runner import Runner
@@ -71,6 +71,13 @@ class App:
         if self.settings.pools or not self.settings.distributed:  # not every machine of many repeats the declarations
             self.registry.declare(self.settings.pools)
         self.runner.start()
+
+    def ready(self) -> str:
+        """Say that tasks can be scheduled, and what is wrong nevertheless. Raises StoreUnavailable when they cannot."""
+        self.store.history.latest()
+        if isinstance(self.runner, Member) and self.runner.queue.away is not None:
+            return "ok, but Redis is away: tasks are stored, and start when it is back"
+        return "ok"
 
     def close(self) -> None:
         """Stop running within the grace period, hand back what did not end, and close the database."""

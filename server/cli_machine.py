@@ -54,6 +54,20 @@ def doctor(
         raise typer.Exit(1)
 
 
+def workers(
+    context: typer.Context,
+    *,
+    here: Annotated[
+        bool, typer.Option("--here", help="only those of this host; exit code 1 when none of them is heard of")
+    ] = False,
+    as_json: AsJson = False,
+) -> None:
+    """List the worker processes of a shared installation, on any machine."""
+    lines: Any = import_module("duetime.server.cli_workers")
+    if not lines.show(context, here=here, as_json=as_json) and here:
+        raise typer.Exit(1)
+
+
 def config(context: typer.Context, *, as_json: AsJson = False) -> None:
     """Show every setting as it is in force, and where it is from; secrets are masked."""
     asked = session(context)

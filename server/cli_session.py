@@ -16,6 +16,7 @@ from duetime.server.settings import Settings
 
 if TYPE_CHECKING:
     from duetime.scheduler.scheduler import Scheduler
+    from duetime.scheduler.store import Store
     from duetime.server.app import App
 
 
@@ -47,6 +48,16 @@ class Session:
         build = import_module("duetime.server.app").build
         with build(settings or self.settings()) as app:
             yield app
+
+    @contextmanager
+    def store(self) -> Iterator[Store]:
+        """Open the database alone for the time of the block."""
+        settings = self.settings()
+        store: Store = import_module("duetime.scheduler.store").open_store(settings.database_url, migrate=False)
+        try:
+            yield store
+        finally:
+            store.close()
 
     @contextmanager
     def scheduler(self) -> Iterator[Scheduler]:

@@ -6,9 +6,7 @@ import os
 import shutil
 import sys
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
-from enum import StrEnum
 from pathlib import Path
 from platform import python_version
 
@@ -20,39 +18,18 @@ from duetime.scheduler.handlers import Handlers
 from duetime.scheduler.ids import new_id
 from duetime.scheduler.rules import times
 from duetime.scheduler.store import Store, open_store
-from duetime.scheduler.task import LOCAL, InboxMessage, Json, State
+from duetime.scheduler.task import LOCAL, InboxMessage, State
 from duetime.scheduler.wake import WakeClient
 from duetime.server import service
 from duetime.server.cli_session import ASKING, Session
+from duetime.server.doctor_checks import Check, Verdict
+from duetime.server.doctor_sharing import redis_check, skew_check, workers_check
 from duetime.server.options import channel_options, webhook_options
 from duetime.server.settings import Settings, default_database_url
 from duetime.server.settings_source import config_path, masked
 
 LITTLE_SPACE = 100 * 1024 * 1024
 CLOCK_TOLERANCE = timedelta(seconds=2)
-
-
-class Verdict(StrEnum):
-    """How a check ended; only `wrong` makes the command fail."""
-
-    OK = "ok"
-    NOTE = "note"
-    WRONG = "wrong"
-
-
-@dataclass(frozen=True, slots=True)
-class Check:
-    """One thing that was looked at: what was found, and what to do about it."""
-
-    name: str
-    verdict: Verdict
-    said: str
-    advice: str = ""
-
-    def as_json(self) -> dict[str, Json]:
-        """Return the check as JSON, without the advice where there is none."""
-        shown = {"name": self.name, "verdict": self.verdict.value, "said": self.said, "advice": self.advice}
-        return {name: value for name, value in shown.items() if value}
 
 
 def examine(session: Session, *, send_test: bool = False) -> list[Check]:
@@ -92,7 +69,12 @@ def _database(settings: Settings) -> Iterator[Check]:
         return
     try:
         yield Check("database", Verdict.OK, f"{masked(settings.database_url)}, its schema is of this version")
-        yield from (_safely("clock", _clock, store), _safely("runner", _runner, store))
+        yield _safely("clock", _clock, store)
+        if settings.distributed:
+            yield redis_check(settings)
+            yield from (_safely("clock skew", skew_check, store), _safely("workers", workers_check, store))
+        else:
+            yield _safely("runner", _runner, store)
     finally:
         store.close()
 

@@ -33,15 +33,15 @@ def run_http(
     server: MCPServer[None],
     bound: socket.socket,
     *,
-    ready: Callable[[], object],
+    ready: Callable[[], str],
     announce: Callable[[str], None] = lambda address: _say(f"duetime serves MCP at {address}"),
     close: Callable[[], None] = lambda: None,
     grace: float = 5.0,
 ) -> int:
     """Serve until SIGTERM or SIGINT, then `close` everything within `grace` seconds; return the exit code.
 
-    `bound` is a socket of `listening`. `ready` is called on a thread for `/readyz` and raises a DuetimeError while
-    nothing can be scheduled. `announce` is told the address, on stderr by default.
+    `bound` is a socket of `listening`. `ready` is called on a thread for `/readyz`: it gives the answer, or raises a
+    DuetimeError while nothing can be scheduled. `announce` is told the address, on stderr by default.
     """
     with Ending(STREAMS + grace) as ending:
         app = http_app(server, ready)
@@ -64,7 +64,7 @@ async def _serve(running: uvicorn.Server, bound: socket.socket, server: MCPServe
     await running.serve([bound])
 
 
-def http_app(server: MCPServer[None], ready: Callable[[], object]) -> Starlette:
+def http_app(server: MCPServer[None], ready: Callable[[], str]) -> Starlette:
     """Return the ASGI application. Answers are single JSON documents: measured, they are faster than event streams."""
 
     async def livez(_: Request) -> Response:
@@ -72,10 +72,9 @@ def http_app(server: MCPServer[None], ready: Callable[[], object]) -> Starlette:
 
     async def readyz(_: Request) -> Response:
         try:
-            await cross(ready)
+            return PlainTextResponse(await cross(ready))
         except DuetimeError as error:
             return PlainTextResponse(str(error), status_code=503)
-        return PlainTextResponse("ok")
 
     app = server.streamable_http_app(
         streamable_http_path=PATH,

@@ -50,6 +50,4 @@ def serve_http(settings: Settings) -> int:
     with listening(settings.host, settings.port) as bound:  # before anything runs: a taken port starts nothing
         app = build(settings)
         app.start()
-        return run_http(
-            connect(app), bound, ready=app.store.history.latest, close=app.close, grace=settings.grace_seconds
-        )
+        return run_http(connect(app), bound, ready=app.ready, close=app.close, grace=settings.grace_seconds)

@@ -69,10 +69,15 @@ def main() -> int:
     handlers = Handlers([*Handlers.load(entry_points=False).values(), noise])
     scheduler = Misbehaving(store, Intake(handlers, "America/Edmonton"), on_change=changes.touched)
     server = make_server(scheduler, changes, actions=actions_of(handlers))
+
+    def ready() -> str:
+        store.history.latest()
+        return "ok"
+
     if wire is not None:
         return run_stdio(server, wire, close=store.close, grace=1)
     with listening("127.0.0.1", 0) as bound:
-        return run_http(server, bound, ready=store.history.latest, close=store.close, grace=1)
+        return run_http(server, bound, ready=ready, close=store.close, grace=1)
 
 
 sys.exit(main())

@@ -152,7 +152,7 @@ async def test_it_is_not_ready_while_the_database_does_not_answer(tmp_path: Path
     store = open_store(f"sqlite:///{tmp_path / 'duetime.db'}", synchronous="OFF")
     scheduler = Scheduler(store, Intake(Handlers.load(entry_points=False), None))
 
-    def away() -> None:
+    def away() -> str:
         raise StoreUnavailable("the database is locked")
 
     app = http_app(make_server(scheduler, Changes(store.history)), away)

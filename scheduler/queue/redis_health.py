@@ -1,0 +1,38 @@
+"""How a Redis fares, for people who set one up."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import redis
+from duetime.scheduler.queue.port import QueueUnavailable
+from redis.backoff import NoBackoff
+from redis.retry import Retry
+
+PATIENCE = 2.0
+"""Seconds in which a Redis answers that can be worked with."""
+
+
+@dataclass(frozen=True, slots=True)
+class RedisHealth:
+    """What a server says of itself: `Redis 7.4.1` or `Valkey 9.0.0`, and what it does when its memory is full."""
+
+    name: str
+    version: tuple[int, ...]
+    eviction: str
+
+
+def examine(url: str) -> RedisHealth:
+    """Ask the server at `url`. Raises QueueUnavailable, with the reason and without the password."""
+    client = redis.Redis.from_url(
+        url, socket_timeout=PATIENCE, socket_connect_timeout=PATIENCE, retry=Retry(NoBackoff(), 0)
+    )
+    try:
+        with client:
+            told = client.info()
+    except (redis.RedisError, OSError) as error:
+        raise QueueUnavailable(f"{type(error).__name__}: {error}") from error
+    name = "Valkey" if "valkey_version" in told else "Redis"
+    version = str(told.get("valkey_version") or told.get("redis_version") or "0")
+    numbers = tuple(int(part) for part in version.split(".") if part.isdigit())
+    return RedisHealth(f"{name} {version}", numbers, str(told.get("maxmemory_policy", "unknown")))
