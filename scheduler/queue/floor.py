@@ -225,10 +225,11 @@ class Floor:
             self.pools.wake(pool, now)
 
     def _after(self, lease: Lease, pools: Iterable[Pool], now: float) -> None:
+        """Put what was kept aside, and look at the pools: units that came back let time help sooner."""
         if lease.again is not None:
             self._place(lease.again, now)
         for pool in pools:
-            self.pools.forget(pool, now)
+            self.pools.rest(pool, now)
 
     def _hint(self, now: float) -> float | None:
         first, timer = self._by_time.top(), self.pools.next_timer()

@@ -121,6 +121,12 @@ class Pools:
             self.remind(pool, now + LOOK_AGAIN)
         return pool
 
+    def rest(self, pool: Pool, now: float) -> None:
+        """See to a pool of which units came back: time may help sooner than its timer knows, or nobody needs it."""
+        if pool.limits is not None and pool.limits.kind is Kind.RATE:
+            self.remind(pool, pool.rest(now))
+        self.forget(pool, now)
+
     def forget(self, pool: Pool, now: float) -> None:
         """Forget a pool that was made on use, when it is not in use."""
         if pool.is_idle(now):

@@ -25,7 +25,7 @@ class Shares:
     ceilings: tuple[float, ...] = (0.80, 0.70, 0.60, 0.50, 0.40)
 
     def __post_init__(self) -> None:
-        sound = len(self.guaranteed) == len(self.ceilings) == TIERS and sum(self.guaranteed) <= 1
+        sound = len(self.guaranteed) == len(self.ceilings) == TIERS and sum(self.guaranteed) <= 1 + 1e-9
         pairs = zip(self.guaranteed, self.ceilings, strict=False)
         if not (sound and all(0 < share < ceiling <= 1 for share, ceiling in pairs)):
             raise ValueError(f"five shares, each above 0 and below its ceiling, 1 at most in all; got {self}")
@@ -34,9 +34,9 @@ class Shares:
         """Return within how many dispatches a tier with work that may start is served, whatever arrives.
 
         A promise falls due when the tier would have saved a second dispatch: after 2 / share dispatches, and one more
-        because a dispatch cannot be cut in pieces.
+        because a dispatch cannot be cut in pieces. By then each other tier may be due one that it had saved while idle.
         """
-        return math.ceil(_SAVED / self.guaranteed[rank - 1]) + 1
+        return math.ceil(_SAVED / self.guaranteed[rank - 1]) + TIERS
 
 
 @dataclass(slots=True)

@@ -84,12 +84,16 @@ class QueueCase:
     def pool(self, queue: DispatchQueue, name: str) -> PoolUse:
         return queue.stats().pools[name]
 
-    def rings(self, queue: DispatchQueue, clock: Clock) -> float | None:
-        """Move the clock to when the queue says that time alone may help, and say how many milliseconds that was."""
-        hint = queue.take("rings", 0, LEASE).hint
-        if hint is not None:
-            clock.ms += hint * 1000
-        return None if hint is None else hint * 1000
+    def patiently(self, queue: DispatchQueue, clock: Clock) -> tuple[float, list[str]]:
+        """Take, and do it again whenever the queue said that time may help; how many ms it took, and what came."""
+        began = clock.ms
+        for _ in range(100):
+            take = self.take(queue)
+            if take.grants:
+                break
+            assert take.hint is not None, "time alone will not help"
+            clock.ms += take.hint * 1000
+        return clock.ms - began, list(take.run_ids)
 
     def returns(self, call: Callable[[], object]) -> None:
         thread = Thread(target=call, daemon=True)

@@ -7,10 +7,14 @@ from tests.contracts.queue.case import LEASE, Clock
 from tests.contracts.queue.leases import LeaseContract
 from tests.contracts.queue.load import LoadContract
 from tests.contracts.queue.order import OrderContract
+from tests.contracts.queue.rates import RatesContract
+from tests.contracts.queue.sharing import SharesContract
 from tests.contracts.queue.telling import TellingContract
 
 __all__ = ["LEASE", "Clock", "QueueContract"]
 
 
-class QueueContract(AdmissionContract, LeaseContract, LoadContract, OrderContract, TellingContract):
+class QueueContract(
+    AdmissionContract, LeaseContract, LoadContract, OrderContract, RatesContract, SharesContract, TellingContract
+):
     """All promises."""

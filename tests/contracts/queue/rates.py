@@ -1,0 +1,150 @@
+"""Pools that count over time: rates, budgets, calendars and headroom."""
+
+from __future__ import annotations
+
+import pytest
+from duetime.scheduler.queue import DispatchQueue, Kind, Limits, Why
+
+from tests.contracts.queue.case import Clock, QueueCase, slots
+
+SECOND = 1000.0
+
+
+def per_second(units: float, burst: float, headroom: float = 0.0) -> Limits:
+    return Limits(Kind.RATE, burst, refill=units / SECOND, headroom=headroom)
+
+
+class RatesContract(QueueCase):
+    """What time brings, it brings when the queue said it would."""
+
+    def many(self, queue: DispatchQueue, clock: Clock, pool: str, units: int, n: int = 9, *, tier: int = 3) -> None:
+        queue.put([self.entry(clock, f"{pool}{tier}.{i}", 1e7 + i, {pool: units}, tier=tier) for i in range(n)])
+
+    def test_a_rate_admits_its_burst_and_then_what_refills(self, queue: DispatchQueue, clock: Clock) -> None:
+        queue.set_pool("api", per_second(2, burst=3))
+        self.many(queue, clock, "api", 1)
+        assert len(self.taken(queue)) == 3
+        assert self.patiently(queue, clock) == (pytest.approx(500), ["api3.3"])
+        clock.ms += 1000
+        assert len(self.taken(queue)) == 2
+
+    def test_a_finished_run_gives_nothing_of_a_rate_back_but_what_it_did_not_use(
+        self, queue: DispatchQueue, clock: Clock
+    ) -> None:
+        queue.set_pool("tokens", per_second(1, burst=100))
+        self.many(queue, clock, "tokens", 50, n=4)
+        first, second = self.taken(queue)
+        assert self.finish(queue, first)
+        assert self.taken(queue) == []
+        assert self.finish(queue, second, used={"tokens": 10.0})
+        assert self.pool(queue, "tokens").free == 40
+        assert self.patiently(queue, clock) == (pytest.approx(10 * SECOND), ["tokens3.2"])
+
+    def test_over_use_is_debt_that_is_paid_before_anything_else_starts(
+        self, queue: DispatchQueue, clock: Clock
+    ) -> None:
+        queue.set_pool("tokens", per_second(10, burst=100))
+        self.many(queue, clock, "tokens", 100, n=2)
+        assert len(self.taken(queue)) == 1
+        assert self.finish(queue, "tokens3.0", used={"tokens": 150.0})
+        assert self.pool(queue, "tokens").free == -50
+        assert self.patiently(queue, clock) == (pytest.approx(15 * SECOND), ["tokens3.1"])
+
+    def test_a_bucket_that_is_set_up_empty_starts_empty(self, queue: DispatchQueue, clock: Clock) -> None:
+        queue.set_pool("api", per_second(1, burst=5), empty=True)
+        self.many(queue, clock, "api", 1)
+        assert self.patiently(queue, clock) == (pytest.approx(SECOND), ["api3.0"])
+
+    def test_changing_a_rate_keeps_what_was_taken(self, queue: DispatchQueue, clock: Clock) -> None:
+        queue.set_pool("api", per_second(1, burst=10))
+        self.many(queue, clock, "api", 1, n=20)
+        assert len(self.taken(queue)) == 10
+        queue.set_pool("api", per_second(1, burst=10), empty=False)
+        assert self.taken(queue) == []
+        queue.set_pool("api", per_second(100, burst=2))
+        clock.ms += SECOND
+        assert len(self.taken(queue)) == 2
+
+    def test_a_budget_is_spent_by_what_was_used_until_its_window_ends(self, queue: DispatchQueue, clock: Clock) -> None:
+        queue.set_pool("money", Limits(Kind.BUDGET, 100, resets=(clock.ms + 10 * SECOND, clock.ms + 20 * SECOND)))
+        self.many(queue, clock, "money", 40)
+        assert len(self.taken(queue)) == 2
+        assert self.finish(queue, "money3.0", used={"money": 10.0})
+        assert len(self.taken(queue)) == 1
+        assert self.finish(queue, "money3.1", "money3.2")
+        assert self.pool(queue, "money").spent == 90
+        assert self.patiently(queue, clock) == (pytest.approx(10 * SECOND), ["money3.3", "money3.4"])
+
+    def test_what_a_budget_was_overdrawn_by_is_missing_in_the_next_window(
+        self, queue: DispatchQueue, clock: Clock
+    ) -> None:
+        queue.set_pool("money", Limits(Kind.BUDGET, 100, resets=(clock.ms + SECOND, clock.ms + 2 * SECOND)))
+        self.many(queue, clock, "money", 100, n=2)
+        assert len(self.taken(queue)) == 1
+        self.finish(queue, "money3.0", used={"money": 130.0})
+        clock.ms += SECOND
+        assert self.taken(queue) == []
+        assert self.pool(queue, "money").spent == 30
+        clock.ms += SECOND
+        assert self.taken(queue) == ["money3.1"]
+
+    def test_a_new_pool_knows_what_its_window_has_seen(self, queue: DispatchQueue, clock: Clock) -> None:
+        queue.set_pool("money", Limits(Kind.BUDGET, 100, resets=(clock.ms + SECOND,)), spent=70)
+        self.many(queue, clock, "money", 40)
+        assert self.taken(queue) == []
+        clock.ms += SECOND
+        assert len(self.taken(queue)) == 2
+
+    def test_a_capacity_that_follows_the_calendar_opens_and_shuts_at_its_steps(
+        self, queue: DispatchQueue, clock: Clock
+    ) -> None:
+        steps = ((clock.ms + 10 * SECOND, 2.0), (clock.ms + 20 * SECOND, 0.0))
+        queue.set_pool("night", slots(0, steps=steps))
+        self.many(queue, clock, "night", 1)
+        waited, first = self.patiently(queue, clock)
+        assert (waited, len(first)) == (pytest.approx(10 * SECOND), 2)
+        clock.ms += 10 * SECOND
+        self.finish(queue, *first)
+        assert self.taken(queue) == []
+
+    @pytest.mark.parametrize("tier", range(1, 6))
+    @pytest.mark.parametrize("kind", [Kind.SLOTS, Kind.RATE, Kind.BUDGET])
+    def test_headroom_is_kept_for_critical_and_high(
+        self, queue: DispatchQueue, clock: Clock, tier: int, kind: Kind
+    ) -> None:
+        queue.set_pool("api", Limits(kind, 10, headroom=0.3))
+        self.many(queue, clock, "api", 1, n=20, tier=tier)
+        assert len(self.taken(queue)) == (10 if tier <= 2 else 7)
+
+    def test_a_low_run_larger_than_the_headroom_leaves_does_not_hide_the_smaller_ones(
+        self, queue: DispatchQueue, clock: Clock
+    ) -> None:
+        queue.set_pool("tokens", per_second(1, burst=1000, headroom=0.5))
+        queue.put([self.entry(clock, "all", 0, {"tokens": 1000}, tier=1)])
+        assert self.taken(queue) == ["all"]
+        queue.put([self.entry(clock, f"big{i}", 1e7 + i, {"tokens": 900 + i}, tier=5) for i in range(50)])
+        queue.put([self.entry(clock, "small", 2e7, {"tokens": 10}, tier=5)])
+        assert self.taken(queue) == []
+        self.finish(queue, "all", used={"tokens": 0.0})
+        assert self.taken(queue) == ["small"]
+
+    def test_a_run_larger_than_a_bucket_makes_nobody_look_at_it_again_and_again(
+        self, queue: DispatchQueue, clock: Clock
+    ) -> None:
+        queue.set_pool("api", per_second(1000, burst=10))
+        queue.put([self.entry(clock, "huge", 0, {"api": 11}), self.entry(clock, "low", 0, {"api": 6}, tier=5)])
+        queue.set_pool("api", per_second(1000, burst=10, headroom=0.5))
+        assert queue.take("w", 9, 1.0).hint is None
+        lacking = queue.can_admit(self.entry(clock, "huge", 0, {"api": 11}))
+        assert lacking is not None
+        assert (lacking.why, lacking.helped_at) == (Why.TOO_SMALL, None)
+
+    def test_a_pool_may_change_its_kind_while_runs_have_units_of_it(self, queue: DispatchQueue, clock: Clock) -> None:
+        queue.set_pool("api", slots(4))
+        self.many(queue, clock, "api", 2)
+        first = self.taken(queue)
+        queue.set_pool("api", per_second(0, burst=4))
+        self.finish(queue, *first)
+        queue.set_pool("api", slots(4))
+        assert self.pool(queue, "api").used == 0
+        assert len(self.taken(queue)) == 2

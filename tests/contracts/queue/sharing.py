@@ -1,0 +1,71 @@
+"""Whose turn it is in a `DispatchQueue` when several tiers have work."""
+
+from __future__ import annotations
+
+from collections import Counter
+from itertools import pairwise
+
+import pytest
+from duetime.scheduler.queue import DispatchQueue, Entry, Shares
+
+from tests.contracts.queue.case import LEASE, Clock, QueueCase, slots
+
+TIERS = range(1, 6)
+
+
+class SharesContract(QueueCase):
+    """Guarantees, ceilings, and that nothing else counts but the key. The queue has the usual shares."""
+
+    def crowd(self, queue: DispatchQueue, clock: Clock, urgent: int, each: int = 300) -> None:
+        """Put many runs of each tier, those of one with the smallest keys."""
+        for tier in TIERS:
+            key = 1e6 * (tier != urgent)
+            queue.put([self.entry(clock, f"{tier}.{n:03}", key + n, tier=tier) for n in range(each)])
+
+    def tiers(self, queue: DispatchQueue, n: int) -> list[int]:
+        return [int(self.taken(queue, 1)[0].partition(".")[0]) for _ in range(n)]
+
+    @pytest.mark.parametrize("urgent", TIERS)
+    def test_every_tier_gets_its_guaranteed_share_and_the_urgent_one_no_more_than_its_ceiling(
+        self, queue: DispatchQueue, clock: Clock, urgent: int
+    ) -> None:
+        self.crowd(queue, clock, urgent)
+        got = Counter(self.tiers(queue, 200))
+        shares = Shares()
+        assert all(got[tier] >= 200 * shares.guaranteed[tier - 1] - 2 for tier in TIERS)
+        assert got[urgent] <= 200 * shares.ceilings[urgent - 1] + 3
+
+    def test_a_tier_is_served_within_its_bound_though_more_urgent_runs_keep_arriving(
+        self, queue: DispatchQueue, clock: Clock
+    ) -> None:
+        self.crowd(queue, clock, 1, each=100)
+        order = self.tiers(queue, 200)
+        for tier in TIERS:
+            turns = [-1, *(turn for turn, served in enumerate(order) if served == tier)]
+            gaps = [after - before for before, after in pairwise(turns)]
+            assert max(gaps) <= Shares().bound(tier)
+
+    def test_a_tier_that_is_alone_gets_everything(self, queue: DispatchQueue, clock: Clock) -> None:
+        queue.put([self.entry(clock, f"5.{n:02}", n, tier=5) for n in range(40)])
+        assert self.tiers(queue, 40) == [5] * 40
+
+    def test_what_no_tier_is_owed_goes_by_key_across_tiers(self, queue: DispatchQueue, clock: Clock) -> None:
+        queue.put([self.entry(clock, "1.a", 9, tier=1), self.entry(clock, "4.b", 1, tier=4)])
+        assert self.tiers(queue, 2) == [4, 1]
+
+    def test_a_tier_whose_runs_are_all_parked_earns_nothing(self, queue: DispatchQueue, clock: Clock) -> None:
+        queue.set_pool("gpu", slots(1))
+        queue.put([self.entry(clock, f"1.{n:02}", n, {"gpu": 1}, tier=1) for n in range(5)])
+        queue.put([self.entry(clock, f"5.{n:02}", 1e6 + n, tier=5) for n in range(50)])
+        first = self.tiers(queue, 40)
+        assert first == [1] + [5] * 39
+        queue.set_pool("gpu", slots(5))
+        assert self.tiers(queue, 4)[:3].count(1) >= 2
+
+    def test_taking_out_of_turn_counts_for_no_tier(self, queue: DispatchQueue, clock: Clock) -> None:
+        for n in range(20):
+            assert queue.reserve("w", Entry(f"x{n}", clock.ms, 1), LEASE) is not None
+        self.crowd(queue, clock, 1, each=50)
+        fresh = self.tiers(queue, 10)
+        assert fresh.count(1) >= 3
+        assert fresh[0] == 1
