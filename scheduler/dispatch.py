@@ -1,4 +1,4 @@
-"""The dispatcher: moves runs that are due from the database into the queue, at their time.
+"""The dispatcher: moves runs that are due from the database into the queue, at their time, and drops what is too late.
 
 It sleeps until the next one, at most two seconds, and then looks at the clock of the wall again: a laptop that wakes up
 fires at once what fell due meanwhile.
@@ -13,7 +13,8 @@ from duetime.scheduler import failpoints
 from duetime.scheduler.placing import Placing
 from duetime.scheduler.process import Process
 from duetime.scheduler.queue import DispatchQueue
-from duetime.scheduler.store import Store
+from duetime.scheduler.settlement import concluded
+from duetime.scheduler.store import Claim, Settlement, Store
 
 LONGEST_SLEEP = 2.0
 BATCH = 200
@@ -55,15 +56,35 @@ class Dispatcher:
 
     def step(self) -> float:
         """Dispatch one batch of what is due, and return the seconds until more is."""
-        sleep = self._until(self._store.claims.next_wake())
+        times = self._store.claims.next_times()
+        sleep = self._until(times.first())
         if sleep > 0:
             return sleep
+        dropped = self._until(times.drop_at) <= 0 and self._drop()
+        ready = self._until(times.wake_at) <= 0 and self._make_ready()
+        return 0.0 if ready or dropped else LONGEST_SLEEP / 100
+
+    def _make_ready(self) -> bool:
         ready = self._store.claims.make_ready(limit=BATCH, epoch=self._epoch)
         failpoints.hit(failpoints.Step.MADE_READY)
         self._queue.put([self._placing.entry(run, self._store.now()) for run in ready])
         failpoints.hit(failpoints.Step.PUT)
         self._on_change([run.task_id for run in ready])
-        return 0.0 if ready else LONGEST_SLEEP / 100
+        return bool(ready)
+
+    def _drop(self) -> bool:
+        """End what cannot meet its hard deadline any more, and order anew what is late."""
+        expired = self._store.claims.expire(limit=BATCH, conclude=self._conclude)
+        for run in expired:
+            self._queue.cancel(run.run_id)
+        late = self._store.claims.relax(limit=BATCH)
+        for ready in late:
+            self._queue.rescore(ready.run_id, self._placing.key(ready))
+        self._on_change([run.task_id for run in expired])
+        return bool(expired or late)
+
+    def _conclude(self, claim: Claim, end: Settlement) -> Settlement:
+        return concluded(claim, end, now=self._store.now())
 
     def _until(self, wake_at: datetime | None) -> float:
         if wake_at is None:

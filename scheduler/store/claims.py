@@ -13,7 +13,7 @@ from duetime.scheduler.store import expiry, ready, recovery, settling, starting
 from duetime.scheduler.store.database import Database
 from duetime.scheduler.store.models import runs
 from duetime.scheduler.store.recovery import Conclude
-from duetime.scheduler.store.values import Claim, Expired, ReadyRun, RunningRun, Settlement, Start, Verdict
+from duetime.scheduler.store.values import Claim, Expired, NextTimes, ReadyRun, RunningRun, Settlement, Start, Verdict
 from duetime.scheduler.task import Json, State
 from sqlalchemy import Connection, Update, bindparam, false, select, update
 
@@ -47,7 +47,11 @@ class Claims:
 
         Those of paused tasks wait until they are resumed.
         """
-        return self._database.read(expiry.next_wake)
+        return self.next_times().first()
+
+    def next_times(self) -> NextTimes:
+        """Return what `next_wake` is the earlier one of: when a run is due, and when a deadline's timer fires."""
+        return self._database.read(expiry.next_times)
 
     def make_ready(self, *, limit: int, epoch: int | None = None) -> list[ReadyRun]:
         """Move at most `limit` runs that are due to ready, longest due first.

@@ -21,7 +21,7 @@ from duetime.scheduler.store.ready import JOINED, READY, ready_run
 from duetime.scheduler.store.recovery import Conclude
 from duetime.scheduler.store.rows import task_and_run
 from duetime.scheduler.store.types import Instant
-from duetime.scheduler.store.values import Claim, Expired, ReadyRun, Settlement
+from duetime.scheduler.store.values import Claim, Expired, NextTimes, ReadyRun, Settlement
 from duetime.scheduler.task import DeadlineType, Run, State, Task
 from sqlalchemy import Connection, bindparam, false, null, or_, select, update
 
@@ -79,8 +79,8 @@ _NEXT_DROP = (
 _NEXT = select(_NEXT_WAKE, _NEXT_DROP)
 
 
-def next_wake(connection: Connection) -> datetime | None:
-    return min((at for at in connection.execute(_NEXT).one() if at is not None), default=None)
+def next_times(connection: Connection) -> NextTimes:
+    return NextTimes(*connection.execute(_NEXT).one())
 
 
 def expire(connection: Connection, limit: int, conclude: Conclude | None, now: datetime) -> list[Expired]:

@@ -90,6 +90,17 @@ class ReadyRun:
 
 
 @dataclass(frozen=True, slots=True)
+class NextTimes:
+    """When the next run falls due, and when the next deadline's timer fires; None for never, as things stand."""
+
+    wake_at: datetime | None
+    drop_at: datetime | None
+
+    def first(self) -> datetime | None:
+        return min((at for at in (self.wake_at, self.drop_at) if at is not None), default=None)
+
+
+@dataclass(frozen=True, slots=True)
 class Start:
     """A wish to start a run that a queue has handed out, with the token and the units of pools reserved for it."""
 

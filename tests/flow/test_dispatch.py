@@ -14,9 +14,11 @@ from duetime.scheduler.events import EventKind
 from duetime.scheduler.maintenance import Maintenance
 from duetime.scheduler.queue import MemoryQueue
 from duetime.scheduler.store import IdempotencyKey, NewTask, Store, open_store
-from duetime.scheduler.task import State
+from duetime.scheduler.task import DeadlineType, State
 
-from tests.contracts.store.making import NOON, TENANT, Clock, a_task, added, restarted, started
+from tests.contracts.store.making import NOON, TENANT, Clock, a_task, added, restarted, started, with_deadline
+
+HOUR = timedelta(hours=1)
 
 
 @pytest.fixture
@@ -68,6 +70,48 @@ def test_it_sleeps_until_the_next_run_and_two_seconds_at_most(store: Store, queu
     assert dispatcher.step() == 2.0
     clock.forward(minutes=59, seconds=59.5)
     assert dispatcher.step() == pytest.approx(0.5)
+
+
+def test_a_hard_run_that_is_too_late_expires_leaves_the_queue_and_is_told(
+    store: Store, queue: MemoryQueue, clock: Clock
+) -> None:
+    task, run = with_deadline(*a_task(deliver_to=("inbox", "desktop"), repeat="FREQ=DAILY"), after=HOUR)
+    store.tasks.add(task, run, actor="alice")
+    changed: list[str] = []
+    dispatcher = Dispatcher(store, queue, on_change=changed.extend)
+    dispatcher.step()
+    assert queue.explain(run.id) is not None
+    clock.forward(minutes=59, seconds=57)
+    assert dispatcher.step() == pytest.approx(1.0)
+    clock.forward(seconds=1)
+    changed.clear()
+    assert dispatcher.step() == 0.0
+    assert (queue.explain(run.id), queued(queue), changed) == (None, [], [task.id])
+    record = store.tasks.get(TENANT, task.id)
+    assert record.last_run is not None
+    assert (record.last_run.id, record.last_run.state) == (run.id, State.EXPIRED)
+    assert (record.run.scheduled_for, record.run.deadline) == (
+        NOON + timedelta(days=1),
+        NOON + timedelta(days=1) + HOUR,
+    )
+    [message] = store.inbox.unread(TENANT, "alice")
+    assert message.state is State.EXPIRED
+    assert [found.channel for found, _ in store.deliveries.due(limit=9)] == ["desktop"]
+
+
+def test_a_soft_run_that_is_late_goes_by_its_patience_from_then_on(
+    store: Store, queue: MemoryQueue, clock: Clock
+) -> None:
+    task, late = with_deadline(*a_task(), after=timedelta(seconds=20), deadline_type=DeadlineType.SOFT)
+    other, pressing = with_deadline(*a_task(), after=timedelta(seconds=40), deadline_type=DeadlineType.SOFT)
+    for item in ((task, late), (other, pressing)):
+        store.tasks.add(*item, actor="alice")
+    dispatcher = Dispatcher(store, queue)
+    dispatcher.step()
+    clock.forward(seconds=18)
+    assert dispatcher.step() == 0.0
+    assert dispatcher.step() == 2.0
+    assert queued(queue) == [pressing.id, late.id]
 
 
 def test_a_clock_that_jumped_fires_at_once_what_fell_due_meanwhile(
