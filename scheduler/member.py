@@ -12,12 +12,15 @@ from datetime import timedelta
 from enum import StrEnum
 from typing import Protocol
 
+from duetime.scheduler.inquiry import Question, answer
+from duetime.scheduler.placing import Placing
 from duetime.scheduler.process import STEP_PATIENCE, Process
 from duetime.scheduler.queue import DispatchQueue
 from duetime.scheduler.rebuild import Keeper
 from duetime.scheduler.registry import Registry, Teller
 from duetime.scheduler.shared import SharedQueue
 from duetime.scheduler.store import Store
+from duetime.scheduler.task import Json
 
 FEWEST_SECONDS = 0.1
 """Seconds between two pieces of news: what changes meanwhile is told together."""
@@ -70,6 +73,7 @@ class Member:
         news: News,
         registry: Registry,
         *,
+        placing: Placing,
         name: str,
         recruit: Callable[[SharedQueue], Team],
         grace: timedelta,
@@ -79,7 +83,7 @@ class Member:
         self._recruit = recruit
         self._grace = grace
         teller = Teller(registry, self.queue, now=store.now)
-        self._keeper = Keeper(store, self.queue, fill=teller.fill, owner=name)
+        self._keeper = Keeper(store, self.queue, fill=teller.fill, placing=placing, owner=name)
         self._processes = [self._keeper.process, teller.process, Process("news", self._tell)]
         self._team: Team | None = None
         self._untold = False
@@ -102,6 +106,10 @@ class Member:
         self._team.wake()
         self._untold = True
         self._processes[-1].wake()
+
+    def ask(self, question: Question) -> Json:
+        """Ask the queue; None while it is away."""
+        return answer(self.queue, question)
 
     def stop(self, grace: timedelta | None = None) -> None:
         """End: running work finishes within `grace` (by default as it was made) or is handed back. Never hangs."""

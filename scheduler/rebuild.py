@@ -8,6 +8,7 @@ from collections.abc import Callable
 from datetime import datetime
 
 from duetime.scheduler.dispatch import refill
+from duetime.scheduler.placing import Placing
 from duetime.scheduler.process import Process
 from duetime.scheduler.queue import DispatchQueue, Entry, QueueLost, QueueUnavailable
 from duetime.scheduler.shared import SharedQueue
@@ -22,7 +23,7 @@ PROBE = 0.5
 log = logging.getLogger(__name__)
 
 
-def rebuild(store: Store, queue: DispatchQueue, *, fill: Callable[[], None], owner: str) -> bool:
+def rebuild(store: Store, queue: DispatchQueue, *, fill: Callable[[], None], placing: Placing, owner: str) -> bool:
     """Fill an empty queue: its pools by `fill`, what runs with what it has reserved, then what is ready.
 
     False when another process does, or has begun anew meanwhile. Raises what the queue and the store raise; then it may
@@ -32,7 +33,7 @@ def rebuild(store: Store, queue: DispatchQueue, *, fill: Callable[[], None], own
         return False
     fill()
     _adopt(store, queue)
-    refill(store, queue)
+    refill(store, queue, placing)
     return queue.end_rebuild(owner)
 
 
@@ -66,12 +67,14 @@ class Keeper:
         queue: SharedQueue,
         *,
         fill: Callable[[], None],
+        placing: Placing,
         owner: str,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
         self._store = store
         self._queue = queue
         self._fill = fill
+        self._placing = placing
         self._owner = owner
         self._clock = clock
         self._since: float | None = None
@@ -105,10 +108,14 @@ class Keeper:
         try:
             self._queue.within.stats()
         except QueueLost:
-            if rebuild(self._store, self._queue.within, fill=self._fill, owner=self._owner):
-                log.info("the queue was empty and has been filled from the database")
+            if not self._rebuilt():
+                raise
+            log.info("the queue was empty and has been filled from the database")
         self._queue.back()
-        refill(self._store, self._queue)
+        refill(self._store, self._queue, self._placing)
+
+    def _rebuilt(self) -> bool:
+        return rebuild(self._store, self._queue.within, fill=self._fill, placing=self._placing, owner=self._owner)
 
     def _begin(self, trouble: Exception) -> None:
         if self._since is None:

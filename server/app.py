@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import timedelta
 from enum import StrEnum
 from types import TracebackType
@@ -14,15 +14,18 @@ from duetime.scheduler import scheduler as service
 from duetime.scheduler.channels import Channels
 from duetime.scheduler.crew import Crew, Dispatching
 from duetime.scheduler.delivery import Deliverer
+from duetime.scheduler.experience import Experience
+from duetime.scheduler.explain import Explainer
 from duetime.scheduler.handlers import Handler, Handlers
-from duetime.scheduler.inquiry import Inquiry, answer
+from duetime.scheduler.inquiry import Inquiry, Question
 from duetime.scheduler.intake import Intake
 from duetime.scheduler.member import Member, Team
+from duetime.scheduler.placing import Placing
 from duetime.scheduler.queue import DispatchQueue
 from duetime.scheduler.registry import Registry
 from duetime.scheduler.runner import Runner
 from duetime.scheduler.store import Store, open_store
-from duetime.scheduler.wake import WakeClient
+from duetime.scheduler.task import Json
 from duetime.scheduler.worker import WorkerOptions
 from duetime.server.options import channel_options, runner_options, webhook_options
 from duetime.server.settings import Settings
@@ -44,6 +47,8 @@ class Running(Protocol):
     def start(self) -> None: ...
 
     def wake(self) -> None: ...
+
+    def ask(self, question: Question) -> Json: ...
 
     def stop(self, grace: timedelta | None = None) -> None: ...
 
@@ -68,8 +73,6 @@ class App:
 
         In a shared installation this process does its part of it.
         """
-        if self.settings.pools or not self.settings.distributed:  # not every machine of many repeats the declarations
-            self.registry.declare(self.settings.pools)
         self.runner.start()
 
     def ready(self) -> str:
@@ -116,6 +119,11 @@ def build(
     store = open_store(settings.database_url, synchronous=settings.sqlite_synchronous, migrate=embedded)
     listeners: list[Listener] = []
     registry = Registry(store, zone=settings.timezone)
+    if settings.pools:
+        registry.declare(settings.pools)
+    experience = Experience(store)
+    estimates = {name: handler.estimate for name, handler in known.items() if handler.estimate is not None}
+    placing = Placing(registry.pools, experience.estimate, estimates)
     deliverer = Deliverer(store.deliveries, channels) if channels else None
 
     def told(task_ids: Sequence[str]) -> None:
@@ -124,22 +132,24 @@ def build(
 
     def recruit(queue: DispatchQueue, options: WorkerOptions) -> Team:
         if role is Role.SERVE:
-            return Dispatching(store, queue, on_change=told)
-        return Crew(store, queue, known, options, deliverer=deliverer, on_change=told, hosted=hosted)
+            return Dispatching(store, queue, placing=placing, on_change=told)
+        return Crew(store, queue, known, options, placing=placing, deliverer=deliverer, on_change=told, hosted=hosted)
 
     runner: Running
     if settings.distributed:
-        runner = member = make_member(settings, store, registry, recruit)
-        inquiry = Inquiry(lambda question: answer(member.queue, question))
+        runner = make_member(settings, store, registry, placing, recruit)
     else:
-        runner = Runner(store, known, runner_options(settings), deliverer=deliverer, on_change=told)
-        inquiry = Inquiry(WakeClient(store).ask)
+        options = runner_options(settings)
+        runner = Runner(store, known, options, placing=placing, registry=registry, deliverer=deliverer, on_change=told)
+    inquiry = Inquiry(runner.ask)
 
     def changed(task_ids: Sequence[str]) -> None:
         runner.wake()
         told(task_ids)
 
-    scheduler = service.Scheduler(store, _intake(settings, known, channels), on_change=changed)
+    intake = replace(_intake(settings, known, channels), pools=registry.pools, estimates=experience.estimate)
+    explainer = Explainer(store, inquiry, registry.pools)
+    scheduler = service.Scheduler(store, intake, explainer=explainer, on_change=changed)
     return App(settings, store, known, channels, scheduler, runner, registry, inquiry, listeners)
 
 

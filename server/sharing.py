@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 
 from duetime.scheduler.errors import InvalidSetting
 from duetime.scheduler.member import Member, Team
+from duetime.scheduler.placing import Placing
 from duetime.scheduler.registry import Registry
 from duetime.scheduler.shared import SharedQueue
 from duetime.scheduler.store import Store
@@ -24,7 +25,11 @@ if TYPE_CHECKING:
 
 
 def make_member(
-    settings: Settings, store: Store, registry: Registry, recruit: Callable[[SharedQueue, WorkerOptions], Team]
+    settings: Settings,
+    store: Store,
+    registry: Registry,
+    placing: Placing,
+    recruit: Callable[[SharedQueue, WorkerOptions], Team],
 ) -> Member:
     """Construct this process as one of many; `recruit` makes its team when it starts.
 
@@ -37,6 +42,7 @@ def make_member(
         queue,
         news,
         registry,
+        placing=placing,
         name=options.name,
         recruit=lambda shared: recruit(shared, options),
         grace=timedelta(seconds=settings.grace_seconds),
