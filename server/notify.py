@@ -31,7 +31,16 @@ INTERVAL = 0.5
 PATIENCE = 1.0
 """Seconds that a subscriber has to take a notification."""
 
-_SETTLED = frozenset({EventKind.SUCCEEDED, EventKind.FAILED, EventKind.ENDED, EventKind.CANCELLED, EventKind.CRASHED})
+_SETTLED = frozenset(
+    {
+        EventKind.SUCCEEDED,
+        EventKind.FAILED,
+        EventKind.EXPIRED,
+        EventKind.ENDED,
+        EventKind.CANCELLED,
+        EventKind.CRASHED,
+    }
+)
 _MORE_THAN_A_BURST = 500
 
 log = logging.getLogger(__name__)
