@@ -96,8 +96,14 @@ def relative(instant: datetime, now: datetime) -> str:
 
 
 def length(span: timedelta) -> str:
-    """Write a length of time in its two largest units, as `parse_duration` reads it: `2 h 30 min`, `45 s`."""
-    return _largest(round(span.total_seconds())) or "0 s"
+    """Write a length of time to the second, as `parse_duration` reads it: `2 h 30 min`, `45 s`, `0.25 s`."""
+    seconds = span.total_seconds()
+    if seconds < 1:
+        return f"{max(seconds, 0.001):.2g} s" if seconds > 0 else "0 s"
+    minutes, rest = divmod(round(seconds), 60)
+    hours, days = minutes // 60, minutes // 1440
+    parts = ((days, "d"), (hours % 24, "h"), (minutes % 60, "min"), (rest, "s"))
+    return " ".join(f"{count} {unit}" for count, unit in parts if count)
 
 
 def _largest(seconds: int) -> str:

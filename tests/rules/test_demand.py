@@ -1,0 +1,312 @@
+"""What a request asks of order and admission: tier, deadline, estimate and needs, understood or refused."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import replace
+from datetime import UTC, datetime, timedelta
+
+import pytest
+from duetime.scheduler.errors import InvalidArgument, InvalidArguments
+from duetime.scheduler.handlers import Context, Handlers, handler
+from duetime.scheduler.intake import Intake, Planned
+from duetime.scheduler.needs import MAX_POOLS
+from duetime.scheduler.outcomes import Done
+from duetime.scheduler.request import Request, ScheduleArguments
+from duetime.scheduler.rules.estimates import Estimate
+from duetime.scheduler.rules.pools import Pool, PoolKind
+from duetime.scheduler.task import LOCAL, DeadlineType, Penalty, Tier
+from hypothesis import given
+from hypothesis import strategies as st
+
+NOW = datetime(2026, 11, 21, 23, 0, tzinfo=UTC)
+"""A Saturday, 16:00 in Denver, where nine the next morning is at 16:00 UTC."""
+TOMORROW_9 = datetime(2026, 11, 22, 16, 0, tzinfo=UTC)
+POOLS: Mapping[str, Pool] = {
+    "gpu": Pool("gpu", capacity=4, headroom=0.5),
+    "openai": Pool("openai", PoolKind.RATE, 50, burst=5),
+    "key:*": Pool("key:*"),
+}
+
+
+@handler("render", needs={"gpu": 1, "openai": 2}, estimate=120)
+def render(_ctx: Context) -> Done:
+    return Done()
+
+
+INTAKE = Intake(Handlers([*Handlers.load(entry_points=False).values(), render]), "America/Denver", pools=lambda: POOLS)
+
+
+def planned(intake: Intake = INTAKE, /, **arguments: object) -> Planned:
+    given_: ScheduleArguments = {"when": "tomorrow 9am", **arguments}  # type: ignore[typeddict-item]  # typed by name
+    return intake.plan(Request("Call John", **given_), LOCAL, NOW)
+
+
+def refused(intake: Intake = INTAKE, /, **arguments: object) -> InvalidArgument:
+    with pytest.raises(InvalidArgument) as caught:
+        planned(intake, **arguments)
+    return caught.value
+
+
+# --- tier ----------------------------------------------------------------------------------------------------------
+
+
+def test_a_task_is_normal_unless_it_says_otherwise() -> None:
+    assert planned().task.priority is Tier.NORMAL
+    assert planned(priority=" HIGH ").task.priority is Tier.HIGH
+    assert planned(priority=Tier.BACKGROUND).task.priority is Tier.BACKGROUND
+
+
+def test_a_tier_that_is_none_is_refused_with_those_that_are() -> None:
+    problem = refused(priority="hihg")
+
+    assert problem.accepted == "critical, high, normal, low, background"
+    assert problem.example == "priority='high'"
+
+
+# --- deadlines -----------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("deadline", "at"),
+    [
+        ("2 hours", TOMORROW_9 + timedelta(hours=2)),
+        ("within 90 min", TOMORROW_9 + timedelta(minutes=90)),
+        ("PT45S", TOMORROW_9 + timedelta(seconds=45)),
+        (timedelta(hours=1), TOMORROW_9 + timedelta(hours=1)),
+    ],
+)
+def test_a_bare_duration_counts_from_when_the_run_is_due(deadline: object, at: datetime) -> None:
+    plan = planned(deadline=deadline)
+
+    assert plan.run.deadline == at
+    assert plan.task.deadline_after == at - TOMORROW_9
+
+
+@pytest.mark.parametrize(
+    ("deadline", "at"),
+    [
+        ("tomorrow noon", "2026-11-22T12:00-07:00"),
+        ("by tomorrow 5pm", "2026-11-22T17:00-07:00"),
+        ("2026-11-24T17:00", "2026-11-24T17:00-07:00"),
+        ("in 2 days", "2026-11-23T16:00-07:00"),
+        (datetime(2026, 11, 24, 17), "2026-11-24T17:00-07:00"),  # noqa: DTZ001 - a wall time of the task's zone
+        (datetime(2026, 11, 24, 17, tzinfo=UTC), "2026-11-24T17:00+00:00"),
+    ],
+)
+def test_every_other_deadline_is_an_instant_in_the_zone_of_the_task(deadline: object, at: str) -> None:
+    plan = planned(deadline=deadline)
+
+    assert plan.run.deadline == datetime.fromisoformat(at)
+    assert plan.task.deadline_after is None
+
+
+@pytest.mark.parametrize("deadline", ["17:00", "at 5pm", "by 17:00"])
+def test_a_time_of_day_alone_is_the_first_one_after_the_run_is_due(deadline: str) -> None:
+    plan = planned(deadline=deadline)
+
+    assert plan.run.deadline == datetime.fromisoformat("2026-11-22T17:00-07:00")
+    assert plan.warnings == ("deadline: no date given: the next 17:00 is Sun 22 Nov 2026",)
+
+
+@pytest.mark.parametrize(
+    ("word", "kind", "penalty"),
+    [
+        (None, DeadlineType.SOFT, Penalty.NONE),
+        ("hard", DeadlineType.HARD, Penalty.NONE),
+        ("soft", DeadlineType.SOFT, Penalty.NONE),
+        ("Soft-Linear", DeadlineType.SOFT, Penalty.LINEAR),
+        ("soft_step", DeadlineType.SOFT, Penalty.STEP),
+    ],
+)
+def test_one_word_says_the_kind_of_a_deadline_and_its_penalty(
+    word: str | None, kind: DeadlineType, penalty: Penalty
+) -> None:
+    task = planned(deadline="2 hours", deadline_type=word).task
+    assert (task.deadline_type, task.penalty) == (kind, penalty)
+
+
+def test_a_type_without_a_deadline_is_refused_with_one_that_has_it() -> None:
+    problem = refused(deadline_type="hard")
+
+    assert problem.argument == "deadline_type"
+    assert problem.example == "deadline='2 hours', deadline_type='hard'"
+
+
+@pytest.mark.parametrize(("deadline", "example"), [("17:00", "8 h"), ("tomorrow 9:30", "30 min"), ("9am", "2 hours")])
+def test_a_recurring_task_has_no_instant_as_its_deadline(deadline: str, example: str) -> None:
+    problem = refused(when=None, repeat="every day at 9:00", deadline=deadline)
+
+    assert problem.problem == "a recurring task has a deadline for each of its runs, not one instant for all"
+    assert problem.example == f"deadline={example!r}"
+    assert planned(when=None, repeat="every day at 9:00", deadline=example).task.deadline_after is not None
+
+
+@pytest.mark.parametrize("kind", ["hard", "soft"])
+def test_a_deadline_before_the_run_is_due_is_refused(kind: str) -> None:
+    problem = refused(deadline="today 20:00", deadline_type=kind)
+
+    assert problem.problem == ("Sat 21 Nov 2026 20:00 is before the run is due, Sun 22 Nov 2026 09:00 America/Denver")
+    assert planned(deadline=example_of(problem), deadline_type=kind).warnings == ()
+
+
+@pytest.mark.parametrize("deadline", ["tomorrow 9:02", "2 min", "5 min"])
+def test_a_hard_deadline_that_cannot_be_met_is_refused_with_one_that_can(deadline: str) -> None:
+    problem = refused(action="render", deadline=deadline, deadline_type="hard", estimate="5 min")
+
+    assert problem.problem.startswith("cannot be met: Sun 22 Nov 2026 09:0")
+    assert problem.problem.endswith("it is due Sun 22 Nov 2026 09:00 and takes about 5 min")
+    plan = planned(action="render", deadline=example_of(problem), deadline_type="hard", estimate="5 min")
+    assert plan.run.drop_at is not None
+    assert plan.run.drop_at > plan.run.scheduled_for
+
+
+def test_a_soft_deadline_that_cannot_be_met_is_warned_of() -> None:
+    plan = planned(action="render", deadline="2 min", estimate="5 min")
+
+    assert plan.warnings == (
+        "the deadline Sun 22 Nov 2026 09:02 cannot be met: it is due Sun 22 Nov 2026 09:00 and takes about 5 min",
+    )
+
+
+@pytest.mark.parametrize("deadline", ["soonish", "2 months", "yesterday", "0 min", "400 days", timedelta(0)])
+def test_what_is_no_deadline_is_refused_by_its_own_name(deadline: object) -> None:
+    assert refused(deadline=deadline).argument == "deadline"
+
+
+def example_of(problem: InvalidArgument) -> str:
+    return problem.example.removeprefix("deadline='").removesuffix("'")
+
+
+# --- estimates -----------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("estimate", ["5 min", "PT5M", "300", 300, 300.0, timedelta(minutes=5)])
+def test_an_estimate_is_a_duration_or_seconds(estimate: object) -> None:
+    assert planned(action="render", estimate=estimate).task.estimate == timedelta(minutes=5)
+
+
+@pytest.mark.parametrize("estimate", ["long", "0 s", -1, float("nan"), float("inf"), "8 days", "9" * 30, "1e9", 10**30])
+def test_what_is_no_estimate_is_refused(estimate: object) -> None:
+    assert refused(estimate=estimate).argument == "estimate"
+
+
+def test_the_time_to_look_at_a_run_is_its_deadline_less_what_it_takes_in_half_of_all_cases() -> None:
+    learned = replace(INTAKE, estimates=lambda *_: Estimate(p50=timedelta(minutes=3), p90=timedelta(minutes=9)))
+
+    def lead(intake: Intake, **arguments: object) -> timedelta:
+        run = planned(intake, action="render", deadline="1 hour", **arguments).run
+        assert run.deadline is not None
+        assert run.drop_at is not None
+        return run.deadline - run.drop_at
+
+    assert lead(INTAKE, estimate="5 min") == timedelta(minutes=5)
+    assert lead(INTAKE) == timedelta(minutes=2)  # as its handler declares
+    assert lead(learned) == timedelta(minutes=3)
+    assert lead(learned, estimate="5 min") == timedelta(minutes=5)
+
+
+def test_an_estimate_over_the_time_limit_is_warned_of() -> None:
+    assert planned(estimate="5 min").warnings == (
+        "estimate: reminder is stopped after 30 s, before it can take so long",
+    )
+
+
+# --- needs ---------------------------------------------------------------------------------------------------------
+
+
+def test_needs_lie_over_those_that_the_handler_declares() -> None:
+    assert planned(action="render").task.needs == {"gpu": 1, "openai": 2}
+    assert planned(action="render", needs={"gpu": 2, "key:a": 1}).task.needs == {"gpu": 2, "openai": 2, "key:a": 1}
+
+
+def test_an_unknown_pool_is_refused_with_the_pools_and_the_nearest_of_them() -> None:
+    problem = refused(needs={"gpus": 3, "key:a": 1})
+
+    assert problem.problem == "there is no pool 'gpus'"
+    assert problem.accepted == "gpu (4 slots, up to 2 for normal), openai (50 a minute, 5 at once), key:* (1 slot)"
+    assert problem.example == "needs={'key:a': 1, 'gpu': 2}"
+
+
+def test_more_than_a_pool_can_ever_give_is_refused_with_what_it_can() -> None:
+    problem = refused(needs={"openai": 6})
+
+    assert problem.problem == "openai can never give 6 to a run of priority normal, 5 at most"
+    assert problem.example == "needs={'openai': 5}"
+
+
+def test_what_is_kept_for_higher_tiers_is_not_there_for_others() -> None:
+    assert refused(needs={"gpu": 3}).example == "needs={'gpu': 2}"
+    assert planned(needs={"gpu": 4}, priority="high").task.needs == {"gpu": 4}
+
+
+def test_keys_and_tenants_need_no_declaration() -> None:
+    bare = replace(INTAKE, pools=dict)
+
+    assert planned(bare, needs={"key:customer-42": 1, "tenant:acme": 3}).task.needs["tenant:acme"] == 3
+    assert "1 at most" in refused(bare, needs={"key:customer-42": 2}).problem
+    assert "none is declared" in refused(bare, needs={"gpu": 1}).problem
+
+
+@pytest.mark.parametrize(
+    "needs", [{"gpu": 0}, {"gpu": -1}, {"gpu": 1.5}, {"gpu": True}, {"gpu": "1"}, {"": 1}, {"a b": 1}, {"x" * 101: 1}]
+)
+def test_odd_amounts_and_names_are_refused(needs: dict[str, object]) -> None:
+    assert refused(needs=needs).argument == "needs"
+
+
+def test_only_so_many_pools_fit_a_task() -> None:
+    assert refused(needs={f"key:{n}": 1 for n in range(MAX_POOLS + 1)}).argument == "needs"
+
+
+# --- all together --------------------------------------------------------------------------------------------------
+
+
+def test_everything_that_is_wrong_is_said_at_once() -> None:
+    with pytest.raises(InvalidArguments) as caught:
+        planned(when="soon", priority="?", deadline="?", deadline_type="?", estimate="?", needs={"?": 1}, labels=[""])
+
+    assert [problem.argument for problem in caught.value.problems] == [
+        *("when", "priority", "deadline", "deadline_type", "estimate", "needs", "labels")
+    ]
+
+
+def test_a_request_is_the_same_only_if_it_asks_for_the_same() -> None:
+    plain = Request("Call John", when="tomorrow 9am")
+
+    assert "priority" not in plain.content()
+    for name, value in {"priority": "high", "deadline": "1 h", "estimate": 5, "needs": {"gpu": 1}}.items():
+        assert replace(plain, **{name: value}).content() != plain.content()  # type: ignore[arg-type]  # by name
+
+
+WHENS = st.sampled_from(["in 5 min", "tomorrow 9am", "2026-12-24T18:00", timedelta(hours=3)])
+DEADLINES = st.sampled_from(
+    ["17:00", "noon", "2 min", "within 3 hours", "tomorrow", "in 3 hours", "end of month", "today 23:00", "2027-01-01"]
+)
+KINDS = st.sampled_from([None, "hard", "soft", "soft-linear", "soft-step"])
+ESTIMATES = st.none() | st.integers(1, 100_000)
+REPEATS = st.sampled_from([None, "every day at 9:00", "every 15 minutes"])
+
+
+@given(when=WHENS, deadline=DEADLINES, kind=KINDS, estimate=ESTIMATES, repeat=REPEATS)
+def test_an_accepted_deadline_lies_after_the_run_is_due_and_a_hard_one_can_be_met(
+    when: object, deadline: str, kind: str | None, estimate: int | None, repeat: str | None
+) -> None:
+    arguments = {"when": when, "repeat": repeat, "deadline": deadline, "deadline_type": kind, "estimate": estimate}
+    try:
+        plan = planned(**arguments)
+    except InvalidArgument:
+        problem = refused(**arguments)
+        assert problem.argument == "deadline"
+        assert problem.example
+        return
+    run = plan.run
+    assert run.deadline is not None
+    assert run.drop_at is not None
+    assert run.scheduled_for <= run.deadline
+    assert run.drop_at < run.deadline
+    assert repeat is None or plan.task.deadline_after is not None
+    in_time = run.drop_at > run.scheduled_for
+    assert in_time or (
+        plan.task.deadline_type is DeadlineType.SOFT and any("cannot be met" in w for w in plan.warnings)
+    )
