@@ -90,8 +90,8 @@ def play(scenario: Scenario, servers: Servers, folder: Path) -> Result:
         try:
             scenario.play(world)
             world.check()
-        except AssertionError as error:
-            wrong = str(error) or "an assertion of the scenario"
+        except Exception as error:  # noqa: BLE001 - whatever it is, the others are played too
+            wrong = f"{type(error).__name__}: {error}"
         record = world.record()
     counts = ", ".join(f"{count} {name}" for name, count in sorted(classes(record).items()))
     evidence = "; ".join(fault.evidence for fault in record.faults)

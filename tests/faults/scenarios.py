@@ -57,7 +57,7 @@ def scenario(
 # --- processes that die or stand still ------------------------------------------------------------------------------
 
 
-@scenario("kill -9 of a worker in the middle of its tasks", EMBEDDED, SHARED, quick=(EMBEDDED, SHARED))
+@scenario("kill -9 of a worker in the middle of its tasks", EMBEDDED, SHARED)
 def killed_in_the_middle(world: World) -> None:
     first = world.start()
     with world.traffic():
@@ -90,7 +90,19 @@ def _stopped_at(step: Step) -> Play:
 
 
 for _step in list(Step)[1:]:
-    scenario(f"kill -9 at the fail point {_step}", EMBEDDED, SHARED, quick=(EMBEDDED,))(_stopped_at(_step))
+    scenario(f"kill -9 at the fail point {_step}", EMBEDDED, SHARED)(_stopped_at(_step))
+
+
+@scenario("kill -9 at each fail point in turn", EMBEDDED, SHARED, quick=(EMBEDDED, SHARED))
+def stopped_everywhere(world: World) -> None:
+    with world.traffic(every=0.1):
+        if world.shared:
+            world.start()
+        for step in list(Step)[1:]:
+            node = world.start(failpoint=f"{step}:kill:2")
+            world.died(node, f"kill -9 at {step}", signal.SIGKILL, f"fail point {step}: kill")
+        world.start()
+    world.rest()
 
 
 @scenario("a worker stands still for longer than its lease", EMBEDDED, SHARED)

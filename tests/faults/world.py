@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import json
 import os
 import resource
@@ -112,6 +113,7 @@ class World:
         )
         self.app: App = build(settings)
         self.app.registry.declare(self.pools)
+        self._numbers = itertools.count()
         self._ended = threading.Event()
         self._sampler = threading.Thread(target=self._sample, daemon=True)
         self._sampler.start()
@@ -189,8 +191,7 @@ class World:
 
     def schedule(self, count: int = 1, *, action: str = "effect", tenants: int = 1, **values: Any) -> list[str]:
         """Schedule `count` tasks and return the ids that were answered; the key makes each call safe to repeat."""
-        first = len(self.acknowledged)
-        return [self._call(first + n, action, f"tenant-{n % tenants}", values) for n in range(count)]
+        return [self._call(action, f"tenant-{n % tenants}", values) for n in range(count)]
 
     def schedule_batch(self, requests: Sequence[Request], *, tenant: str = "tenant-0") -> list[str]:
         by = Principal(tenant, "alice")
@@ -198,7 +199,8 @@ class World:
         self.acknowledged.update(dict.fromkeys(made, by))
         return made
 
-    def _call(self, number: int, action: str, tenant: str, values: Mapping[str, Any]) -> str:
+    def _call(self, action: str, tenant: str, values: Mapping[str, Any]) -> str:
+        number = next(self._numbers)
         by = Principal(tenant, "alice")
         arguments: dict[str, Any] = {"when": "now", "action": action, "idempotency_key": f"k{number}", **values}
         while True:
@@ -221,7 +223,7 @@ class World:
         def run() -> None:
             number = 0
             while not ended.wait(every):
-                self._call(len(self.acknowledged), "effect", f"tenant-{number % 3}", _mixed(number) | values)
+                self._call("effect", f"tenant-{number % 3}", _mixed(number) | values)
                 number += 1
 
         with ThreadPoolExecutor(1) as pool:

@@ -1,0 +1,42 @@
+"""The quick part of the fault matrix; `python -m tests.faults` plays all of it. See docs/reliability.md."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from tests import services
+from tests.faults.matrix import Servers, play
+from tests.faults.plays import PLAYS
+from tests.faults.scenarios import SHARED, Scenario
+
+pytestmark = pytest.mark.faults
+
+QUICK = [each for each in PLAYS if each.quick]
+
+
+@pytest.fixture(scope="module")
+def servers() -> Iterator[Servers]:
+    started = Servers()
+    yield started
+    started.close()
+
+
+@pytest.mark.parametrize("scenario", QUICK, ids=str)
+def test_every_invariant_holds_whatever_breaks(scenario: Scenario, servers: Servers, tmp_path: Path) -> None:
+    try:
+        result = play(scenario, servers, tmp_path)
+    except services.Unavailable as error:
+        if scenario.place != SHARED or os.environ.get("CI"):
+            raise
+        pytest.skip(str(error))
+    assert not result.wrong, result.wrong
+
+
+def test_no_two_scenarios_have_one_name() -> None:
+    names = [str(each) for each in PLAYS]
+    assert len(names) == len(set(names))
+    assert {each.place for each in QUICK} == {"embedded", "shared"}
