@@ -12,7 +12,7 @@ from datetime import datetime
 from duetime.scheduler import failpoints
 from duetime.scheduler.placing import Placing
 from duetime.scheduler.process import Process
-from duetime.scheduler.queue import DispatchQueue
+from duetime.scheduler.queue import Cancelled, DispatchQueue, Entry
 from duetime.scheduler.settlement import concluded
 from duetime.scheduler.store import Claim, Settlement, Store
 
@@ -67,10 +67,18 @@ class Dispatcher:
     def _make_ready(self) -> bool:
         ready = self._store.claims.make_ready(limit=BATCH, epoch=self._epoch)
         failpoints.hit(failpoints.Step.MADE_READY)
-        self._queue.put([self._placing.entry(run, self._store.now()) for run in ready])
+        entries = [self._placing.entry(run, self._store.now()) for run in ready]
+        if self._queue.put(entries) < len(entries):
+            self._put_anew(entries)
         failpoints.hit(failpoints.Step.PUT)
         self._on_change([run.task_id for run in ready])
         return bool(ready)
+
+    def _put_anew(self, entries: Sequence[Entry]) -> None:
+        """Give those a new place that the queue still had from before they were moved, paused or changed."""
+        for entry in entries:
+            if self._queue.cancel(entry.run_id) is Cancelled.REMOVED:
+                self._queue.put([entry])
 
     def _drop(self) -> bool:
         """End what cannot meet its hard deadline any more, and order anew what is late."""

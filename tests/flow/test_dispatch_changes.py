@@ -1,0 +1,86 @@
+"""What is changed while a run waits for its turn: it gets its place by what it is now, not by what it was."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from datetime import timedelta
+from pathlib import Path
+
+import pytest
+from duetime.scheduler.dispatch import Dispatcher
+from duetime.scheduler.handlers import Handlers
+from duetime.scheduler.intake import Intake
+from duetime.scheduler.placing import Placing
+from duetime.scheduler.queue import MemoryQueue
+from duetime.scheduler.rules.admission import Kind, Limits
+from duetime.scheduler.rules.pools import Pool
+from duetime.scheduler.scheduler import Scheduler
+from duetime.scheduler.store import Store, open_store
+from duetime.scheduler.task import TaskView
+
+from tests.contracts.store.making import Clock
+
+POOLS = {"gpu": Pool("gpu", capacity=2), "tpu": Pool("tpu", capacity=2)}
+
+
+@pytest.fixture
+def clock() -> Clock:
+    return Clock()
+
+
+@pytest.fixture
+def store(tmp_path: Path, clock: Clock) -> Iterator[Store]:
+    opened = open_store(f"sqlite:///{tmp_path}/duetime.db", clock=clock, synchronous="OFF")
+    yield opened
+    opened.close()
+
+
+@pytest.fixture
+def queue(clock: Clock) -> MemoryQueue:
+    made = MemoryQueue(lambda: clock().timestamp() * 1000)
+    made.set_pool("gpu", Limits(Kind.SLOTS, 0))
+    made.set_pool("tpu", Limits(Kind.SLOTS, 2))
+    return made
+
+
+@pytest.fixture
+def scheduler(store: Store) -> Scheduler:
+    return Scheduler(store, Intake(Handlers.load(entry_points=False), "UTC", pools=lambda: POOLS))
+
+
+@pytest.fixture
+def dispatcher(store: Store, queue: MemoryQueue) -> Dispatcher:
+    return Dispatcher(store, queue, placing=Placing(lambda: POOLS))
+
+
+def parked(scheduler: Scheduler, dispatcher: Dispatcher, queue: MemoryQueue, clock: Clock) -> TaskView:
+    """Schedule a task that waits for the gpu."""
+    made = scheduler.schedule("Render", when="in 1 min", needs={"gpu": 1})
+    clock.forward(minutes=1)
+    dispatcher.step()
+    assert queue.take("w", 1, 1e6).run_ids == ()
+    return made
+
+
+def test_a_run_that_is_parked_on_one_pool_starts_with_another_when_its_needs_change(
+    scheduler: Scheduler, dispatcher: Dispatcher, queue: MemoryQueue, clock: Clock
+) -> None:
+    made = parked(scheduler, dispatcher, queue, clock)
+    scheduler.reschedule(made.record.task.id, needs={"tpu": 2}, priority="critical")
+    dispatcher.step()
+
+    (grant,) = queue.take("w", 1, 1e6).grants
+    assert (grant.run_id, grant.needs) == (made.record.run.id, {"tpu": 2})
+
+
+def test_a_run_that_was_put_off_while_it_was_parked_is_not_there_twice(
+    scheduler: Scheduler, dispatcher: Dispatcher, queue: MemoryQueue, clock: Clock
+) -> None:
+    made = parked(scheduler, dispatcher, queue, clock)
+    scheduler.reschedule(made.record.task.id, when=timedelta(minutes=5), needs={"tpu": 1})
+    clock.forward(minutes=5)
+    dispatcher.step()
+
+    assert queue.take("w", 9, 1e6).run_ids == (made.record.run.id,)
+    queue.set_pool("gpu", Limits(Kind.SLOTS, 2))
+    assert queue.take("w", 9, 1e6).run_ids == ()
