@@ -60,9 +60,9 @@ def choose(shares: Shares, standing: Standing, heads: Sequence[float | None]) ->
 def served(shares: Shares, standing: Standing, waiting: Sequence[int], tier: int) -> None:
     """Note that `tier` got a dispatch for which all in `waiting`, itself among them, had something that may start."""
     for each in waiting:
-        standing.owed[each] = min(_SAVED, standing.owed[each] + shares.guaranteed[each])
-    standing.owed[tier] = max(0.0, standing.owed[tier] - 1)
+        owed = standing.owed[each] + shares.guaranteed[each] - (each == tier)
+        standing.owed[each] = min(_SAVED, max(0.0, owed))
     if len(waiting) > 1:
         for each in waiting:
-            standing.room[each] = min(_SAVED, standing.room[each] + shares.ceilings[each])
-        standing.room[tier] = max(-_SAVED, standing.room[tier] - 1)
+            room = standing.room[each] + shares.ceilings[each] - (each == tier)
+            standing.room[each] = min(_SAVED, max(-_SAVED, room))

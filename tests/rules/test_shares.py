@@ -103,6 +103,13 @@ def test_tiers_that_always_wait_get_their_shares_and_the_greedy_one_its_ceiling(
     assert got[greedy] <= 10_000 * shares.ceilings[greedy] + 3
 
 
+@pytest.mark.parametrize("ceiling", [0.5, 0.7, 0.8])
+def test_a_ceiling_is_reached_and_not_passed_while_one_other_waits(ceiling: float) -> None:
+    shares, standing = Shares(ceilings=(ceiling, 0.9, 0.9, 0.9, 0.9)), Standing()
+    got = sum(dispatched(shares, standing, (0.0, 1.0, None, None, None)) == 0 for _ in range(10_000))
+    assert abs(got - 10_000 * ceiling) <= 3
+
+
 def test_what_nobody_is_owed_goes_by_key() -> None:
     shares, standing = Shares(), Standing()
     assert choose(shares, standing, (5.0, 4.0, 3.0, 2.0, 1.0)) == 4
