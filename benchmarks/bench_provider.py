@@ -1,0 +1,125 @@
+"""How close to a provider's limits do runs get without being refused? 400 calls of 60 ms, 50 a second, 5 in flight.
+
+    python benchmarks/bench_provider.py [--calls 400] [--rounds 3] [--synchronous FULL]
+
+The provider counts calls in every sliding second, and those in flight, and refuses what is above either. Duetime knows
+it as two pools: 5 slots, and 49 a second by a sliding window with a bucket of 2, one below the provider's own limit
+because a call reaches it some milliseconds after its run was admitted. Nothing could be faster than 7.6 s: the last
+call is 350 behind the 50th, at 50 a second. Embedded: SQLite on disk, 16 threads, one process.
+"""
+
+from __future__ import annotations
+
+import argparse
+import tempfile
+import threading
+import time
+from collections import deque
+from datetime import timedelta
+from pathlib import Path
+
+from bench_drain import new_task
+from dataclasses import replace
+from duetime.scheduler.handlers import Context, Handlers, handler
+from duetime.scheduler.outcomes import Done, Retry
+from duetime.scheduler.registry import Registry
+from duetime.scheduler.runner import Runner, RunnerOptions
+from duetime.scheduler.store import NewTask, open_store
+from duetime.scheduler.task import TaskFilter
+
+CALL = 0.06
+A_SECOND = 50
+IN_FLIGHT = 5
+
+
+class Provider:
+    """Answers after 60 ms, or refuses at once."""
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._calls: deque[float] = deque()
+        self._now = 0
+        self.answered = 0
+        self.refused = 0
+        self.most_a_second = 0
+        self.most_in_flight = 0
+        self.first = 0.0
+        self.last = 0.0
+
+    def call(self) -> bool:
+        """Return whether the call was answered."""
+        if not self._admitted(time.monotonic()):
+            return False
+        time.sleep(CALL)
+        with self._lock:
+            self._now -= 1
+            self.answered += 1
+            self.last = time.monotonic()
+        return True
+
+    def _admitted(self, now: float) -> bool:
+        with self._lock:
+            self.first = self.first or now
+            while self._calls and self._calls[0] <= now - 1:
+                self._calls.popleft()
+            if len(self._calls) >= A_SECOND or self._now >= IN_FLIGHT:
+                self.refused += 1
+                return False
+            self._calls.append(now)
+            self._now += 1
+            self.most_a_second = max(self.most_a_second, len(self._calls))
+            self.most_in_flight = max(self.most_in_flight, self._now)
+            return True
+
+
+def measure(folder: Path, calls: int, synchronous: str) -> str:
+    provider, attempts = Provider(), deque[int]()
+
+    @handler("ask", needs={"provider-slots": 1, "provider-calls": 1})
+    def ask(ctx: Context) -> Done | Retry:
+        """Ask the provider once."""
+        attempts.append(ctx.attempt)
+        return Done() if provider.call() else Retry("429")
+
+    store = open_store(f"sqlite:///{folder}/bench.db", synchronous=synchronous)
+    registry = Registry(store)
+    registry.set("provider-slots", {"capacity": IN_FLIGHT})
+    registry.set(
+        "provider-calls", {"kind": "rate", "capacity": A_SECOND - 1, "per": "second", "burst": 2, "sliding": True}
+    )
+    runner = Runner(store, Handlers([ask]), RunnerOptions(folder / "lock"), registry=registry)
+    runner.start()
+    time.sleep(1)
+    due = store.now() + timedelta(seconds=1)
+    needs = {"provider-slots": 1, "provider-calls": 1}
+    new = [new_task(due) for _ in range(calls)]
+    store.tasks.add_many(
+        [NewTask(replace(each.task, action="ask", needs=needs), each.run, "benchmark") for each in new]
+    )
+    runner.wake()
+    give_up = time.monotonic() + 60
+    while provider.answered < calls and time.monotonic() < give_up:
+        time.sleep(0.01)
+    took = provider.last - provider.first
+    runner.stop()
+    states = {str(state): count for state, count in store.tasks.counts("local", TaskFilter()).items()}
+    store.close()
+    return (
+        f"{took:.2f} s, {provider.refused} refused, {len(attempts) - calls} wasted attempts, at most "
+        f"{provider.most_a_second} in a sliding second and {provider.most_in_flight} in flight; {states}"
+    )
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--calls", type=int, default=400)
+    parser.add_argument("--rounds", type=int, default=3)
+    parser.add_argument("--synchronous", default="FULL")
+    options = parser.parse_args()
+    for number in range(options.rounds):
+        with tempfile.TemporaryDirectory() as folder:
+            print(f"round {number + 1}:", measure(Path(folder), options.calls, options.synchronous), flush=True)
+
+
+if __name__ == "__main__":
+    main()
