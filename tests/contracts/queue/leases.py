@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from duetime.scheduler.queue import DispatchQueue, Finish
+from duetime.scheduler.queue import Cancelled, DispatchQueue, Finish, Kind, Limits
 
 from tests.contracts.queue.case import LEASE, Clock, QueueCase, slots
 
@@ -56,3 +56,69 @@ class LeaseContract(QueueCase):
         assert self.taken(queue) == ["b"]
         clock.ms += 1000
         assert self.taken(queue) == ["a"]
+
+    def test_what_is_given_back_has_used_nothing(self, queue: DispatchQueue, clock: Clock) -> None:
+        queue.set_pool("tokens", Limits(Kind.RATE, 10))
+        queue.set_pool("money", Limits(Kind.BUDGET, 10))
+        queue.put([self.entry(clock, "a", 0, {"tokens": 7, "money": 7})])
+        for _ in range(3):
+            assert self.taken(queue) == ["a"]
+            assert self.give_back(queue, "a")
+        assert (self.pool(queue, "tokens").free, self.pool(queue, "money").spent) == (10, 0)
+
+    def test_runs_put_again_while_leased_come_back_after_a_reap_but_not_after_a_cancel(
+        self, queue: DispatchQueue, clock: Clock
+    ) -> None:
+        queue.put([self.entry(clock, "a"), self.entry(clock, "b", 1)])
+        assert self.taken(queue) == ["a", "b"]
+        assert queue.put([self.entry(clock, "a"), self.entry(clock, "b", 1)]) == 0
+        assert queue.cancel("b") is Cancelled.LEASED
+        clock.ms += LEASE
+        assert queue.reap() == ["a", "b"]
+        assert self.taken(queue) == ["a"]
+
+    def test_a_reap_forgets_a_hundred_at_a_time_the_longest_over_first(
+        self, queue: DispatchQueue, clock: Clock
+    ) -> None:
+        queue.put([self.entry(clock, f"r{i:03}", i) for i in range(120)])
+        self.taken(queue, 60, lease=LEASE)
+        self.taken(queue, 60, lease=LEASE - 1)
+        clock.ms += LEASE
+        first = queue.reap()
+        assert first == [f"r{i:03}" for i in [*range(60, 120), *range(40)]]
+        assert len(queue.reap()) == 20
+
+    # Repeated takes
+
+    def test_a_repeated_take_gives_the_same_again_and_nothing_more(self, queue: DispatchQueue, clock: Clock) -> None:
+        queue.put([self.entry(clock, f"r{i}", i) for i in range(4)])
+        first = self.take(queue, 2, nonce="n1")
+        assert queue.take("w", 2, LEASE, nonce="n1").grants == first.grants
+        assert queue.take("w", 2, LEASE, nonce="n1").hint == 0
+        assert self.finish(queue, "r0")
+        assert queue.take("w", 2, LEASE, nonce="n1").grants == first.grants[1:]
+        assert self.take(queue, 1, nonce="n2").run_ids == ("r2",)
+        assert self.take(queue, 1, nonce="n1").run_ids == ("r3",)
+
+    def test_each_worker_has_its_own_nonces_and_an_empty_one_is_none(self, queue: DispatchQueue, clock: Clock) -> None:
+        queue.put([self.entry(clock, f"r{i}", i) for i in range(4)])
+        assert self.take(queue, 1, "w1", nonce="n").run_ids == ("r0",)
+        assert self.take(queue, 1, "w2", nonce="n").run_ids == ("r1",)
+        assert self.take(queue, 1, "w1").run_ids == ("r2",)
+        assert self.take(queue, 1, "w1").run_ids == ("r3",)
+
+    def test_a_repeated_take_leaves_out_what_has_been_granted_anew(self, queue: DispatchQueue, clock: Clock) -> None:
+        queue.put([self.entry(clock, "a")])
+        self.take(queue, 1, "w1", nonce="n")
+        assert self.give_back(queue, "a")
+        assert self.take(queue, 1, "w2", nonce="n").run_ids == ("a",)
+        assert queue.take("w1", 1, LEASE, nonce="n").grants == ()
+
+    def test_no_two_grants_have_the_same_token(self, queue: DispatchQueue, clock: Clock) -> None:
+        tokens = set()
+        for n in range(50):
+            queue.put([self.entry(clock, f"r{n % 7}")])
+            for grant in self.take(queue).grants:
+                tokens.add(grant.token)
+                self.finish(queue, grant.run_id)
+        assert len(tokens) == 50

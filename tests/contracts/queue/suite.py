@@ -4,17 +4,31 @@ from __future__ import annotations
 
 from tests.contracts.queue.admission import AdmissionContract
 from tests.contracts.queue.case import LEASE, Clock
+from tests.contracts.queue.feedback import FeedbackContract
 from tests.contracts.queue.leases import LeaseContract
 from tests.contracts.queue.load import LoadContract
 from tests.contracts.queue.order import OrderContract
+from tests.contracts.queue.parking import ParkingContract
 from tests.contracts.queue.rates import RatesContract
+from tests.contracts.queue.rebuilding import RebuildContract
 from tests.contracts.queue.sharing import SharesContract
 from tests.contracts.queue.telling import TellingContract
+from tests.contracts.queue.turns import TurnsContract
 
 __all__ = ["LEASE", "Clock", "QueueContract"]
 
 
 class QueueContract(
-    AdmissionContract, LeaseContract, LoadContract, OrderContract, RatesContract, SharesContract, TellingContract
+    AdmissionContract,
+    FeedbackContract,
+    LeaseContract,
+    LoadContract,
+    OrderContract,
+    ParkingContract,
+    RatesContract,
+    RebuildContract,
+    SharesContract,
+    TellingContract,
+    TurnsContract,
 ):
     """All promises."""

@@ -1,0 +1,177 @@
+"""What a `DispatchQueue` learns from the reports of runs: breakers, throttling, and pauses."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from duetime.scheduler.queue import DispatchQueue, Finish, Report, Why
+from duetime.scheduler.rules.admission import Limits
+
+from tests.contracts.queue.case import LEASE, Clock, QueueCase, slots
+
+COOLDOWN = 1000.0
+FAILED = Report("api", ok=False)
+OK = Report("api")
+
+
+def breaking(capacity: float = 2, failures: int = 3, **more: Any) -> Limits:
+    return slots(capacity, failures=failures, cooldown=COOLDOWN, **more)
+
+
+class FeedbackContract(QueueCase):
+    """Nothing here fails a run: what a pool cannot serve now is held."""
+
+    def load(self, queue: DispatchQueue, clock: Clock, limits: Limits, n: int = 60) -> None:
+        queue.set_pool("api", limits)
+        queue.put([self.entry(clock, f"r{i:02}", 1e9 + i, {"api": 1}) for i in range(n)])
+
+    def ends(self, queue: DispatchQueue, report: Report, times: int = 1) -> None:
+        """Run one after the other, each ending with the same report."""
+        for _ in range(times):
+            (run_id,) = self.taken(queue, 1)
+            assert self.finish(queue, run_id, reports=(report,))
+
+    def state(self, queue: DispatchQueue) -> str:
+        return self.pool(queue, "api").state
+
+    # Breaker
+
+    def test_failures_in_a_row_open_the_breaker_and_what_waits_is_held(
+        self, queue: DispatchQueue, clock: Clock
+    ) -> None:
+        self.load(queue, clock, breaking())
+        self.ends(queue, FAILED, 2)
+        self.ends(queue, OK)
+        self.ends(queue, FAILED, 2)
+        assert self.state(queue) == "open"
+        self.ends(queue, FAILED)
+        assert self.state(queue) == "tripped"
+        assert self.taken(queue) == []
+        lacking = queue.can_admit(self.entry(clock, "next", 0, {"api": 1}))
+        assert lacking is not None
+        assert (lacking.why, lacking.helped_at) == (Why.BREAKER, clock.ms + COOLDOWN)
+        assert queue.stats().parked == 54
+
+    def test_a_rate_of_failures_opens_the_breaker(self, queue: DispatchQueue, clock: Clock) -> None:
+        self.load(queue, clock, breaking(failures=99, error_rate=0.5, samples=10))
+        for _ in range(4):
+            self.ends(queue, FAILED)
+            self.ends(queue, OK)
+        assert self.state(queue) == "open"
+        self.ends(queue, FAILED, 2)
+        assert self.state(queue) == "tripped"
+
+    def test_one_probe_closes_the_breaker_or_opens_it_for_twice_as_long(
+        self, queue: DispatchQueue, clock: Clock
+    ) -> None:
+        self.load(queue, clock, breaking())
+        self.ends(queue, FAILED, 3)
+        for doubling in range(1, 4):
+            waited, probe = self.patiently(queue, clock)
+            assert (waited, probe) == (pytest.approx(COOLDOWN * 2 ** (doubling - 1)), [f"r{doubling + 2:02}"])
+            assert self.state(queue) == "probing"
+            assert self.taken(queue) == []
+            self.finish(queue, probe[0], reports=(FAILED,))
+        _, (probe_id,) = self.patiently(queue, clock)
+        self.finish(queue, probe_id, reports=(OK,))
+        assert self.state(queue) == "open"
+        assert len(self.taken(queue)) == 2
+
+    @pytest.mark.parametrize("way", ["reaped", "given back", "unreported"])
+    def test_a_probe_that_says_nothing_leaves_its_place_to_another(
+        self, queue: DispatchQueue, clock: Clock, way: str
+    ) -> None:
+        self.load(queue, clock, breaking())
+        self.ends(queue, FAILED, 3)
+        _, (probe,) = self.patiently(queue, clock)
+        if way == "reaped":
+            clock.ms += LEASE
+            assert queue.reap() == [probe]
+        elif way == "given back":
+            assert self.give_back(queue, probe)
+        else:
+            assert self.finish(queue, probe)
+        assert self.state(queue) == "probing"
+        assert len(self.taken(queue)) == 1
+
+    def test_answers_from_before_the_breaker_opened_do_not_count(self, queue: DispatchQueue, clock: Clock) -> None:
+        self.load(queue, clock, breaking(capacity=5, failures=1))
+        first, *others = self.taken(queue)
+        self.finish(queue, first, reports=(FAILED,))
+        self.finish(queue, *others[:2], reports=(OK,))
+        self.finish(queue, *others[2:], reports=(FAILED,))
+        assert self.state(queue) == "tripped"
+        assert self.patiently(queue, clock)[0] == pytest.approx(COOLDOWN)
+
+    def test_jitter_spreads_when_breakers_close(self, queue: DispatchQueue, clock: Clock) -> None:
+        self.load(queue, clock, breaking(failures=1))
+        (run_id,) = self.taken(queue, 1)
+        queue.finish("w", [Finish(run_id, self.token(run_id), reports=(FAILED,))], jitter=0.5)
+        assert self.patiently(queue, clock)[0] == pytest.approx(1.25 * COOLDOWN)
+
+    def test_without_a_breaker_failures_hold_nobody(self, queue: DispatchQueue, clock: Clock) -> None:
+        self.load(queue, clock, slots(1))
+        self.ends(queue, FAILED, 30)
+        assert self.state(queue) == "open"
+
+    # Throttling
+
+    def test_a_provider_that_said_when_is_left_alone_until_then(self, queue: DispatchQueue, clock: Clock) -> None:
+        self.load(queue, clock, slots(8))
+        self.ends(queue, Report("api", ok=False, throttled=True, retry_after=7000))
+        assert self.state(queue) == "stopped"
+        lacking = queue.can_admit(self.entry(clock, "next", 0, {"api": 1}))
+        assert lacking is not None
+        assert (lacking.why, lacking.helped_at) == (Why.STOPPED, clock.ms + 7000)
+        assert self.patiently(queue, clock)[0] == pytest.approx(7000)
+
+    def test_throttling_takes_in_proportion_and_comes_back_by_itself(self, queue: DispatchQueue, clock: Clock) -> None:
+        queue.set_pool("api", slots(100))
+        queue.put([self.entry(clock, f"r{i:03}", 1e9 + i, {"api": 1}, tier=1) for i in range(300)])
+        running = self.taken(queue, 100)
+        assert self.finish(queue, *running[:9], reports=(OK,))
+        assert self.finish(queue, running[9], reports=(Report("api", throttled=True),))
+        assert self.pool(queue, "api").factor == pytest.approx(0.9)
+        assert self.taken(queue, 100) == []
+        self.finish(queue, *running[10:])
+        assert len(self.taken(queue, 100)) == 90
+        clock.ms += 3000
+        assert len(self.taken(queue, 100)) == 5
+        clock.ms += 4000
+        assert self.pool(queue, "api").factor == 1
+        assert len(self.taken(queue, 100)) == 5
+
+    @pytest.mark.parametrize(("tier", "left"), [(1, 16), (2, 14), (3, 12), (4, 10), (5, 8)])
+    def test_throttling_takes_from_the_lowest_tiers_first(
+        self, queue: DispatchQueue, clock: Clock, tier: int, left: int
+    ) -> None:
+        queue.set_pool("api", slots(32))
+        queue.put([self.entry(clock, f"r{i:03}", 1e9 + i, {"api": 1}, tier=tier) for i in range(99)])
+        first = self.taken(queue, 1)
+        self.finish(queue, *first, reports=(Report("api", throttled=True),))
+        assert self.pool(queue, "api").factor == 0.5
+        assert len(self.taken(queue, 32)) == left
+
+    def test_refusals_of_one_burst_count_once(self, queue: DispatchQueue, clock: Clock) -> None:
+        self.load(queue, clock, slots(8))
+        running = self.taken(queue)
+        self.finish(queue, *running, reports=(Report("api", throttled=True),))
+        assert self.pool(queue, "api").factor == 0.5
+
+    def test_slow_answers_throttle_too(self, queue: DispatchQueue, clock: Clock) -> None:
+        self.load(queue, clock, slots(8, latency=100))
+        self.ends(queue, Report("api", latency=99))
+        assert self.pool(queue, "api").factor == 1
+        self.ends(queue, Report("api", latency=125))
+        assert self.pool(queue, "api").factor == pytest.approx(0.8)
+
+    def test_a_throttled_pool_is_not_a_broken_one(self, queue: DispatchQueue, clock: Clock) -> None:
+        self.load(queue, clock, breaking(failures=1))
+        self.ends(queue, Report("api", ok=False, throttled=True))
+        assert self.state(queue) == "open"
+
+    def test_a_report_on_an_unknown_pool_is_ignored(self, queue: DispatchQueue, clock: Clock) -> None:
+        self.load(queue, clock, slots(1))
+        self.ends(queue, Report("nobody knows", ok=False))
+        assert set(queue.stats().pools) == {"api"}

@@ -1,0 +1,337 @@
+"""Both queues are asked the same, at random, on one clock, and must give the same answers.
+
+The normal run takes 3 walks of 10,000 steps. `WALK_SEEDS` (how many) and `WALK_STEPS` (how long) change that:
+
+    WALK_SEEDS=50 WALK_STEPS=100000 pytest tests/contracts/queue/test_random_walk.py
+
+On a difference the seed and the last 20 steps are printed. `mutations.py` shows which defects of the scripts it finds.
+"""
+
+from __future__ import annotations
+
+import os
+import random
+from collections import deque
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any
+from uuid import uuid4
+
+import pytest
+from duetime.scheduler.queue import (
+    Cancelled,
+    Entry,
+    Finish,
+    Grant,
+    Kind,
+    Limits,
+    MemoryQueue,
+    QueueLost,
+    Report,
+    Take,
+)
+from duetime.scheduler.queue.redis import RedisQueue
+from duetime.scheduler.rules.admission import LOOK_AGAIN, capacity
+
+from tests.contracts.queue.suite import Clock
+
+STEPS = int(os.environ.get("WALK_STEPS", "10000"))
+SEEDS = range(int(os.environ.get("WALK_SEEDS", "3")))
+RUNS = [f"r{number:03}" for number in range(220)]
+WORKERS = ["w1", "w2", "w3"]
+POOLS = ["gpu", "cpu", "tpm", "usd", "api", "tenant:a", "tenant:b", "key:1", "key:2", "rate:x", "nobody"]
+TEMPLATES = ["tenant:*", "key:*", "rate:*"]
+LEASES = [500.0, 4000.0, 20_000.0, 60_000.0]
+OWNERS = ["me", "you"]
+
+
+@dataclass
+class Walk:
+    """One walk: `leases` are the runs that a worker has, with their tokens in each queue."""
+
+    seed: int
+    clock: Clock
+    memory: MemoryQueue
+    redis: RedisQueue
+    leases: dict[str, tuple[Entry | None, str, str]] = field(default_factory=dict)
+    ended: list[tuple[str, str, str]] = field(default_factory=list)
+    nonces: dict[str, str] = field(default_factory=dict)
+    limits: dict[str, Limits] = field(default_factory=dict)
+    building: bool = False
+    seen: deque[str] = field(default_factory=lambda: deque(maxlen=20))
+    chance: random.Random = field(init=False)
+
+    def __post_init__(self) -> None:
+        self.chance = random.Random(self.seed)
+        self.weighted = {
+            self.put: 16,
+            self.take: 24,
+            self.finish: 16,
+            self.advance: 14,
+            self.advance_long: 1,
+            self.give_back: 3,
+            self.renew: 3,
+            self.reap: 2,
+            self.cancel: 4,
+            self.rescore: 5,
+            self.set_pool: 4,
+            self.can_admit: 3,
+            self.explain: 5,
+            self.stats: 3,
+            self.reserve: 3,
+            self.adopt: 1,
+            self.rebuild: 0.08,
+        }
+
+    def go(self, steps: int) -> None:
+        self.rebuild()
+        for step in range(steps):
+            move = self.chance.choices(list(self.weighted), list(self.weighted.values()))[0]
+            try:
+                move()
+            except AssertionError as error:
+                told = "\n".join(self.seen)
+                raise AssertionError(f"seed {self.seed}, step {step}\n{told}\n{error}") from error
+
+    # Asking both
+
+    def both(self, name: str, *args: Any, **named: Any) -> Any:
+        """Ask both queues the same; the answer of the one in memory."""
+        return self.each(name, (args, named), (args, named))
+
+    def each(self, name: str, to_memory: tuple[Any, Any], to_redis: tuple[Any, Any]) -> Any:
+        self.seen.append(f"{self.clock.ms:.17g} {name} {to_memory}")
+        one = _answer(getattr(self.memory, name), *to_memory)
+        other = _answer(getattr(self.redis, name), *to_redis)
+        self.seen.append(f"    -> {one}")
+        assert _comparable(one) == _comparable(other), f"in memory: {one}\nin Redis:  {other}"
+        if isinstance(one, Take):
+            self.granted(one.grants, other.grants)
+        return one
+
+    def granted(self, grants: Sequence[Grant], others: Sequence[Grant]) -> None:
+        fresh = [grant for grant in grants if grant.run_id not in self.leases]
+        for grant, other in zip(grants, others, strict=True):
+            had = self.leases.get(grant.run_id)
+            assert had is None or had[1] == grant.token, f"{grant.run_id} is with two workers"
+            self.leases[grant.run_id] = (Entry(grant.run_id, 0, needs=grant.needs), grant.token, other.token)
+        for grant in fresh:
+            self.check_capacity(grant.needs)
+
+    def check_capacity(self, needs: Mapping[str, int]) -> None:
+        """See that what was granted just now fits into its pools, with all that was granted before."""
+        for pool in needs:
+            limits = self.limits.get(pool)
+            if limits is not None and limits.kind is not Kind.RATE:
+                used = sum(entry.needs.get(pool, 0) for entry, _, _ in self.leases.values() if entry)
+                assert used <= capacity(limits, self.clock.ms), f"{pool} is over its capacity: {used}"
+
+    def forget(self, run_ids: Sequence[str]) -> None:
+        for run_id in run_ids:
+            _, mine, theirs = self.leases.pop(run_id)
+            self.ended.append((run_id, mine, theirs))
+
+    # Moves
+
+    def entry(self) -> Entry:
+        names = self.chance.sample(POOLS, self.chance.choice([0, 1, 1, 2, 3]))
+        return Entry(
+            self.chance.choice(RUNS),
+            key=self.clock.ms + self.chance.choice([0, 0, 50, -300, self.chance.randint(-20_000, 60_000)]),
+            tier=self.chance.randint(1, 5),
+            needs={name: self.chance.choice([1, 1, 2, 3, 5]) for name in names},
+            created=round(self.clock.ms - self.chance.choice([0, 0, 1000, self.chance.uniform(0, 1000)]), 3),
+            not_before=self.chance.choice([0, 0, 0, self.clock.ms + self.chance.randint(1, 8000)]),
+        )
+
+    def put(self) -> None:
+        self.both("put", [self.entry() for _ in range(self.chance.randint(1, 6))])
+
+    def take(self) -> None:
+        worker = self.chance.choice(WORKERS)
+        nonce = self.chance.choice(["", uuid4_of(self.chance), self.nonces.get(worker, "")])
+        repeated = nonce and self.nonces.get(worker) == nonce
+        self.nonces[worker] = nonce or self.nonces.get(worker, "")
+        taken = self.both("take", worker, self.chance.choice([1, 1, 2, 4, 8]), self.chance.choice(LEASES), nonce=nonce)
+        if isinstance(taken, Take) and not taken.grants and not repeated and not self.building:
+            self.check_nothing_stands_still(taken)
+
+    def check_nothing_stands_still(self, taken: Take) -> None:
+        """See that a take with nothing left nothing that fits, but for what is looked at in a moment."""
+        floor = self.memory._floor
+        heads = [floor._waiting.entry(head[2]) for cls in floor._waiting.classes() if (head := cls.head())]
+        fitting = [head for head in heads if floor.shortage(head, self.clock.ms) is None]
+        soon = taken.hint is not None and taken.hint <= LOOK_AGAIN / 1000
+        assert not fitting or soon, f"{fitting} could start; hint {taken.hint}"
+
+    def some_leased(self) -> list[tuple[str, str, str]]:
+        known = [(run_id, mine, theirs) for run_id, (_, mine, theirs) in self.leases.items()]
+        picked = self.chance.sample(known, min(len(known), self.chance.randint(1, 4)))
+        if self.ended and self.chance.random() < 0.15:
+            late = self.chance.choice(self.ended[-50:])
+            picked += [late] * (late[0] not in {run_id for run_id, _, _ in picked})
+        return picked
+
+    def finish(self) -> None:
+        ends = [(Finish(run_id, "", self.used(run_id), self.reports(run_id)), mine, theirs)
+                for run_id, mine, theirs in self.some_leased()]  # fmt: skip
+        mine = [replace(end, token=token) for end, token, _ in ends]
+        theirs = [replace(end, token=token) for end, _, token in ends]
+        jitter = {"jitter": self.chance.choice([0.0, 0.5, self.chance.random()])}
+        lost = self.each("finish", (("w", mine), jitter), (("w", theirs), jitter)) if ends else None
+        if isinstance(lost, set):
+            held = {end.run_id for end in mine if self.leases.get(end.run_id, (None, ""))[1] == end.token}
+            assert lost == {end.run_id for end in mine} - held
+            self.forget(sorted(held))
+
+    def needs(self, run_id: str) -> list[str]:
+        entry = self.leases.get(run_id, (None,))[0]
+        return sorted(entry.needs) if entry else []
+
+    def used(self, run_id: str) -> dict[str, float]:
+        names = [name for name in self.needs(run_id) if self.chance.random() < 0.5]
+        return {name: self.chance.choice([0.0, 1.0, 7.0, self.chance.uniform(0, 6)]) for name in names}
+
+    def reports(self, run_id: str) -> tuple[Report, ...]:
+        names = [*self.needs(run_id), self.chance.choice(POOLS)]
+        return tuple(self.report(name) for name in names if self.chance.random() < 0.35)
+
+    def report(self, pool: str) -> Report:
+        if self.chance.random() < 0.2:
+            return Report(pool, ok=False, throttled=True, retry_after=self.chance.choice([0.0, 900.0, 4000.0]))
+        return Report(pool, ok=self.chance.random() < 0.55, latency=self.chance.uniform(0, 400))
+
+    def advance(self) -> None:
+        self.clock.ms += self.chance.choice([0.25, 1, 20, 130, 700, self.chance.uniform(0, 2500)])
+
+    def advance_long(self) -> None:
+        self.clock.ms += self.chance.choice([5001, 29_000, 31_000, 70_000, self.chance.uniform(10**5, 10**6)])
+
+    def give_back(self) -> None:
+        not_before = {"not_before": self.chance.choice([0, 0, self.clock.ms + self.chance.randint(1, 3000)])}
+        for run_id, mine, theirs in self.some_leased()[:1]:
+            given = self.each("give_back", (("w", run_id, mine), not_before), (("w", run_id, theirs), not_before))
+            if given is True:
+                self.forget([run_id])
+
+    def renew(self) -> None:
+        picked, lease = self.some_leased(), self.chance.choice(LEASES)
+        mine = {run_id: token for run_id, token, _ in picked}
+        theirs = {run_id: token for run_id, _, token in picked}
+        if picked:
+            self.each("renew", (("w", mine, lease), {}), (("w", theirs, lease), {}))
+
+    def reap(self) -> None:
+        reaped = self.both("reap")
+        if isinstance(reaped, list):
+            self.forget(reaped)
+
+    def cancel(self) -> None:
+        run_id = self.chance.choice(RUNS)
+        found = self.both("cancel", run_id)
+        assert (found is Cancelled.LEASED) == (run_id in self.leases) or found is QueueLost
+
+    def rescore(self) -> None:
+        key = self.clock.ms + self.chance.choice([0, -5000, self.chance.randint(-30_000, 60_000)])
+        self.both("rescore", self.chance.choice(RUNS), key)
+
+    def set_pool(self) -> None:
+        name = self.chance.choice([*POOLS[:-1], *POOLS[:5], *TEMPLATES])
+        limits = None if self.chance.random() < 0.15 else self.some_limits()
+        spent, empty = self.chance.choice([0.0, 0.0, 2.5]), self.chance.random() < 0.2
+        if self.both("set_pool", name, limits, spent=spent, empty=empty) is not QueueLost:
+            self.limits.pop(name, None)
+            if limits is not None and name not in TEMPLATES:
+                self.limits[name] = limits
+
+    def some_limits(self) -> Limits:
+        pick, now = self.chance.choice, self.clock.ms
+        steps = pick([(), (), ((now + 3000, pick([0.0, 2.0, 6.0])), (now + 9000, 4.0))])
+        return Limits(
+            pick([Kind.SLOTS, Kind.SLOTS, Kind.RATE, Kind.BUDGET]),
+            capacity=pick([0.0, 1.0, 2.0, 4.0, 6.0, 10.0]),
+            refill=pick([0.0, 0.001, 0.003, 0.02]),
+            headroom=pick([0.0, 0.0, 0.25, 0.5]),
+            steps=steps,
+            resets=pick([(), (now + 5000,), (now + 2000, now + 20_000, now + 10**6)]),
+            failures=pick([0, 2, 3]),
+            error_rate=pick([1.0, 0.5]),
+            samples=pick([3, 20]),
+            cooldown=pick([500.0, 3000.0]),
+            latency=pick([0.0, 150.0]),
+        )
+
+    def can_admit(self) -> None:
+        self.both("can_admit", self.entry())
+
+    def explain(self) -> None:
+        for run_id in self.chance.sample(RUNS, 3):
+            self.both("explain", run_id)
+
+    def stats(self) -> None:
+        found = self.both("stats")
+        if found is not QueueLost:
+            assert found.leased == len(self.leases)
+
+    def reserve(self) -> None:
+        entry, lease = self.entry(), self.chance.choice(LEASES)
+        args = ("w1", entry, lease)
+        self.seen.append(f"{self.clock.ms:.17g} reserve {args}")
+        one, other = _answer(self.memory.reserve, args, {}), _answer(self.redis.reserve, args, {})
+        assert _comparable(one) == _comparable(other), f"in memory: {one}\nin Redis:  {other}"
+        if isinstance(one, Grant):
+            self.granted([one], [other])
+
+    def adopt(self) -> None:
+        entry, token = self.entry(), uuid4_of(self.chance)
+        if self.both("adopt", "w2", entry, token, self.chance.choice(LEASES)) is True:
+            self.leases[entry.run_id] = (entry, token, token)
+
+    def rebuild(self) -> None:
+        """Empty both, sometimes with a look at what else may be asked meanwhile, sometimes without an end."""
+        owner = self.chance.choice(OWNERS)
+        if self.both("begin_rebuild", owner) is not True:
+            return
+        self.building = True
+        self.leases, self.limits, self.nonces = {}, {}, {}
+        for _ in range(self.chance.choice([0, 3, 12])):
+            self.chance.choice(
+                [self.put, self.set_pool, self.adopt, self.stats, self.take, self.advance, self.finish]
+            )()
+        if self.chance.random() < 0.1:
+            self.clock.ms += 30_000
+        self.both("end_rebuild", self.chance.choice([owner, owner, owner, *OWNERS]))
+        while self.both("end_rebuild", owner) is not True and self.memory._complete is False:
+            self.both("begin_rebuild", owner)
+            self.leases, self.limits, self.nonces = {}, {}, {}
+        self.building = False
+
+
+def uuid4_of(chance: random.Random) -> str:
+    return f"{chance.getrandbits(48):x}"
+
+
+def _answer(call: Callable[..., Any], args: Any, named: Any) -> Any:
+    try:
+        return call(*args, **named)
+    except QueueLost:
+        return QueueLost
+
+
+def _comparable(answer: Any) -> Any:
+    """Leave out what differs: the epochs of the two queues, and their generations."""
+    if isinstance(answer, Take):
+        return (answer.hint, [_comparable(grant) for grant in answer.grants])
+    if isinstance(answer, Grant):
+        return (answer.run_id, answer.token.rpartition(".")[2], dict(answer.needs))
+    return answer
+
+
+@pytest.mark.parametrize("seed", SEEDS)
+def test_both_queues_give_the_same_answers(valkey_url: str, seed: int) -> None:
+    clock = Clock()
+    redis = RedisQueue(valkey_url, namespace=f"walk-{uuid4().hex}", clock=clock)
+    try:
+        Walk(seed, clock, MemoryQueue(clock), redis).go(STEPS)
+    finally:
+        redis.close()
