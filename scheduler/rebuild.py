@@ -78,6 +78,7 @@ class Keeper:
         self._owner = owner
         self._clock = clock
         self._since: float | None = None
+        self._unfinished = False
         self.process = Process("queue", self.step)
         queue.on_trouble = self.process.wake
 
@@ -105,14 +106,22 @@ class Keeper:
         return None
 
     def _mend(self) -> None:
-        try:
-            self._queue.within.stats()
-        except QueueLost:
-            if not self._rebuilt():
-                raise
+        if self._unfinished or self._is_lost():
+            self._unfinished = True  # until it has been: whatever ends it half-way, this process begins it anew
+            rebuilt = self._rebuilt()
+            self._unfinished = False
+            if not rebuilt:
+                raise QueueLost("another process fills it")
             log.info("the queue was empty and has been filled from the database")
         self._queue.back()
         refill(self._store, self._queue, self._placing)
+
+    def _is_lost(self) -> bool:
+        try:
+            self._queue.within.stats()
+        except QueueLost:
+            return True
+        return False
 
     def _rebuilt(self) -> bool:
         return rebuild(self._store, self._queue.within, fill=self._fill, placing=self._placing, owner=self._owner)

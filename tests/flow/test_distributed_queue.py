@@ -1,0 +1,268 @@
+"""A shared queue may go away or lose everything: nobody who works with it fails, and nothing is lost or left behind."""
+
+from __future__ import annotations
+
+import logging
+import threading
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from duetime.scheduler.dispatch import Dispatcher
+from duetime.scheduler.placing import Placing
+from duetime.scheduler.queue import Entry, Finish, Kind, Limits, QueueUnavailable
+from duetime.scheduler.rebuild import PROBE, Keeper, rebuild
+from duetime.scheduler.shared import SharedQueue
+from duetime.scheduler.store import Start, Store, open_store
+from duetime.scheduler.task import State
+
+from tests.contracts.store.making import LEASE, NOON, Clock, added, started
+from tests.flow.breaking import Breaking
+
+MINUTE = 60_000.0
+
+
+@pytest.fixture
+def clock() -> Clock:
+    return Clock()
+
+
+@pytest.fixture
+def store(tmp_path: Path, clock: Clock) -> Iterator[Store]:
+    opened = open_store(f"sqlite:///{tmp_path}/duetime.db", clock=clock, synchronous="OFF")
+    yield opened
+    opened.close()
+
+
+@pytest.fixture
+def inner(clock: Clock) -> Breaking:
+    return Breaking(lambda: clock().timestamp() * 1000)
+
+
+@pytest.fixture
+def queue(inner: Breaking) -> SharedQueue:
+    return SharedQueue(inner)
+
+
+@pytest.fixture
+def keeper(store: Store, queue: SharedQueue) -> Keeper:
+    def fill() -> None:
+        queue.set_pool("gpu", Limits(Kind.SLOTS, 1))
+
+    return Keeper(store, queue, fill=fill, placing=Placing(), owner="me")
+
+
+def ready(store: Store, queue: SharedQueue, n: int = 1) -> list[str]:
+    """Make `n` runs that are due, and dispatch them."""
+    made = [added(store, NOON).run.id for _ in range(n)]
+    Dispatcher(store, queue).step()
+    return made
+
+
+# --- while it is away ----------------------------------------------------------------------------------------------
+
+
+def test_a_queue_that_is_away_hands_out_nothing_and_nobody_fails(queue: SharedQueue, inner: Breaking) -> None:
+    inner.away = True
+    assert queue.put([Entry("r_1", 1.0)]) == 0
+    assert queue.take("w", 1, MINUTE).grants == ()
+    assert queue.renew("w", {"r_1": "t"}, MINUTE) == set()
+    assert queue.finish("w", [Finish("r_1", "t")]) == set()
+    assert queue.give_back("w", "r_1", "t") is False
+    assert queue.reap() == []
+    assert queue.rescore("r_1", 2.0) is False
+    assert queue.cancel("r_1") == "absent"
+
+
+def test_questions_say_that_it_is_away(queue: SharedQueue, inner: Breaking) -> None:
+    inner.away = True
+    for ask in (queue.stats, lambda: queue.explain("r_1"), lambda: queue.set_pool("gpu", None)):
+        with pytest.raises(QueueUnavailable):
+            ask()
+
+
+def test_once_it_is_known_to_be_away_nobody_waits_for_it_to_time_out(queue: SharedQueue, inner: Breaking) -> None:
+    inner.away = True
+    queue.reap()
+    before = inner.asked.total()
+    queue.put([Entry("r_1", 1.0)])
+    queue.take("w", 1, MINUTE)
+    queue.renew("w", {}, MINUTE)
+    assert inner.asked.total() == before
+
+
+def test_the_first_who_finds_it_away_says_so_and_only_the_first(queue: SharedQueue, inner: Breaking) -> None:
+    said: list[bool] = []
+    queue.on_trouble = lambda: said.append(True)
+    inner.away = True
+    queue.reap()
+    queue.reap()
+    assert said == [True]
+
+
+def test_who_waits_for_work_sleeps_until_it_is_back(queue: SharedQueue, inner: Breaking) -> None:
+    inner.away = True
+    queue.reap()
+    waiter = threading.Thread(target=queue.wait, args=(0, 30.0))
+    waiter.start()
+    assert waiter.is_alive()
+    inner.away = False
+    queue.back()
+    waiter.join(5)
+    assert not waiter.is_alive()
+
+
+def test_who_waits_for_work_can_be_told_to_end_while_it_is_away(queue: SharedQueue, inner: Breaking) -> None:
+    inner.away = True
+    queue.reap()
+    waiter = threading.Thread(target=queue.wait, args=(0, 30.0))
+    waiter.start()
+    while waiter.is_alive() and time.monotonic():
+        queue.wake()
+        waiter.join(0.01)
+    assert not waiter.is_alive()
+
+
+def test_an_ending_that_could_not_be_told_is_told_when_it_is_back(
+    queue: SharedQueue, inner: Breaking, clock: Clock
+) -> None:
+    queue.set_pool("gpu", Limits(Kind.SLOTS, 1))
+    queue.put([Entry("r_1", 1.0, needs={"gpu": 1}), Entry("r_2", 2.0, needs={"gpu": 1})])
+    (grant,) = queue.take("w", 2, MINUTE).grants
+    inner.away = True
+    queue.finish("w", [Finish("r_1", grant.token)])
+    inner.away = False
+    queue.back()
+    assert queue.take("w", 2, MINUTE).run_ids == ("r_2",), "its pool is free again"
+
+
+def test_a_run_that_could_not_be_given_back_is_given_back_later(queue: SharedQueue, inner: Breaking) -> None:
+    queue.put([Entry("r_1", 1.0)])
+    (grant,) = queue.take("w", 1, MINUTE).grants
+    inner.away = True
+    queue.give_back("w", "r_1", grant.token)
+    inner.away = False
+    queue.back()
+    assert queue.take("other", 1, MINUTE).run_ids == ("r_1",)
+
+
+def test_what_a_lost_answer_gave_is_asked_for_again(queue: SharedQueue, inner: Breaking) -> None:
+    queue.put([Entry("r_1", 1.0), Entry("r_2", 2.0)])
+    inner.deaf = 1
+    assert queue.take("w", 1, MINUTE, nonce="first").run_ids == ()
+    queue.back()
+    assert queue.take("w", 1, MINUTE, nonce="second").run_ids == ("r_1",), "not the next one"
+    assert queue.take("w", 1, MINUTE, nonce="third").run_ids == ("r_2",)
+
+
+# --- what looks after it ----------------------------------------------------------------------------------------------
+
+
+def test_what_fell_due_while_it_was_away_is_put_when_it_is_back(
+    store: Store, queue: SharedQueue, inner: Breaking, keeper: Keeper
+) -> None:
+    inner.away = True
+    made = ready(store, queue, 3)
+    assert keeper.step() == PROBE
+    inner.away = False
+    assert keeper.step() is None
+    assert sorted(queue.take("w", 9, MINUTE).run_ids) == sorted(made)
+
+
+def test_a_keeper_of_a_queue_that_is_well_asks_nothing(queue: SharedQueue, inner: Breaking, keeper: Keeper) -> None:
+    assert keeper.step() is None
+    assert inner.asked.total() == 0
+
+
+def test_an_outage_is_two_lines_in_the_log_however_long_it_is(
+    store: Store, queue: SharedQueue, inner: Breaking, keeper: Keeper, caplog: pytest.LogCaptureFixture
+) -> None:
+    inner.away = True
+    with caplog.at_level(logging.INFO):
+        for _ in range(50):
+            ready(store, queue)
+            queue.take("w", 1, MINUTE)
+            queue.renew("w", {}, MINUTE)
+            keeper.step()
+        inner.away = False
+        keeper.step()
+    assert [record.levelname for record in caplog.records] == ["WARNING", "INFO"]
+    assert "the queue is away" in caplog.messages[0]
+    assert "connection refused" in caplog.messages[0]
+    assert "the queue is in use again" in caplog.messages[1]
+
+
+def test_a_queue_that_lost_everything_is_rebuilt_with_what_runs_and_what_is_ready(
+    store: Store, queue: SharedQueue, inner: Breaking, keeper: Keeper
+) -> None:
+    running, waiting = ready(store, queue, 2)
+    queue.set_pool("gpu", Limits(Kind.SLOTS, 1))
+    store.claims.start([Start(running, "t1", {"gpu": 1})], worker="w", epoch=None, lease=LEASE)
+    inner.lose_everything()
+    assert queue.take("w", 9, MINUTE).run_ids == ()
+    assert keeper.step() is None
+    assert queue.stats().pools["gpu"].used == 1
+    assert queue.take("w", 9, MINUTE).run_ids == (waiting,)
+    assert queue.renew("w", {running: "t1", "r_none": "t2"}, MINUTE) == {"r_none"}, "its old token holds it"
+    assert queue.finish("w", [Finish(running, "t1")]) == set()
+    assert queue.stats().pools["gpu"].used == 0
+
+
+def test_an_empty_queue_is_rebuilt_before_anything_starts(
+    store: Store, queue: SharedQueue, inner: Breaking, keeper: Keeper
+) -> None:
+    made = ready(store, queue, 2)
+    inner.lose_everything()
+    keeper.open()
+    assert sorted(queue.take("w", 9, MINUTE).run_ids) == sorted(made)
+
+
+def test_only_one_of_many_rebuilds_and_the_others_wait_for_it(
+    store: Store, queue: SharedQueue, inner: Breaking, keeper: Keeper
+) -> None:
+    made = ready(store, queue, 2)
+    inner.lose_everything()
+    queue.reap()
+    assert inner.begin_rebuild("another")
+    inner.lost = True  # as it looks to who asks before the other has written anything
+    assert keeper.step() == PROBE
+    inner.lost = False
+    assert inner.end_rebuild("another")
+    assert keeper.step() is None
+    assert sorted(queue.take("w", 9, MINUTE).run_ids) == sorted(made)
+
+
+def test_a_rebuild_that_was_lost_meanwhile_says_so(store: Store, queue: SharedQueue, inner: Breaking) -> None:
+    def taken_over() -> None:
+        inner.end_rebuild("me")
+        inner.begin_rebuild("another")
+
+    assert rebuild(store, inner, fill=taken_over, placing=Placing(), owner="me") is False
+
+
+def test_a_rebuild_without_a_database_is_tried_again_by_the_same_process(
+    store: Store, queue: SharedQueue, inner: Breaking, keeper: Keeper, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    made = ready(store, queue)
+    inner.lose_everything()
+    queue.reap()
+    with monkeypatch.context() as broken:
+        broken.setattr(store.claims, "running", lambda **_: 1 / 0)
+        with pytest.raises(ZeroDivisionError):
+            keeper.step()
+    assert queue.away is not None
+    assert keeper.step() is None
+    assert list(queue.take("w", 9, MINUTE).run_ids) == made
+
+
+def test_a_run_whose_lease_is_over_is_adopted_and_left_to_the_database(
+    store: Store, queue: SharedQueue, inner: Breaking, keeper: Keeper, clock: Clock
+) -> None:
+    claim = started(store)
+    clock.forward(seconds=60)
+    inner.lose_everything()
+    queue.reap()
+    keeper.step()
+    assert queue.stats().leased == 1
+    assert store.tasks.get(claim.task.tenant, claim.task.id).run.state is State.RUNNING
