@@ -290,6 +290,26 @@ def test_the_end_of_a_recurrence_is_told(cli: Run) -> None:
     assert ends in cli("reschedule", task["id"], "--title", "Pills").out
 
 
+def test_urgency_is_taken_shown_and_changed(cli: Run) -> None:
+    options = ("--priority", "high", "--deadline", "90 min", "--deadline-type", "hard", "--need", "key:customer-42=1")
+    task = scheduled(cli, "Call John", "--when", "tomorrow 9am", *options, "--estimate", "20 s")
+    shown = cli("show", task["id"]).out
+    changed = cli("reschedule", task["id"], "--deadline", "none", "--need", "none", "--priority", "normal", "--json")
+
+    assert (task["priority"], task["deadline"]["type"], task["needs"]) == ("high", "hard", {"key:customer-42": 1})
+    assert re.search(r"^deadline +Finish by .* 10:30 \(hard\)$", shown, re.MULTILINE)
+    assert re.search(r"^takes +about 20 s$", shown, re.MULTILINE)
+    assert not {"priority", "deadline", "needs"} & json.loads(changed.out).keys()
+
+
+def test_what_is_wrong_with_urgency_is_said_in_options(cli: Run) -> None:
+    ended = cli("schedule", "Call John", "--when", "tomorrow 9am", "--need", "gpu", "--deadline-type", "hard")
+
+    assert ended.code == 2
+    assert "--deadline-type: there is no deadline" in ended.err
+    assert "--need: gpu is given no number." in ended.err
+
+
 def test_scheduling_where_nothing_runs_tasks_says_so_and_what_to_do(cli: Run) -> None:
     ended = cli("schedule", "Call John", "--when", "in 2 hours")
     assert ended.err.startswith("No process runs tasks now")
@@ -321,6 +341,8 @@ def test_scheduling_beside_a_runner_says_nothing_of_it(cli: Run, tmp_path: Path)
         ("Example: deliver_to=['inbox']", "Example: --deliver-to inbox"),
         ("labels=['a=1', 'two words']", "--label a=1 --label 'two words'"),
         ("payload={'message': 'Call John'}", """--payload '{"message": "Call John"}'"""),
+        ("needs={'gpu': 1, 'key:a b': 2}", "--need gpu=1 --need 'key:a b=2'"),
+        ("deadline_type: no. Example: deadline='2 hours'", "--deadline-type: no. Example: --deadline '2 hours'"),
     ],
 )
 def test_hints_come_in_the_words_of_the_command_line(message: str, said: str) -> None:

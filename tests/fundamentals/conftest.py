@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 from duetime.scheduler.handlers import Handlers
 from duetime.scheduler.intake import Intake
+from duetime.scheduler.rules.pools import Pool
 from duetime.scheduler.scheduler import Scheduler
 from duetime.scheduler.store import Store, open_store
 from duetime.server.mcp import make_server
@@ -55,7 +56,9 @@ def store(tmp_path: Path, clock: Clock) -> Iterator[Store]:
 @pytest.fixture
 async def client(store: Store) -> AsyncIterator[Client]:
     changes = Changes(store.history)
-    intake = Intake(Handlers.load(entry_points=False), "America/Edmonton")
+    intake = Intake(
+        Handlers.load(entry_points=False), "America/Edmonton", pools=lambda: {"gpu": Pool("gpu", capacity=2)}
+    )
     scheduler = Scheduler(store, intake, on_change=changes.touched)
     async with Client(make_server(scheduler, changes)) as client:
         yield client
