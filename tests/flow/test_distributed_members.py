@@ -1,0 +1,179 @@
+"""Many processes on one PostgreSQL database: what one of them schedules, cancels or hands back, others act upon."""
+
+from __future__ import annotations
+
+import sys
+import threading
+from collections.abc import Iterator
+from datetime import timedelta
+
+import anyio
+import pytest
+from duetime.scheduler.errors import InvalidSetting
+from duetime.scheduler.handlers import Context, Handler, handler
+from duetime.scheduler.outcomes import Done
+from duetime.scheduler.task import State, TaskView
+from duetime.server import sharing
+from duetime.server.app import App, Role
+from duetime.server.notify import Changes
+from mcp.server.subscriptions import ResourceUpdated, ServerEvent
+
+from tests.flow.breaking import Breaking
+from tests.flow.installation import Installation
+from tests.flow.waiting import eventually
+
+pytestmark = pytest.mark.postgres
+
+
+class Gate:
+    """A handler that runs until it is let go, and says by which member."""
+
+    def __init__(self) -> None:
+        self.open = threading.Event()
+        self.starts: list[str] = []
+
+    def handler(self, member: str) -> Handler:
+        @handler("gate", time_limit=60)
+        def gate(ctx: Context) -> Done:
+            self.starts.append(member)
+            while not self.open.wait(0.005) and not ctx.should_yield():
+                pass
+            return Done(member)
+
+        return gate
+
+
+@pytest.fixture
+def gate() -> Gate:
+    return Gate()
+
+
+@pytest.fixture
+def installation(postgres_url: str, monkeypatch: pytest.MonkeyPatch, gate: Gate) -> Iterator[Installation]:
+    with Installation(postgres_url, Breaking(), monkeypatch, threads=2).closing() as made:
+        yield made
+        gate.open.set()
+
+
+def state(app: App, view: TaskView) -> State:
+    return app.scheduler.get(view.record.task.id).record.run.state
+
+
+def test_what_a_server_schedules_runs_on_a_worker_and_not_on_the_server(installation: Installation, gate: Gate) -> None:
+    server = installation.member(Role.SERVE, handlers=[gate.handler("server")])
+    worker = installation.member(Role.WORK, handlers=[gate.handler("worker")])
+    gate.open.set()
+    view = server.scheduler.schedule("Now", action="gate")
+    eventually(lambda: state(server, view) is State.SUCCEEDED, "it ran")
+    assert gate.starts == ["worker"]
+    (row,) = server.store.workers.all()
+    assert (row.threads, row.state) == (2, "running")
+    worker.close()
+    assert server.store.workers.all() == [], "it ended in order"
+
+
+def test_a_command_that_only_schedules_lets_others_dispatch_it_at_once(
+    installation: Installation, gate: Gate, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("duetime.scheduler.dispatch.LONGEST_SLEEP", 3600.0)  # nobody looks unless told to
+    installation.member(Role.WORK, handlers=[gate.handler("worker")])
+    command = installation.member(Role.SERVE, start=False, handlers=[gate.handler("command")])
+    gate.open.set()
+    view = command.scheduler.schedule("Now", action="gate")
+    eventually(lambda: state(command, view) is State.SUCCEEDED, "it ran")
+    assert installation.channel.told[0] == "due"
+
+
+def test_a_running_task_that_another_process_cancels_is_stopped_at_once(installation: Installation, gate: Gate) -> None:
+    server = installation.member(Role.SERVE, handlers=[gate.handler("server")])
+    installation.member(Role.WORK, handlers=[gate.handler("worker")])
+    view = server.scheduler.schedule("Long", action="gate")
+    eventually(lambda: gate.starts, "it runs")
+    server.scheduler.cancel(view.record.task.id)
+    eventually(lambda: state(server, view) is State.CANCELLED, "it was cancelled")  # renewals are 10 s apart
+
+
+def test_what_a_stopping_worker_hands_back_runs_on_another_one(
+    installation: Installation, gate: Gate, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("duetime.scheduler.dispatch.LONGEST_SLEEP", 3600.0)
+    server = installation.member(Role.SERVE, handlers=[gate.handler("server")])
+    first = installation.member(Role.WORK, handlers=[gate.handler("first")])
+    view = server.scheduler.schedule("Long", action="gate")
+    eventually(lambda: gate.starts == ["first"], "it runs")
+    installation.member(Role.WORK, handlers=[gate.handler("second")])
+    stopping = threading.Thread(target=first.runner.stop, args=(timedelta(0),))
+    stopping.start()
+    eventually(lambda: "second" in gate.starts, "it runs elsewhere")
+    gate.open.set()
+    stopping.join()
+    eventually(lambda: state(server, view) is State.SUCCEEDED, "it ended")
+    assert gate.starts == ["first", "second"]
+
+
+def test_scheduling_goes_on_while_the_queue_is_away_and_what_fell_due_runs_when_it_is_back(
+    installation: Installation, gate: Gate
+) -> None:
+    server = installation.member(Role.SERVE, handlers=[gate.handler("server")])
+    installation.member(Role.WORK, handlers=[gate.handler("worker")])
+    gate.open.set()
+    installation.queue.away = True
+    views = [server.scheduler.schedule(f"During {n}", action="gate") for n in range(5)]
+    eventually(lambda: server.ready().startswith("ok, but Redis is away"), "it is noticed")
+    eventually(lambda: {state(server, view) for view in views} == {State.READY}, "they are due")
+    installation.queue.away = False
+    eventually(lambda: {state(server, view) for view in views} == {State.SUCCEEDED}, "they ran")
+    eventually(lambda: server.ready() == "ok", "it is well again")
+    assert len(gate.starts) == 5
+
+
+def test_a_queue_that_loses_everything_loses_no_run_and_doubles_none(installation: Installation, gate: Gate) -> None:
+    server = installation.member(Role.SERVE, handlers=[gate.handler("server")])
+    installation.member(Role.WORK, handlers=[gate.handler("worker")])
+    installation.member(Role.WORK, handlers=[gate.handler("worker")])
+    views = [server.scheduler.schedule(f"Task {n}", action="gate") for n in range(8)]
+    eventually(lambda: len(gate.starts) == 4, "all threads are busy")
+    installation.queue.lose_everything()
+    gate.open.set()
+    eventually(lambda: {state(server, view) for view in views} == {State.SUCCEEDED}, "all ran")
+    assert len(gate.starts) == 8
+    eventually(lambda: installation.queue.stats().leased == 0, "nothing is left behind")
+
+
+def test_two_workers_share_what_is_due_and_no_run_starts_twice(installation: Installation, gate: Gate) -> None:
+    server = installation.member(Role.SERVE, handlers=[gate.handler("server")])
+    for name in ("first", "second"):
+        installation.member(Role.WORK, handlers=[gate.handler(name)])
+    views = [server.scheduler.schedule(f"Task {n}", action="gate") for n in range(4)]
+    eventually(lambda: len(gate.starts) == 4, "all four threads are busy")
+    assert sorted(gate.starts) == ["first", "first", "second", "second"]
+    gate.open.set()
+    eventually(lambda: {state(server, view) for view in views} == {State.SUCCEEDED}, "all ran")
+
+
+@pytest.mark.anyio
+async def test_subscribers_of_one_server_hear_of_what_another_process_does(
+    installation: Installation, gate: Gate
+) -> None:
+    server = installation.member(Role.SERVE, handlers=[gate.handler("server")])
+    other = installation.member(Role.SERVE, handlers=[gate.handler("other")])
+    installation.member(Role.WORK, handlers=[gate.handler("worker")])
+    gate.open.set()
+    changes = Changes(server.store.history, interval=0.02)
+    heard: list[ServerEvent] = []
+    async with changes.serving():
+        leave = changes.subscribe(heard.append)
+        view = await anyio.to_thread.run_sync(lambda: other.scheduler.schedule("Elsewhere", action="gate"))
+        wanted = {f"duetime://tasks/{view.record.task.id}", "duetime://inbox"}
+        await anyio.to_thread.run_sync(lambda: eventually(lambda: wanted <= uris(heard), "it is told"))
+        leave()
+
+
+def uris(heard: list[ServerEvent]) -> set[str]:
+    return {str(event.uri) for event in heard if isinstance(event, ResourceUpdated)}
+
+
+def test_without_the_client_for_redis_one_sentence_says_how_to_get_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "duetime.scheduler.queue.redis", None)
+    with pytest.raises(InvalidSetting, match=r"redis_url: .* pip install 'duetime\[redis\]'"):
+        sharing.connected("redis://:hunter2@localhost", "duetime")
