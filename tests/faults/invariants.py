@@ -198,7 +198,7 @@ def the_killed_start_again_in_time(record: Record) -> Iterator[Problem]:
     """From the death of a process to the next sign of life of what it ran: a start, or an end without one."""
     for name, died, line in _cut_short(record):
         again = _next_sign(record, line)
-        if again is None or again > died + RECOVERY + record.backlog + SLACK:
+        if again is None or again > died + RECOVERY + record.turn + SLACK:
             late = "never" if again is None else f"{again - died:.1f} s later"
             yield Problem("I8", f"run {line.run_id}, cut short by {name}, went on {late}")
 

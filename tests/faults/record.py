@@ -98,7 +98,8 @@ class Record:
 
     `pending` are tasks that the scenario leaves open on purpose, `leftovers` what was found after everything had come
     to rest (name: how many), `repaired` how many rows a second pass of recovery changed, `capacities` the pools as they
-    were declared. `backlog` is how late (seconds) a run may be because others had to go first.
+    were declared. `backlog` is how late (seconds) a run may first start because others had to go first, `turn` how late
+    it may start again for that reason.
     """
 
     acknowledged: frozenset[str]
@@ -116,3 +117,4 @@ class Record:
     leftovers: Mapping[str, int] = field(default_factory=dict)
     repaired: int = 0
     backlog: float = 0.0
+    turn: float = 0.0

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import time
+from collections import Counter
 from collections.abc import Collection, Iterable
 from datetime import datetime
 from pathlib import Path
+from threading import Lock
 from typing import Any
 
 from duetime.scheduler.store import Store
@@ -50,18 +52,59 @@ _EVENTS = select(
 )
 
 
-def record_of(store: Store, ledger: Path, acknowledged: Collection[str], **rest: Any) -> Record:
+def record_of(store: Store, ledger: Ledger, acknowledged: Collection[str], **rest: Any) -> Record:
     """Return all that the database and the ledger say now; `rest` are the other fields of `Record`."""
-    return store._database.read(lambda connection: _read(connection, lines(ledger), frozenset(acknowledged), rest))
+    return store._database.read(lambda connection: _read(connection, ledger.lines(), frozenset(acknowledged), rest))
 
 
-def lines(ledger: Path) -> tuple[Line, ...]:
-    """Read the ledger; a machine that is up has had one difference between its clocks all the time."""
-    since = time.time() - time.monotonic()
-    parts = (line.split() for line in ledger.read_text().splitlines()) if ledger.exists() else ()
-    return tuple(
-        Line(step, run_id, int(attempt), int(pid), since + float(at)) for step, run_id, attempt, pid, at in parts
-    )
+class Ledger:
+    """The file as far as it has been written, read once: what has begun and what has had its effect. Thread-safe."""
+
+    def __init__(self, path: Path) -> None:
+        self._path = path
+        self._lock = Lock()
+        self._offset = 0
+        self._lines: list[Line] = []
+        self._open: dict[tuple[str, int, int], Line] = {}
+        self._effects: Counter[str] = Counter()
+        self._since = time.time() - time.monotonic()  # a machine that is up has this difference all the time
+
+    def lines(self) -> tuple[Line, ...]:
+        with self._lock:
+            self._catch_up()
+            return tuple(self._lines)
+
+    def effects(self) -> Counter[str]:
+        """Count the effects of each run."""
+        with self._lock:
+            self._catch_up()
+            return self._effects.copy()
+
+    def open(self, pid: int) -> list[Line]:
+        """Return what a process has begun and has not had its effect of."""
+        with self._lock:
+            self._catch_up()
+            return [line for line in self._open.values() if line.pid == pid]
+
+    def _catch_up(self) -> None:
+        if not self._path.exists():
+            return
+        with self._path.open("rb") as file:
+            file.seek(self._offset)
+            new, _, _ = file.read().rpartition(b"\n")
+        self._offset += len(new) + 1 if new else 0
+        for text in new.decode().splitlines():
+            step, run_id, attempt, pid, at = text.split()
+            self._note(Line(step, run_id, int(attempt), int(pid), self._since + float(at)))
+
+    def _note(self, line: Line) -> None:
+        self._lines.append(line)
+        key = (line.run_id, line.attempt, line.pid)
+        if line.step == "start":
+            self._open[key] = line
+        else:
+            self._open.pop(key, None)
+            self._effects[line.run_id] += 1
 
 
 def _read(connection: Connection, ledger: tuple[Line, ...], acknowledged: frozenset[str], rest: Any) -> Record:

@@ -34,7 +34,7 @@ from tests.faults.conftest import ROOT, until
 from tests.faults.invariants import RECOVERY, problems
 from tests.faults.proxy import Proxy
 from tests.faults.record import Fault, Line, Record, Sample
-from tests.faults.recording import lines, record_of
+from tests.faults.recording import Ledger, record_of
 from tests.services import OwnPostgres, OwnValkey
 
 LEASE = 4.0
@@ -92,6 +92,7 @@ class World:
     lease: float = LEASE
     pools: Mapping[str, Mapping[str, Any]] = field(default_factory=lambda: POOLS)
     backlog: float = 0.0
+    turn: float = 0.0
     nodes: list[Node] = field(default_factory=list)
     faults: list[Fault] = field(default_factory=list)
     acknowledged: dict[str, Principal] = field(default_factory=dict)
@@ -103,6 +104,7 @@ class World:
     def __post_init__(self) -> None:
         self.folder.mkdir(exist_ok=True)
         self.ledger_file = self.folder / "ledger"
+        self._ledger = Ledger(self.ledger_file)
         settings = Settings(
             database_url=self.ground.database,
             redis_url=self.ground.redis,
@@ -294,9 +296,7 @@ class World:
 
     def in_the_middle(self, pid: int) -> list[Line]:
         """Return what a process has begun and has not had its effect of."""
-        mine = [line for line in self.ledger() if line.pid == pid]
-        ended = {(line.run_id, line.attempt) for line in mine if line.step == "effect"}
-        return [line for line in mine if line.step == "start" and (line.run_id, line.attempt) not in ended]
+        return self._ledger.open(pid)
 
     def running(self) -> list[str]:
         """Return the ids of the runs that are under way, by the word of the database."""
@@ -315,10 +315,10 @@ class World:
     # -- what is seen
 
     def ledger(self) -> tuple[Line, ...]:
-        return lines(self.ledger_file)
+        return self._ledger.lines()
 
     def effects(self) -> Counter[str]:
-        return Counter(line.run_id for line in self.ledger() if line.step == "effect")
+        return self._ledger.effects()
 
     def open_runs(self) -> int:
         """Count the runs that have not ended, of tasks that are not left open on purpose."""
@@ -353,7 +353,7 @@ class World:
         repaired = sum(self._recover() for _ in range(2))
         record = record_of(
             self.app.store,
-            self.ledger_file,
+            self._ledger,
             self.acknowledged,
             faults=tuple(self.faults),
             pending=frozenset(self.pending),
@@ -362,6 +362,7 @@ class World:
             leftovers=leftovers,
             repaired=repaired,
             backlog=self.backlog,
+            turn=self.turn,
         )
         return replace(record, faults=(*record.faults, *_died_of_their_handlers(record)))
 
