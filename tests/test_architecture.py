@@ -116,7 +116,7 @@ def packages_that_differ(root: Path) -> list[str]:
 
 
 def long_modules(root: Path) -> list[str]:
-    lengths = {path: len(path.read_text("utf-8").splitlines()) for path in product_files(root, ".py", ".js", ".ts")}
+    lengths = {path: len(path.read_text("utf-8").splitlines()) for path in product_files(root, ".py", ".js", ".ts", ".lua")}
     return [f"{where(root, path)}: {lines} lines" for path, lines in lengths.items() if lines > LONGEST_MODULE]
 
 
@@ -277,6 +277,7 @@ SEEDS: list[tuple[Callable[[Path], list[str]], dict[str, str], str]] = [
     (packages_that_differ, {"pyproject.toml": "[tool.setuptools]\npackages = []", "tools/a.py": ""}, "no __init__.py"),
     (long_modules, {"scheduler/long.py": "x = 1\n" * 301}, "scheduler/long.py: 301 lines"),
     (long_modules, {"widgets/src/long.js": "1;\n" * 301}, "widgets/src/long.js: 301 lines"),
+    (long_modules, {"scheduler/queue/lua/long.lua": "f()\n" * 301}, "long.lua: 301 lines"),
     (long_functions_in_the_median, {"tools/a.py": LONG_FUNCTION * 3}, "the median function has 10 lines"),
     (vague_names, {"scheduler/utils.py": ""}, "scheduler/utils.py"),
     (vague_names, {"server/common/clock.py": ""}, "server/common/clock.py"),

@@ -1,6 +1,6 @@
 """Both queues are asked the same, at random, on one clock, and must give the same answers.
 
-The normal run takes 3 walks of 10,000 steps. `WALK_SEEDS` (how many) and `WALK_STEPS` (how long) change that:
+The normal run takes 3 walks of 5,000 steps. `WALK_SEEDS` (how many) and `WALK_STEPS` (how long) change that:
 
     WALK_SEEDS=50 WALK_STEPS=100000 pytest tests/contracts/queue/test_random_walk.py
 
@@ -35,7 +35,7 @@ from duetime.scheduler.rules.admission import LOOK_AGAIN, capacity
 
 from tests.contracts.queue.suite import Clock
 
-STEPS = int(os.environ.get("WALK_STEPS", "10000"))
+STEPS = int(os.environ.get("WALK_STEPS", "5000"))
 SEEDS = range(int(os.environ.get("WALK_SEEDS", "3")))
 RUNS = [f"r{number:03}" for number in range(220)]
 WORKERS = ["w1", "w2", "w3"]

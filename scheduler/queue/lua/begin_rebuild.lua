@@ -1,0 +1,16 @@
+-- begin_rebuild: empty the queue for an owner. ARGV from 4: owner, for how many ms nobody else may. Returns
+-- [whether something is left below an older <fill>, the new one, '' when somebody else fills the queue].
+
+local owner, lasting = ARGV[4], tonumber(ARGV[5])
+if S and S.builder ~= '' and S.builder ~= owner and NOW < S.build_until then return {0, ''} end
+local time = call('TIME')
+local fill = string.format('%.0f', time[1] * 1000000 + time[2])
+if S and S.fill == fill then fill = fill .. '0' end
+local before = S
+S = {
+  fill = fill, epoch = '', builder = owner, build_until = NOW + lasting, serial = 0, ready = {0, 0, 0, 0, 0},
+  owed = {0, 0, 0, 0, 0}, room = {2, 2, 2, 2, 2}, last = before and before.last or NOW, calm = before and before.calm or 0,
+}
+call('DEL', KEYS[2])
+save()
+return {before and 1 or 0, fill}

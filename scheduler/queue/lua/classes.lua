@@ -1,0 +1,200 @@
+-- Classes of runs: their heads, parking behind a pool that the head lacks, and waking what stands there.
+
+local CLASSES = {}
+local TOP = {}
+local OFFERED = false -- something may start that could not before
+
+-- '3|gpu=1,tpm=600' -> its tier and what its runs need, in the order of the pools' names.
+local function class_of(name)
+  local found = CLASSES[name]
+  if not found then
+    found = {name = name, tier = tonumber(string.match(name, '^([1-5])|')), needs = {}}
+    if not found.tier then error('a class without a tier: ' .. name) end
+    for need, units in string.gmatch(string.sub(name, 3), '([^,=]+)=([^,=]+)') do
+      found.needs[#found.needs + 1] = {pool = need, units = tonumber(units)}
+    end
+    CLASSES[name] = found
+  end
+  return found
+end
+
+local function member_of(created, id)
+  return string.format('%017.3f', created) .. id
+end
+
+local function parts_of(member)
+  local created, id = string.match(member, '^(%d+%.%d%d%d)(.*)$')
+  return tonumber(created), id
+end
+
+local function read_run(id)
+  local raw = call('HGET', P .. 'runs', id)
+  if not raw then return nil end
+  local v = cmsgpack.unpack(raw)
+  return {
+    id = id, class = class_of(v[1]), key = v[2], created = v[3], not_before = v[4], token = v[5], worker = v[6],
+    again = v[7], member = member_of(v[3], id),
+  }
+end
+
+local function packed_run(class, key, created, not_before)
+  return cmsgpack.pack({class, key, created, not_before})
+end
+
+local function head_of(class)
+  local head = call('ZRANGE', P .. 'q:' .. class.name, 0, 0, 'WITHSCORES')
+  return tonumber(head[2]), head[1]
+end
+
+local function offer(class, key, member)
+  call('ZADD', P .. 'heads:' .. class.tier, key, member .. '\n' .. class.name)
+  TOP[class.tier], OFFERED = nil, true
+end
+
+local function leave_size(name, size, entry)
+  local behind, sizes = P .. 'behind:' .. name .. ' ' .. size, P .. 'sizes:' .. name
+  call('ZREM', behind, entry)
+  if call('EXISTS', behind) == 0 then
+    call('ZREM', sizes, size)
+  end
+end
+
+local function units_of(class, name)
+  for _, need in ipairs(class.needs) do
+    if need.pool == name then return need.units end
+  end
+end
+
+local function size_of(class, name)
+  return class.tier .. ' ' .. string.format('%.0f', units_of(class, name))
+end
+
+-- Take the head of a class out of where it stands: among the candidates, or behind a pool.
+local function withdraw(class, member)
+  local entry = member .. '\n' .. class.name
+  local name = class.needs[1] and call('HGET', P .. 'parked', class.name)
+  if name then
+    call('HDEL', P .. 'parked', class.name)
+    leave_size(name, size_of(class, name), entry)
+  else
+    call('ZREM', P .. 'heads:' .. class.tier, entry)
+    TOP[class.tier] = nil
+  end
+end
+
+-- A class whose head has changed, parked or not, is a candidate again. Its head was (key, member), nil without.
+local function look_again(class, key, member)
+  local key_now, member_now = head_of(class)
+  if key_now == key and member_now == member then return end
+  if member then withdraw(class, member) end
+  if member_now then offer(class, key_now, member_now) end
+end
+
+-- Let runs {class, key, member} wait in their classes.
+local function enter_all(runs)
+  local by_class, order = {}, {}
+  for _, run in ipairs(runs) do
+    local list = by_class[run.class]
+    if not list then
+      list = {}
+      by_class[run.class], order[#order + 1] = list, run.class
+    end
+    list[#list + 1] = run.key
+    list[#list + 1] = run.member
+  end
+  for _, class in ipairs(order) do
+    local key, member = head_of(class)
+    local added = call('ZADD', P .. 'q:' .. class.name, unpack(by_class[class]))
+    S.ready[class.tier] = S.ready[class.tier] + added
+    look_again(class, key, member)
+  end
+end
+
+-- Take a run out of its class, whether it waits or is parked with it.
+local function leave_class(run)
+  local key, member = head_of(run.class)
+  if call('ZREM', P .. 'q:' .. run.class.name, run.member) == 1 then
+    S.ready[run.class.tier] = S.ready[run.class.tier] - 1
+    look_again(run.class, key, member)
+  end
+end
+
+-- Let a run wait, or be delayed until its time.
+local function place(id, class, key, created, not_before)
+  local member = member_of(created, id)
+  call('HSET', P .. 'runs', id, packed_run(class.name, key, created, not_before))
+  if not_before > NOW then
+    call('ZADD', P .. 'delayed', not_before, member)
+    OFFERED = true
+  else
+    enter_all({{class = class, key = key, member = member}})
+  end
+end
+
+local function park(class, key, member, p)
+  local name = p.name
+  local size = size_of(class, name)
+  keep(p)
+  call('HSET', P .. 'parked', class.name, name)
+  call('ZADD', P .. 'behind:' .. name .. ' ' .. size, key, member .. '\n' .. class.name)
+  call('ZADD', P .. 'sizes:' .. name, class.tier * SIZE + units_of(class, name), size)
+end
+
+-- Make the best class of a size a candidate, unless it is held back for another run.
+local function unpark_best(p, size, even_if_held)
+  local first = call('ZRANGE', P .. 'behind:' .. p.name .. ' ' .. size, 0, 0, 'WITHSCORES')
+  if not first[1] then return end
+  local cut = string.find(first[1], '\n', 1, true)
+  local member, class = string.sub(first[1], 1, cut - 1), class_of(string.sub(first[1], cut + 1))
+  local _, id = parts_of(member)
+  if not even_if_held and is_held_for_another(p, id, tonumber(first[2])) then return end
+  call('HDEL', P .. 'parked', class.name)
+  leave_size(p.name, size, first[1])
+  offer(class, first[2], member)
+end
+
+-- The scores of what a tier may have of a pool now: from one unit to the whole units that are free.
+local function fitting(p, tier)
+  return tier * SIZE, tier * SIZE + max(0, min(SIZE - 1, floor(free(p, tier))))
+end
+
+-- Let takes look again at the best class of each size that fits, tier by tier, the largest sizes first.
+local function wake(p)
+  local sizes = P .. 'sizes:' .. p.name
+  if not p.limits or call('EXISTS', sizes) == 0 then return end
+  for tier = 1, 5 do
+    local from, to = fitting(p, tier)
+    for _, size in ipairs(call('ZREVRANGEBYSCORE', sizes, to, from, 'LIMIT', 0, MOST_WOKEN)) do unpark_best(p, size) end
+  end
+end
+
+local function set_timer(name, at)
+  if at then call('ZADD', P .. 'timers', 'LT', at, name) end
+end
+
+-- Look again when time may have helped what is still parked.
+local function set_timer_for_rest(p)
+  if not p.limits then return end
+  local sizes, at = P .. 'sizes:' .. p.name, nil
+  for tier = 1, 5 do
+    local from, to = fitting(p, tier)
+    if call('ZCOUNT', sizes, from, to) > 0 then at = earlier(at, NOW + LOOK_AGAIN) end
+    local above = string.format('(%.0f', to)
+    local larger = call('ZRANGEBYSCORE', sizes, above, (tier + 1) * SIZE - 1, 'WITHSCORES', 'LIMIT', 0, 1)
+    local helped = larger[2] and helped_at(p, larger[2] - from, tier)
+    if helped then at = earlier(at, max(NOW + 1, helped)) end
+  end
+  set_timer(p.name, at)
+end
+
+-- A run that is gone, or goes elsewhere, holds back nobody.
+local function drop_holds(run)
+  for _, need in ipairs(run.class.needs) do
+    local p = pool(need.pool)
+    if p.state.hold == run.id then
+      set_hold(p, '', 0)
+      wake(p)
+    end
+    forget_if_idle(p)
+  end
+end

@@ -1,0 +1,9 @@
+-- end_rebuild: hand out runs again. ARGV[4]: owner. Returns 1, or 0 when the rebuild was lost meanwhile.
+
+if not S then return 0 end
+local again = said()
+if again then return again end
+if S.builder == '' or S.builder ~= ARGV[4] or NOW >= S.build_until then return 0 end
+S.builder, S.epoch = '', S.fill
+pass_baton()
+return answer(1)

@@ -1,0 +1,15 @@
+-- explain: where a run is. ARGV[4]: run id. Returns nothing, or [status, how many are ahead, worker, not_before] and for a
+-- parked run the shortage of the head of its class.
+
+filled()
+save()
+local run = read_run(ARGV[4])
+if not run then return {} end
+if run.token then return {'leased', '0', run.worker, ''} end
+local delayed = call('ZSCORE', P .. 'delayed', run.member)
+if delayed then return {'delayed', '0', '', delayed} end
+local ahead = tostring(call('ZRANK', P .. 'q:' .. run.class.name, run.member) or 0)
+if call('HEXISTS', P .. 'parked', run.class.name) == 0 then return {'waiting', ahead, '', ''} end
+local key, head = head_of(run.class)
+local _, id = parts_of(head)
+return {'parked', ahead, '', '', unpack(shortage(run.class, id, key))}

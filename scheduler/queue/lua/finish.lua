@@ -1,0 +1,74 @@
+-- finish: forget leased runs, release their pools and learn. ARGV from 4: jitter, then for each run its id, its token,
+-- how many pools it says the use of and [pool, units], how many reports and [pool, ok, throttled, retry_after, latency].
+-- Returns the runs that their tokens do not hold.
+
+complete()
+local again = said()
+if again then return again end
+
+local at = 5
+local function argument()
+  at = at + 1
+  return ARGV[at - 1]
+end
+
+local function read_used()
+  local used
+  for _ = 1, tonumber(argument()) do
+    used = used or {}
+    local name = argument()
+    used[name] = tonumber(argument())
+  end
+  return used
+end
+
+local function read_reports()
+  local reports = {}
+  for i = 1, tonumber(argument()) do
+    reports[i] = {pool = argument(), ok = argument() == '1', throttled = argument() == '1'}
+    reports[i].retry_after, reports[i].latency = tonumber(argument()), tonumber(argument())
+  end
+  return reports
+end
+
+local ends = {}
+while at <= #ARGV do
+  local id, token = argument(), argument()
+  ends[#ends + 1] = {id = id, token = token, used = read_used(), reports = read_reports()}
+end
+
+-- Take in the reports on pools that are here; returns their names without repetition, in order.
+local function learn_all(reports, jitter)
+  local names, seen = {}, {}
+  for _, report in ipairs(reports) do
+    local p = pool(report.pool)
+    if p.limits and is_kept(p) then
+      learn(p, report, jitter)
+      set_timer_after_learning(p)
+      if not seen[p.name] then
+        seen[p.name] = true
+        names[#names + 1] = p.name
+      end
+    end
+  end
+  table.sort(names)
+  return names
+end
+
+local lost = {}
+for _, ended in ipairs(ends) do
+  local run = held(ended.id, ended.token)
+  if run then
+    release_lease(run, ended.used)
+    local learned = learn_all(ended.reports, tonumber(ARGV[4]))
+    wake_all(run.class)
+    for _, name in ipairs(learned) do wake(pool(name)) end
+    after_lease(run)
+    for _, name in ipairs(learned) do rest(pool(name)) end
+  else
+    lost[#lost + 1] = ended.id
+  end
+end
+store_pools()
+if OFFERED then pass_baton() end
+return answer(lost)

@@ -1,0 +1,83 @@
+-- Leases: who may start a run, what it has reserved, and how that ends.
+
+-- Why a pool has too little: for ever, until a time, or until others release some.
+local function shortness(p, units, tier)
+  local limits, s = p.limits, p.state
+  local ever = units <= most(limits, tier, NOW)
+  for i = 1, #limits.steps, 2 do
+    if limits.steps[i] > NOW and units <= most(limits, tier, limits.steps[i]) then ever = true end
+  end
+  if not ever then return 'too_small' end
+  if NOW < s.stopped_until then return 'stopped' end
+  if NOW < s.open_until or (s.open_until > 0 and s.probe ~= '') then return 'breaker' end
+  return 'short'
+end
+
+-- The first pool that does not admit a run, how many units of it are needed, and why; nothing when all do.
+local function lacking(class, id, key)
+  for _, need in ipairs(class.needs) do
+    local p = pool(need.pool)
+    if not p.limits then return p, need.units, 'unknown' end
+    if need.units > free(p, class.tier) then return p, need.units, shortness(p, need.units, class.tier) end
+    if is_held_for_another(p, id, key) then return p, need.units, 'held' end
+  end
+end
+
+local function reserve_all(class, id)
+  for _, need in ipairs(class.needs) do reserve(pool(need.pool), id, need.units) end
+end
+
+local function wake_all(class)
+  for _, need in ipairs(class.needs) do wake(pool(need.pool)) end
+end
+
+local function new_token()
+  S.serial = S.serial + 1
+  return S.epoch .. '.' .. string.format('%.0f', S.serial)
+end
+
+local function packed_lease(class, key, created, token, worker, again)
+  return cmsgpack.pack({class.name, key, created, 0, token, worker, again})
+end
+
+-- The leased run that this token holds, or nil.
+local function held(id, token)
+  local run = read_run(id)
+  return run and run.token and run.token == token and run or nil
+end
+
+-- Lease a run with all it needs, and leave the rest of its pools to others.
+local function lease_to(worker, id, class, key, created, token, lease)
+  reserve_all(class, id)
+  call('HSET', P .. 'runs', id, packed_lease(class, key, created, token, worker))
+  call('ZADD', P .. 'leases', NOW + lease, id)
+  wake_all(class)
+end
+
+-- Take a run out of where it waits or is delayed.
+local function remove(run)
+  call('HDEL', P .. 'runs', run.id)
+  if call('ZREM', P .. 'delayed', run.member) == 0 then leave_class(run) end
+end
+
+-- Forget a lease and release its pools; `used` says by pool what was really used, all of it where it says nothing.
+local function release_lease(run, used)
+  call('HDEL', P .. 'runs', run.id)
+  call('ZREM', P .. 'leases', run.id)
+  for _, need in ipairs(run.class.needs) do
+    release(pool(need.pool), run.id, need.units, used and used[need.pool])
+  end
+end
+
+-- Units came back to a pool: time may help sooner than its timer knows, or nobody needs it any more.
+local function rest(p)
+  if p.limits and p.limits.kind == 'rate' then set_timer_for_rest(p) end
+  forget_if_idle(p)
+end
+
+-- The run that was put again meanwhile takes its place.
+local function after_lease(run)
+  local again = run.again
+  if again then place(run.id, class_of(again[1]), again[2], again[3], again[4]) end
+  for _, need in ipairs(run.class.needs) do rest(pool(need.pool)) end
+end

@@ -1,0 +1,92 @@
+-- The dispatch queue in Redis: what it holds, and what every script starts with. Each script is this file, then the parts
+-- it names in `redis_scripts.py`, then its own file. One script is one step: nobody sees half of it, but nothing is rolled
+-- back either, so each checks first and writes after.
+--
+-- Every script: KEYS[1] = {namespace}, the state; KEYS[2] = {namespace}:baton. All other names begin with KEYS[1], whose
+--   braces put them into one slot of a cluster. ARGV[1] = milliseconds since 1970, '' for the server's own clock; ARGV[2] and
+--   ARGV[3] = where to remember the answer, and of which call ('' for a question). Its own arguments begin at ARGV[4].
+--
+-- {ns}                  STRING  the state below (msgpack); without it the queue is lost
+-- {ns}:baton            LIST    one token at most: something may start; one waiting process takes it
+-- {ns}:woken:<client>   LIST    ends the wait of one process
+-- and below {ns}:<fill>: where every rebuild has a <fill> of its own, so that emptying is one write
+--   runs                HASH    run id -> [class, key, created, not_before] and while leased [.., token, worker, again]
+--   q:<class>           ZSET    runs of a class by key, named <created><run id>; a class is '<tier>|<pool>=<units>,..'
+--   heads:<tier>        ZSET    the head of each class that is not parked, named <created><run id>\n<class>
+--   parked              HASH    class -> the pool behind which it is parked
+--   behind:<pool> <tier> <units>  ZSET  heads of the classes parked there
+--   sizes:<pool>        ZSET    '<tier> <units>' parked there, scored tier * SIZE + units
+--   limits              HASH    pool or template -> its limits      pools  HASH  pool -> its state (both in pools.lua)
+--   delayed             ZSET    runs by not_before, named <created><run id>
+--   leases              ZSET    run ids by the end of their lease   timers ZSET  pools by when time may have helped
+--   took:<worker>       STRING  nonce and grants of the worker's last take
+--   said:<client>:<n>   STRING  the answer to a call, for when its reply was lost
+
+local call = redis.call
+local NOW = tonumber(ARGV[1])
+local LOST = 'NOEPOCH the queue is empty and has to be rebuilt'
+if not NOW then
+  local time = call('TIME')
+  NOW = time[1] * 1000 + time[2] / 1000
+end
+
+local function read_state()
+  local raw = call('GET', KEYS[1])
+  if not raw then return nil end
+  local v = cmsgpack.unpack(raw)
+  if v[1] > LAYOUT then error('NEWER layout ' .. v[1] .. ', this process knows ' .. LAYOUT) end
+  if v[1] < LAYOUT then return nil end
+  return {
+    fill = v[2], epoch = v[3], builder = v[4], build_until = v[5], last = v[6], calm = v[7], serial = v[8],
+    ready = v[9], owed = v[10], room = v[11],
+  }
+end
+
+local S = read_state()
+local P = S and KEYS[1] .. ':' .. S.fill .. ':'
+
+-- One call a while after the last: nobody could renew meanwhile, so no lease is taken for expired yet.
+local function touch()
+  if NOW - S.last > CALM then S.calm = NOW + CALM_FOR end
+  S.last = NOW
+end
+
+-- Go on only in a queue that is filled or being filled.
+local function filled()
+  if not S or (S.builder ~= '' and S.build_until <= NOW) then error(LOST) end
+  touch()
+end
+
+-- Go on only in a queue that is complete.
+local function complete()
+  filled()
+  if S.builder ~= '' then error(LOST) end
+end
+
+local function save()
+  call('SET', KEYS[1], cmsgpack.pack({
+    LAYOUT, S.fill, S.epoch, S.builder, S.build_until, S.last, S.calm, S.serial, S.ready, S.owed, S.room,
+  }))
+end
+
+-- The answer this very call had before, when its reply was lost; nil for a new call.
+local function said()
+  local raw = ARGV[2] ~= '' and call('GET', P .. 'said:' .. ARGV[2])
+  local found = raw and cmsgpack.unpack(raw)
+  return found and found[1] == ARGV[3] and found[2] or nil
+end
+
+local function answer(reply)
+  save()
+  if ARGV[2] ~= '' then call('SET', P .. 'said:' .. ARGV[2], cmsgpack.pack({ARGV[3], reply}), 'PX', SAID_FOR) end
+  return reply
+end
+
+-- Wake one waiting process; one token is enough, as whoever leaves something behind passes it on.
+local function pass_baton()
+  if call('LLEN', KEYS[2]) == 0 then call('LPUSH', KEYS[2], '1') end
+end
+
+local function number(n)
+  return n and string.format('%.17g', n) or ''
+end

@@ -1,0 +1,37 @@
+-- stats: count, in pages. ARGV from 4: 'parked' or 'pools', and the cursor of the page.
+-- Returns [next cursor, ready by tier x5, delayed, leased] and of each class [tier, pool, runs], or of each pool in use
+-- [name, capacity, used, spent, free, factor, state].
+
+filled()
+save()
+local page = call('HSCAN', P .. ARGV[4], ARGV[5], 'COUNT', 500)
+local reply = {page[1]}
+for tier = 1, 5 do reply[tier + 1] = S.ready[tier] end
+reply[7], reply[8] = call('ZCARD', P .. 'delayed'), call('ZCARD', P .. 'leases')
+
+local function add(...)
+  for _, part in ipairs({...}) do reply[#reply + 1] = part end
+end
+
+local function standing(s)
+  if s.open_until > 0 then return NOW < s.open_until and 'tripped' or 'probing' end
+  return NOW < s.stopped_until and 'stopped' or 'open'
+end
+
+local function count_class(name, behind)
+  add(string.sub(name, 1, 1), behind, call('ZCARD', P .. 'q:' .. name))
+end
+
+local function count_pool(name)
+  local p = pool(name)
+  if not p.limits or is_idle(p) then return end
+  local s = p.state
+  local used = p.limits.kind == 'rate' and p.limits.capacity - s.level or s.used
+  local whole, left = capacity(p.limits, NOW), free(p, 1)
+  add(name, number(whole), number(used), number(s.spent), number(left), number(s.factor), standing(s))
+end
+
+for i = 1, #page[2], 2 do
+  if ARGV[4] == 'parked' then count_class(page[2][i], page[2][i + 1]) else count_pool(page[2][i]) end
+end
+return reply

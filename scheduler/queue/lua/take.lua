@@ -1,0 +1,205 @@
+-- take: lease the best runs that can start. ARGV from 4: worker, how many, lease in ms, nonce.
+-- Returns [hint in seconds or '', run id, token, class, ..].
+
+filled()
+local worker, wanted, lease, nonce = ARGV[4], tonumber(ARGV[5]), tonumber(ARGV[6]), ARGV[7]
+if S.builder ~= '' then
+  save()
+  return {'0.05'}
+end
+
+-- The same grants again, less those that have ended: the reply to the last take was lost.
+local function granted_before(grants)
+  local reply = {'0'}
+  for i = 1, #grants, 3 do
+    if held(grants[i], grants[i + 1]) then
+      for j = i, i + 2 do reply[#reply + 1] = grants[j] end
+    end
+  end
+  return reply
+end
+
+local last = nonce ~= '' and call('GET', P .. 'took:' .. worker)
+if last then
+  last = cmsgpack.unpack(last)
+  if last[1] == nonce then
+    save()
+    return granted_before(last[2])
+  end
+end
+local again = nonce == '' and said()
+if again then return again end
+
+local function first_of(name)
+  return tonumber(call('ZRANGE', P .. name, 0, 0, 'WITHSCORES')[2])
+end
+
+local function promote()
+  local due, ready = call('ZRANGEBYSCORE', P .. 'delayed', '-inf', NOW, 'LIMIT', 0, MOST_PROMOTED), {}
+  for _, member in ipairs(due) do
+    local _, id = parts_of(member)
+    ready[#ready + 1] = read_run(id)
+  end
+  call('ZREM', P .. 'delayed', unpack(due))
+  enter_all(ready)
+end
+
+local function look_at_timers()
+  for _, name in ipairs(call('ZRANGEBYSCORE', P .. 'timers', '-inf', NOW, 'LIMIT', 0, MOST_TIMERS)) do
+    call('ZREM', P .. 'timers', name)
+    local p = pool(name)
+    wake(p)
+    set_timer_for_rest(p)
+    forget_if_idle(p)
+  end
+end
+
+local first_delayed, first_timer = first_of('delayed'), first_of('timers')
+if first_delayed and first_delayed <= NOW then
+  promote()
+  first_delayed = first_of('delayed')
+end
+if first_timer and first_timer <= NOW then look_at_timers() end
+
+-- Candidates. A class under a cursor is not among the heads; its runs were read ahead, as many as may be granted.
+local CURSORS = {{}, {}, {}, {}, {}}
+local grants, ended, looks = {}, {}, 0
+local runs, leases = {}, {}
+
+local function top(tier)
+  local found = TOP[tier]
+  if found == nil then
+    local head = call('ZRANGE', P .. 'heads:' .. tier, 0, 0, 'WITHSCORES')
+    if head[1] then
+      local cut = string.find(head[1], '\n', 1, true)
+      found = {key = tonumber(head[2]), member = string.sub(head[1], 1, cut - 1), entry = head[1], cut = cut}
+    else
+      found = false
+    end
+    TOP[tier] = found
+  end
+  return found
+end
+
+-- Redis orders equal scores byte by byte; Lua would compare by the locale.
+local function goes_before(a, b)
+  if a.key ~= b.key then return a.key < b.key end
+  for i = 1, min(#a.member, #b.member) do
+    local x, y = string.byte(a.member, i), string.byte(b.member, i)
+    if x ~= y then return x < y end
+  end
+  return #a.member < #b.member
+end
+
+local function best_heads()
+  local heads = {}
+  for tier = 1, 5 do
+    local best = top(tier) or nil
+    for _, cursor in ipairs(CURSORS[tier]) do
+      if not best or goes_before(cursor, best) then best = cursor end
+    end
+    heads[tier] = best
+  end
+  return heads
+end
+
+local function move_on(cursor)
+  cursor.at = cursor.at + 2
+  cursor.member, cursor.key = cursor.items[cursor.at], tonumber(cursor.items[cursor.at + 1])
+end
+
+local function open(tier, head)
+  local class = class_of(string.sub(head.entry, head.cut + 1))
+  call('ZREM', P .. 'heads:' .. tier, head.entry)
+  TOP[tier] = nil
+  local q = P .. 'q:' .. class.name
+  local items = call('ZRANGE', q, 0, wanted - #grants / 3, 'WITHSCORES')
+  local cursor = {class = class, q = q, items = items, at = -1, gone = {}}
+  move_on(cursor)
+  table.insert(CURSORS[tier], cursor)
+  return cursor
+end
+
+local function close(cursor)
+  if cursor.gone[1] then call('ZREM', cursor.q, unpack(cursor.gone)) end
+  local list = CURSORS[cursor.class.tier]
+  for i, each in ipairs(list) do
+    if each == cursor then table.remove(list, i) break end
+  end
+end
+
+local function park_behind(cursor, p, units, why, id)
+  local class, key = cursor.class, cursor.key
+  close(cursor)
+  park(class, key, cursor.member, p)
+  if p.limits and why ~= 'held' and why ~= 'too_small' then set_timer(p.name, helped_at(p, units, class.tier)) end
+  if p.limits and key < NOW and units <= most(p.limits, class.tier, NOW) then
+    if p.state.hold == '' or key < p.state.hold_key then set_hold(p, id, key) end
+  end
+  for _, need in ipairs(class.needs) do
+    if need.pool ~= p.name then wake(pool(need.pool)) end
+  end
+end
+
+local function grant(cursor, heads, created, id)
+  local class, token = cursor.class, new_token()
+  reserve_all(class, id)
+  runs[#runs + 1] = id
+  runs[#runs + 1] = packed_lease(class, cursor.key, created, token, worker)
+  leases[#leases + 1] = NOW + lease
+  leases[#leases + 1] = id
+  for _, part in ipairs({id, token, class.name}) do grants[#grants + 1] = part end
+  served(heads, class.tier)
+  S.ready[class.tier] = S.ready[class.tier] - 1
+  cursor.gone[#cursor.gone + 1] = cursor.member
+  move_on(cursor)
+  if not cursor.member then close(cursor) end
+  wake_all(class)
+end
+
+local function look(tier, heads)
+  local cursor = heads[tier].items and heads[tier] or open(tier, heads[tier])
+  local created, id = parts_of(cursor.member)
+  local p, units, why = lacking(cursor.class, id, cursor.key)
+  if p then park_behind(cursor, p, units, why, id) else grant(cursor, heads, created, id) end
+end
+
+local heads = best_heads()
+local tier = choose(heads)
+while tier and #grants < 3 * wanted and looks < MOST_LOOKS do
+  looks = looks + 1
+  look(tier, heads)
+  heads = best_heads()
+  tier = choose(heads)
+end
+
+for each = 1, 5 do
+  while CURSORS[each][1] do
+    local cursor = CURSORS[each][1]
+    close(cursor)
+    offer(cursor.class, cursor.key, cursor.member)
+  end
+end
+if runs[1] then
+  call('HSET', P .. 'runs', unpack(runs))
+  call('ZADD', P .. 'leases', unpack(leases))
+end
+store_pools()
+if nonce ~= '' then call('SET', P .. 'took:' .. worker, cmsgpack.pack({nonce, grants}), 'PX', TOOK_FOR) end
+
+-- Who got nothing waits, and knows until when; what is left, or comes up soon, is for another.
+local first = earlier(first_delayed, first_of('timers'))
+local hint = first and max(0, (first - NOW) / 1000)
+if tier then
+  if looks == MOST_LOOKS then hint = 0 end
+  pass_baton()
+elseif not grants[1] then
+  call('DEL', KEYS[2])
+elseif hint and hint < 1 then
+  pass_baton()
+end
+local reply = {number(hint)}
+for i, part in ipairs(grants) do reply[i + 1] = part end
+if nonce == '' and grants[1] then return answer(reply) end
+save()
+return reply

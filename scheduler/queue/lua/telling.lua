@@ -1,0 +1,27 @@
+-- What keeps a run from starting, as a reply: [pool, why, units, free, capacity, helped_at or '', held_for or '', holders ..].
+
+local function holders(name)
+  local found = {}
+  local leased = call('ZRANGE', P .. 'leases', 0, MOST_ASKED - 1)
+  if not leased[1] then return found end
+  for i, raw in ipairs(call('HMGET', P .. 'runs', unpack(leased))) do
+    if raw and units_of(class_of(cmsgpack.unpack(raw)[1]), name) then found[#found + 1] = leased[i] end
+  end
+  return found
+end
+
+local function shortage(class, id, key)
+  local p, units, why = lacking(class, id, key)
+  if not p then return {} end
+  local reply = {p.name, why, number(units), '0', '0', '', ''}
+  if p.limits then
+    reply[4], reply[5] = number(free(p, class.tier)), number(capacity(p.limits, NOW))
+    if why == 'held' then
+      reply[7] = p.state.hold
+    elseif why ~= 'too_small' then
+      reply[6] = number(helped_at(p, units, class.tier))
+    end
+  end
+  for _, holder in ipairs(holders(p.name)) do reply[#reply + 1] = holder end
+  return reply
+end

@@ -1,0 +1,174 @@
+"""The Lua scripts of the queue in Redis: put together from `lua/`, called by their hash, their errors translated.
+
+Every script is idempotent: it remembers its answer under the name of the call, so that a call whose reply was lost can
+simply be sent again, which redis-py does.
+"""
+
+from __future__ import annotations
+
+import itertools
+import os
+import secrets
+from collections.abc import Callable
+from importlib import resources
+from typing import Any
+
+import redis
+from duetime.scheduler.queue.floor import MOST_PROMOTED, MOST_REAPED, MOST_TIMERS
+from duetime.scheduler.queue.memory import CALM_FOR
+from duetime.scheduler.queue.pools import DEFAULTS
+from duetime.scheduler.queue.port import CALM, MOST_LOOKS, MOST_WOKEN, QueueLost, QueueUnavailable
+from duetime.scheduler.rules import admission, feedback
+from duetime.scheduler.rules.admission import Limits
+from duetime.scheduler.rules.shares import Shares
+from redis.backoff import ExponentialBackoff
+from redis.retry import Retry
+
+LAYOUT = 1
+"""What is stored, and how: a process refuses a namespace that a newer one has filled, and refills one that is older."""
+
+PATIENCE = 3.0
+"""Seconds until a script that does not answer is sent again, and until a connection that is not made is given up."""
+
+RETRIES = 2
+SIZE = 2**48
+"""More units than a pool can have: sizes are sorted by tier, then by units, in one number."""
+
+REMEMBERED_FOR = 60_000
+"""Milliseconds for which answers are remembered: longer than all retries together."""
+
+CALLS = 256
+"""Answers that are remembered of one process: more than it can have calls under way."""
+
+MOST_HOLDERS = 2000
+"""Leases that are asked whether they hold a pool."""
+
+_PARTS = ("state", "pools", "classes", "leases")
+_SCRIPTS = {
+    **dict.fromkeys(("put", "renew", "give_back", "reap", "cancel", "rescore", "reserve", "adopt"), _PARTS),
+    **dict.fromkeys(("set_pool", "stats"), _PARTS),
+    **dict.fromkeys(("can_admit", "explain"), (*_PARTS, "telling")),
+    **dict.fromkeys(("begin_rebuild", "end_rebuild"), ("state",)),
+    "take": (*_PARTS, "shares"),
+    "finish": (*_PARTS, "feedback"),
+}
+
+
+def connect(url: str) -> redis.Redis:
+    """Return a client for scripts. Nothing is sent yet."""
+    retry = Retry(ExponentialBackoff(cap=0.2, base=0.02), RETRIES)
+    return redis.Redis.from_url(url, socket_timeout=PATIENCE, socket_connect_timeout=PATIENCE, retry=retry)
+
+
+class Scripts:
+    """The scripts over one namespace. `clock` takes the place of the server's time, in milliseconds since 1970."""
+
+    def __init__(self, client: redis.Redis, key: str, shares: Shares, clock: Callable[[], float] | None) -> None:
+        head = _constants(shares)
+        self.keys = [key, f"{key}:baton"]
+        self._clock = clock
+        self._me = secrets.token_hex(6)
+        self._calls = itertools.count(1)
+        self._scripts = {
+            name: client.register_script("\n".join([head, *map(_source, (*parts, name))]))
+            for name, parts in _SCRIPTS.items()
+        }
+
+    def ask(self, name: str, *args: str | float) -> Any:
+        """Run a script that may run twice."""
+        return self._run(name, "", 0, args)
+
+    def call(self, name: str, *args: str | float) -> Any:
+        """Run a script that answers the same when it is sent again."""
+        number = next(self._calls)
+        return self._run(name, f"{self._me}-{os.getpid()}:{number % CALLS}", number, args)
+
+    def _run(self, name: str, slot: str, number: int, args: tuple[str | float, ...]) -> Any:
+        now = "" if self._clock is None else self._clock()
+        with translated():
+            return _text(self._scripts[name](keys=self.keys, args=[now, slot, number, *args]))
+
+
+class translated:  # noqa: N801 - reads like a function
+    """Give errors of Redis the words of the port."""
+
+    def __enter__(self) -> None:
+        pass
+
+    def __exit__(self, kind: object, error: BaseException | None, trace: object) -> None:
+        if not isinstance(error, redis.RedisError):
+            return
+        if "NOEPOCH" in str(error):
+            raise QueueLost("the queue in Redis holds nothing: it has to be rebuilt from the database") from error
+        if "NEWER" in str(error):
+            raise QueueUnavailable(
+                f"the queue in Redis was filled by a newer Duetime than this one, which knows layout {LAYOUT}: "
+                'upgrade this process, or give it a namespace of its own, for example "duetime-old"'
+            ) from error
+        raise QueueUnavailable(f"the queue in Redis does not answer: {error}") from error
+
+
+def _source(name: str) -> str:
+    return resources.files("duetime.scheduler.queue").joinpath("lua", f"{name}.lua").read_text("utf-8")
+
+
+def _constants(shares: Shares) -> str:
+    """Return the numbers that Lua shares with `rules` and the queue in memory, as Lua."""
+    values = {
+        "LAYOUT": LAYOUT,
+        "CALM": CALM,
+        "CALM_FOR": CALM_FOR,
+        "SAID_FOR": REMEMBERED_FOR,
+        "TOOK_FOR": REMEMBERED_FOR,
+        "SIZE": SIZE,
+        "MOST_LOOKS": MOST_LOOKS,
+        "MOST_WOKEN": MOST_WOKEN,
+        "MOST_PROMOTED": MOST_PROMOTED,
+        "MOST_TIMERS": MOST_TIMERS,
+        "MOST_REAPED": MOST_REAPED,
+        "MOST_ASKED": MOST_HOLDERS,
+        "RECOVERY": admission.RECOVERY,
+        "LOOK_AGAIN": admission.LOOK_AGAIN,
+        "HIGHER_TIERS": admission.HIGHER_TIERS,
+        "LEAST_FACTOR": feedback.LEAST_FACTOR,
+        "DEEPEST_CUT": feedback.DEEPEST_CUT,
+        "CUT_INTERVAL": feedback.CUT_INTERVAL,
+        "MOST_DOUBLINGS": feedback.MOST_DOUBLINGS,
+        "GUARANTEED": list(shares.guaranteed),
+        "CEILINGS": list(shares.ceilings),
+        "DEFAULTS": {name: fields_of(limits) for name, limits in DEFAULTS.items()},
+    }
+    return "\n".join(f"local {name} = {_lua(value)}" for name, value in values.items())
+
+
+def fields_of(limits: Limits) -> list[Any]:
+    """Return limits as the scripts know them, see `lua/pools.lua`."""
+    return [
+        limits.kind.value,
+        limits.capacity,
+        limits.refill,
+        limits.headroom,
+        limits.failures,
+        limits.error_rate,
+        limits.samples,
+        limits.cooldown,
+        limits.latency,
+        [number for step in limits.steps for number in step],
+        list(limits.resets),
+    ]
+
+
+def _lua(value: object) -> str:
+    """Write names, numbers, lists and mappings as Lua."""
+    if isinstance(value, dict):
+        return "{" + ", ".join(f"[{_lua(name)}] = {_lua(each)}" for name, each in value.items()) + "}"
+    if isinstance(value, list):
+        return "{" + ", ".join(map(_lua, value)) + "}"
+    return f'"{value}"' if isinstance(value, str) else repr(value)
+
+
+def _text(reply: Any) -> Any:
+    """Return a reply with text in place of bytes, whatever the client was told."""
+    if isinstance(reply, bytes):
+        return reply.decode()
+    return [_text(each) for each in reply] if isinstance(reply, list) else reply
