@@ -116,7 +116,9 @@ def packages_that_differ(root: Path) -> list[str]:
 
 
 def long_modules(root: Path) -> list[str]:
-    lengths = {path: len(path.read_text("utf-8").splitlines()) for path in product_files(root, ".py", ".js", ".ts", ".lua")}
+    lengths = {
+        path: len(path.read_text("utf-8").splitlines()) for path in product_files(root, ".py", ".js", ".ts", ".lua")
+    }
     return [f"{where(root, path)}: {lines} lines" for path, lines in lengths.items() if lines > LONGEST_MODULE]
 
 
