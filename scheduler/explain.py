@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime
@@ -13,6 +14,9 @@ from duetime.scheduler.rules.states import TERMINAL
 from duetime.scheduler.rules.times import describe, relative
 from duetime.scheduler.store import Store
 from duetime.scheduler.task import State, TaskRecord
+
+_TITLE = 40
+_QUOTES = str.maketrans("«»", "\u2039\u203a")
 
 Named = Callable[[str], str]
 """Says a run id in words that the caller may see: its task's id and title, or that it is another tenant's."""
@@ -121,12 +125,17 @@ def _short(short: Shortage, record: TaskRecord, now: datetime, facts: Facts) -> 
             f"it needs {short.needed:g}, and there are {short.capacity:g} in all{until}: "
             "raise its capacity, or reschedule with less"
         ),
-        Why.SHORT: lambda: f"it needs {short.needed:g}, {max(0.0, short.free):g} of {short.capacity:g} are free{until}",
+        Why.SHORT: lambda: f"it needs {short.needed:g}, {_units(short.free)} of {short.capacity:g} are free{until}",
         Why.HELD: lambda: f"kept for {facts.named(short.held_for or '')}, which is overdue and goes first",
         Why.STOPPED: lambda: f"its provider asked to wait{until}",
         Why.BREAKER: lambda: f"its breaker is open after failures{until or ', one run probes it now'}",
     }
     return f"pool {short.pool}: {words[short.why]()}{_holders(short, facts)}"
+
+
+def _units(free: float) -> str:
+    """Round down: what is nearly one is not one."""
+    return f"{max(0, math.floor(free * 10) / 10):g}"
 
 
 def _present(facts: Facts) -> str:
@@ -142,6 +151,12 @@ def _holders(short: Shortage, facts: Facts) -> str:
 def _moment(ms: float, record: TaskRecord, now: datetime) -> str:
     moment = datetime.fromtimestamp(ms / 1000, UTC)
     return f"until {describe(moment, record.task.timezone)} ({relative(moment, now)})"
+
+
+def _quoted(title: str) -> str:
+    """Quote what a user wrote so that it cannot close the quotation: a model reads these sentences."""
+    shown = title if len(title) <= _TITLE else f"{title[: _TITLE - 1].rstrip()}…"
+    return f"«{shown.translate(_QUOTES)}»"
 
 
 class Explainer:
@@ -169,6 +184,6 @@ class Explainer:
             if run_id not in known:
                 return "a task of someone else"
             task_id, title = known[run_id]
-            return f"{task_id} ({title!r})"
+            return f"{task_id} {_quoted(title)}"
 
         return named

@@ -127,7 +127,7 @@ def stored(store: Store, **values: Any) -> tuple[Task, Run]:
 
 
 def test_holders_are_named_by_task_and_other_tenants_are_not(store: Store, queue: MemoryQueue) -> None:
-    mine, first = stored(store, title="Render the film")
+    mine, first = stored(store, title="Render\u00bb the film, at great length and in every detail")
     _, theirs = stored(store, tenant="rival", title="Their secret")
     waiting, last = stored(store, title="Render the trailer")
     queue.set_pool("gpu", read_pool("gpu", {"capacity": 2}).limits(NOW))
@@ -136,7 +136,7 @@ def test_holders_are_named_by_task_and_other_tenants_are_not(store: Store, queue
     explainer = Explainer(store, Inquiry(lambda question: answer(queue, question)), dict)
     record = store.tasks.get(TENANT, waiting.id)
     said = " ".join(waiting_for(record, NOW, explainer.facts(record)))
-    assert f"{mine.id} ('Render the film')" in said
+    assert f"{mine.id} «Render\u203a the film, at great length and in…»" in said
     assert "a task of someone else" in said
     assert "secret" not in said
 
