@@ -136,7 +136,7 @@ def test_holders_are_named_by_task_and_other_tenants_are_not(store: Store, queue
     explainer = Explainer(store, Inquiry(lambda question: answer(queue, question)), dict)
     record = store.tasks.get(TENANT, waiting.id)
     said = " ".join(waiting_for(record, NOW, explainer.facts(record)))
-    assert f"{mine.id} «Render\u203a the film, at great length and in…»" in said
+    assert f"{mine.id} «Render\u203a the film, at great length and i…»" in said
     assert "a task of someone else" in said
     assert "secret" not in said
 
