@@ -135,7 +135,44 @@ def embedded(options: argparse.Namespace) -> float:
     return took
 
 
-WAYS = {"plain": plain, "embedded": embedded}
+def distributed(options: argparse.Namespace) -> float:
+    """Return the seconds that Duetime takes with PostgreSQL and Redis, as one process of many."""
+    from duetime.scheduler.crew import Crew
+    from duetime.scheduler.member import Member
+    from duetime.scheduler.placing import Placing
+    from duetime.scheduler.queue.redis import RedisQueue
+    from duetime.scheduler.queue.redis_news import RedisNews
+    from duetime.scheduler.registry import Registry
+    from duetime.scheduler.worker import WorkerOptions
+
+    store = open_store(options.postgres)
+    registry = Registry(store)
+    placing = Placing(registry.pools)
+    queue = RedisQueue(options.redis, namespace=new_id("n"))
+
+    def start(changed: Callable[[Sequence[str]], None]) -> Callable[[], None]:
+        member = Member(
+            store,
+            queue,
+            RedisNews(options.redis, namespace="bench"),
+            registry,
+            placing=placing,
+            name="bench",
+            recruit=lambda shared: Crew(
+                store, shared, Handlers([nothing]), WorkerOptions("bench", THREADS), placing=placing, on_change=changed
+            ),
+            grace=timedelta(seconds=5),
+        )
+        member.start()
+        return member.stop
+
+    took = _drained(store, start, options.tasks)
+    queue.close()
+    store.close()
+    return took
+
+
+WAYS = {"plain": plain, "embedded": embedded, "distributed": distributed}
 
 
 def main() -> None:
