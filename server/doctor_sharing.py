@@ -11,7 +11,7 @@ from duetime.server.doctor_checks import Check, Verdict
 from duetime.server.settings import Settings
 from duetime.server.settings_source import masked
 
-OLDEST = (7, 0)
+OLDEST = (6, 2)
 """The first Redis that has what the scripts use; every Valkey has."""
 
 SKEW = timedelta(seconds=5)
@@ -32,7 +32,7 @@ def redis_check(settings: Settings) -> Check:
         advice = "Check redis_url with `duetime config`, and that Redis runs. Tasks can be scheduled, but none starts."
         return Check("redis", Verdict.WRONG, f"{where} does not answer ({error}).", advice)
     if health.version < OLDEST:
-        return Check("redis", Verdict.WRONG, f"{where} is {health.name}.", "Use Redis 7.0 or newer, or Valkey.")
+        return Check("redis", Verdict.WRONG, f"{where} is {health.name}.", "Use Redis 6.2 or newer, or Valkey.")
     if health.eviction != "noeviction":
         said = f"{where} ({health.name}) drops keys when its memory is full: maxmemory-policy is {health.eviction}."
         return Check("redis", Verdict.WRONG, said, "Set maxmemory-policy noeviction.")
