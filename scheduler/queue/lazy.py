@@ -38,3 +38,7 @@ class LazyHeap(Generic[T]):
     def all(self) -> list[T]:
         """Return every item that is alive, once, in no order."""
         return list({item for item in self._items if self._alive(item)})
+
+    def __len__(self) -> int:
+        """Count the items, dead ones among them."""
+        return len(self._items)

@@ -84,16 +84,14 @@ class QueueCase:
     def pool(self, queue: DispatchQueue, name: str) -> PoolUse:
         return queue.stats().pools[name]
 
-    def patiently(self, queue: DispatchQueue, clock: Clock) -> tuple[float, list[str]]:
+    def patiently(self, queue: DispatchQueue, clock: Clock) -> tuple[int, list[str]]:
         """Take, and do it again whenever the queue said that time may help; how many ms it took, and what came."""
-        began = clock.ms
-        for _ in range(100):
-            take = self.take(queue)
-            if take.grants:
-                break
+        began, take = clock.ms, self.take(queue)
+        while not take.grants:
             assert take.hint is not None, "time alone will not help"
             clock.ms += take.hint * 1000
-        return clock.ms - began, list(take.run_ids)
+            take = self.take(queue)
+        return round(clock.ms - began), list(take.run_ids)
 
     def returns(self, call: Callable[[], object]) -> None:
         thread = Thread(target=call, daemon=True)

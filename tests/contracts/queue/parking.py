@@ -198,3 +198,15 @@ class ParkingContract(QueueCase):
         assert self.taken(queue) == ["x"]
         self.finish(queue, "x")
         assert len(self.taken(queue)) == 2
+
+    def test_what_is_held_is_not_looked_at_again_and_again(self, queue: DispatchQueue, clock: Clock) -> None:
+        for name in "ab":
+            queue.set_pool(name, slots(2))
+            queue.put([self.entry(clock, f"{name}0", -1e6, {name: 1})])
+        assert self.taken(queue) == ["a0", "b0"]
+        queue.put([self.entry(clock, "all of a", -10, {"a": 2}), self.entry(clock, "all of b", -20, {"b": 2})])
+        assert self.taken(queue) == []
+        queue.put([self.entry(clock, "behind b", -15, {"a": 1, "b": 1}, tier=2)])
+        queue.put([self.entry(clock, "behind both", 1e6, {"a": 1, "b": 1})])
+        take = queue.take("w", 9, 1e9)
+        assert (take.grants, take.hint) == ((), None)

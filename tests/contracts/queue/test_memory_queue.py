@@ -1,11 +1,14 @@
-"""The queue in memory keeps the contract of `DispatchQueue`."""
+"""The queue in memory keeps the contract of `DispatchQueue`, and its memory small."""
 
 from __future__ import annotations
 
 import pytest
-from duetime.scheduler.queue import DispatchQueue, MemoryQueue
+from duetime.scheduler.queue import DispatchQueue, Entry, Finish, MemoryQueue
+from duetime.scheduler.queue.pool import Pool
+from duetime.scheduler.queue.waiting import RunClass
 
-from tests.contracts.queue.suite import Clock, QueueContract
+from tests.contracts.queue.case import slots
+from tests.contracts.queue.suite import LEASE, Clock, QueueContract
 
 
 class TestMemoryQueue(QueueContract):
@@ -14,3 +17,66 @@ class TestMemoryQueue(QueueContract):
     @pytest.fixture
     def queue(self, clock: Clock) -> DispatchQueue:
         return MemoryQueue(clock)
+
+
+def count(monkeypatch: pytest.MonkeyPatch, of: type, name: str, calls: list[str]) -> None:
+    """Note each call of a method."""
+    real = getattr(of, name)
+
+    def counted(self: object, *args: object) -> object:
+        calls.append(name)
+        return real(self, *args)
+
+    monkeypatch.setattr(of, name, counted)
+
+
+def test_a_hundred_thousand_blocked_runs_cost_a_take_nothing(clock: Clock, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A counter in place of a stopwatch: how often a take asks for the head of a class, or a pool what it lacks."""
+    queue = MemoryQueue(clock)
+    queue.set_pool("gpu", slots(1))
+    queue.put([Entry(f"r{i:06}", clock.ms + 1e9 + i, needs={"gpu": 1, f"t{i % 500}": 1}) for i in range(100_000)])
+    for i in range(500):
+        queue.set_pool(f"t{i}", slots(1))
+    (first,) = queue.take("w", 1, LEASE).grants
+    while queue.take("w", 9, LEASE).hint == 0:
+        pass
+    assert queue.stats().parked == 99_999
+    looks: list[str] = []
+    count(monkeypatch, Pool, "lacks", looks)
+    count(monkeypatch, RunClass, "head", looks)
+    queue.take("w", 9, LEASE)
+    assert looks == []
+    queue.finish("w", [Finish(first.run_id, first.token)])
+    assert len(queue.take("w", 9, LEASE).grants) == 1
+    assert len(looks) < 200
+
+
+def test_pools_made_on_use_are_forgotten(clock: Clock) -> None:
+    queue = MemoryQueue(clock)
+    for i in range(200):
+        queue.put(
+            [Entry(f"r{i}", clock.ms, needs={f"key:{i}": 1}), Entry(f"x{i}", clock.ms + 1, needs={f"key:{i}": 1})]
+        )
+        (grant,) = queue.take("w", 9, LEASE).grants
+        queue.finish("w", [Finish(grant.run_id, grant.token)])
+        queue.cancel(f"x{i}")
+    assert len(queue._floor.pools.all()) == 0
+
+
+def test_a_run_that_is_moved_often_leaves_nothing_behind(clock: Clock) -> None:
+    queue = MemoryQueue(clock)
+    queue.put([Entry("r", clock.ms, needs={"unknown": 1})])
+    for i in range(1000):
+        queue.take("w", 1, LEASE)
+        queue.rescore("r", clock.ms - i)
+    queue.take("w", 1, LEASE)
+    (cls,) = queue._floor._waiting.classes()
+    (pool,) = queue._floor.pools.all()
+    (size,) = pool.sizes.values()
+    assert len(cls.runs) < 100
+    assert len(size.heads) < 100
+
+
+@pytest.fixture
+def clock() -> Clock:
+    return Clock()
