@@ -51,7 +51,13 @@ def stats(context: typer.Context, *, as_json: AsJson = False) -> None:
     output.table(
         ("TIER", "WAITING", "SHARE", "CEILING", "SERVED WITHIN"),
         (
-            (row["tier"], row["waiting"], f"{row['share']:.0%}", f"{row['ceiling']:.0%}", f"{row['bound']} dispatches")
+            (
+                row["tier"],
+                str(row["waiting"]),
+                f"{row['share']:.0%}",
+                f"{row['ceiling']:.0%}",
+                f"{row['bound']} dispatches",
+            )
             for row in _tiers(found)
         ),
     )
@@ -77,7 +83,7 @@ def _tiers(found: Stats) -> Iterator[dict[str, Any]]:
 def _use(name: str, use: PoolUse) -> tuple[str, ...]:
     slowed = f" at {use.factor:.0%}" if use.factor < 1 else ""
     numbers = (use.used, use.spent, use.free, use.capacity)
-    return (name, use.state + slowed, *(f"{number:g}" for number in numbers), str(use.parked))
+    return (name, use.state + slowed, *(f"{round(number, 2):g}" for number in numbers), str(use.parked))
 
 
 def pools_list(context: typer.Context, *, as_json: AsJson = False) -> None:

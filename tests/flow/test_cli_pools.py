@@ -1,0 +1,132 @@
+"""`duetime explain`, `stats` and `pools`: what waits and for what, asked of the process that runs tasks."""
+
+from __future__ import annotations
+
+import json
+import os
+import threading
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import pytest
+from duetime import Context, Done, handler
+from duetime.scheduler.rules.shares import Shares
+from duetime.server.app import App, build
+from duetime.server.cli import run
+from duetime.server.settings import Settings
+
+from tests.flow.waiting import eventually
+
+GO = threading.Event()
+
+
+@handler("hold", needs={"gpu": 1})
+def hold(ctx: Context) -> Done:
+    """Hold a slot until the test lets go."""
+    GO.wait(20)
+    return Done("let go")
+
+
+@dataclass(frozen=True, slots=True)
+class Ended:
+    """How a command ended."""
+
+    code: int
+    out: str
+    err: str
+
+    @property
+    def said(self) -> Any:
+        return json.loads(self.out)
+
+
+Run = Callable[..., Ended]
+
+
+@pytest.fixture
+def database(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> str:
+    for name in [name for name in os.environ if name.upper().startswith("DUETIME_")]:
+        monkeypatch.delenv(name)
+    url = f"sqlite:///{tmp_path}/duetime.db"
+    monkeypatch.setenv("DUETIME_DATABASE_URL", url)
+    monkeypatch.setenv("DUETIME_TIMEZONE", "UTC")
+    monkeypatch.setenv("DUETIME_DESKTOP_NOTIFICATIONS", "off")
+    return url
+
+
+@pytest.fixture
+def cli(database: str, capsys: pytest.CaptureFixture[str]) -> Run:
+    def ended(*arguments: str) -> Ended:
+        code = run(arguments)
+        said = capsys.readouterr()
+        return Ended(code, said.out, said.err)
+
+    return ended
+
+
+@pytest.fixture
+def app(database: str) -> Iterator[App]:
+    GO.clear()
+    settings = Settings(database_url=database, timezone="UTC", threads=2, desktop_notifications="off")
+    with build(settings, handlers=[hold]) as built:
+        built.start()
+        eventually(lambda: built.inquiry.stats() is not None, "the runner to answer")
+        yield built
+        GO.set()
+
+
+def test_a_held_task_is_explained_by_another_process_with_who_holds_the_pool(app: App, cli: Run) -> None:
+    cli("pools", "set", "gpu", '{"capacity": 1}')
+    first = app.scheduler.schedule("Render the film", action="hold").record.task.id
+    eventually(lambda: app.scheduler.get(first).record.run.state == "running", "the first to run")
+    second = app.scheduler.schedule("Render the trailer", action="hold").record.task.id
+    words = f"pool gpu: it needs 1, 0 of 1 are free; held by {first} «Render the film»"
+    eventually(
+        lambda: cli("explain", second, "--json").said["waiting_for"] == [words], "the second to stand behind gpu"
+    )
+    assert words in " ".join(cli("explain", second).out.split())
+    assert app.scheduler.get(second).waiting_for == (words,)
+    assert cli("explain", first).out.endswith("nothing: it runs, attempt 1\n")
+
+
+def test_stats_print_what_is_promised_to_each_tier_and_what_is_used_of_each_pool(app: App, cli: Run) -> None:
+    cli("pools", "set", "gpu", '{"capacity": 3}')
+    eventually(lambda: "gpu" in (cli("stats", "--json").said["pools"]), "the queue to hear of the pool")
+    said = cli("stats", "--json").said
+    assert [row["bound"] for row in said["tiers"]] == [Shares().bound(rank) for rank in range(1, 6)]
+    assert said["pools"]["gpu"]["capacity"] == 3
+    table = cli("stats").out
+    assert f"{Shares().bound(5)} dispatches" in table
+    assert "gpu" in table
+
+
+def test_pools_are_declared_listed_and_removed_from_the_command_line(cli: Run) -> None:
+    assert "No pool is declared" in cli("pools", "list").out
+    assert cli("pools", "set", "gpu", '{"capacity": 2}').out == "gpu: slots, 2 slots\n"
+    assert cli("pools", "list", "--json").said["pools"] == {"gpu": {"kind": "slots", "capacity": 2}}
+    assert "2 slots" in cli("pools", "list").out
+    assert cli("pools", "remove", "gpu").code == 0
+    assert cli("pools", "remove", "gpu").code == 2
+
+
+@pytest.mark.parametrize(
+    ("spec", "said"),
+    [
+        ('{"capacity": -1}', "pools.gpu.capacity: is -1"),
+        ('{"capacity": 1', "is no JSON"),
+        ("[1]", "is list"),
+    ],
+)
+def test_a_wrong_declaration_is_refused_in_one_sentence(cli: Run, spec: str, said: str) -> None:
+    ended = cli("pools", "set", "gpu", spec)
+    assert ended.code == 2
+    assert said in ended.err
+    assert cli("pools", "list", "--json").said["pools"] == {}
+
+
+def test_without_a_runner_the_queue_cannot_be_asked_and_that_is_said(cli: Run) -> None:
+    ended = cli("stats")
+    assert ended.code == 1
+    assert "no process runs tasks now" in ended.err
