@@ -14,6 +14,8 @@ from duetime.scheduler.rules.times import Resolved, describe, relative
 
 Moment = str | datetime | timedelta
 
+WHOLE_DAY = "no time given: the end of that day"
+
 _LAST = time(23, 59, 59)
 
 
@@ -32,16 +34,17 @@ def resolve_moment(given: Moment, *, now: datetime, zone: str | None, argument: 
     return _instant(given.astimezone(UTC), now=now, zone=zone, argument=argument)
 
 
-def resolve_end(given: Moment, *, now: datetime, zone: str | None) -> Resolved:
-    """Resolve `until` as `resolve_moment` does, but a date without a time is the whole day, today too."""
+def resolve_end(given: Moment, *, now: datetime, zone: str | None, argument: str = "until") -> Resolved:
+    """Resolve an end as `resolve_moment` does a start, but a date without a time is the whole day, today too."""
     with suppress(InvalidArgument):
         home = zones.find(zone or "UTC")
         midnight = datetime.combine(now.astimezone(home), time(), home)
-        day = resolve_moment(given, now=midnight, zone=zone, argument="until")
+        day = resolve_moment(given, now=midnight, zone=zone, argument=argument)
         end = zones.place(datetime.combine(day.wall, _LAST), zones.load(day.zone)).instant
         if NO_TIME in day.assumptions and end >= now:
-            return replace(day, instant=end)
-    return resolve_moment(given, now=now, zone=zone, argument="until")
+            said = tuple(WHOLE_DAY if note == NO_TIME else note for note in day.assumptions)
+            return replace(day, instant=end, wall=datetime.combine(day.wall, _LAST), assumptions=said)
+    return resolve_moment(given, now=now, zone=zone, argument=argument)
 
 
 def _instant(instant: datetime, *, now: datetime, zone: str | None, argument: str) -> Resolved:

@@ -9,7 +9,7 @@ from datetime import UTC, datetime, timedelta
 from difflib import get_close_matches
 
 from duetime.scheduler.errors import InvalidArgument
-from duetime.scheduler.moments import Moment, resolve_moment
+from duetime.scheduler.moments import Moment, resolve_end, resolve_moment
 from duetime.scheduler.rules.clock import read_clock
 from duetime.scheduler.rules.durations import parse_exact
 from duetime.scheduler.rules.lexicon import Misread, Unknown, tokens
@@ -77,7 +77,7 @@ def deadline_of(given: Moment, *, due: datetime, now: datetime, zone: str | None
     """Understand `deadline` for a task that is first due at `due`.
 
     A bare duration counts from when each run is due; everything else is an instant, which only a task that runs once
-    can have. A time of day alone is the first such time after the run is due.
+    can have. A time of day alone is the first such time after the run is due, a date alone the end of that day.
     Raises InvalidArgument for what cannot be understood, and for an instant beside a recurrence.
     """
     after = _after(given)
@@ -149,8 +149,10 @@ def _after(given: Moment) -> timedelta | None:
 
 def _instant(given: Moment, *, due: datetime, now: datetime, zone: str | None) -> Deadline:
     text = _BY.sub("", given) if isinstance(given, str) else given
-    seen_from = due if isinstance(text, str) and due > now and _is_time_of_day(text) else now
-    found = resolve_moment(text, now=seen_from, zone=zone, argument="deadline")
+    if isinstance(text, str) and _is_time_of_day(text):
+        found = resolve_moment(text, now=max(due, now), zone=zone, argument="deadline")
+    else:
+        found = resolve_end(text, now=now, zone=zone, argument="deadline")
     return Deadline(_written(given), at=found.instant.astimezone(UTC), assumptions=found.assumptions)
 
 

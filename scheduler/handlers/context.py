@@ -71,6 +71,7 @@ class Context:
             run_id=run.id,
             title=task.title,
             scheduled_for=run.scheduled_for,
+            deadline=run.deadline,
             attempt=run.attempt,
             worker=worker,
             labels=task.labels,

@@ -7,8 +7,10 @@ from typing import Any
 
 import pytest
 from duetime.scheduler.errors import HandlerError
-from duetime.scheduler.handlers import Context, handler
+from duetime.scheduler.handlers import Context, Link, handler
 from duetime.scheduler.outcomes import Done
+
+from tests.contracts.store.making import a_task, with_deadline
 
 
 def work(_ctx: Context) -> Done:
@@ -37,3 +39,10 @@ def test_odd_needs_are_refused_when_the_module_is_imported(needs: Any) -> None:
 def test_an_odd_estimate_is_refused_when_the_module_is_imported(estimate: Any) -> None:
     with pytest.raises(HandlerError, match=r"handler render: estimate is .*; give seconds above 0"):
         handler("render", estimate=estimate)(work)
+
+
+def test_a_handler_sees_when_it_must_be_finished() -> None:
+    task, run = with_deadline(*a_task(), after=timedelta(hours=1))
+    context = Context.of(task, run, worker="w", link=Link())
+
+    assert context.deadline == context.scheduled_for + timedelta(hours=1)

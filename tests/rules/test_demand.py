@@ -109,6 +109,14 @@ def test_a_time_of_day_alone_is_the_first_one_after_the_run_is_due(deadline: str
     assert plan.warnings == ("deadline: no date given: the next 17:00 is Sun 22 Nov 2026",)
 
 
+@pytest.mark.parametrize("deadline", ["by tomorrow", "2026-11-22"])
+def test_a_date_alone_is_the_end_of_that_day(deadline: str) -> None:
+    plan = planned(deadline=deadline)
+
+    assert plan.run.deadline == datetime.fromisoformat("2026-11-22T23:59:59-07:00")
+    assert plan.warnings == ("deadline: no time given: the end of that day",)
+
+
 @pytest.mark.parametrize(
     ("word", "kind", "penalty"),
     [
