@@ -150,6 +150,29 @@ def test_each_delivery_is_taken_once_by_many_at_once(stores: list[Store]) -> Non
     assert sorted(one for found in taken for one in found) == sorted(due)
 
 
+@pytest.mark.postgres
+def test_what_another_is_just_taking_is_passed_over_without_waiting(postgres_url: str) -> None:
+    """Each transaction that is still open stands for a process that is slow, or frozen."""
+    store = open_store(postgres_url, clock=(clock := Clock()), synchronous="OFF")
+    told, lost = started(store), started(store)
+    store.claims.settle([settlement(told, inbox=message(told), deliveries=(delivery(told),))])
+    store.tasks.add(*with_deadline(*a_task(), after=timedelta(minutes=1)), actor="alice")
+    [(due, _)] = store.deliveries.due(limit=9)
+    clock.forward(minutes=2)
+    with store._database.engine.connect() as slow:
+        for table in ("tasks", "runs", "deliveries"):
+            slow.execute(text(f"SELECT 1 FROM {table} FOR UPDATE"))
+        assert store.deliveries.take([due.id], lease=LEASE) == set()
+        assert store.claims.expire(limit=9) == []
+        assert store.claims.make_ready(limit=9) == []
+        assert store.claims.recover_lapsed(epoch=None, held=(), before=clock.at) == 0
+    assert store.deliveries.take([due.id], lease=LEASE) == {due.id}
+    assert len(store.claims.expire(limit=9)) == 1
+    assert store.claims.recover_lapsed(epoch=None, held=(), before=clock.at) == 1
+    assert store.tasks.get(TENANT, lost.task.id).run.state is State.RETRYING
+    store.close()
+
+
 def test_one_of_many_changes_of_the_same_revision_wins(stores: list[Store]) -> None:
     record = added(stores[0])
 

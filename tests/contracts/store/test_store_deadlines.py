@@ -10,8 +10,10 @@ import pytest
 from duetime.scheduler.events import Event, EventFilter, EventKind
 from duetime.scheduler.settlement import concluded
 from duetime.scheduler.store import Change, Claim, Settlement, Start, Store
+from duetime.scheduler.store.models import runs
 from duetime.scheduler.store.recovery import Conclude
 from duetime.scheduler.task import DeadlineType, Penalty, State, TaskRecord, Tier
+from sqlalchemy import select
 
 from tests.contracts.store.making import (
     LEASE,
@@ -228,9 +230,23 @@ def test_a_running_run_keeps_what_is_reserved_for_it_until_it_ends(store: Store,
     assert store.claims.running(limit=9, after=running.run_id) == []
     store.claims.settle([settlement(claim, State.SUSPENDED, wake_at=NOON)])
     assert store.claims.running(limit=9) == []
+    assert kept(store, record) == (None, None)
     store.claims.make_ready(limit=9)
     store.claims.start([Start(record.run.id), Start(other.run.id)], worker="w8", epoch=None, lease=LEASE)
     assert [(run.reserved, run.token) for run in store.claims.running(limit=9)] == [({}, "")] * 2
     clock.forward(minutes=1)
     store.claims.recover_lapsed(epoch=None, held=(), before=clock.at)
     assert store.claims.running(limit=9) == []
+    store.claims.make_ready(limit=9)
+    [again] = store.claims.start([Start(record.run.id, "token-3", {"gpu": 1})], worker="w9", epoch=None, lease=LEASE)
+    assert kept(store, record) == ({"gpu": 1}, "token-3")
+    assert again.run.attempt == 3
+    clock.forward(minutes=1)
+    store.claims.recover_lapsed(epoch=None, held=(), before=clock.at)
+    assert kept(store, record) == (None, None)
+
+
+def kept(store: Store, record: TaskRecord) -> tuple[object, object]:
+    """Return what the run's row itself has of a reservation."""
+    columns = select(runs.c.reserved, runs.c.token).where(runs.c.id == record.run.id)
+    return store._database.read(lambda connection: tuple(connection.execute(columns).one()))
