@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Sequence
 from datetime import datetime, timedelta
 
-from duetime.scheduler.store import expiry, ready, recovery, settling, starting
+from duetime.scheduler.store import expiry, fate, ready, recovery, settling, starting
 from duetime.scheduler.store.database import Database
 from duetime.scheduler.store.models import runs
 from duetime.scheduler.store.recovery import Conclude
@@ -59,7 +59,9 @@ class Claims:
         Raises `RunnerReplaced` when `epoch` is not the newest.
         """
         return self._database.write(
-            lambda connection: starting.make_ready(connection, limit, epoch, self._now()), durable=False
+            lambda connection: starting.make_ready(connection, limit, epoch, self._now()),
+            durable=False,
+            stored=fate.made_ready,
         )
 
     def ready(self, *, limit: int, after: str | None = None) -> list[ReadyRun]:
@@ -81,6 +83,7 @@ class Claims:
                 connection, starts, worker=worker, epoch=epoch, now=self._now(), lease=lease
             ),
             durable=False,
+            stored=fate.started,
         )
 
     def expire(self, *, limit: int, conclude: Conclude | None = None) -> list[Expired]:

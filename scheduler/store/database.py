@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import threading
-import time
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
@@ -11,16 +10,15 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 from duetime.scheduler.errors import StoreUnavailable
-from duetime.scheduler.store.clock import Sample
-from duetime.scheduler.store.types import encode
 from sqlalchemy import URL, Connection, Engine, QueuePool, create_engine, event
 from sqlalchemy.exc import DBAPIError
 
 T = TypeVar("T")
 Work = Callable[[Connection], T]
+Stored = Callable[[Connection, T], bool]
 
-_BUSY_SECONDS = 5
-_DEADLOCKED = frozenset({"40001", "40P01"})  # PostgreSQL rolled the transaction back: nothing of it exists
+BUSY_SECONDS = 5
+"""How long a database may be busy, or away, before a call gives up."""
 
 
 class Database(ABC):
@@ -33,11 +31,14 @@ class Database(ABC):
         """Run `work` on one consistent view of the data; never waits for a writer."""
 
     @abstractmethod
-    def write(self, work: Work[T], *, durable: bool = True) -> T:
+    def write(self, work: Work[T], *, durable: bool = True, stored: Stored[T] | None = None) -> T:
         """Run `work` and commit; it may be run twice when the first time left nothing behind, so it must be pure.
 
         What is not `durable` survives the death of every process, but not surely a power cut, and then only together
         with all that was written after it: for steps that are simply made again when they are lost.
+
+        `stored` tells whether what `work` returned is there. It is asked, in a transaction of its own, when the
+        connection broke during the commit; without it, or when it says no, that is `StoreUnavailable`.
         """
 
     def migrate(self, work: Work[None]) -> None:
@@ -63,13 +64,13 @@ class Sqlite(Database):
             poolclass=QueuePool,
             pool_size=4,
             max_overflow=60,
-            connect_args={"check_same_thread": False, "timeout": _BUSY_SECONDS},
+            connect_args={"check_same_thread": False, "timeout": BUSY_SECONDS},
         )
         event.listen(self.engine, "connect", _configure(synchronous))
         self._lock = threading.RLock()
         self._level = self._durable_level = synchronous.upper()
         self._make_private()
-        with _translated():
+        with translated():
             self._writer = self.engine.connect()
             self._writer.begin()  # for ever, in the eyes of SQLAlchemy: what really begins and ends is below
         self._raw: Any = self._writer.connection.dbapi_connection
@@ -83,9 +84,9 @@ class Sqlite(Database):
 
     def read(self, work: Work[T]) -> T:
         if self.path is None:  # a database in memory belongs to its one connection
-            with self._lock, _translated():
+            with self._lock, translated():
                 return work(self._writer)
-        with _translated(), self.engine.connect() as connection:
+        with translated(), self.engine.connect() as connection:
             raw: Any = connection.connection.dbapi_connection
             raw.execute("BEGIN")
             try:
@@ -93,8 +94,8 @@ class Sqlite(Database):
             finally:
                 raw.rollback()
 
-    def write(self, work: Work[T], *, durable: bool = True) -> T:
-        with self._lock, _translated():
+    def write(self, work: Work[T], *, durable: bool = True, stored: Stored[T] | None = None) -> T:  # noqa: ARG002 - a file's commits do not get lost on the way
+        with self._lock, translated():
             self._synchronise(durable=durable)
             self._raw.execute("BEGIN IMMEDIATE")
             try:
@@ -150,78 +151,8 @@ def _configure(synchronous: str) -> Callable[[Any, Any], None]:
     return configure
 
 
-class Postgres(Database):
-    """A server. A connection that dropped before COMMIT was sent, or a deadlock, is tried once more.
-
-    Plans of prepared statements stay until the tables are next analysed: one that was made while a table was empty must
-    not scan it when it has a million rows. So what has an index uses it (without: 15 times slower at 30,000 runs).
-    """
-
-    def __init__(self, url: URL) -> None:
-        self.engine = create_engine(
-            url,
-            pool_size=8,
-            max_overflow=24,
-            pool_timeout=_BUSY_SECONDS,
-            json_serializer=encode,
-            connect_args={
-                "connect_timeout": _BUSY_SECONDS,
-                "application_name": "duetime",
-                "options": f"-c timezone=UTC -c lock_timeout={_BUSY_SECONDS}s -c enable_seqscan=off",
-            },
-        )
-
-    def read(self, work: Work[T]) -> T:
-        return self._attempted(work, isolation="REPEATABLE READ")
-
-    def write(self, work: Work[T], *, durable: bool = True) -> T:  # noqa: ARG002 - its crash may leave workers alive
-        return self._attempted(work, isolation="READ COMMITTED")
-
-    def sample(self) -> Sample:
-        """Ask the server what time it is."""
-
-        def work(connection: Connection) -> Sample:
-            asked = time.monotonic()
-            at = connection.exec_driver_sql("SELECT clock_timestamp()").scalar_one()
-            return Sample(at, asked, time.monotonic())
-
-        return self.read(work)
-
-    def _attempted(self, work: Work[T], *, isolation: str) -> T:
-        with _translated():
-            try:
-                return self._once(work, isolation)
-            except DBAPIError as error:
-                if not _nothing_remains(error):
-                    raise
-            return self._once(work, isolation)
-
-    def _once(self, work: Work[T], isolation: str) -> T:
-        with self.engine.connect() as connection:
-            connection.execution_options(isolation_level=isolation)
-            result = work(connection)
-            try:
-                connection.commit()
-            except DBAPIError as error:
-                raise _unknown_end(error) from error
-            return result
-
-
-def _nothing_remains(error: DBAPIError) -> bool:
-    return error.connection_invalidated or getattr(error.orig, "sqlstate", None) in _DEADLOCKED
-
-
-def _unknown_end(error: DBAPIError) -> Exception:
-    if not error.connection_invalidated:
-        return error
-    return StoreUnavailable(
-        "The connection to the database broke while it was storing, so it may be stored or not. "
-        "Read it again, or repeat the call with the same idempotency_key."
-    )
-
-
 @contextmanager
-def _translated() -> Iterator[None]:
+def translated() -> Iterator[None]:
     """Turn what the driver raises when it cannot work into one sentence that says what to do."""
     try:
         yield

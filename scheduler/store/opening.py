@@ -9,10 +9,11 @@ from datetime import datetime
 from duetime.scheduler.errors import InvalidSetting
 from duetime.scheduler.store.claims import Claims
 from duetime.scheduler.store.clock import ServerClock, utc_now
-from duetime.scheduler.store.database import Database, Postgres, Sqlite
+from duetime.scheduler.store.database import Database, Sqlite
 from duetime.scheduler.store.estimates import Estimates
 from duetime.scheduler.store.history import History
 from duetime.scheduler.store.pools import Pools
+from duetime.scheduler.store.postgres import Postgres
 from duetime.scheduler.store.runners import Runners
 from duetime.scheduler.store.schema import check, upgrade
 from duetime.scheduler.store.tasks import Tasks

@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 from datetime import datetime
 
 from duetime.scheduler.events import EventKind
-from duetime.scheduler.store import adding, changing, keys, listing, reading
+from duetime.scheduler.store import adding, changing, fate, keys, listing, reading
 from duetime.scheduler.store.database import Database
 from duetime.scheduler.store.values import Added, Change, IdempotencyKey, NewTask
 from duetime.scheduler.task import Run, State, Task, TaskFilter, TaskRecord
@@ -26,11 +26,16 @@ class Tasks:
         Looks for the task's twin as well. Raises `IdempotencyConflict` when the key was used for other content.
         """
         item = NewTask(task, run, actor, key)
-        return self._database.write(lambda connection: adding.add(connection, [item], self._now(), twins=True))[0]
+        return self._add([item], twins=True)[0]
 
     def add_many(self, items: Sequence[NewTask]) -> list[Added]:
         """Store all of them or, when one is refused, none."""
-        return self._database.write(lambda connection: adding.add(connection, items, self._now()))
+        return self._add(items)
+
+    def _add(self, items: Sequence[NewTask], *, twins: bool = False) -> list[Added]:
+        return self._database.write(
+            lambda connection: adding.add(connection, items, self._now(), twins=twins), stored=fate.added
+        )
 
     def made_by(self, tenant: str, key: IdempotencyKey) -> TaskRecord | None:
         """Return the task that the key still stands for, if it does; raises `IdempotencyConflict` as `add` does."""

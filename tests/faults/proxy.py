@@ -52,11 +52,15 @@ class Proxy:
         with self._lock:
             self._needles.append(part)
 
-    def found(self, data: bytes) -> bool:
-        """Tell whether the reply of this request shall be lost; each `cut_reply` counts once."""
+    def found(self, data: bytes, before: bytes = b"") -> bool:
+        """Tell whether the reply of this request shall be lost; each `cut_reply` counts once.
+
+        `before` is what came before it: what is looked for may begin there, and has to end in `data`.
+        """
         with self._lock:
-            self.scripts.update(SCRIPT.findall(data))
-            here = [needle for needle in self._needles if needle in data]
+            self.scripts.update(SCRIPT.findall(before + data))
+            ends = {needle: (before + data)[max(0, len(before) - len(needle) + 1) :] for needle in self._needles}
+            here = [needle for needle in self._needles if needle in ends[needle]]
             if here:
                 self._needles.remove(here[0])
                 self.hits += 1
@@ -128,7 +132,7 @@ class _Link:
         with suppress(OSError):
             while data := source.recv(CHUNK):
                 self._proxy.delay()
-                if asking and self._proxy.found(before + data):
+                if asking and self._proxy.found(data, before):
                     self._cut = True
                 elif not asking and self._cut:
                     break

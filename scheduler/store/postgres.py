@@ -1,0 +1,129 @@
+"""Transactions on a PostgreSQL server, which may restart, drop a connection, or lose the answer to a COMMIT."""
+
+from __future__ import annotations
+
+import time
+from typing import Any, TypeVar, cast
+
+from duetime.scheduler.errors import StoreUnavailable
+from duetime.scheduler.store.clock import Sample
+from duetime.scheduler.store.database import BUSY_SECONDS, Database, Stored, Work, translated
+from duetime.scheduler.store.types import encode
+from sqlalchemy import URL, Connection, ExceptionContext, create_engine, event
+from sqlalchemy.exc import DBAPIError
+
+T = TypeVar("T")
+
+_DEADLOCKED = frozenset({"40001", "40P01"})  # PostgreSQL rolled the transaction back: nothing of it exists
+_OVER = ("08", "57P01", "57P02", "57P03")  # the connection failed, or the server ends the session or shuts down
+_PAUSE = 0.1
+"""Seconds between looks for a server that is away."""
+
+
+class EndUnknown(StoreUnavailable):
+    """The connection broke during the commit of what has this `result`."""
+
+    def __init__(self, result: object) -> None:
+        super().__init__(
+            "The connection to the database broke while it was storing, so it may be stored or not. "
+            "Read it again, or repeat the call with the same idempotency_key."
+        )
+        self.result = result
+
+
+class Postgres(Database):
+    """A server. What left nothing behind, by a dropped connection or a deadlock, is tried once more.
+
+    Plans of prepared statements stay until the tables are next analysed: one that was made while a table was empty must
+    not scan it when it has a million rows. So what has an index uses it (without: 15 times slower at 30,000 runs).
+    """
+
+    def __init__(self, url: URL) -> None:
+        self.engine = create_engine(
+            url,
+            pool_size=8,
+            max_overflow=24,
+            pool_timeout=BUSY_SECONDS,
+            json_serializer=encode,
+            connect_args={
+                "connect_timeout": BUSY_SECONDS,
+                "application_name": "duetime",
+                "options": f"-c timezone=UTC -c lock_timeout={BUSY_SECONDS}s -c enable_seqscan=off",
+            },
+        )
+        event.listen(self.engine, "handle_error", _recognise)
+        from psycopg import IsolationLevel  # noqa: PLC0415 - the driver is optional
+
+        self._reading, self._writing = IsolationLevel.REPEATABLE_READ, IsolationLevel.READ_COMMITTED
+
+    def read(self, work: Work[T]) -> T:
+        return self._attempted(work, self._reading)
+
+    def write(self, work: Work[T], *, durable: bool = True, stored: Stored[T] | None = None) -> T:  # noqa: ARG002 - its crash may leave workers alive
+        try:
+            return self._attempted(work, self._writing)
+        except EndUnknown as end:
+            result = cast("T", end.result)
+            if stored is None or not self._there(lambda connection: stored(connection, result)):
+                raise
+            return result
+
+    def sample(self) -> Sample:
+        """Ask the server what time it is."""
+
+        def work(connection: Connection) -> Sample:
+            asked = time.monotonic()
+            at = connection.exec_driver_sql("SELECT clock_timestamp()").scalar_one()
+            return Sample(at, asked, time.monotonic())
+
+        return self.read(work)
+
+    def _attempted(self, work: Work[T], isolation: int) -> T:
+        with translated():
+            try:
+                return self._once(work, isolation)
+            except DBAPIError as error:
+                if not (error.connection_invalidated or _code(error.orig) in _DEADLOCKED):
+                    raise
+            return self._once(work, isolation)
+
+    def _once(self, work: Work[T], isolation: int) -> T:
+        with self.engine.connect() as connection:
+            raw: Any = connection.connection.driver_connection
+            if raw.isolation_level != isolation:
+                raw.isolation_level = isolation  # BEGIN says it; SQLAlchemy's own way costs a third of a transaction
+            result = work(connection)
+            if isolation == self._reading:
+                connection.rollback()
+                return result
+            try:
+                connection.commit()
+            except DBAPIError as error:
+                if error.connection_invalidated:
+                    raise EndUnknown(result) from error
+                raise
+            return result
+
+    def _there(self, look: Work[bool]) -> bool:
+        """Look, until the server answers again, for as long as it may be busy; False when it does not."""
+        latest = time.monotonic() + BUSY_SECONDS
+        while True:
+            try:
+                return self._attempted(look, self._writing)
+            except StoreUnavailable:
+                if time.monotonic() > latest:
+                    return False
+            time.sleep(_PAUSE)
+
+
+def _recognise(context: ExceptionContext) -> None:
+    """Notice that a session is over by what the server says last, even before the connection ends.
+
+    SQLAlchemy then makes all connections anew that are in the pool: they are as old as this one was.
+    """
+    if _code(context.original_exception).startswith(_OVER):
+        context.is_disconnect = True
+
+
+def _code(error: BaseException | None) -> str:
+    return getattr(error, "sqlstate", None) or ""

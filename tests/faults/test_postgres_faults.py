@@ -1,0 +1,274 @@
+"""PostgreSQL restarts, its backends are killed, the answer to a COMMIT gets lost: nothing is lost, nothing is twice."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
+from datetime import timedelta
+from typing import Any
+
+import psycopg
+import pytest
+from duetime.scheduler.commits import Commits, Ended
+from duetime.scheduler.errors import StoreUnavailable
+from duetime.scheduler.events import EventFilter, EventKind
+from duetime.scheduler.inhand import Held
+from duetime.scheduler.outcomes import Done
+from duetime.scheduler.store import IdempotencyKey, Start, Store, Verdict, open_store
+from duetime.scheduler.task import State, TaskFilter
+from sqlalchemy import Connection, event, make_url, text
+
+from tests import services
+from tests.contracts.store.conftest import emptied
+from tests.contracts.store.making import LEASE, TENANT, Clock, a_task, added, settlement, started
+from tests.faults.proxy import Proxy
+from tests.services import OwnPostgres
+
+pytestmark = pytest.mark.postgres
+
+PLENTY = 6
+
+COMMIT = b"Q\x00\x00\x00\x0bCOMMIT\x00"
+"""As it is sent; BEGIN says READ COMMITTED, too."""
+
+
+@pytest.fixture(scope="module")
+def server() -> Iterator[OwnPostgres]:
+    with services.own_postgres() as own:
+        open_store(own.url).close()
+        yield own
+
+
+@pytest.fixture
+def proxy(server: OwnPostgres) -> Iterator[Proxy]:
+    made = Proxy(server.port)
+    yield made
+    made.close()
+
+
+@pytest.fixture
+def store(server: OwnPostgres, proxy: Proxy) -> Iterator[Store]:
+    """Give a store that reaches the server through the proxy."""
+    emptied(server.url)
+    url = make_url(server.url).set(port=proxy.port).render_as_string(hide_password=False)
+    opened = open_store(url, clock=Clock())
+    yield opened
+    opened.close()
+
+
+def at_once(work: Callable[[], object]) -> None:
+    gate = threading.Barrier(PLENTY, timeout=30)
+
+    def run(_number: int) -> None:
+        gate.wait()
+        work()
+
+    with ThreadPoolExecutor(PLENTY) as pool:
+        list(pool.map(run, range(PLENTY)))
+
+
+def fill_the_pool(store: Store) -> None:
+    """Leave several connections in the pool."""
+    gate = threading.Barrier(PLENTY, timeout=30)
+
+    def hold(connection: Connection) -> None:
+        connection.execute(text("SELECT 1"))
+        gate.wait()
+
+    with ThreadPoolExecutor(PLENTY) as pool:
+        list(pool.map(lambda _: store._database.read(hold), range(PLENTY)))
+
+
+def kill(server: OwnPostgres, pid: int | None = None) -> None:
+    """End one backend, or all of `duetime`, and return when they are gone."""
+    plain = make_url(server.url).set(drivername="postgresql").render_as_string(hide_password=False)
+    with psycopg.connect(plain, autocommit=True) as connection:
+        for each in server.backends() if pid is None else [pid]:
+            connection.execute("SELECT pg_terminate_backend(%s, 10000)", (each,))
+
+
+def kinds(store: Store, task_id: str) -> list[EventKind]:
+    return [each.kind for each in store.history.events(TENANT, EventFilter(task_id=task_id), limit=99).events][::-1]
+
+
+def everything(store: Store) -> None:
+    """Take a new task through every step."""
+    claim = started(store)
+    assert store.claims.renew([claim.run.id], worker="w1", lease=LEASE) == set()
+    assert store.claims.settle([settlement(claim)]) == [Verdict.SETTLED]
+    assert store.tasks.get(TENANT, claim.task.id).run.state is State.SUCCEEDED
+
+
+def test_each_step_goes_on_when_the_backends_have_been_killed(store: Store, server: OwnPostgres) -> None:
+    fill_the_pool(store)
+    kill(server)
+    record = added(store)
+    kill(server)
+    assert [run.run_id for run in store.claims.make_ready(limit=9)] == [record.run.id]
+    kill(server)
+    [claim] = store.claims.start([Start(record.run.id)], worker="w", epoch=None, lease=LEASE)
+    kill(server)
+    assert store.claims.renew([record.run.id], worker="w", lease=LEASE) == set()
+    kill(server)
+    assert store.claims.settle([settlement(claim)]) == [Verdict.SETTLED]
+    kill(server)
+    assert store.tasks.counts(TENANT, TaskFilter()) == {State.SUCCEEDED: 1}
+
+
+def test_one_try_more_is_enough_for_many_threads_with_dead_connections(store: Store, server: OwnPostgres) -> None:
+    fill_the_pool(store)
+    kill(server)
+    at_once(lambda: added(store))
+    assert store.tasks.counts(TENANT, TaskFilter()) == {State.SCHEDULED: PLENTY}
+
+
+def test_work_that_is_killed_before_its_commit_is_done_once(store: Store, server: OwnPostgres) -> None:
+    record, pids = added(store), []
+
+    def work(connection: Connection) -> None:
+        connection.execute(text("UPDATE tasks SET title = title || '!' WHERE id = :id"), {"id": record.task.id})
+        pids.append(connection.scalar(text("SELECT pg_backend_pid()")))
+        if len(pids) == 1:
+            kill(server, pids[0])
+            connection.execute(text("SELECT 1"))
+
+    store._database.write(work)
+    assert len(set(pids)) == 2
+    assert store.tasks.get(TENANT, record.task.id).task.title == "Call John!"
+
+
+def test_a_server_that_restarted_at_once_is_noticed_by_nobody(store: Store, server: OwnPostgres) -> None:
+    fill_the_pool(store)
+    claim = started(store)
+    server.restart_at_once()
+    assert store.claims.settle([settlement(claim)]) == [Verdict.SETTLED]
+    server.restart_at_once()
+    at_once(lambda: store.tasks.get(TENANT, claim.task.id))
+    everything(store)
+
+
+def test_a_server_that_is_away_is_one_sentence_and_then_all_goes_on(store: Store, proxy: Proxy) -> None:
+    proxy.mode = "down"
+    with pytest.raises(StoreUnavailable, match="Nothing was stored"):
+        added(store)
+    proxy.mode = "ok"
+    everything(store)
+
+
+# --- the answer to COMMIT is lost -------------------------------------------------------------------------------------
+
+
+def test_a_start_whose_answer_is_lost_is_known_to_its_worker(store: Store, proxy: Proxy) -> None:
+    records = [added(store), added(store)]
+    wishes = [Start(run.run_id, token="t") for run in store.claims.make_ready(limit=9)]
+    proxy.cut_reply(COMMIT)
+    claims = store.claims.start(wishes, worker="w", epoch=None, lease=LEASE)
+    assert proxy.hits == 1
+    assert sorted(claim.run.id for claim in claims) == sorted(record.run.id for record in records)
+    assert {claim.run.attempt for claim in claims} == {1}
+    assert set(store.claims.settle([settlement(claim) for claim in claims])) == {Verdict.SETTLED}
+    assert kinds(store, records[0].task.id).count(EventKind.STARTED) == 1
+
+
+def test_runs_made_ready_whose_answer_is_lost_still_reach_the_queue(store: Store, proxy: Proxy) -> None:
+    record = added(store)
+    proxy.cut_reply(COMMIT)
+    assert [run.run_id for run in store.claims.make_ready(limit=9)] == [record.run.id]
+    assert proxy.hits == 1
+    assert kinds(store, record.task.id) == [EventKind.CREATED, EventKind.READY]
+
+
+@pytest.mark.parametrize("key", [None, IdempotencyKey("k", {"title": "A"})], ids=["without a key", "with a key"])
+def test_a_task_whose_answer_is_lost_was_scheduled(store: Store, proxy: Proxy, key: IdempotencyKey | None) -> None:
+    proxy.cut_reply(COMMIT)
+    answer = store.tasks.add(*a_task(), actor="alice", key=key)
+    assert proxy.hits == 1
+    assert answer.created
+    assert store.tasks.get(TENANT, answer.record.task.id) == answer.record
+    assert store.tasks.counts(TENANT, TaskFilter()) == {State.SCHEDULED: 1}
+
+
+def test_an_outcome_whose_answer_is_lost_is_stored_once_and_told_once(store: Store, proxy: Proxy) -> None:
+    claim = started(store)
+    ended: list[Ended] = []
+    told = threading.Event()
+
+    def on_settled(each: Any) -> None:
+        ended.extend(each)
+        told.set()
+
+    proxy.cut_reply(COMMIT)
+    commits = Commits(store, on_settled=on_settled)
+    commits.hand_in(Held(claim), Done("called"))
+    assert told.wait(20)
+    assert commits.close(10)
+    assert proxy.hits == 1
+    assert [each.settlement.run_id for each in ended] == [claim.run.id]
+    assert kinds(store, claim.task.id).count(EventKind.SUCCEEDED) == 1
+    record = store.tasks.get(TENANT, claim.task.id)
+    assert (record.run.state, record.run.summary) == (State.SUCCEEDED, "called")
+
+
+# --- the COMMIT itself is lost ----------------------------------------------------------------------------------------
+
+
+@contextmanager
+def killed_at_commit(store: Store, server: OwnPostgres) -> Iterator[None]:
+    """Kill the backend of the next transaction when it is about to commit."""
+
+    def first(connection: Connection) -> None:
+        raw: Any = connection.connection.driver_connection
+        kill(server, raw.info.backend_pid)
+
+    event.listen(store._database.engine, "commit", first, once=True)
+    yield
+
+
+def test_a_start_that_was_not_committed_says_so_and_starts_later(store: Store, server: OwnPostgres) -> None:
+    record = added(store)
+    store.claims.make_ready(limit=9)
+    with killed_at_commit(store, server), pytest.raises(StoreUnavailable, match="may be stored or not"):
+        store.claims.start([Start(record.run.id)], worker="w", epoch=None, lease=LEASE)
+    [claim] = store.claims.start([Start(record.run.id)], worker="w", epoch=None, lease=LEASE)
+    assert claim.run.attempt == 1
+
+
+def test_runs_whose_being_ready_was_not_committed_are_made_ready_again(store: Store, server: OwnPostgres) -> None:
+    record = added(store)
+    with killed_at_commit(store, server), pytest.raises(StoreUnavailable, match="may be stored or not"):
+        store.claims.make_ready(limit=9)
+    assert [run.run_id for run in store.claims.make_ready(limit=9)] == [record.run.id]
+
+
+def test_a_task_that_was_not_committed_is_not_said_to_be(store: Store, server: OwnPostgres) -> None:
+    with killed_at_commit(store, server), pytest.raises(StoreUnavailable, match="may be stored or not"):
+        store.tasks.add(*a_task(), actor="alice")
+    assert store.tasks.counts(TENANT, TaskFilter()) == {}
+
+
+def test_an_outcome_that_was_not_committed_is_stored_by_settling_again(store: Store, server: OwnPostgres) -> None:
+    claim = started(store)
+    with killed_at_commit(store, server), pytest.raises(StoreUnavailable, match="may be stored or not"):
+        store.claims.settle([settlement(claim)])
+    assert store.claims.settle([settlement(claim)]) == [Verdict.SETTLED]
+    assert store.claims.settle([settlement(claim)]) == [Verdict.FENCED]
+
+
+def test_a_claim_whose_worker_never_learns_of_it_is_recovered_by_its_lease(store: Store, proxy: Proxy) -> None:
+    record = added(store)
+    store.claims.make_ready(limit=9)
+
+    def away(_error: Any) -> None:
+        proxy.mode = "down"
+
+    event.listen(store._database.engine, "handle_error", away, once=True)
+    proxy.cut_reply(COMMIT)
+    with pytest.raises(StoreUnavailable, match="may be stored or not"):
+        store.claims.start([Start(record.run.id)], worker="w", epoch=None, lease=LEASE)
+    proxy.mode = "ok"
+    assert store.claims.start([Start(record.run.id)], worker="w", epoch=None, lease=LEASE) == []
+    late = store.now() + LEASE + timedelta(seconds=1)
+    assert store.claims.recover_lapsed(epoch=None, held=(), before=late) == 1
+    assert store.tasks.get(TENANT, record.task.id).run.state is State.RETRYING
