@@ -28,7 +28,8 @@ class Maintenance:
     """Puts what is ready in the database, but not in the queue, back into it; at the start, and every 30 seconds.
 
     Every 5 seconds it ends attempts whose lease has passed and that are not among `held`, the runs that the worker has
-    in hand: their start was stored though it seemed to fail, or their end cannot be. Once an hour it forgets
+    in hand: their start was stored though it seemed to fail, or their end cannot be. It also takes from the queue the
+    leases that have run out, whoever held them; what had not started then goes back at once. Once an hour it forgets
     idempotency keys that are past their time.
     """
 
@@ -59,6 +60,8 @@ class Maintenance:
             self._look()
         self._forget()
         self._recover()
+        if self._queue.reap():
+            self._look()
         return max(0.0, min(LEASE_INTERVAL, self._look_at - self._clock()))
 
     def _look(self) -> None:

@@ -180,6 +180,19 @@ def test_maintenance_finds_what_the_queue_lost(store: Store, queue: MemoryQueue)
     assert queued(queue) == [record.run.id]
 
 
+def test_a_lease_of_a_dead_worker_ends_though_nothing_runs_and_what_it_never_started_goes_back(
+    store: Store, queue: MemoryQueue, clock: Clock
+) -> None:
+    record = added(store)
+    Dispatcher(store, queue).step()
+    assert queue.take("dead", 1, 30_000).run_ids == (record.run.id,)
+    maintenance = Maintenance(store, queue, held=set)
+    for _ in range(9):  # seconds in steps, since a queue that nobody asks for long lets leases be
+        clock.forward(seconds=4)
+        maintenance.step()
+    assert queue.take("alive", 1, 30_000).run_ids == (record.run.id,)
+
+
 def test_maintenance_forgets_keys_that_are_past_their_time_once_an_hour(
     store: Store, queue: MemoryQueue, clock: Clock
 ) -> None:
