@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import sys
 from importlib import import_module
 from typing import Annotated, Any
@@ -40,14 +39,12 @@ def worker(
     until_eof: Annotated[bool, typer.Option("--until-eof", help="also end when the standard input ends")] = False,
 ) -> None:
     """Run tasks as one of many, with a PostgreSQL database and Redis, until stopped."""
-    asked = session(context)
-    settings = asked.settings(threads=threads, processes=processes)
+    settings = session(context).settings(threads=threads, processes=processes)
     if settings.processes == 1:
         raise typer.Exit(import_module("duetime.server.worker").run_worker(settings, until_eof=until_eof))
-    invocation = asked.invocation()
-    command = invocation.with_verb("worker", "--threads", str(settings.threads), "--processes", "1", "--until-eof")
+    again = (sys.executable, *sys.orig_argv[1:], "--processes", "1", "--until-eof")  # the last word counts
     run_processes = import_module("duetime.server.worker_processes").run_processes
-    raise typer.Exit(run_processes(settings, command, {**os.environ, **invocation.environment}, until_eof=until_eof))
+    raise typer.Exit(run_processes(settings, again, until_eof=until_eof))
 
 
 def _serving() -> Any:

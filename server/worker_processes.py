@@ -6,7 +6,7 @@ import logging
 import subprocess
 import threading
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from contextlib import suppress
 
 from duetime.server.ending import Ending
@@ -31,10 +31,9 @@ log = logging.getLogger(__name__)
 class Place:
     """One of the processes: which one works here now, and when the next may be started."""
 
-    def __init__(self, number: int, command: Sequence[str], environment: Mapping[str, str]) -> None:
+    def __init__(self, number: int, command: Sequence[str]) -> None:
         self._number = number
         self._command = command
-        self._environment = environment
         self._process: subprocess.Popen[bytes] | None = None
         self._began = 0.0
         self._start_at = 0.0
@@ -47,7 +46,7 @@ class Place:
         if self._process is None and now >= self._start_at:
             # A session of its own: what a terminal sends to all reaches the parent alone, which ends them in order.
             self._process = subprocess.Popen(  # noqa: S603 - this very program
-                self._command, env=dict(self._environment), stdin=subprocess.PIPE, start_new_session=True
+                self._command, stdin=subprocess.PIPE, start_new_session=True
             )
             self._began = now
 
@@ -80,9 +79,7 @@ class Place:
             self._process.wait()
 
 
-def run_processes(
-    settings: Settings, command: Sequence[str], environment: Mapping[str, str], *, until_eof: bool = False
-) -> int:
+def run_processes(settings: Settings, command: Sequence[str], *, until_eof: bool = False) -> int:
     """Keep `processes` copies of `command` running until `run_worker` would end, then end them; return the exit code.
 
     The command ends when its stdin does: so it ends with this process as well, however that ends.
@@ -95,7 +92,7 @@ def run_processes(
         ending.on_begin(stopped.set)
         if until_eof:
             end_with_input(ending)
-        places = [Place(number, command, environment) for number in range(1, settings.processes + 1)]
+        places = [Place(number, command) for number in range(1, settings.processes + 1)]
         while not stopped.is_set():
             for place in places:
                 place.look(time.monotonic())

@@ -1,0 +1,256 @@
+"""Real processes on PostgreSQL and Redis: servers, workers, their parent, and Dramatiq's own command line."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from contextlib import suppress
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import pytest
+from duetime.scheduler.store import migrate_store
+from duetime.scheduler.task import State
+from duetime.server.app import App, build
+from duetime.server.settings import Settings
+
+from tests.flow.waiting import eventually
+
+pytestmark = [pytest.mark.postgres, pytest.mark.faults]
+
+ROOT = Path(__file__).resolve().parents[2]
+PATIENCE = 30
+DUETIME = [sys.executable, "-m", "duetime"]
+WORKER = (["worker"], "runs tasks now")
+SERVER = (["serve", "--port", "0"], "serves MCP at")
+DRAMATIQ = [sys.executable, "-m", "dramatiq", "duetime.server.dramatiq:broker"]
+
+
+@dataclass
+class Site:
+    """A database, a queue of its own in Redis, the processes that a test started, and what their handlers did."""
+
+    folder: Path
+    environment: dict[str, str]
+    app: App
+    processes: list[subprocess.Popen[bytes]] = field(default_factory=list)
+
+    def start(self, *command: str) -> subprocess.Popen[bytes]:
+        log = self.folder / f"log-{len(self.processes)}"
+        with log.open("wb") as output:
+            process = subprocess.Popen(
+                command, cwd=ROOT, env=self.environment, stdin=subprocess.DEVNULL, stdout=output, stderr=output
+            )
+        self.processes.append(process)
+        return process
+
+    def worker(self, *options: str) -> subprocess.Popen[bytes]:
+        """Start a worker, and return when it runs tasks."""
+        process = self.start(*DUETIME, "worker", *options)
+        self.wait_for(process, WORKER[1])
+        return process
+
+    def server(self) -> subprocess.Popen[bytes]:
+        process = self.start(*DUETIME, *SERVER[0])
+        self.wait_for(process, SERVER[1])
+        return process
+
+    def log(self, process: subprocess.Popen[bytes]) -> str:
+        return (self.folder / f"log-{self.processes.index(process)}").read_text(errors="replace")
+
+    def wait_for(self, process: subprocess.Popen[bytes], words: str) -> None:
+        eventually(lambda: words in self.log(process) or process.poll() is not None, f"{words!r} is said")
+        assert process.poll() is None, self.log(process)
+
+    def end(self, process: subprocess.Popen[bytes], number: int = signal.SIGTERM) -> tuple[int, float]:
+        """Signal a process, and return its exit code and how long it took."""
+        began = time.monotonic()
+        process.send_signal(number)
+        return process.wait(PATIENCE), time.monotonic() - began
+
+    def schedule(self, count: int, **payload: Any) -> list[str]:
+        views = [self.app.scheduler.schedule(f"Task {n}", action="effect", payload=payload) for n in range(count)]
+        return [view.record.task.id for view in views]
+
+    def states(self, task_ids: Sequence[str]) -> Counter[State]:
+        return Counter(self.app.scheduler.get(task_id).record.run.state for task_id in task_ids)
+
+    def steps(self) -> list[tuple[str, str, int]]:
+        """Return what handlers noted: step, run and process."""
+        path = self.folder / "ledger"
+        lines = path.read_text().splitlines() if path.exists() else []
+        return [(step, key, int(pid)) for step, key, _attempt, pid, _at in map(str.split, lines)]
+
+    def effects(self) -> Counter[str]:
+        return Counter(key for step, key, _ in self.steps() if step == "effect")
+
+    def workers_seen(self) -> int:
+        return len(self.app.store.workers.all())
+
+
+@pytest.fixture
+def site(tmp_path: Path, postgres_url: str, valkey_url: str) -> Iterator[Site]:
+    migrate_store(postgres_url)
+    given = {
+        "DATABASE_URL": postgres_url,
+        "REDIS_URL": valkey_url,
+        "REDIS_NAMESPACE": tmp_path.name[:40],
+        "HANDLERS": "tests.faults.ledger",
+        "TIMEZONE": "UTC",
+        "THREADS": "4",
+        "DESKTOP_NOTIFICATIONS": "off",
+        "LOG_FORMAT": "text",
+    }
+    kept = {name: value for name, value in os.environ.items() if not name.startswith("DUETIME_")}
+    ours = {f"DUETIME_{name}": value for name, value in given.items()}
+    settings = Settings(**{name.lower(): value for name, value in given.items() if name != "HANDLERS"})
+    app = build(settings.model_copy(update={"handlers": ("tests.faults.ledger",)}))
+    site = Site(tmp_path, {**kept, **ours, "HOME": str(tmp_path), "LEDGER": str(tmp_path / "ledger")}, app)
+    yield site
+    for process in site.processes:
+        if process.poll() is None:
+            process.kill()
+            process.wait(PATIENCE)
+    app.close()
+
+
+def children(pid: int) -> list[int]:
+    listed = subprocess.run(["pgrep", "-P", str(pid)], capture_output=True, text=True, check=False).stdout
+    return [int(line) for line in listed.split()]
+
+
+def test_a_task_runs_within_a_moment_on_a_worker_that_was_idle(site: Site) -> None:
+    site.worker()
+    site.server()
+    site.schedule(1)
+    eventually(site.effects, "the first ran")  # what is loaded on first use is loaded now
+    (task_id,) = site.schedule(1)
+    eventually(lambda: site.states([task_id]) == {State.SUCCEEDED: 1}, "it ran")
+    run = site.app.scheduler.get(task_id).record.run
+    assert run.started_at is not None
+    assert (run.started_at - run.scheduled_for).total_seconds() < 1.0, "no polling of two seconds is in the way"
+
+
+def test_a_stopping_worker_takes_nothing_more_and_lets_what_runs_end(site: Site) -> None:
+    worker = site.worker()
+    task_ids = site.schedule(12, seconds=1.0)
+    eventually(lambda: len(site.steps()) >= 4, "its threads are busy")
+    code, took = site.end(worker)
+    assert (code, took < 5) == (0, True)
+    assert site.states(task_ids)[State.RUNNING] == 0
+    started = Counter(step for step, _, _ in site.steps())
+    assert started["start"] == started["effect"] == 4, "what ran has ended, and nothing began after"
+    assert site.workers_seen() == 0
+
+
+def test_what_does_not_end_in_time_is_handed_back_and_runs_elsewhere(site: Site) -> None:
+    site.environment["DUETIME_GRACE_SECONDS"] = "0.2"
+    worker = site.worker()
+    (task_id,) = site.schedule(1, seconds=6.0)
+    eventually(site.steps, "it runs")
+    code, took = site.end(worker)
+    assert (code, took < 5) == (0, True)
+    site.worker()
+    eventually(lambda: len(site.steps()) >= 2, "it runs elsewhere")
+    assert site.states([task_id]) == {State.RUNNING: 1}
+
+
+def test_a_worker_process_that_dies_is_replaced_and_its_siblings_go_on(site: Site) -> None:
+    parent = site.start(*DUETIME, "worker", "--processes", "2", "--threads", "2")
+    eventually(lambda: site.workers_seen() == 2, "both run")
+    first, second = children(parent.pid)
+    os.kill(first, signal.SIGKILL)
+    eventually(lambda: len(children(parent.pid)) == 2 and first not in children(parent.pid), "it is replaced")
+    assert second in children(parent.pid)
+    eventually(lambda: site.workers_seen() == 3, "the new one runs")  # the row of the dead one stays for a while
+    task_ids = site.schedule(20)
+    eventually(lambda: site.states(task_ids) == {State.SUCCEEDED: 20}, "all ran")
+    mine = children(parent.pid)
+    assert site.end(parent)[0] == 0
+    assert not any(alive(pid) for pid in mine), "nobody is left behind"
+
+
+def test_the_processes_of_a_parent_that_is_killed_end_by_themselves(site: Site) -> None:
+    parent = site.start(*DUETIME, "worker", "--processes", "2")
+    eventually(lambda: site.workers_seen() == 2, "both run")
+    mine = children(parent.pid)
+    parent.kill()
+    parent.wait(PATIENCE)
+    eventually(lambda: not any(alive(pid) for pid in mine), "they have ended")
+    assert site.workers_seen() == 0, "in order"
+
+
+def alive(pid: int) -> bool:
+    with suppress(ProcessLookupError):
+        os.kill(pid, 0)
+        return True
+    return False
+
+
+def test_a_worker_without_redis_says_what_it_needs(site: Site) -> None:
+    del site.environment["DUETIME_REDIS_URL"]
+    worker = site.start(*DUETIME, "worker")
+    assert worker.wait(PATIENCE) == 2
+    assert "redis_url: a worker takes its tasks from Redis" in site.log(worker)
+
+
+def test_the_command_line_of_dramatiq_runs_tasks_and_drains(site: Site) -> None:
+    master = site.start(*DRAMATIQ, "--processes", "2", "--threads", "2")
+    task_ids = site.schedule(20)
+    eventually(lambda: site.states(task_ids) == {State.SUCCEEDED: 20}, "all ran")
+    assert set(site.effects().values()) == {1}
+    eventually(lambda: site.workers_seen() == 2, "both say who they are")
+    long = site.schedule(8, seconds=1.0)
+    eventually(lambda: site.states(long)[State.RUNNING] == 4, "four threads are busy")
+    code, _ = site.end(master)
+    assert code == 0
+    assert site.states(long) == {State.SUCCEEDED: 4, State.READY: 4}
+    assert site.workers_seen() == 0
+
+
+def test_doctor_and_workers_tell_how_a_shared_installation_fares(site: Site) -> None:
+    def checks() -> dict[str, Any]:
+        done = subprocess.run(
+            [*DUETIME, "doctor", "--json"], cwd=ROOT, env=site.environment, capture_output=True, text=True, check=False
+        )
+        return {check["name"]: check for check in json.loads(done.stdout)["checks"]}
+
+    def here() -> subprocess.CompletedProcess[str]:
+        command = [*DUETIME, "workers", "--here", "--json"]
+        return subprocess.run(command, cwd=ROOT, env=site.environment, capture_output=True, text=True, check=False)
+
+    before = checks()
+    assert before["redis"]["said"].endswith(")"), before["redis"]
+    assert (before["redis"]["verdict"], before["clock skew"]["verdict"]) == ("ok", "ok")
+    assert before["workers"]["verdict"] == "wrong"
+    assert here().returncode == 1
+    worker = site.worker()
+    assert checks()["workers"]["verdict"] == "ok"
+    shown = here()
+    assert (shown.returncode, json.loads(shown.stdout)["workers"][0]["pid"]) == (0, worker.pid)
+
+
+def test_a_rolling_restart_loses_nothing_and_doubles_nothing(site: Site) -> None:
+    roles = [WORKER, WORKER, SERVER, SERVER]
+    old = [site.start(*DUETIME, *role) for role, _ in roles]
+    for process, (_, words) in zip(old, roles, strict=True):
+        site.wait_for(process, words)
+    task_ids: list[str] = []
+    new = []
+    for process, (role, _) in zip(old, roles, strict=True):
+        task_ids += site.schedule(75, seconds=0.02)
+        new.append(site.start(*DUETIME, *role))
+        code, _ = site.end(process)
+        assert code == 0, site.log(process)
+    eventually(lambda: site.states(task_ids) == {State.SUCCEEDED: 300}, "all ran")
+    effects = site.effects()
+    assert len(effects) == 300
+    assert set(effects.values()) == {1}, "each run had exactly one effect"
+    assert len({pid for _, _, pid in site.steps()}) > 2, "old workers and new ones ran them"
