@@ -17,6 +17,7 @@ from duetime.scheduler.errors import InvalidArgument, InvalidSetting
 from duetime.scheduler.events import EventKind
 from duetime.scheduler.ids import new_id, new_task_id
 from duetime.scheduler.store import Settlement, Start, Store, open_store
+from duetime.scheduler.store.telling import Deliveries
 from duetime.scheduler.task import Delivery, DeliveryState, InboxMessage, RetryPolicy, Run, State, Task
 
 START = datetime(2026, 11, 21, 12, tzinfo=UTC)
@@ -275,18 +276,30 @@ def test_a_send_that_never_ends_keeps_its_thread_and_gets_no_more_than_two(store
     assert state(store) == (DeliveryState.PENDING, 2, "no answer in time")
 
 
+class LookedBefore:
+    """An outbox whose owner has looked for what is due, and was then held up."""
+
+    def __init__(self, outbox: Deliveries) -> None:
+        self._found = outbox.due(limit=9)
+        self.take, self.hold, self.settle, self.next_wake = outbox.take, outbox.hold, outbox.settle, outbox.next_wake
+
+    def due(self, *, limit: int) -> list[tuple[Delivery, InboxMessage]]:
+        return self._found[:limit]
+
+
 def test_what_one_process_is_sending_no_other_sends(store: Store) -> None:
+    fire(store, "team")
     other, found = FakeChannel(), []
+    held_up = Deliverer(LookedBefore(store.deliveries), Channels([other]), draw=lambda: 1.0)
 
     class Slow(FakeChannel):
         def send(self, message: InboxMessage, *, key: str) -> None:
             super().send(message, key=key)
-            found.append(deliverer(store, other).tick(store.now()))
+            found.extend([deliverer(store, other).tick(store.now()), held_up.tick(store.now())])
 
     channel = Slow()
-    fire(store, "team")
     assert deliverer(store, channel).tick(store.now()) == 1
-    assert (found, len(channel.sent), other.sent) == ([0], 1, [])
+    assert (found, len(channel.sent), other.sent) == ([0, 0], 1, [])
     assert state(store) == (DeliveryState.DELIVERED, 1, None)
 
 
