@@ -67,6 +67,9 @@ class Dispatcher:
     def _make_ready(self) -> bool:
         ready = self._store.claims.make_ready(limit=BATCH, epoch=self._epoch)
         failpoints.hit(failpoints.Step.MADE_READY)
+        drops = {run.run_id: at for run in ready if (at := self._placing.drop_at(run)) is not None}
+        if drops:
+            self._store.claims.redate(drops)
         entries = [self._placing.entry(run, self._store.now()) for run in ready]
         if self._queue.put(entries) < len(entries):
             self._put_anew(entries)

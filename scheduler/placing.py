@@ -9,14 +9,18 @@ from datetime import datetime, timedelta
 from duetime.scheduler.demand import Estimates, word_alone
 from duetime.scheduler.queue import Entry
 from duetime.scheduler.registry import LAST_CHANCE
-from duetime.scheduler.rules.estimates import Estimate, estimate
-from duetime.scheduler.rules.order import order_key
+from duetime.scheduler.rules.estimates import UNKNOWN, Estimate, estimate
+from duetime.scheduler.rules.order import drop_at, order_key
 from duetime.scheduler.rules.pools import Pool, find
 from duetime.scheduler.store import ReadyRun
 from duetime.scheduler.store.recovery import MOST_CRASHES
 
 CALM = 5000.0
 """Milliseconds that runs on their last chance wait first: a machine that is in trouble should not end them."""
+
+
+_AT_LEAST = timedelta(milliseconds=100)
+"""What a better estimate has to change to be worth a write."""
 
 
 def nothing_declared() -> Mapping[str, Pool]:
@@ -54,6 +58,14 @@ class Placing:
             late=run.late,
             cost=self._cost(run.needs),
         )
+
+    def drop_at(self, run: ReadyRun) -> datetime | None:
+        """Return when a timer must look at the run by what is known now; None where what it has is good enough."""
+        if run.deadline is None or run.drop_at is None or run.estimate is not None:
+            return None
+        p50 = self._estimate(run).p50
+        better = run.drop_at if p50 == UNKNOWN else drop_at(run.deadline, p50)
+        return better if abs(better - run.drop_at) > max(p50 / 10, _AT_LEAST) else None
 
     def _estimate(self, run: ReadyRun) -> Estimate:
         declared = self.declared.get(run.action)

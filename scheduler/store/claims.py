@@ -6,7 +6,7 @@ made again after it: it stopped the workers too.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from datetime import datetime, timedelta
 
 from duetime.scheduler.store import expiry, fate, ready, recovery, settling, starting
@@ -96,6 +96,10 @@ class Claims:
     def relax(self, *, limit: int) -> list[ReadyRun]:
         """Take note that at most `limit` soft runs are past `drop_at`; returns those that are ready, to be re-keyed."""
         return self._database.write(lambda connection: expiry.relax(connection, limit, self._now()), durable=False)
+
+    def redate(self, drops: Mapping[str, datetime]) -> None:
+        """Set the `drop_at` of these runs, where one is still ahead: how long they take is known better by now."""
+        self._database.write(lambda connection: expiry.redate(connection, drops), durable=False)
 
     def renew(self, run_ids: Sequence[str], *, worker: str, lease: timedelta) -> set[str]:
         """Say that the runs are alive; returns those to stop: cancelled by someone, or no longer this worker's."""

@@ -6,6 +6,7 @@ Pausing a task stops this timer as it stops the other: what passed meanwhile exp
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from datetime import datetime
 
 from duetime.scheduler.events import EventKind
@@ -60,6 +61,12 @@ _LATE = (
 )
 _RELAX = update(runs).where(runs.c.id.in_(bindparam("run_ids", expanding=True))).values(drop_at=null())
 
+_REDATE = Batch(
+    update(runs)
+    .where(runs.c.id == bindparam("run_id"), runs.c.drop_at.is_not(None), runs.c.ended_at.is_(None))
+    .values(drop_at=bindparam("at"))
+)
+
 _NEXT_WAKE = (
     select(runs.c.wake_at)
     .select_from(JOINED)
@@ -100,6 +107,10 @@ def relax(connection: Connection, limit: int, now: datetime) -> list[ReadyRun]:
     if late:
         connection.execute(_RELAX, {"run_ids": [row.id for row in late]})
     return [ready_run(row, now) for row in late if row.state is State.READY]
+
+
+def redate(connection: Connection, drops: Mapping[str, datetime]) -> None:
+    _REDATE.run(connection, [{"run_id": run_id, "at": at} for run_id, at in drops.items()])
 
 
 def _ending(claimed: Claimed, task: Task, run: Run, conclude: Conclude | None) -> Ending:

@@ -13,10 +13,11 @@ from duetime.scheduler.intake import Intake
 from duetime.scheduler.placing import Placing
 from duetime.scheduler.queue import MemoryQueue
 from duetime.scheduler.rules.admission import Kind, Limits
+from duetime.scheduler.rules.estimates import Estimate
 from duetime.scheduler.rules.pools import Pool
 from duetime.scheduler.scheduler import Scheduler
 from duetime.scheduler.store import Store, open_store
-from duetime.scheduler.task import TaskView
+from duetime.scheduler.task import State, TaskView
 
 from tests.contracts.store.making import Clock
 
@@ -84,3 +85,32 @@ def test_a_run_that_was_put_off_while_it_was_parked_is_not_there_twice(
     assert queue.take("w", 9, 1e6).run_ids == (made.record.run.id,)
     queue.set_pool("gpu", Limits(Kind.SLOTS, 2))
     assert queue.take("w", 9, 1e6).run_ids == ()
+
+
+def test_a_run_that_was_scheduled_before_its_length_was_learned_expires_by_what_is_known_when_it_is_due(
+    store: Store, queue: MemoryQueue, scheduler: Scheduler, clock: Clock
+) -> None:
+    made = scheduler.schedule("Call John", when="in 1 hour", deadline="10 min", deadline_type="hard")
+    learned = Estimate(p50=timedelta(minutes=4), p90=timedelta(minutes=9))
+    dispatcher = Dispatcher(store, queue, placing=Placing(estimates=lambda *_: learned))
+    clock.forward(hours=1)
+    dispatcher.step()
+    assert scheduler.get(made.record.task.id).record.run.drop_at == clock() + timedelta(minutes=6)
+
+    clock.forward(minutes=6)
+    dispatcher.step()
+    run = scheduler.get(made.record.task.id).record.run
+    assert run.state is State.EXPIRED
+    assert run.error is not None
+    assert run.error.endswith("it needs about 4 min")
+
+
+def test_what_the_caller_said_of_its_length_stays(
+    store: Store, queue: MemoryQueue, scheduler: Scheduler, clock: Clock
+) -> None:
+    made = scheduler.schedule("Call John", when="in 1 min", deadline="10 min", estimate="20 s")
+    learned = Estimate(p50=timedelta(minutes=4), p90=timedelta(minutes=9))
+    clock.forward(minutes=1)
+    Dispatcher(store, queue, placing=Placing(estimates=lambda *_: learned)).step()
+
+    assert scheduler.get(made.record.task.id).record.run.drop_at == made.record.run.drop_at

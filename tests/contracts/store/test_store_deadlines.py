@@ -22,6 +22,7 @@ from tests.contracts.store.making import (
     Clock,
     a_run,
     a_task,
+    added,
     restarted,
     settlement,
     started,
@@ -250,3 +251,13 @@ def kept(store: Store, record: TaskRecord) -> tuple[object, object]:
     """Return what the run's row itself has of a reservation."""
     columns = select(runs.c.reserved, runs.c.token).where(runs.c.id == record.run.id)
     return store._database.read(lambda connection: tuple(connection.execute(columns).one()))
+
+
+def test_a_moment_that_is_known_better_takes_the_place_of_one_that_is_still_ahead(store: Store, clock: Clock) -> None:
+    task, run = with_deadline(*a_task(), after=HOUR)
+    store.tasks.add(task, run, actor="alice")
+    plain = added(store).run
+    store.claims.redate({run.id: clock() + HOUR / 2, plain.id: clock() + HOUR / 2, "r_nowhere": clock()})
+
+    assert store.tasks.get(TENANT, task.id).run.drop_at == clock() + HOUR / 2
+    assert store.tasks.get(TENANT, plain.task_id).run.drop_at is None
