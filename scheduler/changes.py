@@ -14,8 +14,9 @@ from duetime.scheduler.events import EventKind
 from duetime.scheduler.ids import new_id
 from duetime.scheduler.occurrences import next_run, recurrence_of
 from duetime.scheduler.rules.states import TERMINAL
+from duetime.scheduler.rules.times import describe
 from duetime.scheduler.store import Change
-from duetime.scheduler.task import Run, State, Task, TaskRecord
+from duetime.scheduler.task import DeadlineType, Run, State, Task, TaskRecord
 from duetime.scheduler.wording import when_words
 
 UNDO_WINDOW = timedelta(seconds=30)
@@ -97,12 +98,25 @@ def snooze(record: TaskRecord, to: datetime, now: datetime) -> Change:
     """
     fired = record.last_run
     if record.task.repeat is None or fired is None or fired.ended_at is None or record.run.state in TERMINAL:
-        return move(record, to, now, EventKind.SNOOZED)
+        return _put_off(record, to, now)
     if now - fired.ended_at > record.run.scheduled_for - now:
-        return move(record, to, now, EventKind.SNOOZED)
+        return _put_off(record, to, now)
     earlier = tuple(run for run in record.beside if run.state is State.SCHEDULED)
     extra = _extra(record.task, fired, to)
     return Change(record.task, record.run, extra_run=extra, cancelled_beside=earlier, kind=EventKind.SNOOZED)
+
+
+def _put_off(record: TaskRecord, to: datetime, now: datetime) -> Change:
+    """Move the current occurrence; not to where its hard deadline could not be met any more."""
+    change, task = move(record, to, now, EventKind.SNOOZED), record.task
+    run = change.next_run or change.run
+    if task.deadline_type is DeadlineType.HARD and run.deadline and run.drop_at and run.drop_at <= to:
+        by = f"{describe(run.deadline, task.timezone)} {task.timezone}"
+        raise Refused(
+            f"action: {task.id} must be finished by {by}, so it cannot be put off until then. "
+            "reschedule_task takes a later when together with a later deadline."
+        )
+    return change
 
 
 def run_now(record: TaskRecord, now: datetime) -> Change:

@@ -293,6 +293,30 @@ def test_a_cancel_that_is_undone_keeps_the_deadline(ask: Ask) -> None:
     assert back["deadline"] == made["deadline"]
 
 
+def test_a_snooze_past_a_hard_deadline_is_refused_and_a_soft_one_is_only_late(
+    ask: Ask, refused: Callable[..., str]
+) -> None:
+    _, hard = ask("schedule_task", **RENDER, deadline="tomorrow 10:00", deadline_type="hard")
+    _, soft = ask("schedule_task", **{**RENDER, "title": "Paint"}, deadline="tomorrow 10:00")
+    later = {"action": "snooze", "until": "tomorrow 11:00"}
+
+    assert f"{hard['id']} must be finished by Sun 22 Nov 2026 10:00 America/Denver" in refused(
+        "act_on_task", task_id=hard["id"], **later
+    )
+    assert ask("act_on_task", task_id=soft["id"], **later)[1]["deadline"]["text"] == "Sun 22 Nov 2026 10:00"
+
+
+def test_what_expired_can_be_snoozed_and_has_no_old_deadline(ask: Ask, store: Store, clock: Clock) -> None:
+    _, made = ask("schedule_task", **RENDER, deadline="tomorrow 10:00", deadline_type="hard")
+    clock.now = NOW + timedelta(hours=20)
+    store.claims.expire(limit=9)
+    assert ask("get_task", task_id=made["id"])[1]["state"] == "expired"
+    _, again = ask("act_on_task", task_id=made["id"], action="snooze", minutes=60)
+
+    assert again["state"] == "scheduled"
+    assert "deadline" not in again
+
+
 def start(store: Store, task: dict[str, Any]) -> None:
     """Start the run of a task that is due."""
     epoch = store.runners.take_over(pid=1, endpoint="", token="t")
