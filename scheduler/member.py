@@ -61,7 +61,7 @@ class Team(Protocol):
 
 
 class Member:
-    """Works on what is due from `start` to `stop`. `recruit` makes the team once the queue can be used.
+    """Works on what is due from `start` to `stop`. `recruit` makes the team when the queue can be used; `close` ends it.
 
     One that is never started, as in a command that only schedules something, lets the others know with `wake`.
     """
@@ -77,11 +77,13 @@ class Member:
         name: str,
         recruit: Callable[[SharedQueue], Team],
         grace: timedelta,
+        close: Callable[[], None] = lambda: None,
     ) -> None:
         self.queue = SharedQueue(queue)
         self._news = news
         self._recruit = recruit
         self._grace = grace
+        self._close = close
         teller = Teller(registry, self.queue, now=store.now)
         self._keeper = Keeper(store, self.queue, fill=teller.fill, placing=placing, owner=name)
         self._processes = [self._keeper.process, teller.process, Process("news", self._tell)]
@@ -122,6 +124,7 @@ class Member:
         self._news.close()
         for process in self._processes:
             process.stop(STEP_PATIENCE)
+        self._close()
 
     def _heard(self, word: str) -> None:
         team = self._team

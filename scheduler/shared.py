@@ -1,6 +1,6 @@
 """A queue on another machine, as the processes of this one see it: while it is away it hands out nothing.
 
-Nobody who works with it has to know of an outage. What it could not be told is told when it is back; what it forgot is
+Few who work with it have to know of an outage. What it could not be told is told when it is back; what it forgot is
 in the database.
 """
 
@@ -37,7 +37,7 @@ class SharedQueue:
 
     It becomes `away` with the first call that finds it so; then calls answer at once, without trying, until `back`.
     `on_trouble` is called at that moment, on the thread that found out. Questions (`stats`, `explain`, `can_admit`,
-    `reserve`), `set_pool` and what a rebuild is made of do raise `QueueLost` and `QueueUnavailable`.
+    `reserve`), `renew`, `set_pool` and what a rebuild is made of do raise `QueueLost` and `QueueUnavailable`.
     """
 
     def __init__(self, queue: DispatchQueue, *, on_trouble: Callable[[], None] = lambda: None) -> None:
@@ -121,12 +121,11 @@ class SharedQueue:
             self.within.wake()
 
     def renew(self, worker: str, tokens: Mapping[str, str], lease: float) -> set[str]:
-        """Return what the tokens do not hold; nothing while the queue is away: the database's leases go on."""
-        lost: set[str] = set()
-        if self.away is None:
-            with self._noticing():
-                lost = self.within.renew(worker, tokens, lease)
-        return lost
+        """Prolong as the queue does. Raises while it is away: then it proves nothing, and has lost nothing yet."""
+        if self.away is not None:
+            raise self.away
+        with self._asking():
+            return self.within.renew(worker, tokens, lease)
 
     def finish(self, worker: str, ended: Sequence[Finish], *, jitter: float = 0.0) -> set[str]:
         unheld: set[str] = set()

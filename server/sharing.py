@@ -11,8 +11,9 @@ from importlib import import_module
 from typing import TYPE_CHECKING
 
 from duetime.scheduler.errors import InvalidSetting
-from duetime.scheduler.member import Member, Team
+from duetime.scheduler.member import Member, News, Team
 from duetime.scheduler.placing import Placing
+from duetime.scheduler.queue import DispatchQueue
 from duetime.scheduler.registry import Registry
 from duetime.scheduler.shared import SharedQueue
 from duetime.scheduler.store import Store
@@ -21,7 +22,6 @@ from duetime.server.settings import Settings
 
 if TYPE_CHECKING:
     from duetime.scheduler.queue.redis import RedisQueue
-    from duetime.scheduler.queue.redis_news import RedisNews
 
 
 def make_member(
@@ -36,7 +36,7 @@ def make_member(
     Raises InvalidSetting where the client for Redis is not installed.
     """
     options = WorkerOptions(_name(), settings.threads, timedelta(seconds=settings.lease_seconds))
-    queue, news = connected(str(settings.redis_url), settings.redis_namespace)
+    queue, news, close = connected(str(settings.redis_url), settings.redis_namespace)
     return Member(
         store,
         queue,
@@ -46,6 +46,7 @@ def make_member(
         name=options.name,
         recruit=lambda shared: recruit(shared, options),
         grace=timedelta(seconds=settings.grace_seconds),
+        close=close,
     )
 
 
@@ -54,13 +55,14 @@ def _name() -> str:
     return f"{socket.gethostname()[:60]}-{os.getpid()}-{secrets.token_hex(3)}"
 
 
-def connected(url: str, namespace: str) -> tuple[RedisQueue, RedisNews]:
+def connected(url: str, namespace: str) -> tuple[DispatchQueue, News, Callable[[], None]]:
     try:
-        queue = import_module("duetime.scheduler.queue.redis").RedisQueue
-        news = import_module("duetime.scheduler.queue.redis_news").RedisNews
+        redis_queue = import_module("duetime.scheduler.queue.redis").RedisQueue
+        redis_news = import_module("duetime.scheduler.queue.redis_news").RedisNews
     except ModuleNotFoundError as error:
         raise InvalidSetting(
             "redis_url: the client for Redis is not installed. Install it with: pip install 'duetime[redis]', or in a "
             "checkout: pip install '.[redis]'."
         ) from error
-    return queue(url, namespace=namespace), news(url, namespace=namespace)
+    queue: RedisQueue = redis_queue(url, namespace=namespace)
+    return queue, redis_news(url, namespace=namespace), queue.close

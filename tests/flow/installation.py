@@ -58,7 +58,7 @@ class Installation:
         self.queue = queue
         self.channel = Channel()
         self._stack = ExitStack()
-        monkeypatch.setattr(sharing, "connected", lambda *_: (queue, LocalNews(self.channel)))
+        monkeypatch.setattr(sharing, "connected", lambda *_: (queue, LocalNews(self.channel), lambda: None))
 
     def member(self, role: Role, *, start: bool = True, handlers: Sequence[Handler] = ()) -> App:
         app = self._stack.enter_context(build(self.settings, handlers=handlers, role=role))

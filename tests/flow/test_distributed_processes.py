@@ -98,7 +98,7 @@ class Site:
 @pytest.fixture
 def site(tmp_path: Path, postgres_url: str, valkey_url: str) -> Iterator[Site]:
     migrate_store(postgres_url)
-    given = {
+    given: dict[str, Any] = {
         "DATABASE_URL": postgres_url,
         "REDIS_URL": valkey_url,
         "REDIS_NAMESPACE": tmp_path.name[:40],

@@ -6,6 +6,7 @@ import logging
 import threading
 import time
 from collections.abc import Iterator
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -67,7 +68,6 @@ def test_a_queue_that_is_away_hands_out_nothing_and_nobody_fails(queue: SharedQu
     inner.away = True
     assert queue.put([Entry("r_1", 1.0)]) == 0
     assert queue.take("w", 1, MINUTE).grants == ()
-    assert queue.renew("w", {"r_1": "t"}, MINUTE) == set()
     assert queue.finish("w", [Finish("r_1", "t")]) == set()
     assert queue.give_back("w", "r_1", "t") is False
     assert queue.reap() == []
@@ -75,9 +75,10 @@ def test_a_queue_that_is_away_hands_out_nothing_and_nobody_fails(queue: SharedQu
     assert queue.cancel("r_1") == "absent"
 
 
-def test_questions_say_that_it_is_away(queue: SharedQueue, inner: Breaking) -> None:
+def test_questions_and_proofs_say_that_it_is_away(queue: SharedQueue, inner: Breaking) -> None:
     inner.away = True
-    for ask in (queue.stats, lambda: queue.explain("r_1"), lambda: queue.set_pool("gpu", None)):
+    renew = partial(queue.renew, "w", {"r_1": "t"}, MINUTE)
+    for ask in (queue.stats, renew, partial(queue.explain, "r_1"), partial(queue.set_pool, "gpu", None)):
         with pytest.raises(QueueUnavailable):
             ask()
 
@@ -88,7 +89,8 @@ def test_once_it_is_known_to_be_away_nobody_waits_for_it_to_time_out(queue: Shar
     before = inner.asked.total()
     queue.put([Entry("r_1", 1.0)])
     queue.take("w", 1, MINUTE)
-    queue.renew("w", {}, MINUTE)
+    with pytest.raises(QueueUnavailable):
+        queue.renew("w", {}, MINUTE)
     assert inner.asked.total() == before
 
 
@@ -183,7 +185,6 @@ def test_an_outage_is_two_lines_in_the_log_however_long_it_is(
         for _ in range(50):
             ready(store, queue)
             queue.take("w", 1, MINUTE)
-            queue.renew("w", {}, MINUTE)
             keeper.step()
         inner.away = False
         keeper.step()
