@@ -103,8 +103,9 @@ class Histogram:
             return cls()
         found, samples = stored.get("weights"), stored.get("samples")
         weights = dict(_readable(found)) if isinstance(found, Mapping) else {}
-        known = isinstance(samples, int) and samples > 0
-        return cls(weights, samples) if weights and known else cls()
+        if not weights or not isinstance(samples, int) or samples <= 0:
+            return cls()
+        return cls(weights, samples)
 
 
 def estimate(own: timedelta | None, learned: Histogram | None, declared: timedelta | None) -> Estimate:
