@@ -61,7 +61,7 @@ class Placing:
 
     def drop_at(self, run: ReadyRun) -> datetime | None:
         """Return when a timer must look at the run by what is known now; None where what it has is good enough."""
-        if run.deadline is None or run.drop_at is None or run.estimate is not None:
+        if run.deadline is None or run.drop_at is None:
             return None
         p50 = self._estimate(run).p50
         better = run.drop_at if p50 == UNKNOWN else drop_at(run.deadline, p50)
