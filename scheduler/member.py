@@ -61,7 +61,7 @@ class Team(Protocol):
 
 
 class Member:
-    """Works on what is due from `start` to `stop`. `recruit` makes the team when the queue can be used; `close` ends it.
+    """Works on what is due from `start` to `stop`. `recruit` makes the team when there is a queue, `close` ends it.
 
     One that is never started, as in a command that only schedules something, lets the others know with `wake`.
     """
