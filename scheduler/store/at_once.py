@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from datetime import datetime
-from functools import cache
+from functools import lru_cache
 from typing import Any, NamedTuple
 
 from duetime.scheduler.errors import StoreUnavailable
@@ -40,10 +40,10 @@ from sqlalchemy import (
     TableValuedAlias,
     and_,
     bindparam,
-    case,
     column,
     func,
     literal_column,
+    null,
     or_,
     select,
 )
@@ -86,7 +86,7 @@ def _inserted(
     connection: Connection, items: Sequence[NewTask], told: Sequence[journal.Entry], *, now: datetime, twins: bool
 ) -> dict[str, Added]:
     wanted = {item.task.id: item for item in items}
-    plan = _planned(connection.dialect)
+    plan = _planned(connection.dialect, twins)
     given: dict[str, Sequence[Mapping[str, Any]]] = {
         tasks.name: [task_values(item.task) for item in items],
         runs.name: [run_values(item.run) for item in items],
@@ -95,7 +95,7 @@ def _inserted(
         key_table.name: sorted(keys.rows(items), key=lambda row: (row["tenant"], row["key"])),
     }
     parameters = {**plan.constants} | {name: plan.documents[name].written(rows) for name, rows in given.items()}
-    parameters |= {"now": now, "cutoff": now - KEPT_AFTER_END, "twins": twins}
+    parameters |= {"now": now, "cutoff": now - KEPT_AFTER_END}
     made = connection.exec_driver_sql(plan.sql, parameters).all()
     return {
         task_id: Added(TaskRecord(wanted[task_id].task, wanted[task_id].run), created=True, twin=twin)
@@ -111,9 +111,9 @@ class _Plan(NamedTuple):
     constants: Mapping[str, Any]
 
 
-@cache
-def _planned(dialect: Dialect) -> _Plan:
-    compiled = _statement().compile(dialect=dialect)
+@lru_cache(maxsize=8)
+def _planned(dialect: Dialect, twins: bool) -> _Plan:
+    compiled = _statement(twins).compile(dialect=dialect)
     assert isinstance(compiled, SQLCompiler)
     documents = {
         table.name: Document.of({name: table.c[name].type for name in names}, dialect)
@@ -122,7 +122,7 @@ def _planned(dialect: Dialect) -> _Plan:
     return _Plan(compiled.string, documents, constants(compiled, dialect))
 
 
-def _statement() -> Select[Any]:
+def _statement(twins: bool) -> Select[Any]:
     claimed = _claimed()
     asked, its_run, of_keys = _given(tasks), _given(runs), _given(key_table)
     new = (
@@ -132,7 +132,7 @@ def _statement() -> Select[Any]:
         .cte("new")
     )
     inserted = [_inserting(table, names, new) for table, names in _VALUES.items() if table is not key_table]
-    return select(new.c.id, case((bindparam("twins", required=True), _twin(new)), else_=None)).add_cte(*inserted)
+    return select(new.c.id, _twin(new) if twins else null()).add_cte(*inserted)
 
 
 def _given(table: Table) -> TableValuedAlias:

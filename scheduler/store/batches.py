@@ -9,9 +9,11 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import Any, Protocol
 
 from duetime.scheduler.store import recordsets
+from duetime.scheduler.store.recordsets import Written
 from sqlalchemy import Connection, Dialect, Insert, Update
 from sqlalchemy.sql.compiler import SQLCompiler
 
@@ -30,8 +32,7 @@ class Batch:
     """
 
     def __init__(self, statement: Insert | Update, columns: Sequence[str] = ()) -> None:
-        self._statement = statement
-        self._columns = list(columns)
+        self.written = Written(statement, tuple(columns))
         self._plans: dict[str, _Plan] = {}
 
     def run(self, connection: Connection, rows: Rows) -> int:
@@ -44,14 +45,33 @@ class Batch:
 
     def _plan(self, dialect: Dialect) -> _Plan:
         if dialect.name == "postgresql":
-            return recordsets.planned(self._statement, self._columns, dialect)
-        compiled = self._statement.compile(dialect=dialect, column_keys=self._columns, for_executemany=True)
+            return recordsets.planned([self.written], dialect)
+        statement, columns = self.written
+        compiled = statement.compile(dialect=dialect, column_keys=list(columns), for_executemany=True)
         assert isinstance(compiled, SQLCompiler)
         assert compiled.positiontup is not None
         types = [(name, compiled.binds[name].type) for name in compiled.positiontup]
         binds = [(name, kind.dialect_impl(dialect).bind_processor(dialect)) for name, kind in types]
         constants = {name: value for name, value in compiled.params.items() if value is not None}
         return _Positional(compiled.string, binds, constants)
+
+
+def together(connection: Connection, *parts: tuple[Batch, Rows]) -> int:
+    """Execute several batches, as one statement on PostgreSQL; returns how many rows the first found or made.
+
+    None may need what another one writes, but as something to refer to.
+    """
+    filled = [(batch, rows) for batch, rows in parts if rows]
+    if connection.dialect.name != "postgresql":
+        first, *_ = [batch.run(connection, rows) for batch, rows in filled]
+        return first
+    plan = _combined(tuple(batch for batch, _ in filled), connection.dialect)
+    return plan.run(connection, *(rows for _, rows in filled))
+
+
+@lru_cache(maxsize=64)
+def _combined(batches: tuple[Batch, ...], dialect: Dialect) -> recordsets.Planned:
+    return recordsets.planned([batch.written for batch in batches], dialect)
 
 
 @dataclass(frozen=True, slots=True)

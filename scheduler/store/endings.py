@@ -11,12 +11,20 @@ from duetime.scheduler.events import EventKind
 from duetime.scheduler.rules.order import penalty
 from duetime.scheduler.rules.states import TERMINAL, check_move
 from duetime.scheduler.store import journal
-from duetime.scheduler.store.batches import Batch
+from duetime.scheduler.store.batches import Batch, Rows, together
 from duetime.scheduler.store.changing import held
 from duetime.scheduler.store.locking import exactly
 from duetime.scheduler.store.models import attempts, dead_letters, deliveries, inbox, runs, tasks
 from duetime.scheduler.store.resources import usage
-from duetime.scheduler.store.rows import DELIVERY, MESSAGE, delivery_values, in_json, message_values, run_values
+from duetime.scheduler.store.rows import (
+    DELIVERY,
+    MESSAGE,
+    RUN_VALUES,
+    delivery_values,
+    in_json,
+    message_values,
+    run_values,
+)
 from duetime.scheduler.store.values import Settlement
 from duetime.scheduler.task import Penalty, Run, State
 from sqlalchemy import Connection, bindparam, false, func, insert, null, select, update
@@ -48,8 +56,10 @@ _END_ATTEMPT = Batch(
 _TAKEN = select(func.coalesce(func.max(runs.c.generation), 0) + 1).where(
     runs.c.task_id == bindparam("of_task"), runs.c.scheduled_for == bindparam("of_time")
 )
-_INSERT_NEXT = insert(runs).values(generation=_TAKEN.scalar_subquery())
-_NOT_CURRENT = update(runs).where(runs.c.id == bindparam("run_id")).values(current=false())
+_INSERT_NEXT = Batch(
+    insert(runs).values(generation=_TAKEN.scalar_subquery()), [name for name in RUN_VALUES if name != "generation"]
+)
+_NOT_CURRENT = Batch(update(runs).where(runs.c.id == bindparam("run_id")).values(current=false()))
 _PAYLOAD = select(tasks.c.payload).where(tasks.c.id == bindparam("of_task")).scalar_subquery()
 _LETTERS = Batch(insert(dead_letters).values(payload=_PAYLOAD), ("run_id", "task_id", "tenant", "at", "reason"))
 _MESSAGES = Batch(insert(inbox), [column.name for column in MESSAGE])
@@ -92,17 +102,30 @@ def write(connection: Connection, endings: Sequence[Ending], now: datetime) -> N
     """Store the ends, each with its event and what follows from it."""
     if not endings:
         return
-    exactly(len(endings), _SETTLE.run(connection, [_run_row(ending, now) for ending in endings]))
-    _END_ATTEMPT.run(connection, [_attempt_row(ending, now) for ending in endings])
-    follow(connection, endings, now)
+    _write_next(connection, endings)
+    settled = together(
+        connection,
+        (_SETTLE, [_run_row(ending, now) for ending in endings]),
+        (_END_ATTEMPT, [_attempt_row(ending, now) for ending in endings]),
+        *_following(connection, endings, now),
+    )
+    exactly(len(endings), settled)
 
 
 def follow(connection: Connection, endings: Sequence[Ending], now: datetime) -> None:
     """Store what follows from ends that are written: next occurrences, events, what users are told, what was used."""
     _write_next(connection, endings)
-    journal.append(connection, [entry for ending in endings for entry in _entries(ending, now)])
-    _write_told(connection, endings, now)
-    _USAGE.run(connection, [row for ending in endings for row in _usage_rows(ending, now)])
+    together(connection, *_following(connection, endings, now))
+
+
+def _following(connection: Connection, endings: Sequence[Ending], now: datetime) -> list[tuple[Batch, Rows]]:
+    return [
+        journal.appending(connection, [entry for ending in endings for entry in _entries(ending, now)]),
+        (_LETTERS, [_letter(ending, now) for ending in endings if ending.settlement.dead_letter]),
+        (_MESSAGES, [message_values(ending.settlement.inbox) for ending in endings if ending.settlement.inbox]),
+        (_DELIVERIES, [delivery_values(each) for ending in endings for each in ending.settlement.deliveries]),
+        (_USAGE, [row for ending in endings for row in _usage_rows(ending, now)]),
+    ]
 
 
 def _run_row(ending: Ending, now: datetime) -> dict[str, Any]:
@@ -141,8 +164,8 @@ def _write_next(connection: Connection, endings: Sequence[Ending]) -> None:
     """Make the next occurrences current. One that was skipped or moved away before comes as its next generation."""
     following = [(ending.claim.run_id, run) for ending in endings if (run := ending.next_run())]
     if following:
-        connection.execute(_NOT_CURRENT, [{"run_id": run_id} for run_id, _ in following])
-        connection.execute(_INSERT_NEXT, [_next_values(run) for _, run in following])
+        _NOT_CURRENT.run(connection, [{"run_id": run_id} for run_id, _ in following])
+        _INSERT_NEXT.run(connection, [_next_values(run) for _, run in following])
 
 
 def _next_values(run: Run) -> dict[str, Any]:
@@ -205,15 +228,6 @@ def _next_entry(run: Run, now: datetime) -> journal.Entry:
         move=(None, run.state),
         after={"scheduled_for": in_json(run.scheduled_for), "number": run.number},
     )
-
-
-def _write_told(connection: Connection, endings: Sequence[Ending], now: datetime) -> None:
-    letters = [_letter(ending, now) for ending in endings if ending.settlement.dead_letter]
-    messages = [message_values(ending.settlement.inbox) for ending in endings if ending.settlement.inbox]
-    told = [delivery_values(delivery) for ending in endings for delivery in ending.settlement.deliveries]
-    _LETTERS.run(connection, letters)
-    _MESSAGES.run(connection, messages)
-    _DELIVERIES.run(connection, told)
 
 
 def _usage_rows(ending: Ending, now: datetime) -> list[dict[str, Any]]:

@@ -80,7 +80,13 @@ def entry(
 
 def append(connection: Connection, entries: Sequence[Entry]) -> None:
     """Store the events in their order, each with the next number of its task."""
-    _APPEND.run(connection, _numbered(entries) if connection.dialect.name == "postgresql" else entries)
+    batch, rows = appending(connection, entries)
+    batch.run(connection, rows)
+
+
+def appending(connection: Connection, entries: Sequence[Entry]) -> tuple[Batch, Sequence[Entry]]:
+    """Return the batch that stores the events, and its rows: for `together`, and only once in a transaction's step."""
+    return _APPEND, _numbered(entries) if connection.dialect.name == "postgresql" else entries
 
 
 def _numbered(entries: Sequence[Entry]) -> list[Entry]:

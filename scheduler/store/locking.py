@@ -9,9 +9,15 @@ from collections.abc import Sequence
 
 from duetime.scheduler.errors import IllegalMove
 from duetime.scheduler.store.models import runs, tasks
-from sqlalchemy import Connection, bindparam, select
+from sqlalchemy import ARRAY, ColumnElement, Connection, Text, any_, bindparam, select
 
-_THEIRS = select(runs.c.task_id).where(runs.c.id.in_(bindparam("run_ids", expanding=True)))
+
+def among(column: ColumnElement[str]) -> ColumnElement[bool]:
+    """Whether the column is one of `run_ids`, on PostgreSQL: an IN would be planned anew for each number of them."""
+    return column == any_(bindparam("run_ids", type_=ARRAY(Text())))
+
+
+_THEIRS = select(runs.c.task_id).where(among(runs.c.id))
 _LOCK = select(tasks.c.id).where(tasks.c.id.in_(_THEIRS)).order_by(tasks.c.id).with_for_update()
 
 

@@ -48,7 +48,7 @@ class Postgres(Database):
             connect_args={
                 "connect_timeout": BUSY_SECONDS,
                 "application_name": "duetime",
-                "options": f"-c timezone=UTC -c lock_timeout={BUSY_SECONDS}s -c enable_seqscan=off",
+                "options": f"-c timezone=UTC -c lock_timeout={BUSY_SECONDS}s -c enable_seqscan=off -c jit=off",
             },
         )
         event.listen(self.engine, "handle_error", _recognise)

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
-from typing import Any, TypeVar, cast
+from typing import Any, NamedTuple, TypeVar, cast
 
 from duetime.scheduler.store.types import Instant, JsonValue, Strings, Word, Words, encode
 from sqlalchemy import (
@@ -18,10 +18,12 @@ from sqlalchemy import (
     Connection,
     Dialect,
     Insert,
+    Select,
     Update,
     bindparam,
     column,
     func,
+    literal,
     select,
 )
 from sqlalchemy.dialects.postgresql import JSONB
@@ -34,12 +36,14 @@ E = TypeVar("E", bound=ExternallyTraversible)
 Converter = Callable[[Any], Any]
 Rows = Sequence[Mapping[str, Any]]
 
+Types = Mapping[str, TypeEngine[Any]]
+
 ROWS = "rows"
 _AS_THEY_ARE = (Word, Words, Strings)
 """Types whose values JSON writes as PostgreSQL reads them; `encode` replaces what it does not store."""
 
 
-def recordset(types: Mapping[str, TypeEngine[Any]], parameter: str = ROWS, name: str = "given") -> Any:
+def recordset(types: Mapping[str, TypeEngine[Any]], parameter: str, name: str = "given") -> Any:
     """Return a table of these columns, whose rows are the JSON parameter's."""
     columns = [column(key, kind) for key, kind in types.items()]
     rows = func.jsonb_to_recordset(bindparam(parameter, type_=JSONB()))
@@ -86,27 +90,51 @@ def _instant(value: datetime) -> str:
     return value.isoformat()
 
 
+class Written(NamedTuple):
+    """An INSERT or UPDATE as it is written for one row, and the columns that an INSERT takes from its rows."""
+
+    statement: Insert | Update
+    columns: Sequence[str]
+
+
 @dataclass(frozen=True, slots=True)
 class Planned:
-    """The text for the driver, and what its one parameter is made of."""
+    """The text for the driver, and what each of its parameters is made of, in the order of the statements."""
 
     sql: str
-    document: Document
+    documents: Mapping[str, Document]
     constants: Mapping[str, Any]
 
-    def run(self, connection: Connection, rows: Rows) -> int:
-        parameters = {**self.constants, ROWS: self.document.written(rows)}
-        return connection.exec_driver_sql(self.sql, parameters).rowcount
+    def run(self, connection: Connection, *rows: Rows) -> int:
+        """Execute all; returns how many rows of its table the first found or made."""
+        parameters = dict(self.constants)
+        for (name, document), of_this in zip(self.documents.items(), rows, strict=True):
+            parameters[name] = document.written(of_this)
+        done = connection.exec_driver_sql(self.sql, parameters)
+        return done.rowcount if len(rows) == 1 else done.scalar_one()
 
 
-def planned(statement: Insert | Update, columns: Sequence[str], dialect: Dialect) -> Planned:
-    """Return the statement, which is of one row, as one of many rows."""
-    types = _types(statement, columns, dialect)
-    given = recordset(types)
-    many = _inserting(statement, columns, given) if isinstance(statement, Insert) else with_columns(statement, given.c)
-    compiled = many.compile(dialect=dialect)
+def planned(written: Sequence[Written], dialect: Dialect) -> Planned:
+    """Return the statements, each of one row, as one statement of many rows of each."""
+    types = [_types(*each, dialect) for each in written]
+    names = [f"{ROWS}_{number}" for number in range(len(written))]
+    many = [_many(*each, of_this, name) for each, of_this, name in zip(written, types, names, strict=True)]
+    whole = many[0] if len(many) == 1 else _together(many)
+    compiled = whole.compile(dialect=dialect)
     assert isinstance(compiled, SQLCompiler)
-    return Planned(compiled.string, Document.of(types, dialect), constants(compiled, dialect))
+    documents = {name: Document.of(of_this, dialect) for name, of_this in zip(names, types, strict=True)}
+    return Planned(compiled.string, documents, constants(compiled, dialect))
+
+
+def _many(statement: Insert | Update, columns: Sequence[str], types: Types, parameter: str) -> Insert | Update:
+    given = recordset(types, parameter)
+    return _inserting(statement, columns, given) if isinstance(statement, Insert) else with_columns(statement, given.c)
+
+
+def _together(many: Sequence[Insert | Update]) -> Select[int]:
+    first, *others = many
+    counted = first.returning(literal(1).label("one")).cte("first")
+    return select(func.count(counted.c.one)).add_cte(*(each.cte(f"other_{n}") for n, each in enumerate(others)))
 
 
 def constants(compiled: SQLCompiler, dialect: Dialect) -> dict[str, Any]:

@@ -10,7 +10,7 @@ from duetime.scheduler.events import EventKind
 from duetime.scheduler.rules.states import TERMINAL
 from duetime.scheduler.store import endings
 from duetime.scheduler.store.endings import Claimed, Ending
-from duetime.scheduler.store.locking import lock_tasks_of
+from duetime.scheduler.store.locking import among, lock_tasks_of
 from duetime.scheduler.store.models import runs, tasks
 from duetime.scheduler.store.rows import Row
 from duetime.scheduler.store.values import Settlement, Verdict
@@ -18,25 +18,23 @@ from duetime.scheduler.task import State
 from sqlalchemy import Connection, bindparam, select
 
 # In the order of the fields of `Claimed`.
-_CLAIMED = (
-    select(
-        runs.c.id,
-        runs.c.task_id,
-        runs.c.tenant,
-        runs.c.state,
-        runs.c.attempt,
-        runs.c.worker,
-        runs.c.scheduled_for,
-        runs.c.cancel_requested,
-        tasks.c.revision,
-        tasks.c.repeat,
-        tasks.c.paused,
-        runs.c.deadline,
-        tasks.c.penalty,
-    )
-    .select_from(runs.join(tasks, tasks.c.id == runs.c.task_id))
-    .where(runs.c.id.in_(bindparam("run_ids", expanding=True)))
-)
+_CLAIMED = select(
+    runs.c.id,
+    runs.c.task_id,
+    runs.c.tenant,
+    runs.c.state,
+    runs.c.attempt,
+    runs.c.worker,
+    runs.c.scheduled_for,
+    runs.c.cancel_requested,
+    tasks.c.revision,
+    tasks.c.repeat,
+    tasks.c.paused,
+    runs.c.deadline,
+    tasks.c.penalty,
+).select_from(runs.join(tasks, tasks.c.id == runs.c.task_id))
+_CLAIMED_OF = _CLAIMED.where(runs.c.id.in_(bindparam("run_ids", expanding=True)))
+_CLAIMED_AMONG = _CLAIMED.where(among(runs.c.id))
 
 
 def settle(connection: Connection, settlements: Sequence[Settlement], now: datetime) -> list[Verdict]:
@@ -58,7 +56,8 @@ def settle(connection: Connection, settlements: Sequence[Settlement], now: datet
 def claimed(connection: Connection, run_ids: Sequence[str]) -> dict[str, Claimed]:
     """Return the runs as they are stored now, with what of their tasks decides about an end."""
     lock_tasks_of(connection, run_ids)
-    rows: Sequence[Row] = connection.execute(_CLAIMED, {"run_ids": list(run_ids)}).all()
+    statement = _CLAIMED_AMONG if connection.dialect.name == "postgresql" else _CLAIMED_OF
+    rows: Sequence[Row] = connection.execute(statement, {"run_ids": list(run_ids)}).all()
     found = [Claimed(*row) for row in rows]
     return {claim.run_id: claim for claim in found}
 

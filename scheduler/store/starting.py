@@ -7,7 +7,7 @@ from dataclasses import replace
 from datetime import datetime, timedelta
 
 from duetime.scheduler.events import EventKind
-from duetime.scheduler.store import journal
+from duetime.scheduler.store import claiming, journal
 from duetime.scheduler.store.batches import Batch
 from duetime.scheduler.store.locking import exactly, lock_tasks_of
 from duetime.scheduler.store.models import attempts, runs, tasks
@@ -37,13 +37,14 @@ _MAKE_READY = (
     .values(state=State.READY, wake_at=null(), first_ready_at=func.coalesce(runs.c.first_ready_at, _NOW))
 )
 
-_STARTABLE = TASK_AND_RUN.where(
-    _THESE,
+_MAY_START = (
     runs.c.state == State.READY,
     runs.c.cancel_requested == false(),
     tasks.c.paused == false(),
     or_(tasks.c.deadline_type != DeadlineType.HARD, runs.c.drop_at.is_(None), runs.c.drop_at > _NOW),
 )
+_STARTABLE = TASK_AND_RUN.where(_THESE, *_MAY_START)
+_START_AT_ONCE = claiming.statement(*_MAY_START)
 _START = Batch(
     update(runs)
     .where(runs.c.id == bindparam("run_id"), runs.c.state == State.READY)
@@ -94,6 +95,12 @@ def start(
         return []
     wanted = {wish.run_id: wish for wish in starts}
     lock_tasks_of(connection, list(wanted))
+    if connection.dialect.name == "postgresql":
+        rows = claiming.start(
+            connection, _START_AT_ONCE, starts, worker=worker, epoch=epoch, now=now, until=now + lease
+        )
+        started = [task_and_run(row) for row in rows]
+        return [Claim(run, task, worker, wanted[run.id].reserved, wanted[run.id].token) for task, run in started]
     rows = connection.execute(_STARTABLE, {"run_ids": list(wanted), "now": now}).all()
     found = [task_and_run(row) for row in rows]
     claims = [_claim(task, run, wanted[run.id], worker=worker, now=now) for task, run in found]
