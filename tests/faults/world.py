@@ -306,7 +306,7 @@ class World:
     def queue(self) -> DispatchQueue:
         """Return the queue that all processes of a shared installation work with."""
         assert isinstance(self.app.runner, Member)
-        return self.app.runner.queue
+        return self.app.runner.queue.within
 
     def _cut_short(self, pid: int) -> str:
         found = self.in_the_middle(pid)
