@@ -29,13 +29,17 @@ CLAIM_PATIENCE = 2.0
 DRAINING_PAUSE = 0.02
 """Seconds between Dramatiq's questions for more while there is none: it asks until all its threads have ended."""
 
+RELIEF = 0.5
+"""Seconds after which a machine under pressure is looked at again."""
+
 log = logging.getLogger(__name__)
 
 
 class IdleThreads:
-    """Counts the worker threads that have nothing to do."""
+    """Counts the worker threads, `total`, and those of them that have nothing to do."""
 
     def __init__(self, threads: int) -> None:
+        self.total = threads
         self._idle = threads
         self._changed = threading.Condition()
 
@@ -45,6 +49,11 @@ class IdleThreads:
             self._changed.wait_for(lambda: self._idle > 0, timeout)
             taken, self._idle = self._idle, 0
             return taken
+
+    def add(self, threads: int) -> None:
+        """Count threads that are new, and idle."""
+        self.total += threads
+        self.give(threads)
 
     def give(self, threads: int) -> None:
         with self._changed:
@@ -57,7 +66,8 @@ class DispatchBroker(dramatiq.Broker):
 
     `claim` starts runs in the database and returns the ids of those it started; what it leaves out is dropped. When it
     raises, nothing has started, and everything goes back to the queue for a moment. `lease` and `clock` are in
-    milliseconds. Whoever holds the lock `claiming` sees no claim between the database and its hand.
+    milliseconds. Whoever holds the lock `claiming` sees no claim between the database and its hand. `allowance` says of
+    so many threads how many should be used now.
     """
 
     def __init__(
@@ -68,6 +78,7 @@ class DispatchBroker(dramatiq.Broker):
         threads: int,
         lease: float,
         claim: Callable[[Sequence[Grant]], Iterable[str]],
+        allowance: Callable[[int], int] = lambda threads: threads,
         middleware: list[Middleware],
         clock: Callable[[], float],
     ) -> None:
@@ -79,6 +90,8 @@ class DispatchBroker(dramatiq.Broker):
         self.claiming = threading.RLock()
         self._lease = lease
         self._claim = claim
+        self._allowance = allowance
+        self._drained = threading.Event()
         self._clock = clock
 
     def declare_queue(self, queue_name: str) -> None:
@@ -103,6 +116,7 @@ class DispatchBroker(dramatiq.Broker):
     def drain(self) -> None:
         """Take nothing more; returns when a claim that was under way has ended, or does not end in 2 seconds."""
         self.draining = True
+        self._drained.set()
         self.queue.wake()
         if self.claiming.acquire(timeout=CLAIM_PATIENCE):
             self.claiming.release()
@@ -113,16 +127,25 @@ class DispatchBroker(dramatiq.Broker):
         if not idle:
             time.sleep(DRAINING_PAUSE if self.draining else 0)
             return []
+        wanted = self._wanted(idle)
+        if wanted <= 0:
+            self.idle.give(idle)
+            self._drained.wait(min(timeout, RELIEF))
+            return []
         started: list[str] = []
         try:
             with self.claiming:
-                taken = None if self.draining else self._taken(idle)
+                taken = None if self.draining else self._taken(wanted)
                 started = self._start(taken.grants) if taken else []
         finally:
             self.idle.give(idle - len(started))
         if taken and not taken.grants:
             self.queue.wait(taken.generation, timeout if taken.hint is None else min(taken.hint, timeout))
         return started
+
+    def _wanted(self, idle: int) -> int:
+        """Return how many of the idle threads should work, as the machine is now."""
+        return min(idle, self._allowance(self.idle.total) - (self.idle.total - idle))
 
     def _taken(self, n: int) -> Take:
         return self.queue.take(self.worker, n, self._lease, nonce=new_id("n"))

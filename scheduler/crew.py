@@ -65,7 +65,14 @@ class Crew:
             hosted=hosted,
         )
         self.maintenance = Maintenance(
-            store, queue, held=self.worker.held, placing=placing, epoch=epoch, replaced=on_replaced
+            store,
+            queue,
+            held=self.worker.held,
+            placing=placing,
+            learn=self.worker.learn,
+            recovered=self._dispatcher.wake,
+            epoch=epoch,
+            replaced=on_replaced,
         ).process
         self._delivery = Process("delivery", self._deliver)
         self._processes = [self._dispatcher, self.maintenance, self._delivery]

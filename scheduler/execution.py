@@ -10,7 +10,7 @@ from typing import Any, Final
 
 from duetime.scheduler.handlers import Context, Handler, Handlers, Link, explain, run_handler
 from duetime.scheduler.inhand import Held
-from duetime.scheduler.interrupt import CancelRequested, Interrupt, TimeLimitReached
+from duetime.scheduler.interrupt import CancelRequested, Interrupt, ReservationLost, TimeLimitReached
 from duetime.scheduler.outcomes import Done, Outcome, Retry, Wait, Yielded
 from duetime.scheduler.settlement import Cancelled, Ending
 from duetime.scheduler.store import Claim, Store
@@ -23,6 +23,7 @@ know it.
 """
 
 STOPPED: Final = Yielded(reason="the worker stopped")
+UNRESERVED: Final = Yielded(reason="what it had reserved was lost")
 
 log = logging.getLogger(__name__)
 
@@ -49,12 +50,15 @@ class Execution:
         if handler is None:
             return self._unknown(held.claim)
         self._started(held.limit(handler.time_limit))
+        held.usage.begin()
         try:
             outcome = self._call(handler, held)
         except Interrupt as why:
             return _interrupted(why, handler)
         except BaseException as error:  # noqa: BLE001 - a worker thread survives whatever a handler raises
             return Retry(explain(error))
+        finally:
+            held.usage.end()
         return outcome if isinstance(outcome, Done) or not held.cancelled else Cancelled()
 
     def _unknown(self, claim: Claim) -> Wait:
@@ -62,7 +66,8 @@ class Execution:
         return Wait(_pause(claim.run.attempt), f"no handler {claim.task.action!r} is loaded here; there are {known}")
 
     def _call(self, handler: Handler, held: Held) -> Outcome:
-        context = Context.of(held.claim.task, held.claim.run, worker=held.claim.worker, link=self._link(held))
+        claim = held.claim
+        context = Context.of(claim.task, claim.run, worker=claim.worker, needs=claim.reserved, link=self._link(held))
         payload = held.claim.task.payload
 
         def on_the_loop(coroutine: Coroutine[Any, Any, Any]) -> Any:
@@ -84,6 +89,8 @@ class Execution:
         return Link(
             save=save,
             report=report,
+            use=held.usage.use,
+            busy=held.usage.busy,
             cancelled=lambda: held.cancelled,
             should_yield=lambda: held.yielding,
             now=self._store.now,
@@ -100,4 +107,4 @@ def _interrupted(why: Interrupt, handler: Handler) -> Ending:
         return Cancelled()
     if isinstance(why, TimeLimitReached):
         return Retry(f"time limit of {handler.time_limit.total_seconds():g} s")
-    return STOPPED
+    return UNRESERVED if isinstance(why, ReservationLost) else STOPPED

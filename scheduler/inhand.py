@@ -9,6 +9,7 @@ from threading import Condition, Lock
 
 from duetime.scheduler.interrupt import CancelRequested, Interrupt, Interruptible
 from duetime.scheduler.store import Claim
+from duetime.scheduler.usage import Usage
 
 
 class Held:
@@ -17,6 +18,7 @@ class Held:
     def __init__(self, claim: Claim) -> None:
         self.claim = claim
         self.call = Interruptible()
+        self.usage = Usage(claim.reserved)
         self.yielding = False
         self.ends_by: float | None = None
         self._begun = Lock()

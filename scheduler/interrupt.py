@@ -29,6 +29,10 @@ class CancelRequested(Interrupt):
     """Someone asked to stop this run, or the attempt does not own it any more."""
 
 
+class ReservationLost(Interrupt):
+    """The queue does not know its reservation any more, so others may use those pools: the run goes back."""
+
+
 class WorkerStopping(Interrupt):
     """The process ends and the grace period is over: the run goes back, and is started again elsewhere."""
 

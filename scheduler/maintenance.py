@@ -40,6 +40,8 @@ class Maintenance:
         *,
         held: Callable[[], Collection[str]],
         placing: Placing = Placing(),  # noqa: B008 - a frozen value
+        learn: Callable[[], None] = lambda: None,
+        recovered: Callable[[], None] = lambda: None,
         epoch: int | None = None,
         replaced: Callable[[], None] = lambda: None,
         clock: Callable[[], float] = time.monotonic,
@@ -48,6 +50,8 @@ class Maintenance:
         self._queue = queue
         self._held = held
         self._placing = placing
+        self._learn = learn
+        self._recovered = recovered
         self._epoch = epoch
         self._clock = clock
         self._look_at = clock()
@@ -60,6 +64,7 @@ class Maintenance:
             self._look()
         self._forget()
         self._recover()
+        self._learn()
         if self._queue.reap():
             self._look()
         return max(0.0, min(LEASE_INTERVAL, self._look_at - self._clock()))
@@ -83,6 +88,7 @@ class Maintenance:
         )
         if ended:
             log.warning("%d runs were running, but in nobody's hand; they count as crashed", ended)
+            self._recovered()
 
     def _forget(self) -> None:
         now = self._store.now()

@@ -2,22 +2,31 @@
 
 from __future__ import annotations
 
+import logging
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from datetime import timedelta
 
-from duetime.scheduler.inhand import InHand
-from duetime.scheduler.interrupt import CancelRequested, TimeLimitReached
+from duetime.scheduler.inhand import Held, InHand
+from duetime.scheduler.interrupt import CancelRequested, ReservationLost, TimeLimitReached
 from duetime.scheduler.process import Process
-from duetime.scheduler.queue import DispatchQueue
+from duetime.scheduler.queue import DispatchQueue, QueueLost, QueueUnavailable
 from duetime.scheduler.store import Store
 
 CHECK_INTERVAL = 0.2
 """Wishes to cancel are looked for at most this often (seconds) when others report changes."""
 
 
+RETRY_INTERVAL = 1.0
+"""Seconds until a queue that is away is asked again."""
+
+log = logging.getLogger(__name__)
+
+
 class Supervision:
     """Renews the leases of what runs every third of a lease, and at once when `check` is called.
+
+    A run whose reservation the queue does not know goes back; that the queue is away stops nothing.
 
     Nothing happens, and nobody wakes up, while nothing runs.
     """
@@ -41,6 +50,7 @@ class Supervision:
         self._next_limit: float | None = None
         self._last_renewal = clock()
         self._asked = False
+        self._queue_away = False
         self.process = Process("supervision", self.step)
 
     def started(self, ends_by: float) -> None:
@@ -70,8 +80,10 @@ class Supervision:
         return max(0.0, due - self._clock())
 
     def _next_renewal(self) -> float:
-        interval = CHECK_INTERVAL if self._asked else self._lease.total_seconds() / 3
-        return self._last_renewal + interval
+        interval = self._lease.total_seconds() / 3
+        if self._queue_away:
+            interval = min(interval, RETRY_INTERVAL)
+        return self._last_renewal + (CHECK_INTERVAL if self._asked else interval)
 
     def _enforce_limits(self) -> None:
         now = self._clock()
@@ -86,9 +98,23 @@ class Supervision:
     def _renew(self) -> None:
         self._asked = False
         running = {held.run_id: held for held in self._in_hand.all()}
-        lease = self._lease.total_seconds() * 1000
-        self._queue.renew(self._worker, {run_id: held.claim.token for run_id, held in running.items()}, lease)
-        self._queue.reap()
+        self._renew_reservations(running)
         for run_id in self._store.claims.renew(list(running), worker=self._worker, lease=self._lease):
             running[run_id].interrupt(CancelRequested)
         self._last_renewal = self._clock()
+
+    def _renew_reservations(self, running: Mapping[str, Held]) -> None:
+        """Prolong the leases in the queue, and stop what has lost units that others may have now."""
+        tokens = {run_id: held.claim.token for run_id, held in running.items()}
+        try:
+            lost = self._queue.renew(self._worker, tokens, self._lease.total_seconds() * 1000)
+            self._queue.reap()
+        except (QueueLost, QueueUnavailable) as error:
+            log.debug("leases in the queue cannot be renewed now: %s", error)
+            self._queue_away = True
+            return
+        self._queue_away = False
+        for run_id in lost:
+            if running[run_id].claim.reserved:
+                log.warning("run %s has lost what it had reserved, and goes back", run_id)
+                running[run_id].interrupt(ReservationLost)

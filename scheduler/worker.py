@@ -15,15 +15,16 @@ from duetime.scheduler import failpoints
 from duetime.scheduler.broker import ACTOR, QUEUE, DispatchBroker
 from duetime.scheduler.commits import Commits, Ended
 from duetime.scheduler.errors import RunnerReplaced
-from duetime.scheduler.execution import STOPPED, Execution
+from duetime.scheduler.execution import STOPPED, UNRESERVED, Execution
 from duetime.scheduler.handlers import Handlers
 from duetime.scheduler.inhand import Held, InHand
 from duetime.scheduler.interrupt import WorkerStopping
 from duetime.scheduler.middleware import Admission, Hosting
-from duetime.scheduler.queue import DispatchQueue, Finish, Grant
+from duetime.scheduler.queue import DispatchQueue, Grant, QueueLost, QueueUnavailable
 from duetime.scheduler.settlement import Ending, settle
 from duetime.scheduler.store import Claim, Settlement, Start, Store
 from duetime.scheduler.supervision import Supervision
+from duetime.scheduler.usage import Durations
 
 POLL = 500
 """Milliseconds after which Dramatiq's idle threads look whether they shall end."""
@@ -43,12 +44,18 @@ class WorkerOptions:
     lease: timedelta = timedelta(seconds=30)
 
 
+def all_of_them(threads: int) -> int:
+    """Use every thread, however the machine fares."""
+    return threads
+
+
 class Worker:
     """Runs what the queue hands out.
 
     `on_change` is told the task ids of what started or settled, `on_settled` how attempts ended, after each commit.
     `on_replaced` is called when a claim is refused because another runner has taken over. A `hosted` worker brings no
     threads of its own: `start` makes its broker that of Dramatiq's command line, which calls `hosted` when it stops.
+    `allowance` says how many of the threads should be used as the machine is now.
     """
 
     def __init__(
@@ -62,6 +69,7 @@ class Worker:
         on_change: Callable[[Sequence[str]], None] = lambda _: None,
         on_settled: Callable[[Sequence[Settlement]], None] = lambda _: None,
         on_replaced: Callable[[], None] = lambda: None,
+        allowance: Callable[[int], int] = all_of_them,
         jitter: Callable[[], float] = random.random,
         hosted: Callable[[], None] | None = None,
     ) -> None:
@@ -73,6 +81,8 @@ class Worker:
         self._on_settled = on_settled
         self._on_replaced = on_replaced
         self._jitter = jitter
+        self._allowance = allowance
+        self._durations = Durations(store.estimates.add)
         self._in_hand = InHand()
         self._loop = asyncio.new_event_loop()
         self._loop_thread = threading.Thread(target=self._loop.run_forever, name="duetime-async-handlers", daemon=True)
@@ -102,6 +112,10 @@ class Worker:
         self._broker.emit_after("process_boot")  # Dramatiq's own command line does this; middleware relies on it
         self._dramatiq.start()
 
+    def learn(self) -> None:
+        """Store how long successful attempts took, as far as it is not stored."""
+        self._durations.flush()
+
     def check(self) -> None:
         """Look soon whether someone wants a run cancelled that is under way."""
         self._supervision.check()
@@ -119,6 +133,8 @@ class Worker:
             self._interrupt()
         self._hand_back(self._in_hand.close())
         stored = self._commits.close(timeout=2 * LAST_WORDS)
+        if stored:
+            self.learn()
         self._supervision.process.stop(LAST_WORDS)
         if self._dramatiq is not None:
             self._dramatiq.stop(timeout=0)  # its threads end by themselves: there is nothing left to wait for
@@ -130,7 +146,7 @@ class Worker:
 
     def _host(self, threads: int) -> None:
         self.threads = threads
-        self._broker.idle.give(threads)
+        self._broker.idle.add(threads)
 
     def _make_broker(self, hosted: Callable[[], None] | None) -> DispatchBroker:
         broker = DispatchBroker(
@@ -139,6 +155,7 @@ class Worker:
             threads=self.threads,
             lease=self._options.lease.total_seconds() * 1000,
             claim=self._claim,
+            allowance=self._allowance,
             middleware=[Admission(self._in_hand), *([Hosting(self._host, hosted)] if hosted else [])],
             clock=lambda: self._store.now().timestamp() * 1000,
         )
@@ -159,8 +176,23 @@ class Worker:
             failpoints.hit(failpoints.Step.CLAIMED)
         if not self._in_hand.add(claims):
             return self._give_back(claims)
+        lost = self._unproven(claims)
+        for held in [self._in_hand.get(run_id) for run_id in lost]:
+            if held is not None and held.begin():
+                self._hand_in(held, UNRESERVED)
         self._tell([claim.task.id for claim in claims])
-        return [claim.run.id for claim in claims]
+        return [claim.run.id for claim in claims if claim.run.id not in lost]
+
+    def _unproven(self, claims: Sequence[Claim]) -> set[str]:
+        """Return the runs whose reservation may be gone: between the take and the claim a queue may lose everything."""
+        tokens = {claim.run.id: claim.token for claim in claims if claim.reserved}
+        if not tokens:
+            return set()
+        try:
+            return self._queue.renew(self._options.name, tokens, self._options.lease.total_seconds() * 1000)
+        except (QueueLost, QueueUnavailable) as error:
+            log.warning("%d runs go back, since the queue cannot prove what they reserved: %s", len(tokens), error)
+            return set(tokens)
 
     def _give_back(self, claims: Sequence[Claim]) -> list[str]:
         """Give back what the database let start only after `stop` had waited for it in vain."""
@@ -187,11 +219,20 @@ class Worker:
         As soon as it has, a run that goes on may be taken, and claimed, again.
         """
         self._in_hand.remove([each.held for each in ended])
-        ends = [Finish(each.held.run_id, each.held.claim.token) for each in ended]
-        self._queue.finish(self._options.name, ends, jitter=self._jitter())
+        self._release(ended)
         failpoints.hit(failpoints.Step.FINISHED)
         self._on_settled([each.settlement for each in ended])
         self._tell([each.held.claim.task.id for each in ended])
+
+    def _release(self, ended: Sequence[Ended]) -> None:
+        ends = []
+        for held, settlement in [(each.held, each.settlement) for each in ended]:
+            ends.append(held.usage.finish(held.run_id, held.claim.token, settlement.outcome))
+            self._durations.add(held.claim.run.tenant, held.claim.task.action, held.usage, settlement)
+        try:
+            self._queue.finish(self._options.name, ends, jitter=self._jitter())
+        except (QueueLost, QueueUnavailable) as error:
+            log.warning("%d leases in the queue run out by themselves: %s", len(ends), error)
 
     def _tell(self, task_ids: Sequence[str]) -> None:
         try:

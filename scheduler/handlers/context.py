@@ -3,16 +3,21 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 from typing import Any, Final, Self
 
 from duetime.scheduler.errors import InvalidArgument
+from duetime.scheduler.outcomes import Wait
 from duetime.scheduler.rules.text import check_json, clean_text
 from duetime.scheduler.task import Json, Run, Task
 
 PROGRESS_PACE: Final = timedelta(milliseconds=200)
+BUSY_PAUSE: Final = timedelta(seconds=1)
+"""How long a run waits at least that found a pool too busy and was not told for how long."""
+
+NOTHING: Final[Mapping[str, int]] = {}
 
 
 def _utc_now() -> datetime:
@@ -20,6 +25,10 @@ def _utc_now() -> datetime:
 
 
 def _ignored(_: Json) -> None:
+    return None
+
+
+def _uncounted(_pool: str, _amount: float) -> None:
     return None
 
 
@@ -31,11 +40,14 @@ def _no() -> bool:
 class Link:
     """How a context reaches the worker that runs it; every callable may be called from any thread.
 
-    `save` and `report` give False when the attempt no longer owns its run, so that nothing was written.
+    `save` and `report` give False when the attempt no longer owns its run, so that nothing was written. `use` counts
+    units of a pool, `busy` notes that it was too busy for so many milliseconds.
     """
 
     save: Callable[[Json], bool | None] = _ignored
     report: Callable[[Json], bool | None] = _ignored
+    use: Callable[[str, float], None] = _uncounted
+    busy: Callable[[str, float], None] = _uncounted
     cancelled: Callable[[], bool] = _no
     should_yield: Callable[[], bool] = _no
     now: Callable[[], datetime] = _utc_now
@@ -46,8 +58,8 @@ class Context:
     """One attempt of one run, as its handler sees it.
 
     `scheduled_for` and `deadline` are aware and in UTC; `deadline` is None where the task has none. `attempt` counts
-    from 1. `checkpoint_state` is what the latest checkpoint of an earlier attempt saved, None at first. Progress is
-    shown at most once in `pace`.
+    from 1. `needs` are the units of each pool that are reserved for it. `checkpoint_state` is what the latest
+    checkpoint of an earlier attempt saved, None at first. Progress is shown at most once in `pace`.
     """
 
     task_id: str
@@ -58,13 +70,14 @@ class Context:
     worker: str
     deadline: datetime | None = None
     labels: tuple[str, ...] = ()
+    needs: Mapping[str, int] = field(default_factory=dict)
     checkpoint_state: Json = None
     link: Link = Link()
     pace: timedelta = timedelta(0)
     _reported: list[datetime] = field(default_factory=list, repr=False, compare=False)
 
     @classmethod
-    def of(cls, task: Task, run: Run, *, worker: str, link: Link) -> Self:
+    def of(cls, task: Task, run: Run, *, worker: str, link: Link, needs: Mapping[str, int] = NOTHING) -> Self:
         """Build the context of a claimed run."""
         return cls(
             task_id=task.id,
@@ -75,6 +88,7 @@ class Context:
             attempt=run.attempt,
             worker=worker,
             labels=task.labels,
+            needs=needs,
             checkpoint_state=run.checkpoint,
             link=link,
             pace=PROGRESS_PACE,
@@ -131,6 +145,42 @@ class Context:
         if fraction < 1 and not self._is_time():
             return True
         return self.link.report({"fraction": float(fraction), "text": clean_text(text, 200, lines=False)}) is not False
+
+    def use(self, pool: str, units: float) -> None:
+        """Count `units` that were really used of a pool that this run needs, on top of what was counted before.
+
+        In the end the sum takes the place of what was reserved: what is left can be used again at once, and what is
+        more is missing in the next window. Without a call, all that was reserved counts as used. Raises
+        `InvalidArgument` for a pool that the run does not need, and for less than 0.
+        """
+        self._check_need(pool)
+        if not (math.isfinite(units) and units >= 0):
+            raise InvalidArgument("units", f"{units} is no amount", accepted="a number from 0", example="1200")
+        self.link.use(pool, float(units))
+
+    def throttled(self, pool: str, retry_after: timedelta | None = None, *, checkpoint: Json = None) -> Wait:
+        """Say that a pool's provider was too busy (HTTP 429), and get the outcome to return; it is no failure.
+
+        Nothing that needs the pool starts before `retry_after` has passed, and then less of it runs at once for a
+        while. `return ctx.throttled("openai", timedelta(seconds=5))`. Raises `InvalidArgument` as `use` does.
+        """
+        self._check_need(pool)
+        pause = BUSY_PAUSE if retry_after is None else retry_after
+        if pause < timedelta(0):
+            given = f"{pause.total_seconds():g} s is in the past"
+            raise InvalidArgument("retry_after", given, accepted="a timedelta from 0", example="timedelta(seconds=5)")
+        self.link.busy(pool, 0.0 if retry_after is None else pause.total_seconds() * 1000)
+        return Wait(pause, f"{pool} is busy", checkpoint)
+
+    def _check_need(self, pool: str) -> None:
+        if pool not in self.needs:
+            known = ", ".join(sorted(self.needs)) or "nothing"
+            raise InvalidArgument(
+                "pool",
+                f"this run does not need {pool!r}; it has reserved {known}",
+                accepted="a pool of needs, as the handler or the task names it",
+                example=f"@handler(..., needs={{{pool!r}: 1}})",
+            )
 
     def _is_time(self) -> bool:
         """Whether the last report is long enough ago: each one is a write to the database that others wait for."""
