@@ -64,7 +64,7 @@ def stats(context: typer.Context, *, as_json: AsJson = False) -> None:
     output.say(f"{found.leased} running or about to, {found.parked} behind a pool, {found.delayed} delayed")
     output.table(
         ("POOL", "STATE", "USED", "SPENT", "FREE", "CAPACITY", "WAITING"),
-        (_use(name, use) for name, use in sorted(found.pools.items())),
+        (_use(name, use) for name, use in sorted(found.pools.items()) if not _idle_of_ours(name, use)),
     )
 
 
@@ -78,6 +78,11 @@ def _tiers(found: Stats) -> Iterator[dict[str, Any]]:
             "ceiling": shares.ceilings[rank - 1],
             "bound": shares.bound(rank),
         }
+
+
+def _idle_of_ours(name: str, use: PoolUse) -> bool:
+    """Whether a pool is one that nobody declared, and that nothing needs now."""
+    return name.startswith("duetime:") and not use.used and not use.parked
 
 
 def _use(name: str, use: PoolUse) -> tuple[str, ...]:

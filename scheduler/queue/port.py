@@ -138,7 +138,7 @@ class Explanation:
 class PoolUse:
     """A pool now: units `used` (of a rate: taken from the bucket), `spent` in the window, and what throttling left.
 
-    `state` is open (admits), stopped, tripped (the breaker is open) or probing.
+    `state` is admitting, stopped, tripped (the breaker is open) or probing.
     """
 
     capacity: float

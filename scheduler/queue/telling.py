@@ -71,4 +71,4 @@ def _use(pool: Pool, parked: int, now: float) -> PoolUse | None:
 def _standing(state: PoolState, now: float) -> str:
     if state.open_until > 0:
         return "tripped" if now < state.open_until else "probing"
-    return "stopped" if now < state.stopped_until else "open"
+    return "stopped" if now < state.stopped_until else "admitting"

@@ -15,7 +15,7 @@ end
 
 local function standing(s)
   if s.open_until > 0 then return NOW < s.open_until and 'tripped' or 'probing' end
-  return NOW < s.stopped_until and 'stopped' or 'open'
+  return NOW < s.stopped_until and 'stopped' or 'admitting'
 end
 
 local function count_class(name, behind)

@@ -44,7 +44,7 @@ class FeedbackContract(QueueCase):
         self.ends(queue, FAILED, 2)
         self.ends(queue, OK)
         self.ends(queue, FAILED, 2)
-        assert self.state(queue) == "open"
+        assert self.state(queue) == "admitting"
         self.ends(queue, FAILED)
         assert self.state(queue) == "tripped"
         assert self.taken(queue) == []
@@ -58,7 +58,7 @@ class FeedbackContract(QueueCase):
         for _ in range(4):
             self.ends(queue, FAILED)
             self.ends(queue, OK)
-        assert self.state(queue) == "open"
+        assert self.state(queue) == "admitting"
         self.ends(queue, FAILED, 2)
         assert self.state(queue) == "tripped"
 
@@ -75,7 +75,7 @@ class FeedbackContract(QueueCase):
             self.finish(queue, probe[0], reports=(FAILED,))
         _, (probe_id,) = self.patiently(queue, clock)
         self.finish(queue, probe_id, reports=(OK,))
-        assert self.state(queue) == "open"
+        assert self.state(queue) == "admitting"
         assert len(self.taken(queue)) == 2
 
     @pytest.mark.parametrize("way", ["reaped", "given back", "unreported"])
@@ -113,7 +113,7 @@ class FeedbackContract(QueueCase):
     def test_without_a_breaker_failures_hold_nobody(self, queue: DispatchQueue, clock: Clock) -> None:
         self.load(queue, clock, slots(1))
         self.ends(queue, FAILED, 30)
-        assert self.state(queue) == "open"
+        assert self.state(queue) == "admitting"
 
     # Throttling
 
@@ -169,7 +169,7 @@ class FeedbackContract(QueueCase):
     def test_a_throttled_pool_is_not_a_broken_one(self, queue: DispatchQueue, clock: Clock) -> None:
         self.load(queue, clock, breaking(failures=1))
         self.ends(queue, Report("api", ok=False, throttled=True))
-        assert self.state(queue) == "open"
+        assert self.state(queue) == "admitting"
 
     def test_a_report_on_an_unknown_pool_is_ignored(self, queue: DispatchQueue, clock: Clock) -> None:
         self.load(queue, clock, slots(1))

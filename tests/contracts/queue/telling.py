@@ -21,7 +21,7 @@ class TellingContract(QueueCase):
         queue.put([self.entry(clock, "waits", 60)])
         stats = queue.stats()
         assert (stats.waiting, stats.delayed, stats.parked, stats.leased) == ((0, 0, 1, 0, 0), 1, 2, 2)
-        assert stats.pools == {"gpu": PoolUse(1, 1, 0, 0, 1, 2, "open")}
+        assert stats.pools == {"gpu": PoolUse(1, 1, 0, 0, 1, 2, "admitting")}
 
     def test_explain_names_the_pool_that_is_lacking(self, queue: DispatchQueue, clock: Clock) -> None:
         queue.set_pool("gpu", slots(2))
