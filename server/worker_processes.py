@@ -34,18 +34,18 @@ class Place:
     def __init__(self, number: int, command: Sequence[str]) -> None:
         self._number = number
         self._command = command
-        self._process: subprocess.Popen[bytes] | None = None
+        self.process: subprocess.Popen[bytes] | None = None
         self._began = 0.0
-        self._start_at = 0.0
+        self.start_at = 0.0
         self._pause = 0.0
 
     def look(self, now: float) -> None:
         """Start a process if there is none, at its time; `now` is in monotonic seconds."""
-        if self._process is not None and self._process.poll() is not None:
-            self._mourn(self._process.returncode, now)
-        if self._process is None and now >= self._start_at:
+        if self.process is not None and self.process.poll() is not None:
+            self._mourn(self.process.returncode, now)
+        if self.process is None and now >= self.start_at:
             # A session of its own: what a terminal sends to all reaches the parent alone, which ends them in order.
-            self._process = subprocess.Popen(  # noqa: S603 - this very program
+            self.process = subprocess.Popen(  # noqa: S603 - this very program
                 self._command, stdin=subprocess.PIPE, start_new_session=True
             )
             self._began = now
@@ -53,9 +53,9 @@ class Place:
     def _mourn(self, code: int, now: float) -> None:
         steady = now - self._began >= STEADY
         self._pause = FIRST_PAUSE if steady else min(max(FIRST_PAUSE, 2 * self._pause), LONGEST_PAUSE)
-        self._start_at = now + self._pause
+        self.start_at = now + self._pause
         self._close()
-        self._process = None
+        self.process = None
         log.warning("worker process %d ended with code %d; it is replaced in %g s", self._number, code, self._pause)
 
     def end(self) -> None:
@@ -63,20 +63,20 @@ class Place:
         self._close()
 
     def _close(self) -> None:
-        if self._process is not None and self._process.stdin is not None:
+        if self.process is not None and self.process.stdin is not None:
             with suppress(OSError):
-                self._process.stdin.close()
+                self.process.stdin.close()
 
     def wait(self, until: float) -> None:
         """Wait for its end until then, in monotonic seconds, and kill it otherwise."""
-        if self._process is None:
+        if self.process is None:
             return
         try:
-            self._process.wait(max(0.0, until - time.monotonic()))
+            self.process.wait(max(0.0, until - time.monotonic()))
         except subprocess.TimeoutExpired:
             log.warning("worker process %d does not end and is killed; its runs start again elsewhere", self._number)
-            self._process.kill()
-            self._process.wait()
+            self.process.kill()
+            self.process.wait()
 
 
 def run_processes(settings: Settings, command: Sequence[str], *, until_eof: bool = False) -> int:

@@ -1,0 +1,265 @@
+"""The parts of a shared installation, each by itself: news, heartbeats, the parent of workers, what doctor says."""
+
+from __future__ import annotations
+
+import signal
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Iterator
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+
+import pytest
+from duetime.scheduler.errors import StoreUnavailable
+from duetime.scheduler.heartbeat import FORGOTTEN_AFTER, INTERVAL, Heartbeat
+from duetime.scheduler.queue import QueueUnavailable, redis_health
+from duetime.scheduler.queue.redis_health import RedisHealth
+from duetime.scheduler.queue.redis_news import RedisNews
+from duetime.scheduler.store import Store, WorkerProcess, open_store
+from duetime.server import doctor_sharing, worker_processes
+from duetime.server.doctor_sharing import redis_check, skew_check, workers_check
+from duetime.server.settings import Settings
+from duetime.server.worker_processes import FIRST_PAUSE, LONGEST_PAUSE, STEADY, Place, run_processes
+
+from tests.contracts.store.making import NOON, Clock
+from tests.flow.waiting import eventually
+from tests.services import valkey_server
+
+SETTINGS = Settings(
+    database_url="postgresql+psycopg://localhost/duetime", redis_url="redis://:hunter2@localhost:1/0", timezone="UTC"
+)
+
+
+@pytest.fixture
+def clock() -> Clock:
+    return Clock()
+
+
+@pytest.fixture
+def store(tmp_path: Path, clock: Clock) -> Iterator[Store]:
+    opened = open_store(f"sqlite:///{tmp_path}/duetime.db", clock=clock, synchronous="OFF")
+    yield opened
+    opened.close()
+
+
+# --- news -------------------------------------------------------------------------------------------------------------
+
+
+class Ears:
+    """Remembers what was heard."""
+
+    def __init__(self) -> None:
+        self.words: list[str] = []
+
+    def __call__(self, word: str) -> None:
+        self.words.append(word)
+
+
+def test_news_reach_all_others_of_the_namespace_and_nobody_else(valkey_url: str, tmp_path: Path) -> None:
+    namespace = tmp_path.name
+    one, other, stranger = (RedisNews(valkey_url, namespace=name) for name in (namespace, namespace, "stranger"))
+    ears = {news: Ears() for news in (one, other, stranger)}
+    for news, heard in ears.items():
+        news.listen(heard)
+
+    def told() -> bool:
+        one.tell("due")
+        return bool(ears[other].words)
+
+    eventually(told, "the other hears it")
+    assert set(ears[other].words) == {"due"}
+    assert ears[one].words == ears[stranger].words == []
+    for news in ears:
+        news.close()
+
+
+def test_news_are_heard_again_after_redis_was_away(tmp_path: Path) -> None:
+    with valkey_server() as url:
+        one, other, heard = RedisNews(url), RedisNews(url), Ears()
+        other.listen(heard)
+
+        def told() -> bool:
+            one.tell("due")
+            return bool(heard.words)
+
+        eventually(told, "it is heard")
+        one._client.client_kill_filter(_type="pubsub")
+        heard.words.clear()
+        eventually(told, "it is heard again")
+        one.close()
+        other.close()
+
+
+def test_who_tells_news_to_a_redis_that_is_away_fails_not() -> None:
+    news = RedisNews("redis://127.0.0.1:1/0")
+    news.tell("due")
+    news.close()
+
+
+# --- heartbeats -------------------------------------------------------------------------------------------------------
+
+
+def test_a_worker_says_who_it_is_how_it_fares_and_that_it_ends(store: Store, clock: Clock) -> None:
+    heartbeat = Heartbeat(store, "w1", threads=lambda: 4, running=lambda: 3)
+    assert heartbeat.step() == INTERVAL
+    (row,) = store.workers.all()
+    assert (row.id, row.threads, row.running, row.state, row.seen_at) == ("w1", 4, 3, "running", NOON)
+    clock.forward(seconds=5)
+    heartbeat.step()
+    assert store.workers.all()[0].seen_at == clock()
+    heartbeat.draining()
+    assert store.workers.all()[0].state == "draining"
+    heartbeat.gone()
+    assert store.workers.all() == []
+
+
+def test_workers_that_were_not_heard_of_for_long_are_forgotten(store: Store, clock: Clock) -> None:
+    store.workers.beat(WorkerProcess("dead", "host", 1, 4, clock()))
+    clock.forward(seconds=FORGOTTEN_AFTER.total_seconds() + 1)
+    Heartbeat(store, "w1", threads=lambda: 4, running=lambda: 0).step()
+    assert [row.id for row in store.workers.all()] == ["w1"]
+
+
+def test_a_worker_that_ends_without_a_database_ends_all_the_same(store: Store, monkeypatch: pytest.MonkeyPatch) -> None:
+    def away(*_: object) -> None:
+        raise StoreUnavailable("away")
+
+    heartbeat = Heartbeat(store, "w1", threads=lambda: 4, running=lambda: 0)
+    monkeypatch.setattr(store.workers, "beat", away)
+    monkeypatch.setattr(store.workers, "remove", away)
+    heartbeat.draining()
+    heartbeat.gone()
+
+
+# --- the parent of workers ----------------------------------------------------------------------------------------------
+
+
+DYING = [sys.executable, "-c", "raise SystemExit(3)"]
+STUBBORN = [sys.executable, "-c", "import time; time.sleep(600)"]
+
+
+def wait_for_death(place: Place) -> None:
+    assert place.process is not None
+    place.process.wait(30)
+
+
+def test_a_process_that_dies_at_its_start_is_replaced_after_longer_and_longer_pauses() -> None:
+    place, now, pauses = Place(1, DYING), 0.0, []
+    for _ in range(8):
+        place.look(now)
+        wait_for_death(place)
+        place.look(now)
+        assert place.process is None, "not at once"
+        pauses.append(place.start_at - now)
+        now = place.start_at
+    assert pauses == [0.5, 1, 2, 4, 8, LONGEST_PAUSE, LONGEST_PAUSE, LONGEST_PAUSE]
+
+
+def test_a_process_that_had_worked_for_long_is_replaced_after_the_shortest_pause() -> None:
+    place = Place(1, DYING)
+    for now in (0.0, 100.0):
+        place.look(now)
+        wait_for_death(place)
+        place.look(now + STEADY)
+        assert place.start_at - now - STEADY == FIRST_PAUSE
+
+
+def test_a_process_that_does_not_end_is_killed() -> None:
+    place = Place(1, STUBBORN)
+    place.look(0.0)
+    process = place.process
+    assert process is not None
+    place.end()
+    place.wait(time.monotonic() + 0.2)
+    assert process.poll() == -signal.SIGKILL
+
+
+def test_the_parent_ends_with_0_and_leaves_nobody_behind(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(worker_processes, "LAST_WORDS", 0.1)
+    monkeypatch.setattr(worker_processes, "BEYOND", 0.1)
+    begun: list[subprocess.Popen[bytes]] = []
+    look = Place.look
+
+    def looked(place: Place, now: float) -> None:
+        look(place, now)
+        if place.process is not None and place.process not in begun:
+            begun.append(place.process)
+        if len(begun) == 2:
+            threading.Timer(0, signal.raise_signal, (signal.SIGTERM,)).start()
+
+    monkeypatch.setattr(Place, "look", looked)
+    assert run_processes(SETTINGS.model_copy(update={"processes": 2, "grace_seconds": 0.1}), STUBBORN) == 0
+    assert [process.poll() for process in begun] == [-signal.SIGKILL] * 2
+
+
+# --- what doctor says ---------------------------------------------------------------------------------------------------
+
+
+def of_redis(monkeypatch: pytest.MonkeyPatch, health: RedisHealth | Exception) -> tuple[str, str, str]:
+    def examine(_url: str) -> RedisHealth:
+        if isinstance(health, Exception):
+            raise health
+        return health
+
+    monkeypatch.setattr(redis_health, "examine", examine)
+    check = redis_check(SETTINGS)
+    assert "hunter2" not in check.said + check.advice
+    return check.verdict.value, check.said, check.advice
+
+
+def test_a_redis_that_keeps_what_it_is_given_is_well(monkeypatch: pytest.MonkeyPatch) -> None:
+    said = of_redis(monkeypatch, RedisHealth("Valkey 9.0.0", (9, 0, 0), "noeviction"))
+    assert said == ("ok", "redis://:***@localhost:1/0 (Valkey 9.0.0)", "")
+
+
+def test_a_redis_that_drops_keys_is_wrong(monkeypatch: pytest.MonkeyPatch) -> None:
+    verdict, said, advice = of_redis(monkeypatch, RedisHealth("Redis 8.0.0", (8, 0, 0), "allkeys-lru"))
+    assert (verdict, advice) == ("wrong", "Set maxmemory-policy noeviction.")
+    assert "allkeys-lru" in said
+
+
+def test_a_redis_that_is_too_old_is_wrong(monkeypatch: pytest.MonkeyPatch) -> None:
+    verdict, said, _ = of_redis(monkeypatch, RedisHealth("Redis 6.0.16", (6, 0, 16), "noeviction"))
+    assert (verdict, "Redis 6.0.16" in said) == ("wrong", True)
+
+
+def test_a_redis_that_does_not_answer_is_wrong_with_its_reason(monkeypatch: pytest.MonkeyPatch) -> None:
+    verdict, said, advice = of_redis(monkeypatch, QueueUnavailable("TimeoutError: no answer"))
+    assert (verdict, "TimeoutError: no answer" in said) == ("wrong", True)
+    assert "Tasks can be scheduled, but none starts" in advice
+
+
+def test_a_real_server_says_what_it_is(valkey_url: str) -> None:
+    health = redis_health.examine(valkey_url)
+    assert health.name.startswith(("Valkey ", "Redis "))
+    assert health.version >= doctor_sharing.OLDEST
+    assert health.eviction == "noeviction"
+
+
+def test_a_server_that_is_not_there_is_said_to_be_away() -> None:
+    with pytest.raises(QueueUnavailable, match="ConnectionError"):
+        redis_health.examine("redis://127.0.0.1:1/0")
+
+
+@pytest.mark.parametrize(("hours", "words"), [(1, "behind"), (-1, "ahead of")])
+def test_a_clock_that_differs_from_the_databases_is_wrong(
+    store: Store, monkeypatch: pytest.MonkeyPatch, hours: float, words: str
+) -> None:
+    monkeypatch.setattr(store, "now", lambda: datetime.now(UTC) + timedelta(hours=hours))
+    check = skew_check(store)
+    assert (check.verdict.value, f"3600.0 s {words} the database" in check.said) == ("wrong", True)
+
+
+def test_clocks_that_agree_are_well(store: Store, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(store, "now", lambda: datetime.now(UTC))
+    assert skew_check(store).verdict.value == "ok"
+
+
+def test_workers_count_while_they_are_heard_of(store: Store, clock: Clock) -> None:
+    assert workers_check(store).verdict.value == "wrong"
+    store.workers.beat(WorkerProcess("w1", "host", 1, 4, clock()))
+    assert workers_check(store).said.startswith("1 processes with 4 threads")
+    clock.forward(seconds=16)
+    assert workers_check(store).verdict.value == "wrong"
