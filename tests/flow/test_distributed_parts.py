@@ -133,7 +133,7 @@ def test_a_worker_that_ends_without_a_database_ends_all_the_same(store: Store, m
     heartbeat.gone()
 
 
-# --- the parent of workers ----------------------------------------------------------------------------------------------
+# --- the parent of workers --------------------------------------------------------------------------------------------
 
 
 DYING = [sys.executable, "-c", "raise SystemExit(3)"]
@@ -194,7 +194,7 @@ def test_the_parent_ends_with_0_and_leaves_nobody_behind(monkeypatch: pytest.Mon
     assert [process.poll() for process in begun] == [-signal.SIGKILL] * 2
 
 
-# --- what doctor says ---------------------------------------------------------------------------------------------------
+# --- what doctor says -------------------------------------------------------------------------------------------------
 
 
 def of_redis(monkeypatch: pytest.MonkeyPatch, health: RedisHealth | Exception) -> tuple[str, str, str]:
