@@ -214,4 +214,5 @@ def test_the_page_on_handlers_does_what_it_says() -> None:
     assert len(shown) == 3
     for test in shown:
         test()
-    assert {value.name for value in vars(module).values() if isinstance(value, Handler)} == {"resize", "charge"}
+    declared = {value.name for value in vars(module).values() if isinstance(value, Handler)}
+    assert declared >= {"resize", "thumbnails", "charge"}
