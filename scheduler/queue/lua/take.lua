@@ -200,6 +200,6 @@ elseif hint and hint < 1 then
 end
 local reply = {number(hint)}
 for i, part in ipairs(grants) do reply[i + 1] = part end
-if nonce == '' and grants[1] then return answer(reply) end
+if nonce == '' then return answer(reply) end
 save()
 return reply

@@ -1,15 +1,30 @@
-"""The queue in Redis keeps the contract of `DispatchQueue`, and what is promised of its scripts beyond it."""
+"""The queue in Redis keeps the contract of `DispatchQueue`, also when every reply is lost once."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
+from typing import Any
 from uuid import uuid4
 
 import pytest
 from duetime.scheduler.queue import DispatchQueue
 from duetime.scheduler.queue.redis import RedisQueue
 
+from tests.contracts.queue.admission import AdmissionContract
+from tests.contracts.queue.feedback import FeedbackContract
+from tests.contracts.queue.leases import LeaseContract
+from tests.contracts.queue.order import OrderContract
+from tests.contracts.queue.rebuilding import RebuildContract
 from tests.contracts.queue.suite import Clock, QueueContract
+from tests.contracts.queue.telling import TellingContract
+
+
+def opened(url: str, clock: Clock | None = None) -> RedisQueue:
+    """Return an empty queue in a namespace of its own."""
+    queue = RedisQueue(url, namespace=f"test-{uuid4().hex}", clock=clock)
+    assert queue.begin_rebuild("test")
+    assert queue.end_rebuild("test")
+    return queue
 
 
 class TestRedisQueue(QueueContract):
@@ -17,8 +32,30 @@ class TestRedisQueue(QueueContract):
 
     @pytest.fixture
     def queue(self, clock: Clock, valkey_url: str) -> Iterator[DispatchQueue]:
-        queue = RedisQueue(valkey_url, namespace=f"suite-{uuid4().hex}", clock=clock)
-        assert queue.begin_rebuild("suite")
-        assert queue.end_rebuild("suite")
+        queue = opened(valkey_url, clock)
+        yield queue
+        queue.close()
+
+
+class TestRedisQueueWhoseRepliesAreLost(
+    AdmissionContract, FeedbackContract, LeaseContract, OrderContract, RebuildContract, TellingContract
+):
+    """Runs what touches every script with each of them sent twice, as the client does when no reply arrives."""
+
+    @pytest.fixture
+    def queue(self, clock: Clock, valkey_url: str, monkeypatch: pytest.MonkeyPatch) -> Iterator[DispatchQueue]:
+        queue = opened(valkey_url, clock)
+        once = queue._scripts._run
+
+        def twice(name: str, slot: str, number: int, args: Any) -> Any:
+            first = once(name, slot, number, args)
+            second = once(name, slot, number, args)
+            if name == "take":  # the hint may differ: it says how long to wait, not what is held
+                assert second[1:] == first[1:]
+                return first
+            assert second == first or name == "begin_rebuild"
+            return second
+
+        monkeypatch.setattr(queue._scripts, "_run", twice)
         yield queue
         queue.close()

@@ -1,0 +1,295 @@
+"""What the queue in Redis costs: alone against plain Dramatiq, and as it grows.
+
+    python benchmarks/bench_queue.py [--only drain size blocked keys] [--messages 6000] [--rounds 5] [--most 1000000]
+    python benchmarks/bench_queue.py --profile
+
+`drain`: no-op actors, 8 threads in one process: Dramatiq with its RedisBroker, as it comes (`plain`) and without its
+middleware (`bare`), and our broker over our queue, in turn, on the same Valkey, in a fresh process each time. Nothing
+is claimed in a database; ends are told to the queue in groups, as the worker does. `size`: a take of one with 1,000 to
+1,000,000 runs ready, in 100 classes. `blocked`: 0 and 100,000 runs that wait for a pool ahead of one that may start.
+`keys`: 500 and 100,000 concurrency keys. Times are the server's own medians, of `INFO latencystats`. It takes about
+three minutes. Read README.md beside this file before quoting a number.
+"""
+
+from __future__ import annotations
+
+import argparse
+import cProfile
+import itertools
+import json
+import pstats
+import statistics
+import subprocess
+import sys
+import time
+from collections import deque
+from collections.abc import Callable, Iterator, Sequence
+from pathlib import Path
+from threading import Condition, Event, Thread
+from typing import Any
+
+ROOT = Path(__file__).parents[1]
+sys.path.insert(0, str(ROOT))
+
+import dramatiq  # noqa: E402 - the folder of the tests has to be found first
+import redis  # noqa: E402 - likewise
+from dramatiq.brokers.redis import RedisBroker  # noqa: E402 - likewise
+from dramatiq.middleware import Middleware  # noqa: E402 - likewise
+from duetime.scheduler.broker import ACTOR, QUEUE, DispatchBroker  # noqa: E402 - likewise
+from duetime.scheduler.queue import Entry, Finish, Grant, Kind, Limits  # noqa: E402 - likewise
+from duetime.scheduler.queue.redis import RedisQueue  # noqa: E402 - likewise
+
+from tests.services import valkey_server  # noqa: E402 - likewise
+
+THREADS = 8
+LEASE = 600_000.0
+TAKES = 300
+WORKERS = 20
+
+
+def now_ms() -> float:
+    return time.time() * 1000
+
+
+# --- drain: one process, no-op actors ---------------------------------------------------------------------------------
+
+
+class Countdown:
+    """Tells when as many messages were run as there are."""
+
+    def __init__(self, messages: int) -> None:
+        self._left = itertools.count(messages - 1, -1)
+        self.done = Event()
+
+    def one(self) -> None:
+        if next(self._left) == 0:
+            self.done.set()
+
+
+class Ends(Middleware):
+    """Tells the queue of ends in groups: whatever came together while the last group was told."""
+
+    def __init__(self, queue: RedisQueue) -> None:
+        self._queue = queue
+        self._tokens: dict[str, str] = {}
+        self._ended: deque[Finish] = deque()
+        self._changed = Condition()
+        Thread(target=self._tell, daemon=True).start()
+
+    def claim(self, grants: Sequence[Grant]) -> list[str]:
+        self._tokens.update((grant.run_id, grant.token) for grant in grants)
+        return [grant.run_id for grant in grants]
+
+    def after_process_message(self, broker: Any, message: Any, **_: Any) -> None:  # noqa: ARG002 - Dramatiq's signature
+        self._ended.append(Finish(message.message_id, self._tokens.pop(message.message_id)))
+        with self._changed:
+            self._changed.notify()
+
+    def _tell(self) -> None:
+        while True:
+            with self._changed:
+                self._changed.wait_for(lambda: self._ended)
+            group = [self._ended.popleft() for _ in range(len(self._ended))]
+            self._queue.finish("bench", group)
+
+
+def run_worker(broker: dramatiq.Broker, countdown: Countdown) -> float:
+    worker = dramatiq.Worker(broker, worker_threads=THREADS)
+    began = time.perf_counter()
+    worker.start()
+    countdown.done.wait(120)
+    took = time.perf_counter() - began
+    worker.stop()
+    return took
+
+
+def drain_plain(url: str, messages: int, *, bare: bool) -> float:
+    broker = RedisBroker(url=url, **({"middleware": []} if bare else {}))  # type: ignore[no-untyped-call]  # Dramatiq's
+    countdown = Countdown(messages)
+
+    @dramatiq.actor(broker=broker)
+    def nothing(_: str) -> None:
+        countdown.one()
+
+    for number in range(messages):
+        nothing.send(f"run{number:07}")
+    return run_worker(broker, countdown)
+
+
+def drain_ours(url: str, messages: int) -> float:
+    queue = fresh_queue(url)
+    ends = Ends(queue)
+    broker = DispatchBroker(
+        queue, worker="bench", threads=THREADS, lease=LEASE, claim=ends.claim, middleware=[ends], clock=now_ms
+    )
+    countdown = Countdown(messages)
+
+    @dramatiq.actor(broker=broker, actor_name=ACTOR, queue_name=QUEUE)
+    def nothing(_: str) -> None:
+        countdown.one()
+
+    queue.put([Entry(f"run{number:07}", now_ms() + number, created=now_ms()) for number in range(messages)])
+    return run_worker(broker, countdown)
+
+
+DRAINS: dict[str, Callable[[str, int], float]] = {
+    "plain": lambda url, messages: drain_plain(url, messages, bare=False),
+    "bare": lambda url, messages: drain_plain(url, messages, bare=True),
+    "ours": drain_ours,
+}
+
+
+def drained(kind: str, url: str, messages: int) -> float:
+    """Measure in a fresh process; messages a second."""
+    command = [sys.executable, __file__, "--drain", kind, "--url", url, "--messages", str(messages)]
+    done = subprocess.run(command, capture_output=True, text=True, check=True, timeout=180)
+    return messages / float(json.loads(done.stdout))
+
+
+def drain(url: str, messages: int, rounds: int) -> None:
+    print(f"drain: {messages} no-op messages, {THREADS} threads, one process")
+    rates: dict[str, list[float]] = {kind: [] for kind in DRAINS}
+    for number in range(rounds):
+        for kind, found in rates.items():
+            redis.Redis.from_url(url).flushall()
+            found.append(drained(kind, url, messages))
+        print(f"  round {number + 1}: " + ", ".join(f"{kind} {found[-1]:,.0f}/s" for kind, found in rates.items()))
+    for kind in ("plain", "bare"):
+        ratios = [ours / other for ours, other in zip(rates["ours"], rates[kind], strict=True)]
+        spread = f"{min(ratios):.2f} to {max(ratios):.2f}"
+        print(f"  ours / {kind}: median {statistics.median(ratios):.2f} ({spread})")
+
+
+# --- growth: the server's own time ----------------------------------------
+
+
+def fresh_queue(url: str) -> RedisQueue:
+    redis.Redis.from_url(url).flushall()
+    queue = RedisQueue(url)
+    queue.begin_rebuild("bench")
+    queue.end_rebuild("bench")
+    return queue
+
+
+def microseconds(url: str, call: Callable[[], object], times: int = TAKES) -> float:
+    """Return what one call costs the server: the median of its own count, as other work interrupts it."""
+    client = redis.Redis.from_url(url)
+    client.config_resetstat()
+    for _ in range(times):
+        call()
+    stats: Any = client.info("latencystats")
+    return float(stats["latency_percentiles_usec_evalsha"]["p50"])
+
+
+def fill(queue: RedisQueue, entries: Iterator[Entry]) -> None:
+    while batch := list(itertools.islice(entries, 500)):
+        queue.put(batch)
+
+
+def taking(queue: RedisQueue) -> Callable[[], None]:
+    workers = itertools.cycle(f"w{number}" for number in range(WORKERS))
+
+    def take() -> None:
+        assert queue.take(next(workers), 1, LEASE, nonce="n" + str(time.perf_counter_ns())).grants
+
+    return take
+
+
+def ready_run(n: int, now: float) -> Entry:
+    return Entry(f"run{n:07}", now + n * 7919 % 10**7, n % 5 + 1, {f"pool{n % 20}": 1}, now)
+
+
+def by_size(url: str, most: int) -> None:
+    print("size: server microseconds of a take of one, by runs ready (20 sets of needs x 5 tiers)")
+    first = 0.0
+    queue = fresh_queue(url)
+    for pool in range(20):
+        queue.set_pool(f"pool{pool}", Limits(Kind.SLOTS, 1e9))
+    filled, now = 0, now_ms()
+    for size in [step for step in (1000, 10_000, 100_000, 300_000, 1_000_000) if step <= most]:
+        numbers = range(filled, size)
+        filled = size
+        fill(queue, (ready_run(n, now) for n in numbers))
+        taken = microseconds(url, taking(queue))
+        put = microseconds(url, lambda: queue.put([Entry(f"p{time.perf_counter_ns()}", now, 3, {"pool1": 1}, now)]))
+        first = first or taken
+        print(f"  {size:>9,}: take {taken:.0f}, put {put:.0f}; take is {taken / first:.2f} x the first")
+
+
+def by_blocked(url: str) -> None:
+    print("blocked: server microseconds of a take of one that may start, behind runs that wait for a pool")
+    costs = {}
+    for blocked in (0, 100_000):
+        queue, now = fresh_queue(url), now_ms()
+        queue.set_pool("gpu", Limits(Kind.SLOTS, 1))
+        queue.put([Entry("has-it", now - 1, needs={"gpu": 1}, created=now)])
+        queue.take("w", 1, LEASE)
+        fill(queue, (Entry(f"b{n:07}", now + n / 1000, needs={"gpu": 1}, created=now) for n in range(blocked)))
+        fill(queue, (Entry(f"f{n:07}", now + 10**6 + n, created=now) for n in range(2 * TAKES)))
+        costs[blocked] = microseconds(url, taking(queue))
+        print(f"  {blocked:>9,}: take {costs[blocked]:.0f}")
+    print(f"  ratio {costs[100_000] / costs[0]:.2f}")
+
+
+def by_keys(url: str) -> None:
+    print("keys: server microseconds with 100,000 concurrency keys, two runs each")
+    queue, now = fresh_queue(url), now_ms()
+    few = fresh_queue(url)
+    fill(few, (Entry(f"r{n:07}", now + n, needs={f"key:{n % 500}": 1}, created=now) for n in range(1000)))
+    few_cost = microseconds(url, taking(few))
+    queue = fresh_queue(url)
+    fill(queue, (Entry(f"r{n:07}", now + n, needs={f"key:{n % 100_000}": 1}, created=now) for n in range(200_000)))
+    many_cost = microseconds(url, taking(queue))
+    grants = queue.take("w", TAKES, LEASE, nonce="all").grants
+    ends = iter(grants)
+
+    def finish() -> None:
+        grant = next(ends)
+        queue.finish("w", [Finish(grant.run_id, grant.token)])
+
+    finished = microseconds(url, finish, len(grants) - 1)
+    print(f"  take: 500 keys {few_cost:.0f}, 100,000 keys {many_cost:.0f} (ratio {many_cost / few_cost:.2f})")
+    print(f"  finish {finished:.0f}, each wakes the next of its key")
+
+
+def profile(url: str, messages: int) -> None:
+    """Show where our process spends its time, all threads together: cProfile sees one, so each call is made in one."""
+    queue, now = fresh_queue(url), now_ms()
+    queue.put([Entry(f"run{n:07}", now + n, created=now) for n in range(messages)])
+    profiler = cProfile.Profile()
+    profiler.enable()
+    while grants := queue.take("w", THREADS, LEASE, nonce=str(time.perf_counter_ns())).grants:
+        queue.finish("w", [Finish(grant.run_id, grant.token) for grant in grants])
+    profiler.disable()
+    pstats.Stats(profiler).sort_stats("tottime").print_stats(18)
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--only", nargs="+", default=["drain", "size", "blocked", "keys"])
+    parser.add_argument("--messages", type=int, default=6000)
+    parser.add_argument("--rounds", type=int, default=5)
+    parser.add_argument("--most", type=int, default=1_000_000)
+    parser.add_argument("--profile", action="store_true")
+    parser.add_argument("--drain", choices=list(DRAINS), help="measure this one alone, on --url")
+    parser.add_argument("--url")
+    given = parser.parse_args()
+    if given.drain:
+        print(json.dumps(DRAINS[given.drain](given.url, given.messages)))
+        return
+    with valkey_server() as url:
+        if given.profile:
+            profile(url, given.messages)
+            return
+        parts = {
+            "drain": lambda: drain(url, given.messages, given.rounds),
+            "size": lambda: by_size(url, given.most),
+            "blocked": lambda: by_blocked(url),
+            "keys": lambda: by_keys(url),
+        }
+        for name in given.only:
+            parts[name]()
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,136 @@
+"""Break the Lua scripts in a copy, one defect at a time, and show that the random walk goes red.
+
+Run from the top: `python tests/contracts/queue/mutations.py`. Exits 1 when a mutation survives. Each run starts a
+server of its own, unless `DUETIME_TEST_REDIS_URL` names one.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import shutil
+import subprocess
+import sys
+import tempfile
+from dataclasses import dataclass
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parents[3]
+SUITE = "tests/contracts/queue/test_random_walk.py"
+WALKS = {"WALK_SEEDS": "3", "WALK_STEPS": "8000"}
+
+
+@dataclass(frozen=True)
+class Mutation:
+    what: str
+    file: str
+    before: str
+    after: str
+
+
+MUTATIONS = (
+    Mutation("an overdue run gets no hold", "take", "then set_hold(p, id, key) end", "then set_hold(p, '', 0) end"),
+    Mutation("a hold outlives the run it is for", "classes", "if p.state.hold == run.id then", "if false then"),
+    Mutation(
+        "what is held back for another is woken for nothing", "classes", "if not even_if_held and is_held", "if is_held"
+    ),
+    Mutation(
+        "a release wakes nobody",
+        "finish",
+        "    wake_all(run.class)\n    for _, name in ipairs(learned) do wake",
+        "    for _, name in ipairs(learned) do wake",
+    ),
+    Mutation("a release wakes one size", "classes", "'LIMIT', 0, MOST_WOKEN))", "'LIMIT', 0, 1))"),
+    Mutation(
+        "a throttled bucket refills at full speed",
+        "pools",
+        "passed * limits.refill * s.factor)",
+        "passed * limits.refill)",
+    ),
+    Mutation("any token ends a lease", "leases", "run.token == token and run or nil", "run or nil"),
+    Mutation("debt ends with its window", "pools", "max(0, copy.spent - limits.capacity)", "0"),
+    Mutation(
+        "over-use leaves no debt in the bucket", "pools", "s.level + units - used)", "max(0, s.level + units - used))"
+    ),
+    Mutation("tiers have no ceiling", "shares", "(S.room[tier] >= 1 or not any_below)", "true"),
+    Mutation("tiers have no guaranteed share", "shares", "S.owed[tier] >= 1 then", "S.owed[tier] >= 9 then"),
+    Mutation(
+        "a half-open breaker lets in any number of probes", "pools", "then s.probe = id end", "then s.probe = '' end"
+    ),
+    Mutation("a tripped breaker waits no longer each time", "feedback", "2 ^ min(s.trips, MOST_DOUBLINGS)", "1"),
+    Mutation("a pool is looked at once and never again", "take", "    set_timer_for_rest(p)\n", ""),
+    Mutation(
+        "no timer is set for a class that is parked",
+        "take",
+        "then set_timer(p.name, helped_at",
+        "then local _ = (p.name == helped_at",
+    ),
+    Mutation("unused units of a rate help nobody sooner", "leases", "then set_timer_for_rest(p) end", "then end"),
+    Mutation("headroom is kept from high as well", "pools", "if tier > HIGHER_TIERS then", "if tier > 1 then"),
+    Mutation(
+        "equal keys go by id, whatever came first",
+        "classes",
+        "string.format('%017.3f', created)",
+        "string.format('%017.3f', 0)",
+    ),
+    Mutation(
+        "a new head does not unpark its class",
+        "classes",
+        "if key_now == key and member_now == member then return end",
+        "if member then return end",
+    ),
+    Mutation("a run that is put again while it runs is lost", "leases", "if again then place(", "if false then place("),
+    Mutation("what is given back counts as used", "give_back", "unused[need.pool] = 0", "unused[need.pool] = nil"),
+    Mutation(
+        "pools made on use are kept for good", "pools", "if not is_kept(p) or not is_idle(p) then", "if true then"
+    ),
+    Mutation("leases are reaped after a silence at once", "state", "S.calm = NOW + CALM_FOR", "S.calm = NOW"),
+    Mutation("a repeated take gets more runs", "take", "if last[1] == nonce then", "if last[1] == '' then"),
+)
+
+
+def copy_of_the_package(home: Path) -> Path:
+    """Copy the code to where PYTHONPATH finds it first, and return the folder of the scripts."""
+    leave = shutil.ignore_patterns("__pycache__", "duetime", "node_modules")
+    shutil.copytree(ROOT / "server" / "duetime", home / "duetime", ignore=shutil.ignore_patterns("__pycache__"))
+    for folder in ("scheduler", "server", "tools", "widgets"):
+        shutil.copytree(ROOT / folder, home / "duetime" / folder, ignore=leave)
+    return home / "duetime" / "scheduler" / "queue" / "lua"
+
+
+def run_suite(home: Path) -> tuple[bool, str]:
+    """Walk with a copy; return whether both queues agreed, and at which step they did not."""
+    command = [sys.executable, "-m", "pytest", SUITE, "-q", "-x", "-p", "no:cacheprovider"]
+    env = {**os.environ, **WALKS, "PYTHONPATH": str(home)}
+    done = subprocess.run(command, cwd=ROOT, env=env, capture_output=True, text=True, check=False)
+    if done.returncode not in {0, 1}:
+        raise RuntimeError(done.stdout + done.stderr)
+    failed = re.search(r"seed \d+, step \d+", done.stdout)
+    return done.returncode == 0, failed[0] if failed else "an error"
+
+
+def survives(mutation: Mutation | None) -> bool:
+    with tempfile.TemporaryDirectory() as folder:
+        scripts = copy_of_the_package(Path(folder))
+        if mutation is not None:
+            script = scripts / f"{mutation.file}.lua"
+            source = script.read_text()
+            if source.count(mutation.before) != 1:
+                raise RuntimeError(f"{script.name} has changed: {mutation.before!r} is not in it once")
+            script.write_text(source.replace(mutation.before, mutation.after))
+        passed, failed = run_suite(Path(folder))
+    outcome = "passes" if passed else f"caught at {failed}"
+    sys.stdout.write(f"{mutation.what if mutation else 'unchanged'}: {outcome}\n")
+    sys.stdout.flush()
+    return passed
+
+
+def main() -> int:
+    if not survives(None):
+        return 1
+    survivors = [mutation for mutation in MUTATIONS if survives(mutation)]
+    return int(bool(survivors))
+
+
+if __name__ == "__main__":
+    sys.exit(main())
