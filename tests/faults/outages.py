@@ -127,7 +127,7 @@ def _redis_paused(seconds: float) -> Play:
 
 
 for _seconds in (8.0, 30.0):
-    scenario(f"Redis stands still for {_seconds:g} s", SHARED)(_redis_paused(_seconds))
+    scenario(f"Redis stands still for {_seconds:g} s", SHARED, lease=30.0)(_redis_paused(_seconds))
 
 
 @scenario("the reply of each script is lost", SHARED, proxied=True)

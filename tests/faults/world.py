@@ -245,11 +245,21 @@ class World:
 
     def kill(self, node: Node, name: str = "kill -9") -> None:
         """Kill a process in the middle of what it runs."""
-        until(lambda: self.in_the_middle(node.pid), "work in the middle of which to kill")
+        until(lambda: self._stopped_in_the_middle(node), "work in the middle of which to kill", 60)
         now = time.time()
         node.process.kill()
         node.process.wait(10)
         self.broke(name, self._cut_short(node.pid), began=now, deaths=(node.pid,))
+
+    def _stopped_in_the_middle(self, node: Node) -> bool:
+        """Stop a process if it is in the middle of something, and otherwise let it go on."""
+        if not self.in_the_middle(node.pid):
+            return False
+        os.kill(node.pid, signal.SIGSTOP)
+        caught = bool(self.in_the_middle(node.pid))
+        if not caught:
+            os.kill(node.pid, signal.SIGCONT)
+        return caught
 
     def working(self, node: Node) -> Node:
         """Return the process that runs tasks now: of an embedded installation, the runner, whichever that is."""
@@ -281,9 +291,8 @@ class World:
     @contextmanager
     def frozen(self, node: Node) -> Iterator[None]:
         """Freeze a process that is in the middle of something for as long as the block takes."""
-        until(lambda: self.in_the_middle(node.pid), "work in the middle of which to freeze")
+        until(lambda: self._stopped_in_the_middle(node), "work in the middle of which to freeze", 60)
         began = time.time()
-        os.kill(node.pid, signal.SIGSTOP)
         held = len(self.in_the_middle(node.pid))
         try:
             yield
