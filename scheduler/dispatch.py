@@ -12,7 +12,7 @@ from datetime import datetime
 from duetime.scheduler import failpoints
 from duetime.scheduler.placing import Placing
 from duetime.scheduler.process import Process
-from duetime.scheduler.queue import Cancelled, DispatchQueue, Entry
+from duetime.scheduler.queue import DispatchQueue, Entry
 from duetime.scheduler.settlement import concluded
 from duetime.scheduler.store import Claim, Settlement, Store
 
@@ -78,10 +78,13 @@ class Dispatcher:
         return bool(ready)
 
     def _put_anew(self, entries: Sequence[Entry]) -> None:
-        """Give those a new place that the queue still had from before they were moved, paused or changed."""
+        """Give those a new place that the queue still had from before they were moved, paused or changed.
+
+        What is leased takes its place when that lease ends: cancelling forgets it, so it is put again like all others.
+        """
         for entry in entries:
-            if self._queue.cancel(entry.run_id) is Cancelled.REMOVED:
-                self._queue.put([entry])
+            self._queue.cancel(entry.run_id)
+        self._queue.put(entries)
 
     def _drop(self) -> bool:
         """End what cannot meet its hard deadline any more, and order anew what is late."""

@@ -5,14 +5,15 @@ from __future__ import annotations
 import logging
 import time
 from collections.abc import Callable, Mapping
-from datetime import datetime
+from datetime import datetime, timedelta
+from typing import Final
 
 from duetime.scheduler.errors import InvalidArgument
 from duetime.scheduler.process import Process
 from duetime.scheduler.queue import DispatchQueue, QueueLost, QueueUnavailable
 from duetime.scheduler.rules.admission import Kind, Limits
 from duetime.scheduler.rules.declarations import read_pool, spec_of
-from duetime.scheduler.rules.pools import KEYS, Pool, PoolKind
+from duetime.scheduler.rules.pools import Pool, PoolKind
 from duetime.scheduler.store import Store
 from duetime.scheduler.task import LOCAL, Json, Principal
 
@@ -20,13 +21,19 @@ FRESH = 1.0
 """Seconds for which what was read of the pools is good enough to refuse or accept a task by."""
 
 LOOK_EVERY = 2.0
-TELL_EVERY = 24 * 3600.0
-"""Seconds after which a queue is told of calendars and windows again: it knows them for a week."""
+TELL_EVERY = timedelta(days=1)
+"""When a queue is told of calendars and windows again, which it knows for a week: by the wall, as a laptop sleeps."""
 
 LAST_CHANCE = "duetime:last-chance"
 """A pool of one slot: runs that one more crash would end run one at a time, so that the one that takes its process
 down takes none of the others with it.
 """
+
+UNDECLARED: Final[Mapping[str, Limits]] = {
+    LAST_CHANCE: Limits(Kind.SLOTS, 1),
+    "tenant:*": Limits(Kind.SLOTS, 1e12),  # no limit: of a quota that is removed, runs that wait still have the name
+}
+"""Pools that are there unless someone declares them otherwise; beside `key:*`, which every queue knows by itself."""
 
 log = logging.getLogger(__name__)
 
@@ -97,29 +104,22 @@ class Registry:
 class Teller:
     """Tells a queue what pools there are: at the start, when they change, and once a day."""
 
-    def __init__(
-        self,
-        registry: Registry,
-        queue: DispatchQueue,
-        *,
-        now: Callable[[], datetime],
-        clock: Callable[[], float] = time.monotonic,
-    ) -> None:
+    def __init__(self, registry: Registry, queue: DispatchQueue, *, now: Callable[[], datetime]) -> None:
         self._registry = registry
         self._queue = queue
         self._now = now
-        self._clock = clock
         self._revision: int | None = None
         self._told: Mapping[str, Pool] = {}
-        self._tell_at = clock()
+        self._tell_at = now()
         self.process = Process("pools", self.step)
 
     def step(self) -> float:
         """Tell what has changed, and return the seconds until the next look."""
         revision = self._registry.revision()
-        if revision != self._revision or self._clock() >= self._tell_at:
+        again = self._now() >= self._tell_at
+        if revision != self._revision or again:
             try:
-                self._tell(all_of_them=self._clock() >= self._tell_at)
+                self._tell(all_of_them=again)
             except (QueueLost, QueueUnavailable):
                 return LOOK_EVERY  # whoever rebuilds the queue fills it with the pools of that moment
             self._revision = revision
@@ -132,19 +132,19 @@ class Teller:
         spent = self._registry.spent(pools, now)
         for name, limits in self._all(pools, now).items():
             self._queue.set_pool(name, limits, spent=spent.get(name, 0.0), empty=True)
-        self._told, self._revision, self._tell_at = pools, revision, self._clock() + TELL_EVERY
+        self._told, self._revision, self._tell_at = pools, revision, now + TELL_EVERY
 
     def _tell(self, *, all_of_them: bool) -> None:
         now, pools = self._now(), self._registry.read()
         spent = self._registry.spent(pools, now) if all_of_them else {}
         for name in self._told.keys() - pools.keys():
-            self._queue.set_pool(name, KEYS.limits(now) if name == KEYS.name else None)
+            self._queue.set_pool(name, UNDECLARED.get(name))
         for name, limits in self._all(pools, now).items():
             if all_of_them or self._told.get(name) != pools.get(name):
                 self._queue.set_pool(name, limits, spent=spent.get(name, 0.0))
         self._told = pools
         if all_of_them:
-            self._tell_at = self._clock() + TELL_EVERY
+            self._tell_at = now + TELL_EVERY
 
     def _all(self, pools: Mapping[str, Pool], now: datetime) -> Mapping[str, Limits]:
-        return {LAST_CHANCE: Limits(Kind.SLOTS, 1), **{name: pool.limits(now) for name, pool in pools.items()}}
+        return {**UNDECLARED, **{name: pool.limits(now) for name, pool in pools.items()}}

@@ -12,11 +12,21 @@ from duetime.scheduler.dispatch import BATCH, Dispatcher, refill
 from duetime.scheduler.errors import RunnerReplaced
 from duetime.scheduler.events import EventKind
 from duetime.scheduler.maintenance import Maintenance
-from duetime.scheduler.queue import MemoryQueue
-from duetime.scheduler.store import IdempotencyKey, NewTask, Store, open_store
+from duetime.scheduler.queue import Finish, MemoryQueue
+from duetime.scheduler.store import IdempotencyKey, NewTask, Start, Store, open_store
 from duetime.scheduler.task import DeadlineType, State
 
-from tests.contracts.store.making import NOON, TENANT, Clock, a_task, added, restarted, started, with_deadline
+from tests.contracts.store.making import (
+    NOON,
+    TENANT,
+    Clock,
+    a_task,
+    added,
+    restarted,
+    settlement,
+    started,
+    with_deadline,
+)
 
 HOUR = timedelta(hours=1)
 
@@ -170,6 +180,21 @@ def test_a_queue_that_lost_everything_is_filled_again_from_the_database(
     assert refill(store, new) == 5
     assert refill(store, new) == 0
     assert set(queued(new)) == expected
+
+
+def test_a_run_that_is_due_again_before_its_last_lease_has_ended_goes_on_when_it_has(
+    store: Store, queue: MemoryQueue, clock: Clock
+) -> None:
+    record, dispatcher = added(store), Dispatcher(store, queue)
+    dispatcher.step()
+    [grant] = queue.take("w", 1, 30_000).grants
+    wishes = [Start(grant.run_id, grant.token)]
+    [claim] = store.claims.start(wishes, worker="w", epoch=None, lease=timedelta(seconds=30))
+    store.claims.settle([settlement(claim, State.SUSPENDED, wake_at=clock())])
+    beside = added(store).run.id
+    dispatcher.step()  # after the commit, before the queue hears of it
+    assert queue.finish("w", [Finish(grant.run_id, grant.token)]) == set()
+    assert set(queued(queue)) == {record.run.id, beside}
 
 
 def test_maintenance_finds_what_the_queue_lost(store: Store, queue: MemoryQueue) -> None:

@@ -60,7 +60,7 @@ def queue(clock: Clock) -> MemoryQueue:
 
 @pytest.fixture
 def teller(registry: Registry, queue: MemoryQueue, clock: Clock) -> Teller:
-    return Teller(registry, queue, now=clock, clock=clock.monotonic)
+    return Teller(registry, queue, now=clock)
 
 
 def needing(clock: Clock, **needs: int) -> Entry:
@@ -106,6 +106,33 @@ def test_a_removed_pool_holds_what_needs_it(
     assert shortage.why == "unknown"
     with pytest.raises(InvalidArgument, match="no pool 'gpu'"):
         registry.remove("gpu")
+
+
+@pytest.mark.parametrize("quota", ["tenant:*", "tenant:acme"])
+def test_a_run_that_waits_under_a_quota_starts_when_the_quota_is_removed_and_not_before(
+    registry: Registry, teller: Teller, queue: MemoryQueue, clock: Clock, quota: str
+) -> None:
+    registry.set(quota, {"capacity": 1})
+    teller.fill()
+    placing = Placing(registry.read)
+    queue.put([placing.entry(ready(run_id=name), clock.now) for name in ("first", "second")])
+    assert len(queue.take("w", 2, 30_000).grants) == 1
+    registry.remove(quota)
+    assert queue.take("w", 2, 30_000).grants == ()
+    teller.step()
+    assert len(queue.take("w", 2, 30_000).grants) == 1
+
+
+def test_a_quota_that_is_declared_again_holds_again(registry: Registry, teller: Teller, queue: MemoryQueue) -> None:
+    for told in ({"capacity": 1}, None, {"capacity": 1}):
+        if told:
+            registry.set("tenant:*", told)
+        else:
+            registry.remove("tenant:*")
+        teller.step()
+    placing = Placing(registry.read)
+    queue.put([placing.entry(ready(run_id=name), NOW) for name in ("first", "second")])
+    assert len(queue.take("w", 2, 30_000).grants) == 1
 
 
 def test_a_wrong_declaration_changes_nothing(registry: Registry) -> None:
