@@ -11,6 +11,7 @@ from duetime.scheduler.rules.text import check_text
 MAX_LABELS = 10
 MAX_KEY = 200
 MAX_ATTEMPTS = 100
+MAX_LIMIT = 100
 
 
 def check_key(request: Request) -> None:
@@ -40,3 +41,10 @@ def check_labels(request: Request) -> None:
         raise InvalidArgument("labels", f"{len(request.labels)} labels", accepted=f"up to {MAX_LABELS}")
     for label in request.labels:
         check_text("labels", label, limit=60)
+
+
+def page_size(limit: int) -> int:
+    """Return how many items a page is to have. Raises InvalidArgument."""
+    if not 1 <= limit <= MAX_LIMIT:
+        raise InvalidArgument("limit", f"{limit} is out of range", accepted=f"1 to {MAX_LIMIT}", example="limit=20")
+    return limit

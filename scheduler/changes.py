@@ -203,3 +203,9 @@ def _extra(task: Task, run: Run, to: datetime) -> Run:
 
 def _ended(record: TaskRecord) -> str:
     return f"{record.run.state} {when_words(record.run, record.task)}"
+
+
+def leaving_the_queue(record: TaskRecord, change: Change) -> list[str]:
+    """Return the runs that stood in the queue, or may have, and are not to be started now any more."""
+    stood = record.run.state is State.READY and (change.run.state is not State.READY or change.task.paused)
+    return [*([record.run.id] if stood else []), *(run.id for run in change.cancelled_beside)]

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict
 
 from duetime.scheduler.queue import (
@@ -28,6 +28,8 @@ def answer(queue: DispatchQueue, question: Question) -> Json:
             case {"explain": str(run_id)}:
                 found = queue.explain(run_id)
                 return {"explanation": asdict(found) if found else None}
+            case {"recall": list(run_ids)}:
+                return {"recalled": [queue.cancel(str(run_id)) for run_id in run_ids]}
             case {"stats": True}:
                 return {"stats": asdict(queue.stats())}
     except (QueueLost, QueueUnavailable):
@@ -48,6 +50,11 @@ class Inquiry:
             return False, None
         found = said.get("explanation")
         return True, _explanation(found) if isinstance(found, dict) else None
+
+    def recall(self, run_ids: Sequence[str]) -> None:
+        """Take runs back that are not to start any more; where nobody answers, their claims will be refused."""
+        if run_ids:
+            self._ask({"recall": list(run_ids)})
 
     def stats(self) -> Stats | None:
         """Return what is in the queue; None when nobody answers."""

@@ -56,3 +56,15 @@ def _instant(instant: datetime, *, now: datetime, zone: str | None, argument: st
             example=(now + timedelta(hours=1)).isoformat(timespec="seconds"),
         )
     return Resolved(instant, instant.astimezone(home).replace(tzinfo=None), home.key, ())
+
+
+def snooze_to(zone: str, minutes: int | None, until: str | None, now: datetime) -> datetime:
+    """Return when what is snoozed comes again, by exactly one of the two; raises InvalidArgument."""
+    if (minutes is None) == (until is None):
+        raise InvalidArgument("minutes", "give minutes or until", accepted="one of the two", example="minutes=10")
+    if until is not None:
+        return resolve_moment(until, now=now, zone=zone, argument="until").instant
+    assert minutes is not None
+    if not 1 <= minutes <= 60 * 24 * 366:
+        raise InvalidArgument("minutes", "out of range", accepted="1 to 527040", example="minutes=10")
+    return now + timedelta(minutes=minutes)

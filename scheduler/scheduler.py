@@ -4,16 +4,18 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import replace
-from datetime import datetime, timedelta
+from datetime import datetime
+from functools import partial
 from typing import Unpack
 
 from duetime.scheduler import changes, failpoints
+from duetime.scheduler.bounds import page_size
 from duetime.scheduler.errors import InvalidArgument, InvalidArguments, Refused
 from duetime.scheduler.events import EventFilter, EventKind, EventPage
 from duetime.scheduler.explain import Explainer, Facts, explained
 from duetime.scheduler.idempotency import key_of, repeats
 from duetime.scheduler.intake import Intake, Planned
-from duetime.scheduler.moments import resolve_moment
+from duetime.scheduler.moments import snooze_to
 from duetime.scheduler.request import Request, Reschedule, RescheduleArguments, ScheduleArguments
 from duetime.scheduler.rescheduling import decide_reschedule
 from duetime.scheduler.store import Added, Change, NewTask, Store
@@ -31,8 +33,6 @@ from duetime.scheduler.task import (
 )
 from duetime.scheduler.views import row_of, view_of
 
-MAX_LIMIT = 100
-
 
 class Scheduler:
     """Schedule, read and change tasks. Thread-safe; every method is synchronous and returns what is stored.
@@ -48,11 +48,13 @@ class Scheduler:
         intake: Intake,
         *,
         explainer: Explainer | None = None,
+        recall: Callable[[Sequence[str]], None] = lambda _run_ids: None,
         on_change: Callable[[Sequence[str]], None] = lambda _task_ids: None,
     ) -> None:
         self._store = store
         self._intake = intake
         self._explainer = explainer
+        self._recall = recall
         self._on_change = on_change
 
     def now(self) -> datetime:
@@ -145,7 +147,7 @@ class Scheduler:
     ) -> TaskPage:
         """Return a page of tasks: open ones by time, then ended ones; `mention` also hands out new outcomes, once."""
         now = self._store.now()
-        records, following = self._store.tasks.page(by.tenant, where, limit=_limit(limit), cursor=cursor)
+        records, following = self._store.tasks.page(by.tenant, where, limit=page_size(limit), cursor=cursor)
         return TaskPage(
             views=tuple(row_of(record, now) for record in records),
             counts=self._store.tasks.counts(by.tenant, where),
@@ -163,7 +165,7 @@ class Scheduler:
         by: Principal = LOCAL,
     ) -> EventPage:
         """Return a page of events, newest first."""
-        return self._store.history.events(by.tenant, where, limit=_limit(limit), cursor=cursor)
+        return self._store.history.events(by.tenant, where, limit=page_size(limit), cursor=cursor)
 
     def attempts(self, task_id: str, *, by: Principal = LOCAL) -> Sequence[Attempt]:
         """Return every attempt of every run of a task, oldest first."""
@@ -173,11 +175,11 @@ class Scheduler:
         self, *, limit: int = 50, cursor: str | None = None, by: Principal = LOCAL
     ) -> tuple[Sequence[DeadLetter], str | None]:
         """Return runs that are out of attempts, newest first, and the cursor of the next page."""
-        return self._store.history.dead_letters(by.tenant, limit=_limit(limit), cursor=cursor)
+        return self._store.history.dead_letters(by.tenant, limit=page_size(limit), cursor=cursor)
 
     def inbox(self, *, limit: int = 20, by: Principal = LOCAL) -> Sequence[InboxMessage]:
         """Return the outcomes that the user has not read yet, newest first."""
-        return self._store.inbox.unread(by.tenant, by.user, limit=_limit(limit))
+        return self._store.inbox.unread(by.tenant, by.user, limit=page_size(limit))
 
     def mark_read(self, ids: Sequence[str] | None = None, *, by: Principal = LOCAL) -> int:
         """Mark inbox messages (all when None) as read; return how many were not before."""
@@ -235,8 +237,12 @@ class Scheduler:
     ) -> TaskView:
         """Do what a card's button asks for: snooze (by minutes or until a time), run_now, skip_next, undo or done."""
         now = self._store.now()
+        to = partial(snooze_to, minutes=minutes, until=until, now=now)
         decisions: dict[str, tuple[EventKind, Callable[[TaskRecord], Change]]] = {
-            "snooze": (EventKind.SNOOZED, lambda r: changes.snooze(r, _snooze_to(r, minutes, until, now), now)),
+            "snooze": (
+                EventKind.SNOOZED,
+                lambda r: changes.snooze(r, to(r.task.timezone), now),
+            ),
             "run_now": (EventKind.RUN_NOW, lambda r: changes.run_now(r, now)),
             "skip_next": (EventKind.SKIPPED, lambda r: changes.skip_next(r, now)),
             "undo": (EventKind.CANCEL_UNDONE, lambda r: changes.undo_cancel(r, now, undo)),
@@ -267,9 +273,17 @@ class Scheduler:
         decide: Callable[[TaskRecord], Change],
         reason: str | None = None,
     ) -> TaskView:
+        waited: list[str] = []
+
+        def decided(found: TaskRecord) -> Change:
+            change = decide(found)
+            waited[:] = changes.leaving_the_queue(found, change)
+            return change
+
         record = self._store.tasks.change(
-            by.tenant, task_id, actor=by.user, kind=kind, decide=decide, revision=revision, reason=reason
+            by.tenant, task_id, actor=by.user, kind=kind, decide=decided, revision=revision, reason=reason
         )
+        self._recall(waited)
         self._on_change([task_id])
         return view_of(record, self._store.now())
 
@@ -280,20 +294,3 @@ def _warnings(planned: Planned, added: Added) -> tuple[str, ...]:
     if added.twin is not None:
         return (*planned.warnings, f"{added.twin} has the same title and time; cancel one of them if that is not meant")
     return planned.warnings
-
-
-def _snooze_to(record: TaskRecord, minutes: int | None, until: str | None, now: datetime) -> datetime:
-    if (minutes is None) == (until is None):
-        raise InvalidArgument("minutes", "give minutes or until", accepted="one of the two", example="minutes=10")
-    if until is not None:
-        return resolve_moment(until, now=now, zone=record.task.timezone, argument="until").instant
-    assert minutes is not None
-    if not 1 <= minutes <= 60 * 24 * 366:
-        raise InvalidArgument("minutes", "out of range", accepted="1 to 527040", example="minutes=10")
-    return now + timedelta(minutes=minutes)
-
-
-def _limit(limit: int) -> int:
-    if not 1 <= limit <= MAX_LIMIT:
-        raise InvalidArgument("limit", f"{limit} is out of range", accepted=f"1 to {MAX_LIMIT}", example="limit=20")
-    return limit

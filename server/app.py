@@ -149,7 +149,7 @@ def build(
 
     intake = replace(_intake(settings, known, channels), pools=registry.pools, estimates=experience.estimate)
     explainer = Explainer(store, inquiry, registry.pools)
-    scheduler = service.Scheduler(store, intake, explainer=explainer, on_change=changed)
+    scheduler = service.Scheduler(store, intake, explainer=explainer, recall=inquiry.recall, on_change=changed)
     return App(settings, store, known, channels, scheduler, runner, registry, inquiry, listeners)
 
 

@@ -10,17 +10,21 @@ from typing import Any
 
 import pytest
 from duetime.scheduler.explain import Explainer, Facts, explained, waiting_for
+from duetime.scheduler.handlers import Handlers
 from duetime.scheduler.inquiry import Inquiry, answer
+from duetime.scheduler.intake import Intake
 from duetime.scheduler.queue import Entry, Explanation, MemoryQueue, Report, Shortage, Why
 from duetime.scheduler.queue.port import Finish
 from duetime.scheduler.rules.declarations import read_pool
+from duetime.scheduler.scheduler import Scheduler
 from duetime.scheduler.store import Store, open_store
-from duetime.scheduler.task import Run, State, Task, TaskRecord
+from duetime.scheduler.task import Principal, Run, State, Task, TaskRecord
 
 from tests.contracts.store.making import TENANT, a_task
 
 NOW = datetime(2026, 11, 20, 12, 0, tzinfo=UTC)
 MS = NOW.timestamp() * 1000
+ALICE = Principal(TENANT, "alice")
 
 
 @pytest.fixture
@@ -170,3 +174,23 @@ def test_answers_of_a_queue_survive_the_way_through_another_process(queue: Memor
     assert inquiry.stats() == queue.stats()
     assert Inquiry(lambda _: None).explain("r0") == (False, None)
     assert Inquiry(lambda _: None).stats() is None
+
+
+@pytest.mark.parametrize("change", ["cancel", "pause", "move"])
+def test_what_is_not_to_start_any_more_leaves_the_queue_at_once(store: Store, queue: MemoryQueue, change: str) -> None:
+    inquiry = Inquiry(lambda question: answer(queue, question))
+    scheduler = Scheduler(store, Intake(Handlers.load(entry_points=False), "UTC"), recall=inquiry.recall)
+    task_id = scheduler.schedule("Call John", when=NOW + timedelta(seconds=0), by=ALICE).record.task.id
+    store.claims.make_ready(limit=9)
+    run_id = store.tasks.get(TENANT, task_id).run.id
+    queue.put([Entry(run_id, MS, needs={"closed": 1})])
+    queue.take("w", 1, 30_000)
+    assert queue.stats().parked == 1
+    if change == "cancel":
+        scheduler.cancel(task_id, by=ALICE)
+    elif change == "pause":
+        scheduler.reschedule(task_id, pause=True, by=ALICE)
+    else:
+        scheduler.reschedule(task_id, when="in 2 hours", by=ALICE)
+    assert queue.explain(run_id) is None
+    assert queue.stats().parked == 0
