@@ -15,7 +15,7 @@ from duetime.scheduler.placing import Placing
 from duetime.scheduler.process import STEP_PATIENCE, Process
 from duetime.scheduler.queue import DispatchQueue
 from duetime.scheduler.store import Settlement, Store
-from duetime.scheduler.worker import Worker, WorkerOptions
+from duetime.scheduler.worker import Worker, WorkerOptions, all_of_them
 
 LONGEST_SLEEP = 10.0
 """Seconds after which deliveries are looked for in any case, should the clock of the wall have jumped."""
@@ -27,8 +27,8 @@ class Crew:
     """Runs what is due, as the runner of `epoch` or, without one, as one process of many.
 
     What is due already is in the queue once this is made. `on_change` is told the ids of tasks whose run moved, on some
-    thread; what it raises is logged. `on_replaced` is called when another process has raised the epoch. `hosted` is the
-    worker's.
+    thread; what it raises is logged. `on_replaced` is called when another process has raised the epoch. `allowance` and
+    `hosted` are the worker's.
     """
 
     def __init__(
@@ -43,6 +43,7 @@ class Crew:
         deliverer: Deliverer | None = None,
         on_change: Callable[[Sequence[str]], None] = lambda _: None,
         on_replaced: Callable[[], None] = lambda: None,
+        allowance: Callable[[int], int] = all_of_them,
         hosted: Callable[[], None] | None = None,
     ) -> None:
         self._store = store
@@ -62,6 +63,7 @@ class Crew:
             on_change=self._changed,
             on_settled=self._settled,
             on_replaced=on_replaced,
+            allowance=allowance,
             hosted=hosted,
         )
         self.maintenance = Maintenance(

@@ -3,14 +3,21 @@
 from __future__ import annotations
 
 import os
+import time
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
+
+from duetime.scheduler.rules.pressure import allowance
 
 
 def load_average() -> tuple[float, float, float]:
     """Return the machine's runnable processes over 1, 5 and 15 minutes; 0 on systems that do not count them."""
     return os.getloadavg() if hasattr(os, "getloadavg") else (0.0, 0.0, 0.0)
+
+
+FRESH = 1.0
+"""Seconds for which what was read is good enough: every take asks."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,6 +60,23 @@ class Machine:
         own = next((line[3:] for line in lines if line.startswith("0::/")), "/")
         folder = top if ".." in own else top / own.strip("/")
         return [folder, *(above for above in folder.parents if above == top or top in above.parents)]
+
+
+class Pressure:
+    """Says how many of its threads a worker should use as the machine is now; reads it once a second at most."""
+
+    def __init__(self, machine: Machine, *, clock: Callable[[], float] = time.monotonic) -> None:
+        self._machine = machine
+        self._clock = clock
+        self._read_at: float | None = None
+        self._free_memory, self._load = 1.0, 0.0
+
+    def __call__(self, threads: int) -> int:
+        now = self._clock()
+        if self._read_at is None or now - self._read_at >= FRESH:
+            self._read_at = now
+            self._free_memory, self._load = self._machine.free_memory(), self._machine.load()
+        return allowance(threads, free_memory=self._free_memory, load=self._load)
 
 
 def _left(group: Path) -> float | None:

@@ -108,7 +108,6 @@ class Supervision:
         tokens = {run_id: held.claim.token for run_id, held in running.items()}
         try:
             lost = self._queue.renew(self._worker, tokens, self._lease.total_seconds() * 1000)
-            self._queue.reap()
         except (QueueLost, QueueUnavailable) as error:
             log.debug("leases in the queue cannot be renewed now: %s", error)
             self._queue_away = True

@@ -102,14 +102,25 @@ def advanced(limits: Limits, state: PoolState, now: float) -> PoolState:
     if passed == 0:
         return state
     level, spent = state.level, state.spent
+    factor = min(1.0, state.factor + passed / RECOVERY)
     if limits.kind is Kind.RATE:
-        level = min(limits.capacity * state.factor, level + passed * limits.refill * state.factor)
+        level = min(_bucket(limits, factor), level + limits.refill * _running(state.factor, passed))
         level = max(level, min(state.level, limits.capacity))
     for reset in limits.resets:
         if state.at < reset <= now:
             spent = max(0.0, spent - limits.capacity)
-    factor = min(1.0, state.factor + passed / RECOVERY)
     return replace(state, at=now, level=level, spent=spent, factor=factor)
+
+
+def _running(factor: float, passed: float) -> float:
+    """Return how many of the `passed` milliseconds a bucket was filled at its full rate: the integral of the factor."""
+    rising = min(passed, (1 - factor) * RECOVERY)
+    return factor * rising + rising * rising / (2 * RECOVERY) + (passed - rising)
+
+
+def _bucket(limits: Limits, factor: float) -> float:
+    """Return the size of a throttled bucket: one unit fits in whatever happens."""
+    return max(min(1.0, limits.capacity), limits.capacity * factor)
 
 
 def free(limits: Limits, state: PoolState, tier: int, now: float) -> float:
@@ -142,7 +153,7 @@ def helped_at(limits: Limits, state: PoolState, units: float, tier: int, now: fl
     times = [at for at, _ in limits.steps if at > now][:1] + [at for at in limits.resets if at > now][:1]
     if state.factor < 1:
         times.append(now + LOOK_AGAIN)
-    full = replace(state, level=limits.capacity * state.factor)
+    full = replace(state, level=_bucket(limits, state.factor))
     if limits.kind is Kind.RATE and limits.refill > 0 and units <= free(limits, full, tier, now):
         lacking = units - free(limits, state, tier, now)
         times.append(now + max(1.0, lacking / (limits.refill * state.factor)))

@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-from duetime.scheduler.machine import Machine
+from duetime.scheduler.machine import Machine, Pressure
 from duetime.scheduler.rules.pressure import ENOUGH_MEMORY, FULL_LOAD, NO_MEMORY, OVERLOAD, allowance
 from hypothesis import given
 from hypothesis import strategies as st
@@ -141,3 +141,20 @@ def test_this_machine_can_be_read() -> None:
     machine = Machine()
     assert 0 <= machine.free_memory() <= 1
     assert machine.load() >= 0
+
+
+def test_pressure_is_read_once_a_second_at_most() -> None:
+    reads, at, load = list[float](), [0.0], [0.0]
+
+    def load_average() -> tuple[float, float, float]:
+        reads.append(at[0])
+        return load[0], 0.0, 0.0
+
+    pressure = Pressure(Machine(Path("/nowhere"), load_average, cores=1), clock=lambda: at[0])
+    assert [pressure(8), pressure(4)] == [8, 4]
+    load[0] = OVERLOAD
+    at[0] = 0.9
+    assert pressure(8) == 8
+    at[0] = 1.0
+    assert [pressure(8), pressure(8)] == [1, 1]
+    assert reads == [0.0, 1.0]

@@ -64,19 +64,30 @@ local function capacity(limits, at)
   return found
 end
 
+-- How many of the milliseconds a bucket was filled at its full rate: the integral of the factor.
+local function running(factor, passed)
+  local rising = min(passed, (1 - factor) * RECOVERY)
+  return factor * rising + rising * rising / (2 * RECOVERY) + (passed - rising)
+end
+
+-- The size of a throttled bucket: one unit fits in whatever happens.
+local function bucket(limits, factor)
+  return max(min(1, limits.capacity), limits.capacity * factor)
+end
+
 local function advanced(limits, s)
   local passed = max(0, NOW - s.at)
   if passed == 0 then return s end
   local copy = {}
   for name, value in pairs(s) do copy[name] = value end
+  copy.factor = min(1, s.factor + passed / RECOVERY)
   if limits.kind == 'rate' then
-    copy.level = min(limits.capacity * s.factor, s.level + passed * limits.refill * s.factor)
+    copy.level = min(bucket(limits, copy.factor), s.level + limits.refill * running(s.factor, passed))
     copy.level = max(copy.level, min(s.level, limits.capacity))
   end
   for _, reset in ipairs(limits.resets) do
     if s.at < reset and reset <= NOW then copy.spent = max(0, copy.spent - limits.capacity) end
   end
-  copy.factor = min(1, s.factor + passed / RECOVERY)
   copy.at = NOW
   return copy
 end
@@ -139,7 +150,7 @@ end
 
 local function free_when_full(p, tier)
   local level = p.state.level
-  p.state.level = p.limits.capacity * p.state.factor
+  p.state.level = bucket(p.limits, p.state.factor)
   local found = free(p, tier)
   p.state.level = level
   return found

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 from duetime.scheduler.queue import DispatchQueue, Finish, Report, Why
-from duetime.scheduler.rules.admission import Limits
+from duetime.scheduler.rules.admission import Kind, Limits
 
 from tests.contracts.queue.case import LEASE, Clock, QueueCase, slots
 
@@ -152,6 +152,17 @@ class FeedbackContract(QueueCase):
         self.finish(queue, *first, reports=(Report("api", throttled=True),))
         assert self.pool(queue, "api").factor == 0.5
         assert len(self.taken(queue, 32)) == left
+
+    def test_a_throttled_bucket_fills_again_though_nothing_starts_meanwhile(
+        self, queue: DispatchQueue, clock: Clock
+    ) -> None:
+        queue.set_pool("api", Limits(Kind.RATE, 10, refill=1.0))
+        queue.put([self.entry(clock, f"r{i}", 1e9 + i, {"api": 10}, tier=1) for i in range(2)])
+        assert self.taken(queue) == ["r0"]
+        self.finish(queue, "r0", reports=(Report("api", throttled=True),))
+        waited, came = self.patiently(queue, clock)
+        assert came == ["r1"]
+        assert 29_000 <= waited <= 32_000
 
     def test_refusals_of_one_burst_count_once(self, queue: DispatchQueue, clock: Clock) -> None:
         self.load(queue, clock, slots(8))

@@ -1,0 +1,128 @@
+"""What a pool learns: breakers open and close as they say, throttling is in proportion, and neither runs away."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+import pytest
+from duetime.scheduler.rules.admission import Kind, Limits, PoolState
+from duetime.scheduler.rules.feedback import CUT_INTERVAL, DEEPEST_CUT, LEAST_FACTOR, MOST_DOUBLINGS, Report, learn
+from hypothesis import given
+from hypothesis import strategies as st
+
+NOW = 1_800_000_000_000.0
+COOLDOWN = 1000.0
+LIMITS = Limits(Kind.SLOTS, 10, failures=3, error_rate=0.5, samples=10, cooldown=COOLDOWN, latency=100)
+OK, FAILED, BUSY = Report("p"), Report("p", ok=False), Report("p", ok=False, throttled=True)
+
+REPORTS = st.lists(
+    st.tuples(
+        st.floats(0, 5000),
+        st.builds(
+            Report, st.just("p"), st.booleans(), st.booleans(), retry_after=st.floats(0, 1e5), latency=st.floats(0, 1e4)
+        ),
+    )
+)
+
+
+def taught(reports: Iterable[Report], state: PoolState | None = None, now: float = NOW, jitter: float = 0) -> PoolState:
+    state = state or PoolState(at=NOW)
+    for report in reports:
+        learn(LIMITS, state, report, now, jitter)
+    return state
+
+
+@given(REPORTS, st.floats(0, 1))
+def test_whatever_is_reported_the_state_stays_sound(reports: list[tuple[float, Report]], jitter: float) -> None:
+    state, now = PoolState(at=NOW), NOW
+    longest = COOLDOWN * 2**MOST_DOUBLINGS * 1.5
+    for passed, report in reports:
+        now += passed
+        learn(LIMITS, state, report, now, jitter)
+        assert LEAST_FACTOR <= state.factor <= 1
+        assert state.open_until <= now + longest
+        assert 0 <= state.errors <= 1
+        assert state.failing < LIMITS.failures
+
+
+def test_failures_in_a_row_open_it_and_one_answer_starts_the_row_anew() -> None:
+    assert taught([FAILED, FAILED, OK, FAILED, FAILED]).open_until == 0
+    assert taught([FAILED, FAILED, OK, FAILED, FAILED, FAILED]).open_until == NOW + COOLDOWN
+
+
+def test_a_part_of_failures_opens_it_only_when_enough_were_seen() -> None:
+    half = [FAILED, OK] * 4
+    assert taught(half).open_until == 0
+    assert taught([*half, FAILED, FAILED]).open_until == NOW + COOLDOWN
+
+
+def test_few_failures_among_many_answers_do_not() -> None:
+    assert taught([FAILED, OK, OK, OK] * 100).open_until == 0
+
+
+@pytest.mark.parametrize("trips", range(8))
+def test_each_failing_probe_doubles_the_pause_up_to_a_limit(trips: int) -> None:
+    state = PoolState(at=NOW, open_until=NOW, trips=trips, probe="r")
+    learn(LIMITS, state, FAILED, NOW, 0.0)
+    assert state.open_until == NOW + COOLDOWN * 2 ** min(trips, MOST_DOUBLINGS)
+    assert (state.trips, state.probe) == (trips + 1, "")
+
+
+def test_a_probe_that_is_answered_closes_it_and_the_next_pause_is_short_again() -> None:
+    state = taught([OK], PoolState(at=NOW, open_until=NOW, trips=4, probe="r"))
+    assert (state.open_until, state.trips, state.probe) == (0, 0, "")
+    assert taught([FAILED] * 3, state).open_until == NOW + COOLDOWN
+
+
+@pytest.mark.parametrize("report", [OK, FAILED])
+def test_an_answer_from_before_it_opened_says_nothing(report: Report) -> None:
+    state = taught([FAILED] * 3)
+    before = (state.open_until, state.trips, state.good, state.failing, state.seen)
+    taught([report], state, now=NOW + COOLDOWN - 1)
+    assert (state.open_until, state.trips, state.good, state.failing, state.seen) == before
+
+
+def test_jitter_prolongs_a_pause_by_half_at_most() -> None:
+    assert taught([FAILED] * 3, jitter=1.0).open_until == NOW + 1.5 * COOLDOWN
+
+
+def test_without_a_breaker_nothing_opens() -> None:
+    state = PoolState(at=NOW)
+    for _ in range(50):
+        learn(Limits(Kind.SLOTS, 1), state, FAILED, NOW, 0.0)
+    assert state.open_until == 0
+
+
+@pytest.mark.parametrize(("good", "bad", "left"), [(9, 1, 0.9), (3, 1, 0.75), (0, 1, DEEPEST_CUT), (99, 1, 0.99)])
+def test_a_cut_is_as_deep_as_the_part_that_was_refused_and_half_at_most(good: int, bad: int, left: float) -> None:
+    assert taught([OK] * good + [BUSY] * bad).factor == pytest.approx(left)
+
+
+def test_what_was_sent_before_a_cut_does_not_cut_again() -> None:
+    state = taught([BUSY] * 30)
+    assert state.factor == 0.5
+    taught([BUSY], state, now=NOW + CUT_INTERVAL - 1)
+    assert state.factor == 0.5
+    taught([BUSY], state, now=NOW + CUT_INTERVAL)
+    assert state.factor == 0.25
+
+
+def test_it_never_cuts_to_nothing() -> None:
+    state = PoolState(at=NOW)
+    for second in range(100):
+        taught([BUSY], state, now=NOW + second * CUT_INTERVAL)
+    assert state.factor == LEAST_FACTOR
+
+
+def test_the_longest_pause_that_a_provider_asked_for_counts() -> None:
+    asked = [Report("p", throttled=True, retry_after=after) for after in (500, 9000, 100)]
+    assert taught(asked).stopped_until == NOW + 9000
+
+
+def test_busy_is_not_broken() -> None:
+    assert taught([BUSY] * 50).open_until == 0
+
+
+@pytest.mark.parametrize(("latency", "left"), [(100, 1.0), (125, 0.8), (1000, DEEPEST_CUT)])
+def test_slow_answers_cut_in_proportion(latency: float, left: float) -> None:
+    assert taught([Report("p", latency=latency)]).factor == pytest.approx(left)
