@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+import random
 import secrets
 import time
 
@@ -12,6 +14,11 @@ _VALUES = {letter: value for value, letter in enumerate(ALPHABET)}
 _TASK_LETTERS = 12
 _FIELD_POLYNOMIAL = 0b100101  # x^5 + x^2 + 1 is primitive over GF(2)
 
+# Seeded by the system, anew in each child. Asking the system for each id would let go of the interpreter every time.
+_random = random.Random()  # noqa: S311 - ids are names, not secrets
+if hasattr(os, "register_at_fork"):  # Windows has no forks
+    os.register_at_fork(after_in_child=_random.seed)
+
 
 def new_task_id() -> str:
     """Return `t_` and 12 letters: 55 random bits and a check letter."""
@@ -21,7 +28,7 @@ def new_task_id() -> str:
 
 def new_id(prefix: str) -> str:
     """Return `prefix`, `_` and 20 letters that sort by the millisecond of making; unique without asking anyone."""
-    return f"{prefix}_{_letters(time.time_ns() // 1_000_000, 9)}{_letters(secrets.randbits(55), 11)}"
+    return f"{prefix}_{_letters(time.time_ns() // 1_000_000, 9)}{_letters(_random.getrandbits(55), 11)}"
 
 
 def is_valid(task_id: str) -> bool:

@@ -11,6 +11,7 @@ import re
 from collections.abc import Mapping
 from datetime import UTC, datetime, timedelta
 from enum import StrEnum
+from functools import lru_cache
 from typing import Any, Generic, TypeVar
 
 from duetime.scheduler.task import Json, RetryPolicy
@@ -109,7 +110,9 @@ class JsonValue(TypeDecorator[Any]):
         return value if value is None or dialect.name == "postgresql" else encode(value)
 
     def process_result_value(self, value: Any, dialect: Dialect) -> Json:
-        return value if value is None or dialect.name == "postgresql" else json.loads(value)
+        if value is None or dialect.name == "postgresql":
+            return value
+        return {} if value == "{}" else json.loads(value)
 
 
 class Strings(JsonValue):
@@ -121,7 +124,7 @@ class Strings(JsonValue):
         return super().process_bind_param(None if value is None else list(value), dialect)
 
     def process_result_value(self, value: Any, dialect: Dialect) -> Json:
-        return tuple(super().process_result_value(value, dialect) or ())
+        return tuple(value or ()) if dialect.name == "postgresql" else _strings(value or "[]")
 
 
 class Retrying(JsonValue):
@@ -133,8 +136,20 @@ class Retrying(JsonValue):
         return None if value is None else super().process_bind_param(policy_to_json(value), dialect)
 
     def process_result_value(self, value: Any, dialect: Dialect) -> Json:
-        loaded = super().process_result_value(value, dialect)
-        return None if loaded is None else policy_from_json(loaded)
+        if value is None:
+            return None
+        return policy_from_json(value) if dialect.name == "postgresql" else _policy(value)
+
+
+@lru_cache(maxsize=1000)
+def _strings(text: str) -> tuple[str, ...]:
+    return tuple(json.loads(text))
+
+
+@lru_cache(maxsize=1000)
+def _policy(text: str) -> RetryPolicy:
+    """Read a policy; most tasks have the same one, and it cannot be changed."""
+    return policy_from_json(json.loads(text))
 
 
 def policy_to_json(policy: RetryPolicy) -> dict[str, Json]:
