@@ -25,12 +25,23 @@ PAGE = 5000
 """Ready runs read at once: finding a page costs a look at all of them, so there should be few pages."""
 
 
-def refill(store: Store, queue: DispatchQueue, placing: Placing = Placing()) -> int:  # noqa: B008 - a frozen value
-    """Put every run that is ready into the queue and return how many were not there: after a start, and as a net."""
+def refill(
+    store: Store,
+    queue: DispatchQueue,
+    placing: Placing = Placing(),  # noqa: B008 - a frozen value
+    *,
+    enough: Callable[[], bool] = lambda: False,
+) -> int:
+    """Put every run that is ready into the queue and return how many were not there: after a start, and as a net.
+
+    After each page `enough` may end it.
+    """
     added, after = 0, None
     while page := store.claims.ready(limit=PAGE, after=after):
         added += queue.put([placing.entry(run, store.now()) for run in page])
         after = page[-1].run_id
+        if enough():
+            break
     return added
 
 

@@ -68,10 +68,17 @@ class Placing:
         return better if abs(better - run.drop_at) > max(p50 / 10, _AT_LEAST) else None
 
     def _estimate(self, run: ReadyRun) -> Estimate:
+        """Say what a run will take; what was learned, as far as the run could ever be in time by that.
+
+        Else no run of an action that was slow for a while would start again, and nobody learn that it is quick by now.
+        """
         declared = self.declared.get(run.action)
+        said = estimate(run.estimate, None, declared)
         if run.estimate is not None:
-            return estimate(run.estimate, None, declared)
-        return self.estimates(run.tenant, run.action, declared)
+            return said
+        learned = self.estimates(run.tenant, run.action, declared)
+        hopeless = run.deadline is not None and run.deadline - learned.p50 <= run.scheduled_for
+        return said if hopeless else learned
 
     def _cost(self, needs: Mapping[str, int]) -> float:
         """Return the largest part of any pool that a run takes: its dominant share (Ghodsi et al., 2011)."""

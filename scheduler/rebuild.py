@@ -17,23 +17,36 @@ from duetime.scheduler.store import RunningRun, Store
 PAGE = 1000
 """Running runs that are read at once."""
 
+FILLING = 10.0
+"""Seconds for which a rebuild puts in what is ready: workers are idle so long, and after half a minute it has lapsed."""
+
 PROBE = 0.5
 """Seconds between looks for a queue that is away, or that someone else rebuilds."""
 
 log = logging.getLogger(__name__)
 
 
-def rebuild(store: Store, queue: DispatchQueue, *, fill: Callable[[], None], placing: Placing, owner: str) -> bool:
+def rebuild(
+    store: Store,
+    queue: DispatchQueue,
+    *,
+    fill: Callable[[], None],
+    placing: Placing,
+    owner: str,
+    clock: Callable[[], float] = time.monotonic,
+) -> bool:
     """Fill an empty queue: its pools by `fill`, what runs with what it has reserved, then what is ready.
 
-    False when another process does, or has begun anew meanwhile. Raises what the queue and the store raise; then it may
-    be called again by the same `owner` at once, and by others half a minute after it began.
+    Of more than fits into ten seconds the rest is missing, for a `refill` while runs are handed out already. False when
+    another process does it, or has begun anew meanwhile. Raises what the queue and the store raise; then it may be
+    called again by the same `owner` at once, and by others half a minute after it began.
     """
     if not queue.begin_rebuild(owner):
         return False
+    until = clock() + FILLING
     fill()
     _adopt(store, queue)
-    refill(store, queue, placing)
+    refill(store, queue, placing, enough=lambda: clock() >= until)
     return queue.end_rebuild(owner)
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import logging
 import threading
 import time
@@ -240,6 +241,21 @@ def test_a_rebuild_that_was_lost_meanwhile_says_so(store: Store, queue: SharedQu
         inner.begin_rebuild("another")
 
     assert rebuild(store, inner, fill=taken_over, placing=Placing(), owner="me") is False
+
+
+def test_more_than_a_rebuild_has_time_for_follows_while_runs_are_handed_out(
+    store: Store, queue: SharedQueue, inner: Breaking, keeper: Keeper, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    made, seconds = ready(store, queue, 5), itertools.count(step=6.0)
+    monkeypatch.setattr("duetime.scheduler.dispatch.PAGE", 1)
+    assert rebuild(store, inner, fill=lambda: None, placing=Placing(), owner="me", clock=lambda: next(seconds)), (
+        "well before half a minute has passed"
+    )
+    assert sum(queue.stats().waiting) == 2
+    inner.lose_everything()
+    queue.reap()
+    assert keeper.step() is None
+    assert sorted(queue.take("w", 9, MINUTE).run_ids) == sorted(made)
 
 
 def test_a_rebuild_without_a_database_is_tried_again_by_the_same_process(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
@@ -224,6 +225,15 @@ def test_what_was_learned_of_an_action_moves_its_deadline_forward() -> None:
         ready(deadline=deadline, estimate=timedelta(seconds=30))
     )
     assert slow == own < quick
+
+
+def test_an_action_that_was_slow_for_a_while_is_started_nevertheless() -> None:
+    minutes = timedelta(minutes=1)
+    run = ready(deadline=NOW + 5 * minutes, drop_at=NOW + 4 * minutes)
+    for learned, drop_at in ((2, NOW + 3 * minutes), (5, None), (10, None)):
+        placing = Placing(estimates=lambda *_, took=learned * minutes: estimate(took, None, None))
+        assert placing.drop_at(run) == drop_at
+        assert placing.drop_at(replace(run, estimate=10 * minutes)) == NOW - 5 * minutes
 
 
 def test_a_run_that_takes_more_of_a_pool_goes_later() -> None:
