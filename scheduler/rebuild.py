@@ -18,7 +18,7 @@ PAGE = 1000
 """Running runs that are read at once."""
 
 FILLING = 10.0
-"""Seconds for which a rebuild puts in what is ready: workers are idle so long, and after half a minute it has lapsed."""
+"""Seconds for which a rebuild puts in what is ready: workers are idle so long, and it lapses after half a minute."""
 
 PROBE = 0.5
 """Seconds between looks for a queue that is away, or that someone else rebuilds."""
