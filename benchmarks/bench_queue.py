@@ -7,7 +7,8 @@
 middleware (`bare`), and our broker over our queue, in turn, on the same Valkey, in a fresh process each time. Nothing
 is claimed in a database; ends are told to the queue in groups, as the worker does. `size`: a take of one with 1,000 to
 1,000,000 runs ready, in 100 classes. `blocked`: 0 and 100,000 runs that wait for a pool ahead of one that may start.
-`keys`: 500 and 100,000 concurrency keys. Times are the server's own medians, of `INFO latencystats`. It takes about
+`keys`: 500 and 100,000 concurrency keys. Times are the server's own medians, of `INFO latencystats`, and what is
+compared is measured in turn. It takes about
 three minutes. Read README.md beside this file before quoting a number.
 """
 
@@ -43,7 +44,8 @@ from tests.services import valkey_server  # noqa: E402 - likewise
 
 THREADS = 8
 LEASE = 600_000.0
-TAKES = 300
+IN_TURN = 30
+TURNS = 9
 WORKERS = 20
 
 
@@ -163,22 +165,27 @@ def drain(url: str, messages: int, rounds: int) -> None:
 # --- growth: the server's own time ----------------------------------------
 
 
-def fresh_queue(url: str) -> RedisQueue:
-    redis.Redis.from_url(url).flushall()
-    queue = RedisQueue(url)
+def fresh_queue(url: str, namespace: str = "bench") -> RedisQueue:
+    queue = RedisQueue(url, namespace=namespace)
     queue.begin_rebuild("bench")
     queue.end_rebuild("bench")
     return queue
 
 
-def microseconds(url: str, call: Callable[[], object], times: int = TAKES) -> float:
+def microseconds(url: str, call: Callable[[], object]) -> float:
     """Return what one call costs the server: the median of its own count, as other work interrupts it."""
     client = redis.Redis.from_url(url)
     client.config_resetstat()
-    for _ in range(times):
+    for _ in range(IN_TURN):
         call()
     stats: Any = client.info("latencystats")
     return float(stats["latency_percentiles_usec_evalsha"]["p50"])
+
+
+def compared(url: str, calls: Sequence[Callable[[], object]]) -> list[float]:
+    """Measure calls in turn, so that whatever else the machine does meets all of them; medians over the turns."""
+    found = [[microseconds(url, call) for call in calls] for _ in range(TURNS)]
+    return [statistics.median(each) for each in zip(*found, strict=True)]
 
 
 def fill(queue: RedisQueue, entries: Iterator[Entry]) -> None:
@@ -195,61 +202,78 @@ def taking(queue: RedisQueue) -> Callable[[], None]:
     return take
 
 
+def putting(queue: RedisQueue, now: float) -> Callable[[], None]:
+    return lambda: assert_new(queue.put([Entry(f"p{time.perf_counter_ns()}", now + 10**6, 3, {"pool1": 1}, now)]))
+
+
+def assert_new(added: int) -> None:
+    assert added == 1
+
+
 def ready_run(n: int, now: float) -> Entry:
     return Entry(f"run{n:07}", now + n * 7919 % 10**7, n % 5 + 1, {f"pool{n % 20}": 1}, now)
 
 
 def by_size(url: str, most: int) -> None:
-    print("size: server microseconds of a take of one, by runs ready (20 sets of needs x 5 tiers)")
-    first = 0.0
-    queue = fresh_queue(url)
-    for pool in range(20):
+    print("size: server microseconds of a take and a put of one, by runs ready (20 sets of needs x 5 tiers)")
+    redis.Redis.from_url(url).flushall()
+    small, large = fresh_queue(url, "small"), fresh_queue(url, "large")
+    for queue, pool in itertools.product((small, large), range(20)):
         queue.set_pool(f"pool{pool}", Limits(Kind.SLOTS, 1e9))
-    filled, now = 0, now_ms()
-    for size in [step for step in (1000, 10_000, 100_000, 300_000, 1_000_000) if step <= most]:
-        numbers = range(filled, size)
+    now = now_ms()
+    fill(small, (ready_run(n, now) for n in range(1000 + 6 * TURNS * IN_TURN)))
+    filled = 0
+    for size in [step for step in (10_000, 100_000, 300_000, 1_000_000) if step <= most]:
+        fill(large, (ready_run(n, now) for n in range(filled, size)))
         filled = size
-        fill(queue, (ready_run(n, now) for n in numbers))
-        taken = microseconds(url, taking(queue))
-        put = microseconds(url, lambda: queue.put([Entry(f"p{time.perf_counter_ns()}", now, 3, {"pool1": 1}, now)]))
-        first = first or taken
-        print(f"  {size:>9,}: take {taken:.0f}, put {put:.0f}; take is {taken / first:.2f} x the first")
+        calls = [taking(small), taking(large), putting(small, now), putting(large, now)]
+        one, other, put_one, put_other = compared(url, calls)
+        print(f"  {size:>9,}: take {one:.0f} -> {other:.0f} ({other / one:.2f} x), "
+              f"put {put_one:.0f} -> {put_other:.0f} ({put_other / put_one:.2f} x)")  # fmt: skip
 
 
 def by_blocked(url: str) -> None:
     print("blocked: server microseconds of a take of one that may start, behind runs that wait for a pool")
-    costs = {}
+    redis.Redis.from_url(url).flushall()
+    takes = []
     for blocked in (0, 100_000):
-        queue, now = fresh_queue(url), now_ms()
+        queue, now = fresh_queue(url, f"blocked-{blocked}"), now_ms()
         queue.set_pool("gpu", Limits(Kind.SLOTS, 1))
         queue.put([Entry("has-it", now - 1, needs={"gpu": 1}, created=now)])
         queue.take("w", 1, LEASE)
         fill(queue, (Entry(f"b{n:07}", now + n / 1000, needs={"gpu": 1}, created=now) for n in range(blocked)))
-        fill(queue, (Entry(f"f{n:07}", now + 10**6 + n, created=now) for n in range(2 * TAKES)))
-        costs[blocked] = microseconds(url, taking(queue))
-        print(f"  {blocked:>9,}: take {costs[blocked]:.0f}")
-    print(f"  ratio {costs[100_000] / costs[0]:.2f}")
+        fill(queue, (Entry(f"f{n:07}", now + 10**6 + n, created=now) for n in range(2 * TURNS * IN_TURN)))
+        takes.append(taking(queue))
+    none, many = compared(url, takes)
+    print(f"  none {none:.0f} -> 100,000 {many:.0f} ({many / none:.2f} x)")
+
+
+def ending(queue: RedisQueue) -> Callable[[], None]:
+    """Finish runs, each of which lets the next of its key start."""
+    grants: list[Grant] = []
+    while len(grants) < TURNS * IN_TURN:
+        grants += queue.take("ends", 100, LEASE).grants
+    left = iter(grants)
+
+    def finish() -> None:
+        grant = next(left)
+        queue.finish("ends", [Finish(grant.run_id, grant.token)])
+
+    return finish
 
 
 def by_keys(url: str) -> None:
-    print("keys: server microseconds with 100,000 concurrency keys, two runs each")
-    queue, now = fresh_queue(url), now_ms()
-    few = fresh_queue(url)
-    fill(few, (Entry(f"r{n:07}", now + n, needs={f"key:{n % 500}": 1}, created=now) for n in range(1000)))
-    few_cost = microseconds(url, taking(few))
-    queue = fresh_queue(url)
-    fill(queue, (Entry(f"r{n:07}", now + n, needs={f"key:{n % 100_000}": 1}, created=now) for n in range(200_000)))
-    many_cost = microseconds(url, taking(queue))
-    grants = queue.take("w", TAKES, LEASE, nonce="all").grants
-    ends = iter(grants)
-
-    def finish() -> None:
-        grant = next(ends)
-        queue.finish("w", [Finish(grant.run_id, grant.token)])
-
-    finished = microseconds(url, finish, len(grants) - 1)
-    print(f"  take: 500 keys {few_cost:.0f}, 100,000 keys {many_cost:.0f} (ratio {many_cost / few_cost:.2f})")
-    print(f"  finish {finished:.0f}, each wakes the next of its key")
+    print("keys: server microseconds of a take of one and of a finish that wakes the next of its key")
+    redis.Redis.from_url(url).flushall()
+    queues = []
+    for keys in (1000, 100_000):
+        queue, now = fresh_queue(url, f"keys-{keys}"), now_ms()
+        fill(queue, (Entry(f"r{n:07}", now + n, needs={f"key:{n % keys}": 1}, created=now) for n in range(2 * keys)))
+        queues.append(queue)
+    few, many = compared(url, [taking(queue) for queue in queues])
+    print(f"  take: 1,000 keys {few:.0f} -> 100,000 keys {many:.0f} ({many / few:.2f} x)")
+    few, many = compared(url, [ending(queue) for queue in queues])
+    print(f"  finish: 1,000 keys {few:.0f} -> 100,000 keys {many:.0f} ({many / few:.2f} x)")
 
 
 def profile(url: str, messages: int) -> None:
