@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import signal
 import time
+from collections.abc import Sequence
 from contextlib import closing, suppress
 from functools import partial
 
@@ -16,7 +17,7 @@ from valkey import Valkey
 from tests.faults.conftest import until
 from tests.faults.proxy import Proxy
 from tests.faults.scenarios import SHARED, Play, scenario
-from tests.faults.world import CALL, World, has_ended
+from tests.faults.world import CALL, Node, World, has_ended
 from tests.services import OwnPostgres, OwnValkey
 
 SETTLING = 1.0
@@ -42,8 +43,7 @@ def _more_hits(proxy: Proxy, than: int) -> bool:
 
 def _both_work(world: World) -> None:
     """Start two processes, and wait until both have had an effect."""
-    pids = {world.start().pid, world.start().pid}
-    until(lambda: pids <= {line.pid for line in world.ledger()}, "both processes to work", 60)
+    _until_working(world, [world.start(), world.start()])
 
 
 def _calls_are_quick(world: World) -> None:
@@ -268,7 +268,7 @@ def dispatchers_frozen(world: World) -> None:
     servers = [world.start(serve=True), world.start(serve=True)]
     workers = [world.start(), world.start()]
     with world.traffic():
-        until(lambda: {each.pid for each in workers} <= {line.pid for line in world.ledger()}, "both to work", 60)
+        _until_working(world, workers)
         began = time.time()
         os.kill(servers[0].pid, signal.SIGSTOP)
         with world.frozen(workers[0]):
@@ -320,3 +320,47 @@ def clock_ahead(world: World) -> None:
         world.broke("a clock an hour ahead", evidence)
     world.rest()
     assert not any(has_ended(world, each) for each in later), "something ran half an hour early"
+
+
+# --- deployments ------------------------------------------------------------------------------------------------------
+
+
+@scenario("a rolling restart: SIGTERM to each process, under load", SHARED)
+def rolling_restart(world: World) -> None:
+    nodes = [world.start(), world.start()]
+    codes: list[int] = []
+    with world.traffic():
+        _until_working(world, nodes)
+        for _ in range(4):
+            nodes.append(world.start())
+            _until_working(world, nodes)
+            oldest = nodes.pop(0)
+            oldest.process.terminate()
+            codes.append(oldest.process.wait(20))
+    world.rest()
+    evidence = f"{len(codes)} processes ended by SIGTERM under load, with the codes {sorted(set(codes))}"
+    world.broke("SIGTERM", evidence if set(codes) == {0} else "")
+
+
+@scenario("kill -9 of one of two processes of a worker", SHARED)
+def child_killed(world: World) -> None:
+    parent = world.start(processes=2)
+    with world.traffic():
+        until(lambda: len(_pids(world)) == 2, "both processes to work", 60)
+        victim = min(_pids(world))
+        until(partial(world.stopped_in_the_middle, victim), "work in the middle of which to kill", 60)
+        began, cut = time.time(), len(world.in_the_middle(victim))
+        os.kill(victim, signal.SIGKILL)
+        until(lambda: len(_pids(world)) == 3, "another process to work in its place", 60)
+        replaced = parent.process.poll() is None
+        evidence = f"process {victim} died in {cut} runs, and another took its place" if replaced else ""
+        world.broke("kill -9", evidence, began=began, ended=began, deaths=(victim,))
+    world.rest()
+
+
+def _pids(world: World) -> set[int]:
+    return {line.pid for line in world.ledger()}
+
+
+def _until_working(world: World, nodes: Sequence[Node]) -> None:
+    until(lambda: {node.pid for node in nodes} <= _pids(world), "all to work", 60)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import replace
+from typing import Any
 
 import pytest
 from duetime.scheduler.task import State
@@ -25,9 +26,9 @@ def story(run_id: str, *states: State, attempts: tuple[int | None, ...] = ()) ->
     )
 
 
-def run(run_id: str, state: State, attempt: int, **values: object) -> RunFact:
+def run(run_id: str, state: State, attempt: int, **values: Any) -> RunFact:
     made = RunFact(f"{run_id}", f"t{run_id}", "effect", state, attempt, 0, 1, 1, START, needs={"gpu": 1})
-    return replace(made, ended=START + 40 if state is not State.READY else None, **values)  # type: ignore[arg-type]
+    return replace(made, ended=START + 40 if state is not State.READY else None, **values)
 
 
 S = State
@@ -80,8 +81,8 @@ def test_a_healthy_record_has_no_problem() -> None:
     assert recovered_in(HEALTHY) == pytest.approx(32)
 
 
-def runs(record: Record, run_id: str, **values: object) -> Record:
-    return replace(record, runs=tuple(replace(r, **values) if r.id == run_id else r for r in record.runs))  # type: ignore[arg-type]
+def runs(record: Record, run_id: str, **values: Any) -> Record:
+    return replace(record, runs=tuple(replace(r, **values) if r.id == run_id else r for r in record.runs))
 
 
 def without_run(record: Record, run_id: str) -> Record:
@@ -95,8 +96,8 @@ def without_run(record: Record, run_id: str) -> Record:
     )
 
 
-def event(record: Record, run_id: str, seq: int, **values: object) -> Record:
-    changed = (replace(e, **values) if (e.run_id, e.seq) == (run_id, seq) else e for e in record.events)  # type: ignore[arg-type]
+def event(record: Record, run_id: str, seq: int, **values: Any) -> Record:
+    changed = (replace(e, **values) if (e.run_id, e.seq) == (run_id, seq) else e for e in record.events)
     return replace(record, events=tuple(changed))
 
 
@@ -104,8 +105,8 @@ def without_event(record: Record, run_id: str, seq: int) -> Record:
     return replace(record, events=tuple(e for e in record.events if (e.run_id, e.seq) != (run_id, seq)))
 
 
-def attempt(record: Record, run_id: str, number: int, **values: object) -> Record:
-    changed = (replace(a, **values) if (a.run_id, a.number) == (run_id, number) else a for a in record.attempts)  # type: ignore[arg-type]
+def attempt(record: Record, run_id: str, number: int, **values: Any) -> Record:
+    changed = (replace(a, **values) if (a.run_id, a.number) == (run_id, number) else a for a in record.attempts)
     return replace(record, attempts=tuple(changed))
 
 

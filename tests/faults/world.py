@@ -238,27 +238,30 @@ class World:
 
     # -- what breaks
 
-    def broke(self, name: str, evidence: str, *, began: float | None = None, **values: Any) -> None:
-        """Note a fault that is over now; an empty `evidence` makes the scenario fail."""
+    def broke(
+        self, name: str, evidence: str, *, began: float | None = None, ended: float | None = None, **values: Any
+    ) -> None:
+        """Note a fault that is over by `ended` (now); an empty `evidence` makes the scenario fail."""
         now = time.time()
-        self.faults.append(Fault(name, now if began is None else began, now, evidence, **values))
+        times = (now if began is None else began, now if ended is None else ended)
+        self.faults.append(Fault(name, *times, evidence, **values))
 
     def kill(self, node: Node, name: str = "kill -9") -> None:
         """Kill a process in the middle of what it runs."""
-        until(lambda: self._stopped_in_the_middle(node), "work in the middle of which to kill", 60)
+        until(lambda: self.stopped_in_the_middle(node.pid), "work in the middle of which to kill", 60)
         now = time.time()
         node.process.kill()
         node.process.wait(10)
-        self.broke(name, self._cut_short(node.pid), began=now, deaths=(node.pid,))
+        self.broke(name, self._cut_short(node.pid), began=now, ended=now, deaths=(node.pid,))
 
-    def _stopped_in_the_middle(self, node: Node) -> bool:
+    def stopped_in_the_middle(self, pid: int) -> bool:
         """Stop a process if it is in the middle of something, and otherwise let it go on."""
-        if not self.in_the_middle(node.pid):
+        if not self.in_the_middle(pid):
             return False
-        os.kill(node.pid, signal.SIGSTOP)
-        caught = bool(self.in_the_middle(node.pid))
+        os.kill(pid, signal.SIGSTOP)
+        caught = bool(self.in_the_middle(pid))
         if not caught:
-            os.kill(node.pid, signal.SIGCONT)
+            os.kill(pid, signal.SIGCONT)
         return caught
 
     def working(self, node: Node) -> Node:
@@ -291,7 +294,7 @@ class World:
     @contextmanager
     def frozen(self, node: Node) -> Iterator[None]:
         """Freeze a process that is in the middle of something for as long as the block takes."""
-        until(lambda: self._stopped_in_the_middle(node), "work in the middle of which to freeze", 60)
+        until(lambda: self.stopped_in_the_middle(node.pid), "work in the middle of which to freeze", 60)
         began = time.time()
         held = len(self.in_the_middle(node.pid))
         try:
