@@ -82,7 +82,8 @@ class Commits:
         with self._changed:
             self._changed.wait_for(lambda: len(self._waiting) < self._limit or self._closing)
             self._waiting.append(Handed(held, ending))
-            self._changed.notify_all()
+            if len(self._waiting) in {1, self._limit}:  # whoever gathers looks by itself for what comes in between
+                self._changed.notify_all()
 
     def close(self, timeout: float) -> bool:
         """Store what waits, for `timeout` seconds at most, and end; False when the store did not take it all."""
