@@ -8,7 +8,7 @@ from typing import Any
 
 from duetime.scheduler.events import EventKind
 from duetime.scheduler.store.models import attempts, events, runs, tasks
-from duetime.scheduler.store.recordsets import recordset
+from duetime.scheduler.store.recordsets import few, recordset
 from duetime.scheduler.store.rows import RUN, TASK
 from duetime.scheduler.store.types import Instant
 from duetime.scheduler.store.values import Start
@@ -37,7 +37,7 @@ _WISHES = {"run_id": runs.c.id.type, "holds": runs.c.reserved.type, "proof": run
 
 def statement(*startable: ColumnElement[bool]) -> Select[Any]:
     """Return the statement for runs of which these conditions hold; its rows are those of TASK and RUN."""
-    wish = recordset(_WISHES, "wishes", "wish")
+    wish = few(recordset(_WISHES, "wishes", "wish"))
     values = {
         "state": State.RUNNING,
         "attempt": runs.c.attempt + 1,

@@ -27,11 +27,12 @@ from duetime.scheduler.store.rows import (
 )
 from duetime.scheduler.store.values import Settlement
 from duetime.scheduler.task import Penalty, Run, State
-from sqlalchemy import Connection, bindparam, false, func, insert, null, select, update
+from sqlalchemy import Connection, bindparam, false, func, insert, null, select, true, update
 
 _SETTLE = Batch(
     update(runs)
-    .where(runs.c.id == bindparam("run_id"), runs.c.state == State.RUNNING, runs.c.attempt == bindparam("fence"))
+    .where(runs.c.id == bindparam("run_id"), runs.c.attempt == bindparam("fence"))
+    .where((runs.c.state == State.RUNNING).is_(true()))  # by its id, never by the index of all that are running
     .values(
         state=bindparam("to"),
         wake_at=bindparam("wake"),

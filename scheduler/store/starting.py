@@ -9,7 +9,7 @@ from datetime import datetime, timedelta
 from duetime.scheduler.events import EventKind
 from duetime.scheduler.store import claiming, journal
 from duetime.scheduler.store.batches import Batch
-from duetime.scheduler.store.locking import exactly, lock_tasks_of
+from duetime.scheduler.store.locking import among, exactly, lock_tasks_of
 from duetime.scheduler.store.models import attempts, runs, tasks
 from duetime.scheduler.store.reading import TASK_AND_RUN
 from duetime.scheduler.store.ready import JOINED, READY, ready_run
@@ -18,7 +18,7 @@ from duetime.scheduler.store.runners import check_epoch
 from duetime.scheduler.store.types import Instant
 from duetime.scheduler.store.values import Claim, ReadyRun, Start
 from duetime.scheduler.task import DeadlineType, Run, State, Task
-from sqlalchemy import Connection, bindparam, false, func, insert, null, or_, select, update
+from sqlalchemy import Connection, bindparam, false, func, insert, null, or_, select, true, update
 
 _NOW = bindparam("now", type_=Instant())
 _THESE = runs.c.id.in_(bindparam("run_ids", expanding=True))
@@ -33,12 +33,14 @@ _DUE = (
 )
 _MAKE_READY = (
     update(runs)
-    .where(_THESE, runs.c.wake_at.is_not(None))
+    .where(runs.c.wake_at.is_not(None))
     .values(state=State.READY, wake_at=null(), first_ready_at=func.coalesce(runs.c.first_ready_at, _NOW))
 )
 
+_MAKE_THESE_READY = _MAKE_READY.where(_THESE)
+_MAKE_READY_AMONG = _MAKE_READY.where(among(runs.c.id))
 _MAY_START = (
-    runs.c.state == State.READY,
+    (runs.c.state == State.READY).is_(true()),  # by its id, never by the index of all that are ready
     runs.c.cancel_requested == false(),
     tasks.c.paused == false(),
     or_(tasks.c.deadline_type != DeadlineType.HARD, runs.c.drop_at.is_(None), runs.c.drop_at > _NOW),
@@ -47,7 +49,7 @@ _STARTABLE = TASK_AND_RUN.where(_THESE, *_MAY_START)
 _START_AT_ONCE = claiming.statement(*_MAY_START)
 _START = Batch(
     update(runs)
-    .where(runs.c.id == bindparam("run_id"), runs.c.state == State.READY)
+    .where(runs.c.id == bindparam("run_id"), (runs.c.state == State.READY).is_(true()))
     .values(
         state=State.RUNNING,
         attempt=runs.c.attempt + 1,
@@ -68,7 +70,8 @@ def make_ready(connection: Connection, limit: int, epoch: int | None, now: datet
     due = connection.execute(_DUE, {"now": now, "most": limit}).all()
     if not due:
         return []
-    changed = connection.execute(_MAKE_READY, {"run_ids": [row.id for row in due], "now": now})
+    statement = _MAKE_READY_AMONG if connection.dialect.name == "postgresql" else _MAKE_THESE_READY
+    changed = connection.execute(statement, {"run_ids": [row.id for row in due], "now": now})
     exactly(len(due), changed.rowcount)
     entries = [
         journal.entry(

@@ -15,13 +15,14 @@ from duetime.scheduler.events import EventKind
 from duetime.scheduler.handlers import Handlers
 from duetime.scheduler.intake import Intake
 from duetime.scheduler.scheduler import Scheduler
-from duetime.scheduler.store import Change, IdempotencyKey, NewTask, Start, Store, keys, open_store, standing
+from duetime.scheduler.store import Change, Claim, IdempotencyKey, NewTask, Start, Store, keys, open_store, standing
 from duetime.scheduler.store.keys import Name
 from duetime.scheduler.task import State, TaskFilter, TaskRecord, TaskView
 from sqlalchemy import Connection, event, text
 
 from tests.contracts.store.conftest import emptied
 from tests.contracts.store.making import (
+    LEASE,
     NOON,
     TENANT,
     Clock,
@@ -30,6 +31,7 @@ from tests.contracts.store.making import (
     delivery,
     message,
     settlement,
+    started,
 )
 
 pytestmark = pytest.mark.postgres
@@ -187,3 +189,35 @@ def test_a_key_that_is_never_there_to_be_read_is_given_up(store: Store, monkeypa
     with pytest.raises(StoreUnavailable, match="try again"):
         store.tasks.add(*a_task(), actor="alice", key=IdempotencyKey("k", {"title": "A"}))
     assert store.tasks.counts(TENANT, TaskFilter()) == {State.SCHEDULED: 1}
+
+
+@pytest.mark.parametrize("number", [1, 12])
+def test_a_batch_takes_as_many_statements_as_one_run(store: Store, said: Counted, number: int) -> None:
+    new = store.tasks.add_many([NewTask(*a_task(), "alice") for _ in range(number)])
+    claims: list[Claim] = []
+    wishes = [Start(each.record.run.id) for each in new]
+    assert len(said(lambda: store.claims.make_ready(limit=99))) == 3
+    assert len(said(lambda: claims.extend(store.claims.start(wishes, worker="w", epoch=None, lease=LEASE)))) == 2
+    ended = [settlement(claim, inbox=message(claim), deliveries=(delivery(claim),)) for claim in claims]
+    assert len(said(lambda: store.claims.settle(ended))) == 3
+    assert len(claims) == number
+
+
+def test_rows_are_found_by_their_ids_whatever_the_tables_were_like_when_it_was_planned(store: Store) -> None:
+    """Plans are kept: one that was made while there was next to nothing must not scan what has come since."""
+
+    def plans(connection: Connection) -> str:
+        found = connection.exec_driver_sql("SELECT statement FROM pg_prepared_statements").scalars().all()
+        explained = [
+            row
+            for statement in found
+            for row in connection.exec_driver_sql(f"EXPLAIN (GENERIC_PLAN) {statement.replace('%', '%%')}").scalars()
+        ]
+        return "\n".join(explained)
+
+    for _ in range(8):
+        store.claims.settle([settlement(started(store))])
+    told = store._database.read(plans)
+    assert "Update on runs" in told
+    assert not [line for line in told.splitlines() if "Seq Scan" in line or "Hash Join" in line or "Merge Join" in line]
+    assert "runs_by_state" not in told
