@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from datetime import datetime, timedelta
 from typing import Final
 
@@ -34,6 +34,9 @@ UNDECLARED: Final[Mapping[str, Limits]] = {
     "tenant:*": Limits(Kind.SLOTS, 1e12),  # no limit: of a quota that is removed, runs that wait still have the name
 }
 """Pools that are there unless someone declares them otherwise; beside `key:*`, which every queue knows by itself."""
+
+WINDOWS: Final = 3
+"""Windows of a budget that are looked at: what went beyond one is debt of the next, seldom of the one after that."""
 
 log = logging.getLogger(__name__)
 
@@ -89,9 +92,15 @@ class Registry:
         return self._store.pools.revision()
 
     def spent(self, pools: Mapping[str, Pool], now: datetime) -> Mapping[str, float]:
-        """Return what has been used of each budget since its window began."""
-        starts = {name: pool.window_start(now) for name, pool in pools.items() if pool.kind is PoolKind.BUDGET}
-        return self._store.usage.since(starts) if starts else {}
+        """Return what has been used of each budget since its window began, and the debt of the windows before it."""
+        budgets = {name: pool for name, pool in pools.items() if pool.kind is PoolKind.BUDGET}
+        if not budgets:
+            return {}
+        starts = {name: pool.window_starts(now, WINDOWS) for name, pool in budgets.items()}
+        since = [
+            self._store.usage.since({name: begun[age] for name, begun in starts.items()}) for age in range(WINDOWS)
+        ]
+        return {name: _spent([used[name] for used in since], pool.capacity) for name, pool in budgets.items()}
 
     def _understood(self, name: str, spec: Mapping[str, Json]) -> Pool | None:
         try:
@@ -136,7 +145,7 @@ class Teller:
 
     def _tell(self, *, all_of_them: bool) -> None:
         now, pools = self._now(), self._registry.read()
-        spent = self._registry.spent(pools, now) if all_of_them else {}
+        spent = self._registry.spent(pools, now)
         for name in self._told.keys() - pools.keys():
             self._queue.set_pool(name, UNDECLARED.get(name))
         for name, limits in self._all(pools, now).items():
@@ -148,3 +157,11 @@ class Teller:
 
     def _all(self, pools: Mapping[str, Pool], now: datetime) -> Mapping[str, Limits]:
         return {**UNDECLARED, **{name: pool.limits(now) for name, pool in pools.items()}}
+
+
+def _spent(since: Sequence[float], budget: float) -> float:
+    """Return what is spent of the newest window; `since` is what was used from the start of each on, newest first."""
+    debt = 0.0
+    for age in range(len(since) - 1, 0, -1):
+        debt = max(0.0, debt + since[age] - since[age - 1] - budget)
+    return debt + since[0]

@@ -10,10 +10,8 @@ from typing import Final
 
 from duetime.scheduler.errors import StoreUnavailable
 from duetime.scheduler.queue import Finish, Report
+from duetime.scheduler.rules.pools import chargeable
 from duetime.scheduler.store import Settlement
-
-UNCOUNTED: Final = ("key:", "duetime:")
-"""Pools that only ever limit how many run at once: what was used of them is not worth a row."""
 
 MOST_KEPT: Final = 1000
 """Durations of one action that are kept while the database is away; older ones are dropped."""
@@ -63,8 +61,7 @@ class Usage:
         with self._lock:
             if self._began is None:
                 return {}
-            counted = {name: float(units) for name, units in self._needs.items() if not name.startswith(UNCOUNTED)}
-            return {**counted, **self._used}
+            return {**chargeable(self._needs), **self._used}
 
     def finish(self, run_id: str, token: str, outcome: str) -> Finish:
         """Return the end of its lease. What never began used nothing and found out nothing."""

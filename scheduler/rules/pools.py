@@ -9,7 +9,7 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass
-from datetime import datetime
+from datetime import datetime, timedelta
 from enum import StrEnum
 from typing import Final
 
@@ -22,6 +22,9 @@ TEMPLATE: Final = re.compile(r"(?:tenant|key):\*")
 
 PREFIXES: Final = ("key:", "tenant:")
 """Pools with these names are made on use, from the template of their prefix."""
+
+UNCOUNTED: Final = ("key:", "duetime:")
+"""Pools that only ever limit how many run at once: what was used of them is not worth a row."""
 
 HORIZON_DAYS: Final = 8
 """How far ahead a queue is told of the calendar: it is told again each day."""
@@ -137,9 +140,13 @@ class Pool:
         refilled = self.capacity - self._burst if self.sliding else self.capacity
         return refilled / (SECONDS[self.per] * 1000)
 
-    def window_start(self, now: datetime) -> datetime:
-        """Return when the window of a budget that `now` is in began."""
-        return window_start(self.per, zones.load(self.zone), now)
+    def window_starts(self, now: datetime, count: int) -> list[datetime]:
+        """Return when the window of a budget that `now` is in began, and those before it, newest first."""
+        found: list[datetime] = []
+        for _ in range(count):
+            within = found[-1] - timedelta(microseconds=1) if found else now
+            found.append(window_start(self.per, zones.load(self.zone), within))
+        return found
 
 
 KEYS: Final = Pool("key:*")
@@ -157,6 +164,11 @@ def find(pools: Mapping[str, Pool], name: str) -> Pool | None:
     if name in pools or template is None:
         return pools.get(name)
     return pools.get(template) or (KEYS if template == KEYS.name else None)
+
+
+def chargeable(reserved: Mapping[str, int]) -> dict[str, float]:
+    """Return what an attempt is charged for that has not said what it really used: all that it had reserved."""
+    return {name: float(units) for name, units in reserved.items() if not name.startswith(UNCOUNTED)}
 
 
 def _ms(moment: datetime) -> float:

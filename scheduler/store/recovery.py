@@ -6,6 +6,7 @@ from collections.abc import Callable, Collection
 from datetime import datetime
 
 from duetime.scheduler.events import EventKind
+from duetime.scheduler.rules.pools import chargeable
 from duetime.scheduler.store import endings, settling
 from duetime.scheduler.store.endings import Claimed, Ending
 from duetime.scheduler.store.models import runs, tasks
@@ -24,6 +25,7 @@ MOST_CRASHES = 3
 """A run that took its process down this often is poison: it fails instead of starting again."""
 
 _WHOLE = TASK_AND_RUN.where(runs.c.id.in_(bindparam("run_ids", expanding=True)))
+_HELD = select(runs.c.id, runs.c.reserved).where(runs.c.id.in_(bindparam("run_ids", expanding=True)))
 _RUNNING: ColumnElement[bool] = literal_column("runs.state = 'running'")  # bare, as the partial index has it
 _ORPHANS = select(runs.c.id).where(_RUNNING, runs.c.epoch < bindparam("newest"))
 _LAPSED = (
@@ -62,7 +64,10 @@ def _crash(connection: Connection, orphans: list[str], conclude: Conclude | None
         return 0
     claimed = settling.claimed(connection, orphans)
     found = [task_and_run(row) for row in connection.execute(_WHOLE, {"run_ids": orphans}).all()]
-    claims = [Claim(run, task, claimed[run.id].worker) for task, run in found if run.state is State.RUNNING]
+    reserved = {row.id: row.reserved or {} for row in connection.execute(_HELD, {"run_ids": orphans})}
+    claims = [
+        Claim(run, task, claimed[run.id].worker, reserved[run.id]) for task, run in found if run.state is State.RUNNING
+    ]
     crashed = [_ending(claimed[claim.run.id], claim, conclude, now) for claim in claims]
     endings.write(connection, crashed, now)
     return len(crashed)
@@ -93,4 +98,5 @@ def _settlement(claim: Claim, now: datetime) -> Settlement:
         failures=run.failures,
         error=reason if to is State.FAILED else None,
         dead_letter=to is State.FAILED,
+        used=chargeable(claim.reserved),
     )

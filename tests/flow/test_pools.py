@@ -188,12 +188,40 @@ def test_a_queue_that_is_filled_anew_knows_what_a_budget_has_seen_and_starts_wit
 
     monkeypatch.setattr(registry._store.usage, "since", since)
     teller.fill()
-    assert starts == [{"tokens": datetime(2026, 11, 19, 23, 0, tzinfo=UTC)}]  # midnight in Berlin
+    midnight = datetime(2026, 11, 19, 23, 0, tzinfo=UTC)  # in Berlin
+    assert starts == [{"tokens": midnight - timedelta(days=days)} for days in range(3)]
     assert queue.can_admit(needing(clock, tokens=10)) is None
     assert queue.can_admit(needing(clock, tokens=11)) is not None
     assert queue.can_admit(needing(clock, calls=1)) is not None
     clock.now += timedelta(seconds=1)
     assert queue.can_admit(needing(clock, calls=1)) is None
+
+
+@pytest.mark.parametrize(
+    ("used", "spent"), [((50, 20, 10), 10), ((0, 130, 10), 40), ((250, 0, 10), 60), ((0, 0, 0), 0)]
+)
+def test_what_went_beyond_a_window_is_still_owed_after_a_restart(
+    registry: Registry, clock: Clock, monkeypatch: pytest.MonkeyPatch, used: tuple[float, ...], spent: float
+) -> None:
+    registry.set("tokens", {"kind": "budget", "capacity": 100, "zone": "UTC"})
+
+    def since(starts: dict[str, datetime]) -> dict[str, float]:
+        days = (clock.now.date() - starts["tokens"].date()).days
+        return {"tokens": sum(used[2 - days :])}
+
+    monkeypatch.setattr(registry._store.usage, "since", since)
+    assert registry.spent(registry.read(), clock.now) == {"tokens": spent}
+
+
+def test_a_budget_that_is_removed_and_declared_again_is_no_new_budget(
+    registry: Registry, teller: Teller, queue: MemoryQueue, clock: Clock, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(registry._store.usage, "since", lambda _: {"tokens": 90.0})
+    teller.fill()
+    registry.set("tokens", {"kind": "budget", "capacity": 100})
+    teller.step()
+    assert queue.can_admit(needing(clock, tokens=10)) is None
+    assert queue.can_admit(needing(clock, tokens=11)) is not None
 
 
 def ready(**values: object) -> ReadyRun:

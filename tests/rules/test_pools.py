@@ -155,7 +155,7 @@ def test_a_budget_begins_anew_with_each_window_of_its_zone(per: str, first: str,
         datetime.fromisoformat(first).replace(tzinfo=UTC),
         datetime.fromisoformat(second).replace(tzinfo=UTC),
     ]
-    assert pool.window_start(NOW) <= NOW < datetime.fromisoformat(first).replace(tzinfo=UTC)
+    assert pool.window_starts(NOW, 1)[0] <= NOW < datetime.fromisoformat(first).replace(tzinfo=UTC)
 
 
 @given(days=st.integers(0, 800))
@@ -165,5 +165,5 @@ def test_the_windows_of_a_day_follow_each_other_through_changes_of_the_clocks(da
     resets = [datetime.fromtimestamp(reset / 1000, UTC) for reset in pool.limits(now).resets]
     lengths = {after - before for before, after in pairwise(resets)}
     assert lengths <= {timedelta(hours=23), timedelta(hours=24), timedelta(hours=25)}
-    assert pool.window_start(resets[0]) == resets[0]
-    assert pool.window_start(resets[0] - timedelta(seconds=1)) == pool.window_start(now)
+    assert pool.window_starts(resets[0], 2) == [resets[0], pool.window_starts(now, 1)[0]]
+    assert pool.window_starts(resets[0] - timedelta(seconds=1), 1) == pool.window_starts(now, 1)

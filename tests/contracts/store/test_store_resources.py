@@ -11,11 +11,11 @@ from pathlib import Path
 
 import pytest
 from duetime.scheduler.rules.estimates import Histogram
-from duetime.scheduler.store import Store, Verdict, WorkerProcess, open_store
+from duetime.scheduler.store import Start, Store, Verdict, WorkerProcess, open_store
 from duetime.scheduler.store.pools import CONFIGURATION
 from duetime.scheduler.task import State
 
-from tests.contracts.store.making import NOON, TENANT, Clock, settlement, started
+from tests.contracts.store.making import LEASE, NOON, TENANT, Clock, added, settlement, started
 
 GPU = {"kind": "slots", "slots": 4}
 SMALLER = {"kind": "slots", "slots": 2}
@@ -103,6 +103,16 @@ def test_what_an_attempt_used_is_stored_with_its_end_and_summed_from_an_instant_
     assert store.usage.since(starts) == {"tokens": 1500.5, "usd": 0.03, "other": 0.0}
     assert store.usage.since({"tokens": NOON + timedelta(hours=1)}) == {"tokens": 300.5}
     assert store.usage.since({}) == {}
+
+
+def test_an_attempt_that_crashed_is_charged_for_all_that_it_had_reserved(store: Store, clock: Clock) -> None:
+    record = added(store)
+    store.claims.make_ready(limit=1)
+    holds = {"tokens": 900, "key:customer-42": 1}
+    store.claims.start([Start(record.run.id, "t1", holds)], worker="w", epoch=None, lease=LEASE)
+    clock.forward(seconds=31)
+    assert store.claims.recover_lapsed(epoch=None, held=(), before=clock()) == 1
+    assert store.usage.since({"tokens": NOON, "key:customer-42": NOON}) == {"tokens": 900.0, "key:customer-42": 0.0}
 
 
 def test_a_worker_says_how_it_is_and_is_forgotten(store: Store, clock: Clock) -> None:
