@@ -9,6 +9,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 
 from duetime.scheduler.queue.lazy import LazyHeap
+from duetime.scheduler.queue.patience import Patience
 from duetime.scheduler.queue.pool import Pool
 from duetime.scheduler.queue.pools import Pools
 from duetime.scheduler.queue.port import (
@@ -20,9 +21,10 @@ from duetime.scheduler.queue.port import (
     Grant,
     Shortage,
     Stats,
+    Why,
 )
 from duetime.scheduler.queue.telling import counted, explained, shortage
-from duetime.scheduler.queue.waiting import Rank, Waiting
+from duetime.scheduler.queue.waiting import Rank, RunClass, Waiting
 from duetime.scheduler.rules.shares import Shares, Standing, choose, served
 
 MOST_PROMOTED = 256
@@ -53,6 +55,7 @@ class Floor:
         self._leases: dict[str, Lease] = {}
         self._delayed: dict[str, Entry] = {}
         self._by_time = LazyHeap[Rank](self._is_delayed)
+        self._overdue = Patience()
         self.pools = Pools(self._waiting)
 
     @property
@@ -75,7 +78,7 @@ class Floor:
         return True
 
     def pass_time(self, now: float) -> None:
-        """Let come up what time brings: delayed runs, and pools to look at again."""
+        """Let come up what time brings: delayed runs, pools to look at again, and runs that have become overdue."""
         for _ in range(MOST_PROMOTED):
             first = self._by_time.top()
             if first is None or first[0] > now:
@@ -84,6 +87,8 @@ class Floor:
         for _ in range(MOST_TIMERS):
             if not self.pools.ring(now):
                 break
+        for head, name in self._overdue.due(now):
+            self._waiting.unpark_headed_by(head, name)
 
     def grant(self, worker: str, n: int, now: float, until: float) -> tuple[tuple[Grant, ...], float | None]:
         """Lease up to `n` runs, and say in how many seconds time alone may bring up more."""
@@ -195,15 +200,24 @@ class Floor:
         cls, entry = self._waiting.class_of(head[2]), self._waiting.entry(head[2])
         short = self.pools.short(entry, now)
         if short is not None:
-            pool, why = short
-            self.pools.park(cls, pool, why, now)
-            others = [self.pools.get(name, now) for name, _ in cls.needs if name != pool.name]
-            self._wake(others, now)
+            self._park(cls, head, *short, now)
         else:
             self._waiting.remove(head[2])
             served(self._shares, self._standing, [rank for rank in range(len(heads)) if heads[rank]], tier)
             granted.append(self._lease(entry, worker, now, until))
         return True
+
+    def _park(self, cls: RunClass, head: Rank, pool: Pool, why: Why, now: float) -> None:
+        """Park a class on what its head lacks; while no release can help that, it keeps nothing else from others."""
+        units = dict(cls.needs)[pool.name]
+        self.pools.park(cls, pool, why, now)
+        if units > 1 and head[0] >= now and why in (Why.SHORT, Why.HELD):
+            self._overdue.add(head, (cls.tier, cls.needs))
+        others = [self.pools.get(name, now) for name, _ in cls.needs if name != pool.name]
+        if pool.gives_nothing(units, cls.tier, why, now):
+            for other in others:
+                other.give_up_first_call(head[2])
+        self._wake(others, now)
 
     def _lease(self, entry: Entry, worker: str, now: float, until: float, token: str = "") -> Grant:
         """Give a run to a worker with all it needs; whoever takes leaves the rest of the pools to others."""
@@ -233,7 +247,7 @@ class Floor:
 
     def _hint(self, now: float) -> float | None:
         first, timer = self._by_time.top(), self.pools.next_timer()
-        times = [at for at in (first[0] if first else None, timer) if at is not None]
+        times = [at for at in (first[0] if first else None, timer, self._overdue.next()) if at is not None]
         return max(0.0, min(times) - now) / 1000 if times else None
 
     def _having(self, pool: str) -> list[str]:

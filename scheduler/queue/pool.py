@@ -14,7 +14,17 @@ from dataclasses import dataclass, field
 from duetime.scheduler.queue.lazy import LazyHeap
 from duetime.scheduler.queue.port import MOST_WOKEN, Why
 from duetime.scheduler.queue.waiting import Rank, RunClass
-from duetime.scheduler.rules.admission import LOOK_AGAIN, Kind, Limits, PoolState, advanced, free, helped_at, most
+from duetime.scheduler.rules.admission import (
+    LOOK_AGAIN,
+    Kind,
+    Limits,
+    PoolState,
+    advanced,
+    free,
+    helped_at,
+    in_reach,
+    most,
+)
 from duetime.scheduler.rules.shares import TIERS
 
 
@@ -85,6 +95,19 @@ class Pool:
         del self.sizes[(size.tier, size.units)]
         units = self.units[size.tier - 1]
         del units[bisect_left(units, size.units)]
+
+    def gives_nothing(self, units: int, tier: int, why: Why, now: float) -> bool:
+        """Whether no release could let this many units in, so that a run that waits here should keep nothing else."""
+        if why is Why.SHORT and self.limits is not None:
+            return units > in_reach(self.limits, self.at(now), tier, now)
+        return why is not Why.HELD
+
+    def give_up_first_call(self, run_id: str) -> bool:
+        """Take first call from a run; whether it had it."""
+        had = self.state.hold == run_id
+        if had:
+            self.state.hold, self.state.hold_key = "", 0.0
+        return had
 
     def claim_first_call(self, rank: Rank, units: int, tier: int, now: float) -> None:
         """Let an overdue run that could ever have its units keep later ones away from them."""

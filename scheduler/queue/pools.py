@@ -73,8 +73,7 @@ class Pools:
     def drop_holds(self, entry: Entry, now: float) -> None:
         """Take first call from a run that has left its place, and let others have a try."""
         for pool in [self.get(name, now) for name in sorted(entry.needs)]:
-            if pool.state.hold == entry.run_id:
-                pool.state.hold, pool.state.hold_key = "", 0.0
+            if pool.give_up_first_call(entry.run_id):
                 self.wake(pool, now)
             self.forget(pool, now)
 

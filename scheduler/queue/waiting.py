@@ -116,6 +116,12 @@ class Waiting:
         assert head is not None
         self._heads[cls.tier - 1].push(head)
 
+    def unpark_headed_by(self, head: Rank, name: ClassName) -> None:
+        """Let takes look at a class if it is still parked with this head."""
+        cls = self._classes.get(name)
+        if cls is not None and cls.behind is not None and cls.head() == head:
+            self.unpark(cls)
+
     def best(self) -> list[Rank | None]:
         """Return, by tier, the best head that is not parked."""
         return [heads.top() for heads in self._heads]

@@ -145,6 +145,11 @@ def most(limits: Limits, tier: int, now: float) -> float:
     return free(limits, PoolState(level=limits.capacity), tier, now)
 
 
+def in_reach(limits: Limits, state: PoolState, tier: int, now: float) -> float:
+    """Return how many units a run of `tier` could reserve now if all who have some gave them back unused."""
+    return free(limits, replace(state, used=0.0, level=state.level + state.used), tier, now)
+
+
 def helped_at(limits: Limits, state: PoolState, units: float, tier: int, now: float) -> float | None:
     """Return when time alone may let `units` in, None when only a release can; `state` is as of `now`."""
     blocked = max(state.stopped_until, state.open_until)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from duetime.scheduler.queue import Cancelled, DispatchQueue, Entry, Why
+from duetime.scheduler.queue import Cancelled, DispatchQueue, Entry, Kind, Limits, Report, Why
 from duetime.scheduler.queue.port import MOST_LOOKS, MOST_WOKEN
 
 from tests.contracts.queue.case import Clock, QueueCase, slots
@@ -154,6 +154,68 @@ class ParkingContract(QueueCase):
     def test_what_is_not_overdue_yet_lets_smaller_ones_pass(self, queue: DispatchQueue, clock: Clock) -> None:
         self.large(queue, clock, key=1)
         assert self.taken(queue) == ["small"]
+
+    def test_a_run_that_was_parked_before_it_was_overdue_has_first_call_when_it_is(
+        self, queue: DispatchQueue, clock: Clock
+    ) -> None:
+        """Small runs come all the time, so that what a large one needs is never free at once."""
+        queue.set_pool("gpu", slots(4))
+        queue.put([self.entry(clock, "s0000", 0, {"gpu": 1})])
+        assert self.taken(queue) == ["s0000"]
+        queue.put([self.entry(clock, "large", 3000, {"gpu": 4})])
+        running, started = ["s0000"], list[str]()
+        for n in range(1, 100):
+            queue.put([self.entry(clock, f"s{n:04}", 4000, {"gpu": 1})])
+            started = self.taken(queue)
+            if "large" in started:
+                break
+            self.finish(queue, *running)
+            running = started
+            clock.ms += 100
+        assert started == ["large"]
+        assert 30 <= n <= 33
+
+    def test_the_queue_says_when_a_parked_run_becomes_overdue(self, queue: DispatchQueue, clock: Clock) -> None:
+        self.large(queue, clock, key=3000)
+        assert self.taken(queue) == ["small"]
+        assert queue.take("w", 9, 1e9).hint == pytest.approx(3.001)
+        clock.ms += 3001
+        assert queue.take("w", 9, 1e9).hint is None
+        self.finish(queue, "s0")
+        queue.put([self.entry(clock, "late", 1e6, {"gpu": 1})])
+        assert self.taken(queue) == []
+        assert self.why(queue, "late") == ("gpu", Why.HELD)
+
+    @pytest.mark.parametrize("limits", [None, slots(0), slots(4, failures=1), Limits(Kind.BUDGET, 10)])
+    def test_first_call_of_one_pool_is_given_up_while_no_release_can_bring_the_other(
+        self, queue: DispatchQueue, clock: Clock, limits: Limits | None
+    ) -> None:
+        """The other is not there, shut for now, broken, or spent, with a run of it still under way."""
+        queue.set_pool("api", slots(2))
+        if limits is not None:
+            queue.set_pool("night", limits)
+            queue.put([self.entry(clock, "broken", -1e6, {"night": 1}), self.entry(clock, "spent", -1e6, {"night": 9})])
+        queue.put([self.entry(clock, "busy", -1e6, {"api": 2})])
+        started = self.taken(queue)
+        if "broken" in started:
+            self.finish(queue, "broken", reports=(Report("night", ok=False),), used={"night": 9.0})
+        queue.put([self.entry(clock, "overdue", -1, {"api": 1, "night": 2})])
+        queue.put([self.entry(clock, f"next{n}", 1e6 + n, {"api": 1}) for n in range(3)])
+        assert self.taken(queue) == []
+        self.finish(queue, "busy")
+        assert self.taken(queue) == ["next0", "next1"]
+
+    def test_first_call_is_kept_while_a_release_can_bring_the_other(self, queue: DispatchQueue, clock: Clock) -> None:
+        for name in "ab":
+            queue.set_pool(name, slots(1))
+            queue.put([self.entry(clock, name, -1e6, {name: 1})])
+        assert self.taken(queue) == ["a", "b"]
+        queue.put([self.entry(clock, "both", -1, {"a": 1, "b": 1}), self.entry(clock, "next", 1e6, {"a": 1})])
+        assert self.taken(queue) == []
+        self.finish(queue, "a")
+        assert self.taken(queue) == []
+        self.finish(queue, "b")
+        assert self.taken(queue) == ["both"]
 
     def test_who_was_to_go_before_the_overdue_run_still_does(self, queue: DispatchQueue, clock: Clock) -> None:
         self.large(queue, clock, key=-1)
