@@ -14,6 +14,7 @@ from importlib import resources
 from typing import Any
 
 import redis
+from duetime.scheduler.queue import patience
 from duetime.scheduler.queue.floor import MOST_PROMOTED, MOST_REAPED, MOST_TIMERS
 from duetime.scheduler.queue.memory import CALM_FOR
 from duetime.scheduler.queue.pools import DEFAULTS
@@ -126,6 +127,7 @@ def _constants(shares: Shares) -> str:
         "MOST_PROMOTED": MOST_PROMOTED,
         "MOST_TIMERS": MOST_TIMERS,
         "MOST_REAPED": MOST_REAPED,
+        "MOST_OVERDUE": patience.MOST,
         "MOST_ASKED": MOST_HOLDERS,
         "RECOVERY": admission.RECOVERY,
         "LOOK_AGAIN": admission.LOOK_AGAIN,

@@ -23,6 +23,12 @@ local function lacking(class, id, key)
   end
 end
 
+-- Whether no release could let this many units in, so that a run that waits here should keep nothing else.
+local function gives_nothing(p, units, tier, why)
+  if why == 'short' then return units > in_reach(p, tier) end
+  return why ~= 'held'
+end
+
 local function reserve_all(class, id)
   for _, need in ipairs(class.needs) do reserve(pool(need.pool), id, need.units) end
 end

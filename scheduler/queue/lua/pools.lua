@@ -156,6 +156,16 @@ local function free_when_full(p, tier)
   return found
 end
 
+-- What a run of a tier could reserve now if all who have some gave them back unused.
+local function in_reach(p, tier)
+  local s = p.state
+  local used, level = s.used, s.level
+  s.used, s.level = 0, level + used
+  local found = free(p, tier)
+  s.used, s.level = used, level
+  return found
+end
+
 -- The smaller of two times, either of them nil.
 local function earlier(a, b)
   if a and b then return min(a, b) end

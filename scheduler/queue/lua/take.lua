@@ -54,12 +54,27 @@ local function look_at_timers()
   end
 end
 
-local first_delayed, first_timer = first_of('delayed'), first_of('timers')
+-- Runs that were parked before they were overdue are looked at once more: only a look gives them first call.
+local function look_at_overdue()
+  for _, entry in ipairs(call('ZRANGEBYSCORE', P .. 'patience', '-inf', NOW - 1, 'LIMIT', 0, MOST_OVERDUE)) do
+    call('ZREM', P .. 'patience', entry)
+    local cut = string.find(entry, '\n', 1, true)
+    local member, class = string.sub(entry, 1, cut - 1), class_of(string.sub(entry, cut + 1))
+    local key, head = head_of(class)
+    if head == member and call('HEXISTS', P .. 'parked', class.name) == 1 then
+      withdraw(class, member)
+      offer(class, key, member)
+    end
+  end
+end
+
+local first_delayed, first_timer, first_overdue = first_of('delayed'), first_of('timers'), first_of('patience')
 if first_delayed and first_delayed <= NOW then
   promote()
   first_delayed = first_of('delayed')
 end
 if first_timer and first_timer <= NOW then look_at_timers() end
+if first_overdue and first_overdue + 1 <= NOW then look_at_overdue() end
 
 -- Candidates. A class under a cursor is not among the heads; its runs were read ahead, as many as may be granted.
 local CURSORS = {{}, {}, {}, {}, {}}
@@ -136,6 +151,14 @@ local function park_behind(cursor, p, units, why, id)
   if p.limits and key < NOW and units <= most(p.limits, class.tier, NOW) then
     if p.state.hold == '' or key < p.state.hold_key then set_hold(p, id, key) end
   end
+  if units > 1 and key >= NOW and (why == 'short' or why == 'held') then
+    call('ZADD', P .. 'patience', key, cursor.member .. '\n' .. class.name)
+  end
+  local nothing = gives_nothing(p, units, class.tier, why)
+  for _, need in ipairs(class.needs) do
+    local other = pool(need.pool)
+    if nothing and other ~= p and other.state.hold == id then set_hold(other, '', 0) end
+  end
   for _, need in ipairs(class.needs) do
     if need.pool ~= p.name then wake(pool(need.pool)) end
   end
@@ -188,7 +211,8 @@ store_pools()
 if nonce ~= '' then call('SET', P .. 'took:' .. worker, cmsgpack.pack({nonce, grants}), 'PX', TOOK_FOR) end
 
 -- Who got nothing waits, and knows until when; what is left, or comes up soon, is for another.
-local first = earlier(first_delayed, first_of('timers'))
+first_overdue = first_of('patience')
+local first = earlier(earlier(first_delayed, first_of('timers')), first_overdue and first_overdue + 1)
 local hint = first and max(0, (first - NOW) / 1000)
 if tier then
   if looks == MOST_LOOKS then hint = 0 end
