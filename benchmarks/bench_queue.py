@@ -95,17 +95,33 @@ class Ends(Middleware):
             self._queue.finish("bench", group)
 
 
-def run_worker(broker: dramatiq.Broker, countdown: Countdown) -> float:
+Figures = dict[str, float]
+"""Seconds it took, of our process's and of the server's time, and calls of scripts."""
+
+
+def figures(url: str) -> Figures:
+    client = redis.Redis.from_url(url)
+    cpu: Any = client.info("cpu")
+    calls: Any = client.info("commandstats")
+    return {
+        "took": time.perf_counter(),
+        "cpu": time.process_time(),
+        "server": cpu["used_cpu_user"] + cpu["used_cpu_sys"],
+        "scripts": calls.get("cmdstat_evalsha", {"calls": 0})["calls"],
+    }
+
+
+def run_worker(url: str, broker: dramatiq.Broker, countdown: Countdown) -> Figures:
     worker = dramatiq.Worker(broker, worker_threads=THREADS)
-    began = time.perf_counter()
+    before = figures(url)
     worker.start()
     countdown.done.wait(120)
-    took = time.perf_counter() - began
+    after = figures(url)
     worker.stop()
-    return took
+    return {name: after[name] - before[name] for name in after}
 
 
-def drain_plain(url: str, messages: int, *, bare: bool) -> float:
+def drain_plain(url: str, messages: int, *, bare: bool) -> Figures:
     broker = RedisBroker(url=url, **({"middleware": []} if bare else {}))  # type: ignore[no-untyped-call]  # Dramatiq's
     countdown = Countdown(messages)
 
@@ -115,10 +131,10 @@ def drain_plain(url: str, messages: int, *, bare: bool) -> float:
 
     for number in range(messages):
         nothing.send(f"run{number:07}")
-    return run_worker(broker, countdown)
+    return run_worker(url, broker, countdown)
 
 
-def drain_ours(url: str, messages: int) -> float:
+def drain_ours(url: str, messages: int) -> Figures:
     queue = fresh_queue(url)
     ends = Ends(queue)
     broker = DispatchBroker(
@@ -131,33 +147,41 @@ def drain_ours(url: str, messages: int) -> float:
         countdown.one()
 
     queue.put([Entry(f"run{number:07}", now_ms() + number, created=now_ms()) for number in range(messages)])
-    return run_worker(broker, countdown)
+    return run_worker(url, broker, countdown)
 
 
-DRAINS: dict[str, Callable[[str, int], float]] = {
+DRAINS: dict[str, Callable[[str, int], Figures]] = {
     "plain": lambda url, messages: drain_plain(url, messages, bare=False),
     "bare": lambda url, messages: drain_plain(url, messages, bare=True),
     "ours": drain_ours,
 }
 
 
-def drained(kind: str, url: str, messages: int) -> float:
-    """Measure in a fresh process; messages a second."""
+def drained(kind: str, url: str, messages: int) -> Figures:
+    """Measure in a fresh process."""
     command = [sys.executable, __file__, "--drain", kind, "--url", url, "--messages", str(messages)]
     done = subprocess.run(command, capture_output=True, text=True, check=True, timeout=180)
-    return messages / float(json.loads(done.stdout))
+    found: Figures = json.loads(done.stdout)
+    return found
 
 
 def drain(url: str, messages: int, rounds: int) -> None:
     print(f"drain: {messages} no-op messages, {THREADS} threads, one process")
-    rates: dict[str, list[float]] = {kind: [] for kind in DRAINS}
+    found: dict[str, list[Figures]] = {kind: [] for kind in DRAINS}
     for number in range(rounds):
-        for kind, found in rates.items():
+        for kind, measured in found.items():
             redis.Redis.from_url(url).flushall()
-            found.append(drained(kind, url, messages))
-        print(f"  round {number + 1}: " + ", ".join(f"{kind} {found[-1]:,.0f}/s" for kind, found in rates.items()))
+            measured.append(drained(kind, url, messages))
+        rates = {kind: messages / measured[-1]["took"] for kind, measured in found.items()}
+        print(f"  round {number + 1}: " + ", ".join(f"{kind} {rate:,.0f}/s" for kind, rate in rates.items()))
+    for kind, measured in found.items():
+        each = {name: statistics.median(one[name] for one in measured) / messages for name in measured[0]}
+        print(
+            f"  {kind}: a message takes {each['cpu'] * 1e6:.0f} us of the process, {each['server'] * 1e6:.0f} us of the "
+            f"server, {each['scripts']:.2f} scripts"
+        )
     for kind in ("plain", "bare"):
-        ratios = [ours / other for ours, other in zip(rates["ours"], rates[kind], strict=True)]
+        ratios = [other["took"] / ours["took"] for ours, other in zip(found["ours"], found[kind], strict=True)]
         spread = f"{min(ratios):.2f} to {max(ratios):.2f}"
         print(f"  ours / {kind}: median {statistics.median(ratios):.2f} ({spread})")
 
