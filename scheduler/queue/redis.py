@@ -7,6 +7,7 @@ compares this queue with the one in memory, answer by answer. Works with Redis 6
 from __future__ import annotations
 
 import json
+import math
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from itertools import chain
@@ -154,21 +155,23 @@ class RedisQueue:
                 return
 
     def _sweep(self, fill: str) -> None:
-        """Free what earlier fills have left; nobody looks at it any more."""
+        """Free what earlier fills have left; nobody looks at it any more. A later one is another's, who took over."""
         cursor = 0
         while True:
             with translated():
                 cursor, keys = self._client.scan(cursor, match=f"{self._key}:*", count=SWEEP)
                 names = [key.decode() if isinstance(key, bytes) else key for key in keys]
-                old = [name for name in names if _is_of_a_fill(name, self._key) and f":{fill}:" not in name]
+                old = [name for name in names if _fill_of(name, self._key) < int(fill)]
                 if old:
                     self._client.unlink(*old)
             if not cursor:
                 return
 
 
-def _is_of_a_fill(name: str, key: str) -> bool:
-    return name[len(key) + 1 :].partition(":")[0].isdecimal()
+def _fill_of(name: str, key: str) -> float:
+    """Return the number of the fill that a key belongs to, without end for one of no fill."""
+    number = name[len(key) + 1 :].partition(":")[0]
+    return int(number) if number.isdecimal() else math.inf
 
 
 def _batches(items: Sequence[T]) -> Iterator[Sequence[T]]:

@@ -5,7 +5,7 @@ local owner, lasting = ARGV[4], tonumber(ARGV[5])
 if S and S.builder ~= '' and S.builder ~= owner and NOW < S.build_until then return {0, ''} end
 local time = call('TIME')
 local fill = string.format('%.0f', time[1] * 1000000 + time[2])
-if S and S.fill == fill then fill = fill .. '0' end
+if S and tonumber(S.fill) >= tonumber(fill) then fill = string.format('%.0f', S.fill + 1) end -- fills only rise
 local before = S
 S = {
   fill = fill, epoch = '', builder = owner, build_until = NOW + lasting, serial = 0, ready = {0, 0, 0, 0, 0},

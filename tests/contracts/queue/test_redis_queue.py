@@ -7,8 +7,10 @@ from typing import Any
 from uuid import uuid4
 
 import pytest
-from duetime.scheduler.queue import DispatchQueue
+from duetime.scheduler.queue import DispatchQueue, Entry
+from duetime.scheduler.queue.memory import REBUILDING_FOR
 from duetime.scheduler.queue.redis import RedisQueue
+from duetime.scheduler.rules.admission import Kind, Limits
 
 from tests.contracts.queue.admission import AdmissionContract
 from tests.contracts.queue.feedback import FeedbackContract
@@ -59,3 +61,25 @@ class TestRedisQueueWhoseRepliesAreLost(
         monkeypatch.setattr(queue._scripts, "_run", twice)
         yield queue
         queue.close()
+
+
+def test_who_is_frozen_while_it_empties_the_queue_leaves_alone_what_another_has_filled_meanwhile(
+    valkey_url: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    clock = Clock()
+    frozen = opened(valkey_url, clock)
+    other = RedisQueue(valkey_url, namespace=frozen._key.strip("{}"), clock=clock)
+    sweep = frozen._sweep
+
+    def thawed(fill: str) -> None:
+        clock.ms += REBUILDING_FOR
+        assert other.begin_rebuild("other")
+        other.set_pool("gpu", Limits(Kind.SLOTS, 1))
+        other.put([Entry("r1", 1.0, needs={"gpu": 1})])
+        assert other.end_rebuild("other")
+        sweep(fill)
+
+    monkeypatch.setattr(frozen, "_sweep", thawed)
+    assert frozen.begin_rebuild("frozen")
+    assert not frozen.end_rebuild("frozen")
+    assert other.take("w", 1, 1000).run_ids == ("r1",)
