@@ -98,7 +98,7 @@ class Keeper:
     def open(self) -> None:
         """Find out how the queue is before anything else asks it: an empty one is rebuilt now, if it can be."""
         try:
-            self._queue.stats()
+            self._queue.explain("")
         except QueueLost:
             self.step()
         except QueueUnavailable:

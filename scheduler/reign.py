@@ -20,7 +20,7 @@ from duetime.scheduler.registry import Registry, Teller
 from duetime.scheduler.settlement import concluded
 from duetime.scheduler.store import Store
 from duetime.scheduler.wake import WakeServer
-from duetime.scheduler.worker import WorkerOptions
+from duetime.scheduler.worker import WorkerOptions, all_of_them
 
 log = logging.getLogger(__name__)
 
@@ -30,13 +30,15 @@ class RunnerOptions:
     """`lock` is the file that makes the runner one, beside the database; it is made if need be, and stays.
 
     `threads` is how many runs may be under way at once, `lease` how long a claim lasts without a sign of life, `grace`
-    how long running work may take to finish when the runner stops.
+    how long running work may take to finish when the runner stops. `allowance` says how many of the threads should be
+    used as the machine is now.
     """
 
     lock: Path
     threads: int = 16
     lease: timedelta = timedelta(seconds=30)
     grace: timedelta = timedelta(seconds=5)
+    allowance: Callable[[int], int] = all_of_them
 
 
 class Reign:
@@ -74,6 +76,7 @@ class Reign:
                 WorkerOptions(name, options.threads, options.lease),
                 placing=placing,
                 epoch=epoch,
+                allowance=options.allowance,
                 deliverer=deliverer,
                 on_change=on_change,
                 on_replaced=self._hear_of_the_next,

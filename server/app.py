@@ -27,7 +27,7 @@ from duetime.scheduler.runner import Runner
 from duetime.scheduler.store import Store, open_store
 from duetime.scheduler.task import Json
 from duetime.scheduler.worker import WorkerOptions
-from duetime.server.options import channel_options, runner_options, webhook_options
+from duetime.server.options import allowance, channel_options, runner_options, webhook_options
 from duetime.server.settings import Settings
 from duetime.server.sharing import make_member
 
@@ -133,7 +133,17 @@ def build(
     def recruit(queue: DispatchQueue, options: WorkerOptions) -> Team:
         if role is Role.SERVE:
             return Dispatching(store, queue, placing=placing, on_change=told)
-        return Crew(store, queue, known, options, placing=placing, deliverer=deliverer, on_change=told, hosted=hosted)
+        return Crew(
+            store,
+            queue,
+            known,
+            options,
+            placing=placing,
+            deliverer=deliverer,
+            on_change=told,
+            allowance=allowance(settings),
+            hosted=hosted,
+        )
 
     runner: Running
     if settings.distributed:
@@ -179,10 +189,12 @@ class Scheduler(service.Scheduler):
     ) -> Iterator[service.Scheduler]:
         """Open the scheduler of `settings` (by default those of the environment) for the time of the block.
 
-        With `run`, this process also runs what is due, unless another one does; `handlers` are known in this process
+        With `run`, this process also runs what is due, unless another one does (of a shared installation it is one
+        worker of many); `handlers` are known in this process
         beside the configured ones.
         """
-        with build(settings or Settings.load(), handlers=handlers) as app:
+        role = Role.WORK if run else Role.SERVE
+        with build(settings or Settings.load(), handlers=handlers, role=role) as app:
             if run:
                 app.start()
             yield app.scheduler

@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import hashlib
+from collections.abc import Callable
 from datetime import timedelta
 from pathlib import Path
 
 from duetime.scheduler.channels import ChannelOptions, WebhookTarget
 from duetime.scheduler.handlers import WebhookOptions
+from duetime.scheduler.machine import Machine, Pressure
 from duetime.scheduler.runner import RunnerOptions
+from duetime.scheduler.worker import all_of_them
 from duetime.server.settings import Settings
 from platformdirs import user_data_path
 from pydantic import SecretStr
@@ -51,7 +54,13 @@ def runner_options(settings: Settings) -> RunnerOptions:
         threads=settings.threads,
         lease=timedelta(seconds=settings.lease_seconds),
         grace=timedelta(seconds=settings.grace_seconds),
+        allowance=allowance(settings),
     )
+
+
+def allowance(settings: Settings) -> Callable[[int], int]:
+    """Return what says how many of its threads a worker should use as the machine is now."""
+    return Pressure(Machine()) if settings.yield_to_load else all_of_them
 
 
 def _lock_path(settings: Settings) -> Path:

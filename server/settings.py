@@ -119,6 +119,11 @@ class Settings(BaseSettings):
         description="how many processes `duetime worker` starts, each with `threads` of its own",
         examples=["4"],
     )
+    yield_to_load: bool = Field(
+        default=True,
+        description="start fewer runs at once while this machine is short of memory or processors",
+        examples=["true"],
+    )
     lease_seconds: float = Field(
         default=30,
         ge=2,

@@ -53,6 +53,7 @@ class Installation:
             timezone="UTC",
             desktop_notifications="off",
             grace_seconds=2,
+            yield_to_load=False,
             **settings,
         )
         self.queue = queue

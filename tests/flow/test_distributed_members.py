@@ -14,7 +14,7 @@ from duetime.scheduler.handlers import Context, Handler, handler
 from duetime.scheduler.outcomes import Done
 from duetime.scheduler.task import State, TaskView
 from duetime.server import sharing
-from duetime.server.app import App, Role
+from duetime.server.app import App, Role, Scheduler
 from duetime.server.notify import Changes
 from mcp.server.subscriptions import ResourceUpdated, ServerEvent
 
@@ -138,6 +138,17 @@ def test_a_queue_that_loses_everything_loses_no_run_and_doubles_none(installatio
     eventually(lambda: {state(server, view) for view in views} == {State.SUCCEEDED}, "all ran")
     assert len(gate.starts) == 8
     eventually(lambda: installation.queue.stats().leased == 0, "nothing is left behind")
+
+
+def test_a_program_that_opens_the_scheduler_is_a_worker_unless_it_only_schedules(
+    installation: Installation, gate: Gate
+) -> None:
+    gate.open.set()
+    with Scheduler.open(installation.settings, handlers=[gate.handler("reader")], run=False) as reader:
+        view = reader.schedule("Now", action="gate")
+        with Scheduler.open(installation.settings, handlers=[gate.handler("program")]):
+            eventually(lambda: reader.get(view.record.task.id).record.run.state is State.SUCCEEDED, "it ran")
+    assert gate.starts == ["program"]
 
 
 def test_two_workers_share_what_is_due_and_no_run_starts_twice(installation: Installation, gate: Gate) -> None:

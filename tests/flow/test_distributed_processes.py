@@ -105,6 +105,7 @@ def site(tmp_path: Path, postgres_url: str, valkey_url: str) -> Iterator[Site]:
         "HANDLERS": "tests.faults.ledger",
         "TIMEZONE": "UTC",
         "THREADS": "4",
+        "YIELD_TO_LOAD": "false",
         "DESKTOP_NOTIFICATIONS": "off",
         "LOG_FORMAT": "text",
     }
