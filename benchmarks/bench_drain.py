@@ -26,18 +26,31 @@ from datetime import datetime, timedelta
 from pathlib import Path
 from threading import Event
 
-from duetime.scheduler.handlers import Context, Handlers, handler
+import dramatiq
+from dramatiq.brokers.redis import RedisBroker
+from duetime.scheduler.crew import Crew
+from duetime.scheduler.handlers import Context, Handler, Handlers, handler
 from duetime.scheduler.ids import new_id, new_task_id
+from duetime.scheduler.member import Member
 from duetime.scheduler.outcomes import Done
+from duetime.scheduler.placing import Placing
+from duetime.scheduler.queue import DispatchQueue
+from duetime.scheduler.queue.redis import RedisQueue
+from duetime.scheduler.queue.redis_news import RedisNews
+from duetime.scheduler.registry import Registry
+from duetime.scheduler.runner import Runner, RunnerOptions
 from duetime.scheduler.store import NewTask, Store, open_store
 from duetime.scheduler.task import RetryPolicy, Run, State, Task, TaskFilter
+from duetime.scheduler.worker import WorkerOptions
 
-ROOT = Path(__file__).parents[1]
+sys.path.insert(0, str(Path(__file__).parents[1]))
+from tests import services
+
 THREADS = 8
 
 
 @handler("nothing")
-def nothing(ctx: Context) -> Done:
+def nothing(ctx: Context) -> Done:  # noqa: ARG001 - a handler takes it
     """Do nothing."""
     return Done()
 
@@ -69,10 +82,7 @@ def new_task(due: datetime) -> NewTask:
 
 def plain(options: argparse.Namespace) -> float:
     """Return the seconds that plain Dramatiq takes."""
-    import dramatiq
-    from dramatiq.brokers.redis import RedisBroker
-
-    broker = RedisBroker(url=options.redis, namespace="plain")
+    broker = RedisBroker(url=options.redis, namespace="plain")  # type: ignore[no-untyped-call]
     done, left = Event(), [options.tasks]
 
     @dramatiq.actor(broker=broker)
@@ -119,8 +129,6 @@ def _drained(store: Store, start: Callable[[Callable[[Sequence[str]], None]], Ca
 
 def embedded(options: argparse.Namespace) -> float:
     """Return the seconds that Duetime takes with SQLite and the queue in memory."""
-    from duetime.scheduler.runner import Runner, RunnerOptions
-
     store = open_store(f"sqlite:///{options.folder}/bench.db", synchronous="OFF")
 
     def start(changed: Callable[[Sequence[str]], None]) -> Callable[[], None]:
@@ -135,39 +143,44 @@ def embedded(options: argparse.Namespace) -> float:
     return took
 
 
-def distributed(options: argparse.Namespace) -> float:
-    """Return the seconds that Duetime takes with PostgreSQL and Redis, as one process of many."""
-    from duetime.scheduler.crew import Crew
-    from duetime.scheduler.member import Member
-    from duetime.scheduler.placing import Placing
-    from duetime.scheduler.queue.redis import RedisQueue
-    from duetime.scheduler.queue.redis_news import RedisNews
-    from duetime.scheduler.registry import Registry
-    from duetime.scheduler.worker import WorkerOptions
-
-    store = open_store(options.postgres)
+def crew_of(
+    store: Store,
+    redis: str,
+    changed: Callable[[Sequence[str]], None] = lambda _: None,
+    *,
+    handlers: Sequence[Handler] = (nothing,),
+    threads: int = THREADS,
+) -> Member:
+    """Return a worker process of many, as `duetime worker` puts it together; it runs tasks from `start` to `stop`."""
     registry = Registry(store)
     placing = Placing(registry.pools)
-    queue = RedisQueue(options.redis, namespace=new_id("n"))
+
+    def recruit(queue: DispatchQueue) -> Crew:
+        options = WorkerOptions("bench", threads)
+        return Crew(store, queue, Handlers(handlers), options, placing=placing, on_change=changed)
+
+    return Member(
+        store,
+        RedisQueue(redis, namespace=new_id("n")),
+        RedisNews(redis, namespace="bench"),
+        registry,
+        placing=placing,
+        name="bench",
+        recruit=recruit,
+        grace=timedelta(seconds=5),
+    )
+
+
+def distributed(options: argparse.Namespace) -> float:
+    """Return the seconds that Duetime takes with PostgreSQL and Redis, as one process of many."""
+    store = open_store(options.postgres)
 
     def start(changed: Callable[[Sequence[str]], None]) -> Callable[[], None]:
-        member = Member(
-            store,
-            queue,
-            RedisNews(options.redis, namespace="bench"),
-            registry,
-            placing=placing,
-            name="bench",
-            recruit=lambda shared: Crew(
-                store, shared, Handlers([nothing]), WorkerOptions("bench", THREADS), placing=placing, on_change=changed
-            ),
-            grace=timedelta(seconds=5),
-        )
+        member = crew_of(store, options.redis, changed)
         member.start()
         return member.stop
 
     took = _drained(store, start, options.tasks)
-    queue.close()
     store.close()
     return took
 
@@ -192,9 +205,6 @@ def main() -> None:
 
 
 def compare(options: argparse.Namespace) -> None:
-    sys.path.insert(0, str(ROOT))
-    from tests import services
-
     with ExitStack() as stack:
         redis = stack.enter_context(services.valkey_server())
         postgres = stack.enter_context(services.postgres_server()) if "distributed" in options.only else ""
@@ -210,9 +220,8 @@ def compare(options: argparse.Namespace) -> None:
             )
         for way in options.only:
             ratios = [ours / theirs for ours, theirs in zip(rates[way], rates["plain"], strict=True)]
-            print(
-                f"{way}: {statistics.median(ratios):.2f} times plain Dramatiq (median; {min(ratios):.2f} to {max(ratios):.2f})"
-            )
+            spread = f"{min(ratios):.2f} to {max(ratios):.2f}"
+            print(f"{way}: {statistics.median(ratios):.2f} times plain Dramatiq (median; {spread})")
 
 
 def _measured(way: str, folder: str, redis: str, database: str, tasks: int) -> float:

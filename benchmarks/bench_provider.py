@@ -1,6 +1,6 @@
 """How close to a provider's limits do runs get without being refused? 400 calls of 60 ms, 50 a second, 5 in flight.
 
-    python benchmarks/bench_provider.py [--calls 400] [--rounds 3] [--synchronous FULL]
+    python benchmarks/bench_provider.py [--calls 400] [--rounds 3] [--only embedded distributed]
 
 The provider counts calls in every sliding second, and those in flight, and refuses what is above either. Duetime knows
 it as two pools: 5 slots, and 49 a second by a sliding window with a bucket of 2, one below the provider's own limit
@@ -11,22 +11,30 @@ call is 350 behind the 50th, at 50 a second. Embedded: SQLite on disk, 16 thread
 from __future__ import annotations
 
 import argparse
+import sys
 import tempfile
 import threading
 import time
 from collections import deque
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager, ExitStack, contextmanager
+from dataclasses import replace
 from datetime import timedelta
 from pathlib import Path
 
-from bench_drain import new_task
-from dataclasses import replace
-from duetime.scheduler.handlers import Context, Handlers, handler
+from bench_drain import crew_of, new_task
+from duetime.scheduler.handlers import Context, Handler, Handlers, handler
+from duetime.scheduler.member import Member
 from duetime.scheduler.outcomes import Done, Retry
 from duetime.scheduler.registry import Registry
 from duetime.scheduler.runner import Runner, RunnerOptions
-from duetime.scheduler.store import NewTask, open_store
+from duetime.scheduler.store import NewTask, Store, open_store
 from duetime.scheduler.task import TaskFilter
 
+sys.path.insert(0, str(Path(__file__).parents[1]))
+from tests import services
+
+THREADS = 16
 CALL = 0.06
 A_SECOND = 50
 IN_FLIGHT = 5
@@ -72,7 +80,38 @@ class Provider:
             return True
 
 
-def measure(folder: Path, calls: int, synchronous: str) -> str:
+@contextmanager
+def embedded(ask: Handler, _servers: ExitStack) -> Iterator[tuple[Store, Runner]]:
+    with tempfile.TemporaryDirectory() as folder:
+        store = open_store(f"sqlite:///{folder}/bench.db", synchronous="FULL")
+        declare(store)
+        yield store, Runner(store, Handlers([ask]), RunnerOptions(Path(folder) / "lock", threads=THREADS))
+        store.close()
+
+
+@contextmanager
+def distributed(ask: Handler, servers: ExitStack) -> Iterator[tuple[Store, Member]]:
+    redis = servers.enter_context(services.valkey_server())
+    server = servers.enter_context(services.postgres_server())
+    store = open_store(servers.enter_context(services.postgres_database(server)))
+    declare(store)
+    yield store, crew_of(store, redis, handlers=[ask], threads=THREADS)
+    store.close()
+
+
+Way = Callable[[Handler, ExitStack], AbstractContextManager[tuple[Store, Runner | Member]]]
+WAYS: dict[str, Way] = {"embedded": embedded, "distributed": distributed}
+
+
+def declare(store: Store) -> None:
+    registry = Registry(store)
+    registry.set("provider-slots", {"capacity": IN_FLIGHT})
+    registry.set(
+        "provider-calls", {"kind": "rate", "capacity": A_SECOND - 1, "per": "second", "burst": 2, "sliding": True}
+    )
+
+
+def measure(way: str, calls: int) -> str:
     provider, attempts = Provider(), deque[int]()
 
     @handler("ask", needs={"provider-slots": 1, "provider-calls": 1})
@@ -81,32 +120,24 @@ def measure(folder: Path, calls: int, synchronous: str) -> str:
         attempts.append(ctx.attempt)
         return Done() if provider.call() else Retry("429")
 
-    store = open_store(f"sqlite:///{folder}/bench.db", synchronous=synchronous)
-    registry = Registry(store)
-    registry.set("provider-slots", {"capacity": IN_FLIGHT})
-    registry.set(
-        "provider-calls", {"kind": "rate", "capacity": A_SECOND - 1, "per": "second", "burst": 2, "sliding": True}
-    )
-    runner = Runner(store, Handlers([ask]), RunnerOptions(folder / "lock"), registry=registry)
-    runner.start()
-    time.sleep(1)
-    due = store.now() + timedelta(seconds=1)
-    needs = {"provider-slots": 1, "provider-calls": 1}
-    new = [new_task(due) for _ in range(calls)]
-    store.tasks.add_many(
-        [NewTask(replace(each.task, action="ask", needs=needs), each.run, "benchmark") for each in new]
-    )
-    runner.wake()
-    give_up = time.monotonic() + 60
-    while provider.answered < calls and time.monotonic() < give_up:
-        time.sleep(0.01)
-    took = provider.last - provider.first
-    runner.stop()
-    states = {str(state): count for state, count in store.tasks.counts("local", TaskFilter()).items()}
-    store.close()
+    with ExitStack() as servers, WAYS[way](ask, servers) as (store, runner):
+        runner.start()
+        time.sleep(1)
+        due = store.now() + timedelta(seconds=1)
+        needs = {"provider-slots": 1, "provider-calls": 1}
+        new = [new_task(due) for _ in range(calls)]
+        store.tasks.add_many(
+            [NewTask(replace(each.task, action="ask", needs=needs), each.run, "benchmark") for each in new]
+        )
+        runner.wake()
+        give_up = time.monotonic() + 60
+        while provider.answered < calls and time.monotonic() < give_up:
+            time.sleep(0.01)
+        runner.stop()
+        states = {str(state): count for state, count in store.tasks.counts("local", TaskFilter()).items()}
     return (
-        f"{took:.2f} s, {provider.refused} refused, {len(attempts) - calls} wasted attempts, at most "
-        f"{provider.most_a_second} in a sliding second and {provider.most_in_flight} in flight; {states}"
+        f"{provider.last - provider.first:.2f} s, {provider.refused} refused, {len(attempts) - calls} wasted attempts, "
+        f"at most {provider.most_a_second} in a sliding second and {provider.most_in_flight} in flight; {states}"
     )
 
 
@@ -114,11 +145,11 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--calls", type=int, default=400)
     parser.add_argument("--rounds", type=int, default=3)
-    parser.add_argument("--synchronous", default="FULL")
+    parser.add_argument("--only", nargs="*", choices=WAYS, default=list(WAYS))
     options = parser.parse_args()
     for number in range(options.rounds):
-        with tempfile.TemporaryDirectory() as folder:
-            print(f"round {number + 1}:", measure(Path(folder), options.calls, options.synchronous), flush=True)
+        for way in options.only:
+            print(f"round {number + 1}, {way}:", measure(way, options.calls), flush=True)
 
 
 if __name__ == "__main__":
