@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from datetime import datetime
+from zoneinfo import ZoneInfoNotFoundError
 
 from duetime.scheduler.events import EventKind
 from duetime.scheduler.rules.states import check_move
@@ -19,7 +20,7 @@ from duetime.scheduler.store.locking import exactly
 from duetime.scheduler.store.models import runs, tasks
 from duetime.scheduler.store.reading import TASK_AND_RUN
 from duetime.scheduler.store.ready import JOINED, READY, ready_run
-from duetime.scheduler.store.recovery import Conclude
+from duetime.scheduler.store.recovery import Conclude, concluding
 from duetime.scheduler.store.rows import task_and_run
 from duetime.scheduler.store.types import Instant
 from duetime.scheduler.store.values import Claim, Expired, NextTimes, ReadyRun, Settlement
@@ -126,7 +127,7 @@ def _ending(claimed: Claimed, task: Task, run: Run, conclude: Conclude | None) -
         failures=run.failures,
         error=reason,
     )
-    return Ending(claimed, conclude(Claim(run, task, ""), settlement) if conclude else settlement)
+    return Ending(claimed, concluding(conclude, Claim(run, task, ""), settlement))
 
 
 def _row(ending: Ending, now: datetime) -> dict[str, object]:
@@ -139,4 +140,11 @@ def _reason(task: Task, run: Run) -> str:
         return "its deadline could not be met any more"
     needed = run.deadline - run.drop_at
     why = f": it needs about {length(needed)}" if needed else ""
-    return f"its deadline of {describe(run.deadline, task.timezone)} could not be met any more{why}"
+    return f"its deadline of {_in_words(run.deadline, task.timezone)} could not be met any more{why}"
+
+
+def _in_words(moment: datetime, zone: str) -> str:
+    try:
+        return describe(moment, zone)
+    except ZoneInfoNotFoundError:  # the machine that took the task knows newer zones than this one
+        return f"{describe(moment, 'UTC')} UTC"

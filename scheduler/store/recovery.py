@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Callable, Collection
 from datetime import datetime
 
@@ -19,6 +20,8 @@ from duetime.scheduler.store.values import Claim, Settlement
 from duetime.scheduler.task import State
 from sqlalchemy import ColumnElement, Connection, bindparam, literal_column, select
 
+log = logging.getLogger(__name__)
+
 Conclude = Callable[[Claim, Settlement], Settlement]
 
 MOST_CRASHES = 3
@@ -34,6 +37,15 @@ _LAPSED = (
 _OF_NOBODY_ELSE = _LAPSED.where(runs.c.id.in_(bindparam("run_ids", expanding=True))).with_for_update(
     of=[runs, tasks], skip_locked=True
 )
+
+
+def concluding(conclude: Conclude | None, claim: Claim, settlement: Settlement) -> Settlement:
+    """Add what follows from an end; one of which that cannot be worked out ends bare, and holds up no other."""
+    try:
+        return conclude(claim, settlement) if conclude else settlement
+    except Exception:
+        log.exception("run %s: it ends without a message and a next occurrence", claim.run.id)
+        return settlement
 
 
 def recover(connection: Connection, epoch: int, conclude: Conclude | None, now: datetime) -> int:
@@ -75,8 +87,8 @@ def _crash(connection: Connection, orphans: list[str], conclude: Conclude | None
 
 def _ending(claimed: Claimed, claim: Claim, conclude: Conclude | None, now: datetime) -> Ending:
     settlement = _settlement(claim, now)
-    if conclude and settlement.to is not State.RETRYING:
-        settlement = conclude(claim, settlement)
+    if settlement.to is not State.RETRYING:
+        settlement = concluding(conclude, claim, settlement)
     return Ending(claimed, settlement, crashed=True)
 
 

@@ -197,6 +197,20 @@ def test_a_run_that_is_due_again_before_its_last_lease_has_ended_goes_on_when_it
     assert set(queued(queue)) == {record.run.id, beside}
 
 
+def test_a_run_of_which_nothing_can_be_worked_out_ends_bare_and_holds_up_no_other(
+    store: Store, queue: MemoryQueue, clock: Clock, caplog: pytest.LogCaptureFixture
+) -> None:
+    odd = store.tasks.add(*with_deadline(*a_task(timezone="Mars/Olympus", repeat="FREQ=DAILY"), after=HOUR), actor="a")
+    clock.forward(hours=2)
+    other = added(store, clock.at)
+    Dispatcher(store, queue).step()
+    run = store.tasks.get(TENANT, odd.record.task.id).run
+    assert run.state is State.EXPIRED
+    assert "deadline of Tue 24 Nov 2026 13:00 UTC" in str(run.error)
+    assert queued(queue) == [other.run.id]
+    assert "ends without a message" in caplog.text
+
+
 def test_maintenance_finds_what_the_queue_lost(store: Store, queue: MemoryQueue) -> None:
     record = added(store)
     Dispatcher(store, queue).step()
