@@ -76,7 +76,8 @@ class Claims:
         """Start the runs that are still ready, for `worker`, as their next attempt, with what is reserved for them.
 
         Those that are no longer ready, whose task is paused, that shall be cancelled or whose hard deadline cannot be
-        met any more are left out. Raises `RunnerReplaced` when `epoch` is not the newest.
+        met any more are left out, and those that a queue leased with less than their task needs by now. Raises
+        `RunnerReplaced` when `epoch` is not the newest.
         """
         return self._database.write(
             lambda connection: starting.start(

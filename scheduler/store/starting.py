@@ -106,10 +106,19 @@ def start(
         return [Claim(run, task, worker, wanted[run.id].reserved, wanted[run.id].token) for task, run in started]
     rows = connection.execute(_STARTABLE, {"run_ids": list(wanted), "now": now}).all()
     found = [task_and_run(row) for row in rows]
-    claims = [_claim(task, run, wanted[run.id], worker=worker, now=now) for task, run in found]
+    claims = [
+        _claim(task, run, wanted[run.id], worker=worker, now=now)
+        for task, run in found
+        if _has_reserved(wanted[run.id], task)
+    ]
     if claims:
         _write(connection, claims, epoch, now, now + lease)
     return claims
+
+
+def _has_reserved(wish: Start, task: Task) -> bool:
+    """Whether a queue has reserved what the task needs now, which may have changed since the run was put there."""
+    return not wish.token or all(wish.reserved.get(pool, 0) >= units for pool, units in task.needs.items())
 
 
 def _claim(task: Task, run: Run, wish: Start, *, worker: str, now: datetime) -> Claim:

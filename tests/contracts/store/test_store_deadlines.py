@@ -247,6 +247,16 @@ def test_a_running_run_keeps_what_is_reserved_for_it_until_it_ends(store: Store,
     assert kept(store, record) == (None, None)
 
 
+@pytest.mark.parametrize(("reserved", "starts"), [({"gpu": 1}, False), ({}, False), ({"gpu": 4, "key:a": 1}, True)])
+def test_a_run_never_starts_on_less_than_its_task_needs_by_now(
+    store: Store, reserved: dict[str, int], *, starts: bool
+) -> None:
+    record = added(store, needs={"gpu": 4})
+    store.claims.make_ready(limit=9)
+    wish = Start(record.run.id, "token", reserved)
+    assert len(store.claims.start([wish], worker="w", epoch=None, lease=LEASE)) == starts
+
+
 def kept(store: Store, record: TaskRecord) -> tuple[object, object]:
     """Return what the run's row itself has of a reservation."""
     columns = select(runs.c.reserved, runs.c.token).where(runs.c.id == record.run.id)
