@@ -26,6 +26,12 @@ RETRY_DELAY = 500.0
 CLAIM_PATIENCE = 2.0
 """Seconds that draining waits for a claim that is under way: as long as a database is usually busy."""
 
+BRIEF = 0.01
+"""Seconds within which a thread comes back from a brief run."""
+
+GATHERING = 0.001
+"""Seconds without another thread that comes back until those that did get new runs, while runs are brief."""
+
 DRAINING_PAUSE = 0.02
 """Seconds between Dramatiq's questions for more while there is none: it asks until all its threads have ended."""
 
@@ -42,11 +48,17 @@ class IdleThreads:
         self.total = threads
         self._idle = threads
         self._changed = threading.Condition()
+        self._handed_out_at = 0.0
 
     def take_all(self, timeout: float) -> int:
-        """Return how many are idle, and count them as busy; waits until there is one, 0 after `timeout` seconds."""
+        """Return how many are idle, and count them as busy; waits until there is one, 0 after `timeout` seconds.
+
+        While runs are brief it waits a moment for more: one claim for all of them costs little more than one for one.
+        """
         with self._changed:
             self._changed.wait_for(lambda: self._idle > 0, timeout)
+            if time.monotonic() - self._handed_out_at < BRIEF:
+                self._gather()
             taken, self._idle = self._idle, 0
             return taken
 
@@ -57,8 +69,20 @@ class IdleThreads:
 
     def give(self, threads: int) -> None:
         with self._changed:
-            self._idle += threads
-            self._changed.notify()
+            first, self._idle = not self._idle, self._idle + threads
+            if first or self._idle >= self.total:  # whoever gathers looks by itself for what comes in between
+                self._changed.notify()
+
+    def give_back(self, threads: int) -> None:
+        """Give those for which there was no run; the others begin theirs now."""
+        self._handed_out_at = time.monotonic()
+        self.give(threads)
+
+    def _gather(self) -> None:
+        known = 0
+        while known < self._idle < self.total:
+            known = self._idle
+            self._changed.wait(GATHERING)
 
 
 class DispatchBroker(dramatiq.Broker):
@@ -138,7 +162,7 @@ class DispatchBroker(dramatiq.Broker):
                 taken = None if self.draining else self._taken(wanted)
                 started = self._start(taken.grants) if taken else []
         finally:
-            self.idle.give(idle - len(started))
+            self.idle.give_back(idle - len(started))
         if taken and not taken.grants:
             self.queue.wait(taken.generation, timeout if taken.hint is None else min(taken.hint, timeout))
         return started

@@ -11,7 +11,7 @@ import dramatiq
 import pytest
 from dramatiq import MessageProxy
 from dramatiq.middleware import SkipMessage
-from duetime.scheduler.broker import ACTOR, QUEUE, RETRY_DELAY, DispatchBroker
+from duetime.scheduler.broker import ACTOR, QUEUE, RETRY_DELAY, DispatchBroker, IdleThreads
 from duetime.scheduler.errors import RunnerReplaced, StoreUnavailable
 from duetime.scheduler.inhand import InHand
 from duetime.scheduler.middleware import Admission
@@ -251,3 +251,22 @@ def test_a_claim_that_finds_its_runner_replaced_may_drain(
 
 def message_of(broker: DispatchBroker, run_id: str) -> dramatiq.Message[None]:
     return dramatiq.Message(QUEUE, ACTOR, (run_id,), {}, {}, message_id=run_id)
+
+
+def test_threads_that_come_back_from_brief_runs_are_given_new_ones_together(monkeypatch: pytest.MonkeyPatch) -> None:
+    idle = IdleThreads(3)
+    idle.take_all(0)
+    idle.give_back(0)
+    monkeypatch.setattr(idle._changed, "wait", lambda _: idle.give(1))  # another comes meanwhile
+    idle.give(1)
+
+    assert idle.take_all(0) == 3
+
+
+def test_a_thread_that_comes_back_from_a_long_run_is_given_a_new_one_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    idle = IdleThreads(3)
+    idle.take_all(0)
+    monkeypatch.setattr(idle._changed, "wait", lambda _: idle.give(1))
+    idle.give(1)
+
+    assert idle.take_all(0) == 1
