@@ -61,7 +61,7 @@ def told(ctx: Context) -> Done:
 
 
 def settings(postgres: str, redis: str) -> Settings:
-    return Settings(database_url=postgres, redis_url=redis, timezone="UTC", threads=16)
+    return Settings(database_url=postgres, redis_url=redis, timezone="UTC", threads=16, yield_to_load=False)
 
 
 def worker(options: argparse.Namespace) -> None:
