@@ -177,8 +177,8 @@ def drain(url: str, messages: int, rounds: int) -> None:
     for kind, measured in found.items():
         each = {name: statistics.median(one[name] for one in measured) / messages for name in measured[0]}
         print(
-            f"  {kind}: a message takes {each['cpu'] * 1e6:.0f} us of the process, {each['server'] * 1e6:.0f} us of the "
-            f"server, {each['scripts']:.2f} scripts"
+            f"  {kind}: a message takes {each['cpu'] * 1e6:.0f} us of the process, "
+            f"{each['server'] * 1e6:.0f} us of the server, {each['scripts']:.2f} scripts"
         )
     for kind in ("plain", "bare"):
         ratios = [other["took"] / ours["took"] for ours, other in zip(found["ours"], found[kind], strict=True)]

@@ -35,6 +35,18 @@ MUTATIONS = (
         "what is held back for another is woken for nothing", "classes", "if not even_if_held and is_held", "if is_held"
     ),
     Mutation(
+        "who became overdue behind a pool is not looked at again",
+        "take",
+        "first_overdue + 1 <= NOW then",
+        "false then",
+    ),
+    Mutation(
+        "a run keeps first call while no release can help it",
+        "leases",
+        "then return units > in_reach(p, tier) end",
+        "then return false end",
+    ),
+    Mutation(
         "a release wakes nobody",
         "finish",
         "    wake_all(run.class)\n    for _, name in ipairs(learned) do wake",
