@@ -27,7 +27,7 @@ from mcp import Client
 from valkey import Valkey
 
 from tests.faults.conftest import until
-from tests.faults.invariants import classes, problems, recovered_in
+from tests.faults.invariants import classes, most_held, problems, recovered_in
 from tests.faults.matrix import Servers, shared_ground
 from tests.faults.record import Record
 from tests.faults.world import Node, World
@@ -153,7 +153,10 @@ def summary(record: Record, took: float, given: argparse.Namespace) -> None:
     say(f"went on after a kill within {recovered_in(record) or 0:.1f} s")
     for pool, capacity in record.capacities.items():
         used = [sample.used for sample in record.samples if sample.pool == pool]
-        say(f"pool {pool}: {max(used, default=0):g} of {capacity:g} units at most, in {len(used)} samples of the queue")
+        say(
+            f"pool {pool}, {capacity:g} units: at most {max(used, default=0):g} reserved in {len(used)} samples of the "
+            f"queue, at most {most_held(record, pool)[0]:g} held by handlers at once"
+        )
     for fault in record.faults:
         say(f"  {fault.name}: {fault.evidence}")
 

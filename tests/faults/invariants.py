@@ -137,20 +137,23 @@ def pools_are_never_over_reserved(record: Record) -> Iterator[Problem]:
 
 
 def _gauge(record: Record, pool: str, capacity: float) -> Iterator[Problem]:
-    """Add up what handlers really held at each moment. One that is frozen holds what nobody counts any more."""
+    used, at = most_held(record, pool)
+    if used > capacity:
+        yield Problem("I3", f"handlers held {used:g} of the {capacity:g} units of pool {pool} at {at:.3f}")
+
+
+def most_held(record: Record, pool: str) -> tuple[float, float]:
+    """Return the most units that handlers really held at one time, and when, added up from the ledger.
+
+    One that is frozen is left out: what it goes on holding, nobody counts any more.
+    """
     frozen = {pid for fault in record.faults for pid in fault.frozen}
-    changes = sorted(
-        change
-        for began, ended, units, pid in _held(record, pool)
-        if pid not in frozen
-        for change in _edges(began, ended, units)
-    )
-    used = 0.0
-    for at, units in changes:
-        used += units
-        if used > capacity:
-            yield Problem("I3", f"handlers held {used:g} of the {capacity:g} units of pool {pool} at {at:.3f}")
-            return
+    held = (span for *span, pid in _held(record, pool) if pid not in frozen)
+    used, most = 0.0, (0.0, 0.0)
+    for at, change in sorted(edge for began, ended, units in held for edge in _edges(began, ended, units)):
+        used += change
+        most = max(most, (used, at), key=lambda each: each[0])
+    return most
 
 
 def _edges(began: float, ended: float, units: float) -> tuple[tuple[float, float], tuple[float, float]]:
@@ -312,6 +315,8 @@ def every_fault_was_real(record: Record) -> Iterator[Problem]:
     for fault in record.faults:
         if not fault.evidence:
             yield Problem("I14", f"nothing shows that the fault {fault.name!r} hit, so the scenario proves nothing")
+    if record.capacities and not record.samples:
+        yield Problem("I14", "the queue was never asked for its pools, so nothing shows that they were kept")
     if not record.acknowledged or not record.ledger:
         yield Problem("I14", "nothing was scheduled, or nothing ran, so the scenario proves nothing")
 

@@ -17,7 +17,7 @@ from valkey import Valkey
 from tests.faults.conftest import until
 from tests.faults.proxy import Proxy
 from tests.faults.scenarios import SHARED, Play, scenario
-from tests.faults.world import CALL, Node, World, has_ended
+from tests.faults.world import CALL, PATIENCE, Node, World, has_ended
 from tests.services import OwnPostgres, OwnValkey
 
 SETTLING = 1.0
@@ -283,7 +283,7 @@ def message_twice(world: World) -> None:
     world.start()
     world.start()
     [task_id] = world.schedule(1, payload={"seconds": 2.0})
-    until(world.running, "the run to start", 60)
+    until(world.running, "the run to start", PATIENCE)
     [run_id] = world.running()
     queue, seen = world.queue(), []
     again = Entry(run_id, key=0)
@@ -346,12 +346,12 @@ def rolling_restart(world: World) -> None:
 def child_killed(world: World) -> None:
     parent = world.start(processes=2)
     with world.traffic():
-        until(lambda: len(_pids(world)) == 2, "both processes to work", 60)
+        until(lambda: len(_pids(world)) == 2, "both processes to work", PATIENCE)
         victim = min(_pids(world))
-        until(partial(world.stopped_in_the_middle, victim), "work in the middle of which to kill", 60)
+        until(partial(world.stopped_in_the_middle, victim), "work in the middle of which to kill", PATIENCE)
         began, cut = time.time(), len(world.in_the_middle(victim))
         os.kill(victim, signal.SIGKILL)
-        until(lambda: len(_pids(world)) == 3, "another process to work in its place", 60)
+        until(lambda: len(_pids(world)) == 3, "another process to work in its place", PATIENCE)
         replaced = parent.process.poll() is None
         evidence = f"process {victim} died in {cut} runs, and another took its place" if replaced else ""
         world.broke("kill -9", evidence, began=began, ended=began, deaths=(victim,))
@@ -363,4 +363,4 @@ def _pids(world: World) -> set[int]:
 
 
 def _until_working(world: World, nodes: Sequence[Node]) -> None:
-    until(lambda: {node.pid for node in nodes} <= _pids(world), "all to work", 60)
+    until(lambda: {node.pid for node in nodes} <= _pids(world), "all to work", PATIENCE)

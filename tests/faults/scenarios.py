@@ -63,8 +63,7 @@ def killed_in_the_middle(world: World) -> None:
     with world.traffic():
         world.start()
         for node in (first, world.start()):
-            victim = world.working(node)
-            world.kill(victim)
+            world.kill(world.working(node))
             world.start()
     world.rest()
 
@@ -82,7 +81,7 @@ def _stopped_at(step: Step) -> Play:
         node = world.start(failpoint=f"{step}:kill:3")
         with world.traffic():
             world.died(node, f"kill -9 at {step}", signal.SIGKILL, f"fail point {step}: kill")
-            world.start()
+            world.start_again()
             world.schedule(20)
         world.rest()
 
@@ -98,10 +97,10 @@ def stopped_everywhere(world: World) -> None:
     with world.traffic(every=0.1):
         if world.shared:
             world.start()
-        for step in list(Step)[1:]:
-            node = world.start(failpoint=f"{step}:kill:2")
+        node = world.start(failpoint=f"{Step.MADE_READY}:kill:2")
+        for step, following in zip(list(Step)[1:], [*list(Step)[2:], None], strict=True):
             world.died(node, f"kill -9 at {step}", signal.SIGKILL, f"fail point {step}: kill")
-        world.start()
+            node = world.start_again(failpoint=f"{following}:kill:2" if following else "")
     world.rest()
 
 

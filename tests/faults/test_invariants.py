@@ -182,6 +182,7 @@ BUGS: dict[str, tuple[str, Callable[[Record], Record]]] = {
     "a task has two current runs": ("I9", lambda r: replace(r, runs=(*r.runs, replace(r.runs[0], generation=2)))),
     "recovery does not come to rest": ("I13", lambda r: replace(r, repaired=1)),
     "a fault did not hit": ("I14", lambda r: replace(r, faults=(replace(r.faults[0], evidence=""),))),
+    "nobody looked at the pools": ("I14", lambda r: replace(r, samples=())),
     "nothing ran at all": ("I14", lambda r: replace(r, ledger=())),
     "poison goes on": ("poison", lambda r: runs(r, "b", crashes=4)),
     "a crash is not counted": ("poison", lambda r: runs(r, "b", crashes=0)),

@@ -44,6 +44,9 @@ THREADS = 4
 POOLS = {"gpu": {"kind": "slots", "capacity": 3}}
 TIERS = ("critical", "high", "normal", "low")
 SAMPLE = 0.05
+PATIENCE = 180.0
+"""Seconds that the tests wait for what has to come, on a machine that may be busy with other things."""
+
 CALL = 2.5
 """Seconds that a schedule call may take while the queue is away."""
 
@@ -81,6 +84,9 @@ class Node:
 
     def said(self, words: str) -> bool:
         return words in self.log.read_text(errors="replace")
+
+    def is_up(self) -> bool:
+        return self.said("serves MCP at") or self.said("runs tasks now")
 
 
 @dataclass
@@ -153,6 +159,13 @@ class World:
             resource.prlimit(process.pid, resource.RLIMIT_AS, (memory, memory))
         node = Node(process, log)
         self.nodes.append(node)
+        until(lambda: node.is_up() or process.poll() is not None, "a process to be up", PATIENCE)
+        return node
+
+    def start_again(self, **how: Any) -> Node:
+        """Start a process where there is none left: only when it is up is the last fault over."""
+        node = self.start(**how)
+        self.faults[-1] = replace(self.faults[-1], ended=time.time())
         return node
 
     def _environment(self, failpoint: str, threads: int) -> dict[str, str]:
@@ -248,7 +261,7 @@ class World:
 
     def kill(self, node: Node, name: str = "kill -9") -> None:
         """Kill a process in the middle of what it runs."""
-        until(lambda: self.stopped_in_the_middle(node.pid), "work in the middle of which to kill", 60)
+        until(lambda: self.stopped_in_the_middle(node.pid), "work in the middle of which to kill", PATIENCE)
         now = time.time()
         node.process.kill()
         node.process.wait(10)
@@ -267,7 +280,7 @@ class World:
     def working(self, node: Node) -> Node:
         """Return the process that runs tasks now: of an embedded installation, the runner, whichever that is."""
         if not self.shared:
-            until(lambda: self.runner() is not None, "a runner")
+            until(lambda: self.runner() is not None, "a runner", PATIENCE)
             return self.runner() or node
         return node
 
@@ -276,7 +289,7 @@ class World:
         alive = [node for node in self.nodes if node.process.poll() is None]
         return next((node for node in alive if current and node.pid == current.pid), None)
 
-    def run_until(self, condition: Callable[[], object], patience: float = 90.0) -> None:
+    def run_until(self, condition: Callable[[], object], patience: float = PATIENCE) -> None:
         """Keep a process running, by starting another whenever it has died, until the condition holds."""
         give_up = time.monotonic() + patience
         while not condition():
@@ -287,14 +300,14 @@ class World:
 
     def died(self, node: Node, name: str, number: signal.Signals, words: str) -> None:
         """Wait for a process to end itself by a signal, with these last words."""
-        until(lambda: node.process.poll() is not None, f"{name} to happen", 60)
+        until(lambda: node.process.poll() is not None, f"{name} to happen", PATIENCE)
         right = node.process.returncode == -number and node.said(words)
         self.broke(name, f"process {node.pid}: {words}" if right else "", deaths=(node.pid,))
 
     @contextmanager
     def frozen(self, node: Node) -> Iterator[None]:
         """Freeze a process that is in the middle of something for as long as the block takes."""
-        until(lambda: self.stopped_in_the_middle(node.pid), "work in the middle of which to freeze", 60)
+        until(lambda: self.stopped_in_the_middle(node.pid), "work in the middle of which to freeze", PATIENCE)
         began = time.time()
         held = len(self.in_the_middle(node.pid))
         try:
@@ -353,7 +366,7 @@ class World:
         waiting = sum(stats.waiting) + stats.delayed + stats.parked
         return found | {"leases": stats.leased, "pools in use": used, "runs in the queue": waiting}
 
-    def rest(self, patience: float = 90.0) -> None:
+    def rest(self, patience: float = PATIENCE) -> None:
         """Wait until everything has ended, and for as long as a promise allows until nothing is left over."""
         until(lambda: self.open_runs() == 0, "all runs to end", patience)
         with suppress(AssertionError):  # what is left over then is for the checker to name
