@@ -92,7 +92,7 @@ class Pool:
 
     def largest(self, rank: int) -> float:
         """Return how many units a run of the tier of this rank (1 to 5) can be given at most."""
-        return self.at_once * (1 - self.headroom if rank > HIGHER_TIERS else 1)
+        return self.at_once - (self.at_once * self.headroom if rank > HIGHER_TIERS else 0)  # as the queue reckons it
 
     def text(self) -> str:
         """Say what there is, in words: "2 slots", "50 a second, 5 at once", "1000000 a day"."""

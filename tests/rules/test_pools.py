@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 from duetime.scheduler.errors import InvalidArgument, InvalidArguments
-from duetime.scheduler.rules.admission import Kind, PoolState, advanced, capacity, free, reserve
+from duetime.scheduler.rules.admission import Kind, PoolState, advanced, capacity, free, most, reserve
 from duetime.scheduler.rules.declarations import EXAMPLES, read_pool, spec_of
 from duetime.scheduler.rules.pools import KEYS, Pool, PoolKind, find
 from hypothesis import given
@@ -167,3 +167,9 @@ def test_the_windows_of_a_day_follow_each_other_through_changes_of_the_clocks(da
     assert lengths <= {timedelta(hours=23), timedelta(hours=24), timedelta(hours=25)}
     assert pool.window_starts(resets[0], 2) == [resets[0], pool.window_starts(now, 1)[0]]
     assert pool.window_starts(resets[0] - timedelta(seconds=1), 1) == pool.window_starts(now, 1)
+
+
+@given(capacity=st.integers(1, 10_000), percent=st.integers(0, 90), rank=st.integers(1, 5))
+def test_what_callers_may_need_is_exactly_what_a_queue_can_give(capacity: int, percent: int, rank: int) -> None:
+    pool = declared(kind="slots", capacity=capacity, headroom=percent / 100)
+    assert pool.largest(rank) == most(pool.limits(NOW), rank, NOW.timestamp() * 1000)
