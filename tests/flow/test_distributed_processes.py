@@ -12,6 +12,7 @@ from collections import Counter
 from collections.abc import Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -21,12 +22,13 @@ from duetime.scheduler.task import State
 from duetime.server.app import App, build
 from duetime.server.settings import Settings
 
-from tests.flow.waiting import eventually
+from tests.flow import waiting
 
 pytestmark = [pytest.mark.postgres, pytest.mark.faults]
 
 ROOT = Path(__file__).resolve().parents[2]
-PATIENCE = 30
+PATIENCE = 90
+eventually = partial(waiting.eventually, patience=PATIENCE)  # processes start, on machines that do much else
 DUETIME = [sys.executable, "-m", "duetime"]
 WORKER = (["worker"], "runs tasks now")
 SERVER = (["serve", "--port", "0"], "serves MCP at")
@@ -144,7 +146,7 @@ def test_a_stopping_worker_takes_nothing_more_and_lets_what_runs_end(site: Site)
     task_ids = site.schedule(12, seconds=1.0)
     eventually(lambda: len(site.steps()) >= 4, "its threads are busy")
     code, took = site.end(worker)
-    assert (code, took < 5) == (0, True)
+    assert (code, took < 15) == (0, True)
     assert site.states(task_ids)[State.RUNNING] == 0
     started = Counter(step for step, _, _ in site.steps())
     assert started["start"] == started["effect"] == 4, "what ran has ended, and nothing began after"
@@ -157,7 +159,7 @@ def test_what_does_not_end_in_time_is_handed_back_and_runs_elsewhere(site: Site)
     (task_id,) = site.schedule(1, seconds=6.0)
     eventually(site.steps, "it runs")
     code, took = site.end(worker)
-    assert (code, took < 5) == (0, True)
+    assert (code, took < 15) == (0, True)
     site.worker()
     eventually(lambda: len(site.steps()) >= 2, "it runs elsewhere")
     assert site.states([task_id]) == {State.RUNNING: 1}

@@ -9,9 +9,9 @@ PATIENCE = 30.0
 """Seconds after which something is taken to hang; no test depends on how long it takes."""
 
 
-def eventually(condition: Callable[[], object], what: str) -> None:
+def eventually(condition: Callable[[], object], what: str, patience: float = PATIENCE) -> None:
     """Wait until `condition` holds; fail with `what` was awaited."""
-    give_up = time.monotonic() + PATIENCE
+    give_up = time.monotonic() + patience
     while not condition():
-        assert time.monotonic() < give_up, f"waited {PATIENCE:g} s for {what}"
+        assert time.monotonic() < give_up, f"waited {patience:g} s for {what}"
         time.sleep(0.002)
