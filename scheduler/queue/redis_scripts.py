@@ -44,6 +44,9 @@ CALLS = 256
 MOST_HOLDERS = 2000
 """Leases that are asked whether they hold a pool."""
 
+MOST_UNPACKED = 2000
+"""Arguments of one command in a script, an even number: Lua gives up at 8,000."""
+
 _PARTS = ("state", "pools", "classes", "leases")
 _SCRIPTS = {
     **dict.fromkeys(("put", "renew", "give_back", "reap", "cancel", "rescore", "reserve", "adopt"), _PARTS),
@@ -129,6 +132,7 @@ def _constants(shares: Shares) -> str:
         "MOST_REAPED": MOST_REAPED,
         "MOST_OVERDUE": patience.MOST,
         "MOST_ASKED": MOST_HOLDERS,
+        "MOST_UNPACKED": MOST_UNPACKED,
         "RECOVERY": admission.RECOVERY,
         "LOOK_AGAIN": admission.LOOK_AGAIN,
         "HIGHER_TIERS": admission.HIGHER_TIERS,

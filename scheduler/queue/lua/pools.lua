@@ -237,5 +237,7 @@ local function store_pools()
       changed[#changed + 1] = packed_state(p.kept)
     end
   end
-  if changed[1] then call('HSET', P .. 'pools', unpack(changed)) end
+  for first = 1, #changed, MOST_UNPACKED do
+    call('HSET', P .. 'pools', unpack(changed, first, min(#changed, first + MOST_UNPACKED - 1)))
+  end
 end

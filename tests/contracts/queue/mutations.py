@@ -56,8 +56,8 @@ MUTATIONS = (
     Mutation(
         "a throttled bucket refills at full speed",
         "pools",
-        "passed * limits.refill * s.factor)",
-        "passed * limits.refill)",
+        "limits.refill * running(s.factor, passed))",
+        "limits.refill * passed)",
     ),
     Mutation("any token ends a lease", "leases", "run.token == token and run or nil", "run or nil"),
     Mutation("debt ends with its window", "pools", "max(0, copy.spent - limits.capacity)", "0"),

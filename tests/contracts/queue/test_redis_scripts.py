@@ -289,6 +289,20 @@ def test_a_template_changes_thousands_of_pools_made_from_it(queue: RedisQueue, c
     assert len(queue.stats().pools) == 1300
 
 
+def test_a_batch_that_changes_thousands_of_pools_is_stored_whole(queue: RedisQueue, clock: Clock) -> None:
+    """Lua passes at most 8,000 arguments to a command; a throttled pool is not forgotten when its run ends."""
+    queue.put(entries(clock, 400, lambda n: {f"key:{n}-{pool}": 1 for pool in range(12)}))
+    grants = [grant for _ in range(8) for grant in queue.take("w", 100, LEASE).grants]
+    ended = [
+        Finish(grant.run_id, grant.token, reports=tuple(Report(name, throttled=True) for name in grant.needs))
+        for grant in grants
+    ]
+    assert queue.finish("w", ended) == set()
+    pools = queue.stats().pools
+    assert len(pools) == 4800
+    assert {pool.used for pool in pools.values()} == {0}
+
+
 def test_counting_adds_up_over_pages(queue: RedisQueue, clock: Clock) -> None:
     queue.set_pool("gpu", GPU)
     queue.put(entries(clock, 1200, lambda n: {"gpu": 1, f"key:{n}": 1}))
