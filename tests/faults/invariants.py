@@ -47,15 +47,17 @@ def problems(record: Record) -> list[Problem]:
 
 def classes(record: Record) -> Counter[str]:
     """Sort every task into ok, lost, unexpected, duplicated or recovered: Jepsen's words for a queue."""
-    return Counter(_class_of(record, task_id, runs) for task_id, runs in _by_task(record).items())
+    effects = _effects(record)
+    return Counter(_class_of(record, effects, task_id, runs) for task_id, runs in _by_task(record).items())
 
 
 # --- what is promised of tasks and effects --------------------------------------------------------------------------
 
 
 def no_task_is_lost(record: Record) -> Iterator[Problem]:
+    effects = _effects(record)
     for task_id, runs in _by_task(record).items():
-        found = _class_of(record, task_id, runs)
+        found = _class_of(record, effects, task_id, runs)
         if found in {"lost", "unexpected"}:
             states = ", ".join(run.state for run in runs) or "no row"
             yield Problem("I1", f"task {task_id} is {found} ({states})")
@@ -348,12 +350,13 @@ def _by_task(record: Record) -> dict[str, list[RunFact]]:
     return {task_id: runs for task_id, runs in found.items() if runs or task_id in record.acknowledged}
 
 
-def _class_of(record: Record, task_id: str, runs: list[RunFact]) -> str:
-    effects = Counter(
-        line.run_id for line in record.ledger if line.step == "effect" and line.run_id in {r.id for r in runs}
-    )
+def _effects(record: Record) -> Counter[str]:
+    return Counter(line.run_id for line in record.ledger if line.step == "effect")
+
+
+def _class_of(record: Record, effects: Counter[str], task_id: str, runs: list[RunFact]) -> str:
     if task_id not in record.acknowledged:
         return "recovered" if task_id in record.unknown else "unexpected"
     if not runs or (task_id not in record.pending and any(run.state not in TERMINAL for run in runs)):
         return "lost"
-    return "duplicated" if any(count > 1 for count in effects.values()) else "ok"
+    return "duplicated" if any(effects[run.id] > 1 for run in runs) else "ok"
