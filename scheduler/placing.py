@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
+from urllib.parse import quote
 
 from duetime.scheduler.demand import Estimates, word_alone
 from duetime.scheduler.queue import Entry
@@ -38,7 +39,7 @@ class Placing:
     def entry(self, run: ReadyRun, now: datetime) -> Entry:
         """Return the place of a run that is ready."""
         needs = dict(run.needs)
-        quota = f"tenant:{run.tenant}"
+        quota = f"tenant:{quote(run.tenant)}"  # a tenant may be called what no pool may
         if find(self.pools(), quota) is not None:
             needs.setdefault(quota, 1)
         not_before = 0.0

@@ -243,6 +243,9 @@ def test_a_run_needs_a_unit_of_its_tenants_quota_where_there_is_one() -> None:
     assert Placing().entry(ready(needs={"gpu": 1}), NOW).needs == {"gpu": 1}
     quotas = {"tenant:*": read_pool("tenant:*", {"capacity": 4})}
     assert Placing(lambda: quotas).entry(ready(needs={"gpu": 1}), NOW).needs == {"gpu": 1, "tenant:acme": 1}
+    assert Placing(lambda: quotas).entry(ready(tenant="Acme, Inc.\n=1"), NOW).needs == {
+        "tenant:Acme%2C%20Inc.%0A%3D1": 1
+    }
 
 
 def test_what_was_learned_of_an_action_moves_its_deadline_forward() -> None:
