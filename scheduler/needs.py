@@ -45,7 +45,10 @@ def in_words(needs: Mapping[str, int]) -> str:
 
 
 def _check_name(name: object) -> None:
-    if not isinstance(name, str) or not NAME.fullmatch(name):
+    if isinstance(name, str) and name.startswith("tenant:"):
+        problem = f"{name[:40]!r} is the quota of a tenant, which every run of that tenant takes a unit of by itself"
+        raise InvalidArgument("needs", problem, accepted="other pools", example=_call({"gpu": 1}))
+    if not isinstance(name, str) or not NAME.fullmatch(name) or name in PREFIXES:
         raise InvalidArgument(
             "needs",
             f"{str(name)[:40]!r} is no name of a pool",

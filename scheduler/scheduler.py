@@ -66,6 +66,11 @@ class Scheduler:
         """The IANA zone of wall times when a caller names none, None when every caller has to name one."""
         return self._intake.zone
 
+    @property
+    def pools(self) -> tuple[str, ...]:
+        """The names of the pools that a task may need; templates are left out."""
+        return tuple(name for name in self._intake.pools() if not name.endswith("*"))
+
     # -- scheduling
 
     def schedule(self, title: str, *, by: Principal = LOCAL, **arguments: Unpack[ScheduleArguments]) -> TaskView:
@@ -120,10 +125,7 @@ class Scheduler:
     # -- reading
 
     def get(self, task_id: str, *, by: Principal = LOCAL) -> TaskView:
-        """Return one task; `waiting_for` says what a run that is due waits for.
-
-        Raises TaskNotFound, which names the closest ids of the tenant.
-        """
+        """Return one task and what it waits for. Raises TaskNotFound, which names the closest ids of the tenant."""
         record = self._store.tasks.get(by.tenant, task_id)
         return view_of(record, self._store.now(), facts=self._facts(record))
 

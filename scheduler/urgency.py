@@ -83,7 +83,10 @@ def deadline_of(given: Moment, *, due: datetime, now: datetime, zone: str | None
     after = _after(given)
     if after is not None:
         return Deadline(_written(given), after=after)
-    deadline = _instant(given, due=due, now=now, zone=zone)
+    try:
+        deadline = _instant(given, due=due, now=now, zone=zone)
+    except InvalidArgument as wrong:
+        raise InvalidArgument("deadline", wrong.problem, accepted=_DEADLINES, example="deadline='2 hours'") from None
     if recurring:
         raise instant_of_many(deadline.of(due), due)
     return deadline

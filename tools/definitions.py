@@ -52,7 +52,7 @@ _DEADLINE_TYPE = Argument(
 _ESTIMATE = Argument(
     "estimate", Length(), "How long it takes: '90 s', '5 min'; default: learned from earlier runs", "estimate='5 min'"
 )
-_NEEDS = Argument("needs", Amounts(), "Units of pools that it holds while it runs: {'gpu': 1}", "needs={'gpu': 1}")
+_NEEDS = Argument("needs", Amounts(), "Replaces the needs", "needs={'gpu': 1}")
 
 
 def _deadline(about: str) -> Argument:
@@ -92,7 +92,13 @@ def actions_of(handlers: Mapping[str, Handler]) -> dict[str, tuple[str, ...]]:
     }
 
 
-def _schedule(actions: Actions) -> Definition:
+def _needs(pools: Sequence[str]) -> Argument:
+    named = ", ".join((*list(pools)[:SHOWN], "key:<anything> (one at a time)"))
+    about = f"Units that it holds while it runs, of: {named}"
+    return Argument("needs", _NEEDS.kind, about, _NEEDS.example)
+
+
+def _schedule(actions: Actions, pools: Sequence[str]) -> Definition:
     named = dict(list(actions.items())[:SHOWN])
     known = ", ".join(named)
     inputs = "; ".join(f"{name}: {{{', '.join(members[:SHOWN])}}}" for name, members in named.items() if members)
@@ -138,7 +144,7 @@ def _schedule(actions: Actions) -> Definition:
             ),
             _DEADLINE_TYPE,
             _ESTIMATE,
-            _NEEDS,
+            _needs(pools),
             Argument(
                 "idempotency_key",
                 Text(200, "1 to 200 characters"),
@@ -204,7 +210,7 @@ _RESCHEDULE = Definition(
         _deadline("As in schedule_task; 'none' removes it"),
         Argument("deadline_type", _DEADLINE_TYPE.kind, "", _DEADLINE_TYPE.example),
         Argument("estimate", _ESTIMATE.kind, "'none': learned again", _ESTIMATE.example),
-        Argument("needs", _NEEDS.kind, "Replaces the needs", _NEEDS.example),
+        _NEEDS,
         Argument("pause", Flag(), "true holds it, false resumes it", "pause=true"),
         Argument("skip_next", Flag(), "Leave out the next occurrence", "skip_next=true"),
     ),
@@ -215,7 +221,7 @@ _RESCHEDULE = Definition(
 _CANCEL = Definition(
     "cancel_task",
     "Cancel a task",
-    "Cancel a task with all its coming runs. It can be undone for 30 s.",
+    "Cancel a task with all its coming runs. It can be undone for 30 s, on its card.",
     (_TASK_ID, Argument("reason", Text(200), "Kept in the history", "reason='not needed'"), _REVISION),
     calls.cancel_task,
     _hints(destructive=True, idempotent=True, outside=False),
@@ -240,6 +246,9 @@ _ACT = Definition(
 )
 
 
-def definitions(actions: Actions) -> tuple[Definition, ...]:
-    """Return the tools in their fixed order; `actions` are the names that `action` may take, with their payloads."""
-    return (_schedule(actions), _LIST, _GET, _RESCHEDULE, _CANCEL, _ACT)
+def definitions(actions: Actions, pools: Sequence[str] = ()) -> tuple[Definition, ...]:
+    """Return the tools in their fixed order; `actions` are the names that `action` may take, with their payloads.
+
+    `pools` are named to models, where `needs` may be given.
+    """
+    return (_schedule(actions, pools), _LIST, _GET, _RESCHEDULE, _CANCEL, _ACT)

@@ -70,8 +70,8 @@ class StrictTool(Tool):
 
 
 def make_tools(scheduler: Scheduler, *, caller: Caller = lambda: LOCAL, actions: Actions = REMINDER) -> list[Tool]:
-    """Return all tools, in their fixed order. `actions` are named to models, the scheduler decides what exists."""
-    return [StrictTool.of(definition, scheduler, caller) for definition in definitions(actions)]
+    """Return all tools, in their fixed order. `actions` and pools are named to models, the scheduler decides."""
+    return [StrictTool.of(definition, scheduler, caller) for definition in definitions(actions, scheduler.pools)]
 
 
 def _all_of(problems: Sequence[InvalidArgument]) -> DuetimeError:

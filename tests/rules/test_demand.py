@@ -177,9 +177,11 @@ def test_a_soft_deadline_that_cannot_be_met_is_warned_of() -> None:
     )
 
 
-@pytest.mark.parametrize("deadline", ["soonish", "2 months", "yesterday", "0 min", "400 days", timedelta(0)])
+@pytest.mark.parametrize("deadline", ["soonish", "soon", "30", "5 minutes ago", "2 months", "yesterday", "0 min", "400 days", timedelta(0)])
 def test_what_is_no_deadline_is_refused_by_its_own_name(deadline: object) -> None:
-    assert refused(deadline=deadline).argument == "deadline"
+    problem = refused(deadline=deadline)
+    assert problem.argument == "deadline"
+    assert planned(deadline=example_of(problem)).run.deadline is not None
 
 
 def example_of(problem: InvalidArgument) -> str:
@@ -248,10 +250,16 @@ def test_what_is_kept_for_higher_tiers_is_not_there_for_others() -> None:
     assert planned(needs={"gpu": 4}, priority="high").task.needs == {"gpu": 4}
 
 
-def test_keys_and_tenants_need_no_declaration() -> None:
+@pytest.mark.parametrize("name", ["tenant:acme", "tenant:local", "key:"])
+def test_the_quota_of_a_tenant_and_a_key_without_a_name_cannot_be_asked_for(name: str) -> None:
+    with pytest.raises(InvalidArgument, match="needs: "):
+        planned(needs={name: 1})
+
+
+def test_keys_need_no_declaration() -> None:
     bare = replace(INTAKE, pools=dict)
 
-    assert planned(bare, needs={"key:customer-42": 1, "tenant:acme": 3}).task.needs["tenant:acme"] == 3
+    assert planned(bare, needs={"key:customer-42": 1}).task.needs == {"key:customer-42": 1}
     assert "1 at most" in refused(bare, needs={"key:customer-42": 2}).problem
     assert "none is declared" in refused(bare, needs={"gpu": 1}).problem
 
