@@ -8,7 +8,7 @@ from typing import Any, TypeVar, cast
 from duetime.scheduler.errors import StoreUnavailable
 from duetime.scheduler.store.clock import Sample
 from duetime.scheduler.store.database import BUSY_SECONDS, Database, Stored, Work, translated
-from duetime.scheduler.store.types import encode
+from duetime.scheduler.store.types import decode, encode
 from sqlalchemy import URL, Connection, ExceptionContext, create_engine, event
 from sqlalchemy.exc import DBAPIError
 
@@ -46,6 +46,7 @@ class Postgres(Database):
             max_overflow=24,
             pool_timeout=BUSY_SECONDS,
             json_serializer=encode,
+            json_deserializer=decode,
             connect_args={
                 "connect_timeout": BUSY_SECONDS,
                 "application_name": "duetime",

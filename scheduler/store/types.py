@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from datetime import UTC, datetime, timedelta
 from enum import StrEnum
 from functools import lru_cache
@@ -25,6 +25,8 @@ from sqlalchemy.types import TypeDecorator, TypeEngine
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _MICROSECOND = timedelta(microseconds=1)
 _UNSTORABLE = re.compile("[\x00\ud800-\udfff]")
+_EMPTY: Mapping[str, Callable[[], Json]] = {"{}": dict, "[]": list}
+_DECODE = json.JSONDecoder().decode
 _SUSPECT_JSON = re.compile(r"\\u(?:0000|d[89a-f])")
 
 S = TypeVar("S", bound=StrEnum)
@@ -53,6 +55,14 @@ def encode(value: Json) -> str:
     if _SUSPECT_JSON.search(text):
         text = json.dumps(_cleaned(json.loads(text)), separators=(",", ":"), allow_nan=False)
     return text
+
+
+def decode(text: str | bytes) -> Json:
+    """Return the value of JSON in UTF-8; most of what a row holds is empty."""
+    if isinstance(text, bytes):
+        text = text.decode()
+    empty = _EMPTY.get(text)
+    return empty() if empty is not None else _DECODE(text)
 
 
 def _cleaned(value: Json) -> Json:
@@ -110,9 +120,7 @@ class JsonValue(TypeDecorator[Any]):
         return value if value is None or dialect.name == "postgresql" else encode(value)
 
     def process_result_value(self, value: Any, dialect: Dialect) -> Json:
-        if value is None or dialect.name == "postgresql":
-            return value
-        return {} if value == "{}" else json.loads(value)
+        return value if value is None or dialect.name == "postgresql" else decode(value)
 
 
 class Strings(JsonValue):
@@ -143,13 +151,13 @@ class Retrying(JsonValue):
 
 @lru_cache(maxsize=1000)
 def _strings(text: str) -> tuple[str, ...]:
-    return tuple(json.loads(text))
+    return tuple(_DECODE(text))
 
 
 @lru_cache(maxsize=1000)
 def _policy(text: str) -> RetryPolicy:
     """Read a policy; most tasks have the same one, and it cannot be changed."""
-    return policy_from_json(json.loads(text))
+    return policy_from_json(_DECODE(text))
 
 
 def policy_to_json(policy: RetryPolicy) -> dict[str, Json]:
