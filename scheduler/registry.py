@@ -8,7 +8,7 @@ from collections.abc import Callable, Mapping, Sequence
 from datetime import datetime, timedelta
 from typing import Final
 
-from duetime.scheduler.errors import InvalidArgument
+from duetime.scheduler.errors import InvalidArgument, StoreUnavailable
 from duetime.scheduler.process import Process
 from duetime.scheduler.queue import DispatchQueue, QueueLost, QueueUnavailable
 from duetime.scheduler.rules.admission import Kind, Limits
@@ -52,9 +52,14 @@ class Registry:
         self._known: Mapping[str, Pool] = {}
 
     def pools(self) -> Mapping[str, Pool]:
-        """Return the pools by name, as they were at most a second ago."""
+        """Return the pools by name, as they were at most a second ago; without a database, as they were last."""
         if self._read_at is None or self._clock() - self._read_at > FRESH:
-            self._read_at, self._known = self._clock(), self.read()
+            try:
+                self._known = self.read()
+            except StoreUnavailable:
+                if self._read_at is None:
+                    raise
+            self._read_at = self._clock()
         return self._known
 
     def read(self) -> Mapping[str, Pool]:

@@ -8,7 +8,7 @@ from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 import pytest
-from duetime.scheduler.errors import InvalidArgument
+from duetime.scheduler.errors import InvalidArgument, StoreUnavailable
 from duetime.scheduler.placing import Placing
 from duetime.scheduler.queue import Entry, MemoryQueue
 from duetime.scheduler.registry import LAST_CHANCE, Registry, Teller
@@ -147,6 +147,24 @@ def test_a_row_that_cannot_be_read_leaves_the_other_pools_alone(registry: Regist
     registry.set("gpu", {})
     store.pools.put("odd", {"kind": "quantum"}, actor="a newer version")
     assert set(registry.read()) == {"gpu"}
+
+
+def test_without_a_database_what_was_last_known_of_the_pools_goes_on_to_count(
+    registry: Registry, store: Store, clock: Clock, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def away() -> None:
+        raise StoreUnavailable("the database is away")
+
+    registry.set("gpu", {})
+    with monkeypatch.context() as outage:
+        outage.setattr(store.pools, "all", away)
+        with pytest.raises(StoreUnavailable):
+            registry.pools()
+    assert set(registry.pools()) == {"gpu"}
+    clock.now += timedelta(seconds=2)
+    with monkeypatch.context() as outage:
+        outage.setattr(store.pools, "all", away)
+        assert set(registry.pools()) == {"gpu"}
 
 
 def test_pools_that_did_not_change_are_not_told_again(
