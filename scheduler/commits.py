@@ -135,7 +135,8 @@ class Commits:
             self._conclude(group, settlements, verdicts)
 
     def _settlement(self, handed: Handed) -> Settlement:
-        return replace(self._settled(handed), used=handed.held.usage.charged())
+        settlement = self._settled(handed)
+        return replace(settlement, used=handed.held.usage.charged(settlement.outcome))
 
     def _settled(self, handed: Handed) -> Settlement:
         """Return what is to be stored. Never raises: an ending that nothing follows from is a failure."""

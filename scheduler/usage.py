@@ -23,6 +23,9 @@ _RETRIED: Final = "retry"
 _UNKNOWN: Final = ("cancelled", "lost")
 """Outcomes that say nothing about a pool."""
 
+_GAVE_UP: Final = ("wait", "cancelled")
+"""Outcomes of a handler that returned what `Context.throttled` gave it; `cancelled` when someone wished for that."""
+
 log = logging.getLogger(__name__)
 
 
@@ -56,18 +59,20 @@ class Usage:
         with self._lock:
             self._busy[pool] = max(self._busy.get(pool, 0.0), retry_after)
 
-    def charged(self) -> dict[str, float]:
-        """Return what is to be remembered as used: what was counted, else all that was reserved once it began."""
+    def charged(self, outcome: str) -> dict[str, float]:
+        """Return what is to be remembered as used: what was counted, else what was reserved and may have been used."""
         with self._lock:
-            if self._began is None:
-                return {}
-            return {**chargeable(self._needs), **self._used}
+            return dict(self._used) if self._idle(outcome) else {**chargeable(self._needs), **self._used}
 
     def finish(self, run_id: str, token: str, outcome: str) -> Finish:
         """Return the end of its lease. What never began used nothing and found out nothing."""
         with self._lock:
-            used = dict(self._used) if self._began is not None else dict.fromkeys(self._needs, 0.0)
+            used = {**dict.fromkeys(self._needs, 0.0), **self._used} if self._idle(outcome) else dict(self._used)
         return Finish(run_id, token, used, self._reports(outcome))
+
+    def _idle(self, outcome: str) -> bool:
+        """Whether it used only what it counted: it never began, or gave up because a pool was too busy for it."""
+        return self._began is None or (bool(self._busy) and outcome in _GAVE_UP)
 
     def _reports(self, outcome: str) -> tuple[Report, ...]:
         if self.took is None:

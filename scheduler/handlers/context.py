@@ -150,8 +150,8 @@ class Context:
         """Count `units` that were really used of a pool that this run needs, on top of what was counted before.
 
         In the end the sum takes the place of what was reserved: what is left can be used again at once, and what is
-        more is missing in the next window. Without a call, all that was reserved counts as used. Raises
-        `InvalidArgument` for a pool that the run does not need, and for less than 0.
+        more is missing in the next window. Without a call, all that was reserved counts as used, unless the attempt
+        ends by `throttled`. Raises `InvalidArgument` for a pool that the run does not need, and for less than 0.
         """
         self._check_need(pool)
         if not (math.isfinite(units) and units >= 0):

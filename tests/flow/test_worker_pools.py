@@ -134,6 +134,32 @@ def test_a_retry_is_a_failure_of_the_pools_it_had_and_a_busy_provider_is_not(hou
     assert house.queue.stats().pools["net"].state == "tripped"
 
 
+@pytest.mark.parametrize(("counted", "charged"), [(0, 0.0), (7, 7.0)])
+def test_an_attempt_that_gives_up_before_a_busy_provider_is_charged_only_what_it_counted(
+    house: House, counted: int, charged: float
+) -> None:
+    def act(ctx: Context) -> Outcome:
+        if counted:
+            ctx.use("tokens", counted)
+        return ctx.throttled("gpu", timedelta(seconds=5))
+
+    house.act = act
+    record = house.schedule({"gpu": 1, "tokens": 60})
+    house.worker.start()
+    house.await_(record, State.SUSPENDED)
+    assert house.queue.stats().pools["tokens"].spent == charged
+    assert house.store.usage.since({"tokens": NOON}).get("tokens", 0.0) == charged
+
+
+def test_one_that_fails_without_a_count_is_charged_what_it_had_reserved(house: House) -> None:
+    house.act = lambda _: Retry("it may have used all of it")
+    record = house.schedule({"tokens": 60})
+    house.worker.start()
+    house.await_(record, State.RETRYING)
+    assert house.queue.stats().pools["tokens"].spent == 60
+    assert house.store.usage.since({"tokens": NOON}) == {"tokens": 60.0}
+
+
 def test_what_a_handler_raises_is_a_failure_of_its_pools(house: House) -> None:
     def act(_: Context) -> Done:
         raise ValueError("down")

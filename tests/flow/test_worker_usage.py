@@ -41,13 +41,13 @@ def ended(seconds: float = 0.25) -> Usage:
 def test_what_never_began_used_nothing_and_found_out_nothing() -> None:
     usage = Usage(NEEDS)
     usage.end()
-    assert usage.charged() == {}
+    assert usage.charged("done") == {}
     assert usage.finish("r", "1.1", "yielded") == Finish("r", "1.1", {"openai": 0, "tokens": 0, "key:acme": 0})
 
 
 def test_without_a_count_all_that_was_reserved_is_charged_but_keys_are_not_worth_a_row() -> None:
     usage = ended()
-    assert usage.charged() == {"openai": 1.0, "tokens": 1000.0}
+    assert usage.charged("done") == {"openai": 1.0, "tokens": 1000.0}
     assert usage.finish("r", "1.1", "done").used == {}
 
 
@@ -55,8 +55,32 @@ def test_what_was_counted_adds_up_and_takes_the_place_of_what_was_reserved() -> 
     usage = ended()
     usage.use("tokens", 300)
     usage.use("tokens", 512)
-    assert usage.charged() == {"openai": 1.0, "tokens": 812}
+    assert usage.charged("done") == {"openai": 1.0, "tokens": 812}
     assert usage.finish("r", "1.1", "done").used == {"tokens": 812}
+
+
+@pytest.mark.parametrize("outcome", ["wait", "cancelled"])
+def test_an_attempt_that_gave_up_before_a_busy_pool_is_charged_only_what_it_counted(outcome: str) -> None:
+    usage = ended()
+    usage.busy("openai", 2000)
+    assert usage.charged(outcome) == {}
+    assert usage.finish("r", "1.1", outcome).used == {"openai": 0, "tokens": 0, "key:acme": 0}
+    usage.use("tokens", 12)
+    assert usage.charged(outcome) == {"tokens": 12}
+    assert usage.finish("r", "1.1", outcome).used == {"openai": 0, "tokens": 12, "key:acme": 0}
+
+
+@pytest.mark.parametrize("outcome", ["done", "retry", "failed", "yielded"])
+def test_one_that_found_a_pool_busy_and_went_on_is_charged_what_it_had_reserved(outcome: str) -> None:
+    usage = ended()
+    usage.busy("openai", 2000)
+    assert usage.charged(outcome) == {"openai": 1.0, "tokens": 1000.0}
+    assert usage.finish("r", "1.1", outcome).used == {}
+
+
+@pytest.mark.parametrize("outcome", ["retry", "wait", "failed"])
+def test_what_ends_without_a_count_for_another_reason_may_have_used_all_that_it_had(outcome: str) -> None:
+    assert ended().charged(outcome) == {"openai": 1.0, "tokens": 1000.0}
 
 
 @pytest.mark.parametrize("outcome", ["done", "failed", "wait", "yielded"])
@@ -92,7 +116,7 @@ def test_a_handler_counts_what_it_used_of_what_it_needs() -> None:
     usage.begin()
     ctx.use("tokens", 12)
     ctx.use("tokens", 0.5)
-    assert usage.charged()["tokens"] == 12.5
+    assert usage.charged("done")["tokens"] == 12.5
 
 
 @pytest.mark.parametrize("units", [-1, float("nan"), float("inf")])
