@@ -5,6 +5,7 @@ from __future__ import annotations
 import logging
 import time
 from collections.abc import Callable
+from contextlib import suppress
 from datetime import datetime
 
 from duetime.scheduler.dispatch import refill
@@ -22,6 +23,9 @@ FILLING = 10.0
 
 PROBE = 0.5
 """Seconds between looks for a queue that is away, or that someone else rebuilds."""
+
+LOOK = 2.0
+"""Seconds between looks at a queue that is well: a server with nothing to do would not learn of an outage otherwise."""
 
 log = logging.getLogger(__name__)
 
@@ -69,7 +73,7 @@ def _left(run: RunningRun, now: datetime) -> float:
 
 
 class Keeper:
-    """Looks after the queue while it is away: rebuilds it when it was lost, and fills in what it missed.
+    """Looks after the queue: notices when it is away, rebuilds it when it was lost, and fills in what it missed.
 
     `fill` tells the queue its pools, for a rebuild. An outage makes two lines in the log, however long it is.
     """
@@ -104,8 +108,10 @@ class Keeper:
         except QueueUnavailable:
             self.process.wake()
 
-    def step(self) -> float | None:
-        """Try to mend what is wrong with the queue, and return the seconds until the next try."""
+    def step(self) -> float:
+        """Look whether the queue is well, try to mend what is not, and return the seconds until the next look."""
+        if self._queue.away is None:
+            self._look()
         trouble = self._queue.away
         if trouble is not None:
             self._begin(trouble)
@@ -116,7 +122,11 @@ class Keeper:
         if self._queue.away is not None:
             return PROBE
         self._end()
-        return None
+        return LOOK
+
+    def _look(self) -> None:
+        with suppress(QueueLost, QueueUnavailable):
+            self._queue.explain("")  # which costs it next to nothing, whatever it holds
 
     def _mend(self) -> None:
         if self._unfinished or self._is_lost():
@@ -131,7 +141,7 @@ class Keeper:
 
     def _is_lost(self) -> bool:
         try:
-            self._queue.within.explain("")  # which costs it next to nothing, whatever it holds
+            self._queue.within.explain("")
         except QueueLost:
             return True
         return False

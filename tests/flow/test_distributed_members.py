@@ -127,6 +127,18 @@ def test_scheduling_goes_on_while_the_queue_is_away_and_what_fell_due_runs_when_
     assert len(gate.starts) == 5
 
 
+def test_a_server_with_nothing_to_do_says_that_the_queue_is_away_and_that_it_is_back(
+    installation: Installation, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("duetime.scheduler.rebuild.LOOK", 0.05)
+    server = installation.member(Role.SERVE)
+    assert server.ready() == "ok"
+    installation.queue.away = True
+    eventually(lambda: server.ready().startswith("ok, but Redis is away"), "it is noticed")
+    installation.queue.away = False
+    eventually(lambda: server.ready() == "ok", "it is well again")
+
+
 def test_a_queue_that_loses_everything_loses_no_run_and_doubles_none(installation: Installation, gate: Gate) -> None:
     server = installation.member(Role.SERVE, handlers=[gate.handler("server")])
     installation.member(Role.WORK, handlers=[gate.handler("worker")])

@@ -14,7 +14,7 @@ import pytest
 from duetime.scheduler.dispatch import Dispatcher
 from duetime.scheduler.placing import Placing
 from duetime.scheduler.queue import Entry, Finish, Kind, Limits, QueueUnavailable
-from duetime.scheduler.rebuild import PROBE, Keeper, rebuild
+from duetime.scheduler.rebuild import LOOK, PROBE, Keeper, rebuild
 from duetime.scheduler.shared import SharedQueue
 from duetime.scheduler.store import Start, Store, open_store
 from duetime.scheduler.task import State
@@ -169,13 +169,27 @@ def test_what_fell_due_while_it_was_away_is_put_when_it_is_back(
     made = ready(store, queue, 3)
     assert keeper.step() == PROBE
     inner.away = False
-    assert keeper.step() is None
+    assert keeper.step() == LOOK
     assert sorted(queue.take("w", 9, MINUTE).run_ids) == sorted(made)
 
 
-def test_a_keeper_of_a_queue_that_is_well_asks_nothing(queue: SharedQueue, inner: Breaking, keeper: Keeper) -> None:
-    assert keeper.step() is None
-    assert inner.asked.total() == 0
+def test_a_queue_that_is_well_is_looked_at_now_and_then(inner: Breaking, keeper: Keeper) -> None:
+    assert keeper.step() == LOOK
+    assert dict(inner.asked) == {"explain": 1}
+
+
+def test_an_outage_is_noticed_and_logged_by_a_process_that_asks_the_queue_nothing(
+    queue: SharedQueue, inner: Breaking, keeper: Keeper, caplog: pytest.LogCaptureFixture
+) -> None:
+    with caplog.at_level(logging.INFO):
+        for away in (False, True, True, False):
+            inner.away = away
+            keeper.step()
+            assert (queue.away is not None) is away
+    assert [message.split(":")[0].split(" after")[0] for message in caplog.messages] == [
+        "the queue is away, what is due starts when it is back",
+        "the queue is in use again",
+    ]
 
 
 def test_an_outage_is_two_lines_in_the_log_however_long_it_is(
@@ -203,7 +217,7 @@ def test_a_queue_that_lost_everything_is_rebuilt_with_what_runs_and_what_is_read
     store.claims.start([Start(running, "t1", {"gpu": 1})], worker="w", epoch=None, lease=LEASE)
     inner.lose_everything()
     assert queue.take("w", 9, MINUTE).run_ids == ()
-    assert keeper.step() is None
+    assert keeper.step() == LOOK
     assert queue.stats().pools["gpu"].used == 1
     assert queue.take("w", 9, MINUTE).run_ids == (waiting,)
     assert queue.renew("w", {running: "t1", "r_none": "t2"}, MINUTE) == {"r_none"}, "its old token holds it"
@@ -231,7 +245,7 @@ def test_only_one_of_many_rebuilds_and_the_others_wait_for_it(
     assert keeper.step() == PROBE
     inner.lost = False
     assert inner.end_rebuild("another")
-    assert keeper.step() is None
+    assert keeper.step() == LOOK
     assert sorted(queue.take("w", 9, MINUTE).run_ids) == sorted(made)
 
 
@@ -254,7 +268,7 @@ def test_more_than_a_rebuild_has_time_for_follows_while_runs_are_handed_out(
     assert sum(queue.stats().waiting) == 2
     inner.lose_everything()
     queue.reap()
-    assert keeper.step() is None
+    assert keeper.step() == LOOK
     assert sorted(queue.take("w", 9, MINUTE).run_ids) == sorted(made)
 
 
@@ -269,7 +283,7 @@ def test_a_rebuild_without_a_database_is_tried_again_by_the_same_process(
         with pytest.raises(ZeroDivisionError):
             keeper.step()
     assert queue.away is not None
-    assert keeper.step() is None
+    assert keeper.step() == LOOK
     assert list(queue.take("w", 9, MINUTE).run_ids) == made
 
 
