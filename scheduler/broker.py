@@ -6,6 +6,7 @@ A message carries the id of a run and nothing else; what to do is read from the 
 from __future__ import annotations
 
 import logging
+import math
 import threading
 import time
 from collections import deque
@@ -36,7 +37,7 @@ DRAINING_PAUSE = 0.02
 """Seconds between Dramatiq's questions for more while there is none: it asks until all its threads have ended."""
 
 RELIEF = 0.5
-"""Seconds after which a machine under pressure is looked at again."""
+"""Seconds after which a machine under pressure is looked at again, when no run has ended before."""
 
 log = logging.getLogger(__name__)
 
@@ -49,6 +50,7 @@ class IdleThreads:
         self._idle = threads
         self._changed = threading.Condition()
         self._handed_out_at = 0.0
+        self._wake_above = math.inf
 
     def take_all(self, timeout: float) -> int:
         """Return how many are idle, and count them as busy; waits until there is one, 0 after `timeout` seconds.
@@ -70,8 +72,20 @@ class IdleThreads:
     def give(self, threads: int) -> None:
         with self._changed:
             first, self._idle = not self._idle, self._idle + threads
-            if first or self._idle >= self.total:  # whoever gathers looks by itself for what comes in between
-                self._changed.notify()
+            if first or self._idle >= self.total or self._idle > self._wake_above:
+                self._changed.notify()  # whoever gathers looks by itself for what comes in between
+
+    def wait_for_more(self, than: int, timeout: float) -> None:
+        """Return when more than so many are idle, after `timeout` seconds at most, and when woken."""
+        with self._changed:
+            if self._idle <= than:
+                self._wake_above = than
+                self._changed.wait(timeout)
+                self._wake_above = math.inf
+
+    def wake(self) -> None:
+        with self._changed:
+            self._changed.notify_all()
 
     def give_back(self, threads: int) -> None:
         """Give those for which there was no run; the others begin theirs now."""
@@ -115,7 +129,6 @@ class DispatchBroker(dramatiq.Broker):
         self._lease = lease
         self._claim = claim
         self._allowance = allowance
-        self._drained = threading.Event()
         self._clock = clock
 
     def declare_queue(self, queue_name: str) -> None:
@@ -140,7 +153,7 @@ class DispatchBroker(dramatiq.Broker):
     def drain(self) -> None:
         """Take nothing more; returns when a claim that was under way has ended, or does not end in 2 seconds."""
         self.draining = True
-        self._drained.set()
+        self.idle.wake()
         self.queue.wake()
         if self.claiming.acquire(timeout=CLAIM_PATIENCE):
             self.claiming.release()
@@ -154,7 +167,7 @@ class DispatchBroker(dramatiq.Broker):
         wanted = self._wanted(idle)
         if wanted <= 0:
             self.idle.give(idle)
-            self._drained.wait(min(timeout, RELIEF))
+            self.idle.wait_for_more(idle, min(timeout, RELIEF))
             return []
         started: list[str] = []
         try:

@@ -253,6 +253,31 @@ def message_of(broker: DispatchBroker, run_id: str) -> dramatiq.Message[None]:
     return dramatiq.Message(QUEUE, ACTOR, (run_id,), {}, {}, message_id=run_id)
 
 
+def test_under_pressure_a_thread_that_comes_back_is_given_a_new_run_at_once(
+    queue: MemoryQueue, desk: Desk, clock: Clock, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("duetime.scheduler.broker.RELIEF", 60)
+    queue.put([Entry("a", 1), Entry("b", 2)])
+    broker = DispatchBroker(
+        queue,
+        worker="w",
+        threads=THREADS,
+        lease=10_000,
+        claim=desk.claim,
+        allowance=lambda _: 1,
+        middleware=[],
+        clock=clock,
+    )
+    assert broker.take(0) == ["a"]
+    taken: list[str] = []
+    waiting = threading.Thread(target=lambda: taken.extend(broker.take(60) + broker.take(60)), daemon=True)
+    waiting.start()
+    eventually(lambda: broker.idle._wake_above < THREADS, "it to wait for a thread")
+    broker.idle.give(1)
+    waiting.join(10)
+    assert taken == ["b"]
+
+
 def test_threads_that_come_back_from_brief_runs_are_given_new_ones_together(monkeypatch: pytest.MonkeyPatch) -> None:
     idle = IdleThreads(3)
     idle.take_all(0)
