@@ -32,7 +32,7 @@ def main() -> int:
         if given.place in {None, each.place} and all(word.lower() in str(each).lower() for word in given.words)
     ]
     began, failed, servers = time.monotonic(), 0, Servers()
-    say("| fault | place | evidence | tasks | went on after | took | verdict |")
+    say("| fault | place | evidence | tasks | free after | took | verdict |")
     say("|---|---|---|---|---|---|---|")
     with tempfile.TemporaryDirectory(prefix="duetime-faults-") as temporary:
         for number, scenario in enumerate(chosen):

@@ -200,18 +200,27 @@ def _broken_between(record: Record, since: float, until: float) -> float:
 
 
 def the_killed_start_again_in_time(record: Record) -> Iterator[Problem]:
-    """From the death of a process to the next sign of life of what it ran: a start, or an end without one."""
+    """From the death of a process to the end of the attempt that died with it, and to the next start of that run."""
     for name, died, line in _cut_short(record):
-        again = _next_sign(record, line)
+        ends, again = _end_of(record, line), _next_sign(record, line)
+        if ends is not None and ends > died + RECOVERY + SLACK:
+            yield Problem(
+                "I8", f"run {line.run_id}, cut short by {name}, still counted as running {ends - died:.1f} s later"
+            )
         if again is None or again > died + RECOVERY + record.turn + SLACK:
             late = "never" if again is None else f"{again - died:.1f} s later"
             yield Problem("I8", f"run {line.run_id}, cut short by {name}, went on {late}")
 
 
 def recovered_in(record: Record) -> float | None:
-    """Return the longest time (seconds) from the end of a fault to a sign of life of what it had cut short."""
-    again = ((died, _next_sign(record, line)) for _, died, line in _cut_short(record))
-    return max((at - died for died, at in again if at is not None), default=None)
+    """Return the longest time (seconds) from the death of a process until what it ran was free to start again."""
+    ends = ((died, _end_of(record, line)) for _, died, line in _cut_short(record))
+    return max((at - died for died, at in ends if at is not None), default=None)
+
+
+def _end_of(record: Record, line: Line) -> float | None:
+    ends = (a.ended for a in record.attempts if (a.run_id, a.number) == (line.run_id, line.attempt))
+    return next(ends, None)
 
 
 def _cut_short(record: Record) -> Iterator[tuple[str, float, Line]]:
