@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime
 
-from duetime.scheduler.inquiry import Inquiry
+from duetime.scheduler.inquiry import Inquiry, Silence
 from duetime.scheduler.queue import Explanation, Shortage, Why
 from duetime.scheduler.rules.pools import Pool
 from duetime.scheduler.rules.states import TERMINAL
@@ -24,12 +24,15 @@ Named = Callable[[str], str]
 
 @dataclass(frozen=True, slots=True)
 class Facts:
-    """What is known beside the task itself: the queue's answer (None when it does not know the run), and the pools."""
+    """What is known beside the task itself: the queue's answer (None when it does not know the run), and the pools.
+
+    `silence` is why the queue did not answer, where it did not.
+    """
 
     queue: Explanation | None = None
     pools: Mapping[str, Pool] | None = None
     named: Named = str
-    reachable: bool = True
+    silence: Silence | None = None
 
 
 def waiting_for(record: TaskRecord, now: datetime, facts: Facts | None = None) -> tuple[str, ...]:
@@ -58,6 +61,11 @@ def _plainly(record: TaskRecord, now: datetime) -> str:
     if run.state is State.RUNNING:
         return f"nothing: it runs, attempt {run.attempt}"
     due = run.wake_at or run.scheduled_for
+    if due < now:
+        return (
+            f"a process that looks for what is due, as it is since {describe(due, zone)} ({relative(due, now)}): "
+            "`duetime serve`, a worker or an open chat client does"
+        )
     return f"its time: {describe(due, zone)} {zone} ({relative(due, now)})"
 
 
@@ -105,11 +113,18 @@ def _queued(record: TaskRecord, now: datetime, facts: Facts) -> Iterator[str]:
 
 
 def _unknown(facts: Facts) -> str:
-    if not facts.reachable:
-        return "the queue, which cannot be reached now: nothing starts until it is back, and nothing is lost"
+    if facts.silence is not None:
+        return _SILENT[facts.silence]
     return (
         "a dispatcher to hand it to the workers: at once while one runs, else when `duetime serve` or a worker starts"
     )
+
+
+_SILENT = {
+    Silence.NOBODY: "a process that runs tasks, and none does now: `duetime serve` does, or a chat client that is open",
+    Silence.AWAY: "Redis, which cannot be reached now: nothing starts until it is back, and nothing is lost",
+    Silence.EMPTY: "the queue in Redis to be filled from the database: at once while a server or a worker runs",
+}
 
 
 def _turn(ahead: int, what: str) -> Iterator[str]:
@@ -171,9 +186,9 @@ class Explainer:
         """Return the facts about a task, as the tenant whose task it is may see them."""
         if record.run.state is not State.READY or record.task.paused:
             return Facts()
-        reachable, found = self._inquiry.explain(record.run.id)
+        silence, found = self._inquiry.explain(record.run.id)
         if found is None or found.shortage is None:
-            return Facts(found, reachable=reachable)
+            return Facts(found, silence=silence)
         return Facts(found, self._pools(), self._naming(record.task.tenant, found.shortage))
 
     def _naming(self, tenant: str, shortage: Shortage) -> Named:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict
+from enum import StrEnum
 
 from duetime.scheduler.queue import (
     DispatchQueue,
@@ -19,6 +20,14 @@ from duetime.scheduler.task import Json
 
 Question = Mapping[str, Json]
 Ask = Callable[[Question], Json]
+
+
+class Silence(StrEnum):
+    """Why nobody answers for the queue."""
+
+    NOBODY = "nobody"  # no process runs tasks: the queue lives in the one that does
+    AWAY = "away"  # a shared queue cannot be reached
+    EMPTY = "empty"  # it can, and nobody has filled it yet
 
 
 def answer(queue: DispatchQueue, question: Question) -> Json:
@@ -38,18 +47,19 @@ def answer(queue: DispatchQueue, question: Question) -> Json:
 
 
 class Inquiry:
-    """What the queue knows, asked by `ask`, which gives None when nobody answers."""
+    """What the queue knows, asked by `ask`, which gives None when nobody answers; `silence` then says why."""
 
-    def __init__(self, ask: Ask) -> None:
+    def __init__(self, ask: Ask, silence: Callable[[], Silence] = lambda: Silence.NOBODY) -> None:
         self._ask = ask
+        self.silence = silence
 
-    def explain(self, run_id: str) -> tuple[bool, Explanation | None]:
-        """Return whether the queue answered, and where the run is in it (None when it does not know it)."""
+    def explain(self, run_id: str) -> tuple[Silence | None, Explanation | None]:
+        """Return why nobody answered, if so, and where the run is in the queue (None when it does not know it)."""
         said = self._ask({"explain": run_id})
         if not isinstance(said, dict):
-            return False, None
+            return self.silence(), None
         found = said.get("explanation")
-        return True, _explanation(found) if isinstance(found, dict) else None
+        return None, _explanation(found) if isinstance(found, dict) else None
 
     def recall(self, run_ids: Sequence[str]) -> None:
         """Take runs back that are not to start any more; where nobody answers, their claims will be refused."""

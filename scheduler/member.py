@@ -12,10 +12,10 @@ from datetime import timedelta
 from enum import StrEnum
 from typing import Protocol
 
-from duetime.scheduler.inquiry import Question, answer
+from duetime.scheduler.inquiry import Question, Silence, answer
 from duetime.scheduler.placing import Placing
 from duetime.scheduler.process import STEP_PATIENCE, Process
-from duetime.scheduler.queue import DispatchQueue
+from duetime.scheduler.queue import DispatchQueue, QueueLost
 from duetime.scheduler.rebuild import Keeper
 from duetime.scheduler.registry import Registry, Teller
 from duetime.scheduler.shared import SharedQueue
@@ -112,6 +112,10 @@ class Member:
     def ask(self, question: Question) -> Json:
         """Ask the queue; None while it is away."""
         return answer(self.queue, question)
+
+    def silence(self) -> Silence:
+        """Say why the queue did not answer when it was last asked."""
+        return Silence.EMPTY if isinstance(self.queue.away, QueueLost) else Silence.AWAY
 
     def stop(self, grace: timedelta | None = None) -> None:
         """End: running work finishes within `grace` (by default as it was made) or is handed back. Never hangs."""

@@ -13,7 +13,7 @@ from datetime import timedelta
 from duetime.scheduler.delivery import Deliverer
 from duetime.scheduler.errors import RunnerReplaced
 from duetime.scheduler.handlers import Handlers
-from duetime.scheduler.inquiry import Question, answer
+from duetime.scheduler.inquiry import Question, Silence, answer
 from duetime.scheduler.lock import FileLock
 from duetime.scheduler.placing import Placing
 from duetime.scheduler.process import STEP_PATIENCE, Process
@@ -87,6 +87,10 @@ class Runner:
         """Ask the queue, here or in the process that is the runner; None when there is none to be reached."""
         reign = self._reign
         return answer(reign.queue, question) if reign is not None else self._client.ask(question)
+
+    def silence(self) -> Silence:
+        """Say why nobody answered: there is no runner to answer."""
+        return Silence.NOBODY
 
     def stop(self, grace: timedelta | None = None) -> None:
         """End: running work finishes within `grace` (the options' by default) or is handed back. Never hangs."""

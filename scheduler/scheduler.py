@@ -14,6 +14,7 @@ from duetime.scheduler.errors import InvalidArgument, InvalidArguments, Refused
 from duetime.scheduler.events import EventFilter, EventKind, EventPage
 from duetime.scheduler.explain import Explainer, Facts, explained
 from duetime.scheduler.idempotency import key_of, repeats
+from duetime.scheduler.inquiry import Silence
 from duetime.scheduler.intake import Intake, Planned
 from duetime.scheduler.moments import snooze_to
 from duetime.scheduler.request import Request, Reschedule, RescheduleArguments, ScheduleArguments
@@ -136,7 +137,7 @@ class Scheduler:
         return view_of(record, now, facts=facts), explained(record, now, facts)
 
     def _facts(self, record: TaskRecord) -> Facts:
-        return self._explainer.facts(record) if self._explainer else Facts(reachable=False)
+        return self._explainer.facts(record) if self._explainer else Facts(silence=Silence.NOBODY)
 
     def list(
         self,

@@ -17,7 +17,7 @@ from duetime.scheduler.delivery import Deliverer
 from duetime.scheduler.experience import Experience
 from duetime.scheduler.explain import Explainer
 from duetime.scheduler.handlers import Handler, Handlers
-from duetime.scheduler.inquiry import Inquiry, Question
+from duetime.scheduler.inquiry import Inquiry, Question, Silence
 from duetime.scheduler.intake import Intake
 from duetime.scheduler.member import Member, Team
 from duetime.scheduler.placing import Placing
@@ -49,6 +49,8 @@ class Running(Protocol):
     def wake(self) -> None: ...
 
     def ask(self, question: Question) -> Json: ...
+
+    def silence(self) -> Silence: ...
 
     def stop(self, grace: timedelta | None = None) -> None: ...
 
@@ -151,7 +153,7 @@ def build(
     else:
         options = runner_options(settings)
         runner = Runner(store, known, options, placing=placing, registry=registry, deliverer=deliverer, on_change=told)
-    inquiry = Inquiry(runner.ask)
+    inquiry = Inquiry(runner.ask, runner.silence)
 
     def changed(task_ids: Sequence[str]) -> None:
         runner.wake()

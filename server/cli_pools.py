@@ -19,7 +19,13 @@ if TYPE_CHECKING:
 AsJson = Annotated[bool, typer.Option("--json", help="write JSON")]
 
 TIERS = ("critical", "high", "normal", "low", "background")
-NOBODY = "no process runs tasks now, so there is no queue to ask; start `duetime serve`"
+SILENT = {  # by `inquiry.Silence`
+    "nobody": "no process runs tasks now, so there is no queue to ask; start `duetime serve`",
+    "away": "Redis does not answer, so the queue cannot be asked: what is due starts when it is back. Check redis_url "
+    "with `duetime config`, and that Redis runs; `duetime doctor` says more",
+    "empty": "the queue in Redis is empty, and is filled by the first `duetime worker` or `duetime serve` that runs; "
+    "start one, or ask again in a moment",
+}
 
 
 def explain(
@@ -44,7 +50,7 @@ def stats(context: typer.Context, *, as_json: AsJson = False) -> None:
     with session(context).app() as app:
         found = app.inquiry.stats()
     if found is None:
-        raise StoreUnavailable(NOBODY)
+        raise StoreUnavailable(SILENT[app.inquiry.silence()])
     if as_json:
         output.as_json({"schema": "duetime.stats/1", **asdict(found), "tiers": list(_tiers(found))})
         return

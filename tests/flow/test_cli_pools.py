@@ -69,7 +69,8 @@ def cli(database: str, capsys: pytest.CaptureFixture[str]) -> Run:
 @pytest.fixture
 def app(database: str) -> Iterator[App]:
     GO.clear()
-    settings = Settings(database_url=database, timezone="UTC", threads=2, desktop_notifications="off")
+    options: Any = {"threads": 2, "yield_to_load": False, "desktop_notifications": "off"}
+    settings = Settings(database_url=database, timezone="UTC", **options)
     with build(settings, handlers=[hold]) as built:
         built.start()
         eventually(lambda: built.inquiry.stats() is not None, "the runner to answer")
@@ -130,3 +131,19 @@ def test_without_a_runner_the_queue_cannot_be_asked_and_that_is_said(cli: Run) -
     ended = cli("stats")
     assert ended.code == 1
     assert "no process runs tasks now" in ended.err
+
+
+@pytest.mark.postgres
+def test_in_a_shared_installation_a_queue_that_cannot_be_asked_is_told_by_its_cause(
+    cli: Run, postgres_url: str, valkey_url: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("DUETIME_DATABASE_URL", postgres_url)
+    monkeypatch.setenv("DUETIME_REDIS_NAMESPACE", tmp_path.name)
+    monkeypatch.setenv("DUETIME_REDIS_URL", "redis://127.0.0.1:1/0")
+    assert cli("migrate").code == 0
+    away = cli("stats")
+    assert away.err.startswith("duetime: Redis does not answer, so the queue cannot be asked")
+    monkeypatch.setenv("DUETIME_REDIS_URL", valkey_url)
+    empty = cli("stats")
+    assert empty.err.startswith("duetime: the queue in Redis is empty, and is filled by the first `duetime worker`")
+    assert (away.code, empty.code) == (1, 1)

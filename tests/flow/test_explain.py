@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 from duetime.scheduler.explain import Explainer, Facts, explained, waiting_for
 from duetime.scheduler.handlers import Handlers
-from duetime.scheduler.inquiry import Inquiry, answer
+from duetime.scheduler.inquiry import Inquiry, Silence, answer
 from duetime.scheduler.intake import Intake
 from duetime.scheduler.queue import Entry, Explanation, MemoryQueue, Report, Shortage, Why
 from duetime.scheduler.queue.port import Finish
@@ -98,9 +98,19 @@ def test_a_run_apart_after_crashes_says_until_when() -> None:
     )
 
 
-def test_a_queue_out_of_reach_and_one_that_was_not_told_yet_are_told_apart() -> None:
-    assert "cannot be reached" in waiting_for(a_record(), NOW, Facts(reachable=False))[0]
-    assert "a dispatcher to hand it to the workers" in waiting_for(a_record(), NOW, Facts())[0]
+def test_a_queue_that_does_not_answer_and_one_that_was_not_told_yet_are_told_apart() -> None:
+    said = [waiting_for(a_record(), NOW, Facts(silence=silence))[0] for silence in (*Silence, None)]
+    assert said[0].startswith("a process that runs tasks, and none does now")
+    assert said[1].startswith("Redis, which cannot be reached now")
+    assert said[2].startswith("the queue in Redis to be filled")
+    assert said[3].startswith("a dispatcher to hand it to the workers")
+
+
+def test_what_is_due_and_was_seen_by_nobody_waits_for_somebody_and_not_for_its_time() -> None:
+    late = replace(a_record(), run=replace(a_record().run, state=State.SCHEDULED))
+    (reason,) = explained(late, late.run.scheduled_for + timedelta(minutes=5), Facts())
+    assert reason.startswith("a process that looks for what is due, as it is since")
+    assert "(5 min ago)" in reason
 
 
 def test_what_the_database_knows_is_said_without_a_queue() -> None:
@@ -169,10 +179,10 @@ def test_answers_of_a_queue_survive_the_way_through_another_process(queue: Memor
     queue.put([Entry(f"r{n}", MS + n, needs={"gpu": 1}) for n in range(3)])
     queue.take("w", 3, 30_000)
     for run_id in ("r0", "r1", "r2"):
-        assert inquiry.explain(run_id) == (True, queue.explain(run_id))
-    assert inquiry.explain("unknown") == (True, None)
+        assert inquiry.explain(run_id) == (None, queue.explain(run_id))
+    assert inquiry.explain("unknown") == (None, None)
     assert inquiry.stats() == queue.stats()
-    assert Inquiry(lambda _: None).explain("r0") == (False, None)
+    assert Inquiry(lambda _: None).explain("r0") == (Silence.NOBODY, None)
     assert Inquiry(lambda _: None).stats() is None
 
 
