@@ -142,7 +142,7 @@ class DispatchBroker(dramatiq.Broker):
         """Put the run that a message names into the dispatch queue; `delay` is in milliseconds."""
         self.emit_before("enqueue", message, delay)
         now = self._clock()
-        self.queue.put([Entry(message.message_id, key=now, not_before=now + delay if delay else 0)])
+        self.queue.put([Entry(message.message_id, key=now, delay=delay or 0)])
         self.emit_after("enqueue", message, delay)
         return message
 
@@ -197,8 +197,7 @@ class DispatchBroker(dramatiq.Broker):
         except Exception as error:  # noqa: BLE001 - whatever it is, nothing may run without a claim
             log.warning("%d runs cannot be claimed and go back to the queue: %s", len(grants), error)
             for grant in grants:
-                again_at = self._clock() + RETRY_DELAY
-                self.queue.give_back(self.worker, grant.run_id, grant.token, not_before=again_at)
+                self.queue.give_back(self.worker, grant.run_id, grant.token, delay=RETRY_DELAY)
             return []
         dropped = [_unstarted(grant) for grant in grants if grant.run_id not in claimed]
         if dropped:

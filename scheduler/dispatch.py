@@ -38,7 +38,7 @@ def refill(
     """
     added, after = 0, None
     while page := store.claims.ready(limit=PAGE, after=after):
-        added += queue.put([placing.entry(run, store.now()) for run in page])
+        added += queue.put([placing.entry(run) for run in page])
         after = page[-1].run_id
         if enough():
             break
@@ -81,7 +81,7 @@ class Dispatcher:
         drops = {run.run_id: at for run in ready if (at := self._placing.drop_at(run)) is not None}
         if drops:
             self._store.claims.redate(drops)
-        entries = [self._placing.entry(run, self._store.now()) for run in ready]
+        entries = [self._placing.entry(run) for run in ready]
         if self._queue.put(entries) < len(entries):
             self._put_anew(entries)
         failpoints.hit(failpoints.Step.PUT)

@@ -36,18 +36,18 @@ class Placing:
     estimates: Estimates = word_alone
     declared: Mapping[str, timedelta] = field(default_factory=dict)
 
-    def entry(self, run: ReadyRun, now: datetime) -> Entry:
+    def entry(self, run: ReadyRun) -> Entry:
         """Return the place of a run that is ready."""
         needs = dict(run.needs)
         quota = f"tenant:{quote(run.tenant)}"  # a tenant may be called what no pool may
         if find(self.pools(), quota) is not None:
             needs.setdefault(quota, 1)
-        not_before = 0.0
+        delay = 0.0
         if run.crashes >= MOST_CRASHES - 1:
             needs[LAST_CHANCE] = 1
-            not_before = _ms(now) + CALM
+            delay = CALM
         created = _ms(run.created_at or run.scheduled_for)
-        return Entry(run.run_id, self.key(run), run.tier.rank, needs, created, not_before)
+        return Entry(run.run_id, self.key(run), run.tier.rank, needs, created, delay)
 
     def key(self, run: ReadyRun) -> float:
         """Return the order key of a run: smaller goes first."""

@@ -132,9 +132,9 @@ class SharedQueue:
         self._tell(lambda: unheld.update(self.within.finish(worker, ended, jitter=jitter)))
         return unheld
 
-    def give_back(self, worker: str, run_id: str, token: str, *, not_before: float = 0) -> bool:
+    def give_back(self, worker: str, run_id: str, token: str, *, delay: float = 0) -> bool:
         held: list[bool] = []
-        self._tell(lambda: held.append(self.within.give_back(worker, run_id, token, not_before=not_before)))
+        self._tell(lambda: held.append(self.within.give_back(worker, run_id, token, delay=delay)))
         return any(held)
 
     def reap(self) -> list[str]:

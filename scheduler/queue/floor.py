@@ -34,13 +34,13 @@ MOST_REAPED = 100
 
 @dataclass(slots=True)
 class Lease:
-    """A run that a worker has; `again` is put as soon as it is finished."""
+    """A run that a worker has; `again` is put as soon as it is finished, not to start before its time."""
 
     entry: Entry
     token: str
     worker: str
     until: float
-    again: Entry | None = None
+    again: tuple[Entry, float] | None = None
 
 
 class Floor:
@@ -53,7 +53,7 @@ class Floor:
         self._serial = 0
         self._waiting = Waiting()
         self._leases: dict[str, Lease] = {}
-        self._delayed: dict[str, Entry] = {}
+        self._delayed: dict[str, tuple[Entry, float]] = {}
         self._by_time = LazyHeap[Rank](self._is_delayed)
         self._overdue = Patience()
         self.pools = Pools(self._waiting)
@@ -70,11 +70,11 @@ class Floor:
     def put(self, entry: Entry, now: float) -> bool:
         lease = self._leases.get(entry.run_id)
         if lease is not None:
-            lease.again = entry
+            lease.again = (entry, now + entry.delay)
             return False
         if self._is_here(entry.run_id):
             return False
-        self._place(entry, now)
+        self._place(entry, now + entry.delay, now)
         return True
 
     def pass_time(self, now: float) -> None:
@@ -83,7 +83,7 @@ class Floor:
             first = self._by_time.top()
             if first is None or first[0] > now:
                 break
-            self._waiting.add(self._delayed.pop(first[2]))
+            self._waiting.add(self._delayed.pop(first[2])[0])
         for _ in range(MOST_TIMERS):
             if not self.pools.ring(now):
                 break
@@ -110,12 +110,12 @@ class Floor:
             self._after(lease, [*pools, *learned], now)
         return lease is not None
 
-    def give_back(self, run_id: str, token: str, not_before: float, now: float) -> bool:
+    def give_back(self, run_id: str, token: str, delay: float, now: float) -> bool:
         lease = self.held(run_id, token)
         if lease is not None:
             pools = self._release(lease, dict.fromkeys(lease.entry.needs, 0.0), now)
             self._wake(pools, now)
-            lease.again = replace(lease.entry, not_before=not_before)
+            lease.again = (lease.entry, now + delay)
             self._after(lease, pools, now)
         return lease is not None
 
@@ -138,15 +138,15 @@ class Floor:
         return Cancelled.REMOVED
 
     def rescore(self, run_id: str, key: float, now: float) -> bool:
-        entry = self._delayed.get(run_id)
-        if entry is not None:
-            self._delayed[run_id] = replace(entry, key=key)
+        if run_id in self._delayed:
+            entry, not_before = self._delayed[run_id]
+            self._delayed[run_id] = (replace(entry, key=key), not_before)
             return True
-        entry = self._waiting.get(run_id)
-        if entry is not None:
-            self._waiting.move(replace(entry, key=key))
-            self.pools.drop_holds(entry, now)
-        return entry is not None
+        waiting = self._waiting.get(run_id)
+        if waiting is not None:
+            self._waiting.move(replace(waiting, key=key))
+            self.pools.drop_holds(waiting, now)
+        return waiting is not None
 
     def reserve(self, entry: Entry, worker: str, now: float, until: float) -> Grant | None:
         if entry.run_id in self._leases or self.pools.short(entry, now) is not None:
@@ -168,7 +168,7 @@ class Floor:
         if lease is not None:
             return Explanation("leased", worker=lease.worker)
         if delayed is not None:
-            return Explanation("delayed", not_before=delayed.not_before)
+            return Explanation("delayed", not_before=delayed[1])
         return explained(self._waiting, run_id, lambda head: self.shortage(head, now))
 
     def stats(self, now: float) -> Stats:
@@ -177,10 +177,10 @@ class Floor:
     def _is_here(self, run_id: str) -> bool:
         return run_id in self._delayed or self._waiting.get(run_id) is not None
 
-    def _place(self, entry: Entry, now: float) -> None:
-        if entry.not_before > now:
-            self._delayed[entry.run_id] = entry
-            self._by_time.push((entry.not_before, entry.created, entry.run_id))
+    def _place(self, entry: Entry, not_before: float, now: float) -> None:
+        if not_before > now:
+            self._delayed[entry.run_id] = (entry, not_before)
+            self._by_time.push((not_before, entry.created, entry.run_id))
         else:
             self._waiting.add(entry)
 
@@ -188,7 +188,7 @@ class Floor:
         """Take a run out of where it waits or is delayed."""
         if self._waiting.get(run_id) is not None:
             return self._waiting.remove(run_id)
-        return self._delayed.pop(run_id, None)
+        return self._delayed.pop(run_id, (None, 0.0))[0]
 
     def _look(self, worker: str, now: float, until: float, granted: list[Grant]) -> bool:
         """Grant the best run of the tier whose turn it is, or park its class; False when there is none."""
@@ -241,7 +241,7 @@ class Floor:
     def _after(self, lease: Lease, pools: Iterable[Pool], now: float) -> None:
         """Put what was kept aside, and look at the pools: units that came back let time help sooner."""
         if lease.again is not None:
-            self._place(lease.again, now)
+            self._place(*lease.again, now)
         for pool in pools:
             self.pools.rest(pool, now)
 
@@ -255,5 +255,5 @@ class Floor:
         return sorted(run_id for run_id, lease in self._leases.items() if pool in lease.entry.needs)
 
     def _is_delayed(self, rank: Rank) -> bool:
-        entry = self._delayed.get(rank[2])
-        return entry is not None and entry.not_before == rank[0] and entry.created == rank[1]
+        delayed = self._delayed.get(rank[2])
+        return delayed is not None and (delayed[1], delayed[0].created) == rank[:2]

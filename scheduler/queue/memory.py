@@ -98,9 +98,9 @@ class MemoryQueue:
             self._wake()
             return lost
 
-    def give_back(self, worker: str, run_id: str, token: str, *, not_before: float = 0) -> bool:  # noqa: ARG002 - the token proves it
+    def give_back(self, worker: str, run_id: str, token: str, *, delay: float = 0) -> bool:  # noqa: ARG002 - the token proves it
         with self._changed:
-            given = self._floor.give_back(run_id, token, not_before, self._called(complete=True))
+            given = self._floor.give_back(run_id, token, delay, self._called(complete=True))
             if given:
                 self._wake()
             return given

@@ -34,10 +34,10 @@ class QueueUnavailable(Exception):
 
 @dataclass(frozen=True, slots=True)
 class Entry:
-    """A run that may start, never before `not_before`: the smaller `key` goes first, then `created`, then `run_id`.
+    """A run that may start, `delay` after it is put: the smaller `key` goes first, then `created`, then `run_id`.
 
-    `needs` maps pools to units. All of them are reserved together, or none. Runs of one tier with equal needs
-    are a class.
+    `delay` is in milliseconds of the queue's own clock, which may be another than the database's. `needs` maps pools to
+    units: all of them are reserved together, or none. Runs of one tier with equal needs are a class.
     """
 
     run_id: str
@@ -45,7 +45,7 @@ class Entry:
     tier: int = 3
     needs: Mapping[str, int] = field(default_factory=dict)
     created: float = 0
-    not_before: float = 0
+    delay: float = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -124,7 +124,7 @@ class Explanation:
     """Where a run is: `status` is waiting, delayed, parked or leased.
 
     `ahead` are runs of its own class that go first. For a parked one `shortage` is what the head of its class lacks;
-    `worker` has a leased one, and a delayed one waits until `not_before`.
+    `worker` has a leased one, and a delayed one waits until `not_before`, by the clock of the queue.
     """
 
     status: str
@@ -197,8 +197,11 @@ class DispatchQueue(Protocol):
         Returns the runs that these tokens do not hold: nothing happened to those. `jitter`, 0 to 1, spreads pauses.
         """
 
-    def give_back(self, worker: str, run_id: str, token: str, *, not_before: float = 0) -> bool:
-        """Return a run unstarted, with all it had reserved: it keeps its key. False when the token does not hold it."""
+    def give_back(self, worker: str, run_id: str, token: str, *, delay: float = 0) -> bool:
+        """Return a run unstarted, with all it had reserved: it keeps its key, and waits for `delay` ms first.
+
+        False when the token does not hold it.
+        """
 
     def reap(self) -> list[str]:
         """Forget up to 100 runs whose lease has run out, release their pools, and return them: the store decides."""

@@ -96,8 +96,8 @@ class RedisQueue:
         lost = [self._scripts.call("finish", jitter, *batch) for batch in batches]
         return set(chain.from_iterable(lost))
 
-    def give_back(self, worker: str, run_id: str, token: str, *, not_before: float = 0) -> bool:  # noqa: ARG002 - the token proves it
-        return bool(self._scripts.call("give_back", run_id, token, not_before))
+    def give_back(self, worker: str, run_id: str, token: str, *, delay: float = 0) -> bool:  # noqa: ARG002 - the token proves it
+        return bool(self._scripts.call("give_back", run_id, token, delay))
 
     def reap(self) -> list[str]:
         return list(self._scripts.call("reap"))

@@ -46,7 +46,7 @@ def needs_of(name: str) -> dict[str, int]:
 def entry_words(entry: Entry) -> tuple[str | float, ...]:
     if "\n" in entry.run_id:
         raise ValueError(f"run_id is {entry.run_id!r}, but takes one line, for example 'run_01'")
-    return (entry.run_id, class_of(entry), entry.key, entry.created, entry.not_before)
+    return (entry.run_id, class_of(entry), entry.key, entry.created, entry.delay)
 
 
 def finish_words(ended: Finish) -> Iterator[str | float]:

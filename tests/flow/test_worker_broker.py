@@ -138,6 +138,23 @@ def test_nothing_runs_while_the_database_is_down_and_all_runs_when_it_is_back(
         eventually(lambda: sorted(seen) == ["r0", "r1", "r2"], "all runs")
 
 
+@pytest.mark.parametrize("minutes", [-10, 10])
+def test_delays_are_kept_whatever_the_clock_of_the_database_says(
+    queue: MemoryQueue, desk: Desk, clock: Clock, minutes: int
+) -> None:
+    broker = DispatchBroker(
+        queue, worker="w", threads=1, lease=1e4, claim=desk.claim, middleware=[], clock=lambda: clock.ms + 6e4 * minutes
+    )
+    put(queue, clock, 1)
+    desk.down = True
+    assert broker.take(0) == []
+    clock.ms += RETRY_DELAY - 1
+    assert queue.take("w", 1, 1e4).run_ids == ()
+    clock.ms += 1
+    desk.down = False
+    assert broker.take(0) == ["r0"]
+
+
 def test_a_message_without_a_live_claim_is_refused(broker: DispatchBroker, desk: Desk) -> None:
     admission = Admission(desk.in_hand)
     desk.claim([Grant("known", "token")])

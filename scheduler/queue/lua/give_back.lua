@@ -1,9 +1,9 @@
--- give_back: a leased run waits again, unstarted. ARGV from 4: run id, token, not_before. Returns 1, or 0 when lost.
+-- give_back: a leased run waits again, unstarted. ARGV from 4: run id, token, delay. Returns 1, or 0 when lost.
 
 complete()
 local again = said()
 if again then return again end
-local run, not_before = held(ARGV[4], ARGV[5]), tonumber(ARGV[6])
+local run, not_before = held(ARGV[4], ARGV[5]), NOW + tonumber(ARGV[6])
 if not run then return answer(0) end
 local unused = {}
 for _, need in ipairs(run.class.needs) do unused[need.pool] = 0 end

@@ -1,4 +1,4 @@
--- put: add runs. ARGV from 4: run id, class, key, created, not_before of each. Returns how many were new.
+-- put: add runs. ARGV from 4: run id, class, key, created, delay of each. Returns how many were new.
 
 filled()
 local again = said()
@@ -9,7 +9,7 @@ for i = 4, #ARGV, 5 do
   ids[#ids + 1] = ARGV[i]
   entries[#entries + 1] = {
     id = ARGV[i], class = class_of(ARGV[i + 1]), key = tonumber(ARGV[i + 2]), created = tonumber(ARGV[i + 3]),
-    not_before = tonumber(ARGV[i + 4]),
+    not_before = NOW + tonumber(ARGV[i + 4]),
   }
 end
 local known = call('HMGET', P .. 'runs', unpack(ids))

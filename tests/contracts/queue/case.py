@@ -51,7 +51,7 @@ class QueueCase:
         tier: int = 3,
         after: float = 0,
     ) -> Entry:
-        return Entry(run_id, clock.ms + key, tier, needs or {}, not_before=clock.ms + after if after else 0)
+        return Entry(run_id, clock.ms + key, tier, needs or {}, delay=after)
 
     def taken(self, queue: DispatchQueue, n: int = 99, worker: str = "w", lease: float = LEASE) -> list[str]:
         return list(self.take(queue, n, worker, lease).run_ids)
@@ -72,8 +72,8 @@ class QueueCase:
         """Finish runs with the tokens that they were taken with; whether all were held."""
         return not queue.finish("w", [Finish(run_id, self.token(run_id), used or {}, reports) for run_id in run_ids])
 
-    def give_back(self, queue: DispatchQueue, run_id: str, not_before: float = 0) -> bool:
-        return queue.give_back("w", run_id, self.token(run_id), not_before=not_before)
+    def give_back(self, queue: DispatchQueue, run_id: str, delay: float = 0) -> bool:
+        return queue.give_back("w", run_id, self.token(run_id), delay=delay)
 
     def renew(self, queue: DispatchQueue, *run_ids: str, lease: float = LEASE) -> set[str]:
         return queue.renew("w", {run_id: self.token(run_id) for run_id in run_ids}, lease)

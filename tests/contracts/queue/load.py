@@ -19,16 +19,21 @@ ROUNDING = 1e-6
 
 @dataclass
 class Oracle:
-    """Pools and runs in the plainest way: `level` is what the rate has left, `runs` is what waits."""
+    """Pools and runs in the plainest way: `level` is what the rate has left, `runs` is what waits, from when on."""
 
     now: float
     level: float = CAPACITY["rate"]
     runs: dict[str, Entry] = field(default_factory=dict)
+    later: dict[str, float] = field(default_factory=dict)
     leased: dict[str, tuple[Entry, Grant]] = field(default_factory=dict)
 
     def pass_time(self, now: float) -> None:
         self.level = min(CAPACITY["rate"], self.level + (now - self.now) * REFILL)
         self.now = now
+
+    def put(self, entry: Entry) -> None:
+        self.runs[entry.run_id] = entry
+        self.later[entry.run_id] = self.now + entry.delay
 
     def free(self, pool: str, tier: int) -> float:
         if pool == "rate":
@@ -38,7 +43,7 @@ class Oracle:
 
     def fits(self, entry: Entry, slack: float) -> bool:
         """Whether a run may start; `slack` is for the rounding of rates."""
-        ready = entry.not_before <= self.now
+        ready = self.later[entry.run_id] <= self.now
         return ready and all(units <= self.free(pool, entry.tier) + slack for pool, units in entry.needs.items())
 
     def start(self, grant: Grant) -> None:
@@ -46,7 +51,7 @@ class Oracle:
         entry = self.runs.pop(grant.run_id)
         assert self.fits(entry, ROUNDING)
         same = [other for other in self.runs.values() if (other.tier, other.needs) == (entry.tier, entry.needs)]
-        ready = [(other.key, other.run_id) for other in same if other.not_before <= self.now]
+        ready = [(other.key, other.run_id) for other in same if self.later[other.run_id] <= self.now]
         assert all((entry.key, entry.run_id) < other for other in ready)
         self.level -= entry.needs.get("rate", 0)
         self.leased[grant.run_id] = (entry, grant)
@@ -84,8 +89,8 @@ class LoadContract(QueueCase):
         tier = chance.randint(1, 5)
         most = {name: int(CAPACITY[name] * (1 - HEADROOM[name] * (tier > 2))) for name in CAPACITY}
         needs = {name: chance.randint(1, most[name]) for name in chance.sample(list(CAPACITY), chance.randint(0, 3))}
-        later = clock.ms + chance.randint(1, 3000) if chance.random() < 0.2 else 0.0
-        return Entry(run_id, clock.ms + 1e9 + chance.randint(0, 10**6), tier, needs, not_before=later)
+        delay = chance.randint(1, 3000) if chance.random() < 0.2 else 0
+        return Entry(run_id, clock.ms + 1e9 + chance.randint(0, 10**6), tier, needs, delay=delay)
 
     def something_happens(
         self, queue: DispatchQueue, clock: Clock, chance: random.Random, oracle: Oracle, left: list[Entry]
@@ -94,7 +99,8 @@ class LoadContract(QueueCase):
         if what < 0.2 and left:
             some = [left.pop() for _ in range(min(len(left), chance.randint(1, 12)))]
             queue.put(some)
-            oracle.runs |= {entry.run_id: entry for entry in some}
+            for entry in some:
+                oracle.put(entry)
         elif what < 0.7 and oracle.leased:
             self.one_ends(queue, chance, oracle)
         elif what < 0.85 and oracle.runs:
@@ -124,7 +130,7 @@ class LoadContract(QueueCase):
             old = oracle.runs[run_id]
             key = old.key + chance.randint(-1000, 1000)
             assert queue.rescore(run_id, key)
-            oracle.runs[run_id] = Entry(run_id, key, old.tier, old.needs, not_before=old.not_before)
+            oracle.runs[run_id] = Entry(run_id, key, old.tier, old.needs)
 
     def all_that_fits_starts(self, queue: DispatchQueue, clock: Clock, oracle: Oracle, n: int) -> None:
         """Take until nothing comes, at the times that the queue asks for, and look at every run that still waits."""

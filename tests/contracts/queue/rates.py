@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from duetime.scheduler.queue import DispatchQueue, Kind, Limits, Why
+from duetime.scheduler.queue import DispatchQueue, Kind, Limits, Report, Why
 
 from tests.contracts.queue.case import Clock, QueueCase, slots
 
@@ -39,6 +39,21 @@ class RatesContract(QueueCase):
         assert self.finish(queue, second, used={"tokens": 10.0})
         assert self.pool(queue, "tokens").free == 40
         assert self.patiently(queue, clock) == (10 * SECOND, ["tokens3.2"])
+
+    def test_stats_tell_of_a_rate_as_it_is_now_though_nobody_has_touched_it_since(
+        self, queue: DispatchQueue, clock: Clock
+    ) -> None:
+        queue.set_pool("api", per_second(1, burst=5))
+        self.many(queue, clock, "api", 1, n=4)
+        first, *others = self.taken(queue)
+        self.finish(queue, *others)
+        self.finish(queue, first, reports=(Report("api", throttled=True),))
+        assert self.pool(queue, "api").used == 4
+        clock.ms += SECOND
+        assert self.pool(queue, "api").used < 4
+        clock.ms += 60 * SECOND
+        use = self.pool(queue, "api")
+        assert (use.used, use.free, use.factor) == (0, 5, 1)
 
     def test_over_use_is_debt_that_is_paid_before_anything_else_starts(
         self, queue: DispatchQueue, clock: Clock

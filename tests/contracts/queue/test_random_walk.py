@@ -141,7 +141,7 @@ class Walk:
             tier=self.chance.randint(1, 5),
             needs={name: self.chance.choice([1, 1, 2, 3, 5]) for name in names},
             created=round(self.clock.ms - self.chance.choice([0, 0, 1000, self.chance.uniform(0, 1000)]), 3),
-            not_before=self.chance.choice([0, 0, 0, self.clock.ms + self.chance.randint(1, 8000)]),
+            delay=self.chance.choice([0, 0, 0, self.chance.randint(1, 8000)]),
         )
 
     def put(self) -> None:
@@ -208,9 +208,9 @@ class Walk:
         self.clock.ms += self.chance.choice([5001, 29_000, 31_000, 70_000, self.chance.uniform(10**5, 10**6)])
 
     def give_back(self) -> None:
-        not_before = {"not_before": self.chance.choice([0, 0, self.clock.ms + self.chance.randint(1, 3000)])}
+        delay = {"delay": self.chance.choice([0, 0, self.chance.randint(1, 3000)])}
         for run_id, mine, theirs in self.some_leased()[:1]:
-            given = self.each("give_back", (("w", run_id, mine), not_before), (("w", run_id, theirs), not_before))
+            given = self.each("give_back", (("w", run_id, mine), delay), (("w", run_id, theirs), delay))
             if given is True:
                 self.forget([run_id])
 

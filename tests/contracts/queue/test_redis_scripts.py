@@ -203,7 +203,7 @@ def busy(queue: RedisQueue, clock: Clock) -> None:
     queue.set_pool("gpu", GPU)
     queue.set_pool("tpm", Limits(Kind.RATE, 2, refill=0.001))
     queue.put(entries(clock, 20, lambda n: [{}, {"gpu": 1}, {"tpm": 2}, {"key:1": 1}, {"nobody": 1}][n % 5]))
-    queue.put([Entry("later", clock.ms, not_before=clock.ms + 10**6)])
+    queue.put([Entry("later", clock.ms, delay=10**6)])
     grants = queue.take("w", 8, LEASE, nonce="n").grants
     queue.finish("w", [Finish(grants[0].run_id, grants[0].token, reports=(Report("tpm", ok=False),))])
 
