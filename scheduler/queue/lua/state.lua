@@ -19,7 +19,7 @@
 --   limits              HASH    pool or template -> its limits      pools  HASH  pool -> its state (both in pools.lua)
 --   delayed             ZSET    runs by not_before, named <created><run id>
 --   leases              ZSET    run ids by the end of their lease   timers ZSET  pools by when time may have helped
---   patience            ZSET    heads parked before they were overdue, by key, named <created><run id>\n<class>
+--   patience            ZSET    heads parked before they were overdue, by key, named <key>\n<head as above>
 --   took:<worker>       STRING  nonce and grants of the worker's last take
 --   said:<client>:<n>   STRING  the answer to a call, for when its reply was lost
 

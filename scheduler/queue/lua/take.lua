@@ -58,10 +58,10 @@ end
 local function look_at_overdue()
   for _, entry in ipairs(call('ZRANGEBYSCORE', P .. 'patience', '-inf', NOW - 1, 'LIMIT', 0, MOST_OVERDUE)) do
     call('ZREM', P .. 'patience', entry)
-    local cut = string.find(entry, '\n', 1, true)
-    local member, class = string.sub(entry, 1, cut - 1), class_of(string.sub(entry, cut + 1))
+    local then_key, member, name = string.match(entry, '^(.-)\n(.-)\n(.*)$')
+    local class = class_of(name)
     local key, head = head_of(class)
-    if head == member and call('HEXISTS', P .. 'parked', class.name) == 1 then
+    if head == member and number(key) == then_key and call('HEXISTS', P .. 'parked', name) == 1 then
       withdraw(class, member)
       offer(class, key, member)
     end
@@ -152,7 +152,7 @@ local function park_behind(cursor, p, units, why, id)
     if p.state.hold == '' or key < p.state.hold_key then set_hold(p, id, key) end
   end
   if units > 1 and key >= NOW and (why == 'short' or why == 'held') then
-    call('ZADD', P .. 'patience', key, cursor.member .. '\n' .. class.name)
+    call('ZADD', P .. 'patience', key, number(key) .. '\n' .. cursor.member .. '\n' .. class.name)
   end
   local nothing = gives_nothing(p, units, class.tier, why)
   for _, need in ipairs(class.needs) do
