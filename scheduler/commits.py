@@ -28,6 +28,9 @@ LONGEST_BACKOFF = 2.0
 GATHERING = 0.01
 """Seconds without another ending after which a group is stored, when the last group was more than one."""
 
+MOST_ROUNDS = 3
+"""So often that is waited at most: what has ended holds its slots and units until it is stored."""
+
 T = TypeVar("T")
 
 log = logging.getLogger(__name__)
@@ -118,7 +121,9 @@ class Commits:
     def _gather(self) -> None:
         """Wait a moment for more while many runs end, so that they share one write to the disk."""
         known = -1
-        while known < len(self._waiting) < self._limit and not self._closing:
+        for _ in range(MOST_ROUNDS):
+            if not known < len(self._waiting) < self._limit or self._closing:
+                return
             known = len(self._waiting)
             self._changed.wait(GATHERING)
 

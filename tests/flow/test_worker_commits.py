@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 from duetime.scheduler.changes import cancel
-from duetime.scheduler.commits import Commits, Ended
+from duetime.scheduler.commits import GATHERING, MOST_ROUNDS, Commits, Ended, Handed
 from duetime.scheduler.errors import StoreUnavailable
 from duetime.scheduler.events import EventKind
 from duetime.scheduler.inhand import Held
@@ -91,6 +91,25 @@ def test_endings_that_wait_together_are_stored_together(
     told.await_(6)
     assert groups == [1, 5]
     assert [state(store, claim) for claim in claims] == [State.SUCCEEDED] * 6
+
+
+def test_endings_that_never_cease_are_waited_for_a_few_times_and_no_longer(
+    store: Store, commits: Commits, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    waited: list[float] = []
+    ending = Handed(Held(started(store)), Done())
+
+    def another(timeout: float) -> None:
+        waited.append(timeout)
+        commits._waiting.append(ending)
+
+    with commits._changed:
+        commits._waiting.append(ending)
+        with monkeypatch.context() as steady:
+            steady.setattr(commits._changed, "wait", another)
+            commits._gather()
+        commits._waiting.clear()
+    assert waited == [GATHERING] * MOST_ROUNDS
 
 
 def test_an_outage_delays_outcomes_and_loses_none(
