@@ -1,6 +1,6 @@
 """Plays the whole fault matrix, or what matches the words given, and prints what came of it as a table.
 
-    python -m tests.faults [--place embedded|shared] [--keep FOLDER] [WORD ...]
+    python -m tests.faults [--place embedded|shared] [--keep FOLDER] [--part I/N] [WORD ...]
 
 Ends with 1 when an invariant did not hold, a fault did not hit, or it took too long.
 """
@@ -24,6 +24,7 @@ def main() -> int:
     parser = argparse.ArgumentParser(prog="python -m tests.faults", description="Plays the fault matrix.")
     parser.add_argument("--place", choices=("embedded", "shared"), help="only this kind of installation")
     parser.add_argument("--keep", type=Path, help="keep databases, ledgers and logs in this folder")
+    parser.add_argument("--part", default="1/1", help="only one part of them: 2/3 is the second of three")
     parser.add_argument("words", nargs="*", help="only scenarios whose name has all of these words")
     given = parser.parse_args()
     chosen = [
@@ -31,6 +32,8 @@ def main() -> int:
         for each in PLAYS
         if given.place in {None, each.place} and all(word.lower() in str(each).lower() for word in given.words)
     ]
+    part, parts = map(int, given.part.split("/"))
+    chosen = chosen[part - 1 :: parts]
     began, failed, servers = time.monotonic(), 0, Servers()
     say("| fault | place | evidence | tasks | free after | took | verdict |")
     say("|---|---|---|---|---|---|---|")
@@ -40,7 +43,7 @@ def main() -> int:
                 say(f"gave up after {LONGEST:g} s: {len(chosen) - number} scenarios were not played")
                 failed += 1
                 break
-            result = play(scenario, servers, (given.keep or Path(temporary)) / str(number))
+            result = play(scenario, servers, (given.keep or Path(temporary)) / f"{part}-{number}")
             say(row(result))
             failed += bool(result.wrong)
     servers.close()

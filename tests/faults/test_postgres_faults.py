@@ -270,5 +270,5 @@ def test_a_claim_whose_worker_never_learns_of_it_is_recovered_by_its_lease(store
     proxy.mode = "ok"
     assert store.claims.start([Start(record.run.id)], worker="w", epoch=None, lease=LEASE) == []
     late = store.now() + LEASE + timedelta(seconds=1)
-    assert store.claims.recover_lapsed(epoch=None, held=(), before=late) == 1
+    assert len(store.claims.recover_lapsed(epoch=None, held=(), before=late)) == 1
     assert store.tasks.get(TENANT, record.task.id).run.state is State.RETRYING

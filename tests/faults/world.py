@@ -411,7 +411,7 @@ class World:
         before = self._digest()
         store = self.app.store
         ended = store.claims.recover_lapsed(epoch=None, held=(), before=store.now())
-        return ended + (self._digest() != before)
+        return len(ended) + (self._digest() != before)
 
     def _digest(self) -> tuple[Any, ...]:
         newest = select(func.max(events.c.id), func.count())
