@@ -40,6 +40,8 @@ class Ending:
         self._limit = seconds + LAST_RESORT
         self._begun = threading.Event()
         self._stop: Callable[[], None] = lambda: None
+        self._given_up = threading.Timer(self._limit, self._give_up)
+        self._given_up.daemon = True
 
     def on_begin(self, stop: Callable[[], None]) -> None:
         """Call `stop` when the end begins; at once if it has begun."""
@@ -53,9 +55,7 @@ class Ending:
             return
         self._begun.set()
         log.info("stopping: %s", why)
-        limit = threading.Timer(self._limit, self._give_up)
-        limit.daemon = True
-        limit.start()
+        self._given_up.start()
         self._stop()
 
     def _give_up(self) -> None:
@@ -74,8 +74,10 @@ class Ending:
 
     def __exit__(self, *details: object) -> None:
         self._handlers.__exit__(None, None, None)
-        if details[0] is None and _others_alive():
-            _leave(self.code)
+        if details[0] is None:
+            self._given_up.cancel()  # all has stopped, so what called this process may go on
+            if _others_alive():
+                _leave(self.code)
 
 
 @contextmanager

@@ -29,23 +29,29 @@ STREAMS = 1
 """Seconds that open streams get to end when the server stops; they never end by themselves."""
 
 
+def say(sentence: str) -> None:
+    """Write to stderr, as it stands."""
+    sys.stderr.write(f"{sentence}\n")
+    sys.stderr.flush()
+
+
 def run_http(
     server: MCPServer[None],
     bound: socket.socket,
     *,
     ready: Callable[[], str],
-    announce: Callable[[str], None] = lambda address: _say(f"duetime serves MCP at {address}"),
+    announce: Callable[[str], None] = say,
     close: Callable[[], None] = lambda: None,
     grace: float = 5.0,
 ) -> int:
     """Serve until SIGTERM or SIGINT, then `close` everything within `grace` seconds; return the exit code.
 
     `bound` is a socket of `listening`. `ready` is called on a thread for `/readyz`: it gives the answer, or raises a
-    DuetimeError while nothing can be scheduled. `announce` is told the address, on stderr by default.
+    DuetimeError while nothing can be scheduled. `announce` is told a sentence with the address.
     """
     with Ending(STREAMS + grace) as ending:
         app = http_app(server, ready)
-        announce(url_of(bound))
+        announce(f"duetime serves MCP at {url_of(bound)}")
         config = uvicorn.Config(app, log_config=None, access_log=False, timeout_graceful_shutdown=STREAMS)
         running = _Server(config)
         anyio.run(_serve, running, bound, server, ending)
@@ -103,11 +109,6 @@ def url_of(bound: socket.socket) -> str:
     """Return the address of the MCP endpoint on a bound socket."""
     host, port = bound.getsockname()[:2]
     return f"http://{f'[{host}]' if ':' in host else host}:{port}{PATH}"
-
-
-def _say(sentence: str) -> None:
-    sys.stderr.write(f"{sentence}\n")
-    sys.stderr.flush()
 
 
 @contextmanager

@@ -1,9 +1,14 @@
-"""Logs: to stderr and nowhere else, as text for people or one line of JSON for machines."""
+"""Logs: to stderr and nowhere else, as text for people or one line of JSON for machines.
+
+Each line says which process it is from: several of them often write into one log.
+"""
 
 from __future__ import annotations
 
 import json
 import logging
+import os
+import socket
 import sys
 from datetime import UTC, datetime
 from typing import Literal, TextIO
@@ -16,11 +21,19 @@ _BUILT_IN = frozenset(vars(logging.makeLogRecord({}))) | {"message", "asctime", 
 
 
 class JsonLines(logging.Formatter):
-    """One line of JSON a record: when, level, logger, message, what `extra=` gave, and the traceback."""
+    """One line of JSON a record: when, process, level, logger, message, what `extra=` gave, and the traceback.
+
+    `process` is the name under which a worker is known to others; until `called`, and elsewhere, its host and its pid.
+    """
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.process = f"{socket.gethostname()[:60]}-{os.getpid()}"
 
     def format(self, record: logging.LogRecord) -> str:
         line = {
             "at": datetime.fromtimestamp(record.created, UTC).isoformat(timespec="milliseconds"),
+            "process": self.process,
             "level": record.levelname.lower(),
             "logger": record.name,
             "message": record.getMessage(),
@@ -32,10 +45,10 @@ class JsonLines(logging.Formatter):
 
 
 class ForPeople(logging.Formatter):
-    """`10:00:00 warning duetime.server: message`, with the traceback below."""
+    """`10:00:00 4711 warning duetime.server: message`, with the pid, and the traceback below."""
 
     def __init__(self) -> None:
-        super().__init__("%(asctime)s %(levelname)s %(name)s: %(message)s", datefmt="%H:%M:%S")
+        super().__init__("%(asctime)s %(process)d %(levelname)s %(name)s: %(message)s", datefmt="%H:%M:%S")
 
     def formatMessage(self, record: logging.LogRecord) -> str:  # noqa: N802 - logging's own name
         record.levelname = record.levelname.lower()
@@ -47,10 +60,11 @@ def configure_logs(
     style: Literal["auto", "json", "text"] = "auto",
     *,
     stream: TextIO | None = None,
-) -> None:
+) -> bool:
     """Send every log of this process to `stream` (stderr), replacing what was configured before.
 
-    `auto` is text on a terminal and JSON elsewhere. `debug` also lets libraries speak at length.
+    Return whether it is text: `auto` is that on a terminal, and JSON elsewhere. `debug` also lets libraries speak at
+    length.
     """
     target = stream or sys.stderr
     as_text = style == "text" or (style == "auto" and target.isatty())
@@ -62,3 +76,11 @@ def configure_logs(
     quieter = logging.DEBUG if level == "debug" else max(logging.WARNING, logging.getLogger().level)
     for name in _CHATTY:
         logging.getLogger(name).setLevel(quieter)
+    return as_text
+
+
+def called(name: str) -> None:
+    """Write this name into every line of JSON from now on."""
+    for handler in logging.getLogger().handlers:
+        if isinstance(handler.formatter, JsonLines):
+            handler.formatter.process = name

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import gc
+import logging
 
 from duetime.server.app import App, build
-from duetime.server.http import listening, run_http
+from duetime.server.http import listening, run_http, say
 from duetime.server.logs import configure_logs
 from duetime.server.mcp import make_server
 from duetime.server.notify import Changes
@@ -14,6 +15,8 @@ from duetime.server.stdio import run_stdio
 from duetime.server.wire import Wire
 from duetime.tools.definitions import actions_of
 from mcp.server import MCPServer
+
+log = logging.getLogger(__name__)
 
 
 def connect(app: App) -> MCPServer[None]:
@@ -46,8 +49,9 @@ def serve_stdio(settings: Settings) -> int:
 
 def serve_http(settings: Settings) -> int:
     """Serve clients on this machine over HTTP until SIGTERM or SIGINT; return the exit code. Logs go to stderr."""
-    configure_logs(settings.log_level, settings.log_format)
+    announce = say if configure_logs(settings.log_level, settings.log_format) else log.info
     with listening(settings.host, settings.port) as bound:  # before anything runs: a taken port starts nothing
         app = build(settings)
         app.start()
-        return run_http(connect(app), bound, ready=app.ready, close=app.close, grace=settings.grace_seconds)
+        server, grace = connect(app), settings.grace_seconds
+        return run_http(server, bound, ready=app.ready, announce=announce, close=app.close, grace=grace)

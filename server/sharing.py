@@ -18,6 +18,7 @@ from duetime.scheduler.registry import Registry
 from duetime.scheduler.shared import SharedQueue
 from duetime.scheduler.store import Store
 from duetime.scheduler.worker import WorkerOptions
+from duetime.server.logs import called
 from duetime.server.settings import Settings
 
 if TYPE_CHECKING:
@@ -35,7 +36,9 @@ def make_member(
 
     Raises InvalidSetting where the client for Redis is not installed.
     """
-    options = WorkerOptions(_name(), settings.threads, timedelta(seconds=settings.lease_seconds))
+    name = _name()
+    called(name)
+    options = WorkerOptions(name, settings.threads, timedelta(seconds=settings.lease_seconds))
     queue, news, close = connected(str(settings.redis_url), settings.redis_namespace)
     return Member(
         store,
@@ -43,7 +46,7 @@ def make_member(
         news,
         registry,
         placing=placing,
-        name=options.name,
+        name=name,
         recruit=lambda shared: recruit(shared, options),
         grace=timedelta(seconds=settings.grace_seconds),
         close=close,

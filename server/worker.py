@@ -17,6 +17,9 @@ from duetime.server.settings import Settings
 BEYOND = 3.0
 """Seconds beyond the grace period that it takes to interrupt what still runs and to hand it back."""
 
+FAREWELL = b"end\n"
+"""What a parent writes to the stdin of its processes before it closes it: they end because it was told to."""
+
 log = logging.getLogger(__name__)
 
 
@@ -52,11 +55,12 @@ def check_distributed(settings: Settings) -> None:
 
 
 def end_with_input(ending: Ending) -> None:
-    """Begin the end as soon as stdin ends; what is written there is not looked at."""
+    """Begin the end as soon as stdin ends; of what is written there only a farewell at its end is looked at."""
 
     def read() -> None:
-        while os.read(sys.stdin.fileno(), 4096):
-            pass
-        ending.begin("its input ended")
+        heard = b""
+        while more := os.read(sys.stdin.fileno(), 4096):
+            heard = (heard + more)[-len(FAREWELL) :]
+        ending.begin("its parent ends" if heard == FAREWELL else "its input ended")
 
     threading.Thread(target=read, name="duetime-stdin", daemon=True).start()

@@ -12,7 +12,7 @@ from contextlib import suppress
 from duetime.server.ending import Ending
 from duetime.server.logs import configure_logs
 from duetime.server.settings import Settings
-from duetime.server.worker import BEYOND, check_distributed, end_with_input
+from duetime.server.worker import BEYOND, FAREWELL, check_distributed, end_with_input
 
 LOOK = 0.1
 """Seconds between looks for processes that have died."""
@@ -50,22 +50,26 @@ class Place:
             )
             self._began = now
 
+    @property
+    def _name(self) -> str:
+        return f"worker process {self._number} (pid {self.process.pid if self.process else 'none'})"
+
     def _mourn(self, code: int, now: float) -> None:
         steady = now - self._began >= STEADY
         self._pause = FIRST_PAUSE if steady else min(max(FIRST_PAUSE, 2 * self._pause), LONGEST_PAUSE)
         self.start_at = now + self._pause
+        log.warning("%s ended with code %d; it is replaced in %g s", self._name, code, self._pause)
         self._close()
         self.process = None
-        log.warning("worker process %d ended with code %d; it is replaced in %g s", self._number, code, self._pause)
 
     def end(self) -> None:
         """Tell the process to end: its input does."""
-        self._close()
+        self._close(FAREWELL)
 
-    def _close(self) -> None:
+    def _close(self, last: bytes = b"") -> None:
         if self.process is not None and self.process.stdin is not None:
-            with suppress(OSError):
-                self.process.stdin.close()
+            with suppress(OSError), self.process.stdin as stdin:
+                stdin.write(last)
 
     def wait(self, until: float) -> None:
         """Wait for its end until then, in monotonic seconds, and kill it otherwise."""
@@ -74,7 +78,7 @@ class Place:
         try:
             self.process.wait(max(0.0, until - time.monotonic()))
         except subprocess.TimeoutExpired:
-            log.warning("worker process %d does not end and is killed; its runs start again elsewhere", self._number)
+            log.warning("%s does not end and is killed; its runs start again elsewhere", self._name)
             self.process.kill()
             self.process.wait()
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import signal
+import socket
 import subprocess
 import sys
 import time
@@ -78,7 +79,15 @@ def test_what_the_command_line_schedules_is_run_by_the_process_that_serves(
         assert [attempt["outcome"] for attempt in history["attempts"]] == ["done"]
         process.send_signal(signal.SIGTERM)
         assert process.wait(PATIENCE) == 0
-    assert "duetime serves MCP at http://127.0.0.1:" in (tmp_path / "log").read_text("utf-8")
+    lines = [json.loads(line) for line in (tmp_path / "log").read_text("utf-8").splitlines()]
+    assert any(line["message"].startswith("duetime serves MCP at http://127.0.0.1:") for line in lines)
+    assert {line["process"] for line in lines} == {f"{socket.gethostname()[:60]}-{process.pid}"}
+
+
+def test_a_person_is_told_the_address_in_a_bare_sentence(surroundings: dict[str, str], tmp_path: Path) -> None:
+    with serving({**surroundings, "DUETIME_LOG_FORMAT": "text"}, tmp_path / "log"):
+        lines = (tmp_path / "log").read_text("utf-8").splitlines()
+    assert any(line.startswith("duetime serves MCP at http://127.0.0.1:") for line in lines)
 
 
 def test_a_port_that_is_taken_is_said_in_one_sentence(surroundings: dict[str, str], tmp_path: Path) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import signal
 import subprocess
 import sys
+import threading
 import time
 from collections.abc import Iterator
 from datetime import UTC, datetime, timedelta
@@ -19,6 +20,7 @@ from duetime.scheduler.queue.redis_news import RedisNews
 from duetime.scheduler.store import Store, WorkerProcess, open_store
 from duetime.server import doctor_sharing, worker_processes
 from duetime.server.doctor_sharing import redis_check, skew_check, workers_check
+from duetime.server.ending import Ending
 from duetime.server.settings import Settings
 from duetime.server.worker_processes import FIRST_PAUSE, LONGEST_PAUSE, STEADY, Place, run_processes
 
@@ -175,6 +177,16 @@ def test_a_process_that_does_not_end_is_killed() -> None:
     assert process.poll() == -signal.SIGKILL
 
 
+def test_a_process_that_is_told_to_end_hears_that_from_its_parent() -> None:
+    place = Place(1, [sys.executable, "-c", "import sys; sys.exit(sys.stdin.buffer.read() != b'end\\n')"])
+    place.look(0.0)
+    process = place.process
+    assert process is not None
+    place.end()
+    place.wait(time.monotonic() + 30)
+    assert process.returncode == 0
+
+
 def test_the_parent_ends_with_0_and_leaves_nobody_behind(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(worker_processes, "LAST_WORDS", 0.1)
     monkeypatch.setattr(worker_processes, "BEYOND", 0.1)
@@ -191,6 +203,14 @@ def test_the_parent_ends_with_0_and_leaves_nobody_behind(monkeypatch: pytest.Mon
     monkeypatch.setattr(Place, "look", looked)
     assert run_processes(SETTINGS.model_copy(update={"processes": 2, "grace_seconds": 0.1}), STUBBORN) == 0
     assert [process.poll() for process in begun] == [-signal.SIGKILL] * 2
+
+
+def test_an_end_that_came_in_time_is_not_forced_afterwards() -> None:
+    with Ending(600) as ending:
+        ending.begin("it is time")
+        limit = next(thread for thread in threading.enumerate() if isinstance(thread, threading.Timer))
+    limit.join(30)
+    assert not limit.is_alive()
 
 
 # --- what doctor says -------------------------------------------------------------------------------------------------

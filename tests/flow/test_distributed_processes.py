@@ -178,6 +178,9 @@ def test_a_worker_process_that_dies_is_replaced_and_its_siblings_go_on(site: Sit
     mine = children(parent.pid)
     assert site.end(parent)[0] == 0
     assert not any(alive(pid) for pid in mine), "nobody is left behind"
+    assert f"(pid {first}) ended with code -9" in site.log(parent)
+    told = [line.split()[1] for line in site.log(parent).splitlines() if "stopping: its parent ends" in line]
+    assert sorted(map(int, told)) == sorted(mine), "each says so, under its pid"
 
 
 def test_the_processes_of_a_parent_that_is_killed_end_by_themselves(site: Site) -> None:
@@ -188,6 +191,7 @@ def test_the_processes_of_a_parent_that_is_killed_end_by_themselves(site: Site) 
     parent.wait(PATIENCE)
     eventually(lambda: not any(alive(pid) for pid in mine), "they have ended")
     assert site.workers_seen() == 0, "in order"
+    assert site.log(parent).count("stopping: its input ended") == 2
 
 
 def alive(pid: int) -> bool:

@@ -5,12 +5,14 @@ from __future__ import annotations
 import io
 import json
 import logging
+import os
+import socket
 import warnings
 from collections.abc import Iterator
 from typing import Literal
 
 import pytest
-from duetime.server.logs import configure_logs
+from duetime.server.logs import called, configure_logs
 
 
 @pytest.fixture(autouse=True)
@@ -56,6 +58,22 @@ def test_a_terminal_gets_text_unless_json_is_asked_for(
 
     assert stream.getvalue().startswith("{") is as_json
     assert "it failed" in stream.getvalue()
+
+
+def test_each_line_says_which_process_it_is_from() -> None:
+    stream = io.StringIO()
+    assert configure_logs("info", "json", stream=stream) is False
+    fail()
+    called("host-1-abc")
+    fail()
+    assert configure_logs("info", "text", stream=stream) is True
+    called("of no use to a person, who sees the pid")
+    logging.getLogger("duetime.test").info("well")
+
+    first, second, text = stream.getvalue().splitlines()
+    assert json.loads(first)["process"] == f"{socket.gethostname()[:60]}-{os.getpid()}"
+    assert json.loads(second)["process"] == "host-1-abc"
+    assert text.split()[1:] == [str(os.getpid()), "info", "duetime.test:", "well"]
 
 
 def test_a_half_emoji_in_a_message_is_logged_and_does_no_harm() -> None:
