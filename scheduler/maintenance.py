@@ -4,22 +4,27 @@ from __future__ import annotations
 
 import logging
 import time
-from collections.abc import Callable, Collection
+from collections.abc import Callable, Collection, Mapping
 from datetime import timedelta
 
 from duetime.scheduler.dispatch import refill
 from duetime.scheduler.placing import Placing
 from duetime.scheduler.process import Process
-from duetime.scheduler.queue import DispatchQueue
+from duetime.scheduler.queue import DispatchQueue, Finish, QueueLost, QueueUnavailable
 from duetime.scheduler.settlement import concluded
 from duetime.scheduler.store import Store
 
 INTERVAL = 30.0
 LEASE_INTERVAL = 5.0
+LONGEST_PAUSE = 2 * LEASE_INTERVAL
+"""Seconds between two rounds after which the database was away, or this process stood still."""
+
 SHARE = 50
 """At most one part in so many of the time goes into looking, however many runs are ready."""
 FORGET_EVERY = timedelta(hours=1)
 _MOST_FORGOTTEN = 500
+NOBODY = "nobody"
+"""Who hands in what the dead cannot."""
 
 log = logging.getLogger(__name__)
 
@@ -28,7 +33,9 @@ class Maintenance:
     """Puts what is ready in the database, but not in the queue, back into it; at the start, and every 30 seconds.
 
     Every 5 seconds it ends attempts whose lease has passed and that are not among `held`, the runs that the worker has
-    in hand: their start was stored though it seemed to fail, or their end cannot be. It also takes from the queue the
+    in hand: their start was stored though it seemed to fail, or their end cannot be. What they had reserved is free
+    with that. When it could not look for a while, it does this one round later: others, who could not speak for what
+    they run either, speak first. It also takes from the queue the
     leases that have run out, whoever held them; what had not started then goes back at once. Once an hour it forgets
     idempotency keys that are past their time.
     """
@@ -56,6 +63,7 @@ class Maintenance:
         self._clock = clock
         self._look_at = clock()
         self._forget_at = store.now()
+        self._ended_at = clock()
         self.process = Process("maintenance", self.step, replaced=replaced)
 
     def step(self) -> float:
@@ -63,10 +71,12 @@ class Maintenance:
         if self._clock() >= self._look_at:
             self._look()
         self._forget()
-        self._recover()
+        if self._clock() - self._ended_at <= LONGEST_PAUSE:
+            self._recover()
         self._learn()
         if self._queue.reap():
             self._look()
+        self._ended_at = self._clock()
         return max(0.0, min(LEASE_INTERVAL, self._look_at - self._clock()))
 
     def _look(self) -> None:
@@ -87,8 +97,16 @@ class Maintenance:
             conclude=lambda claim, settlement: concluded(claim, settlement, now=self._store.now()),
         )
         if ended:
-            log.warning("%d runs were running, but in nobody's hand; they count as crashed", ended)
+            log.warning("%d runs were running, but in nobody's hand; they count as crashed", len(ended))
+            self._release(ended)
             self._recovered()
+
+    def _release(self, tokens: Mapping[str, str]) -> None:
+        """Free what crashed attempts had reserved, all of it used: else it stays taken until their leases run out."""
+        try:
+            self._queue.finish(NOBODY, [Finish(run_id, token) for run_id, token in tokens.items() if token])
+        except (QueueLost, QueueUnavailable) as error:
+            log.debug("leases in the queue run out by themselves: %s", error)
 
     def _forget(self) -> None:
         now = self._store.now()

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from datetime import timedelta
 
 from duetime.scheduler.inhand import Held, InHand
@@ -24,7 +24,7 @@ log = logging.getLogger(__name__)
 
 
 class Supervision:
-    """Renews the leases of what runs every third of a lease, and at once when `check` is called.
+    """Renews the leases of what runs every third of a lease; `check` lets it look for wishes to cancel, and no more.
 
     A run whose reservation the queue does not know goes back; that the queue is away stops nothing.
 
@@ -48,7 +48,7 @@ class Supervision:
         self._lease = lease
         self._clock = clock
         self._next_limit: float | None = None
-        self._last_renewal = clock()
+        self._last_renewal = self._last_look = clock()
         self._asked = False
         self._queue_away = False
         self.process = Process("supervision", self.step)
@@ -72,18 +72,22 @@ class Supervision:
             self._asked, self._next_limit = False, None
             return None
         self._enforce_limits()
-        renewal = self._next_renewal()
-        if renewal <= self._clock():
+        if self._next_renewal() <= self._clock():
             self._renew()
-            renewal = self._next_renewal()
-        due = min(renewal, self._next_limit) if self._next_limit is not None else renewal
-        return max(0.0, due - self._clock())
+        elif self._asked and self._last_look + CHECK_INTERVAL <= self._clock():
+            self._look()
+        due = [self._next_renewal()]
+        if self._next_limit is not None:
+            due.append(self._next_limit)
+        if self._asked:
+            due.append(self._last_look + CHECK_INTERVAL)
+        return max(0.0, min(due) - self._clock())
 
     def _next_renewal(self) -> float:
         interval = self._lease.total_seconds() / 3
         if self._queue_away:
             interval = min(interval, RETRY_INTERVAL)
-        return self._last_renewal + (CHECK_INTERVAL if self._asked else interval)
+        return self._last_renewal + interval
 
     def _enforce_limits(self) -> None:
         now = self._clock()
@@ -95,13 +99,26 @@ class Supervision:
                 held.interrupt(TimeLimitReached)
         self._next_limit = min((ends_by for ends_by, held in limits if ends_by > now), default=None)
 
+    def _look(self) -> None:
+        """Stop what someone wants cancelled: others change things often, so this reads and writes nothing."""
+        self._asked = False
+        running = self._running()
+        self._stop(running, self._store.claims.unwanted(list(running), worker=self._worker))
+
     def _renew(self) -> None:
         self._asked = False
-        running = {held.run_id: held for held in self._in_hand.all()}
+        running = self._running()
         self._renew_reservations(running)
-        for run_id in self._store.claims.renew(list(running), worker=self._worker, lease=self._lease):
-            running[run_id].interrupt(CancelRequested)
+        self._stop(running, self._store.claims.renew(list(running), worker=self._worker, lease=self._lease))
         self._last_renewal = self._clock()
+
+    def _running(self) -> dict[str, Held]:
+        return {held.run_id: held for held in self._in_hand.all()}
+
+    def _stop(self, running: Mapping[str, Held], unwanted: Collection[str]) -> None:
+        for run_id in unwanted:
+            running[run_id].interrupt(CancelRequested)
+        self._last_look = self._clock()
 
     def _renew_reservations(self, running: Mapping[str, Held]) -> None:
         """Prolong the leases in the queue, and stop what has lost units that others may have now."""

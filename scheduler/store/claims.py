@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Mapping, Sequence
 from datetime import datetime, timedelta
+from typing import Any
 
 from duetime.scheduler.store import expiry, fate, ready, recovery, settling, starting
 from duetime.scheduler.store.database import Database
@@ -33,6 +34,10 @@ def _while_running(**values: object) -> Update:
 
 _PROGRESS = _while_running(progress=bindparam("value"))
 _CHECKPOINT = _while_running(checkpoint=bindparam("value"))
+
+
+def _unwanted(connection: Connection, mine: Mapping[str, Any]) -> set[str]:
+    return set(mine["run_ids"]).difference(connection.execute(_STILL_MINE, mine).scalars())
 
 
 class Claims:
@@ -103,14 +108,19 @@ class Claims:
         self._database.write(lambda connection: expiry.redate(connection, drops), durable=False)
 
     def renew(self, run_ids: Sequence[str], *, worker: str, lease: timedelta) -> set[str]:
-        """Say that the runs are alive; returns those to stop: cancelled by someone, or no longer this worker's."""
+        """Say that the runs are alive; returns those to stop, as `unwanted` does."""
         mine = {"run_ids": list(run_ids), "of_worker": worker}
 
         def work(connection: Connection) -> set[str]:
             connection.execute(_RENEW, {**mine, "until": self._now() + lease})
-            return set(run_ids) - set(connection.execute(_STILL_MINE, mine).scalars())
+            return _unwanted(connection, mine)
 
         return self._database.write(work, durable=False) if run_ids else set()
+
+    def unwanted(self, run_ids: Sequence[str], *, worker: str) -> set[str]:
+        """Return which of the runs to stop: cancelled by someone, or no longer this worker's."""
+        mine = {"run_ids": list(run_ids), "of_worker": worker}
+        return self._database.read(lambda connection: _unwanted(connection, mine)) if run_ids else set()
 
     def settle(self, settlements: Sequence[Settlement]) -> list[Verdict]:
         """Store how attempts ended and all that follows from it; one verdict for each settlement, in order."""
@@ -135,20 +145,21 @@ class Claims:
         process died for the third time. `conclude` may add to such an end what the store cannot know: the message, the
         deliveries and the next occurrence.
         """
-        return self._database.write(lambda connection: recovery.recover(connection, epoch, conclude, self._now()))
+        return self._database.write(lambda connection: len(recovery.recover(connection, epoch, conclude, self._now())))
 
     def recover_lapsed(
         self, *, epoch: int | None, held: Collection[str], before: datetime, conclude: Conclude | None = None
-    ) -> int:
-        """End the attempts whose lease was over `before` and that nobody has in hand, as `recover` does; how many.
+    ) -> dict[str, str]:
+        """End the attempts whose lease was over `before` and that nobody has in hand, as `recover` does.
 
-        `held` are the runs that the caller has in hand, read after `before`: what was claimed since has a newer lease.
-        Any number of processes may do this at once: each run is recovered by one. Raises `RunnerReplaced` when `epoch`
-        is not the newest and there is something to end.
+        Returns by run what proves its lease in the queue, '' where it has none. `held` are the runs that the caller has
+        in hand, read after `before`: what was claimed since has a newer lease. Any number of processes may do this at
+        once: each run is recovered by one. Raises `RunnerReplaced` when `epoch` is not the newest and there is
+        something to end.
         """
         orphans = self._database.read(lambda connection: recovery.lapsed(connection, before)).difference(held)
         if not orphans:
-            return 0
+            return {}
         return self._database.write(
             lambda connection: recovery.recover_lapsed(
                 connection, orphans, epoch=epoch, before=before, conclude=conclude, now=self._now()

@@ -28,7 +28,7 @@ MOST_CRASHES = 3
 """A run that took its process down this often is poison: it fails instead of starting again."""
 
 _WHOLE = TASK_AND_RUN.where(runs.c.id.in_(bindparam("run_ids", expanding=True)))
-_HELD = select(runs.c.id, runs.c.reserved).where(runs.c.id.in_(bindparam("run_ids", expanding=True)))
+_HELD = select(runs.c.id, runs.c.reserved, runs.c.token).where(runs.c.id.in_(bindparam("run_ids", expanding=True)))
 _RUNNING: ColumnElement[bool] = literal_column("runs.state = 'running'")  # bare, as the partial index has it
 _ORPHANS = select(runs.c.id).where(_RUNNING, runs.c.epoch < bindparam("newest"))
 _LAPSED = (
@@ -48,7 +48,7 @@ def concluding(conclude: Conclude | None, claim: Claim, settlement: Settlement) 
         return settlement
 
 
-def recover(connection: Connection, epoch: int, conclude: Conclude | None, now: datetime) -> int:
+def recover(connection: Connection, epoch: int, conclude: Conclude | None, now: datetime) -> dict[str, str]:
     check_epoch(connection, epoch)
     return _crash(connection, list(connection.execute(_ORPHANS, {"newest": epoch}).scalars()), conclude, now)
 
@@ -65,24 +65,25 @@ def recover_lapsed(
     before: datetime,
     conclude: Conclude | None,
     now: datetime,
-) -> int:
+) -> dict[str, str]:
     check_epoch(connection, epoch)
     found = connection.execute(_OF_NOBODY_ELSE, {"before": before, "run_ids": list(orphans)}).scalars()
     return _crash(connection, sorted(found), conclude, now)
 
 
-def _crash(connection: Connection, orphans: list[str], conclude: Conclude | None, now: datetime) -> int:
+def _crash(connection: Connection, orphans: list[str], conclude: Conclude | None, now: datetime) -> dict[str, str]:
+    """End the attempts as crashed; returns the tokens of what they held in the queue, by run."""
     if not orphans:
-        return 0
+        return {}
     claimed = settling.claimed(connection, orphans)
     found = [task_and_run(row) for row in connection.execute(_WHOLE, {"run_ids": orphans}).all()]
-    reserved = {row.id: row.reserved or {} for row in connection.execute(_HELD, {"run_ids": orphans})}
+    held = {row.id: (row.reserved or {}, row.token or "") for row in connection.execute(_HELD, {"run_ids": orphans})}
     claims = [
-        Claim(run, task, claimed[run.id].worker, reserved[run.id]) for task, run in found if run.state is State.RUNNING
+        Claim(run, task, claimed[run.id].worker, *held[run.id]) for task, run in found if run.state is State.RUNNING
     ]
     crashed = [_ending(claimed[claim.run.id], claim, conclude, now) for claim in claims]
     endings.write(connection, crashed, now)
-    return len(crashed)
+    return {claim.run.id: claim.token for claim in claims}
 
 
 def _ending(claimed: Claimed, claim: Claim, conclude: Conclude | None, now: datetime) -> Ending:

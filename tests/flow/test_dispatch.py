@@ -12,7 +12,7 @@ from duetime.scheduler.dispatch import BATCH, Dispatcher, refill
 from duetime.scheduler.errors import RunnerReplaced
 from duetime.scheduler.events import EventKind
 from duetime.scheduler.maintenance import Maintenance
-from duetime.scheduler.queue import Finish, MemoryQueue
+from duetime.scheduler.queue import Finish, Kind, Limits, MemoryQueue
 from duetime.scheduler.store import IdempotencyKey, NewTask, Start, Store, open_store
 from duetime.scheduler.task import DeadlineType, State
 
@@ -262,6 +262,37 @@ def test_maintenance_ends_what_runs_past_its_lease_unless_it_is_in_hand(
     maintenance.step()
     run = store.tasks.get(TENANT, claim.task.id).run
     assert (run.state, run.crashes) == (state, int(not holds))
+
+
+def test_what_a_dead_attempt_had_reserved_is_free_as_soon_as_it_is_recovered(
+    store: Store, queue: MemoryQueue, clock: Clock
+) -> None:
+    queue.set_pool("gpu", Limits(Kind.SLOTS, 1))
+    queue.set_pool("usd", Limits(Kind.BUDGET, 10))
+    records = [added(store, NOON + timedelta(seconds=n), needs={"gpu": 1, "usd": 4}) for n in range(2)]
+    clock.forward(seconds=1)
+    Dispatcher(store, queue).step()
+    maintenance = Maintenance(store, queue, held=set)
+    (grant,) = queue.take("dead", 1, 300_000).grants  # by the queue, it lasts for minutes
+    starts = [Start(grant.run_id, grant.token, grant.needs)]
+    store.claims.start(starts, worker="dead", epoch=None, lease=timedelta(seconds=30))
+    clock.forward(seconds=31)
+    maintenance.step()
+    pools = queue.stats().pools
+    assert (pools["gpu"].used, pools["usd"].spent) == (0, 4)
+    assert queue.take("alive", 1, 30_000).run_ids == (records[1].run.id,)
+
+
+def test_who_could_not_look_for_a_while_lets_others_speak_first(store: Store, queue: MemoryQueue, clock: Clock) -> None:
+    now = [100.0]
+    maintenance = Maintenance(store, queue, held=set, clock=lambda: now[0])
+    maintenance.step()
+    claim = started(store)
+    for passed, state in [(40, State.RUNNING), (5, State.RETRYING)]:
+        now[0] += passed
+        clock.forward(seconds=passed)
+        maintenance.step()
+        assert store.tasks.get(TENANT, claim.task.id).run.state is state
 
 
 def test_the_third_time_that_a_run_is_in_nobodys_hand_fails_it_with_a_message_and_the_next_occurrence(

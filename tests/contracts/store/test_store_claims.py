@@ -165,8 +165,9 @@ def test_renewing_names_the_runs_to_stop(store: Store) -> None:
     mine, theirs, done = started(store), started(store, worker="w2"), started(store)
     store.claims.settle([settlement(done)])
     every = [claim.run.id for claim in (mine, theirs, done)]
+    assert store.claims.unwanted(every, worker="w1") == {theirs.run.id, done.run.id}
     assert store.claims.renew(every, worker="w1", lease=LEASE) == {theirs.run.id, done.run.id}
-    assert store.claims.renew([], worker="w1", lease=LEASE) == set()
+    assert store.claims.renew([], worker="w1", lease=LEASE) == store.claims.unwanted([], worker="w1") == set()
 
 
 def test_a_crashed_run_is_tried_again_and_the_third_crash_makes_a_dead_letter(store: Store) -> None:
@@ -196,7 +197,7 @@ def test_a_run_whose_lease_has_passed_and_that_nobody_holds_counts_as_crashed(st
     store.claims.renew([alive.run.id], worker="w1", lease=LEASE)
 
     def recovered() -> int:
-        return store.claims.recover_lapsed(epoch=epoch, held={held.run.id}, before=clock.at)
+        return len(store.claims.recover_lapsed(epoch=epoch, held={held.run.id}, before=clock.at))
 
     clock.forward(seconds=10)
     assert recovered() == 0
@@ -216,7 +217,7 @@ def test_what_was_claimed_after_one_looked_at_what_one_holds_is_left_alone(store
     before = clock.at
     claim = started(store)
     clock.forward(hours=8)  # the machine slept before the next line
-    assert store.claims.recover_lapsed(epoch=None, held=(), before=before) == 0
+    assert not store.claims.recover_lapsed(epoch=None, held=(), before=before)
     assert store.tasks.get(TENANT, claim.task.id).run.state is State.RUNNING
 
 

@@ -215,8 +215,8 @@ def test_a_process_an_hour_ahead_claims_renews_and_recovers_by_the_servers_time(
     assert [run.run_id for run in store.claims.make_ready(limit=9)] == [due.run.id]
     [claim] = store.claims.start([Start(due.run.id)], worker="w", epoch=None, lease=LEASE)
     assert store.claims.renew([due.run.id], worker="w", lease=LEASE) == set()
-    assert store.claims.recover_lapsed(epoch=None, held=(), before=store.now()) == 0
-    assert store.claims.recover_lapsed(epoch=None, held=(), before=store.now() + 2 * LEASE) == 1
+    assert not store.claims.recover_lapsed(epoch=None, held=(), before=store.now())
+    assert len(store.claims.recover_lapsed(epoch=None, held=(), before=store.now() + 2 * LEASE)) == 1
     assert store.tasks.get(due.task.tenant, due.task.id).run.state is State.RETRYING
     store.claims.settle([settlement(claim)])
     store.close()

@@ -111,7 +111,7 @@ def test_an_attempt_that_crashed_is_charged_for_all_that_it_had_reserved(store: 
     holds = {"tokens": 900, "key:customer-42": 1}
     store.claims.start([Start(record.run.id, "t1", holds)], worker="w", epoch=None, lease=LEASE)
     clock.forward(seconds=31)
-    assert store.claims.recover_lapsed(epoch=None, held=(), before=clock()) == 1
+    assert store.claims.recover_lapsed(epoch=None, held=(), before=clock()) == {record.run.id: "t1"}
     assert store.usage.since({"tokens": NOON, "key:customer-42": NOON}) == {"tokens": 900.0, "key:customer-42": 0.0}
 
 

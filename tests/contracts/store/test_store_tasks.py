@@ -361,6 +361,7 @@ def test_a_run_beside_the_current_one_starts_and_is_cancelled_with_the_task(stor
     [claim] = store.claims.start([Start(ready[0].run_id)], worker="w", epoch=None, lease=MINUTE)
     assert store.tasks.get(TENANT, record.task.id).run == record.run
     cancelled(store, record)
+    assert store.claims.unwanted([claim.run.id], worker="w") == {claim.run.id}
     assert store.claims.renew([claim.run.id], worker="w", lease=MINUTE) == {claim.run.id}
     assert store.claims.start([Start(ready[1].run_id)], worker="w", epoch=None, lease=MINUTE) == []
     assert store.claims.next_wake() is None

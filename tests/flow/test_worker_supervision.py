@@ -1,0 +1,98 @@
+"""Supervision speaks for what runs every third of a lease, and reads, no more, when others report changes."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from datetime import timedelta
+from pathlib import Path
+
+import pytest
+from duetime.scheduler.inhand import InHand
+from duetime.scheduler.queue import MemoryQueue
+from duetime.scheduler.store import Claim, Store, open_store
+from duetime.scheduler.supervision import CHECK_INTERVAL, Supervision
+
+from tests.contracts.store.making import Clock, started
+
+LEASE = timedelta(seconds=30)
+FAR = 1e9
+
+
+class House:
+    """One run in hand; what is asked of the store and of the queue is counted, and `unwanted` are answered."""
+
+    def __init__(self, store: Store, monkeypatch: pytest.MonkeyPatch) -> None:
+        self.at = 100.0
+        self.renewed = self.proven = self.looks = 0
+        self.unwanted = set[str]()
+        self.in_hand = InHand()
+        self.claim: Claim = started(store, worker="w")
+        self.in_hand.add([self.claim])
+        queue = MemoryQueue()
+        monkeypatch.setattr(store.claims, "renew", self.renew)
+        monkeypatch.setattr(store.claims, "unwanted", self.look)
+        monkeypatch.setattr(queue, "renew", self.prove)
+        self.supervision = Supervision(store, queue, self.in_hand, worker="w", lease=LEASE, clock=lambda: self.at)
+        self.supervision.started(FAR)
+
+    def renew(self, *_: object, **__: object) -> set[str]:
+        self.renewed += 1
+        return self.unwanted
+
+    def look(self, *_: object, **__: object) -> set[str]:
+        self.looks += 1
+        return self.unwanted
+
+    def prove(self, *_: object) -> set[str]:
+        self.proven += 1
+        return set()
+
+    def pass_time(self, seconds: float) -> None:
+        """Let time pass, with a step whenever one is due."""
+        until = self.at + seconds
+        while self.at < until:
+            pause = self.supervision.step()
+            assert pause is not None
+            self.at = min(until, self.at + max(pause, 0.001))
+        self.supervision.step()
+
+    @property
+    def asked(self) -> tuple[int, int, int]:
+        return self.looks, self.renewed, self.proven
+
+
+@pytest.fixture
+def house(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[House]:
+    store = open_store(f"sqlite:///{tmp_path}/duetime.db", clock=Clock(), synchronous="OFF")
+    yield House(store, monkeypatch)
+    store.close()
+
+
+def test_leases_are_renewed_every_third_of_a_lease_though_nobody_asks(house: House) -> None:
+    house.pass_time(29)
+    assert house.asked == (0, 2, 2)
+
+
+def test_who_reports_changes_makes_it_look_and_write_nothing(house: House) -> None:
+    for _ in range(90):
+        house.supervision.check()
+        house.pass_time(0.1)
+    assert house.asked[1:] == (0, 0)
+    assert 40 <= house.looks <= 9 / CHECK_INTERVAL
+
+
+def test_leases_are_renewed_in_time_however_many_changes_there_are(house: House) -> None:
+    for _ in range(290):
+        house.supervision.check()
+        house.pass_time(0.1)
+    assert house.asked[1:] == (2, 2)
+
+
+def test_a_wish_to_cancel_is_heard_by_a_look(house: House) -> None:
+    house.unwanted = {house.claim.run.id}
+    house.supervision.check()
+    house.pass_time(CHECK_INTERVAL)
+    held = house.in_hand.get(house.claim.run.id)
+    assert held is not None
+    assert held.cancelled
+    assert house.asked == (1, 0, 0)
