@@ -20,8 +20,8 @@ Of = tuple[str, str]
 """A tenant and one of its actions."""
 
 _RETRIED: Final = "retry"
-_UNKNOWN: Final = ("cancelled", "lost")
-"""Outcomes that say nothing about a pool."""
+_UNKNOWN: Final = ("cancelled", "lost", "yielded")
+"""Outcomes that say nothing about a pool: a probe that was interrupted proves no recovery."""
 
 _GAVE_UP: Final = ("wait", "cancelled")
 """Outcomes of a handler that returned what `Context.throttled` gave it; `cancelled` when someone wished for that."""
