@@ -6,6 +6,7 @@ import re
 import shlex
 import subprocess
 import sys
+import tomllib
 from collections.abc import Iterator
 from importlib import import_module
 from pathlib import Path
@@ -19,6 +20,10 @@ from duetime.server.settings import Settings
 EXAMPLES = Path(__file__).resolve().parents[1] / "examples"
 COMPOSE = EXAMPLES / "compose" / "compose.yaml"
 KUBERNETES = EXAMPLES / "kubernetes" / "duetime.yaml"
+PROJECT = EXAMPLES.parent
+SETTINGS_FILE = EXAMPLES / "duetime.toml"
+IN_FORCE = "/etc/duetime/duetime.toml"
+IMAGE = "registry.example.com/replace-me/duetime:1"
 UNITS = sorted((EXAMPLES / "systemd").glob("*.service"))
 ENVIRONMENTS = sorted(EXAMPLES.rglob("*.env.example"))
 
@@ -59,9 +64,10 @@ def called() -> Iterator[list[str]]:
         if test[1:2] == ["duetime"]:
             yield test[2:]
     for pod in pods():
-        for container in (each for each in pod["containers"] if each["image"] == "duetime"):
+        for container in (each for each in pod["containers"] if each["image"] == IMAGE):
             yield container["args"]
-            yield from (probe["exec"]["command"][1:] for name, probe in container.items() if name.endswith("Probe"))
+            probes = [probe["exec"]["command"] for name, probe in container.items() if name.endswith("Probe")]
+            yield from (arguments for program, *arguments in probes if program == "duetime")
     for unit in UNITS:
         (line,) = re.findall(r"^ExecStart=(.+)$", unit.read_text("utf-8"), flags=re.MULTILINE)
         program, *arguments = shlex.split(line)
@@ -83,9 +89,81 @@ def test_every_setting_of_the_examples_exists_and_is_accepted(path: Path) -> Non
     given = dict(
         re.findall(r"^ *DUETIME_([A-Z_]+)[=:] ?\"?([^\"\n]+)\"?$", path.read_text("utf-8"), flags=re.MULTILINE)
     )
+    assert given.pop("CONFIG", IN_FORCE) == IN_FORCE
     settings = Settings(**{name.lower(): value for name, value in given.items()})
     assert settings.distributed
     assert settings.database_url.startswith("postgresql+psycopg://")
+
+
+def test_the_settings_file_is_accepted_and_every_process_of_every_example_reads_it() -> None:
+    assert set(Settings.load(SETTINGS_FILE).pools) == {"gpu", "openai"}
+    for name, service in services().items():
+        if service["image"] == "duetime":
+            assert service["environment"]["DUETIME_CONFIG"] == IN_FORCE, name
+            assert f"../duetime.toml:{IN_FORCE}:ro" in service["volumes"], name
+    maps = {each["metadata"]["name"]: each["data"] for each in documents("ConfigMap")}
+    assert maps["duetime"]["DUETIME_CONFIG"] == IN_FORCE
+    assert maps["duetime-settings"]["duetime.toml"] == SETTINGS_FILE.read_text("utf-8")
+    for pod in pods():
+        assert {"name": "settings", "configMap": {"name": "duetime-settings"}} in pod["volumes"]
+        mounted = [each["volumeMounts"] for each in pod["containers"] if each["image"] == IMAGE]
+        assert mounted == [[{"name": "settings", "mountPath": "/etc/duetime", "readOnly": True}]]
+    assert f"DUETIME_CONFIG={IN_FORCE}\n" in (EXAMPLES / "systemd/duetime.env.example").read_text("utf-8")
+
+
+def test_the_build_of_the_image_sees_what_it_needs_and_nothing_else() -> None:
+    lines = (PROJECT / ".dockerignore").read_text("utf-8").splitlines()
+    first, *rules = [line for line in lines if line and not line.startswith("#")]
+    kept = {rule[1:] for rule in rules if rule.startswith("!")}
+    project = tomllib.loads((PROJECT / "pyproject.toml").read_text("utf-8"))
+    needed = {folder.split("/")[0] for folder in project["tool"]["setuptools"]["package-dir"].values()}
+    needed |= {"pyproject.toml", project["project"]["readme"], *project["project"]["license-files"]}
+    assert first == "*", "all is left out but what is named: what lies about in a checkout may be a secret"
+    assert kept == needed | {"examples/plugin"}
+    assert "**/*.env" in rules
+
+
+def test_the_image_has_only_what_was_installed_and_a_package_with_handlers() -> None:
+    build, image = re.split(
+        r"^FROM (?!.* AS )", (EXAMPLES / "compose/Dockerfile").read_text("utf-8"), flags=re.MULTILINE
+    )
+    assert "/src/examples/plugin" in build
+    assert re.findall(r"^(?:COPY|ADD) (.*)$", image, flags=re.MULTILINE) == ["--from=build /opt/duetime /opt/duetime"]
+    assert "useradd --uid 1000" in image
+    assert {pod["securityContext"]["runAsUser"] for pod in pods() if "securityContext" in pod} == {1000}
+
+
+def test_an_image_that_nobody_has_says_that_it_is_to_be_replaced() -> None:
+    images = {each["image"] for pod in pods() for each in pod["containers"]}
+    assert images == {IMAGE, "caddy:2"}
+    said = KUBERNETES.read_text("utf-8").split("apiVersion", 1)[0]
+    assert f"`{IMAGE}`, three times" in said
+    assert sum(each["image"] == IMAGE for pod in pods() for each in pod["containers"]) == 3
+
+
+def test_a_server_that_hangs_is_restarted_itself_and_one_that_ends_is_out_of_the_service_first() -> None:
+    (containers,) = [pod["containers"] for pod in pods() if len(pod["containers"]) > 1]
+    server, proxy = containers
+    assert "http://127.0.0.1:8787/livez" in server["livenessProbe"]["exec"]["command"][-1]
+    compile(server["livenessProbe"]["exec"]["command"][-1], "the probe", "exec")
+    assert "livenessProbe" not in proxy
+    assert proxy["readinessProbe"]["httpGet"]["path"] == "/readyz"
+    assert paused(server) == paused(proxy) > 0
+
+
+def test_a_unit_with_a_wrong_setting_is_not_started_for_ever_and_its_setup_is_written_down() -> None:
+    steps = (EXAMPLES / "systemd" / "README.md").read_text("utf-8")
+    for unit in UNITS:
+        assert "\nRestartPreventExitStatus=2\n" in unit.read_text("utf-8")
+    for step in ("useradd --system", "/opt/duetime/bin/duetime migrate", "systemctl enable --now", "duetime.toml"):
+        assert step in steps
+
+
+def paused(container: Any) -> int:
+    """Return the seconds that a container waits before it is told to end."""
+    command = container.get("lifecycle", {}).get("preStop", {}).get("exec", {}).get("command", ["sleep", "0"])
+    assert command[0] == "sleep"
+    return int(command[1])
 
 
 def test_no_port_of_the_examples_leads_past_the_proxy() -> None:
@@ -114,7 +192,8 @@ def test_processes_get_longer_to_stop_than_what_runs_has_to_end() -> None:
     (settings,) = [each for each in documents("ConfigMap") if each["metadata"]["name"] == "duetime"]
     for deployment in documents("Deployment"):
         pod = deployment["spec"]["template"]["spec"]
-        assert pod["terminationGracePeriodSeconds"] > float(settings["data"]["DUETIME_GRACE_SECONDS"]) + 10
+        pause = max(paused(each) for each in pod["containers"])
+        assert pod["terminationGracePeriodSeconds"] > float(settings["data"]["DUETIME_GRACE_SECONDS"]) + pause + 10
         assert all(each["resources"]["limits"] for each in pod["containers"])
     for unit in UNITS:
         assert float(re.findall(r"^TimeoutStopSec=(\d+)$", unit.read_text("utf-8"), flags=re.MULTILINE)[0]) > 30
