@@ -29,10 +29,15 @@ def migrate(context: typer.Context) -> None:
     settings = session(context).settings()
     settings.create_data_directory()
     store: Any = import_module("duetime.scheduler.store")
-    copied = store.migrate_store(settings.database_url)
-    if copied:
-        output.say(f"The database as it was: {copied}")
-    output.say("The database is up to date.")
+    done = store.migrate_store(settings.database_url)
+    if done.copied:
+        output.say(f"The database as it was: {done.copied}")
+    if done.before is None:
+        output.say(f"Created the tables, schema {done.now}.")
+    elif done.before == done.now:
+        output.say(f"Nothing to do: the database has schema {done.now} already.")
+    else:
+        output.say(f"Upgraded the database from schema {done.before} to {done.now}.")
 
 
 def doctor(

@@ -12,7 +12,7 @@ from platform import python_version
 
 import duetime
 from duetime.scheduler.channels import ChannelError, Channels
-from duetime.scheduler.errors import DuetimeError, InvalidSetting, SchemaTooNew, SchemaTooOld, StoreUnavailable
+from duetime.scheduler.errors import DuetimeError, InvalidSetting, SchemaTooNew, StoreUnavailable
 from duetime.scheduler.events import EventFilter
 from duetime.scheduler.handlers import Handlers
 from duetime.scheduler.ids import new_id
@@ -44,7 +44,7 @@ def examine(session: Session, *, send_test: bool = False) -> list[Check]:
         _zone(settings),
         _handlers(settings),
         *_channels(settings, send_test=send_test),
-        _service(session),
+        _service(session, shared=settings.distributed),
     ]
 
 
@@ -56,6 +56,8 @@ def _configuration(settings: Settings, session: Session) -> Check:
 
 
 def _database(settings: Settings) -> Iterator[Check]:
+    if settings.distributed:
+        yield redis_check(settings)
     path = settings.sqlite_path
     if path is not None:
         yield _disk(path)
@@ -71,7 +73,6 @@ def _database(settings: Settings) -> Iterator[Check]:
         yield Check("database", Verdict.OK, f"{masked(settings.database_url)}, its schema is of this version")
         yield _safely("clock", _clock, store)
         if settings.distributed:
-            yield redis_check(settings)
             yield from (_safely("clock skew", skew_check, store), _safely("workers", workers_check, store))
         else:
             yield _safely("runner", _runner, store)
@@ -104,7 +105,6 @@ def _nearest_directory(path: Path) -> Path:
 
 def _remedy(error: DuetimeError) -> str:
     remedies: dict[type[DuetimeError], str] = {
-        SchemaTooOld: "Run `duetime migrate`.",
         SchemaTooNew: "Upgrade this Duetime: pip install --upgrade duetime",
         StoreUnavailable: "Check database_url with `duetime config`, and that the database runs.",
     }
@@ -195,12 +195,14 @@ def _sent(channels: Channels, name: str) -> Check:
     return Check(name, Verdict.OK, "took the test; look whether it arrived")
 
 
-def _service(session: Session) -> Check:
+def _service(session: Session, *, shared: bool) -> Check:
     plan = service.plan(session.invocation())
     if plan is None:
         return Check("service", Verdict.NOTE, "there is neither systemd nor launchd.", "See `duetime service install`.")
     state = service.status(plan)
     if state == "running":
         return Check("service", Verdict.OK, f"runs ({plan.manager})")
+    if shared:
+        return Check("service", Verdict.NOTE, f"{state}; what is due is run by the workers, here or elsewhere")
     said = f"{state}: reminders fire only while a chat client or `duetime serve` runs."
     return Check("service", Verdict.NOTE, said, "`duetime service install` sets it up.")

@@ -15,7 +15,7 @@ from duetime.scheduler.store.history import History
 from duetime.scheduler.store.pools import Pools
 from duetime.scheduler.store.postgres import Postgres
 from duetime.scheduler.store.runners import Runners
-from duetime.scheduler.store.schema import check, upgrade
+from duetime.scheduler.store.schema import Upgrade, check, upgrade
 from duetime.scheduler.store.tasks import Tasks
 from duetime.scheduler.store.telling import Deliveries, Inbox
 from duetime.scheduler.store.usage import Usage
@@ -83,8 +83,8 @@ def _clock_of(database: Database) -> Callable[[], datetime]:
     return ServerClock(database.sample) if isinstance(database, Postgres) else utc_now
 
 
-def migrate_store(url: str) -> str | None:
-    """Upgrade the schema at the URL to the newest; returns where an older SQLite file was copied to, if it was."""
+def migrate_store(url: str) -> Upgrade:
+    """Upgrade the schema at the URL to the newest, and return what that took."""
     database = connect(url)
     try:
         return upgrade(database)

@@ -9,6 +9,7 @@ from __future__ import annotations
 import os
 import shutil
 import sqlite3
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -23,6 +24,18 @@ HEAD = "0002"
 _LOCK = 0x64756574  # "duet": one process at a time looks after a PostgreSQL schema
 
 version = Table("duetime_version", MetaData(), Column("version_num", String(32), primary_key=True))
+
+
+@dataclass(frozen=True, slots=True)
+class Upgrade:
+    """What was done to a schema: its version before, None for a new database, and its version now.
+
+    `copied` is where an older SQLite file was copied to, if it was.
+    """
+
+    before: str | None
+    now: str
+    copied: str | None = None
 
 
 def revision(connection: Connection) -> str | None:
@@ -42,18 +55,18 @@ def check(database: Database) -> None:
         )
 
 
-def upgrade(database: Database) -> str | None:
-    """Bring the schema to HEAD, whatever it is now; returns where an older SQLite file was copied to, if it was.
+def upgrade(database: Database) -> Upgrade:
+    """Bring the schema to HEAD, whatever it is now, and return what that took.
 
     Several processes may do this at once: one does it, the others wait and find it done.
     """
     found = database.read(revision)
     if found == HEAD:
-        return None
+        return Upgrade(found, HEAD)
     _refuse_newer(found)
     copied = _copy(database, found) if found and isinstance(database, Sqlite) else None
     database.migrate(_bring_to_head)
-    return str(copied) if copied else None
+    return Upgrade(found, HEAD, str(copied) if copied else None)
 
 
 def _refuse_newer(found: str | None) -> None:

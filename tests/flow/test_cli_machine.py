@@ -12,6 +12,7 @@ from pathlib import Path
 
 import duetime
 import pytest
+from duetime.scheduler.store import schema
 from duetime.server.cli import run
 
 Run = Callable[..., "Ended"]
@@ -159,16 +160,21 @@ def test_config_says_where_each_value_is_from_and_hides_secrets(
 
 
 def test_migrate_makes_and_upgrades_the_database(cli: Run, home: Path) -> None:
-    assert cli("migrate").code == 0
+    first = cli("migrate")
+    assert (first.code, first.out) == (0, f"Created the tables, schema {schema.HEAD}.\n")
     assert (home / "duetime.db").is_file()
-    assert cli("migrate").code == 0
+    again = cli("migrate")
+    assert (again.code, again.out) == (0, f"Nothing to do: the database has schema {schema.HEAD} already.\n")
     assert cli("list").code == 0
 
 
 def test_migrate_says_where_the_database_as_it_was_is_kept(cli: Run, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("duetime.scheduler.store.migrate_store", lambda url: f"{url}.schema-0001")
-    first = cli("migrate").out.splitlines()[0]
-    assert first == f"The database as it was: {os.environ['DUETIME_DATABASE_URL']}.schema-0001"
+    done = schema.Upgrade("0001", "0002", "/data/duetime.db.schema-0001")
+    monkeypatch.setattr("duetime.scheduler.store.migrate_store", lambda _url: done)
+    assert cli("migrate").out.splitlines() == [
+        "The database as it was: /data/duetime.db.schema-0001",
+        "Upgraded the database from schema 0001 to 0002.",
+    ]
 
 
 @pytest.mark.postgres
@@ -178,6 +184,8 @@ def test_a_shared_database_is_migrated_by_that_command_alone(
     monkeypatch.setenv("DUETIME_DATABASE_URL", postgres_url)
     refused = cli("list")
     assert (refused.code, "Run `duetime migrate` first." in refused.err) == (1, True)
+    doctor = cli("doctor")
+    assert (doctor.code, doctor.out.count("duetime migrate")) == (1, 1)
     assert cli("migrate").code == 0
     assert cli("schedule", "Call John", "--when", "in 2 hours").code == 0
     assert "Call John" in cli("list").out

@@ -237,6 +237,7 @@ def test_doctor_and_workers_tell_how_a_shared_installation_fares(site: Site) -> 
     assert before["redis"]["said"].endswith(")"), before["redis"]
     assert (before["redis"]["verdict"], before["clock skew"]["verdict"]) == ("ok", "ok")
     assert before["workers"]["verdict"] == "wrong"
+    assert "reminders fire only" not in before["service"]["said"]
     assert here().returncode == 1
     worker = site.worker()
     assert checks()["workers"]["verdict"] == "ok"

@@ -88,7 +88,8 @@ def test_the_newest_migration_and_the_models_are_equal(url: str) -> None:
 
 def test_a_new_database_is_made_as_the_migrations_make_it(url: str) -> None:
     new = connect(url)
-    assert schema.upgrade(new) is None
+    assert schema.upgrade(new) == schema.Upgrade(None, schema.HEAD)
+    assert schema.upgrade(new) == schema.Upgrade(schema.HEAD, schema.HEAD)
     from_models = new.read(described)
     new.write(Base.metadata.drop_all)
     new.write(schema.version.drop)
@@ -141,10 +142,10 @@ def test_an_older_database_is_upgraded_after_a_copy_beside_it(
     monkeypatch.setattr(schema, "HEAD", "0003")
     with pytest.raises(SchemaTooOld, match="duetime migrate"):
         open_store(sqlite_url, migrate=False)
-    copy = migrate_store(sqlite_url)
-    assert copy == f"{tmp_path}/duetime.db.schema-0002"
+    copy = f"{tmp_path}/duetime.db.schema-0002"
+    assert migrate_store(sqlite_url) == schema.Upgrade("0002", "0003", copy)
     assert tables_of(copy) == tables_of(f"{tmp_path}/duetime.db") - {"more"}
-    assert migrate_store(sqlite_url) is None
+    assert migrate_store(sqlite_url) == schema.Upgrade("0003", "0003")
     open_store(sqlite_url, migrate=False).close()
     assert not list(tmp_path.glob("*.partial*"))
 
