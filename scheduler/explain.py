@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 
 from duetime.scheduler.inquiry import Inquiry, Silence
-from duetime.scheduler.queue import Explanation, Shortage, Why
+from duetime.scheduler.queue import MOST_AHEAD, Explanation, Shortage, Why
 from duetime.scheduler.rules.pools import Pool
 from duetime.scheduler.rules.states import TERMINAL
 from duetime.scheduler.rules.times import describe, relative
@@ -129,7 +129,8 @@ _SILENT = {
 
 def _turn(ahead: int, what: str) -> Iterator[str]:
     if ahead:
-        yield f"its turn: {ahead} run{'s' if ahead > 1 else ''} {what}"
+        number = f"{ahead} or more" if ahead >= MOST_AHEAD else f"{ahead}"
+        yield f"its turn: {number} run{'s' if ahead > 1 else ''} {what}"
 
 
 def _short(short: Shortage, record: TaskRecord, now: datetime, facts: Facts) -> str:

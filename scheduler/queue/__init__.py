@@ -5,6 +5,7 @@ It is disposable. The database decides; losing a queue at any moment loses nothi
 
 from duetime.scheduler.queue.memory import MemoryQueue
 from duetime.scheduler.queue.port import (
+    MOST_AHEAD,
     Cancelled,
     DispatchQueue,
     Entry,
@@ -24,6 +25,7 @@ from duetime.scheduler.rules.feedback import Report
 from duetime.scheduler.rules.shares import Shares
 
 __all__ = [
+    "MOST_AHEAD",
     "Cancelled",
     "DispatchQueue",
     "Entry",

@@ -39,6 +39,18 @@ class LazyHeap(Generic[T]):
         """Return every item that is alive, once, in no order."""
         return list({item for item in self._items if self._alive(item)})
 
+    def before(self, item: T, most: int) -> int:
+        """Count those that are alive and smaller, up to `most`: the heap's order spares it all that are larger."""
+        found: set[T] = set()
+        places = [0]
+        while places and len(found) < most:
+            place = places.pop()
+            if place < len(self._items) and self._items[place] < item:
+                places += (2 * place + 1, 2 * place + 2)
+                if self._alive(self._items[place]):
+                    found.add(self._items[place])
+        return len(found)
+
     def __len__(self) -> int:
         """Count the items, dead ones among them."""
         return len(self._items)

@@ -20,6 +20,9 @@ MOST_LOOKS = 128
 MOST_WOKEN = 32
 """Sizes of which one release wakes the best class: the largest that fit."""
 
+MOST_AHEAD = 10_000
+"""Runs ahead of one that are counted to explain it: nothing is handed out meanwhile."""
+
 CALM = 5000.0
 """Milliseconds without any call after which no lease is reaped for the length of a lease: nobody could renew."""
 
@@ -123,8 +126,9 @@ class Shortage:
 class Explanation:
     """Where a run is: `status` is waiting, delayed, parked or leased.
 
-    `ahead` are runs of its own class that go first. For a parked one `shortage` is what the head of its class lacks;
-    `worker` has a leased one, and a delayed one waits until `not_before`, by the clock of the queue.
+    `ahead` are runs of its own class that go first, counted up to `MOST_AHEAD`. For a parked one `shortage` is what the
+    head of its class lacks; `worker` has a leased one, and a delayed one waits until `not_before`, by the clock of the
+    queue.
     """
 
     status: str
@@ -138,7 +142,8 @@ class Explanation:
 class PoolUse:
     """A pool now: units `used` (of a rate: taken from the bucket), `spent` in the window, and what throttling left.
 
-    `state` is admitting, stopped, tripped (the breaker is open) or probing.
+    `state` is admitting, stopped (a provider said so), tripped (the breaker is open), probing or closed (there is none
+    of it now); `until` is when that ends, where time alone ends it.
     """
 
     capacity: float
@@ -148,6 +153,7 @@ class PoolUse:
     factor: float
     parked: int
     state: str
+    until: float | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -18,7 +18,7 @@ from duetime.scheduler.queue import patience
 from duetime.scheduler.queue.floor import MOST_PROMOTED, MOST_REAPED, MOST_TIMERS
 from duetime.scheduler.queue.memory import CALM_FOR
 from duetime.scheduler.queue.pools import DEFAULTS
-from duetime.scheduler.queue.port import CALM, MOST_LOOKS, MOST_WOKEN, QueueLost, QueueUnavailable
+from duetime.scheduler.queue.port import CALM, MOST_AHEAD, MOST_LOOKS, MOST_WOKEN, QueueLost, QueueUnavailable
 from duetime.scheduler.rules import admission, feedback
 from duetime.scheduler.rules.admission import Limits
 from duetime.scheduler.rules.shares import Shares
@@ -125,6 +125,7 @@ def _constants(shares: Shares) -> str:
         "SAID_FOR": REMEMBERED_FOR,
         "TOOK_FOR": REMEMBERED_FOR,
         "SIZE": SIZE,
+        "MOST_AHEAD": MOST_AHEAD,
         "MOST_LOOKS": MOST_LOOKS,
         "MOST_WOKEN": MOST_WOKEN,
         "MOST_PROMOTED": MOST_PROMOTED,

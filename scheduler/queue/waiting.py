@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from typing import Protocol
 
 from duetime.scheduler.queue.lazy import LazyHeap
-from duetime.scheduler.queue.port import Entry
+from duetime.scheduler.queue.port import MOST_AHEAD, Entry
 from duetime.scheduler.rules.shares import TIERS
 
 Needs = tuple[tuple[str, int], ...]
@@ -127,9 +127,8 @@ class Waiting:
         return [heads.top() for heads in self._heads]
 
     def ahead(self, run_id: str) -> int:
-        """Count the runs of its class that go before this one."""
-        rank = rank_of(self._entries[run_id])
-        return sum(other < rank for other in self.class_of(run_id).runs.all())
+        """Count the runs of its class that go before this one, up to `MOST_AHEAD`."""
+        return self.class_of(run_id).runs.before(rank_of(self._entries[run_id]), MOST_AHEAD)
 
     def parked_here(self, place: Place, rank: Rank) -> bool:
         """Whether the class whose head is `rank` is parked at `place`."""

@@ -13,7 +13,7 @@ from duetime.scheduler.explain import Explainer, Facts, explained, waiting_for
 from duetime.scheduler.handlers import Handlers
 from duetime.scheduler.inquiry import Inquiry, Silence, answer
 from duetime.scheduler.intake import Intake
-from duetime.scheduler.queue import Entry, Explanation, MemoryQueue, Report, Shortage, Why
+from duetime.scheduler.queue import MOST_AHEAD, Entry, Explanation, MemoryQueue, Report, Shortage, Why
 from duetime.scheduler.queue.port import Finish
 from duetime.scheduler.rules.declarations import read_pool
 from duetime.scheduler.scheduler import Scheduler
@@ -83,6 +83,7 @@ def test_every_reason_is_known_to_the_words() -> None:
 
 
 def test_a_turn_says_how_many_go_first() -> None:
+    assert why(ahead=MOST_AHEAD) == ("its turn: 10000 or more runs of the same tier and needs go first",)
     assert why(ahead=1) == ("its turn: 1 run of the same tier and needs go first",)
     assert why() == ("a free thread of a worker: it is the first of its tier and needs",)
     assert why(short(), ahead=3)[1] == "its turn: 3 runs of the same tier and needs go first"

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 from duetime.scheduler.queue import DispatchQueue, Entry, Finish, MemoryQueue
+from duetime.scheduler.queue.lazy import LazyHeap
 from duetime.scheduler.queue.pool import Pool
 from duetime.scheduler.queue.waiting import RunClass
 
@@ -49,6 +50,24 @@ def test_a_hundred_thousand_blocked_runs_cost_a_take_nothing(clock: Clock, monke
     queue.finish("w", [Finish(first.run_id, first.token)])
     assert len(queue.take("w", 9, LEASE).grants) == 1
     assert len(looks) < 200
+
+
+def test_to_count_what_is_ahead_costs_what_is_ahead_and_not_what_is_behind() -> None:
+    asked: list[tuple[int]] = []
+
+    def is_odd(item: tuple[int]) -> bool:
+        asked.append(item)
+        return item[0] % 2 == 1
+
+    heap = LazyHeap[tuple[int]](is_odd)
+    for i in range(20_000):
+        heap.push((i * 7919 % 20_000,))
+    heap.push((7,))
+    asked.clear()
+    assert heap.before((41,), 1000) == 20
+    assert len(asked) < 100
+    assert heap.before((20_000,), 1000) == 1000
+    assert len(asked) < 5000
 
 
 def test_pools_made_on_use_are_forgotten(clock: Clock) -> None:
