@@ -14,6 +14,7 @@ from valkey import Valkey
 from tests import services
 from tests.faults.invariants import classes, recovered_in
 from tests.faults.proxy import Proxy
+from tests.faults.record import Record
 from tests.faults.scenarios import EMBEDDED, Scenario
 from tests.faults.world import Ground, World
 
@@ -86,13 +87,15 @@ def play(scenario: Scenario, servers: Servers, folder: Path) -> Result:
     """Play one scenario and judge it; never raises for what goes wrong in it."""
     began = time.monotonic()
     with world_of(scenario, servers, folder) as world:
-        wrong = ""
         try:
             scenario.play(world)
-            world.check()
+            return _result(scenario, world.check(), began)
         except Exception as error:  # noqa: BLE001 - whatever it is, the others are played too
-            wrong = f"{type(error).__name__}: {error}"
-        record = world.record()
+            faults = "; ".join(fault.evidence for fault in world.faults)
+            return Result(scenario, faults, "", None, time.monotonic() - began, f"{type(error).__name__}: {error}")
+
+
+def _result(scenario: Scenario, record: Record, began: float) -> Result:
     counts = ", ".join(f"{count} {name}" for name, count in sorted(classes(record).items()))
     evidence = "; ".join(fault.evidence for fault in record.faults)
-    return Result(scenario, evidence, counts, recovered_in(record), time.monotonic() - began, wrong)
+    return Result(scenario, evidence, counts, recovered_in(record), time.monotonic() - began)
