@@ -6,7 +6,6 @@ A message carries the id of a run and nothing else; what to do is read from the 
 from __future__ import annotations
 
 import logging
-import math
 import threading
 import time
 from collections import deque
@@ -16,6 +15,7 @@ import dramatiq
 from dramatiq import Message, MessageProxy
 from dramatiq.middleware import Middleware
 from duetime.scheduler import failpoints
+from duetime.scheduler.idle import IdleThreads
 from duetime.scheduler.ids import new_id
 from duetime.scheduler.queue import DispatchQueue, Entry, Finish, Grant, Take
 
@@ -27,12 +27,6 @@ RETRY_DELAY = 500.0
 CLAIM_PATIENCE = 2.0
 """Seconds that draining waits for a claim that is under way: as long as a database is usually busy."""
 
-BRIEF = 0.01
-"""Seconds within which a thread comes back from a brief run."""
-
-GATHERING = 0.001
-"""Seconds without another thread that comes back until those that did get new runs, while runs are brief."""
-
 DRAINING_PAUSE = 0.02
 """Seconds between Dramatiq's questions for more while there is none: it asks until all its threads have ended."""
 
@@ -42,65 +36,10 @@ RELIEF = 0.5
 log = logging.getLogger(__name__)
 
 
-class IdleThreads:
-    """Counts the worker threads, `total`, and those of them that have nothing to do."""
-
-    def __init__(self, threads: int) -> None:
-        self.total = threads
-        self._idle = threads
-        self._changed = threading.Condition()
-        self._handed_out_at = 0.0
-        self._wake_above = math.inf
-
-    def take_all(self, timeout: float) -> int:
-        """Return how many are idle, and count them as busy; waits until there is one, 0 after `timeout` seconds.
-
-        While runs are brief it waits a moment for more: one claim for all of them costs little more than one for one.
-        """
-        with self._changed:
-            self._changed.wait_for(lambda: self._idle > 0, timeout)
-            if time.monotonic() - self._handed_out_at < BRIEF:
-                self._gather()
-            taken, self._idle = self._idle, 0
-            return taken
-
-    def add(self, threads: int) -> None:
-        """Count threads that are new, and idle."""
-        self.total += threads
-        self.give(threads)
-
-    def give(self, threads: int) -> None:
-        with self._changed:
-            first, self._idle = not self._idle, self._idle + threads
-            if first or self._idle >= self.total or self._idle > self._wake_above:
-                self._changed.notify()  # whoever gathers looks by itself for what comes in between
-
-    def wait_for_more(self, than: int, timeout: float) -> None:
-        """Return when more than so many are idle, after `timeout` seconds at most, and when woken."""
-        with self._changed:
-            if self._idle <= than:
-                self._wake_above = than
-                self._changed.wait(timeout)
-                self._wake_above = math.inf
-
-    def wake(self) -> None:
-        with self._changed:
-            self._changed.notify_all()
-
-    def give_back(self, threads: int) -> None:
-        """Give those for which there was no run; the others begin theirs now."""
-        self._handed_out_at = time.monotonic()
-        self.give(threads)
-
-    def _gather(self) -> None:
-        known = 0
-        while known < self._idle < self.total:
-            known = self._idle
-            self._changed.wait(GATHERING)
-
-
 class DispatchBroker(dramatiq.Broker):
-    """Takes exactly as many runs as there are idle threads, and claims them all before any is handed to a thread.
+    """Takes as many runs as there are idle threads, and claims them all before any is handed to a thread.
+
+    While runs are brief it takes a few for each thread ahead, and calls `let_go` when their threads do not come back.
 
     `claim` starts runs in the database and returns the ids of those it started; what it leaves out is dropped. When it
     raises, nothing has started, and everything goes back to the queue for a moment. `lease` and `clock` are in
@@ -117,6 +56,7 @@ class DispatchBroker(dramatiq.Broker):
         lease: float,
         claim: Callable[[Sequence[Grant]], Iterable[str]],
         allowance: Callable[[int], int] = lambda threads: threads,
+        let_go: Callable[[], None] = lambda: None,
         middleware: list[Middleware],
         clock: Callable[[], float],
     ) -> None:
@@ -129,6 +69,7 @@ class DispatchBroker(dramatiq.Broker):
         self._lease = lease
         self._claim = claim
         self._allowance = allowance
+        self._let_go = let_go
         self._clock = clock
 
     def declare_queue(self, queue_name: str) -> None:
@@ -159,10 +100,10 @@ class DispatchBroker(dramatiq.Broker):
             self.claiming.release()
 
     def take(self, timeout: float) -> list[str]:
-        """Return claimed runs, each standing for one idle thread; none after `timeout` seconds."""
+        """Return claimed runs, as many as threads are idle, or some more; none after `timeout` seconds."""
         idle = 0 if self.draining else self.idle.take_all(timeout)
         if not idle:
-            time.sleep(DRAINING_PAUSE if self.draining else 0)
+            self._wait_in_vain()
             return []
         wanted = self._wanted(idle)
         if wanted <= 0:
@@ -177,12 +118,22 @@ class DispatchBroker(dramatiq.Broker):
         finally:
             self.idle.give_back(idle - len(started))
         if taken and not taken.grants:
+            self.idle.forget()
             self.queue.wait(taken.generation, timeout if taken.hint is None else min(taken.hint, timeout))
         return started
 
+    def _wait_in_vain(self) -> None:
+        """Let go of what was claimed ahead when threads do not come back: others may be free for it."""
+        if self.draining:
+            time.sleep(DRAINING_PAUSE)
+        elif self.idle.behind:
+            self.idle.forget()
+            self._let_go()
+
     def _wanted(self, idle: int) -> int:
-        """Return how many of the idle threads should work, as the machine is now."""
-        return min(idle, self._allowance(self.idle.total) - (self.idle.total - idle))
+        """Return how many there should be more, as the machine is now: none ahead while it allows less than all."""
+        allowed = self._allowance(self.idle.total)
+        return idle if allowed >= self.idle.total else min(idle, allowed - (self.idle.out - idle))
 
     def _taken(self, n: int) -> Take:
         return self.queue.take(self.worker, n, self._lease, nonce=new_id("n"))

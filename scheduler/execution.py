@@ -24,6 +24,7 @@ know it.
 
 STOPPED: Final = Yielded(reason="the worker stopped")
 UNRESERVED: Final = Yielded(reason="what it had reserved was lost")
+OVERTAKEN: Final = Yielded(reason="the runs before it took longer than those before them")
 
 log = logging.getLogger(__name__)
 

@@ -15,7 +15,7 @@ from duetime.scheduler import failpoints
 from duetime.scheduler.broker import ACTOR, QUEUE, DispatchBroker
 from duetime.scheduler.commits import Commits, Ended
 from duetime.scheduler.errors import RunnerReplaced
-from duetime.scheduler.execution import STOPPED, UNRESERVED, Execution
+from duetime.scheduler.execution import OVERTAKEN, STOPPED, UNRESERVED, Execution
 from duetime.scheduler.handlers import Handlers
 from duetime.scheduler.inhand import Held, InHand
 from duetime.scheduler.interrupt import WorkerStopping
@@ -156,6 +156,7 @@ class Worker:
             lease=self._options.lease.total_seconds() * 1000,
             claim=self._claim,
             allowance=self._allowance,
+            let_go=self._let_go,
             middleware=[Admission(self._in_hand), *([Hosting(self._host, hosted)] if hosted else [])],
             clock=lambda: self._store.now().timestamp() * 1000,
         )
@@ -194,6 +195,12 @@ class Worker:
             log.warning("%d runs go back, since the queue cannot prove what they reserved: %s", len(tokens), error)
             return set(tokens)
 
+    def _let_go(self) -> None:
+        """Hand back what was claimed ahead of the threads and has not begun, for whoever is free."""
+        for held in self._in_hand.all():
+            if held.begin():
+                self._hand_in(held, OVERTAKEN)
+
     def _give_back(self, claims: Sequence[Claim]) -> list[str]:
         """Give back what the database let start only after `stop` had waited for it in vain."""
         now = self._store.now()
@@ -206,6 +213,7 @@ class Worker:
         if held is not None:
             held.yielding = self._broker.draining
             ending = self._execution.run(held)
+            self._broker.idle.took(held.usage.took, alone=not held.claim.reserved)
             failpoints.hit(failpoints.Step.HANDLED)
             self._hand_in(held, ending)
 

@@ -1,0 +1,114 @@
+"""While runs are brief a worker claims a few ahead of its threads, and lets go of them when it was mistaken."""
+
+from __future__ import annotations
+
+import threading
+from collections import Counter
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from duetime.scheduler.dispatch import Dispatcher
+from duetime.scheduler.execution import OVERTAKEN
+from duetime.scheduler.handlers import Context
+from duetime.scheduler.idle import AHEAD, BRIEF, JUDGED, IdleThreads
+from duetime.scheduler.outcomes import Done
+from duetime.scheduler.queue import MemoryQueue
+from duetime.scheduler.store import Store, open_store
+from duetime.scheduler.task import State
+
+from tests.contracts.store.making import TENANT, Clock, added
+from tests.flow.test_worker_pools import House
+from tests.flow.waiting import eventually
+
+THREADS = 3
+NOTHING = BRIEF / 100
+
+
+@pytest.fixture
+def idle() -> IdleThreads:
+    """Threads that have only had brief runs, all of them busy."""
+    made = IdleThreads(THREADS)
+    for _ in range(JUDGED):
+        made.took(NOTHING, alone=True)
+    assert made.take_all(0) == THREADS
+    return made
+
+
+def test_while_runs_are_brief_some_are_taken_ahead(idle: IdleThreads) -> None:
+    assert idle.take_all(0) == AHEAD * THREADS
+    assert idle.behind
+    assert idle.take_all(0) == 0
+
+
+def test_more_are_taken_ahead_only_when_half_of_them_have_come_back(idle: IdleThreads) -> None:
+    ahead = idle.take_all(0)
+    idle.give(ahead // 2)
+    assert idle.take_all(0) == 0
+    idle.give(1)
+    assert idle.take_all(0) == ahead // 2 + 1
+
+
+@pytest.mark.parametrize(
+    ("seconds", "alone"), [(1.0, True), (NOTHING, False), (None, True)], ids=["long", "with a pool", "never begun"]
+)
+def test_one_run_of_another_kind_ends_it(idle: IdleThreads, seconds: float | None, *, alone: bool) -> None:
+    idle.took(seconds, alone=alone)
+    assert idle.take_all(0) == 0
+    idle.give(1)
+    assert idle.take_all(0) == 1
+
+
+def test_nothing_is_taken_ahead_of_threads_that_all_are_idle(idle: IdleThreads) -> None:
+    idle.give(THREADS)
+    assert idle.take_all(0) == THREADS
+
+
+def test_what_comes_after_a_time_without_work_is_judged_anew(idle: IdleThreads) -> None:
+    idle.forget()
+    assert idle.take_all(0) == 0
+
+
+@pytest.fixture
+def store(tmp_path: Path) -> Iterator[Store]:
+    opened = open_store(f"sqlite:///{tmp_path}/duetime.db", clock=Clock(), synchronous="OFF")
+    yield opened
+    opened.close()
+
+
+def test_what_was_claimed_ahead_of_threads_that_do_not_come_back_is_handed_back_and_runs_once(
+    store: Store, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("duetime.scheduler.idle.BRIEF", 10.0)  # whatever the machine is doing
+    brief, long = JUDGED + 10, 12
+    queue, begun, go = MemoryQueue(lambda: store.now().timestamp() * 1000), Counter[str](), threading.Event()
+    slow: set[str] = set()
+    house = House(store, queue)
+
+    def act(ctx: Context) -> Done:
+        begun[ctx.task_id] += 1
+        if ctx.task_id in slow:
+            go.wait(30)
+        return Done()
+
+    house.act = act
+    tasks = [added(store).task.id for _ in range(brief + long)]
+    slow.update(tasks[brief:])
+    while Dispatcher(store, queue).step() <= 0:
+        pass
+    house.worker.start()
+    eventually(lambda: any(_overtaken(store, task) for task in tasks), "something to be handed back")
+    go.set()
+    eventually(lambda: all(_ended(store, queue, task) for task in tasks), "all to end")
+    house.stop()
+    assert set(begun.values()) == {1}
+    assert queue.stats().leased == 0
+
+
+def _overtaken(store: Store, task_id: str) -> bool:
+    return any(attempt.reason == OVERTAKEN.reason for attempt in store.history.attempts(TENANT, task_id))
+
+
+def _ended(store: Store, queue: MemoryQueue, task_id: str) -> bool:
+    Dispatcher(store, queue).step()
+    return store.tasks.get(TENANT, task_id).run.state is State.SUCCEEDED
