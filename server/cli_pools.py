@@ -5,11 +5,13 @@ from __future__ import annotations
 import json
 from collections.abc import Iterator
 from dataclasses import asdict
+from datetime import UTC, datetime
 from importlib import import_module
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 from duetime.scheduler.errors import InvalidArgument, StoreUnavailable
+from duetime.scheduler.rules import times
 from duetime.server import cli_output as output
 from duetime.server.cli_session import session
 
@@ -49,10 +51,11 @@ def stats(context: typer.Context, *, as_json: AsJson = False) -> None:
     """Count what waits by tier, with what each tier is promised, and show what is used of each pool."""
     with session(context).app() as app:
         found = app.inquiry.stats()
+        now, zone = app.store.now(), app.scheduler.zone or "UTC"
     if found is None:
         raise StoreUnavailable(SILENT[app.inquiry.silence()])
     if as_json:
-        output.as_json({"schema": "duetime.stats/1", **asdict(found), "tiers": list(_tiers(found))})
+        output.as_json(_stats(found))
         return
     output.table(
         ("TIER", "WAITING", "SHARE", "CEILING", "SERVED WITHIN"),
@@ -70,8 +73,35 @@ def stats(context: typer.Context, *, as_json: AsJson = False) -> None:
     output.say(f"{found.leased} running or about to, {found.parked} behind a pool, {found.delayed} delayed")
     output.table(
         ("POOL", "STATE", "USED", "SPENT", "FREE", "CAPACITY", "WAITING"),
-        (_use(name, use) for name, use in sorted(found.pools.items()) if not _idle_of_ours(name, use)),
+        (_use(name, use, now, zone) for name, use in _pools(found)),
     )
+
+
+def _stats(found: Stats) -> dict[str, Any]:
+    """Return what `docs/cli.md` calls `duetime.stats/1`."""
+    return {
+        "schema": "duetime.stats/1",
+        **asdict(found),
+        "waiting": dict(zip(TIERS, found.waiting, strict=True)),
+        "pools": {name: {**asdict(use), "until": _utc(use)} for name, use in _pools(found)},
+        "tiers": list(_tiers(found)),
+    }
+
+
+def _pools(found: Stats) -> Iterator[tuple[str, PoolUse]]:
+    """Give the pools by name, without those that nobody declared and nothing needs now."""
+    for name, use in sorted(found.pools.items()):
+        if not name.startswith("duetime:") or use.used or use.parked:
+            yield name, use
+
+
+def _until(use: PoolUse) -> datetime | None:
+    return datetime.fromtimestamp(use.until / 1000, UTC) if use.until is not None else None
+
+
+def _utc(use: PoolUse) -> str | None:
+    until = _until(use)
+    return until.isoformat(timespec="milliseconds") if until else None
 
 
 def _tiers(found: Stats) -> Iterator[dict[str, Any]]:
@@ -86,15 +116,12 @@ def _tiers(found: Stats) -> Iterator[dict[str, Any]]:
         }
 
 
-def _idle_of_ours(name: str, use: PoolUse) -> bool:
-    """Whether a pool is one that nobody declared, and that nothing needs now."""
-    return name.startswith("duetime:") and not use.used and not use.parked
-
-
-def _use(name: str, use: PoolUse) -> tuple[str, ...]:
+def _use(name: str, use: PoolUse, now: datetime, zone: str) -> tuple[str, ...]:
     slowed = f" at {use.factor:.0%}" if use.factor < 1 else ""
+    until = _until(use)
+    ends = f" until {times.describe(until, zone)} ({times.relative(until, now)})" if until else ""
     numbers = (use.used, use.spent, use.free, use.capacity)
-    return (name, use.state + slowed, *(f"{round(number, 2):g}" for number in numbers), str(use.parked))
+    return (name, use.state + slowed + ends, *(f"{round(number, 2):g}" for number in numbers), str(use.parked))
 
 
 def pools_list(context: typer.Context, *, as_json: AsJson = False) -> None:

@@ -13,7 +13,7 @@ from duetime.scheduler.rules.shares import TIERS
 _POOL = re.compile(r"[^\s,=]+")
 _TOTALS = TIERS + 2
 _CLASS = 3
-_USE = 7
+_USE = 8
 
 
 def class_of(entry: Entry) -> str:
@@ -106,8 +106,9 @@ def _uses(rows: Iterable[Sequence[str]], behind: Mapping[str, int]) -> dict[str,
 
 
 def _use(row: Sequence[str], parked: int) -> PoolUse:
-    _, capacity, used, spent, free, factor, state = row
-    return PoolUse(float(capacity), float(used), float(spent), float(free), float(factor), parked, state)
+    _, capacity, used, spent, free, factor, state, until = row
+    ends = float(until) if until else None
+    return PoolUse(float(capacity), float(used), float(spent), float(free), float(factor), parked, state, ends)
 
 
 def _rows(words: Sequence[str], width: int) -> Iterator[Sequence[str]]:

@@ -8,7 +8,7 @@ from duetime.scheduler.queue.pool import Pool
 from duetime.scheduler.queue.pools import Pools
 from duetime.scheduler.queue.port import Entry, Explanation, PoolUse, Shortage, Stats, Why
 from duetime.scheduler.queue.waiting import Waiting
-from duetime.scheduler.rules.admission import Kind, PoolState, capacity, free
+from duetime.scheduler.rules.admission import Kind, Limits, PoolState, capacity, free, opens
 from duetime.scheduler.rules.shares import TIERS
 
 MOST_HOLDERS = 10
@@ -65,10 +65,13 @@ def _use(pool: Pool, parked: int, now: float) -> PoolUse | None:
     limits, state = pool.limits, pool.at(now)
     used = limits.capacity - state.level if limits.kind is Kind.RATE else state.used
     whole, left = capacity(limits, now), free(limits, state, 1, now)
-    return PoolUse(whole, used, state.spent, left, state.factor, parked, _standing(state, now))
+    return PoolUse(whole, used, state.spent, left, state.factor, parked, *_standing(limits, state, now))
 
 
-def _standing(state: PoolState, now: float) -> str:
+def _standing(limits: Limits, state: PoolState, now: float) -> tuple[str, float | None]:
+    """Return how a pool stands, and until when."""
     if state.open_until > 0:
-        return "tripped" if now < state.open_until else "probing"
-    return "stopped" if now < state.stopped_until else "admitting"
+        return ("tripped", state.open_until) if now < state.open_until else ("probing", None)
+    if now < state.stopped_until:
+        return "stopped", state.stopped_until
+    return ("closed", opens(limits, now)) if capacity(limits, now) <= 0 else ("admitting", None)

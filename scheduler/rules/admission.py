@@ -93,6 +93,12 @@ def capacity(limits: Limits, now: float) -> float:
     return found
 
 
+def opens(limits: Limits, now: float) -> float | None:
+    """Return when a pool that has no capacity now will have some; None when that is not known, or it has some."""
+    later = [at for at, then in limits.steps if at > now and then > 0]
+    return min(later, default=None) if capacity(limits, now) <= 0 else None
+
+
 def advanced(limits: Limits, state: PoolState, now: float) -> PoolState:
     """Return the state as of `now`: the bucket refilled, past windows closed, throttling recovered.
 

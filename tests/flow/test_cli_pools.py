@@ -7,6 +7,7 @@ import os
 import threading
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
 
@@ -101,6 +102,19 @@ def test_stats_print_what_is_promised_to_each_tier_and_what_is_used_of_each_pool
     table = cli("stats").out
     assert f"{Shares().bound(5)} dispatches" in table
     assert "gpu" in table
+
+
+def test_stats_say_until_when_a_pool_is_closed_and_leave_out_what_nobody_declared_and_needs(app: App, cli: Run) -> None:
+    tomorrow = datetime.now(UTC) + timedelta(days=1)
+    hours = {f"{tomorrow:%a} 00:00-24:00".lower(): 2}
+    cli("pools", "set", "night", json.dumps({"kind": "calendar", "capacity": 0, "hours": hours, "zone": "UTC"}))
+    eventually(lambda: "night" in cli("stats", "--json").said["pools"], "the queue to hear of the pool")
+    said = cli("stats", "--json").said
+    opens = f"{tomorrow:%Y-%m-%d}T00:00:00.000+00:00"
+    assert said["schema"] == "duetime.stats/1"
+    assert said["waiting"] == dict.fromkeys(("critical", "high", "normal", "low", "background"), 0)
+    assert {name: (use["state"], use["until"]) for name, use in said["pools"].items()} == {"night": ("closed", opens)}
+    assert f"closed until {tomorrow:%a %-d %b %Y} 00:00 (in " in cli("stats").out
 
 
 def test_pools_are_declared_listed_and_removed_from_the_command_line(cli: Run) -> None:

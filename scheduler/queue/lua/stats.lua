@@ -1,6 +1,6 @@
 -- stats: count, in pages. ARGV from 4: 'parked' or 'pools', and the cursor of the page.
 -- Returns [next cursor, ready by tier x5, delayed, leased] and of each class [tier, pool, runs], or of each pool in use
--- [name, capacity, used, spent, free, factor, state].
+-- [name, capacity, used, spent, free, factor, state, until when it is in this].
 
 filled()
 save()
@@ -13,9 +13,21 @@ local function add(...)
   for _, part in ipairs({...}) do reply[#reply + 1] = part end
 end
 
-local function standing(s)
-  if s.open_until > 0 then return NOW < s.open_until and 'tripped' or 'probing' end
-  return NOW < s.stopped_until and 'stopped' or 'admitting'
+-- When a pool without capacity will have some.
+local function opens(limits)
+  for i = 1, #limits.steps, 2 do
+    if limits.steps[i] > NOW and limits.steps[i + 1] > 0 then return limits.steps[i] end
+  end
+end
+
+local function standing(limits, s)
+  if s.open_until > 0 then
+    if NOW < s.open_until then return 'tripped', s.open_until end
+    return 'probing'
+  end
+  if NOW < s.stopped_until then return 'stopped', s.stopped_until end
+  if capacity(limits, NOW) <= 0 then return 'closed', opens(limits) end
+  return 'admitting'
 end
 
 local function count_class(name, behind)
@@ -28,7 +40,8 @@ local function count_pool(name)
   local s = p.state
   local used = p.limits.kind == 'rate' and p.limits.capacity - s.level or s.used
   local whole, left = capacity(p.limits, NOW), free(p, 1)
-  add(name, number(whole), number(used), number(s.spent), number(left), number(s.factor), standing(s))
+  local state, ends = standing(p.limits, s)
+  add(name, number(whole), number(used), number(s.spent), number(left), number(s.factor), state, number(ends))
 end
 
 for i = 1, #page[2], 2 do

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from threading import Thread
 
-from duetime.scheduler.queue import DispatchQueue, Explanation, PoolUse, Shortage, Why
+from duetime.scheduler.queue import DispatchQueue, Explanation, Kind, Limits, PoolUse, Report, Shortage, Why
 
 from tests.contracts.queue.case import LEASE, Clock, QueueCase, slots
 
@@ -22,6 +22,29 @@ class TellingContract(QueueCase):
         stats = queue.stats()
         assert (stats.waiting, stats.delayed, stats.parked, stats.leased) == ((0, 0, 1, 0, 0), 1, 2, 2)
         assert stats.pools == {"gpu": PoolUse(1, 1, 0, 0, 1, 2, "admitting")}
+
+    def test_stats_say_of_a_pool_that_admits_nothing_why_and_until_when(
+        self, queue: DispatchQueue, clock: Clock
+    ) -> None:
+        opens = clock.ms + 3000
+        queue.set_pool("night", Limits(Kind.SLOTS, 0, steps=((clock.ms + 1000, 0), (opens, 2), (clock.ms + 9000, 0))))
+        queue.set_pool("none", slots(0))
+        queue.set_pool("busy", slots(4))
+        queue.set_pool("down", slots(4, failures=1, cooldown=5000))
+        queue.put([self.entry(clock, name, 0, {name: 1}) for name in ("busy", "down")])
+        assert self.taken(queue) == ["busy", "down"]
+        self.finish(queue, "busy", reports=(Report("busy", throttled=True, retry_after=7000),))
+        self.finish(queue, "down", reports=(Report("down", ok=False),))
+        assert {name: (use.state, use.until) for name, use in queue.stats().pools.items()} == {
+            "night": ("closed", opens),
+            "none": ("closed", None),
+            "busy": ("stopped", clock.ms + 7000),
+            "down": ("tripped", clock.ms + 5000),
+        }
+        clock.ms = opens
+        assert (self.pool(queue, "night").state, self.pool(queue, "night").until) == ("admitting", None)
+        clock.ms += 2000
+        assert (self.pool(queue, "down").state, self.pool(queue, "down").until) == ("probing", None)
 
     def test_explain_names_the_pool_that_is_lacking(self, queue: DispatchQueue, clock: Clock) -> None:
         queue.set_pool("gpu", slots(2))
