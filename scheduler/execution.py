@@ -44,6 +44,8 @@ class Execution:
         self._handlers = handlers
         self._loop = loop
         self._started = started
+        self._missed: set[str] = set()
+        """Actions without a handler that the log has been told of."""
 
     def run(self, held: Held) -> Ending:
         """Run the handler on this thread and return how it ended. Never raises."""
@@ -63,8 +65,11 @@ class Execution:
         return outcome if isinstance(outcome, Done) or not held.cancelled else Cancelled()
 
     def _unknown(self, claim: Claim) -> Wait:
-        known = ", ".join(self._handlers)
-        return Wait(_pause(claim.run.attempt), f"no handler {claim.task.action!r} is loaded here; there are {known}")
+        reason = f"no handler {claim.task.action!r} is loaded here; there are {', '.join(self._handlers)}"
+        if claim.task.action not in self._missed:
+            self._missed.add(claim.task.action)
+            log.warning("%s. Its runs wait for a process that has it: see `handlers` in the settings", reason)
+        return Wait(_pause(claim.run.attempt), reason)
 
     def _call(self, handler: Handler, held: Held) -> Outcome:
         claim = held.claim

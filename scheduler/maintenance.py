@@ -23,6 +23,10 @@ SHARE = 50
 """At most one part in so many of the time goes into looking, however many runs are ready."""
 FORGET_EVERY = timedelta(hours=1)
 _MOST_FORGOTTEN = 500
+FOUND = "waited when this process began; they are in the queue now"
+LOST = "were missing from the queue; they are in it again"
+"""A queue of this process is empty when it begins; later on a run is missing because something went wrong."""
+
 NOBODY = "nobody"
 """Who hands in what the dead cannot."""
 
@@ -61,6 +65,7 @@ class Maintenance:
         self._recovered = recovered
         self._epoch = epoch
         self._clock = clock
+        self._looked = False
         self._look_at = clock()
         self._forget_at = store.now()
         self._ended_at = clock()
@@ -84,7 +89,8 @@ class Maintenance:
         began = self._clock()
         found = refill(self._store, self._queue, self._placing)
         if found:
-            log.info("%d ready runs were not in the queue", found)
+            log.info("%d ready runs %s", found, LOST if self._looked else FOUND)
+        self._looked = True
         now = self._clock()
         self._look_at = now + max(INTERVAL, SHARE * (now - began))
 

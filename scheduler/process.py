@@ -6,7 +6,7 @@ import logging
 import threading
 from collections.abc import Callable
 
-from duetime.scheduler.errors import DuetimeError, RunnerReplaced
+from duetime.scheduler.errors import DuetimeError, RunnerReplaced, StoreUnavailable
 
 FIRST_BACKOFF = 0.1
 LONGEST_BACKOFF = 2.0
@@ -31,6 +31,7 @@ class Process:
         self._woken = threading.Event()
         self._stopping = False
         self._failures = 0
+        self._trouble: Exception | None = None
         self._thread = threading.Thread(target=self._run, name=f"duetime-{name}", daemon=True)
 
     def start(self) -> None:
@@ -69,10 +70,18 @@ class Process:
             self._failures += 1
             self._report(error)
             return min(FIRST_BACKOFF * 2.0 ** min(self._failures, 8), LONGEST_BACKOFF)
-        self._failures = 0
+        self._recovered()
         return pause
+
+    def _recovered(self) -> None:
+        """Log the end of a row of failures."""
+        if self._trouble is not None:
+            what = "the database can be used again" if isinstance(self._trouble, StoreUnavailable) else "it works again"
+            log.info("%s: %s, at try %d", self._name, what, self._failures + 1)
+        self._failures, self._trouble = 0, None
 
     def _report(self, error: Exception) -> None:
         """Log the first of a row of failures, with the traceback of what nobody expects."""
+        self._trouble = error
         level = logging.WARNING if self._failures == 1 else logging.DEBUG
         log.log(level, "%s: %s", self._name, error, exc_info=not isinstance(error, DuetimeError))

@@ -44,6 +44,12 @@ class WorkerOptions:
     lease: timedelta = timedelta(seconds=30)
 
 
+TOO_LONG = (
+    "They start again elsewhere, from their last checkpoint. To prevent that, set grace_seconds above what they take, "
+    "or let their handlers ask ctx.should_yield()"
+)
+
+
 def all_of_them(threads: int) -> int:
     """Use every thread, however the machine fares."""
     return threads
@@ -252,14 +258,19 @@ class Worker:
         return self._in_hand.wait_until(lambda: not len(self._in_hand), timeout)
 
     def _interrupt(self) -> None:
-        for held in self._in_hand.all():
+        left = self._in_hand.all()
+        if left:
+            log.warning("%d runs (%s) did not end within the grace period. %s", len(left), _actions(left), TOO_LONG)
+        for held in left:
             held.interrupt(WorkerStopping)
         self._emptied(LAST_WORDS)
 
     def _hand_back(self, left: Sequence[Held]) -> None:
         for held in left:
             if not held.begin():
-                log.warning("run %s does not stop; it is handed back and may be started elsewhere", held.run_id)
+                log.warning(
+                    "run %s does not stop; it is handed back, and may start elsewhere before it ends", held.run_id
+                )
             self._hand_in(held, STOPPED)
 
     def _stop_loop(self) -> None:
@@ -267,3 +278,7 @@ class Worker:
         self._loop_thread.join(LAST_WORDS)
         if not self._loop_thread.is_alive():
             self._loop.close()
+
+
+def _actions(runs: Sequence[Held]) -> str:
+    return ", ".join(sorted({held.claim.task.action for held in runs}))

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import socket
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from datetime import datetime
 
 import typer
@@ -20,7 +20,10 @@ def show(context: typer.Context, *, here: bool, as_json: bool) -> bool:
     """Show the workers, of this host alone with `here`; return whether any was heard of lately."""
     with session(context).store() as store:
         now = store.now()
+        left = store.workers.in_hand()
         found = [worker for worker in store.workers.all() if not here or worker.host == socket.gethostname()]
+    # What a worker said before it fell silent is long untrue: its runs start again elsewhere when their leases end.
+    found = [each if is_alive(each.seen_at, now) else replace(each, running=left.get(each.id, 0)) for each in found]
     states = [worker.state if is_alive(worker.seen_at, now) else SILENT for worker in found]
     if as_json:
         rows = [_json(worker, state) for worker, state in zip(found, states, strict=True)]

@@ -2,17 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import fields
 from datetime import datetime
 
 from duetime.scheduler.store.database import Database
+from duetime.scheduler.store.models import runs
 from duetime.scheduler.store.resources import workers
 from duetime.scheduler.store.rows import columns_of
 from duetime.scheduler.store.values import WorkerProcess
-from sqlalchemy import Connection, delete, insert, select, update
+from duetime.scheduler.task import State
+from sqlalchemy import Connection, delete, func, insert, select, update
 
 _ALL = select(*columns_of(WorkerProcess, workers)).order_by(workers.c.started_at, workers.c.id)
+_IN_HAND = select(runs.c.worker, func.count()).where(runs.c.state == State.RUNNING).group_by(runs.c.worker)
 _NAMES = [field.name for field in fields(WorkerProcess)]
 
 
@@ -36,6 +39,12 @@ class Workers:
     def all(self) -> list[WorkerProcess]:
         """Return the workers, longest started first, those that are not heard of any more too."""
         return self._database.read(lambda connection: [WorkerProcess(*row) for row in connection.execute(_ALL)])
+
+    def in_hand(self) -> Mapping[str, int]:
+        """Return how many runs are running by the name of their worker, whatever that says of itself."""
+        return self._database.read(
+            lambda connection: {str(name): count for name, count in connection.execute(_IN_HAND)}
+        )
 
     def remove(self, worker_id: str) -> None:
         """Forget a worker that ended as it should."""

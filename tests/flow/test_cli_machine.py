@@ -7,13 +7,17 @@ import os
 import subprocess
 import sys
 from collections.abc import Callable
+from contextlib import closing
 from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 import duetime
 import pytest
-from duetime.scheduler.store import schema
+from duetime.scheduler.store import WorkerProcess, open_store, schema
 from duetime.server.cli import run
+
+from tests.contracts.store.making import Clock, started
 
 Run = Callable[..., "Ended"]
 SECRET = "whsec_" + "Q" * 32
@@ -247,3 +251,19 @@ def test_where_there_is_no_service_manager_it_says_what_to_do(cli: Run, monkeypa
     ended = cli("service", "install")
     assert (ended.code, "@reboot" in ended.out or "schtasks" in ended.out) == (1, True)
     assert cli("service", "status").code == 4
+
+
+def test_a_worker_that_fell_silent_is_shown_with_what_it_really_has_in_hand_still(home: Path, cli: Run) -> None:
+    clock = Clock(datetime.now(UTC) - timedelta(minutes=1))
+    with closing(open_store(f"sqlite:///{home}/duetime.db", clock=clock)) as store:
+        claim = started(store, clock())
+        store.workers.beat(WorkerProcess(claim.worker, "host-a", 4711, threads=4, started_at=clock(), running=4))
+        store.workers.beat(WorkerProcess("other", "host-b", 4712, threads=4, started_at=clock(), running=4))
+        clock.forward(minutes=1)
+        store.workers.beat(WorkerProcess("awake", "host-c", 4713, threads=4, started_at=clock(), running=3))
+    shown = json.loads(cli("workers", "--json").out)["workers"]
+    assert {each["id"]: (each["state"], each["running"]) for each in shown} == {
+        claim.worker: ("silent", 1),
+        "other": ("silent", 0),
+        "awake": ("running", 3),
+    }

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Iterator
 from datetime import timedelta
 from pathlib import Path
@@ -308,6 +309,26 @@ def test_the_third_time_that_a_run_is_in_nobodys_hand_fails_it_with_a_message_an
     assert after.last_run is not None
     assert (after.last_run.state, after.run.number) == (State.FAILED, 2)
     assert [message.state for message in store.inbox.unread(TENANT, "alice")] == [State.FAILED]
+
+
+def test_runs_that_waited_at_a_start_are_not_told_like_runs_that_a_queue_has_lost(
+    store: Store, queue: MemoryQueue, clock: Clock, caplog: pytest.LogCaptureFixture
+) -> None:
+    now = [100.0]
+    maintenance = Maintenance(store, queue, held=set, clock=lambda: now[0])
+    said = []
+    for _ in range(2):
+        added(store)
+        store.claims.make_ready(limit=9, epoch=None)
+        caplog.clear()
+        with caplog.at_level(logging.INFO):
+            maintenance.step()
+        said += [record.message for record in caplog.records]
+        now[0] += 30
+    assert said == [
+        "1 ready runs waited when this process began; they are in the queue now",
+        "1 ready runs were missing from the queue; they are in it again",
+    ]
 
 
 def test_maintenance_looks_at_leases_every_5_seconds_and_at_the_queue_every_30(

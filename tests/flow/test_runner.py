@@ -275,9 +275,13 @@ def test_a_recurring_task_gets_its_next_occurrence_with_the_end_of_the_last(hous
     assert record.run.scheduled_for > house.store.now()
 
 
-def test_an_action_that_nobody_here_knows_waits_for_one_who_does_and_uses_up_no_attempt(house: House) -> None:
+def test_an_action_that_nobody_here_knows_waits_for_one_who_does_and_uses_up_no_attempt(
+    house: House, caplog: pytest.LogCaptureFixture
+) -> None:
     house.run()
     record = house.reaches(house.add("resize"), State.SUSPENDED)
+    house.reaches(house.add("resize"), State.SUSPENDED)
+    assert caplog.text.count("no handler 'resize' is loaded here; there are reminder. Its runs wait for") == 1
     assert record.run.summary == "no handler 'resize' is loaded here; there are reminder"
     assert record.run.failures == 0
     assert record.run.wake_at is not None
@@ -323,7 +327,7 @@ def test_a_runner_that_is_stopped_while_it_takes_over_still_grants_the_grace_per
 
 @pytest.mark.parametrize("deaf", [False, True], ids=["stops when told", "cannot be stopped"])
 def test_work_that_outlasts_the_grace_period_is_handed_back_and_started_by_the_next_runner(
-    house: House, deaf: bool
+    house: House, deaf: bool, caplog: pytest.LogCaptureFixture
 ) -> None:
     gate = Gate()
     work = handler("gate", description="waits")(ignoring(gate)) if deaf else gate.handler
@@ -335,6 +339,8 @@ def test_work_that_outlasts_the_grace_period_is_handed_back_and_started_by_the_n
     assert (handed_back.state, handed_back.failures) == (State.SUSPENDED, 0)
     assert house.reasons(task_id) == ["the worker stopped"]
     assert gate.stopped_by == ([] if deaf else [WorkerStopping])
+    assert "1 runs (gate) did not end within the grace period. They start again elsewhere" in caplog.text
+    assert ("does not stop; it is handed back" in caplog.text) is deaf
     house.run(work)
     gate.await_begun()
     gate.go.set()

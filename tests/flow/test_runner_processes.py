@@ -8,7 +8,7 @@ from dataclasses import replace
 from datetime import timedelta
 
 import pytest
-from duetime.scheduler.errors import RunnerReplaced, StoreUnavailable
+from duetime.scheduler.errors import DuetimeError, RunnerReplaced, StoreUnavailable
 from duetime.scheduler.placing import CALM, Placing
 from duetime.scheduler.process import Process
 from duetime.scheduler.queue import Finish, Kind, Limits, MemoryQueue
@@ -47,20 +47,30 @@ def test_a_wake_up_during_a_step_is_not_lost() -> None:
     process.stop(10)
 
 
-def test_a_failing_step_is_repeated_and_logged_once(caplog: pytest.LogCaptureFixture) -> None:
+@pytest.mark.parametrize(
+    ("error", "back"),
+    [
+        (StoreUnavailable("the disk is full"), "test: the database can be used again, at try 3"),
+        (DuetimeError("a line is cut"), "test: it works again, at try 3"),
+    ],
+)
+def test_a_failing_step_is_repeated_and_its_first_failure_and_its_end_are_logged(
+    error: DuetimeError, back: str, caplog: pytest.LogCaptureFixture
+) -> None:
     steps: list[int] = []
 
-    def step() -> None:
+    def step() -> float:
         steps.append(1)
         if len(steps) < 3:
-            raise StoreUnavailable("the disk is full")
+            raise error
+        return 0.0
 
     process = Process("test", step)
-    with caplog.at_level(logging.WARNING):
+    with caplog.at_level(logging.INFO):
         process.start()
-        eventually(lambda: len(steps) == 3, "the third step")
+        eventually(lambda: len(steps) > 3, "the step after the third")
         process.stop(10)
-    assert [record.message for record in caplog.records] == ["test: the disk is full"]
+    assert [record.message for record in caplog.records] == [f"test: {error}", back]
 
 
 def test_a_process_whose_runner_was_replaced_says_so_and_ends() -> None:

@@ -129,6 +129,14 @@ def test_a_worker_says_how_it_is_and_is_forgotten(store: Store, clock: Clock) ->
     assert store.workers.all() == []
 
 
+def test_what_a_worker_has_in_hand_is_counted_whatever_it_said_last(store: Store) -> None:
+    assert store.workers.in_hand() == {}
+    first, _ = started(store), started(store)
+    assert store.workers.in_hand() == {first.worker: 2}
+    store.claims.settle([settlement(first)])
+    assert store.workers.in_hand() == {first.worker: 1}
+
+
 def test_what_many_learn_at_once_adds_up(url: str) -> None:
     stores = [open_store(url, clock=Clock(), synchronous="OFF") for _ in range(2)]
     at_once(6, lambda number: stores[number % 2].estimates.add({(TENANT, "report"): [2.0, 2.0], ("b", "x"): [1.0]}))
