@@ -215,7 +215,7 @@ def the_killed_start_again_in_time(record: Record) -> Iterator[Problem]:
 def recovered_in(record: Record) -> float | None:
     """Return the longest time (seconds) from the death of a process until what it ran was free to start again."""
     ends = ((died, _end_of(record, line)) for _, died, line in _cut_short(record))
-    return max((at - died for died, at in ends if at is not None), default=None)
+    return max((max(0.0, at - died) for died, at in ends if at is not None), default=None)
 
 
 def _end_of(record: Record, line: Line) -> float | None:

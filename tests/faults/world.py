@@ -43,7 +43,7 @@ LEASE = 4.0
 THREADS = 4
 POOLS = {"gpu": {"kind": "slots", "capacity": 3}}
 TIERS = ("critical", "high", "normal", "low")
-AT_ONCE = 40
+AT_ONCE = 12
 """Tasks of the traffic that may wait for their effect."""
 
 SAMPLE = 0.05
