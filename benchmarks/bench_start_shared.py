@@ -31,8 +31,8 @@ from pathlib import Path
 
 import dramatiq
 import psutil
+from bench_drain import plain_broker
 from bench_start import mark, new_task, quantile, until
-from dramatiq.brokers.redis import RedisBroker
 from duetime.scheduler.handlers import Context, handler
 from duetime.scheduler.outcomes import Done
 from duetime.scheduler.store import migrate_store
@@ -81,7 +81,7 @@ def plain_worker(options: argparse.Namespace) -> None:
 
 
 def _plain(redis: str) -> dramatiq.Actor[[str], None]:
-    broker = RedisBroker(url=redis, namespace="plain")  # type: ignore[no-untyped-call]
+    broker = plain_broker(url=redis, namespace="plain")
     return dramatiq.actor(broker=broker, actor_name="said")(said)
 
 
