@@ -21,7 +21,10 @@ if hasattr(os, "register_at_fork"):  # Windows has no forks
 
 
 def new_task_id() -> str:
-    """Return `t_` and 12 letters: 55 random bits and a check letter."""
+    """Return `t_` and 12 letters: 55 random bits and a check letter.
+
+    So no id becomes another one by a single wrong letter, or by two that are swapped.
+    """
     body = _letters(secrets.randbits(5 * (_TASK_LETTERS - 1)), _TASK_LETTERS - 1)
     return f"t_{body}{_check_letter(body)}"
 
@@ -29,14 +32,6 @@ def new_task_id() -> str:
 def new_id(prefix: str) -> str:
     """Return `prefix`, `_` and 20 letters that sort by the millisecond of making; unique without asking anyone."""
     return f"{prefix}_{_letters(time.time_ns() // 1_000_000, 9)}{_letters(_random.getrandbits(55), 11)}"
-
-
-def is_valid(task_id: str) -> bool:
-    """Tell whether this can be a task's id at all: any single wrong letter and any swapped pair is noticed."""
-    body = task_id[2:]
-    if task_id[:2] != "t_" or len(body) != _TASK_LETTERS or not _VALUES.keys() >= set(body):
-        return False
-    return _check_letter(body[:-1]) == body[-1]
 
 
 def _letters(number: int, count: int) -> str:

@@ -49,9 +49,6 @@ MESSAGE = 100
 SENTENCES = 4
 UPCOMING = 5
 UNREAD = 5
-UNDO_FOR = timedelta(seconds=30)
-"""How long `undo` is good for; cards count it down from `now`."""
-
 DRY_RUN = "dry run: nothing was stored"
 TOLD = frozenset({State.SUCCEEDED, State.FAILED, State.EXPIRED})
 """How runs end that the user is told of."""
@@ -126,10 +123,9 @@ def utc(instant: datetime) -> str:
 
 
 def _when(instant: datetime, zone: str, now: datetime) -> When:
-    local = instant.astimezone(zones.load(zone))
     return When(
         utc=utc(instant),
-        local=local.strftime("%Y-%m-%dT%H:%M:%S"),
+        local=_wall(instant, zone),
         timezone=zone,
         text=times.describe(instant, zone),
         relative=times.relative(instant, now),
@@ -162,13 +158,17 @@ def _deadline(view: TaskView) -> DeadlinePart | None:
     spare = run.deadline - (run.ended_at or view.now)
     return DeadlinePart(
         utc=utc(run.deadline),
-        local=_local(run.deadline, task.timezone)[:16],
-        text=times.describe(run.deadline, task.timezone),
+        local=_wall(run.deadline, task.timezone),
+        text=times.describe_deadline(run.deadline, run.scheduled_for, task.timezone),
         type=kind_word(task.deadline_type, task.penalty),
         after=times.length(task.deadline_after) if task.deadline_after else None,
         laxity_seconds=int((spare - set_aside(task, run)).total_seconds()) if run.state in OPEN else None,
         missed=(spare < timedelta(0) or run.state is State.EXPIRED) or None,
     )
+
+
+def _wall(instant: datetime, zone: str) -> str:
+    return instant.astimezone(zones.load(zone)).strftime("%Y-%m-%dT%H:%M:%S")
 
 
 def _local(instant: datetime, zone: str) -> str:

@@ -111,11 +111,6 @@ def cost_term(effort: float, value: float) -> float:
     return MOST_COST * effort / (effort + max(value, 0.0) / VALUE[Tier.CRITICAL]) if effort > 0 else 0.0
 
 
-def tie_break(key: float, created: datetime, run_id: str) -> tuple[float, datetime, str]:
-    """Order runs completely: by key, then what was created first, then by id. Two queues never disagree."""
-    return (key, created, run_id)
-
-
 def drop_at(deadline: datetime, p50: timedelta) -> datetime:
     """Give the moment after which a run will more likely miss its deadline than meet it.
 

@@ -216,8 +216,3 @@ def _choice(found: date, rolled: bool, clock: Clock, day: Day, zone: ZoneInfo) -
 
 def _said(clock: Clock) -> tuple[str, ...]:
     return (clock.note,) if clock.note else ()
-
-
-def midnight_after(day: date) -> datetime:
-    """Return the wall time at which the day after `day` begins."""
-    return datetime.combine(day + timedelta(days=1), time())

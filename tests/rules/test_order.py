@@ -20,7 +20,6 @@ from duetime.scheduler.rules.order import (
     drop_at,
     order_key,
     penalty,
-    tie_break,
     unblock_bonus,
 )
 from duetime.scheduler.rules.times import parse_duration
@@ -225,12 +224,6 @@ def test_a_stated_value_replaces_that_of_the_tier() -> None:
 
 
 # --- ties, drops and penalties ----------------------------------------------------------------------------------------
-
-
-def test_among_equal_keys_the_first_created_comes_first_and_then_the_smaller_id() -> None:
-    runs = [(NOW + SECOND, "r_a"), (NOW, "r_c"), (NOW, "r_b")]
-    assert sorted(runs, key=lambda run: tie_break(1.0, *run)) == [(NOW, "r_b"), (NOW, "r_c"), (NOW + SECOND, "r_a")]
-    assert tie_break(1.0, *runs[0]) < tie_break(2.0, *runs[1])
 
 
 def test_a_run_is_dropped_when_half_of_its_kind_would_not_finish_any_more() -> None:
