@@ -92,6 +92,10 @@ class Registry:
         self._store.pools.remove(name, actor=by.user)
         self._read_at = None
 
+    def removed(self) -> set[str]:
+        """Return the names of the pools that there were once, and are no more."""
+        return self._store.pools.removed()
+
     def revision(self) -> int:
         """Return a number that rises with each change of a pool."""
         return self._store.pools.revision()
@@ -151,7 +155,8 @@ class Teller:
     def _tell(self, *, all_of_them: bool) -> None:
         now, pools = self._now(), self._registry.read()
         spent = self._registry.spent(pools, now)
-        for name in self._told.keys() - pools.keys():
+        told = {*self._told, *(self._registry.removed() if all_of_them else ())}  # by whom this one was not there yet
+        for name in told - pools.keys():
             self._queue.set_pool(name, UNDECLARED.get(name))
         for name, limits in self._all(pools, now).items():
             if all_of_them or self._told.get(name) != pools.get(name):

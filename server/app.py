@@ -121,7 +121,7 @@ def build(
     store = open_store(settings.database_url, synchronous=settings.sqlite_synchronous, migrate=embedded)
     listeners: list[Listener] = []
     registry = Registry(store, zone=settings.timezone)
-    if settings.pools:
+    if "pools" in settings.model_fields_set:  # who is told nothing of pools, as a client may be, removes none
         registry.declare(settings.pools)
     experience = Experience(store)
     estimates = {name: handler.estimate for name, handler in known.items() if handler.estimate is not None}

@@ -69,7 +69,9 @@ secret = "whsec_<32 bytes in base64>"
 ```
 
 In the environment channels and pools are one variable each, with JSON: `DUETIME_POOLS='{"gpu": {"capacity": 2}}'`,
-`DUETIME_CHANNELS='{"team": {"apprise": "tgram://bot-token/chat-id"}}'`.
+`DUETIME_CHANNELS='{"team": {"apprise": "tgram://bot-token/chat-id"}}'`. A pool that the settings name no more is
+removed at the next start. Settings without `pools` remove none; an empty table (`[pools]`, `DUETIME_POOLS='{}'`)
+removes all that settings have declared.
 """
 
 

@@ -43,6 +43,11 @@ class Pools:
         statement = _ALL.where(_THERE)
         return self._database.read(lambda connection: [StoredPool(*row) for row in connection.execute(statement)])
 
+    def removed(self) -> set[str]:
+        """Return the names of the pools that there were once."""
+        statement = select(pools.c.name).where(pools.c.spec.is_(None))
+        return self._database.read(lambda connection: set(connection.execute(statement).scalars()))
+
     def revision(self) -> int:
         """Return a number that rises with each change of a pool; 0 before the first."""
         return self._database.read(_revision)

@@ -35,6 +35,19 @@ def test_a_process_that_only_schedules_does_not_become_the_runner(tmp_path: Path
         assert app.store.runners.current() is None
 
 
+@pytest.mark.parametrize(("after", "left"), [("", {"gpu", "disk"}), ("[pools.gpu]", {"gpu"}), ("[pools]", set())])
+def test_a_pool_that_the_settings_name_no_more_is_removed_but_not_by_settings_without_pools(
+    tmp_path: Path, after: str, left: set[str]
+) -> None:
+    named = tmp_path / "duetime.toml"
+    database = f'database_url = "sqlite:///{tmp_path / "duetime.db"}"'
+    for said in ("[pools.gpu]\n[pools.disk]", after):
+        named.write_text(f"{database}\n{said}", encoding="utf-8")
+        with build(Settings.load(named)) as app:
+            found = set(app.registry.read())
+    assert found == left
+
+
 def test_a_missing_driver_of_postgresql_is_named_with_the_command_that_installs_it(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:

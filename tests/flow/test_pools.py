@@ -109,6 +109,24 @@ def test_a_removed_pool_holds_what_needs_it(
         registry.remove("gpu")
 
 
+@pytest.mark.parametrize("last", ["settings", "admin"])
+def test_a_pool_that_was_removed_while_nobody_ran_is_told_to_a_queue_that_still_has_it(
+    registry: Registry, queue: MemoryQueue, clock: Clock, last: str
+) -> None:
+    registry.declare({"gpu": {}, "tenant:*": {"capacity": 1}})
+    Teller(registry, queue, now=clock).step()
+    assert set(capacities(queue)) == {"gpu"}
+    if last == "settings":
+        registry.declare({})
+    else:
+        registry.remove("gpu")
+        registry.remove("tenant:*")
+    Teller(registry, queue, now=clock).step()
+    assert capacities(queue) == {}
+    two = Entry("r", clock.ms(), needs={"tenant:acme": 2})
+    assert queue.can_admit(two) is None
+
+
 @pytest.mark.parametrize("quota", ["tenant:*", "tenant:acme"])
 def test_a_run_that_waits_under_a_quota_starts_when_the_quota_is_removed_and_not_before(
     registry: Registry, teller: Teller, queue: MemoryQueue, clock: Clock, quota: str
