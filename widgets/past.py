@@ -97,9 +97,15 @@ def _telling(side: Mapping[str, Json], event: Event, after: Mapping[str, Json]) 
     kept = {name: value for name, value in side.items() if name not in _SAID_BY_KIND.get(event.kind, ())}
     if event.kind is EventKind.DEADLINE_MISSED:
         return {name: value for name, value in kept.items() if value}
-    if event.kind in _MOVES and "scheduled_for" not in after and after.get("wake_at"):
+    if event.kind in _MOVES and "scheduled_for" not in after and _is_moved(event, after.get("wake_at")):
         kept["scheduled_for"] = side.get("wake_at")
     return kept
+
+
+def _is_moved(event: Event, wake_at: Json) -> bool:
+    """Whether its time has changed: one that is due and waits for its turn gets another place in the queue, no more."""
+    waited = not (event.before or {}).get("wake_at")
+    return bool(wake_at) and not (waited and datetime.fromisoformat(wake_at) <= event.at)
 
 
 @dataclass(frozen=True, slots=True)

@@ -26,6 +26,7 @@ YEARS_AHEAD = 5
 
 _SHOWN = 40
 _LONG_AGO = timedelta(days=31)
+_SHORT = timedelta(minutes=10)
 _UTC_NAMES = frozenset({"utc", "gmt", "z"})
 
 
@@ -84,6 +85,13 @@ def describe(instant: datetime, zone: str) -> str:
     """Write an instant as its wall time in `zone`: `Tue 24 Nov 2026 09:00`."""
     wall = instant.astimezone(zones.load(zone))
     return f"{day_text(wall.date())} {wall:%H:%M}"
+
+
+def describe_deadline(deadline: datetime, due: datetime, zone: str) -> str:
+    """Write a deadline as `describe` does, with its seconds where it is so soon after `due` that minutes mislead."""
+    said = describe(deadline, zone)
+    seconds = deadline.second if deadline - due < _SHORT else 0
+    return f"{said}:{seconds:02}" if seconds else said
 
 
 def relative(instant: datetime, now: datetime) -> str:

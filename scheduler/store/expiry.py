@@ -12,7 +12,7 @@ from zoneinfo import ZoneInfoNotFoundError
 
 from duetime.scheduler.events import EventKind
 from duetime.scheduler.rules.states import check_move
-from duetime.scheduler.rules.times import describe, length
+from duetime.scheduler.rules.times import describe_deadline, length
 from duetime.scheduler.store import endings, settling
 from duetime.scheduler.store.batches import Batch
 from duetime.scheduler.store.endings import Claimed, Ending
@@ -140,11 +140,11 @@ def _reason(task: Task, run: Run) -> str:
         return "its deadline could not be met any more"
     needed = run.deadline - run.drop_at
     why = f": it needs about {length(needed)}" if needed else ""
-    return f"its deadline of {_in_words(run.deadline, task.timezone)} could not be met any more{why}"
+    return f"its deadline of {_in_words(run.deadline, run, task.timezone)} could not be met any more{why}"
 
 
-def _in_words(moment: datetime, zone: str) -> str:
+def _in_words(deadline: datetime, run: Run, zone: str) -> str:
     try:
-        return describe(moment, zone)
+        return describe_deadline(deadline, run.scheduled_for, zone)
     except ZoneInfoNotFoundError:  # the machine that took the task knows newer zones than this one
-        return f"{describe(moment, 'UTC')} UTC"
+        return f"{describe_deadline(deadline, run.scheduled_for, 'UTC')} UTC"

@@ -132,12 +132,21 @@ def test_what_was_understood_is_said_back_in_both_forms(ask: Ask) -> None:
     assert (task["priority"], task["estimate"], task["needs"]) == ("high", "20 min", {"gpu": 1, "tokens": 2000})
     assert task["deadline"] == {
         "utc": "2026-11-22T18:00:00Z",
-        "local": "2026-11-22T11:00",
+        "local": "2026-11-22T11:00:00",
         "text": "Sun 22 Nov 2026 11:00",
         "type": "hard",
         "after": "2 h",
         "laxity_seconds": 19 * 3600 - 20 * 60,
     }
+
+
+def test_a_short_deadline_is_told_with_its_seconds_and_a_long_one_is_not(ask: Ask) -> None:
+    text, task = ask("schedule_task", **{**RENDER, "when": "in 1 min"}, deadline="17 s", estimate="1 s")
+    assert task["when"]["local"] == "2026-11-21T16:01:00"
+    assert (task["deadline"]["local"], task["deadline"]["text"]) == ("2026-11-21T16:01:17", "Sat 21 Nov 2026 16:01:17")
+    assert "Finish by Sat 21 Nov 16:01:17 (soft)." in text
+    text, task = ask("schedule_task", **{**RENDER, "title": "Paint"}, deadline="10 min 17 s")
+    assert (task["deadline"]["local"], task["deadline"]["text"]) == ("2026-11-22T09:10:17", "Sun 22 Nov 2026 09:10")
 
 
 def test_a_task_that_asks_for_nothing_is_answered_as_before(ask: Ask) -> None:
@@ -383,6 +392,21 @@ def test_the_history_tells_what_changed_in_words(ask: Ask) -> None:
         "needs": ["gpu 1", "gpu 2"],
     }
     assert "needs «gpu 1» -> «gpu 2»" in text
+
+
+def test_the_history_of_a_run_that_gets_another_place_in_the_queue_tells_no_time_that_did_not_change(
+    ask: Ask, store: Store, clock: Clock
+) -> None:
+    _, made = ask("schedule_task", **RENDER)
+    clock.now = NOW + timedelta(hours=17, seconds=5)
+    store.claims.make_ready(limit=10)
+    ask("reschedule_task", task_id=made["id"], priority="critical")
+    ask("reschedule_task", task_id=made["id"], when="tomorrow 8am")
+    _, task = ask("get_task", task_id=made["id"], history=True)
+
+    moved, reordered = task["history"]["events"][:2]
+    assert reordered["changes"] == {"priority": ["normal", "critical"]}
+    assert list(moved["changes"]) == ["when"]
 
 
 # --- ends ----------------------------------------------------------------------------------------------------------
