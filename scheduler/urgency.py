@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from difflib import get_close_matches
@@ -52,12 +52,12 @@ class Deadline:
 
 def tier_of(given: str) -> Tier:
     """Return the tier that `priority` names. Raises InvalidArgument."""
-    return Tier(_one_of("priority", given, {tier.value: tier.value for tier in Tier}))
+    return Tier(_one_of("priority", given, [tier.value for tier in Tier], usual=Tier.NORMAL))
 
 
 def kind_of(given: str) -> tuple[DeadlineType, Penalty]:
     """Return the kind of deadline and the penalty that `deadline_type` names. Raises InvalidArgument."""
-    return KINDS[_one_of("deadline_type", given, {name: name for name in KINDS})]
+    return KINDS[_one_of("deadline_type", given, list(KINDS), usual="soft")]
 
 
 def kind_word(kind: DeadlineType, penalty: Penalty) -> str:
@@ -104,12 +104,13 @@ def instant_of_many(deadline: datetime, due: datetime) -> InvalidArgument:
     )
 
 
-def _one_of(argument: str, given: str, words: Mapping[str, str]) -> str:
-    word = str(given).strip().lower().replace("_", "-")
+def _one_of(argument: str, given: str, words: Sequence[str], *, usual: str) -> str:
+    """Return the word that was meant; a refusal shows the nearest one, or the `usual` one, which does no harm."""
+    word = re.sub(r"[\s_-]+", "-", str(given).strip().lower())
     if word in words:
         return word
     near = get_close_matches(word, words, n=1)
-    example = near[0] if near else next(iter(words))
+    example = near[0] if near else str(usual)
     raise InvalidArgument(
         argument, f"there is no {word[:40]!r}", accepted=", ".join(words), example=f"{argument}={example!r}"
     )

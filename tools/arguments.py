@@ -8,7 +8,7 @@ from difflib import get_close_matches
 
 from duetime.scheduler.errors import InvalidArgument
 from duetime.scheduler.task import Json
-from duetime.tools.kinds import Kind, shown
+from duetime.tools.kinds import Choice, Kind, shown
 
 MEANT = {
     "at": "when",
@@ -66,8 +66,10 @@ class Argument:
     def schema(self) -> dict[str, Json]:
         return {**self.kind.schema(), **({"description": self.about} if self.about else {})}
 
-    def problem(self, problem: str) -> InvalidArgument:
-        return InvalidArgument(self.name, problem, accepted=self.kind.accepted, example=self.example)
+    def problem(self, problem: str, given: Json = None) -> InvalidArgument:
+        near = self.kind.nearest(given) if isinstance(self.kind, Choice) else None
+        example = f"{self.name}={near!r}" if near else self.example
+        return InvalidArgument(self.name, problem, accepted=self.kind.accepted, example=example)
 
 
 class Arguments:
@@ -102,7 +104,7 @@ class Arguments:
             try:
                 values[argument.name] = argument.kind.read(value)
             except ValueError as error:
-                problems.append(argument.problem(str(error)))
+                problems.append(argument.problem(str(error), value))
         return values, [*problems, *self._unknown(given)][:MAX_PROBLEMS]
 
     def _unknown(self, given: Mapping[str, Json]) -> list[InvalidArgument]:

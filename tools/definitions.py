@@ -47,7 +47,7 @@ _DEADLINE_TYPE = Argument(
     "deadline_type",
     Choice(tuple(KINDS)),
     "hard: worthless after it, so dropped; soft: done late, at a penalty. Default soft",
-    "deadline_type='hard'",
+    "deadline_type='soft'",
 )
 _ESTIMATE = Argument(
     "estimate", Length(), "How long it takes: '90 s', '5 min'; default: learned from earlier runs", "estimate='5 min'"

@@ -20,6 +20,12 @@ STATES: dict[str, tuple[State, ...]] = {
 """What the filter `state` may be: all that is still to come, all that is over, or one state."""
 
 _AGO = re.compile(r"(?P<length>.+) ago", re.IGNORECASE)
+_PAST = frozenset({"since", "until"})
+"""Bounds of what has happened already."""
+
+_BOUNDS = (
+    "a date, a time, `now`, `yesterday`, `today`, `tomorrow`, or how long ago or ahead (`2 hours ago`, `in 3 days`)"
+)
 _DAYS = {"yesterday": -1, "today": 0, "tomorrow": 1}
 
 
@@ -48,7 +54,15 @@ def resolve_bound(text: str, *, now: datetime, zone: str | None, argument: str) 
         return _midnight(now.astimezone(place) + timedelta(days=_DAYS[words])).astimezone(UTC)
     if ago := _AGO.fullmatch(words):
         return _earlier(ago["length"], now, argument)
-    return _iso(text.strip(), place) or understand(text, now=now, zone=zone or "UTC", argument=argument).instant
+    return _iso(text.strip(), place) or _to_come(text, now, zone or "UTC", argument)
+
+
+def _to_come(text: str, now: datetime, zone: str, argument: str) -> datetime:
+    try:
+        return understand(text, now=now, zone=zone, argument=argument).instant
+    except InvalidArgument as wrong:
+        example = f"{argument}={'yesterday' if argument in _PAST else 'tomorrow'!r}"
+        raise InvalidArgument(argument, wrong.problem, accepted=_BOUNDS, example=example) from None
 
 
 def _midnight(moment: datetime) -> datetime:

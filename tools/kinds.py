@@ -1,7 +1,8 @@
 """The kinds of values that tool arguments take: what the schema says of each, and how a given value is read.
 
 What models get wrong most, and what has only one meaning, is accepted: an object or a list written as JSON text, a
-whole number as text, one text where a list is expected, a choice in capitals. Everything else is refused.
+whole number as text, one text where a list is expected, a choice in capitals or with other hyphens. Everything else is
+refused.
 """
 
 from __future__ import annotations
@@ -10,6 +11,7 @@ import json
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass
+from difflib import get_close_matches
 from typing import Any, Protocol
 
 from duetime.scheduler.task import Json
@@ -20,6 +22,7 @@ MAX_TEXT = 2_000
 MAX_NUMBER = 10**9
 MAX_ITEMS = 100
 _WHOLE = re.compile(r"[+-]?[0-9]{1,10}(\.0)?")
+_HYPHENS = re.compile(r"[\s_-]+")
 _UNWANTED = re.compile("[\x00\ud800-\udfff]")
 
 
@@ -111,9 +114,16 @@ class Choice:
     def read(self, given: Json) -> str:
         if not isinstance(given, str):
             raise ValueError(f"{named(given)} is not text")  # noqa: TRY004 - one family for all kinds
-        if (word := given.strip().lower()) not in self.words:
-            raise ValueError(f"{shown(given)} is not one of them")
-        return word
+        plain = _plain(given)
+        for word in self.words:
+            if _plain(word) == plain:
+                return word
+        raise ValueError(f"{shown(given)} is not one of them")
+
+    def nearest(self, given: Json) -> str | None:
+        """Return the word that was most likely meant, None when nothing is near."""
+        near = get_close_matches(_plain(given[:60]), self.words, n=1) if isinstance(given, str) else []
+        return near[0] if near else None
 
 
 @dataclass(frozen=True, slots=True)
@@ -236,3 +246,7 @@ def shown(text: str) -> str:
     """Quote a short text in a sentence: cut, on one line, and with nothing in it that could not be sent."""
     printable = "".join(character if character.isprintable() else "?" for character in text[:40])
     return f"'{printable}{'…' if len(text) > len(printable) else ''}'"
+
+
+def _plain(word: str) -> str:
+    return _HYPHENS.sub("-", word.strip().lower())

@@ -23,6 +23,8 @@ MEMBERS = Object({"max_attempts": Whole(1, 100)})
         (Whole(1, 100), 20.0, 20),
         (Flag(), "True", True),
         (Choice(("snooze", "undo")), " SNOOZE ", "snooze"),
+        (Choice(("snooze", "run_now")), "Run now", "run_now"),
+        (Choice(("soft", "soft-linear")), "soft_linear", "soft-linear"),
         (Object(), '{"message": "Hi"}', {"message": "Hi"}),
         (MEMBERS, '{"max_attempts": "3"}', {"max_attempts": 3}),
         (Texts(), '["a", "b"]', ["a", "b"]),
@@ -80,6 +82,22 @@ def sentences(arguments: Arguments, given_: dict[str, Any]) -> list[str]:
 
 def test_a_missing_argument_is_asked_for_with_an_example() -> None:
     assert sentences(table(TITLE), {}) == ["title: it is missing. Accepted: text. Example: title='Call John'"]
+
+
+@pytest.mark.parametrize(
+    ("wrong", "example"),
+    [
+        ("linear", "soft-linear"),
+        ("softlinear", "soft-linear"),
+        ("hard!", "hard"),
+        ("strict", "soft"),
+        (["hard"], "soft"),
+    ],
+)
+def test_a_word_that_is_no_choice_gets_the_nearest_as_its_example_or_the_usual_one(wrong: object, example: str) -> None:
+    kinds = Argument("kind", Choice(("hard", "soft", "soft-linear")), "", "kind='soft'")
+    (said,) = sentences(table(kinds), {"kind": wrong})
+    assert said.endswith(f"Accepted: hard, soft, soft-linear. Example: kind={example!r}")
 
 
 def test_null_and_an_empty_text_stand_for_an_argument_that_is_absent() -> None:

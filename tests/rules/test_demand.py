@@ -125,6 +125,7 @@ def test_a_date_alone_is_the_end_of_that_day(deadline: str) -> None:
         ("soft", DeadlineType.SOFT, Penalty.NONE),
         ("Soft-Linear", DeadlineType.SOFT, Penalty.LINEAR),
         ("soft_step", DeadlineType.SOFT, Penalty.STEP),
+        ("soft linear", DeadlineType.SOFT, Penalty.LINEAR),
     ],
 )
 def test_one_word_says_the_kind_of_a_deadline_and_its_penalty(
@@ -132,6 +133,11 @@ def test_one_word_says_the_kind_of_a_deadline_and_its_penalty(
 ) -> None:
     task = planned(deadline="2 hours", deadline_type=word).task
     assert (task.deadline_type, task.penalty) == (kind, penalty)
+
+
+@pytest.mark.parametrize(("wrong", "nearest"), [("linear", "soft-linear"), ("step", "soft-step"), ("strict", "soft")])
+def test_a_wrong_type_of_a_deadline_is_never_answered_with_one_that_drops_the_run(wrong: str, nearest: str) -> None:
+    assert refused(deadline="2 hours", deadline_type=wrong).example == f"deadline_type={nearest!r}"
 
 
 def test_a_type_without_a_deadline_is_refused_with_one_that_has_it() -> None:
@@ -177,7 +183,9 @@ def test_a_soft_deadline_that_cannot_be_met_is_warned_of() -> None:
     )
 
 
-@pytest.mark.parametrize("deadline", ["soonish", "soon", "30", "5 minutes ago", "2 months", "yesterday", "0 min", "400 days", timedelta(0)])
+@pytest.mark.parametrize(
+    "deadline", ["soonish", "soon", "30", "5 minutes ago", "2 months", "yesterday", "0 min", "400 days", timedelta(0)]
+)
 def test_what_is_no_deadline_is_refused_by_its_own_name(deadline: object) -> None:
     problem = refused(deadline=deadline)
     assert problem.argument == "deadline"
