@@ -136,6 +136,7 @@ class Keeper:
             if not rebuilt:
                 raise QueueLost("another process fills it")
             log.info("the queue was empty and has been filled from the database")
+        self._queue.within.renew("", {"": ""}, 1)  # raises while another process fills it
         self._queue.back()
         refill(self._store, self._queue, self._placing)
 

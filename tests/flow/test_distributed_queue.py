@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 from duetime.scheduler.dispatch import Dispatcher
 from duetime.scheduler.placing import Placing
-from duetime.scheduler.queue import Entry, Finish, Kind, Limits, QueueUnavailable
+from duetime.scheduler.queue import Entry, Finish, Kind, Limits, QueueLost, QueueUnavailable
 from duetime.scheduler.rebuild import LOOK, PROBE, Keeper, rebuild
 from duetime.scheduler.shared import SharedQueue
 from duetime.scheduler.store import Start, Store, open_store
@@ -244,6 +244,21 @@ def test_only_one_of_many_rebuilds_and_the_others_wait_for_it(
     inner.lost = True  # as it looks to who asks before the other has written anything
     assert keeper.step() == PROBE
     inner.lost = False
+    assert inner.end_rebuild("another")
+    assert keeper.step() == LOOK
+    assert sorted(queue.take("w", 9, MINUTE).run_ids) == sorted(made)
+
+
+def test_while_another_fills_it_nobody_reads_all_that_is_ready_again_and_again(
+    store: Store, queue: SharedQueue, inner: Breaking, keeper: Keeper
+) -> None:
+    made = ready(store, queue, 2)
+    assert inner.begin_rebuild("another")
+    with pytest.raises(QueueLost):
+        queue.renew("w", {"r_1": "t"}, MINUTE)
+    inner.asked.clear()
+    assert [keeper.step() for _ in range(3)] == [PROBE] * 3
+    assert (inner.asked["put"], inner.asked["begin_rebuild"]) == (0, 0)
     assert inner.end_rebuild("another")
     assert keeper.step() == LOOK
     assert sorted(queue.take("w", 9, MINUTE).run_ids) == sorted(made)
