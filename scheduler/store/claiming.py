@@ -17,15 +17,19 @@ from sqlalchemy import (
     CTE,
     ColumnElement,
     Connection,
+    Float,
     Integer,
     Row,
     Select,
+    Subquery,
     Text,
     bindparam,
+    cast,
     func,
     insert,
     literal,
     null,
+    or_,
     select,
     update,
 )
@@ -49,10 +53,19 @@ def statement(*startable: ColumnElement[bool]) -> Select[Any]:
         "reserved": wish.c.holds,
         "token": wish.c.proof,
     }
-    moved = update(runs).where(runs.c.id == wish.c.run_id, tasks.c.id == runs.c.task_id, *startable).values(values)
+    theirs = (runs.c.id == wish.c.run_id, tasks.c.id == runs.c.task_id, _has_reserved(wish))
+    moved = update(runs).where(*theirs, *startable).values(values)
     columns = [column.label(f"{column.table.name}_{column.name}") for column in (*TASK, *RUN)]
     started = moved.returning(*columns).cte("started")
     return select(started).add_cte(_attempts(started), _events(started))
+
+
+def _has_reserved(wish: Subquery) -> ColumnElement[bool]:
+    """Whether a queue has reserved what the task needs now, as `starting` asks of runs that it has read."""
+    need = func.jsonb_each_text(tasks.c.needs).table_valued("key", "value", name="need")
+    reserved = func.coalesce(cast(wish.c.holds.op("->>", return_type=Text())(need.c.key), Float()), 0.0)
+    short = select(literal(1)).select_from(need).where(reserved < cast(need.c.value, Float())).correlate(tasks, wish)
+    return or_(wish.c.proof.is_(None), tasks.c.needs == literal({}, tasks.c.needs.type), ~short.exists())
 
 
 def _attempts(started: CTE) -> CTE:
