@@ -77,6 +77,7 @@ class Member:
         name: str,
         recruit: Callable[[SharedQueue], Team],
         grace: timedelta,
+        claim: Callable[[], None] = lambda: None,
         close: Callable[[], None] = lambda: None,
     ) -> None:
         self.queue = SharedQueue(queue)
@@ -85,14 +86,17 @@ class Member:
         self._grace = grace
         self._close = close
         teller = Teller(registry, self.queue, now=store.now)
-        self._keeper = Keeper(store, self.queue, fill=teller.fill, placing=placing, owner=name)
+        self._keeper = Keeper(store, self.queue, fill=teller.fill, placing=placing, owner=name, claim=claim)
         self._processes = [self._keeper.process, teller.process, Process("news", self._tell)]
         self._team: Team | None = None
         self._untold = False
         self._tell_at = time.monotonic()
 
     def start(self) -> None:
-        """Begin; an empty queue is rebuilt first. Raises StoreUnavailable without a database."""
+        """Begin; an empty queue is rebuilt first.
+
+        Raises StoreUnavailable without a database, and QueueTaken when another one uses the queue.
+        """
         self._keeper.open()
         self._team = self._recruit(self.queue)
         self._team.start()

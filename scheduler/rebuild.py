@@ -11,7 +11,7 @@ from datetime import datetime
 from duetime.scheduler.dispatch import refill
 from duetime.scheduler.placing import Placing
 from duetime.scheduler.process import Process
-from duetime.scheduler.queue import DispatchQueue, Entry, QueueLost, QueueUnavailable
+from duetime.scheduler.queue import DispatchQueue, Entry, QueueLost, QueueTaken, QueueUnavailable
 from duetime.scheduler.shared import SharedQueue
 from duetime.scheduler.store import RunningRun, Store
 
@@ -75,7 +75,8 @@ def _left(run: RunningRun, now: datetime) -> float:
 class Keeper:
     """Looks after the queue: notices when it is away, rebuilds it when it was lost, and fills in what it missed.
 
-    `fill` tells the queue its pools, for a rebuild. An outage makes two lines in the log, however long it is.
+    `fill` tells the queue its pools, for a rebuild. `claim` says that the queue is in use by this database, and raises
+    QueueTaken when it is by another. An outage makes two lines in the log, however long it is.
     """
 
     def __init__(
@@ -86,6 +87,7 @@ class Keeper:
         fill: Callable[[], None],
         placing: Placing,
         owner: str,
+        claim: Callable[[], None] = lambda: None,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
         self._store = store
@@ -93,6 +95,7 @@ class Keeper:
         self._fill = fill
         self._placing = placing
         self._owner = owner
+        self._claim = claim
         self._clock = clock
         self._since: float | None = None
         self._unfinished = False
@@ -100,11 +103,16 @@ class Keeper:
         queue.on_trouble = self.process.wake
 
     def open(self) -> None:
-        """Find out how the queue is before anything else asks it: an empty one is rebuilt now, if it can be."""
+        """Find out how the queue is before anything else asks it: an empty one is rebuilt now, if it can be.
+
+        Raises QueueTaken.
+        """
         try:
-            self._queue.explain("")
+            self._queue.look(self._claim)
         except QueueLost:
             self.step()
+        except QueueTaken:
+            raise
         except QueueUnavailable:
             self.process.wake()
 
@@ -126,7 +134,7 @@ class Keeper:
 
     def _look(self) -> None:
         with suppress(QueueLost, QueueUnavailable):
-            self._queue.explain("")  # which costs it next to nothing, whatever it holds
+            self._queue.look(self._claim)
 
     def _mend(self) -> None:
         if self._unfinished or self._is_lost():
@@ -142,7 +150,7 @@ class Keeper:
 
     def _is_lost(self) -> bool:
         try:
-            self._queue.within.explain("")
+            self._queue.look(self._claim)
         except QueueLost:
             return True
         return False

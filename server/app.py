@@ -14,6 +14,7 @@ from duetime.scheduler import scheduler as service
 from duetime.scheduler.channels import Channels
 from duetime.scheduler.crew import Crew, Dispatching
 from duetime.scheduler.delivery import Deliverer
+from duetime.scheduler.errors import InvalidSetting
 from duetime.scheduler.experience import Experience
 from duetime.scheduler.explain import Explainer
 from duetime.scheduler.handlers import Handler, Handlers
@@ -21,7 +22,7 @@ from duetime.scheduler.inquiry import Inquiry, Question, Silence
 from duetime.scheduler.intake import Intake
 from duetime.scheduler.member import Member, Team
 from duetime.scheduler.placing import Placing
-from duetime.scheduler.queue import DispatchQueue
+from duetime.scheduler.queue import DispatchQueue, QueueTaken
 from duetime.scheduler.registry import Registry
 from duetime.scheduler.runner import Runner
 from duetime.scheduler.store import Store, open_store
@@ -73,15 +74,21 @@ class App:
     def start(self) -> None:
         """Run what is due as soon as no other process does; a process that only reads or schedules need not.
 
-        In a shared installation this process does its part of it.
+        In a shared installation this process does its part of it; InvalidSetting is raised where the queue is that of
+        another one.
         """
-        self.runner.start()
+        try:
+            self.runner.start()
+        except QueueTaken as error:
+            raise InvalidSetting(str(error)) from error
 
     def ready(self) -> str:
         """Say that tasks can be scheduled, and what is wrong nevertheless. Raises StoreUnavailable when they cannot."""
         self.store.history.latest()
         if isinstance(self.runner, Member) and self.runner.queue.away is not None:
-            return "ok, but Redis is away: tasks are stored, and start when it is back"
+            why = self.runner.queue.away
+            wrong = str(why) if isinstance(why, QueueTaken) else "Redis is away"
+            return f"ok, but {wrong}: tasks are stored, and start when it is back"
         return "ok"
 
     def close(self) -> None:

@@ -7,6 +7,7 @@ import shutil
 import sys
 from collections.abc import Callable, Iterator
 from datetime import UTC, datetime, timedelta
+from functools import partial
 from pathlib import Path
 from platform import python_version
 
@@ -23,7 +24,7 @@ from duetime.scheduler.wake import WakeClient
 from duetime.server import service
 from duetime.server.cli_session import ASKING, Session
 from duetime.server.doctor_checks import Check, Verdict
-from duetime.server.doctor_sharing import redis_check, skew_check, workers_check
+from duetime.server.doctor_sharing import namespace_check, redis_check, skew_check, workers_check
 from duetime.server.options import channel_options, webhook_options
 from duetime.server.settings import Settings, default_database_url
 from duetime.server.settings_source import config_path, masked
@@ -73,6 +74,7 @@ def _database(settings: Settings) -> Iterator[Check]:
         yield Check("database", Verdict.OK, f"{masked(settings.database_url)}, its schema is of this version")
         yield _safely("clock", _clock, store)
         if settings.distributed:
+            yield _safely("namespace", partial(namespace_check, settings), store)
             yield from (_safely("clock skew", skew_check, store), _safely("workers", workers_check, store))
         else:
             yield _safely("runner", _runner, store)

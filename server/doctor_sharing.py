@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from datetime import UTC, datetime, timedelta
 from importlib import import_module
+from typing import Any
 
-from duetime.scheduler.queue import QueueUnavailable
+from duetime.scheduler.queue import QueueTaken, QueueUnavailable
 from duetime.scheduler.store import Store
 from duetime.server.doctor_checks import Check, Verdict
 from duetime.server.settings import Settings
@@ -37,6 +38,21 @@ def redis_check(settings: Settings) -> Check:
         said = f"{where} ({health.name}) drops keys when its memory is full: maxmemory-policy is {health.eviction}."
         return Check("redis", Verdict.WRONG, said, "Set maxmemory-policy noeviction.")
     return Check("redis", Verdict.OK, f"{where} ({health.name})")
+
+
+def namespace_check(settings: Settings, store: Store) -> Check:
+    """Look whether the queue is that of this database."""
+    owner: Any = import_module("duetime.scheduler.queue.redis_owner").RedisOwner
+    mine = owner(settings.redis_url, namespace=settings.redis_namespace, database=store.identity())
+    try:
+        mine.check()
+    except QueueTaken as error:
+        return Check("namespace", Verdict.WRONG, f"{error}.")
+    except QueueUnavailable:
+        return Check("namespace", Verdict.NOTE, "whose the queue is cannot be told while Redis does not answer.")
+    finally:
+        mine.close()
+    return Check("namespace", Verdict.OK, f"no other database uses the queue {settings.redis_namespace!r}")
 
 
 def skew_check(store: Store) -> Check:

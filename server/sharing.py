@@ -23,6 +23,7 @@ from duetime.server.settings import Settings
 
 if TYPE_CHECKING:
     from duetime.scheduler.queue.redis import RedisQueue
+    from duetime.scheduler.queue.redis_owner import RedisOwner
 
 
 def make_member(
@@ -39,7 +40,7 @@ def make_member(
     name = _name()
     called(name)
     options = WorkerOptions(name, settings.threads, timedelta(seconds=settings.lease_seconds))
-    queue, news, close = connected(str(settings.redis_url), settings.redis_namespace)
+    queue, news, claim, close = connected(str(settings.redis_url), settings.redis_namespace, store.identity())
     return Member(
         store,
         queue,
@@ -49,6 +50,7 @@ def make_member(
         name=name,
         recruit=lambda shared: recruit(shared, options),
         grace=timedelta(seconds=settings.grace_seconds),
+        claim=claim,
         close=close,
     )
 
@@ -58,14 +60,24 @@ def _name() -> str:
     return f"{socket.gethostname()[:60]}-{os.getpid()}-{secrets.token_hex(3)}"
 
 
-def connected(url: str, namespace: str) -> tuple[DispatchQueue, News, Callable[[], None]]:
+def connected(
+    url: str, namespace: str, database: str
+) -> tuple[DispatchQueue, News, Callable[[], None], Callable[[], None]]:
+    """Return the queue, the news, what claims the queue for a database, and what closes all connections."""
     try:
         redis_queue = import_module("duetime.scheduler.queue.redis").RedisQueue
         redis_news = import_module("duetime.scheduler.queue.redis_news").RedisNews
+        redis_owner = import_module("duetime.scheduler.queue.redis_owner").RedisOwner
     except ModuleNotFoundError as error:
         raise InvalidSetting(
             "redis_url: the client for Redis is not installed. Install it with: pip install 'duetime[redis]', or in a "
             "checkout: pip install '.[redis]'."
         ) from error
     queue: RedisQueue = redis_queue(url, namespace=namespace)
-    return queue, redis_news(url, namespace=namespace), queue.close
+    owner: RedisOwner = redis_owner(url, namespace=namespace, database=database)
+
+    def close() -> None:
+        queue.close()
+        owner.close()
+
+    return queue, redis_news(url, namespace=namespace), owner.claim if database else lambda: None, close

@@ -35,6 +35,10 @@ class QueueUnavailable(Exception):
     """The queue cannot be reached, or did not answer in time: what was asked may have happened or not."""
 
 
+class QueueTaken(QueueUnavailable):
+    """The queue is in use by another database."""
+
+
 @dataclass(frozen=True, slots=True)
 class Entry:
     """A run that may start, `delay` after it is put: the smaller `key` goes first, then `created`, then `run_id`.

@@ -52,6 +52,10 @@ class Store:
         """
         return self._clock.skew() if isinstance(self._clock, ServerClock) else 0.0
 
+    def identity(self) -> str:
+        """Return a name that no other database has; none where that cannot be told, as with a file."""
+        return self._database.identity() if isinstance(self._database, Postgres) else ""
+
     def close(self) -> None:
         self._database.close()
 

@@ -32,6 +32,12 @@ class EndUnknown(StoreUnavailable):
         self.result = result
 
 
+_IDENTITY = (
+    "SELECT concat_ws('/', (SELECT system_identifier FROM pg_control_system()), oid, current_schema()) "
+    "FROM pg_database WHERE datname = current_database()"
+)
+
+
 class Postgres(Database):
     """A server. What left nothing behind, by a dropped connection or a deadlock, is tried once more.
 
@@ -77,6 +83,17 @@ class Postgres(Database):
             asked = time.monotonic()
             at = connection.exec_driver_sql("SELECT clock_timestamp()").scalar_one()
             return Sample(at, asked, time.monotonic())
+
+        return self.read(work)
+
+    def identity(self) -> str:
+        """Return a name that no other database has, on whatever server; none where that cannot be told."""
+
+        def work(connection: Connection) -> str:
+            asked = "has_function_privilege('pg_control_system()', 'execute')"
+            if not connection.exec_driver_sql(f"SELECT {asked}").scalar_one():
+                return ""
+            return str(connection.exec_driver_sql(_IDENTITY).scalar_one())
 
         return self.read(work)
 

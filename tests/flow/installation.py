@@ -58,8 +58,9 @@ class Installation:
         )
         self.queue = queue
         self.channel = Channel()
+        self.claim: Callable[[], None] = lambda: None
         self._stack = ExitStack()
-        monkeypatch.setattr(sharing, "connected", lambda *_: (queue, LocalNews(self.channel), lambda: None))
+        monkeypatch.setattr(sharing, "connected", lambda *_: (queue, LocalNews(self.channel), self.claim, lambda: None))
 
     def member(self, role: Role, *, start: bool = True, handlers: Sequence[Handler] = ()) -> App:
         app = self._stack.enter_context(build(self.settings, handlers=handlers, role=role))

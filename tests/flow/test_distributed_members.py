@@ -12,6 +12,7 @@ import pytest
 from duetime.scheduler.errors import InvalidSetting
 from duetime.scheduler.handlers import Context, Handler, handler
 from duetime.scheduler.outcomes import Done
+from duetime.scheduler.queue import QueueTaken
 from duetime.scheduler.task import State, TaskView
 from duetime.server import sharing
 from duetime.server.app import App, Role, Scheduler
@@ -139,6 +140,26 @@ def test_a_server_with_nothing_to_do_says_that_the_queue_is_away_and_that_it_is_
     eventually(lambda: server.ready() == "ok", "it is well again")
 
 
+def test_a_process_does_not_start_on_the_queue_of_another_database_and_leaves_it_when_it_is_taken(
+    installation: Installation, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("duetime.scheduler.rebuild.LOOK", 0.05)
+    taken: list[str] = []
+
+    def claim() -> None:
+        if taken:
+            raise QueueTaken("redis_namespace: in use by another database")
+
+    installation.claim = claim
+    server = installation.member(Role.SERVE)
+    taken.append("by another")
+    with pytest.raises(InvalidSetting, match="in use by another database"):
+        installation.member(Role.WORK)
+    eventually(lambda: "by another database: tasks are stored" in server.ready(), "who had started uses it no more")
+    taken.clear()
+    eventually(lambda: server.ready() == "ok", "it is well again")
+
+
 def test_a_queue_that_loses_everything_loses_no_run_and_doubles_none(installation: Installation, gate: Gate) -> None:
     server = installation.member(Role.SERVE, handlers=[gate.handler("server")])
     installation.member(Role.WORK, handlers=[gate.handler("worker")])
@@ -199,4 +220,4 @@ def uris(heard: list[ServerEvent]) -> set[str]:
 def test_without_the_client_for_redis_one_sentence_says_how_to_get_it(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "duetime.scheduler.queue.redis", None)
     with pytest.raises(InvalidSetting, match=r"redis_url: .* pip install 'duetime\[redis\]'"):
-        sharing.connected("redis://:hunter2@localhost", "duetime")
+        sharing.connected("redis://:hunter2@localhost", "duetime", "1/2/public")
