@@ -43,9 +43,9 @@ def test_a_pool_that_the_settings_name_no_more_is_removed_but_not_by_settings_wi
     database = f'database_url = "sqlite:///{tmp_path / "duetime.db"}"'
     for said in ("[pools.gpu]\n[pools.disk]", after):
         named.write_text(f"{database}\n{said}", encoding="utf-8")
-        with build(Settings.load(named)) as app:
-            found = set(app.registry.read())
-    assert found == left
+        build(Settings.load(named)).close()
+    with build(Settings.load(named)) as app:
+        assert set(app.registry.read()) == left
 
 
 def test_a_missing_driver_of_postgresql_is_named_with_the_command_that_installs_it(
