@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from datetime import datetime, timedelta
 from typing import Final
 
@@ -92,7 +92,7 @@ class Registry:
         self._store.pools.remove(name, actor=by.user)
         self._read_at = None
 
-    def removed(self) -> set[str]:
+    def removed(self) -> Collection[str]:
         """Return the names of the pools that there were once, and are no more."""
         return self._store.pools.removed()
 
