@@ -12,10 +12,12 @@ from dataclasses import dataclass
 from datetime import timedelta
 
 from duetime.scheduler.failpoints import Step
+from duetime.scheduler.machine import Machine
+from duetime.scheduler.rules.pressure import allowance
 from duetime.scheduler.task import RetryPolicy, State
 
 from tests.faults.conftest import until
-from tests.faults.world import World, has_ended
+from tests.faults.world import THREADS, World, has_ended
 
 EMBEDDED, SHARED = "embedded", "shared"
 SOON = RetryPolicy(max_attempts=4, backoff=timedelta(milliseconds=10))
@@ -141,16 +143,17 @@ scenario("a handler that hangs", EMBEDDED, SHARED, quick=(EMBEDDED,))(_misbehavi
 @scenario("a handler that hears nothing", EMBEDDED, SHARED)
 def deaf(world: World) -> None:
     node = world.start()
-    [stuck] = world.schedule(1, action="deaf", payload={"times": 9, "seconds": 4.0})
-    until(lambda: world.in_the_middle(node.pid) or world.ledger(), "the deaf handler to start")
+    [stuck] = world.schedule(1, action="deaf", payload={"times": 9, "seconds": 8.0})
+    until(lambda: world.in_the_middle(node.pid), "the deaf handler to start")
     world.app.scheduler.cancel(stuck, by=world.acknowledged[stuck])
     began = time.time()
     others = world.schedule(20)
-    until(lambda: all(has_ended(world, each) for each in others), "the others to end", 3)
-    ahead = not has_ended(world, stuck)
+    until(lambda: all(has_ended(world, each) for each in others), "the others to end")
+    alone = allowance(THREADS, free_memory=1.0, load=Machine().load()) == 1  # so busy that one thread works at a time
+    ahead = alone or not has_ended(world, stuck)
     world.rest()
-    evidence = f"cancelled at once, ended {time.time() - began:.1f} s later; 20 others ended meanwhile"
-    world.broke("a deaf handler", evidence if ahead else "", began=began)
+    evidence = f"cancelled, and ended {time.time() - began:.1f} s later"
+    world.broke("a deaf handler", evidence + ("" if alone else "; 20 others ended first") if ahead else "", began=began)
 
 
 @scenario("a handler that eats all memory", EMBEDDED, SHARED)

@@ -303,8 +303,14 @@ class World:
         while not condition():
             assert time.monotonic() < give_up, "the work did not end"
             if all(node.process.poll() is not None for node in self.nodes):
-                self.start()
+                self._nobody_left()
             time.sleep(0.05)
+
+    def _nobody_left(self) -> None:
+        began = time.time()
+        self.start()
+        if len(self.nodes) > 1:
+            self.broke("no process", f"nobody ran tasks for {time.time() - began:.1f} s", began=began)
 
     def died(self, node: Node, name: str, number: signal.Signals, words: str) -> None:
         """Wait for a process to end itself by a signal, with these last words."""
