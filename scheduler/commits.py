@@ -22,6 +22,7 @@ from duetime.scheduler.outcomes import Failed
 from duetime.scheduler.settlement import Ending, settle
 from duetime.scheduler.store import Claim, Settlement, Store, Verdict
 from duetime.scheduler.task import State
+from duetime.scheduler.wording import runs_words
 
 LARGEST_GROUP = 256
 LONGEST_BACKOFF = 2.0
@@ -162,7 +163,8 @@ class Commits:
         stale = [handed for handed, _, verdict in judged if verdict is Verdict.STALE]
         ended = [Ended(handed.held, stored) for handed, stored, verdict in judged if verdict is not Verdict.STALE]
         if Verdict.FENCED in verdicts:
-            log.warning("%d outcomes came from attempts that had lost their run", verdicts.count(Verdict.FENCED))
+            late = [handed.held.run_id for handed, _, verdict in judged if verdict is Verdict.FENCED]
+            log.warning("outcomes that came too late, from attempts that had lost their run: %s", runs_words(late))
         self._tell(ended)
         if stale:
             self._store_group([self._reloaded(handed) for handed in stale])

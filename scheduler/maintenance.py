@@ -13,6 +13,7 @@ from duetime.scheduler.process import Process
 from duetime.scheduler.queue import DispatchQueue, Finish, QueueLost, QueueUnavailable
 from duetime.scheduler.settlement import concluded
 from duetime.scheduler.store import Store
+from duetime.scheduler.wording import runs_words
 
 INTERVAL = 30.0
 LEASE_INTERVAL = 5.0
@@ -103,7 +104,7 @@ class Maintenance:
             conclude=lambda claim, settlement: concluded(claim, settlement, now=self._store.now()),
         )
         if ended:
-            log.warning("%d runs were running, but in nobody's hand; they count as crashed", len(ended))
+            log.warning("%s in nobody's hand: what was running there counts as crashed", runs_words(ended))
             self._release(ended)
             self._recovered()
 

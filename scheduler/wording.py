@@ -2,8 +2,19 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+
 from duetime.scheduler.rules.times import describe
 from duetime.scheduler.task import Run, Task
+
+MOST_NAMED = 5
+
+
+def runs_words(run_ids: Iterable[str]) -> str:
+    """Return `1 run (r_1)` or `7 runs (r_1, r_2, r_3, r_4, r_5 and others)`, for logs."""
+    named = list(run_ids)
+    shown = ", ".join(named[:MOST_NAMED]) + (" and others" if len(named) > MOST_NAMED else "")
+    return f"{len(named)} run{'s' if len(named) != 1 else ''} ({shown})"
 
 
 def when_words(run: Run, task: Task) -> str:

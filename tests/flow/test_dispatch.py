@@ -16,6 +16,7 @@ from duetime.scheduler.maintenance import Maintenance
 from duetime.scheduler.queue import Finish, Kind, Limits, MemoryQueue
 from duetime.scheduler.store import IdempotencyKey, NewTask, Start, Store, open_store
 from duetime.scheduler.task import DeadlineType, State
+from duetime.scheduler.wording import runs_words
 
 from tests.contracts.store.making import (
     NOON,
@@ -253,7 +254,7 @@ def test_maintenance_forgets_keys_that_are_past_their_time_once_an_hour(
 
 @pytest.mark.parametrize(("holds", "state"), [(False, State.RETRYING), (True, State.RUNNING)])
 def test_maintenance_ends_what_runs_past_its_lease_unless_it_is_in_hand(
-    store: Store, queue: MemoryQueue, clock: Clock, *, holds: bool, state: State
+    store: Store, queue: MemoryQueue, clock: Clock, caplog: pytest.LogCaptureFixture, *, holds: bool, state: State
 ) -> None:
     claim = started(store)
     maintenance = Maintenance(store, queue, held=lambda: {claim.run.id} if holds else set())
@@ -263,6 +264,11 @@ def test_maintenance_ends_what_runs_past_its_lease_unless_it_is_in_hand(
     maintenance.step()
     run = store.tasks.get(TENANT, claim.task.id).run
     assert (run.state, run.crashes) == (state, int(not holds))
+    assert (f"1 run ({claim.run.id}) in nobody's hand" in caplog.text) is not holds
+
+
+def test_a_log_names_a_few_runs_and_counts_all() -> None:
+    assert runs_words(f"r_{n}" for n in range(7)) == "7 runs (r_0, r_1, r_2, r_3, r_4 and others)"
 
 
 def test_what_a_dead_attempt_had_reserved_is_free_as_soon_as_it_is_recovered(

@@ -189,12 +189,15 @@ def test_a_run_that_was_cancelled_meanwhile_is_not_tried_again(store: Store, com
     assert state(store, claim) is State.CANCELLED
 
 
-def test_an_attempt_that_lost_its_run_changes_nothing(store: Store, commits: Commits, told: Told) -> None:
+def test_an_attempt_that_lost_its_run_changes_nothing_and_is_named(
+    store: Store, commits: Commits, told: Told, caplog: pytest.LogCaptureFixture
+) -> None:
     claim = started(store)
     late = replace(claim, run=replace(claim.run, attempt=claim.run.attempt - 1))
     commits.hand_in(Held(late), Done("too late"))
     told.await_(1)
     assert state(store, claim) is State.RUNNING
+    assert f"that had lost their run: 1 run ({claim.run.id})" in caplog.text
 
 
 def test_an_outcome_that_no_database_takes_fails_alone(
