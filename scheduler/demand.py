@@ -14,7 +14,7 @@ from duetime.scheduler.needs import Pools, check, merged
 from duetime.scheduler.problems import Problems
 from duetime.scheduler.rules import zones
 from duetime.scheduler.rules.estimates import UNKNOWN, Estimate, estimate
-from duetime.scheduler.rules.times import describe, length
+from duetime.scheduler.rules.times import about, describe, length
 from duetime.scheduler.task import DeadlineType, Json, Penalty, Run, Task, Tier
 from duetime.scheduler.urgency import NONE, Deadline, deadline_of, estimate_of, instant_of_many, kind_of, tier_of
 
@@ -182,7 +182,7 @@ def _against_deadline(found: Demand, at: Situation) -> tuple[str, ...]:
     """Refuse a deadline before the run is due, and a hard one that cannot be met; warn of a soft one that cannot."""
     assert found.deadline is not None
     deadline, zone = found.deadline.of(at.due), zones.find(at.zone or "UTC").key
-    takes = f"it is due {describe(at.due, zone)} and takes about {length(found.p50)}"
+    takes = f"it is due {describe(at.due, zone)} and takes about {about(found.p50)}"
     if deadline < at.due:
         problem = f"{describe(deadline, zone)} is before the run is due, {describe(at.due, zone)} {zone}"
         raise _too_early(problem, found, at, zone)
@@ -201,6 +201,6 @@ def _too_early(problem: str, found: Demand, at: Situation, zone: str) -> Invalid
     return InvalidArgument(
         "deadline",
         problem,
-        accepted=f"a time that leaves more than {length(found.p50)} from when the run is due",
+        accepted=f"a time that leaves more than {about(found.p50)} from when the run is due",
         example=f"deadline={given!r}",
     )

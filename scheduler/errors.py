@@ -7,7 +7,10 @@ wrong, what is accepted, and a corrected example.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import ClassVar
+from typing import TYPE_CHECKING, ClassVar
+
+if TYPE_CHECKING:
+    from duetime.scheduler.events import Event
 
 
 class DuetimeError(Exception):
@@ -65,15 +68,29 @@ class TaskNotFound(DuetimeError):
 
 
 class StaleRevision(DuetimeError):
-    """The task changed since the caller read it; nothing was changed by this call."""
+    """The task changed since the caller read it; nothing was changed by this call.
+
+    `changes` says what happened since, in words; `events` are the same as they are stored, of a task in `zone`.
+    """
 
     code = "stale_revision"
 
-    def __init__(self, task_id: str, given: int, current: int, changes: Sequence[str] = ()) -> None:
+    def __init__(
+        self,
+        task_id: str,
+        given: int,
+        current: int,
+        changes: Sequence[str] = (),
+        *,
+        events: Sequence[Event] = (),
+        zone: str = "UTC",
+    ) -> None:
         self.task_id = task_id
         self.given = given
         self.current = current
         self.changes = tuple(changes)
+        self.events = tuple(events)
+        self.zone = zone
         since = f" Since then: {'; '.join(self.changes)}." if self.changes else ""
         super().__init__(
             f"revision: {task_id} is at revision {current}, not {given}; nothing was changed.{since} "

@@ -17,6 +17,7 @@ from duetime.scheduler.errors import (
     TaskNotFound,
 )
 from duetime.server.cli_words import in_words_of_the_command_line
+from duetime.widgets.retelling import retold
 from typer import Abort
 from typer.exceptions import TyperException
 
@@ -44,7 +45,7 @@ def explain(error: BaseException) -> int:
         _say(f"{said}\nTry: {context.command_path if context else 'duetime'} --help")
         return error.exit_code
     if isinstance(error, DuetimeError):
-        _say(in_words_of_the_command_line(str(error)))
+        _say(in_words_of_the_command_line(str(retold(error))))
         return code_of(error)
     if os.environ.get("DUETIME_LOG_LEVEL", "").lower() == "debug":
         traceback.print_exception(error)

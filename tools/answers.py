@@ -7,6 +7,7 @@ from secrets import token_hex
 
 from duetime.scheduler.errors import DuetimeError
 from duetime.scheduler.task import Json
+from duetime.widgets.retelling import retold
 from mcp.types import CallToolResult, TextContent
 
 log = logging.getLogger(__name__)
@@ -19,7 +20,7 @@ def answer(structured: dict[str, Json], text: str) -> CallToolResult:
 
 def refusal(error: DuetimeError) -> CallToolResult:
     """Give the sentence of an error as it is; structured content would have to match the schema of a success."""
-    return _failed(str(error), error.code)
+    return _failed(str(retold(error)), error.code)
 
 
 def apology(tool: str, defect: Exception) -> CallToolResult:

@@ -1,12 +1,15 @@
-"""The text twin of a task's history: a line an attempt, a line an event, with what each change changed."""
+"""A task's history in text: a line an attempt, a line an event, with what each change changed."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 from datetime import datetime
 
+from duetime.scheduler.errors import DuetimeError, StaleRevision
+from duetime.scheduler.events import Event
 from duetime.scheduler.rules import zones
 from duetime.widgets.fence import cut, fenced
+from duetime.widgets.past import changes_of
 from duetime.widgets.schema import AttemptPart, EventPart, HistoryPart
 
 SAID = 60
@@ -25,6 +28,19 @@ def history_text(history: HistoryPart, zone: str, task_id: str) -> str:
             *older,
         ]
     )
+
+
+def retold(error: DuetimeError) -> DuetimeError:
+    """Return the error as it is shown: what happened since an old revision is told in the words of the history."""
+    if not isinstance(error, StaleRevision):
+        return error
+    changes = [_since(event, error.zone) for event in error.events]
+    return StaleRevision(error.task_id, error.given, error.current, changes, events=error.events, zone=error.zone)
+
+
+def _since(event: Event, zone: str) -> str:
+    changed = changes_in_words(changes_of(event, zone))
+    return f"{event.kind} by {cut(event.actor, SAID)}" + (f" ({changed})" if changed else "")
 
 
 def clock_time(utc: str, zone: str) -> str:

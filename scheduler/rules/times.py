@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from datetime import UTC, date, datetime, timedelta
+from math import ceil
 from zoneinfo import ZoneInfo
 
 from duetime.scheduler.errors import InvalidArgument
@@ -112,6 +113,11 @@ def length(span: timedelta) -> str:
     hours, days = minutes // 60, minutes // 1440
     parts = ((days, "d"), (hours % 24, "h"), (minutes % 60, "min"), (rest, "s"))
     return " ".join(f"{count} {unit}" for count, unit in parts if count)
+
+
+def about(span: timedelta) -> str:
+    """Write a length of time that is only a guess as `length` does, in whole seconds, rounded up."""
+    return length(timedelta(seconds=ceil(span.total_seconds())))
 
 
 def _largest(seconds: int) -> str:

@@ -7,12 +7,12 @@ from datetime import datetime
 from typing import Any
 
 from duetime.scheduler.errors import IllegalMove, StaleRevision
-from duetime.scheduler.events import EventKind
+from duetime.scheduler.events import Event, EventKind
 from duetime.scheduler.rules.states import TERMINAL, check_move
 from duetime.scheduler.store import adding, beside, journal, reading
 from duetime.scheduler.store.legality import WAKES
 from duetime.scheduler.store.models import events, labels, runs, tasks
-from duetime.scheduler.store.rows import folded, in_json, listed_at, run_values
+from duetime.scheduler.store.rows import EVENT, folded, in_json, listed_at, run_values
 from duetime.scheduler.store.types import policy_to_json
 from duetime.scheduler.store.values import Change
 from duetime.scheduler.task import Json, RetryPolicy, Run, State, Task, TaskRecord
@@ -35,19 +35,22 @@ def check_revision(connection: Connection, record: TaskRecord, revision: int | N
     if revision is None or revision == task.revision:
         return
     later = (
-        select(events.c.kind, events.c.actor, events.c.before, events.c.after)
+        select(*EVENT)
         .where(events.c.task_id == task.id, events.c.revision > revision)
         .order_by(events.c.seq)
         .limit(_MOST_CHANGES_TOLD)
     )
-    told = [_told(row.kind, row.actor, row.before, row.after) for row in connection.execute(later)]
-    raise StaleRevision(task.id, revision, task.revision, told)
+    since = [Event(*row) for row in connection.execute(later)]
+    raise StaleRevision(
+        task.id, revision, task.revision, [_told(event) for event in since], events=since, zone=task.timezone
+    )
 
 
-def _told(kind: EventKind, actor: str, before: Fields | None, after: Fields | None) -> str:
-    seen = {name: value for name, value in (after or {}).items() if name not in _OURS}
-    changes = ", ".join(f"{name} {(before or {}).get(name)} -> {value}"[:100] for name, value in seen.items())
-    return f"{kind} by {actor}" + (f" ({changes})" if changes else "")
+def _told(event: Event) -> str:
+    before, after = event.before or {}, event.after or {}
+    seen = {name: value for name, value in after.items() if name not in _OURS}
+    changes = ", ".join(f"{name} {before.get(name)} -> {value}"[:100] for name, value in seen.items())
+    return f"{event.kind} by {event.actor}" + (f" ({changes})" if changes else "")
 
 
 def apply(

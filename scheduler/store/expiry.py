@@ -12,7 +12,7 @@ from zoneinfo import ZoneInfoNotFoundError
 
 from duetime.scheduler.events import EventKind
 from duetime.scheduler.rules.states import check_move
-from duetime.scheduler.rules.times import describe_deadline, length
+from duetime.scheduler.rules.times import about, describe_deadline
 from duetime.scheduler.store import endings, settling
 from duetime.scheduler.store.batches import Batch
 from duetime.scheduler.store.endings import Claimed, Ending
@@ -139,7 +139,7 @@ def _reason(task: Task, run: Run) -> str:
     if run.deadline is None or run.drop_at is None:
         return "its deadline could not be met any more"
     needed = run.deadline - run.drop_at
-    why = f": it needs about {length(needed)}" if needed else ""
+    why = f": it needs about {about(needed)}" if needed else ""
     return f"its deadline of {_in_words(run.deadline, run, task.timezone)} could not be met any more{why}"
 
 

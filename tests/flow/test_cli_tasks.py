@@ -253,6 +253,7 @@ def test_an_old_revision_is_refused_with_4(cli: Run) -> None:
         ended = cli(*verb, "--revision", "1")
         assert ended.code == 4
         assert "is at revision 2, not 1; nothing was changed" in ended.err
+        assert "Since then: rescheduled by local (title «Call John» -> «Call Jane»)." in ended.err
 
 
 @pytest.mark.parametrize("verb", [("show",), ("cancel",), ("reschedule", "--title", "x"), ("history",)])

@@ -175,6 +175,13 @@ def test_a_hard_deadline_that_cannot_be_met_is_refused_with_one_that_can(deadlin
     assert plan.run.drop_at > plan.run.scheduled_for
 
 
+def test_what_a_run_is_guessed_to_take_is_said_in_whole_seconds() -> None:
+    problem = refused(action="render", deadline="0.5 s", deadline_type="hard", estimate=0.91)
+
+    assert problem.problem.endswith("and takes about 1 s")
+    assert problem.accepted == "a time that leaves more than 1 s from when the run is due"
+
+
 def test_a_soft_deadline_that_cannot_be_met_is_warned_of() -> None:
     plan = planned(action="render", deadline="2 min", estimate="5 min")
 

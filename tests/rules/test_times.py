@@ -381,6 +381,14 @@ def test_durations_alone(text: str, length: int) -> None:
 
 
 @pytest.mark.parametrize(
+    ("seconds", "said"),
+    [(0.0, "0 s"), (0.0004, "1 s"), (0.91, "1 s"), (1.2, "2 s"), (59.5, "1 min"), (5400, "1 h 30 min")],
+)
+def test_a_guess_is_said_in_whole_seconds_rounded_up(seconds: float, said: str) -> None:
+    assert times.about(timedelta(seconds=seconds)) == said
+
+
+@pytest.mark.parametrize(
     "text", ["", "5", "soon", "1 month", "in 2 hours", "2 hours later", "x" * 300, "9" * 50 + " h"]
 )
 def test_what_is_no_duration_is_refused(text: str) -> None:
