@@ -22,7 +22,6 @@ from dataclasses import replace
 from datetime import timedelta
 from pathlib import Path
 
-from bench_drain import crew_of, new_task
 from duetime.scheduler.handlers import Context, Handler, Handlers, handler
 from duetime.scheduler.member import Member
 from duetime.scheduler.outcomes import Done, Retry
@@ -32,6 +31,7 @@ from duetime.scheduler.store import NewTask, Store, open_store
 from duetime.scheduler.task import TaskFilter
 
 sys.path.insert(0, str(Path(__file__).parents[1]))
+from benchmarks.bench_drain import crew_of, new_task
 from tests import services
 
 THREADS = 16

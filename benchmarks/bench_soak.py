@@ -22,13 +22,13 @@ from pathlib import Path
 from threading import Event
 
 import psutil
-from bench_drain import THREADS, crew_of, new_task, nothing
 from duetime.scheduler.handlers import Handlers
 from duetime.scheduler.runner import Runner, RunnerOptions
 from duetime.scheduler.store import Store, open_store
 from duetime.scheduler.task import State, TaskFilter
 
 sys.path.insert(0, str(Path(__file__).parents[1]))
+from benchmarks.bench_drain import THREADS, crew_of, new_task, nothing
 from tests import services
 
 WARM_UP = 2000

@@ -31,8 +31,6 @@ from pathlib import Path
 
 import dramatiq
 import psutil
-from bench_drain import plain_broker
-from bench_start import mark, new_task, quantile, until
 from duetime.scheduler.handlers import Context, handler
 from duetime.scheduler.outcomes import Done
 from duetime.scheduler.store import migrate_store
@@ -40,6 +38,8 @@ from duetime.server.app import App, Role, build
 from duetime.server.settings import Settings
 
 sys.path.insert(0, str(Path(__file__).parents[1]))
+from benchmarks.bench_drain import plain_broker
+from benchmarks.bench_start import mark, new_task, quantile, until
 from tests import services
 
 GAP = (0.3, 1.5)

@@ -59,7 +59,7 @@ def serve(transport: str, url: str, synchronous: str) -> int:
     if wire is not None:
         return run_stdio(server, wire, close=store.close)
     with listening("127.0.0.1", 0) as bound:
-        return run_http(server, bound, ready=store.history.latest, close=store.close)
+        return run_http(server, bound, ready=lambda: str(store.history.latest()), close=store.close)
 
 
 @contextmanager

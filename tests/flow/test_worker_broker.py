@@ -11,8 +11,9 @@ import dramatiq
 import pytest
 from dramatiq import MessageProxy
 from dramatiq.middleware import SkipMessage
-from duetime.scheduler.broker import ACTOR, QUEUE, RETRY_DELAY, DispatchBroker, IdleThreads
+from duetime.scheduler.broker import ACTOR, QUEUE, RETRY_DELAY, DispatchBroker
 from duetime.scheduler.errors import RunnerReplaced, StoreUnavailable
+from duetime.scheduler.idle import IdleThreads
 from duetime.scheduler.inhand import InHand
 from duetime.scheduler.middleware import Admission
 from duetime.scheduler.queue import Entry, Grant, MemoryQueue
