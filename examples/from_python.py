@@ -6,15 +6,13 @@ Run it with `python examples/from_python.py`: it uses a database of its own in a
 from __future__ import annotations
 
 import tempfile
-import threading
+import time
 from datetime import timedelta
 from pathlib import Path
 
 from duetime import Context, Done, Scheduler, handler
 from duetime.server.settings import Settings
 from pydantic import BaseModel
-
-said = threading.Event()
 
 
 class Greeting(BaseModel):
@@ -27,19 +25,20 @@ class Greeting(BaseModel):
 def greet(ctx: Context, payload: Greeting) -> Done:
     """Say hello."""
     print(f"Hello, {payload.name}! (attempt {ctx.attempt} of {ctx.task_id})")
-    said.set()
     return Done(summary=f"greeted {payload.name}")
 
 
 def main() -> None:
-    """Schedule a greeting in 200 ms and a daily one, list them, and cancel the daily one."""
+    """Schedule a greeting in 200 ms and a daily one, wait for the first, list both, and cancel the daily one."""
     with tempfile.TemporaryDirectory() as folder:
         settings = Settings(database_url=f"sqlite:///{Path(folder) / 'duetime.db'}", timezone="Europe/Berlin")
         with Scheduler.open(settings, handlers=[greet]) as scheduler:
             soon = timedelta(milliseconds=200)
-            scheduler.schedule("Greet Ada", when=soon, action="greet", payload={"name": "Ada"})
+            once = scheduler.schedule("Greet Ada", when=soon, action="greet", payload={"name": "Ada"})
             daily = scheduler.schedule("Greet all", repeat="every day at 9:00", action="greet", payload={"name": "all"})
-            said.wait(timeout=30)
+            while (run := scheduler.get(once.record.task.id).record.run).ended_at is None:
+                time.sleep(0.05)
+            print(f"The outcome: {run.state}, {run.summary}")
             for view in scheduler.list().views:
                 print(f"{view.record.task.title}: {view.record.run.state}")
             scheduler.cancel(daily.record.task.id, reason="only a demonstration")

@@ -36,6 +36,7 @@ def test_a_program_schedules_runs_its_handler_and_cancels() -> None:
     )
     assert done.returncode == 0, done.stderr
     assert "Hello, Ada! (attempt 1 of t_" in done.stdout
+    assert "The outcome: succeeded, greeted Ada" in done.stdout
     assert "Greet all: scheduled" in done.stdout
 
 
