@@ -7,19 +7,25 @@ fires at once what fell due meanwhile.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from datetime import datetime
 
 from duetime.scheduler import failpoints
+from duetime.scheduler.explain import last_waited_for
 from duetime.scheduler.placing import Placing
 from duetime.scheduler.process import Process
-from duetime.scheduler.queue import DispatchQueue, Entry
+from duetime.scheduler.queue import DispatchQueue, Entry, QueueLost, QueueUnavailable
 from duetime.scheduler.settlement import concluded
 from duetime.scheduler.store import Claim, Settlement, Store
+from duetime.scheduler.task import State, TaskRecord
 
 LONGEST_SLEEP = 2.0
 BATCH = 200
 """Runs made ready in one transaction: enough to be cheap, few enough that the first ones start meanwhile."""
 
+
+MOST_ASKED = 20
+"""Runs given up in one transaction of which the queue is asked what they waited for."""
 
 PAGE = 5000
 """Ready runs read at once: finding a page costs a look at all of them, so there should be few pages."""
@@ -63,6 +69,7 @@ class Dispatcher:
         self._placing = placing
         self._epoch = epoch
         self._on_change = on_change
+        self._asking = 0
         self.process = Process("dispatcher", self.step, replaced=replaced)
 
     def step(self) -> float:
@@ -99,6 +106,7 @@ class Dispatcher:
 
     def _drop(self) -> bool:
         """End what cannot meet its hard deadline any more, and order anew what is late."""
+        self._asking = MOST_ASKED
         expired = self._store.claims.expire(limit=BATCH, conclude=self._conclude)
         for run in expired:
             self._queue.cancel(run.run_id)
@@ -109,7 +117,22 @@ class Dispatcher:
         return bool(expired or late)
 
     def _conclude(self, claim: Claim, end: Settlement) -> Settlement:
+        if claim.run.state is State.READY and (waited := self._last_waited_for(claim)):
+            reason = f"{end.reason}; {waited}"
+            end = replace(end, reason=reason, error=reason)
         return concluded(claim, end, now=self._store.now())
+
+    def _last_waited_for(self, claim: Claim) -> str:
+        """Ask the queue what kept a run; a few of each batch, since the database waits meanwhile."""
+        self._asking -= 1
+        if self._asking < 0:
+            return ""
+        try:
+            found = self._queue.explain(claim.run.id)
+        except (QueueLost, QueueUnavailable):
+            self._asking = 0
+            return ""
+        return last_waited_for(found, TaskRecord(claim.task, claim.run), self._store.now())
 
     def _until(self, wake_at: datetime | None) -> float:
         if wake_at is None:

@@ -4,22 +4,32 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass
-from datetime import UTC, datetime
+from dataclasses import dataclass, replace
+from datetime import UTC, datetime, timedelta
 
 from duetime.scheduler.inquiry import Inquiry, Silence
 from duetime.scheduler.queue import MOST_AHEAD, Explanation, Shortage, Why
+from duetime.scheduler.rules.estimates import UNKNOWN, Estimate
 from duetime.scheduler.rules.pools import Pool
 from duetime.scheduler.rules.states import TERMINAL
 from duetime.scheduler.rules.times import describe, relative
-from duetime.scheduler.store import Store
+from duetime.scheduler.store import Known, Store
 from duetime.scheduler.task import State, TaskRecord
 
 _TITLE = 40
+_THREAD = "a free thread of a worker"
 _QUOTES = str.maketrans("«»", "\u2039\u203a")
 
 Named = Callable[[str], str]
 """Says a run id in words that the caller may see: its task's id and title, or that it is another tenant's."""
+
+Lengths = Callable[[str, str, timedelta | None], Estimate]
+"""Says how long runs of a tenant's action take, with the word of the caller where there is one."""
+
+
+def nothing_known(_tenant: str, _action: str, _own: timedelta | None) -> Estimate:
+    """Know of no action how long it takes."""
+    return Estimate(UNKNOWN, UNKNOWN)
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,6 +61,19 @@ def waiting_for(record: TaskRecord, now: datetime, facts: Facts | None = None) -
 def explained(record: TaskRecord, now: datetime, facts: Facts) -> tuple[str, ...]:
     """Return why the run stands where it stands, always with an answer: for a person who asked."""
     return waiting_for(record, now, facts) or (_plainly(record, now),)
+
+
+def last_waited_for(found: Explanation | None, record: TaskRecord, now: datetime) -> str:
+    """Return what a run waited for that is given up, without anybody's name; empty where nobody knows."""
+    if found is None or found.status not in ("parked", "waiting"):
+        return ""
+    short, having = found.shortage, ""
+    if short is not None and short.holders:
+        having = f"; {len(short.holders)} run{'s have' if len(short.holders) > 1 else ' has'} units of it"
+        found = replace(found, shortage=replace(short, holders=()))
+    in_line = short is not None or found.ahead
+    first = next(_queued(record, now, Facts(found, named=lambda _: "another run"))) if in_line else _THREAD
+    return f"it waited for {first}{having}"
 
 
 def _plainly(record: TaskRecord, now: datetime) -> str:
@@ -109,7 +132,7 @@ def _queued(record: TaskRecord, now: datetime, facts: Facts) -> Iterator[str]:
     else:
         yield from _turn(answer.ahead, "of the same tier and needs go first")
         if not answer.ahead:
-            yield "a free thread of a worker: it is the first of its tier and needs"
+            yield f"{_THREAD}: it is the first of its tier and needs"
 
 
 def _unknown(facts: Facts) -> str:
@@ -178,10 +201,17 @@ def _quoted(title: str) -> str:
 class Explainer:
     """Gathers what is known of a task: asks the queue only about a run that is there."""
 
-    def __init__(self, store: Store, inquiry: Inquiry, pools: Callable[[], Mapping[str, Pool]]) -> None:
+    def __init__(
+        self,
+        store: Store,
+        inquiry: Inquiry,
+        pools: Callable[[], Mapping[str, Pool]],
+        lengths: Lengths = nothing_known,
+    ) -> None:
         self._store = store
         self._inquiry = inquiry
         self._pools = pools
+        self._lengths = lengths
 
     def facts(self, record: TaskRecord) -> Facts:
         """Return the facts about a task, as the tenant whose task it is may see them."""
@@ -199,7 +229,19 @@ class Explainer:
         def named(run_id: str) -> str:
             if run_id not in known:
                 return "a task of someone else"
-            task_id, title = known[run_id]
-            return f"{task_id} {_quoted(title)}"
+            holder = known[run_id]
+            left = "" if run_id == shortage.held_for else self._left(tenant, holder)
+            return f"{holder.task_id} {_quoted(holder.title)}{left}"
 
         return named
+
+    def _left(self, tenant: str, holder: Known) -> str:
+        """Say how long a run that is under way will probably take yet; nothing where nobody knows how long it takes."""
+        found = self._lengths(tenant, holder.action, holder.estimate)
+        if holder.started_at is None or found.p50 == UNKNOWN:
+            return ""
+        now = self._store.now()
+        for end in (holder.started_at + found.p50, holder.started_at + found.p90):
+            if end > now:
+                return f" (probably done {relative(end, now)})"
+        return " (takes longer than usual)"

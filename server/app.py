@@ -167,7 +167,12 @@ def build(
         told(task_ids)
 
     intake = replace(_intake(settings, known, channels), pools=registry.pools, estimates=experience.estimate)
-    explainer = Explainer(store, inquiry, registry.pools)
+    explainer = Explainer(
+        store,
+        inquiry,
+        registry.pools,
+        lambda tenant, action, own: experience.estimate(tenant, action, estimates.get(action), own),
+    )
     scheduler = service.Scheduler(store, intake, explainer=explainer, recall=inquiry.recall, on_change=changed)
     return App(settings, store, known, channels, scheduler, runner, registry, inquiry, listeners)
 

@@ -6,10 +6,11 @@ from collections.abc import Iterable, Sequence
 from difflib import get_close_matches
 
 from duetime.scheduler.errors import TaskNotFound
-from duetime.scheduler.store.models import deliveries, runs, tasks
+from duetime.scheduler.store.models import attempts, deliveries, runs, tasks
 from duetime.scheduler.store.rows import CURRENT, DELIVERY, RUN, TASK, task_and_run
+from duetime.scheduler.store.values import Known
 from duetime.scheduler.task import Delivery, Run, State, Task, TaskRecord
-from sqlalchemy import Connection, bindparam, literal_column, select
+from sqlalchemy import Connection, and_, bindparam, literal_column, select
 
 _RECENT = 1_000
 _ALIKE = 0.7
@@ -48,8 +49,12 @@ _DELIVERIES = (
     select(*DELIVERY).where(deliveries.c.run_id.in_(bindparam("run_ids", expanding=True))).order_by(deliveries.c.id)
 )
 _OF_RUNS = (
-    select(runs.c.id, tasks.c.id, tasks.c.title)
-    .select_from(runs.join(tasks, tasks.c.id == runs.c.task_id))
+    select(runs.c.id, tasks.c.id, tasks.c.title, tasks.c.action, tasks.c.estimate, attempts.c.started_at)
+    .select_from(
+        runs.join(tasks, tasks.c.id == runs.c.task_id).outerjoin(
+            attempts, and_(attempts.c.run_id == runs.c.id, attempts.c.number == runs.c.attempt)
+        )
+    )
     .where(runs.c.tenant == bindparam("tenant"), runs.c.id.in_(bindparam("run_ids", expanding=True)))
 )
 _LOCK = select(tasks.c.id).where(tasks.c.id == bindparam("task_id")).with_for_update()
@@ -72,10 +77,10 @@ def records(connection: Connection, task_ids: Iterable[str]) -> dict[str, TaskRe
     return {found.task.id: found for found in with_past(connection, [task_and_run(row) for row in rows])}
 
 
-def of_runs(connection: Connection, tenant: str, run_ids: Sequence[str]) -> dict[str, tuple[str, str]]:
-    """Return the id and title of the task of each run."""
+def of_runs(connection: Connection, tenant: str, run_ids: Sequence[str]) -> dict[str, Known]:
+    """Return what is known of each run of the tenant."""
     rows = connection.execute(_OF_RUNS, {"tenant": tenant, "run_ids": list(run_ids)}).all()
-    return {run_id: (task_id, title) for run_id, task_id, title in rows}
+    return {run_id: Known(*facts) for run_id, *facts in rows}
 
 
 def with_past(connection: Connection, pairs: Sequence[tuple[Task, Run]]) -> list[TaskRecord]:

@@ -8,7 +8,7 @@ from datetime import datetime
 from duetime.scheduler.events import EventKind
 from duetime.scheduler.store import adding, changing, fate, keys, listing, reading
 from duetime.scheduler.store.database import Database
-from duetime.scheduler.store.values import Added, Change, IdempotencyKey, NewTask
+from duetime.scheduler.store.values import Added, Change, IdempotencyKey, Known, NewTask
 from duetime.scheduler.task import Run, State, Task, TaskFilter, TaskRecord
 from sqlalchemy import Connection
 
@@ -50,8 +50,8 @@ class Tasks:
         """Return one task; raises `TaskNotFound`, which names the tenant's closest ids."""
         return self._database.read(lambda connection: reading.record(connection, tenant, task_id))
 
-    def of_runs(self, tenant: str, run_ids: Sequence[str]) -> dict[str, tuple[str, str]]:
-        """Return the id and title of the task of each run that is of this tenant."""
+    def of_runs(self, tenant: str, run_ids: Sequence[str]) -> dict[str, Known]:
+        """Return what is known of each run that is of this tenant."""
         return self._database.read(lambda connection: reading.of_runs(connection, tenant, run_ids))
 
     def page(

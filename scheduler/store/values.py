@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from enum import StrEnum
+from typing import NamedTuple
 
 from duetime.scheduler.events import EventKind
 from duetime.scheduler.task import DeadlineType, Delivery, InboxMessage, Json, Run, State, Task, TaskRecord, Tier
@@ -121,6 +122,16 @@ class Claim:
     worker: str
     reserved: Mapping[str, int] = field(default_factory=dict)
     token: str = ""
+
+
+class Known(NamedTuple):
+    """What is told of a run that others wait for; `started_at` is when its latest attempt began."""
+
+    task_id: str
+    title: str
+    action: str
+    estimate: timedelta | None
+    started_at: datetime | None
 
 
 @dataclass(frozen=True, slots=True)

@@ -11,12 +11,12 @@ from duetime.scheduler.dispatch import Dispatcher
 from duetime.scheduler.handlers import Handlers
 from duetime.scheduler.intake import Intake
 from duetime.scheduler.placing import Placing
-from duetime.scheduler.queue import MemoryQueue
+from duetime.scheduler.queue import Explanation, MemoryQueue, QueueUnavailable
 from duetime.scheduler.rules.admission import Kind, Limits
 from duetime.scheduler.rules.estimates import Estimate
 from duetime.scheduler.rules.pools import Pool
 from duetime.scheduler.scheduler import Scheduler
-from duetime.scheduler.store import Store, open_store
+from duetime.scheduler.store import Start, Store, open_store
 from duetime.scheduler.task import State, TaskView
 
 from tests.contracts.store.making import Clock
@@ -102,7 +102,46 @@ def test_a_run_that_was_scheduled_before_its_length_was_learned_expires_by_what_
     run = scheduler.get(made.record.task.id).record.run
     assert run.state is State.EXPIRED
     assert run.error is not None
-    assert run.error.endswith("it needs about 4 min")
+    assert run.error.endswith("it needs about 4 min; it waited for a free thread of a worker")
+
+
+def test_a_run_that_expires_behind_a_pool_says_what_it_lacked(
+    store: Store, queue: MemoryQueue, scheduler: Scheduler, clock: Clock, dispatcher: Dispatcher
+) -> None:
+    made = [
+        scheduler.schedule(
+            title, when="in 1 min", deadline="17 s", deadline_type="hard", estimate="2 s", needs={"tpu": 2}
+        )
+        for title in ("Render the film", "Render the trailer")
+    ]
+    clock.forward(minutes=1)
+    dispatcher.step()
+    (started,) = queue.take("w", 9, 1e6).run_ids
+    store.claims.start([Start(started)], worker="w", epoch=None, lease=timedelta(minutes=1))
+    (left,) = (view.record for view in made if view.record.run.id != started)
+    clock.forward(seconds=16)
+    dispatcher.step()
+    run = scheduler.get(left.task.id).record.run
+    assert run.state is State.EXPIRED
+    assert run.error == (
+        "its deadline of Tue 24 Nov 2026 12:01:17 could not be met any more: it needs about 2 s; "
+        "it waited for pool tpu: it needs 2, 0 of 2 are free; 1 run has units of it"
+    )
+
+
+def test_what_expires_while_the_queue_is_away_expires_without_that(
+    queue: MemoryQueue, scheduler: Scheduler, clock: Clock, dispatcher: Dispatcher, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def explain(_: str) -> Explanation:
+        raise QueueUnavailable("away")
+
+    monkeypatch.setattr(queue, "explain", explain)
+    made = scheduler.schedule("Render", when="in 1 min", deadline="17 s", deadline_type="hard", needs={"gpu": 1})
+    clock.forward(minutes=1)
+    dispatcher.step()
+    clock.forward(seconds=17)
+    dispatcher.step()
+    assert scheduler.get(made.record.task.id).record.run.state is State.EXPIRED
 
 
 def test_what_the_caller_said_of_its_length_stays(

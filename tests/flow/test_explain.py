@@ -9,15 +9,16 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from duetime.scheduler.explain import Explainer, Facts, explained, waiting_for
+from duetime.scheduler.explain import Explainer, Facts, Lengths, explained, nothing_known, waiting_for
 from duetime.scheduler.handlers import Handlers
 from duetime.scheduler.inquiry import Inquiry, Silence, answer
 from duetime.scheduler.intake import Intake
 from duetime.scheduler.queue import MOST_AHEAD, Entry, Explanation, MemoryQueue, Report, Shortage, Why
 from duetime.scheduler.queue.port import Finish
 from duetime.scheduler.rules.declarations import read_pool
+from duetime.scheduler.rules.estimates import Estimate
 from duetime.scheduler.scheduler import Scheduler
-from duetime.scheduler.store import Store, open_store
+from duetime.scheduler.store import Start, Store, open_store
 from duetime.scheduler.task import Principal, Run, State, Task, TaskRecord
 
 from tests.contracts.store.making import TENANT, a_task
@@ -154,6 +155,36 @@ def test_holders_are_named_by_task_and_other_tenants_are_not(store: Store, queue
     assert f"{mine.id} «Render\u203a the film, at great length and i…»" in said
     assert "a task of someone else" in said
     assert "secret" not in said
+
+
+@pytest.mark.parametrize(
+    ("took", "said"),
+    [(60, "done in 3 min"), (5 * 60, "done in 1 min"), (7 * 60, "(takes longer than usual)")],
+)
+def test_a_holder_says_when_it_is_probably_done_where_its_length_is_known(
+    store: Store, queue: MemoryQueue, monkeypatch: pytest.MonkeyPatch, took: int, said: str
+) -> None:
+    _, first = stored(store, title="Render the film")
+    waiting, last = stored(store, title="Render the trailer")
+    queue.set_pool("gpu", read_pool("gpu", {"capacity": 1}).limits(NOW))
+    queue.put([Entry(run.id, MS + n, needs={"gpu": 1}) for n, run in enumerate((first, last))])
+    (grant,) = queue.take("w", 2, 30_000).grants
+    store.claims.start(
+        [Start(grant.run_id, grant.token, grant.needs)], worker="w", epoch=None, lease=timedelta(hours=1)
+    )
+    record = store.tasks.get(TENANT, waiting.id)
+    monkeypatch.setattr(store, "now", lambda: NOW + timedelta(seconds=took))
+
+    def held(lengths: Lengths = nothing_known) -> str:
+        explainer = Explainer(store, Inquiry(lambda question: answer(queue, question)), dict, lengths)
+        return waiting_for(record, NOW, explainer.facts(record))[0]
+
+    def usual(*of: object) -> Estimate:
+        assert of == (TENANT, "reminder", None)
+        return Estimate(timedelta(minutes=4), timedelta(minutes=6))
+
+    assert held().endswith("«Render the film»")
+    assert held(usual).partition("«Render the film» ")[2] == (said if said[0] == "(" else f"(probably {said})")
 
 
 def test_an_open_breaker_is_told_with_its_time(store: Store, queue: MemoryQueue) -> None:
