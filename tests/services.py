@@ -78,6 +78,9 @@ def valkey_server() -> Iterator[str]:
 class OwnServer:
     """A server on loopback that belongs to one test, which may kill it, freeze it and start it again on its port."""
 
+    at_once = signal.SIGKILL
+    """Ends it without waiting for anybody, whatever the shell that started the tests lets its children ignore."""
+
     def __init__(self, folder: Path, command: list[str], port: int, *, as_user: str | None = None) -> None:
         self.folder = folder
         self.port = port
@@ -111,7 +114,7 @@ class OwnServer:
     def close(self) -> None:
         if self._process is not None and self._process.poll() is None:
             self.resume()
-            self.kill(signal.SIGQUIT)
+            self.kill(self.at_once)
 
     def _answers(self) -> bool:
         return _listens(self.port)
@@ -128,13 +131,15 @@ class OwnValkey(OwnServer):
 class OwnPostgres(OwnServer):
     """A PostgreSQL on TCP. Commits are written before they are answered, so that they survive its own death."""
 
+    at_once = signal.SIGQUIT  # it also ends its sessions, and has a handler of its own for this
+
     @property
     def url(self) -> str:
         return f"postgresql+psycopg://postgres@127.0.0.1:{self.port}/postgres"
 
     def restart_at_once(self) -> None:
         """Restart in immediate mode: every session ends in the middle of what it does."""
-        self.kill(signal.SIGQUIT)
+        self.kill(self.at_once)
         self.start()
 
     def backends(self) -> list[int]:

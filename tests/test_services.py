@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import importlib.util
+import os
+import signal
 from pathlib import Path
 
 import psycopg
@@ -51,6 +53,18 @@ def test_a_server_of_its_own_can_be_broken_and_keeps_what_it_answered() -> None:
         server.restart_at_once()
         services._administer(server.url, "SELECT 1 FROM kept")
         assert server.backends() == []
+
+
+def test_servers_end_though_the_shell_lets_its_children_ignore_quitting(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(services, "_START_SECONDS", 10.0)
+    before = signal.signal(signal.SIGQUIT, signal.SIG_IGN)
+    try:
+        with services.own_valkey() as server:
+            pid = server.pid
+    finally:
+        signal.signal(signal.SIGQUIT, before)
+    with pytest.raises(ProcessLookupError):
+        os.kill(pid, 0)
 
 
 def test_a_valkey_of_its_own_forgets_everything_when_it_is_killed() -> None:
