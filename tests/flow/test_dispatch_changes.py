@@ -130,8 +130,10 @@ def test_a_run_that_expires_behind_a_pool_says_what_it_lacked(
 
 
 def test_what_expires_while_the_queue_is_away_expires_without_that(
-    queue: MemoryQueue, scheduler: Scheduler, clock: Clock, dispatcher: Dispatcher, monkeypatch: pytest.MonkeyPatch
+    store: Store, queue: MemoryQueue, scheduler: Scheduler, clock: Clock, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    dispatcher = Dispatcher(store, queue, placing=Placing(lambda: POOLS))
+
     def explain(_: str) -> Explanation:
         raise QueueUnavailable("away")
 
@@ -142,6 +144,7 @@ def test_what_expires_while_the_queue_is_away_expires_without_that(
     clock.forward(seconds=17)
     dispatcher.step()
     assert scheduler.get(made.record.task.id).record.run.state is State.EXPIRED
+    assert [message.state for message in store.inbox.unread("local", "local")] == [State.EXPIRED]
 
 
 def test_what_the_caller_said_of_its_length_stays(
