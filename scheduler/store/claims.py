@@ -56,7 +56,7 @@ class Claims:
 
     def next_times(self) -> NextTimes:
         """Return what `next_wake` is the earlier one of: when a run is due, and when a deadline's timer fires."""
-        return self._database.read(expiry.next_times)
+        return self._database.look(expiry.next_times)
 
     def make_ready(self, *, limit: int, epoch: int | None = None) -> list[ReadyRun]:
         """Move at most `limit` runs that are due to ready, longest due first.

@@ -30,6 +30,10 @@ class Database(ABC):
     def read(self, work: Work[T]) -> T:
         """Run `work` on one consistent view of the data; never waits for a writer."""
 
+    def look(self, work: Work[T]) -> T:
+        """Run `work`, which reads by one statement alone: that needs no transaction."""
+        return self.read(work)
+
     @abstractmethod
     def write(self, work: Work[T], *, durable: bool = True, stored: Stored[T] | None = None) -> T:
         """Run `work` and commit; it may be run twice when the first time left nothing behind, so it must be pure.
