@@ -203,13 +203,18 @@ def the_killed_start_again_in_time(record: Record) -> Iterator[Problem]:
     """From the death of a process to the end of the attempt that died with it, and to the next start of that run."""
     for name, died, line in _cut_short(record):
         ends, again = _end_of(record, line), _next_sign(record, line)
-        if ends is not None and ends > died + RECOVERY + SLACK:
+        if ends is not None and ends > died + _allowed(record, died, ends):
             yield Problem(
                 "I8", f"run {line.run_id}, cut short by {name}, still counted as running {ends - died:.1f} s later"
             )
-        if again is None or again > died + RECOVERY + record.turn + SLACK:
+        if again is None or again > died + _allowed(record, died, again) + record.turn:
             late = "never" if again is None else f"{again - died:.1f} s later"
             yield Problem("I8", f"run {line.run_id}, cut short by {name}, went on {late}")
+
+
+def _allowed(record: Record, since: float, until: float) -> float:
+    """Return the seconds that recovery may take, where more was broken meanwhile."""
+    return _broken_between(record, since, until) + RECOVERY + SLACK
 
 
 def recovered_in(record: Record) -> float | None:

@@ -108,10 +108,10 @@ def stopped_everywhere(world: World) -> None:
 
 @scenario("a worker stands still for longer than its lease", EMBEDDED, SHARED)
 def frozen_and_thawed(world: World) -> None:
-    world.schedule(8, payload={"seconds": 1.0})
-    frozen = world.working(world.start())
+    frozen = world.start()
     if world.shared:
         world.start()
+    world.schedule(8, payload={"seconds": 1.0})
     with world.frozen(frozen):
         world.schedule(20)
         time.sleep(world.lease * 2)
@@ -123,6 +123,7 @@ def frozen_and_thawed(world: World) -> None:
 
 def _misbehaving(action: str, *, times: int, count: int = 1) -> Play:
     def play(world: World) -> None:
+        world.start()
         ids = world.schedule(count, action=action, payload={"times": times}, retry=SOON)
         others = world.schedule(20)
         world.run_until(lambda: all(has_ended(world, each) for each in [*ids, *others]))

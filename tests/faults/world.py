@@ -309,8 +309,7 @@ class World:
     def _nobody_left(self) -> None:
         began = time.time()
         self.start()
-        if len(self.nodes) > 1:
-            self.broke("no process", f"nobody ran tasks for {time.time() - began:.1f} s", began=began)
+        self.broke("no process", f"nobody ran tasks for {time.time() - began:.1f} s", began=began)
 
     def died(self, node: Node, name: str, number: signal.Signals, words: str) -> None:
         """Wait for a process to end itself by a signal, with these last words."""
