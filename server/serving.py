@@ -30,7 +30,7 @@ def _started(settings: Settings) -> App:
     """Build an application and let it run what is due.
 
     What is loaded by then lives as long as the process. Left out of garbage collections, it makes none of them stop all
-    threads for tens of milliseconds in the middle of a burst.
+    threads for tens of milliseconds in the middle of a burst, nor hold up the end of the process for a second or more.
     """
     app = build(settings)
     gc.collect()
@@ -51,7 +51,6 @@ def serve_http(settings: Settings) -> int:
     """Serve clients on this machine over HTTP until SIGTERM or SIGINT; return the exit code. Logs go to stderr."""
     announce = say if configure_logs(settings.log_level, settings.log_format) else log.info
     with listening(settings.host, settings.port) as bound:  # before anything runs: a taken port starts nothing
-        app = build(settings)
-        app.start()
+        app = _started(settings)
         server, grace = connect(app), settings.grace_seconds
         return run_http(server, bound, ready=app.ready, announce=announce, close=app.close, grace=grace)

@@ -90,6 +90,21 @@ def test_a_person_is_told_the_address_in_a_bare_sentence(surroundings: dict[str,
     assert any(line.startswith("duetime serves MCP at http://127.0.0.1:") for line in lines)
 
 
+@pytest.mark.parametrize("verb", ["http", "stdio"])
+def test_what_a_server_has_loaded_is_left_out_of_collections_so_that_its_end_is_quick(
+    surroundings: dict[str, str], verb: str
+) -> None:
+    program = (
+        "import gc; from duetime.server import serving; from duetime.server.settings import Settings\n"
+        f"serving.run_{verb} = lambda *_, close, **__: close() or gc.get_freeze_count()\n"
+        f"assert serving.serve_{verb}(Settings.load()) > 10_000"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", program], env=surroundings, capture_output=True, text=True, check=False
+    )
+    assert done.returncode == 0, done.stderr
+
+
 def test_a_port_that_is_taken_is_said_in_one_sentence(surroundings: dict[str, str], tmp_path: Path) -> None:
     with serving(surroundings, tmp_path / "log"):
         address = (tmp_path / "log").read_text("utf-8").split("http://127.0.0.1:")[1]
