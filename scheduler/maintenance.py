@@ -39,10 +39,9 @@ class Maintenance:
 
     Every 5 seconds it ends attempts whose lease has passed and that are not among `held`, the runs that the worker has
     in hand: their start was stored though it seemed to fail, or their end cannot be. What they had reserved is free
-    with that. When it could not look for a while, it does this one round later: others, who could not speak for what
-    they run either, speak first. It also takes from the queue the
-    leases that have run out, whoever held them; what had not started then goes back at once. Once an hour it forgets
-    idempotency keys that are past their time.
+    with that. When it could not look before, it does this one round later: others, who could not speak for what they
+    run either, speak first. It also takes from the queue the leases that have run out, whoever held them; what had not
+    started then goes back at once. Once an hour it forgets idempotency keys that are past their time.
     """
 
     def __init__(
@@ -70,15 +69,21 @@ class Maintenance:
         self._look_at = clock()
         self._forget_at = store.now()
         self._ended_at = clock()
+        self._could_look = True
         self.process = Process("maintenance", self.step, replaced=replaced)
 
     def step(self) -> float:
         """Do what is due, and return the seconds until something is."""
+        could_look = self._could_look and self._clock() - self._ended_at <= LONGEST_PAUSE
+        self._could_look = False
         if self._clock() >= self._look_at:
             self._look()
         self._forget()
-        if self._clock() - self._ended_at <= LONGEST_PAUSE:
+        if could_look:
             self._recover()
+        else:
+            self._store.claims.next_wake()  # raises while the database is away
+        self._could_look = True
         self._learn()
         if self._queue.reap():
             self._look()

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 from duetime.scheduler.changes import pause
 from duetime.scheduler.dispatch import BATCH, Dispatcher, refill
-from duetime.scheduler.errors import RunnerReplaced
+from duetime.scheduler.errors import RunnerReplaced, StoreUnavailable
 from duetime.scheduler.events import EventKind
 from duetime.scheduler.maintenance import Maintenance
 from duetime.scheduler.queue import Finish, Kind, Limits, MemoryQueue
@@ -298,6 +298,26 @@ def test_who_could_not_look_for_a_while_lets_others_speak_first(store: Store, qu
     for passed, state in [(40, State.RUNNING), (5, State.RETRYING)]:
         now[0] += passed
         clock.forward(seconds=passed)
+        maintenance.step()
+        assert store.tasks.get(TENANT, claim.task.id).run.state is state
+
+
+def test_who_could_not_reach_the_database_lets_others_speak_first_however_short_that_was(
+    store: Store, queue: MemoryQueue, clock: Clock, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def away() -> None:
+        raise StoreUnavailable("the database is down")
+
+    maintenance = Maintenance(store, queue, held=set)
+    claim = started(store)
+    clock.forward(seconds=40)
+    with monkeypatch.context() as down:
+        down.setattr(store.claims, "recover_lapsed", lambda **_: away())
+        down.setattr(store.claims, "next_wake", away)
+        for _ in range(3):
+            with pytest.raises(StoreUnavailable):
+                maintenance.step()
+    for state in (State.RUNNING, State.RETRYING):
         maintenance.step()
         assert store.tasks.get(TENANT, claim.task.id).run.state is state
 
