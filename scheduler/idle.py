@@ -13,8 +13,8 @@ BRIEF = 0.002
 JUDGED = 64
 """Runs that are judged, before more are claimed than threads are idle: one long one among them says no."""
 
-AHEAD = 4
-"""Runs for each thread that are claimed ahead while runs are brief: claims of 32 cost half of claims of 8."""
+AHEAD = 8
+"""Runs for each thread that are claimed ahead while runs are brief: one claim of 64 costs a third of eight of 8."""
 
 SOON = 0.01
 """Seconds within which threads come back soon."""
