@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections import Counter, defaultdict
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from itertools import pairwise
 
 from duetime.scheduler.rules.states import LEGAL, TERMINAL
 from duetime.scheduler.task import State
@@ -182,7 +183,7 @@ def nothing_is_left_over(record: Record) -> Iterator[Problem]:
 # --- what is promised of time ---------------------------------------------------------------------------------------
 
 
-def work_resumes_in_time(record: Record) -> Iterator[Problem]:
+def runs_start_in_time(record: Record) -> Iterator[Problem]:
     first = {attempt.run_id: attempt.started for attempt in record.attempts if attempt.number == 1}
     for run in record.runs:
         started = first.get(run.id)
@@ -193,6 +194,22 @@ def work_resumes_in_time(record: Record) -> Iterator[Problem]:
         )
         if started > allowed + SLACK:
             yield Problem("I5", f"run {run.id} was due at {run.due:.1f} and started {started - run.due:.1f} s later")
+
+
+def something_starts_while_anything_waits(record: Record) -> Iterator[Problem]:
+    """Whose turn it is, the order decides; but while something is due, no long time passes in which nothing starts."""
+    if not record.runs:
+        return
+    first = {attempt.run_id: attempt.started for attempt in record.attempts if attempt.number == 1}
+    starts = sorted([min(run.due for run in record.runs), *(attempt.started for attempt in record.attempts)])
+    for since, until in pairwise(starts):
+        silent = until - since - _broken_between(record, since, until)
+        if silent <= RECOVERY + SLACK:
+            continue
+        if waiting := [run.id for run in record.runs if run.due <= since and first.get(run.id, 0.0) >= until]:
+            yield Problem(
+                "I5", f"nothing started for {silent:.1f} s, though {len(waiting)} runs were due: {waiting[0]}"
+            )
 
 
 def _broken_between(record: Record, since: float, until: float) -> float:
@@ -343,7 +360,8 @@ CHECKS: tuple[Check, ...] = (
     poison_is_stopped,
     pools_are_never_over_reserved,
     nothing_is_left_over,
-    work_resumes_in_time,
+    runs_start_in_time,
+    something_starts_while_anything_waits,
     the_killed_start_again_in_time,
     each_missed_deadline_is_said_once,
     the_history_has_no_gap,

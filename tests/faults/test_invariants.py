@@ -124,6 +124,12 @@ def fence_skipped(record: Record) -> Record:
     return event(attempt(record, "b", 1, outcome="done"), "b", 7, attempt=1)
 
 
+def silent_for_a_minute(record: Record) -> Record:
+    """Let two runs wait for a minute in which nothing starts; the order of many may make one wait as long."""
+    late = attempt(attempt(record, "a", 1, started=START + 62), "b", 2, started=START + 63)
+    return replace(late, backlog=1_000.0, turn=1_000.0)
+
+
 SECOND_EFFECT = Line("effect", "a", 1, ALIVE, START + 2.5)
 
 BUGS: dict[str, tuple[str, Callable[[Record], Record]]] = {
@@ -156,6 +162,7 @@ BUGS: dict[str, tuple[str, Callable[[Record], Record]]] = {
         "I5",
         lambda r: attempt(replace(r, faults=()), "a", 1, started=START + 9),
     ),
+    "nothing starts for a minute": ("I5", silent_for_a_minute),
     "a killed run counts as running for a minute": ("I8", lambda r: attempt(r, "b", 1, ended=START + 63)),
     "a killed run waits a minute": (
         "I8",

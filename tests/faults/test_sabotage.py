@@ -12,6 +12,7 @@ import pytest
 from duetime.scheduler.events import EventKind
 from duetime.scheduler.execution import Execution
 from duetime.scheduler.queue import Entry, MemoryQueue
+from duetime.scheduler.rules.admission import Limits
 from duetime.scheduler.store import journal
 
 from tests.faults.conftest import until
@@ -48,12 +49,12 @@ def lose_events(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def ignore_pools(monkeypatch: pytest.MonkeyPatch) -> None:
-    put = MemoryQueue.put
+    set_pool = MemoryQueue.set_pool
 
-    def careless(queue: MemoryQueue, entries: Sequence[Entry]) -> int:
-        return put(queue, [replace(entry, needs={}) for entry in entries])
+    def careless(queue: MemoryQueue, name: str, limits: Limits | None, **told: Any) -> None:
+        set_pool(queue, name, replace(limits, capacity=limits.capacity * 100) if limits else None, **told)
 
-    monkeypatch.setattr(MemoryQueue, "put", careless)
+    monkeypatch.setattr(MemoryQueue, "set_pool", careless)
 
 
 def drop_tasks(monkeypatch: pytest.MonkeyPatch) -> None:
