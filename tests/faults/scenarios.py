@@ -113,8 +113,12 @@ def frozen_and_thawed(world: World) -> None:
         world.start()
     world.schedule(8, payload={"seconds": 1.0})
     with world.frozen(frozen):
-        world.schedule(20)
+        if (
+            world.shared
+        ):  # it may have been stopped in the middle of a write to the one file, which nobody can write then
+            world.schedule(20)
         time.sleep(world.lease * 2)
+    world.schedule(20)
     world.rest()
 
 
