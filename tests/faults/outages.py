@@ -303,7 +303,7 @@ def message_twice(world: World) -> None:
 # --- clocks -----------------------------------------------------------------------------------------------------------
 
 
-@scenario("the clock of one worker is an hour ahead", SHARED, quick=(SHARED,))
+@scenario("the clock of one worker is an hour ahead", SHARED)
 def clock_ahead(world: World) -> None:
     wrong, _ = world.start(clock=3600), world.start()
     later = world.schedule(5, when="in 30 minutes")

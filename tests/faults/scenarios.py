@@ -141,8 +141,8 @@ def _misbehaving(action: str, *, times: int, count: int = 1) -> Play:
 
 for _action in ("poison", "segfault", "exit"):
     scenario(f"a handler that ends its process, always: {_action}", EMBEDDED, SHARED)(_misbehaving(_action, times=99))
-scenario("a handler that ends its process once: exit", EMBEDDED, SHARED, quick=(SHARED,))(_misbehaving("exit", times=1))
-scenario("a handler that hangs", EMBEDDED, SHARED, quick=(EMBEDDED,))(_misbehaving("hang", times=1, count=6))
+scenario("a handler that ends its process once: exit", EMBEDDED, SHARED)(_misbehaving("exit", times=1))
+scenario("a handler that hangs", EMBEDDED, SHARED)(_misbehaving("hang", times=1, count=6))
 
 
 @scenario("a handler that hears nothing", EMBEDDED, SHARED)
