@@ -18,7 +18,7 @@ from duetime.scheduler.queue import QueueUnavailable, redis_health
 from duetime.scheduler.queue.redis_health import RedisHealth
 from duetime.scheduler.queue.redis_news import RedisNews
 from duetime.scheduler.store import Store, WorkerProcess, open_store
-from duetime.server import doctor_sharing, worker_processes
+from duetime.server import doctor_sharing, ending, worker_processes
 from duetime.server.doctor_sharing import redis_check, skew_check, workers_check
 from duetime.server.ending import Ending
 from duetime.server.settings import Settings
@@ -187,6 +187,13 @@ def test_a_process_that_is_told_to_end_hears_that_from_its_parent() -> None:
     assert process.returncode == 0
 
 
+@pytest.fixture
+def alone(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Let no thread of another test count: with one left, an `Ending` ends the whole process."""
+    monkeypatch.setattr(ending, "_others_alive", lambda: False)
+
+
+@pytest.mark.usefixtures("alone")
 def test_the_parent_ends_with_0_and_leaves_nobody_behind(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(worker_processes, "LAST_WORDS", 0.1)
     monkeypatch.setattr(worker_processes, "BEYOND", 0.1)
@@ -205,9 +212,10 @@ def test_the_parent_ends_with_0_and_leaves_nobody_behind(monkeypatch: pytest.Mon
     assert [process.poll() for process in begun] == [-signal.SIGKILL] * 2
 
 
+@pytest.mark.usefixtures("alone")
 def test_an_end_that_came_in_time_is_not_forced_afterwards() -> None:
-    with Ending(600) as ending:
-        ending.begin("it is time")
+    with Ending(600) as end:
+        end.begin("it is time")
         limit = next(thread for thread in threading.enumerate() if isinstance(thread, threading.Timer))
     limit.join(30)
     assert not limit.is_alive()
