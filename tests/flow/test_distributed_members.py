@@ -11,7 +11,7 @@ import anyio
 import pytest
 from duetime.scheduler.errors import InvalidSetting
 from duetime.scheduler.handlers import Context, Handler, handler
-from duetime.scheduler.outcomes import Done
+from duetime.scheduler.outcomes import Done, Yielded
 from duetime.scheduler.queue import QueueTaken
 from duetime.scheduler.task import State, TaskView
 from duetime.server import sharing
@@ -35,11 +35,11 @@ class Gate:
 
     def handler(self, member: str) -> Handler:
         @handler("gate", time_limit=60)
-        def gate(ctx: Context) -> Done:
+        def gate(ctx: Context) -> Done | Yielded:
             self.starts.append(member)
             while not self.open.wait(0.005) and not ctx.should_yield():
                 pass
-            return Done(member)
+            return Done(member) if self.open.is_set() else Yielded()
 
         return gate
 
