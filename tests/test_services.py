@@ -27,8 +27,8 @@ def test_every_test_has_an_empty_postgresql_database_of_its_own(postgres_url: st
         assert other != postgres_url
 
 
-def test_valkey_answers_and_starts_empty(valkey_url: str) -> None:
-    with valkey.Valkey.from_url(valkey_url) as client:
+def test_valkey_answers_and_starts_empty() -> None:
+    with services.valkey_server() as url, valkey.Valkey.from_url(url) as client:
         assert client.ping()
         assert client.dbsize() == 0
 
