@@ -24,6 +24,9 @@ ACTOR = "run"
 RETRY_DELAY = 500.0
 """Milliseconds until runs that could not be claimed are tried again."""
 
+LONGEST_WAIT = 2.0
+"""Seconds for which an empty queue is waited for: who puts something in wakes it, and so does draining."""
+
 CLAIM_PATIENCE = 2.0
 """Seconds that draining waits for a claim that is under way: as long as a database is usually busy."""
 
@@ -88,7 +91,7 @@ class DispatchBroker(dramatiq.Broker):
         return message
 
     def consume(self, queue_name: str, prefetch: int = 1, timeout: int = 30_000) -> Grants:  # noqa: ARG002 - Dramatiq's signature; nothing is prefetched
-        """Iterate over the runs to start now; `timeout`, in milliseconds, is the longest time without an answer."""
+        """Iterate over the runs to start now; `timeout`, in milliseconds, is how long threads are waited for."""
         return Grants(self, timeout / 1000)
 
     def drain(self) -> None:
@@ -119,7 +122,7 @@ class DispatchBroker(dramatiq.Broker):
             self.idle.give_back(idle - len(started))
         if taken and not taken.grants:
             self.idle.forget()
-            self.queue.wait(taken.generation, timeout if taken.hint is None else min(taken.hint, timeout))
+            self.queue.wait(taken.generation, LONGEST_WAIT if taken.hint is None else min(taken.hint, LONGEST_WAIT))
         return started
 
     def _wait_in_vain(self) -> None:
