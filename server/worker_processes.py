@@ -44,10 +44,20 @@ class Place:
         if self.process is not None and self.process.poll() is not None:
             self._mourn(self.process.returncode, now)
         if self.process is None and now >= self.start_at:
+            self._start(now)
+
+    def _start(self, now: float) -> None:
+        try:
             # A session of its own: what a terminal sends to all reaches the parent alone, which ends them in order.
             self.process = subprocess.Popen(  # noqa: S603 - this very program
                 self._command, stdin=subprocess.PIPE, start_new_session=True
             )
+        except OSError as error:  # no memory, no process or no file is left: the other processes go on meanwhile
+            self._delay(now)
+            log.warning(
+                "worker process %d cannot be started; it is tried again in %g s: %s", self._number, self._pause, error
+            )
+        else:
             self._began = now
 
     @property
@@ -55,12 +65,17 @@ class Place:
         return f"worker process {self._number} (pid {self.process.pid if self.process else 'none'})"
 
     def _mourn(self, code: int, now: float) -> None:
-        steady = now - self._began >= STEADY
-        self._pause = FIRST_PAUSE if steady else min(max(FIRST_PAUSE, 2 * self._pause), LONGEST_PAUSE)
-        self.start_at = now + self._pause
+        if now - self._began >= STEADY:
+            self._pause = 0.0
+        self._delay(now)
         log.warning("%s ended with code %d; it is replaced in %g s", self._name, code, self._pause)
         self._close()
         self.process = None
+
+    def _delay(self, now: float) -> None:
+        """Let the next start wait: twice as long as for the one before."""
+        self._pause = min(max(FIRST_PAUSE, 2 * self._pause), LONGEST_PAUSE)
+        self.start_at = now + self._pause
 
     def end(self) -> None:
         """Tell the process to end: its input does."""

@@ -10,6 +10,7 @@ import time
 from collections.abc import Iterator
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
+from unittest.mock import Mock
 
 import pytest
 from duetime.scheduler.errors import StoreUnavailable
@@ -165,6 +166,25 @@ def test_a_process_that_had_worked_for_long_is_replaced_after_the_shortest_pause
         wait_for_death(place)
         place.look(now + STEADY)
         assert place.start_at - now - STEADY == FIRST_PAUSE
+
+
+def test_a_process_that_the_machine_has_no_room_for_is_tried_again_later(
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    place = Place(1, STUBBORN)
+    with monkeypatch.context() as full:
+        full.setattr(subprocess, "Popen", Mock(side_effect=BlockingIOError(11, "Resource temporarily unavailable")))
+        for now in (0.0, FIRST_PAUSE / 2, FIRST_PAUSE):
+            place.look(now)
+    assert [record.getMessage() for record in caplog.records] == [
+        f"worker process 1 cannot be started; it is tried again in {pause:g} s: "
+        "[Errno 11] Resource temporarily unavailable"
+        for pause in (FIRST_PAUSE, 2 * FIRST_PAUSE)
+    ]
+    place.look(place.start_at)
+    assert place.process is not None
+    place.end()
+    place.wait(time.monotonic())
 
 
 def test_a_process_that_does_not_end_is_killed() -> None:
