@@ -159,10 +159,9 @@ class Keeper:
         return rebuild(self._store, self._queue.within, fill=self._fill, placing=self._placing, owner=self._owner)
 
     def _begin(self, trouble: Exception) -> None:
-        if self._since is None:
+        if self._since is None and isinstance(trouble, QueueUnavailable):  # an empty one was not away
             self._since = self._clock()
-            if isinstance(trouble, QueueUnavailable):
-                log.warning("the queue is away, what is due starts when it is back: %s", trouble)
+            log.warning("the queue is away, what is due starts when it is back: %s", trouble)
 
     def _end(self) -> None:
         since, self._since = self._since, None

@@ -226,12 +226,14 @@ def test_a_queue_that_lost_everything_is_rebuilt_with_what_runs_and_what_is_read
 
 
 def test_an_empty_queue_is_rebuilt_before_anything_starts(
-    store: Store, queue: SharedQueue, inner: Breaking, keeper: Keeper
+    store: Store, queue: SharedQueue, inner: Breaking, keeper: Keeper, caplog: pytest.LogCaptureFixture
 ) -> None:
     made = ready(store, queue, 2)
     inner.lose_everything()
-    keeper.open()
+    with caplog.at_level(logging.INFO):
+        keeper.open()
     assert sorted(queue.take("w", 9, MINUTE).run_ids) == sorted(made)
+    assert caplog.messages == ["the queue was empty and has been filled from the database"], "it was never away"
 
 
 def test_only_one_of_many_rebuilds_and_the_others_wait_for_it(
