@@ -41,9 +41,17 @@ def redis_check(settings: Settings) -> Check:
 
 
 def namespace_check(settings: Settings, store: Store) -> Check:
-    """Look whether the queue is that of this database."""
+    """Look whether the queue is that of this database, where the database may say which one it is."""
+    database = store.identity()
+    if not database:
+        said = "whose the queue is cannot be told: this user of PostgreSQL may not ask which database this is."
+        advice = (
+            "GRANT EXECUTE ON FUNCTION pg_control_system() TO it, or see to it yourself that no other installation has "
+            f"redis_namespace {settings.redis_namespace!r}."
+        )
+        return Check("namespace", Verdict.NOTE, said, advice)
     owner: Any = import_module("duetime.scheduler.queue.redis_owner").RedisOwner
-    mine = owner(settings.redis_url, namespace=settings.redis_namespace, database=store.identity())
+    mine = owner(settings.redis_url, namespace=settings.redis_namespace, database=database)
     try:
         mine.check()
     except QueueTaken as error:

@@ -43,6 +43,17 @@ def test_two_databases_do_not_share_a_queue_and_one_that_is_not_used_any_more_is
         each.close()
 
 
+def test_who_may_not_ask_which_database_it_is_compares_nothing(valkey_url: str, tmp_path: Path) -> None:
+    shared = "postgresql+psycopg://localhost/duetime"
+    settings = Settings(database_url=shared, redis_url=valkey_url, redis_namespace=tmp_path.name, timezone="UTC")
+    with closing(RedisOwner(valkey_url, namespace=tmp_path.name, database="1/a")) as used:
+        used.claim()
+        found = namespace_check(settings, Mock(identity=lambda: ""))
+    assert found.verdict.value == "note"
+    assert "may not ask which database this is" in found.said
+    assert "GRANT EXECUTE ON FUNCTION pg_control_system()" in found.advice
+
+
 def test_each_database_of_a_server_has_a_name_of_its_own(postgres_url: str, tmp_path: Path) -> None:
     migrate_store(postgres_url)
     opened = open_store(postgres_url)
