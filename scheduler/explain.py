@@ -18,6 +18,7 @@ from duetime.scheduler.task import State, TaskRecord
 
 _TITLE = 40
 _THREAD = "a free thread of a worker"
+_NO_WORKER = "a worker, and none is up now: start one with `duetime worker`"
 _QUOTES = str.maketrans("«»", "\u2039\u203a")
 
 Named = Callable[[str], str]
@@ -36,13 +37,14 @@ def nothing_known(_tenant: str, _action: str, _own: timedelta | None) -> Estimat
 class Facts:
     """What is known beside the task itself: the queue's answer (None when it does not know the run), and the pools.
 
-    `silence` is why the queue did not answer, where it did not.
+    `silence` is why the queue did not answer, where it did not; `working` whether any worker is up to run something.
     """
 
     queue: Explanation | None = None
     pools: Mapping[str, Pool] | None = None
     named: Named = str
     silence: Silence | None = None
+    working: bool = True
 
 
 def waiting_for(record: TaskRecord, now: datetime, facts: Facts | None = None) -> tuple[str, ...]:
@@ -120,10 +122,13 @@ def _timed(record: TaskRecord, now: datetime) -> Iterator[str]:
 
 def _queued(record: TaskRecord, now: datetime, facts: Facts) -> Iterator[str]:
     answer = facts.queue
+    if answer is not None and answer.status == "leased":
+        yield f"worker {answer.worker}, which has taken it and is about to start it"
+        return
+    if not facts.working:
+        yield _NO_WORKER
     if answer is None:
         yield _unknown(facts)
-    elif answer.status == "leased":
-        yield f"worker {answer.worker}, which has taken it and is about to start it"
     elif answer.status == "delayed" and answer.not_before is not None:
         yield f"{_moment(answer.not_before, record, now)}: it starts apart from others, as it was running in a crash"
     elif answer.shortage is not None:
@@ -131,7 +136,7 @@ def _queued(record: TaskRecord, now: datetime, facts: Facts) -> Iterator[str]:
         yield from _turn(answer.ahead, "of the same tier and needs go first")
     else:
         yield from _turn(answer.ahead, "of the same tier and needs go first")
-        if not answer.ahead:
+        if facts.working and not answer.ahead:
             yield f"{_THREAD}: it is the first of its tier and needs"
 
 
@@ -207,20 +212,23 @@ class Explainer:
         inquiry: Inquiry,
         pools: Callable[[], Mapping[str, Pool]],
         lengths: Lengths = nothing_known,
+        working: Callable[[], bool] = lambda: True,
     ) -> None:
         self._store = store
         self._inquiry = inquiry
         self._pools = pools
         self._lengths = lengths
+        self._working = working
 
     def facts(self, record: TaskRecord) -> Facts:
         """Return the facts about a task, as the tenant whose task it is may see them."""
         if record.run.state is not State.READY or record.task.paused:
             return Facts()
         silence, found = self._inquiry.explain(record.run.id)
+        working = self._working()
         if found is None or found.shortage is None:
-            return Facts(found, silence=silence)
-        return Facts(found, self._pools(), self._naming(record.task.tenant, found.shortage))
+            return Facts(found, silence=silence, working=working)
+        return Facts(found, self._pools(), self._naming(record.task.tenant, found.shortage), working=working)
 
     def _naming(self, tenant: str, shortage: Shortage) -> Named:
         run_ids = [*shortage.holders, *([shortage.held_for] if shortage.held_for else [])]

@@ -7,7 +7,7 @@ import socket
 from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import replace
-from datetime import timedelta
+from datetime import datetime, timedelta
 
 from duetime.scheduler.errors import DuetimeError
 from duetime.scheduler.process import Process
@@ -17,8 +17,24 @@ INTERVAL = 5.0
 FORGOTTEN_AFTER = timedelta(minutes=10)
 """Of a worker that was not heard of for longer nothing is left but its attempts."""
 
+ALIVE_FOR = timedelta(seconds=15)
+"""A worker that was not heard of for longer is taken for silent."""
+
 _FORGET_EVERY = 24
 """Beats between looks for such workers."""
+
+_DRAINING = "draining"
+
+
+def is_alive(seen_at: datetime | None, now: datetime) -> bool:
+    """Whether a worker that was heard of then still works."""
+    return seen_at is not None and now - seen_at <= ALIVE_FOR
+
+
+def someone_works(store: Store) -> bool:
+    """Whether any worker is up that takes runs, wherever it is."""
+    now = store.now()
+    return any(is_alive(worker.seen_at, now) and worker.state != _DRAINING for worker in store.workers.all())
 
 
 class Heartbeat:
@@ -45,7 +61,7 @@ class Heartbeat:
     def draining(self) -> None:
         """Say that this worker takes nothing more."""
         with suppress(DuetimeError):
-            self._say("draining")
+            self._say(_DRAINING)
 
     def gone(self) -> None:
         """Remove the row: the worker has ended in order."""

@@ -7,6 +7,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from datetime import timedelta
 from enum import StrEnum
+from functools import partial
 from types import TracebackType
 from typing import Protocol, Self
 
@@ -18,6 +19,7 @@ from duetime.scheduler.errors import InvalidSetting
 from duetime.scheduler.experience import Experience
 from duetime.scheduler.explain import Explainer
 from duetime.scheduler.handlers import Handler, Handlers
+from duetime.scheduler.heartbeat import someone_works
 from duetime.scheduler.inquiry import Inquiry, Question, Silence
 from duetime.scheduler.intake import Intake
 from duetime.scheduler.member import Member, Team
@@ -172,6 +174,7 @@ def build(
         inquiry,
         registry.pools,
         lambda tenant, action, own: experience.estimate(tenant, action, estimates.get(action), own),
+        working=partial(someone_works, store) if settings.distributed else lambda: True,
     )
     scheduler = service.Scheduler(store, intake, explainer=explainer, recall=inquiry.recall, on_change=changed)
     return App(settings, store, known, channels, scheduler, runner, registry, inquiry, listeners)

@@ -7,11 +7,11 @@ from dataclasses import asdict, replace
 from datetime import datetime
 
 import typer
+from duetime.scheduler.heartbeat import is_alive
 from duetime.scheduler.store import WorkerProcess
 from duetime.scheduler.task import Json
 from duetime.server import cli_output as output
 from duetime.server.cli_session import session
-from duetime.server.doctor_sharing import is_alive
 
 SILENT = "silent"
 

@@ -6,6 +6,7 @@ from datetime import UTC, datetime, timedelta
 from importlib import import_module
 from typing import Any
 
+from duetime.scheduler.heartbeat import is_alive
 from duetime.scheduler.queue import QueueTaken, QueueUnavailable
 from duetime.scheduler.store import Store
 from duetime.server.doctor_checks import Check, Verdict
@@ -16,8 +17,6 @@ OLDEST = (6, 2)
 """The first Redis that has what the scripts use; every Valkey has."""
 
 SKEW = timedelta(seconds=5)
-ALIVE = timedelta(seconds=15)
-"""A worker is heard of every 5 seconds."""
 
 
 def redis_check(settings: Settings) -> Check:
@@ -84,8 +83,3 @@ def workers_check(store: Store) -> Check:
         said = f"{len(alive)} processes with {threads} threads; `duetime workers` lists them"
         return Check("workers", Verdict.OK, said)
     return Check("workers", Verdict.WRONG, "no worker was heard of lately.", "Start one: `duetime worker`.")
-
-
-def is_alive(seen_at: datetime | None, now: datetime) -> bool:
-    """Whether a worker that was heard of then still works."""
-    return seen_at is not None and now - seen_at <= ALIVE

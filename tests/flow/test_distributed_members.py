@@ -13,6 +13,7 @@ from duetime.scheduler.errors import InvalidSetting
 from duetime.scheduler.handlers import Context, Handler, handler
 from duetime.scheduler.outcomes import Done, Yielded
 from duetime.scheduler.queue import QueueTaken
+from duetime.scheduler.store import WorkerProcess
 from duetime.scheduler.task import State, TaskView
 from duetime.server import sharing
 from duetime.server.app import App, Role, Scheduler
@@ -71,6 +72,21 @@ def test_what_a_server_schedules_runs_on_a_worker_and_not_on_the_server(installa
     assert (row.threads, row.state) == (2, "running")
     worker.close()
     assert server.store.workers.all() == [], "it ended in order"
+
+
+def test_what_is_due_while_no_worker_is_up_says_that_it_waits_for_one(installation: Installation, gate: Gate) -> None:
+    server = installation.member(Role.SERVE, handlers=[gate.handler("server")])
+    view = server.scheduler.schedule("Now", action="gate")
+    eventually(lambda: installation.queue.explain(view.record.run.id) is not None, "it is in the queue")
+
+    def waits() -> tuple[str, ...]:
+        return server.scheduler.get(view.record.task.id).waiting_for
+
+    assert waits() == ("a worker, and none is up now: start one with `duetime worker`",)
+    server.store.workers.beat(WorkerProcess("w_1", "host", 1, 2, server.store.now()))
+    assert waits() == ("a free thread of a worker: it is the first of its tier and needs",)
+    server.store.workers.beat(WorkerProcess("w_1", "host", 1, 2, server.store.now(), state="draining"))
+    assert "none is up now" in waits()[0], "one that takes nothing more does not count"
 
 
 def test_a_command_that_only_schedules_lets_others_dispatch_it_at_once(

@@ -90,6 +90,13 @@ def test_a_turn_says_how_many_go_first() -> None:
     assert why(short(), ahead=3)[1] == "its turn: 3 runs of the same tier and needs go first"
 
 
+@pytest.mark.parametrize("found", [Explanation("waiting"), Explanation("parked", ahead=3, shortage=short()), None])
+def test_where_no_worker_is_up_that_is_said_before_anything_else(found: Explanation | None) -> None:
+    first, *rest = waiting_for(a_record(), NOW, Facts(found, working=False))
+    assert first == "a worker, and none is up now: start one with `duetime worker`"
+    assert rest == [said for said in waiting_for(a_record(), NOW, Facts(found)) if "free thread" not in said]
+
+
 def test_a_run_that_a_worker_has_names_the_worker() -> None:
     assert why(status="leased", worker="node-7") == ("worker node-7, which has taken it and is about to start it",)
 
