@@ -10,7 +10,7 @@ from duetime.scheduler.task import Tier
 from duetime.scheduler.urgency import KINDS
 from duetime.tools import calls
 from duetime.tools.arguments import Argument, Arguments
-from duetime.tools.filters import STATES
+from duetime.tools.filters import MEANT_STATES, STATES
 from duetime.tools.kinds import Amounts, Choice, Flag, Length, Object, Text, Texts, Whole
 from duetime.widgets.cards import TASK_CARD, TASK_LIST
 from duetime.widgets.schema import TaskListPayload, TaskPayload
@@ -167,7 +167,12 @@ _LIST = Definition(
     "List tasks",
     "Find tasks: a line each, counts by state, and outcomes not mentioned before.",
     (
-        Argument("state", Choice(tuple(STATES)), "open: all still to come; ended: all over", "state='open'"),
+        Argument(
+            "state",
+            Choice(tuple(STATES), MEANT_STATES),
+            "open: all still to come; ended: all over; ready: due, also while a pool holds it",
+            "state='open'",
+        ),
         Argument("label", Text(60), "A whole label", "label='workflow=onboarding'"),
         Argument("query", Text(200), "Part of the title", "query='john'"),
         Argument("before", TIME, "Due before this time", "before='friday'"),

@@ -15,9 +15,23 @@ from duetime.scheduler.task import State
 STATES: dict[str, tuple[State, ...]] = {
     "open": tuple(state for state in State if state in OPEN),
     "ended": tuple(state for state in State if state in TERMINAL),
-    **{state.value: (state,) for state in State},
+    **{state.value: (state,) for state in State if state is not State.WAITING},
 }
-"""What the filter `state` may be: all that is still to come, all that is over, or one state."""
+"""What the filter `state` may be: all that is still to come, all that is over, or one state.
+
+Nothing can wait for an event or an approval yet. Whoever asks for what waits means what is held by a pool or by its
+turn, and that is ready.
+"""
+
+MEANT_STATES = {
+    **dict.fromkeys(("waiting", "held", "parked", "queued", "blocked", "delayed", "due"), "ready"),
+    **dict.fromkeys(("pending", "upcoming", "active"), "open"),
+    **dict.fromkeys(("done", "completed", "finished", "success"), "succeeded"),
+    **dict.fromkeys(("error", "dead"), "failed"),
+    **dict.fromkeys(("missed", "late"), "expired"),
+    "over": "ended",
+}
+"""What people write for a state that is called otherwise."""
 
 _AGO = re.compile(r"(?P<length>.+) ago", re.IGNORECASE)
 _PAST = frozenset({"since", "until"})
@@ -35,8 +49,9 @@ def states_of(text: str | None, *, argument: str = "state") -> tuple[State, ...]
         return ()
     found = STATES.get(text.strip().lower())
     if found is None:
+        meant = MEANT_STATES.get(text.strip().lower(), "open")
         raise InvalidArgument(
-            argument, "there is no such state", accepted=", ".join(STATES), example=f"{argument}='open'"
+            argument, "there is no such state", accepted=", ".join(STATES), example=f"{argument}={meant!r}"
         )
     return found
 

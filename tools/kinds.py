@@ -10,7 +10,7 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from difflib import get_close_matches
 from typing import Any, Protocol
 
@@ -100,9 +100,10 @@ class Flag:
 
 @dataclass(frozen=True, slots=True)
 class Choice:
-    """One of a few words."""
+    """One of a few words; `meant` are others by what they mean, which is what a refusal shows."""
 
     words: tuple[str, ...]
+    meant: Mapping[str, str] = field(default_factory=dict)
 
     @property
     def accepted(self) -> str:
@@ -122,8 +123,9 @@ class Choice:
 
     def nearest(self, given: Json) -> str | None:
         """Return the word that was most likely meant, None when nothing is near."""
-        near = get_close_matches(_plain(given[:60]), self.words, n=1) if isinstance(given, str) else []
-        return near[0] if near else None
+        plain = _plain(given[:60]) if isinstance(given, str) else ""
+        near = get_close_matches(plain, self.words, n=1)
+        return self.meant.get(plain) or (near[0] if near else None)
 
 
 @dataclass(frozen=True, slots=True)

@@ -7,10 +7,12 @@ from collections.abc import Iterator
 from typing import Any
 
 import pytest
+from duetime.scheduler.errors import InvalidArgument
 from duetime.scheduler.handlers import Handlers
 from duetime.scheduler.task import State
 from duetime.server.mcp import INSTRUCTIONS
 from duetime.tools.definitions import Definition, actions_of, definitions
+from duetime.tools.filters import states_of
 from duetime.tools.schemas import output_schema
 from duetime.widgets.cards import cards
 
@@ -58,10 +60,21 @@ def test_no_more_is_promised_than_is_kept() -> None:
     assert "within a minute" in TOOLS[0].about
 
 
-def test_a_list_can_be_asked_for_all_that_is_open_or_ended() -> None:
+def test_a_list_can_be_asked_for_all_that_is_open_or_ended_and_for_each_state_that_occurs() -> None:
     states = TOOLS[1].read().schema()["properties"]["state"]["enum"]
 
-    assert states == ["open", "ended", *State]
+    assert states == ["open", "ended", *(state for state in State if state is not State.WAITING)]
+
+
+@pytest.mark.parametrize(
+    ("asked", "shown"),
+    [("waiting", "ready"), ("held", "ready"), ("parked", "ready"), ("Pending", "open"), ("done", "succeeded")],
+)
+def test_who_asks_for_what_waits_or_is_held_is_told_that_it_is_ready(asked: str, shown: str) -> None:
+    (wrong,) = TOOLS[1].read().read({"state": asked})[1]
+    assert str(wrong).endswith(f"Example: state={shown!r}")
+    with pytest.raises(InvalidArgument, match=f"Example: state='{shown}'"):
+        states_of(asked)
 
 
 @pytest.mark.parametrize("tool", TOOLS, ids=lambda tool: tool.name)
