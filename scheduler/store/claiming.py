@@ -1,8 +1,14 @@
-"""PostgreSQL: start runs whose tasks are locked, with their attempts and events, in one statement."""
+"""PostgreSQL: lock tasks and start their runs, with attempts and events, in one statement.
+
+It may be a transaction of its own, although what it sees is older than the locks it waits for: a task is locked, and a
+run updated, as the newest of its row that still meets the conditions. What else such a transaction wrote is seen late:
+a number of an event that is taken refuses the whole, a run that was not ready before is left out. Then it is said again
+behind the locks (`starting`), where everything is seen.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
+from collections.abc import Callable, Collection, Sequence
 from datetime import datetime
 from typing import Any
 
@@ -21,7 +27,6 @@ from sqlalchemy import (
     Integer,
     Row,
     Select,
-    Subquery,
     Text,
     bindparam,
     cast,
@@ -33,15 +38,19 @@ from sqlalchemy import (
     select,
     update,
 )
+from sqlalchemy.sql.base import ReadOnlyColumnCollection
+
+Columns = ReadOnlyColumnCollection[str, Any]
+Conditions = Sequence[ColumnElement[bool]]
 
 _NOW = bindparam("now", type_=Instant())
 _WORKER = bindparam("by_worker", type_=Text())
 _WISHES = {"run_id": runs.c.id.type, "holds": runs.c.reserved.type, "proof": runs.c.token.type}
 
 
-def statement(*startable: ColumnElement[bool]) -> Select[Any]:
-    """Return the statement for runs of which these conditions hold; its rows are those of TASK and RUN."""
-    wish = few(recordset(_WISHES, "wishes", "wish"))
+def statement(may_start: Callable[[Columns], Conditions]) -> Select[Any]:
+    """Return the statement for runs that meet these conditions of a task; its rows are those of TASK and RUN."""
+    locked = _locked()
     values = {
         "state": State.RUNNING,
         "attempt": runs.c.attempt + 1,
@@ -50,22 +59,30 @@ def statement(*startable: ColumnElement[bool]) -> Select[Any]:
         "worker": _WORKER,
         "epoch": bindparam("by_epoch", type_=Integer()),
         "lease_until": bindparam("until", type_=Instant()),
-        "reserved": wish.c.holds,
-        "token": wish.c.proof,
+        "reserved": locked.c.holds,
+        "token": locked.c.proof,
     }
-    theirs = (runs.c.id == wish.c.run_id, tasks.c.id == runs.c.task_id, _has_reserved(wish))
-    moved = update(runs).where(*theirs, *startable).values(values)
-    columns = [column.label(f"{column.table.name}_{column.name}") for column in (*TASK, *RUN)]
-    started = moved.returning(*columns).cte("started")
+    moved = update(runs).where(runs.c.id == locked.c.run_id, *may_start(locked.c), _has_reserved(locked)).values(values)
+    columns = [column.label(f"{column.table.name}_{column.name}") for column in RUN]
+    of_task = [locked.c[column.name].label(f"tasks_{column.name}") for column in TASK]
+    started = moved.returning(*of_task, *columns).cte("started")
     return select(started).add_cte(_attempts(started), _events(started))
 
 
-def _has_reserved(wish: Subquery) -> ColumnElement[bool]:
+def _locked() -> CTE:
+    """Lock the tasks of the wanted runs, always in the same order, as everyone else does."""
+    wish = few(recordset(_WISHES, "wishes", "wish"))
+    whose = wish.join(runs, runs.c.id == wish.c.run_id).join(tasks, tasks.c.id == runs.c.task_id)
+    found = select(*TASK, wish.c.run_id, wish.c.holds, wish.c.proof).select_from(whose)
+    return found.order_by(tasks.c.id).with_for_update(of=tasks).cte("locked")
+
+
+def _has_reserved(locked: CTE) -> ColumnElement[bool]:
     """Whether a queue has reserved what the task needs now, as `starting` asks of runs that it has read."""
-    need = func.jsonb_each_text(tasks.c.needs).table_valued("key", "value", name="need")
-    reserved = func.coalesce(cast(wish.c.holds.op("->>", return_type=Text())(need.c.key), Float()), 0.0)
-    short = select(literal(1)).select_from(need).where(reserved < cast(need.c.value, Float())).correlate(tasks, wish)
-    return or_(wish.c.proof.is_(None), tasks.c.needs == literal({}, tasks.c.needs.type), ~short.exists())
+    need = func.jsonb_each_text(locked.c.needs).table_valued("key", "value", name="need")
+    reserved = func.coalesce(cast(locked.c.holds.op("->>", return_type=Text())(need.c.key), Float()), 0.0)
+    short = select(literal(1)).select_from(need).where(reserved < cast(need.c.value, Float())).correlate(locked)
+    return or_(locked.c.proof.is_(None), locked.c.needs == literal({}, tasks.c.needs.type), ~short.exists())
 
 
 def _attempts(started: CTE) -> CTE:

@@ -11,7 +11,7 @@ from datetime import datetime, timedelta
 from typing import Any
 
 from duetime.scheduler.store import expiry, fate, ready, recovery, settling, starting
-from duetime.scheduler.store.database import Database
+from duetime.scheduler.store.database import Database, Tried
 from duetime.scheduler.store.models import runs
 from duetime.scheduler.store.recovery import Conclude
 from duetime.scheduler.store.values import Claim, Expired, NextTimes, ReadyRun, RunningRun, Settlement, Start, Verdict
@@ -84,13 +84,26 @@ class Claims:
         met any more are left out, and those that a queue leased with less than their task needs by now. Raises
         `RunnerReplaced` when `epoch` is not the newest.
         """
-        return self._database.write(
-            lambda connection: starting.start(
-                connection, starts, worker=worker, epoch=epoch, now=self._now(), lease=lease
-            ),
+        how: dict[str, Any] = {"worker": worker, "epoch": epoch, "lease": lease}
+        tried = self._tried(starts, how)
+        claims = tried.result or []
+        started = {claim.run.id for claim in claims}
+        left = [wish for wish in starts if wish.run_id not in started]
+        doubtful = tried.unanswered or bool(claims)  # nobody else knows of what has started
+        if claims and not left:
+            return claims
+        return claims + self._database.write(
+            lambda connection: starting.start(connection, left, now=self._now(), again=doubtful, **how),
             durable=False,
             stored=fate.started,
+            doubtful=doubtful,
         )
+
+    def _tried(self, starts: Sequence[Start], how: Mapping[str, Any]) -> Tried[list[Claim]]:
+        """Start runs by one round trip, if there are tokens by which to know again what was started."""
+        if not starts or how["epoch"] is not None or not all(wish.token for wish in starts):
+            return Tried()
+        return self._database.attempt(lambda connection: starting.at_once(connection, starts, now=self._now(), **how))
 
     def expire(self, *, limit: int, conclude: Conclude | None = None) -> list[Expired]:
         """End at most `limit` runs whose hard deadline cannot be met any more, wherever they wait; any number may call.

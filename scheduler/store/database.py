@@ -6,8 +6,9 @@ import threading
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any, Generic, TypeVar
 
 from duetime.scheduler.errors import StoreUnavailable
 from sqlalchemy import URL, Connection, Engine, QueuePool, create_engine, event
@@ -19,6 +20,17 @@ Stored = Callable[[Connection, T], bool]
 
 BUSY_SECONDS = 5
 """How long a database may be busy, or away, before a call gives up."""
+
+
+@dataclass(frozen=True, slots=True)
+class Tried(Generic[T]):
+    """What came of one statement on its own: nothing that is known of without a `result`.
+
+    `unanswered`: the connection broke, so it may be stored, or may yet be.
+    """
+
+    result: T | None = None
+    unanswered: bool = False
 
 
 class Database(ABC):
@@ -34,15 +46,26 @@ class Database(ABC):
         """Run `work`, which reads by one statement alone: that needs no transaction."""
         return self.read(work)
 
+    def attempt(self, work: Work[T]) -> Tried[T]:  # noqa: ARG002 - where a transaction is no round trip
+        """Run `work`, one statement that is a transaction of its own, where that is quicker.
+
+        It has to stand what is committed while it waits for a lock. Whatever it did not do, `write` is to do.
+        """
+        return Tried()
+
     @abstractmethod
-    def write(self, work: Work[T], *, durable: bool = True, stored: Stored[T] | None = None) -> T:
+    def write(
+        self, work: Work[T], *, durable: bool = True, stored: Stored[T] | None = None, doubtful: bool = False
+    ) -> T:
         """Run `work` and commit; it may be run twice when the first time left nothing behind, so it must be pure.
 
         What is not `durable` survives the death of every process, but not surely a power cut, and then only together
         with all that was written after it: for steps that are simply made again when they are lost.
 
         `stored` tells whether what `work` returned is there. It is asked, in a transaction of its own, when the
-        connection broke during the commit; without it, or when it says no, that is `StoreUnavailable`.
+        connection broke during the commit; without it, or when it says no, that is `StoreUnavailable`. When it is
+        `doubtful` what was stored before, `work` finds that out: it is run until the database answers, or has been
+        away for as long as it may be busy.
         """
 
     def migrate(self, work: Work[None]) -> None:
@@ -98,7 +121,14 @@ class Sqlite(Database):
             finally:
                 raw.rollback()
 
-    def write(self, work: Work[T], *, durable: bool = True, stored: Stored[T] | None = None) -> T:  # noqa: ARG002 - a file's commits do not get lost on the way
+    def write(
+        self,
+        work: Work[T],
+        *,
+        durable: bool = True,
+        stored: Stored[T] | None = None,  # noqa: ARG002 - a file's commits do not get lost on the way
+        doubtful: bool = False,  # noqa: ARG002 - as above
+    ) -> T:
         with self._lock, translated():
             self._synchronise(durable=durable)
             self._raw.execute("BEGIN IMMEDIATE")

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import select
+import sys
 import time
+from contextlib import suppress
 from typing import Any, TypeVar, cast
 
 from duetime.scheduler.errors import StoreUnavailable
 from duetime.scheduler.store.clock import Sample
-from duetime.scheduler.store.database import BUSY_SECONDS, Database, Stored, Work, translated
+from duetime.scheduler.store.database import BUSY_SECONDS, Database, Stored, Tried, Work, translated
 from duetime.scheduler.store.types import decode, encode
 from sqlalchemy import URL, Connection, ExceptionContext, create_engine, event
 from sqlalchemy.exc import DBAPIError
@@ -15,6 +18,7 @@ from sqlalchemy.exc import DBAPIError
 T = TypeVar("T")
 
 _DEADLOCKED = frozenset({"40001", "40P01"})  # PostgreSQL rolled the transaction back: nothing of it exists
+_OUTRUN = _DEADLOCKED | {"23505"}  # as does a statement that comes too late for its unique number
 _OVER = ("08", "57P01", "57P02", "57P03")  # the connection failed, or the server ends the session or shuts down
 _BY_INDEX = "-c enable_seqscan=off -c enable_hashjoin=off -c enable_mergejoin=off -c random_page_cost=1.1 -c jit=off"
 _PAUSE = 0.1
@@ -71,7 +75,40 @@ class Postgres(Database):
         """Run `work` by one round trip in place of three."""
         return self._attempted(work, None)
 
-    def write(self, work: Work[T], *, durable: bool = True, stored: Stored[T] | None = None) -> T:  # noqa: ARG002 - its crash may leave workers alive
+    def attempt(self, work: Work[T]) -> Tried[T]:
+        with translated():
+            try:
+                connection = self.engine.connect()
+            except DBAPIError:
+                return Tried()
+            with connection:
+                raw: Any = connection.connection.driver_connection
+                return Tried() if _has_spoken(raw) else self._alone(connection, raw, work)
+
+    def _alone(self, connection: Connection, raw: Any, work: Work[T]) -> Tried[T]:
+        if not raw.autocommit:
+            raw.autocommit = True
+        try:
+            result = work(connection)
+        except DBAPIError as error:
+            if error.connection_invalidated:
+                return Tried(unanswered=True)
+            if _code(error.orig) in _OUTRUN:
+                return Tried()
+            raise
+        connection.commit()  # which is said to nobody, but at a rollback the driver forgets what it has prepared
+        return Tried(result)
+
+    def write(
+        self,
+        work: Work[T],
+        *,
+        durable: bool = True,  # noqa: ARG002 - its crash may leave workers alive
+        stored: Stored[T] | None = None,
+        doubtful: bool = False,
+    ) -> T:
+        if doubtful:
+            return self._patiently(work)
         try:
             return self._attempted(work, self._writing)
         except EndUnknown as end:
@@ -127,14 +164,20 @@ class Postgres(Database):
             return result
 
     def _there(self, look: Work[bool]) -> bool:
-        """Look, until the server answers again, for as long as it may be busy; False when it does not."""
+        """Look whether something is there; False when the server does not answer."""
+        with suppress(StoreUnavailable):
+            return self._patiently(look)
+        return False
+
+    def _patiently(self, work: Work[T]) -> T:
+        """Run `work` until the server answers again, for as long as it may be busy."""
         latest = time.monotonic() + BUSY_SECONDS
         while True:
             try:
-                return self._attempted(look, self._writing)
-            except StoreUnavailable:
+                return self._attempted(work, self._writing)
+            except StoreUnavailable as error:
                 if time.monotonic() > latest:
-                    return False
+                    raise EndUnknown(None) from error
             time.sleep(_PAUSE)
 
 
@@ -145,6 +188,15 @@ def _recognise(context: ExceptionContext) -> None:
     """
     if _code(context.original_exception).startswith(_OVER):
         context.is_disconnect = True
+
+
+def _has_spoken(raw: Any) -> bool:
+    """Whether the server has something to say before it is asked: mostly that the session is over."""
+    if sys.platform == "win32":
+        return False
+    heard = select.poll()
+    heard.register(raw.pgconn.socket, select.POLLIN)
+    return bool(heard.poll(0))
 
 
 def _code(error: BaseException | None) -> str:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from datetime import datetime, timedelta
 
@@ -39,14 +39,22 @@ _MAKE_READY = (
 
 _MAKE_THESE_READY = _MAKE_READY.where(_THESE)
 _MAKE_READY_AMONG = _MAKE_READY.where(among(runs.c.id))
-_MAY_START = (
-    (runs.c.state == State.READY).is_(true()),  # by its id, never by the index of all that are ready
-    runs.c.cancel_requested == false(),
-    tasks.c.paused == false(),
-    or_(tasks.c.deadline_type != DeadlineType.HARD, runs.c.drop_at.is_(None), runs.c.drop_at > _NOW),
+
+
+def _may_start(task: claiming.Columns) -> claiming.Conditions:
+    return (
+        (runs.c.state == State.READY).is_(true()),  # by its id, never by the index of all that are ready
+        runs.c.cancel_requested == false(),
+        task.paused == false(),
+        or_(task.deadline_type != DeadlineType.HARD, runs.c.drop_at.is_(None), runs.c.drop_at > _NOW),
+    )
+
+
+_STARTABLE = TASK_AND_RUN.where(_THESE, *_may_start(tasks.c))
+_START_AT_ONCE = claiming.statement(_may_start)
+_RUNNING = TASK_AND_RUN.add_columns(runs.c.token).where(
+    among(runs.c.id), (runs.c.state == State.RUNNING).is_(true()), runs.c.worker == bindparam("by_worker")
 )
-_STARTABLE = TASK_AND_RUN.where(_THESE, *_MAY_START)
-_START_AT_ONCE = claiming.statement(*_MAY_START)
 _START = Batch(
     update(runs)
     .where(runs.c.id == bindparam("run_id"), (runs.c.state == State.READY).is_(true()))
@@ -90,20 +98,41 @@ def make_ready(connection: Connection, limit: int, epoch: int | None, now: datet
     return [ready_run(row, now) for row in due]
 
 
-def start(
-    connection: Connection, starts: Sequence[Start], *, worker: str, epoch: int | None, now: datetime, lease: timedelta
+def at_once(
+    connection: Connection,
+    starts: Sequence[Start],
+    *,
+    worker: str,
+    epoch: int | None,
+    now: datetime,
+    lease: timedelta,
 ) -> list[Claim]:
+    """Start runs by one statement, on PostgreSQL."""
+    wanted = {wish.run_id: wish for wish in starts}
+    rows = claiming.start(connection, _START_AT_ONCE, starts, worker=worker, epoch=epoch, now=now, until=now + lease)
+    return [_held(task, run, wanted[run.id], worker) for task, run in map(task_and_run, rows)]
+
+
+def start(
+    connection: Connection,
+    starts: Sequence[Start],
+    *,
+    worker: str,
+    epoch: int | None,
+    now: datetime,
+    lease: timedelta,
+    again: bool = False,
+) -> list[Claim]:
+    """Start runs that may; `again`: those that run by the same wish already count as started."""
     check_epoch(connection, epoch)
     if not starts:
         return []
     wanted = {wish.run_id: wish for wish in starts}
     lock_tasks_of(connection, list(wanted))
     if connection.dialect.name == "postgresql":
-        rows = claiming.start(
-            connection, _START_AT_ONCE, starts, worker=worker, epoch=epoch, now=now, until=now + lease
-        )
-        started = [task_and_run(row) for row in rows]
-        return [Claim(run, task, worker, wanted[run.id].reserved, wanted[run.id].token) for task, run in started]
+        mine = _mine(connection, wanted, worker) if again else []
+        left = [wish for wish in starts if wish.run_id not in {claim.run.id for claim in mine}]
+        return mine + at_once(connection, left, worker=worker, epoch=epoch, now=now, lease=lease)
     rows = connection.execute(_STARTABLE, {"run_ids": list(wanted), "now": now}).all()
     found = [task_and_run(row) for row in rows]
     claims = [
@@ -116,6 +145,16 @@ def start(
     return claims
 
 
+def _mine(connection: Connection, wanted: Mapping[str, Start], worker: str) -> list[Claim]:
+    rows = connection.execute(_RUNNING, {"run_ids": list(wanted), "by_worker": worker}).all()
+    found = [(*task_and_run(row), row.token) for row in rows]
+    return [_held(task, run, wanted[run.id], worker) for task, run, token in found if token == wanted[run.id].token]
+
+
+def _held(task: Task, run: Run, wish: Start, worker: str) -> Claim:
+    return Claim(run, task, worker, wish.reserved, wish.token)
+
+
 def _has_reserved(wish: Start, task: Task) -> bool:
     """Whether a queue has reserved what the task needs now, which may have changed since the run was put there."""
     return not wish.token or all(wish.reserved.get(pool, 0) >= units for pool, units in task.needs.items())
@@ -124,7 +163,7 @@ def _has_reserved(wish: Start, task: Task) -> bool:
 def _claim(task: Task, run: Run, wish: Start, *, worker: str, now: datetime) -> Claim:
     started_at = run.started_at or now
     running = replace(run, state=State.RUNNING, attempt=run.attempt + 1, started_at=started_at, progress=None)
-    return Claim(running, task, worker, wish.reserved, wish.token)
+    return _held(task, running, wish, worker)
 
 
 def _write(connection: Connection, claims: list[Claim], epoch: int | None, now: datetime, until: datetime) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import threading
+import time
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
@@ -32,6 +33,9 @@ PLENTY = 6
 
 COMMIT = b"Q\x00\x00\x00\x0bCOMMIT\x00"
 """As it is sent; BEGIN says READ COMMITTED, too."""
+
+CLAIM = b"WITH locked"
+"""How the statement begins that locks tasks and starts their runs."""
 
 
 @pytest.fixture(scope="module")
@@ -81,10 +85,22 @@ def fill_the_pool(store: Store) -> None:
         list(pool.map(lambda _: store._database.read(hold), range(PLENTY)))
 
 
+def plain(server: OwnPostgres) -> str:
+    """Return its URL as psycopg has it."""
+    return make_url(server.url).set(drivername="postgresql").render_as_string(hide_password=False)
+
+
+def until_there_wait(server: OwnPostgres, sessions: int) -> None:
+    """Return when so many sessions wait for a lock."""
+    with psycopg.connect(plain(server), autocommit=True) as connection:
+        asked = time.monotonic()
+        while connection.execute("SELECT count(*) FROM pg_locks WHERE NOT granted").fetchone() != (sessions,):
+            assert time.monotonic() < asked + 20
+
+
 def kill(server: OwnPostgres, pid: int | None = None) -> None:
     """End one backend, or all of `duetime`, and return when they are gone."""
-    plain = make_url(server.url).set(drivername="postgresql").render_as_string(hide_password=False)
-    with psycopg.connect(plain, autocommit=True) as connection:
+    with psycopg.connect(plain(server), autocommit=True) as connection:
         for each in server.backends() if pid is None else [pid]:
             connection.execute("SELECT pg_terminate_backend(%s, 10000)", (each,))
 
@@ -160,16 +176,73 @@ def test_a_server_that_is_away_is_one_sentence_and_then_all_goes_on(store: Store
 # --- the answer to COMMIT is lost -------------------------------------------------------------------------------------
 
 
-def test_a_start_whose_answer_is_lost_is_known_to_its_worker(store: Store, proxy: Proxy) -> None:
+@pytest.mark.parametrize(("token", "end"), [("t", CLAIM), ("", COMMIT)], ids=["by one statement", "step by step"])
+def test_a_start_whose_answer_is_lost_is_known_to_its_worker(
+    store: Store, proxy: Proxy, token: str, end: bytes
+) -> None:
     records = [added(store), added(store)]
-    wishes = [Start(run.run_id, token="t") for run in store.claims.make_ready(limit=9)]
-    proxy.cut_reply(COMMIT)
+    wishes = [Start(run.run_id, token) for run in store.claims.make_ready(limit=9)]
+    proxy.cut_reply(end)
     claims = store.claims.start(wishes, worker="w", epoch=None, lease=LEASE)
     assert proxy.hits == 1
     assert sorted(claim.run.id for claim in claims) == sorted(record.run.id for record in records)
-    assert {claim.run.attempt for claim in claims} == {1}
+    assert {(claim.run.attempt, claim.token) for claim in claims} == {(1, token)}
+    found = [store.tasks.get(TENANT, record.task.id) for record in records]
+    assert {it.run.id: (it.run, it.task) for it in claims} == {it.run.id: (it.run, it.task) for it in found}
     assert set(store.claims.settle([settlement(claim) for claim in claims])) == {Verdict.SETTLED}
     assert kinds(store, records[0].task.id).count(EventKind.STARTED) == 1
+
+
+def test_a_start_whose_answers_are_lost_again_and_again_is_known_to_its_worker(store: Store, proxy: Proxy) -> None:
+    record = added(store)
+    store.claims.make_ready(limit=9)
+    for end in (CLAIM, COMMIT, COMMIT):
+        proxy.cut_reply(end)
+    [claim] = store.claims.start([Start(record.run.id, "t")], worker="w", epoch=None, lease=LEASE)
+    assert proxy.hits == 3
+    assert claim.run.attempt == 1
+    assert kinds(store, record.task.id) == [EventKind.CREATED, EventKind.READY, EventKind.STARTED]
+
+
+def test_a_start_that_is_lost_starts_nothing_that_another_worker_has(store: Store, proxy: Proxy) -> None:
+    taken, free = added(store), added(store)
+    store.claims.make_ready(limit=9)
+    store.claims.start([Start(taken.run.id, "older")], worker="w", epoch=None, lease=LEASE)
+    wishes = [Start(taken.run.id, "newer"), Start(free.run.id, "t")]
+    proxy.cut_reply(CLAIM)
+    [claim] = store.claims.start(wishes, worker="w", epoch=None, lease=LEASE)
+    assert proxy.hits == 1
+    assert claim.run.id == free.run.id
+    assert kinds(store, taken.task.id).count(EventKind.STARTED) == 1
+
+
+def test_a_start_that_is_killed_before_it_began_starts_once(store: Store, server: OwnPostgres) -> None:
+    record = added(store)
+    store.claims.make_ready(limit=9)
+    with killed_at_once(store, server):
+        [claim] = store.claims.start([Start(record.run.id, "t")], worker="w", epoch=None, lease=LEASE)
+    assert claim.run.attempt == 1
+    assert kinds(store, record.task.id) == [EventKind.CREATED, EventKind.READY, EventKind.STARTED]
+
+
+def test_a_start_that_the_server_stores_after_its_connection_broke_is_known_to_its_worker(
+    store: Store, proxy: Proxy, server: OwnPostgres
+) -> None:
+    """It waits for a lock, nobody listens any more, and then it goes on: whoever asks again waits behind it."""
+    record = added(store)
+    store.claims.make_ready(limit=9)
+    with psycopg.connect(plain(server)) as holder, ThreadPoolExecutor(1) as pool:
+        holder.execute("SELECT 1 FROM tasks FOR UPDATE")
+        starting = pool.submit(store.claims.start, [Start(record.run.id, "t")], worker="w", epoch=None, lease=LEASE)
+        until_there_wait(server, 1)
+        proxy.mode = "down"
+        proxy.mode = "ok"
+        until_there_wait(server, 2)
+        holder.rollback()
+        [claim] = starting.result(20)
+    assert (claim.run.attempt, claim.token) == (1, "t")
+    assert kinds(store, record.task.id) == [EventKind.CREATED, EventKind.READY, EventKind.STARTED]
+    assert store.claims.settle([settlement(claim)]) == [Verdict.SETTLED]
 
 
 def test_runs_made_ready_whose_answer_is_lost_still_reach_the_queue(store: Store, proxy: Proxy) -> None:
@@ -215,6 +288,18 @@ def test_an_outcome_whose_answer_is_lost_is_stored_once_and_told_once(store: Sto
 
 
 @contextmanager
+def killed_at_once(store: Store, server: OwnPostgres) -> Iterator[None]:
+    """Kill the backend of the next statement when it is about to be sent."""
+
+    def first(connection: Connection, *_rest: object) -> None:
+        raw: Any = connection.connection.driver_connection
+        kill(server, raw.info.backend_pid)
+
+    event.listen(store._database.engine, "before_cursor_execute", first, once=True)
+    yield
+
+
+@contextmanager
 def killed_at_commit(store: Store, server: OwnPostgres) -> Iterator[None]:
     """Kill the backend of the next transaction when it is about to commit."""
 
@@ -256,7 +341,10 @@ def test_an_outcome_that_was_not_committed_is_stored_by_settling_again(store: St
     assert store.claims.settle([settlement(claim)]) == [Verdict.FENCED]
 
 
-def test_a_claim_whose_worker_never_learns_of_it_is_recovered_by_its_lease(store: Store, proxy: Proxy) -> None:
+@pytest.mark.parametrize(("token", "end"), [("t", CLAIM), ("", COMMIT)], ids=["by one statement", "step by step"])
+def test_a_claim_whose_worker_never_learns_of_it_is_recovered_by_its_lease(
+    store: Store, proxy: Proxy, token: str, end: bytes
+) -> None:
     record = added(store)
     store.claims.make_ready(limit=9)
 
@@ -264,11 +352,11 @@ def test_a_claim_whose_worker_never_learns_of_it_is_recovered_by_its_lease(store
         proxy.mode = "down"
 
     event.listen(store._database.engine, "handle_error", away, once=True)
-    proxy.cut_reply(COMMIT)
+    proxy.cut_reply(end)
     with pytest.raises(StoreUnavailable, match="may be stored or not"):
-        store.claims.start([Start(record.run.id)], worker="w", epoch=None, lease=LEASE)
+        store.claims.start([Start(record.run.id, token)], worker="w", epoch=None, lease=LEASE)
     proxy.mode = "ok"
-    assert store.claims.start([Start(record.run.id)], worker="w", epoch=None, lease=LEASE) == []
+    assert store.claims.start([Start(record.run.id, token)], worker="w", epoch=None, lease=LEASE) == []
     late = store.now() + LEASE + timedelta(seconds=1)
     assert len(store.claims.recover_lapsed(epoch=None, held=(), before=late)) == 1
     assert store.tasks.get(TENANT, record.task.id).run.state is State.RETRYING

@@ -73,16 +73,25 @@ def traced(store: Store, to: Path) -> Iterator[None]:
 
 
 @pytest.fixture
-def said(store: Store, tmp_path: Path) -> Counted:
-    """Return what a call says to the server, BEGIN and COMMIT apart."""
+def trips(store: Store, tmp_path: Path) -> Counted:
+    """Return what a call says to the server, one thing behind the answer to the other, BEGIN and COMMIT too."""
 
     def count(call: Callable[[], object]) -> list[str]:
         with traced(store, tmp_path / "trace"):
             call()
         lines = [line.split("\t") for line in (tmp_path / "trace").read_text().splitlines()]
         sent = [(line[3].strip(), line[-1].strip()) for line in lines if len(line) > 3 and line[1] == "F"]
-        executed = [(kind, what) for kind, what in sent if kind in {"Query", "Execute"}]
-        return [kind for kind, what in executed if not what.startswith(('"BEGIN', '"COMMIT'))]
+        return [what for kind, what in sent if kind in {"Query", "Execute"}]
+
+    return count
+
+
+@pytest.fixture
+def said(trips: Counted) -> Counted:
+    """Return what a call says to the server, BEGIN and COMMIT apart."""
+
+    def count(call: Callable[[], object]) -> list[str]:
+        return [what for what in trips(call) if not what.startswith(('"BEGIN', '"COMMIT'))]
 
     return count
 
@@ -201,6 +210,22 @@ def test_a_batch_takes_as_many_statements_as_one_run(store: Store, said: Counted
     ended = [settlement(claim, inbox=message(claim), deliveries=(delivery(claim),)) for claim in claims]
     assert len(said(lambda: store.claims.settle(ended))) == 3
     assert len(claims) == number
+
+
+@pytest.mark.parametrize("number", [1, 12])
+def test_runs_are_started_by_one_round_trip(store: Store, trips: Counted, number: int) -> None:
+    for _ in range(8):  # the driver prepares what it says often
+        store.tasks.add_many([NewTask(*a_task(), "alice") for _ in range(number)])
+        wishes = [Start(run.run_id, "token") for run in store.claims.make_ready(limit=99)]
+        claims: list[Claim] = []
+        said = trips(lambda: claims.extend(store.claims.start(wishes, worker="w", epoch=None, lease=LEASE)))  # noqa: B023 - it is called at once
+        assert (len(said), len(claims)) == (1, number)
+
+
+def test_what_may_not_start_is_looked_at_once_more_behind_its_lock(store: Store, trips: Counted) -> None:
+    record = started(store, worker="other")
+    wishes = [Start(record.run.id, "token")]
+    assert len(trips(lambda: store.claims.start(wishes, worker="w", epoch=None, lease=LEASE))) == 5
 
 
 def test_rows_are_found_by_their_ids_whatever_the_tables_were_like_when_it_was_planned(store: Store) -> None:
