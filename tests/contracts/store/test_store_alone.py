@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 from duetime.scheduler.events import EventFilter, EventKind
-from duetime.scheduler.store import Change, Claim, Start, Store, open_store, starting
+from duetime.scheduler.store import Change, Claim, Start, Store, journal, open_store
 from duetime.scheduler.task import State, TaskRecord
 from sqlalchemy import Connection, text
 
@@ -139,7 +139,18 @@ def test_a_claim_that_waits_for_a_run_to_be_made_ready_starts_it(stores: list[St
     record = added(stores[0])
 
     def make_ready(connection: Connection) -> None:
-        assert len(starting.make_ready(connection, 9, None, NOON)) == 1
+        connection.execute(text("SELECT 1 FROM tasks FOR UPDATE"))
+        connection.execute(text("UPDATE runs SET state = 'ready', wake_at = NULL, first_ready_at = wake_at"))
+        ready = journal.entry(
+            TENANT,
+            record.task.id,
+            record.run.id,
+            NOON,
+            kind=EventKind.READY,
+            actor=journal.ITSELF,
+            move=(State.SCHEDULED, State.READY),
+        )
+        journal.append(connection, [ready])
 
     [started] = held_open(stores, record, make_ready, words="SELECT tasks.id")
     assert (started.run.id, started.run.attempt) == (record.run.id, 1)
