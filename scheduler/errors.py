@@ -6,11 +6,19 @@ wrong, what is accepted, and a corrected example.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, ClassVar
 
 if TYPE_CHECKING:
     from duetime.scheduler.events import Event
+
+
+_CALL = re.compile(r"\w+=|@")
+"""How an example begins that is more than a value."""
+
+_BARE = re.compile(r"[\[{].*|timedelta\(.*|[0-9]+(\.[0-9]+)?")
+"""Values that are written without quotes."""
 
 
 class DuetimeError(Exception):
@@ -23,7 +31,7 @@ class InvalidArgument(DuetimeError):
     """One argument is wrong.
 
     `argument` names it as the caller wrote it, `problem` says what is wrong, `accepted` what would be right, and
-    `example` is a corrected value.
+    `example` is a corrected value, or a whole call; the sentence shows it as it is passed.
     """
 
     code = "invalid_argument"
@@ -40,8 +48,13 @@ class InvalidArgument(DuetimeError):
         if self.accepted:
             parts.append(f"Accepted: {self.accepted}.")
         if self.example:
-            parts.append(f"Example: {self.example}")
+            parts.append(f"Example: {self._passed(self.example)}")
         return " ".join(parts)
+
+    def _passed(self, example: str) -> str:
+        if _CALL.match(example) or not self.argument.isidentifier():  # a part of an argument has no name to pass it by
+            return example
+        return f"{self.argument}={example}" if _BARE.fullmatch(example) else f"{self.argument}={example!r}"
 
 
 class InvalidArguments(DuetimeError):

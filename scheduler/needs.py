@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from difflib import get_close_matches
 
 from duetime.scheduler.errors import InvalidArgument
-from duetime.scheduler.rules.pools import NAME, PREFIXES, Pool, find
+from duetime.scheduler.rules.pools import KEYS, NAME, PREFIXES, Pool, find
 from duetime.scheduler.task import Json, Tier
 
 MAX_POOLS = 20
@@ -53,7 +53,7 @@ def _check_name(name: object) -> None:
             "needs",
             f"{str(name)[:40]!r} is no name of a pool",
             accepted="letters, digits and ._:@/- after a letter or digit, 100 at most",
-            example=_call({"gpu": 1}),
+            example=_call({"key:customer-42": 1} if str(name).startswith("key:") else {"gpu": 1}),
         )
 
 
@@ -68,12 +68,12 @@ def _shown(units: object) -> str:
 
 
 def _unknown(name: str, needs: Mapping[str, int], tier: Tier, pools: Pools) -> InvalidArgument:
-    known = {pool: found for pool, found in pools.items() if not pool.endswith("*")}
+    known = _nameable(pools)
     if not known:
         return InvalidArgument(
             "needs",
             f"there is no pool {name[:60]!r}, and none is declared",
-            accepted="key:<anything>, one run at a time of each",
+            accepted=_listed(pools, tier),
             example=_call({"key:customer-42": 1}),
         )
     near = (*get_close_matches(name, known, n=1), *known)[0]
@@ -93,9 +93,15 @@ def _too_much(pool: Pool, needs: Mapping[str, int], name: str, tier: Tier, pools
 
 def _listed(pools: Pools, tier: Tier) -> str:
     """List the pools with what each has, and the most that one run gets of it where that is less."""
-    shown = [f"{name} ({_room(pool, tier)})" for name, pool in list(pools.items())[:_SHOWN]]
-    more = f", and {len(pools) - _SHOWN} more" if len(pools) > _SHOWN else ""
-    return f"{', '.join(shown)}{more}"
+    known = _nameable(pools)
+    shown = [f"{name} ({_room(pool, tier)})" for name, pool in list(known.items())[:_SHOWN]]
+    more = [f"{len(known) - _SHOWN} more"] if len(known) > _SHOWN else []
+    return ", ".join([*shown, *more, f"key:<anything> ({_room(pools.get(KEYS.name, KEYS), tier)} each)"])
+
+
+def _nameable(pools: Pools) -> Pools:
+    """Return the pools that callers may name: no template, and no quota of a tenant."""
+    return {name: pool for name, pool in pools.items() if not name.startswith(PREFIXES)}
 
 
 def _room(pool: Pool, tier: Tier) -> str:

@@ -6,6 +6,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
 from duetime.scheduler.handlers import Handler
+from duetime.scheduler.rules.pools import PREFIXES
 from duetime.scheduler.task import Tier
 from duetime.scheduler.urgency import KINDS
 from duetime.tools import calls
@@ -93,7 +94,8 @@ def actions_of(handlers: Mapping[str, Handler]) -> dict[str, tuple[str, ...]]:
 
 
 def _needs(pools: Sequence[str]) -> Argument:
-    named = ", ".join((*list(pools)[:SHOWN], "key:<anything> (one at a time)"))
+    usual = [name for name in pools if not name.startswith(PREFIXES)]
+    named = ", ".join((*usual[:SHOWN], "key:<anything> (one at a time)"))
     about = f"Units that it holds while it runs, of: {named}"
     return Argument("needs", _NEEDS.kind, about, _NEEDS.example)
 

@@ -75,7 +75,7 @@ class Whole:
         if isinstance(given, str) and _WHOLE.fullmatch(given.strip()):
             given = int(float(given))
         if isinstance(given, bool) or not isinstance(given, int | float) or given != given or given % 1:  # noqa: PLR0124 - NaN
-            raise ValueError(f"{named(given)} is not a whole number")
+            raise ValueError(f"{_number(given) or named(given)} is not a whole number")
         if not self.low <= given <= self.high:
             raise ValueError("it is out of range")
         return int(given)
@@ -242,6 +242,10 @@ def named(given: Json) -> str:
     """Name the kind of a value, for a sentence that must not repeat it."""
     names = {bool: "true or false", int: "a number", float: "a number", str: "text", list: "a list", dict: "an object"}
     return names.get(type(given), "nothing")
+
+
+def _number(given: Json) -> str:
+    return f"{given:g}" if isinstance(given, float) else ""
 
 
 def shown(text: str) -> str:

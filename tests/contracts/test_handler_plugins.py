@@ -142,7 +142,7 @@ def test_an_unknown_action_is_answered_with_what_exists() -> None:
     assert handlers.get_or_explain("reminder") is handlers["reminder"]
     with pytest.raises(InvalidArgument) as refused:
         handlers.get_or_explain("remindr")
-    assert str(refused.value) == "action: no action 'remindr'. Accepted: reminder, webhook. Example: reminder"
+    assert str(refused.value) == "action: no action 'remindr'. Accepted: reminder, webhook. Example: action='reminder'"
 
 
 def test_a_long_wrong_action_is_not_echoed() -> None:

@@ -212,7 +212,7 @@ def test_a_defect_costs_one_call_and_is_found_in_the_log_by_its_id(mortal: Peer)
     [
         (rb'{"title":"half \ud83d","when":"in 2 hours"}', "title: it contains the character U+D83D"),
         (rb'{"title":"a\u0000b","when":"in 2 hours"}', "title: it contains the character U+0000"),
-        (rb'{"title":"x","when":"in 2 hours","max_runs":NaN}', "max_runs: a number is not a whole number"),
+        (rb'{"title":"x","when":"in 2 hours","max_runs":NaN}', "max_runs: nan is not a whole number"),
         (rb'{"title":"x","when":"in 2 hours","payload":{"message":1e400}}', "payload.message"),
         (rb'{"title":"x","when":"in 2 hours","payload":{"message":"\udfff"}}', "payload.message"),
         (rb'{"title":"x","when":"in 2 hours","\ud800":1}', "no such argument"),

@@ -77,6 +77,26 @@ def test_who_asks_for_what_waits_or_is_held_is_told_that_it_is_ready(asked: str,
         states_of(asked)
 
 
+def test_models_are_told_the_pools_and_keys_that_they_may_name_and_no_quota() -> None:
+    about = definitions({"reminder": ("message",)}, ("gpu", "tenant:acme"))[0].read().schema()["properties"]["needs"]
+    assert about["description"].endswith(": gpu, key:<anything> (one at a time)")
+
+
+@pytest.mark.parametrize(
+    ("argument", "example", "passed"),
+    [
+        ("when", "in 1 hour", "when='in 1 hour'"),
+        ("until", "2026-12-31", "until='2026-12-31'"),
+        ("retry", "{'max_attempts': 5}", "retry={'max_attempts': 5}"),
+        ("fraction", "0.5", "fraction=0.5"),
+        ("deadline_type", "deadline='2 hours', deadline_type='hard'", "deadline='2 hours', deadline_type='hard'"),
+        ("payload.path", "a.png", "a.png"),
+    ],
+)
+def test_an_example_shows_the_argument_as_it_is_passed(argument: str, example: str, passed: str) -> None:
+    assert str(InvalidArgument(argument, "no", example=example)) == f"{argument}: no. Example: {passed}"
+
+
 @pytest.mark.parametrize("tool", TOOLS, ids=lambda tool: tool.name)
 def test_every_tool_has_a_title_a_short_description_and_four_explicit_hints(tool: Definition) -> None:
     assert tool.title

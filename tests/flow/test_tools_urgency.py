@@ -168,7 +168,17 @@ def test_what_models_write_instead_is_refused_with_the_real_name(refused: Callab
         ({"priority": "urgent"}, "priority: 'urgent' is not one of them. Accepted: critical, high, normal, low"),
         ({"deadline_type": "hard"}, "deadline_type: there is no deadline that it could be the type of."),
         ({"needs": {"gpu": -1}}, "needs: 'gpu': it is out of range; a whole number from 1"),
-        ({"needs": {"gpus": 1}}, "needs: there is no pool 'gpus'. Accepted: gpu (4 slots), tokens (100000 slots)."),
+        (
+            {"needs": {"gpus": 1}},
+            "needs: there is no pool 'gpus'. "
+            "Accepted: gpu (4 slots), tokens (100000 slots), key:<anything> (1 slot each). Example: needs={'gpu': 1}",
+        ),
+        (
+            {"needs": {"key:": 1}},
+            "needs: 'key:' is no name of a pool. "
+            "Accepted: letters, digits and ._:@/- after a letter or digit, 100 at most. "
+            "Example: needs={'key:customer-42': 1}",
+        ),
         ({"needs": {"gpu": 5}}, "needs: gpu can never give 5 to a run of priority normal, 4 at most."),
         ({"estimate": -5}, "estimate: it is out of range."),
         ({"estimate": True}, "estimate: true or false is not text."),
