@@ -14,7 +14,7 @@ from duetime.scheduler.maintenance import Maintenance
 from duetime.scheduler.placing import Placing
 from duetime.scheduler.process import STEP_PATIENCE, Process
 from duetime.scheduler.queue import DispatchQueue
-from duetime.scheduler.store import Settlement, Store
+from duetime.scheduler.store import ReadyRun, Settlement, Store
 from duetime.scheduler.worker import Worker, WorkerOptions, all_of_them
 
 LONGEST_SLEEP = 10.0
@@ -49,11 +49,10 @@ class Crew:
         self._store = store
         self._on_change = on_change
         self._deliverer = deliverer
-        dispatcher = Dispatcher(
+        self._dispatcher = Dispatcher(
             store, queue, placing=placing, epoch=epoch, on_change=self._changed, replaced=on_replaced
         )
-        dispatcher.step()  # what was interrupted goes first: nothing is left half done for longer than need be
-        self._dispatcher = dispatcher.process
+        self._dispatcher.step()  # what was interrupted goes first: nothing is left half done for longer than need be
         self.worker = Worker(
             store,
             queue,
@@ -72,12 +71,12 @@ class Crew:
             held=self.worker.held,
             placing=placing,
             learn=self.worker.learn,
-            recovered=self._dispatcher.wake,
+            recovered=self._dispatcher.process.wake,
             epoch=epoch,
             replaced=on_replaced,
         ).process
         self._delivery = Process("delivery", self._deliver)
-        self._processes = [self._dispatcher, self.maintenance, self._delivery]
+        self._processes = [self._dispatcher.process, self.maintenance, self._delivery]
         self._heartbeat: Heartbeat | None = None
         if epoch is None:  # the only runner needs no row to be known by
             self._heartbeat = Heartbeat(
@@ -92,9 +91,13 @@ class Crew:
 
     def wake(self) -> None:
         """Look at once for what is due, cancelled or to be delivered. May be called from any thread."""
-        self._dispatcher.wake()
+        self._dispatcher.process.wake()
         self.worker.check()
         self._delivery.wake()
+
+    def place(self, run: ReadyRun) -> None:
+        """Put a run that was stored as ready into the queue. May be called from any thread."""
+        self._dispatcher.place(run)
 
     def check(self) -> None:
         """Look soon whether what runs here is to be cancelled."""
@@ -126,7 +129,7 @@ class Crew:
     def _settled(self, settlements: Sequence[Settlement]) -> None:
         """Wake whom an ending concerns: what follows may be due before they would look by themselves."""
         if any(settlement.wake_at or settlement.next_run for settlement in settlements):
-            self._dispatcher.wake()
+            self._dispatcher.process.wake()
         if any(settlement.deliveries for settlement in settlements):
             self._delivery.wake()
 
@@ -148,17 +151,21 @@ class Dispatching:
         placing: Placing = Placing(),  # noqa: B008 - a frozen value
         on_change: Callable[[Sequence[str]], None] = lambda _: None,
     ) -> None:
-        self._process = Dispatcher(store, queue, placing=placing, on_change=on_change).process
+        self._dispatcher = Dispatcher(store, queue, placing=placing, on_change=on_change)
 
     def start(self) -> None:
-        self._process.start()
+        self._dispatcher.process.start()
 
     def wake(self) -> None:
         """Look at once for what is due. May be called from any thread."""
-        self._process.wake()
+        self._dispatcher.process.wake()
+
+    def place(self, run: ReadyRun) -> None:
+        """Put a run that was stored as ready into the queue. May be called from any thread."""
+        self._dispatcher.place(run)
 
     def check(self) -> None:
         """Nothing runs here that could be cancelled."""
 
     def end(self, grace: timedelta) -> None:  # noqa: ARG002 - a crew needs it
-        self._process.stop(STEP_PATIENCE)
+        self._dispatcher.process.stop(STEP_PATIENCE)

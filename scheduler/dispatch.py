@@ -1,14 +1,17 @@
 """The dispatcher: moves runs that are due from the database into the queue, at their time, and drops what is too late.
 
 It sleeps until the next one, at most two seconds, and then looks at the clock of the wall again: a laptop that wakes up
-fires at once what fell due meanwhile.
+fires at once what fell due meanwhile. Runs are moved a second early and wait in the queue for their time, so that
+nothing is left to do but to start them at a second for which thousands are scheduled.
 """
 
 from __future__ import annotations
 
+import math
+from collections import deque
 from collections.abc import Callable, Sequence
 from dataclasses import replace
-from datetime import datetime
+from datetime import datetime, timedelta
 
 from duetime.scheduler import failpoints
 from duetime.scheduler.explain import last_waited_for
@@ -16,10 +19,13 @@ from duetime.scheduler.placing import Placing
 from duetime.scheduler.process import Process
 from duetime.scheduler.queue import DispatchQueue, Entry, QueueLost, QueueUnavailable
 from duetime.scheduler.settlement import concluded
-from duetime.scheduler.store import Claim, Settlement, Store
+from duetime.scheduler.store import Claim, ReadyRun, Settlement, Store
 from duetime.scheduler.task import State, TaskRecord
 
 LONGEST_SLEEP = 2.0
+AHEAD = timedelta(seconds=1)
+"""So long before its time a run goes into the queue, which hands it out at its time and not before."""
+
 BATCH = 200
 """Runs made ready in one transaction: enough to be cheap, few enough that the first ones start meanwhile."""
 
@@ -44,7 +50,8 @@ def refill(
     """
     added, after = 0, None
     while page := store.claims.ready(limit=PAGE, after=after):
-        added += queue.put([placing.entry(run) for run in page])
+        now = store.now()
+        added += queue.put([placing.entry(run, now) for run in page])
         after = page[-1].run_id
         if enough():
             break
@@ -70,25 +77,42 @@ class Dispatcher:
         self._epoch = epoch
         self._on_change = on_change
         self._asking = 0
+        self._new: deque[ReadyRun] = deque()
         self.process = Process("dispatcher", self.step, replaced=replaced)
 
+    def place(self, run: ReadyRun) -> None:
+        """Put a run that was stored as ready into the queue, soon. May be called from any thread."""
+        self._new.append(run)
+        self.process.wake()
+
     def step(self) -> float:
-        """Dispatch one batch of what is due, and return the seconds until more is."""
+        """Dispatch what was handed in and one batch of what is due, and return the seconds until more is."""
+        self._place_new()
         times = self._store.claims.next_times()
-        sleep = self._until(times.first())
-        if sleep > 0:
-            return sleep
-        dropped = self._until(times.drop_at) <= 0 and self._drop()
-        ready = self._until(times.wake_at) <= 0 and self._make_ready()
-        return 0.0 if ready or dropped else LONGEST_SLEEP / 100
+        due, lost = self._until(times.wake_at), self._until(times.drop_at)
+        early = due - AHEAD.total_seconds()
+        if min(early, lost) > 0:
+            return min(early, lost, LONGEST_SLEEP)
+        dropped = lost <= 0 and self._drop()
+        ready = early <= 0 and self._make_ready()
+        if ready or dropped:
+            return 0.0
+        return min(due, lost, LONGEST_SLEEP) if min(due, lost) > 0 else LONGEST_SLEEP / 100
+
+    def _place_new(self) -> None:
+        new = [self._new.popleft() for _ in range(len(self._new))]
+        if new:
+            now = self._store.now()
+            self._queue.put([self._placing.entry(run, now) for run in new])
 
     def _make_ready(self) -> bool:
-        ready = self._store.claims.make_ready(limit=BATCH, epoch=self._epoch)
+        ready = self._store.claims.make_ready(limit=BATCH, epoch=self._epoch, ahead=AHEAD)
         failpoints.hit(failpoints.Step.MADE_READY)
         drops = {run.run_id: at for run in ready if (at := self._placing.drop_at(run)) is not None}
         if drops:
             self._store.claims.redate(drops)
-        entries = [self._placing.entry(run) for run in ready]
+        now = self._store.now()
+        entries = [self._placing.entry(run, now) for run in ready]
         if self._queue.put(entries) < len(entries):
             self._put_anew(entries)
         failpoints.hit(failpoints.Step.PUT)
@@ -134,7 +158,5 @@ class Dispatcher:
             return ""
         return last_waited_for(found, TaskRecord(claim.task, claim.run), self._store.now())
 
-    def _until(self, wake_at: datetime | None) -> float:
-        if wake_at is None:
-            return LONGEST_SLEEP
-        return min(LONGEST_SLEEP, (wake_at - self._store.now()).total_seconds())
+    def _until(self, moment: datetime | None) -> float:
+        return math.inf if moment is None else (moment - self._store.now()).total_seconds()

@@ -17,6 +17,7 @@ from duetime.scheduler.store import Known, Store
 from duetime.scheduler.task import State, TaskRecord
 
 _TITLE = 40
+_APART = "it starts apart from others, as it was running in a crash"
 _THREAD = "a free thread of a worker"
 _NO_WORKER = "a worker, and none is up now: start one with `duetime worker`"
 _QUOTES = str.maketrans("«»", "\u2039\u203a")
@@ -130,7 +131,8 @@ def _queued(record: TaskRecord, now: datetime, facts: Facts) -> Iterator[str]:
     if answer is None:
         yield _unknown(facts)
     elif answer.status == "delayed" and answer.not_before is not None:
-        yield f"{_moment(answer.not_before, record, now)}: it starts apart from others, as it was running in a crash"
+        why = _APART if record.run.crashes else "a worker may take it then"
+        yield f"{_moment(answer.not_before, record, now)}: {why}"
     elif answer.shortage is not None:
         yield _short(answer.shortage, record, now, facts)
         yield from _turn(answer.ahead, "of the same tier and needs go first")

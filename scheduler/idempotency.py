@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import hashlib
 import json
+from collections.abc import Sequence
 from datetime import datetime, timedelta
 
 from duetime.scheduler.request import Request
 from duetime.scheduler.rules.times import describe
-from duetime.scheduler.store import IdempotencyKey
+from duetime.scheduler.store import Added, IdempotencyKey
 from duetime.scheduler.task import Principal, TaskRecord
 
 REPEAT_WINDOW = timedelta(seconds=60)
@@ -30,3 +31,12 @@ def repeats(stored: TaskRecord) -> str:
     """Say that a call repeats an earlier one."""
     made = describe(stored.task.created_at, stored.task.timezone)
     return f"this repeats an earlier call: the task it made at {made} is returned, nothing new was scheduled"
+
+
+def warned(warnings: Sequence[str], added: Added) -> tuple[str, ...]:
+    """Return the warnings of a call that made a task or repeats an earlier one, or makes another one like it."""
+    if not added.created:
+        return (repeats(added.record),)
+    if added.twin is not None:
+        return (*warnings, f"{added.twin} has the same title and time; cancel one of them if that is not meant")
+    return tuple(warnings)

@@ -13,7 +13,7 @@ BRIEF = 0.002
 JUDGED = 64
 """Runs that are judged, before more are claimed than threads are idle: one long one among them says no."""
 
-AHEAD = 8
+AHEAD = 16
 """Runs for each thread that are claimed ahead while runs are brief: one claim of 64 costs a third of eight of 8."""
 
 SOON = 0.01

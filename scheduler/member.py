@@ -19,7 +19,7 @@ from duetime.scheduler.queue import DispatchQueue, QueueLost
 from duetime.scheduler.rebuild import Keeper
 from duetime.scheduler.registry import Registry, Teller
 from duetime.scheduler.shared import SharedQueue
-from duetime.scheduler.store import Store
+from duetime.scheduler.store import ReadyRun, Store
 from duetime.scheduler.task import Json
 
 FEWEST_SECONDS = 0.1
@@ -54,6 +54,8 @@ class Team(Protocol):
     def start(self) -> None: ...
 
     def wake(self) -> None: ...
+
+    def place(self, run: ReadyRun) -> None: ...
 
     def check(self) -> None: ...
 
@@ -112,6 +114,17 @@ class Member:
         self._team.wake()
         self._untold = True
         self._processes[-1].wake()
+
+    @property
+    def dispatches(self) -> bool:
+        """Whether this process can put runs into the queue now."""
+        return self._team is not None and self.queue.away is None
+
+    def place(self, run: ReadyRun) -> None:
+        """Put a run that was stored as ready into the queue, soon; what is missing there is found within 30 s."""
+        team = self._team
+        if team is not None:
+            team.place(run)
 
     def ask(self, question: Question) -> Json:
         """Ask the queue; None while it is away."""

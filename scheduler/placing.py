@@ -36,16 +36,16 @@ class Placing:
     estimates: Estimates = word_alone
     declared: Mapping[str, timedelta] = field(default_factory=dict)
 
-    def entry(self, run: ReadyRun) -> Entry:
-        """Return the place of a run that is ready."""
+    def entry(self, run: ReadyRun, now: datetime) -> Entry:
+        """Return the place of a run that is ready; one that was made ready ahead of its time waits for that first."""
         needs = dict(run.needs)
         quota = f"tenant:{quote(run.tenant)}"  # a tenant may be called what no pool may
         if find(self.pools(), quota) is not None:
             needs.setdefault(quota, 1)
-        delay = 0.0
+        delay = max(0.0, (run.first_ready_at - now).total_seconds() * 1000)
         if run.crashes >= MOST_CRASHES - 1:
             needs[LAST_CHANCE] = 1
-            delay = CALM
+            delay = max(delay, CALM)
         created = _ms(run.created_at or run.scheduled_for)
         return Entry(run.run_id, self.key(run), run.tier.rank, needs, created, delay)
 

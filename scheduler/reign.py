@@ -18,7 +18,7 @@ from duetime.scheduler.placing import Placing
 from duetime.scheduler.queue import MemoryQueue
 from duetime.scheduler.registry import Registry, Teller
 from duetime.scheduler.settlement import concluded
-from duetime.scheduler.store import Store
+from duetime.scheduler.store import ReadyRun, Store
 from duetime.scheduler.wake import WakeServer
 from duetime.scheduler.worker import WorkerOptions, all_of_them
 
@@ -92,6 +92,10 @@ class Reign:
         """Look at once for what is due, cancelled or to be delivered. May be called from any thread."""
         self._crew.wake()
         self._teller.process.wake()
+
+    def place(self, run: ReadyRun) -> None:
+        """Put a run that was stored as ready into the queue. May be called from any thread."""
+        self._crew.place(run)
 
     def end(self, grace: timedelta) -> None:
         """Stop everything; running work finishes within `grace` or is handed back."""

@@ -19,7 +19,7 @@ from duetime.scheduler.placing import Placing
 from duetime.scheduler.process import STEP_PATIENCE, Process
 from duetime.scheduler.registry import Registry
 from duetime.scheduler.reign import Reign, RunnerOptions
-from duetime.scheduler.store import Store
+from duetime.scheduler.store import ReadyRun, Store
 from duetime.scheduler.task import Json
 from duetime.scheduler.wake import WakeClient
 
@@ -82,6 +82,17 @@ class Runner:
             reign.wake()
         else:
             self._client.wake()
+
+    @property
+    def dispatches(self) -> bool:
+        """Whether this process can put runs into the queue: that of the runner is in its memory."""
+        return self.running
+
+    def place(self, run: ReadyRun) -> None:
+        """Put a run that was stored as ready into the queue; the next runner finds what this one did not put."""
+        reign = self._reign
+        if reign is not None:
+            reign.place(run)
 
     def ask(self, question: Question) -> Json:
         """Ask the queue, here or in the process that is the runner; None when there is none to be reached."""

@@ -10,16 +10,17 @@ from typing import Unpack
 
 from duetime.scheduler import changes, failpoints
 from duetime.scheduler.bounds import page_size
+from duetime.scheduler.direct import Direct
 from duetime.scheduler.errors import InvalidArgument, InvalidArguments, Refused
 from duetime.scheduler.events import EventFilter, EventKind, EventPage
 from duetime.scheduler.explain import Explainer, Facts, explained
-from duetime.scheduler.idempotency import key_of, repeats
+from duetime.scheduler.idempotency import key_of, repeats, warned
 from duetime.scheduler.inquiry import Silence
-from duetime.scheduler.intake import Intake, Planned
+from duetime.scheduler.intake import Intake
 from duetime.scheduler.moments import snooze_to
 from duetime.scheduler.request import Request, Reschedule, RescheduleArguments, ScheduleArguments
 from duetime.scheduler.rescheduling import decide_reschedule
-from duetime.scheduler.store import Added, Change, NewTask, Store
+from duetime.scheduler.store import Change, NewTask, Store
 from duetime.scheduler.task import (
     LOCAL,
     Attempt,
@@ -51,12 +52,14 @@ class Scheduler:
         explainer: Explainer | None = None,
         recall: Callable[[Sequence[str]], None] = lambda _run_ids: None,
         on_change: Callable[[Sequence[str]], None] = lambda _task_ids: None,
+        direct: Direct | None = None,
     ) -> None:
         self._store = store
         self._intake = intake
         self._explainer = explainer
         self._recall = recall
         self._on_change = on_change
+        self._direct = direct
 
     def now(self) -> datetime:
         """Return the time by the clock that decides what is due, in UTC."""
@@ -78,8 +81,7 @@ class Scheduler:
         """Store a task and its first run, and return it; the arguments are those of `Request`.
 
         `created` of the view is False when an earlier call with the same key and content made the task, None for a
-        dry run.
-        Raises IdempotencyConflict when the key was used for other content.
+        dry run. Raises IdempotencyConflict when the key was used for other content.
         """
         return self.submit(Request(title, **arguments), by=by)
 
@@ -95,11 +97,18 @@ class Scheduler:
             return made
         if request.dry_run:
             return view_of(TaskRecord(planned.task, planned.run), now, warnings=planned.warnings)
-        added = self._store.tasks.add(planned.task, planned.run, actor=by.user, key=key_of(request, by, now))
+        run = self._direct.forward(planned.run, now) if self._direct else planned.run
+        added = self._store.tasks.add(planned.task, run, actor=by.user, key=key_of(request, by, now))
         failpoints.hit(failpoints.Step.SCHEDULED)
         if added.created:
-            self._on_change([added.record.task.id])
-        return view_of(added.record, now, created=added.created, warnings=_warnings(planned, added))
+            self._announce(added.record)
+        return view_of(added.record, now, created=added.created, warnings=warned(planned.warnings, added))
+
+    def _announce(self, record: TaskRecord) -> None:
+        if self._direct and record.run.state is State.READY:
+            self._direct.put(record)
+        else:
+            self._on_change([record.task.id])
 
     def _made_before(self, request: Request, by: Principal, now: datetime) -> TaskView | None:
         """Return the task of a repeated call whose time has passed meanwhile."""
@@ -289,11 +298,3 @@ class Scheduler:
         self._recall(waited)
         self._on_change([task_id])
         return view_of(record, self._store.now())
-
-
-def _warnings(planned: Planned, added: Added) -> tuple[str, ...]:
-    if not added.created:
-        return (repeats(added.record),)
-    if added.twin is not None:
-        return (*planned.warnings, f"{added.twin} has the same title and time; cancel one of them if that is not meant")
-    return planned.warnings

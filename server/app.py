@@ -15,6 +15,7 @@ from duetime.scheduler import scheduler as service
 from duetime.scheduler.channels import Channels
 from duetime.scheduler.crew import Crew, Dispatching
 from duetime.scheduler.delivery import Deliverer
+from duetime.scheduler.direct import Desk, Direct
 from duetime.scheduler.errors import InvalidSetting
 from duetime.scheduler.experience import Experience
 from duetime.scheduler.explain import Explainer
@@ -44,7 +45,7 @@ class Role(StrEnum):
     WORK = "work"  # runs it
 
 
-class Running(Protocol):
+class Running(Desk, Protocol):
     """The part of a process that moves runs: the runner or a candidate for it, or one of many."""
 
     def start(self) -> None: ...
@@ -176,7 +177,14 @@ def build(
         lambda tenant, action, own: experience.estimate(tenant, action, estimates.get(action), own),
         working=partial(someone_works, store) if settings.distributed else lambda: True,
     )
-    scheduler = service.Scheduler(store, intake, explainer=explainer, recall=inquiry.recall, on_change=changed)
+    scheduler = service.Scheduler(
+        store,
+        intake,
+        explainer=explainer,
+        recall=inquiry.recall,
+        on_change=changed,
+        direct=Direct(runner, told),
+    )
     return App(settings, store, known, channels, scheduler, runner, registry, inquiry, listeners)
 
 

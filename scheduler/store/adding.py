@@ -21,7 +21,7 @@ from duetime.scheduler.store.rows import (
     task_values,
 )
 from duetime.scheduler.store.values import Added, NewTask
-from duetime.scheduler.task import Task, TaskRecord
+from duetime.scheduler.task import State, Task, TaskRecord
 from sqlalchemy import Connection, insert
 
 _TASKS = Batch(insert(tasks), TASK_VALUES)
@@ -33,7 +33,7 @@ def add(connection: Connection, items: Sequence[NewTask], now: datetime, *, twin
     """Store the tasks that are new; those whose key is known come back as they are stored."""
     firsts = _firsts(items)
     asked = [item for item in items if item.key is None or firsts[name_of(item)] is item]
-    told = [_created(item, now) for item in asked]
+    told = [entry for item in asked for entry in _told(item, now)]
     store = at_once.store if connection.dialect.name == "postgresql" else _step_by_step
     stored = store(connection, asked, told, now=now, twins=twins)
     return [_answer(item, firsts, stored) for item in items]
@@ -90,9 +90,27 @@ def insert_labels(connection: Connection, task: Task) -> None:
     _LABELS.run(connection, label_rows([task]))
 
 
-def _created(item: NewTask, now: datetime) -> journal.Entry:
+def _told(item: NewTask, now: datetime) -> list[journal.Entry]:
+    """Return the events of a new task; a run that is due at once is scheduled and made ready in one step."""
     task, run = item.task, item.run
-    check_move(None, run.state)
+    if run.state is not State.READY:
+        return [_created(item, now, run.state)]
+    check_move(State.SCHEDULED, run.state)
+    ready = journal.entry(
+        task.tenant,
+        task.id,
+        run.id,
+        now,
+        kind=EventKind.READY,
+        actor=journal.ITSELF,
+        move=(State.SCHEDULED, run.state),
+    )
+    return [_created(item, now, State.SCHEDULED), ready]
+
+
+def _created(item: NewTask, now: datetime, state: State) -> journal.Entry:
+    task, run = item.task, item.run
+    check_move(None, state)
     after = {"title": task.title, "action": task.action, "scheduled_for": in_json(run.scheduled_for)}
     if task.repeat:
         after["repeat"] = task.repeat
@@ -103,7 +121,7 @@ def _created(item: NewTask, now: datetime) -> journal.Entry:
         now,
         kind=EventKind.CREATED,
         actor=item.actor,
-        move=(None, run.state),
+        move=(None, state),
         after=after,
         revision=task.revision,
     )

@@ -91,7 +91,7 @@ def _inserted(
         tasks.name: [task_values(item.task) for item in items],
         runs.name: [run_values(item.run) for item in items],
         labels.name: label_rows(item.task for item in items),
-        events.name: [{**entry, "seq": 1} for entry in told if entry["task_id"] in wanted],
+        events.name: [{**entry, "seq": entry["nth"]} for entry in journal.numbered(told) if entry["task_id"] in wanted],
         key_table.name: sorted(keys.rows(items), key=lambda row: (row["tenant"], row["key"])),
     }
     parameters = {**plan.constants} | {name: plan.documents[name].written(rows) for name, rows in given.items()}

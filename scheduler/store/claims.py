@@ -58,16 +58,18 @@ class Claims:
         """Return what `next_wake` is the earlier one of: when a run is due, and when a deadline's timer fires."""
         return self._database.look(expiry.next_times)
 
-    def make_ready(self, *, limit: int, epoch: int | None = None) -> list[ReadyRun]:
-        """Move at most `limit` runs that are due to ready, longest due first.
+    def make_ready(self, *, limit: int, epoch: int | None = None, ahead: timedelta = timedelta(0)) -> list[ReadyRun]:
+        """Move at most `limit` runs to ready that are due, or will be for the first time within `ahead`; in that order.
 
-        Raises `RunnerReplaced` when `epoch` is not the newest.
+        One that is early has its time as `first_ready_at`, before which it must not start. Raises `RunnerReplaced` when
+        `epoch` is not the newest.
         """
-        return self._database.write(
-            lambda connection: starting.make_ready(connection, limit, epoch, self._now()),
-            durable=False,
-            stored=fate.made_ready,
-        )
+
+        def work(connection: Connection) -> list[ReadyRun]:
+            now = self._now()
+            return starting.make_ready(connection, limit, epoch, now, now + ahead)
+
+        return self._database.write(work, durable=False, stored=fate.made_ready)
 
     def ready(self, *, limit: int, after: str | None = None) -> list[ReadyRun]:
         """Return runs in state ready by id, behind the id `after`: what a queue is rebuilt from."""

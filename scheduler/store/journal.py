@@ -86,10 +86,10 @@ def append(connection: Connection, entries: Sequence[Entry]) -> None:
 
 def appending(connection: Connection, entries: Sequence[Entry]) -> tuple[Batch, Sequence[Entry]]:
     """Return the batch that stores the events, and its rows: for `together`, and only once in a transaction's step."""
-    return _APPEND, _numbered(entries) if connection.dialect.name == "postgresql" else entries
+    return _APPEND, numbered(entries) if connection.dialect.name == "postgresql" else entries
 
 
-def _numbered(entries: Sequence[Entry]) -> list[Entry]:
+def numbered(entries: Sequence[Entry]) -> list[Entry]:
     """Count the entries of each task: all of a batch see the same last number where they are written together."""
     counts: Counter[str] = Counter()
     numbered = []

@@ -55,10 +55,10 @@ _ALL_RUNNING = (
 )
 
 
-def ready_run(row: Row, now: datetime) -> ReadyRun:
-    """Read a row that begins with the READY columns."""
+def ready_run(row: Row, now: datetime, first_ready_at: datetime | None = None) -> ReadyRun:
+    """Read a row that begins with the READY columns; `first_ready_at` is for one that has none yet."""
     values = list(row[: len(READY)])
-    values[_FIRST_READY] = values[_FIRST_READY] or now
+    values[_FIRST_READY] = values[_FIRST_READY] or first_ready_at or now
     return replace(ReadyRun(*values), late=_late(values, now))
 
 

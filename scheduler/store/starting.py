@@ -18,15 +18,19 @@ from duetime.scheduler.store.runners import check_epoch
 from duetime.scheduler.store.types import Instant
 from duetime.scheduler.store.values import Claim, ReadyRun, Start
 from duetime.scheduler.task import DeadlineType, Run, State, Task
-from sqlalchemy import Connection, bindparam, false, func, insert, null, or_, select, true, update
+from sqlalchemy import Connection, bindparam, case, false, func, insert, null, or_, select, true, update
 
 _NOW = bindparam("now", type_=Instant())
 _THESE = runs.c.id.in_(bindparam("run_ids", expanding=True))
 
 _DUE = (
-    select(*READY, runs.c.state, runs.c.attempt)
+    select(*READY, runs.c.state, runs.c.attempt, runs.c.wake_at)
     .select_from(JOINED)
-    .where(runs.c.wake_at <= _NOW, tasks.c.paused == false())
+    .where(
+        runs.c.wake_at <= bindparam("until", type_=Instant()),
+        or_(runs.c.wake_at <= _NOW, runs.c.first_ready_at.is_(None)),
+        tasks.c.paused == false(),
+    )
     .order_by(runs.c.wake_at)
     .limit(bindparam("most"))
     .with_for_update(of=[runs, tasks], skip_locked=True)
@@ -34,7 +38,11 @@ _DUE = (
 _MAKE_READY = (
     update(runs)
     .where(runs.c.wake_at.is_not(None))
-    .values(state=State.READY, wake_at=null(), first_ready_at=func.coalesce(runs.c.first_ready_at, _NOW))
+    .values(
+        state=State.READY,
+        wake_at=null(),
+        first_ready_at=func.coalesce(runs.c.first_ready_at, case((runs.c.wake_at > _NOW, runs.c.wake_at), else_=_NOW)),
+    )
 )
 
 _MAKE_THESE_READY = _MAKE_READY.where(_THESE)
@@ -73,9 +81,9 @@ _START = Batch(
 _ATTEMPT = Batch(insert(attempts), ("run_id", "number", "worker", "started_at"))
 
 
-def make_ready(connection: Connection, limit: int, epoch: int | None, now: datetime) -> list[ReadyRun]:
+def make_ready(connection: Connection, limit: int, epoch: int | None, now: datetime, until: datetime) -> list[ReadyRun]:
     check_epoch(connection, epoch)
-    due = connection.execute(_DUE, {"now": now, "most": limit}).all()
+    due = connection.execute(_DUE, {"now": now, "until": until, "most": limit}).all()
     if not due:
         return []
     statement = _MAKE_READY_AMONG if connection.dialect.name == "postgresql" else _MAKE_THESE_READY
@@ -95,7 +103,7 @@ def make_ready(connection: Connection, limit: int, epoch: int | None, now: datet
         for row in due
     ]
     journal.append(connection, entries)
-    return [ready_run(row, now) for row in due]
+    return [ready_run(row, now, first_ready_at=max(now, row.wake_at)) for row in due]
 
 
 def at_once(

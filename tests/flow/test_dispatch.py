@@ -6,14 +6,15 @@ import logging
 from collections.abc import Iterator
 from datetime import timedelta
 from pathlib import Path
+from unittest.mock import ANY
 
 import pytest
-from duetime.scheduler.changes import pause
-from duetime.scheduler.dispatch import BATCH, Dispatcher, refill
+from duetime.scheduler.changes import move, pause
+from duetime.scheduler.dispatch import AHEAD, BATCH, Dispatcher, refill
 from duetime.scheduler.errors import RunnerReplaced, StoreUnavailable
 from duetime.scheduler.events import EventKind
 from duetime.scheduler.maintenance import Maintenance
-from duetime.scheduler.queue import Finish, Kind, Limits, MemoryQueue
+from duetime.scheduler.queue import Explanation, Finish, Kind, Limits, MemoryQueue
 from duetime.scheduler.store import IdempotencyKey, NewTask, Start, Store, open_store
 from duetime.scheduler.task import DeadlineType, State
 from duetime.scheduler.wording import runs_words
@@ -69,10 +70,80 @@ def test_what_is_due_is_queued_in_the_order_it_fell_due(store: Store, queue: Mem
 
 
 def test_what_is_not_due_stays_where_it_is(store: Store, queue: MemoryQueue) -> None:
-    record = added(store, NOON + timedelta(seconds=1))
+    record = added(store, NOON + AHEAD + timedelta(seconds=1))
     assert Dispatcher(store, queue).step() == pytest.approx(1.0)
-    assert queued(queue) == []
+    assert queue.explain(record.run.id) is None
     assert store.tasks.get(TENANT, record.task.id).run.state is State.SCHEDULED
+
+
+def test_what_will_be_due_in_a_moment_waits_in_the_queue_and_is_handed_out_at_its_time(
+    store: Store, queue: MemoryQueue, clock: Clock
+) -> None:
+    later = added(store, NOON + timedelta(milliseconds=900)).run.id
+    sooner = added(store, NOON + timedelta(milliseconds=300)).run.id
+    assert Dispatcher(store, queue).step() == 0.0
+    taken = queue.take("w", 9, 1e6)
+    assert not taken.grants
+    assert taken.hint == pytest.approx(0.3)
+    clock.forward(milliseconds=299)
+    assert queued(queue) == []
+    clock.forward(milliseconds=1)
+    assert queued(queue) == [sooner]
+    clock.forward(milliseconds=600)
+    assert queued(queue) == [later]
+
+
+def test_a_queue_that_is_filled_anew_hands_out_nothing_before_its_time(
+    store: Store, queue: MemoryQueue, clock: Clock
+) -> None:
+    run = added(store, NOON + timedelta(seconds=1)).run
+    Dispatcher(store, queue).step()
+    clock.forward(milliseconds=400)
+    anew = MemoryQueue(lambda: clock().timestamp() * 1000)
+    assert refill(store, anew) == 1
+    clock.forward(milliseconds=599)
+    assert queued(anew) == []
+    clock.forward(milliseconds=1)
+    assert queued(anew) == [run.id]
+
+
+def test_an_attempt_more_is_dispatched_at_its_time_and_not_ahead(
+    store: Store, queue: MemoryQueue, clock: Clock
+) -> None:
+    claim = started(store)
+    again = clock.at + timedelta(seconds=1)
+    store.claims.settle([settlement(claim, State.RETRYING, wake_at=again)])
+    dispatcher = Dispatcher(store, queue)
+    assert dispatcher.step() == pytest.approx(1.0)
+    other = added(store, clock.at + timedelta(seconds=1)).run.id
+    assert dispatcher.step() == 0.0
+    assert (queue.explain(claim.run.id), queue.explain(other)) == (None, Explanation("delayed", not_before=ANY))
+    clock.forward(seconds=1)
+    dispatcher.step()
+    assert queued(queue) == [claim.run.id, other]
+
+
+def test_what_is_moved_or_paused_while_it_waits_for_its_time_does_not_start_then(
+    store: Store, queue: MemoryQueue, clock: Clock
+) -> None:
+    moved, paused = (added(store, NOON + timedelta(seconds=1)) for _ in range(2))
+    dispatcher = Dispatcher(store, queue)
+    dispatcher.step()
+    for record, kind, decide in (
+        (moved, EventKind.RESCHEDULED, lambda found: move(found, NOON + HOUR, clock.at)),
+        (paused, EventKind.PAUSED, pause),
+    ):
+        store.tasks.change(TENANT, record.task.id, actor="alice", kind=kind, decide=decide)
+    clock.forward(seconds=1)
+    grants = queue.take("w", 9, 1e6).grants
+    assert len(grants) == 2
+    assert store.claims.start([Start(grant.run_id) for grant in grants], worker="w", epoch=None, lease=HOUR) == []
+    queue.finish("w", [Finish(grant.run_id, grant.token) for grant in grants])
+    clock.forward(minutes=59, seconds=58.5)
+    assert dispatcher.step() == 0.0
+    assert (queued(queue), store.tasks.get(TENANT, moved.task.id).run.state) == ([], State.READY)
+    clock.forward(milliseconds=500)
+    assert queued(queue) == [moved.run.id]
 
 
 def test_it_sleeps_until_the_next_run_and_two_seconds_at_most(store: Store, queue: MemoryQueue, clock: Clock) -> None:
@@ -80,7 +151,7 @@ def test_it_sleeps_until_the_next_run_and_two_seconds_at_most(store: Store, queu
     assert dispatcher.step() == 2.0
     added(store, NOON + timedelta(hours=1))
     assert dispatcher.step() == 2.0
-    clock.forward(minutes=59, seconds=59.5)
+    clock.forward(minutes=59, seconds=58.5)
     assert dispatcher.step() == pytest.approx(0.5)
 
 

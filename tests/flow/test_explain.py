@@ -102,9 +102,15 @@ def test_a_run_that_a_worker_has_names_the_worker() -> None:
 
 
 def test_a_run_apart_after_crashes_says_until_when() -> None:
-    assert why(status="delayed", not_before=MS + 5000)[0].startswith(
+    facts = Facts(Explanation("delayed", not_before=MS + 5000))
+    assert waiting_for(a_record(crashes=2), NOW, facts)[0].startswith(
         "until Fri 20 Nov 2026 12:00 (in 5 s): it starts apart"
     )
+
+
+def test_a_run_that_is_early_says_until_when() -> None:
+    said = why(status="delayed", not_before=MS + 1000)
+    assert said == ("until Fri 20 Nov 2026 12:00 (in 1 s): a worker may take it then",)
 
 
 def test_a_queue_that_does_not_answer_and_one_that_was_not_told_yet_are_told_apart() -> None:

@@ -134,7 +134,7 @@ def test_a_run_that_waits_under_a_quota_starts_when_the_quota_is_removed_and_not
     registry.set(quota, {"capacity": 1})
     teller.fill()
     placing = Placing(registry.read)
-    queue.put([placing.entry(ready(run_id=name)) for name in ("first", "second")])
+    queue.put([placing.entry(ready(run_id=name), NOW) for name in ("first", "second")])
     assert len(queue.take("w", 2, 30_000).grants) == 1
     registry.remove(quota)
     assert queue.take("w", 2, 30_000).grants == ()
@@ -150,7 +150,7 @@ def test_a_quota_that_is_declared_again_holds_again(registry: Registry, teller: 
             registry.remove("tenant:*")
         teller.step()
     placing = Placing(registry.read)
-    queue.put([placing.entry(ready(run_id=name)) for name in ("first", "second")])
+    queue.put([placing.entry(ready(run_id=name), NOW) for name in ("first", "second")])
     assert len(queue.take("w", 2, 30_000).grants) == 1
 
 
@@ -276,10 +276,11 @@ def ready(**values: object) -> ReadyRun:
 
 
 def test_a_run_needs_a_unit_of_its_tenants_quota_where_there_is_one() -> None:
-    assert Placing().entry(ready(needs={"gpu": 1})).needs == {"gpu": 1}
+    assert Placing().entry(ready(needs={"gpu": 1}), NOW).needs == {"gpu": 1}
     quotas = {"tenant:*": read_pool("tenant:*", {"capacity": 4})}
-    assert Placing(lambda: quotas).entry(ready(needs={"gpu": 1})).needs == {"gpu": 1, "tenant:acme": 1}
-    assert Placing(lambda: quotas).entry(ready(tenant="Acme, Inc.\n=1")).needs == {"tenant:Acme%2C%20Inc.%0A%3D1": 1}
+    assert Placing(lambda: quotas).entry(ready(needs={"gpu": 1}), NOW).needs == {"gpu": 1, "tenant:acme": 1}
+    odd = Placing(lambda: quotas).entry(ready(tenant="Acme, Inc.\n=1"), NOW)
+    assert odd.needs == {"tenant:Acme%2C%20Inc.%0A%3D1": 1}
 
 
 def test_what_was_learned_of_an_action_moves_its_deadline_forward() -> None:
@@ -309,7 +310,7 @@ def test_a_run_that_takes_more_of_a_pool_goes_later() -> None:
 
 
 def test_a_run_on_its_last_chance_waits_a_moment_and_runs_alone() -> None:
-    entry = Placing().entry(ready(crashes=2))
+    entry = Placing().entry(ready(crashes=2), NOW)
     assert entry.needs == {LAST_CHANCE: 1}
     assert entry.delay > 0
 

@@ -94,9 +94,9 @@ def test_runs_on_their_last_chance_wait_for_calm_and_run_one_at_a_time_but_other
     queue = MemoryQueue(lambda: clock().timestamp() * 1000)
     queue.set_pool(LAST_CHANCE, Limits(Kind.SLOTS, 1))
     run = ReadyRun("r", "t", "acme", NOON, NOON, "effect")
-    suspects = [replace(run, run_id=f"a{n}", crashes=2) for n in range(3)]
-    others = [replace(run, run_id=f"b{n}", crashes=n, first_ready_at=NOON + timedelta(seconds=1)) for n in range(2)]
-    queue.put([Placing().entry(each) for each in [*suspects, *others]])
+    suspects = [replace(run, run_id=f"a{n}", crashes=2, first_ready_at=NOON - timedelta(seconds=1)) for n in range(3)]
+    others = [replace(run, run_id=f"b{n}", crashes=n) for n in range(2)]
+    queue.put([Placing().entry(each, NOON) for each in [*suspects, *others]])
     assert queue.take("w", 9, 1e6).run_ids == ("b0", "b1")
     clock.forward(milliseconds=CALM)
     (grant,) = queue.take("w", 9, 1e6).grants

@@ -7,8 +7,8 @@ from datetime import timedelta
 
 import pytest
 from duetime.scheduler.errors import IllegalMove, RunnerReplaced
-from duetime.scheduler.events import EventFilter, EventKind
-from duetime.scheduler.store import Change, Start, Store, Verdict
+from duetime.scheduler.events import Event, EventFilter, EventKind
+from duetime.scheduler.store import Change, NewTask, Start, Store, Verdict
 from duetime.scheduler.store.locking import exactly
 from duetime.scheduler.task import State, TaskRecord
 
@@ -18,6 +18,7 @@ from tests.contracts.store.making import (
     TENANT,
     Clock,
     a_run,
+    a_task,
     added,
     delivery,
     message,
@@ -27,9 +28,12 @@ from tests.contracts.store.making import (
 )
 
 
+def events_of(store: Store, task_id: str) -> list[Event]:
+    return list(reversed(store.history.events(TENANT, EventFilter(task_id=task_id), limit=100).events))
+
+
 def kinds(store: Store, task_id: str) -> list[str]:
-    page = store.history.events(TENANT, EventFilter(task_id=task_id), limit=100)
-    return [event.kind.value for event in reversed(page.events)]
+    return [event.kind.value for event in events_of(store, task_id)]
 
 
 def test_a_run_is_made_ready_when_it_is_due_and_not_before(store: Store, clock: Clock) -> None:
@@ -43,6 +47,45 @@ def test_a_run_is_made_ready_when_it_is_due_and_not_before(store: Store, clock: 
     assert store.claims.next_wake() is None
     assert store.claims.ready(limit=10) == [ready]
     assert store.claims.ready(limit=10, after=ready.run_id) == []
+
+
+def test_a_run_that_is_made_ready_early_keeps_its_time(store: Store, clock: Clock) -> None:
+    soon, sooner = (added(store, NOON + timedelta(seconds=seconds)) for seconds in (0.9, 0.4))
+    added(store, NOON + timedelta(seconds=2))
+    ready = store.claims.make_ready(limit=16, ahead=timedelta(seconds=1))
+    assert [(run.run_id, run.first_ready_at) for run in ready] == [
+        (record.run.id, record.run.scheduled_for) for record in (sooner, soon)
+    ]
+    clock.forward(seconds=0.5)
+    assert {run.run_id: run.first_ready_at for run in store.claims.ready(limit=16)} == {
+        record.run.id: record.run.scheduled_for for record in (sooner, soon)
+    }
+    assert kinds(store, soon.task.id) == ["created", "ready"]
+
+
+def test_a_run_that_has_started_before_is_never_made_ready_early(store: Store, clock: Clock) -> None:
+    claim = started(store)
+    again = clock.at + timedelta(seconds=1)
+    store.claims.settle([settlement(claim, State.RETRYING, wake_at=again)])
+    assert store.claims.make_ready(limit=16, ahead=timedelta(hours=1)) == []
+    clock.forward(seconds=1)
+    [ready] = store.claims.make_ready(limit=16, ahead=timedelta(hours=1))
+    assert (ready.run_id, ready.first_ready_at) == (claim.run.id, NOON)
+
+
+def test_a_task_may_be_stored_with_a_run_that_is_ready(store: Store, clock: Clock) -> None:
+    task, run = a_task()
+    at_once = replace(run, state=State.READY, wake_at=None, first_ready_at=NOON)
+    later, its_run = a_task()
+    store.tasks.add_many([NewTask(task, at_once, "alice"), NewTask(later, its_run, "alice")])
+    assert store.tasks.get(TENANT, task.id).run == at_once
+    assert kinds(store, task.id) == ["created", "ready"]
+    moves = [(event.from_state, event.to_state) for event in events_of(store, task.id)]
+    assert moves == [(None, State.SCHEDULED), (State.SCHEDULED, State.READY)]
+    assert kinds(store, later.id) == ["created"]
+    assert [found.run_id for found in store.claims.ready(limit=9)] == [run.id]
+    [claim] = store.claims.start([Start(run.id)], worker="w1", epoch=None, lease=LEASE)
+    assert (claim.run.id, claim.run.state) == (run.id, State.RUNNING)
 
 
 def test_a_run_goes_from_scheduled_to_succeeded_with_one_event_for_each_move(store: Store, clock: Clock) -> None:

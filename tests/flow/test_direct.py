@@ -1,0 +1,155 @@
+"""What is due when it is scheduled goes straight into the queue of a process that dispatches."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from datetime import timedelta
+from pathlib import Path
+
+import pytest
+from duetime.scheduler.direct import Direct
+from duetime.scheduler.dispatch import AHEAD, Dispatcher, refill
+from duetime.scheduler.events import EventFilter, EventKind
+from duetime.scheduler.handlers import Handlers
+from duetime.scheduler.intake import Intake
+from duetime.scheduler.queue import MemoryQueue
+from duetime.scheduler.scheduler import Scheduler
+from duetime.scheduler.store import ReadyRun, Store, open_store
+from duetime.scheduler.task import State, TaskFilter, TaskView, Tier
+from duetime.server.app import build
+from duetime.server.settings import Settings
+
+from tests.contracts.store.making import NOON, Clock, a_task, with_deadline
+from tests.flow.waiting import eventually
+
+
+class ADesk:
+    """Dispatches, or does not, and remembers what it was given."""
+
+    def __init__(self, *, dispatches: bool = True) -> None:
+        self.dispatches = dispatches
+        self.placed: list[ReadyRun] = []
+
+    def place(self, run: ReadyRun) -> None:
+        self.placed.append(run)
+
+
+class Desks:
+    """A scheduling service at a desk; `told` and `changed` are the tasks that listeners and dispatchers heard of."""
+
+    def __init__(self, store: Store, desk: ADesk) -> None:
+        self.store, self.desk = store, desk
+        self.told: list[str] = []
+        self.changed: list[str] = []
+        direct = Direct(desk, self.told.extend)
+        self.scheduler = Scheduler(
+            store, Intake(Handlers.load(entry_points=False), "UTC"), on_change=self.changed.extend, direct=direct
+        )
+
+    def schedule(self, when: str) -> TaskView:
+        return self.scheduler.schedule("Stretch", when=when)
+
+
+@pytest.fixture
+def clock() -> Clock:
+    return Clock()
+
+
+@pytest.fixture
+def store(tmp_path: Path, clock: Clock) -> Iterator[Store]:
+    opened = open_store(f"sqlite:///{tmp_path}/duetime.db", clock=clock, synchronous="OFF")
+    yield opened
+    opened.close()
+
+
+@pytest.fixture
+def desks(store: Store) -> Desks:
+    return Desks(store, ADesk())
+
+
+def kinds(store: Store, task_id: str) -> list[EventKind]:
+    page = store.history.events("local", EventFilter(task_id=task_id), limit=9)
+    return [event.kind for event in reversed(page.events)]
+
+
+def test_what_is_due_now_is_stored_as_ready_and_placed_without_a_look_for_it(desks: Desks) -> None:
+    record = desks.schedule("now").record
+    assert (record.run.state, record.run.wake_at, record.run.first_ready_at) == (State.READY, None, NOON)
+    assert kinds(desks.store, record.task.id) == [EventKind.CREATED, EventKind.READY]
+    assert (desks.told, desks.changed) == ([record.task.id], [])
+    [placed] = desks.desk.placed
+    assert [placed] == desks.store.claims.ready(limit=9)
+
+
+def test_what_is_due_later_is_left_to_the_dispatchers(desks: Desks) -> None:
+    record = desks.schedule("in 5 seconds").record
+    assert record.run.state is State.SCHEDULED
+    assert kinds(desks.store, record.task.id) == [EventKind.CREATED]
+    assert (desks.told, desks.changed, desks.desk.placed) == ([], [record.task.id], [])
+
+
+def test_a_process_that_does_not_dispatch_leaves_everything_to_those_that_do(store: Store) -> None:
+    desks = Desks(store, ADesk(dispatches=False))
+    record = desks.schedule("now").record
+    assert record.run.state is State.SCHEDULED
+    assert (desks.changed, desks.desk.placed) == ([record.task.id], [])
+
+
+def test_a_repeated_call_places_nothing_again(desks: Desks) -> None:
+    first, second = (desks.scheduler.schedule("Stretch", when="now", idempotency_key="k") for _ in range(2))
+    assert (first.created, second.created) == (True, False)
+    assert len(desks.desk.placed) == 1
+    assert desks.told == [first.record.task.id]
+
+
+def test_a_run_that_is_due_in_a_moment_is_placed_with_its_time(store: Store, clock: Clock) -> None:
+    desk = ADesk()
+    direct = Direct(desk, lambda _: None)
+    task, run = a_task(NOON + AHEAD)
+    forward = direct.forward(run, NOON)
+    assert (forward.state, forward.first_ready_at) == (State.READY, NOON + AHEAD)
+    assert direct.forward(run, NOON - timedelta(milliseconds=1)) is run
+    added = store.tasks.add(task, forward, actor="alice")
+    direct.put(added.record)
+    queue = MemoryQueue(lambda: clock().timestamp() * 1000)
+    dispatcher = Dispatcher(store, queue)
+    dispatcher.place(*desk.placed)
+    dispatcher.step()
+    assert not queue.take("w", 9, 1e6).grants
+    clock.forward(seconds=AHEAD.total_seconds())
+    assert queue.take("w", 9, 1e6).run_ids == (run.id,)
+
+
+def test_it_is_placed_as_it_would_be_by_a_look_for_it(store: Store) -> None:
+    desk = ADesk()
+    task, run = with_deadline(*a_task(priority=Tier.HIGH, needs={"gpu": 2}, estimate=timedelta(seconds=9)), after=AHEAD)
+    direct = Direct(desk, lambda _: None)
+    direct.put(store.tasks.add(task, direct.forward(run, NOON), actor="alice").record)
+    assert desk.placed == store.claims.ready(limit=9)
+
+
+def test_what_was_not_placed_after_all_is_found(desks: Desks) -> None:
+    run = desks.schedule("now").record.run
+    queue = MemoryQueue(lambda: NOON.timestamp() * 1000)
+    assert refill(desks.store, queue) == 1
+    assert queue.take("w", 9, 1e6).run_ids == (run.id,)
+
+
+def test_the_runner_starts_it_and_a_process_that_is_not_the_runner_leaves_it_to_the_runner(tmp_path: Path) -> None:
+    settings = Settings.model_validate(
+        {
+            "database_url": f"sqlite:///{tmp_path / 'duetime.db'}",
+            "timezone": "UTC",
+            "desktop_notifications": "off",
+        }
+    )
+    with build(settings) as first, build(settings) as second:
+        assert second.scheduler.schedule("Stretch", when="now").record.run.state is State.SCHEDULED
+        first.start()
+        eventually(lambda: first.runner.dispatches, "a runner")
+        here = first.scheduler.schedule("Look", when="now").record
+        assert here.run.state is State.READY
+        there = second.scheduler.schedule("Listen", when="now").record
+        assert there.run.state is State.SCHEDULED
+        ended = TaskFilter(states=(State.SUCCEEDED,))
+        eventually(lambda: len(first.scheduler.list(ended).views) == 3, "three runs to succeed")
