@@ -4,26 +4,35 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from difflib import get_close_matches
+from typing import Any
+from urllib.parse import quote
 
 from duetime.scheduler.errors import InvalidArgument
 from duetime.scheduler.rules.pools import KEYS, NAME, PREFIXES, Pool, find
-from duetime.scheduler.task import Json, Tier
+from duetime.scheduler.task import LOCAL, Json, Tier
 
 MAX_POOLS = 20
 MAX_UNITS = 10**9
 
 _WHOLE = f"whole numbers from 1 to {MAX_UNITS:,}"
 _SHOWN = 12
+_KEY = "key:"
 
 Pools = Mapping[str, Pool]
 
 
-def merged(declared: Mapping[str, int], own: Mapping[str, Json] | None) -> dict[str, int]:
-    """Return what the handler declared with the caller's own amounts over it. Raises InvalidArgument for odd ones."""
-    given = dict(own or {})
-    for name, units in given.items():
-        _check_name(name)
+def merged(
+    declared: Mapping[str, int], own: Mapping[str, Json] | None, *, tenant: str = LOCAL.tenant
+) -> dict[str, int]:
+    """Return what the handler declared with the caller's own amounts over it. Raises InvalidArgument for odd ones.
+
+    A key that a tenant names is its own; one that a handler declares is everybody's.
+    """
+    given: dict[str, Any] = {}
+    for name, units in (own or {}).items():
+        _check_name(_as_named(name, tenant))
         _check_units(name, units)
+        given[name if name in declared else _pool_of(name, tenant)] = units
     if len(given) > MAX_POOLS:
         raise InvalidArgument("needs", f"{len(given)} pools", accepted=f"up to {MAX_POOLS}", example=_call({"gpu": 1}))
     return {**declared, **given}
@@ -42,6 +51,22 @@ def check(needs: Mapping[str, int], tier: Tier, pools: Pools) -> None:
 def in_words(needs: Mapping[str, int]) -> str:
     """Write needs as a person reads them: `gpu 1, tokens 2000`."""
     return ", ".join(f"{name} {units}" for name, units in needs.items())
+
+
+def _keys_of(tenant: str) -> str:
+    """Return how the pools of a tenant's keys begin: whatever another one is called, none of its pools does."""
+    return _KEY if tenant == LOCAL.tenant else f"{_KEY}{quote(tenant, safe='')}/"
+
+
+def _as_named(name: object, tenant: str) -> object:
+    """Return what a tenant calls a pool, also of one that was read from a task, where a key is written in full."""
+    keys = _keys_of(tenant)
+    return f"{_KEY}{name.removeprefix(keys)}" if isinstance(name, str) and name.startswith(keys) else name
+
+
+def _pool_of(name: str, tenant: str) -> str:
+    keys = _keys_of(tenant)
+    return name if name.startswith(keys) or not name.startswith(_KEY) else f"{keys}{name.removeprefix(_KEY)}"
 
 
 def _check_name(name: object) -> None:

@@ -10,12 +10,12 @@ import pytest
 from duetime.scheduler.errors import InvalidArgument, InvalidArguments
 from duetime.scheduler.handlers import Context, Handlers, handler
 from duetime.scheduler.intake import Intake, Planned
-from duetime.scheduler.needs import MAX_POOLS
+from duetime.scheduler.needs import MAX_POOLS, merged
 from duetime.scheduler.outcomes import Done
 from duetime.scheduler.request import Request, ScheduleArguments
 from duetime.scheduler.rules.estimates import Estimate
 from duetime.scheduler.rules.pools import Pool, PoolKind
-from duetime.scheduler.task import LOCAL, DeadlineType, Penalty, Tier
+from duetime.scheduler.task import LOCAL, DeadlineType, Penalty, Principal, Tier
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -271,6 +271,31 @@ def test_what_is_kept_for_higher_tiers_is_not_there_for_others() -> None:
 def test_the_quota_of_a_tenant_and_a_key_without_a_name_cannot_be_asked_for(name: str) -> None:
     with pytest.raises(InvalidArgument, match="needs: "):
         planned(needs={name: 1})
+
+
+@pytest.mark.parametrize(
+    ("tenant", "pool"),
+    [
+        ("acme", "key:acme/customer-42"),
+        ("Acme, Inc.", "key:Acme%2C%20Inc./customer-42"),
+        ("a/b", "key:a%2Fb/customer-42"),
+    ],
+)
+def test_a_key_is_of_the_tenant_who_names_it_however_often_it_is_read_and_given_again(tenant: str, pool: str) -> None:
+    def needs(*names: str) -> dict[str, int]:
+        return merged({"key:report": 1}, dict.fromkeys(names, 1), tenant=tenant)
+
+    assert needs("key:customer-42") == needs(pool) == {"key:report": 1, pool: 1}
+    assert needs("gpu", "key:report") == {"gpu": 1, "key:report": 1}, "what a handler declares is everybody's"
+    with pytest.raises(InvalidArgument, match="is no name of a pool"):
+        needs(pool.removesuffix("customer-42"))
+
+
+def test_two_tenants_can_use_the_same_key_at_the_same_time() -> None:
+    asked = Request("Call", when="tomorrow 9am", needs={"key:customer-42": 1})
+    pools = [INTAKE.plan(asked, Principal(tenant, "ann"), NOW).task.needs.keys() for tenant in ("acme", "rival")]
+    assert pools[0].isdisjoint(pools[1])
+    assert planned(needs={"key:customer-42": 1}).task.needs == {"key:customer-42": 1}, "the local user's have no prefix"
 
 
 def test_keys_need_no_declaration() -> None:
