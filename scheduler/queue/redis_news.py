@@ -19,11 +19,11 @@ from redis.retry import Retry
 PATIENCE = 2.0
 """Seconds for which telling may hold up who tells."""
 
-HEARING = 1.0
-"""Seconds after which a listener looks whether it shall end."""
-
 HEALTH = 10
 """Seconds of silence after which the connection is tried: a dead one is silent too."""
+
+AGAIN = 1.0
+"""Seconds until a listener whose connection broke tries to hear again."""
 
 log = logging.getLogger(__name__)
 
@@ -57,17 +57,20 @@ class RedisNews:
         self._process.start()
 
     def close(self) -> None:
-        self._process.stop(2 * HEARING)
+        self._process.stop(0)
+        if self._hearing is not None:
+            self.tell("")  # which says nothing to others, and ends the silence that this listener waits in
+        self._process.stop(PATIENCE)
         with suppress(redis.RedisError):
             self._client.close()
 
     def _step(self) -> float:
         try:
-            message = self._subscribed().get_message(ignore_subscribe_messages=True, timeout=HEARING)
+            message = self._subscribed().get_message(ignore_subscribe_messages=True, timeout=HEALTH)
         except (redis.RedisError, OSError) as error:
             log.debug("news cannot be heard: %s", error)
             self._hearing = None
-            return HEARING
+            return AGAIN
         sender, _, word = str(message["data"] if message else "").partition(" ")
         if word and sender != self._me:
             self._heard(word)

@@ -17,7 +17,7 @@ from duetime.scheduler.errors import StoreUnavailable
 from duetime.scheduler.heartbeat import FORGOTTEN_AFTER, INTERVAL, Heartbeat
 from duetime.scheduler.queue import QueueUnavailable, redis_health
 from duetime.scheduler.queue.redis_health import RedisHealth
-from duetime.scheduler.queue.redis_news import RedisNews
+from duetime.scheduler.queue.redis_news import PATIENCE, RedisNews
 from duetime.scheduler.store import Store, WorkerProcess, open_store
 from duetime.server import doctor_sharing, ending, worker_processes
 from duetime.server.doctor_sharing import redis_check, skew_check, workers_check
@@ -92,6 +92,23 @@ def test_news_are_heard_again_after_redis_was_away(tmp_path: Path) -> None:
         eventually(told, "it is heard again")
         one.close()
         other.close()
+
+
+def test_who_hears_nothing_ends_at_once(valkey_url: str, tmp_path: Path) -> None:
+    news, other = (RedisNews(valkey_url, namespace=tmp_path.name) for _ in range(2))
+    heard = Ears()
+    news.listen(heard)
+
+    def told() -> bool:
+        other.tell("due")
+        return bool(heard.words)
+
+    eventually(told, "it listens")
+    began = time.monotonic()
+    news.close()
+    assert not news._process._thread.is_alive()
+    assert time.monotonic() < began + PATIENCE / 2
+    other.close()
 
 
 def test_who_tells_news_to_a_redis_that_is_away_fails_not() -> None:

@@ -1,0 +1,183 @@
+"""A wait for the queue in Redis ends at its time, asks for nothing meanwhile, and takes no baton without saying so."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterator
+from threading import Thread
+from uuid import uuid4
+
+import pytest
+import redis
+from duetime.scheduler.queue import QueueUnavailable
+from duetime.scheduler.queue.redis_baton import LONGEST, Baton, connect
+
+from tests.services import valkey_server
+
+TOKEN = "1"
+
+
+@pytest.fixture(scope="module")
+def url() -> Iterator[str]:
+    """Start a server that nobody else asks anything, and that may be made to refuse things."""
+    with valkey_server() as url:
+        yield url
+
+
+@pytest.fixture
+def server(url: str) -> Iterator[redis.Redis]:
+    with redis.Redis.from_url(url, decode_responses=True) as client:
+        yield client
+
+
+@pytest.fixture
+def baton(url: str) -> Iterator[Baton]:
+    with connect(url) as client:
+        baton = Baton(client, f"{{{uuid4().hex}}}")
+        baton.wait(baton.generation, 0.05)  # both connections are there from now on
+        yield baton
+
+
+def waited(baton: Baton, timeout: float) -> bool:
+    """Wait, and return whether something was heard."""
+    generation = baton.generation
+    baton.wait(generation, timeout)
+    return baton.generation != generation
+
+
+def asked(server: redis.Redis) -> dict[str, int]:
+    counts = {name.removeprefix("cmdstat_"): of["calls"] for name, of in server.info("commandstats").items()}
+    return {name: calls for name, calls in counts.items() if name not in {"info", "config|resetstat"}}
+
+
+def before_the_end_of_a_wait(baton: Baton, monkeypatch: pytest.MonkeyPatch, then: Callable[[], object]) -> None:
+    end = baton._end_listening
+
+    def later() -> bool:
+        then()
+        return end()
+
+    monkeypatch.setattr(baton, "_end_listening", later)
+
+
+@pytest.mark.parametrize("timeout", [0.0, 0.0005, 0.03, 0.3, 2.4])
+def test_a_wait_ends_at_its_time_though_redis_looks_at_the_time_once_a_second(
+    baton: Baton, server: redis.Redis, timeout: float
+) -> None:
+    server.config_set("hz", "1")
+    late = []
+    for _ in range(3):
+        began = time.monotonic()
+        assert not waited(baton, timeout)
+        late.append(time.monotonic() - began - timeout)
+    assert min(late) >= 0
+    assert max(late) < 0.25
+
+
+def test_a_wait_asks_once_when_it_begins_and_once_when_it_ends(baton: Baton, server: redis.Redis) -> None:
+    server.config_resetstat()
+    assert not waited(baton, 1.0)
+    assert asked(server).items() <= {"blpop": 1, "lpush": 1, "expire": 1, "del": 1}.items()
+
+
+def test_a_baton_ends_a_wait_and_is_gone(baton: Baton, server: redis.Redis) -> None:
+    server.lpush(baton._baton, TOKEN)
+    assert waited(baton, 60)
+    assert server.llen(baton._baton) == 0
+
+
+def test_a_baton_that_comes_before_the_end_of_a_wait_is_heard_of(
+    baton: Baton, server: redis.Redis, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    before_the_end_of_a_wait(baton, monkeypatch, lambda: server.lpush(baton._baton, TOKEN))
+    assert waited(baton, 0.05)
+    assert server.llen(baton._baton) == 0
+    monkeypatch.undo()
+    assert not waited(baton, 0.05), "what came too late to end the first wait has ended the second"
+
+
+def test_a_baton_that_comes_after_the_end_of_a_wait_is_left_for_others(
+    baton: Baton, server: redis.Redis, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    end = baton._end_listening
+
+    def sooner() -> bool:
+        ended = end()
+        server.lpush(baton._baton, TOKEN)
+        return ended
+
+    monkeypatch.setattr(baton, "_end_listening", sooner)
+    assert not waited(baton, 0.05)
+    assert server.llen(baton._baton) == 1
+
+
+def test_no_baton_is_lost_when_it_comes_about_when_a_wait_ends(baton: Baton, server: redis.Redis) -> None:
+    swallowed = []
+    for n in range(200):
+        pushing = Thread(target=server.lpush, args=(baton._baton, TOKEN))
+        before = baton.generation
+        waiting = Thread(target=baton.wait, args=(before, 0.003 + n % 40 * 0.0001))
+        waiting.start()
+        pushing.start()
+        for thread in (waiting, pushing):
+            thread.join()
+        heard, left = baton.generation - before, server.llen(baton._baton)
+        if heard + left != 1:
+            swallowed.append((n, heard, left))
+        server.delete(baton._baton)
+    assert not swallowed
+
+
+def test_who_stops_waiting_in_the_middle_does_not_stand_in_the_line_any_more(
+    baton: Baton, server: redis.Redis, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def interrupted(connection: redis.Connection, timeout: float = 0) -> bool:
+        if timeout:
+            raise KeyboardInterrupt
+        return False
+
+    monkeypatch.setattr(redis.Connection, "can_read", interrupted)
+    began = time.monotonic()
+    with pytest.raises(KeyboardInterrupt):
+        baton.wait(baton.generation, 60)
+    while server.info("clients")["blocked_clients"]:
+        assert time.monotonic() < began + LONGEST / 2
+    server.lpush(baton._baton, TOKEN)
+    assert server.llen(baton._baton) == 1
+    monkeypatch.undo()
+    assert waited(baton, 60)
+
+
+def test_a_redis_that_refuses_to_store_anything_ends_waits_by_itself(baton: Baton, server: redis.Redis) -> None:
+    server.config_set("maxmemory", "1")
+    try:
+        baton.wait(baton.generation, 0.05)
+    finally:
+        server.config_set("maxmemory", "0")
+
+
+def test_a_server_that_stands_still_is_noticed_in_the_wait(baton: Baton, server: redis.Redis) -> None:
+    baton._client.connection_pool.connection_kwargs["socket_timeout"] = 0.2
+    baton._client.connection_pool.disconnect()
+    baton._client.connection_pool.reset()
+    baton.wait(baton.generation, 0.05)
+    server.client_pause(2000)
+    with pytest.raises(QueueUnavailable, match="does not answer"):
+        baton.wait(baton.generation, 0.05)
+    server.client_unpause()
+
+
+def test_many_waits_of_one_process_end_each_at_its_time(baton: Baton) -> None:
+    ended: dict[float, float] = {}
+    began = time.monotonic()
+
+    def wait(timeout: float) -> None:
+        baton.wait(baton.generation, timeout)
+        ended[timeout] = time.monotonic() - began
+
+    waiting = [Thread(target=wait, args=(timeout,)) for timeout in (0.1, 0.4, 0.2, 0.3)]
+    for thread in waiting:
+        thread.start()
+    for thread in waiting:
+        thread.join()
+    assert all(0 <= at - timeout < 0.1 for timeout, at in ended.items())
