@@ -6,7 +6,7 @@ its head lacks a pool the class is parked behind that pool and no take sees it.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Protocol
 
 from duetime.scheduler.queue.lazy import LazyHeap
@@ -39,31 +39,44 @@ class Place(Protocol):
 
 @dataclass(slots=True, eq=False)
 class RunClass:
-    """`size` runs of one class; `behind` is where it is parked, None while takes look at it."""
+    """`entries` of one class; `behind` is where it is parked, None while takes look at it."""
 
     tier: int
     needs: Needs
-    runs: LazyHeap[Rank]
-    size: int = 0
+    entries: dict[str, Entry] = field(default_factory=dict)
+    runs: LazyHeap[Rank] = field(init=False)
     behind: Place | None = None
+
+    def __post_init__(self) -> None:
+        self.runs = LazyHeap(self._is_here)
+
+    @property
+    def size(self) -> int:
+        return len(self.entries)
 
     def head(self) -> Rank | None:
         return self.runs.top()
+
+    def _is_here(self, rank: Rank) -> bool:
+        """Whether a run waits in this very class: one that needs something else by now may have kept its rank."""
+        entry = self.entries.get(rank[2])
+        return entry is not None and rank_of(entry) == rank
 
 
 class Waiting:
     """All of them. What changes the head of a parked class unparks it: takes look at it again."""
 
     def __init__(self) -> None:
-        self._entries: dict[str, Entry] = {}
+        self._class_of: dict[str, RunClass] = {}
         self._classes: dict[ClassName, RunClass] = {}
         self._heads = [LazyHeap[Rank](self._is_candidate) for _ in range(TIERS)]
 
     def get(self, run_id: str) -> Entry | None:
-        return self._entries.get(run_id)
+        cls = self._class_of.get(run_id)
+        return cls.entries[run_id] if cls is not None else None
 
     def entry(self, run_id: str) -> Entry:
-        return self._entries[run_id]
+        return self._class_of[run_id].entries[run_id]
 
     def behind(self) -> dict[str, int]:
         """Count the runs that are parked, by pool."""
@@ -77,25 +90,23 @@ class Waiting:
         return list(self._classes.values())
 
     def class_of(self, run_id: str) -> RunClass:
-        return self._classes[class_name(self._entries[run_id])]
+        return self._class_of[run_id]
 
     def add(self, entry: Entry) -> None:
         name = class_name(entry)
         cls = self._classes.get(name)
         if cls is None:
-            cls = RunClass(*name, LazyHeap[Rank](self._is_waiting))
-            self._classes[name] = cls
+            cls = self._classes[name] = RunClass(*name)
         before = cls.head()
-        self._entries[entry.run_id] = entry
-        cls.size += 1
+        self._class_of[entry.run_id] = cls
+        cls.entries[entry.run_id] = entry
         cls.runs.push(rank_of(entry))
         self._look_again(cls, before)
 
     def remove(self, run_id: str) -> Entry:
-        cls = self.class_of(run_id)
+        cls = self._class_of.pop(run_id)
         before = cls.head()
-        entry = self._entries.pop(run_id)
-        cls.size -= 1
+        entry = cls.entries.pop(run_id)
         self._look_again(cls, before)
         return entry
 
@@ -103,7 +114,7 @@ class Waiting:
         """Give a run the key of `entry`, which is otherwise the same."""
         cls = self.class_of(entry.run_id)
         before = cls.head()
-        self._entries[entry.run_id] = entry
+        cls.entries[entry.run_id] = entry
         cls.runs.push(rank_of(entry))
         self._look_again(cls, before)
 
@@ -128,7 +139,7 @@ class Waiting:
 
     def ahead(self, run_id: str) -> int:
         """Count the runs of its class that go before this one, up to `MOST_AHEAD`."""
-        return self.class_of(run_id).runs.before(rank_of(self._entries[run_id]), MOST_AHEAD)
+        return self.class_of(run_id).runs.before(rank_of(self.entry(run_id)), MOST_AHEAD)
 
     def parked_here(self, place: Place, rank: Rank) -> bool:
         """Whether the class whose head is `rank` is parked at `place`."""
@@ -144,16 +155,10 @@ class Waiting:
         elif head != before:
             self.unpark(cls)
 
-    def _is_waiting(self, rank: Rank) -> bool:
-        entry = self._entries.get(rank[2])
-        return entry is not None and rank_of(entry) == rank
-
     def _is_candidate(self, rank: Rank) -> bool:
         cls = self._headed_by(rank)
         return cls is not None and cls.behind is None
 
     def _headed_by(self, rank: Rank) -> RunClass | None:
-        if not self._is_waiting(rank):
-            return None
-        cls = self.class_of(rank[2])
-        return cls if cls.head() == rank else None
+        cls = self._class_of.get(rank[2])
+        return cls if cls is not None and cls.head() == rank else None

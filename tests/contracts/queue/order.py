@@ -34,6 +34,16 @@ class OrderContract(QueueCase):
         assert queue.put([self.entry(clock, "a"), self.entry(clock, "b", 1)]) == 1
         assert self.taken(queue) == ["a", "b"]
 
+    def test_a_run_that_comes_to_need_something_else_keeps_nobody_of_its_old_class_waiting(
+        self, queue: DispatchQueue, clock: Clock
+    ) -> None:
+        queue.set_pool("gpu", slots(9))
+        queue.set_pool("closed", slots(0))
+        queue.put([self.entry(clock, f"r{i}", i, {"gpu": 1}) for i in range(4)])
+        assert queue.cancel("r2") is Cancelled.REMOVED
+        queue.put([self.entry(clock, "r2", 2, {"closed": 1})])
+        assert self.taken(queue) == ["r0", "r1", "r3"]
+
     def test_a_finished_run_can_be_put_again(self, queue: DispatchQueue, clock: Clock) -> None:
         queue.put([self.entry(clock, "a")])
         assert self.taken(queue) == ["a"]
