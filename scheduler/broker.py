@@ -30,6 +30,9 @@ LONGEST_WAIT = 2.0
 CLAIM_PATIENCE = 2.0
 """Seconds that draining waits for a claim that is under way: as long as a database is usually busy."""
 
+COMING_BACK = 0.5
+"""Seconds within which threads should come back for what was claimed ahead of them: else others may be free for it."""
+
 DRAINING_PAUSE = 0.02
 """Seconds between Dramatiq's questions for more while there is none: it asks until all its threads have ended."""
 
@@ -91,8 +94,8 @@ class DispatchBroker(dramatiq.Broker):
         return message
 
     def consume(self, queue_name: str, prefetch: int = 1, timeout: int = 30_000) -> Grants:  # noqa: ARG002 - Dramatiq's signature; nothing is prefetched
-        """Iterate over the runs to start now; `timeout`, in milliseconds, is how long threads are waited for."""
-        return Grants(self, timeout / 1000)
+        """Iterate over the runs to start now; `timeout`, in milliseconds, is how long threads are waited for at most."""
+        return Grants(self, min(timeout / 1000, COMING_BACK))
 
     def drain(self) -> None:
         """Take nothing more; returns when a claim that was under way has ended, or does not end in 2 seconds."""

@@ -26,8 +26,8 @@ from duetime.scheduler.store import Claim, Settlement, Start, Store
 from duetime.scheduler.supervision import Supervision
 from duetime.scheduler.usage import Durations
 
-POLL = 500
-"""Milliseconds after which Dramatiq's idle threads look whether they shall end."""
+POLL = 5_000
+"""Milliseconds after which Dramatiq's idle threads look whether they shall end: when they do, nobody waits for them."""
 
 LAST_WORDS = 1.0
 """Seconds that a handler has, after the grace period, between its interrupt and the end."""
