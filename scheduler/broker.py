@@ -71,6 +71,8 @@ class DispatchBroker(dramatiq.Broker):
         self.worker = worker
         self.idle = IdleThreads(threads)
         self.draining = False
+        self.rushed = False
+        """Whether more brief runs than were taken, which hold nothing, wait to be started now."""
         self.claiming = threading.RLock()
         self._lease = lease
         self._claim = claim
@@ -120,6 +122,7 @@ class DispatchBroker(dramatiq.Broker):
         try:
             with self.claiming:
                 taken = None if self.draining else self._taken(wanted)
+                self.rushed = taken is not None and self._is_rush(taken.grants)
                 started = self._start(taken.grants) if taken else []
         finally:
             self.idle.give_back(idle - len(started))
@@ -140,6 +143,9 @@ class DispatchBroker(dramatiq.Broker):
         """Return how many there should be more, as the machine is now: none ahead while it allows less than all."""
         allowed = self._allowance(self.idle.total)
         return idle if allowed >= self.idle.total else min(idle, allowed - (self.idle.out - idle))
+
+    def _is_rush(self, grants: Sequence[Grant]) -> bool:
+        return self.idle.brief and len(grants) >= self.idle.total and not any(grant.needs for grant in grants)
 
     def _taken(self, n: int) -> Take:
         return self.queue.take(self.worker, n, self._lease, nonce=new_id("n"))

@@ -10,8 +10,11 @@ from collections import deque
 BRIEF = 0.002
 """Seconds below which runs are brief, on average: as long as a claim takes."""
 
-JUDGED = 64
-"""Runs that are judged, before more are claimed than threads are idle: one long one among them says no."""
+JUDGED = 16
+"""Runs that are judged, before more are claimed than threads are idle."""
+
+MOST_LONG = 4
+"""How many of those may have been long: they hold up their own threads only, and a busy machine stretches a few."""
 
 AHEAD = 16
 """Runs for each thread that are claimed ahead while runs are brief: one claim of 64 costs a third of eight of 8."""
@@ -41,6 +44,11 @@ class IdleThreads:
         self._wake_above = math.inf
 
     @property
+    def brief(self) -> bool:
+        """Whether there is room for more runs than threads, since they are brief."""
+        return self._ahead > 0
+
+    @property
     def behind(self) -> bool:
         """Whether runs were handed out for which no thread was free yet."""
         return self.out > self.total
@@ -60,8 +68,7 @@ class IdleThreads:
         While threads come back soon it waits a moment for more of them.
         """
         with self._changed:
-            brief = self.out > 0 and sum(self._recent) < BRIEF * JUDGED
-            self._ahead = AHEAD * self.total if brief else 0
+            self._ahead = AHEAD * self.total if self.out > 0 and self._are_brief() else 0
             self._changed.wait_for(self._enough, timeout)
             if not self._enough():
                 return 0
@@ -99,6 +106,11 @@ class IdleThreads:
         """Give those for which there was no run; the others begin theirs now."""
         self._handed_out_at = time.monotonic()
         self.give(threads)
+
+    def _are_brief(self) -> bool:
+        recent = sorted(self._recent)
+        counted = recent[: JUDGED - MOST_LONG]
+        return recent[-1] < math.inf and sum(counted) < BRIEF * len(counted)
 
     def _room(self) -> int:
         return self.total + self._ahead - self.out

@@ -44,6 +44,9 @@ class WorkerOptions:
     lease: timedelta = timedelta(seconds=30)
 
 
+MOST_UNSTORED = 64
+"""Outcomes for each thread that may wait to be stored; then nothing new starts."""
+
 TOO_LONG = (
     "They start again elsewhere, from their last checkpoint. To prevent that, set grace_seconds above what they take, "
     "or let their handlers ask ctx.should_yield()"
@@ -94,9 +97,11 @@ class Worker:
         self._loop_thread = threading.Thread(target=self._loop.run_forever, name="duetime-async-handlers", daemon=True)
         self._supervision = Supervision(store, queue, self._in_hand, worker=options.name, lease=options.lease)
         self._execution = Execution(store, handlers, self._loop, started=self._supervision.started)
-        self._commits = Commits(store, on_settled=self._finish, limit=16 * options.threads)
         self.threads = 0 if hosted else options.threads
         self._broker = self._make_broker(hosted)
+        self._commits = Commits(
+            store, on_settled=self._finish, starting=lambda: self._broker.rushed, limit=MOST_UNSTORED * options.threads
+        )
         self._dramatiq = self._make_threads() if hosted is None else None
 
     @property

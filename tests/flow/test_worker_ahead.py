@@ -11,7 +11,7 @@ import pytest
 from duetime.scheduler.dispatch import Dispatcher
 from duetime.scheduler.execution import OVERTAKEN
 from duetime.scheduler.handlers import Context
-from duetime.scheduler.idle import AHEAD, BRIEF, JUDGED, IdleThreads
+from duetime.scheduler.idle import AHEAD, BRIEF, JUDGED, MOST_LONG, IdleThreads
 from duetime.scheduler.outcomes import Done
 from duetime.scheduler.queue import MemoryQueue
 from duetime.scheduler.store import Store, open_store
@@ -49,14 +49,22 @@ def test_more_are_taken_ahead_only_when_half_of_them_have_come_back(idle: IdleTh
     assert idle.take_all(0) == ahead // 2 + 1
 
 
-@pytest.mark.parametrize(
-    ("seconds", "alone"), [(1.0, True), (NOTHING, False), (None, True)], ids=["long", "with a pool", "never begun"]
-)
+@pytest.mark.parametrize(("seconds", "alone"), [(NOTHING, False), (None, True)], ids=["with a pool", "never begun"])
 def test_one_run_of_another_kind_ends_it(idle: IdleThreads, seconds: float | None, *, alone: bool) -> None:
     idle.took(seconds, alone=alone)
     assert idle.take_all(0) == 0
     idle.give(1)
     assert idle.take_all(0) == 1
+
+
+def test_a_quarter_of_long_runs_is_borne_and_one_more_ends_it(idle: IdleThreads) -> None:
+    for _ in range(MOST_LONG):
+        idle.took(1.0, alone=True)
+    assert idle.take_all(0) == AHEAD * THREADS
+    idle.give(AHEAD * THREADS)
+    idle.took(1.0, alone=True)
+    assert idle.take_all(0) == 0
+    assert not idle.brief
 
 
 def test_nothing_is_taken_ahead_of_threads_that_all_are_idle(idle: IdleThreads) -> None:

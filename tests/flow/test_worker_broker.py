@@ -13,10 +13,10 @@ from dramatiq import MessageProxy
 from dramatiq.middleware import SkipMessage
 from duetime.scheduler.broker import ACTOR, QUEUE, RETRY_DELAY, DispatchBroker
 from duetime.scheduler.errors import RunnerReplaced, StoreUnavailable
-from duetime.scheduler.idle import IdleThreads
+from duetime.scheduler.idle import JUDGED, IdleThreads
 from duetime.scheduler.inhand import InHand
 from duetime.scheduler.middleware import Admission
-from duetime.scheduler.queue import Entry, Grant, MemoryQueue
+from duetime.scheduler.queue import Entry, Grant, Kind, Limits, MemoryQueue
 from duetime.scheduler.store import Claim
 
 from tests.contracts.queue.suite import Clock
@@ -294,6 +294,27 @@ def test_under_pressure_a_thread_that_comes_back_is_given_a_new_run_at_once(
     broker.idle.give(1)
     waiting.join(10)
     assert taken == ["b"]
+
+
+@pytest.mark.parametrize(("needs", "rushed"), [({}, True), ({"gpu": 1}, False)], ids=["nothing", "a pool"])
+def test_a_take_that_fills_every_thread_is_a_rush_of_brief_runs_that_hold_nothing(
+    broker: DispatchBroker,
+    queue: MemoryQueue,
+    clock: Clock,
+    needs: dict[str, int],
+    monkeypatch: pytest.MonkeyPatch,
+    *,
+    rushed: bool,
+) -> None:
+    monkeypatch.setattr(queue, "wait", lambda *_: None)
+    queue.set_pool("gpu", Limits(Kind.SLOTS, 99))
+    queue.put([Entry(f"r{n}", clock.ms + n, needs=needs) for n in range(3 * THREADS - 1)])
+    for _ in range(JUDGED):
+        broker.idle.took(0.0, alone=True)
+    assert (len(broker.take(0)), broker.rushed) == (THREADS, False)
+    assert (len(broker.take(0)), broker.rushed) == (2 * THREADS - 1, rushed)
+    broker.idle.give(3 * THREADS - 1)
+    assert (broker.take(0), broker.rushed) == ([], False)
 
 
 def test_threads_that_come_back_from_brief_runs_are_given_new_ones_together(monkeypatch: pytest.MonkeyPatch) -> None:

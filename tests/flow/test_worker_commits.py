@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 from duetime.scheduler.changes import cancel
-from duetime.scheduler.commits import GATHERING, MOST_ROUNDS, Commits, Ended, Handed
+from duetime.scheduler.commits import GATHERING, MOST_HELD, MOST_ROUNDS, Commits, Ended, Handed
 from duetime.scheduler.errors import StoreUnavailable
 from duetime.scheduler.events import EventKind
 from duetime.scheduler.inhand import Held
@@ -110,6 +110,22 @@ def test_endings_that_never_cease_are_waited_for_a_few_times_and_no_longer(
             commits._gather()
         commits._waiting.clear()
     assert waited == [GATHERING] * MOST_ROUNDS
+
+
+@pytest.mark.parametrize(("last", "rounds"), [(5, 5), (1000, MOST_HELD)], ids=["until they have started", "at most"])
+def test_while_brief_runs_wait_to_be_started_endings_are_stored_later(
+    store: Store, told: Told, monkeypatch: pytest.MonkeyPatch, last: int, rounds: int
+) -> None:
+    waited: list[float] = []
+    commits = Commits(store, on_settled=told, starting=lambda: len(waited) < last)
+    with commits._changed:
+        commits._waiting.append(Handed(Held(started(store)), Done()))
+        with monkeypatch.context() as steady:
+            steady.setattr(commits._changed, "wait", waited.append)
+            commits._gather()
+        commits._waiting.clear()
+    assert waited == [GATHERING] * rounds
+    assert commits.close(10)
 
 
 def test_an_outage_delays_outcomes_and_loses_none(
