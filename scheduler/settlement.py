@@ -83,6 +83,7 @@ def _failing(claim: Claim, ending: Retry, now: datetime, jitter: float) -> Settl
         wake_at=again,
         failures=failures,
         error=ending.reason,
+        claim=claim,
     )
 
 
@@ -99,6 +100,7 @@ def _suspended(claim: Claim, ending: Wait | Yielded, now: datetime) -> Settlemen
         failures=claim.run.failures,
         summary=ending.reason or None,
         checkpoint=ending.checkpoint,
+        claim=claim,
     )
 
 
@@ -118,6 +120,7 @@ def _cancelled(claim: Claim, reason: str) -> Settlement:
         outcome="cancelled",
         reason=reason or None,
         failures=claim.run.failures,
+        claim=claim,
     )
 
 
@@ -149,6 +152,7 @@ def _ended(
         deliveries=_deliveries(claim, now),
         next_run=_following(claim, now),
         dead_letter=failed,
+        claim=claim,
     )
 
 

@@ -10,7 +10,7 @@ from collections.abc import Callable, Collection, Mapping, Sequence
 from datetime import datetime, timedelta
 from typing import Any
 
-from duetime.scheduler.store import expiry, fate, ready, recovery, settling, starting
+from duetime.scheduler.store import expiry, fate, outright, ready, recovery, settling, starting
 from duetime.scheduler.store.database import Database, Tried
 from duetime.scheduler.store.models import runs
 from duetime.scheduler.store.recovery import Conclude
@@ -139,7 +139,18 @@ class Claims:
 
     def settle(self, settlements: Sequence[Settlement]) -> list[Verdict]:
         """Store how attempts ended and all that follows from it; one verdict for each settlement, in order."""
-        return self._database.write(lambda connection: settling.settle(connection, settlements, self._now()))
+        tried = self._database.attempt(lambda connection: outright.settle(connection, settlements, self._now()))
+        ended = tried.result or set()
+        left = [each for n, each in enumerate(settlements) if n not in ended]
+        rest = iter(self._settled(left, doubtful=tried.unanswered))
+        return [Verdict.SETTLED if n in ended else next(rest) for n in range(len(settlements))]
+
+    def _settled(self, settlements: Sequence[Settlement], *, doubtful: bool) -> list[Verdict]:
+        if not settlements:
+            return []
+        return self._database.write(
+            lambda connection: settling.settle(connection, settlements, self._now()), doubtful=doubtful
+        )
 
     def progress(self, run_id: str, attempt: int, value: Json) -> bool:
         """Keep the last progress of a running attempt; False when it is not running, or not that attempt."""

@@ -29,7 +29,7 @@ from duetime.scheduler.store.values import Settlement
 from duetime.scheduler.task import Penalty, Run, State
 from sqlalchemy import Connection, bindparam, false, func, insert, null, select, true, update
 
-_SETTLE = Batch(
+END = (
     update(runs)
     .where(runs.c.id == bindparam("run_id"), runs.c.attempt == bindparam("fence"))
     .where((runs.c.state == State.RUNNING).is_(true()))  # by its id, never by the index of all that are running
@@ -49,6 +49,7 @@ _SETTLE = Batch(
         token=null(),
     )
 )
+_SETTLE = Batch(END)
 _END_ATTEMPT = Batch(
     update(attempts)
     .where(attempts.c.run_id == bindparam("of_run"), attempts.c.number == bindparam("fence"))
@@ -57,7 +58,7 @@ _END_ATTEMPT = Batch(
 _TAKEN = select(func.coalesce(func.max(runs.c.generation), 0) + 1).where(
     runs.c.task_id == bindparam("of_task"), runs.c.scheduled_for == bindparam("of_time")
 )
-_INSERT_NEXT = Batch(
+INSERT_NEXT = Batch(
     insert(runs).values(generation=_TAKEN.scalar_subquery()), [name for name in RUN_VALUES if name != "generation"]
 )
 _NOT_CURRENT = Batch(update(runs).where(runs.c.id == bindparam("run_id")).values(current=false()))
@@ -105,12 +106,17 @@ def write(connection: Connection, endings: Sequence[Ending], now: datetime) -> N
         return
     _write_next(connection, endings)
     settled = together(
-        connection,
-        (_SETTLE, [_run_row(ending, now) for ending in endings]),
-        (_END_ATTEMPT, [_attempt_row(ending, now) for ending in endings]),
-        *_following(connection, endings, now),
+        connection, (_SETTLE, [run_row(ending, now) for ending in endings]), *parts(connection, endings, now)
     )
     exactly(len(endings), settled)
+
+
+def parts(connection: Connection, endings: Sequence[Ending], now: datetime) -> list[tuple[Batch, Rows]]:
+    """Return what is stored together with the runs that end; each row names its run."""
+    return [
+        (_END_ATTEMPT, [_attempt_row(ending, now) for ending in endings]),
+        *_following(connection, endings, now),
+    ]
 
 
 def follow(connection: Connection, endings: Sequence[Ending], now: datetime) -> None:
@@ -129,7 +135,7 @@ def _following(connection: Connection, endings: Sequence[Ending], now: datetime)
     ]
 
 
-def _run_row(ending: Ending, now: datetime) -> dict[str, Any]:
+def run_row(ending: Ending, now: datetime) -> dict[str, Any]:
     settlement, claim = ending.settlement, ending.claim
     check_move(claim.state, settlement.to)
     ended = now if settlement.to in TERMINAL else None
@@ -163,15 +169,20 @@ def _attempt_row(ending: Ending, now: datetime) -> dict[str, Any]:
 
 def _write_next(connection: Connection, endings: Sequence[Ending]) -> None:
     """Make the next occurrences current. One that was skipped or moved away before comes as its next generation."""
-    following = [(ending.claim.run_id, run) for ending in endings if (run := ending.next_run())]
-    if following:
-        _NOT_CURRENT.run(connection, [{"run_id": run_id} for run_id, _ in following])
-        _INSERT_NEXT.run(connection, [_next_values(run) for _, run in following])
+    rows = next_rows(endings)
+    if rows:
+        _NOT_CURRENT.run(connection, [{"run_id": row["ending"]} for row in rows])
+        INSERT_NEXT.run(connection, rows)
 
 
-def _next_values(run: Run) -> dict[str, Any]:
+def next_rows(endings: Sequence[Ending]) -> list[dict[str, Any]]:
+    """Return the rows of the next occurrences, each with the run that is `ending`."""
+    return [_next_values(ending.claim, run) for ending in endings if (run := ending.next_run())]
+
+
+def _next_values(ended: Claimed, run: Run) -> dict[str, Any]:
     values = {name: value for name, value in run_values(run).items() if name != "generation"}
-    return {**values, "of_task": run.task_id, "of_time": run.scheduled_for}
+    return {**values, "of_task": run.task_id, "of_time": run.scheduled_for, "ending": ended.run_id}
 
 
 def _entries(ending: Ending, now: datetime) -> list[journal.Entry]:

@@ -16,7 +16,9 @@ from sqlalchemy import (
     BindParameter,
     ColumnElement,
     Connection,
+    CursorResult,
     Dialect,
+    Executable,
     Insert,
     Integer,
     Select,
@@ -26,6 +28,7 @@ from sqlalchemy import (
     func,
     literal,
     select,
+    true,
 )
 from sqlalchemy.dialects.postgresql import JSONB
 from sqlalchemy.sql import visitors
@@ -117,30 +120,49 @@ class Planned:
 
     def run(self, connection: Connection, *rows: Rows) -> int:
         """Execute all; returns how many rows of its table the first found or made."""
+        done = self.execute(connection, *rows)
+        return done.rowcount if len(rows) == 1 else done.scalar_one()
+
+    def execute(self, connection: Connection, *rows: Rows) -> CursorResult[Any]:
         parameters = dict(self.constants)
         for (name, document), of_this in zip(self.documents.items(), rows, strict=True):
             parameters[name] = document.written(of_this)
-        done = connection.exec_driver_sql(self.sql, parameters)
-        return done.rowcount if len(rows) == 1 else done.scalar_one()
+        return connection.exec_driver_sql(self.sql, parameters)
 
 
 def planned(written: Sequence[Written], dialect: Dialect) -> Planned:
     """Return the statements, each of one row, as one statement of many rows of each."""
-    types = [_types(*each, dialect) for each in written]
-    names = [f"{ROWS}_{number}" for number in range(len(written))]
-    many = [_many(*each, of_this, name) for each, of_this, name in zip(written, types, names, strict=True)]
-    whole = many[0] if len(many) == 1 else _together(many)
-    compiled = whole.compile(dialect=dialect)
-    assert isinstance(compiled, SQLCompiler)
-    documents = {name: Document.of(of_this, dialect) for name, of_this in zip(names, types, strict=True)}
-    return Planned(compiled.string, documents, constants(compiled, dialect))
+    types = [types_of(*each, dialect) for each in written]
+    many = [of_many(*each, of_this, number) for number, (each, of_this) in enumerate(zip(written, types, strict=True))]
+    return compiled(many[0] if len(many) == 1 else _together(many), types, dialect)
 
 
-def _many(statement: Insert | Update, columns: Sequence[str], types: Types, parameter: str) -> Insert | Update:
-    given = recordset(types, parameter)
+def compiled(whole: Executable, types: Sequence[Types], dialect: Dialect) -> Planned:
+    """Return a statement whose parameters are recordsets of these types."""
+    text = whole.compile(dialect=dialect)  # type: ignore[attr-defined]  # every statement has it
+    assert isinstance(text, SQLCompiler)
+    documents = {parameter(number): Document.of(of_this, dialect) for number, of_this in enumerate(types)}
+    return Planned(text.string, documents, constants(text, dialect))
+
+
+def parameter(number: int) -> str:
+    """Return the name of the recordset of a statement's part."""
+    return f"{ROWS}_{number}"
+
+
+def of_many(
+    statement: Insert | Update,
+    columns: Sequence[str],
+    types: Types,
+    number: int,
+    where: Callable[[Any], ColumnElement[bool]] = lambda _given: true(),
+) -> Insert | Update:
+    """Return a statement of one row for all rows of a recordset of which `where` holds."""
+    given = recordset(types, parameter(number))
     if isinstance(statement, Insert):
-        return _inserting(statement, columns, given)
-    return with_columns(statement, few(given).c)
+        return _inserting(statement, columns, given, where)
+    rows = few(given)
+    return with_columns(statement.where(where(rows)), rows.c)
 
 
 def _together(many: Sequence[Insert | Update]) -> Select[int]:
@@ -159,19 +181,23 @@ def constants(compiled: SQLCompiler, dialect: Dialect) -> dict[str, Any]:
     return found
 
 
-def _types(statement: Insert | Update, columns: Sequence[str], dialect: Dialect) -> dict[str, TypeEngine[Any]]:
+def types_of(statement: Insert | Update, columns: Sequence[str], dialect: Dialect) -> dict[str, TypeEngine[Any]]:
     """Return what a row has to have, each with its type: the statement's parameters without a value."""
     compiled = statement.compile(dialect=dialect, column_keys=list(columns), for_executemany=True)
     assert isinstance(compiled, SQLCompiler)
     return {name: bind.type for bind, name in compiled.bind_names.items() if bind.required}
 
 
-def _inserting(statement: Insert, columns: Sequence[str], given: Any) -> Insert:
+def _inserting(
+    statement: Insert, columns: Sequence[str], given: Any, where: Callable[[Any], ColumnElement[bool]]
+) -> Insert:
     computed = dict(statement._values or {})  # noqa: SLF001 - there is no other way to them
     values = {name: given.c[name] for name in columns} | {
         name: with_columns(it, given.c) for name, it in computed.items()
     }
-    return statement.table.insert().from_select(list(values), select(*values.values()).select_from(given))
+    return statement.table.insert().from_select(
+        list(values), select(*values.values()).select_from(given).where(where(given))
+    )
 
 
 def with_columns(element: E, columns: Mapping[str, ColumnElement[Any]]) -> E:

@@ -165,7 +165,7 @@ class Settlement:
 
     `task_revision` is the revision that `next_run` was computed from. A `checkpoint` of None keeps the stored one.
     `deliveries` carry the message of `inbox`, which they therefore need. `used` is what the attempt really used: pool
-    to units.
+    to units. With the `claim` that it was computed from it takes one round trip where a database is far away.
     """
 
     run_id: str
@@ -186,6 +186,7 @@ class Settlement:
     next_run: Run | None = None
     dead_letter: bool = False
     used: Mapping[str, float] = field(default_factory=dict)
+    claim: Claim | None = field(default=None, repr=False, compare=False)
 
 
 class Verdict(StrEnum):

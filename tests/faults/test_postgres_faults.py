@@ -7,6 +7,7 @@ import time
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
+from dataclasses import replace
 from datetime import timedelta
 from typing import Any
 
@@ -34,8 +35,8 @@ PLENTY = 6
 COMMIT = b"Q\x00\x00\x00\x0bCOMMIT\x00"
 """As it is sent; BEGIN says READ COMMITTED, too."""
 
-CLAIM = b"WITH locked"
-"""How the statement begins that locks tasks and starts their runs."""
+ALONE = b"WITH locked"
+"""How the statements begin that lock tasks and start or end their runs by themselves."""
 
 
 @pytest.fixture(scope="module")
@@ -176,7 +177,7 @@ def test_a_server_that_is_away_is_one_sentence_and_then_all_goes_on(store: Store
 # --- the answer to COMMIT is lost -------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize(("token", "end"), [("t", CLAIM), ("", COMMIT)], ids=["by one statement", "step by step"])
+@pytest.mark.parametrize(("token", "end"), [("t", ALONE), ("", COMMIT)], ids=["by one statement", "step by step"])
 def test_a_start_whose_answer_is_lost_is_known_to_its_worker(
     store: Store, proxy: Proxy, token: str, end: bytes
 ) -> None:
@@ -196,7 +197,7 @@ def test_a_start_whose_answer_is_lost_is_known_to_its_worker(
 def test_a_start_whose_answers_are_lost_again_and_again_is_known_to_its_worker(store: Store, proxy: Proxy) -> None:
     record = added(store)
     store.claims.make_ready(limit=9)
-    for end in (CLAIM, COMMIT, COMMIT):
+    for end in (ALONE, COMMIT, COMMIT):
         proxy.cut_reply(end)
     [claim] = store.claims.start([Start(record.run.id, "t")], worker="w", epoch=None, lease=LEASE)
     assert proxy.hits == 3
@@ -209,7 +210,7 @@ def test_a_start_that_is_lost_starts_nothing_that_another_worker_has(store: Stor
     store.claims.make_ready(limit=9)
     store.claims.start([Start(taken.run.id, "older")], worker="w", epoch=None, lease=LEASE)
     wishes = [Start(taken.run.id, "newer"), Start(free.run.id, "t")]
-    proxy.cut_reply(CLAIM)
+    proxy.cut_reply(ALONE)
     [claim] = store.claims.start(wishes, worker="w", epoch=None, lease=LEASE)
     assert proxy.hits == 1
     assert claim.run.id == free.run.id
@@ -272,7 +273,7 @@ def test_an_outcome_whose_answer_is_lost_is_stored_once_and_told_once(store: Sto
         ended.extend(each)
         told.set()
 
-    proxy.cut_reply(COMMIT)
+    proxy.cut_reply(ALONE)
     commits = Commits(store, on_settled=on_settled)
     commits.hand_in(Held(claim), Done("called"))
     assert told.wait(20)
@@ -282,6 +283,30 @@ def test_an_outcome_whose_answer_is_lost_is_stored_once_and_told_once(store: Sto
     assert kinds(store, claim.task.id).count(EventKind.SUCCEEDED) == 1
     record = store.tasks.get(TENANT, claim.task.id)
     assert (record.run.state, record.run.summary) == (State.SUCCEEDED, "called")
+
+
+def test_an_outcome_that_is_killed_before_it_began_is_stored(store: Store, server: OwnPostgres) -> None:
+    claim = started(store)
+    with killed_at_once(store, server):
+        assert store.claims.settle([settlement(claim)]) == [Verdict.SETTLED]
+    assert kinds(store, claim.task.id).count(EventKind.SUCCEEDED) == 1
+
+
+def test_an_outcome_that_the_server_stores_after_its_connection_broke_is_stored_once(
+    store: Store, proxy: Proxy, server: OwnPostgres
+) -> None:
+    claim = started(store)
+    with psycopg.connect(plain(server)) as holder, ThreadPoolExecutor(1) as pool:
+        holder.execute("SELECT 1 FROM tasks FOR UPDATE")
+        settling = pool.submit(store.claims.settle, [settlement(claim)])
+        until_there_wait(server, 1)
+        proxy.mode = "down"
+        proxy.mode = "ok"
+        until_there_wait(server, 2)
+        holder.rollback()
+        assert settling.result(20) == [Verdict.FENCED]
+    assert kinds(store, claim.task.id).count(EventKind.SUCCEEDED) == 1
+    assert store.tasks.get(TENANT, claim.task.id).run.state is State.SUCCEEDED
 
 
 # --- the COMMIT itself is lost ----------------------------------------------------------------------------------------
@@ -335,13 +360,14 @@ def test_a_task_that_was_not_committed_is_not_said_to_be(store: Store, server: O
 
 def test_an_outcome_that_was_not_committed_is_stored_by_settling_again(store: Store, server: OwnPostgres) -> None:
     claim = started(store)
+    ended = replace(settlement(claim), claim=None)
     with killed_at_commit(store, server), pytest.raises(StoreUnavailable, match="may be stored or not"):
-        store.claims.settle([settlement(claim)])
-    assert store.claims.settle([settlement(claim)]) == [Verdict.SETTLED]
-    assert store.claims.settle([settlement(claim)]) == [Verdict.FENCED]
+        store.claims.settle([ended])
+    assert store.claims.settle([ended]) == [Verdict.SETTLED]
+    assert store.claims.settle([ended]) == [Verdict.FENCED]
 
 
-@pytest.mark.parametrize(("token", "end"), [("t", CLAIM), ("", COMMIT)], ids=["by one statement", "step by step"])
+@pytest.mark.parametrize(("token", "end"), [("t", ALONE), ("", COMMIT)], ids=["by one statement", "step by step"])
 def test_a_claim_whose_worker_never_learns_of_it_is_recovered_by_its_lease(
     store: Store, proxy: Proxy, token: str, end: bytes
 ) -> None:

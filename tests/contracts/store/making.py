@@ -114,7 +114,7 @@ _KINDS = {
 def settlement(claim: Claim, to: State = State.SUCCEEDED, **values: Any) -> Settlement:
     kind, outcome = _KINDS[to]
     run, task = claim.run, claim.task
-    return replace(Settlement(run.id, run.attempt, task.revision, to, kind, outcome), **values)
+    return replace(Settlement(run.id, run.attempt, task.revision, to, kind, outcome, claim=claim), **values)
 
 
 def message(claim: Claim, **values: Any) -> InboxMessage:

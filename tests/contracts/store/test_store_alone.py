@@ -6,16 +6,17 @@ import time
 from collections.abc import Callable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import replace
+from datetime import timedelta
 from typing import Any
 
 import pytest
 from duetime.scheduler.events import EventFilter, EventKind
-from duetime.scheduler.store import Change, Claim, Start, Store, journal, open_store
+from duetime.scheduler.store import Change, Claim, Start, Store, Verdict, journal, open_store, settling
 from duetime.scheduler.task import State, TaskRecord
 from sqlalchemy import Connection, text
 
 from tests.contracts.store.conftest import emptied
-from tests.contracts.store.making import LEASE, NOON, TENANT, Clock, added
+from tests.contracts.store.making import LEASE, NOON, TENANT, Clock, a_run, added, message, settlement, started
 
 pytestmark = pytest.mark.postgres
 
@@ -45,7 +46,7 @@ def until_it_waits(store: Store, words: str) -> None:
             assert time.monotonic() < asked + 20, f"nobody waits with {words!r}"
 
 
-def claim(store: Store, run_id: str, **reserved: int) -> list[Claim]:
+def claims_of(store: Store, run_id: str, **reserved: int) -> list[Claim]:
     return store.claims.start([Start(run_id, "token", reserved)], worker="w", epoch=None, lease=LEASE)
 
 
@@ -62,7 +63,7 @@ def claimed_during(stores: list[Store], kind: EventKind, decide: Decide, **reser
     claims: list[Future[list[Claim]]] = []
 
     def slowly(found: TaskRecord) -> Change:
-        claims.append(pool.submit(claim, stores[1], record.run.id, **reserved))
+        claims.append(pool.submit(claims_of, stores[1], record.run.id, **reserved))
         until_it_waits(stores[0], "WITH locked")
         return decide(found)
 
@@ -81,10 +82,7 @@ def test_what_is_cancelled_while_a_claim_waits_is_not_started(stores: list[Store
 
 
 def test_what_shall_be_cancelled_is_not_started(stores: list[Store]) -> None:
-    def ask(it: TaskRecord) -> Change:
-        return Change(it.task, replace(it.run, cancel_requested=True))
-
-    assert claimed_during(stores, EventKind.CANCEL_REQUESTED, ask)[1] == []
+    assert claimed_during(stores, EventKind.CANCEL_REQUESTED, ask_to_cancel)[1] == []
 
 
 def test_what_is_paused_while_a_claim_waits_is_not_started(stores: list[Store]) -> None:
@@ -110,13 +108,10 @@ def test_what_is_put_off_while_a_claim_waits_is_not_started(stores: list[Store])
 
 
 def test_a_claim_brings_the_task_as_it_was_changed_while_it_waited(stores: list[Store]) -> None:
-    def rename(it: TaskRecord) -> Change:
-        return Change(replace(it.task, title="Call Jane"), it.run)
-
-    task_id, [started] = claimed_during(stores, EventKind.RESCHEDULED, rename)
+    task_id, [claimed] = claimed_during(stores, EventKind.RESCHEDULED, rename)
     record = stores[0].tasks.get(TENANT, task_id)
-    assert (started.task, started.run) == (record.task, record.run)
-    assert (started.task.title, started.task.revision, started.run.attempt) == ("Call Jane", 2, 1)
+    assert (claimed.task, claimed.run) == (record.task, record.run)
+    assert (claimed.task.title, claimed.task.revision, claimed.run.attempt) == ("Call Jane", 2, 1)
     assert kinds(stores[0], task_id)[-2:] == [EventKind.RESCHEDULED, EventKind.STARTED]
 
 
@@ -127,7 +122,7 @@ def held_open(
 
     def slowly(connection: Connection) -> Future[list[Claim]]:
         work(connection)
-        waiting = pool.submit(claim, stores[1], record.run.id)
+        waiting = pool.submit(claims_of, stores[1], record.run.id)
         until_it_waits(stores[0], words)
         return waiting
 
@@ -152,8 +147,8 @@ def test_a_claim_that_waits_for_a_run_to_be_made_ready_starts_it(stores: list[St
         )
         journal.append(connection, [ready])
 
-    [started] = held_open(stores, record, make_ready, words="SELECT tasks.id")
-    assert (started.run.id, started.run.attempt) == (record.run.id, 1)
+    [claimed] = held_open(stores, record, make_ready, words="SELECT tasks.id")
+    assert (claimed.run.id, claimed.run.attempt) == (record.run.id, 1)
     assert kinds(stores[0], record.task.id) == [EventKind.CREATED, EventKind.READY, EventKind.STARTED]
 
 
@@ -166,5 +161,109 @@ def test_a_claim_waits_for_what_is_changed_of_a_run_without_its_task(stores: lis
         values = {"at": later, "id": record.run.id}
         connection.execute(text("UPDATE runs SET drop_at = :at, attempt = 4 WHERE id = :id"), values)
 
-    [started] = held_open(stores, record, redate)
-    assert (started.run.drop_at, started.run.attempt) == (later, 5)
+    [claimed] = held_open(stores, record, redate)
+    assert (claimed.run.drop_at, claimed.run.attempt) == (later, 5)
+
+
+# --- settling ---------------------------------------------------------------------------------------------------------
+
+
+def settled_during(
+    stores: list[Store], claims: list[Claim], kind: EventKind, decide: Decide, to: State
+) -> list[Verdict]:
+    """Return the verdicts on a settlement of all that waits while another process changes the first one's task."""
+    verdicts: list[Future[list[Verdict]]] = []
+    ended = [settlement(claim, to, inbox=message(claim)) for claim in claims]
+
+    def slowly(found: TaskRecord) -> Change:
+        verdicts.append(pool.submit(stores[1].claims.settle, ended))
+        until_it_waits(stores[0], "WITH locked")
+        return decide(found)
+
+    with ThreadPoolExecutor(1) as pool:
+        stores[0].tasks.change(TENANT, claims[0].task.id, actor="alice", kind=kind, decide=slowly)
+        return verdicts[0].result(20)
+
+
+def ask_to_cancel(it: TaskRecord) -> Change:
+    return Change(it.task, replace(it.run, cancel_requested=True))
+
+
+def rename(it: TaskRecord) -> Change:
+    return Change(replace(it.task, title="Call Jane"), it.run)
+
+
+def test_what_ends_while_its_task_is_changed_ends_once_behind_the_change(stores: list[Store]) -> None:
+    claims = [started(stores[0]) for _ in range(3)]
+    verdicts = settled_during(stores, claims, EventKind.RESCHEDULED, rename, State.SUCCEEDED)
+    assert verdicts == [Verdict.SETTLED] * 3
+    assert kinds(stores[0], claims[0].task.id)[-2:] == [EventKind.RESCHEDULED, EventKind.SUCCEEDED]
+    assert kinds(stores[0], claims[1].task.id)[-2:] == [EventKind.STARTED, EventKind.SUCCEEDED]
+    assert len(stores[0].inbox.unread(TENANT, "alice")) == 3
+
+
+def test_what_is_to_go_on_after_its_cancel_was_asked_for_is_stale(stores: list[Store]) -> None:
+    claims = [started(stores[0]) for _ in range(2)]
+    verdicts = settled_during(stores, claims, EventKind.CANCEL_REQUESTED, ask_to_cancel, State.SUSPENDED)
+    assert verdicts == [Verdict.STALE, Verdict.SETTLED]
+    assert stores[0].tasks.get(TENANT, claims[0].task.id).run.state is State.RUNNING
+
+
+def test_what_another_ends_first_is_told_by_that_one_alone(stores: list[Store]) -> None:
+    claim = started(stores[0])
+    late = settlement(claim, inbox=message(claim), used={"tokens": 3})
+
+    def slowly(connection: Connection) -> Future[list[Verdict]]:
+        first = settlement(claim, State.FAILED, inbox=message(claim), dead_letter=True)
+        assert settling.settle(connection, [first], NOON) == [Verdict.SETTLED]
+        waiting = pool.submit(stores[1].claims.settle, [late])
+        until_it_waits(stores[0], "WITH locked")
+        return waiting
+
+    with ThreadPoolExecutor(1) as pool:
+        assert stores[0]._database.write(slowly).result(20) == [Verdict.FENCED]
+    assert kinds(stores[0], claim.task.id)[-2:] == [EventKind.STARTED, EventKind.FAILED]
+    assert stores[0].tasks.get(TENANT, claim.task.id).run.state is State.FAILED
+
+
+def test_of_two_ends_of_one_run_in_one_group_the_first_counts(stores: list[Store]) -> None:
+    claim, other = started(stores[0]), started(stores[0])
+    first, second = settlement(claim, inbox=message(claim)), settlement(claim, State.FAILED, inbox=message(claim))
+    verdicts = stores[0].claims.settle([first, settlement(other), second])
+    assert verdicts == [Verdict.SETTLED, Verdict.SETTLED, Verdict.FENCED]
+    assert kinds(stores[0], claim.task.id)[-1] is EventKind.SUCCEEDED
+
+
+@pytest.mark.parametrize("known", [True, False], ids=["outright", "step by step"])
+def test_what_follows_in_time_is_stored_with_the_rest(stores: list[Store], known: bool) -> None:
+    one, daily = started(stores[0]), started(stores[0], repeat="FREQ=DAILY")
+    following = a_run(daily.task, NOON + timedelta(days=1), number=2)
+    ends = [settlement(daily, inbox=message(daily), next_run=following), settlement(one, inbox=message(one))]
+    given = [each if known else replace(each, claim=None) for each in ends]
+    assert stores[0].claims.settle(given) == [Verdict.SETTLED] * 2
+    record = stores[0].tasks.get(TENANT, daily.task.id)
+    assert record.run == following
+    assert record.last_run is not None
+    assert (record.last_run.id, record.last_run.current) == (daily.run.id, False)
+    assert kinds(stores[0], daily.task.id)[-2:] == [EventKind.SUCCEEDED, EventKind.NEXT_OCCURRENCE]
+    assert kinds(stores[0], one.task.id)[-1] is EventKind.SUCCEEDED
+
+
+def test_what_follows_is_left_out_where_the_end_was_not_written(stores: list[Store]) -> None:
+    claims = [started(stores[0], repeat="FREQ=DAILY") for _ in range(2)]
+    nexts = [a_run(claim.task, NOON + timedelta(days=1), number=2) for claim in claims]
+    ends = [
+        settlement(claim, inbox=message(claim), next_run=following)
+        for claim, following in zip(claims, nexts, strict=True)
+    ]
+    stores[1].tasks.change(TENANT, claims[0].task.id, actor="a", kind=EventKind.RESCHEDULED, decide=rename)
+    assert stores[0].claims.settle(ends) == [Verdict.STALE, Verdict.SETTLED]
+    assert kinds(stores[0], claims[0].task.id)[-2:] == [EventKind.STARTED, EventKind.RESCHEDULED]
+    assert [stores[0].tasks.get(TENANT, it.task.id).run.id for it in claims] == [claims[0].run.id, nexts[1].id]
+
+
+def test_an_occurrence_that_stood_there_before_comes_as_the_next_generation(stores: list[Store]) -> None:
+    daily = started(stores[0], repeat="FREQ=DAILY")
+    following = a_run(daily.task, daily.run.scheduled_for, number=2)
+    assert stores[0].claims.settle([settlement(daily, next_run=following)]) == [Verdict.SETTLED]
+    assert stores[0].tasks.get(TENANT, daily.task.id).run.generation == 2

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from dataclasses import replace
 from datetime import timedelta
 from pathlib import Path
 from typing import Any
@@ -207,8 +208,8 @@ def test_a_batch_takes_as_many_statements_as_one_run(store: Store, said: Counted
     wishes = [Start(each.record.run.id) for each in new]
     assert len(said(lambda: store.claims.make_ready(limit=99))) == 3
     assert len(said(lambda: claims.extend(store.claims.start(wishes, worker="w", epoch=None, lease=LEASE)))) == 2
-    ended = [settlement(claim, inbox=message(claim), deliveries=(delivery(claim),)) for claim in claims]
-    assert len(said(lambda: store.claims.settle(ended))) == 3
+    told = [settlement(claim, inbox=message(claim), deliveries=(delivery(claim),)) for claim in claims]
+    assert len(said(lambda: store.claims.settle([replace(each, claim=None) for each in told]))) == 3
     assert len(claims) == number
 
 
@@ -220,6 +221,26 @@ def test_runs_are_started_by_one_round_trip(store: Store, trips: Counted, number
         claims: list[Claim] = []
         said = trips(lambda: claims.extend(store.claims.start(wishes, worker="w", epoch=None, lease=LEASE)))  # noqa: B023 - it is called at once
         assert (len(said), len(claims)) == (1, number)
+
+
+@pytest.mark.parametrize("number", [1, 12])
+def test_runs_are_settled_by_one_round_trip(store: Store, trips: Counted, number: int) -> None:
+    for _ in range(8):
+        claims = [started(store) for _ in range(number)]
+        ended = [
+            settlement(
+                claim,
+                State.FAILED,
+                inbox=message(claim),
+                deliveries=(delivery(claim),),
+                dead_letter=True,
+                used={"tokens": 7},
+            )
+            for claim in claims
+        ]
+        said = trips(lambda: store.claims.settle(ended))  # noqa: B023 - it is called at once
+        assert len(said) == 1
+        assert {store.tasks.get(TENANT, claim.task.id).run.state for claim in claims} == {State.FAILED}
 
 
 def test_what_may_not_start_is_looked_at_once_more_behind_its_lock(store: Store, trips: Counted) -> None:
