@@ -77,7 +77,7 @@ class RedisQueue:
     def take(self, worker: str, n: int, lease: float, *, nonce: str = "") -> Take:
         generation = self._baton.generation
         run = self._scripts.ask if nonce else self._scripts.call
-        hint, *grants = run("take", worker, n, lease, nonce)
+        hint, *grants = json.loads(run("take", worker, n, lease, nonce))
         return Take(grants_of(grants), generation, float(hint) if hint else None)
 
     def wait(self, generation: int, timeout: float) -> None:

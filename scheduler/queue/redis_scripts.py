@@ -7,6 +7,7 @@ simply be sent again, which redis-py does.
 from __future__ import annotations
 
 import itertools
+import json
 import os
 import secrets
 from collections.abc import Callable
@@ -90,7 +91,7 @@ class Scripts:
     def _run(self, name: str, slot: str, number: int, args: tuple[str | float, ...]) -> Any:
         now = "" if self._clock is None else self._clock()
         with translated():
-            return _text(self._scripts[name](keys=self.keys, args=[now, slot, number, *args]))
+            return _text(self._scripts[name](keys=self.keys, args=[now, slot, number, json.dumps(args)]))
 
 
 class translated:  # noqa: N801 - reads like a function

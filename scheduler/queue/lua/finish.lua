@@ -25,7 +25,7 @@ end
 local function read_reports()
   local reports = {}
   for i = 1, tonumber(argument()) do
-    reports[i] = {pool = argument(), ok = argument() == '1', throttled = argument() == '1'}
+    reports[i] = {pool = argument(), ok = argument() == 1, throttled = argument() == 1}
     reports[i].retry_after, reports[i].latency = tonumber(argument()), tonumber(argument())
   end
   return reports

@@ -48,7 +48,7 @@ local function set_one()
   declare()
   p.own = given and true or false
   local template = template_of(name)
-  change(p, limits_now or (template and limits_of(template)) or nil, tonumber(ARGV[6]), ARGV[7] == '1')
+  change(p, limits_now or (template and limits_of(template)) or nil, tonumber(ARGV[6]), ARGV[7] == 1)
   return '0'
 end
 

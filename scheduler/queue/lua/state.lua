@@ -4,7 +4,8 @@
 --
 -- Every script: KEYS[1] = {namespace}, the state; KEYS[2] = {namespace}:baton. All other names begin with KEYS[1], whose
 --   braces put them into one slot of a cluster. ARGV[1] = milliseconds since 1970, '' for the server's own clock; ARGV[2] and
---   ARGV[3] = where to remember the answer, and of which call ('' for a question). Its own arguments begin at ARGV[4].
+--   ARGV[3] = where to remember the answer, and of which call ('' for a question). Its own arguments are one JSON array,
+--   which a client writes many times faster than single ones; below they are ARGV[4] and so on, numbers and texts.
 --
 -- {ns}                  STRING  the state below (msgpack); without it the queue is lost
 -- {ns}:baton            LIST    one token at most: something may start; one waiting process takes it
@@ -24,6 +25,9 @@
 --   said:<client>:<n>   STRING  the answer to a call, for when its reply was lost
 
 local call = redis.call
+local given = cjson.decode(ARGV[4])
+local ARGV = {ARGV[1], ARGV[2], ARGV[3]}
+for i, argument in ipairs(given) do ARGV[3 + i] = argument end
 local NOW = tonumber(ARGV[1])
 local LOST = 'NOEPOCH the queue is empty and has to be rebuilt'
 if not NOW then

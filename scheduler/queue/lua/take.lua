@@ -1,11 +1,11 @@
 -- take: lease the best runs that can start. ARGV from 4: worker, how many, lease in ms, nonce.
--- Returns [hint in seconds or '', run id, token, class, ..].
+-- Returns as JSON [hint in seconds or '', run id, token, class, ..].
 
 filled()
 local worker, wanted, lease, nonce = ARGV[4], tonumber(ARGV[5]), tonumber(ARGV[6]), ARGV[7]
 if S.builder ~= '' then
   save()
-  return {'0.05'}
+  return cjson.encode({'0.05'})
 end
 
 -- The same grants again, less those that have ended: the reply to the last take was lost.
@@ -24,11 +24,11 @@ if last then
   last = cmsgpack.unpack(last)
   if last[1] == nonce then
     save()
-    return granted_before(last[2])
+    return cjson.encode(granted_before(last[2]))
   end
 end
 local again = nonce == '' and said()
-if again then return again end
+if again then return cjson.encode(again) end
 
 local function first_of(name)
   return tonumber(call('ZRANGE', P .. name, 0, 0, 'WITHSCORES')[2])
@@ -224,6 +224,5 @@ elseif hint and hint < 1 then
 end
 local reply = {number(hint)}
 for i, part in ipairs(grants) do reply[i + 1] = part end
-if nonce == '' then return answer(reply) end
-save()
-return reply
+if nonce == '' then answer(reply) else save() end
+return cjson.encode(reply)
