@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import math
 import time
 from collections.abc import Callable
 from contextlib import suppress
@@ -24,8 +25,13 @@ FILLING = 10.0
 PROBE = 0.5
 """Seconds between looks for a queue that is away, or that someone else rebuilds."""
 
-LOOK = 2.0
-"""Seconds between looks at a queue that is well: a server with nothing to do would not learn of an outage otherwise."""
+LOOK = 2.2
+"""Seconds after the last answer of a queue until it is looked at: a server with nothing to do would not learn of an
+outage otherwise; a worker with nothing to do asks it for runs every two seconds.
+"""
+
+CLAIM = 5.0
+"""Seconds between two claims of a queue that is well."""
 
 log = logging.getLogger(__name__)
 
@@ -98,6 +104,7 @@ class Keeper:
         self._claim = claim
         self._clock = clock
         self._since: float | None = None
+        self._claim_at = -math.inf
         self._unfinished = False
         self.process = Process("queue", self.step)
         queue.on_trouble = self.process.wake
@@ -108,7 +115,7 @@ class Keeper:
         Raises QueueTaken.
         """
         try:
-            self._queue.look(self._claim)
+            self._queue.look(self._keep)
         except QueueLost:
             self.step()
         except QueueTaken:
@@ -130,11 +137,22 @@ class Keeper:
         if self._queue.away is not None:
             return PROBE
         self._end()
-        return LOOK
+        return max(0.0, self._look_at() - self._clock())
 
     def _look(self) -> None:
-        with suppress(QueueLost, QueueUnavailable):
-            self._queue.look(self._claim)
+        if self._look_at() <= self._clock():
+            with suppress(QueueLost, QueueUnavailable):
+                self._queue.look(self._keep)
+
+    def _look_at(self) -> float:
+        return min(self._claim_at, self._queue.answered_at + LOOK)
+
+    def _keep(self) -> None:
+        """Claim the queue when that is due, and whenever it may have changed hands."""
+        now = self._clock()
+        if self._claim_at <= now or self._queue.away is not None:
+            self._claim()
+            self._claim_at = now + CLAIM
 
     def _mend(self) -> None:
         if self._unfinished or self._is_lost():
@@ -150,7 +168,7 @@ class Keeper:
 
     def _is_lost(self) -> bool:
         try:
-            self._queue.look(self._claim)
+            self._queue.look(self._keep)
         except QueueLost:
             return True
         return False

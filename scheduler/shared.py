@@ -6,6 +6,7 @@ in the database.
 
 from __future__ import annotations
 
+import math
 import threading
 import time
 from collections import deque
@@ -40,10 +41,19 @@ class SharedQueue:
     `reserve`), `renew`, `set_pool` and what a rebuild is made of do raise `QueueLost` and `QueueUnavailable`.
     """
 
-    def __init__(self, queue: DispatchQueue, *, on_trouble: Callable[[], None] = lambda: None) -> None:
+    def __init__(
+        self,
+        queue: DispatchQueue,
+        *,
+        on_trouble: Callable[[], None] = lambda: None,
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
         self.within = queue
         self.away: Exception | None = None
+        self.answered_at = -math.inf
+        """When it last proved to be well, by `clock`."""
         self.on_trouble = on_trouble
+        self._clock = clock
         self._owed: deque[Callable[[], object]] = deque(maxlen=MOST_OWED)
         self._unanswered = ""
         self._changed = threading.Condition()
@@ -55,6 +65,7 @@ class SharedQueue:
         """Try again from now on, and tell what could not be told. May be away again when this returns."""
         with self._changed:
             self.away = None
+            self.answered_at = self._clock()
             self._changed.notify_all()
         for _ in range(len(self._owed)):
             self._tell(self._owed.popleft())
@@ -67,8 +78,10 @@ class SharedQueue:
 
     @contextmanager
     def _asking(self) -> Iterator[None]:
+        began = self._clock()
         try:
             yield
+            self.answered_at = max(self.answered_at, began)
         except (QueueLost, QueueUnavailable) as error:
             with self._changed:
                 first, self.away = self.away is None, error

@@ -183,7 +183,7 @@ class Claims:
         once: each run is recovered by one. Raises `RunnerReplaced` when `epoch` is not the newest and there is
         something to end.
         """
-        orphans = self._database.read(lambda connection: recovery.lapsed(connection, before)).difference(held)
+        orphans = self._database.look(lambda connection: recovery.lapsed(connection, before)).difference(held)
         if not orphans:
             return {}
         return self._database.write(

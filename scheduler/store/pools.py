@@ -50,7 +50,7 @@ class Pools:
 
     def revision(self) -> int:
         """Return a number that rises with each change of a pool; 0 before the first."""
-        return self._database.read(_revision)
+        return self._database.look(_revision)
 
     def put(self, name: str, spec: Spec, *, actor: str) -> StoredPool:
         """Create or replace a pool. One that is the same already keeps its revision."""

@@ -118,7 +118,7 @@ class Deliveries:
 
     def next_wake(self) -> datetime | None:
         """Return when the next delivery is due; None when none waits."""
-        return self._database.read(lambda connection: connection.execute(_NEXT_WAKE).scalar())
+        return self._database.look(lambda connection: connection.execute(_NEXT_WAKE).scalar())
 
     def due(self, *, limit: int) -> list[tuple[Delivery, InboxMessage]]:
         """Return deliveries that are due now, longest due first, each with the message to deliver."""

@@ -159,7 +159,7 @@ def test_a_server_with_nothing_to_do_says_that_the_queue_is_away_and_that_it_is_
 def test_a_process_does_not_start_on_the_queue_of_another_database_and_leaves_it_when_it_is_taken(
     installation: Installation, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("duetime.scheduler.rebuild.LOOK", 0.05)
+    monkeypatch.setattr("duetime.scheduler.rebuild.CLAIM", 0.05)
     taken: list[str] = []
 
     def claim() -> None:

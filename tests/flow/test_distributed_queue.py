@@ -14,7 +14,7 @@ import pytest
 from duetime.scheduler.dispatch import Dispatcher
 from duetime.scheduler.placing import Placing
 from duetime.scheduler.queue import Entry, Finish, Kind, Limits, QueueLost, QueueUnavailable
-from duetime.scheduler.rebuild import LOOK, PROBE, Keeper, rebuild
+from duetime.scheduler.rebuild import CLAIM, LOOK, PROBE, Keeper, rebuild
 from duetime.scheduler.shared import SharedQueue
 from duetime.scheduler.store import Start, Store, open_store
 from duetime.scheduler.task import State
@@ -42,17 +42,45 @@ def inner(clock: Clock) -> Breaking:
     return Breaking(lambda: clock().timestamp() * 1000)
 
 
-@pytest.fixture
-def queue(inner: Breaking) -> SharedQueue:
-    return SharedQueue(inner)
+class Seconds:
+    """A clock that goes on when it is told to."""
+
+    def __init__(self) -> None:
+        self.now = 1000.0
+
+    def __call__(self) -> float:
+        return self.now
 
 
 @pytest.fixture
-def keeper(store: Store, queue: SharedQueue) -> Keeper:
+def seconds() -> Seconds:
+    return Seconds()
+
+
+@pytest.fixture
+def queue(inner: Breaking, seconds: Seconds) -> SharedQueue:
+    return SharedQueue(inner, clock=seconds)
+
+
+@pytest.fixture
+def claims() -> list[str]:
+    return []
+
+
+@pytest.fixture
+def keeper(store: Store, queue: SharedQueue, seconds: Seconds, claims: list[str]) -> Keeper:
     def fill() -> None:
         queue.set_pool("gpu", Limits(Kind.SLOTS, 1))
 
-    return Keeper(store, queue, fill=fill, placing=Placing(), owner="me")
+    return Keeper(
+        store,
+        queue,
+        fill=fill,
+        placing=Placing(),
+        owner="me",
+        claim=lambda: claims.append("claimed"),
+        clock=seconds,
+    )
 
 
 def ready(store: Store, queue: SharedQueue, n: int = 1) -> list[str]:
@@ -169,21 +197,60 @@ def test_what_fell_due_while_it_was_away_is_put_when_it_is_back(
     made = ready(store, queue, 3)
     assert keeper.step() == PROBE
     inner.away = False
-    assert keeper.step() == LOOK
+    assert keeper.step() == pytest.approx(LOOK)
     assert sorted(queue.take("w", 9, MINUTE).run_ids) == sorted(made)
 
 
-def test_a_queue_that_is_well_is_looked_at_now_and_then(inner: Breaking, keeper: Keeper) -> None:
-    assert keeper.step() == LOOK
+def test_a_queue_that_is_well_is_looked_at_now_and_then(inner: Breaking, keeper: Keeper, seconds: Seconds) -> None:
+    assert keeper.step() == pytest.approx(LOOK)
     assert dict(inner.asked) == {"explain": 1}
+    seconds.now += LOOK
+    assert keeper.step() == pytest.approx(LOOK)
+    assert dict(inner.asked) == {"explain": 2}
+
+
+def test_a_queue_that_answers_others_is_not_looked_at(
+    inner: Breaking, queue: SharedQueue, keeper: Keeper, seconds: Seconds, claims: list[str]
+) -> None:
+    keeper.step()
+    while seconds.now < 1000 + CLAIM - LOOK:
+        seconds.now += LOOK / 2
+        queue.take("w", 1, MINUTE)
+        assert keeper.step() == pytest.approx(min(LOOK, 1000 + CLAIM - seconds.now))
+    assert (inner.asked["explain"], len(claims)) == (1, 1)
+
+
+def test_a_queue_is_claimed_again_though_it_answers_others(
+    queue: SharedQueue, keeper: Keeper, seconds: Seconds, claims: list[str]
+) -> None:
+    keeper.step()
+    seconds.now += CLAIM
+    queue.take("w", 1, MINUTE)
+    assert keeper.step() == pytest.approx(LOOK)
+    assert len(claims) == 2
+
+
+def test_a_queue_that_was_away_is_claimed_before_it_is_used_again(
+    inner: Breaking, queue: SharedQueue, keeper: Keeper, seconds: Seconds, claims: list[str]
+) -> None:
+    keeper.step()
+    inner.away = True
+    queue.take("w", 1, MINUTE)
+    seconds.now += PROBE
+    assert keeper.step() == PROBE
+    inner.away = False
+    keeper.step()
+    assert queue.away is None
+    assert len(claims) > 1
 
 
 def test_an_outage_is_noticed_and_logged_by_a_process_that_asks_the_queue_nothing(
-    queue: SharedQueue, inner: Breaking, keeper: Keeper, caplog: pytest.LogCaptureFixture
+    queue: SharedQueue, inner: Breaking, keeper: Keeper, seconds: Seconds, caplog: pytest.LogCaptureFixture
 ) -> None:
     with caplog.at_level(logging.INFO):
         for away in (False, True, True, False):
             inner.away = away
+            seconds.now += keeper.step()
             keeper.step()
             assert (queue.away is not None) is away
     assert [message.split(":")[0].split(" after")[0] for message in caplog.messages] == [
@@ -217,7 +284,7 @@ def test_a_queue_that_lost_everything_is_rebuilt_with_what_runs_and_what_is_read
     store.claims.start([Start(running, "t1", {"gpu": 1})], worker="w", epoch=None, lease=LEASE)
     inner.lose_everything()
     assert queue.take("w", 9, MINUTE).run_ids == ()
-    assert keeper.step() == LOOK
+    assert keeper.step() == pytest.approx(LOOK)
     assert queue.stats().pools["gpu"].used == 1
     assert queue.take("w", 9, MINUTE).run_ids == (waiting,)
     assert queue.renew("w", {running: "t1", "r_none": "t2"}, MINUTE) == {"r_none"}, "its old token holds it"
@@ -247,7 +314,7 @@ def test_only_one_of_many_rebuilds_and_the_others_wait_for_it(
     assert keeper.step() == PROBE
     inner.lost = False
     assert inner.end_rebuild("another")
-    assert keeper.step() == LOOK
+    assert keeper.step() == pytest.approx(LOOK)
     assert sorted(queue.take("w", 9, MINUTE).run_ids) == sorted(made)
 
 
@@ -262,7 +329,7 @@ def test_while_another_fills_it_nobody_reads_all_that_is_ready_again_and_again(
     assert [keeper.step() for _ in range(3)] == [PROBE] * 3
     assert (inner.asked["put"], inner.asked["begin_rebuild"]) == (0, 0)
     assert inner.end_rebuild("another")
-    assert keeper.step() == LOOK
+    assert keeper.step() == pytest.approx(LOOK)
     assert sorted(queue.take("w", 9, MINUTE).run_ids) == sorted(made)
 
 
@@ -285,7 +352,7 @@ def test_more_than_a_rebuild_has_time_for_follows_while_runs_are_handed_out(
     assert sum(queue.stats().waiting) == 2
     inner.lose_everything()
     queue.reap()
-    assert keeper.step() == LOOK
+    assert keeper.step() == pytest.approx(LOOK)
     assert sorted(queue.take("w", 9, MINUTE).run_ids) == sorted(made)
 
 
@@ -300,7 +367,7 @@ def test_a_rebuild_without_a_database_is_tried_again_by_the_same_process(
         with pytest.raises(ZeroDivisionError):
             keeper.step()
     assert queue.away is not None
-    assert keeper.step() == LOOK
+    assert keeper.step() == pytest.approx(LOOK)
     assert list(queue.take("w", 9, MINUTE).run_ids) == made
 
 
