@@ -22,21 +22,36 @@ from duetime.scheduler.store.rows import (
 )
 from duetime.scheduler.store.values import Added, NewTask
 from duetime.scheduler.task import State, Task, TaskRecord
-from sqlalchemy import Connection, insert
+from sqlalchemy import Connection, bindparam, insert, select
 
 _TASKS = Batch(insert(tasks), TASK_VALUES)
 _RUNS = Batch(insert(runs), RUN_VALUES)
 _LABELS = Batch(insert(labels), LABEL_VALUES)
+_THESE = select(tasks.c.id).where(tasks.c.id.in_(bindparam("task_ids", expanding=True)))
 
 
-def add(connection: Connection, items: Sequence[NewTask], now: datetime, *, twins: bool = False) -> list[Added]:
-    """Store the tasks that are new; those whose key is known come back as they are stored."""
+def add(
+    connection: Connection, items: Sequence[NewTask], now: datetime, *, twins: bool = False, again: bool = False
+) -> list[Added]:
+    """Store the tasks that are new; those whose key is known come back as they are stored.
+
+    `again`: an earlier try may have stored them.
+    """
     firsts = _firsts(items)
     asked = [item for item in items if item.key is None or firsts[name_of(item)] is item]
     told = [entry for item in asked for entry in _told(item, now)]
     store = at_once.store if connection.dialect.name == "postgresql" else _step_by_step
-    stored = store(connection, asked, told, now=now, twins=twins)
+    there = _there(connection, asked) if again else {}
+    left = [item for item in asked if item.task.id not in there]
+    stored = there | store(connection, left, told, now=now, twins=twins)
     return [_answer(item, firsts, stored) for item in items]
+
+
+def _there(connection: Connection, items: Sequence[NewTask]) -> dict[str, Added]:
+    found = connection.execute(_THESE, {"task_ids": [item.task.id for item in items]}).scalars().all()
+    return {
+        item.task.id: Added(TaskRecord(item.task, item.run), created=True) for item in items if item.task.id in found
+    }
 
 
 def _firsts(items: Sequence[NewTask]) -> dict[Name, NewTask]:

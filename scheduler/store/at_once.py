@@ -75,7 +75,7 @@ def store(
         if left:
             known = standing.known(connection, left, now)
             found = {item.task.id: known[name_of(item)] for item in left if name_of(item) in known}
-            answers |= {task_id: Added(record, created=False) for task_id, record in found.items()}
+            answers |= {task_id: Added(it, created=it.task.id == task_id) for task_id, it in found.items()}
             left = [item for item in left if item.task.id not in answers]
         if not left:
             return answers

@@ -170,12 +170,17 @@ class Postgres(Database):
         return False
 
     def _patiently(self, work: Work[T]) -> T:
-        """Run `work` until the server answers again, for as long as it may be busy."""
+        """Run `work` until the server answers again, for as long as it may be busy.
+
+        What was thought lost may come between, and is found by the next time.
+        """
         latest = time.monotonic() + BUSY_SECONDS
         while True:
             try:
                 return self._attempted(work, self._writing)
-            except StoreUnavailable as error:
+            except (StoreUnavailable, DBAPIError) as error:
+                if isinstance(error, DBAPIError) and _code(error.orig) not in _OUTRUN:
+                    raise
                 if time.monotonic() > latest:
                     raise EndUnknown(None) from error
             time.sleep(_PAUSE)

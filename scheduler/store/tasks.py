@@ -7,7 +7,7 @@ from datetime import datetime
 
 from duetime.scheduler.events import EventKind
 from duetime.scheduler.store import adding, changing, fate, keys, listing, reading
-from duetime.scheduler.store.database import Database
+from duetime.scheduler.store.database import Database, Tried
 from duetime.scheduler.store.values import Added, Change, IdempotencyKey, Known, NewTask
 from duetime.scheduler.task import Run, State, Task, TaskFilter, TaskRecord
 from sqlalchemy import Connection
@@ -33,9 +33,15 @@ class Tasks:
         return self._add(items)
 
     def _add(self, items: Sequence[NewTask], *, twins: bool = False) -> list[Added]:
-        return self._database.write(
-            lambda connection: adding.add(connection, items, self._now(), twins=twins), stored=fate.added
-        )
+        def work(connection: Connection) -> list[Added]:
+            return adding.add(connection, items, self._now(), twins=twins, again=tried.unanswered)
+
+        tried: Tried[list[Added]] = Tried()
+        if len(items) == 1 or not any(item.key for item in items):  # else one may be refused when others are stored
+            tried = self._database.attempt(work)
+        if tried.result is not None:
+            return tried.result
+        return self._database.write(work, stored=fate.added, doubtful=tried.unanswered)
 
     def made_by(self, tenant: str, key: IdempotencyKey) -> TaskRecord | None:
         """Return the task that the key still stands for, if it does; raises `IdempotencyConflict` as `add` does."""

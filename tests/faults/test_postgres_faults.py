@@ -18,7 +18,7 @@ from duetime.scheduler.errors import StoreUnavailable
 from duetime.scheduler.events import EventFilter, EventKind
 from duetime.scheduler.inhand import Held
 from duetime.scheduler.outcomes import Done
-from duetime.scheduler.store import IdempotencyKey, Start, Store, Verdict, open_store
+from duetime.scheduler.store import IdempotencyKey, NewTask, Start, Store, Verdict, open_store
 from duetime.scheduler.task import State, TaskFilter
 from sqlalchemy import Connection, event, make_url, text
 
@@ -35,6 +35,7 @@ PLENTY = 6
 COMMIT = b"Q\x00\x00\x00\x0bCOMMIT\x00"
 """As it is sent; BEGIN says READ COMMITTED, too."""
 
+ADDED = b"WITH claimed"
 ALONE = b"WITH locked"
 """How the statements begin that lock tasks and start or end their runs by themselves."""
 
@@ -254,11 +255,56 @@ def test_runs_made_ready_whose_answer_is_lost_still_reach_the_queue(store: Store
     assert kinds(store, record.task.id) == [EventKind.CREATED, EventKind.READY]
 
 
-@pytest.mark.parametrize("key", [None, IdempotencyKey("k", {"title": "A"})], ids=["without a key", "with a key"])
-def test_a_task_whose_answer_is_lost_was_scheduled(store: Store, proxy: Proxy, key: IdempotencyKey | None) -> None:
-    proxy.cut_reply(COMMIT)
+WITH_KEY = pytest.mark.parametrize(
+    "key", [None, IdempotencyKey("k", {"title": "A"})], ids=["without a key", "with a key"]
+)
+
+
+@WITH_KEY
+@pytest.mark.parametrize("ends", [[ADDED], [ADDED, COMMIT]], ids=["once", "twice"])
+def test_a_task_whose_answer_is_lost_was_scheduled(
+    store: Store, proxy: Proxy, key: IdempotencyKey | None, ends: list[bytes]
+) -> None:
+    for end in ends:
+        proxy.cut_reply(end)
     answer = store.tasks.add(*a_task(), actor="alice", key=key)
+    assert proxy.hits == len(ends)
+    assert answer.created
+    assert store.tasks.get(TENANT, answer.record.task.id) == answer.record
+    assert store.tasks.counts(TENANT, TaskFilter()) == {State.SCHEDULED: 1}
+
+
+def test_many_tasks_with_keys_whose_answer_is_lost_were_scheduled(store: Store, proxy: Proxy) -> None:
+    items = [NewTask(*a_task(), "alice", IdempotencyKey(name, {"title": name})) for name in ("one", "two")]
+    proxy.cut_reply(COMMIT)
+    assert [answer.created for answer in store.tasks.add_many(items)] == [True, True]
     assert proxy.hits == 1
+    assert store.tasks.counts(TENANT, TaskFilter()) == {State.SCHEDULED: 2}
+
+
+@WITH_KEY
+def test_a_task_that_is_killed_before_it_began_is_scheduled_once(
+    store: Store, server: OwnPostgres, key: IdempotencyKey | None
+) -> None:
+    with killed_at_once(store, server):
+        answer = store.tasks.add(*a_task(), actor="alice", key=key)
+    assert answer.created
+    assert store.tasks.counts(TENANT, TaskFilter()) == {State.SCHEDULED: 1}
+
+
+@WITH_KEY
+def test_a_task_that_the_server_stores_after_its_connection_broke_is_scheduled_once(
+    store: Store, proxy: Proxy, server: OwnPostgres, key: IdempotencyKey | None
+) -> None:
+    with psycopg.connect(plain(server)) as holder, ThreadPoolExecutor(1) as pool:
+        holder.execute("LOCK TABLE task_labels IN SHARE MODE")
+        adding = pool.submit(store.tasks.add, *a_task(), actor="alice", key=key)
+        until_there_wait(server, 1)
+        proxy.mode = "down"
+        proxy.mode = "ok"
+        until_there_wait(server, 2)
+        holder.rollback()
+        answer = adding.result(20)
     assert answer.created
     assert store.tasks.get(TENANT, answer.record.task.id) == answer.record
     assert store.tasks.counts(TENANT, TaskFilter()) == {State.SCHEDULED: 1}
@@ -352,9 +398,10 @@ def test_runs_whose_being_ready_was_not_committed_are_made_ready_again(store: St
     assert [run.run_id for run in store.claims.make_ready(limit=9)] == [record.run.id]
 
 
-def test_a_task_that_was_not_committed_is_not_said_to_be(store: Store, server: OwnPostgres) -> None:
+def test_tasks_that_were_not_committed_are_not_said_to_be(store: Store, server: OwnPostgres) -> None:
+    items = [NewTask(*a_task(), "alice", IdempotencyKey(name, {"title": name})) for name in ("one", "two")]
     with killed_at_commit(store, server), pytest.raises(StoreUnavailable, match="may be stored or not"):
-        store.tasks.add(*a_task(), actor="alice")
+        store.tasks.add_many(items)
     assert store.tasks.counts(TENANT, TaskFilter()) == {}
 
 
