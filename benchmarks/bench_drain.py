@@ -154,7 +154,7 @@ def crew_of(
 ) -> Member:
     """Return a worker process of many, as `duetime worker` puts it together; it runs tasks from `start` to `stop`."""
     registry = Registry(store)
-    placing = Placing(registry.pools)
+    placing = Placing(registry.known)
 
     def recruit(queue: DispatchQueue) -> Crew:
         options = WorkerOptions("bench", threads)

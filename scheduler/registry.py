@@ -50,6 +50,8 @@ class Registry:
         self._clock = clock
         self._read_at: float | None = None
         self._known: Mapping[str, Pool] = {}
+        self.told: Mapping[str, Pool] | None = None
+        """The pools as a `Teller` of this process has told them to the queue; None when they may have changed since."""
 
     def pools(self) -> Mapping[str, Pool]:
         """Return the pools by name, as they were at most a second ago; without a database, as they were last."""
@@ -61,6 +63,11 @@ class Registry:
                     raise
             self._read_at = self._clock()
         return self._known
+
+    def known(self) -> Mapping[str, Pool]:
+        """Return the pools as the queue knows them, without a question to the database where a `Teller` looks."""
+        told = self.told
+        return self.pools() if told is None else told
 
     def read(self) -> Mapping[str, Pool]:
         """Return the pools by name, as they are now; a declaration that this version cannot read is left out."""
@@ -74,13 +81,13 @@ class Registry:
         """
         read = {name: spec_of(read_pool(name, spec, zone=self._zone)) for name, spec in specs.items()}
         self._store.pools.declare(read)
-        self._read_at = None
+        self._read_at = self.told = None
 
     def set(self, name: str, spec: Mapping[str, Json], *, by: Principal = LOCAL) -> Pool:
         """Create or change a pool; what is reserved stays reserved. Raises InvalidArgument(s) for a wrong `spec`."""
         pool = read_pool(name, spec, zone=self._zone)
         self._store.pools.put(name, spec_of(pool), actor=by.user)
-        self._read_at = None
+        self._read_at = self.told = None
         return pool
 
     def remove(self, name: str, *, by: Principal = LOCAL) -> None:
@@ -90,7 +97,7 @@ class Registry:
             present = ", ".join(sorted(pools)) or "none is declared"
             raise InvalidArgument("name", f"no pool {name[:100]!r}", accepted=present, example=next(iter(pools), "gpu"))
         self._store.pools.remove(name, actor=by.user)
-        self._read_at = None
+        self._read_at = self.told = None
 
     def removed(self) -> Collection[str]:
         """Return the names of the pools that there were once, and are no more."""
@@ -151,6 +158,7 @@ class Teller:
         for name, limits in self._all(pools, now).items():
             self._queue.set_pool(name, limits, spent=spent.get(name, 0.0), empty=True)
         self._told, self._revision, self._tell_at = pools, revision, now + TELL_EVERY
+        self._registry.told = pools
 
     def _tell(self, *, all_of_them: bool) -> None:
         now, pools = self._now(), self._registry.read()
@@ -161,7 +169,7 @@ class Teller:
         for name, limits in self._all(pools, now).items():
             if all_of_them or self._told.get(name) != pools.get(name):
                 self._queue.set_pool(name, limits, spent=spent.get(name, 0.0))
-        self._told = pools
+        self._told = self._registry.told = pools
         if all_of_them:
             self._tell_at = now + TELL_EVERY
 

@@ -54,7 +54,7 @@ class Runner:
         self._handlers = handlers
         self._options = options
         self._registry = registry or Registry(store)
-        self._placing = placing or Placing(self._registry.pools)
+        self._placing = placing or Placing(self._registry.known)
         self._deliverer = deliverer
         self._on_change = on_change
         self._lock = FileLock(options.lock)

@@ -142,6 +142,19 @@ def test_a_run_that_waits_under_a_quota_starts_when_the_quota_is_removed_and_not
     assert len(queue.take("w", 2, 30_000).grants) == 1
 
 
+def test_a_quota_that_is_declared_while_runs_wait_binds_them_from_the_next_look_on(
+    registry: Registry, teller: Teller, queue: MemoryQueue
+) -> None:
+    teller.fill()
+    waiting = [ready(run_id=f"r{n}") for n in range(5)]
+    placing = Placing(registry.read)
+    assert queue.put([placing.entry(run, NOW) for run in waiting]) == 5
+    registry.set("tenant:*", {"capacity": 2})
+    teller.step()
+    assert queue.put([placing.entry(run, NOW) for run in waiting]) == 0, "as maintenance does each half a minute"
+    assert len(queue.take("w", 5, 30_000).grants) == 2
+
+
 def test_a_quota_that_is_declared_again_holds_again(registry: Registry, teller: Teller, queue: MemoryQueue) -> None:
     for told in ({"capacity": 1}, None, {"capacity": 1}):
         if told:
@@ -323,3 +336,21 @@ def test_every_kind_of_pool_can_be_told(registry: Registry, teller: Teller, queu
     teller.step()
     assert capacities(queue) == {"a": 1, "b": 2, "c": 3, "d": 4}
     assert {pool.kind for pool in registry.pools().values()} == set(PoolKind)
+
+
+def test_where_runs_stand_is_decided_by_the_pools_as_the_queue_knows_them_without_asking_the_database(
+    registry: Registry, teller: Teller, store: Store, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    assert registry.known() == {}
+    registry.set("gpu", {"capacity": 2})
+    teller.step()
+    with monkeypatch.context() as deaf:
+        deaf.setattr(store.pools, "all", None)
+        assert registry.known()["gpu"].capacity == 2
+    registry.set("gpu", {"capacity": 3})
+    assert registry.known()["gpu"].capacity == 3
+    store.pools.put("gpu", {"kind": "slots", "capacity": 4}, actor="another process")
+    teller.step()
+    assert registry.known()["gpu"].capacity == 4
+    registry.remove("gpu")
+    assert registry.known() == {}
