@@ -33,8 +33,7 @@ def this_invocation(*, config: Path | None = None, database_url: str | None = No
         "--handlers": handlers or None,
     }
     options = tuple(word for name, value in given.items() if value for word in (name, value))
-    search = {"PYTHONPATH": os.pathsep.join(filter(None, (str(Path.cwd()), os.environ.get("PYTHONPATH"))))}
-    return Invocation(_program(), options, _variables(os.environ) | (search if handlers else {}))
+    return Invocation(_program(), options, _variables(os.environ) | _search_path(here=bool(handlers)))
 
 
 def anywhere(database_url: str) -> str:
@@ -54,6 +53,13 @@ def _program() -> tuple[str, ...]:
         return (str(beside),)
     found = shutil.which("duetime")
     return (found,) if found else (sys.executable, "-m", "duetime")
+
+
+def _search_path(*, here: bool) -> dict[str, str]:
+    """Return where handlers are looked for beside the installation: it may not start without, whoever names them."""
+    given = [path for path in os.environ.get("PYTHONPATH", "").split(os.pathsep) if path]
+    paths = [str(Path(path).absolute()) for path in ([os.curdir] if here else []) + given]
+    return {"PYTHONPATH": os.pathsep.join(paths)} if paths else {}
 
 
 def _variables(environ: Mapping[str, str]) -> dict[str, str]:

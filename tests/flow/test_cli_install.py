@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import stat
 import sys
 from datetime import UTC, datetime
@@ -140,6 +141,18 @@ def test_this_duetime_is_called_by_an_absolute_path_and_means_the_same_database_
         "PYTHONPATH": str(home),
         "DUETIME_CONFIG": str(home / "mine.toml"),
         "DUETIME_DATABASE_URL": f"sqlite:///{home}/mine.db",
+    }
+
+
+def test_modules_are_looked_for_where_they_are_now_whoever_names_them(
+    home: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(home)
+    monkeypatch.setenv("PYTHONPATH", os.pathsep.join(["mine", "", "/opt/handlers"]))
+    monkeypatch.setenv("DUETIME_HANDLERS", "of_mine")
+    assert this_invocation().environment == {
+        "DUETIME_HANDLERS": "of_mine",
+        "PYTHONPATH": os.pathsep.join([str(home / "mine"), "/opt/handlers"]),
     }
 
 
