@@ -70,9 +70,9 @@ def stats(context: typer.Context, *, as_json: AsJson = False) -> None:
             for row in _tiers(found)
         ),
     )
-    output.say(f"{found.leased} running or about to, {found.parked} behind a pool, {found.delayed} delayed")
+    output.say(f"{found.leased} running or about to, {found.parked} held by a pool, {found.delayed} delayed")
     output.table(
-        ("POOL", "STATE", "USED", "SPENT", "FREE", "CAPACITY", "WAITING"),
+        ("POOL", "STATE", "USED", "SPENT", "FREE", "CAPACITY", "HELD"),
         (_use(name, use, now, zone) for name, use in _pools(found)),
     )
 
