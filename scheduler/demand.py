@@ -125,7 +125,7 @@ class Demands:
         """Merge needs and check them against the pools as they are; those of an old task only when they change."""
         declared = self.handlers[at.action].needs if at.action in self.handlers else {}
         needs = merged(declared, asked.needs, tenant=at.tenant) if new or asked.needs is not None else found.needs
-        if new or asked.needs is not None or asked.priority is not None:
+        if needs and (new or asked.needs is not None or asked.priority is not None):
             check(needs, found.priority, self.pools())
         return needs
 
