@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
+from enum import Enum, auto
 
 from duetime.scheduler.queue.lazy import LazyHeap
 from duetime.scheduler.queue.patience import Patience
@@ -24,12 +25,20 @@ from duetime.scheduler.queue.port import (
     Why,
 )
 from duetime.scheduler.queue.telling import counted, explained, shortage
-from duetime.scheduler.queue.waiting import Rank, RunClass, Waiting
+from duetime.scheduler.queue.waiting import Rank, RunClass, Waiting, class_name
 from duetime.scheduler.rules.shares import Shares, Standing, choose, served
 
 MOST_PROMOTED = 256
 MOST_TIMERS = 16
 MOST_REAPED = 100
+
+
+class Put(Enum):
+    """What became of a run that was put: it is new, has another place now, or stays as it was."""
+
+    ADDED = auto()
+    MOVED = auto()
+    KEPT = auto()
 
 
 @dataclass(slots=True)
@@ -67,15 +76,18 @@ class Floor:
         lease = self._leases.get(run_id)
         return lease if lease is not None and lease.token == token else None
 
-    def put(self, entry: Entry, now: float) -> bool:
+    def put(self, entry: Entry, now: float) -> Put:
         lease = self._leases.get(entry.run_id)
         if lease is not None:
             lease.again = (entry, now + entry.delay)
-            return False
-        if self._is_here(entry.run_id):
-            return False
+            return Put.KEPT
+        known = self._here(entry.run_id)
+        if known is not None and class_name(known) == class_name(entry):
+            return Put.KEPT
+        if known is not None:
+            self.cancel(entry.run_id, now)
         self._place(entry, now + entry.delay, now)
-        return True
+        return Put.ADDED if known is None else Put.MOVED
 
     def pass_time(self, now: float) -> None:
         """Let come up what time brings: delayed runs, pools to look at again, and runs that have become overdue."""
@@ -155,7 +167,7 @@ class Floor:
         return self._lease(entry, worker, now, until)
 
     def adopt(self, entry: Entry, token: str, worker: str, now: float, until: float) -> bool:
-        if entry.run_id in self._leases or self._is_here(entry.run_id):
+        if entry.run_id in self._leases or self._here(entry.run_id) is not None:
             return False
         self._lease(entry, worker, now, until, token)
         return True
@@ -174,8 +186,9 @@ class Floor:
     def stats(self, now: float) -> Stats:
         return counted(self._waiting, self.pools, now, delayed=len(self._delayed), leased=len(self._leases))
 
-    def _is_here(self, run_id: str) -> bool:
-        return run_id in self._delayed or self._waiting.get(run_id) is not None
+    def _here(self, run_id: str) -> Entry | None:
+        """Return a run that waits or is delayed."""
+        return self._waiting.get(run_id) or self._delayed.get(run_id, (None, 0.0))[0]
 
     def _place(self, entry: Entry, not_before: float, now: float) -> None:
         if not_before > now:

@@ -6,7 +6,7 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 from threading import Condition
 
-from duetime.scheduler.queue.floor import Floor
+from duetime.scheduler.queue.floor import Floor, Put
 from duetime.scheduler.queue.port import (
     CALM,
     Cancelled,
@@ -49,10 +49,11 @@ class MemoryQueue:
     def put(self, entries: Sequence[Entry]) -> int:
         with self._changed:
             now = self._called()
-            added = sum(self._floor.put(entry, now) for entry in entries)
-            if added:
+            first = {entry.run_id: entry for entry in reversed(entries)}
+            done = [self._floor.put(entry, now) for entry in entries if first[entry.run_id] is entry]
+            if any(each is not Put.KEPT for each in done):
                 self._wake()
-            return added
+            return done.count(Put.ADDED)
 
     def take(self, worker: str, n: int, lease: float, *, nonce: str = "") -> Take:
         with self._changed:

@@ -178,8 +178,10 @@ class DispatchQueue(Protocol):
     """Hands out due runs in order, each to one worker at a time. Every method may be called from any thread."""
 
     def put(self, entries: Sequence[Entry]) -> int:
-        """Add runs and return how many were new; one that is already waiting stays as it is.
+        """Add runs and return how many were new; of one that is named twice the first counts.
 
+        One that is waiting already stays as it is, unless it needs something else by now: then it takes its place
+        among those that do. So putting all that is ready now and then is enough for what changes for many at once.
         One that is leased is kept aside, and takes its place as soon as that lease is finished: a run that is due
         again while the queue still hears of its last attempt is never lost.
         """

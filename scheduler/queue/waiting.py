@@ -7,6 +7,7 @@ its head lacks a pool the class is parked behind that pool and no take sees it.
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Protocol
 
 from duetime.scheduler.queue.lazy import LazyHeap
@@ -69,7 +70,7 @@ class Waiting:
     def __init__(self) -> None:
         self._class_of: dict[str, RunClass] = {}
         self._classes: dict[ClassName, RunClass] = {}
-        self._heads = [LazyHeap[Rank](self._is_candidate) for _ in range(TIERS)]
+        self._heads = [LazyHeap[Rank](partial(self._is_candidate, tier)) for tier in range(1, TIERS + 1)]
 
     def get(self, run_id: str) -> Entry | None:
         cls = self._class_of.get(run_id)
@@ -155,9 +156,9 @@ class Waiting:
         elif head != before:
             self.unpark(cls)
 
-    def _is_candidate(self, rank: Rank) -> bool:
+    def _is_candidate(self, tier: int, rank: Rank) -> bool:
         cls = self._headed_by(rank)
-        return cls is not None and cls.behind is None
+        return cls is not None and cls.behind is None and cls.tier == tier
 
     def _headed_by(self, rank: Rank) -> RunClass | None:
         cls = self._class_of.get(rank[2])

@@ -27,14 +27,17 @@ local function parts_of(member)
   return tonumber(created), id
 end
 
-local function read_run(id)
-  local raw = call('HGET', P .. 'runs', id)
-  if not raw then return nil end
+local function run_of(id, raw)
   local v = cmsgpack.unpack(raw)
   return {
     id = id, class = class_of(v[1]), key = v[2], created = v[3], not_before = v[4], token = v[5], worker = v[6],
     again = v[7], member = member_of(v[3], id),
   }
+end
+
+local function read_run(id)
+  local raw = call('HGET', P .. 'runs', id)
+  return raw and run_of(id, raw) or nil
 end
 
 local function packed_run(class, key, created, not_before)

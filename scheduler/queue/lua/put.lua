@@ -4,16 +4,18 @@ filled()
 local again = said()
 if again then return again end
 
-local entries, ids = {}, {}
+local entries, ids, seen = {}, {}, {}
 for i = 4, #ARGV, 5 do
-  ids[#ids + 1] = ARGV[i]
-  entries[#entries + 1] = {
-    id = ARGV[i], class = class_of(ARGV[i + 1]), key = tonumber(ARGV[i + 2]), created = tonumber(ARGV[i + 3]),
-    not_before = NOW + tonumber(ARGV[i + 4]),
-  }
+  if not seen[ARGV[i]] then
+    seen[ARGV[i]], ids[#ids + 1] = true, ARGV[i]
+    entries[#entries + 1] = {
+      id = ARGV[i], class = class_of(ARGV[i + 1]), key = tonumber(ARGV[i + 2]), created = tonumber(ARGV[i + 3]),
+      not_before = NOW + tonumber(ARGV[i + 4]),
+    }
+  end
 end
 local known = call('HMGET', P .. 'runs', unpack(ids))
-local runs, delayed, ready, added, seen = {}, {}, {}, 0, {}
+local runs, delayed, ready, added, moved = {}, {}, {}, 0, false
 
 local function add(entry)
   entry.member = member_of(entry.created, entry.id)
@@ -28,25 +30,37 @@ local function add(entry)
   added = added + 1
 end
 
-local function keep_aside(entry)
-  local run = read_run(entry.id)
-  if run.token then
-    local aside = {entry.class.name, entry.key, entry.created, entry.not_before}
-    local kept = packed_lease(run.class, run.key, run.created, run.token, run.worker, aside)
-    call('HSET', P .. 'runs', entry.id, kept)
-  end
+local function enter_added()
+  if runs[1] then call('HSET', P .. 'runs', unpack(runs)) end
+  if delayed[1] then call('ZADD', P .. 'delayed', unpack(delayed)) end
+  enter_all(ready)
+  runs, delayed, ready = {}, {}, {}
+end
+
+local function keep_aside(run, entry)
+  local aside = {entry.class.name, entry.key, entry.created, entry.not_before}
+  local kept = packed_lease(run.class, run.key, run.created, run.token, run.worker, aside)
+  call('HSET', P .. 'runs', entry.id, kept)
+end
+
+-- One that needs something else by now takes its place among those that do.
+local function move(run, entry)
+  enter_added()
+  remove(run)
+  drop_holds(run)
+  place(entry.id, entry.class, entry.key, entry.created, entry.not_before)
+  moved = true
 end
 
 for i, entry in ipairs(entries) do
   if known[i] then
-    keep_aside(entry)
-  elseif not seen[entry.id] then
-    seen[entry.id] = true
+    local run = run_of(entry.id, known[i])
+    if run.token then keep_aside(run, entry) elseif run.class ~= entry.class then move(run, entry) end
+  else
     add(entry)
   end
 end
-if runs[1] then call('HSET', P .. 'runs', unpack(runs)) end
-if delayed[1] then call('ZADD', P .. 'delayed', unpack(delayed)) end
-enter_all(ready)
-if added > 0 then pass_baton() end
+enter_added()
+if moved then store_pools() end
+if added > 0 or moved then pass_baton() end
 return answer(added)

@@ -91,6 +91,13 @@ MUTATIONS = (
         "if key_now == key and member_now == member then return end",
         "if member then return end",
     ),
+    Mutation(
+        "a run that needs something else stays where it is",
+        "put",
+        "elseif run.class ~= entry.class then",
+        "elseif false then",
+    ),
+    Mutation("a run that moves keeps its first call", "put", "  drop_holds(run)\n  place(", "  place("),
     Mutation("a run that is put again while it runs is lost", "leases", "if again then place(", "if false then place("),
     Mutation("what is given back counts as used", "give_back", "unused[need.pool] = 0", "unused[need.pool] = nil"),
     Mutation(

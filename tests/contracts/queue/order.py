@@ -44,6 +44,43 @@ class OrderContract(QueueCase):
         queue.put([self.entry(clock, "r2", 2, {"closed": 1})])
         assert self.taken(queue) == ["r0", "r1", "r3"]
 
+    def test_a_run_that_is_put_with_other_needs_takes_its_place_among_those_that_have_them(
+        self, queue: DispatchQueue, clock: Clock
+    ) -> None:
+        queue.set_pool("gpu", slots(9))
+        queue.set_pool("one", slots(1))
+        queue.put([self.entry(clock, f"r{i}", i, {"gpu": 1}) for i in range(3)])
+        moved = [self.entry(clock, f"r{i}", i, {"gpu": 1, "one": 1}) for i in range(3)]
+        assert queue.put([*moved, self.entry(clock, "new", 3)]) == 1
+        assert self.taken(queue) == ["r0", "new"], "one at a time now"
+        assert queue.put([self.entry(clock, "r2", 2)]) == 0
+        assert self.taken(queue) == ["r2"], "it needs nothing any more"
+        assert queue.stats().parked == 1
+        assert queue.put([self.entry(clock, "r1", 1, after=500)]) == 0
+        assert (queue.stats().parked, queue.stats().delayed) == (0, 1)
+
+    def test_a_run_that_moves_to_another_tier_is_no_run_of_its_old_one(
+        self, queue: DispatchQueue, clock: Clock
+    ) -> None:
+        queue.put([self.entry(clock, "a", 0, tier=2), self.entry(clock, "b", 1, tier=5)])
+        queue.put([self.entry(clock, "a", 0, tier=5)])
+        assert queue.stats().waiting == (0, 0, 0, 0, 2)
+        assert self.taken(queue) == ["a", "b"]
+
+    def test_a_run_that_moves_holds_no_pool_for_itself_any_more(self, queue: DispatchQueue, clock: Clock) -> None:
+        queue.set_pool("gpu", slots(2))
+        queue.put([self.entry(clock, "small", -9000, {"gpu": 1})])
+        self.taken(queue)
+        queue.put([self.entry(clock, "large", -5000, {"gpu": 2}), self.entry(clock, "next", 0, {"gpu": 1})])
+        assert self.taken(queue) == [], "the overdue one has first call"
+        queue.put([self.entry(clock, "large", -5000, {"nobody": 1})])
+        assert self.taken(queue) == ["next"]
+
+    def test_of_a_run_that_is_put_twice_at_once_the_first_counts(self, queue: DispatchQueue, clock: Clock) -> None:
+        queue.set_pool("gpu", slots(1))
+        assert queue.put([self.entry(clock, "a", 0), self.entry(clock, "a", 0, {"nobody": 1})]) == 1
+        assert self.taken(queue) == ["a"]
+
     def test_a_finished_run_can_be_put_again(self, queue: DispatchQueue, clock: Clock) -> None:
         queue.put([self.entry(clock, "a")])
         assert self.taken(queue) == ["a"]

@@ -58,6 +58,7 @@ class Walk:
     nonces: dict[str, str] = field(default_factory=dict)
     limits: dict[str, Limits] = field(default_factory=dict)
     building: bool = False
+    put_before: deque[Entry] = field(default_factory=lambda: deque(maxlen=300))
     seen: deque[str] = field(default_factory=lambda: deque(maxlen=20))
     chance: random.Random = field(init=False)
 
@@ -65,6 +66,7 @@ class Walk:
         self.chance = random.Random(self.seed)
         self.weighted = {
             self.put: 16,
+            self.put_again: 4,
             self.take: 24,
             self.finish: 16,
             self.advance: 14,
@@ -145,7 +147,21 @@ class Walk:
         )
 
     def put(self) -> None:
-        self.both("put", [self.entry() for _ in range(self.chance.randint(1, 6))])
+        entries = [self.entry() for _ in range(self.chance.randint(1, 6))]
+        self.both("put", entries)
+        self.put_before.extend(entries)
+
+    def put_again(self) -> None:
+        """Put runs of before in the same order, some of which need something else, or are of another tier."""
+        before = self.chance.sample(self.put_before, min(len(self.put_before), 4))
+        fresh = [self.entry() for _ in before]
+        self.both(
+            "put",
+            [
+                replace(entry, needs=self.chance.choice([entry, other]).needs, tier=self.chance.choice([entry.tier, 2]))
+                for entry, other in zip(before, fresh, strict=True)
+            ],
+        )
 
     def take(self) -> None:
         worker = self.chance.choice(WORKERS)
