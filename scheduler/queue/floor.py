@@ -25,7 +25,7 @@ from duetime.scheduler.queue.port import (
     Why,
 )
 from duetime.scheduler.queue.telling import counted, explained, shortage
-from duetime.scheduler.queue.waiting import Rank, RunClass, Waiting, class_name
+from duetime.scheduler.queue.waiting import Rank, RunClass, Waiting
 from duetime.scheduler.rules.shares import Shares, Standing, choose, served
 
 MOST_PROMOTED = 256
@@ -82,7 +82,7 @@ class Floor:
             lease.again = (entry, now + entry.delay)
             return Put.KEPT
         known = self._here(entry.run_id)
-        if known is not None and class_name(known) == class_name(entry):
+        if known is not None and known.tier == entry.tier and known.needs == entry.needs:
             return Put.KEPT
         if known is not None:
             self.cancel(entry.run_id, now)
