@@ -212,7 +212,7 @@ def _moves(task: TaskPayload) -> str:
     this = f'(task_id="{task.id}", ...), revision {task.revision}.'
     if task.undo:
         undo = f'act_on_task(task_id="{task.id}", action="undo", undo="{task.undo}") undoes this within 30 s.'
-        return f"{undo} Revision {task.revision}."
+        return f"The button on its card or, where that is a tool, {undo} Revision {task.revision}."
     if task.state is State.CANCELLED:
         return f"schedule_task makes a new one; get_task{this}"
     verbs = "reschedule_task, cancel_task or get_task" if task.state in OPEN else "reschedule_task or get_task"
