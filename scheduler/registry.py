@@ -20,7 +20,12 @@ from duetime.scheduler.task import LOCAL, Json, Principal
 FRESH = 1.0
 """Seconds for which what was read of the pools is good enough to refuse or accept a task by."""
 
-LOOK_EVERY = 2.0
+LOOK_EVERY = 10.0
+"""Seconds between looks for changed pools; the dispatcher of each process sees them within two, and says so."""
+
+AGAIN = 2.0
+"""Seconds until a queue that is away is told again."""
+
 TELL_EVERY = timedelta(days=1)
 """When a queue is told of calendars and windows again, which it knows for a week: by the wall, as a laptop sleeps."""
 
@@ -103,6 +108,10 @@ class Registry:
         """Return the names of the pools that there were once, and are no more."""
         return self._store.pools.removed()
 
+    def watch(self, changed: Callable[[], None]) -> None:
+        """Call `changed`, and nobody who watched before, when the dispatcher of this process sees a change."""
+        self._store.pools.on_change = changed
+
     def revision(self) -> int:
         """Return a number that rises with each change of a pool."""
         return self._store.pools.revision()
@@ -137,6 +146,7 @@ class Teller:
         self._told: Mapping[str, Pool] = {}
         self._tell_at = now()
         self.process = Process("pools", self.step)
+        registry.watch(self.process.wake)
 
     def step(self) -> float:
         """Tell what has changed, and return the seconds until the next look."""
@@ -146,7 +156,7 @@ class Teller:
             try:
                 self._tell(all_of_them=again)
             except (QueueLost, QueueUnavailable):
-                return LOOK_EVERY  # whoever rebuilds the queue fills it with the pools of that moment
+                return AGAIN  # whoever rebuilds the queue fills it with the pools of that moment
             self._revision = revision
         return LOOK_EVERY
 

@@ -41,11 +41,14 @@ def _unwanted(connection: Connection, mine: Mapping[str, Any]) -> set[str]:
 
 
 class Claims:
-    """The one door through which runs start and end."""
+    """The one door through which runs start and end. `seen` is told the revision of the pools now and then."""
 
-    def __init__(self, database: Database, now: Callable[[], datetime]) -> None:
+    def __init__(
+        self, database: Database, now: Callable[[], datetime], *, seen: Callable[[int], None] = lambda _: None
+    ) -> None:
         self._database = database
         self._now = now
+        self._seen = seen
 
     def next_wake(self) -> datetime | None:
         """Return when the next run has to be made ready, expired or relaxed; None when none does.
@@ -55,8 +58,13 @@ class Claims:
         return self.next_times().first()
 
     def next_times(self) -> NextTimes:
-        """Return what `next_wake` is the earlier one of: when a run is due, and when a deadline's timer fires."""
-        return self._database.look(expiry.next_times)
+        """Return what `next_wake` is the earlier one of: when a run is due, and when a deadline's timer fires.
+
+        `seen` is told the revision of the pools, which comes with it.
+        """
+        times = self._database.look(expiry.next_times)
+        self._seen(times.pools)
+        return times
 
     def make_ready(self, *, limit: int, epoch: int | None = None, ahead: timedelta = timedelta(0)) -> list[ReadyRun]:
         """Move at most `limit` runs to ready that are due, or will be for the first time within `ahead`; in that order.

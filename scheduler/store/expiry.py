@@ -18,6 +18,7 @@ from duetime.scheduler.store.batches import Batch
 from duetime.scheduler.store.endings import Claimed, Ending
 from duetime.scheduler.store.locking import exactly
 from duetime.scheduler.store.models import runs, tasks
+from duetime.scheduler.store.pools import REVISION
 from duetime.scheduler.store.reading import TASK_AND_RUN
 from duetime.scheduler.store.ready import JOINED, READY, ready_run
 from duetime.scheduler.store.recovery import Conclude, concluding
@@ -84,7 +85,7 @@ _NEXT_DROP = (
     .limit(1)
     .scalar_subquery()
 )
-_NEXT = select(_NEXT_WAKE, _NEXT_DROP)
+_NEXT = select(_NEXT_WAKE, _NEXT_DROP, REVISION.scalar_subquery())
 
 
 def next_times(connection: Connection) -> NextTimes:

@@ -31,12 +31,12 @@ class Store:
         self._database = database
         self._clock = clock
         self.tasks = Tasks(database, clock)
-        self.claims = Claims(database, clock)
+        self.pools = Pools(database, clock)
+        self.claims = Claims(database, clock, seen=self.pools.see)
         self.runners = Runners(database, clock)
         self.history = History(database)
         self.inbox = Inbox(database, clock)
         self.deliveries = Deliveries(database, clock)
-        self.pools = Pools(database, clock)
         self.usage = Usage(database)
         self.workers = Workers(database, clock)
         self.estimates = Estimates(database, clock)

@@ -27,7 +27,7 @@ _COLUMNS = columns_of(StoredPool, pools)
 _ALL = select(*_COLUMNS).order_by(pools.c.name)
 _ONE = _ALL.where(pools.c.name == bindparam("pool"))
 _THERE = pools.c.spec.is_not(None)
-_REVISION = select(func.coalesce(func.max(pools.c.revision), 0))
+REVISION = select(func.coalesce(func.max(pools.c.revision), 0))
 _TURN = 0x706F6F6C  # "pool"
 
 
@@ -37,6 +37,15 @@ class Pools:
     def __init__(self, database: Database, now: Callable[[], datetime]) -> None:
         self._database = database
         self._now = now
+        self.on_change: Callable[[], None] = lambda: None
+        """Called when whoever looks what is due sees a change, on his thread: so nobody else has to ask often."""
+        self._seen: int | None = None
+
+    def see(self, revision: int) -> None:
+        """Hear which revision of the pools is the newest."""
+        if revision != self._seen:
+            self._seen = revision
+            self.on_change()
 
     def all(self) -> list[StoredPool]:
         """Return the pools that there are, by name."""
@@ -101,7 +110,7 @@ class Pools:
 
 
 def _revision(connection: Connection) -> int:
-    newest: int = connection.execute(_REVISION).scalar_one()
+    newest: int = connection.execute(REVISION).scalar_one()
     return newest
 
 

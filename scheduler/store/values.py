@@ -92,10 +92,14 @@ class ReadyRun:
 
 @dataclass(frozen=True, slots=True)
 class NextTimes:
-    """When the next run falls due, and when the next deadline's timer fires; None for never, as things stand."""
+    """When the next run falls due, and when the next deadline's timer fires; None for never, as things stand.
+
+    `pools` is the revision of the pools at that moment.
+    """
 
     wake_at: datetime | None
     drop_at: datetime | None
+    pools: int = 0
 
     def first(self) -> datetime | None:
         return min((at for at in (self.wake_at, self.drop_at) if at is not None), default=None)

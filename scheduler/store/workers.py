@@ -12,11 +12,16 @@ from duetime.scheduler.store.resources import workers
 from duetime.scheduler.store.rows import columns_of
 from duetime.scheduler.store.values import WorkerProcess
 from duetime.scheduler.task import State
-from sqlalchemy import Connection, delete, func, insert, select, update
+from sqlalchemy import delete, func, select
+from sqlalchemy.dialects import postgresql, sqlite
 
 _ALL = select(*columns_of(WorkerProcess, workers)).order_by(workers.c.started_at, workers.c.id)
 _IN_HAND = select(runs.c.worker, func.count()).where(runs.c.state == State.RUNNING).group_by(runs.c.worker)
 _NAMES = [field.name for field in fields(WorkerProcess)]
+_BEAT = {
+    dialect: said.on_conflict_do_update(index_elements=["id"], set_={name: said.excluded[name] for name in _NAMES})
+    for dialect, said in (("postgresql", postgresql.insert(workers)), ("sqlite", sqlite.insert(workers)))
+}
 
 
 class Workers:
@@ -29,12 +34,9 @@ class Workers:
     def beat(self, worker: WorkerProcess) -> None:
         """Keep what a worker says of itself now; only that worker's own process may say it."""
         values = {name: getattr(worker, name) for name in _NAMES} | {"seen_at": self._now()}
-
-        def work(connection: Connection) -> None:
-            if not connection.execute(update(workers).where(workers.c.id == worker.id).values(values)).rowcount:
-                connection.execute(insert(workers).values(values))
-
-        self._database.write(work, durable=False)
+        self._database.write(
+            lambda connection: connection.execute(_BEAT[connection.dialect.name], values), durable=False
+        )
 
     def all(self) -> list[WorkerProcess]:
         """Return the workers, longest started first, those that are not heard of any more too."""

@@ -10,13 +10,16 @@ from pathlib import Path
 import pytest
 from duetime.scheduler.errors import InvalidArgument, StoreUnavailable
 from duetime.scheduler.placing import Placing
+from duetime.scheduler.process import STEP_PATIENCE
 from duetime.scheduler.queue import Entry, MemoryQueue
-from duetime.scheduler.registry import LAST_CHANCE, Registry, Teller
+from duetime.scheduler.registry import LAST_CHANCE, LOOK_EVERY, Registry, Teller
 from duetime.scheduler.rules.declarations import read_pool
 from duetime.scheduler.rules.estimates import estimate
 from duetime.scheduler.rules.pools import PoolKind
 from duetime.scheduler.store import ReadyRun, Store, open_store
 from duetime.scheduler.task import Tier
+
+from tests.flow.waiting import eventually
 
 NOW = datetime(2026, 11, 20, 12, 0, tzinfo=UTC)
 
@@ -92,6 +95,18 @@ def test_a_change_at_run_time_is_told_and_survives_the_next_start(
     assert capacities(queue) == {"gpu": 3}
     registry.declare({"gpu": {"capacity": 5}})
     assert registry.pools()["gpu"].capacity == 5
+
+
+def test_a_change_is_told_as_soon_as_the_dispatcher_has_seen_it(
+    registry: Registry, teller: Teller, queue: MemoryQueue, store: Store
+) -> None:
+    store.claims.next_times()
+    teller.process.start()
+    eventually(lambda: teller._revision == 0, "it has looked once, and sleeps")
+    registry.set("gpu", {"capacity": 3})
+    store.claims.next_times()
+    eventually(lambda: capacities(queue) == {"gpu": 3}, "it is told", LOOK_EVERY / 2)
+    assert teller.process.stop(STEP_PATIENCE)
 
 
 def test_a_removed_pool_holds_what_needs_it(

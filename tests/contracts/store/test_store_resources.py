@@ -7,6 +7,7 @@ from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from datetime import timedelta
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -48,6 +49,18 @@ def test_a_pool_is_put_replaced_and_removed_and_each_change_raises_the_revision(
     assert (store.pools.all(), store.pools.revision()) == ([], 3)
     assert not store.pools.remove("gpu", actor="root")
     assert store.pools.revision() == 3
+
+
+def test_a_change_is_seen_by_whoever_looks_what_is_due(store: Store) -> None:
+    changes: list[int] = []
+    store.pools.on_change = lambda: changes.append(store.pools.revision())
+    store.claims.next_wake()
+    store.pools.put("gpu", GPU, actor="root")
+    store.claims.next_wake()
+    store.claims.next_wake()
+    store.pools.remove("gpu", actor="root")
+    store.claims.next_wake()
+    assert changes == [0, 1, 2]
 
 
 def test_putting_what_is_there_already_changes_nothing(store: Store, clock: Clock) -> None:
@@ -113,6 +126,19 @@ def test_an_attempt_that_crashed_is_charged_for_all_that_it_had_reserved(store: 
     clock.forward(seconds=31)
     assert store.claims.recover_lapsed(epoch=None, held=(), before=clock()) == {record.run.id: "t1"}
     assert store.usage.since({"tokens": NOON, "key:customer-42": NOON}) == {"tokens": 900.0, "key:customer-42": 0.0}
+
+
+def test_two_first_words_of_one_worker_at_once_make_one_row(url: str) -> None:
+    stores = [open_store(url, clock=Clock(), synchronous="OFF") for _ in range(2)]
+
+    def beat(turn: int, number: int) -> None:
+        stores[number % 2].workers.beat(WorkerProcess(f"w{turn}", "host", 1, 2, NOON, running=number))
+
+    for turn in range(10):
+        at_once(4, partial(beat, turn))
+    assert [worker.id for worker in stores[0].workers.all()] == sorted(f"w{turn}" for turn in range(10))
+    for store in stores:
+        store.close()
 
 
 def test_a_worker_says_how_it_is_and_is_forgotten(store: Store, clock: Clock) -> None:
