@@ -20,7 +20,10 @@ T = TypeVar("T")
 _DEADLOCKED = frozenset({"40001", "40P01"})  # PostgreSQL rolled the transaction back: nothing of it exists
 _OUTRUN = _DEADLOCKED | {"23505"}  # as does a statement that comes too late for its unique number
 _OVER = ("08", "57P01", "57P02", "57P03")  # the connection failed, or the server ends the session or shuts down
-_BY_INDEX = "-c enable_seqscan=off -c enable_hashjoin=off -c enable_mergejoin=off -c random_page_cost=1.1 -c jit=off"
+_BY_INDEX = (
+    "-c enable_seqscan=off -c enable_bitmapscan=off -c enable_hashjoin=off -c enable_mergejoin=off "
+    "-c random_page_cost=1.1 -c jit=off"
+)
 _PAUSE = 0.1
 """Seconds between looks for a server that is away."""
 

@@ -267,3 +267,19 @@ def test_rows_are_found_by_their_ids_whatever_the_tables_were_like_when_it_was_p
     assert "Update on runs" in told
     assert not [line for line in told.splitlines() if "Seq Scan" in line or "Hash Join" in line or "Merge Join" in line]
     assert "runs_by_state" not in told
+
+
+def test_a_batch_of_a_backlog_is_made_ready_without_reading_and_sorting_all_of_it(store: Store) -> None:
+    store.tasks.add_many([NewTask(*a_task(), "alice") for _ in range(1000)])
+    asked: list[tuple[str, Any]] = []
+
+    def note(_connection: object, _cursor: object, sql: str, values: Any, *_: object) -> None:
+        asked.append((sql, values))
+
+    event.listen(store._database.engine, "before_cursor_execute", note)
+    assert len(store.claims.make_ready(limit=200)) == 200
+    event.remove(store._database.engine, "before_cursor_execute", note)
+    [(sql, values)] = [each for each in asked if "SKIP LOCKED" in each[0]]
+    plan = store._database.read(lambda it: it.exec_driver_sql(f"EXPLAIN {sql}", values).scalars().all())
+    assert any("Index Scan using runs_wake" in line for line in plan), plan
+    assert not any("Sort" in line for line in plan), plan
