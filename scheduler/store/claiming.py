@@ -13,6 +13,7 @@ from datetime import datetime
 from typing import Any
 
 from duetime.scheduler.events import EventKind
+from duetime.scheduler.store import journal
 from duetime.scheduler.store.models import attempts, events, runs, tasks
 from duetime.scheduler.store.recordsets import few, recordset
 from duetime.scheduler.store.rows import RUN, TASK
@@ -28,6 +29,7 @@ from sqlalchemy import (
     Row,
     Select,
     Text,
+    Update,
     bindparam,
     cast,
     func,
@@ -66,7 +68,7 @@ def statement(may_start: Callable[[Columns], Conditions]) -> Select[Any]:
     columns = [column.label(f"{column.table.name}_{column.name}") for column in RUN]
     of_task = [locked.c[column.name].label(f"tasks_{column.name}") for column in TASK]
     started = moved.returning(*of_task, *columns).cte("started")
-    return select(started).add_cte(_attempts(started), _events(started))
+    return select(started).add_cte(_attempts(started), _started(started))
 
 
 def _locked() -> CTE:
@@ -90,24 +92,44 @@ def _attempts(started: CTE) -> CTE:
     return insert(attempts).from_select(list(values), select(*values.values())).cte("tried")
 
 
-def _events(started: CTE) -> CTE:
+def _started(started: CTE) -> CTE:
+    ready = literal(State.READY, events.c.from_state.type)
+    return _told(started, EventKind.STARTED, actor=_WORKER, move=(ready, State.RUNNING))
+
+
+def _told(moved: CTE, kind: EventKind, *, actor: ColumnElement[str], move: tuple[ColumnElement[State], State]) -> CTE:
     """Write the events as `journal.append` does: each with the next number of its task."""
-    of_task = started.c.runs_task_id
+    before, after = move
+    of_task = moved.c.runs_task_id
     last = select(func.coalesce(func.max(events.c.seq), 0)).where(events.c.task_id == of_task)
-    nth = func.row_number().over(partition_by=of_task, order_by=started.c.runs_id)
+    nth = func.row_number().over(partition_by=of_task, order_by=moved.c.runs_id)
     values = {
-        "tenant": started.c.runs_tenant,
+        "tenant": moved.c.runs_tenant,
         "task_id": of_task,
-        "run_id": started.c.runs_id,
-        "seq": last.correlate(started).scalar_subquery() + nth,
+        "run_id": moved.c.runs_id,
+        "seq": last.correlate(moved).scalar_subquery() + nth,
         "at": _NOW,
-        "kind": literal(EventKind.STARTED, events.c.kind.type),
-        "actor": _WORKER,
-        "from_state": literal(State.READY, events.c.from_state.type),
-        "to_state": literal(State.RUNNING, events.c.to_state.type),
-        "attempt": started.c.runs_attempt,
+        "kind": literal(kind, events.c.kind.type),
+        "actor": actor,
+        "from_state": before,
+        "to_state": literal(after, events.c.to_state.type),
+        "attempt": func.nullif(moved.c.runs_attempt, 0),
     }
     return insert(events).from_select(list(values), select(*values.values())).cte("told")
+
+
+def making_ready(move: Update) -> Select[Any]:
+    """Return the statement that makes runs ready and tells it; it returns how many were.
+
+    `due` are their ids and what they `was`. Their tasks have to be locked.
+    """
+    due = few(recordset({"run_id": runs.c.id.type, "was": runs.c.state.type}, "due", "due"))
+    names = ("id", "task_id", "tenant", "attempt")
+    of_run = [runs.c[name].label(f"runs_{name}") for name in names]
+    moved = move.where(runs.c.id == due.c.run_id).returning(*of_run, due.c.was).cte("moved")
+    itself = literal(journal.ITSELF, events.c.actor.type)
+    told = _told(moved, EventKind.READY, actor=itself, move=(moved.c.was, State.READY))
+    return select(func.count(moved.c.runs_id)).add_cte(told)
 
 
 def start(

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from datetime import datetime, timedelta
+from typing import Any
 
 from duetime.scheduler.events import EventKind
 from duetime.scheduler.store import claiming, journal
@@ -46,7 +47,7 @@ _MAKE_READY = (
 )
 
 _MAKE_THESE_READY = _MAKE_READY.where(_THESE)
-_MAKE_READY_AMONG = _MAKE_READY.where(among(runs.c.id))
+_MAKE_READY_AT_ONCE = claiming.making_ready(_MAKE_READY)
 
 
 def _may_start(task: claiming.Columns) -> claiming.Conditions:
@@ -86,24 +87,28 @@ def make_ready(connection: Connection, limit: int, epoch: int | None, now: datet
     due = connection.execute(_DUE, {"now": now, "until": until, "most": limit}).all()
     if not due:
         return []
-    statement = _MAKE_READY_AMONG if connection.dialect.name == "postgresql" else _MAKE_THESE_READY
-    changed = connection.execute(statement, {"run_ids": [row.id for row in due], "now": now})
-    exactly(len(due), changed.rowcount)
-    entries = [
-        journal.entry(
-            row.tenant,
-            row.task_id,
-            row.id,
-            now,
-            kind=EventKind.READY,
-            actor=journal.ITSELF,
-            move=(row.state, State.READY),
-            attempt=row.attempt or None,
+    if connection.dialect.name == "postgresql":
+        given = [{"run_id": row.id, "was": row.state} for row in due]
+        exactly(len(due), connection.execute(_MAKE_READY_AT_ONCE, {"due": given, "now": now}).scalar_one())
+    else:
+        exactly(
+            len(due), connection.execute(_MAKE_THESE_READY, {"run_ids": [row.id for row in due], "now": now}).rowcount
         )
-        for row in due
-    ]
-    journal.append(connection, entries)
+        journal.append(connection, [_made_ready(row, now) for row in due])
     return [ready_run(row, now, first_ready_at=max(now, row.wake_at)) for row in due]
+
+
+def _made_ready(row: Any, now: datetime) -> journal.Entry:
+    return journal.entry(
+        row.tenant,
+        row.task_id,
+        row.id,
+        now,
+        kind=EventKind.READY,
+        actor=journal.ITSELF,
+        move=(row.state, State.READY),
+        attempt=row.attempt or None,
+    )
 
 
 def at_once(

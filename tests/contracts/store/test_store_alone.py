@@ -147,7 +147,7 @@ def test_a_claim_that_waits_for_a_run_to_be_made_ready_starts_it(stores: list[St
         )
         journal.append(connection, [ready])
 
-    [claimed] = held_open(stores, record, make_ready, words="SELECT tasks.id")
+    [claimed] = held_open(stores, record, make_ready, words="")
     assert (claimed.run.id, claimed.run.attempt) == (record.run.id, 1)
     assert kinds(stores[0], record.task.id) == [EventKind.CREATED, EventKind.READY, EventKind.STARTED]
 

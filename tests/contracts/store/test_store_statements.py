@@ -206,7 +206,7 @@ def test_a_batch_takes_as_many_statements_as_one_run(store: Store, said: Counted
     new = store.tasks.add_many([NewTask(*a_task(), "alice") for _ in range(number)])
     claims: list[Claim] = []
     wishes = [Start(each.record.run.id) for each in new]
-    assert len(said(lambda: store.claims.make_ready(limit=99))) == 3
+    assert len(said(lambda: store.claims.make_ready(limit=99))) == 2
     assert len(said(lambda: claims.extend(store.claims.start(wishes, worker="w", epoch=None, lease=LEASE)))) == 2
     told = [settlement(claim, inbox=message(claim), deliveries=(delivery(claim),)) for claim in claims]
     assert len(said(lambda: store.claims.settle([replace(each, claim=None) for each in told]))) == 3
