@@ -58,10 +58,12 @@ class Postgres(Database):
             pool_size=8,
             max_overflow=24,
             pool_timeout=BUSY_SECONDS,
+            pool_use_lifo=True,  # the connection that was used last knows its statements, and their plans are made
             json_serializer=encode,
             json_deserializer=decode,
             connect_args={
                 "connect_timeout": BUSY_SECONDS,
+                "prepare_threshold": 1,  # most are large, and planning one takes longer than running it
                 "application_name": "duetime",
                 "options": f"-c timezone=UTC -c lock_timeout={BUSY_SECONDS}s {_BY_INDEX}",
             },
