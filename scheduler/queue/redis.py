@@ -142,7 +142,8 @@ class RedisQueue:
         return bool(self._scripts.call("end_rebuild", owner))
 
     def close(self) -> None:
-        """Close the connections; they are opened again when the queue is used."""
+        """End all waits, and close the connections; they are opened again when the queue is used."""
+        self._baton.close()
         self._client.close()
         self._blocking.close()
 

@@ -83,6 +83,12 @@ class Baton:
             with suppress(redis.RedisError):  # whoever listens has the same trouble, and ends by it
                 self._end_listening()
 
+    def close(self) -> None:
+        """End every wait, and return when nobody uses the connections any more, or does not stop within seconds."""
+        self.wake()
+        with self._changed:
+            self._changed.wait_for(lambda: not self._listening, PATIENCE)
+
     def _shall_listen(self, generation: int, until: float) -> bool:
         """Wait while another thread listens; True when this one has to, False when the wait is over."""
         with self._changed:

@@ -10,6 +10,7 @@ from uuid import uuid4
 import pytest
 import redis
 from duetime.scheduler.queue import QueueUnavailable
+from duetime.scheduler.queue.redis import RedisQueue
 from duetime.scheduler.queue.redis_baton import LONGEST, Baton, connect
 
 from tests.services import valkey_server
@@ -181,3 +182,23 @@ def test_many_waits_of_one_process_end_each_at_its_time(baton: Baton) -> None:
     for thread in waiting:
         thread.join()
     assert all(0 <= at - timeout < 0.1 for timeout, at in ended.items())
+
+
+def test_a_queue_that_is_closed_ends_its_waits_before_its_connections(url: str) -> None:
+    queue = RedisQueue(url)
+    failed: list[Exception] = []
+
+    def wait() -> None:
+        try:
+            queue.wait(queue._baton.generation, 60)
+        except Exception as error:  # noqa: BLE001 - whatever it is
+            failed.append(error)
+
+    for _ in range(20):
+        waiting = Thread(target=wait)
+        waiting.start()
+        while not queue._baton._listening:
+            pass
+        queue.close()
+        waiting.join()
+    assert not failed
