@@ -248,14 +248,18 @@ def commits_lost(world: World) -> None:
     world.rest()
 
 
+STORING = (b'"proof":', b'"fence":')
+"""What is said in the statements that start and settle, each of which is a transaction of its own."""
+
+
 def _lose_commits(world: World) -> None:
     proxy = world.ground.postgres_proxy
     assert proxy is not None
     began = time.time()
-    for _ in range(8):
+    for storing in STORING * 4:
         hits = proxy.hits
-        proxy.cut_reply(b"COMMIT")
-        until(partial(_more_hits, proxy, hits), "a COMMIT", 20)
+        proxy.cut_reply(storing)
+        until(partial(_more_hits, proxy, hits), f"what stores with {storing!r}", 20)
         time.sleep(0.2)
     world.broke("lost replies of COMMIT", f"{proxy.hits} commits whose reply was lost", began=began, anyone=True)
 
