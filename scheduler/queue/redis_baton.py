@@ -15,8 +15,8 @@ import logging
 import os
 import secrets
 import time
-from collections.abc import Callable
-from contextlib import suppress
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
 from threading import Condition
 from typing import Any
 
@@ -28,8 +28,11 @@ from redis.retry import Retry
 LONGEST = 2.0
 """Seconds that one question to Redis may block: so much later a dead connection is noticed."""
 
-SOONEST, LATEST = 0.001, 0.02
-"""Seconds before the end of a wait at which Redis is asked to answer: as long as that took lately, within these."""
+LEAST_BEFORE, MOST_BEFORE = 0.005, 0.03
+"""Seconds before the end of a wait at which Redis is asked to answer: as long as that took lately, within these.
+
+On an idle machine that is some milliseconds, most of them until the thread is awake; what is left is slept.
+"""
 
 NET = 0.1
 """Seconds later Redis ends a wait by itself: of a process that died, or when it lets nobody else do it."""
@@ -59,17 +62,17 @@ class Baton:
         self._mine = f"{key}:woken:{secrets.token_hex(6)}-{os.getpid()}"
         self._changed = Condition()
         self._listening = False
-        self._before = SOONEST
+        self._before = LEAST_BEFORE
         self.generation = 0
 
     def wait(self, generation: int, timeout: float) -> None:
         """Return when something was heard since `generation`, after `timeout` seconds at most."""
-        until = time.monotonic() + timeout
-        while self._shall_listen(generation, until):
+        until, before = time.monotonic() + timeout, self._before
+        while self._shall_listen(generation, until, before):
             heard = False
             try:
                 with translated():
-                    heard = self._listen(min(until - self._before, time.monotonic() + LONGEST))
+                    heard = self._listen(min(until - before, time.monotonic() + LONGEST))
             finally:
                 self._stop_listening(heard=heard)
 
@@ -80,8 +83,8 @@ class Baton:
             self._changed.notify_all()
             listening = self._listening
         if listening:
-            with suppress(redis.RedisError):  # whoever listens has the same trouble, and ends by it
-                self._end_listening()
+            with suppress(redis.RedisError), self._connected() as connection:
+                self._end_listening(connection)  # when it fails: whoever listens has the same trouble, and ends by it
 
     def close(self) -> None:
         """End every wait, and return when nobody uses the connections any more, or does not stop within seconds."""
@@ -89,11 +92,11 @@ class Baton:
         with self._changed:
             self._changed.wait_for(lambda: not self._listening, PATIENCE)
 
-    def _shall_listen(self, generation: int, until: float) -> bool:
+    def _shall_listen(self, generation: int, until: float, before: float) -> bool:
         """Wait while another thread listens; True when this one has to, False when the wait is over."""
         with self._changed:
             self._wait_for(lambda: self.generation != generation or not self._listening, until)
-            if until - time.monotonic() <= self._before:  # too little to ask for; what comes now, the next take finds
+            if until - time.monotonic() <= before:  # too little to ask for; what comes now, the next take finds
                 self._wait_for(lambda: self.generation != generation, until)
             elif self.generation == generation and not self._listening:
                 self._listening = True
@@ -105,42 +108,48 @@ class Baton:
 
     def _listen(self, until: float) -> bool:
         """Return whether the baton, or a call to `wake`, came before `until`."""
-        connections: Any = self._client.connection_pool
-        connection = connections.get_connection()
-        try:
-            return self._heard(connection, until)
-        except BaseException:
-            connection.disconnect()  # who does not read the answer must not stand in the line for the baton
-            raise
-        finally:
-            connections.release(connection)
+        with self._connected() as connection, self._connected() as another:
+            return self._heard(connection, another, until)
 
-    def _heard(self, connection: Any, until: float) -> bool:
+    def _heard(self, connection: Any, another: Any, until: float) -> bool:
         left = max(0.0, until - time.monotonic())
         connection.send_command("BLPOP", self._mine, self._baton, left + NET)
         if connection.can_read(left):
             return connection.read_response() is not None
-        began = time.monotonic()
-        ended = self._end_listening()
+        ended = self._end_listening(another)
         answer = connection.read_response()
-        self._before = min(LATEST, max(SOONEST, time.monotonic() - began, self._before * 0.8))
+        self._before = min(MOST_BEFORE, max(LEAST_BEFORE, time.monotonic() - until, self._before * 0.9))
         if answer is not None and answer[0] in (self._mine, self._mine.encode()):
             return False
         if ended:
             self._client.delete(self._mine)  # else what came too late to end this wait ends the next one
         return answer is not None
 
-    def _end_listening(self) -> bool:
+    def _end_listening(self, connection: Any) -> bool:
         """Let Redis answer whoever listens in this process; False when it does not take that."""
-        pipeline = self._client.pipeline(transaction=False)
-        pipeline.lpush(self._mine, "1")
-        pipeline.expire(self._mine, LEFTOVER)
+        commands = (("LPUSH", self._mine, "1"), ("EXPIRE", self._mine, LEFTOVER))
+        connection.send_packed_command(connection.pack_commands(commands))
+        refused: list[Exception] = []
+        for _ in commands:
+            try:
+                connection.read_response()
+            except redis.ResponseError as error:  # it is full, for example: then it ends the wait by itself, a bit late
+                refused.append(error)
+                log.debug("a wait cannot be ended: %s", error)
+        return not refused
+
+    @contextmanager
+    def _connected(self) -> Iterator[Any]:
+        """Lend a connection; one whose answer was not read stands in no line for the baton any more."""
+        connections: Any = self._client.connection_pool
+        connection = connections.get_connection()
         try:
-            pipeline.execute()
-        except redis.ResponseError as error:  # it is full, for example: then it ends the wait by itself, a little late
-            log.debug("a wait cannot be ended: %s", error)
-            return False
-        return True
+            yield connection
+        except BaseException:
+            connection.disconnect()
+            raise
+        finally:
+            connections.release(connection)
 
     def _stop_listening(self, *, heard: bool) -> None:
         with self._changed:

@@ -54,9 +54,9 @@ def asked(server: redis.Redis) -> dict[str, int]:
 def before_the_end_of_a_wait(baton: Baton, monkeypatch: pytest.MonkeyPatch, then: Callable[[], object]) -> None:
     end = baton._end_listening
 
-    def later() -> bool:
+    def later(connection: redis.Connection) -> bool:
         then()
-        return end()
+        return end(connection)
 
     monkeypatch.setattr(baton, "_end_listening", later)
 
@@ -102,8 +102,8 @@ def test_a_baton_that_comes_after_the_end_of_a_wait_is_left_for_others(
 ) -> None:
     end = baton._end_listening
 
-    def sooner() -> bool:
-        ended = end()
+    def sooner(connection: redis.Connection) -> bool:
+        ended = end(connection)
         server.lpush(baton._baton, TOKEN)
         return ended
 
@@ -117,7 +117,7 @@ def test_no_baton_is_lost_when_it_comes_about_when_a_wait_ends(baton: Baton, ser
     for n in range(200):
         pushing = Thread(target=server.lpush, args=(baton._baton, TOKEN))
         before = baton.generation
-        waiting = Thread(target=baton.wait, args=(before, 0.003 + n % 40 * 0.0001))
+        waiting = Thread(target=baton.wait, args=(before, baton._before + 0.0001 * (n % 40)))
         waiting.start()
         pushing.start()
         for thread in (waiting, pushing):
