@@ -96,7 +96,7 @@ class DispatchBroker(dramatiq.Broker):
         return message
 
     def consume(self, queue_name: str, prefetch: int = 1, timeout: int = 30_000) -> Grants:  # noqa: ARG002 - Dramatiq's signature; nothing is prefetched
-        """Iterate over the runs to start now; `timeout`, in milliseconds, is how long threads are waited for at most."""
+        """Iterate over the runs to start now; `timeout`, in milliseconds, is how long threads are waited for."""
         return Grants(self, min(timeout / 1000, COMING_BACK))
 
     def drain(self) -> None:

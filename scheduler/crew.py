@@ -71,7 +71,7 @@ class Crew:
             held=self.worker.held,
             placing=placing,
             learn=self.worker.learn,
-            recovered=self._dispatcher.process.wake,
+            recovered=self._dispatcher.wake,
             epoch=epoch,
             replaced=on_replaced,
         ).process
@@ -91,7 +91,7 @@ class Crew:
 
     def wake(self) -> None:
         """Look at once for what is due, cancelled or to be delivered. May be called from any thread."""
-        self._dispatcher.process.wake()
+        self._dispatcher.wake()
         self.worker.check()
         self._delivery.wake()
 
@@ -129,7 +129,7 @@ class Crew:
     def _settled(self, settlements: Sequence[Settlement]) -> None:
         """Wake whom an ending concerns: what follows may be due before they would look by themselves."""
         if any(settlement.wake_at or settlement.next_run for settlement in settlements):
-            self._dispatcher.process.wake()
+            self._dispatcher.wake()
         if any(settlement.deliveries for settlement in settlements):
             self._delivery.wake()
 
@@ -158,7 +158,7 @@ class Dispatching:
 
     def wake(self) -> None:
         """Look at once for what is due. May be called from any thread."""
-        self._dispatcher.process.wake()
+        self._dispatcher.wake()
 
     def place(self, run: ReadyRun) -> None:
         """Put a run that was stored as ready into the queue. May be called from any thread."""

@@ -8,6 +8,7 @@ nothing is left to do but to start them at a second for which thousands are sche
 from __future__ import annotations
 
 import math
+import time
 from collections import deque
 from collections.abc import Callable, Sequence
 from dataclasses import replace
@@ -70,6 +71,7 @@ class Dispatcher:
         epoch: int | None = None,
         on_change: Callable[[Sequence[str]], None] = lambda _: None,
         replaced: Callable[[], None] = lambda: None,
+        clock: Callable[[], float] = time.monotonic,
     ) -> None:
         self._store = store
         self._queue = queue
@@ -77,7 +79,10 @@ class Dispatcher:
         self._epoch = epoch
         self._on_change = on_change
         self._asking = 0
+        self._clock = clock
         self._new: deque[ReadyRun] = deque()
+        self._asked = False
+        self._look_at = -math.inf
         self.process = Process("dispatcher", self.step, replaced=replaced)
 
     def place(self, run: ReadyRun) -> None:
@@ -85,9 +90,22 @@ class Dispatcher:
         self._new.append(run)
         self.process.wake()
 
+    def wake(self) -> None:
+        """Look at once for what is due. May be called from any thread."""
+        self._asked = True
+        self.process.wake()
+
     def step(self) -> float:
-        """Dispatch what was handed in and one batch of what is due, and return the seconds until more is."""
-        self._place_new()
+        """Dispatch what was handed in, else one batch of what is due, and return the seconds until more is."""
+        placed, left = self._place_new(), self._look_at - self._clock()
+        if placed and left > 0 and not self._asked:
+            return left  # the database has enough to do with the start of what was placed
+        self._asked, self._look_at = False, -math.inf
+        sleep = self._look()
+        self._look_at = self._clock() + sleep
+        return sleep
+
+    def _look(self) -> float:
         times = self._store.claims.next_times()
         due, lost = self._until(times.wake_at), self._until(times.drop_at)
         early = due - AHEAD.total_seconds()
@@ -99,11 +117,13 @@ class Dispatcher:
             return 0.0
         return min(due, lost, LONGEST_SLEEP) if min(due, lost) > 0 else LONGEST_SLEEP / 100
 
-    def _place_new(self) -> None:
+    def _place_new(self) -> bool:
+        """Put what was handed in; whether that was all there is to do, as no timer goes with it."""
         new = [self._new.popleft() for _ in range(len(self._new))]
         if new:
             now = self._store.now()
             self._queue.put([self._placing.entry(run, now) for run in new])
+        return bool(new) and all(run.drop_at is None for run in new)
 
     def _make_ready(self) -> bool:
         ready = self._store.claims.make_ready(limit=BATCH, epoch=self._epoch, ahead=AHEAD)

@@ -14,7 +14,7 @@ from duetime.scheduler.handlers import Handlers
 from duetime.scheduler.intake import Intake
 from duetime.scheduler.queue import MemoryQueue
 from duetime.scheduler.scheduler import Scheduler
-from duetime.scheduler.store import ReadyRun, Store, open_store
+from duetime.scheduler.store import NextTimes, ReadyRun, Store, open_store
 from duetime.scheduler.task import State, TaskFilter, TaskView, Tier
 from duetime.server.app import build
 from duetime.server.settings import Settings
@@ -153,3 +153,35 @@ def test_the_runner_starts_it_and_a_process_that_is_not_the_runner_leaves_it_to_
         assert there.run.state is State.SCHEDULED
         ended = TaskFilter(states=(State.SUCCEEDED,))
         eventually(lambda: len(first.scheduler.list(ended).views) == 3, "three runs to succeed")
+
+
+def test_placing_does_not_look_for_what_is_due_before_its_time(
+    store: Store, clock: Clock, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    seconds, looks, real = [0.0], [0], store.claims.next_times
+    queue = MemoryQueue(lambda: clock().timestamp() * 1000)
+    dispatcher = Dispatcher(store, queue, clock=lambda: seconds[0])
+
+    def counted() -> NextTimes:
+        looks[0] += 1
+        return real()
+
+    def placed(due_in: timedelta | None = None) -> float:
+        task, run = with_deadline(*a_task(), after=due_in) if due_in else a_task()
+        desk = ADesk()
+        direct = Direct(desk, lambda _: None)
+        direct.put(store.tasks.add(task, direct.forward(run, NOON), actor="alice").record)
+        dispatcher.place(*desk.placed)
+        sleep = dispatcher.step()
+        assert queue.explain(run.id) is not None
+        return sleep
+
+    monkeypatch.setattr(store.claims, "next_times", counted)
+    assert (dispatcher.step(), looks[0]) == (2.0, 1)
+    seconds[0] = 0.5
+    assert (placed(), looks[0]) == (1.5, 1)
+    dispatcher.wake()
+    assert (placed(), looks[0]) == (2.0, 2)
+    assert (placed(due_in=timedelta(seconds=3)), looks[0]) == (1.0, 3)
+    seconds[0] = 2.5
+    assert (placed(), looks[0]) == (1.0, 4)

@@ -170,14 +170,18 @@ def test_what_models_write_instead_is_refused_with_the_real_name(refused: Callab
         ({"needs": {"gpu": -1}}, "needs: 'gpu': it is out of range; a whole number from 1"),
         (
             {"needs": {"gpus": 1}},
-            "needs: there is no pool 'gpus'. "
-            "Accepted: gpu (4 slots), tokens (100000 slots), key:<anything> (1 slot each). Example: needs={'gpu': 1}",
+            (
+                "needs: there is no pool 'gpus'. "
+                "Accepted: gpu (4 slots), tokens (100000 slots), key:<anything> (1 slot each). Example: needs={'gpu': 1}"
+            ),
         ),
         (
             {"needs": {"key:": 1}},
-            "needs: 'key:' is no name of a pool. "
-            "Accepted: letters, digits and ._:@/- after a letter or digit, 100 at most. "
-            "Example: needs={'key:customer-42': 1}",
+            (
+                "needs: 'key:' is no name of a pool. "
+                "Accepted: letters, digits and ._:@/- after a letter or digit, 100 at most. "
+                "Example: needs={'key:customer-42': 1}"
+            ),
         ),
         ({"needs": {"gpu": 5}}, "needs: gpu can never give 5 to a run of priority normal, 4 at most."),
         ({"estimate": -5}, "estimate: it is out of range."),
