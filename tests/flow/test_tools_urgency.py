@@ -171,8 +171,8 @@ def test_what_models_write_instead_is_refused_with_the_real_name(refused: Callab
         (
             {"needs": {"gpus": 1}},
             (
-                "needs: there is no pool 'gpus'. "
-                "Accepted: gpu (4 slots), tokens (100000 slots), key:<anything> (1 slot each). Example: needs={'gpu': 1}"
+                "needs: there is no pool 'gpus'. Accepted: gpu (4 slots), tokens (100000 slots), "
+                "key:<anything> (1 slot each). Example: needs={'gpu': 1}"
             ),
         ),
         (
