@@ -16,8 +16,10 @@ from duetime.scheduler.store import Store
 from duetime.scheduler.wording import runs_words
 
 INTERVAL = 30.0
-LEASE_INTERVAL = 5.0
-LONGEST_PAUSE = 2 * LEASE_INTERVAL
+LEASE_INTERVAL = 3.0
+"""Seconds between two looks for leases that are over: with a lease of 30 s, work goes on 35 s after a death at most."""
+
+LONGEST_PAUSE = 10.0
 """Seconds between two rounds after which the database was away, or this process stood still."""
 
 SHARE = 50
@@ -37,7 +39,7 @@ log = logging.getLogger(__name__)
 class Maintenance:
     """Puts what is ready in the database, but not in the queue, back into it; at the start, and every 30 seconds.
 
-    Every 5 seconds it ends attempts whose lease has passed and that are not among `held`, the runs that the worker has
+    Every 3 seconds it ends attempts whose lease has passed and that are not among `held`, the runs that the worker has
     in hand: their start was stored though it seemed to fail, or their end cannot be. What they had reserved is free
     with that. When it could not look before, it does this one round later: others, who could not speak for what they
     run either, speak first. It also takes from the queue the leases that have run out, whoever held them; what had not
