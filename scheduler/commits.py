@@ -32,7 +32,7 @@ GATHERING = 0.01
 MOST_ROUNDS = 3
 """So often that is waited at most: what has ended holds its slots and units until it is stored."""
 
-MOST_HELD = 25
+ROUNDS_IN_A_RUSH = 25
 """So often while brief runs that hold nothing wait to be started: that goes first, for a quarter of a second."""
 
 T = TypeVar("T")
@@ -127,7 +127,7 @@ class Commits:
     def _gather(self) -> None:
         """Wait a moment for more while many runs end, so that they share one write to the disk."""
         known = -1
-        for waited in range(MOST_HELD):
+        for waited in range(ROUNDS_IN_A_RUSH):
             if len(self._waiting) >= self._limit or self._closing:
                 return
             over = waited >= MOST_ROUNDS or len(self._waiting) <= known

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from datetime import timedelta
 from pathlib import Path
 
@@ -14,7 +13,7 @@ from duetime.scheduler.handlers import Handlers
 from duetime.scheduler.intake import Intake
 from duetime.scheduler.queue import MemoryQueue
 from duetime.scheduler.scheduler import Scheduler
-from duetime.scheduler.store import NextTimes, ReadyRun, Store, open_store
+from duetime.scheduler.store import NextTimes, ReadyRun, Store
 from duetime.scheduler.task import State, TaskFilter, TaskView, Tier
 from duetime.server.app import build
 from duetime.server.settings import Settings
@@ -48,18 +47,6 @@ class Desks:
 
     def schedule(self, when: str) -> TaskView:
         return self.scheduler.schedule("Stretch", when=when)
-
-
-@pytest.fixture
-def clock() -> Clock:
-    return Clock()
-
-
-@pytest.fixture
-def store(tmp_path: Path, clock: Clock) -> Iterator[Store]:
-    opened = open_store(f"sqlite:///{tmp_path}/duetime.db", clock=clock, synchronous="OFF")
-    yield opened
-    opened.close()
 
 
 @pytest.fixture

@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Iterator
 from datetime import timedelta
-from pathlib import Path
 from unittest.mock import ANY
 
 import pytest
@@ -15,7 +13,7 @@ from duetime.scheduler.errors import RunnerReplaced, StoreUnavailable
 from duetime.scheduler.events import EventKind
 from duetime.scheduler.maintenance import Maintenance
 from duetime.scheduler.queue import Explanation, Finish, Kind, Limits, MemoryQueue
-from duetime.scheduler.store import IdempotencyKey, NewTask, Start, Store, open_store
+from duetime.scheduler.store import IdempotencyKey, NewTask, Start, Store
 from duetime.scheduler.task import DeadlineType, State
 from duetime.scheduler.wording import runs_words
 
@@ -32,18 +30,6 @@ from tests.contracts.store.making import (
 )
 
 HOUR = timedelta(hours=1)
-
-
-@pytest.fixture
-def clock() -> Clock:
-    return Clock()
-
-
-@pytest.fixture
-def store(tmp_path: Path, clock: Clock) -> Iterator[Store]:
-    opened = open_store(f"sqlite:///{tmp_path}/duetime.db", clock=clock, synchronous="OFF")
-    yield opened
-    opened.close()
 
 
 @pytest.fixture

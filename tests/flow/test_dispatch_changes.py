@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from datetime import timedelta
-from pathlib import Path
 
 import pytest
 from duetime.scheduler.dispatch import Dispatcher
@@ -16,24 +14,12 @@ from duetime.scheduler.rules.admission import Kind, Limits
 from duetime.scheduler.rules.estimates import Estimate
 from duetime.scheduler.rules.pools import Pool
 from duetime.scheduler.scheduler import Scheduler
-from duetime.scheduler.store import Start, Store, open_store
+from duetime.scheduler.store import Start, Store
 from duetime.scheduler.task import State, TaskView
 
 from tests.contracts.store.making import Clock
 
 POOLS = {"gpu": Pool("gpu", capacity=2), "tpu": Pool("tpu", capacity=2)}
-
-
-@pytest.fixture
-def clock() -> Clock:
-    return Clock()
-
-
-@pytest.fixture
-def store(tmp_path: Path, clock: Clock) -> Iterator[Store]:
-    opened = open_store(f"sqlite:///{tmp_path}/duetime.db", clock=clock, synchronous="OFF")
-    yield opened
-    opened.close()
 
 
 @pytest.fixture

@@ -7,7 +7,6 @@ import subprocess
 import sys
 import threading
 import time
-from collections.abc import Iterator
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from unittest.mock import Mock
@@ -18,7 +17,7 @@ from duetime.scheduler.heartbeat import FORGOTTEN_AFTER, INTERVAL, Heartbeat
 from duetime.scheduler.queue import QueueUnavailable, redis_health
 from duetime.scheduler.queue.redis_health import RedisHealth
 from duetime.scheduler.queue.redis_news import PATIENCE, RedisNews
-from duetime.scheduler.store import Store, WorkerProcess, open_store
+from duetime.scheduler.store import Store, WorkerProcess
 from duetime.server import doctor_sharing, ending, worker_processes
 from duetime.server.doctor_sharing import redis_check, skew_check, workers_check
 from duetime.server.ending import Ending
@@ -32,18 +31,6 @@ from tests.services import valkey_server
 SETTINGS = Settings(
     database_url="postgresql+psycopg://localhost/duetime", redis_url="redis://:hunter2@localhost:1/0", timezone="UTC"
 )
-
-
-@pytest.fixture
-def clock() -> Clock:
-    return Clock()
-
-
-@pytest.fixture
-def store(tmp_path: Path, clock: Clock) -> Iterator[Store]:
-    opened = open_store(f"sqlite:///{tmp_path}/duetime.db", clock=clock, synchronous="OFF")
-    yield opened
-    opened.close()
 
 
 # --- news -------------------------------------------------------------------------------------------------------------

@@ -6,9 +6,7 @@ import itertools
 import logging
 import threading
 import time
-from collections.abc import Iterator
 from functools import partial
-from pathlib import Path
 
 import pytest
 from duetime.scheduler.dispatch import Dispatcher
@@ -16,25 +14,13 @@ from duetime.scheduler.placing import Placing
 from duetime.scheduler.queue import Entry, Finish, Kind, Limits, QueueLost, QueueUnavailable
 from duetime.scheduler.rebuild import CLAIM, LOOK, PROBE, Keeper, rebuild
 from duetime.scheduler.shared import SharedQueue
-from duetime.scheduler.store import Start, Store, open_store
+from duetime.scheduler.store import Start, Store
 from duetime.scheduler.task import State
 
 from tests.contracts.store.making import LEASE, NOON, Clock, added, started
 from tests.flow.breaking import Breaking
 
 MINUTE = 60_000.0
-
-
-@pytest.fixture
-def clock() -> Clock:
-    return Clock()
-
-
-@pytest.fixture
-def store(tmp_path: Path, clock: Clock) -> Iterator[Store]:
-    opened = open_store(f"sqlite:///{tmp_path}/duetime.db", clock=clock, synchronous="OFF")
-    yield opened
-    opened.close()
 
 
 @pytest.fixture

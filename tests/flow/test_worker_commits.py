@@ -6,21 +6,20 @@ import threading
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import timedelta
-from pathlib import Path
 from typing import Any
 
 import pytest
 from duetime.scheduler.changes import cancel
-from duetime.scheduler.commits import GATHERING, MOST_HELD, MOST_ROUNDS, Commits, Ended, Handed
+from duetime.scheduler.commits import GATHERING, MOST_ROUNDS, ROUNDS_IN_A_RUSH, Commits, Ended, Handed
 from duetime.scheduler.errors import StoreUnavailable
 from duetime.scheduler.events import EventKind
 from duetime.scheduler.inhand import Held
 from duetime.scheduler.outcomes import Done, Retry, Wait
 from duetime.scheduler.settlement import Ending
-from duetime.scheduler.store import Claim, Settlement, Store, Verdict, open_store
+from duetime.scheduler.store import Claim, Settlement, Store, Verdict
 from duetime.scheduler.task import State
 
-from tests.contracts.store.making import TENANT, Clock, started
+from tests.contracts.store.making import TENANT, started
 from tests.flow.waiting import eventually
 
 
@@ -35,18 +34,6 @@ class Told:
 
     def await_(self, count: int) -> None:
         eventually(lambda: len(self.ended) >= count, f"{count} endings")
-
-
-@pytest.fixture
-def clock() -> Clock:
-    return Clock()
-
-
-@pytest.fixture
-def store(tmp_path: Path, clock: Clock) -> Iterator[Store]:
-    opened = open_store(f"sqlite:///{tmp_path}/duetime.db", clock=clock, synchronous="OFF")
-    yield opened
-    opened.close()
 
 
 @pytest.fixture
@@ -112,7 +99,9 @@ def test_endings_that_never_cease_are_waited_for_a_few_times_and_no_longer(
     assert waited == [GATHERING] * MOST_ROUNDS
 
 
-@pytest.mark.parametrize(("last", "rounds"), [(5, 5), (1000, MOST_HELD)], ids=["until they have started", "at most"])
+@pytest.mark.parametrize(
+    ("last", "rounds"), [(5, 5), (1000, ROUNDS_IN_A_RUSH)], ids=["until they have started", "at most"]
+)
 def test_while_brief_runs_wait_to_be_started_endings_are_stored_later(
     store: Store, told: Told, monkeypatch: pytest.MonkeyPatch, last: int, rounds: int
 ) -> None:

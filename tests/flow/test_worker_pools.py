@@ -5,7 +5,6 @@ from __future__ import annotations
 import threading
 from collections.abc import Callable, Iterator, Mapping
 from datetime import timedelta
-from pathlib import Path
 
 import pytest
 from duetime.scheduler.dispatch import Dispatcher
@@ -13,7 +12,7 @@ from duetime.scheduler.handlers import Context, Handler, Handlers, handler
 from duetime.scheduler.maintenance import Maintenance
 from duetime.scheduler.outcomes import Done, Outcome, Retry
 from duetime.scheduler.queue import Kind, Limits, MemoryQueue, QueueLost, QueueUnavailable
-from duetime.scheduler.store import Store, open_store
+from duetime.scheduler.store import Store
 from duetime.scheduler.task import State, TaskRecord
 from duetime.scheduler.worker import Worker, WorkerOptions
 
@@ -22,18 +21,6 @@ from tests.flow.waiting import eventually
 
 GRACE = timedelta(seconds=10)
 LEASE = timedelta(seconds=30)
-
-
-@pytest.fixture
-def clock() -> Clock:
-    return Clock()
-
-
-@pytest.fixture
-def store(tmp_path: Path, clock: Clock) -> Iterator[Store]:
-    opened = open_store(f"sqlite:///{tmp_path}/duetime.db", clock=clock, synchronous="OFF")
-    yield opened
-    opened.close()
 
 
 @pytest.fixture
