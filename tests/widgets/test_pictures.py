@@ -53,7 +53,7 @@ def test_the_task_card_has_its_picture(chat: Chat, theme: str, width: int, name:
 def test_a_task_that_is_held_back_has_its_picture(chat: Chat, theme: str, width: int, name: str) -> None:
     set_the_stage(chat, theme, width)
     chat.show_task(held_back(), theme=theme)
-    expect(chat.state()).to_have_text("Waiting")
+    expect(chat.state()).to_have_text("Held")
     keep(chat, name)
 
 

@@ -4,6 +4,7 @@ const LOOKS = {
   scheduled: ["Scheduled", "clock", "info"],
   waiting: ["Waiting", "hourglass", "warning"],
   ready: ["Starting", "play", "info"],
+  held: ["Held", "hourglass", "warning"],
   running: ["Running", "play", "info"],
   suspended: ["Suspended", "hourglass", "warning"],
   retrying: ["Trying again", "retry", "warning"],
@@ -33,7 +34,7 @@ export function lookOf(task, due, now) {
   if (!isStored(task)) return "dry_run";
   if (task.paused && !hasEnded(task)) return "paused";
   if (task.state === "scheduled" && now - due > LATE_AFTER) return "overdue";
-  if (task.state === "ready" && (task.waiting_for?.length || now - due > LATE_AFTER)) return "waiting";
+  if (task.state === "ready" && (task.waiting_for?.length || now - due > LATE_AFTER)) return "held";
   return task.state;
 }
 
