@@ -4,16 +4,17 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import replace
-from datetime import datetime, timedelta
+from datetime import datetime
 
 from duetime.scheduler.events import EventKind
 from duetime.scheduler.ids import new_id
 from duetime.scheduler.store import journal
 from duetime.scheduler.store.locking import exactly
-from duetime.scheduler.store.models import runs
+from duetime.scheduler.store.models import events, runs
 from duetime.scheduler.store.rows import RUN, listed_at
+from duetime.scheduler.store.types import Instant
 from duetime.scheduler.task import Run, State, Task
-from sqlalchemy import Connection, bindparam, false, select, update
+from sqlalchemy import Connection, bindparam, false, select, true, update
 
 _BESIDE = (
     select(*RUN)
@@ -21,16 +22,21 @@ _BESIDE = (
     .order_by(runs.c.id)
 )
 
-_CANCELLED_WITH = select(*RUN).where(
-    runs.c.task_id == bindparam("of_task"),
-    runs.c.id != bindparam("itself"),
-    runs.c.current == false(),
-    runs.c.state == State.CANCELLED,
-    runs.c.started_at.is_(None),
-    runs.c.ended_at.between(bindparam("from_then"), bindparam("to_then")),
+_CANCELS = (
+    events.c.tenant == bindparam("tenant"),
+    events.c.task_id == bindparam("of_task"),
+    events.c.kind == EventKind.CANCELLED,
+    events.c.at >= bindparam("since", type_=Instant()),
 )
-_TOGETHER = timedelta(seconds=5)
-"""A cancel ends the current run and those beside it in one transaction, each by its own reading of the clock."""
+_THIS_CANCEL = select(events.c.revision).where(*_CANCELS, events.c.run_id == bindparam("itself")).limit(1)
+_CANCELLED_WITH = (
+    select(*RUN)
+    .where(runs.c.id.in_(select(events.c.run_id).where(*_CANCELS, events.c.revision == _THIS_CANCEL.scalar_subquery())))
+    .where(runs.c.current == false(), runs.c.id != bindparam("itself"))
+    .where((runs.c.state == State.CANCELLED).is_(true()), runs.c.started_at.is_(None))
+    .order_by(runs.c.id)
+)
+"""Runs that were cancelled by the same change as the current one: the revision of their events is one and the same."""
 
 
 def follow(connection: Connection, before: tuple[Task, Run], after: tuple[Task, Run]) -> list[tuple[Run, Run]]:
@@ -53,10 +59,8 @@ def follow(connection: Connection, before: tuple[Task, Run], after: tuple[Task, 
 
 def to_revive(connection: Connection, cancelled: Run, now: datetime) -> list[Run]:
     """Return what a cancel that is undone brings back beside the current run: the next generations of what it ended."""
-    assert cancelled.ended_at is not None
-    told = {"of_task": cancelled.task_id, "itself": cancelled.id}
-    moments = {"from_then": cancelled.ended_at, "to_then": cancelled.ended_at + _TOGETHER}
-    found = (Run(*row) for row in connection.execute(_CANCELLED_WITH, told | moments).all())
+    told = {"tenant": cancelled.tenant, "of_task": cancelled.task_id, "itself": cancelled.id}
+    found = (Run(*row) for row in connection.execute(_CANCELLED_WITH, {**told, "since": cancelled.ended_at}).all())
     return [
         replace(
             run,

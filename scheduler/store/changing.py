@@ -67,7 +67,7 @@ def apply(
     old, run = record.run, held(change.run, now)
     if run.scheduled_for != old.scheduled_for:
         run = _placed(connection, run)
-    next_run = _placed(connection, held(change.next_run, now)) if change.next_run else None
+    next_run = held(change.next_run, now) if change.next_run else None
     if not (change.next_run or _beside(change)) and change.task == record.task and run == old:
         return record
     check_legal(old, run, next_run)
@@ -75,6 +75,9 @@ def apply(
     _write_task(connection, record.task, task)
     run = replace(run, current=next_run is None)
     _write_run(connection, old, run)
+    if next_run:
+        next_run = _placed(connection, next_run)
+        connection.execute(insert(runs), [run_values(next_run)])
     moves = beside.follow(connection, (record.task, old), (task, run))
     moves += beside.cancel(connection, change.cancelled_beside, now)
     told: Fields = {"kind": change.kind or kind, "at": now, "actor": actor, "reason": reason}
@@ -85,8 +88,6 @@ def apply(
         extra = _placed(connection, replace(each, current=False))
         entries.append(_beginning(extra, task=task, **told))
         connection.execute(insert(runs), [run_values(extra)])
-    if next_run:
-        connection.execute(insert(runs), [run_values(next_run)])
     journal.append(connection, entries + beside.entries(moves, task, actor=actor, reason=reason))
     shown = next_run or run
     ended = run if reading.ran(run) else record.last_run
