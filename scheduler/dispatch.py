@@ -52,7 +52,7 @@ def refill(
     added, after = 0, None
     while page := store.claims.ready(limit=PAGE, after=after):
         now = store.now()
-        added += queue.put([placing.entry(run, now) for run in page])
+        added += queue.put(placing.entries(page, now))
         after = page[-1].run_id
         if enough():
             break
@@ -122,7 +122,7 @@ class Dispatcher:
         new = [self._new.popleft() for _ in range(len(self._new))]
         if new:
             now = self._store.now()
-            self._queue.put([self._placing.entry(run, now) for run in new])
+            self._queue.put(self._placing.entries(new, now))
         return bool(new) and all(run.drop_at is None for run in new)
 
     def _make_ready(self) -> bool:
@@ -132,7 +132,7 @@ class Dispatcher:
         if drops:
             self._store.claims.redate(drops)
         now = self._store.now()
-        entries = [self._placing.entry(run, now) for run in ready]
+        entries = self._placing.entries(ready, now)
         if self._queue.put(entries) < len(entries):
             self._put_anew(entries)
         failpoints.hit(failpoints.Step.PUT)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from urllib.parse import quote
@@ -28,13 +28,26 @@ def nothing_declared() -> Mapping[str, Pool]:
     return {}
 
 
+def nothing_to_prefetch(_keys: Iterable[tuple[str, str]]) -> None:
+    """Leave every estimate to be asked for by itself."""
+
+
 @dataclass(frozen=True, slots=True)
 class Placing:
-    """Places runs by what is known of pools and of how long actions take; `declared` is what handlers say of that."""
+    """Places runs by what is known of pools and of how long actions take; `declared` is what handlers say of that.
+
+    `prefetch` is called with the tenants and actions of a batch before its estimates are asked for one by one.
+    """
 
     pools: Callable[[], Mapping[str, Pool]] = nothing_declared
     estimates: Estimates = word_alone
     declared: Mapping[str, timedelta] = field(default_factory=dict)
+    prefetch: Callable[[Iterable[tuple[str, str]]], None] = nothing_to_prefetch
+
+    def entries(self, runs: Sequence[ReadyRun], now: datetime) -> list[Entry]:
+        """Return the places of a batch of runs."""
+        self.prefetch((run.tenant, run.action) for run in runs if run.estimate is None)
+        return [self.entry(run, now) for run in runs]
 
     def entry(self, run: ReadyRun, now: datetime) -> Entry:
         """Return the place of a run that is ready; one that was made ready ahead of its time waits for that first."""

@@ -135,7 +135,7 @@ def build(
         registry.declare(settings.pools)
     experience = Experience(store)
     estimates = {name: handler.estimate for name, handler in known.items() if handler.estimate is not None}
-    placing = Placing(registry.known, experience.estimate, estimates)
+    placing = Placing(registry.known, experience.estimate, estimates, experience.prefetch)
     deliverer = Deliverer(store.deliveries, channels) if channels else None
 
     def told(task_ids: Sequence[str]) -> None:

@@ -108,15 +108,19 @@ class Histogram:
         return cls(weights, samples)
 
 
-def estimate(own: timedelta | None, learned: Histogram | None, declared: timedelta | None) -> Estimate:
-    """Say what a run will take: the caller's own word, else what was learned, else what its handler declares, else 1 s.
+def learned(histogram: Histogram | None) -> Estimate | None:
+    """Return what a histogram of at least `ENOUGH` successful attempts says; None for fewer."""
+    if histogram is None or histogram.samples < ENOUGH:
+        return None
+    p50, p90 = histogram.quantile(0.5), histogram.quantile(0.9)
+    return None if p50 is None or p90 is None else Estimate(timedelta(seconds=p50), timedelta(seconds=p90))
 
-    Something is learned after `ENOUGH` successful attempts.
-    """
-    if own is None and learned is not None and learned.samples >= ENOUGH:
-        p50, p90 = learned.quantile(0.5), learned.quantile(0.9)
-        if p50 is not None and p90 is not None:
-            return Estimate(timedelta(seconds=p50), timedelta(seconds=p90))
+
+def estimate(own: timedelta | None, histogram: Histogram | None, declared: timedelta | None) -> Estimate:
+    """Return how long a run takes: the caller's own word, else what was learned, else what is declared, else 1 s."""
+    found = learned(histogram) if own is None else None
+    if found is not None:
+        return found
     said = next((each for each in (own, declared) if each is not None), UNKNOWN)
     return Estimate(said, said)
 

@@ -8,12 +8,15 @@ from datetime import datetime
 from duetime.scheduler.rules.estimates import Histogram
 from duetime.scheduler.store.database import Database
 from duetime.scheduler.store.resources import estimates
-from sqlalchemy import Connection, bindparam, func, insert, select, update
+from sqlalchemy import Connection, bindparam, func, insert, select, tuple_, update
 
 Of = tuple[str, str]
 """A tenant and one of its actions."""
 
-_ALL = select(estimates.c.tenant, estimates.c.action, estimates.c.histogram)
+_MANY = select(estimates.c.tenant, estimates.c.action, estimates.c.histogram).where(
+    tuple_(estimates.c.tenant, estimates.c.action).in_(bindparam("wanted", expanding=True))
+)
+_MAX_KEYS_PER_QUERY = 500
 _ITS = (estimates.c.tenant == bindparam("of_tenant"), estimates.c.action == bindparam("of_action"))
 _ONE = select(estimates.c.histogram).where(*_ITS)
 _UPDATE = update(estimates).where(*_ITS)
@@ -27,9 +30,13 @@ class Estimates:
         self._database = database
         self._now = now
 
-    def get_all(self) -> dict[Of, Histogram]:
-        """Return every histogram."""
-        rows = self._database.read(lambda connection: connection.execute(_ALL).all())
+    def get(self, keys: Sequence[Of]) -> dict[Of, Histogram]:
+        """Return the histograms of these actions; those of which nothing was learned are left out."""
+        parts = (keys[start : start + _MAX_KEYS_PER_QUERY] for start in range(0, len(keys), _MAX_KEYS_PER_QUERY))
+        return {of: histogram for part in parts for of, histogram in self._of(part).items()}
+
+    def _of(self, keys: Sequence[Of]) -> dict[Of, Histogram]:
+        rows = self._database.look(lambda connection: connection.execute(_MANY, {"wanted": list(keys)}).all())
         return {(row.tenant, row.action): Histogram.from_json(row.histogram) for row in rows}
 
     def add(self, deltas: Mapping[Of, Sequence[float]]) -> None:

@@ -309,11 +309,11 @@ def test_how_long_it_took_is_learned_by_maintenance_and_at_the_end(house: House)
     house.worker.start()
     house.await_(record, State.SUCCEEDED)
     maintenance.step()
-    assert house.store.estimates.get_all()[TENANT, "reminder"].samples == 1
+    assert house.store.estimates.get([(TENANT, "reminder")])[TENANT, "reminder"].samples == 1
     other = house.schedule({})
     house.await_(other, State.SUCCEEDED)
     house.stop()
-    assert house.store.estimates.get_all()[TENANT, "reminder"].samples == 2
+    assert house.store.estimates.get([(TENANT, "reminder")])[TENANT, "reminder"].samples == 2
 
 
 def test_the_claim_keeps_the_token_and_what_is_reserved_while_it_runs(house: House) -> None:

@@ -167,7 +167,7 @@ def test_what_many_learn_at_once_adds_up(url: str) -> None:
     stores = [open_store(url, clock=Clock(), synchronous="OFF") for _ in range(2)]
     at_once(6, lambda number: stores[number % 2].estimates.add({(TENANT, "report"): [2.0, 2.0], ("b", "x"): [1.0]}))
     stores[0].estimates.add({})
-    found = stores[1].estimates.get_all()
+    found = stores[1].estimates.get([(TENANT, "report"), ("b", "x"), ("b", "unknown")])
     assert {of: histogram.samples for of, histogram in found.items()} == {(TENANT, "report"): 12, ("b", "x"): 6}
     median = found[TENANT, "report"].quantile(0.5)
     assert median == pytest.approx(2.0, rel=0.2)
@@ -185,5 +185,5 @@ def test_everything_is_there_after_opening_again(tmp_path: Path) -> None:
     first.close()
     again = open_store(url)
     assert specs(again) == {"gpu": GPU}
-    assert again.estimates.get_all()[TENANT, "report"].samples == 1
+    assert again.estimates.get([(TENANT, "report")])[TENANT, "report"].samples == 1
     again.close()
