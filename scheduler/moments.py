@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from contextlib import suppress
 from dataclasses import replace
 from datetime import UTC, datetime, time, timedelta
@@ -16,6 +17,11 @@ Moment = str | datetime | timedelta
 
 WHOLE_DAY = "no time given: the end of that day"
 
+JUST_NOW_S = 5
+"""An instant that passed so few seconds ago means now: a program that says `datetime.now()` is heard a little later."""
+
+_INSTANT = re.compile(r"\d{4}-\d\d-\d\d[Tt ]\d\d:\d\d")
+
 _LAST = time(23, 59, 59)
 
 
@@ -23,15 +29,31 @@ def resolve_moment(given: Moment, *, now: datetime, zone: str | None, argument: 
     """Resolve `given` against `now`.
 
     Words go through the grammar; a naive datetime is a wall time in `zone` and obeys the same rules as written ones; an
-    aware one is an instant. Raises InvalidArgument naming `argument` when it is in the past or cannot be understood.
+    aware one is an instant. An instant of the last 5 seconds means now. Raises InvalidArgument naming `argument` when
+    it is in the past or cannot be understood.
     """
-    if isinstance(given, str):
-        return understand(given, now=now, zone=zone, argument=argument)
     if isinstance(given, timedelta):
         return _instant(now + given, now=now, zone=zone, argument=argument)
-    if given.tzinfo is None:
-        return understand(given.isoformat(timespec="seconds"), now=now, zone=zone, argument=argument)
-    return _instant(given.astimezone(UTC), now=now, zone=zone, argument=argument)
+    if isinstance(given, datetime) and given.tzinfo is not None:
+        return _instant(given.astimezone(UTC), now=now, zone=zone, argument=argument)
+    words = given if isinstance(given, str) else given.isoformat(timespec="seconds")
+    try:
+        return understand(words, now=now, zone=zone, argument=argument)
+    except InvalidArgument:
+        passed = _just_passed(words, now=now, zone=zone)
+        if passed is None:
+            raise
+        return _instant(passed.instant, now=now, zone=passed.zone, argument=argument)
+
+
+def _just_passed(words: str, *, now: datetime, zone: str | None) -> Resolved | None:
+    """Return the instant that a written date and time names, if it was within the last seconds."""
+    if not _INSTANT.match(words.strip()):
+        return None
+    try:
+        return understand(words, now=now - timedelta(seconds=JUST_NOW_S), zone=zone)
+    except InvalidArgument:
+        return None
 
 
 def resolve_end(given: Moment, *, now: datetime, zone: str | None, argument: str = "until") -> Resolved:
@@ -49,12 +71,13 @@ def resolve_end(given: Moment, *, now: datetime, zone: str | None, argument: str
 
 def _instant(instant: datetime, *, now: datetime, zone: str | None, argument: str) -> Resolved:
     home = zones.find(zone or "UTC")
-    if instant < now:
+    if instant < now - timedelta(seconds=JUST_NOW_S):
         raise InvalidArgument(
             argument,
             f"{describe(instant, home.key)} {home.key} is in the past: it was {relative(instant, now)}",
             example=(now + timedelta(hours=1)).isoformat(timespec="seconds"),
         )
+    instant = max(instant, now)
     return Resolved(instant, instant.astimezone(home).replace(tzinfo=None), home.key, ())
 
 

@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from datetime import datetime
-from functools import partial
 from typing import Unpack
 
 from duetime.scheduler import changes, failpoints
+from duetime.scheduler.actions import DONE, decide_action
 from duetime.scheduler.bounds import page_size
 from duetime.scheduler.direct import Direct
 from duetime.scheduler.errors import InvalidArgument, InvalidArguments, Refused
@@ -16,11 +16,10 @@ from duetime.scheduler.events import EventFilter, EventKind, EventPage
 from duetime.scheduler.explain import Explainer, Facts, explained
 from duetime.scheduler.idempotency import key_of, repeats, warned
 from duetime.scheduler.inquiry import Silence
-from duetime.scheduler.intake import Intake
-from duetime.scheduler.moments import snooze_to
+from duetime.scheduler.intake import Intake, Planned
 from duetime.scheduler.request import Request, Reschedule, RescheduleArguments, ScheduleArguments
 from duetime.scheduler.rescheduling import decide_reschedule
-from duetime.scheduler.store import Change, NewTask, Store
+from duetime.scheduler.store import Added, Change, NewTask, Store
 from duetime.scheduler.task import (
     LOCAL,
     Attempt,
@@ -88,13 +87,9 @@ class Scheduler:
     def submit(self, request: Request, *, by: Principal = LOCAL) -> TaskView:
         """Store what `request` asks for, like `schedule`."""
         now = self._store.now()
-        try:
-            planned = self._intake.plan(request, by, now)
-        except (InvalidArgument, InvalidArguments):
-            made = self._made_before(request, by, now)
-            if made is None:
-                raise
-            return made
+        planned = self._planned(request, by, now)
+        if isinstance(planned, TaskRecord):
+            return view_of(planned, now, created=False, warnings=(repeats(planned),))
         if request.dry_run:
             return view_of(TaskRecord(planned.task, planned.run), now, warnings=planned.warnings)
         run = self._direct.forward(planned.run, now) if self._direct else planned.run
@@ -110,25 +105,31 @@ class Scheduler:
         else:
             self._on_change([record.task.id])
 
-    def _made_before(self, request: Request, by: Principal, now: datetime) -> TaskView | None:
-        """Return the task of a repeated call whose time has passed meanwhile."""
-        key = key_of(request, by, now)
-        record = self._store.tasks.made_by(by.tenant, key) if key and not request.dry_run else None
-        return view_of(record, now, created=False, warnings=(repeats(record),)) if record else None
+    def _planned(self, request: Request, by: Principal, now: datetime) -> Planned | TaskRecord:
+        """Return what a request means, or the task of a repeated call whose time has passed since the first one."""
+        try:
+            return self._intake.plan(request, by, now)
+        except (InvalidArgument, InvalidArguments):
+            key = key_of(request, by, now)
+            made = self._store.tasks.made_by(by.tenant, key) if key and not request.dry_run else None
+            if made is None:
+                raise
+            return made
 
     def schedule_many(self, requests: Sequence[Request], *, by: Principal = LOCAL) -> list[TaskView]:
         """Store several tasks in one transaction: all of them, or none when one is wrong."""
         now = self._store.now()
-        planned = [self._intake.plan(request, by, now) for request in requests]
-        added = self._store.tasks.add_many(
-            [
-                NewTask(plan.task, plan.run, actor=by.user, key=key_of(request, by, now))
-                for plan, request in zip(planned, requests, strict=True)
-            ]
-        )
+        planned = [self._planned(request, by, now) for request in requests]
+        new = [
+            NewTask(plan.task, plan.run, actor=by.user, key=key_of(request, by, now))
+            for plan, request in zip(planned, requests, strict=True)
+            if isinstance(plan, Planned)
+        ]
+        stored = iter(self._store.tasks.add_many(new))
+        added = [next(stored) if isinstance(plan, Planned) else Added(plan, created=False) for plan in planned]
         self._on_change([each.record.task.id for each in added if each.created])
         return [
-            view_of(each.record, now, created=each.created, warnings=plan.warnings)
+            view_of(each.record, now, created=each.created, warnings=warned(_said(plan), each))
             for each, plan in zip(added, planned, strict=True)
         ]
 
@@ -248,23 +249,9 @@ class Scheduler:
         by: Principal = LOCAL,
     ) -> TaskView:
         """Do what a card's button asks for: snooze (by minutes or until a time), run_now, skip_next, undo or done."""
-        now = self._store.now()
-        to = partial(snooze_to, minutes=minutes, until=until, now=now)
-        decisions: dict[str, tuple[EventKind, Callable[[TaskRecord], Change]]] = {
-            "snooze": (
-                EventKind.SNOOZED,
-                lambda r: changes.snooze(r, to(r.task.timezone), now),
-            ),
-            "run_now": (EventKind.RUN_NOW, lambda r: changes.run_now(r, now)),
-            "skip_next": (EventKind.SKIPPED, lambda r: changes.skip_next(r, now)),
-            "undo": (EventKind.CANCEL_UNDONE, lambda r: changes.undo_cancel(r, now, undo)),
-        }
-        if action == "done":
+        if action == DONE:
             return self._done(task_id, by)
-        if action not in decisions:
-            accepted = ", ".join([*decisions, "done"])
-            raise InvalidArgument("action", f"no action {action[:40]!r}", accepted=accepted, example="action='run_now'")
-        kind, decide = decisions[action]
+        kind, decide = decide_action(action, self._store.now(), minutes=minutes, until=until, undo=undo)
         return self._change(task_id, by=by, revision=revision, kind=kind, decide=decide)
 
     def _done(self, task_id: str, by: Principal) -> TaskView:
@@ -298,3 +285,7 @@ class Scheduler:
         self._recall(waited)
         self._on_change([task_id])
         return view_of(record, self._store.now())
+
+
+def _said(plan: Planned | TaskRecord) -> tuple[str, ...]:
+    return plan.warnings if isinstance(plan, Planned) else ()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from datetime import UTC, datetime, timedelta
+from zoneinfo import ZoneInfo
 
 import pytest
 from duetime.scheduler.errors import InvalidArgument, InvalidArguments
@@ -94,6 +95,27 @@ def test_a_past_instant_is_said_in_the_zone_of_the_task() -> None:
     (problem,) = problems({"when": NOW - timedelta(hours=5)})
     assert problem.problem == "Sat 21 Nov 2026 07:00 America/New_York is in the past: it was 5 h ago"
     assert not problem.accepted
+
+
+@pytest.mark.parametrize(
+    "when",
+    [
+        NOW - timedelta(milliseconds=1),
+        NOW - timedelta(seconds=4.9),
+        timedelta(seconds=-1),
+        (NOW - timedelta(seconds=1)).astimezone(ZoneInfo("America/New_York")).isoformat(),
+        (NOW - timedelta(seconds=1)).astimezone(ZoneInfo("America/New_York")).replace(tzinfo=None),
+        f"{(NOW - timedelta(seconds=2)).astimezone(ZoneInfo('America/New_York')):%Y-%m-%d %H:%M:%S}",
+    ],
+)
+def test_an_instant_of_the_last_seconds_means_now(when: str | datetime | timedelta) -> None:
+    assert timing({"when": when}).first == NOW
+
+
+@pytest.mark.parametrize("when", [NOW - timedelta(seconds=6), "2026-11-21 11:59:59"])
+def test_an_instant_of_longer_ago_is_refused_as_past(when: str | datetime) -> None:
+    (problem,) = problems({"when": when})
+    assert "in the past" in problem.problem
 
 
 @pytest.mark.parametrize(
