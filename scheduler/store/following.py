@@ -2,7 +2,8 @@
 
 On SQLite ids rise in the order of commits. On PostgreSQL a transaction may commit after one with higher ids, and a
 reader that remembers only the highest id would miss it. So events are followed in the order of their transactions
-(`tx`, written by the server), and only as far as no older transaction is still open.
+(`tx`, written by the server), and only as far as no older transaction is still open. Transactions are numbered for the
+whole server: one that is known to be of another database can write no event here, and holds up nobody.
 """
 
 from __future__ import annotations
@@ -12,8 +13,25 @@ from typing import Any
 from duetime.scheduler.events import Event
 from duetime.scheduler.store.models import events
 from duetime.scheduler.store.rows import EVENT
-from sqlalchemy import BigInteger, Connection, Select, cast, func, select, tuple_
-from sqlalchemy.types import Text
+from sqlalchemy import Connection, Select, func, select, text, tuple_
+
+_OLDEST_OPEN = text(
+    """(
+    SELECT min(open.tx::text::bigint)
+    FROM (
+        SELECT pg_snapshot_xip(pg_current_snapshot()) AS tx
+        UNION ALL SELECT pg_snapshot_xmax(pg_current_snapshot())
+    ) AS open
+    WHERE NOT EXISTS (
+        SELECT FROM pg_stat_activity AS session
+        WHERE session.backend_xid = open.tx::xid AND session.datname <> current_database()
+    ))"""
+)
+"""The oldest transaction that may yet write an event here: what the snapshot has as open, else what begins after it.
+
+One that has no session any more has just ended, and counts as open. `pg_stat_activity` shows a session's database and
+transaction to every role.
+"""
 
 
 def latest(connection: Connection) -> int:
@@ -28,8 +46,7 @@ def _closed(connection: Connection, statement: Select[Any]) -> Select[Any]:
 
 
 def _finished() -> Any:
-    oldest_open = func.pg_snapshot_xmin(func.pg_current_snapshot())
-    return events.c.tx < cast(cast(oldest_open, Text), BigInteger)
+    return events.c.tx < _OLDEST_OPEN
 
 
 def since(connection: Connection, event_id: int, limit: int) -> list[Event]:

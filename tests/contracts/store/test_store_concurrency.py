@@ -21,8 +21,9 @@ from duetime.scheduler.store import Change, IdempotencyKey, NewTask, Start, Stor
 from duetime.scheduler.store.database import Sqlite
 from duetime.scheduler.store.models import tasks
 from duetime.scheduler.task import State, TaskFilter, TaskRecord
-from sqlalchemy import Connection, func, select, text
+from sqlalchemy import Connection, create_engine, func, select, text
 
+from tests import services
 from tests.contracts.store.making import (
     LEASE,
     NOON,
@@ -259,6 +260,23 @@ def test_followers_miss_no_event_of_a_slow_transaction(postgres_url: str) -> Non
     seen += store.history.since(seen[-1].id if seen else start)
     assert [event.task_id for event in seen] == [slow.task.id, quick.task.id]
     assert store.history.since(store.history.latest()) == []
+    store.close()
+
+
+@pytest.mark.postgres
+def test_a_write_in_another_database_of_the_server_holds_up_no_news(postgres_url: str, postgres_server: str) -> None:
+    """Transactions are numbered for the whole server; another database's can write no event of this one."""
+    store = open_store(postgres_url, clock=Clock())
+    with services.postgres_database(postgres_server) as elsewhere:
+        other = create_engine(elsewhere)
+        with other.begin() as connection:
+            connection.exec_driver_sql("SELECT pg_current_xact_id()")
+            first = added(store)
+            assert [event.task_id for event in store.history.since(0)] == [first.task.id]
+            last = store.history.latest()
+            second = added(store)
+            assert [event.task_id for event in store.history.since(last)] == [second.task.id]
+        other.dispose()
     store.close()
 
 
