@@ -57,6 +57,11 @@ def undo_cancel(record: TaskRecord, now: datetime, token: str | None) -> Change:
     return Change(record.task, run, next_run=again, kind=EventKind.CANCEL_UNDONE)
 
 
+def has_started(run: Run) -> bool:
+    """Whether an open run has been attempted: it runs, or waits for its next attempt, in whatever state."""
+    return run.state not in TERMINAL and run.started_at is not None
+
+
 def move(
     record: TaskRecord,
     to: datetime,
@@ -67,7 +72,8 @@ def move(
 ) -> Change:
     """Move the current occurrence to another time; one that has fired is run again then, as its next generation.
 
-    It keeps standing for its slot in the recurrence, unless `by_rule` says that the rule itself puts it there.
+    It keeps standing for its slot in the recurrence, unless `by_rule` says that the rule itself puts it there. After a
+    run that has ended, that is the next of the series, and counts as one.
     """
     run, task = record.run, record.task
     if run.state is State.RUNNING:
@@ -77,7 +83,7 @@ def move(
     slot = (run.slot or run.scheduled_for) if task.repeat and not by_rule else None
     wake = max(to, now)
     if run.state in TERMINAL:
-        again = replace(_again(task, run, to, wake_at=wake), slot=slot)
+        again = replace(_again(task, run, to, wake_at=wake), slot=slot, number=run.number + by_rule)
         return Change(_at_its_end(task, run), run, next_run=again, kind=kind)
     if run.state in (State.SUSPENDED, State.RETRYING):  # it has started: only its next attempt can move
         return Change(task, replace(run, wake_at=wake), kind=kind)

@@ -170,7 +170,7 @@ class Intake:
     def until(
         self, given: Moment | None, rule: Recurrence | None, *, now: datetime, zone: str | None, first: datetime
     ) -> datetime | None:
-        """Resolve the end of a recurrence, which must not lie before its first occurrence.
+        """Resolve the end of a recurrence, which must not lie before its next occurrence, `first`.
 
         A rule with an end of its own has no second one. `rule` is None where it could not be understood.
         """
@@ -183,7 +183,7 @@ class Intake:
             begins = f"{describe(first, end.zone)} {end.zone}"
             raise InvalidArgument(
                 "until",
-                f"{describe(end.instant, end.zone)} is before the first occurrence, {begins}",
+                f"{describe(end.instant, end.zone)} is before the next occurrence, {begins}",
                 accepted="a time at or after it",
                 example=f"{first.astimezone(zones.load(end.zone)):%Y-%m-%d}",
             )

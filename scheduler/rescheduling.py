@@ -10,9 +10,9 @@ from duetime.scheduler.errors import InvalidArgument, Refused
 from duetime.scheduler.events import EventKind
 from duetime.scheduler.intake import Intake
 from duetime.scheduler.moments import resolve_moment
-from duetime.scheduler.occurrences import recurrence_of
+from duetime.scheduler.occurrences import next_run, recurrence_of
 from duetime.scheduler.problems import Problems
-from duetime.scheduler.reordering import HAS_STARTED, demand_step
+from duetime.scheduler.reordering import demand_step
 from duetime.scheduler.request import Reschedule
 from duetime.scheduler.rules import zones
 from duetime.scheduler.rules.states import TERMINAL
@@ -25,6 +25,7 @@ ONCE = frozenset({"never", "none", "once", "no"})
 """What `repeat` may be to turn a recurring task into a one-shot, and `until` to let it recur for good."""
 
 NOTHING_CHANGED = "it is so already; nothing was changed"
+ONCE_MORE = "its recurrence was cancelled: it runs once more then, and does not recur"
 ONE_OCCURRENCE = "only the next occurrence was moved; repeat changes the rule itself"
 
 
@@ -77,18 +78,16 @@ def _timing_step(
         change, said = _new_recurrence(record, change, asked, intake, now)
     elif asked.when is not None or asked.timezone is not None:
         change, said = _new_time(record, change, asked, now)
-    if asked.until is not None and str(asked.until).strip().lower() in ONCE:
-        change = replace(change, task=replace(change.task, until=None))
-    elif asked.until is not None:
-        change = _new_until(change, asked, intake, now)
+    if asked.until is not None:
+        change, noted = _until_step(record, change, asked, intake, now)
+        said = (*said, *noted)
     return change, said
 
 
 def _new_recurrence(
     record: TaskRecord, change: Change, asked: Reschedule, intake: Intake, now: datetime
 ) -> tuple[Change, tuple[str, ...]]:
-    if record.run.state is State.CANCELLED:
-        raise Refused(f"repeat: {record.task.id} was cancelled. Schedule a new task with schedule_task.")
+    _refuse_cancelled(record, "repeat" if asked.repeat is not None else "timezone")
     zone = asked.timezone or change.task.timezone
     given = resolve_moment(asked.when, now=now, zone=zone, argument="when") if asked.when is not None else None
     start = given.instant if given else None
@@ -96,16 +95,23 @@ def _new_recurrence(
         start = _in_zone(change.task.anchor, record.task.timezone, zone)
     rule, first, notes = intake.recurrence(asked.repeat or change.task.repeat or "", zone, start, now)
     task = replace(change.task, repeat=rule.rule, timezone=rule.zone, anchor=rule.anchor)
+    _check_runs_left(task, record.run, "repeat")
     if asked.until is None:
-        _check_ends(task, record.run, first)
+        _check_end(task, first)
     said = (*(given.assumptions if given else ()), *notes)
-    if record.run.state in HAS_STARTED:  # it is not touched; the next occurrence follows the new rule
+    if changes.has_started(record.run):  # it is not touched; the next occurrence follows the new rule
         return replace(change, task=task), said
     return replace(changes.move(replace(record, task=task), first.instant, now, by_rule=True), task=task), said
 
 
-def _check_ends(task: Task, run: Run, first: Occurrence) -> None:
-    """Refuse a rule that the task's own ends leave no occurrence."""
+def _refuse_cancelled(record: TaskRecord, argument: str) -> None:
+    """Refuse to let a series go on that was cancelled, before it ran or while it did."""
+    if record.run.state is State.CANCELLED or record.run.cancel_requested:
+        raise Refused(f"{argument}: {record.task.id} was cancelled. Schedule a new task with schedule_task.")
+
+
+def _check_end(task: Task, first: Occurrence) -> None:
+    """Refuse a rule that the task's own end leaves no occurrence."""
     if task.until is not None and first.instant > task.until:
         raise InvalidArgument(
             "repeat",
@@ -113,15 +119,20 @@ def _check_ends(task: Task, run: Run, first: Occurrence) -> None:
             accepted="a later until in the same call, or until='never'",
             example="until='never'",
         )
-    if task.max_runs is not None and run.number + (run.state in TERMINAL or run.state in HAS_STARTED) > task.max_runs:
+
+
+def _check_runs_left(task: Task, run: Run, argument: str) -> None:
+    """Refuse to let a series go on that has run as often as it may."""
+    used = run.number - (run.state not in TERMINAL and not changes.has_started(run))
+    if task.max_runs is not None and used >= task.max_runs:
         raise Refused(
-            f"repeat: {task.id} has used up its {task.max_runs} runs. Schedule a new task with schedule_task."
+            f"{argument}: {task.id} has used up its {task.max_runs} runs. Schedule a new task with schedule_task."
         )
 
 
 def _new_time(record: TaskRecord, change: Change, asked: Reschedule, now: datetime) -> tuple[Change, tuple[str, ...]]:
     zone = asked.timezone or change.task.timezone
-    if asked.when is None and (record.run.scheduled_for <= now or record.run.state in HAS_STARTED):
+    if asked.when is None and (record.run.scheduled_for <= now or changes.has_started(record.run)):
         return replace(
             change, task=replace(change.task, timezone=zones.find(zone).key)
         ), ()  # only what is said changes
@@ -129,9 +140,9 @@ def _new_time(record: TaskRecord, change: Change, asked: Reschedule, now: dateti
     resolved = resolve_moment(given, now=now, zone=zone, argument="when" if asked.when is not None else "timezone")
     when = str(asked.when) if asked.when is not None else change.task.when
     task = replace(change.task, timezone=resolved.zone if asked.timezone else zone, when=when)
-    alone = (ONE_OCCURRENCE,) if task.repeat else ()
     moved = changes.move(replace(record, task=task), resolved.instant, now)
-    return replace(moved, task=task), (*resolved.assumptions, *alone)
+    alone = (ONE_OCCURRENCE if moved.task.repeat else ONCE_MORE,) if task.repeat else ()
+    return moved, (*resolved.assumptions, *alone)
 
 
 def _in_zone(instant: datetime, old: str, new: str) -> datetime:
@@ -143,16 +154,39 @@ def _wall_time(instant: datetime, zone: str) -> datetime:
     return instant.astimezone(zones.load(zone)).replace(tzinfo=None)
 
 
-def _new_until(change: Change, asked: Reschedule, intake: Intake, now: datetime) -> Change:
+def _until_step(
+    record: TaskRecord, change: Change, asked: Reschedule, intake: Intake, now: datetime
+) -> tuple[Change, tuple[str, ...]]:
+    """Give the series another end; one that is over goes on, if that leaves it an occurrence."""
+    endless = str(asked.until).strip().lower() in ONCE
     rule = recurrence_of(change.task)
     if rule is None:
+        if endless:
+            return change, ()
         raise InvalidArgument(
             "until", "only a recurring task has an end", accepted="together with repeat", example="repeat='daily'"
         )
+    _refuse_cancelled(record, "until")
     coming = change.next_run or change.run
-    first = coming.scheduled_for if coming.state not in TERMINAL else now
-    end = intake.until(asked.until, rule, now=now, zone=change.task.timezone, first=first)
-    return replace(change, task=replace(change.task, until=end))
+    following = _goes_on(change.task, coming, now) if coming.state in TERMINAL else None
+    end = None
+    if not endless:
+        first = (following or coming).scheduled_for
+        end = intake.until(asked.until, rule, now=now, zone=change.task.timezone, first=first)
+    task = replace(change.task, until=end)
+    if following is None:
+        return replace(change, task=task), ()
+    when = f"{describe(following.scheduled_for, task.timezone)} {task.timezone}"
+    return replace(change, task=task, next_run=following), (f"the series goes on: it next runs {when}",)
+
+
+def _goes_on(task: Task, last: Run, now: datetime) -> Run:
+    """Return what follows the last run of a series that is over; raises Refused where nothing can."""
+    _check_runs_left(task, last, "until")
+    following = next_run(replace(task, until=None), last, now)
+    if following is None:
+        raise Refused(f"until: the rule of {task.id} has no further occurrence. Give a new rule, with repeat.")
+    return replace(following, missed=0)
 
 
 def _pause_step(record: TaskRecord, change: Change, asked: Reschedule, now: datetime) -> Change:

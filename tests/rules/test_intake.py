@@ -81,7 +81,7 @@ def test_a_recurrence_has_one_end(repeat: str) -> None:
 
 def test_an_end_before_the_first_occurrence_is_said_in_the_zone_of_the_task() -> None:
     (problem,) = problems({"repeat": EVERY_DAY, "timezone": "Asia/Tokyo", "until": "2026-11-22 08:00"})
-    assert problem.problem == ("Sun 22 Nov 2026 08:00 is before the first occurrence, Sun 22 Nov 2026 09:00 Asia/Tokyo")
+    assert problem.problem == ("Sun 22 Nov 2026 08:00 is before the next occurrence, Sun 22 Nov 2026 09:00 Asia/Tokyo")
     corrected = timing({"repeat": EVERY_DAY, "timezone": "Asia/Tokyo", "until": problem.example})
     assert corrected.first == datetime(2026, 11, 22, tzinfo=UTC)
 

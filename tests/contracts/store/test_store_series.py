@@ -7,6 +7,8 @@ from datetime import UTC, datetime
 
 import pytest
 from duetime.scheduler.channels import Channels
+from duetime.scheduler.errors import InvalidArgument, Refused
+from duetime.scheduler.events import EventFilter, EventKind
 from duetime.scheduler.handlers import Handlers
 from duetime.scheduler.intake import Intake
 from duetime.scheduler.outcomes import Done, Outcome
@@ -84,3 +86,113 @@ def test_undo_brings_back_what_this_cancel_took_and_no_snooze_that_another_had_r
     cancelled = desk.scheduler.cancel(task_id)
     back = desk.scheduler.act(task_id, "undo", undo=cancelled.undo).record
     assert [run.wake_at for run in back.beside] == [day(1, 9, 30)]
+
+
+# -- how often at most
+
+
+def used_up(desk: Desk) -> str:
+    """Return a task that has run as often as it may."""
+    task_id = desk.schedule(repeat="every day at 9:00", max_runs=2)
+    assert [desk.run(day(1)), desk.run(day(2)), desk.run(day(3))] == [1, 1, 0]
+    return task_id
+
+
+@pytest.mark.parametrize("until", ["never", "2026-12-24", None])
+def test_a_task_that_has_used_up_its_runs_gets_no_more_of_them_by_another_rule(desk: Desk, until: str | None) -> None:
+    task_id = used_up(desk)
+    with pytest.raises(Refused, match=r"has used up its 2 runs\. Schedule a new task with schedule_task"):
+        desk.scheduler.reschedule(task_id, repeat="every day at 10:00", until=until)
+
+
+def test_a_series_that_starts_again_after_its_end_still_runs_no_more_often_than_it_may(desk: Desk) -> None:
+    task_id = desk.schedule(repeat="every day at 9:00", max_runs=3, until="2026-11-24")
+    assert [desk.run(day(1)), desk.run(day(2)), desk.run(day(3))] == [1, 1, 0]
+    again = desk.scheduler.reschedule(task_id, repeat="every day at 10:00", until="never")
+    assert [seen.instant for seen in again.upcoming] == [day(3, 10)]
+    assert [desk.run(day(3, 10)), desk.run(day(4, 10))] == [1, 0]
+
+
+# -- the end of a series
+
+
+def ended(desk: Desk) -> str:
+    """Return a task whose series is over on the second day; it is the third."""
+    task_id = desk.schedule(repeat="every day at 9:00", until="2026-11-24")
+    assert [desk.run(day(1)), desk.run(day(2)), desk.run(day(3))] == [1, 1, 0]
+    return task_id
+
+
+@pytest.mark.parametrize("until", ["never", "2026-12-24"])
+def test_a_later_end_lets_a_series_that_is_over_go_on_and_says_when(desk: Desk, until: str) -> None:
+    task_id = ended(desk)
+    later = desk.scheduler.reschedule(task_id, until=until)
+    assert (later.record.run.state, later.record.run.scheduled_for) == (State.SCHEDULED, day(4))
+    assert later.warnings == ("the series goes on: it next runs Thu 26 Nov 2026 09:00 UTC",)
+    assert (later.record.run.number, desk.run(day(4))) == (3, 1)
+    newest = desk.scheduler.history(EventFilter(task_id=task_id)).events
+    assert EventKind.RESCHEDULED in {event.kind for event in newest}
+
+
+def test_a_later_end_that_is_before_the_next_occurrence_is_refused_with_one_that_is_not(desk: Desk) -> None:
+    task_id = ended(desk)
+    with pytest.raises(InvalidArgument, match=r"until: .*next occurrence.*Thu 26 Nov 2026 09:00.*2026-11-26"):
+        desk.scheduler.reschedule(task_id, until="2026-11-25 20:00")
+
+
+def test_a_later_end_gives_a_task_that_has_used_up_its_runs_no_more(desk: Desk) -> None:
+    task_id = used_up(desk)
+    with pytest.raises(Refused, match=r"until: .* has used up its 2 runs"):
+        desk.scheduler.reschedule(task_id, until="2026-12-24")
+
+
+def test_a_later_end_does_not_outlast_that_of_the_rule_itself(desk: Desk) -> None:
+    task_id = desk.schedule(repeat="every day at 9:00, 2 times")
+    assert [desk.run(day(1)), desk.run(day(2)), desk.run(day(3))] == [1, 1, 0]
+    with pytest.raises(Refused, match=r"until: the rule of .* has no further occurrence. Give a new rule, with repeat"):
+        desk.scheduler.reschedule(task_id, until="2026-12-24")
+
+
+def test_a_later_end_does_not_bring_back_what_was_cancelled(desk: Desk) -> None:
+    task_id = desk.schedule(repeat="every day at 9:00")
+    desk.scheduler.cancel(task_id)
+    with pytest.raises(Refused, match=r"until: .* was cancelled"):
+        desk.scheduler.reschedule(task_id, until="2026-12-24")
+
+
+# -- cancelled while it ran
+
+
+def cancelled_while_it_ran(desk: Desk) -> str:
+    """Return a recurring task whose handler came to its end although it was asked to stop."""
+    task_id = desk.schedule(repeat="every day at 9:00")
+    desk.clock.at = day(1)
+    claims = desk.start()
+    desk.scheduler.cancel(task_id)
+    record = desk.get(task_id).record
+    desk.end([Claim(record.run, record.task, claim.worker) for claim in claims], Done("taken"))
+    assert desk.get(task_id).record.run.state is State.SUCCEEDED
+    return task_id
+
+
+def test_a_recurrence_that_was_cancelled_while_it_ran_runs_once_more_when_a_time_is_given(desk: Desk) -> None:
+    task_id = cancelled_while_it_ran(desk)
+    again = desk.scheduler.reschedule(task_id, when="today 10:00")
+    assert (again.record.task.repeat, again.upcoming) == (None, ())
+    assert [desk.run(day(1, 10)), desk.run(day(2))] == [1, 0]
+
+
+@pytest.mark.parametrize("change", [{"repeat": "every day at 10:00"}, {"timezone": "Asia/Tokyo"}, {"until": "never"}])
+def test_a_recurrence_that_was_cancelled_while_it_ran_is_not_started_again(desk: Desk, change: dict[str, str]) -> None:
+    task_id = cancelled_while_it_ran(desk)
+    with pytest.raises(Refused, match=r"was cancelled\. Schedule a new task"):
+        desk.scheduler.reschedule(task_id, **change)  # type: ignore[arg-type] # each case gives arguments of its own
+
+
+def test_no_rule_is_given_to_a_run_that_is_asked_to_stop(desk: Desk) -> None:
+    task_id = desk.schedule(repeat="every day at 9:00")
+    desk.clock.at = day(1)
+    desk.start()
+    desk.scheduler.cancel(task_id)
+    with pytest.raises(Refused, match=r"repeat: .* was cancelled\. Schedule a new task"):
+        desk.scheduler.reschedule(task_id, repeat="every day at 10:00")
