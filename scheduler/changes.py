@@ -85,8 +85,9 @@ def move(
     if run.state in TERMINAL:
         again = replace(_again(task, run, to, wake_at=wake), slot=slot, number=run.number + by_rule)
         return Change(_at_its_end(task, run), run, next_run=again, kind=kind)
-    if run.state in (State.SUSPENDED, State.RETRYING):  # it has started: only its next attempt can move
-        return Change(task, replace(run, wake_at=wake), kind=kind)
+    if has_started(run):  # only its next attempt can move
+        waits = State.SCHEDULED if run.state is State.READY else run.state
+        return Change(task, replace(run, state=waits, wake_at=wake), kind=kind)
     moved = replace(run, state=State.SCHEDULED, scheduled_for=to, wake_at=wake, first_ready_at=None, slot=slot)
     return Change(task, dated_like(task, moved, run), kind=kind)
 
@@ -149,7 +150,10 @@ def pause(record: TaskRecord) -> Change:
 
 
 def resume(record: TaskRecord, now: datetime) -> Change:
-    """Let a paused task go on: what fell due meanwhile runs at once if one-shot, and is passed over if recurring."""
+    """Let a paused task go on: what fell due meanwhile runs at once if one-shot, and is passed over if recurring.
+
+    A run that has started before goes on with its next attempt.
+    """
     task, run = record.task, record.run
     if not task.paused:
         raise Refused(f"pause: {task.id} is not paused.")
@@ -157,7 +161,7 @@ def resume(record: TaskRecord, now: datetime) -> Change:
     if run.state in TERMINAL or run.state is State.RUNNING:
         return Change(live, run, kind=EventKind.RESUMED)
     due = run.wake_at or run.scheduled_for
-    if task.repeat is None or due >= now or run.state is not State.SCHEDULED:
+    if task.repeat is None or due >= now or has_started(run):
         return Change(live, replace(run, wake_at=max(due, now)), kind=EventKind.RESUMED)
     following = next_run(live, run, now, number=run.number)
     if following is None:
@@ -170,8 +174,9 @@ def skip_next(record: TaskRecord, now: datetime) -> Change:
     task, run = record.task, record.run
     if recurrence_of(task) is None:
         raise Refused(f"skip_next: {task.id} is not recurring. cancel_task cancels it.")
-    if run.state not in (State.SCHEDULED, State.WAITING, State.READY):
-        raise Refused(f"skip_next: the occurrence of {task.id} at {when_words(run, task)} is {run.state}, not to come.")
+    if run.state in TERMINAL or has_started(run):
+        how = run.state if run.state in TERMINAL else "under way"
+        raise Refused(f"skip_next: the occurrence of {task.id} at {when_words(run, task)} is {how}, not to come.")
     following = next_run(task, run, now, number=run.number)
     if following is None:
         raise Refused(f"skip_next: this is the last occurrence of {task.id}. cancel_task cancels it.")

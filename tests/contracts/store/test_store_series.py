@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 
 import pytest
 from duetime.scheduler.channels import Channels
@@ -11,7 +11,7 @@ from duetime.scheduler.errors import InvalidArgument, Refused
 from duetime.scheduler.events import EventFilter, EventKind
 from duetime.scheduler.handlers import Handlers
 from duetime.scheduler.intake import Intake
-from duetime.scheduler.outcomes import Done, Outcome
+from duetime.scheduler.outcomes import Done, Outcome, Retry
 from duetime.scheduler.scheduler import Scheduler
 from duetime.scheduler.settlement import settle
 from duetime.scheduler.store import Claim, Start, Store, Verdict
@@ -196,3 +196,51 @@ def test_no_rule_is_given_to_a_run_that_is_asked_to_stop(desk: Desk) -> None:
     desk.scheduler.cancel(task_id)
     with pytest.raises(Refused, match=r"repeat: .* was cancelled\. Schedule a new task"):
         desk.scheduler.reschedule(task_id, repeat="every day at 10:00")
+
+
+# -- pause
+
+
+def test_a_run_that_waits_for_its_second_attempt_goes_on_after_a_pause(desk: Desk) -> None:
+    task_id = desk.schedule(repeat="every day at 9:00")
+    desk.run(day(1), Retry("no answer"))
+    desk.clock.at = day(1, 9, 5)
+    desk.store.claims.make_ready(limit=9)
+    desk.scheduler.reschedule(task_id, pause=True)
+    desk.clock.at = day(1, 9, 10)
+    resumed = desk.scheduler.reschedule(task_id, pause=False).record
+    assert (resumed.run.scheduled_for, resumed.run.state) == (day(1), State.SCHEDULED)
+    assert desk.run(day(1, 9, 10)) == 1
+    assert [(a.number, a.outcome) for a in desk.scheduler.attempts(task_id)] == [(1, "retry"), (2, "done")]
+
+
+def test_a_run_that_never_started_is_passed_over_after_a_pause_with_a_word(desk: Desk) -> None:
+    task_id = desk.schedule(repeat="every day at 9:00")
+    desk.clock.at = day(1)
+    desk.store.claims.make_ready(limit=9)
+    desk.scheduler.reschedule(task_id, pause=True)
+    desk.clock.at += timedelta(minutes=5)
+    assert desk.scheduler.reschedule(task_id, pause=False).record.run.scheduled_for == day(2)
+    moves = [(event.kind, event.to_state) for event in desk.scheduler.history(EventFilter(task_id=task_id)).events]
+    assert (EventKind.RESUMED, State.SKIPPED) in moves
+
+
+@pytest.mark.parametrize("change", [{"skip_next": True}, {"repeat": "every day at 10:00"}, {"when": "today 10:00"}])
+def test_a_run_between_two_attempts_is_the_same_whether_it_is_ready_or_not(
+    desk: Desk, change: dict[str, object]
+) -> None:
+    found = []
+    for ready in (False, True):
+        desk.clock.at = MORNING
+        task_id = desk.schedule(repeat="every day at 9:00")
+        desk.run(day(1), Retry("no answer"))
+        desk.clock.at = day(1, 9, 5)
+        if ready:
+            desk.store.claims.make_ready(limit=9)
+        try:
+            run = desk.scheduler.reschedule(task_id, **change).record.run  # type: ignore[arg-type] # each case its own
+            found.append(f"{run.scheduled_for} {run.slot} {run.wake_at if 'when' in change else ''}")
+        except Refused as refused:
+            found.append(str(refused).replace(task_id, "it"))
+        desk.scheduler.cancel(task_id)
+    assert found[0] == found[1]
