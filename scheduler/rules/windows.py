@@ -8,11 +8,14 @@ from dataclasses import dataclass
 from datetime import UTC, date, datetime, time, timedelta
 from zoneinfo import ZoneInfo
 
+from duetime.scheduler.rules import zones
+
 DAYS = ("mon", "tue", "wed", "thu", "fri", "sat", "sun")
 PERIODS = ("hour", "day", "week", "month")
 
 _HOURS = re.compile(r"(?:([a-z, -]+?)\s+)?(\d{1,2}):(\d{2})\s*-\s*(\d{1,2}):(\d{2})")
 _DAY = timedelta(days=1)
+_TICK = timedelta.resolution
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,20 +83,41 @@ def _instant(day: date, minutes: int, zone: ZoneInfo) -> datetime:
 
 
 def window_start(period: str, zone: ZoneInfo, now: datetime) -> datetime:
-    """Return when the window that `now` is in began, in UTC."""
+    """Return when the window that `now` is in began, in UTC. An hour begins when the clock of the zone strikes."""
     local = now.astimezone(zone)
     if period == "hour":
-        return local.replace(minute=0, second=0, microsecond=0).astimezone(UTC)
+        return _last_strike(zone, now.astimezone(UTC))
     back = {"day": 0, "week": local.weekday(), "month": local.day - 1}[period]
     return _instant(local.date() - back * _DAY, 0, zone)
+
+
+def _last_strike(zone: ZoneInfo, now: datetime) -> datetime:
+    """Return the last full hour of the clock at or before `now`: where it was changed since, the last before that."""
+    struck = now - _past_the_hour(now.astimezone(zone))
+    if struck.astimezone(zone).utcoffset() == now.astimezone(zone).utcoffset():
+        return struck
+    before = zones.change_between(zone, struck, now) - _TICK
+    return before - _past_the_hour(before.astimezone(zone))
+
+
+def _past_the_hour(local: datetime) -> timedelta:
+    return timedelta(minutes=local.minute, seconds=local.second, microseconds=local.microsecond)
 
 
 def window_ends(period: str, zone: ZoneInfo, now: datetime, count: int) -> list[datetime]:
     """Return the ends of the window that `now` is in and of those after it, in UTC."""
     ends: list[datetime] = []
-    longest = {"hour": timedelta(hours=1), "day": _DAY, "week": 7 * _DAY, "month": 31 * _DAY}[period]
     begin = window_start(period, zone, now)
     while len(ends) < count:
-        begin = window_start(period, zone, begin + longest + longest / 12)
+        begin = _next_start(period, zone, begin)
         ends.append(begin)
     return ends
+
+
+def _next_start(period: str, zone: ZoneInfo, begin: datetime) -> datetime:
+    """Look ahead until the next window has begun: where clocks are changed, one may be shorter or longer than usual."""
+    step = {"hour": timedelta(hours=1), "day": _DAY, "week": 7 * _DAY, "month": 31 * _DAY}[period] / 12
+    within = begin + step
+    while (found := window_start(period, zone, within)) <= begin:
+        within += step
+    return found

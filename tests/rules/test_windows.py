@@ -1,0 +1,66 @@
+"""Windows of the calendar: one follows the other without end, in every zone, whatever its clocks do."""
+
+from __future__ import annotations
+
+import zoneinfo
+from collections.abc import Iterator
+from datetime import UTC, datetime, timedelta
+from itertools import pairwise
+from zoneinfo import ZoneInfo
+
+import pytest
+from duetime.scheduler.rules.windows import PERIODS, window_ends, window_start
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+FIRST_DAY = datetime(1972, 1, 1, tzinfo=UTC)
+DAYS = 365 * 65
+WINDOWS = 40
+ODD_ZONES = (
+    "Africa/Monrovia",
+    "America/Caracas",
+    "America/St_Johns",
+    "Antarctica/Casey",
+    "Antarctica/Troll",
+    "Asia/Kathmandu",
+    "Asia/Pyongyang",
+    "Australia/Lord_Howe",
+    "Pacific/Apia",
+    "Pacific/Kiritimati",
+)
+"""Their clocks change, or once changed, by something else than an hour."""
+
+INSTANTS = st.builds(
+    lambda day, minutes: FIRST_DAY + timedelta(days=day, minutes=minutes), st.integers(0, DAYS), st.integers(0, 1439)
+)
+
+
+def check(period: str, zone: ZoneInfo, now: datetime) -> None:
+    """See that windows follow each other from `now` on, and that each begins where the one before it ends."""
+    ends = window_ends(period, zone, now, WINDOWS)
+    assert window_start(period, zone, now) <= now < ends[0]
+    assert all(before < after for before, after in pairwise(ends))
+    for before, after in pairwise(ends):
+        assert window_start(period, zone, before) == window_start(period, zone, after - timedelta(seconds=1)) == before
+
+
+def changes(zone: ZoneInfo) -> Iterator[datetime]:
+    """Give a day before each change of the clocks."""
+    days = [FIRST_DAY + timedelta(days=day) for day in range(DAYS)]
+    for before, after in pairwise(days):
+        if before.astimezone(zone).utcoffset() != after.astimezone(zone).utcoffset():
+            yield before
+
+
+@pytest.mark.parametrize("name", ODD_ZONES)
+def test_hours_and_days_go_on_through_every_change_of_odd_clocks(name: str) -> None:
+    zone = ZoneInfo(name)
+    for now in changes(zone):
+        check("hour", zone, now)
+        check("day", zone, now)
+
+
+@settings(max_examples=300, deadline=None, derandomize=True, database=None)
+@given(st.sampled_from(sorted(zoneinfo.available_timezones())), st.sampled_from(PERIODS), INSTANTS)
+def test_windows_go_on_in_any_zone_at_any_time(name: str, period: str, now: datetime) -> None:
+    check(period, ZoneInfo(name), now)
