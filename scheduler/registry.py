@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import logging
 import time
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping
 from datetime import datetime, timedelta
+from functools import cache
 from typing import Final
 
 from duetime.scheduler.errors import InvalidArgument, StoreUnavailable
@@ -13,7 +14,7 @@ from duetime.scheduler.process import Process
 from duetime.scheduler.queue import DispatchQueue, QueueLost, QueueUnavailable
 from duetime.scheduler.rules.admission import Kind, Limits
 from duetime.scheduler.rules.declarations import read_pool, spec_of
-from duetime.scheduler.rules.pools import Pool, PoolKind
+from duetime.scheduler.rules.pools import Pool, PoolKind, spent_with_debt
 from duetime.scheduler.store import Store
 from duetime.scheduler.task import LOCAL, Json, Principal
 
@@ -39,9 +40,6 @@ UNDECLARED: Final[Mapping[str, Limits]] = {
     "tenant:*": Limits(Kind.SLOTS, 1e12),  # no limit: of a quota that is removed, runs that wait still have the name
 }
 """Pools that are there unless someone declares them otherwise; beside `key:*`, which every queue knows by itself."""
-
-WINDOWS: Final = 3
-"""Windows of a budget that are looked at: what went beyond one is debt of the next, seldom of the one after that."""
 
 log = logging.getLogger(__name__)
 
@@ -119,13 +117,13 @@ class Registry:
     def spent(self, pools: Mapping[str, Pool], now: datetime) -> Mapping[str, float]:
         """Return what has been used of each budget since its window began, and the debt of the windows before it."""
         budgets = {name: pool for name, pool in pools.items() if pool.kind is PoolKind.BUDGET}
-        if not budgets:
-            return {}
-        starts = {name: pool.window_starts(now, WINDOWS) for name, pool in budgets.items()}
-        since = [
-            self._store.usage.since({name: begun[age] for name, begun in starts.items()}) for age in range(WINDOWS)
-        ]
-        return {name: _spent([used[name] for used in since], pool.capacity) for name, pool in budgets.items()}
+        return {name: self._spent(name, pool, now) for name, pool in budgets.items()}
+
+    def _spent(self, name: str, pool: Pool, now: datetime) -> float:
+        usage = self._store.usage
+        starts = pool.window_starts(now, back_to=usage.first(name) or now)
+        since = cache(lambda age: usage.since({name: starts[age]})[name])
+        return spent_with_debt(since, len(starts), pool.capacity)
 
     def _understood(self, name: str, spec: Mapping[str, Json]) -> Pool | None:
         try:
@@ -185,11 +183,3 @@ class Teller:
 
     def _all(self, pools: Mapping[str, Pool], now: datetime) -> Mapping[str, Limits]:
         return {**UNDECLARED, **{name: pool.limits(now) for name, pool in pools.items()}}
-
-
-def _spent(since: Sequence[float], budget: float) -> float:
-    """Return what is spent of the newest window; `since` is what was used from the start of each on, newest first."""
-    debt = 0.0
-    for age in range(len(since) - 1, 0, -1):
-        debt = max(0.0, debt + since[age] - since[age - 1] - budget)
-    return debt + since[0]

@@ -7,7 +7,7 @@ one at a time for a customer ("key:*").
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from enum import StrEnum
@@ -140,12 +140,11 @@ class Pool:
         refilled = self.capacity - self._burst if self.sliding else self.capacity
         return refilled / (SECONDS[self.per] * 1000)
 
-    def window_starts(self, now: datetime, count: int) -> list[datetime]:
-        """Return when the window of a budget that `now` is in began, and those before it, newest first."""
-        found: list[datetime] = []
-        for _ in range(count):
-            within = found[-1] - timedelta(microseconds=1) if found else now
-            found.append(window_start(self.per, zones.load(self.zone), within))
+    def window_starts(self, now: datetime, *, back_to: datetime) -> list[datetime]:
+        """Return when the windows of a budget began, newest first: from that of `now` back to that of `back_to`."""
+        found = [window_start(self.per, zones.load(self.zone), now)]
+        while found[-1] > back_to:
+            found.append(window_start(self.per, zones.load(self.zone), found[-1] - timedelta(microseconds=1)))
         return found
 
 
@@ -169,6 +168,25 @@ def find(pools: Mapping[str, Pool], name: str) -> Pool | None:
 def chargeable(reserved: Mapping[str, int]) -> dict[str, float]:
     """Return what an attempt is charged for that has not said what it really used: all that it had reserved."""
     return {name: float(units) for name, units in reserved.items() if not name.startswith(UNCOUNTED)}
+
+
+def spent_with_debt(since: Callable[[int], float], windows: int, capacity: float) -> float:
+    """Return what a budget has spent of its newest window, the debt of all before it among that.
+
+    `since` gives what was used from the start of the newest window on (0), of the one before it (1), and so on. Each
+    window pays `capacity` of the debt: so the answer is the most that is left of what was used since any of them. Of
+    thousands of windows only a few are looked at: where all that was used cannot
+    exceed what is found already, none is.
+    """
+    spent = since(0)
+    unseen = [(0, windows - 1)]
+    while unseen:
+        near, far = unseen.pop()
+        if near < far and (used := since(far)) - (near + 1) * capacity > spent:
+            spent = max(spent, used - far * capacity)
+            middle = (near + far) // 2
+            unseen += [(middle, far - 1), (near, middle)]
+    return spent
 
 
 def _ms(moment: datetime) -> float:

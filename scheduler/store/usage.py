@@ -10,6 +10,7 @@ from duetime.scheduler.store.resources import usage
 from sqlalchemy import Connection, bindparam, func, select
 
 _SPENT = select(func.sum(usage.c.units)).where(usage.c.pool == bindparam("of_pool"), usage.c.at >= bindparam("start"))
+_FIRST = select(func.min(usage.c.at)).where(usage.c.pool == bindparam("of_pool"))
 
 
 class Usage:
@@ -25,6 +26,10 @@ class Usage:
             return {pool: _spent(connection, pool, start) for pool, start in starts.items()}
 
         return self._database.read(work)
+
+    def first(self, pool: str) -> datetime | None:
+        """Return when something was first used of a pool; None when nothing ever was."""
+        return self._database.read(lambda connection: connection.execute(_FIRST, {"of_pool": pool}).scalar())
 
 
 def _spent(connection: Connection, pool: str, start: datetime) -> float:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
@@ -38,6 +38,21 @@ class Clock:
 
     def ms(self) -> float:
         return self.now.timestamp() * 1000
+
+
+class Account:
+    """What was used of one pool, and when, in place of the store's."""
+
+    def __init__(self, pool: str, used: Sequence[tuple[datetime, float]]) -> None:
+        self._pool = pool
+        self._used = used
+
+    def first(self, pool: str) -> datetime | None:
+        return min(at for at, _ in self._used) if pool == self._pool else None
+
+    def since(self, starts: Mapping[str, datetime]) -> dict[str, float]:
+        start = starts[self._pool]
+        return {self._pool: sum(units for at, units in self._used if at >= start)}
 
 
 @pytest.fixture
@@ -244,16 +259,10 @@ def test_a_queue_that_is_filled_anew_knows_what_a_budget_has_seen_and_starts_wit
 ) -> None:
     registry.set("tokens", {"kind": "budget", "capacity": 100})
     registry.set("calls", {"kind": "rate", "capacity": 60, "per": "minute"})
-    starts = []
-
-    def since(given: dict[str, datetime]) -> dict[str, float]:
-        starts.append(given)
-        return {"tokens": 90.0}
-
-    monkeypatch.setattr(registry._store.usage, "since", since)
-    teller.fill()
     midnight = datetime(2026, 11, 19, 23, 0, tzinfo=UTC)  # in Berlin
-    assert starts == [{"tokens": midnight - timedelta(days=days)} for days in range(3)]
+    used = [(midnight - timedelta(seconds=1), 10.0), (midnight, 50.0), (clock.now, 40.0)]
+    monkeypatch.setattr(registry._store, "usage", Account("tokens", used))
+    teller.fill()
     assert queue.can_admit(needing(clock, tokens=10)) is None
     assert queue.can_admit(needing(clock, tokens=11)) is not None
     assert queue.can_admit(needing(clock, calls=1)) is not None
@@ -262,25 +271,29 @@ def test_a_queue_that_is_filled_anew_knows_what_a_budget_has_seen_and_starts_wit
 
 
 @pytest.mark.parametrize(
-    ("used", "spent"), [((50, 20, 10), 10), ((0, 130, 10), 40), ((250, 0, 10), 60), ((0, 0, 0), 0)]
+    ("used", "spent"),
+    [
+        ((50, 20, 10), 10),
+        ((0, 130, 10), 40),
+        ((250, 0, 10), 60),
+        ((0, 0, 0), 0),
+        ((1000, 0, 0, 0, 0, 0, 10), 410),
+        ((40, 450, 40, 0, 130, 90, 10), 220),
+    ],
 )
 def test_what_went_beyond_a_window_is_still_owed_after_a_restart(
     registry: Registry, clock: Clock, monkeypatch: pytest.MonkeyPatch, used: tuple[float, ...], spent: float
 ) -> None:
     registry.set("tokens", {"kind": "budget", "capacity": 100, "zone": "UTC"})
-
-    def since(starts: dict[str, datetime]) -> dict[str, float]:
-        days = (clock.now.date() - starts["tokens"].date()).days
-        return {"tokens": sum(used[2 - days :])}
-
-    monkeypatch.setattr(registry._store.usage, "since", since)
+    days = [(clock.now - timedelta(days=age), units) for age, units in enumerate(reversed(used))]
+    monkeypatch.setattr(registry._store, "usage", Account("tokens", days))
     assert registry.spent(registry.read(), clock.now) == {"tokens": spent}
 
 
 def test_a_budget_that_is_removed_and_declared_again_is_no_new_budget(
     registry: Registry, teller: Teller, queue: MemoryQueue, clock: Clock, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(registry._store.usage, "since", lambda _: {"tokens": 90.0})
+    monkeypatch.setattr(registry._store, "usage", Account("tokens", [(NOW, 90.0)]))
     teller.fill()
     registry.set("tokens", {"kind": "budget", "capacity": 100})
     teller.step()

@@ -8,9 +8,9 @@ from typing import Any
 
 import pytest
 from duetime.scheduler.errors import InvalidArgument, InvalidArguments
-from duetime.scheduler.rules.admission import Kind, PoolState, advanced, capacity, free, most, reserve
+from duetime.scheduler.rules.admission import Kind, Limits, PoolState, advanced, capacity, free, most, reserve
 from duetime.scheduler.rules.declarations import EXAMPLES, read_pool, spec_of
-from duetime.scheduler.rules.pools import KEYS, Pool, PoolKind, find
+from duetime.scheduler.rules.pools import KEYS, Pool, PoolKind, find, spent_with_debt
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -155,7 +155,7 @@ def test_a_budget_begins_anew_with_each_window_of_its_zone(per: str, first: str,
         datetime.fromisoformat(first).replace(tzinfo=UTC),
         datetime.fromisoformat(second).replace(tzinfo=UTC),
     ]
-    assert pool.window_starts(NOW, 1)[0] <= NOW < datetime.fromisoformat(first).replace(tzinfo=UTC)
+    assert pool.window_starts(NOW, back_to=NOW)[0] <= NOW < datetime.fromisoformat(first).replace(tzinfo=UTC)
 
 
 @given(days=st.integers(0, 800))
@@ -165,8 +165,32 @@ def test_the_windows_of_a_day_follow_each_other_through_changes_of_the_clocks(da
     resets = [datetime.fromtimestamp(reset / 1000, UTC) for reset in pool.limits(now).resets]
     lengths = {after - before for before, after in pairwise(resets)}
     assert lengths <= {timedelta(hours=23), timedelta(hours=24), timedelta(hours=25)}
-    assert pool.window_starts(resets[0], 2) == [resets[0], pool.window_starts(now, 1)[0]]
-    assert pool.window_starts(resets[0] - timedelta(seconds=1), 1) == pool.window_starts(now, 1)
+    [start] = pool.window_starts(now, back_to=now)
+    assert pool.window_starts(resets[0], back_to=now) == [resets[0], start]
+    assert pool.window_starts(resets[0] - timedelta(seconds=1), back_to=now) == [start]
+
+
+@given(used=st.lists(st.integers(0, 300), min_size=1, max_size=80), capacity=st.integers(0, 100))
+def test_what_is_owed_is_reckoned_from_what_was_used_as_the_pool_reckons_it_while_it_lives(
+    used: list[int], capacity: int
+) -> None:
+    limits = Limits(Kind.BUDGET, capacity, resets=tuple(float(window) for window in range(1, len(used))))
+    live = PoolState(at=0.0, spent=used[0])
+    for window, units in enumerate(used[1:], 1):
+        live = advanced(limits, live, float(window))
+        live.spent += units
+    assert spent_with_debt(lambda age: sum(used[len(used) - 1 - age :]), len(used), capacity) == live.spent
+
+
+def test_of_thousands_of_windows_few_are_looked_at() -> None:
+    asked: set[int] = set()
+
+    def since(age: int) -> float:
+        asked.add(age)
+        return 0.75 * (age + 1)
+
+    assert spent_with_debt(since, 10_000, 1) == 0.75
+    assert len(asked) < 100
 
 
 @given(capacity=st.integers(1, 10_000), percent=st.integers(0, 90), rank=st.integers(1, 5))

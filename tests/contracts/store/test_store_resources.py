@@ -116,6 +116,7 @@ def test_what_an_attempt_used_is_stored_with_its_end_and_summed_from_an_instant_
     assert store.usage.since(starts) == {"tokens": 1500.5, "usd": 0.03, "other": 0.0}
     assert store.usage.since({"tokens": NOON + timedelta(hours=1)}) == {"tokens": 300.5}
     assert store.usage.since({}) == {}
+    assert (store.usage.first("tokens"), store.usage.first("other")) == (NOON, None)
 
 
 def test_an_attempt_that_crashed_is_charged_for_all_that_it_had_reserved(store: Store, clock: Clock) -> None:
