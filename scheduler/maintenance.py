@@ -5,7 +5,7 @@ from __future__ import annotations
 import logging
 import time
 from collections.abc import Callable, Collection, Mapping
-from datetime import timedelta
+from datetime import datetime, timedelta
 
 from duetime.scheduler.dispatch import refill
 from duetime.scheduler.placing import Placing
@@ -21,6 +21,9 @@ LEASE_INTERVAL = 3.0
 
 LONGEST_PAUSE = 10.0
 """Seconds between two rounds after which the database was away, or this process stood still."""
+
+UNCHANGED_FOR_S = 30.0
+"""Seconds of this process for which a lapsed lease has to stand unchanged, when clocks do not agree on its end."""
 
 SHARE = 50
 """At most one part in so many of the time goes into looking, however many runs are ready."""
@@ -42,8 +45,9 @@ class Maintenance:
     Every 3 seconds it ends attempts whose lease has passed and that are not among `held`, the runs that the worker has
     in hand: their start was stored though it seemed to fail, or their end cannot be. What they had reserved is free
     with that. When it could not look before, it does this one round later: others, who could not speak for what they
-    run either, speak first. It also takes from the queue the leases that have run out, whoever held them; what had not
-    started then goes back at once. Once an hour it forgets idempotency keys that are past their time.
+    run either, speak first. After a leap of the database's clock, which others see later, it ends only those whose
+    lease nobody renews for half a minute. It also takes from the queue the leases that have run out, whoever held them;
+    what had not started then goes back at once. Once an hour it forgets idempotency keys that are past their time.
     """
 
     def __init__(
@@ -72,6 +76,7 @@ class Maintenance:
         self._forget_at = store.now()
         self._ended_at = clock()
         self._could_look = True
+        self._lapsed: dict[str, tuple[datetime, float]] = {}
         self.process = Process("maintenance", self.step, replaced=replaced)
 
     def step(self) -> float:
@@ -109,11 +114,23 @@ class Maintenance:
             held=self._held(),
             before=before,
             conclude=lambda claim, settlement: concluded(claim, settlement, now=self._store.now()),
+            only=self._unchanged(before) if self._store.clock_leapt() else None,
         )
         if ended:
             log.warning("%s in nobody's hand: what was running there counts as crashed", runs_words(ended))
             self._release(ended)
             self._recovered()
+
+    def _unchanged(self, before: datetime) -> list[str]:
+        """Return the runs with a lapsed lease that nobody has renewed while this process watched."""
+        now = self._clock()
+        seen = {run_id: (until, now) for run_id, until in self._store.claims.lapsed(before).items()}
+        known = self._lapsed
+        self._lapsed = {
+            run_id: known[run_id] if run_id in known and known[run_id][0] == first[0] else first
+            for run_id, first in seen.items()
+        }
+        return [run_id for run_id, (_, since) in self._lapsed.items() if now - since >= UNCHANGED_FOR_S]
 
     def _release(self, tokens: Mapping[str, str]) -> None:
         """Free what crashed attempts had reserved, all of it used: else it stays taken until their leases run out."""

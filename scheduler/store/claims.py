@@ -181,17 +181,27 @@ class Claims:
         """
         return self._database.write(lambda connection: len(recovery.recover(connection, epoch, conclude, self._now())))
 
+    def lapsed(self, before: datetime) -> dict[str, datetime]:
+        """Return the ends of all leases that were over `before`, by run."""
+        return self._database.look(lambda connection: recovery.lapsed(connection, before))
+
     def recover_lapsed(
-        self, *, epoch: int | None, held: Collection[str], before: datetime, conclude: Conclude | None = None
+        self,
+        *,
+        epoch: int | None,
+        held: Collection[str],
+        before: datetime,
+        conclude: Conclude | None = None,
+        only: Collection[str] | None = None,
     ) -> dict[str, str]:
         """End the attempts whose lease was over `before` and that nobody has in hand, as `recover` does.
 
-        Returns by run what proves its lease in the queue, '' where it has none. `held` are the runs that the caller has
-        in hand, read after `before`: what was claimed since has a newer lease. Any number of processes may do this at
-        once: each run is recovered by one. Raises `RunnerReplaced` when `epoch` is not the newest and there is
-        something to end.
+        With `only`, no others than these. Returns by run what proves its lease in the queue, '' where it has none.
+        `held` are the runs that the caller has in hand, read after `before`: what was claimed since has a newer lease.
+        Any number of processes may do this at once: each run is recovered by one. Raises `RunnerReplaced` when `epoch`
+        is not the newest and there is something to end.
         """
-        orphans = self._database.look(lambda connection: recovery.lapsed(connection, before)).difference(held)
+        orphans = set(self.lapsed(before) if only is None else only).difference(held)
         if not orphans:
             return {}
         return self._database.write(

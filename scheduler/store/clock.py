@@ -9,6 +9,7 @@ synchronization", 1989).
 from __future__ import annotations
 
 import logging
+import math
 import threading
 import time
 from collections.abc import Callable
@@ -18,6 +19,9 @@ from typing import NamedTuple
 
 ASKED_EVERY = 30.0
 """Seconds of use between two questions."""
+
+LEAP_CALM_S = 60.0
+"""Seconds after a leap within which other processes may not have asked, or not renewed a lease by the new time."""
 
 TOLERATED = 5.0
 """Seconds that the clock of this machine may be off before that is said."""
@@ -68,6 +72,8 @@ class ServerClock:
         self._lock = threading.Lock()
         self._asking = self._warned = False
         self._last = self._last_at = 0.0
+        self._offset = math.nan
+        self._leapt_at = -math.inf
         self._learn()
 
     def __call__(self) -> datetime:
@@ -76,6 +82,12 @@ class ServerClock:
     def skew(self) -> float:
         """Return how many seconds the wall clock of this process is ahead of the server's; below 0: behind."""
         return _seconds(self._wall()) - self._seconds()
+
+    def leapt(self) -> bool:
+        """Whether the server's clock was moved lately, which others may not know yet, or this one still lags behind."""
+        with self._lock:
+            at = self._monotonic()
+            return at - self._leapt_at <= LEAP_CALM_S or self._last - (at + self._offset) > _JUMP
 
     def _seconds(self) -> float:
         with self._lock:
@@ -103,7 +115,9 @@ class ServerClock:
     def _learn(self) -> None:
         best = min((self._ask() for _ in range(_SAMPLES)), key=lambda sample: sample.answered - sample.asked)
         with self._lock:
-            self._offset = _seconds(best.at) - (best.asked + best.answered) / 2
+            before, self._offset = self._offset, _seconds(best.at) - (best.asked + best.answered) / 2
+            if abs(self._offset - before) > _JUMP:
+                self._leapt_at = self._monotonic()
             self._postpone()
         self._say_if_wrong()
 

@@ -52,6 +52,10 @@ class Store:
         """
         return self._clock.skew() if isinstance(self._clock, ServerClock) else 0.0
 
+    def clock_leapt(self) -> bool:
+        """Whether the server's clock was moved lately: leases that others write may not go by the new time yet."""
+        return isinstance(self._clock, ServerClock) and self._clock.leapt()
+
     def identity(self) -> str:
         """Return a name that no other database has; none where that cannot be told, as with a file."""
         return self._database.identity() if isinstance(self._database, Postgres) else ""

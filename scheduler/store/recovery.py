@@ -31,11 +31,14 @@ _WHOLE = TASK_AND_RUN.where(runs.c.id.in_(bindparam("run_ids", expanding=True)))
 _HELD = select(runs.c.id, runs.c.reserved, runs.c.token).where(runs.c.id.in_(bindparam("run_ids", expanding=True)))
 _RUNNING: ColumnElement[bool] = literal_column("runs.state = 'running'")  # bare, as the partial index has it
 _ORPHANS = select(runs.c.id).where(_RUNNING, runs.c.epoch < bindparam("newest"))
-_LAPSED = (
-    select(runs.c.id).select_from(JOINED).where(_RUNNING, runs.c.lease_until < bindparam("before", type_=Instant()))
-)
-_OF_NOBODY_ELSE = _LAPSED.where(runs.c.id.in_(bindparam("run_ids", expanding=True))).with_for_update(
-    of=[runs, tasks], skip_locked=True
+_PAST = (_RUNNING, runs.c.lease_until < bindparam("before", type_=Instant()))
+_LAPSED = select(runs.c.id, runs.c.lease_until).where(*_PAST)
+_OF_NOBODY_ELSE = (
+    select(runs.c.id)
+    .select_from(JOINED)
+    .where(*_PAST)
+    .where(runs.c.id.in_(bindparam("run_ids", expanding=True)))
+    .with_for_update(of=[runs, tasks], skip_locked=True)
 )
 
 
@@ -53,8 +56,9 @@ def recover(connection: Connection, epoch: int, conclude: Conclude | None, now: 
     return _crash(connection, list(connection.execute(_ORPHANS, {"newest": epoch}).scalars()), conclude, now)
 
 
-def lapsed(connection: Connection, before: datetime) -> set[str]:
-    return set(connection.execute(_LAPSED, {"before": before}).scalars())
+def lapsed(connection: Connection, before: datetime) -> dict[str, datetime]:
+    """Return until when each running attempt was claimed whose lease was over before then."""
+    return {row.id: row.lease_until for row in connection.execute(_LAPSED, {"before": before})}
 
 
 def recover_lapsed(
