@@ -14,6 +14,7 @@ from duetime.scheduler.queue import (
     QueueUnavailable,
     Shortage,
     Stats,
+    Threads,
     Why,
 )
 from duetime.scheduler.task import Json
@@ -73,12 +74,19 @@ class Inquiry:
         if not isinstance(found, dict):
             return None
         pools = {name: PoolUse(**use) for name, use in found["pools"].items()}
-        return Stats(**{**found, "waiting": tuple(found["waiting"]), "pools": pools})
+        threads = {name: _threads(use) for name, use in found.get("threads", {}).items()}
+        return Stats(**{**found, "waiting": tuple(found["waiting"]), "pools": pools, "threads": threads})
 
 
 def _explanation(found: dict[str, Json]) -> Explanation:
+    if isinstance(found.get("threads"), dict):
+        found = {**found, "threads": _threads(found["threads"])}
     short = found.get("shortage")
     if not isinstance(short, dict):
         return Explanation(**found)
     shortage = Shortage(**{**short, "why": Why(short["why"]), "holders": tuple(short["holders"])})
     return Explanation(**{**found, "shortage": shortage})
+
+
+def _threads(found: dict[str, Json]) -> Threads:
+    return Threads(**{**found, "headroom": tuple(found["headroom"])})

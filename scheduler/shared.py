@@ -26,8 +26,10 @@ from duetime.scheduler.queue import (
     Shortage,
     Stats,
     Take,
+    Threads,
 )
 from duetime.scheduler.rules.admission import Limits
+from duetime.scheduler.rules.shares import TIERS
 
 MOST_OWED = 10_000
 """Endings that are kept for a queue that is away; older ones are dropped, and their leases run out by themselves."""
@@ -112,22 +114,31 @@ class SharedQueue:
                 added = self.within.put(entries)
         return added
 
-    def take(self, worker: str, n: int, lease: float, *, nonce: str = "") -> Take:
+    def take(self, worker: str, n: int, lease: float, *, nonce: str = "", threads: Threads | None = None) -> Take:
         """Take as the queue does. What a lost answer gave is asked for again by the next take, whatever its nonce."""
         taken = Take()
         if self.away is None:
             nonce = self._unanswered or nonce or new_id("n")
             with self._noticing():
                 self._unanswered = nonce
-                taken = self.within.take(worker, n, lease, nonce=nonce)
+                taken = self.within.take(worker, n, lease, nonce=nonce, threads=threads)
                 self._unanswered = ""
         return taken
 
-    def wait(self, generation: int, timeout: float) -> None:
+    def preemptors(
+        self, worker: str, n: int, tiers: tuple[int, int], notice: float, *, threads: Threads | None = None
+    ) -> tuple[int, ...]:
+        found: tuple[int, ...] = ()
+        if self.away is None:
+            with self._noticing():
+                found = self.within.preemptors(worker, n, tiers, notice, threads=threads)
+        return found
+
+    def wait(self, generation: int, timeout: float, *, tier: int = TIERS) -> None:
         ends, woken = time.monotonic() + timeout, self._waking
         if self.away is None:
             with self._noticing():
-                self.within.wait(generation, timeout)
+                self.within.wait(generation, timeout, tier=tier)
                 return
         with self._changed:
             self._changed.wait_for(lambda: self.away is None or self._waking != woken, ends - time.monotonic())

@@ -19,6 +19,7 @@ from duetime.scheduler.queue.port import (
     Shortage,
     Stats,
     Take,
+    Threads,
     Why,
 )
 from duetime.scheduler.rules.admission import Kind, Limits
@@ -45,5 +46,6 @@ __all__ = [
     "Shortage",
     "Stats",
     "Take",
+    "Threads",
     "Why",
 ]

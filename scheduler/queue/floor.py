@@ -22,10 +22,13 @@ from duetime.scheduler.queue.port import (
     Grant,
     Shortage,
     Stats,
+    Threads,
     Why,
 )
 from duetime.scheduler.queue.telling import counted, explained, shortage
+from duetime.scheduler.queue.threads import MAX_PREEMPTORS, WorkerThreads, added_up
 from duetime.scheduler.queue.waiting import Rank, RunClass, Waiting
+from duetime.scheduler.rules.headroom import NO_HEADROOM, Headroom, may_start
 from duetime.scheduler.rules.shares import Shares, Standing, choose, served
 
 MOST_PROMOTED = 256
@@ -66,6 +69,7 @@ class Floor:
         self._by_time = LazyHeap[Rank](self._is_delayed)
         self._overdue = Patience()
         self.pools = Pools(self._waiting)
+        self.threads = WorkerThreads()
 
     @property
     def has_candidates(self) -> bool:
@@ -102,15 +106,25 @@ class Floor:
         for head, name in self._overdue.due(now):
             self._waiting.unpark_headed_by(head, name)
 
-    def grant(self, worker: str, n: int, now: float, until: float) -> tuple[tuple[Grant, ...], float | None]:
+    def grant(
+        self, worker: str, n: int, now: float, until: float, threads: Threads | None = None
+    ) -> tuple[tuple[Grant, ...], float | None]:
         """Lease up to `n` runs, and say in how many seconds time alone may bring up more."""
         granted: list[Grant] = []
-        looks = 0
-        while len(granted) < n and looks < MOST_LOOKS and self._look(worker, now, until, granted):
+        looks, headroom = 0, threads.headroom if threads else NO_HEADROOM
+        while looks < MOST_LOOKS and self._look(worker, now, until, granted, self._heads(headroom, n - len(granted))):
             looks += 1
+        if threads is not None:
+            self.threads.report(worker, threads, len(granted), now)
         if looks == MOST_LOOKS and self.has_candidates:
             return tuple(granted), 0.0
         return tuple(granted), self._hint(now)
+
+    def preemptors(self, n: int, tiers: tuple[int, int], before: float, now: float) -> tuple[int, ...]:
+        """Return the tiers of up to `n` runs that wait for a thread, are late by `before`, and get no room yet."""
+        first, last = tiers
+        late = [run for tier in range(first, last + 1) for run in self._waiting.late(tier, before, MAX_PREEMPTORS)]
+        return tuple(self._waiting.entry(run_id).tier for run_id in self.threads.assign(late, n, now))
 
     def finish(self, end: Finish, now: float, jitter: float) -> bool:
         lease = self.held(end.run_id, end.token)
@@ -181,10 +195,13 @@ class Floor:
             return Explanation("leased", worker=lease.worker)
         if delayed is not None:
             return Explanation("delayed", not_before=delayed[1])
-        return explained(self._waiting, run_id, lambda head: self.shortage(head, now))
+        return explained(
+            self._waiting, run_id, lambda head: self.shortage(head, now), added_up(self.threads.known(now).values())
+        )
 
     def stats(self, now: float) -> Stats:
-        return counted(self._waiting, self.pools, now, delayed=len(self._delayed), leased=len(self._leases))
+        found = counted(self._waiting, self.pools, now, delayed=len(self._delayed), leased=len(self._leases))
+        return replace(found, threads=self.threads.known(now))
 
     def _here(self, run_id: str) -> Entry | None:
         """Return a run that waits or is delayed."""
@@ -203,9 +220,12 @@ class Floor:
             return self._waiting.remove(run_id)
         return self._delayed.pop(run_id, (None, 0.0))[0]
 
-    def _look(self, worker: str, now: float, until: float, granted: list[Grant]) -> bool:
+    def _heads(self, headroom: Headroom, idle: int) -> list[Rank | None]:
+        """Return, by tier, the best head that may start on so many idle threads."""
+        return [head if may_start(headroom, tier, idle) else None for tier, head in enumerate(self._waiting.best(), 1)]
+
+    def _look(self, worker: str, now: float, until: float, granted: list[Grant], heads: list[Rank | None]) -> bool:
         """Grant the best run of the tier whose turn it is, or park its class; False when there is none."""
-        heads = self._waiting.best()
         tier = choose(self._shares, self._standing, [head[0] if head else None for head in heads])
         head = heads[tier] if tier is not None else None
         if tier is None or head is None:

@@ -39,6 +39,19 @@ class LazyHeap(Generic[T]):
         """Return every item that is alive, once, in no order."""
         return list({item for item in self._items if self._alive(item)})
 
+    def first(self, most: int) -> list[T]:
+        """Return the smallest that are alive, `most` of them, in order: the heap's order spares it most others."""
+        found: list[T] = []
+        places = [(self._items[0], 0)] if self._items else []
+        while places and len(found) < most:
+            item, place = heapq.heappop(places)
+            if self._alive(item) and item not in found:
+                found.append(item)
+            for child in (2 * place + 1, 2 * place + 2):
+                if child < len(self._items):
+                    heapq.heappush(places, (self._items[child], child))
+        return found
+
     def before(self, item: T, most: int) -> int:
         """Count those that are alive and smaller, up to `most`: the heap's order spares it all that are larger."""
         found: set[T] = set()

@@ -18,9 +18,10 @@ from duetime.scheduler.queue.port import (
     Shortage,
     Stats,
     Take,
+    Threads,
 )
 from duetime.scheduler.rules.admission import Limits
-from duetime.scheduler.rules.shares import Shares
+from duetime.scheduler.rules.shares import TIERS, Shares
 
 CALM_FOR = 30_000.0
 REBUILDING_FOR = 30_000.0
@@ -55,7 +56,7 @@ class MemoryQueue:
                 self._wake()
             return done.count(Put.ADDED)
 
-    def take(self, worker: str, n: int, lease: float, *, nonce: str = "") -> Take:
+    def take(self, worker: str, n: int, lease: float, *, nonce: str = "", threads: Threads | None = None) -> Take:
         with self._changed:
             now = self._called()
             if not self._complete:
@@ -65,14 +66,25 @@ class MemoryQueue:
                 held = tuple(grant for grant in before if self._floor.held(grant.run_id, grant.token))
                 return Take(held, self._generation, 0.0)
             self._floor.pass_time(now)
-            granted, hint = self._floor.grant(worker, n, now, now + lease)
+            granted, hint = self._floor.grant(worker, n, now, now + lease, threads)
             if nonce:
                 self._takes[worker] = (nonce, granted)
             if self._floor.has_candidates:
                 self._wake()
             return Take(granted, self._generation, hint)
 
-    def wait(self, generation: int, timeout: float) -> None:
+    def preemptors(
+        self, worker: str, n: int, tiers: tuple[int, int], notice: float, *, threads: Threads | None = None
+    ) -> tuple[int, ...]:
+        with self._changed:
+            now = self._called()
+            if not self._complete:
+                return ()
+            if threads is not None:
+                self._floor.threads.report(worker, threads, 0, now)
+            return self._floor.preemptors(n, tiers, now + notice, now)
+
+    def wait(self, generation: int, timeout: float, *, tier: int = TIERS) -> None:  # noqa: ARG002 - it may go on too early
         with self._changed:
             self._changed.wait_for(lambda: self._generation != generation, timeout)
 

@@ -13,6 +13,8 @@ from typing import Protocol
 
 from duetime.scheduler.rules.admission import Limits
 from duetime.scheduler.rules.feedback import Report
+from duetime.scheduler.rules.headroom import NO_HEADROOM, Headroom
+from duetime.scheduler.rules.shares import TIERS
 
 MOST_LOOKS = 128
 """Classes that one take looks at: its time is bounded, the next take goes on where it ended."""
@@ -81,6 +83,19 @@ class Take:
 
 
 @dataclass(frozen=True, slots=True)
+class Threads:
+    """The threads of a worker, as it reports them: how many are `busy`, and the `headroom` left to more urgent runs.
+
+    `preempted` counts its runs that gave way to more urgent ones since it started.
+    """
+
+    total: int
+    busy: int = 0
+    headroom: Headroom = NO_HEADROOM
+    preempted: int = 0
+
+
+@dataclass(frozen=True, slots=True)
 class Finish:
     """The end of a leased run: what it `used` of rates and budgets (else what it reserved), what it learned."""
 
@@ -132,7 +147,7 @@ class Explanation:
 
     `ahead` are runs of its own class that go first, counted up to `MOST_AHEAD`. For a parked one `shortage` is what the
     head of its class lacks; `worker` has a leased one, and a delayed one waits until `not_before`, by the clock of the
-    queue.
+    queue. For a waiting one `threads` adds up the workers, where any reported its threads lately.
     """
 
     status: str
@@ -140,6 +155,7 @@ class Explanation:
     shortage: Shortage | None = None
     worker: str | None = None
     not_before: float | None = None
+    threads: Threads | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -162,9 +178,10 @@ class PoolUse:
 
 @dataclass(frozen=True, slots=True)
 class Stats:
-    """How many runs wait their turn by tier (critical first), are delayed, parked, leased; and each pool.
+    """How many runs wait their turn by tier (critical first), are delayed, parked, leased; each pool, and the threads.
 
     `parked` counts runs whose class stands behind a pool. Pools made on use are counted where they are in use.
+    `threads` are by worker, of those that reported them lately.
     """
 
     waiting: tuple[int, ...]
@@ -172,6 +189,7 @@ class Stats:
     parked: int
     leased: int
     pools: Mapping[str, PoolUse]
+    threads: Mapping[str, Threads] = field(default_factory=dict)
 
 
 class DispatchQueue(Protocol):
@@ -186,16 +204,31 @@ class DispatchQueue(Protocol):
         again while the queue still hears of its last attempt is never lost.
         """
 
-    def take(self, worker: str, n: int, lease: float, *, nonce: str = "") -> Take:
+    def take(self, worker: str, n: int, lease: float, *, nonce: str = "", threads: Threads | None = None) -> Take:
         """Lease up to `n` runs to `worker` for `lease` ms, best first, with every pool they need.
 
         The tier is chosen by `rules.shares`, the run by its key. A class short of a pool is parked there and costs
         nothing until the pool changes. One that needs an unknown pool, or more than its capacity, is held. Repeating
         the worker's last take with the same `nonce` returns the same grants again, less those that have ended.
+
+        With `threads`, `n` is how many of them are idle, and a run starts only while more are idle than the headroom of
+        its tier; tiers that may not start count as if they had nothing that may.
         """
 
-    def wait(self, generation: int, timeout: float) -> None:
-        """Return when the queue has changed since the take that gave `generation`, after `timeout` seconds at most."""
+    def preemptors(
+        self, worker: str, n: int, tiers: tuple[int, int], notice: float, *, threads: Threads | None = None
+    ) -> tuple[int, ...]:
+        """Return the tiers of up to `n` runs for which this worker should make room, the most urgent first.
+
+        They are of `tiers` (first and last), wait for nothing but a thread, and are past their key in `notice` ms.
+        Each is returned to one worker only, and to nobody else for `PREEMPTOR_HOLD_MS`.
+        """
+
+    def wait(self, generation: int, timeout: float, *, tier: int = TIERS) -> None:
+        """Return when the queue has changed since the take that gave `generation`, after `timeout` seconds at most.
+
+        It may go on when nothing changed but for runs less urgent than `tier`.
+        """
 
     def wake(self) -> None:
         """Let everyone in `wait` of this process return."""

@@ -16,7 +16,7 @@ from typing import TypeVar
 import redis
 from duetime.scheduler.queue import redis_baton, redis_scripts
 from duetime.scheduler.queue.memory import REBUILDING_FOR
-from duetime.scheduler.queue.port import Cancelled, Entry, Explanation, Finish, Grant, Shortage, Stats, Take
+from duetime.scheduler.queue.port import Cancelled, Entry, Explanation, Finish, Grant, Shortage, Stats, Take, Threads
 from duetime.scheduler.queue.redis_scripts import Scripts, fields_of, translated
 from duetime.scheduler.queue.redis_words import (
     class_of,
@@ -26,9 +26,11 @@ from duetime.scheduler.queue.redis_words import (
     grants_of,
     shortage_of,
     stats_of,
+    threads_of,
+    threads_words,
 )
 from duetime.scheduler.rules.admission import Limits
-from duetime.scheduler.rules.shares import Shares
+from duetime.scheduler.rules.shares import TIERS, Shares
 
 BATCH = 500
 """Entries that one script takes: it runs about 5 ms, during which Redis answers nobody else."""
@@ -74,14 +76,19 @@ class RedisQueue:
             self._scripts.call("put", *chain.from_iterable(map(entry_words, batch))) for batch in _batches(entries)
         )
 
-    def take(self, worker: str, n: int, lease: float, *, nonce: str = "") -> Take:
+    def take(self, worker: str, n: int, lease: float, *, nonce: str = "", threads: Threads | None = None) -> Take:
         generation = self._baton.generation
         run = self._scripts.ask if nonce else self._scripts.call
-        hint, *grants = json.loads(run("take", worker, n, lease, nonce))
+        hint, *grants = json.loads(run("take", worker, n, lease, nonce, *threads_words(threads)))
         return Take(grants_of(grants), generation, float(hint) if hint else None)
 
-    def wait(self, generation: int, timeout: float) -> None:
-        self._baton.wait(generation, timeout)
+    def preemptors(
+        self, worker: str, n: int, tiers: tuple[int, int], notice: float, *, threads: Threads | None = None
+    ) -> tuple[int, ...]:
+        return tuple(self._scripts.call("preemptors", worker, n, *tiers, notice, *threads_words(threads)))
+
+    def wait(self, generation: int, timeout: float, *, tier: int = TIERS) -> None:
+        self._baton.wait(generation, timeout, tier)
 
     def wake(self) -> None:
         self._baton.wake()
@@ -123,7 +130,7 @@ class RedisQueue:
         return Grant(entry.run_id, token, entry.needs) if token else None
 
     def stats(self) -> Stats:
-        return stats_of(self._pages("parked"), self._pages("pools"))
+        return stats_of(self._pages("parked"), self._pages("pools"), threads_of(self._scripts.ask("known_threads")))
 
     def explain(self, run_id: str) -> Explanation | None:
         return explanation_of(self._scripts.ask("explain", run_id))

@@ -22,6 +22,8 @@ from typing import Any
 
 import redis
 from duetime.scheduler.queue.redis_scripts import PATIENCE, translated
+from duetime.scheduler.rules.admission import HIGHER_TIERS
+from duetime.scheduler.rules.shares import TIERS
 from redis.backoff import NoBackoff
 from redis.retry import Retry
 
@@ -54,7 +56,7 @@ def connect(url: str) -> redis.Redis:
 
 
 class Baton:
-    """Waits for the token at `key` + `:baton`; `generation` counts what was heard."""
+    """Waits for the token at `key` + `:baton`, or for those of urgent tiers; `generation` counts what was heard."""
 
     def __init__(self, client: redis.Redis, key: str) -> None:
         self._client = client
@@ -65,14 +67,17 @@ class Baton:
         self._before = LEAST_BEFORE
         self.generation = 0
 
-    def wait(self, generation: int, timeout: float) -> None:
-        """Return when something was heard since `generation`, after `timeout` seconds at most."""
+    def wait(self, generation: int, timeout: float, tier: int = TIERS) -> None:
+        """Return when something was heard since `generation`, after `timeout` seconds at most.
+
+        One who may take critical or high runs only, up to `tier`, leaves the other tokens to whoever may take them.
+        """
         until, before = time.monotonic() + timeout, self._before
         while self._shall_listen(generation, until, before):
             heard = False
             try:
                 with translated():
-                    heard = self._listen(min(until - before, time.monotonic() + LONGEST))
+                    heard = self._listen(min(until - before, time.monotonic() + LONGEST), self._tokens(tier))
             finally:
                 self._stop_listening(heard=heard)
 
@@ -106,14 +111,17 @@ class Baton:
     def _wait_for(self, condition: Callable[[], bool], until: float) -> None:
         self._changed.wait_for(condition, max(0.0, until - time.monotonic()))
 
-    def _listen(self, until: float) -> bool:
-        """Return whether the baton, or a call to `wake`, came before `until`."""
-        with self._connected() as connection, self._connected() as another:
-            return self._heard(connection, another, until)
+    def _tokens(self, tier: int) -> list[str]:
+        return [self._baton] if tier > HIGHER_TIERS else [f"{self._baton}:{each}" for each in range(1, tier + 1)]
 
-    def _heard(self, connection: Any, another: Any, until: float) -> bool:
+    def _listen(self, until: float, tokens: list[str]) -> bool:
+        """Return whether one of the tokens, or a call to `wake`, came before `until`."""
+        with self._connected() as connection, self._connected() as another:
+            return self._heard(connection, another, until, tokens)
+
+    def _heard(self, connection: Any, another: Any, until: float, tokens: list[str]) -> bool:
         left = max(0.0, until - time.monotonic())
-        connection.send_command("BLPOP", self._mine, self._baton, left + NET)
+        connection.send_command("BLPOP", self._mine, *tokens, left + NET)
         if connection.can_read(left):
             return connection.read_response() is not None
         ended = self._end_listening(another)

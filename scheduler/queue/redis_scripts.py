@@ -20,6 +20,7 @@ from duetime.scheduler.queue.floor import MOST_PROMOTED, MOST_REAPED, MOST_TIMER
 from duetime.scheduler.queue.memory import CALM_FOR
 from duetime.scheduler.queue.pools import DEFAULTS
 from duetime.scheduler.queue.port import CALM, MOST_AHEAD, MOST_LOOKS, MOST_WOKEN, QueueLost, QueueUnavailable
+from duetime.scheduler.queue.threads import MAX_PREEMPTORS, PREEMPTOR_HOLD_MS, THREADS_KNOWN_MS
 from duetime.scheduler.rules import admission, feedback
 from duetime.scheduler.rules.admission import Limits
 from duetime.scheduler.rules.shares import Shares
@@ -52,9 +53,11 @@ _PARTS = ("state", "pools", "classes", "leases")
 _SCRIPTS = {
     **dict.fromkeys(("put", "renew", "give_back", "reap", "cancel", "rescore", "reserve", "adopt"), _PARTS),
     **dict.fromkeys(("set_pool", "stats"), _PARTS),
-    **dict.fromkeys(("can_admit", "explain"), (*_PARTS, "telling")),
+    "can_admit": (*_PARTS, "telling"),
+    "explain": (*_PARTS, "telling", "threads"),
     **dict.fromkeys(("begin_rebuild", "end_rebuild"), ("state",)),
-    "take": (*_PARTS, "shares"),
+    "take": (*_PARTS, "threads", "shares"),
+    **dict.fromkeys(("preemptors", "known_threads"), (*_PARTS, "threads")),
     "finish": (*_PARTS, "feedback"),
 }
 
@@ -135,6 +138,9 @@ def _constants(shares: Shares) -> str:
         "MOST_OVERDUE": patience.MOST,
         "MOST_ASKED": MOST_HOLDERS,
         "MOST_UNPACKED": MOST_UNPACKED,
+        "MAX_PREEMPTORS": MAX_PREEMPTORS,
+        "PREEMPTOR_HOLD": PREEMPTOR_HOLD_MS,
+        "THREADS_KNOWN": THREADS_KNOWN_MS,
         "RECOVERY": admission.RECOVERY,
         "LOOK_AGAIN": admission.LOOK_AGAIN,
         "HIGHER_TIERS": admission.HIGHER_TIERS,

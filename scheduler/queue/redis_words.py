@@ -6,14 +6,26 @@ import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import lru_cache
 
-from duetime.scheduler.queue.port import Entry, Explanation, Finish, Grant, PoolUse, Shortage, Stats, Why
+from duetime.scheduler.queue.port import (
+    Entry,
+    Explanation,
+    Finish,
+    Grant,
+    PoolUse,
+    Shortage,
+    Stats,
+    Threads,
+    Why,
+)
 from duetime.scheduler.queue.telling import MOST_HOLDERS
+from duetime.scheduler.queue.threads import added_up
 from duetime.scheduler.rules.shares import TIERS
 
 _POOL = re.compile(r"[^\s,=]+")
 _TOTALS = TIERS + 2
 _CLASS = 3
 _USE = 8
+_THREADS = 4 + TIERS
 
 
 def class_of(entry: Entry) -> str:
@@ -82,12 +94,24 @@ def shortage_of(words: Sequence[str]) -> Shortage | None:
 def explanation_of(words: Sequence[str]) -> Explanation | None:
     if not words:
         return None
-    status, ahead, worker, not_before, *shortage = words
+    status, ahead, worker, not_before, *more = words
     later = float(not_before) if not_before else None
-    return Explanation(status, int(ahead), shortage_of(shortage), worker or None, later)
+    if status == "waiting":
+        return Explanation(status, int(ahead), threads=added_up(threads_of(more).values()))
+    return Explanation(status, int(ahead), shortage_of(more), worker or None, later)
 
 
-def stats_of(classes: Iterable[Sequence[str]], pools: Iterable[Sequence[str]]) -> Stats:
+def threads_words(threads: Threads | None) -> tuple[int, ...]:
+    return (threads.total, threads.busy, threads.preempted, *threads.headroom) if threads else ()
+
+
+def threads_of(words: Sequence[str]) -> dict[str, Threads]:
+    """Return the threads of each worker."""
+    rows = ((name, [int(word) for word in numbers]) for name, *numbers in _rows(words, _THREADS))
+    return {name: Threads(total, busy, tuple(kept), gave_way) for name, (total, busy, gave_way, *kept) in rows}
+
+
+def stats_of(classes: Iterable[Sequence[str]], pools: Iterable[Sequence[str]], threads: Mapping[str, Threads]) -> Stats:
     """Add up the pages of the script `stats`: of classes that are parked, and of pools."""
     parked, behind = [0] * TIERS, dict[str, int]()
     totals: list[int] = []
@@ -98,7 +122,7 @@ def stats_of(classes: Iterable[Sequence[str]], pools: Iterable[Sequence[str]]) -
             behind[pool] = behind.get(pool, 0) + int(runs)
     waiting = tuple(ready - aside for ready, aside in zip(totals[:TIERS], parked, strict=True))
     uses = (row for page in pools for row in _rows(page[_TOTALS:], _USE))
-    return Stats(waiting, totals[-2], sum(parked), totals[-1], _uses(uses, behind))
+    return Stats(waiting, totals[-2], sum(parked), totals[-1], _uses(uses, behind), threads)
 
 
 def _uses(rows: Iterable[Sequence[str]], behind: Mapping[str, int]) -> dict[str, PoolUse]:

@@ -6,7 +6,7 @@ from collections.abc import Callable
 
 from duetime.scheduler.queue.pool import Pool
 from duetime.scheduler.queue.pools import Pools
-from duetime.scheduler.queue.port import Entry, Explanation, PoolUse, Shortage, Stats, Why
+from duetime.scheduler.queue.port import Entry, Explanation, PoolUse, Shortage, Stats, Threads, Why
 from duetime.scheduler.queue.waiting import Waiting
 from duetime.scheduler.rules.admission import Kind, Limits, PoolState, capacity, free, opens
 from duetime.scheduler.rules.shares import TIERS
@@ -35,14 +35,16 @@ def shortage(pools: Pools, entry: Entry, having: Callable[[str], list[str]], now
     )
 
 
-def explained(waiting: Waiting, run_id: str, lacks: Callable[[Entry], Shortage | None]) -> Explanation | None:
+def explained(
+    waiting: Waiting, run_id: str, lacks: Callable[[Entry], Shortage | None], threads: Threads | None
+) -> Explanation | None:
     """Explain a run that is neither delayed nor leased; `lacks` is asked of the head of its class."""
     if waiting.get(run_id) is None:
         return None
     cls, ahead = waiting.class_of(run_id), waiting.ahead(run_id)
     head = cls.head()
     if cls.behind is None or head is None:
-        return Explanation("waiting", ahead)
+        return Explanation("waiting", ahead, threads=threads)
     return Explanation("parked", ahead, lacks(waiting.entry(head[2])))
 
 

@@ -138,6 +138,12 @@ class Waiting:
         """Return, by tier, the best head that is not parked."""
         return [heads.top() for heads in self._heads]
 
+    def late(self, tier: int, before: float, most: int) -> list[str]:
+        """Return runs of a tier that are not parked and have a key up to `before`: `most` of as many classes."""
+        heads = [head for head in self._heads[tier - 1].first(most) if head[0] <= before]
+        firsts = [rank for head in heads for rank in self._class_of[head[2]].runs.first(most)]
+        return [run_id for key, _, run_id in sorted(firsts) if key <= before]
+
     def ahead(self, run_id: str) -> int:
         """Count the runs of its class that go before this one, up to `MOST_AHEAD`."""
         return self.class_of(run_id).runs.before(rank_of(self.entry(run_id)), MOST_AHEAD)

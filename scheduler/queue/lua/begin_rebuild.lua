@@ -11,6 +11,6 @@ S = {
   fill = fill, epoch = '', builder = owner, build_until = NOW + lasting, serial = 0, ready = {0, 0, 0, 0, 0},
   owed = {0, 0, 0, 0, 0}, room = {2, 2, 2, 2, 2}, last = before and before.last or NOW, calm = before and before.calm or 0,
 }
-call('DEL', KEYS[2])
+drop_batons()
 save()
 return {before and 1 or 0, fill}

@@ -27,6 +27,16 @@ local function parts_of(member)
   return tonumber(created), id
 end
 
+-- Redis orders equal scores byte by byte; Lua would compare by the locale.
+local function goes_before(a, b)
+  if a.key ~= b.key then return a.key < b.key end
+  for i = 1, min(#a.member, #b.member) do
+    local x, y = string.byte(a.member, i), string.byte(b.member, i)
+    if x ~= y then return x < y end
+  end
+  return #a.member < #b.member
+end
+
 local function run_of(id, raw)
   local v = cmsgpack.unpack(raw)
   return {
@@ -51,7 +61,7 @@ end
 
 local function offer(class, key, member)
   call('ZADD', P .. 'heads:' .. class.tier, key, member .. '\n' .. class.name)
-  TOP[class.tier], OFFERED = nil, true
+  TOP[class.tier], OFFERED, URGENT[class.tier] = nil, true, true
 end
 
 local function leave_size(name, size, entry)
@@ -128,7 +138,7 @@ local function place(id, class, key, created, not_before)
   call('HSET', P .. 'runs', id, packed_run(class.name, key, created, not_before))
   if not_before > NOW then
     call('ZADD', P .. 'delayed', not_before, member)
-    OFFERED = true
+    OFFERED, URGENT[class.tier] = true, true
   else
     enter_all({{class = class, key = key, member = member}})
   end

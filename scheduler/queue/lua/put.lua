@@ -24,6 +24,7 @@ local function add(entry)
   if entry.not_before > NOW then
     delayed[#delayed + 1] = entry.not_before
     delayed[#delayed + 1] = entry.member
+    URGENT[entry.class.tier] = true
   else
     ready[#ready + 1] = entry
   end

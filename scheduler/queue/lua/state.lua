@@ -9,6 +9,7 @@
 --
 -- {ns}                  STRING  the state below (msgpack); without it the queue is lost
 -- {ns}:baton            LIST    one token at most: something may start; one waiting process takes it
+-- {ns}:baton:<tier>     LIST    the same for critical and high runs, for processes with idle threads for these only
 -- {ns}:woken:<client>   LIST    ends the wait of one process
 -- and below {ns}:<fill>: where every rebuild has a <fill> of its own, so that emptying is one write
 --   runs                HASH    run id -> [class, key, created, not_before] and while leased [.., token, worker, again]
@@ -87,9 +88,26 @@ local function answer(reply)
   return reply
 end
 
--- Wake one waiting process; one token is enough, as whoever leaves something behind passes it on.
+-- Tiers of which something may start that could not before.
+local URGENT = {}
+
+local function pass(list)
+  if call('LLEN', list) == 0 then call('LPUSH', list, '1') end
+end
+
+-- Wake one waiting process; one token is enough, as whoever leaves something behind passes it on. Workers that have idle
+-- threads for urgent runs only listen to the batons of those tiers.
 local function pass_baton()
-  if call('LLEN', KEYS[2]) == 0 then call('LPUSH', KEYS[2], '1') end
+  pass(KEYS[2])
+  for tier = 1, HIGHER_TIERS do
+    if URGENT[tier] then pass(KEYS[2] .. ':' .. tier) end
+  end
+end
+
+-- Nothing may start that anybody could be woken for.
+local function drop_batons()
+  call('DEL', KEYS[2])
+  for tier = 1, HIGHER_TIERS do call('DEL', KEYS[2] .. ':' .. tier) end
 end
 
 local function number(n)

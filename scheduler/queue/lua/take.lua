@@ -1,8 +1,9 @@
--- take: lease the best runs that can start. ARGV from 4: worker, how many, lease in ms, nonce.
--- Returns as JSON [hint in seconds or '', run id, token, class, ..].
+-- take: lease the best runs that can start. ARGV from 4: worker, how many, lease in ms, nonce, and its threads (see
+-- threads.lua) where it reports them. Returns as JSON [hint in seconds or '', run id, token, class, ..].
 
 filled()
 local worker, wanted, lease, nonce = ARGV[4], tonumber(ARGV[5]), tonumber(ARGV[6]), ARGV[7]
+local threads = threads_from(8)
 if S.builder ~= '' then
   save()
   return cjson.encode({'0.05'})
@@ -96,24 +97,19 @@ local function top(tier)
   return found
 end
 
--- Redis orders equal scores byte by byte; Lua would compare by the locale.
-local function goes_before(a, b)
-  if a.key ~= b.key then return a.key < b.key end
-  for i = 1, min(#a.member, #b.member) do
-    local x, y = string.byte(a.member, i), string.byte(b.member, i)
-    if x ~= y then return x < y end
+local function best_head(tier)
+  local best = top(tier) or nil
+  for _, cursor in ipairs(CURSORS[tier]) do
+    if not best or goes_before(cursor, best) then best = cursor end
   end
-  return #a.member < #b.member
+  return best
 end
 
+-- By tier, the best head that may start on the threads that are left idle.
 local function best_heads()
-  local heads = {}
+  local heads, idle = {}, wanted - #grants / 3
   for tier = 1, 5 do
-    local best = top(tier) or nil
-    for _, cursor in ipairs(CURSORS[tier]) do
-      if not best or goes_before(cursor, best) then best = cursor end
-    end
-    heads[tier] = best
+    if idle > (threads and threads.headroom[tier] or 0) then heads[tier] = best_head(tier) end
   end
   return heads
 end
@@ -189,20 +185,24 @@ end
 
 local heads = best_heads()
 local tier = choose(heads)
-while tier and #grants < 3 * wanted and looks < MOST_LOOKS do
+while tier and looks < MOST_LOOKS do
   looks = looks + 1
   look(tier, heads)
   heads = best_heads()
   tier = choose(heads)
 end
 
+local left = false
 for each = 1, 5 do
+  local opened = CURSORS[each][1]
   while CURSORS[each][1] do
     local cursor = CURSORS[each][1]
     close(cursor)
     offer(cursor.class, cursor.key, cursor.member)
   end
+  if opened or top(each) then left, URGENT[each] = true, true end
 end
+if threads then keep_threads(worker, threads, #grants / 3) end
 if runs[1] then
   call('HSET', P .. 'runs', unpack(runs))
   call('ZADD', P .. 'leases', unpack(leases))
@@ -214,11 +214,11 @@ if nonce ~= '' then call('SET', P .. 'took:' .. worker, cmsgpack.pack({nonce, gr
 first_overdue = first_of('patience')
 local first = earlier(earlier(first_delayed, first_of('timers')), first_overdue and first_overdue + 1)
 local hint = first and max(0, (first - NOW) / 1000)
-if tier then
+if left then
   if looks == MOST_LOOKS then hint = 0 end
   pass_baton()
 elseif not grants[1] then
-  call('DEL', KEYS[2])
+  drop_batons()
 elseif hint and hint < 1 then
   pass_baton()
 end

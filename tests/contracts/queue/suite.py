@@ -13,6 +13,7 @@ from tests.contracts.queue.rates import RatesContract
 from tests.contracts.queue.rebuilding import RebuildContract
 from tests.contracts.queue.sharing import SharesContract
 from tests.contracts.queue.telling import TellingContract
+from tests.contracts.queue.threads import ThreadsContract
 from tests.contracts.queue.turns import TurnsContract
 
 __all__ = ["LEASE", "Clock", "QueueContract"]
@@ -29,6 +30,7 @@ class QueueContract(
     RebuildContract,
     SharesContract,
     TellingContract,
+    ThreadsContract,
     TurnsContract,
 ):
     """All promises."""

@@ -29,9 +29,11 @@ from duetime.scheduler.queue import (
     QueueLost,
     Report,
     Take,
+    Threads,
 )
 from duetime.scheduler.queue.redis import RedisQueue
 from duetime.scheduler.rules.admission import LOOK_AGAIN, capacity
+from duetime.scheduler.rules.headroom import NO_HEADROOM, least_urgent
 
 from tests.contracts.queue.suite import Clock
 
@@ -68,6 +70,7 @@ class Walk:
             self.put: 16,
             self.put_again: 4,
             self.take: 24,
+            self.preemptors: 3,
             self.finish: 16,
             self.advance: 14,
             self.advance_long: 1,
@@ -168,15 +171,28 @@ class Walk:
         nonce = self.chance.choice(["", uuid4_of(self.chance), self.nonces.get(worker, "")])
         repeated = nonce and self.nonces.get(worker) == nonce
         self.nonces[worker] = nonce or self.nonces.get(worker, "")
-        taken = self.both("take", worker, self.chance.choice([1, 1, 2, 4, 8]), self.chance.choice(LEASES), nonce=nonce)
+        n, threads = self.chance.choice([0, 1, 1, 2, 4, 8]), self.some_threads()
+        taken = self.both("take", worker, n, self.chance.choice(LEASES), nonce=nonce, threads=threads)
         if isinstance(taken, Take) and not taken.grants and not repeated and not self.building:
-            self.check_nothing_stands_still(taken)
+            self.check_nothing_stands_still(taken, least_urgent(threads.headroom if threads else NO_HEADROOM, n))
 
-    def check_nothing_stands_still(self, taken: Take) -> None:
-        """See that a take with nothing left nothing that fits, but for what is looked at in a moment."""
+    def some_threads(self) -> Threads | None:
+        headroom = self.chance.choice([NO_HEADROOM, (0, 1, 2, 2, 2), (0, 0, 1, 1, 1), (0, 3, 3, 3, 3)])
+        return self.chance.choice([None, Threads(8, self.chance.randint(0, 8), headroom, self.chance.randint(0, 3))])
+
+    def preemptors(self) -> None:
+        """Ask for whom a worker should make room; those that it may already be asked to are of any tier."""
+        first = self.chance.randint(1, 5)
+        tiers, threads = (first, self.chance.randint(first - 1, 5)), self.some_threads()
+        notice = self.chance.choice([0.0, 1000.0, 60_000.0])
+        worker, n = self.chance.choice(WORKERS), self.chance.randint(0, 5)
+        self.both("preemptors", worker, n, tiers, notice, threads=threads)
+
+    def check_nothing_stands_still(self, taken: Take, tier: int) -> None:
+        """See that a take with nothing left nothing up to `tier` that fits, but for what is looked at in a moment."""
         floor = self.memory._floor
         heads = [floor._waiting.entry(head[2]) for cls in floor._waiting.classes() if (head := cls.head())]
-        fitting = [head for head in heads if floor.shortage(head, self.clock.ms) is None]
+        fitting = [head for head in heads if head.tier <= tier and floor.shortage(head, self.clock.ms) is None]
         soon = taken.hint is not None and taken.hint <= LOOK_AGAIN / 1000
         assert not fitting or soon, f"{fitting} could start; hint {taken.hint}"
 

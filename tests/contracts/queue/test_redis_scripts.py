@@ -56,6 +56,7 @@ def keys_of(queue: RedisQueue, server: redis.Redis) -> list[str]:
 EVERY_CALL: dict[str, tuple[Any, ...]] = {
     "put": ([Entry("a", 1)],),
     "take": ("w", 1, LEASE),
+    "preemptors": ("w", 1, (1, 4), 0.0),
     "renew": ("w", {"a": "t"}, LEASE),
     "finish": ("w", [Finish("a", "t")]),
     "give_back": ("w", "a", "t"),

@@ -1,0 +1,6 @@
+-- known_threads: the threads of the workers that reported them lately. Returns of each [worker, total, busy, preempted,
+-- headroom by tier x5].
+
+filled()
+save()
+return known_threads()

@@ -1,0 +1,37 @@
+-- preemptors: for which waiting runs a worker should make room. ARGV from 4: worker, how many, first and last tier, notice
+-- in ms, and its threads (see threads.lua) where it reports them. Returns the tiers of these runs.
+
+filled()
+if S.builder ~= '' then
+  save()
+  return {}
+end
+local again = said()
+if again then return again end
+local worker, most, first, last = ARGV[4], tonumber(ARGV[5]), tonumber(ARGV[6]), tonumber(ARGV[7])
+local before, threads = NOW + tonumber(ARGV[8]), threads_from(9)
+if threads then keep_threads(worker, threads, 0) end
+call('ZREMRANGEBYSCORE', P .. 'preemptors', '-inf', NOW)
+
+-- The runs of a tier that wait for nothing but a thread and are late, in their order.
+local function late(tier)
+  local found = {}
+  for _, head in ipairs(call('ZRANGE', P .. 'heads:' .. tier, 0, MAX_PREEMPTORS - 1)) do
+    local q = P .. 'q:' .. string.sub(head, string.find(head, '\n', 1, true) + 1)
+    local runs = call('ZRANGEBYSCORE', q, '-inf', before, 'WITHSCORES', 'LIMIT', 0, MAX_PREEMPTORS)
+    for i = 1, #runs, 2 do found[#found + 1] = {key = tonumber(runs[i + 1]), member = runs[i]} end
+  end
+  table.sort(found, goes_before)
+  return found
+end
+
+local tiers = {}
+for tier = first, last do
+  for _, run in ipairs(late(tier)) do
+    local _, id = parts_of(run.member)
+    if #tiers < most and call('ZADD', P .. 'preemptors', 'NX', NOW + PREEMPTOR_HOLD, id) == 1 then
+      tiers[#tiers + 1] = tier
+    end
+  end
+end
+return answer(tiers)
