@@ -86,10 +86,10 @@ class Commits:
         self._thread = threading.Thread(target=self._run, name="duetime-commits", daemon=True)
         self._thread.start()
 
-    def hand_in(self, held: Held, ending: Ending) -> None:
-        """Hand in an ending; blocks while `limit` endings wait to be stored."""
+    def hand_in(self, held: Held, ending: Ending, *, wait: bool = True) -> None:
+        """Hand in an ending; blocks while `limit` endings wait to be stored, unless told not to `wait`."""
         with self._changed:
-            self._changed.wait_for(lambda: len(self._waiting) < self._limit or self._closing)
+            self._changed.wait_for(lambda: not wait or len(self._waiting) < self._limit or self._closing)
             self._waiting.append(Handed(held, ending))
             if len(self._waiting) in {1, self._limit}:  # whoever gathers looks by itself for what comes in between
                 self._changed.notify_all()

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import asyncio
 import logging
 from collections.abc import Callable, Coroutine
 from datetime import timedelta
 from typing import Any, Final
 
+from duetime.scheduler.event_loop import EventLoop
 from duetime.scheduler.handlers import Context, Handler, Handlers, Link, explain, run_handler
 from duetime.scheduler.inhand import Held
 from duetime.scheduler.interrupt import CancelRequested, Interrupt, ReservationLost, TimeLimitReached
@@ -36,9 +36,9 @@ class Execution:
         self,
         store: Store,
         handlers: Handlers,
-        loop: asyncio.AbstractEventLoop,
+        loop: EventLoop,
         *,
-        started: Callable[[float], None],
+        started: Callable[[Held, timedelta], None],
     ) -> None:
         self._store = store
         self._handlers = handlers
@@ -52,7 +52,7 @@ class Execution:
         handler = self._handlers.get(held.claim.task.action)
         if handler is None:
             return self._unknown(held.claim)
-        self._started(held.limit(handler.time_limit))
+        self._started(held, handler.time_limit)
         held.usage.begin()
         try:
             outcome = self._call(handler, held)
@@ -63,6 +63,11 @@ class Execution:
         finally:
             held.usage.end()
         return outcome if isinstance(outcome, Done) or not held.cancelled else Cancelled()
+
+    def unstopped(self, held: Held) -> Ending:
+        """Return how an attempt ends whose handler did not stop at its time limit."""
+        limit = self._handlers[held.claim.task.action].time_limit
+        return Cancelled() if held.cancelled else Retry(f"{_over(limit)}, and its thread did not stop")
 
     def _unknown(self, claim: Claim) -> Wait:
         reason = f"no handler {claim.task.action!r} is loaded here; there are {', '.join(self._handlers)}"
@@ -77,7 +82,7 @@ class Execution:
         payload = held.claim.task.payload
 
         def on_the_loop(coroutine: Coroutine[Any, Any, Any]) -> Any:
-            return held.call.wait_for(coroutine, self._loop)
+            return held.call.wait_for(coroutine, self._loop.loop)
 
         if handler.is_async:
             return run_handler(handler, context, payload, wait_for=on_the_loop)
@@ -97,7 +102,7 @@ class Execution:
             report=report,
             use=held.usage.use,
             busy=held.usage.busy,
-            cancelled=lambda: held.cancelled,
+            cancelled=lambda: held.cancelled or held.timed_out,
             should_yield=lambda: held.yielding,
             now=self._store.now,
         )
@@ -112,5 +117,9 @@ def _interrupted(why: Interrupt, handler: Handler) -> Ending:
     if isinstance(why, CancelRequested):
         return Cancelled()
     if isinstance(why, TimeLimitReached):
-        return Retry(f"time limit of {handler.time_limit.total_seconds():g} s")
+        return Retry(_over(handler.time_limit))
     return UNRESERVED if isinstance(why, ReservationLost) else STOPPED
+
+
+def _over(time_limit: timedelta) -> str:
+    return f"time limit of {time_limit.total_seconds():g} s"

@@ -90,6 +90,11 @@ class IdleThreads:
             if (not enough and self._enough()) or self.out <= 0 or self._room() > self._wake_above:
                 self._changed.notify()  # whoever gathers looks by itself for what comes in between
 
+    def count_out(self, threads: int) -> None:
+        """Count threads that `give` will be called for, though they were given before."""
+        with self._changed:
+            self.out += threads
+
     def wait_for_more(self, than: int, timeout: float) -> None:
         """Return when there is room for more than so many, after `timeout` seconds at most, and when woken."""
         with self._changed:

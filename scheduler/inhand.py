@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Callable, Iterable
-from datetime import timedelta
-from threading import Condition, Lock
+from threading import Condition, Lock, Thread
 
 from duetime.scheduler.interrupt import CancelRequested, Interrupt, Interruptible
 from duetime.scheduler.store import Claim
@@ -21,12 +19,19 @@ class Held:
         self.usage = Usage(claim.reserved)
         self.yielding = False
         self.ends_by: float | None = None
+        """When its time limit is reached or, once it was, when it has to have stopped; by the clock of supervision."""
+        self.timed_out = False
+        self.thread: Thread | None = None
         self._begun = Lock()
         self._handed_over = Lock()
 
     @property
     def run_id(self) -> str:
         return self.claim.run.id
+
+    @property
+    def action(self) -> str:
+        return self.claim.task.action
 
     @property
     def cancelled(self) -> bool:
@@ -40,10 +45,12 @@ class Held:
         """Return True to the first who asks."""
         return self._handed_over.acquire(blocking=False)
 
-    def limit(self, time_limit: timedelta) -> float:
-        """Start the clock of this attempt and return when it runs out, in monotonic seconds."""
-        self.ends_by = time.monotonic() + time_limit.total_seconds()
-        return self.ends_by
+    def abandon(self) -> bool:
+        """Take over the end of the attempt from its handler; False when that has come to an end."""
+        if not self.hand_over():
+            return False
+        self.usage.end()
+        return True
 
     def interrupt(self, why: type[Interrupt]) -> None:
         self.call.interrupt(why)

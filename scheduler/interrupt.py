@@ -44,6 +44,8 @@ class Interruptible:
         self.wanted: type[Interrupt] | None = None
         self._ticket: list[Callable[[type[Interrupt]], object]] = []
         self._sent = False
+        self._waiting: threading.Event | None = None
+        self._loop: asyncio.AbstractEventLoop | None = None
 
     def interrupt(self, why: type[Interrupt]) -> None:
         """Raise `why` in the call, at its beginning if it has not begun; nothing happens when it has ended."""
@@ -86,23 +88,43 @@ class Interruptible:
 
     def wait_for(self, coroutine: Coroutine[Any, Any, T], loop: asyncio.AbstractEventLoop) -> T:
         """Run `coroutine` on the loop of another thread until it has really ended; an interrupt cancels it there."""
-        ended = threading.Event()
+        self._waiting = ended = threading.Event()
+        self._loop = loop
         tasks: list[asyncio.Task[T]] = []
 
         def begin() -> None:
             tasks.append(task := loop.create_task(coroutine))
             task.add_done_callback(lambda _: ended.set())
             try:
-                self._arm(lambda _why: loop.call_soon_threadsafe(task.cancel))
+                self._arm(lambda _why: loop.call_soon_threadsafe(cancel))
             except Interrupt:
-                task.cancel()
+                cancel()
+
+        def cancel() -> None:
+            self._loop = None
+            tasks[0].cancel()
 
         loop.call_soon_threadsafe(begin)
         ended.wait()
         self._ticket.clear()
-        if tasks[0].cancelled() and self.wanted is not None:
+        if self.wanted is not None and (not tasks or not tasks[0].done() or tasks[0].cancelled()):
             raise self.wanted
         return tasks[0].result()
+
+    @property
+    def blocked_loop(self) -> asyncio.AbstractEventLoop | None:
+        """The loop of a coroutine that was interrupted, as long as the interrupt has not got through to it."""
+        return self._loop if self._sent else None
+
+    def leave(self) -> bool:
+        """Let the thread go that waits for a coroutine, though it has not ended; False when the call needs its thread.
+
+        Only after an interrupt, which the thread then raises.
+        """
+        if self._waiting is None:
+            return False
+        self._waiting.set()
+        return True
 
     def _arm(self, send: Callable[[type[Interrupt]], object]) -> None:
         self._ticket.append(send)

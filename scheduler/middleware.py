@@ -7,10 +7,12 @@ failure in here becomes that.
 from __future__ import annotations
 
 import logging
+import threading
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 from dramatiq.middleware import Middleware, SkipMessage
+from dramatiq.worker import WorkerThread
 from duetime.scheduler.inhand import InHand
 
 if TYPE_CHECKING:
@@ -49,3 +51,28 @@ class Hosting(Middleware):
     def before_worker_shutdown(self, broker: Broker, worker: Worker) -> None:  # noqa: ARG002 - as above
         """End everything around the threads before they do: running work has its grace period now."""
         self._shutdown()
+
+
+class Threads(Middleware):
+    """Starts a thread in place of a lost one, and ends a lost one that has returned."""
+
+    def before_worker_boot(self, broker: Broker, worker: Worker) -> None:  # noqa: ARG002 - Dramatiq's signature
+        self._worker = worker
+
+    def replace(self, lost: threading.Thread) -> None:
+        """Start another thread; Dramatiq waits for the lost one no more when it stops."""
+        worker = self._worker
+        started = WorkerThread(
+            broker=worker.broker,
+            consumers=worker.consumers,
+            work_queue=worker.work_queue,
+            worker_timeout=worker.worker_timeout,
+        )
+        worker.workers = [*(thread for thread in worker.workers if thread is not lost), started]
+        started.start()
+
+    def end_this(self) -> None:
+        """Let the thread that calls this end after the message that it is at."""
+        thread = threading.current_thread()
+        if isinstance(thread, WorkerThread):
+            thread.stop()

@@ -16,15 +16,19 @@ from duetime.scheduler.store import Store
 CHECK_INTERVAL = 0.2
 """Wishes to cancel are looked for at most this often (seconds) when others report changes."""
 
-
 RETRY_INTERVAL = 1.0
 """Seconds until a queue that is away is asked again."""
+
+TIME_LIMIT_GRACE_S = 5.0
+"""Seconds that a handler has to stop after its time limit, before its attempt is ended without it."""
 
 log = logging.getLogger(__name__)
 
 
 class Supervision:
     """Renews the leases of what runs every third of a lease; `check` lets it look for wishes to cancel, and no more.
+
+    A handler that does not stop in the grace period after its time limit is left to `abandon`.
 
     A run whose reservation the queue does not know goes back; that the queue is away stops nothing.
 
@@ -39,6 +43,7 @@ class Supervision:
         *,
         worker: str,
         lease: timedelta,
+        abandon: Callable[[Held], None],
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
         self._store = store
@@ -46,6 +51,7 @@ class Supervision:
         self._in_hand = in_hand
         self._worker = worker
         self._lease = lease
+        self._abandon = abandon
         self._clock = clock
         self._next_limit: float | None = None
         self._last_renewal = self._last_look = clock()
@@ -53,8 +59,9 @@ class Supervision:
         self._queue_away = False
         self.process = Process("supervision", self.step)
 
-    def started(self, ends_by: float) -> None:
-        """Hear that an attempt began, and when its time limit is reached."""
+    def started(self, held: Held, time_limit: timedelta) -> None:
+        """Start the clock of an attempt."""
+        held.ends_by = ends_by = self._clock() + time_limit.total_seconds()
         if self._next_limit is None:
             self._last_renewal = self._clock()  # until now nothing ran, so there was nothing to renew
         if self._next_limit is None or ends_by < self._next_limit:
@@ -90,14 +97,22 @@ class Supervision:
         return self._last_renewal + interval
 
     def _enforce_limits(self) -> None:
-        now = self._clock()
         self._next_limit = None
-        limits = [(held.ends_by, held) for held in self._in_hand.all() if held.ends_by is not None]
-        for ends_by, held in limits:
-            if ends_by <= now:
-                held.ends_by = None
-                held.interrupt(TimeLimitReached)
-        self._next_limit = min((ends_by for ends_by, held in limits if ends_by > now), default=None)
+        for held in self._in_hand.all():
+            if held.ends_by is not None and held.ends_by <= self._clock():
+                self._enforce_limit(held)
+        limits = [held.ends_by for held in self._in_hand.all() if held.ends_by is not None]
+        self._next_limit = min(limits, default=None)
+
+    def _enforce_limit(self, held: Held) -> None:
+        """Interrupt at the time limit; a blocking call may be deaf to that, so the attempt ends without it later."""
+        if held.timed_out:
+            held.ends_by = None
+            self._abandon(held)
+        else:
+            held.timed_out = True
+            held.ends_by = self._clock() + TIME_LIMIT_GRACE_S
+            held.interrupt(TimeLimitReached)
 
     def _look(self) -> None:
         """Stop what someone wants cancelled: others change things often, so this reads and writes nothing."""

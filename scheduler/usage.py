@@ -46,7 +46,8 @@ class Usage:
         self._began = self._clock()
 
     def end(self) -> None:
-        if self._began is not None:
+        """Take the time; the first end counts, which may come before a lost thread returns."""
+        if self._began is not None and self.took is None:
             self.took = self._clock() - self._began
 
     def use(self, pool: str, units: float) -> None:

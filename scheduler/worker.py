@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-import asyncio
 import logging
 import random
 import threading
+import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from datetime import timedelta
@@ -13,16 +13,18 @@ from datetime import timedelta
 import dramatiq
 from duetime.scheduler import failpoints
 from duetime.scheduler.broker import ACTOR, QUEUE, DispatchBroker
+from duetime.scheduler.claimer import Claimer
 from duetime.scheduler.commits import Commits, Ended
-from duetime.scheduler.errors import RunnerReplaced
+from duetime.scheduler.event_loop import EventLoop
 from duetime.scheduler.execution import OVERTAKEN, STOPPED, UNRESERVED, Execution
 from duetime.scheduler.handlers import Handlers
 from duetime.scheduler.inhand import Held, InHand
 from duetime.scheduler.interrupt import WorkerStopping
-from duetime.scheduler.middleware import Admission, Hosting
-from duetime.scheduler.queue import DispatchQueue, Grant, QueueLost, QueueUnavailable
-from duetime.scheduler.settlement import Ending, settle
-from duetime.scheduler.store import Claim, Settlement, Start, Store
+from duetime.scheduler.lost_threads import LostThreads
+from duetime.scheduler.middleware import Admission, Hosting, Threads
+from duetime.scheduler.queue import DispatchQueue, QueueLost, QueueUnavailable
+from duetime.scheduler.settlement import Ending
+from duetime.scheduler.store import Settlement, Store
 from duetime.scheduler.supervision import Supervision
 from duetime.scheduler.usage import Durations
 
@@ -62,7 +64,8 @@ class Worker:
     """Runs what the queue hands out.
 
     `on_change` is told the task ids of what started or settled, `on_settled` how attempts ended, after each commit.
-    `on_replaced` is called when a claim is refused because another runner has taken over. A `hosted` worker brings no
+    `on_replaced` is called when a claim is refused because another runner has taken over, `on_exhausted` when as many
+    threads are lost as it has: a new process would be better off. A `hosted` worker brings no
     threads of its own: `start` makes its broker that of Dramatiq's command line, which calls `hosted` when it stops.
     `allowance` says how many of the threads should be used as the machine is now.
     """
@@ -79,13 +82,14 @@ class Worker:
         on_settled: Callable[[Sequence[Settlement]], None] = lambda _: None,
         on_replaced: Callable[[], None] = lambda: None,
         allowance: Callable[[int], int] = all_of_them,
+        on_exhausted: Callable[[], None] = lambda: None,
         jitter: Callable[[], float] = random.random,
+        monotonic: Callable[[], float] = time.monotonic,
         hosted: Callable[[], None] | None = None,
     ) -> None:
         self._store = store
         self._queue = queue
         self._options = options
-        self._epoch = epoch
         self._on_change = on_change
         self._on_settled = on_settled
         self._on_replaced = on_replaced
@@ -93,10 +97,36 @@ class Worker:
         self._allowance = allowance
         self._durations = Durations(store.estimates.add)
         self._in_hand = InHand()
-        self._loop = asyncio.new_event_loop()
-        self._loop_thread = threading.Thread(target=self._loop.run_forever, name="duetime-async-handlers", daemon=True)
-        self._supervision = Supervision(store, queue, self._in_hand, worker=options.name, lease=options.lease)
+        self._loop = EventLoop()
+        self._threads = Threads()
+        self._lost = LostThreads(
+            self._loop,
+            limit=lambda: self.threads,
+            end=self._end_unstopped,
+            replace=self._replace,
+            exhausted=on_exhausted,
+        )
+        self._supervision = Supervision(
+            store,
+            queue,
+            self._in_hand,
+            worker=options.name,
+            lease=options.lease,
+            abandon=self._lost.abandon,
+            clock=monotonic,
+        )
         self._execution = Execution(store, handlers, self._loop, started=self._supervision.started)
+        self._claimer = Claimer(
+            store,
+            queue,
+            self._in_hand,
+            name=options.name,
+            epoch=epoch,
+            lease=options.lease,
+            unproven=lambda held: self._hand_in(held, UNRESERVED),
+            on_start=self._tell,
+            on_replaced=self._drain,
+        )
         self.threads = 0 if hosted else options.threads
         self._broker = self._make_broker(hosted)
         self._commits = Commits(
@@ -109,13 +139,18 @@ class Worker:
         """How many runs are in hand."""
         return len(self._in_hand)
 
+    @property
+    def lost_threads(self) -> int:
+        """How many threads were left behind, with handlers that did not stop at their time limit."""
+        return len(self._lost)
+
     def held(self) -> set[str]:
         """Return the runs in hand; what this worker has claimed is in there until it is settled, without a gap."""
         with self._broker.claiming:
             return {held.run_id for held in self._in_hand.all()}
 
     def start(self) -> None:
-        self._loop_thread.start()
+        self._loop.start()
         self._supervision.process.start()
         if self._dramatiq is None:
             dramatiq.set_broker(self._broker)
@@ -149,7 +184,7 @@ class Worker:
         self._supervision.process.stop(LAST_WORDS)
         if self._dramatiq is not None:
             self._dramatiq.stop(timeout=0)  # its threads end by themselves: there is nothing left to wait for
-        self._stop_loop()
+        self._loop.stop(LAST_WORDS)
         return stored
 
     def _make_threads(self) -> dramatiq.Worker:
@@ -165,46 +200,18 @@ class Worker:
             worker=self._options.name,
             threads=self.threads,
             lease=self._options.lease.total_seconds() * 1000,
-            claim=self._claim,
+            claim=self._claimer.claim,
             allowance=self._allowance,
             let_go=self._let_go,
-            middleware=[Admission(self._in_hand), *([Hosting(self._host, hosted)] if hosted else [])],
+            middleware=[Admission(self._in_hand), self._threads, *([Hosting(self._host, hosted)] if hosted else [])],
             clock=lambda: self._store.now().timestamp() * 1000,
         )
         dramatiq.actor(broker=broker, actor_name=ACTOR, queue_name=QUEUE)(self._run)
         return broker
 
-    def _claim(self, grants: Sequence[Grant]) -> list[str]:
-        try:
-            starts = [Start(grant.run_id, grant.token, grant.needs) for grant in grants]
-            claims = self._store.claims.start(
-                starts, worker=self._options.name, epoch=self._epoch, lease=self._options.lease
-            )
-        except RunnerReplaced:
-            self._broker.drain()
-            self._on_replaced()
-            raise
-        if claims:
-            failpoints.hit(failpoints.Step.CLAIMED)
-        if not self._in_hand.add(claims):
-            return self._give_back(claims)
-        lost = self._unproven(claims)
-        for held in [self._in_hand.get(run_id) for run_id in lost]:
-            if held is not None and held.begin():
-                self._hand_in(held, UNRESERVED)
-        self._tell([claim.task.id for claim in claims])
-        return [claim.run.id for claim in claims if claim.run.id not in lost]
-
-    def _unproven(self, claims: Sequence[Claim]) -> set[str]:
-        """Return the runs whose reservation may be gone: between the take and the claim a queue may lose everything."""
-        tokens = {claim.run.id: claim.token for claim in claims if claim.reserved}
-        if not tokens:
-            return set()
-        try:
-            return self._queue.renew(self._options.name, tokens, self._options.lease.total_seconds() * 1000)
-        except (QueueLost, QueueUnavailable) as error:
-            log.warning("%d runs go back, since the queue cannot prove what they reserved: %s", len(tokens), error)
-            return set(tokens)
+    def _drain(self) -> None:
+        self._broker.drain()
+        self._on_replaced()
 
     def _let_go(self) -> None:
         """Hand back what was claimed ahead of the threads and has not begun, for whoever is free."""
@@ -212,21 +219,27 @@ class Worker:
             if held.begin():
                 self._hand_in(held, OVERTAKEN)
 
-    def _give_back(self, claims: Sequence[Claim]) -> list[str]:
-        """Give back what the database let start only after `stop` had waited for it in vain."""
-        now = self._store.now()
-        self._store.claims.settle([settle(claim, STOPPED, now=now, jitter=0.0) for claim in claims])
-        return []
-
     def _run(self, run_id: str) -> None:
         """Run one claim: the generic actor."""
         held = self._in_hand.get(run_id)
         if held is not None:
             held.yielding = self._broker.draining
+            held.thread = threading.current_thread()
             ending = self._execution.run(held)
-            self._broker.idle.took(held.usage.took, alone=not held.claim.reserved)
             failpoints.hit(failpoints.Step.HANDLED)
-            self._hand_in(held, ending)
+            if held.hand_over():
+                self._broker.idle.took(held.usage.took, alone=not held.claim.reserved)
+                self._commits.hand_in(held, ending)
+            elif self._lost.returned(held, ending):
+                self._broker.idle.count_out(1)
+                self._threads.end_this()
+
+    def _end_unstopped(self, held: Held) -> None:
+        self._commits.hand_in(held, self._execution.unstopped(held), wait=False)
+
+    def _replace(self, lost: threading.Thread) -> None:
+        self._threads.replace(lost)
+        self._broker.idle.give(1)
 
     def _hand_in(self, held: Held, ending: Ending) -> None:
         if held.hand_over():
@@ -278,12 +291,6 @@ class Worker:
                 )
             self._hand_in(held, STOPPED)
 
-    def _stop_loop(self) -> None:
-        self._loop.call_soon_threadsafe(self._loop.stop)
-        self._loop_thread.join(LAST_WORDS)
-        if not self._loop_thread.is_alive():
-            self._loop.close()
-
 
 def _actions(runs: Sequence[Held]) -> str:
-    return ", ".join(sorted({held.claim.task.action for held in runs}))
+    return ", ".join(sorted({held.action for held in runs}))

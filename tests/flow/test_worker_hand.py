@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import threading
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
@@ -12,6 +11,7 @@ from typing import Any
 
 import pytest
 from duetime.scheduler import broker
+from duetime.scheduler.event_loop import EventLoop
 from duetime.scheduler.execution import Execution
 from duetime.scheduler.handlers import Context, Handler, Handlers, handler, reminder
 from duetime.scheduler.inhand import Held, InHand
@@ -143,10 +143,8 @@ def test_who_asks_for_what_is_held_never_misses_a_claim_that_is_stored(
 @pytest.mark.parametrize(("attempt", "minutes"), [(1, 1), (2, 2), (6, 32), (7, 60), (100_000, 60)])
 def test_an_unknown_action_is_asked_for_more_and_more_rarely(store: Store, attempt: int, minutes: int) -> None:
     task, run = a_task(action="resize")
-    loop = asyncio.new_event_loop()
-    execution = Execution(store, Handlers([reminder]), loop, started=lambda _: None)
+    execution = Execution(store, Handlers([reminder]), EventLoop(), started=lambda *_: None)
     ending = execution.run(Held(Claim(replace(run, attempt=attempt), task, "w")))
-    loop.close()
     assert isinstance(ending, Wait)
     assert ending.until == timedelta(minutes=minutes)
 

@@ -7,15 +7,16 @@ from datetime import timedelta
 from pathlib import Path
 
 import pytest
-from duetime.scheduler.inhand import InHand
+from duetime.scheduler.inhand import Held, InHand
+from duetime.scheduler.interrupt import TimeLimitReached
 from duetime.scheduler.queue import MemoryQueue
 from duetime.scheduler.store import Claim, Store, open_store
-from duetime.scheduler.supervision import CHECK_INTERVAL, Supervision
+from duetime.scheduler.supervision import CHECK_INTERVAL, TIME_LIMIT_GRACE_S, Supervision
 
 from tests.contracts.store.making import Clock, started
 
 LEASE = timedelta(seconds=30)
-FAR = 1e9
+FAR = timedelta(days=1)
 
 
 class House:
@@ -32,8 +33,22 @@ class House:
         monkeypatch.setattr(store.claims, "renew", self.renew)
         monkeypatch.setattr(store.claims, "unwanted", self.look)
         monkeypatch.setattr(queue, "renew", self.prove)
-        self.supervision = Supervision(store, queue, self.in_hand, worker="w", lease=LEASE, clock=lambda: self.at)
-        self.supervision.started(FAR)
+        self.abandoned: list[Held] = []
+        self.supervision = Supervision(
+            store,
+            queue,
+            self.in_hand,
+            worker="w",
+            lease=LEASE,
+            abandon=self.abandoned.append,
+            clock=lambda: self.at,
+        )
+        self.supervision.started(self.held, FAR)
+
+    @property
+    def held(self) -> Held:
+        [held] = self.in_hand.all()
+        return held
 
     def renew(self, *_: object, **__: object) -> set[str]:
         self.renewed += 1
@@ -96,3 +111,17 @@ def test_a_wish_to_cancel_is_heard_by_a_look(house: House) -> None:
     assert held is not None
     assert held.cancelled
     assert house.asked == (1, 0, 0)
+
+
+def test_what_does_not_stop_after_its_time_limit_is_interrupted_and_given_up_after_the_grace_period(
+    house: House,
+) -> None:
+    house.supervision.started(house.held, timedelta(seconds=2))
+    house.pass_time(2)
+    assert (house.held.call.wanted, house.abandoned) == (TimeLimitReached, [])
+    house.pass_time(TIME_LIMIT_GRACE_S - 0.1)
+    assert house.abandoned == []
+    house.pass_time(0.1)
+    assert house.abandoned == [house.held]
+    house.pass_time(60)
+    assert len(house.abandoned) == 1

@@ -1,0 +1,55 @@
+"""The event loop of async handlers, on a thread of its own, and the next one when a handler blocks it."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import threading
+
+log = logging.getLogger(__name__)
+
+
+class EventLoop:
+    """Runs coroutines for other threads. `replace` leaves a blocked loop behind; it ends after its last coroutine."""
+
+    def __init__(self) -> None:
+        self._blocked: set[threading.Thread] = set()
+
+    @property
+    def blocked(self) -> int:
+        """How many loops were left behind and have not ended."""
+        return len(self._blocked)
+
+    def start(self) -> None:
+        self.loop = asyncio.new_event_loop()
+        name = "duetime-async-handlers"
+        self._thread = threading.Thread(target=self._run, args=(self.loop,), name=name, daemon=True)
+        self._thread.start()
+
+    def replace(self, blocked: asyncio.AbstractEventLoop) -> bool:
+        """Send what comes next to a new loop; False when that has happened already."""
+        if blocked is not self.loop:
+            return False
+        self._blocked.add(self._thread)
+        asyncio.run_coroutine_threadsafe(_end_after_the_last(), blocked)
+        self.start()
+        return True
+
+    def stop(self, timeout: float) -> None:
+        """End the loop; what still runs on it, and loops that are blocked, end with the process."""
+        self.loop.call_soon_threadsafe(self.loop.stop)
+        self._thread.join(timeout)
+
+    def _run(self, loop: asyncio.AbstractEventLoop) -> None:
+        try:
+            loop.run_forever()
+        finally:
+            loop.close()
+            self._blocked.discard(threading.current_thread())
+
+
+async def _end_after_the_last() -> None:
+    """Stop this loop when everything else on it has ended."""
+    while others := asyncio.all_tasks() - {asyncio.current_task()}:
+        await asyncio.wait(others)
+    asyncio.get_running_loop().stop()
