@@ -52,4 +52,5 @@ async def _end_after_the_last() -> None:
     """Stop this loop when everything else on it has ended."""
     while others := asyncio.all_tasks() - {asyncio.current_task()}:
         await asyncio.wait(others)
+        await asyncio.sleep(0)  # what was sent here just before the loop was left begins now
     asyncio.get_running_loop().stop()

@@ -55,7 +55,9 @@ class LostThreads:
 
     def abandon(self, held: Held) -> None:
         """End an attempt whose handler did not stop at its time limit."""
-        lost = self._leave_loop(held) if held.call.leave() else self._lose(held)
+        lost = self._replace_loop(held)  # before its thread goes on with another run
+        if not held.call.leave():
+            lost = self._lose(held)
         if lost and len(self) >= self._limit():
             log.error(TOO_MANY, len(self))
             self._exhausted()
@@ -69,8 +71,8 @@ class LostThreads:
             log.warning("run %s: %s came after its attempt had timed out, and is discarded", held.run_id, said)
         return bool(replaced)
 
-    def _leave_loop(self, held: Held) -> bool:
-        """Let the thread go on that waits for an async handler; return whether that blocks the event loop."""
+    def _replace_loop(self, held: Held) -> bool:
+        """Replace the event loop if an async handler blocks it; return whether that was so."""
         blocked = held.call.blocked_loop
         if blocked is None or not self._loop.replace(blocked):
             return False
