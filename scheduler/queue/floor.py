@@ -129,8 +129,10 @@ class Floor:
     def finish(self, end: Finish, now: float, jitter: float) -> bool:
         lease = self.held(end.run_id, end.token)
         if lease is not None:
+            probed = self.pools.probed_by(lease.entry)
             pools = self._release(lease, end.used, now)
-            learned = [pool for report in end.reports if (pool := self.pools.learn(report, now, jitter))]
+            told = [self.pools.learn(each, now, jitter, probed=each.pool in probed) for each in end.reports]
+            learned = [pool for pool in told if pool is not None]
             self._wake(pools, now)
             self._wake({pool.name: pool for pool in learned}.values(), now)
             self._after(lease, [*pools, *learned], now)

@@ -106,13 +106,18 @@ class Pools:
             release(pool.limits, pool.state, run_id, units, actual)
         return pool
 
-    def learn(self, report: Report, now: float, jitter: float) -> Pool | None:
-        """Take in what a run found out about a pool; None where there is no such pool."""
+    def probed_by(self, entry: Entry) -> set[str]:
+        """Return the pools of which a run is the probe."""
+        pools = [self._pools[name] for name in entry.needs if name in self._pools]
+        return {pool.name for pool in pools if pool.state.probe == entry.run_id}
+
+    def learn(self, report: Report, now: float, jitter: float, *, probed: bool) -> Pool | None:
+        """Take in what a run, which may be the pool's probe, found out about a pool; None where there is none."""
         pool = self._pools.get(report.pool)
         if pool is None or pool.limits is None:
             return None
         pool.state = pool.at(now)
-        learn(pool.limits, pool.state, report, now, jitter)
+        learn(pool.limits, pool.state, report, now, jitter, probed=probed)
         shut = max(pool.state.stopped_until, pool.state.open_until)
         if shut > now:
             self.remind(pool, shut)

@@ -176,7 +176,7 @@ def reserve(limits: Limits, state: PoolState, run_id: str, units: float) -> None
     state.used += units
     if limits.kind is Kind.RATE:
         state.level -= units
-    if state.open_until > 0 and not state.probe:
+    if 0 < state.open_until <= state.at and not state.probe:
         state.probe = run_id
     if state.hold == run_id:
         state.hold, state.hold_key = "", 0.0

@@ -30,12 +30,15 @@ class Report:
     latency: float = 0.0
 
 
-def learn(limits: Limits, state: PoolState, report: Report, now: float, jitter: float) -> None:
-    """Take a report in; `jitter`, 0 to 1, spreads the ends of pauses. `state` is as of `now` and is changed."""
+def learn(limits: Limits, state: PoolState, report: Report, now: float, jitter: float, *, probed: bool) -> None:
+    """Take a report in; `jitter`, 0 to 1, spreads the ends of pauses. `state` is as of `now` and is changed.
+
+    `probed` is whether the run that reports was the probe of this pool: until one has been answered, no other counts.
+    """
     if report.throttled:
         _throttled(state, report, now)
-    elif now < state.open_until:
-        return  # an answer from before the breaker opened
+    elif now < state.open_until or (state.open_until > 0 and not probed):
+        return  # an answer to what was asked before the breaker opened
     elif report.ok:
         _answered(limits, state, report, now)
     else:

@@ -150,7 +150,7 @@ def test_a_throttled_pool_of_one_still_admits_one() -> None:
 
 
 def test_the_first_after_a_breakers_pause_is_its_probe_and_nobody_else_starts_meanwhile() -> None:
-    limits, state = Limits(Kind.SLOTS, 5), PoolState(open_until=NOW)
+    limits, state = Limits(Kind.SLOTS, 5), PoolState(at=NOW, open_until=NOW)
     assert free(limits, state, 1, NOW - 1) == 0
     assert free(limits, state, 1, NOW) == 5
     reserve(limits, state, "probe", 1)

@@ -25,20 +25,29 @@ REPORTS = st.lists(
 )
 
 
-def taught(reports: Iterable[Report], state: PoolState | None = None, now: float = NOW, jitter: float = 0) -> PoolState:
+def taught(
+    reports: Iterable[Report],
+    state: PoolState | None = None,
+    now: float = NOW,
+    jitter: float = 0,
+    *,
+    probed: bool = False,
+) -> PoolState:
     state = state or PoolState(at=NOW)
     for report in reports:
-        learn(LIMITS, state, report, now, jitter)
+        learn(LIMITS, state, report, now, jitter, probed=probed)
     return state
 
 
-@given(REPORTS, st.floats(0, 1))
-def test_whatever_is_reported_the_state_stays_sound(reports: list[tuple[float, Report]], jitter: float) -> None:
+@given(REPORTS, st.floats(0, 1), st.booleans())
+def test_whatever_is_reported_the_state_stays_sound(
+    reports: list[tuple[float, Report]], jitter: float, probed: bool
+) -> None:
     state, now = PoolState(at=NOW), NOW
     longest = COOLDOWN * 2**MOST_DOUBLINGS * 1.5
     for passed, report in reports:
         now += passed
-        learn(LIMITS, state, report, now, jitter)
+        learn(LIMITS, state, report, now, jitter, probed=probed)
         assert LEAST_FACTOR <= state.factor <= 1
         assert state.open_until <= now + longest
         assert 0 <= state.errors <= 1
@@ -63,13 +72,13 @@ def test_few_failures_among_many_answers_do_not() -> None:
 @pytest.mark.parametrize("trips", range(8))
 def test_each_failing_probe_doubles_the_pause_up_to_a_limit(trips: int) -> None:
     state = PoolState(at=NOW, open_until=NOW, trips=trips, probe="r")
-    learn(LIMITS, state, FAILED, NOW, 0.0)
+    learn(LIMITS, state, FAILED, NOW, 0.0, probed=True)
     assert state.open_until == NOW + COOLDOWN * 2 ** min(trips, MOST_DOUBLINGS)
     assert (state.trips, state.probe) == (trips + 1, "")
 
 
 def test_a_probe_that_is_answered_closes_it_and_the_next_pause_is_short_again() -> None:
-    state = taught([OK], PoolState(at=NOW, open_until=NOW, trips=4, probe="r"))
+    state = taught([OK], PoolState(at=NOW, open_until=NOW, trips=4, probe="r"), probed=True)
     assert (state.open_until, state.trips, state.probe) == (0, 0, "")
     assert taught([FAILED] * 3, state).open_until == NOW + COOLDOWN
 
@@ -82,6 +91,13 @@ def test_an_answer_from_before_it_opened_says_nothing(report: Report) -> None:
     assert (state.open_until, state.trips, state.good, state.failing, state.seen) == before
 
 
+@pytest.mark.parametrize("report", [OK, FAILED])
+def test_while_one_probes_no_other_answer_says_anything(report: Report) -> None:
+    state = PoolState(at=NOW, open_until=NOW, trips=1, probe="r")
+    taught([report] * 30, state)
+    assert state == PoolState(at=NOW, open_until=NOW, trips=1, probe="r")
+
+
 def test_jitter_prolongs_a_pause_by_half_at_most() -> None:
     assert taught([FAILED] * 3, jitter=1.0).open_until == NOW + 1.5 * COOLDOWN
 
@@ -89,7 +105,7 @@ def test_jitter_prolongs_a_pause_by_half_at_most() -> None:
 def test_without_a_breaker_nothing_opens() -> None:
     state = PoolState(at=NOW)
     for _ in range(50):
-        learn(Limits(Kind.SLOTS, 1), state, FAILED, NOW, 0.0)
+        learn(Limits(Kind.SLOTS, 1), state, FAILED, NOW, 0.0, probed=False)
     assert state.open_until == 0
 
 

@@ -38,12 +38,13 @@ local function failed(limits, s, jitter)
   end
 end
 
-local function learn(p, report, jitter)
+-- `probed` is whether the run that reports was the probe of this pool.
+local function learn(p, report, jitter, probed)
   local s = changing(p)
   if report.throttled then
     throttled(s, report)
-  elseif NOW < s.open_until then
-    return -- an answer from before the breaker opened
+  elseif NOW < s.open_until or (s.open_until > 0 and not probed) then
+    return -- an answer to what was asked before the breaker opened
   elseif report.ok then
     answered(p.limits, s, report)
   else

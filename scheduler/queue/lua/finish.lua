@@ -37,13 +37,20 @@ while at <= #ARGV do
   ends[#ends + 1] = {id = id, token = token, used = read_used(), reports = read_reports()}
 end
 
+-- The pools of which a run is the probe.
+local function probed_by(run)
+  local probed = {}
+  for _, need in ipairs(run.class.needs) do probed[need.pool] = pool(need.pool).state.probe == run.id end
+  return probed
+end
+
 -- Take in the reports on pools that are here; returns their names without repetition, in order.
-local function learn_all(reports, jitter)
+local function learn_all(reports, jitter, probed)
   local names, seen = {}, {}
   for _, report in ipairs(reports) do
     local p = pool(report.pool)
     if p.limits and is_kept(p) then
-      learn(p, report, jitter)
+      learn(p, report, jitter, probed[p.name])
       set_timer_after_learning(p)
       if not seen[p.name] then
         seen[p.name] = true
@@ -59,8 +66,9 @@ local lost = {}
 for _, ended in ipairs(ends) do
   local run = held(ended.id, ended.token)
   if run then
+    local probed = probed_by(run)
     release_lease(run, ended.used)
-    local learned = learn_all(ended.reports, tonumber(ARGV[4]))
+    local learned = learn_all(ended.reports, tonumber(ARGV[4]), probed)
     wake_all(run.class)
     for _, name in ipairs(learned) do wake(pool(name)) end
     after_lease(run)

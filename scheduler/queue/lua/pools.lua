@@ -196,7 +196,7 @@ local function reserve(p, id, units)
   s.used = s.used + units
   if not p.limits then return end
   if p.limits.kind == 'rate' then s.level = s.level - units end
-  if s.open_until > 0 and s.probe == '' then s.probe = id end
+  if s.open_until > 0 and s.open_until <= s.at and s.probe == '' then s.probe = id end
   if s.hold == id then s.hold, s.hold_key = '', 0 end
 end
 

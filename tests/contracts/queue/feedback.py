@@ -104,6 +104,69 @@ class FeedbackContract(QueueCase):
         assert self.state(queue) == "tripped"
         assert self.patiently(queue, clock)[0] == COOLDOWN
 
+    @pytest.mark.parametrize("late", [OK, FAILED])
+    @pytest.mark.parametrize("found", [OK, FAILED])
+    def test_while_one_probes_nobody_elses_answer_counts(
+        self, queue: DispatchQueue, clock: Clock, late: Report, found: Report
+    ) -> None:
+        self.load(queue, clock, breaking(capacity=5, failures=1))
+        first, *others = self.taken(queue, lease=1e6)
+        self.finish(queue, first, reports=(FAILED,))
+        _, (probe,) = self.patiently(queue, clock)
+        self.finish(queue, *others[:2], reports=(late,))
+        assert self.state(queue) == "probing"
+        assert self.taken(queue) == []
+        self.finish(queue, probe, reports=(found,))
+        assert self.state(queue) == ("admitting" if found.ok else "tripped")
+        if not found.ok:
+            assert self.patiently(queue, clock)[0] == 2 * COOLDOWN
+
+    def test_an_old_answer_counts_no_more_when_the_probe_has_left_without_one(
+        self, queue: DispatchQueue, clock: Clock
+    ) -> None:
+        self.load(queue, clock, breaking(capacity=5, failures=1))
+        first, *others = self.taken(queue, lease=1e6)
+        self.finish(queue, first, reports=(FAILED,))
+        _, (probe,) = self.patiently(queue, clock)
+        assert self.give_back(queue, probe, delay=COOLDOWN)
+        self.finish(queue, *others[:2], reports=(OK,))
+        self.finish(queue, *others[2:], reports=(FAILED,))
+        assert self.state(queue) == "probing"
+        (another,) = self.taken(queue)
+        assert another != probe
+        self.finish(queue, another, reports=(OK,))
+        assert self.state(queue) == "admitting"
+
+    def test_a_probe_that_says_two_things_is_believed_once(self, queue: DispatchQueue, clock: Clock) -> None:
+        self.load(queue, clock, breaking(failures=1))
+        self.ends(queue, FAILED)
+        _, (probe,) = self.patiently(queue, clock)
+        self.finish(queue, probe, reports=(FAILED, OK, FAILED))
+        assert self.state(queue) == "tripped"
+        assert self.patiently(queue, clock)[0] == 2 * COOLDOWN
+
+    def test_a_probe_that_is_told_to_wait_leaves_its_place_to_another(self, queue: DispatchQueue, clock: Clock) -> None:
+        self.load(queue, clock, breaking(failures=1))
+        self.ends(queue, FAILED)
+        _, (probe,) = self.patiently(queue, clock)
+        self.finish(queue, probe, reports=(Report("api", ok=False, throttled=True, retry_after=7000),))
+        assert self.state(queue) == "probing"
+        waited, (another,) = self.patiently(queue, clock)
+        assert waited >= 7000
+        assert another != probe
+        self.finish(queue, another, reports=(OK,))
+        assert self.state(queue) == "admitting"
+
+    def test_who_ran_before_the_breaker_opened_is_no_probe(self, queue: DispatchQueue, clock: Clock) -> None:
+        self.load(queue, clock, breaking(capacity=5, failures=1))
+        self.ends(queue, FAILED)
+        assert queue.adopt("w", self.entry(clock, "x", 0, {"api": 1}), "from the store", 1e6)
+        _, (probe,) = self.patiently(queue, clock)
+        assert queue.finish("w", [Finish("x", "from the store", reports=(OK,))]) == set()
+        assert self.state(queue) == "probing"
+        self.finish(queue, probe, reports=(OK,))
+        assert self.state(queue) == "admitting"
+
     def test_jitter_spreads_when_breakers_close(self, queue: DispatchQueue, clock: Clock) -> None:
         self.load(queue, clock, breaking(failures=1))
         (run_id,) = self.taken(queue, 1)

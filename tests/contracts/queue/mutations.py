@@ -69,6 +69,11 @@ MUTATIONS = (
     Mutation(
         "a half-open breaker lets in any number of probes", "pools", "then s.probe = id end", "then s.probe = '' end"
     ),
+    Mutation("any answer decides about a half-open breaker", "feedback", "and not probed) then", "and false) then"),
+    Mutation(
+        "nobody is known as the probe when it ends", "finish", ".state.probe == run.id end", ".state.probe == '' end"
+    ),
+    Mutation("who is taken up while a breaker is open is its probe", "pools", "s.open_until <= s.at and ", ""),
     Mutation("a tripped breaker waits no longer each time", "feedback", "2 ^ min(s.trips, MOST_DOUBLINGS)", "1"),
     Mutation("a pool is looked at once and never again", "take", "    set_timer_for_rest(p)\n", ""),
     Mutation(
