@@ -232,7 +232,8 @@ class DeadLetter:
 class TaskRecord:
     """A task as stored, with its current run and the latest one that ran to an end (None before the first).
 
-    `beside` are open runs of a recurring task beside the current one: what was snoozed, or is to run now.
+    `beside` are open runs of a recurring task beside the current one: what was snoozed, or is to run now. They
+    stay when it recurs no more, and the first of them becomes the current run where nothing else follows.
     """
 
     task: Task

@@ -1,4 +1,8 @@
-"""Runs beside the current one (run now, a recurring task's snooze) follow their task when it is cancelled or paused."""
+"""Runs beside the current one (run now, a recurring task's snooze) follow their task when it is cancelled or paused.
+
+Where the current run ends and nothing follows it, the next of them takes its place: what is still to come is what a
+list shows and a cancel ends.
+"""
 
 from __future__ import annotations
 
@@ -9,12 +13,13 @@ from datetime import datetime
 from duetime.scheduler.events import EventKind
 from duetime.scheduler.ids import new_id
 from duetime.scheduler.store import journal
+from duetime.scheduler.store.batches import Batch
 from duetime.scheduler.store.locking import exactly
 from duetime.scheduler.store.models import events, runs
-from duetime.scheduler.store.rows import RUN, listed_at
+from duetime.scheduler.store.rows import CURRENT, RUN, listed_at
 from duetime.scheduler.store.types import Instant
 from duetime.scheduler.task import Run, State, Task
-from sqlalchemy import Connection, bindparam, false, select, true, update
+from sqlalchemy import Connection, bindparam, false, literal_column, select, true, update
 
 _BESIDE = (
     select(*RUN)
@@ -37,6 +42,33 @@ _CANCELLED_WITH = (
     .order_by(runs.c.id)
 )
 """Runs that were cancelled by the same change as the current one: the revision of their events is one and the same."""
+
+
+_heir = runs.alias("heir")
+_HEIRS = (
+    select(runs.c.id, runs.c.number, runs.c.scheduled_for, runs.c.slot, _heir.c.id.label("heir_id"))
+    .select_from(runs.join(_heir, _heir.c.task_id == runs.c.task_id))
+    .where(runs.c.id.in_(bindparam("run_ids", expanding=True)), CURRENT)
+    .where(literal_column("NOT heir.current AND heir.ended_at IS NULL"))
+    .order_by(_heir.c.listed_at.desc(), _heir.c.id.desc())
+)
+_GIVE_WAY = Batch(update(runs).where(runs.c.id == bindparam("run_id")).values(current=false()))
+_SUCCEED = Batch(
+    update(runs)
+    .where(runs.c.id == bindparam("heir"))
+    .values(current=true(), number=bindparam("of_number"), slot=bindparam("passed"))
+)
+
+
+def succeed(connection: Connection, ending: Sequence[str]) -> None:
+    """Let runs beside take the place of current ones that end with nothing to follow, and their place in the series."""
+    if not ending:
+        return
+    found = {row.id: row for row in connection.execute(_HEIRS, {"run_ids": ending})}  # the earliest comes last
+    _GIVE_WAY.run(connection, [{"run_id": run_id} for run_id in found])
+    passed = {row.id: max(row.scheduled_for, row.slot or row.scheduled_for) for row in found.values()}
+    places = [{"heir": row.heir_id, "of_number": row.number, "passed": passed[row.id]} for row in found.values()]
+    _SUCCEED.run(connection, places)
 
 
 def follow(connection: Connection, before: tuple[Task, Run], after: tuple[Task, Run]) -> list[tuple[Run, Run]]:

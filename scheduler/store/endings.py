@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 from duetime.scheduler.events import EventKind
 from duetime.scheduler.rules.order import penalty
 from duetime.scheduler.rules.states import TERMINAL, check_move
-from duetime.scheduler.store import journal
+from duetime.scheduler.store import beside, journal
 from duetime.scheduler.store.batches import Batch, Rows, together
 from duetime.scheduler.store.changing import held
 from duetime.scheduler.store.locking import exactly
@@ -169,10 +169,17 @@ def _attempt_row(ending: Ending, now: datetime) -> dict[str, Any]:
 
 def _write_next(connection: Connection, endings: Sequence[Ending]) -> None:
     """Make the next occurrences current. One that was skipped or moved away before comes as its next generation."""
+    last = [ending.claim for ending in endings if may_have_heirs(ending.settlement, ending.claim.revision)]
+    beside.succeed(connection, [claim.run_id for claim in last])
     rows = next_rows(endings)
     if rows:
         _NOT_CURRENT.run(connection, [{"run_id": row["ending"]} for row in rows])
         INSERT_NEXT.run(connection, rows)
+
+
+def may_have_heirs(settlement: Settlement, revision: int) -> bool:
+    """Whether a run of the task may have to take the place of the one that ends; none was made before a change."""
+    return settlement.to in TERMINAL and settlement.next_run is None and revision > 1
 
 
 def next_rows(endings: Sequence[Ending]) -> list[dict[str, Any]]:

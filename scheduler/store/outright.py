@@ -39,8 +39,10 @@ _KNOWN = {"its_task": tasks.c.id.type, "revision": tasks.c.revision.type}
 
 
 def _is_known(settlement: Settlement) -> bool:
-    """Whether it says all that its end needs."""
+    """Whether it says all that its end needs: not where a run beside may have to take its place."""
     claim = settlement.claim
+    if endings.may_have_heirs(settlement, settlement.task_revision):
+        return False
     return claim is not None and (claim.run.attempt, claim.task.revision) == (
         settlement.attempt,
         settlement.task_revision,

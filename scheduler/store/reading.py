@@ -97,8 +97,8 @@ def with_past(connection: Connection, pairs: Sequence[tuple[Task, Run]]) -> list
 
 
 def beside(connection: Connection, of: Iterable[Task]) -> dict[str, tuple[Run, ...]]:
-    """Return the open runs beside the current one; only recurring tasks have such runs."""
-    task_ids = [task.id for task in of if task.repeat]
+    """Return the open runs beside the current one; only a task that was changed has such runs."""
+    task_ids = [task.id for task in of if task.revision > 1]
     found: dict[str, tuple[Run, ...]] = {}
     if task_ids:
         for row in connection.execute(_BESIDE, {"task_ids": task_ids}).all():

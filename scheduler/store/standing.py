@@ -13,7 +13,7 @@ from duetime.scheduler.store.models import deliveries, runs, tasks
 from duetime.scheduler.store.models import keys as key_table
 from duetime.scheduler.store.rows import CURRENT, DELIVERY, RUN, TASK, task_and_run
 from duetime.scheduler.store.values import NewTask
-from duetime.scheduler.task import Delivery, Run, Task, TaskRecord
+from duetime.scheduler.task import Delivery, Run, TaskRecord
 from sqlalchemy import Connection, Row, Text, bindparam, func, literal_column, select, true, union
 from sqlalchemy.dialects.postgresql import ARRAY
 
@@ -66,7 +66,7 @@ def _record(rows: Sequence[Row[Any]]) -> TaskRecord:
     ended = [run for run in its_runs.values() if run.ended_at and not run.current]
     last = current if reading.ran(current) else next(iter(ended), None)
     told = _deliveries(rows, last) if last else ()
-    return TaskRecord(task, current, last, told, _beside(task, its_runs.values()))
+    return TaskRecord(task, current, last, told, _beside(its_runs.values()))
 
 
 def _deliveries(rows: Sequence[Row[Any]], of: Run) -> tuple[Delivery, ...]:
@@ -75,5 +75,5 @@ def _deliveries(rows: Sequence[Row[Any]], of: Run) -> tuple[Delivery, ...]:
     return tuple(delivery for delivery in found if delivery.run_id == of.id)
 
 
-def _beside(task: Task, its_runs: Iterable[Run]) -> tuple[Run, ...]:
-    return tuple(run for run in its_runs if not run.current and not run.ended_at) if task.repeat else ()
+def _beside(its_runs: Iterable[Run]) -> tuple[Run, ...]:
+    return tuple(run for run in its_runs if not run.current and not run.ended_at)

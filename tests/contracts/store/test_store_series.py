@@ -15,7 +15,7 @@ from duetime.scheduler.outcomes import Done, Outcome, Retry
 from duetime.scheduler.scheduler import Scheduler
 from duetime.scheduler.settlement import settle
 from duetime.scheduler.store import Claim, Start, Store, Verdict
-from duetime.scheduler.task import State, TaskView
+from duetime.scheduler.task import State, TaskFilter, TaskView
 
 from tests.contracts.store.making import LEASE, Clock
 
@@ -196,6 +196,45 @@ def test_no_rule_is_given_to_a_run_that_is_asked_to_stop(desk: Desk) -> None:
     desk.scheduler.cancel(task_id)
     with pytest.raises(Refused, match=r"repeat: .* was cancelled\. Schedule a new task"):
         desk.scheduler.reschedule(task_id, repeat="every day at 10:00")
+
+
+# -- what was snoozed, when its series has ended
+
+
+def snoozed_beyond_its_series(desk: Desk) -> str:
+    """Return a task whose last occurrence has run, while an outcome before it was put off until the fifth day."""
+    task_id = desk.schedule(repeat="every day at 9:00", max_runs=2)
+    desk.run(day(1))
+    desk.scheduler.act(task_id, "snooze", until="friday 9am")
+    assert desk.run(day(2)) == 1
+    return task_id
+
+
+def test_what_was_snoozed_is_the_tasks_current_run_once_its_series_has_ended(desk: Desk) -> None:
+    task_id = snoozed_beyond_its_series(desk)
+    (shown,) = desk.scheduler.list(TaskFilter(states=OPEN)).views
+    assert (shown.record.run.state, shown.record.run.wake_at, shown.record.beside) == (State.SCHEDULED, day(5), ())
+    assert [desk.run(day(5)), desk.run(day(6))] == [1, 0]
+    assert desk.get(task_id).record.run.state is State.SUCCEEDED
+
+
+def test_what_was_snoozed_can_be_cancelled_once_its_series_has_ended(desk: Desk) -> None:
+    task_id = snoozed_beyond_its_series(desk)
+    cancelled = desk.scheduler.cancel(task_id)
+    assert (cancelled.record.run.state, desk.run(day(5))) == (State.CANCELLED, 0)
+
+
+def test_what_was_snoozed_stays_in_sight_when_its_task_recurs_no_more(desk: Desk) -> None:
+    task_id = desk.schedule(repeat="every day at 9:00")
+    desk.run(day(1))
+    desk.scheduler.act(task_id, "snooze", until="friday 9am")
+    once = desk.scheduler.reschedule(task_id, repeat="never")
+    assert once.warnings == ("it also runs Fri 27 Nov 2026 09:00",)
+    assert desk.run(day(2)) == 1
+    (shown,) = desk.scheduler.list(TaskFilter(states=OPEN)).views
+    assert shown.record.run.wake_at == day(5)
+    desk.scheduler.cancel(task_id)
+    assert desk.run(day(5)) == 0
 
 
 # -- pause
