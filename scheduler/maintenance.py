@@ -29,6 +29,9 @@ SHARE = 50
 """At most one part in so many of the time goes into looking, however many runs are ready."""
 FORGET_EVERY = timedelta(hours=1)
 _MOST_FORGOTTEN = 500
+_MOST_NOTED = 1000
+"""Runs of paused tasks that one look takes out of the timers, beside those that the pause itself did."""
+
 FOUND = "waited when this process began; they are in the queue now"
 LOST = "were missing from the queue; they are in it again"
 """A queue of this process is empty when it begins; later on a run is missing because something went wrong."""
@@ -103,6 +106,7 @@ class Maintenance:
         found = refill(self._store, self._queue, self._placing)
         if found:
             log.info("%d ready runs %s", found, LOST if self._looked else FOUND)
+        self._store.claims.note_paused(limit=_MOST_NOTED)
         self._looked = True
         now = self._clock()
         self._look_at = now + max(INTERVAL, SHARE * (now - began))

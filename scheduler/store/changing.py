@@ -9,7 +9,7 @@ from typing import Any
 from duetime.scheduler.errors import IllegalMove, StaleRevision
 from duetime.scheduler.events import Event, EventKind
 from duetime.scheduler.rules.states import TERMINAL, check_move
-from duetime.scheduler.store import adding, beside, journal, reading
+from duetime.scheduler.store import adding, beside, journal, paused_runs, reading
 from duetime.scheduler.store.legality import WAKES
 from duetime.scheduler.store.models import events, labels, runs, tasks
 from duetime.scheduler.store.rows import EVENT, folded, in_json, listed_at, run_values
@@ -88,6 +88,7 @@ def apply(
         extra = _placed(connection, replace(each, current=False))
         entries.append(_beginning(extra, task=task, **told))
         connection.execute(insert(runs), [run_values(extra)])
+    paused_runs.follow(connection, record.task, task)
     journal.append(connection, entries + beside.entries(moves, task, actor=actor, reason=reason))
     shown = next_run or run
     ended = run if reading.ran(run) else record.last_run

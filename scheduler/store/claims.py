@@ -10,7 +10,7 @@ from collections.abc import Callable, Collection, Mapping, Sequence
 from datetime import datetime, timedelta
 from typing import Any
 
-from duetime.scheduler.store import expiry, fate, outright, ready, recovery, settling, starting
+from duetime.scheduler.store import expiry, fate, outright, paused_runs, ready, recovery, settling, starting
 from duetime.scheduler.store.database import Database, Tried
 from duetime.scheduler.store.models import runs
 from duetime.scheduler.store.recovery import Conclude
@@ -78,6 +78,12 @@ class Claims:
             return starting.make_ready(connection, limit, epoch, now, now + ahead)
 
         return self._database.write(work, durable=False, stored=fate.made_ready)
+
+    def note_paused(self, *, limit: int) -> int:
+        """Leave at most `limit` overdue runs of paused tasks out of the timers until those go on; returns how many."""
+        return self._database.write(
+            lambda connection: paused_runs.note_overdue(connection, limit, self._now()), durable=False
+        )
 
     def ready(self, *, limit: int, after: str | None = None) -> list[ReadyRun]:
         """Return runs in state ready by id, behind the id `after`: what a queue is rebuilt from."""

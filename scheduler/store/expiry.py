@@ -22,7 +22,7 @@ from duetime.scheduler.store.pools import REVISION
 from duetime.scheduler.store.reading import TASK_AND_RUN
 from duetime.scheduler.store.ready import JOINED, READY, ready_run
 from duetime.scheduler.store.recovery import Conclude, concluding
-from duetime.scheduler.store.rows import task_and_run
+from duetime.scheduler.store.rows import NOT_PAUSED, task_and_run
 from duetime.scheduler.store.types import Instant
 from duetime.scheduler.store.values import Claim, Expired, NextTimes, ReadyRun, Settlement
 from duetime.scheduler.task import DeadlineType, Run, State, Task
@@ -30,7 +30,7 @@ from sqlalchemy import Connection, bindparam, false, null, or_, select, update
 
 _NOT_RUNNING = runs.c.state != State.RUNNING
 _HARD, _SOFT = tasks.c.deadline_type == DeadlineType.HARD, tasks.c.deadline_type == DeadlineType.SOFT
-_OPEN = (runs.c.ended_at.is_(None), tasks.c.paused == false())
+_OPEN = (runs.c.ended_at.is_(None), NOT_PAUSED, tasks.c.paused == false())
 _PASSED = (runs.c.drop_at <= bindparam("now", type_=Instant()), *_OPEN)
 
 _LOST = (
@@ -72,7 +72,7 @@ _REDATE = Batch(
 _NEXT_WAKE = (
     select(runs.c.wake_at)
     .select_from(JOINED)
-    .where(runs.c.wake_at.is_not(None), tasks.c.paused == false())
+    .where(runs.c.wake_at.is_not(None), NOT_PAUSED, tasks.c.paused == false())
     .order_by(runs.c.wake_at)
     .limit(1)
     .scalar_subquery()

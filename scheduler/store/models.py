@@ -10,7 +10,7 @@ from duetime.scheduler.store.base import Base, Said, Serial, partial, table
 from duetime.scheduler.store.legality import MOVES_CHECK, STATES_CHECK, WAKES_CHECK
 from duetime.scheduler.store.types import JsonValue, ThisTransaction
 from duetime.scheduler.task import DeadlineType, DeliveryState, Json, Penalty, RetryPolicy, State, Tier
-from sqlalchemy import BigInteger, CheckConstraint, ForeignKey, Index
+from sqlalchemy import BigInteger, CheckConstraint, ForeignKey, Index, false
 from sqlalchemy.orm import Mapped, mapped_column
 
 
@@ -64,6 +64,7 @@ class RunRow(Base):
     """One occurrence of a task. `listed_at` orders lists: when it is next due while open, when it ended after that.
 
     `reserved` and `token` are what the running attempt holds in the queue's pools, for a queue that has to be rebuilt.
+    `paused` leaves a run of a paused task out of the indexes of the timers, however many there are.
     """
 
     __tablename__ = "runs"
@@ -74,8 +75,8 @@ class RunRow(Base):
         Index("runs_by_state", "tenant", "current", "state"),
         partial("runs_current", "task_id", where="current", unique=True),
         partial("runs_beside", "task_id", where="NOT current AND ended_at IS NULL"),
-        partial("runs_wake", "wake_at", where="wake_at IS NOT NULL"),
-        partial("runs_drop", "drop_at", where="drop_at IS NOT NULL AND ended_at IS NULL"),
+        partial("runs_wake", "wake_at", where="wake_at IS NOT NULL AND NOT paused"),
+        partial("runs_drop", "drop_at", where="drop_at IS NOT NULL AND ended_at IS NULL AND NOT paused"),
         partial("runs_ready", "id", where="state = 'ready'"),
         partial("runs_running", "id", where="state = 'running'"),
         partial("runs_open", "tenant", "listed_at", "task_id", where="current AND ended_at IS NULL"),
@@ -113,6 +114,7 @@ class RunRow(Base):
     drop_at: Mapped[datetime | None]
     reserved: Mapped[Mapping[str, int] | None]
     token: Mapped[str | None]
+    paused: Mapped[bool] = mapped_column(server_default=false())
 
 
 class AttemptRow(Base):

@@ -15,6 +15,9 @@ from sqlalchemy import Column, ColumnElement, Table, literal_column
 CURRENT: ColumnElement[bool] = literal_column("runs.current")
 """The run stands for its task. Written bare, as the partial indexes have it, else SQLite does not use them."""
 
+NOT_PAUSED: ColumnElement[bool] = literal_column("NOT runs.paused")
+"""No run of a paused task, as far as that is noted; bare, as above."""
+
 Row = Sequence[Any]
 
 

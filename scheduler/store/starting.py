@@ -14,7 +14,7 @@ from duetime.scheduler.store.locking import among, exactly, lock_tasks_of
 from duetime.scheduler.store.models import attempts, runs, tasks
 from duetime.scheduler.store.reading import TASK_AND_RUN
 from duetime.scheduler.store.ready import JOINED, READY, ready_run
-from duetime.scheduler.store.rows import task_and_run
+from duetime.scheduler.store.rows import NOT_PAUSED, task_and_run
 from duetime.scheduler.store.runners import check_epoch
 from duetime.scheduler.store.types import Instant
 from duetime.scheduler.store.values import Claim, ReadyRun, Start
@@ -30,6 +30,7 @@ _DUE = (
     .where(
         runs.c.wake_at <= bindparam("until", type_=Instant()),
         or_(runs.c.wake_at <= _NOW, runs.c.first_ready_at.is_(None)),
+        NOT_PAUSED,
         tasks.c.paused == false(),
     )
     .order_by(runs.c.wake_at)

@@ -27,6 +27,7 @@ from duetime.scheduler.task import DeadlineType, Penalty, State, Tier
 from sqlalchemy import Connection, inspect, text, update
 
 NOON = datetime(2026, 11, 24, 12, tzinfo=UTC)
+TO_COME = f"{int(schema.HEAD) + 1:04d}"
 
 
 @pytest.fixture
@@ -131,21 +132,22 @@ def test_an_older_database_is_upgraded_after_a_copy_beside_it(
     sqlite_url: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The migration of a release to come."""
+    before = schema.HEAD
     open_store(sqlite_url).close()
     folder = tmp_path / "migrations"
     copied_tree(folder)
-    (folder / "versions" / "0003_more.py").write_text(
-        'revision, down_revision = "0003", "0002"\nbranch_labels = depends_on = None\n'
+    (folder / "versions" / f"{TO_COME}_more.py").write_text(
+        f'revision, down_revision = "{TO_COME}", "{schema.HEAD}"\nbranch_labels = depends_on = None\n'
         "def upgrade():\n    from alembic import op\n    op.execute('CREATE TABLE more (id INTEGER)')\n"
     )
     monkeypatch.setattr(running, "__file__", str(folder / "running.py"))
-    monkeypatch.setattr(schema, "HEAD", "0003")
+    monkeypatch.setattr(schema, "HEAD", TO_COME)
     with pytest.raises(SchemaTooOld, match="duetime migrate"):
         open_store(sqlite_url, migrate=False)
-    copy = f"{tmp_path}/duetime.db.schema-0002"
-    assert migrate_store(sqlite_url) == schema.Upgrade("0002", "0003", copy)
+    copy = f"{tmp_path}/duetime.db.schema-{before}"
+    assert migrate_store(sqlite_url) == schema.Upgrade(before, TO_COME, copy)
     assert tables_of(copy) == tables_of(f"{tmp_path}/duetime.db") - {"more"}
-    assert migrate_store(sqlite_url) == schema.Upgrade("0003", "0003")
+    assert migrate_store(sqlite_url) == schema.Upgrade(TO_COME, TO_COME)
     open_store(sqlite_url, migrate=False).close()
     assert not list(tmp_path.glob("*.partial*"))
 
@@ -160,6 +162,16 @@ def test_what_the_first_tables_held_is_kept_and_has_the_defaults_of_later_ones(u
     assert (task.needs, task.estimate, task.deadline, task.deadline_after) == ({}, None, None, None)
     assert (run.deadline, run.drop_at) == (None, None)
     store.close()
+
+
+def test_runs_of_tasks_that_were_paused_before_leave_the_timers(url: str) -> None:
+    as_it_was(url)
+    database = connect(url)
+    database.write(lambda connection: connection.exec_driver_sql("UPDATE tasks SET paused = NOT paused"))
+    migrate_store(url)
+    noted = "SELECT count(*) FROM runs WHERE paused"
+    assert database.read(lambda connection: connection.exec_driver_sql(noted).scalar_one()) == 1
+    database.close()
 
 
 OLD_TASK = """INSERT INTO tasks (id, tenant, owner, title, action, payload, timezone, "when", anchor, paused, retry,
@@ -193,12 +205,12 @@ def test_a_migration_that_fails_leaves_the_old_schema(
     open_store(sqlite_url).close()
     folder = tmp_path / "migrations"
     copied_tree(folder)
-    (folder / "versions" / "0003_more.py").write_text(
-        'revision, down_revision = "0003", "0002"\nbranch_labels = depends_on = None\n'
+    (folder / "versions" / f"{TO_COME}_more.py").write_text(
+        f'revision, down_revision = "{TO_COME}", "{schema.HEAD}"\nbranch_labels = depends_on = None\n'
         "def upgrade():\n    from alembic import op\n    op.execute('CREATE TABLE more (id INTEGER)')\n    1 / 0\n"
     )
     monkeypatch.setattr(running, "__file__", str(folder / "running.py"))
-    monkeypatch.setattr(schema, "HEAD", "0003")
+    monkeypatch.setattr(schema, "HEAD", TO_COME)
     with pytest.raises(ZeroDivisionError):
         open_store(sqlite_url)
     assert "more" not in tables_of(f"{tmp_path}/duetime.db")
