@@ -15,8 +15,12 @@ MAX_LIMIT = 100
 
 
 def check_key(request: Request) -> None:
-    """Refuse an idempotency key that is empty, too long or unreadable."""
-    key = request.idempotency_key
+    """Refuse a request whose idempotency key is empty, too long or unreadable."""
+    check_key_text(request.idempotency_key)
+
+
+def check_key_text(key: str | None) -> None:
+    """Refuse an idempotency key that is empty, too long or unreadable; None is none."""
     if key is not None:
         check_text("idempotency_key", key, limit=MAX_KEY)
 

@@ -7,7 +7,7 @@ import json
 from collections.abc import Sequence
 from datetime import datetime, timedelta
 
-from duetime.scheduler.request import Request
+from duetime.scheduler.request import Repeatable, Request
 from duetime.scheduler.rules.times import describe
 from duetime.scheduler.store import Added, IdempotencyKey
 from duetime.scheduler.task import Principal, TaskRecord
@@ -16,7 +16,10 @@ REPEAT_WINDOW = timedelta(seconds=60)
 """How long a repeated call without a key of its own returns the first task."""
 
 
-def key_of(request: Request, by: Principal, now: datetime) -> IdempotencyKey | None:
+REPEATED = "this repeats an earlier call: the task is returned as it is now, nothing was changed again"
+
+
+def key_of(request: Request | Repeatable, by: Principal, now: datetime) -> IdempotencyKey | None:
     """Return the caller's key, or one derived from who calls and the raw arguments; None where there are none."""
     content = request.content()
     if request.idempotency_key is not None:

@@ -6,9 +6,9 @@ import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, fields
 from datetime import datetime, timedelta
-from typing import Any, TypedDict
+from typing import Any, TypedDict, cast
 
-from duetime.scheduler.task import Json, RetryPolicy
+from duetime.scheduler.task import Json, Principal, RetryPolicy
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,11 +45,16 @@ class Request:
         given = dict(self.raw) if self.raw is not None else self._given()
         for name in ("idempotency_key", "dry_run"):
             given.pop(name, None)
-        return dict(json.loads(json.dumps(given, default=str, sort_keys=True)))
+        return as_content(given)
 
     def _given(self) -> dict[str, Any]:
         values = {item.name: getattr(self, item.name) for item in fields(self) if item.name != "raw"}
         return {name: value for name, value in values.items() if value not in (None, "", (), {}, [])}
+
+
+def as_content(given: Mapping[str, Any]) -> dict[str, Json]:
+    """Return the arguments of a call as JSON, by which a repeat of it is known."""
+    return dict(json.loads(json.dumps(dict(given), default=str, sort_keys=True)))
 
 
 class ScheduleArguments(TypedDict, total=False):
@@ -76,7 +81,7 @@ class ScheduleArguments(TypedDict, total=False):
 
 
 class RescheduleArguments(TypedDict, total=False):
-    """The keyword arguments of `Scheduler.reschedule`: the fields of `Reschedule`."""
+    """What `Scheduler.reschedule` may change: the fields of `Reschedule`."""
 
     title: str | None
     when: str | datetime | timedelta | None
@@ -91,6 +96,23 @@ class RescheduleArguments(TypedDict, total=False):
     needs: Mapping[str, Json] | None
     pause: bool | None
     skip_next: bool
+
+
+class CallArguments(TypedDict, total=False):
+    """The keyword arguments of every call that changes a task: what it is based on, who calls, and what repeats it.
+
+    `revision` refuses the change when the task is not at it any more. A repeat is known by `idempotency_key`, or within
+    60 s by `raw`, the arguments as an agent sent them.
+    """
+
+    revision: int | None
+    idempotency_key: str | None
+    raw: Mapping[str, Json] | None
+    by: Principal
+
+
+class RescheduleCall(RescheduleArguments, CallArguments, total=False):
+    """The keyword arguments of `Scheduler.reschedule`."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -110,3 +132,35 @@ class Reschedule:
     needs: Mapping[str, Json] | None = None
     pause: bool | None = None
     skip_next: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Repeatable:
+    """A call that changes a task, as far as a repeat of it is known by that; `arguments` are what a program gave."""
+
+    name: str
+    task_id: str
+    arguments: Mapping[str, Any]
+    idempotency_key: str | None = None
+    raw: Mapping[str, Json] | None = None
+
+    @classmethod
+    def of(cls, name: str, task_id: str, arguments: Mapping[str, Any], call: CallArguments) -> Repeatable:
+        given = {**arguments, "revision": call.get("revision")}
+        return cls(name, task_id, given, call.get("idempotency_key"), call.get("raw"))
+
+    def content(self) -> dict[str, Json]:
+        """Return what identifies the call; a key of the caller's holds whatever revision the call is based on."""
+        given = {name: value for name, value in self.arguments.items() if value is not None}
+        given = dict(self.raw) if self.raw is not None else given
+        for name in ("idempotency_key", *(("revision",) if self.idempotency_key is not None else ())):
+            given.pop(name, None)
+        return as_content({**given, "call": self.name, "task_id": self.task_id})
+
+
+def apart(arguments: RescheduleCall) -> tuple[CallArguments, RescheduleArguments]:
+    """Take the arguments of a reschedule apart: those of every call, and what it is to change."""
+    of_call = CallArguments.__annotations__
+    call = {name: value for name, value in arguments.items() if name in of_call}
+    wanted = {name: value for name, value in arguments.items() if name not in of_call}
+    return cast("CallArguments", call), cast("RescheduleArguments", wanted)

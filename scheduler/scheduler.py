@@ -9,15 +9,23 @@ from typing import Unpack
 
 from duetime.scheduler import changes, failpoints
 from duetime.scheduler.actions import DONE, decide_action
-from duetime.scheduler.bounds import page_size
+from duetime.scheduler.bounds import check_key_text, page_size
 from duetime.scheduler.direct import Direct
 from duetime.scheduler.errors import InvalidArgument, InvalidArguments, Refused
 from duetime.scheduler.events import EventFilter, EventKind, EventPage
 from duetime.scheduler.explain import Explainer, Facts, explained
-from duetime.scheduler.idempotency import key_of, repeats, warned
+from duetime.scheduler.idempotency import REPEATED, key_of, repeats, warned
 from duetime.scheduler.inquiry import Silence
 from duetime.scheduler.intake import Intake, Planned
-from duetime.scheduler.request import Request, Reschedule, RescheduleArguments, ScheduleArguments
+from duetime.scheduler.request import (
+    CallArguments,
+    Repeatable,
+    Request,
+    Reschedule,
+    RescheduleCall,
+    ScheduleArguments,
+    apart,
+)
 from duetime.scheduler.rescheduling import decide_reschedule
 from duetime.scheduler.store import Added, Change, NewTask, Store
 from duetime.scheduler.task import (
@@ -200,16 +208,14 @@ class Scheduler:
 
     # -- changing
 
-    def reschedule(
-        self,
-        task_id: str,
-        *,
-        revision: int | None = None,
-        by: Principal = LOCAL,
-        **arguments: Unpack[RescheduleArguments],
-    ) -> TaskView:
-        """Change what is given (see `Reschedule`) and return the task; everything else stays."""
-        asked = Reschedule(**arguments)
+    def reschedule(self, task_id: str, **arguments: Unpack[RescheduleCall]) -> TaskView:
+        """Change what is given (see `Reschedule`) and return the task; everything else stays.
+
+        Like `cancel` and `act` it takes `CallArguments` as well: a repeat changes nothing and says so. Raises
+        IdempotencyConflict as `schedule` does.
+        """
+        call, wanted = apart(arguments)
+        asked = Reschedule(**wanted)
         now = self._store.now()
         notes: list[str] = []
 
@@ -217,21 +223,19 @@ class Scheduler:
             change, notes[:] = decide_reschedule(record, asked, self._intake, now)
             return change
 
-        view = self._change(task_id, by=by, revision=revision, kind=EventKind.RESCHEDULED, decide=decide)
+        repeatable = Repeatable.of("reschedule", task_id, wanted, call)
+        view = self._change(repeatable, call, kind=EventKind.RESCHEDULED, decide=decide)
         return replace(view, warnings=(*notes, *view.warnings))
 
-    def cancel(
-        self, task_id: str, *, reason: str | None = None, revision: int | None = None, by: Principal = LOCAL
-    ) -> TaskView:
+    def cancel(self, task_id: str, *, reason: str | None = None, **call: Unpack[CallArguments]) -> TaskView:
         """Cancel a task; `undo` of the view takes it back for 30 s. Cancelling twice changes nothing."""
         now = self._store.now()
-        record = self._store.tasks.get(by.tenant, task_id)
+        record = self._store.tasks.get(call.get("by", LOCAL).tenant, task_id)
         if record.run.state is State.CANCELLED:
             return view_of(record, now, warnings=("it was cancelled before; nothing was changed",))
         return self._change(
-            task_id,
-            by=by,
-            revision=revision,
+            Repeatable.of("cancel", task_id, {"reason": reason}, call),
+            call,
             kind=EventKind.CANCELLED,
             reason=reason,
             decide=lambda record: changes.cancel(record, now),
@@ -242,17 +246,17 @@ class Scheduler:
         task_id: str,
         action: str,
         *,
-        revision: int | None = None,
         minutes: int | None = None,
         until: str | None = None,
         undo: str | None = None,
-        by: Principal = LOCAL,
+        **call: Unpack[CallArguments],
     ) -> TaskView:
         """Do what a card's button asks for: snooze (by minutes or until a time), run_now, skip_next, undo or done."""
         if action == DONE:
-            return self._done(task_id, by)
+            return self._done(task_id, call.get("by", LOCAL))
         kind, decide = decide_action(action, self._store.now(), minutes=minutes, until=until, undo=undo)
-        return self._change(task_id, by=by, revision=revision, kind=kind, decide=decide)
+        given = {"action": action, "minutes": minutes, "until": until, "undo": undo}
+        return self._change(Repeatable.of("act", task_id, given, call), call, kind=kind, decide=decide)
 
     def _done(self, task_id: str, by: Principal) -> TaskView:
         record = self._store.tasks.get(by.tenant, task_id)
@@ -264,27 +268,29 @@ class Scheduler:
 
     def _change(
         self,
-        task_id: str,
+        repeatable: Repeatable,
+        call: CallArguments,
         *,
-        by: Principal,
-        revision: int | None,
         kind: EventKind,
         decide: Callable[[TaskRecord], Change],
         reason: str | None = None,
     ) -> TaskView:
-        waited: list[str] = []
+        by, task_id, waited = call.get("by", LOCAL), repeatable.task_id, list[str]()
 
         def decided(found: TaskRecord) -> Change:
             change = decide(found)
             waited[:] = changes.leaving_the_queue(found, change)
             return change
 
-        record = self._store.tasks.change(
-            by.tenant, task_id, actor=by.user, kind=kind, decide=decided, revision=revision, reason=reason
+        check_key_text(repeatable.idempotency_key)
+        key, revision = key_of(repeatable, by, self._store.now()), call.get("revision")
+        changed = self._store.tasks.change_once(
+            by.tenant, task_id, key, actor=by.user, kind=kind, decide=decided, revision=revision, reason=reason
         )
-        self._recall(waited)
-        self._on_change([task_id])
-        return view_of(record, self._store.now())
+        if not changed.repeated:
+            self._recall(waited)
+            self._on_change([task_id])
+        return view_of(changed.record, self._store.now(), warnings=(REPEATED,) if changed.repeated else ())
 
 
 def _said(plan: Planned | TaskRecord) -> tuple[str, ...]:

@@ -40,6 +40,7 @@ Estimate = Annotated[str | None, typer.Option(help="how long it takes: '90 s', '
 Needs = Annotated[
     list[str] | None, typer.Option("--need", metavar="POOL=UNITS", help="what it holds while it runs; may be repeated")
 ]
+Key = Annotated[str | None, typer.Option(help="idempotency key: a call with the same key changes nothing again")]
 Revision = Annotated[int | None, typer.Option(help="refuse when the task was changed since this revision")]
 
 
@@ -162,6 +163,7 @@ def reschedule(
     pause: Annotated[bool | None, typer.Option("--pause/--resume", help="hold it, or let it go on")] = None,
     skip_next: Annotated[bool, typer.Option("--skip-next", help="leave out the next occurrence")] = False,
     revision: Revision = None,
+    key: Key = None,
     as_json: AsJson = False,
 ) -> None:
     """Change a task: what is given changes, everything else stays."""
@@ -181,7 +183,7 @@ def reschedule(
         "skip_next": skip_next,
     }
     with session(context).scheduler() as scheduler:
-        view = scheduler.reschedule(task_id, revision=revision, **asked)
+        view = scheduler.reschedule(task_id, revision=revision, idempotency_key=key, **asked)
     verbs = {None: "Changed", True: "Paused", False: "Resumed"}
     _show_change(verbs[pause], view, as_json)
 
@@ -192,18 +194,19 @@ def cancel(
     task_id: Id,
     reason: Annotated[str | None, typer.Option(help="why, for the history")] = None,
     revision: Revision = None,
+    key: Key = None,
     as_json: AsJson = False,
 ) -> None:
     """Cancel a task; one that runs just now is asked to stop."""
     with session(context).scheduler() as scheduler:
-        view = scheduler.cancel(task_id, reason=reason, revision=revision)
+        view = scheduler.cancel(task_id, reason=reason, revision=revision, idempotency_key=key)
     _show_change("Cancelled" if view.record.run.state is State.CANCELLED else "Asked to stop:", view, as_json)
 
 
-def undo(context: typer.Context, *, task_id: Id, as_json: AsJson = False) -> None:
+def undo(context: typer.Context, *, task_id: Id, key: Key = None, as_json: AsJson = False) -> None:
     """Take back a cancel, within 30 seconds of it."""
     with session(context).scheduler() as scheduler:
-        view = scheduler.act(task_id, "undo")
+        view = scheduler.act(task_id, "undo", idempotency_key=key)
     _show_change("Scheduled again", view, as_json)
 
 

@@ -56,16 +56,18 @@ def get_task(call: Call) -> CallToolResult:
 
 def reschedule_task(call: Call) -> CallToolResult:
     changes = {name: value for name, value in call.values.items() if name != "task_id"}
-    return _task(call.scheduler.reschedule(call.values["task_id"], **changes, by=call.by))
+    return _task(call.scheduler.reschedule(call.values["task_id"], **changes, raw=call.raw, by=call.by))
 
 
 def cancel_task(call: Call) -> CallToolResult:
-    return _task(call.scheduler.cancel(call.values["task_id"], **call.take("reason", "revision"), by=call.by))
+    details = call.take("reason", "revision", "idempotency_key")
+    return _task(call.scheduler.cancel(call.values["task_id"], **details, raw=call.raw, by=call.by))
 
 
 def act_on_task(call: Call) -> CallToolResult:
-    details = call.take("revision", "minutes", "until", "undo")
-    return _task(call.scheduler.act(call.values["task_id"], call.values["action"], **details, by=call.by))
+    details = call.take("revision", "minutes", "until", "undo", "idempotency_key")
+    task_id, action = call.values["task_id"], call.values["action"]
+    return _task(call.scheduler.act(task_id, action, **details, raw=call.raw, by=call.by))
 
 
 def also_wrong(call: Call, known: Sequence[InvalidArgument]) -> list[InvalidArgument]:

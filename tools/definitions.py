@@ -32,6 +32,9 @@ REVISION = Whole(1)
 
 _TASK_ID = Argument("task_id", ID, "", "task_id='t_7k3m9qx2w4hb'", required=True)
 _REVISION = Argument("revision", REVISION, "Refuse if the task is no longer at this revision", "revision=3")
+_KEY = Argument(
+    "idempotency_key", Text(200, "1 to 200 characters"), "As in schedule_task", "idempotency_key='call-john-1'"
+)
 _TIMEZONE = Argument(
     "timezone",
     Text(60, "an IANA time zone name"),
@@ -148,10 +151,10 @@ def _schedule(actions: Actions, pools: Sequence[str]) -> Definition:
             _ESTIMATE,
             _needs(pools),
             Argument(
-                "idempotency_key",
-                Text(200, "1 to 200 characters"),
+                _KEY.name,
+                _KEY.kind,
                 "The same value on every retry: it holds longer than the minute that equal calls do",
-                "idempotency_key='call-john-1'",
+                _KEY.example,
             ),
             Argument("retry", _RETRY, "How failures are tried again", "retry={'max_attempts': 3}"),
             Argument("deliver_to", Texts(20), "Configured channels, beside the inbox", "deliver_to=['inbox']"),
@@ -220,16 +223,17 @@ _RESCHEDULE = Definition(
         _NEEDS,
         Argument("pause", Flag(), "true holds it, false resumes it", "pause=true"),
         Argument("skip_next", Flag(), "Leave out the next occurrence", "skip_next=true"),
+        _KEY,
     ),
     calls.reschedule_task,
-    _hints(idempotent=False, outside=True),
+    _hints(idempotent=True, outside=True),
 )
 
 _CANCEL = Definition(
     "cancel_task",
     "Cancel a task",
     "Cancel a task with all its coming runs. It can be undone for 30 s, on its card.",
-    (_TASK_ID, Argument("reason", Text(200), "Kept in the history", "reason='not needed'"), _REVISION),
+    (_TASK_ID, Argument("reason", Text(200), "Kept in the history", "reason='not needed'"), _REVISION, _KEY),
     calls.cancel_task,
     _hints(destructive=True, idempotent=True, outside=False),
 )
@@ -246,9 +250,10 @@ _ACT = Definition(
         Argument("minutes", Whole(1, 527_040), "Snooze for", "minutes=10"),
         Argument("until", TIME, "Snooze until", "until='tomorrow 9am'"),
         Argument("undo", Text(60), "The token that undoes a cancel"),
+        _KEY,
     ),
     calls.act_on_task,
-    _hints(idempotent=False, outside=True),
+    _hints(idempotent=True, outside=True),
     for_models=False,
 )
 

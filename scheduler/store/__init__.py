@@ -5,6 +5,7 @@ from duetime.scheduler.store.opening import Store, migrate_store, open_store
 from duetime.scheduler.store.values import (
     Added,
     Change,
+    Changed,
     Claim,
     Expired,
     IdempotencyKey,
@@ -24,6 +25,7 @@ from duetime.scheduler.store.values import (
 __all__ = [
     "Added",
     "Change",
+    "Changed",
     "Claim",
     "Expired",
     "IdempotencyKey",

@@ -58,7 +58,7 @@ def known(connection: Connection, items: Sequence[NewTask], now: datetime) -> di
     found: dict[Name, str] = {}
     for tenant, by_key in wanted.items():
         for row in connection.execute(_LOOK_UP, {"tenant": tenant, "keys": list(by_key)}).all():
-            if _holds(row, now):
+            if row_holds(row, now):
                 check_same(by_key[row.key], row.task_id, row.fingerprint)
                 found[tenant, row.key] = row.task_id
             else:
@@ -66,10 +66,15 @@ def known(connection: Connection, items: Sequence[NewTask], now: datetime) -> di
     return found
 
 
+def find(connection: Connection, tenant: str, key: str) -> Row[Any] | None:
+    """Return a key's row with the state and the end of its task's current run, whether it holds or not."""
+    return connection.execute(_LOOK_UP, {"tenant": tenant, "keys": [key]}).first()
+
+
 def stands_for(connection: Connection, tenant: str, key: IdempotencyKey, now: datetime) -> str | None:
     """Return the task that one key still stands for; raises `IdempotencyConflict` for other content."""
-    row = connection.execute(_LOOK_UP, {"tenant": tenant, "keys": [key.key]}).first()
-    if row is None or not _holds(row, now):
+    row = find(connection, tenant, key.key)
+    if row is None or not row_holds(row, now):
         return None
     check_same(key, row.task_id, row.fingerprint)
     return str(row.task_id)
@@ -83,8 +88,10 @@ def holds(run: Run | Row[Any], *, derived: bool, expires_at: datetime | None, no
     return until is None or until > now
 
 
-def _holds(row: Row[Any], now: datetime) -> bool:
-    return holds(row, derived=row.derived, expires_at=row.expires_at, now=now)
+def row_holds(row: Row[Any], now: datetime) -> bool:
+    """Whether a key still stands for the call that it names; only one that made a task ends with a cancel."""
+    made_task = row.revision is None
+    return holds(row, derived=row.derived and made_task, expires_at=row.expires_at, now=now)
 
 
 def check_same(key: IdempotencyKey, task_id: str, first: Mapping[str, Json]) -> None:
@@ -120,10 +127,10 @@ def store(connection: Connection, items: Sequence[NewTask]) -> None:
 
 
 def rows(items: Sequence[NewTask]) -> list[dict[str, Any]]:
-    return [_row(item.task.tenant, item.task.id, item.key) for item in items if item.key]
+    return [key_row(item.task.tenant, item.task.id, item.key) for item in items if item.key]
 
 
-def _row(tenant: str, task_id: str, key: IdempotencyKey) -> dict[str, Any]:
+def key_row(tenant: str, task_id: str, key: IdempotencyKey, *, revision: int | None = None) -> dict[str, Any]:
     return {
         "tenant": tenant,
         "key": key.key,
@@ -131,6 +138,7 @@ def _row(tenant: str, task_id: str, key: IdempotencyKey) -> dict[str, Any]:
         "fingerprint": reduced(key.fingerprint),
         "expires_at": key.expires_at,
         "derived": key.derived,
+        "revision": revision,
     }
 
 

@@ -163,7 +163,10 @@ class EventRow(Base):
 
 
 class KeyRow(Base):
-    """An idempotency key and what it was first used for."""
+    """An idempotency key and what it was first used for; `revision` is the task's after the change that it names.
+
+    A key without a `revision` names the call that made the task.
+    """
 
     __tablename__ = "idempotency_keys"
     __table_args__ = (
@@ -177,6 +180,7 @@ class KeyRow(Base):
     fingerprint: Mapped[Mapping[str, Json]]
     expires_at: Mapped[datetime | None]
     derived: Mapped[bool]
+    revision: Mapped[int | None]
 
 
 class DeadLetterRow(Base):

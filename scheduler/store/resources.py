@@ -51,6 +51,7 @@ class WorkerRow(Base):
     state: Mapped[str]
     running: Mapped[int]
     seen_at: Mapped[datetime]
+    actions: Mapped[tuple[str, ...]] = mapped_column(server_default="[]")
 
 
 class EstimateRow(Base):

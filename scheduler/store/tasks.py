@@ -6,9 +6,9 @@ from collections.abc import Callable, Sequence
 from datetime import datetime
 
 from duetime.scheduler.events import EventKind
-from duetime.scheduler.store import adding, changing, fate, keys, listing, reading
+from duetime.scheduler.store import adding, changing, fate, keys, listing, reading, repeats
 from duetime.scheduler.store.database import Database, Tried
-from duetime.scheduler.store.values import Added, Change, IdempotencyKey, Known, NewTask
+from duetime.scheduler.store.values import Added, Change, Changed, IdempotencyKey, Known, NewTask
 from duetime.scheduler.task import Run, State, Task, TaskFilter, TaskRecord
 from sqlalchemy import Connection
 
@@ -95,13 +95,37 @@ class Tasks:
         `decide` must be pure, and may raise `Refused`. A change that changes nothing writes nothing. Raises
         `StaleRevision` when `revision` is given and is not the task's, `TaskNotFound`, and `IllegalMove`.
         """
+        return self.change_once(
+            tenant, task_id, None, actor=actor, kind=kind, decide=decide, revision=revision, reason=reason
+        ).record
 
-        def work(connection: Connection) -> TaskRecord:
-            record = reading.record(connection, tenant, task_id, locking=True)
+    def change_once(
+        self,
+        tenant: str,
+        task_id: str,
+        key: IdempotencyKey | None,
+        *,
+        actor: str,
+        kind: EventKind,
+        decide: Callable[[TaskRecord], Change],
+        revision: int | None = None,
+        reason: str | None = None,
+    ) -> Changed:
+        """Change a task like `change`, unless the key names a change that was made before.
+
+        Raises `IdempotencyConflict` when the key was used for something else.
+        """
+
+        def work(connection: Connection) -> Changed:
+            record, now = reading.record(connection, tenant, task_id, locking=True), self._now()
+            if key and repeats.is_repeat(connection, record.task, key, actor, now):
+                return Changed(record, repeated=True)
             changing.check_revision(connection, record, revision)
             change = decide(record)
-            now = self._now()
-            return changing.apply(connection, record, change, actor=actor, kind=kind, reason=reason, now=now)
+            found = changing.apply(connection, record, change, actor=actor, kind=kind, reason=reason, now=now)
+            if key:
+                repeats.store(connection, found.task, key)
+            return Changed(found)
 
         return self._database.write(work)
 

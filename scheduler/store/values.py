@@ -66,6 +66,14 @@ class Change:
 
 
 @dataclass(frozen=True, slots=True)
+class Changed:
+    """A task as it is after a change; `repeated`: its key had named a change before, and nothing was written now."""
+
+    record: TaskRecord
+    repeated: bool = False
+
+
+@dataclass(frozen=True, slots=True)
 class ReadyRun:
     """A run that may start, with what a queue needs to order and admit it.
 
@@ -232,7 +240,8 @@ class StoredPool:
 class WorkerProcess:
     """A process that runs tasks, as it says of itself; `state` is `running` or `draining`.
 
-    `running` is how many runs it has in hand, `seen_at` when it last said so, by the store's clock.
+    `running` is how many runs it has in hand, `actions` are those that it has handlers for, `seen_at` is when it last
+    said so, by the store's clock.
     """
 
     id: str
@@ -243,3 +252,4 @@ class WorkerProcess:
     state: str = "running"
     running: int = 0
     seen_at: datetime | None = None
+    actions: tuple[str, ...] = ()

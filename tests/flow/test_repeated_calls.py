@@ -3,15 +3,21 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from datetime import timedelta
 from pathlib import Path
+from typing import Any
 
 import pytest
-from duetime.scheduler.errors import IdempotencyConflict, InvalidArgument
+from duetime.scheduler.errors import IdempotencyConflict, InvalidArgument, Refused
 from duetime.scheduler.handlers import Handlers
 from duetime.scheduler.intake import Intake
+from duetime.scheduler.outcomes import Done
 from duetime.scheduler.request import Request
 from duetime.scheduler.scheduler import Scheduler
-from duetime.scheduler.store import Store, open_store
+from duetime.scheduler.settlement import settle
+from duetime.scheduler.store import Start, Store, Verdict, open_store
+from duetime.scheduler.task import Principal, State, TaskView
 
 from tests.contracts.store.making import Clock
 
@@ -66,3 +72,150 @@ def test_one_of_many_that_is_past_and_new_refuses_them_all(scheduler: Scheduler,
     with pytest.raises(IdempotencyConflict, match="Call John"):
         scheduler.schedule_many([Request("Call Jack", when=IN_A_MINUTE, idempotency_key="john")])
     assert len(scheduler.list().views) == 2
+
+
+def daily(scheduler: Scheduler) -> str:
+    return scheduler.schedule("Stand-up", repeat="every day at 15:00").record.task.id
+
+
+def ask(scheduler: Scheduler, task_id: str, **arguments: object) -> TaskView:
+    """Press a button as an agent does: with its raw arguments."""
+    given: Any = arguments
+    return scheduler.act(task_id, **given, raw={"task_id": task_id, **given})
+
+
+def is_repeat(view: TaskView) -> bool:
+    return any("repeats an earlier call" in warning for warning in view.warnings)
+
+
+def test_run_now_that_is_asked_for_twice_runs_once(scheduler: Scheduler, clock: Clock) -> None:
+    task_id = daily(scheduler)
+    first = ask(scheduler, task_id, action="run_now")
+    clock.forward(seconds=50)
+    again = ask(scheduler, task_id, action="run_now")
+    assert (is_repeat(first), is_repeat(again)) == (False, True)
+    assert again.record == first.record
+    assert len(again.record.beside) == 1
+
+
+def test_after_a_minute_the_same_call_is_a_new_wish(scheduler: Scheduler, clock: Clock) -> None:
+    task_id = daily(scheduler)
+    ask(scheduler, task_id, action="run_now")
+    clock.forward(seconds=61)
+    again = ask(scheduler, task_id, action="run_now")
+    assert not is_repeat(again)
+    assert len(again.record.beside) == 2
+
+
+def test_a_repeat_is_known_after_the_run_has_ended(scheduler: Scheduler, store: Store, clock: Clock) -> None:
+    task_id = scheduler.schedule("Call John", when="in 1 hour").record.task.id
+    ask(scheduler, task_id, action="run_now")
+    [ready] = store.claims.make_ready(limit=9)
+    [claim] = store.claims.start([Start(ready.run_id)], worker="w", epoch=None, lease=timedelta(seconds=30))
+    assert store.claims.settle([settle(claim, Done("called"), now=clock.at, jitter=0.0)]) == [Verdict.SETTLED]
+    again = ask(scheduler, task_id, action="run_now")
+    assert is_repeat(again)
+    assert again.record.run.state is State.SUCCEEDED
+    assert store.claims.make_ready(limit=9) == []
+
+
+@pytest.mark.parametrize("arguments", [{"skip_next": True}, {"when": "in 2 hours"}, {"title": "Daily"}])
+def test_a_reschedule_that_is_asked_for_twice_is_made_once(scheduler: Scheduler, arguments: Any, clock: Clock) -> None:
+    task_id = daily(scheduler)
+    first = scheduler.reschedule(task_id, **arguments, raw=arguments)
+    clock.forward(seconds=30)
+    again = scheduler.reschedule(task_id, **arguments, raw=arguments)
+    assert is_repeat(again)
+    assert again.record == first.record
+
+
+def test_an_undo_that_is_asked_for_twice_is_no_mistake(scheduler: Scheduler) -> None:
+    task_id = daily(scheduler)
+    token = scheduler.cancel(task_id).undo
+    first = ask(scheduler, task_id, action="undo", undo=token)
+    again = ask(scheduler, task_id, action="undo", undo=token)
+    assert is_repeat(again)
+    assert again.record == first.record
+
+
+def test_what_the_caller_took_back_meanwhile_may_be_asked_for_again(scheduler: Scheduler) -> None:
+    task_id = daily(scheduler)
+    for pause in (True, False, True, False):
+        view = scheduler.reschedule(task_id, pause=pause, raw={"pause": pause})
+        assert not is_repeat(view)
+        assert view.record.task.paused is pause
+
+
+def test_a_change_by_somebody_else_makes_no_new_wish_of_a_repeat(scheduler: Scheduler) -> None:
+    task_id = daily(scheduler)
+    ask(scheduler, task_id, action="run_now")
+    scheduler.reschedule(task_id, title="Daily", by=Principal("local", "jane"))
+    assert is_repeat(ask(scheduler, task_id, action="run_now"))
+
+
+def test_a_button_pressed_on_the_card_as_it_is_now_is_meant_each_time(scheduler: Scheduler, clock: Clock) -> None:
+    task_id = scheduler.schedule("Call John", when="in 1 hour").record.task.id
+    first = ask(scheduler, task_id, action="snooze", minutes=10, revision=1)
+    clock.forward(seconds=20)
+    second = ask(scheduler, task_id, action="snooze", minutes=10, revision=first.record.task.revision)
+    assert not is_repeat(second)
+    assert second.record.run.scheduled_for == clock.at + timedelta(minutes=10)
+    twice = ask(scheduler, task_id, action="snooze", minutes=10, revision=first.record.task.revision)
+    assert is_repeat(twice)  # the second click of a double click, which would be refused as stale otherwise
+
+
+def test_a_key_of_ones_own_holds_as_long_as_the_task(scheduler: Scheduler, clock: Clock) -> None:
+    task_id = daily(scheduler)
+    scheduler.act(task_id, "run_now", idempotency_key="once")
+    clock.forward(hours=1)
+    again = scheduler.act(task_id, "run_now", revision=2, idempotency_key="once")
+    assert is_repeat(again)
+    assert len(again.record.beside) == 1
+    other = scheduler.act(task_id, "run_now", idempotency_key="once more")
+    assert len(other.record.beside) == 2
+
+
+def test_a_key_that_named_another_call_is_refused(scheduler: Scheduler) -> None:
+    one, two = daily(scheduler), scheduler.schedule("Call John", when="in 1 hour", idempotency_key="k").record.task.id
+    scheduler.act(one, "run_now", idempotency_key="once")
+    with pytest.raises(IdempotencyConflict, match=one):
+        scheduler.act(two, "run_now", idempotency_key="once")
+    with pytest.raises(IdempotencyConflict, match="action"):
+        scheduler.act(one, "skip_next", idempotency_key="once")
+    with pytest.raises(IdempotencyConflict):
+        scheduler.act(two, "run_now", idempotency_key="k")
+    with pytest.raises(IdempotencyConflict):
+        scheduler.schedule("Call John", when="in 1 hour", idempotency_key="once")
+    with pytest.raises(InvalidArgument, match="idempotency_key"):
+        scheduler.act(one, "run_now", idempotency_key="")
+
+
+def test_a_call_that_was_refused_leaves_its_key_free(scheduler: Scheduler) -> None:
+    task_id = daily(scheduler)
+    scheduler.reschedule(task_id, pause=True)
+    with pytest.raises(Refused):
+        scheduler.act(task_id, "run_now", idempotency_key="once")
+    scheduler.reschedule(task_id, pause=False)
+    assert not is_repeat(scheduler.act(task_id, "run_now", idempotency_key="once"))
+
+
+def test_one_of_many_calls_at_once_runs_and_all_others_repeat_it(scheduler: Scheduler) -> None:
+    task_id = daily(scheduler)
+    with ThreadPoolExecutor(8) as pool:
+        views = list(pool.map(lambda _: ask(scheduler, task_id, action="run_now"), range(8)))
+    assert [is_repeat(view) for view in views].count(False) == 1
+    assert len(scheduler.get(task_id).record.beside) == 1
+
+
+def test_programs_that_give_no_key_are_taken_at_their_word(scheduler: Scheduler) -> None:
+    task_id = daily(scheduler)
+    scheduler.act(task_id, "run_now")
+    assert len(scheduler.act(task_id, "run_now").record.beside) == 2
+
+
+def test_a_cancel_is_repeated_by_its_own_state(scheduler: Scheduler) -> None:
+    task_id = daily(scheduler)
+    first = scheduler.cancel(task_id, idempotency_key="off")
+    again = scheduler.cancel(task_id, idempotency_key="off")
+    assert again.record == first.record
+    assert "cancelled before" in again.warnings[0]
