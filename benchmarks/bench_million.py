@@ -1,0 +1,182 @@
+"""Measure what reading costs when there are a million tasks, on SQLite and on PostgreSQL.
+
+    python benchmarks/bench_million.py [--tasks 1000000] [--repeat 10] [--database all] [--only search]
+
+The tables are filled by SQL of the database's own: one tenant, a run for each task (three of five open), two events for
+each, one of a hundred with a reason. A figure is milliseconds of CPU for one call: of the server's processes on
+PostgreSQL, where the part of this process comes behind it, and of this process on SQLite. Read README.md beside this
+file before quoting a number.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import sys
+import tempfile
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+from duetime.scheduler.events import EventFilter
+from duetime.scheduler.store import Store, open_store
+from duetime.scheduler.task import LOCAL, State, TaskFilter
+from sqlalchemy import Connection, text
+
+sys.path.insert(0, str(Path(__file__).parents[1]))
+from tests import services
+
+TENANT = LOCAL.tenant
+RARE, COMMON, MIDDLING = "zebra", "call", "dentist"
+"""Words in one title of 200,000, in one of three, and in one of a hundred."""
+
+PAGE = 50
+TICKS_A_SECOND = 100
+DAY_US = 86_400_000_000
+
+TITLE = (
+    "CASE WHEN n % 3 = 0 THEN 'Call' ELSE 'Write to' END || ' person number ' || n || "
+    "CASE WHEN n % 200000 = 7 THEN ' about the Zebra' WHEN n % 100 = 5 THEN ' and the Dentist' ELSE '' END"
+)
+REASON = "CASE WHEN n % 200000 = 9 THEN 'the giraffe has no time' WHEN n % 100 = 11 THEN 'HTTP 503 from call' END"
+ENDED = "n % 5 >= 3"
+STATE = "CASE n % 5 WHEN 3 THEN 'succeeded' WHEN 4 THEN 'failed' ELSE 'scheduled' END"
+
+TASKS = f"""
+INSERT INTO tasks (id, tenant, owner, title, title_folded, action, payload, timezone, "when", anchor, paused, retry,
+    deliver_to, labels, revision, created_at, updated_at)
+SELECT 't_' || n, '{TENANT}', 'local', {TITLE}, lower({TITLE}),
+    CASE WHEN n % 2 = 0 THEN 'reminder' ELSE 'webhook' END, '{{}}', 'UTC', 'noon', AT(n), false,
+    '{{"max_attempts":5,"backoff":1,"max_backoff":60}}', '[]', '[]', 1, AT(n), AT(n)
+FROM numbers"""
+RUNS = f"""
+INSERT INTO runs (id, task_id, tenant, scheduled_for, state, generation, number, current, wake_at, ended_at, listed_at,
+    attempt, failures, crashes, missed, cancel_requested)
+SELECT 'r_' || n, 't_' || n, '{TENANT}', AT(n), {STATE}, 1, 1, true, CASE WHEN {ENDED} THEN NULL ELSE AT(n) END,
+    CASE WHEN {ENDED} THEN AT(n) END, AT(n), 0, 0, 0, 0, false
+FROM numbers"""
+EVENTS = f"""
+INSERT INTO events (tenant, task_id, run_id, seq, at, kind, actor, reason, to_state)
+SELECT '{TENANT}', 't_' || n, 'r_' || n, s, AT(n), CASE s WHEN 1 THEN 'created' ELSE 'rescheduled' END, 'local',
+    CASE WHEN s = 2 THEN {REASON} END, CASE s WHEN 1 THEN 'scheduled' END
+FROM numbers, (SELECT 1 AS s UNION ALL SELECT 2) AS twice"""
+
+Call = Callable[[Store], object]
+CALLS: dict[str, Call] = {
+    "list": lambda store: page(store, TaskFilter()),
+    "list failed": lambda store: page(store, TaskFilter(states=(State.FAILED,))),
+    f"list {RARE} (1 of 200,000)": lambda store: page(store, TaskFilter(query=RARE)),
+    f"list {MIDDLING} (1 of 100)": lambda store: page(store, TaskFilter(query=MIDDLING)),
+    f"list {COMMON} (1 of 3)": lambda store: page(store, TaskFilter(query=COMMON)),
+    "list nothing": lambda store: page(store, TaskFilter(query="no such title")),
+    "history": lambda store: store.history.events(TENANT, EventFilter(), limit=PAGE),
+    f"history {RARE} (title)": lambda store: said(store, RARE),
+    "history giraffe (reason)": lambda store: said(store, "giraffe"),
+    f"history {MIDDLING}": lambda store: said(store, MIDDLING),
+    f"history {COMMON}": lambda store: said(store, COMMON),
+    "history nothing": lambda store: said(store, "no such text"),
+}
+
+
+def page(store: Store, where: TaskFilter) -> None:
+    """Read what `list_tasks` shows: a page and the counts."""
+    store.tasks.page(TENANT, where, limit=PAGE)
+    store.tasks.counts(TENANT, where)
+
+
+def said(store: Store, words: str) -> None:
+    store.history.events(TENANT, EventFilter(text=words), limit=PAGE)
+
+
+def fill(store: Store, count: int) -> None:
+    """Write the tasks with their runs and events, and the statistics that a planner goes by."""
+
+    def work(connection: Connection) -> None:
+        if connection.dialect.name == "postgresql":
+            numbers = f"(SELECT generate_series(1, {count}) AS n) AS numbers"
+            connection.exec_driver_sql("SET LOCAL session_replication_role = replica")
+        else:
+            numbers = "numbers"
+        for statement in (TASKS, RUNS, EVENTS):
+            connection.exec_driver_sql(
+                _in_words_of(connection, statement.replace("FROM numbers", f"FROM {numbers}"), count)
+            )
+
+    store._database.write(work)  # noqa: SLF001 - no door of the store writes a million tasks
+    store._database.write(lambda connection: connection.execute(text("ANALYZE")))  # noqa: SLF001 - as above
+
+
+def _in_words_of(connection: Connection, statement: str, count: int) -> str:
+    if connection.dialect.name == "postgresql":
+        instant = "timestamptz '2026-01-01' + n * interval '1 minute'"
+        return statement.replace("AT(n)", instant).replace("%", "%%")  # what the driver takes for a parameter
+    series = f"WITH RECURSIVE numbers(n) AS (SELECT 1 UNION ALL SELECT n + 1 FROM numbers WHERE n < {count}) SELECT"
+    return statement.replace("AT(n)", f"({20454 * DAY_US} + n * 60000000)").replace("SELECT", series, 1)
+
+
+def measure(store: Store, call: Call, repeat: int) -> tuple[float, float, float]:
+    """Return milliseconds of a call: the server's CPU, this process's CPU, and until the answer."""
+    call(store)  # plans, and pages into memory
+    pids = _servers(store)
+    before, own, wall = _cpu_s(pids), time.process_time(), time.perf_counter()
+    for _ in range(repeat):
+        call(store)
+    found = (_cpu_s(pids) - before, time.process_time() - own, time.perf_counter() - wall)
+    server, process, passed = (round(seconds / repeat * 1000, 1) for seconds in found)
+    return server, process, passed
+
+
+def _servers(store: Store) -> list[int]:
+    def work(connection: Connection) -> list[int]:
+        if connection.dialect.name != "postgresql":
+            return []
+        mine = "SELECT pid FROM pg_stat_activity WHERE datname = current_database()"
+        return list(connection.exec_driver_sql(mine).scalars())
+
+    return store._database.read(work)  # noqa: SLF001 - which processes serve it nobody else asks
+
+
+def _cpu_s(pids: list[int]) -> float:
+    ticks = 0
+    for pid in pids:
+        fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
+        ticks += int(fields[11]) + int(fields[12])
+    return ticks / TICKS_A_SECOND
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--tasks", type=int, default=1_000_000)
+    parser.add_argument("--repeat", type=int, default=10)
+    parser.add_argument("--database", choices=["all", "sqlite", "postgres"], default="all")
+    parser.add_argument("--only", default="", help="measure only calls whose name has this in it")
+    asked = parser.parse_args()
+    for name in ("postgres", "sqlite") if asked.database == "all" else (asked.database,):
+        with opened(name) as store:
+            began = time.perf_counter()
+            fill(store, asked.tasks)
+            print(
+                f"{name}: {asked.tasks} tasks in {time.perf_counter() - began:.0f} s; ms: server CPU, own CPU, passed"
+            )
+            for title, call in CALLS.items():
+                if asked.only in title:
+                    print(json.dumps({title: measure(store, call, asked.repeat)}), flush=True)
+
+
+@contextmanager
+def opened(name: str) -> Iterator[Store]:
+    if name == "sqlite":
+        with tempfile.TemporaryDirectory() as folder:
+            store = open_store(f"sqlite:///{folder}/bench.db", synchronous="OFF")
+            yield store
+            store.close()
+    else:
+        with services.postgres_server() as server, services.postgres_database(server) as url:
+            store = open_store(url)
+            yield store
+            store.close()
+
+
+if __name__ == "__main__":
+    main()
