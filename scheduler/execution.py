@@ -8,7 +8,7 @@ from datetime import timedelta
 from typing import Any, Final
 
 from duetime.scheduler.event_loop import EventLoop
-from duetime.scheduler.handlers import Context, Handler, Handlers, Link, explain, run_handler
+from duetime.scheduler.handlers import Context, Handler, HandlerProcess, Handlers, Link, explain, run_handler
 from duetime.scheduler.inhand import Held
 from duetime.scheduler.interrupt import CancelRequested, Interrupt, ReservationLost, TimeLimitReached
 from duetime.scheduler.outcomes import Done, Outcome, Retry, Wait, Yielded
@@ -77,9 +77,9 @@ class Execution:
         return Wait(_pause(claim.run.attempt), reason)
 
     def _call(self, handler: Handler, held: Held) -> Outcome:
-        claim = held.claim
-        context = Context.of(claim.task, claim.run, worker=claim.worker, needs=claim.reserved, link=self._link(held))
-        payload = held.claim.task.payload
+        if handler.isolation == "process":
+            return self._call_process(handler, held)
+        context, payload = self._context(held, held.call.shield), held.claim.task.payload
 
         def on_the_loop(coroutine: Coroutine[Any, Any, Any]) -> Any:
             return held.call.wait_for(coroutine, self._loop.loop)
@@ -88,14 +88,30 @@ class Execution:
             return run_handler(handler, context, payload, wait_for=on_the_loop)
         return held.call.call(lambda: run_handler(handler, context, payload))
 
-    def _link(self, held: Held) -> Link:
+    def _call_process(self, handler: Handler, held: Held) -> Outcome:
+        process = HandlerProcess(handler, self._context(held, lambda call: call()), held.claim.task.payload)
+        held.kill = process.kill
+        try:
+            outcome = held.call.hand_on(process.run, process.interrupt)
+        finally:
+            held.kill = None
+            process.close()
+        if outcome is None and held.call.wanted is not None:
+            raise held.call.wanted
+        return outcome or Retry(f"its process {process.end} before it returned")
+
+    def _context(self, held: Held, guard: Callable[[Callable[[], bool]], bool]) -> Context:
+        claim, link = held.claim, self._link(held, guard)
+        return Context.of(claim.task, claim.run, worker=claim.worker, needs=claim.reserved, link=link)
+
+    def _link(self, held: Held, guard: Callable[[Callable[[], bool]], bool]) -> Link:
         claims, run_id, attempt = self._store.claims, held.run_id, held.claim.run.attempt
 
         def save(state: Json) -> bool:
-            return held.call.shield(lambda: claims.checkpoint(run_id, attempt, state))
+            return guard(lambda: claims.checkpoint(run_id, attempt, state))
 
         def report(value: Json) -> bool:
-            return held.call.shield(lambda: claims.progress(run_id, attempt, value))
+            return guard(lambda: claims.progress(run_id, attempt, value))
 
         return Link(
             save=save,

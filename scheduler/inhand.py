@@ -22,6 +22,10 @@ class Held:
         """When its time limit is reached or, once it was, when it has to have stopped; by the clock of supervision."""
         self.timed_out = False
         self.thread: Thread | None = None
+        self.kill: Callable[[], None] | None = None
+        """Ends the process that its handler has to itself, while it has one."""
+        self.kill_at: float | None = None
+        self.told_to_stop = False
         self._begun = Lock()
         self._handed_over = Lock()
 

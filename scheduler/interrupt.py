@@ -86,6 +86,14 @@ class Interruptible:
         finally:
             self._arm(send)
 
+    def hand_on(self, fn: Callable[[], T], send: Callable[[type[Interrupt]], object]) -> T:
+        """Run `fn`, which waits for a call in another process; an interrupt goes there by `send`, and not into `fn`."""
+        self._arm(send)
+        try:
+            return fn()
+        finally:
+            self._ticket.clear()
+
     def wait_for(self, coroutine: Coroutine[Any, Any, T], loop: asyncio.AbstractEventLoop) -> T:
         """Run `coroutine` on the loop of another thread until it has really ended; an interrupt cancels it there."""
         self._waiting = ended = threading.Event()

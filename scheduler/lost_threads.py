@@ -19,7 +19,7 @@ UNSTOPPED = f"run %s (%s) did not stop within {TIME_LIMIT_GRACE_S:g} s of its ti
 
 TOO_MANY = (
     "%d threads are lost to handlers that do not stop at their time limit. No more are replaced, so restart this "
-    "process; give what these handlers wait for a timeout of its own"
+    "process; let these handlers run in processes of their own (isolated_actions)"
 )
 
 log = logging.getLogger(__name__)

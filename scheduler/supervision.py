@@ -8,7 +8,7 @@ from collections.abc import Callable, Collection, Mapping
 from datetime import timedelta
 
 from duetime.scheduler.inhand import Held, InHand
-from duetime.scheduler.interrupt import CancelRequested, ReservationLost, TimeLimitReached
+from duetime.scheduler.interrupt import CancelRequested, Interrupt, ReservationLost, TimeLimitReached
 from duetime.scheduler.process import Process
 from duetime.scheduler.queue import DispatchQueue, QueueLost, QueueUnavailable
 from duetime.scheduler.store import Store
@@ -21,6 +21,8 @@ RETRY_INTERVAL = 1.0
 
 TIME_LIMIT_GRACE_S = 5.0
 """Seconds that a handler has to stop after its time limit, before its attempt is ended without it."""
+
+KILLED = "run %s (%s) did not stop within %g s of being asked to: its process is killed"
 
 log = logging.getLogger(__name__)
 
@@ -99,9 +101,11 @@ class Supervision:
     def _enforce_limits(self) -> None:
         self._next_limit = None
         for held in self._in_hand.all():
-            if held.ends_by is not None and held.ends_by <= self._clock():
+            if _is_past(held.kill_at, self._clock()):
+                self._kill(held)
+            if _is_past(held.ends_by, self._clock()):
                 self._enforce_limit(held)
-        limits = [held.ends_by for held in self._in_hand.all() if held.ends_by is not None]
+        limits = [at for held in self._in_hand.all() for at in (held.ends_by, held.kill_at) if at is not None]
         self._next_limit = min(limits, default=None)
 
     def _enforce_limit(self, held: Held) -> None:
@@ -111,8 +115,23 @@ class Supervision:
             self._abandon(held)
         else:
             held.timed_out = True
-            held.ends_by = self._clock() + TIME_LIMIT_GRACE_S
-            held.interrupt(TimeLimitReached)
+            patience = TIME_LIMIT_GRACE_S if held.kill is None else 2 * TIME_LIMIT_GRACE_S  # it is killed in between
+            held.ends_by = self._clock() + patience
+            self._interrupt(held, TimeLimitReached)
+
+    def _interrupt(self, held: Held, why: type[Interrupt]) -> None:
+        """Ask a handler to stop; the process of one that does not is killed."""
+        held.interrupt(why)
+        if held.kill is not None and not held.told_to_stop:
+            held.told_to_stop = True
+            held.kill_at = kill_at = self._clock() + TIME_LIMIT_GRACE_S
+            self._next_limit = kill_at if self._next_limit is None else min(self._next_limit, kill_at)
+
+    def _kill(self, held: Held) -> None:
+        held.kill_at = None
+        if held.kill is not None:
+            log.warning(KILLED, held.run_id, held.action, TIME_LIMIT_GRACE_S)
+            held.kill()
 
     def _look(self) -> None:
         """Stop what someone wants cancelled: others change things often, so this reads and writes nothing."""
@@ -132,7 +151,7 @@ class Supervision:
 
     def _stop(self, running: Mapping[str, Held], unwanted: Collection[str]) -> None:
         for run_id in unwanted:
-            running[run_id].interrupt(CancelRequested)
+            self._interrupt(running[run_id], CancelRequested)
         self._last_look = self._clock()
 
     def _renew_reservations(self, running: Mapping[str, Held]) -> None:
@@ -148,4 +167,8 @@ class Supervision:
         for run_id in lost:
             if running[run_id].claim.reserved:
                 log.warning("run %s has lost what it had reserved, and goes back", run_id)
-                running[run_id].interrupt(ReservationLost)
+                self._interrupt(running[run_id], ReservationLost)
+
+
+def _is_past(at: float | None, now: float) -> bool:
+    return at is not None and at <= now

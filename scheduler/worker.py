@@ -285,7 +285,9 @@ class Worker:
 
     def _hand_back(self, left: Sequence[Held]) -> None:
         for held in left:
-            if not held.begin():
+            if held.kill is not None:
+                held.kill()
+            elif not held.begin():
                 log.warning(
                     "run %s does not stop; it is handed back, and may start elsewhere before it ends", held.run_id
                 )

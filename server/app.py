@@ -125,7 +125,7 @@ def build(
     """
     settings.create_data_directory()
     loaded = Handlers.load(settings.handlers, webhooks=webhook_options(settings))
-    known = Handlers([*loaded.values(), *handlers])
+    known = Handlers([*loaded.values(), *handlers]).isolated(settings.isolated_actions)
     channels = Channels.from_options(channel_options(settings))
     embedded = settings.database_url.startswith("sqlite")  # a shared database is migrated by `duetime migrate` alone
     store = open_store(settings.database_url, synchronous=settings.sqlite_synchronous, migrate=embedded)

@@ -153,7 +153,8 @@ def _zone(settings: Settings) -> Check:
 
 def _handlers(settings: Settings) -> Check:
     try:
-        found = Handlers.load(settings.handlers, webhooks=webhook_options(settings))
+        loaded = Handlers.load(settings.handlers, webhooks=webhook_options(settings))
+        found = loaded.isolated(settings.isolated_actions)
     except DuetimeError as error:
         where = f"Modules are looked for in: {os.pathsep.join(sys.path[:3])} ..."
         return Check("handlers", Verdict.WRONG, str(error), where)

@@ -109,6 +109,11 @@ class Settings(BaseSettings):
         description="modules with handlers of your own, separated by commas",
         examples=["my_handlers,shop.jobs"],
     )
+    isolated_actions: Names = Field(
+        default=(),
+        description="actions whose runs each get a process of their own, which is killed when it does not stop",
+        examples=["resize,import-orders"],
+    )
     threads: int = Field(
         default=16, ge=1, le=256, description="how many runs may be worked on at the same time", examples=["16"]
     )

@@ -7,7 +7,7 @@ import re
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from datetime import timedelta
-from typing import Any, Final
+from typing import Any, Final, Literal, get_args
 
 from duetime.scheduler.errors import HandlerError, InvalidArgument, InvalidArguments
 from duetime.scheduler.handlers.complaints import complaints
@@ -22,6 +22,7 @@ _NAME = re.compile(r"[a-z][a-z0-9_-]{0,63}")
 _POOL = re.compile(r"[A-Za-z0-9][A-Za-z0-9._:@/-]{0,99}")
 
 Work = Callable[..., Any]
+Isolation = Literal["thread", "process"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -32,6 +33,7 @@ class Handler:
     object as it is without one. `time_limit` bounds one attempt. `retry` is for tasks that name no policy of their own,
     `estimate` (how long it takes) for those that give none while none was learned, and `needs` (units of each pool that
     it holds while it runs) is what a task's own needs are laid over.
+    `isolation` says where an attempt runs: in a thread of the worker, or in a process of its own, which can be killed.
     `verify` refuses payloads that the model cannot judge (by options, say); it does no I/O.
     """
 
@@ -43,6 +45,7 @@ class Handler:
     needs: Mapping[str, int] = field(default_factory=dict, hash=False)
     estimate: timedelta | None = None
     description: str = ""
+    isolation: Isolation = "thread"
     verify: Callable[[Any], Iterable[InvalidArgument]] | None = None
     takes_payload: bool = field(init=False, repr=False, compare=False)
     """Whether the function has a parameter for the payload; found out once, because every attempt asks."""
@@ -56,6 +59,8 @@ class Handler:
         if not timedelta(0) < self.time_limit <= MAX_TIME_LIMIT:
             raise HandlerError(f"handler {self.name}: time_limit must be above 0 and at most a day, in seconds, say 30")
         _check_needs(self.name, self.needs)
+        if self.isolation not in get_args(Isolation):
+            raise HandlerError(f'handler {self.name}: isolation must be "thread" or "process"')
 
     def __call__(self, *args: Any) -> Any:
         """Call the function as it was written, for tests: `resize(Context.for_test(), Resize(path="a.png"))`."""
@@ -106,11 +111,13 @@ def handler(
     needs: Mapping[str, int] | None = None,
     estimate: float | None = None,
     description: str = "",
+    isolation: Isolation = "thread",
 ) -> Callable[[Work], Handler]:
     """Declare a function, sync or async, as the handler of the action `name`.
 
     `time_limit` is in seconds, for one attempt; so is `estimate`, how long it takes as a rule. `needs` are whole units
-    by pool that a run holds from its start to its end. `description` defaults to the first line of the docstring.
+    by pool that a run holds from its start to its end. With `isolation="process"` each attempt runs in a process of its
+    own, which is killed when it does not stop. `description` defaults to the first line of the docstring.
     Raises `HandlerError` at once when the declaration is wrong.
     """
     _check_name(name)
@@ -125,6 +132,7 @@ def handler(
             needs=needs or {},
             estimate=None if estimate is None else _seconds(name, "estimate", estimate),
             description=description or (inspect.getdoc(fn) or "").partition("\n")[0],
+            isolation=isolation,
         )
 
     return declare

@@ -5,6 +5,7 @@ from __future__ import annotations
 import difflib
 import importlib
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import replace
 from functools import partial
 from importlib.metadata import entry_points as installed
 from types import ModuleType
@@ -12,6 +13,7 @@ from typing import Final, Self
 
 from duetime.scheduler.errors import HandlerError, InvalidArgument, InvalidSetting
 from duetime.scheduler.handlers.declaration import Handler
+from duetime.scheduler.handlers.messages import imported, reference
 from duetime.scheduler.handlers.reminder import reminder
 from duetime.scheduler.handlers.webhook import webhook
 from duetime.scheduler.outreach import WebhookOptions
@@ -43,6 +45,22 @@ class Handlers(Mapping[str, Handler]):
             found += _imported(f"module {name}", partial(importlib.import_module, name))
         return cls(found)
 
+    def isolated(self, actions: Iterable[str]) -> Handlers:
+        """Return these handlers, those of `actions` each in a process of its own.
+
+        Raises `InvalidSetting` for an action that is not here, and for a handler that another process cannot import.
+        """
+        named = set(actions)
+        unknown = ", ".join(sorted(named.difference(self._by_name)))
+        if unknown:
+            raise InvalidSetting(f"isolated_actions: no action {unknown}; there are {', '.join(self._by_name)}")
+        try:
+            return Handlers(
+                replace(item, isolation="process") if name in named else item for name, item in self._by_name.items()
+            )
+        except HandlerError as error:
+            raise InvalidSetting(f"isolated_actions: {error}") from error
+
     def get_or_explain(self, name: str) -> Handler:
         """Give the handler of an action, or raise `InvalidArgument` that lists what exists."""
         if name in self._by_name:
@@ -62,11 +80,22 @@ class Handlers(Mapping[str, Handler]):
         return len(self._by_name)
 
     def _add(self, item: Handler) -> None:
+        if item.isolation == "process":
+            _check_importable(item)
         known = self._by_name.setdefault(item.name, item)
         if known is not item:
             raise HandlerError(
                 f"two handlers are named {item.name!r}: {_origin(known)} and {_origin(item)}; rename one of them"
             )
+
+
+def _check_importable(item: Handler) -> None:
+    """Raise HandlerError unless another process finds the same function and model by their names."""
+    for thing in (item.fn, item.payload_model):
+        if thing is not None:
+            found = imported(reference(thing))
+            if thing not in {found, getattr(found, "fn", None)}:
+                raise HandlerError(f"handler {item.name}: {reference(thing)} names something else by now; rename it")
 
 
 def _origin(item: Handler) -> str:

@@ -1,0 +1,145 @@
+"""The program of a process that runs one attempt of one handler, and ends with it.
+
+It speaks to its worker over the pipes that it was started with as stdin and stdout. What the handler prints goes to
+stderr, since the worker's own stdout may carry a protocol. When the worker is gone, so is this process.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import itertools
+import json
+import os
+import signal
+import sys
+import threading
+from collections.abc import Iterator
+from contextlib import suppress
+from datetime import datetime
+from functools import partial
+from queue import SimpleQueue
+from typing import Any
+
+from duetime.scheduler import interrupt
+from duetime.scheduler.handlers import messages
+from duetime.scheduler.handlers.context import Link
+from duetime.scheduler.handlers.declaration import Handler
+from duetime.scheduler.handlers.execution import explain, run_handler
+from duetime.scheduler.interrupt import Interrupt, Interruptible
+from duetime.scheduler.outcomes import Outcome, Retry
+from duetime.scheduler.task import Json
+
+CHUNK_BYTES = 65_536
+
+
+class Channel:
+    """This end of the pipes. Thread-safe, for handlers may use threads."""
+
+    def __init__(self, incoming: int, outgoing: int) -> None:
+        self._incoming = incoming
+        self._outgoing = outgoing
+        self._lock = threading.Lock()
+        self._numbers = itertools.count()
+        self._answers: dict[int, SimpleQueue[Json]] = {}
+
+    def received(self) -> Iterator[Json]:
+        """Iterate over what the worker sends, until it closes its end."""
+        rest = b""
+        while chunk := os.read(self._incoming, CHUNK_BYTES):
+            *lines, rest = (rest + chunk).split(b"\n")
+            yield from map(json.loads, lines)
+
+    def listen(self, received: Iterator[Json], call: Interruptible) -> None:
+        """Hand on answers and interrupts, and end this process and all that it started with the worker."""
+        for message in received:
+            if "interrupt" in message:
+                call.interrupt(getattr(interrupt, message["interrupt"]))
+            else:
+                self._answers.pop(message["number"]).put(message)
+        _end()
+
+    def send(self, kind: str, value: Json, **more: Json) -> None:
+        left = messages.line(kind, value, **more)
+        with self._lock:
+            while left:
+                left = left[os.write(self._outgoing, left) :]
+
+    def ask(self, name: str, *arguments: Json) -> Json:
+        """Call the worker's `Link` and return what it answers."""
+        number, answer = next(self._numbers), SimpleQueue[Json]()
+        self._answers[number] = answer
+        self.send("call", name, arguments=list(arguments), number=number)
+        message = answer.get()
+        if "error" in message:
+            raise messages.error_from_json(message["error"])
+        return message["answer"]
+
+    def link(self) -> Link:
+        asked: dict[str, Any] = {
+            name: partial(self.ask, name) for name in ("save", "report", "use", "busy", "cancelled", "should_yield")
+        }
+        return Link(**asked, now=lambda: datetime.fromisoformat(self.ask("now")))
+
+
+def main() -> None:
+    """Run the attempt that the worker assigns."""
+    channel = _take_pipes()
+    received = channel.received()
+    assignment = messages.assignment_from_json(next(received)["run"])
+    sys.path[:] = assignment.path
+    call = Interruptible()
+    threading.Thread(target=channel.listen, args=(received, call), name="duetime-worker-pipe", daemon=True).start()
+    try:
+        outcome = _run(assignment, call, channel)
+    except Interrupt:
+        channel.send("interrupted", value=True)
+    else:
+        channel.send("outcome", messages.outcome_to_json(outcome))
+
+
+def _run(assignment: messages.Assignment, call: Interruptible, channel: Channel) -> Outcome:
+    try:
+        return _called(_handler(assignment), assignment, call, channel)
+    except Interrupt:
+        raise
+    except BaseException as error:  # noqa: BLE001 - whatever a module or a handler raises is an outcome, as in a thread
+        return Retry(explain(error))
+
+
+def _called(handler: Handler, assignment: messages.Assignment, call: Interruptible, channel: Channel) -> Outcome:
+    context = assignment.facts.context(channel.link())
+    if not handler.is_async:
+        return call.call(lambda: run_handler(handler, context, assignment.payload))
+    loop = asyncio.new_event_loop()
+    threading.Thread(target=loop.run_forever, name="duetime-async-handler", daemon=True).start()
+    return run_handler(handler, context, assignment.payload, wait_for=lambda work: call.wait_for(work, loop))
+
+
+def _handler(assignment: messages.Assignment) -> Handler:
+    found = messages.imported(assignment.function)
+    model = messages.imported(assignment.payload_model) if assignment.payload_model else None
+    return Handler(name=assignment.name, fn=found.fn if isinstance(found, Handler) else found, payload_model=model)
+
+
+def _take_pipes() -> Channel:
+    """Take stdin and stdout for the worker alone; whatever reads finds nothing, and what is printed goes to stderr."""
+    channel = Channel(os.dup(0), os.dup(1))
+    nothing = os.open(os.devnull, os.O_RDWR)
+    os.dup2(nothing, 0)
+    try:
+        os.dup2(2, 1)
+    except OSError:  # there is no stderr
+        os.dup2(nothing, 1)
+    os.close(nothing)
+    return channel
+
+
+def _end() -> None:
+    if sys.platform != "win32" and os.getpgid(0) == os.getpid():
+        with suppress(OSError):
+            os.killpg(0, signal.SIGKILL)
+    os._exit(1)
+
+
+if __name__ == "__main__":
+    main()

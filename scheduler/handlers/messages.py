@@ -1,0 +1,114 @@
+"""What a worker and the process of one attempt send each other: a JSON object a line, each with one key as its kind.
+
+From the worker: `run` (an `Assignment`, first), `interrupt` (why), `answer` (to a call). From the process: `call` (a
+method of `Link`), and in the end `outcome`, or `interrupted` when an interrupt has stopped it.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from importlib import import_module
+from typing import Any, Final, get_args
+
+from duetime.scheduler.errors import HandlerError, StoreUnavailable
+from duetime.scheduler.handlers.context import Context, Link
+from duetime.scheduler.outcomes import Outcome
+from duetime.scheduler.task import Json
+from pydantic import TypeAdapter
+
+_OUTCOMES: Final = {kind.__name__: TypeAdapter[Outcome](kind) for kind in get_args(Outcome)}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Facts:
+    """A `Context` without its link."""
+
+    task_id: str
+    run_id: str
+    title: str
+    scheduled_for: datetime
+    attempt: int
+    worker: str
+    deadline: datetime | None
+    labels: tuple[str, ...]
+    needs: Mapping[str, int]
+    checkpoint_state: Json
+    pace: timedelta
+
+    @classmethod
+    def of(cls, context: Context) -> Facts:
+        return cls(**{name: getattr(context, name) for name in cls.__dataclass_fields__})
+
+    def context(self, link: Link) -> Context:
+        return Context(**{name: getattr(self, name) for name in self.__dataclass_fields__}, link=link)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Assignment:
+    """All that a process needs to run one attempt; `function` and `payload_model` are found by `imported`."""
+
+    name: str
+    function: str
+    payload_model: str | None
+    payload: Mapping[str, Json]
+    facts: Facts
+    path: tuple[str, ...]
+    """Where modules are looked for, as in the worker."""
+
+
+_ASSIGNMENT: Final = TypeAdapter(Assignment)
+
+
+def line(kind: str, value: Json, **more: Json) -> bytes:
+    return json.dumps({kind: value, **more}, separators=(",", ":")).encode() + b"\n"
+
+
+def assignment_to_json(assignment: Assignment) -> Json:
+    return _ASSIGNMENT.dump_python(assignment, mode="json")
+
+
+def assignment_from_json(value: Json) -> Assignment:
+    return _ASSIGNMENT.validate_json(json.dumps(value))
+
+
+def outcome_to_json(outcome: Outcome) -> Json:
+    kind = type(outcome).__name__
+    return {"kind": kind, "fields": _OUTCOMES[kind].dump_python(outcome, mode="json")}
+
+
+def outcome_from_json(value: Json) -> Outcome:
+    return _OUTCOMES[value["kind"]].validate_json(json.dumps(value["fields"]))
+
+
+def error_to_json(error: Exception) -> Json:
+    return {"kind": type(error).__name__, "text": str(error)}
+
+
+def error_from_json(value: Json) -> Exception:
+    """Return the error that a call met in the worker: a handler may expect that the database is away."""
+    if value["kind"] == StoreUnavailable.__name__:
+        return StoreUnavailable(value["text"])
+    return RuntimeError(f"{value['kind']}: {value['text']}")
+
+
+def reference(thing: Any) -> str:
+    """Say where another process finds a function or class: `module:name`. Raises HandlerError when it cannot."""
+    module, name = getattr(thing, "__module__", ""), getattr(thing, "__qualname__", "<unnamed>")
+    if not module or module == "__main__" or "<" in name or hasattr(thing, "__self__"):
+        raise HandlerError(
+            f"{module}.{name} cannot be found by another process, as isolation needs it: let it stand at the top level "
+            "of a module that can be imported, not in the script itself and not in a function"
+        )
+    return f"{module}:{name}"
+
+
+def imported(where: str) -> Any:
+    """Return what `reference` named."""
+    module, _, name = where.partition(":")
+    found: Any = import_module(module)
+    for part in name.split("."):
+        found = getattr(found, part)
+    return found

@@ -1,0 +1,121 @@
+"""One attempt of a handler in a process of its own, which can be killed; `child` is the program in there."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import threading
+from collections.abc import Mapping
+from contextlib import suppress
+from typing import IO, Final, cast
+
+from duetime.scheduler.handlers import messages
+from duetime.scheduler.handlers.context import Context, Link
+from duetime.scheduler.handlers.declaration import Handler
+from duetime.scheduler.handlers.messages import Assignment, Facts, assignment_to_json, line, reference
+from duetime.scheduler.interrupt import Interrupt
+from duetime.scheduler.outcomes import Outcome
+from duetime.scheduler.task import Json
+
+_COMMAND: Final = (sys.executable, "-P", "-m", "duetime.scheduler.handlers.child")
+_OWN_GROUP_ON_WINDOWS: Final[int] = getattr(subprocess, "CREATE_NEW_PROCESS_GROUP", 0)
+
+
+class HandlerProcess:
+    """Starts the process; `run` serves it until it has ended, `interrupt` and `kill` may come from other threads.
+
+    It leads a group of its own, which `kill` ends with all that the handler has started, and so does the end of `run`.
+    """
+
+    def __init__(self, handler: Handler, context: Context, payload: Mapping[str, Json]) -> None:
+        self._context = context
+        self._lock = threading.Lock()
+        self._ended = False
+        assignment = Assignment(
+            name=handler.name,
+            function=reference(handler.fn),
+            payload_model=reference(handler.payload_model) if handler.payload_model else None,
+            payload=payload,
+            facts=Facts.of(context),
+            path=tuple(sys.path),
+        )
+        self._process = subprocess.Popen(  # noqa: S603 - this very program
+            _COMMAND,
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            start_new_session=True,
+            creationflags=_OWN_GROUP_ON_WINDOWS,
+        )
+        self._to, self._from = cast("IO[bytes]", self._process.stdin), cast("IO[bytes]", self._process.stdout)
+        self._send(line("run", assignment_to_json(assignment)))
+
+    @property
+    def pid(self) -> int:
+        return self._process.pid
+
+    @property
+    def end(self) -> str:
+        """How it ended, as part of a reason."""
+        code = self._process.returncode
+        return f"was killed by {signal.Signals(-code).name}" if code < 0 else f"ended with code {code}"
+
+    def run(self) -> Outcome | None:
+        """Answer its calls until it ends; return the outcome, None when it ended without one."""
+        outcome: Outcome | None = None
+        try:
+            for received in self._from:
+                message = json.loads(received)
+                if "call" in message:
+                    self._send(_answer(self._context.link, message))
+                elif "outcome" in message:
+                    outcome = messages.outcome_from_json(message["outcome"])
+        finally:
+            self.close()
+        return outcome
+
+    def interrupt(self, why: type[Interrupt]) -> None:
+        """Raise `why` in its handler."""
+        self._send(line("interrupt", why.__name__))
+
+    def kill(self) -> None:
+        """End it at once, with all that it has started."""
+        with self._lock:
+            if not self._ended:  # as long as nobody has waited for it, its number is no other process's
+                _kill_group(self._process)
+
+    def close(self) -> None:
+        """Kill what is left of it; afterwards its number may be another process's."""
+        self.kill()
+        with self._lock:
+            ended, self._ended = self._ended, True
+        if not ended:
+            with suppress(OSError):  # what was not read is lost with it
+                self._to.close()
+            self._from.close()
+            self._process.wait()
+
+    def _send(self, message: bytes) -> None:
+        with self._lock, suppress(OSError, ValueError):  # it has ended: `run` finds that out
+            self._to.write(message)
+            self._to.flush()
+
+
+def _answer(link: Link, message: Mapping[str, Json]) -> bytes:
+    """Do what a call of the context asks for."""
+    number = message["number"]
+    try:
+        value = getattr(link, message["call"])(*message["arguments"])
+    except Exception as error:  # noqa: BLE001 - it is raised in the handler, as in a thread
+        return line("error", messages.error_to_json(error), number=number)
+    return line("answer", value.isoformat() if message["call"] == "now" else value, number=number)
+
+
+def _kill_group(process: subprocess.Popen[bytes]) -> None:
+    if sys.platform == "win32":
+        subprocess.run(["taskkill", "/F", "/T", "/PID", str(process.pid)], check=False, capture_output=True)  # noqa: S603, S607 - a tool of the system
+        return
+    with suppress(ProcessLookupError, PermissionError):  # macOS says so of a group that has ended
+        os.killpg(process.pid, signal.SIGKILL)

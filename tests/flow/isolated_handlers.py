@@ -1,0 +1,77 @@
+"""Handlers that run in a process of their own, where tests of isolation can have them imported."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import signal
+import subprocess
+import sys
+import threading
+from datetime import timedelta
+
+from duetime import Context, Done, Failed, Wait, handler
+from pydantic import BaseModel
+
+
+class Words(BaseModel):
+    """What `everything` is given."""
+
+    words: list[str]
+
+
+@handler("everything", payload=Words, needs={"gpu": 1}, isolation="process")
+def everything(ctx: Context, payload: Words) -> Done:
+    """Use all that a context has."""
+    print("what a handler prints")  # noqa: T201 - it must not get between the worker and its process
+    ctx.use("gpu", 0.5)
+    facts = [ctx.title, ctx.attempt, ctx.checkpoint_state, ctx.cancelled, ctx.should_yield(), ctx.now().isoformat()]
+    saved = ctx.checkpoint({"at": 3})
+    shown = ctx.progress(1.0, "all")
+    return Done(" ".join(payload.words), {"facts": facts, "saved": saved, "shown": shown, "pid": os.getpid()})
+
+
+@handler("throttled", needs={"gpu": 1}, isolation="process")
+def throttled(ctx: Context) -> Wait:
+    """Find the provider busy."""
+    return ctx.throttled("gpu", timedelta(seconds=5), checkpoint={"at": 4})
+
+
+@handler("fails", isolation="process")
+async def fails(_ctx: Context) -> Failed:
+    """Fail, as an async handler."""
+    await asyncio.sleep(0)
+    return Failed("no such customer", {"id": 7})
+
+
+@handler("raises", isolation="process")
+def raises(_ctx: Context) -> Done:
+    """Raise something."""
+    raise LookupError("no such file")
+
+
+@handler("dies", isolation="process")
+def dies(_ctx: Context) -> Done:
+    """Take the process along, as a broken library does."""
+    os.kill(os.getpid(), signal.SIGSEGV)
+    return Done()
+
+
+@handler("blocks", isolation="process", time_limit=2)
+def blocks(ctx: Context) -> Done:
+    """Block for ever, with a process of its own making, deaf to interrupts."""
+    other = subprocess.Popen([sys.executable, "-c", "import sys; sys.stdin.read()"], stdin=subprocess.PIPE)
+    ctx.checkpoint([os.getpid(), other.pid])
+    while True:
+        try:
+            threading.Event().wait()
+        except BaseException:  # noqa: BLE001 - a handler that cannot be stopped is what is tested
+            continue
+
+
+@handler("spins", isolation="process", time_limit=2)
+def spins(ctx: Context) -> Done:
+    """Go on for ever, in steps that an interrupt can come between."""
+    ctx.checkpoint("begun")
+    while True:
+        threading.Event().wait(0.001)
