@@ -153,39 +153,39 @@ def bare_imports(root: Path) -> list[str]:
     ]
 
 
-def may_import(module: Path, name: str) -> bool:
-    """Rules import the standard library, the words and each other; words only the standard library and words."""
-    if name.split(".", maxsplit=1)[0] in sys.stdlib_module_names:
-        return True
-    allowed = {f"duetime.scheduler.{word}" for word in WORDS}
-    if module.parent.name == "rules":
-        allowed.add("duetime.scheduler.rules")
-    return any(name == one or name.startswith(f"{one}.") for one in allowed)
+def rule_files(root: Path) -> list[Path]:
+    """Modules of `scheduler/rules` and of every room inside it."""
+    return [path for path in product_files(root, ".py") if root / "scheduler" / "rules" in path.parents]
 
 
-def pure_files(root: Path) -> list[Path]:
+def word_files(root: Path) -> list[Path]:
     scheduler = root / "scheduler"
-    files = product_files(root, ".py")
-    return [path for path in files if path.parent == scheduler / "rules"] + [
-        path for path in files if path.parent == scheduler and path.stem in WORDS
-    ]
+    return [path for path in product_files(root, ".py") if path.parent == scheduler and path.stem in WORDS]
 
 
 def impure_imports(root: Path) -> list[str]:
+    """Rules import the standard library, the words and each other; words only the standard library and words."""
+    words = {f"duetime.scheduler.{word}" for word in WORDS}
+    judged = [(path, words | {"duetime.scheduler.rules"}) for path in rule_files(root)]
+    judged += [(path, words) for path in word_files(root)]
     return [
         f"{where(root, path, line)}: {name}"
-        for path in pure_files(root)
+        for path, allowed in judged
         for line, name in imported(ast.parse(path.read_text("utf-8")))
-        if not may_import(path, name)
+        if not may_import(name, allowed)
     ]
+
+
+def may_import(name: str, allowed: set[str]) -> bool:
+    standard = name.split(".", maxsplit=1)[0] in sys.stdlib_module_names
+    return standard or any(name == one or name.startswith(f"{one}.") for one in allowed)
 
 
 def clocks_in_rules(root: Path) -> list[str]:
     """Deciding is pure: `now` is an argument, so that every decision can be asked again."""
     return [
         f"{where(root, path, node.lineno)}: {ast.unparse(node)} reads the clock"
-        for path in pure_files(root)
-        if path.parent.name == "rules"
+        for path in rule_files(root)
         for node in ast.walk(ast.parse(path.read_text("utf-8")))
         if isinstance(node, ast.Attribute) and ".".join(ast.unparse(node).split(".")[-2:]) in CLOCKS
     ]
@@ -286,8 +286,10 @@ SEEDS: list[tuple[Callable[[Path], list[str]], dict[str, str], str]] = [
     (bare_imports, {"tests/test_a.py": "from tools.schedule import x"}, "tests/test_a.py:1"),
     (impure_imports, {"scheduler/rules/a.py": "import sqlalchemy"}, "scheduler/rules/a.py:1: sqlalchemy"),
     (impure_imports, {"scheduler/rules/a.py": "from duetime.scheduler import store"}, "duetime.scheduler.store"),
+    (impure_imports, {"scheduler/rules/time/a.py": "import sqlalchemy"}, "scheduler/rules/time/a.py:1: sqlalchemy"),
     (impure_imports, {"scheduler/task.py": "from duetime.scheduler.rules import states"}, "rules.states"),
     (clocks_in_rules, {"scheduler/rules/a.py": "import datetime\nx = datetime.datetime.now()"}, "a.py:2"),
+    (clocks_in_rules, {"scheduler/rules/time/a.py": "import time\nx = time.time()"}, "rules/time/a.py:2"),
     (excuses, {"tools/a.py": "import os  # noqa: F401\n"}, "tools/a.py:1"),
     (excuses, {"tools/a.py": "import os  # noqa\n"}, "tools/a.py:1"),
     (excuses, {"tools/a.py": "def f():  # noqa: C901 - a long story\n    pass\n"}, "tools/a.py:1"),
