@@ -28,20 +28,21 @@ from threading import Event
 
 import dramatiq
 from dramatiq.brokers.redis import RedisBroker
-from duetime.scheduler.crew import Crew
+from duetime.scheduler.dispatch.placement import Placing
+from duetime.scheduler.dispatch.pool_registry import Registry
 from duetime.scheduler.handlers import Context, Handler, Handlers, handler
 from duetime.scheduler.ids import new_id, new_task_id
-from duetime.scheduler.member import Member
+from duetime.scheduler.nodes.engine import Crew
+from duetime.scheduler.nodes.member import Member
+from duetime.scheduler.nodes.runner import Runner, RunnerOptions
 from duetime.scheduler.outcomes import Done
-from duetime.scheduler.placing import Placing
 from duetime.scheduler.queue import DispatchQueue
-from duetime.scheduler.queue.redis import RedisQueue
-from duetime.scheduler.queue.redis_news import RedisNews
-from duetime.scheduler.registry import Registry
-from duetime.scheduler.runner import Runner, RunnerOptions
-from duetime.scheduler.store import NewTask, Store, open_store
+from duetime.scheduler.queue.redis.pubsub import RedisNews
+from duetime.scheduler.queue.redis.queue import RedisQueue
+from duetime.scheduler.records import NewTask
+from duetime.scheduler.store import Store, open_store
 from duetime.scheduler.task import RetryPolicy, Run, State, Task, TaskFilter
-from duetime.scheduler.worker import WorkerOptions
+from duetime.scheduler.worker.worker import WorkerOptions
 
 sys.path.insert(0, str(Path(__file__).parents[1]))
 from tests import services

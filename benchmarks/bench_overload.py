@@ -30,11 +30,11 @@ from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 from typing import Protocol
 
-from duetime.scheduler.queue import MemoryQueue
+from duetime.scheduler.queue.memory.queue import MemoryQueue
 from duetime.scheduler.queue.port import Entry, Finish
-from duetime.scheduler.rules.admission import Kind as PoolKind
-from duetime.scheduler.rules.admission import Limits
 from duetime.scheduler.rules.estimates import Estimate, Histogram, estimate
+from duetime.scheduler.rules.limits.admission import Kind as PoolKind
+from duetime.scheduler.rules.limits.admission import Limits
 from duetime.scheduler.rules.order import VALUE, drop_at, order_key
 from duetime.scheduler.rules.shares import Shares
 from duetime.scheduler.task import Tier

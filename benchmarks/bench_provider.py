@@ -22,12 +22,13 @@ from dataclasses import replace
 from datetime import timedelta
 from pathlib import Path
 
+from duetime.scheduler.dispatch.pool_registry import Registry
 from duetime.scheduler.handlers import Context, Handler, Handlers, handler
-from duetime.scheduler.member import Member
+from duetime.scheduler.nodes.member import Member
+from duetime.scheduler.nodes.runner import Runner, RunnerOptions
 from duetime.scheduler.outcomes import Done, Retry
-from duetime.scheduler.registry import Registry
-from duetime.scheduler.runner import Runner, RunnerOptions
-from duetime.scheduler.store import NewTask, Store, open_store
+from duetime.scheduler.records import NewTask
+from duetime.scheduler.store import Store, open_store
 from duetime.scheduler.task import TaskFilter
 
 sys.path.insert(0, str(Path(__file__).parents[1]))

@@ -36,9 +36,9 @@ import dramatiq  # noqa: E402 - the folder of the tests has to be found first
 import redis  # noqa: E402 - likewise
 from dramatiq.brokers.redis import RedisBroker  # noqa: E402 - likewise
 from dramatiq.middleware import Middleware  # noqa: E402 - likewise
-from duetime.scheduler.broker import ACTOR, QUEUE, DispatchBroker  # noqa: E402 - likewise
 from duetime.scheduler.queue import Entry, Finish, Grant, Kind, Limits  # noqa: E402 - likewise
-from duetime.scheduler.queue.redis import RedisQueue  # noqa: E402 - likewise
+from duetime.scheduler.queue.redis.queue import RedisQueue  # noqa: E402 - likewise
+from duetime.scheduler.worker.broker import ACTOR, QUEUE, DispatchBroker  # noqa: E402 - likewise
 
 from tests.services import valkey_server  # noqa: E402 - likewise
 

@@ -23,7 +23,7 @@ from threading import Event
 
 import psutil
 from duetime.scheduler.handlers import Handlers
-from duetime.scheduler.runner import Runner, RunnerOptions
+from duetime.scheduler.nodes.runner import Runner, RunnerOptions
 from duetime.scheduler.store import Store, open_store
 from duetime.scheduler.task import State, TaskFilter
 

@@ -25,9 +25,10 @@ from pathlib import Path
 import psutil
 from duetime.scheduler.handlers import Context, Handlers, handler
 from duetime.scheduler.ids import new_id, new_task_id
+from duetime.scheduler.nodes.runner import Runner, RunnerOptions
 from duetime.scheduler.outcomes import Done
-from duetime.scheduler.runner import Runner, RunnerOptions
-from duetime.scheduler.store import NewTask, Store, open_store
+from duetime.scheduler.records import NewTask
+from duetime.scheduler.store import Store, open_store
 from duetime.scheduler.task import RetryPolicy, Run, State, Task
 
 STARTED: dict[str, float] = {}

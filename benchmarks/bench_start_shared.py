@@ -35,7 +35,7 @@ from duetime.scheduler.handlers import Context, handler
 from duetime.scheduler.outcomes import Done
 from duetime.scheduler.store import migrate_store
 from duetime.server.app import App, Role, build
-from duetime.server.settings import Settings
+from duetime.server.settings.model import Settings
 
 sys.path.insert(0, str(Path(__file__).parents[1]))
 from benchmarks.bench_drain import plain_broker

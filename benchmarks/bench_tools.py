@@ -23,15 +23,15 @@ from typing import Any
 
 import anyio
 from duetime.scheduler.handlers import Handlers
-from duetime.scheduler.intake import Intake
-from duetime.scheduler.scheduler import Scheduler
+from duetime.scheduler.intake.planner import Intake
+from duetime.scheduler.service import Scheduler
 from duetime.scheduler.store import Store, open_store
-from duetime.server.http import listening, run_http
-from duetime.server.logs import configure_logs
-from duetime.server.mcp import make_server
-from duetime.server.notify import Changes
-from duetime.server.stdio import run_stdio
-from duetime.server.wire import Wire
+from duetime.server.protocol.server import make_server
+from duetime.server.protocol.subscriptions import Changes
+from duetime.server.runtime.logs import configure_logs
+from duetime.server.transport.http import listening, run_http
+from duetime.server.transport.stdio import run_stdio
+from duetime.server.transport.stdio_wire import Wire
 from mcp import Client, StdioServerParameters
 from mcp.server import MCPServer
 

@@ -1,0 +1,1 @@
+"""Everything that works without MCP: the service, the loops, the ports and the rules."""

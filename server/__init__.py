@@ -1,0 +1,1 @@
+"""Processes and their doors: MCP over stdio and HTTP, the command line, settings."""

@@ -11,29 +11,30 @@ from functools import partial
 from types import TracebackType
 from typing import Protocol, Self
 
-from duetime.scheduler import scheduler as service
-from duetime.scheduler.channels import Channels
-from duetime.scheduler.crew import Crew, Dispatching
-from duetime.scheduler.delivery import Deliverer
-from duetime.scheduler.direct import Desk, Direct
+from duetime.scheduler import service
+from duetime.scheduler.delivery import Channels
+from duetime.scheduler.delivery.deliverer import Deliverer
+from duetime.scheduler.dispatch.fast_path import Desk, Direct
+from duetime.scheduler.dispatch.learned_estimates import Experience
+from duetime.scheduler.dispatch.placement import Placing
+from duetime.scheduler.dispatch.pool_registry import Registry
 from duetime.scheduler.errors import InvalidSetting
-from duetime.scheduler.experience import Experience
-from duetime.scheduler.explain import Explainer
+from duetime.scheduler.foresight.explain import Explainer
 from duetime.scheduler.handlers import Handler, Handlers
-from duetime.scheduler.heartbeat import someone_works
-from duetime.scheduler.inquiry import Inquiry, Question, Silence
-from duetime.scheduler.intake import Intake
-from duetime.scheduler.member import Member, Team
-from duetime.scheduler.placing import Placing
+from duetime.scheduler.intake.planner import Intake
+from duetime.scheduler.nodes.engine import Crew, Dispatching
+from duetime.scheduler.nodes.heartbeat import someone_works
+from duetime.scheduler.nodes.member import Member, Team
+from duetime.scheduler.nodes.runner import Runner
 from duetime.scheduler.queue import DispatchQueue, QueueTaken
-from duetime.scheduler.registry import Registry
-from duetime.scheduler.runner import Runner
+from duetime.scheduler.queue.remote import Inquiry, Question, Silence
 from duetime.scheduler.store import Store, open_store
 from duetime.scheduler.task import Json
-from duetime.scheduler.worker import WorkerOptions
-from duetime.server.options import allowance, channel_options, runner_options, webhook_options
-from duetime.server.settings import Settings
-from duetime.server.sharing import make_member
+from duetime.scheduler.worker.worker import WorkerOptions
+from duetime.server.distributed import make_member
+from duetime.server.settings.model import Settings
+from duetime.server.settings.options import allowance, channel_options, runner_options, webhook_options
+from duetime.server.settings.source import load_settings
 
 Listener = Callable[[Sequence[str]], None]
 
@@ -219,7 +220,7 @@ class Scheduler(service.Scheduler):
         beside the configured ones.
         """
         role = Role.WORK if run else Role.SERVE
-        with build(settings or Settings.load(), handlers=handlers, role=role) as app:
+        with build(settings or load_settings(), handlers=handlers, role=role) as app:
             if run:
                 app.start()
             yield app.scheduler

@@ -6,13 +6,13 @@ What stands around its threads (dispatcher, leases, outcomes, maintenance) start
 from __future__ import annotations
 
 from duetime.server.app import Role, build
-from duetime.server.settings import Settings
-from duetime.server.worker import check_distributed
+from duetime.server.settings.source import load_settings
+from duetime.server.workers.worker import check_distributed
 
 
 def broker() -> None:
     """Make this process a worker, by the settings of the environment; Dramatiq calls this in each that it starts."""
-    settings = Settings.load()
+    settings = load_settings()
     check_distributed(settings)
 
     def end() -> None:

@@ -15,13 +15,13 @@ from typing import get_args
 import duetime
 import pytest
 from duetime.scheduler import errors, events, outcomes, store
-from duetime.scheduler.phrases import understand
-from duetime.scheduler.rules import recurrence
+from duetime.scheduler.intake.translated_phrases import understand
+from duetime.scheduler.rules.recurrence import recurrence
 from duetime.scheduler.rules.states import LEGAL, TERMINAL
-from duetime.scheduler.scheduler import Scheduler
+from duetime.scheduler.service import Scheduler
 from duetime.scheduler.task import DeliveryState, State
-from duetime.server.cli_verbs import app
-from duetime.server.settings import Settings
+from duetime.server.cli.verbs import app
+from duetime.server.settings.model import Settings
 from duetime.tools.definitions import REMINDER, Definition, definitions
 from typer.main import get_command
 
@@ -158,13 +158,28 @@ def test_the_recurrences_in_the_pages_are_understood(rule: str) -> None:
     assert recurrence.parse(rule, zone="America/Edmonton", anchor=WHEN_ASKED).after(WHEN_ASKED)
 
 
-def test_the_layers_in_the_pages_are_those_that_are_enforced() -> None:
-    contracts = tomllib.loads((ROOT / "pyproject.toml").read_text("utf-8"))["tool"]["importlinter"]["contracts"]
-    (layers,) = (one["layers"] for one in contracts if one.get("exhaustive"))
-    rows = re.findall(
-        r"^\| (`.*?) \|", section(page("architecture.md"), "## Folders").partition("Inside")[2], re.MULTILINE
-    )
-    assert [set(re.findall(r"`(\w+)`", row)) for row in rows] == [set(re.findall(r"\w+", layer)) for layer in layers]
+CONTRACTS = tomllib.loads((ROOT / "pyproject.toml").read_text("utf-8"))["tool"]["importlinter"]["contracts"]
+LAYERS = {one["containers"][0]: one["layers"] for one in CONTRACTS if one.get("exhaustive")}
+
+
+@pytest.mark.parametrize("container", LAYERS)
+def test_the_layers_in_the_pages_are_those_that_are_enforced(container: str) -> None:
+    folder = container.removeprefix("duetime.").replace(".", "/")
+    rows = re.findall(r"^\| (`.*?) \|", section(page("architecture.md"), f"### `{folder}/`"), re.MULTILINE)
+    enforced = [set(re.findall(r"\w+", layer)) for layer in LAYERS[container]]
+    assert [set(re.findall(r"`(\w+)`", row)) for row in rows] == enforced
+
+
+def test_every_room_has_its_line() -> None:
+    listed = set(re.findall(r"^\| `([\w/]+)/` \|", page("architecture.md"), re.MULTILINE))
+    assert listed == {folder.as_posix() for folder in rooms(ROOT)}
+
+
+def rooms(root: Path) -> set[Path]:
+    """Folders of the product that hold modules; the versions of the schema are data."""
+    top = {"server", "scheduler", "tools", "widgets"}
+    found = {path.parent.relative_to(root) for name in top for path in (root / name).rglob("__init__.py")}
+    return {folder for folder in found if folder.name != "versions"}
 
 
 def test_every_public_name_is_explained() -> None:

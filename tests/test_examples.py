@@ -14,8 +14,9 @@ from typing import Any
 
 import pytest
 import typer.main
-from duetime.server.cli_verbs import app
-from duetime.server.settings import Settings
+from duetime.server.cli.verbs import app
+from duetime.server.settings.model import Settings
+from duetime.server.settings.source import load_settings
 
 EXAMPLES = Path(__file__).resolve().parents[1] / "examples"
 COMPOSE = EXAMPLES / "compose" / "compose.yaml"
@@ -97,7 +98,7 @@ def test_every_setting_of_the_examples_exists_and_is_accepted(path: Path) -> Non
 
 
 def test_the_settings_file_is_accepted_and_every_process_of_every_example_reads_it() -> None:
-    assert set(Settings.load(SETTINGS_FILE).pools) == {"gpu", "openai"}
+    assert set(load_settings(SETTINGS_FILE).pools) == {"gpu", "openai"}
     for name, service in services().items():
         if service["image"] == "duetime":
             assert service["environment"]["DUETIME_CONFIG"] == IN_FORCE, name

@@ -1,0 +1,1 @@
+"""MCP tools: their arguments, their calls, their answers."""

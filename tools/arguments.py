@@ -8,7 +8,7 @@ from difflib import get_close_matches
 
 from duetime.scheduler.errors import InvalidArgument
 from duetime.scheduler.task import Json
-from duetime.tools.kinds import Choice, Kind, shown
+from duetime.tools.argument_types import Choice, Kind, shown
 
 MEANT = {
     "at": "when",

@@ -10,11 +10,11 @@ from typing import Any
 from duetime.scheduler.errors import DuetimeError, InvalidArgument, InvalidArguments
 from duetime.scheduler.events import EventFilter
 from duetime.scheduler.request import Request
-from duetime.scheduler.scheduler import Scheduler
+from duetime.scheduler.service import Scheduler
 from duetime.scheduler.task import Json, Principal, RetryPolicy, TaskFilter, TaskView
-from duetime.tools.answers import answer
 from duetime.tools.filters import resolve_bound, states_of
-from duetime.widgets.past import history_payload
+from duetime.tools.results import answer
+from duetime.widgets.history import history_payload
 from duetime.widgets.payload import as_dry_run, as_json, list_payload, task_payload
 from duetime.widgets.schema import HistoryPart
 from duetime.widgets.text import list_text, task_text

@@ -6,13 +6,13 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
 from duetime.scheduler.handlers import Handler
-from duetime.scheduler.rules.pools import PREFIXES
+from duetime.scheduler.intake.deadlines import KINDS
+from duetime.scheduler.rules.limits.pool import PREFIXES
 from duetime.scheduler.task import Tier
-from duetime.scheduler.urgency import KINDS
 from duetime.tools import calls
+from duetime.tools.argument_types import Amounts, Choice, Flag, Length, Object, Text, Texts, Whole
 from duetime.tools.arguments import Argument, Arguments
 from duetime.tools.filters import MEANT_STATES, STATES
-from duetime.tools.kinds import Amounts, Choice, Flag, Length, Object, Text, Texts, Whole
 from duetime.widgets.cards import TASK_CARD, TASK_LIST
 from duetime.widgets.schema import TaskListPayload, TaskPayload
 from mcp.types import CallToolResult, ToolAnnotations

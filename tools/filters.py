@@ -6,10 +6,10 @@ import re
 from datetime import UTC, datetime, timedelta, tzinfo
 
 from duetime.scheduler.errors import InvalidArgument
-from duetime.scheduler.phrases import understand
-from duetime.scheduler.rules import zones
+from duetime.scheduler.intake.translated_phrases import understand
 from duetime.scheduler.rules.states import OPEN, TERMINAL
-from duetime.scheduler.rules.times import parse_duration
+from duetime.scheduler.rules.time import zones
+from duetime.scheduler.rules.time.times import parse_duration
 from duetime.scheduler.task import State
 
 STATES: dict[str, tuple[State, ...]] = {

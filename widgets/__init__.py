@@ -1,0 +1,1 @@
+"""Cards: payloads, their text twins, and the HTML that a chat shows."""

@@ -6,9 +6,10 @@ from collections.abc import Sequence
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 
-from duetime.scheduler.deadlines import set_aside
-from duetime.scheduler.rules import times, zones
+from duetime.scheduler.intake.deadlines import kind_word
+from duetime.scheduler.rules.deadlines import set_aside
 from duetime.scheduler.rules.states import OPEN
+from duetime.scheduler.rules.time import times, zones
 from duetime.scheduler.task import (
     Delivery,
     DeliveryState,
@@ -22,8 +23,7 @@ from duetime.scheduler.task import (
     TaskView,
     Tier,
 )
-from duetime.scheduler.urgency import kind_word
-from duetime.widgets.fence import cut
+from duetime.widgets.quoting import cut
 from duetime.widgets.schema import (
     DRY_RUN_ID,
     DeadlinePart,

@@ -10,13 +10,13 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from datetime import UTC, datetime
 
-from duetime.scheduler.needs import in_words
-from duetime.scheduler.rules import times, zones
+from duetime.scheduler.intake.needs import in_words
 from duetime.scheduler.rules.states import OPEN
+from duetime.scheduler.rules.time import times, zones
 from duetime.scheduler.task import DeliveryState, InboxMessage, State, TaskPage, TaskView, Tier
-from duetime.widgets.fence import cut, fenced
+from duetime.widgets.history_text import history_text
 from duetime.widgets.payload import DRY_RUN, TITLE_IN_LIST, TOLD, UNREAD, due
-from duetime.widgets.retelling import history_text
+from duetime.widgets.quoting import cut, fenced
 from duetime.widgets.schema import DRY_RUN_ID, DeliveryPart, Repeat, TaskPayload
 
 LONGEST = 600

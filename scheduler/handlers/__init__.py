@@ -2,12 +2,12 @@
 
 from duetime.scheduler.handlers.context import Context, Link
 from duetime.scheduler.handlers.declaration import Handler, handler
-from duetime.scheduler.handlers.execution import explain, run_handler
+from duetime.scheduler.handlers.invocation import explain, run_handler
 from duetime.scheduler.handlers.process import HandlerProcess
 from duetime.scheduler.handlers.registry import Handlers
 from duetime.scheduler.handlers.reminder import reminder
 from duetime.scheduler.handlers.webhook import webhook
-from duetime.scheduler.outreach import WebhookOptions
+from duetime.scheduler.outbound.url_policy import WebhookOptions
 
 __all__ = [
     "Context",

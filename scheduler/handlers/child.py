@@ -20,13 +20,13 @@ from functools import partial
 from queue import SimpleQueue
 from typing import Any
 
-from duetime.scheduler import interrupt
 from duetime.scheduler.handlers import messages
 from duetime.scheduler.handlers.context import Link
 from duetime.scheduler.handlers.declaration import Handler
-from duetime.scheduler.handlers.execution import explain, run_handler
-from duetime.scheduler.interrupt import Interrupt, Interruptible
+from duetime.scheduler.handlers.invocation import explain, run_handler
 from duetime.scheduler.outcomes import Outcome, Retry
+from duetime.scheduler.runtime import interrupt
+from duetime.scheduler.runtime.interrupt import Interrupt, Interruptible
 from duetime.scheduler.task import Json
 
 CHUNK_BYTES = 65_536

@@ -10,7 +10,7 @@ from typing import Any, Final, Self
 
 from duetime.scheduler.errors import InvalidArgument
 from duetime.scheduler.outcomes import Wait
-from duetime.scheduler.rules.text import check_json, clean_text
+from duetime.scheduler.rules.sanitize import check_json, clean_text
 from duetime.scheduler.task import Json, Run, Task
 
 PROGRESS_PACE: Final = timedelta(milliseconds=200)

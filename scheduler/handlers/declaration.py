@@ -10,9 +10,9 @@ from datetime import timedelta
 from typing import Any, Final, Literal, get_args
 
 from duetime.scheduler.errors import HandlerError, InvalidArgument, InvalidArguments
-from duetime.scheduler.handlers.complaints import complaints
 from duetime.scheduler.handlers.context import Context
-from duetime.scheduler.rules.text import check_json
+from duetime.scheduler.handlers.payload_errors import complaints
+from duetime.scheduler.rules.sanitize import check_json
 from duetime.scheduler.task import Json, RetryPolicy
 from pydantic import BaseModel, ValidationError
 

@@ -16,8 +16,8 @@ from duetime.scheduler.handlers import messages
 from duetime.scheduler.handlers.context import Context, Link
 from duetime.scheduler.handlers.declaration import Handler
 from duetime.scheduler.handlers.messages import Assignment, Facts, assignment_to_json, line, reference
-from duetime.scheduler.interrupt import Interrupt
 from duetime.scheduler.outcomes import Outcome
+from duetime.scheduler.runtime.interrupt import Interrupt
 from duetime.scheduler.task import Json
 
 _COMMAND: Final = (sys.executable, "-P", "-m", "duetime.scheduler.handlers.child")

@@ -16,7 +16,7 @@ from duetime.scheduler.handlers.declaration import Handler
 from duetime.scheduler.handlers.messages import imported, reference
 from duetime.scheduler.handlers.reminder import reminder
 from duetime.scheduler.handlers.webhook import webhook
-from duetime.scheduler.outreach import WebhookOptions
+from duetime.scheduler.outbound.url_policy import WebhookOptions
 
 ENTRY_POINT_GROUP: Final = "duetime.handlers"
 

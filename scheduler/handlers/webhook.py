@@ -13,19 +13,12 @@ from typing import Any, Final, Literal
 from duetime.scheduler.errors import InvalidArgument
 from duetime.scheduler.handlers.context import Context
 from duetime.scheduler.handlers.declaration import Handler
-from duetime.scheduler.net import (
-    Blocked,
-    GuardedClient,
-    Reply,
-    Resolver,
-    Unreachable,
-    system_resolver,
-)
+from duetime.scheduler.outbound.client import Blocked, GuardedClient, Reply, Resolver, Unreachable, system_resolver
+from duetime.scheduler.outbound.signing import Signer
+from duetime.scheduler.outbound.url_policy import WebhookOptions, check_url
 from duetime.scheduler.outcomes import Done, Failed, Outcome, Retry
-from duetime.scheduler.outreach import WebhookOptions, check_url
 from duetime.scheduler.rules.retry import retry_after
-from duetime.scheduler.rules.text import clean_text
-from duetime.scheduler.signing import Signer
+from duetime.scheduler.rules.sanitize import clean_text
 from duetime.scheduler.task import RetryPolicy
 from pydantic import BaseModel, Field
 

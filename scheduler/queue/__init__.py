@@ -3,9 +3,8 @@
 It is disposable. The database decides; losing a queue at any moment loses nothing.
 """
 
-from duetime.scheduler.queue.memory import MemoryQueue
+from duetime.scheduler.queue.constants import MAX_COUNTED_AHEAD
 from duetime.scheduler.queue.port import (
-    MOST_AHEAD,
     Cancelled,
     DispatchQueue,
     Entry,
@@ -22,12 +21,12 @@ from duetime.scheduler.queue.port import (
     Threads,
     Why,
 )
-from duetime.scheduler.rules.admission import Kind, Limits
-from duetime.scheduler.rules.feedback import Report
+from duetime.scheduler.rules.limits.admission import Kind, Limits
+from duetime.scheduler.rules.limits.breaker import Report
 from duetime.scheduler.rules.shares import Shares
 
 __all__ = [
-    "MOST_AHEAD",
+    "MAX_COUNTED_AHEAD",
     "Cancelled",
     "DispatchQueue",
     "Entry",
@@ -36,7 +35,6 @@ __all__ = [
     "Grant",
     "Kind",
     "Limits",
-    "MemoryQueue",
     "PoolUse",
     "QueueLost",
     "QueueTaken",

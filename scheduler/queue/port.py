@@ -6,27 +6,15 @@ method may raise `QueueLost` when what the queue held is gone, and `QueueUnavail
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Protocol
 
-from duetime.scheduler.rules.admission import Limits
-from duetime.scheduler.rules.feedback import Report
 from duetime.scheduler.rules.headroom import NO_HEADROOM, Headroom
+from duetime.scheduler.rules.limits.admission import Limits
+from duetime.scheduler.rules.limits.breaker import Report
 from duetime.scheduler.rules.shares import TIERS
-
-MOST_LOOKS = 128
-"""Classes that one take looks at: its time is bounded, the next take goes on where it ended."""
-
-MOST_WOKEN = 32
-"""Sizes of which one release wakes the best class: the largest that fit."""
-
-MOST_AHEAD = 10_000
-"""Runs ahead of one that are counted to explain it: nothing is handed out meanwhile."""
-
-CALM = 5000.0
-"""Milliseconds without any call after which no lease is reaped for the length of a lease: nobody could renew."""
 
 
 class QueueLost(Exception):
@@ -93,6 +81,19 @@ class Threads:
     busy: int = 0
     headroom: Headroom = NO_HEADROOM
     preempted: int = 0
+
+
+def added_up(each: Iterable[Threads]) -> Threads | None:
+    """Add up the threads of several workers, None of none."""
+    found = list(each)
+    if not found:
+        return None
+    return Threads(
+        sum(threads.total for threads in found),
+        sum(threads.busy for threads in found),
+        tuple(map(sum, zip(*(threads.headroom for threads in found), strict=True))),
+        sum(threads.preempted for threads in found),
+    )
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,0 +1,1 @@
+"""Pure decisions: functions of a snapshot and of `now`, without input or output."""

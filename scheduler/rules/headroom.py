@@ -1,7 +1,8 @@
 """How many idle threads a worker keeps for urgent runs, so that a run that cannot wait finds one at once.
 
 A run of a tier starts only while more threads are idle than its tier leaves to more urgent ones. Threads are thus a
-pool with headroom, as in `rules/admission.py`, with one difference: critical and high each have headroom of their own.
+pool with headroom, as in `rules/limits/admission.py`, with one difference: critical and high each have headroom of
+their own.
 """
 
 from __future__ import annotations

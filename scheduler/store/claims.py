@@ -10,11 +10,12 @@ from collections.abc import Callable, Collection, Mapping, Sequence
 from datetime import datetime, timedelta
 from typing import Any
 
-from duetime.scheduler.store import expiry, fate, outright, paused_runs, ready, recovery, settling, starting
-from duetime.scheduler.store.database import Database, Tried
-from duetime.scheduler.store.models import runs
-from duetime.scheduler.store.recovery import Conclude
-from duetime.scheduler.store.values import Claim, Expired, NextTimes, ReadyRun, RunningRun, Settlement, Start, Verdict
+from duetime.scheduler.records import Claim, Expired, NextTimes, ReadyRun, RunningRun, Settlement, Start, Verdict
+from duetime.scheduler.store.database.database import Database, Tried
+from duetime.scheduler.store.postgres import settle as postgres_settle
+from duetime.scheduler.store.schema.tables import runs
+from duetime.scheduler.store.statements import commit_check, expire, paused_runs, ready_runs, recover, settle, start
+from duetime.scheduler.store.statements.recover import Conclude
 from duetime.scheduler.task import Json, State
 from sqlalchemy import Connection, Update, bindparam, false, select, update
 
@@ -62,7 +63,7 @@ class Claims:
 
         `seen` is told the revision of the pools, which comes with it.
         """
-        times = self._database.look(expiry.next_times)
+        times = self._database.look(expire.next_times)
         self._seen(times.pools)
         return times
 
@@ -75,9 +76,9 @@ class Claims:
 
         def work(connection: Connection) -> list[ReadyRun]:
             now = self._now()
-            return starting.make_ready(connection, limit, epoch, now, now + ahead)
+            return start.make_ready(connection, limit, epoch, now, now + ahead)
 
-        return self._database.write(work, durable=False, stored=fate.made_ready)
+        return self._database.write(work, durable=False, stored=commit_check.made_ready)
 
     def note_paused(self, *, limit: int) -> int:
         """Leave at most `limit` overdue runs of paused tasks out of the timers until those go on; returns how many."""
@@ -87,11 +88,11 @@ class Claims:
 
     def ready(self, *, limit: int, after: str | None = None) -> list[ReadyRun]:
         """Return runs in state ready by id, behind the id `after`: what a queue is rebuilt from."""
-        return self._database.read(lambda connection: ready.ready(connection, limit, after, self._now()))
+        return self._database.read(lambda connection: ready_runs.ready(connection, limit, after, self._now()))
 
     def running(self, *, limit: int, after: str | None = None) -> list[RunningRun]:
         """Return runs in state running by id, behind the id `after`: what a queue that lost everything takes over."""
-        return self._database.read(lambda connection: ready.running(connection, limit, after))
+        return self._database.read(lambda connection: ready_runs.running(connection, limit, after))
 
     def start(self, starts: Sequence[Start], *, worker: str, epoch: int | None, lease: timedelta) -> list[Claim]:
         """Start the runs that are still ready, for `worker`, as their next attempt, with what is reserved for them.
@@ -109,9 +110,9 @@ class Claims:
         if claims and not left:
             return claims
         return claims + self._database.write(
-            lambda connection: starting.start(connection, left, now=self._now(), again=doubtful, **how),
+            lambda connection: start.start(connection, left, now=self._now(), again=doubtful, **how),
             durable=False,
-            stored=fate.started,
+            stored=commit_check.started,
             doubtful=doubtful,
         )
 
@@ -119,22 +120,22 @@ class Claims:
         """Start runs by one round trip, if there are tokens by which to know again what was started."""
         if not starts or how["epoch"] is not None or not all(wish.token for wish in starts):
             return Tried()
-        return self._database.attempt(lambda connection: starting.at_once(connection, starts, now=self._now(), **how))
+        return self._database.attempt(lambda connection: start.at_once(connection, starts, now=self._now(), **how))
 
     def expire(self, *, limit: int, conclude: Conclude | None = None) -> list[Expired]:
         """End at most `limit` runs whose hard deadline cannot be met any more, wherever they wait; any number may call.
 
         Runs of paused tasks are left alone. `conclude` may add the message, the deliveries and the next occurrence.
         """
-        return self._database.write(lambda connection: expiry.expire(connection, limit, conclude, self._now()))
+        return self._database.write(lambda connection: expire.expire(connection, limit, conclude, self._now()))
 
     def relax(self, *, limit: int) -> list[ReadyRun]:
         """Take note that at most `limit` soft runs are past `drop_at`; returns those that are ready, to be re-keyed."""
-        return self._database.write(lambda connection: expiry.relax(connection, limit, self._now()), durable=False)
+        return self._database.write(lambda connection: expire.relax(connection, limit, self._now()), durable=False)
 
     def redate(self, drops: Mapping[str, datetime]) -> None:
         """Set the `drop_at` of these runs, where one is still ahead: how long they take is known better by now."""
-        self._database.write(lambda connection: expiry.redate(connection, drops), durable=False)
+        self._database.write(lambda connection: expire.redate(connection, drops), durable=False)
 
     def renew(self, run_ids: Sequence[str], *, worker: str, lease: timedelta) -> set[str]:
         """Say that the runs are alive; returns those to stop, as `unwanted` does."""
@@ -153,7 +154,7 @@ class Claims:
 
     def settle(self, settlements: Sequence[Settlement]) -> list[Verdict]:
         """Store how attempts ended and all that follows from it; one verdict for each settlement, in order."""
-        tried = self._database.attempt(lambda connection: outright.settle(connection, settlements, self._now()))
+        tried = self._database.attempt(lambda connection: postgres_settle.settle(connection, settlements, self._now()))
         ended = tried.result or set()
         left = [each for n, each in enumerate(settlements) if n not in ended]
         rest = iter(self._settled(left, doubtful=tried.unanswered))
@@ -163,7 +164,7 @@ class Claims:
         if not settlements:
             return []
         return self._database.write(
-            lambda connection: settling.settle(connection, settlements, self._now()), doubtful=doubtful
+            lambda connection: settle.settle(connection, settlements, self._now()), doubtful=doubtful
         )
 
     def progress(self, run_id: str, attempt: int, value: Json) -> bool:
@@ -185,11 +186,11 @@ class Claims:
         process died for the third time. `conclude` may add to such an end what the store cannot know: the message, the
         deliveries and the next occurrence.
         """
-        return self._database.write(lambda connection: len(recovery.recover(connection, epoch, conclude, self._now())))
+        return self._database.write(lambda connection: len(recover.recover(connection, epoch, conclude, self._now())))
 
     def lapsed(self, before: datetime) -> dict[str, datetime]:
         """Return the ends of all leases that were over `before`, by run."""
-        return self._database.look(lambda connection: recovery.lapsed(connection, before))
+        return self._database.look(lambda connection: recover.lapsed(connection, before))
 
     def recover_lapsed(
         self,
@@ -211,7 +212,7 @@ class Claims:
         if not orphans:
             return {}
         return self._database.write(
-            lambda connection: recovery.recover_lapsed(
+            lambda connection: recover.recover_lapsed(
                 connection, orphans, epoch=epoch, before=before, conclude=conclude, now=self._now()
             )
         )

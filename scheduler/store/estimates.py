@@ -6,8 +6,8 @@ from collections.abc import Callable, Mapping, Sequence
 from datetime import datetime
 
 from duetime.scheduler.rules.estimates import Histogram
-from duetime.scheduler.store.database import Database
-from duetime.scheduler.store.resources import estimates
+from duetime.scheduler.store.database.database import Database
+from duetime.scheduler.store.schema.pool_tables import estimates
 from sqlalchemy import Connection, bindparam, func, insert, select, tuple_, update
 
 Of = tuple[str, str]

@@ -7,13 +7,13 @@ from dataclasses import replace
 from typing import Any
 
 from duetime.scheduler.events import Event, EventFilter, EventPage
-from duetime.scheduler.store import cursors
-from duetime.scheduler.store.database import Database
-from duetime.scheduler.store.following import latest, since
-from duetime.scheduler.store.listing import labelled
-from duetime.scheduler.store.models import attempts, dead_letters, events, runs, tasks
-from duetime.scheduler.store.rows import ATTEMPT, DEAD_LETTER, EVENT, RUN, folded
-from duetime.scheduler.store.types import from_microseconds, to_microseconds
+from duetime.scheduler.store.database.database import Database
+from duetime.scheduler.store.schema.rows import ATTEMPT, DEAD_LETTER, EVENT, RUN, folded
+from duetime.scheduler.store.schema.tables import attempts, dead_letters, events, runs, tasks
+from duetime.scheduler.store.schema.types import from_microseconds, to_microseconds
+from duetime.scheduler.store.sql import cursors
+from duetime.scheduler.store.statements.event_feed import latest, since
+from duetime.scheduler.store.statements.listing import labelled
 from duetime.scheduler.task import Attempt, DeadLetter, Run
 from sqlalchemy import ColumnElement, Connection, Select, func, or_, select, tuple_
 

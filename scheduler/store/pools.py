@@ -10,11 +10,11 @@ import json
 from collections.abc import Callable, Mapping
 from datetime import datetime
 
-from duetime.scheduler.store.database import Database
-from duetime.scheduler.store.resources import pools
-from duetime.scheduler.store.rows import columns_of
-from duetime.scheduler.store.types import encode
-from duetime.scheduler.store.values import StoredPool
+from duetime.scheduler.records import StoredPool
+from duetime.scheduler.store.database.database import Database
+from duetime.scheduler.store.schema.pool_tables import POOL_REVISION, pools
+from duetime.scheduler.store.schema.rows import columns_of
+from duetime.scheduler.store.schema.types import encode
 from duetime.scheduler.task import Json
 from sqlalchemy import Connection, bindparam, func, insert, select, update
 
@@ -27,7 +27,6 @@ _COLUMNS = columns_of(StoredPool, pools)
 _ALL = select(*_COLUMNS).order_by(pools.c.name)
 _ONE = _ALL.where(pools.c.name == bindparam("pool"))
 _THERE = pools.c.spec.is_not(None)
-REVISION = select(func.coalesce(func.max(pools.c.revision), 0))
 _TURN = 0x706F6F6C  # "pool"
 
 
@@ -110,7 +109,7 @@ class Pools:
 
 
 def _revision(connection: Connection) -> int:
-    newest: int = connection.execute(REVISION).scalar_one()
+    newest: int = connection.execute(POOL_REVISION).scalar_one()
     return newest
 
 

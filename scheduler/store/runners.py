@@ -5,24 +5,13 @@ from __future__ import annotations
 from collections.abc import Callable
 from datetime import datetime
 
-from duetime.scheduler.errors import RunnerReplaced
-from duetime.scheduler.store.database import Database
-from duetime.scheduler.store.models import runner
-from duetime.scheduler.store.values import Runner
+from duetime.scheduler.records import Runner
+from duetime.scheduler.store.database.database import Database
+from duetime.scheduler.store.schema.tables import runner
 from sqlalchemy import Connection, insert, select, update
 
 _NEWEST = select(runner.c.epoch)
-_NEWEST_SHARED = _NEWEST.with_for_update(read=True)
 _CURRENT = select(runner.c.epoch, runner.c.pid, runner.c.endpoint, runner.c.token, runner.c.started_at)
-
-
-def check_epoch(connection: Connection, epoch: int | None) -> None:
-    """Raise `RunnerReplaced` unless `epoch` is the newest, and stays it until the commit; None needs no runner."""
-    if epoch is None:
-        return
-    newest = connection.execute(_NEWEST_SHARED).scalar() or 0
-    if newest != epoch:
-        raise RunnerReplaced(epoch, newest)
 
 
 class Runners:

@@ -6,9 +6,10 @@ from collections.abc import Callable, Sequence
 from datetime import datetime
 
 from duetime.scheduler.events import EventKind
-from duetime.scheduler.store import adding, changing, fate, keys, listing, reading, repeats
-from duetime.scheduler.store.database import Database, Tried
-from duetime.scheduler.store.values import Added, Change, Changed, IdempotencyKey, Known, NewTask
+from duetime.scheduler.records import Added, Change, Changed, IdempotencyKey, Known, NewTask
+from duetime.scheduler.store.database.database import Database, Tried
+from duetime.scheduler.store.statements import add, commit_check, idempotency, listing, read, repeats
+from duetime.scheduler.store.statements import change as changing
 from duetime.scheduler.task import Run, State, Task, TaskFilter, TaskRecord
 from sqlalchemy import Connection
 
@@ -34,31 +35,31 @@ class Tasks:
 
     def _add(self, items: Sequence[NewTask], *, twins: bool = False) -> list[Added]:
         def work(connection: Connection) -> list[Added]:
-            return adding.add(connection, items, self._now(), twins=twins, again=tried.unanswered)
+            return add.add(connection, items, self._now(), twins=twins, again=tried.unanswered)
 
         tried: Tried[list[Added]] = Tried()
         if len(items) == 1 or not any(item.key for item in items):  # else one may be refused when others are stored
             tried = self._database.attempt(work)
         if tried.result is not None:
             return tried.result
-        return self._database.write(work, stored=fate.added, doubtful=tried.unanswered)
+        return self._database.write(work, stored=commit_check.added, doubtful=tried.unanswered)
 
     def made_by(self, tenant: str, key: IdempotencyKey) -> TaskRecord | None:
         """Return the task that the key still stands for, if it does; raises `IdempotencyConflict` as `add` does."""
 
         def work(connection: Connection) -> TaskRecord | None:
-            task_id = keys.stands_for(connection, tenant, key, self._now())
-            return reading.record(connection, tenant, task_id) if task_id else None
+            task_id = idempotency.stands_for(connection, tenant, key, self._now())
+            return read.record(connection, tenant, task_id) if task_id else None
 
         return self._database.read(work)
 
     def get(self, tenant: str, task_id: str) -> TaskRecord:
         """Return one task; raises `TaskNotFound`, which names the tenant's closest ids."""
-        return self._database.read(lambda connection: reading.record(connection, tenant, task_id))
+        return self._database.read(lambda connection: read.record(connection, tenant, task_id))
 
     def of_runs(self, tenant: str, run_ids: Sequence[str]) -> dict[str, Known]:
         """Return what is known of each run that is of this tenant."""
-        return self._database.read(lambda connection: reading.of_runs(connection, tenant, run_ids))
+        return self._database.read(lambda connection: read.of_runs(connection, tenant, run_ids))
 
     def page(
         self, tenant: str, where: TaskFilter, *, limit: int, cursor: str | None = None
@@ -117,7 +118,7 @@ class Tasks:
         """
 
         def work(connection: Connection) -> Changed:
-            record, now = reading.record(connection, tenant, task_id, locking=True), self._now()
+            record, now = read.record(connection, tenant, task_id, locking=True), self._now()
             if key and repeats.is_repeat(connection, record.task, key, actor, now):
                 return Changed(record, repeated=True)
             changing.check_revision(connection, record, revision)
@@ -131,7 +132,7 @@ class Tasks:
 
     def forget_keys(self, *, limit: int = 500) -> int:
         """Remove idempotency keys that hold no longer, at most `limit`; returns how many."""
-        names = self._database.read(lambda connection: keys.outdated(connection, self._now(), limit))
+        names = self._database.read(lambda connection: idempotency.outdated(connection, self._now(), limit))
         if names:
-            self._database.write(lambda connection: keys.forget(connection, names))
+            self._database.write(lambda connection: idempotency.forget(connection, names))
         return len(names)

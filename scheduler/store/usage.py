@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from datetime import datetime
 
-from duetime.scheduler.store.database import Database
-from duetime.scheduler.store.resources import usage
+from duetime.scheduler.store.database.database import Database
+from duetime.scheduler.store.schema.pool_tables import usage
 from sqlalchemy import Connection, bindparam, func, select
 
 _SPENT = select(func.sum(usage.c.units)).where(usage.c.pool == bindparam("of_pool"), usage.c.at >= bindparam("start"))

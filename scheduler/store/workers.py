@@ -6,11 +6,11 @@ from collections.abc import Callable, Mapping
 from dataclasses import fields
 from datetime import datetime
 
-from duetime.scheduler.store.database import Database
-from duetime.scheduler.store.models import runs
-from duetime.scheduler.store.resources import workers
-from duetime.scheduler.store.rows import columns_of
-from duetime.scheduler.store.values import WorkerProcess
+from duetime.scheduler.records import WorkerProcess
+from duetime.scheduler.store.database.database import Database
+from duetime.scheduler.store.schema.pool_tables import workers
+from duetime.scheduler.store.schema.rows import columns_of
+from duetime.scheduler.store.schema.tables import runs
 from duetime.scheduler.task import State
 from sqlalchemy import delete, func, select
 from sqlalchemy.dialects import postgresql, sqlite

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from duetime.server.cli import main
+from duetime.server.cli.main import main
 
 if __name__ == "__main__":
     main()

@@ -14,10 +14,11 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from duetime.scheduler.nodes.ipc import WakeClient
+from duetime.scheduler.records import NewTask
 from duetime.scheduler.rules.states import LEGAL
-from duetime.scheduler.store import NewTask, open_store
+from duetime.scheduler.store import open_store
 from duetime.scheduler.task import RetryPolicy, State, TaskFilter, TaskRecord
-from duetime.scheduler.wake import WakeClient
 
 from tests.contracts.store.making import TENANT, a_task
 

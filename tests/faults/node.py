@@ -10,7 +10,7 @@ from datetime import timedelta
 from pathlib import Path
 
 from duetime.scheduler.handlers import Handlers
-from duetime.scheduler.runner import Runner, RunnerOptions
+from duetime.scheduler.nodes.runner import Runner, RunnerOptions
 from duetime.scheduler.store import open_store
 
 THREADS = 8

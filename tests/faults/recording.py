@@ -11,7 +11,7 @@ from threading import Lock
 from typing import Any
 
 from duetime.scheduler.store import Store
-from duetime.scheduler.store.models import attempts, dead_letters, events, inbox, runs, tasks
+from duetime.scheduler.store.schema.tables import attempts, dead_letters, events, inbox, runs, tasks
 from sqlalchemy import Connection, Select, select
 
 from tests.faults.record import AttemptFact, EventFact, Line, Record, RunFact

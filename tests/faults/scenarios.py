@@ -11,10 +11,10 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from datetime import timedelta
 
-from duetime.scheduler.failpoints import Step
-from duetime.scheduler.machine import Machine
-from duetime.scheduler.rules.pressure import allowance
+from duetime.scheduler.runtime.failpoints import Step
 from duetime.scheduler.task import RetryPolicy, State
+from duetime.scheduler.worker.machine_load import Machine
+from duetime.scheduler.worker.pressure import allowance
 
 from tests.faults.conftest import until
 from tests.faults.world import THREADS, World, has_ended

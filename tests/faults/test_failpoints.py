@@ -10,12 +10,12 @@ from datetime import timedelta
 from pathlib import Path
 
 import pytest
-from duetime.scheduler import failpoints
 from duetime.scheduler.errors import InvalidSetting
-from duetime.scheduler.failpoints import Step, armed
+from duetime.scheduler.runtime import failpoints
+from duetime.scheduler.runtime.failpoints import Step, armed
 from duetime.scheduler.task import State
 from duetime.server.app import build
-from duetime.server.settings import Settings
+from duetime.server.settings.model import Settings
 
 from tests.faults.conftest import ROOT, until
 
@@ -53,7 +53,7 @@ def test_a_hang_is_as_long_as_it_says() -> None:
     ("action", "number"), [("kill", signal.SIGKILL), ("segfault", signal.SIGSEGV)], ids=["kill", "segfault"]
 )
 def test_it_ends_its_process_and_says_where(action: str, number: signal.Signals) -> None:
-    code = "from duetime.scheduler import failpoints; failpoints.hit(failpoints.Step.PUT); print('alive')"
+    code = "from duetime.scheduler.runtime import failpoints; failpoints.hit(failpoints.Step.PUT); print('alive')"
     environment = {"PATH": "/usr/bin:/bin", "PYTHONPATH": ":".join(sys.path), "DUETIME_TEST_FAILPOINT": f"put:{action}"}
     ended = subprocess.run(
         [sys.executable, "-c", code], env=environment, cwd=ROOT, capture_output=True, text=True, check=False

@@ -13,8 +13,9 @@ from contextlib import AsyncExitStack
 from pathlib import Path
 
 import pytest
+from duetime.scheduler.records import Runner
 from duetime.scheduler.rules.states import TERMINAL
-from duetime.scheduler.store import Runner, Store, open_store
+from duetime.scheduler.store import Store, open_store
 from duetime.scheduler.task import State
 from mcp import Client, MCPError, StdioServerParameters
 

@@ -11,10 +11,10 @@ import time
 from functools import partial
 
 import pytest
-from duetime.scheduler import changes
 from duetime.scheduler.events import EventKind
+from duetime.scheduler.nodes.ipc import WakeClient
+from duetime.scheduler.rules import changes
 from duetime.scheduler.task import State
-from duetime.scheduler.wake import WakeClient
 
 from tests.contracts.store.making import TENANT
 from tests.faults.conftest import Site, until

@@ -13,13 +13,14 @@ from typing import Any
 
 import psycopg
 import pytest
-from duetime.scheduler.commits import Commits, Ended
 from duetime.scheduler.errors import StoreUnavailable
 from duetime.scheduler.events import EventFilter, EventKind
-from duetime.scheduler.inhand import Held
 from duetime.scheduler.outcomes import Done
-from duetime.scheduler.store import IdempotencyKey, NewTask, Start, Store, Verdict, open_store
+from duetime.scheduler.records import IdempotencyKey, NewTask, Start, Verdict
+from duetime.scheduler.store import Store, open_store
 from duetime.scheduler.task import State, TaskFilter
+from duetime.scheduler.worker.active_runs import Held
+from duetime.scheduler.worker.completer import Commits, Ended
 from sqlalchemy import Connection, event, make_url, text
 
 from tests import services

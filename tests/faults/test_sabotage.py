@@ -10,10 +10,11 @@ from typing import Any
 
 import pytest
 from duetime.scheduler.events import EventKind
-from duetime.scheduler.execution import Execution
-from duetime.scheduler.queue import Entry, MemoryQueue
-from duetime.scheduler.rules.admission import Limits
-from duetime.scheduler.store import journal
+from duetime.scheduler.queue import Entry
+from duetime.scheduler.queue.memory.queue import MemoryQueue
+from duetime.scheduler.rules.limits.admission import Limits
+from duetime.scheduler.store.statements import event_log
+from duetime.scheduler.worker.executor import Execution
 
 from tests.faults.conftest import until
 from tests.faults.invariants import problems
@@ -40,12 +41,12 @@ def found(world: World) -> set[str]:
 
 
 def lose_events(monkeypatch: pytest.MonkeyPatch) -> None:
-    append = journal.append
+    append = event_log.append
 
-    def forgetful(connection: Any, entries: Sequence[journal.Entry]) -> None:
+    def forgetful(connection: Any, entries: Sequence[event_log.Entry]) -> None:
         append(connection, [entry for entry in entries if entry["kind"] is not EventKind.READY])
 
-    monkeypatch.setattr(journal, "append", forgetful)
+    monkeypatch.setattr(event_log, "append", forgetful)
 
 
 def ignore_pools(monkeypatch: pytest.MonkeyPatch) -> None:

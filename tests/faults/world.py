@@ -20,14 +20,14 @@ from pathlib import Path
 from typing import Any
 
 from duetime.scheduler.errors import StoreUnavailable
-from duetime.scheduler.member import Member
+from duetime.scheduler.nodes.member import Member
 from duetime.scheduler.queue import DispatchQueue
 from duetime.scheduler.request import Request
 from duetime.scheduler.rules.states import TERMINAL
-from duetime.scheduler.store.models import events, runs
+from duetime.scheduler.store.schema.tables import events, runs
 from duetime.scheduler.task import Principal, State
 from duetime.server.app import App, build
-from duetime.server.settings import Settings
+from duetime.server.settings.model import Settings
 from sqlalchemy import func, make_url, select
 
 from tests.faults.conftest import ROOT, until

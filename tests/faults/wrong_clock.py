@@ -6,7 +6,7 @@ import sys
 import time
 
 import time_machine
-from duetime.server.cli import main
+from duetime.server.cli.main import main
 
 if __name__ == "__main__":
     _, wrong_by, *arguments = sys.argv

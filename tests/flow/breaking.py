@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections import Counter
 from typing import Any
 
-from duetime.scheduler.queue import MemoryQueue, QueueLost, QueueUnavailable
+from duetime.scheduler.queue import QueueLost, QueueUnavailable
+from duetime.scheduler.queue.memory.queue import MemoryQueue
 
 ASKED = {"put", "take", "wait", "renew", "finish", "give_back", "reap", "cancel", "rescore", "set_pool", "stats"}
 ASKED |= {"begin_rebuild", "adopt", "end_rebuild", "explain", "can_admit", "reserve"}

@@ -8,11 +8,11 @@ from typing import Any
 
 import pytest
 from duetime.scheduler.handlers import Handler
-from duetime.scheduler.queue import MemoryQueue
+from duetime.scheduler.queue.memory.queue import MemoryQueue
 from duetime.scheduler.store import migrate_store, open_store
-from duetime.server import sharing
+from duetime.server import distributed
 from duetime.server.app import App, Role, build
-from duetime.server.settings import Settings
+from duetime.server.settings.model import Settings
 
 
 class Channel:
@@ -60,7 +60,9 @@ class Installation:
         self.channel = Channel()
         self.claim: Callable[[], None] = lambda: None
         self._stack = ExitStack()
-        monkeypatch.setattr(sharing, "connected", lambda *_: (queue, LocalNews(self.channel), self.claim, lambda: None))
+        monkeypatch.setattr(
+            distributed, "connected", lambda *_: (queue, LocalNews(self.channel), self.claim, lambda: None)
+        )
 
     def member(self, role: Role, *, start: bool = True, handlers: Sequence[Handler] = ()) -> App:
         app = self._stack.enter_context(build(self.settings, handlers=handlers, role=role))

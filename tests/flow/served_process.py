@@ -13,16 +13,16 @@ from typing import Any
 
 from duetime import Context, Done, handler
 from duetime.scheduler.handlers import Handlers
-from duetime.scheduler.intake import Intake
-from duetime.scheduler.scheduler import Scheduler
+from duetime.scheduler.intake.planner import Intake
+from duetime.scheduler.service import Scheduler
 from duetime.scheduler.store import open_store
 from duetime.scheduler.task import TaskView
-from duetime.server.http import listening, run_http
-from duetime.server.logs import configure_logs
-from duetime.server.mcp import make_server
-from duetime.server.notify import Changes
-from duetime.server.stdio import run_stdio
-from duetime.server.wire import Wire
+from duetime.server.protocol.server import make_server
+from duetime.server.protocol.subscriptions import Changes
+from duetime.server.runtime.logs import configure_logs
+from duetime.server.transport.http import listening, run_http
+from duetime.server.transport.stdio import run_stdio
+from duetime.server.transport.stdio_wire import Wire
 from duetime.tools.definitions import actions_of
 from pydantic import BaseModel, field_validator
 

@@ -9,7 +9,8 @@ import pytest
 from duetime.scheduler.errors import InvalidSetting
 from duetime.scheduler.store import open_store
 from duetime.server.app import Scheduler, build
-from duetime.server.settings import Settings
+from duetime.server.settings.model import Settings
+from duetime.server.settings.source import load_settings
 
 
 def settings(folder: Path, **more: object) -> Settings:
@@ -43,8 +44,8 @@ def test_a_pool_that_the_settings_name_no_more_is_removed_but_not_by_settings_wi
     database = f'database_url = "sqlite:///{tmp_path / "duetime.db"}"'
     for said in ("[pools.gpu]\n[pools.disk]", after):
         named.write_text(f"{database}\n{said}", encoding="utf-8")
-        build(Settings.load(named)).close()
-    with build(Settings.load(named)) as app:
+        build(load_settings(named)).close()
+    with build(load_settings(named)) as app:
         assert set(app.registry.read()) == left
 
 

@@ -8,16 +8,17 @@ from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 import pytest
-from duetime.scheduler.channels import Channels
+from duetime.scheduler.delivery import Channels
 from duetime.scheduler.errors import InvalidArgument, InvalidArguments, Refused, StaleRevision, TaskNotFound
 from duetime.scheduler.events import EventFilter, EventKind
 from duetime.scheduler.handlers import Handlers
-from duetime.scheduler.intake import Intake
+from duetime.scheduler.intake.planner import Intake
 from duetime.scheduler.outcomes import Done
+from duetime.scheduler.records import Change, Settlement, Start, Verdict
 from duetime.scheduler.request import Request
-from duetime.scheduler.scheduler import Scheduler
-from duetime.scheduler.settlement import settle
-from duetime.scheduler.store import Change, Settlement, Start, Store, Verdict, open_store
+from duetime.scheduler.rules.settlement import settle
+from duetime.scheduler.service import Scheduler
+from duetime.scheduler.store import Store, open_store
 from duetime.scheduler.task import InboxMessage, State, TaskRecord, TaskView
 
 START = datetime(2026, 11, 21, 16, 0, tzinfo=UTC)  # a Saturday, 09:00 in Denver

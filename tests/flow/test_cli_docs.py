@@ -8,8 +8,8 @@ from pathlib import Path
 from typing import Any
 
 import typer.main
-from duetime.server.cli_endings import DONE, FAILED, INTERRUPTED, NOT_FOUND, REFUSED, WRONG_USAGE
-from duetime.server.cli_verbs import app
+from duetime.server.cli.exit_codes import DONE, FAILED, INTERRUPTED, NOT_FOUND, REFUSED, WRONG_USAGE
+from duetime.server.cli.verbs import app
 
 PAGE = (Path(__file__).parents[2] / "docs" / "cli.md").read_text(encoding="utf-8")
 EVERYWHERE = {"--help", "-h"}

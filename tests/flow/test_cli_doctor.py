@@ -15,8 +15,8 @@ from typing import Any
 import pytest
 import time_machine
 from duetime.server.app import build
-from duetime.server.cli import run
-from duetime.server.settings import Settings
+from duetime.server.cli.main import run
+from duetime.server.settings.source import load_settings
 from standardwebhooks import Webhook
 
 SECRET = "whsec_" + "Q" * 32
@@ -82,7 +82,7 @@ def test_a_new_machine_is_well_and_gets_hints(doctor: Doctor, home: Path) -> Non
 
 
 def test_a_process_that_runs_tasks_is_found(doctor: Doctor) -> None:
-    with build(Settings.load()) as app:
+    with build(load_settings()) as app:
         assert doctor()[1]["runner"]["verdict"] == "note"
         running = threading.Event()
         app.listeners.append(lambda _task_id: running.set())
@@ -136,13 +136,13 @@ def test_a_directory_that_is_misspelt_is_wrong(doctor: Doctor, home: Path, monke
 
 
 def test_a_place_that_cannot_be_written_is_wrong(doctor: Doctor, home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("duetime.server.doctor.os.access", lambda path, _mode: Path(path) != home)
+    monkeypatch.setattr("duetime.server.doctor.examine.os.access", lambda path, _mode: Path(path) != home)
     code, checks = doctor()
     assert (code, checks["disk"]["said"]) == (1, f"{home} cannot be written.")
 
 
 def test_a_full_disk_is_wrong(doctor: Doctor, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("duetime.server.doctor.LITTLE_SPACE", 2**63)
+    monkeypatch.setattr("duetime.server.doctor.examine.LITTLE_SPACE", 2**63)
     code, checks = doctor()
     assert (code, checks["disk"]["verdict"]) == (1, "wrong")
 

@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 import time_machine
-from duetime.server.cli import run
+from duetime.server.cli.main import run
 
 Answer = Callable[..., Any]
 START = datetime(2026, 11, 2, 16, 0, tzinfo=UTC)

@@ -11,8 +11,8 @@ from pathlib import Path
 
 import pytest
 from duetime.scheduler.errors import Refused
-from duetime.server.clients import Client, configuration_path, entry, write
-from duetime.server.invocation import Invocation, anywhere, this_invocation
+from duetime.server.setup.invocation import Invocation, anywhere, this_invocation
+from duetime.server.setup.mcp_clients import Client, configuration_path, entry, write
 
 NOW = datetime(2026, 11, 24, 9, 0, 5, tzinfo=UTC)
 HERE = Invocation(("/opt/bin/duetime",))

@@ -14,8 +14,10 @@ from pathlib import Path
 
 import duetime
 import pytest
-from duetime.scheduler.store import WorkerProcess, open_store, schema
-from duetime.server.cli import run
+from duetime.scheduler.records import WorkerProcess
+from duetime.scheduler.store import open_store
+from duetime.scheduler.store.migrations import upgrade
+from duetime.server.cli.main import run
 
 from tests.contracts.store.making import Clock, started
 
@@ -75,7 +77,7 @@ def test_the_version_is_said_either_way(cli: Run) -> None:
 
 def test_asking_for_the_version_loads_neither_database_nor_protocol() -> None:
     program = (
-        "import sys; from duetime.server.cli import run; run(['--version']);"
+        "import sys; from duetime.server.cli.main import run; run(['--version']);"
         "print(sorted({'sqlalchemy', 'mcp', 'dramatiq', 'pydantic', 'typer', 'rich'} & set(sys.modules)))"
     )
     done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
@@ -84,7 +86,7 @@ def test_asking_for_the_version_loads_neither_database_nor_protocol() -> None:
 
 def test_showing_settings_loads_neither_database_nor_protocol(home: Path) -> None:
     program = (
-        "import sys; from duetime.server.cli import run; code = run(['config', '--json']);"
+        "import sys; from duetime.server.cli.main import run; code = run(['config', '--json']);"
         "print(code, sorted({'sqlalchemy', 'mcp', 'dramatiq'} & set(sys.modules)))"
     )
     done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
@@ -116,7 +118,7 @@ def test_an_unexpected_error_is_one_sentence_without_a_traceback(cli: Run, monke
     def broken(*_arguments: object) -> None:
         raise RuntimeError("the sky fell")
 
-    monkeypatch.setattr("duetime.server.cli_machine.effective", broken)
+    monkeypatch.setattr("duetime.server.cli.installation.effective", broken)
     ended = cli("config")
     assert ended.code == 1
     assert ended.err.startswith("duetime: RuntimeError: the sky fell. This is a defect of Duetime")
@@ -129,7 +131,7 @@ def test_an_interrupt_ends_with_130(cli: Run, monkeypatch: pytest.MonkeyPatch) -
     def interrupted(*_arguments: object) -> None:
         raise KeyboardInterrupt
 
-    monkeypatch.setattr("duetime.server.cli_machine.effective", interrupted)
+    monkeypatch.setattr("duetime.server.cli.installation.effective", interrupted)
     assert cli("config").code == 130
 
 
@@ -165,15 +167,15 @@ def test_config_says_where_each_value_is_from_and_hides_secrets(
 
 def test_migrate_makes_and_upgrades_the_database(cli: Run, home: Path) -> None:
     first = cli("migrate")
-    assert (first.code, first.out) == (0, f"Created the tables, schema {schema.HEAD}.\n")
+    assert (first.code, first.out) == (0, f"Created the tables, schema {upgrade.HEAD}.\n")
     assert (home / "duetime.db").is_file()
     again = cli("migrate")
-    assert (again.code, again.out) == (0, f"Nothing to do: the database has schema {schema.HEAD} already.\n")
+    assert (again.code, again.out) == (0, f"Nothing to do: the database has schema {upgrade.HEAD} already.\n")
     assert cli("list").code == 0
 
 
 def test_migrate_says_where_the_database_as_it_was_is_kept(cli: Run, monkeypatch: pytest.MonkeyPatch) -> None:
-    done = schema.Upgrade("0001", "0002", "/data/duetime.db.schema-0001")
+    done = upgrade.Upgrade("0001", "0002", "/data/duetime.db.schema-0001")
     monkeypatch.setattr("duetime.scheduler.store.migrate_store", lambda _url: done)
     assert cli("migrate").out.splitlines() == [
         "The database as it was: /data/duetime.db.schema-0001",
@@ -246,8 +248,8 @@ def test_the_service_is_not_set_up_with_a_wrong_setting(
 
 
 def test_where_there_is_no_service_manager_it_says_what_to_do(cli: Run, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("duetime.server.service.sys.platform", "freebsd14")
-    monkeypatch.setattr("duetime.server.service.plan", lambda _invocation: None)
+    monkeypatch.setattr("duetime.server.setup.background_service.sys.platform", "freebsd14")
+    monkeypatch.setattr("duetime.server.setup.background_service.plan", lambda _invocation: None)
     ended = cli("service", "install")
     assert (ended.code, "@reboot" in ended.out or "schtasks" in ended.out) == (1, True)
     assert cli("service", "status").code == 4

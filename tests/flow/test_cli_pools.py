@@ -15,8 +15,8 @@ import pytest
 from duetime import Context, Done, handler
 from duetime.scheduler.rules.shares import Shares
 from duetime.server.app import App, build
-from duetime.server.cli import run
-from duetime.server.settings import Settings
+from duetime.server.cli.main import run
+from duetime.server.settings.model import Settings
 
 from tests.flow.waiting import eventually
 

@@ -95,9 +95,9 @@ def test_what_a_server_has_loaded_is_left_out_of_collections_so_that_its_end_is_
     surroundings: dict[str, str], verb: str
 ) -> None:
     program = (
-        "import gc; from duetime.server import serving; from duetime.server.settings import Settings\n"
-        f"serving.run_{verb} = lambda *_, close, **__: close() or gc.get_freeze_count()\n"
-        f"assert serving.serve_{verb}(Settings.load()) > 10_000"
+        "import gc; from duetime.server.settings import load_settings; from duetime.server.transport import serve\n"
+        f"serve.run_{verb} = lambda *_, close, **__: close() or gc.get_freeze_count()\n"
+        f"assert serve.serve_{verb}(load_settings()) > 10_000"
     )
     done = subprocess.run(
         [sys.executable, "-c", program], env=surroundings, capture_output=True, text=True, check=False

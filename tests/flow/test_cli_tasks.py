@@ -12,11 +12,11 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from duetime.scheduler.nodes.ipc import WakeServer
 from duetime.scheduler.store import open_store
-from duetime.scheduler.wake import WakeServer
-from duetime.server.cli import run
-from duetime.server.cli_output import plain
-from duetime.server.cli_words import in_words_of_the_command_line
+from duetime.server.cli.main import run
+from duetime.server.cli.output import plain
+from duetime.server.cli.wording import in_words_of_the_command_line
 
 Run = Callable[..., "Ended"]
 

@@ -8,10 +8,11 @@ from datetime import datetime, timedelta
 from pathlib import Path
 
 import pytest
-from duetime.scheduler.maintenance import UNCHANGED_FOR_S, Maintenance
-from duetime.scheduler.queue import MemoryQueue
-from duetime.scheduler.store import Claim, Store, open_store
-from duetime.scheduler.store.clock import ASKED_EVERY, Sample, ServerClock
+from duetime.scheduler.dispatch.maintenance import UNCHANGED_FOR_S, Maintenance
+from duetime.scheduler.queue.memory.queue import MemoryQueue
+from duetime.scheduler.records import Claim
+from duetime.scheduler.store import Store, open_store
+from duetime.scheduler.store.database.clock import ASKED_EVERY, Sample, ServerClock
 from duetime.scheduler.task import State
 
 from tests.contracts.store.making import LEASE, NOON, added, restarted

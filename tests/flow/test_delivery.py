@@ -9,15 +9,16 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from duetime.scheduler import delivery
-from duetime.scheduler.channels import Channel, ChannelError, ChannelOptions, Channels, WebhookTarget
-from duetime.scheduler.channels.desktop import DesktopChannel
-from duetime.scheduler.delivery import BATCH, DELIVERY_RETRY, EACH, Deliverer
+from duetime.scheduler.delivery import Channel, ChannelError, ChannelOptions, Channels, WebhookTarget
+from duetime.scheduler.delivery import deliverer as delivery
+from duetime.scheduler.delivery.deliverer import BATCH, DELIVERY_RETRY, EACH, Deliverer
+from duetime.scheduler.delivery.desktop import DesktopChannel
 from duetime.scheduler.errors import InvalidArgument, InvalidSetting
 from duetime.scheduler.events import EventKind
 from duetime.scheduler.ids import new_id, new_task_id
-from duetime.scheduler.store import Settlement, Start, Store, open_store
-from duetime.scheduler.store.telling import Deliveries
+from duetime.scheduler.records import Settlement, Start
+from duetime.scheduler.store import Store, open_store
+from duetime.scheduler.store.deliveries import Deliveries
 from duetime.scheduler.task import Delivery, DeliveryState, InboxMessage, RetryPolicy, Run, State, Task
 
 START = datetime(2026, 11, 21, 12, tzinfo=UTC)

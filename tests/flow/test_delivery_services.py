@@ -16,10 +16,10 @@ from pathlib import Path
 from typing import IO, Any, ClassVar
 
 import pytest
-from duetime.scheduler.channels import ChannelError
-from duetime.scheduler.channels.apprise import AppriseChannel
-from duetime.scheduler.channels.desktop import DesktopChannel
-from duetime.scheduler.channels.notifiers import SCRIPT, MacNotifier
+from duetime.scheduler.delivery import ChannelError
+from duetime.scheduler.delivery.apprise import AppriseChannel
+from duetime.scheduler.delivery.desktop import DesktopChannel
+from duetime.scheduler.delivery.notifiers import SCRIPT, MacNotifier
 from duetime.scheduler.task import InboxMessage, State
 
 MESSAGE = InboxMessage(
@@ -92,7 +92,7 @@ def test_a_notification_that_was_swallowed_is_an_error_and_the_next_one_connects
 
 
 def test_a_desktop_that_hangs_is_given_up(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("duetime.scheduler.channels.desktop.SEND_SECONDS", 0.05)
+    monkeypatch.setattr("duetime.scheduler.delivery.desktop.SEND_SECONDS", 0.05)
     channel = DesktopChannel(lambda: FakeNotifier(hangs=True))
     with pytest.raises(ChannelError, match="in time"):
         channel.send(MESSAGE, key="r_1")

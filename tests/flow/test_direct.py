@@ -6,17 +6,18 @@ from datetime import timedelta
 from pathlib import Path
 
 import pytest
-from duetime.scheduler.direct import Direct
-from duetime.scheduler.dispatch import AHEAD, Dispatcher, refill
+from duetime.scheduler.dispatch.dispatcher import AHEAD, Dispatcher, refill
+from duetime.scheduler.dispatch.fast_path import Direct
 from duetime.scheduler.events import EventFilter, EventKind
 from duetime.scheduler.handlers import Handlers
-from duetime.scheduler.intake import Intake
-from duetime.scheduler.queue import MemoryQueue
-from duetime.scheduler.scheduler import Scheduler
-from duetime.scheduler.store import NextTimes, ReadyRun, Store
+from duetime.scheduler.intake.planner import Intake
+from duetime.scheduler.queue.memory.queue import MemoryQueue
+from duetime.scheduler.records import NextTimes, ReadyRun
+from duetime.scheduler.service import Scheduler
+from duetime.scheduler.store import Store
 from duetime.scheduler.task import State, TaskFilter, TaskView, Tier
 from duetime.server.app import build
-from duetime.server.settings import Settings
+from duetime.server.settings.model import Settings
 
 from tests.contracts.store.making import NOON, Clock, a_task, with_deadline
 from tests.flow.waiting import eventually

@@ -7,15 +7,17 @@ from datetime import timedelta
 from unittest.mock import ANY
 
 import pytest
-from duetime.scheduler.changes import move, pause
-from duetime.scheduler.dispatch import AHEAD, BATCH, Dispatcher, refill
+from duetime.scheduler.dispatch.dispatcher import AHEAD, BATCH, Dispatcher, refill
+from duetime.scheduler.dispatch.maintenance import Maintenance
 from duetime.scheduler.errors import RunnerReplaced, StoreUnavailable
 from duetime.scheduler.events import EventKind
-from duetime.scheduler.maintenance import Maintenance
-from duetime.scheduler.queue import Explanation, Finish, Kind, Limits, MemoryQueue
-from duetime.scheduler.store import IdempotencyKey, NewTask, Start, Store
+from duetime.scheduler.queue import Explanation, Finish, Kind, Limits
+from duetime.scheduler.queue.memory.queue import MemoryQueue
+from duetime.scheduler.records import IdempotencyKey, NewTask, Start
+from duetime.scheduler.rules.changes import move, pause
+from duetime.scheduler.rules.wording import runs_words
+from duetime.scheduler.store import Store
 from duetime.scheduler.task import DeadlineType, State
-from duetime.scheduler.wording import runs_words
 
 from tests.contracts.store.making import (
     NOON,
@@ -424,7 +426,7 @@ def test_maintenance_looks_at_leases_every_3_seconds_and_at_the_queue_every_30(
         looks.append(now[0])
         return 0
 
-    monkeypatch.setattr("duetime.scheduler.maintenance.refill", look)
+    monkeypatch.setattr("duetime.scheduler.dispatch.maintenance.refill", look)
     maintenance = Maintenance(store, queue, held=set, clock=lambda: now[0])
     while now[0] < 131:
         now[0] += maintenance.step() or pytest.fail("it does not sleep")

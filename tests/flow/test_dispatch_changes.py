@@ -5,16 +5,18 @@ from __future__ import annotations
 from datetime import timedelta
 
 import pytest
-from duetime.scheduler.dispatch import Dispatcher
+from duetime.scheduler.dispatch.dispatcher import Dispatcher
+from duetime.scheduler.dispatch.placement import Placing
 from duetime.scheduler.handlers import Handlers
-from duetime.scheduler.intake import Intake
-from duetime.scheduler.placing import Placing
-from duetime.scheduler.queue import Explanation, MemoryQueue, QueueUnavailable
-from duetime.scheduler.rules.admission import Kind, Limits
+from duetime.scheduler.intake.planner import Intake
+from duetime.scheduler.queue import Explanation, QueueUnavailable
+from duetime.scheduler.queue.memory.queue import MemoryQueue
+from duetime.scheduler.records import Start
 from duetime.scheduler.rules.estimates import Estimate
-from duetime.scheduler.rules.pools import Pool
-from duetime.scheduler.scheduler import Scheduler
-from duetime.scheduler.store import Start, Store
+from duetime.scheduler.rules.limits.admission import Kind, Limits
+from duetime.scheduler.rules.limits.pool import Pool
+from duetime.scheduler.service import Scheduler
+from duetime.scheduler.store import Store
 from duetime.scheduler.task import State, TaskView
 
 from tests.contracts.store.making import Clock

@@ -13,11 +13,11 @@ from duetime.scheduler.errors import InvalidSetting
 from duetime.scheduler.handlers import Context, Handler, handler
 from duetime.scheduler.outcomes import Done, Yielded
 from duetime.scheduler.queue import QueueTaken
-from duetime.scheduler.store import WorkerProcess
+from duetime.scheduler.records import WorkerProcess
 from duetime.scheduler.task import State, TaskView
-from duetime.server import sharing
+from duetime.server import distributed
 from duetime.server.app import App, Role, Scheduler
-from duetime.server.notify import Changes
+from duetime.server.protocol.subscriptions import Changes
 from mcp.server.subscriptions import ResourceUpdated, ServerEvent
 
 from tests.flow.breaking import Breaking
@@ -92,7 +92,7 @@ def test_what_is_due_while_no_worker_is_up_says_that_it_waits_for_one(installati
 def test_a_command_that_only_schedules_lets_others_dispatch_it_at_once(
     installation: Installation, gate: Gate, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("duetime.scheduler.dispatch.LONGEST_SLEEP", 3600.0)  # nobody looks unless told to
+    monkeypatch.setattr("duetime.scheduler.dispatch.dispatcher.LONGEST_SLEEP", 3600.0)  # nobody looks unless told to
     installation.member(Role.WORK, handlers=[gate.handler("worker")])
     command = installation.member(Role.SERVE, start=False, handlers=[gate.handler("command")])
     gate.open.set()
@@ -113,7 +113,7 @@ def test_a_running_task_that_another_process_cancels_is_stopped_at_once(installa
 def test_what_a_stopping_worker_hands_back_runs_on_another_one(
     installation: Installation, gate: Gate, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("duetime.scheduler.dispatch.LONGEST_SLEEP", 3600.0)
+    monkeypatch.setattr("duetime.scheduler.dispatch.dispatcher.LONGEST_SLEEP", 3600.0)
     server = installation.member(Role.SERVE, handlers=[gate.handler("server")])
     first = installation.member(Role.WORK, handlers=[gate.handler("first")])
     view = server.scheduler.schedule("Long", action="gate")
@@ -147,7 +147,7 @@ def test_scheduling_goes_on_while_the_queue_is_away_and_what_fell_due_runs_when_
 def test_a_server_with_nothing_to_do_says_that_the_queue_is_away_and_that_it_is_back(
     installation: Installation, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("duetime.scheduler.rebuild.LOOK", 0.05)
+    monkeypatch.setattr("duetime.scheduler.dispatch.rebuild.LOOK", 0.05)
     server = installation.member(Role.SERVE)
     assert server.ready() == "ok"
     installation.queue.away = True
@@ -159,7 +159,7 @@ def test_a_server_with_nothing_to_do_says_that_the_queue_is_away_and_that_it_is_
 def test_a_process_does_not_start_on_the_queue_of_another_database_and_leaves_it_when_it_is_taken(
     installation: Installation, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("duetime.scheduler.rebuild.CLAIM", 0.05)
+    monkeypatch.setattr("duetime.scheduler.dispatch.rebuild.CLAIM", 0.05)
     taken: list[str] = []
 
     def claim() -> None:
@@ -234,6 +234,6 @@ def uris(heard: list[ServerEvent]) -> set[str]:
 
 
 def test_without_the_client_for_redis_one_sentence_says_how_to_get_it(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setitem(sys.modules, "duetime.scheduler.queue.redis", None)
+    monkeypatch.setitem(sys.modules, "duetime.scheduler.queue.redis.queue", None)
     with pytest.raises(InvalidSetting, match=r"redis_url: .* pip install 'duetime\[redis\]'"):
-        sharing.connected("redis://:hunter2@localhost", "duetime", "1/2/public")
+        distributed.connected("redis://:hunter2@localhost", "duetime", "1/2/public")

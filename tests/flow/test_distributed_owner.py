@@ -9,11 +9,11 @@ from unittest.mock import Mock
 
 import pytest
 from duetime.scheduler.queue import QueueLost, QueueTaken
-from duetime.scheduler.queue.redis import RedisQueue
-from duetime.scheduler.queue.redis_owner import RedisOwner
+from duetime.scheduler.queue.redis.ownership import RedisOwner
+from duetime.scheduler.queue.redis.queue import RedisQueue
 from duetime.scheduler.store import migrate_store, open_store
-from duetime.server.doctor_sharing import namespace_check
-from duetime.server.settings import Settings
+from duetime.server.doctor.distributed import namespace_check
+from duetime.server.settings.model import Settings
 
 
 def test_two_databases_do_not_share_a_queue_and_one_that_is_not_used_any_more_is_taken_over(

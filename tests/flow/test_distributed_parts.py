@@ -13,16 +13,20 @@ from unittest.mock import Mock
 
 import pytest
 from duetime.scheduler.errors import StoreUnavailable
-from duetime.scheduler.heartbeat import FORGOTTEN_AFTER, INTERVAL, Heartbeat
-from duetime.scheduler.queue import QueueUnavailable, redis_health
-from duetime.scheduler.queue.redis_health import RedisHealth
-from duetime.scheduler.queue.redis_news import PATIENCE, RedisNews
-from duetime.scheduler.store import Store, WorkerProcess
-from duetime.server import doctor_sharing, ending, worker_processes
-from duetime.server.doctor_sharing import redis_check, skew_check, workers_check
-from duetime.server.ending import Ending
-from duetime.server.settings import Settings
-from duetime.server.worker_processes import FIRST_PAUSE, LONGEST_PAUSE, STEADY, Place, run_processes
+from duetime.scheduler.nodes.heartbeat import FORGOTTEN_AFTER, INTERVAL, Heartbeat
+from duetime.scheduler.queue import QueueUnavailable
+from duetime.scheduler.queue.redis import health as redis_health
+from duetime.scheduler.queue.redis.health import RedisHealth
+from duetime.scheduler.queue.redis.pubsub import PATIENCE, RedisNews
+from duetime.scheduler.records import WorkerProcess
+from duetime.scheduler.store import Store
+from duetime.server.doctor import distributed
+from duetime.server.doctor.distributed import redis_check, skew_check, workers_check
+from duetime.server.runtime import shutdown
+from duetime.server.runtime.shutdown import Ending
+from duetime.server.settings.model import Settings
+from duetime.server.workers import supervisor
+from duetime.server.workers.supervisor import FIRST_PAUSE, LONGEST_PAUSE, STEADY, Place, run_processes
 
 from tests.contracts.store.making import NOON, Clock
 from tests.flow.waiting import eventually
@@ -214,13 +218,13 @@ def test_a_process_that_is_told_to_end_hears_that_from_its_parent() -> None:
 @pytest.fixture
 def alone(monkeypatch: pytest.MonkeyPatch) -> None:
     """Let no thread of another test count: with one left, an `Ending` ends the whole process."""
-    monkeypatch.setattr(ending, "_others_alive", lambda: False)
+    monkeypatch.setattr(shutdown, "_others_alive", lambda: False)
 
 
 @pytest.mark.usefixtures("alone")
 def test_the_parent_ends_with_0_and_leaves_nobody_behind(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(worker_processes, "LAST_WORDS", 0.1)
-    monkeypatch.setattr(worker_processes, "BEYOND", 0.1)
+    monkeypatch.setattr(supervisor, "LAST_WORDS", 0.1)
+    monkeypatch.setattr(supervisor, "BEYOND", 0.1)
     begun: list[subprocess.Popen[bytes]] = []
     look = Place.look
 
@@ -285,7 +289,7 @@ def test_a_redis_that_does_not_answer_is_wrong_with_its_reason(monkeypatch: pyte
 def test_a_real_server_says_what_it_is(valkey_url: str) -> None:
     health = redis_health.examine(valkey_url)
     assert health.name.startswith(("Valkey ", "Redis "))
-    assert health.version >= doctor_sharing.OLDEST
+    assert health.version >= distributed.OLDEST
     assert health.eviction == "noeviction"
 
 

@@ -20,7 +20,7 @@ import pytest
 from duetime.scheduler.store import migrate_store
 from duetime.scheduler.task import State
 from duetime.server.app import App, build
-from duetime.server.settings import Settings
+from duetime.server.settings.model import Settings
 
 from tests.flow import waiting
 

@@ -9,12 +9,13 @@ import time
 from functools import partial
 
 import pytest
-from duetime.scheduler.dispatch import Dispatcher
-from duetime.scheduler.placing import Placing
+from duetime.scheduler.dispatch.dispatcher import Dispatcher
+from duetime.scheduler.dispatch.placement import Placing
+from duetime.scheduler.dispatch.rebuild import CLAIM, LOOK, PROBE, Keeper, rebuild
 from duetime.scheduler.queue import Entry, Finish, Kind, Limits, QueueLost, QueueUnavailable
-from duetime.scheduler.rebuild import CLAIM, LOOK, PROBE, Keeper, rebuild
-from duetime.scheduler.shared import SharedQueue
-from duetime.scheduler.store import Start, Store
+from duetime.scheduler.queue.failsafe import SharedQueue
+from duetime.scheduler.records import Start
+from duetime.scheduler.store import Store
 from duetime.scheduler.task import State
 
 from tests.contracts.store.making import LEASE, NOON, Clock, added, started
@@ -331,7 +332,7 @@ def test_more_than_a_rebuild_has_time_for_follows_while_runs_are_handed_out(
     store: Store, queue: SharedQueue, inner: Breaking, keeper: Keeper, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     made, seconds = ready(store, queue, 5), itertools.count(step=6.0)
-    monkeypatch.setattr("duetime.scheduler.dispatch.PAGE", 1)
+    monkeypatch.setattr("duetime.scheduler.dispatch.dispatcher.PAGE", 1)
     assert rebuild(store, inner, fill=lambda: None, placing=Placing(), owner="me", clock=lambda: next(seconds)), (
         "well before half a minute has passed"
     )

@@ -9,16 +9,18 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from duetime.scheduler.explain import Explainer, Facts, Lengths, explained, nothing_known, waiting_for
+from duetime.scheduler.foresight.explain import Explainer, Facts, Lengths, explained, nothing_known, waiting_for
 from duetime.scheduler.handlers import Handlers
-from duetime.scheduler.inquiry import Inquiry, Silence, answer
-from duetime.scheduler.intake import Intake
-from duetime.scheduler.queue import MOST_AHEAD, Entry, Explanation, MemoryQueue, Report, Shortage, Why
+from duetime.scheduler.intake.planner import Intake
+from duetime.scheduler.queue import MAX_COUNTED_AHEAD, Entry, Explanation, Report, Shortage, Why
+from duetime.scheduler.queue.memory.queue import MemoryQueue
 from duetime.scheduler.queue.port import Finish
-from duetime.scheduler.rules.declarations import read_pool
+from duetime.scheduler.queue.remote import Inquiry, Silence, answer
+from duetime.scheduler.records import Start
 from duetime.scheduler.rules.estimates import Estimate
-from duetime.scheduler.scheduler import Scheduler
-from duetime.scheduler.store import Start, Store, open_store
+from duetime.scheduler.rules.limits.pool_spec import read_pool
+from duetime.scheduler.service import Scheduler
+from duetime.scheduler.store import Store, open_store
 from duetime.scheduler.task import Principal, Run, State, Task, TaskRecord
 
 from tests.contracts.store.making import TENANT, a_task
@@ -84,7 +86,7 @@ def test_every_reason_is_known_to_the_words() -> None:
 
 
 def test_a_turn_says_how_many_go_first() -> None:
-    assert why(ahead=MOST_AHEAD) == ("its turn: 10000 or more runs of the same tier and needs go first",)
+    assert why(ahead=MAX_COUNTED_AHEAD) == ("its turn: 10000 or more runs of the same tier and needs go first",)
     assert why(ahead=1) == ("its turn: 1 run of the same tier and needs go first",)
     assert why() == ("a free thread of a worker: it is the first of its tier and needs",)
     assert why(short(), ahead=3)[1] == "its turn: 3 runs of the same tier and needs go first"

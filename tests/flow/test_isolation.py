@@ -12,13 +12,15 @@ import pytest
 from duetime.scheduler.errors import HandlerError, InvalidSetting, StoreUnavailable
 from duetime.scheduler.events import EventKind
 from duetime.scheduler.handlers import Context, Handler, HandlerProcess, Handlers, Link, handler, reminder, webhook
-from duetime.scheduler.interrupt import CancelRequested
 from duetime.scheduler.outcomes import Done, Failed, Outcome, Retry, Wait
-from duetime.scheduler.queue import Entry, MemoryQueue
-from duetime.scheduler.store import Change, Store
-from duetime.scheduler.supervision import TIME_LIMIT_GRACE_S
+from duetime.scheduler.queue import Entry
+from duetime.scheduler.queue.memory.queue import MemoryQueue
+from duetime.scheduler.records import Change
+from duetime.scheduler.runtime.interrupt import CancelRequested
+from duetime.scheduler.store import Store
 from duetime.scheduler.task import Json, State, TaskRecord
-from duetime.scheduler.worker import Worker, WorkerOptions
+from duetime.scheduler.worker.watchdog import TIME_LIMIT_GRACE_S
+from duetime.scheduler.worker.worker import Worker, WorkerOptions
 
 from tests.contracts.store.making import NOON, TENANT, added
 from tests.flow import isolated_handlers

@@ -9,8 +9,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from duetime.scheduler.dispatch.learned_estimates import FRESH_FOR_S, USABLE_FOR_S, Experience
 from duetime.scheduler.errors import StoreUnavailable
-from duetime.scheduler.experience import FRESH_FOR_S, USABLE_FOR_S, Experience
 from duetime.scheduler.store import Store, open_store
 from sqlalchemy import event
 

@@ -8,15 +8,17 @@ from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 import pytest
+from duetime.scheduler.dispatch.placement import Placing
+from duetime.scheduler.dispatch.pool_registry import LAST_CHANCE, LOOK_EVERY, Registry, Teller
 from duetime.scheduler.errors import InvalidArgument, StoreUnavailable
-from duetime.scheduler.placing import Placing
-from duetime.scheduler.process import STEP_PATIENCE
-from duetime.scheduler.queue import Entry, MemoryQueue
-from duetime.scheduler.registry import LAST_CHANCE, LOOK_EVERY, Registry, Teller
-from duetime.scheduler.rules.declarations import read_pool
+from duetime.scheduler.queue import Entry
+from duetime.scheduler.queue.memory.queue import MemoryQueue
+from duetime.scheduler.records import ReadyRun
 from duetime.scheduler.rules.estimates import estimate
-from duetime.scheduler.rules.pools import PoolKind
-from duetime.scheduler.store import ReadyRun, Store, open_store
+from duetime.scheduler.rules.limits.pool import PoolKind
+from duetime.scheduler.rules.limits.pool_spec import read_pool
+from duetime.scheduler.runtime.loop import STEP_PATIENCE
+from duetime.scheduler.store import Store, open_store
 from duetime.scheduler.task import Tier
 
 from tests.flow.waiting import eventually

@@ -17,12 +17,12 @@ import httpx2
 import pytest
 from duetime.scheduler.errors import InvalidSetting, StoreUnavailable
 from duetime.scheduler.handlers import Handlers
-from duetime.scheduler.intake import Intake
-from duetime.scheduler.scheduler import Scheduler
+from duetime.scheduler.intake.planner import Intake
+from duetime.scheduler.service import Scheduler
 from duetime.scheduler.store import open_store
-from duetime.server.http import MAX_BODY, http_app, listening, url_of
-from duetime.server.mcp import make_server
-from duetime.server.notify import Changes
+from duetime.server.protocol.server import make_server
+from duetime.server.protocol.subscriptions import Changes
+from duetime.server.transport.http import MAX_BODY, http_app, listening, url_of
 
 PROGRAM = Path(__file__).with_name("served_process.py")
 SECONDS = 20

@@ -12,7 +12,7 @@ from collections.abc import Iterator
 from typing import Literal
 
 import pytest
-from duetime.server.logs import called, configure_logs
+from duetime.server.runtime.logs import called, configure_logs
 
 
 @pytest.fixture(autouse=True)

@@ -16,11 +16,11 @@ import pytest
 from duetime.scheduler.errors import StoreUnavailable
 from duetime.scheduler.events import Event, EventKind
 from duetime.scheduler.handlers import Handlers
-from duetime.scheduler.intake import Intake
-from duetime.scheduler.scheduler import Scheduler
+from duetime.scheduler.intake.planner import Intake
+from duetime.scheduler.service import Scheduler
 from duetime.scheduler.store import open_store
-from duetime.server.mcp import make_server
-from duetime.server.notify import Changes
+from duetime.server.protocol.server import make_server
+from duetime.server.protocol.subscriptions import Changes
 from mcp import Client, StdioServerParameters
 from mcp.server import MCPServer
 from mcp.types import ResourceUpdatedNotification
@@ -233,7 +233,7 @@ class Session:
 async def test_a_session_that_does_not_read_or_is_gone_keeps_the_news_from_no_other(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr("duetime.server.notify.PATIENCE", 0.01)
+    monkeypatch.setattr("duetime.server.protocol.subscriptions.PATIENCE", 0.01)
     changes, heard = Changes(Scripted([event(11, "t_a")], [event(12, "t_b")]), interval=0.01), Heard()
     sessions: Any = [Session(heard, reads=False), Session(heard, gone=True), Session(heard)]
     for uri in ("duetime://tasks/t_a", "duetime://tasks/t_b"):

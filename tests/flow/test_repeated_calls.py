@@ -11,12 +11,13 @@ from typing import Any
 import pytest
 from duetime.scheduler.errors import IdempotencyConflict, InvalidArgument, Refused
 from duetime.scheduler.handlers import Handlers
-from duetime.scheduler.intake import Intake
+from duetime.scheduler.intake.planner import Intake
 from duetime.scheduler.outcomes import Done
+from duetime.scheduler.records import Start, Verdict
 from duetime.scheduler.request import Request
-from duetime.scheduler.scheduler import Scheduler
-from duetime.scheduler.settlement import settle
-from duetime.scheduler.store import Start, Store, Verdict, open_store
+from duetime.scheduler.rules.settlement import settle
+from duetime.scheduler.service import Scheduler
+from duetime.scheduler.store import Store, open_store
 from duetime.scheduler.task import Principal, State, TaskView
 
 from tests.contracts.store.making import Clock

@@ -11,16 +11,17 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from duetime.scheduler import changes
 from duetime.scheduler.errors import RunnerReplaced, StoreUnavailable
 from duetime.scheduler.events import EventFilter, EventKind
 from duetime.scheduler.handlers import Context, Handler, Handlers, handler, reminder
-from duetime.scheduler.interrupt import WorkerStopping
+from duetime.scheduler.nodes.ipc import WakeServer
+from duetime.scheduler.nodes.runner import Runner, RunnerOptions
 from duetime.scheduler.outcomes import Done, Outcome, Retry, Yielded
-from duetime.scheduler.runner import Runner, RunnerOptions
-from duetime.scheduler.store import Claim, Start, Store, open_store
+from duetime.scheduler.records import Claim, Start
+from duetime.scheduler.rules import changes
+from duetime.scheduler.runtime.interrupt import WorkerStopping
+from duetime.scheduler.store import Store, open_store
 from duetime.scheduler.task import RetryPolicy, State, TaskRecord
-from duetime.scheduler.wake import WakeServer
 
 from tests.contracts.store.making import TENANT, added
 from tests.flow.waiting import eventually

@@ -14,16 +14,16 @@ from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
-from duetime.scheduler.lock import FileLock
+from duetime.scheduler.nodes.ipc import LONGEST_LINE, MOST_CALLERS, WakeClient, WakeServer
+from duetime.scheduler.runtime.file_lock import FileLock
 from duetime.scheduler.store import Store, open_store
-from duetime.scheduler.wake import LONGEST_LINE, MOST_CALLERS, WakeClient, WakeServer
 
 from tests.flow.waiting import eventually
 
 HOLDER = """
 import sys, time
 from pathlib import Path
-from duetime.scheduler.lock import FileLock
+from duetime.scheduler.runtime.file_lock import FileLock
 print(FileLock(Path(sys.argv[1])).acquire(), flush=True)
 time.sleep(600)
 """

@@ -8,12 +8,13 @@ from dataclasses import replace
 from datetime import timedelta
 
 import pytest
+from duetime.scheduler.dispatch.placement import CALM, Placing
+from duetime.scheduler.dispatch.pool_registry import LAST_CHANCE
 from duetime.scheduler.errors import DuetimeError, RunnerReplaced, StoreUnavailable
-from duetime.scheduler.placing import CALM, Placing
-from duetime.scheduler.process import Process
-from duetime.scheduler.queue import Finish, Kind, Limits, MemoryQueue
-from duetime.scheduler.registry import LAST_CHANCE
-from duetime.scheduler.store import ReadyRun
+from duetime.scheduler.queue import Finish, Kind, Limits
+from duetime.scheduler.queue.memory.queue import MemoryQueue
+from duetime.scheduler.records import ReadyRun
+from duetime.scheduler.runtime.loop import Process
 
 from tests.contracts.store.making import NOON, Clock
 from tests.flow.waiting import eventually

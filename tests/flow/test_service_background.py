@@ -9,8 +9,8 @@ from pathlib import Path
 
 import pytest
 from duetime.scheduler.errors import Refused
-from duetime.server import service
-from duetime.server.invocation import Invocation
+from duetime.server.setup import background_service
+from duetime.server.setup.invocation import Invocation
 
 PLAIN = Invocation(("/opt/duetime/bin/duetime",))
 SYSTEMCTL = """#!/bin/sh
@@ -52,14 +52,14 @@ def machine(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Machine:
 
 
 @pytest.fixture
-def systemd(machine: Machine) -> service.Plan:
+def systemd(machine: Machine) -> background_service.Plan:
     machine.program("systemctl")
-    planned = service.plan(PLAIN, platform="linux")
+    planned = background_service.plan(PLAIN, platform="linux")
     assert planned is not None
     return planned
 
 
-def test_the_systemd_unit_is_exactly_this(systemd: service.Plan, machine: Machine) -> None:
+def test_the_systemd_unit_is_exactly_this(systemd: background_service.Plan, machine: Machine) -> None:
     assert systemd.path == machine.home / ".config/systemd/user/duetime.service"
     assert systemd.content.decode() == (
         "# Written by `duetime service install`; `duetime service remove` deletes it.\n"
@@ -83,15 +83,17 @@ def test_options_and_variables_reach_the_unit_quoted_for_systemd(machine: Machin
     invocation = Invocation(
         ("/my programs/duetime",), ("--config", '/a "b" $HOME 50%.toml'), {"DUETIME_WEBHOOK_SECRET": "a%b\\c"}
     )
-    planned = service.plan(invocation, platform="linux")
+    planned = background_service.plan(invocation, platform="linux")
     assert planned is not None
     lines = planned.content.decode().splitlines()
     assert 'Environment="DUETIME_WEBHOOK_SECRET=a%%b\\\\c"' in lines
     assert 'ExecStart="/my programs/duetime" "--config" "/a \\"b\\" $$HOME 50%%.toml" "serve"' in lines
 
 
-def test_installing_starts_the_service_now_and_at_each_log_in(systemd: service.Plan, machine: Machine) -> None:
-    service.install(systemd)
+def test_installing_starts_the_service_now_and_at_each_log_in(
+    systemd: background_service.Plan, machine: Machine
+) -> None:
+    background_service.install(systemd)
     assert systemd.path.read_bytes() == systemd.content
     assert machine.calls() == [
         "--user daemon-reload",
@@ -100,44 +102,48 @@ def test_installing_starts_the_service_now_and_at_each_log_in(systemd: service.P
     ]
 
 
-def test_the_service_file_is_readable_by_its_user_alone(systemd: service.Plan) -> None:
+def test_the_service_file_is_readable_by_its_user_alone(systemd: background_service.Plan) -> None:
     systemd.path.parent.mkdir(parents=True)
     systemd.path.write_text("older", encoding="utf-8")
     systemd.path.chmod(0o644)
-    service.install(systemd)
+    background_service.install(systemd)
     assert stat.S_IMODE(systemd.path.stat().st_mode) == 0o600
 
 
-def test_status_tells_not_installed_from_stopped_and_running(systemd: service.Plan, machine: Machine) -> None:
-    assert service.status(systemd) == "not installed"
-    service.install(systemd)
-    assert service.status(systemd) == "running"
+def test_status_tells_not_installed_from_stopped_and_running(
+    systemd: background_service.Plan, machine: Machine
+) -> None:
+    assert background_service.status(systemd) == "not installed"
+    background_service.install(systemd)
+    assert background_service.status(systemd) == "running"
     machine.log.with_name("active").unlink()
-    assert service.status(systemd) == "stopped"
+    assert background_service.status(systemd) == "stopped"
 
 
-def test_removing_stops_it_and_deletes_the_file_and_can_be_repeated(systemd: service.Plan, machine: Machine) -> None:
-    service.install(systemd)
+def test_removing_stops_it_and_deletes_the_file_and_can_be_repeated(
+    systemd: background_service.Plan, machine: Machine
+) -> None:
+    background_service.install(systemd)
     machine.log.unlink()
-    assert service.remove(systemd)
+    assert background_service.remove(systemd)
     assert not systemd.path.exists()
     assert machine.calls() == ["--user disable --now duetime.service", "--user daemon-reload"]
-    assert not service.remove(systemd)
+    assert not background_service.remove(systemd)
     assert len(machine.calls()) == 2
 
 
 def test_a_refusing_service_manager_is_quoted(machine: Machine) -> None:
     machine.program("systemctl", '#!/bin/sh\necho "Failed to connect to bus: No medium found" >&2\nexit 1\n')
-    planned = service.plan(PLAIN, platform="linux")
+    planned = background_service.plan(PLAIN, platform="linux")
     assert planned is not None
     with pytest.raises(
         Refused, match=r"`systemctl --user daemon-reload` failed: Failed to connect to bus: No medium found"
     ):
-        service.install(planned)
+        background_service.install(planned)
 
 
 def test_the_launch_agent_is_exactly_this(machine: Machine) -> None:
-    planned = service.plan(Invocation(("/opt/duetime",), (), {"DUETIME_PORT": "9000"}), platform="darwin")
+    planned = background_service.plan(Invocation(("/opt/duetime",), (), {"DUETIME_PORT": "9000"}), platform="darwin")
     assert planned is not None
     log = str(machine.home / "Library/Logs/duetime.log")
     assert planned.path == machine.home / "Library/LaunchAgents/duetime.serve.plist"
@@ -155,21 +161,22 @@ def test_the_launch_agent_is_exactly_this(machine: Machine) -> None:
 
 def test_the_launch_agent_replaces_the_one_that_is_loaded(machine: Machine) -> None:
     machine.program("launchctl", '#!/bin/sh\necho "$@" >> "{log}"\ncase "$1" in bootout) exit 3 ;; esac\n')
-    planned = service.plan(PLAIN, platform="darwin")
+    planned = background_service.plan(PLAIN, platform="darwin")
     assert planned is not None
-    service.install(planned)
+    background_service.install(planned)
     domain = f"gui/{os.getuid()}"
     assert machine.calls() == [f"bootout {domain}/duetime.serve", f"bootstrap {domain} {planned.path}"]
-    assert service.remove(planned)
+    assert background_service.remove(planned)
     assert not planned.path.exists()
 
 
 def test_elsewhere_it_says_what_to_do(machine: Machine, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("PATH", str(machine.programs))
     spaced = Invocation(("/my programs/duetime",))
-    assert service.plan(spaced, platform="linux") is None
-    assert service.plan(spaced, platform="win32") is None
-    assert "@reboot '/my programs/duetime' serve" in service.by_hand(spaced, platform="freebsd14")
-    assert r'schtasks /Create /TN Duetime /SC ONLOGON /TR "\"/my programs/duetime\" serve"' in service.by_hand(
-        spaced, platform="win32"
+    assert background_service.plan(spaced, platform="linux") is None
+    assert background_service.plan(spaced, platform="win32") is None
+    assert "@reboot '/my programs/duetime' serve" in background_service.by_hand(spaced, platform="freebsd14")
+    assert (
+        r'schtasks /Create /TN Duetime /SC ONLOGON /TR "\"/my programs/duetime\" serve"'
+        in background_service.by_hand(spaced, platform="win32")
     )

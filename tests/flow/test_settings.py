@@ -8,9 +8,9 @@ from pathlib import Path
 
 import pytest
 from duetime.scheduler.errors import InvalidSetting
-from duetime.server.settings import Settings, default_database_url
-from duetime.server.settings_page import configuration_page
-from duetime.server.settings_source import effective, masked
+from duetime.server.settings.model import Settings, default_database_url
+from duetime.server.settings.page import configuration_page
+from duetime.server.settings.source import effective, load_settings, masked
 from pydantic import SecretStr, ValidationError
 
 SECRET = "whsec_" + "Q" * 32
@@ -35,19 +35,19 @@ def config(home: Path, text: str) -> Path:
 
 def refused(path: Path | None = None) -> str:
     with pytest.raises(InvalidSetting) as caught:
-        Settings.load(path)
+        load_settings(path)
     return str(caught.value)
 
 
 def test_without_any_configuration_the_database_is_in_the_users_data_directory(home: Path) -> None:
-    settings = Settings.load()
+    settings = load_settings()
     assert settings.sqlite_path is not None
     assert settings.sqlite_path.parts[-2:] == ("duetime", "duetime.db")
     assert settings.origin("database_url") == "default"
 
 
 def test_the_data_directory_is_created_for_its_user_alone(home: Path) -> None:
-    settings = Settings.load()
+    settings = load_settings()
     settings.create_data_directory()
     assert settings.sqlite_path is not None
     assert stat.S_IMODE(settings.sqlite_path.parent.stat().st_mode) == 0o700
@@ -66,7 +66,7 @@ def test_the_command_line_wins_over_the_environment_and_that_over_the_file(
     path = config(home, "threads = 1\nport = 1001\nlog_level = 'error'\n")
     monkeypatch.setenv("DUETIME_THREADS", "2")
     monkeypatch.setenv("DUETIME_PORT", "1002")
-    settings = Settings.load(path, port=1003, host=None)
+    settings = load_settings(path, port=1003, host=None)
     assert (settings.threads, settings.port, settings.log_level) == (2, 1003, "error")
     origins = [settings.origin(name) for name in ("threads", "port", "log_level", "host")]
     assert origins == ["DUETIME_THREADS", "command line", f"file {path}", "default"]
@@ -78,10 +78,10 @@ def test_the_file_is_found_by_variable_and_in_the_users_configuration_directory(
     usual = home / "config" / "duetime"
     usual.mkdir(parents=True)
     (usual / "duetime.toml").write_text("threads = 3\n", encoding="utf-8")
-    monkeypatch.setattr("duetime.server.settings_source.user_config_path", lambda *_args, **_kwargs: usual)
-    assert Settings.load().threads == 3
+    monkeypatch.setattr("duetime.server.settings.source.user_config_path", lambda *_args, **_kwargs: usual)
+    assert load_settings().threads == 3
     monkeypatch.setenv("DUETIME_CONFIG", str(config(home, "threads = 4\n")))
-    assert Settings.load().threads == 4
+    assert load_settings().threads == 4
 
 
 def test_a_named_file_that_is_missing_stops_the_start(home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -134,12 +134,12 @@ def test_every_wrong_variable_is_reported_at_once(monkeypatch: pytest.MonkeyPatc
 def test_an_empty_variable_counts_as_absent(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("DUETIME_THREADS", "")
     monkeypatch.setenv("DUETIME_HOSTT", "")
-    assert Settings.load().threads == 16
+    assert load_settings().threads == 16
 
 
 def test_variables_of_the_test_suite_are_no_settings(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("DUETIME_TEST_POSTGRES_URL", "postgresql://x")
-    assert Settings.load().threads == 16
+    assert load_settings().threads == 16
 
 
 def test_lists_are_separated_by_commas_and_channels_are_json_in_the_environment(
@@ -148,7 +148,7 @@ def test_lists_are_separated_by_commas_and_channels_are_json_in_the_environment(
     monkeypatch.setenv("DUETIME_HANDLERS", " one, two.three ,one,")
     monkeypatch.setenv("DUETIME_CHANNELS", '{"team": {"apprise": "json://user:pw@x"}}')
     monkeypatch.setenv("DUETIME_DELIVER_TO", "team")
-    settings = Settings.load()
+    settings = load_settings()
     assert settings.handlers == ("one", "two.three")
     assert settings.deliver_to == ("team",)
     assert settings.channels["team"].apprise == SecretStr("json://user:pw@x")
@@ -186,7 +186,7 @@ def test_effective_values_hide_every_secret(home: Path) -> None:
         f"[channels.team]\napprise = 'tgram://hunter2/1'\n"
         f"[channels.crm]\nwebhook = 'https://x.example'\nsecret = '{SECRET}'\n",
     )
-    shown = {each.name: each for each in effective(Settings.load(path))}
+    shown = {each.name: each for each in effective(load_settings(path))}
     assert shown["database_url"].value == "postgresql://me:***@db/x"
     assert shown["webhook_secret"].value == "***"
     assert shown["channels"].value == "team (apprise), crm (webhook, secret)"
@@ -223,7 +223,7 @@ def test_other_databases_have_no_file(url: str) -> None:
 
 def test_the_page_of_the_documentation_is_the_one_that_the_model_writes() -> None:
     page = Path(__file__).parents[2] / "docs" / "configuration.md"
-    assert page.read_text(encoding="utf-8") == configuration_page(), "python -m duetime.server.settings_page " + str(
+    assert page.read_text(encoding="utf-8") == configuration_page(), "python -m duetime.server.settings.page " + str(
         page
     )
 
@@ -234,7 +234,7 @@ def test_every_setting_is_described_with_an_example_that_is_accepted(monkeypatch
         assert field.description
         if name not in unset:
             monkeypatch.setenv(f"DUETIME_{name.upper()}", str((field.examples or [""])[-1]))
-    settings = Settings.load()
+    settings = load_settings()
     assert {name for name in Settings.model_fields if settings.origin(name) == "default"} == unset
 
 
@@ -242,7 +242,7 @@ def test_many_processes_over_redis_need_a_postgresql_database(monkeypatch: pytes
     monkeypatch.setenv("DUETIME_REDIS_URL", "redis://localhost")
     assert "set database_url (DUETIME_DATABASE_URL) to postgresql+psycopg://user@host/name" in refused()
     monkeypatch.setenv("DUETIME_DATABASE_URL", "postgresql+psycopg://duetime@localhost/duetime")
-    assert Settings.load().distributed
+    assert load_settings().distributed
 
 
 @pytest.mark.parametrize("url", ["http://:se/cr@t@redis.example.com", "redis://", "localhost:6379?password=se/cr@t"])

@@ -12,13 +12,13 @@ from typing import Any
 import pytest
 from duetime.scheduler.errors import Refused
 from duetime.scheduler.handlers import Handlers
-from duetime.scheduler.intake import Intake
-from duetime.scheduler.scheduler import Scheduler
+from duetime.scheduler.intake.planner import Intake
+from duetime.scheduler.service import Scheduler
 from duetime.scheduler.store import Store, open_store
 from duetime.scheduler.task import Principal
 from duetime.tools.definitions import REMINDER, definitions
-from duetime.tools.schemas import output_schema
-from duetime.tools.toolset import make_tools
+from duetime.tools.output_schema import output_schema
+from duetime.tools.registration import make_tools
 from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 from jsonschema import validate  # type: ignore[import-untyped]  # it has no stubs of its own

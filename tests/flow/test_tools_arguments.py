@@ -7,8 +7,8 @@ import re
 from typing import Any
 
 import pytest
+from duetime.tools.argument_types import Choice, Flag, Kind, Object, Text, Texts, Whole, shown
 from duetime.tools.arguments import Argument, Arguments
-from duetime.tools.kinds import Choice, Flag, Kind, Object, Text, Texts, Whole, shown
 from hypothesis import given
 from hypothesis import strategies as st
 

@@ -10,10 +10,10 @@ import pytest
 from duetime.scheduler.errors import InvalidArgument
 from duetime.scheduler.handlers import Handlers
 from duetime.scheduler.task import State
-from duetime.server.mcp import INSTRUCTIONS
+from duetime.server.protocol.server import INSTRUCTIONS
 from duetime.tools.definitions import Definition, actions_of, definitions
 from duetime.tools.filters import states_of
-from duetime.tools.schemas import output_schema
+from duetime.tools.output_schema import output_schema
 from duetime.widgets.cards import cards
 
 CHARACTERS_A_TOKEN = 4

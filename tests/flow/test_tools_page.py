@@ -12,11 +12,11 @@ from typing import Any
 
 import pytest
 from duetime.scheduler.handlers import Handlers
-from duetime.scheduler.intake import Intake
-from duetime.scheduler.scheduler import Scheduler
+from duetime.scheduler.intake.planner import Intake
+from duetime.scheduler.service import Scheduler
 from duetime.scheduler.store import open_store
-from duetime.tools.schemas import output_schema
-from duetime.tools.toolset import make_tools
+from duetime.tools.output_schema import output_schema
+from duetime.tools.registration import make_tools
 from duetime.widgets.schema import TaskListPayload, TaskPayload
 from mcp.types import CallToolResult, TextContent
 

@@ -13,8 +13,8 @@ from typing import Any
 import pytest
 from duetime.scheduler.events import Event, EventKind
 from duetime.scheduler.handlers import Handlers
-from duetime.scheduler.intake import Intake
-from duetime.scheduler.scheduler import Scheduler
+from duetime.scheduler.intake.planner import Intake
+from duetime.scheduler.service import Scheduler
 from duetime.scheduler.store import Store, open_store
 from duetime.scheduler.task import (
     Attempt,
@@ -26,10 +26,10 @@ from duetime.scheduler.task import (
     TaskPage,
     TaskView,
 )
-from duetime.tools.toolset import make_tools
-from duetime.widgets.past import history_payload
+from duetime.tools.registration import make_tools
+from duetime.widgets.history import history_payload
+from duetime.widgets.history_text import history_text
 from duetime.widgets.payload import as_json, list_payload, task_payload
-from duetime.widgets.retelling import history_text
 from duetime.widgets.text import list_text, task_text
 from mcp.types import CallToolResult, TextContent
 

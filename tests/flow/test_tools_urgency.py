@@ -13,16 +13,17 @@ from typing import Any
 import pytest
 from duetime.scheduler.events import Event, EventKind
 from duetime.scheduler.handlers import Context, Handlers, handler
-from duetime.scheduler.intake import Intake
+from duetime.scheduler.intake.planner import Intake
 from duetime.scheduler.outcomes import Done
-from duetime.scheduler.rules.pools import Pool
-from duetime.scheduler.scheduler import Scheduler
-from duetime.scheduler.store import Start, Store, open_store
+from duetime.scheduler.records import Start
+from duetime.scheduler.rules.limits.pool import Pool
+from duetime.scheduler.service import Scheduler
+from duetime.scheduler.store import Store, open_store
 from duetime.scheduler.task import State, TaskView, Tier
-from duetime.tools.toolset import make_tools
-from duetime.widgets.past import history_payload
+from duetime.tools.registration import make_tools
+from duetime.widgets.history import history_payload
+from duetime.widgets.history_text import history_text
 from duetime.widgets.payload import as_json, list_payload, task_payload
-from duetime.widgets.retelling import history_text
 from duetime.widgets.text import list_text, task_text
 from mcp.types import CallToolResult, TextContent
 

@@ -19,11 +19,11 @@ from cryptography import x509
 from cryptography.hazmat.primitives import hashes, serialization
 from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.x509.oid import NameOID
-from duetime.scheduler.channels import ChannelError, WebhookTarget
-from duetime.scheduler.channels.webhook import WebhookChannel
+from duetime.scheduler.delivery import ChannelError, WebhookTarget
+from duetime.scheduler.delivery.webhook import WebhookChannel
 from duetime.scheduler.errors import InvalidArguments, InvalidSetting
 from duetime.scheduler.handlers import Context, Handler, Link, WebhookOptions, run_handler, webhook
-from duetime.scheduler.net import Blocked, GuardedClient, Unreachable
+from duetime.scheduler.outbound.client import Blocked, GuardedClient, Unreachable
 from duetime.scheduler.outcomes import Done, Failed, Outcome, Retry
 from duetime.scheduler.task import InboxMessage, State
 from standardwebhooks import Webhook

@@ -8,14 +8,14 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from duetime.scheduler.dispatch import Dispatcher
-from duetime.scheduler.execution import OVERTAKEN
+from duetime.scheduler.dispatch.dispatcher import Dispatcher
 from duetime.scheduler.handlers import Context
-from duetime.scheduler.idle import AHEAD, BRIEF, JUDGED, MOST_LONG, IdleThreads
 from duetime.scheduler.outcomes import Done
-from duetime.scheduler.queue import MemoryQueue
+from duetime.scheduler.queue.memory.queue import MemoryQueue
 from duetime.scheduler.store import Store, open_store
 from duetime.scheduler.task import State
+from duetime.scheduler.worker.capacity import AHEAD, BRIEF, JUDGED, MOST_LONG, IdleThreads
+from duetime.scheduler.worker.executor import OVERTAKEN
 
 from tests.contracts.store.making import TENANT, Clock, added
 from tests.flow.test_worker_pools import House
@@ -87,7 +87,7 @@ def store(tmp_path: Path) -> Iterator[Store]:
 def test_what_was_claimed_ahead_of_threads_that_do_not_come_back_is_handed_back_and_runs_once(
     store: Store, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("duetime.scheduler.idle.BRIEF", 10.0)  # whatever the machine is doing
+    monkeypatch.setattr("duetime.scheduler.worker.capacity.BRIEF", 10.0)  # whatever the machine is doing
     brief, long = JUDGED + 10, 12
     queue, begun, go = MemoryQueue(lambda: store.now().timestamp() * 1000), Counter[str](), threading.Event()
     slow: set[str] = set()

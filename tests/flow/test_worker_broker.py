@@ -11,13 +11,14 @@ import dramatiq
 import pytest
 from dramatiq import MessageProxy
 from dramatiq.middleware import SkipMessage
-from duetime.scheduler.broker import ACTOR, QUEUE, RETRY_DELAY, DispatchBroker
 from duetime.scheduler.errors import RunnerReplaced, StoreUnavailable
-from duetime.scheduler.idle import JUDGED, IdleThreads
-from duetime.scheduler.inhand import InHand
-from duetime.scheduler.middleware import Admission
-from duetime.scheduler.queue import Entry, Grant, Kind, Limits, MemoryQueue
-from duetime.scheduler.store import Claim
+from duetime.scheduler.queue import Entry, Grant, Kind, Limits
+from duetime.scheduler.queue.memory.queue import MemoryQueue
+from duetime.scheduler.records import Claim
+from duetime.scheduler.worker.active_runs import InHand
+from duetime.scheduler.worker.broker import ACTOR, QUEUE, RETRY_DELAY, DispatchBroker
+from duetime.scheduler.worker.capacity import JUDGED, IdleThreads
+from duetime.scheduler.worker.middleware import Admission
 
 from tests.contracts.queue.suite import Clock
 from tests.contracts.store.making import a_task
@@ -274,7 +275,7 @@ def message_of(broker: DispatchBroker, run_id: str) -> dramatiq.Message[None]:
 def test_under_pressure_a_thread_that_comes_back_is_given_a_new_run_at_once(
     queue: MemoryQueue, desk: Desk, clock: Clock, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("duetime.scheduler.broker.RELIEF", 60)
+    monkeypatch.setattr("duetime.scheduler.worker.broker.RELIEF", 60)
     queue.put([Entry("a", 1), Entry("b", 2)])
     broker = DispatchBroker(
         queue,

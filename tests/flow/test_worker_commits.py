@@ -9,15 +9,16 @@ from datetime import timedelta
 from typing import Any
 
 import pytest
-from duetime.scheduler.changes import cancel
-from duetime.scheduler.commits import GATHERING, MOST_ROUNDS, ROUNDS_IN_A_RUSH, Commits, Ended, Handed
 from duetime.scheduler.errors import StoreUnavailable
 from duetime.scheduler.events import EventKind
-from duetime.scheduler.inhand import Held
 from duetime.scheduler.outcomes import Done, Retry, Wait
-from duetime.scheduler.settlement import Ending
-from duetime.scheduler.store import Claim, Settlement, Store, Verdict
+from duetime.scheduler.records import Claim, Settlement, Verdict
+from duetime.scheduler.rules.changes import cancel
+from duetime.scheduler.rules.settlement import Ending
+from duetime.scheduler.store import Store
 from duetime.scheduler.task import State
+from duetime.scheduler.worker.active_runs import Held
+from duetime.scheduler.worker.completer import GATHERING, MOST_ROUNDS, ROUNDS_IN_A_RUSH, Commits, Ended, Handed
 
 from tests.contracts.store.making import TENANT, started
 from tests.flow.waiting import eventually
@@ -254,7 +255,7 @@ def test_a_failure_that_nothing_can_be_worked_out_for_still_ends_its_run(
         raise ArithmeticError("the next occurrence")
 
     bad = started(store)
-    monkeypatch.setattr("duetime.scheduler.commits.settle", broken)
+    monkeypatch.setattr("duetime.scheduler.worker.completer.settle", broken)
     commits.hand_in(Held(bad), Done("x"))
     told.await_(1)
     failed = store.tasks.get(TENANT, bad.task.id).run

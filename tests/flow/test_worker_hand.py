@@ -10,16 +10,18 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from duetime.scheduler import broker
-from duetime.scheduler.event_loop import EventLoop
-from duetime.scheduler.execution import Execution
 from duetime.scheduler.handlers import Context, Handler, Handlers, handler, reminder
-from duetime.scheduler.inhand import Held, InHand
 from duetime.scheduler.outcomes import Done, Wait
-from duetime.scheduler.queue import Entry, Finish, MemoryQueue
-from duetime.scheduler.store import Claim, Start, Store, open_store
+from duetime.scheduler.queue import Entry, Finish
+from duetime.scheduler.queue.memory.queue import MemoryQueue
+from duetime.scheduler.records import Claim, Start
+from duetime.scheduler.store import Store, open_store
 from duetime.scheduler.task import State, TaskRecord
-from duetime.scheduler.worker import Worker, WorkerOptions
+from duetime.scheduler.worker import broker
+from duetime.scheduler.worker.active_runs import Held, InHand
+from duetime.scheduler.worker.event_loop import EventLoop
+from duetime.scheduler.worker.executor import Execution
+from duetime.scheduler.worker.worker import Worker, WorkerOptions
 
 from tests.contracts.store.making import NOON, TENANT, Clock, a_task, added
 from tests.flow.waiting import eventually

@@ -10,7 +10,7 @@ from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 
 import pytest
-from duetime.scheduler.interrupt import CancelRequested, Interruptible, TimeLimitReached, WorkerStopping
+from duetime.scheduler.runtime.interrupt import CancelRequested, Interruptible, TimeLimitReached, WorkerStopping
 
 
 @pytest.fixture

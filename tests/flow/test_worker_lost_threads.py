@@ -11,14 +11,15 @@ from uuid import uuid4
 
 import pytest
 from duetime.scheduler.handlers import Context, Handler, Handlers, handler
-from duetime.scheduler.interrupt import CancelRequested
 from duetime.scheduler.outcomes import Done
-from duetime.scheduler.queue import DispatchQueue, Entry, MemoryQueue
-from duetime.scheduler.queue.redis import RedisQueue
+from duetime.scheduler.queue import DispatchQueue, Entry
+from duetime.scheduler.queue.memory.queue import MemoryQueue
+from duetime.scheduler.queue.redis.queue import RedisQueue
+from duetime.scheduler.runtime.interrupt import CancelRequested
 from duetime.scheduler.store import Store
-from duetime.scheduler.supervision import TIME_LIMIT_GRACE_S
 from duetime.scheduler.task import State, TaskRecord
-from duetime.scheduler.worker import Worker, WorkerOptions
+from duetime.scheduler.worker.watchdog import TIME_LIMIT_GRACE_S
+from duetime.scheduler.worker.worker import Worker, WorkerOptions
 
 from tests.contracts.store.making import NOON, TENANT, added
 from tests.flow.waiting import eventually

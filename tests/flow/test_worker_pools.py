@@ -7,14 +7,15 @@ from collections.abc import Callable, Iterator, Mapping
 from datetime import timedelta
 
 import pytest
-from duetime.scheduler.dispatch import Dispatcher
+from duetime.scheduler.dispatch.dispatcher import Dispatcher
+from duetime.scheduler.dispatch.maintenance import Maintenance
 from duetime.scheduler.handlers import Context, Handler, Handlers, handler
-from duetime.scheduler.maintenance import Maintenance
 from duetime.scheduler.outcomes import Done, Outcome, Retry
-from duetime.scheduler.queue import Kind, Limits, MemoryQueue, QueueLost, QueueUnavailable
+from duetime.scheduler.queue import Kind, Limits, QueueLost, QueueUnavailable
+from duetime.scheduler.queue.memory.queue import MemoryQueue
 from duetime.scheduler.store import Store
 from duetime.scheduler.task import State, TaskRecord
-from duetime.scheduler.worker import Worker, WorkerOptions
+from duetime.scheduler.worker.worker import Worker, WorkerOptions
 
 from tests.contracts.store.making import NOON, TENANT, Clock, added
 from tests.flow.waiting import eventually

@@ -8,8 +8,8 @@ from typing import Any
 
 import pytest
 from duetime.scheduler.outcomes import Done, Failed, Retry, Wait, Yielded
-from duetime.scheduler.settlement import Cancelled, Ending, concluded, settle
-from duetime.scheduler.store import Claim, Settlement
+from duetime.scheduler.records import Claim, Settlement
+from duetime.scheduler.rules.settlement import Cancelled, Ending, concluded, settle
 from duetime.scheduler.task import RetryPolicy, State
 
 from tests.contracts.store.making import NOON, a_task

@@ -7,11 +7,12 @@ from datetime import timedelta
 from pathlib import Path
 
 import pytest
-from duetime.scheduler.inhand import Held, InHand
-from duetime.scheduler.interrupt import TimeLimitReached
-from duetime.scheduler.queue import MemoryQueue
-from duetime.scheduler.store import Claim, Store, open_store
-from duetime.scheduler.supervision import CHECK_INTERVAL, TIME_LIMIT_GRACE_S, Supervision
+from duetime.scheduler.queue.memory.queue import MemoryQueue
+from duetime.scheduler.records import Claim
+from duetime.scheduler.runtime.interrupt import TimeLimitReached
+from duetime.scheduler.store import Store, open_store
+from duetime.scheduler.worker.active_runs import Held, InHand
+from duetime.scheduler.worker.watchdog import CHECK_INTERVAL, TIME_LIMIT_GRACE_S, Supervision
 
 from tests.contracts.store.making import Clock, started
 

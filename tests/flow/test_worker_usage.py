@@ -11,9 +11,9 @@ from duetime.scheduler.events import EventKind
 from duetime.scheduler.handlers import Context, Link
 from duetime.scheduler.outcomes import Wait
 from duetime.scheduler.queue import Finish, Report
-from duetime.scheduler.store import Settlement
+from duetime.scheduler.records import Settlement
 from duetime.scheduler.task import State
-from duetime.scheduler.usage import MOST_KEPT, Durations, Usage
+from duetime.scheduler.worker.usage import MOST_KEPT, Durations, Usage
 
 NEEDS = {"openai": 1, "tokens": 1000, "key:acme": 1}
 

@@ -8,12 +8,12 @@ from pathlib import Path
 
 import pytest
 from duetime.scheduler.handlers import Handlers
-from duetime.scheduler.intake import Intake
-from duetime.scheduler.rules.pools import Pool
-from duetime.scheduler.scheduler import Scheduler
+from duetime.scheduler.intake.planner import Intake
+from duetime.scheduler.rules.limits.pool import Pool
+from duetime.scheduler.service import Scheduler
 from duetime.scheduler.store import Store, open_store
-from duetime.server.mcp import make_server
-from duetime.server.notify import Changes
+from duetime.server.protocol.server import make_server
+from duetime.server.protocol.subscriptions import Changes
 from mcp import Client
 
 

@@ -10,8 +10,8 @@ from typing import Any
 import anyio
 import pytest
 from duetime.server.app import App, build
-from duetime.server.serving import connect
-from duetime.server.settings import Settings
+from duetime.server.settings.model import Settings
+from duetime.server.transport.serve import connect
 from mcp import Client
 from mcp.types import TextResourceContents
 

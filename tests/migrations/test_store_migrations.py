@@ -17,17 +17,18 @@ from alembic.migration import MigrationContext
 from alembic.script import ScriptDirectory
 from duetime.scheduler.errors import InvalidSetting, SchemaTooNew, SchemaTooOld
 from duetime.scheduler.rules.states import LEGAL
-from duetime.scheduler.store import migrate_store, open_store, schema
-from duetime.scheduler.store.base import Base
-from duetime.scheduler.store.legality import MOVES_CHECK
-from duetime.scheduler.store.migrations import running
-from duetime.scheduler.store.opening import connect
-from duetime.scheduler.store.types import to_microseconds
+from duetime.scheduler.store import migrate_store, open_store
+from duetime.scheduler.store.migrations import run as running
+from duetime.scheduler.store.migrations import upgrade
+from duetime.scheduler.store.schema.base import Base
+from duetime.scheduler.store.schema.constraints import MOVES_CHECK
+from duetime.scheduler.store.schema.types import to_microseconds
+from duetime.scheduler.store.store import connect
 from duetime.scheduler.task import DeadlineType, Penalty, State, Tier
 from sqlalchemy import Connection, inspect, text, update
 
 NOON = datetime(2026, 11, 24, 12, tzinfo=UTC)
-TO_COME = f"{int(schema.HEAD) + 1:04d}"
+TO_COME = f"{int(upgrade.HEAD) + 1:04d}"
 
 
 @pytest.fixture
@@ -89,14 +90,14 @@ def test_the_newest_migration_and_the_models_are_equal(url: str) -> None:
 
 def test_a_new_database_is_made_as_the_migrations_make_it(url: str) -> None:
     new = connect(url)
-    assert schema.upgrade(new) == schema.Upgrade(None, schema.HEAD)
-    assert schema.upgrade(new) == schema.Upgrade(schema.HEAD, schema.HEAD)
+    assert upgrade.upgrade(new) == upgrade.Upgrade(None, upgrade.HEAD)
+    assert upgrade.upgrade(new) == upgrade.Upgrade(upgrade.HEAD, upgrade.HEAD)
     from_models = new.read(described)
     new.write(Base.metadata.drop_all)
-    new.write(schema.version.drop)
+    new.write(upgrade.version.drop)
     new.migrate(migrated)
     from_migrations = new.read(described)
-    assert new.read(schema.revision) == schema.HEAD
+    assert new.read(upgrade.revision) == upgrade.HEAD
     new.close()
     from_models.pop("duetime_version_pkey", None)
     from_migrations.pop("duetime_version_pkc", None)
@@ -108,7 +109,7 @@ def test_the_head_in_the_code_is_the_newest_migration() -> None:
     database = connect("sqlite://")
     scripts = database.read(lambda connection: ScriptDirectory.from_config(running.configuration(connection)))
     database.close()
-    assert scripts.get_current_head() == schema.HEAD
+    assert scripts.get_current_head() == upgrade.HEAD
     assert all(script.revision.isdigit() for script in scripts.walk_revisions())
 
 
@@ -132,22 +133,22 @@ def test_an_older_database_is_upgraded_after_a_copy_beside_it(
     sqlite_url: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The migration of a release to come."""
-    before = schema.HEAD
+    before = upgrade.HEAD
     open_store(sqlite_url).close()
     folder = tmp_path / "migrations"
     copied_tree(folder)
     (folder / "versions" / f"{TO_COME}_more.py").write_text(
-        f'revision, down_revision = "{TO_COME}", "{schema.HEAD}"\nbranch_labels = depends_on = None\n'
+        f'revision, down_revision = "{TO_COME}", "{upgrade.HEAD}"\nbranch_labels = depends_on = None\n'
         "def upgrade():\n    from alembic import op\n    op.execute('CREATE TABLE more (id INTEGER)')\n"
     )
     monkeypatch.setattr(running, "__file__", str(folder / "running.py"))
-    monkeypatch.setattr(schema, "HEAD", TO_COME)
+    monkeypatch.setattr(upgrade, "HEAD", TO_COME)
     with pytest.raises(SchemaTooOld, match="duetime migrate"):
         open_store(sqlite_url, migrate=False)
     copy = f"{tmp_path}/duetime.db.schema-{before}"
-    assert migrate_store(sqlite_url) == schema.Upgrade(before, TO_COME, copy)
+    assert migrate_store(sqlite_url) == upgrade.Upgrade(before, TO_COME, copy)
     assert tables_of(copy) == tables_of(f"{tmp_path}/duetime.db") - {"more"}
-    assert migrate_store(sqlite_url) == schema.Upgrade(TO_COME, TO_COME)
+    assert migrate_store(sqlite_url) == upgrade.Upgrade(TO_COME, TO_COME)
     open_store(sqlite_url, migrate=False).close()
     assert not list(tmp_path.glob("*.partial*"))
 
@@ -206,11 +207,11 @@ def test_a_migration_that_fails_leaves_the_old_schema(
     folder = tmp_path / "migrations"
     copied_tree(folder)
     (folder / "versions" / f"{TO_COME}_more.py").write_text(
-        f'revision, down_revision = "{TO_COME}", "{schema.HEAD}"\nbranch_labels = depends_on = None\n'
+        f'revision, down_revision = "{TO_COME}", "{upgrade.HEAD}"\nbranch_labels = depends_on = None\n'
         "def upgrade():\n    from alembic import op\n    op.execute('CREATE TABLE more (id INTEGER)')\n    1 / 0\n"
     )
     monkeypatch.setattr(running, "__file__", str(folder / "running.py"))
-    monkeypatch.setattr(schema, "HEAD", TO_COME)
+    monkeypatch.setattr(upgrade, "HEAD", TO_COME)
     with pytest.raises(ZeroDivisionError):
         open_store(sqlite_url)
     assert "more" not in tables_of(f"{tmp_path}/duetime.db")
@@ -235,7 +236,7 @@ def tables_of(path: str) -> set[str]:
 def test_a_newer_database_is_refused_and_left_alone(url: str) -> None:
     open_store(url).close()
     database = connect(url)
-    database.write(lambda connection: connection.execute(update(schema.version).values(version_num="9999")))
+    database.write(lambda connection: connection.execute(update(upgrade.version).values(version_num="9999")))
     database.close()
     for migrate in (True, False):
         with pytest.raises(SchemaTooNew, match=r"schema 9999.*Upgrade Duetime"):

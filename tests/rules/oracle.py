@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from datetime import UTC, date, datetime, timedelta
 from functools import lru_cache
 
-from duetime.scheduler.rules import zones
+from duetime.scheduler.rules.time import zones
 
 MINUTE = timedelta(minutes=1)
 DAY_NAMES = ("monday", "tuesday", "wednesday", "thursday", "friday", "saturday", "sunday")

@@ -5,7 +5,7 @@ from __future__ import annotations
 from ipaddress import IPv4Address, IPv6Address
 
 import pytest
-from duetime.scheduler.rules.addresses import Reach, literal, reach
+from duetime.scheduler.rules.ip_ranges import Reach, literal, reach
 from hypothesis import given
 from hypothesis import strategies as st
 

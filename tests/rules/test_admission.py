@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 import pytest
-from duetime.scheduler.rules.admission import (
+from duetime.scheduler.rules.limits.admission import (
     LOOK_AGAIN,
     RECOVERY,
     Kind,

@@ -9,12 +9,12 @@ from datetime import UTC, datetime, timedelta
 import pytest
 from duetime.scheduler.errors import InvalidArgument, InvalidArguments
 from duetime.scheduler.handlers import Context, Handlers, handler
-from duetime.scheduler.intake import Intake, Planned
-from duetime.scheduler.needs import MAX_POOLS, merged
+from duetime.scheduler.intake.needs import MAX_POOLS, merged
+from duetime.scheduler.intake.planner import Intake, Planned
 from duetime.scheduler.outcomes import Done
 from duetime.scheduler.request import Request, ScheduleArguments
 from duetime.scheduler.rules.estimates import Estimate
-from duetime.scheduler.rules.pools import Pool, PoolKind
+from duetime.scheduler.rules.limits.pool import Pool, PoolKind
 from duetime.scheduler.task import LOCAL, DeadlineType, Penalty, Principal, Tier
 from hypothesis import given
 from hypothesis import strategies as st

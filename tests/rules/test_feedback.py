@@ -5,8 +5,15 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 import pytest
-from duetime.scheduler.rules.admission import Kind, Limits, PoolState
-from duetime.scheduler.rules.feedback import CUT_INTERVAL, DEEPEST_CUT, LEAST_FACTOR, MOST_DOUBLINGS, Report, learn
+from duetime.scheduler.rules.limits.admission import Kind, Limits, PoolState
+from duetime.scheduler.rules.limits.breaker import (
+    CUT_INTERVAL,
+    DEEPEST_CUT,
+    LEAST_FACTOR,
+    MOST_DOUBLINGS,
+    Report,
+    learn,
+)
 from hypothesis import given
 from hypothesis import strategies as st
 

@@ -8,9 +8,9 @@ from zoneinfo import ZoneInfo
 import pytest
 from duetime.scheduler.errors import InvalidArgument, InvalidArguments
 from duetime.scheduler.handlers import Handlers
-from duetime.scheduler.intake import Intake, Timing
+from duetime.scheduler.intake.planner import Intake, Timing
+from duetime.scheduler.intake.reschedule import decide_reschedule
 from duetime.scheduler.request import Request, Reschedule, ScheduleArguments
-from duetime.scheduler.rescheduling import decide_reschedule
 from duetime.scheduler.task import LOCAL, TaskRecord
 
 NOW = datetime(2026, 11, 21, 17, 0, 5, tzinfo=UTC)

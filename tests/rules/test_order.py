@@ -22,7 +22,7 @@ from duetime.scheduler.rules.order import (
     penalty,
     unblock_bonus,
 )
-from duetime.scheduler.rules.times import parse_duration
+from duetime.scheduler.rules.time.times import parse_duration
 from duetime.scheduler.task import Penalty, Tier
 from hypothesis import given, settings
 from hypothesis import strategies as st

@@ -8,8 +8,8 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 from duetime.scheduler.errors import InvalidArgument
-from duetime.scheduler.phrases import understand
-from duetime.scheduler.rules import times
+from duetime.scheduler.intake.translated_phrases import understand
+from duetime.scheduler.rules.time import times
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -118,5 +118,5 @@ def test_every_text_is_a_future_time_or_an_invalid_argument(text: str) -> None:
 
 
 def test_the_library_is_loaded_only_when_it_is_needed() -> None:
-    code = "import sys, duetime.scheduler.phrases; sys.exit('dateparser' in sys.modules)"
+    code = "import sys, duetime.scheduler.intake.translated_phrases; sys.exit('dateparser' in sys.modules)"
     assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0

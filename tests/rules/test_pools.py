@@ -8,9 +8,9 @@ from typing import Any
 
 import pytest
 from duetime.scheduler.errors import InvalidArgument, InvalidArguments
-from duetime.scheduler.rules.admission import Kind, Limits, PoolState, advanced, capacity, free, most, reserve
-from duetime.scheduler.rules.declarations import EXAMPLES, read_pool, spec_of
-from duetime.scheduler.rules.pools import KEYS, Pool, PoolKind, find, spent_with_debt
+from duetime.scheduler.rules.limits.admission import Kind, Limits, PoolState, advanced, capacity, free, most, reserve
+from duetime.scheduler.rules.limits.pool import KEYS, Pool, PoolKind, find, spent_with_debt
+from duetime.scheduler.rules.limits.pool_spec import EXAMPLES, read_pool, spec_of
 from hypothesis import given
 from hypothesis import strategies as st
 

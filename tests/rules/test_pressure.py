@@ -5,8 +5,8 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-from duetime.scheduler.machine import Machine, Pressure
-from duetime.scheduler.rules.pressure import ENOUGH_MEMORY, FULL_LOAD, NO_MEMORY, OVERLOAD, allowance
+from duetime.scheduler.worker.machine_load import Machine, Pressure
+from duetime.scheduler.worker.pressure import ENOUGH_MEMORY, FULL_LOAD, NO_MEMORY, OVERLOAD, allowance
 from hypothesis import given
 from hypothesis import strategies as st
 

@@ -8,10 +8,11 @@ from datetime import UTC, date, datetime, timedelta
 
 import pytest
 from duetime.scheduler.errors import InvalidArgument
-from duetime.scheduler.rules import recurrence, times
-from duetime.scheduler.rules.calendars import Days
-from duetime.scheduler.rules.plans import ElapsedPlan
-from duetime.scheduler.rules.recurrence import Recurrence
+from duetime.scheduler.rules.recurrence import recurrence
+from duetime.scheduler.rules.recurrence.calendar_days import Days
+from duetime.scheduler.rules.recurrence.expansion import ElapsedPlan
+from duetime.scheduler.rules.recurrence.recurrence import Recurrence
+from duetime.scheduler.rules.time import times
 from hypothesis import given, settings
 
 from tests.rules.definitions import RULES

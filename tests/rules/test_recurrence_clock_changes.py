@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from datetime import UTC, datetime, timedelta
 
-from duetime.scheduler.rules import recurrence
-from duetime.scheduler.rules.recurrence import Recurrence
+from duetime.scheduler.rules.recurrence import recurrence
+from duetime.scheduler.rules.recurrence.recurrence import Recurrence
 
 ZONE = "America/New_York"
 SPRING = datetime(2027, 3, 13, 5, 0, tzinfo=UTC)  # midnight before the day before clocks go forward

@@ -10,8 +10,8 @@ from datetime import UTC, date, datetime, timedelta
 
 import pytest
 from duetime.scheduler.errors import InvalidArgument
-from duetime.scheduler.rules import recurrence
-from duetime.scheduler.rules.recurrence import Recurrence
+from duetime.scheduler.rules.recurrence import recurrence
+from duetime.scheduler.rules.recurrence.recurrence import Recurrence
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from datetime import UTC, datetime
 
 import pytest
-from duetime.scheduler.rules.recurrence import soonest
+from duetime.scheduler.rules.recurrence.recurrence import soonest
 
 NOW = datetime(2026, 11, 25, 17, 0, 30, tzinfo=UTC)  # a Wednesday, 10:00:30 in Denver
 

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 from duetime.scheduler.errors import InvalidArgument
-from duetime.scheduler.rules.text import MAX_JSON_BYTES, check_json, check_text, clean_text
+from duetime.scheduler.rules.sanitize import MAX_JSON_BYTES, check_json, check_text, clean_text
 from hypothesis import given
 from hypothesis import strategies as st
 

@@ -6,7 +6,7 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 from duetime.scheduler.errors import InvalidArgument
-from duetime.scheduler.rules import times, zones
+from duetime.scheduler.rules.time import times, zones
 
 NOW = datetime(2026, 11, 21, 17, 0, 5, tzinfo=UTC)
 """A Saturday, 12:00:05 in New York."""

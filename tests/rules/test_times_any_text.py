@@ -7,7 +7,8 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 from duetime.scheduler.errors import InvalidArgument
-from duetime.scheduler.rules import recurrence, times
+from duetime.scheduler.rules.recurrence import recurrence
+from duetime.scheduler.rules.time import times
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 

@@ -6,7 +6,7 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 from duetime.scheduler.errors import InvalidArgument
-from duetime.scheduler.rules import times, zones
+from duetime.scheduler.rules.time import times, zones
 
 MARCH = datetime(2027, 3, 13, 12, 0, tzinfo=UTC)
 

@@ -9,7 +9,7 @@ from itertools import pairwise
 from zoneinfo import ZoneInfo
 
 import pytest
-from duetime.scheduler.rules.windows import PERIODS, window_ends, window_start
+from duetime.scheduler.rules.limits.windows import PERIODS, window_ends, window_start
 from hypothesis import given, settings
 from hypothesis import strategies as st
 

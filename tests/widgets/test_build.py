@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 from duetime.widgets import build
 from duetime.widgets.cards import Card, cards
-from duetime.widgets.fence import cut, fenced, one_line
+from duetime.widgets.quoting import cut, fenced, one_line
 
 SOURCES = sorted(build.SOURCES.glob("*.js"))
 MARKUP = r"\.(inner|outer)HTML\b|insertAdjacentHTML|document\.write|DOMParser|createContextualFragment|setHTML"

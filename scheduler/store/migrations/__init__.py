@@ -1,0 +1,1 @@
+"""Migrations: bring a database to the schema of this version."""

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from alembic import context
-from duetime.scheduler.store.base import Base
-from duetime.scheduler.store.schema import version
+from duetime.scheduler.store.migrations.upgrade import version
+from duetime.scheduler.store.schema.base import Base
 
 context.configure(
     connection=context.config.attributes["connection"],

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 from duetime.scheduler.queue import DispatchQueue, Finish, Report, Why
-from duetime.scheduler.rules.admission import Kind, Limits
+from duetime.scheduler.rules.limits.admission import Kind, Limits
 
 from tests.contracts.queue.case import LEASE, Clock, QueueCase, slots
 

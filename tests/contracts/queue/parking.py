@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 from duetime.scheduler.queue import Cancelled, DispatchQueue, Entry, Kind, Limits, Report, Why
-from duetime.scheduler.queue.port import MOST_LOOKS, MOST_WOKEN
+from duetime.scheduler.queue.constants import MAX_CLASSES_PER_TAKE, MAX_SIZES_PER_WAKE
 
 from tests.contracts.queue.case import Clock, QueueCase, slots
 
@@ -19,7 +19,7 @@ class ParkingContract(QueueCase):
     # Parking
 
     def test_a_take_looks_at_so_many_classes_and_the_next_one_goes_on(self, queue: DispatchQueue, clock: Clock) -> None:
-        n = 2 * MOST_LOOKS + 10
+        n = 2 * MAX_CLASSES_PER_TAKE + 10
         queue.put([self.entry(clock, f"r{i:03}", 1e9 + i, {f"p{i:03}": 1}) for i in range(n)])
         queue.put([self.entry(clock, "free", 2e9)])
         hints = [queue.take("w", 9, 1e9) for _ in range(2)]
@@ -31,7 +31,7 @@ class ParkingContract(QueueCase):
     def test_everything_that_fits_starts_however_many_sizes_a_release_has_to_wake(
         self, queue: DispatchQueue, clock: Clock
     ) -> None:
-        n = 3 * MOST_WOKEN
+        n = 3 * MAX_SIZES_PER_WAKE
         queue.set_pool("gpu", slots(10_000))
         queue.put([self.entry(clock, "all", 0, {"gpu": 10_000})])
         assert self.taken(queue) == ["all"]

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import pytest
-from duetime.scheduler.queue import DispatchQueue, Entry, Finish, MemoryQueue
-from duetime.scheduler.queue.lazy import LazyHeap
-from duetime.scheduler.queue.pool import Pool
-from duetime.scheduler.queue.waiting import RunClass
+from duetime.scheduler.queue import DispatchQueue, Entry, Finish
+from duetime.scheduler.queue.memory.classes import RunClass
+from duetime.scheduler.queue.memory.lazy_heap import LazyHeap
+from duetime.scheduler.queue.memory.pool import Pool
+from duetime.scheduler.queue.memory.queue import MemoryQueue
 
 from tests.contracts.queue.case import slots
 from tests.contracts.queue.suite import LEASE, Clock, QueueContract

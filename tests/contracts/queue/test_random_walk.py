@@ -18,22 +18,11 @@ from typing import Any
 from uuid import uuid4
 
 import pytest
-from duetime.scheduler.queue import (
-    Cancelled,
-    Entry,
-    Finish,
-    Grant,
-    Kind,
-    Limits,
-    MemoryQueue,
-    QueueLost,
-    Report,
-    Take,
-    Threads,
-)
-from duetime.scheduler.queue.redis import RedisQueue
-from duetime.scheduler.rules.admission import LOOK_AGAIN, capacity
+from duetime.scheduler.queue import Cancelled, Entry, Finish, Grant, Kind, Limits, QueueLost, Report, Take, Threads
+from duetime.scheduler.queue.memory.queue import MemoryQueue
+from duetime.scheduler.queue.redis.queue import RedisQueue
 from duetime.scheduler.rules.headroom import NO_HEADROOM, least_urgent
+from duetime.scheduler.rules.limits.admission import LOOK_AGAIN, capacity
 
 from tests.contracts.queue.suite import Clock
 

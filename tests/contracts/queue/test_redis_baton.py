@@ -10,8 +10,8 @@ from uuid import uuid4
 import pytest
 import redis
 from duetime.scheduler.queue import QueueUnavailable
-from duetime.scheduler.queue.redis import RedisQueue
-from duetime.scheduler.queue.redis_baton import LONGEST, Baton, connect
+from duetime.scheduler.queue.redis.queue import RedisQueue
+from duetime.scheduler.queue.redis.wakeup import LONGEST, Baton, connect
 
 from tests.services import valkey_server
 

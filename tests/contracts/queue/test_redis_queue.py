@@ -9,9 +9,9 @@ from uuid import uuid4
 
 import pytest
 from duetime.scheduler.queue import DispatchQueue, Entry
-from duetime.scheduler.queue.memory import REBUILDING_FOR
-from duetime.scheduler.queue.redis import RedisQueue
-from duetime.scheduler.rules.admission import Kind, Limits
+from duetime.scheduler.queue.constants import REBUILD_TURN_MS
+from duetime.scheduler.queue.redis.queue import RedisQueue
+from duetime.scheduler.rules.limits.admission import Kind, Limits
 
 from tests.contracts.queue.admission import AdmissionContract
 from tests.contracts.queue.feedback import FeedbackContract
@@ -73,7 +73,7 @@ def test_who_is_frozen_while_it_empties_the_queue_leaves_alone_what_another_has_
     sweep = frozen._sweep
 
     def thawed(fill: str) -> None:
-        clock.ms += REBUILDING_FOR
+        clock.ms += REBUILD_TURN_MS
         assert other.begin_rebuild("other")
         other.set_pool("gpu", Limits(Kind.SLOTS, 1))
         other.put([Entry("r1", 1.0, needs={"gpu": 1})])

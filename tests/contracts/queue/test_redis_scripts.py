@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 import redis
 from duetime.scheduler.queue import Entry, Finish, Kind, Limits, QueueLost, QueueUnavailable, Report
-from duetime.scheduler.queue.redis import RedisQueue
+from duetime.scheduler.queue.redis.queue import RedisQueue
 
 from tests.contracts.queue.suite import LEASE, Clock
 from tests.contracts.queue.test_redis_queue import opened
@@ -125,7 +125,7 @@ def test_scripts_that_the_server_forgot_are_sent_again(queue: RedisQueue, server
 RACE = """
 import sys
 import redis
-from duetime.scheduler.queue.redis import RedisQueue
+from duetime.scheduler.queue.redis.queue import RedisQueue
 url, namespace, owner = sys.argv[1:]
 queue = RedisQueue(url, namespace=namespace)
 client = redis.Redis.from_url(url)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 from duetime.scheduler.queue import DispatchQueue, Threads
-from duetime.scheduler.queue.threads import PREEMPTOR_HOLD_MS, THREADS_KNOWN_MS
+from duetime.scheduler.queue.constants import PREEMPTOR_HOLD_MS, THREADS_KNOWN_MS
 from duetime.scheduler.rules.headroom import Headroom
 
 from tests.contracts.queue.case import LEASE, Clock, QueueCase, slots

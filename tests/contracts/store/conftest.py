@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 from duetime.scheduler.store import Store, open_store
-from duetime.scheduler.store.base import Base
+from duetime.scheduler.store.schema.base import Base
 from sqlalchemy import create_engine
 
 from tests import services

@@ -8,7 +8,8 @@ from typing import Any
 
 from duetime.scheduler import ids
 from duetime.scheduler.events import EventKind
-from duetime.scheduler.store import Change, Claim, Settlement, Start, Store
+from duetime.scheduler.records import Change, Claim, Settlement, Start
+from duetime.scheduler.store import Store
 from duetime.scheduler.task import DeadlineType, Delivery, InboxMessage, RetryPolicy, Run, State, Task, TaskRecord
 
 NOON = datetime(2026, 11, 24, 12, tzinfo=UTC)

@@ -11,7 +11,9 @@ from typing import Any
 
 import pytest
 from duetime.scheduler.events import EventFilter, EventKind
-from duetime.scheduler.store import Change, Claim, Start, Store, Verdict, journal, open_store, settling
+from duetime.scheduler.records import Change, Claim, Start, Verdict
+from duetime.scheduler.store import Store, open_store
+from duetime.scheduler.store.statements import event_log, settle
 from duetime.scheduler.task import State, TaskRecord
 from sqlalchemy import Connection, text
 
@@ -136,16 +138,16 @@ def test_a_claim_that_waits_for_a_run_to_be_made_ready_starts_it(stores: list[St
     def make_ready(connection: Connection) -> None:
         connection.execute(text("SELECT 1 FROM tasks FOR UPDATE"))
         connection.execute(text("UPDATE runs SET state = 'ready', wake_at = NULL, first_ready_at = wake_at"))
-        ready = journal.entry(
+        ready = event_log.entry(
             TENANT,
             record.task.id,
             record.run.id,
             NOON,
             kind=EventKind.READY,
-            actor=journal.ITSELF,
+            actor=event_log.ITSELF,
             move=(State.SCHEDULED, State.READY),
         )
-        journal.append(connection, [ready])
+        event_log.append(connection, [ready])
 
     [claimed] = held_open(stores, record, make_ready, words="")
     assert (claimed.run.id, claimed.run.attempt) == (record.run.id, 1)
@@ -215,7 +217,7 @@ def test_what_another_ends_first_is_told_by_that_one_alone(stores: list[Store]) 
 
     def slowly(connection: Connection) -> Future[list[Verdict]]:
         first = settlement(claim, State.FAILED, inbox=message(claim), dead_letter=True)
-        assert settling.settle(connection, [first], NOON) == [Verdict.SETTLED]
+        assert settle.settle(connection, [first], NOON) == [Verdict.SETTLED]
         waiting = pool.submit(stores[1].claims.settle, [late])
         until_it_waits(stores[0], "WITH locked")
         return waiting

@@ -13,8 +13,9 @@ from typing import Any
 
 import pytest
 from duetime.scheduler.events import EventKind
-from duetime.scheduler.store import Change, IdempotencyKey, Start, Store
-from duetime.scheduler.store.base import Base
+from duetime.scheduler.records import Change, IdempotencyKey, Start
+from duetime.scheduler.store import Store
+from duetime.scheduler.store.schema.base import Base
 from duetime.scheduler.task import State, TaskRecord
 from sqlalchemy import event, select
 

@@ -8,8 +8,9 @@ from datetime import timedelta
 import pytest
 from duetime.scheduler.errors import IllegalMove, RunnerReplaced
 from duetime.scheduler.events import Event, EventFilter, EventKind
-from duetime.scheduler.store import Change, NewTask, Start, Store, Verdict
-from duetime.scheduler.store.locking import exactly
+from duetime.scheduler.records import Change, NewTask, Start, Verdict
+from duetime.scheduler.store import Store
+from duetime.scheduler.store.sql.locks import exactly
 from duetime.scheduler.task import State, TaskRecord
 
 from tests.contracts.store.making import (

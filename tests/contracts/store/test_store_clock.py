@@ -11,9 +11,10 @@ from itertools import pairwise
 from pathlib import Path
 
 import pytest
-from duetime.scheduler.store import Start, Store, open_store
-from duetime.scheduler.store import clock as clocks
-from duetime.scheduler.store.clock import Sample, ServerClock, on_a_thread
+from duetime.scheduler.records import Start
+from duetime.scheduler.store import Store, open_store
+from duetime.scheduler.store.database import clock as clocks
+from duetime.scheduler.store.database.clock import Sample, ServerClock, on_a_thread
 from duetime.scheduler.task import State
 from sqlalchemy import text
 

@@ -17,9 +17,11 @@ from typing import Any, TypeVar
 import pytest
 from duetime.scheduler.errors import DuetimeError, IllegalMove, StaleRevision, StoreUnavailable
 from duetime.scheduler.events import EventFilter, EventKind
-from duetime.scheduler.store import Change, IdempotencyKey, NewTask, Start, Store, Verdict, journal, open_store
-from duetime.scheduler.store.database import Sqlite
-from duetime.scheduler.store.models import tasks
+from duetime.scheduler.records import Change, IdempotencyKey, NewTask, Start, Verdict
+from duetime.scheduler.store import Store, open_store
+from duetime.scheduler.store.database.database import Sqlite
+from duetime.scheduler.store.schema.tables import tasks
+from duetime.scheduler.store.statements import event_log
 from duetime.scheduler.task import State, TaskFilter, TaskRecord
 from sqlalchemy import Connection, create_engine, func, select, text
 
@@ -249,10 +251,10 @@ def test_followers_miss_no_event_of_a_slow_transaction(postgres_url: str) -> Non
     slow, quick = added(store), added(store)
     start = store.history.latest()
     with store._database.engine.connect() as connection:
-        told = journal.entry(
+        told = event_log.entry(
             TENANT, slow.task.id, None, NOON, kind=EventKind.RESCHEDULED, actor="a", revision=slow.task.revision
         )
-        journal.append(connection, [told])
+        event_log.append(connection, [told])
         cancelled(store, quick)
         assert store.history.latest() == start
         seen = store.history.since(start)

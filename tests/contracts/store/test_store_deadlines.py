@@ -8,10 +8,11 @@ from typing import Any
 
 import pytest
 from duetime.scheduler.events import Event, EventFilter, EventKind
-from duetime.scheduler.settlement import concluded
-from duetime.scheduler.store import Change, Claim, Settlement, Start, Store
-from duetime.scheduler.store.models import runs
-from duetime.scheduler.store.recovery import Conclude
+from duetime.scheduler.records import Change, Claim, Settlement, Start
+from duetime.scheduler.rules.settlement import concluded
+from duetime.scheduler.store import Store
+from duetime.scheduler.store.schema.tables import runs
+from duetime.scheduler.store.statements.recover import Conclude
 from duetime.scheduler.task import DeadlineType, Penalty, State, TaskRecord, Tier
 from sqlalchemy import select
 

@@ -5,8 +5,9 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-from duetime.scheduler.store import Start, open_store
-from duetime.scheduler.store.database import Sqlite
+from duetime.scheduler.records import Start
+from duetime.scheduler.store import open_store
+from duetime.scheduler.store.database.database import Sqlite
 
 from tests.contracts.store.making import LEASE, NOON, Clock, added, settlement
 

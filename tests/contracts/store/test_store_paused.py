@@ -6,7 +6,8 @@ from dataclasses import replace
 from datetime import timedelta
 
 from duetime.scheduler.events import EventKind
-from duetime.scheduler.store import Change, Store
+from duetime.scheduler.records import Change
+from duetime.scheduler.store import Store
 from duetime.scheduler.task import State, TaskRecord
 from sqlalchemy import text
 

@@ -11,8 +11,9 @@ from functools import partial
 from pathlib import Path
 
 import pytest
+from duetime.scheduler.records import Start, Verdict, WorkerProcess
 from duetime.scheduler.rules.estimates import Histogram
-from duetime.scheduler.store import Start, Store, Verdict, WorkerProcess, open_store
+from duetime.scheduler.store import Store, open_store
 from duetime.scheduler.store.pools import CONFIGURATION
 from duetime.scheduler.task import State
 

@@ -6,15 +6,16 @@ from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 
 import pytest
-from duetime.scheduler.channels import Channels
+from duetime.scheduler.delivery import Channels
 from duetime.scheduler.errors import InvalidArgument, Refused
 from duetime.scheduler.events import EventFilter, EventKind
 from duetime.scheduler.handlers import Handlers
-from duetime.scheduler.intake import Intake
+from duetime.scheduler.intake.planner import Intake
 from duetime.scheduler.outcomes import Done, Outcome, Retry
-from duetime.scheduler.scheduler import Scheduler
-from duetime.scheduler.settlement import settle
-from duetime.scheduler.store import Claim, Start, Store, Verdict
+from duetime.scheduler.records import Claim, Start, Verdict
+from duetime.scheduler.rules.settlement import settle
+from duetime.scheduler.service import Scheduler
+from duetime.scheduler.store import Store
 from duetime.scheduler.task import State, TaskFilter, TaskView
 
 from tests.contracts.store.making import LEASE, Clock

@@ -14,10 +14,13 @@ import pytest
 from duetime.scheduler.errors import StoreUnavailable
 from duetime.scheduler.events import EventKind
 from duetime.scheduler.handlers import Handlers
-from duetime.scheduler.intake import Intake
-from duetime.scheduler.scheduler import Scheduler
-from duetime.scheduler.store import Change, Claim, IdempotencyKey, NewTask, Start, Store, keys, open_store, standing
-from duetime.scheduler.store.keys import Name
+from duetime.scheduler.intake.planner import Intake
+from duetime.scheduler.records import Change, Claim, IdempotencyKey, NewTask, Start
+from duetime.scheduler.service import Scheduler
+from duetime.scheduler.store import Store, open_store
+from duetime.scheduler.store.postgres import known_keys
+from duetime.scheduler.store.statements import idempotency
+from duetime.scheduler.store.statements.idempotency import Name
 from duetime.scheduler.task import State, TaskFilter, TaskRecord, TaskView
 from sqlalchemy import Connection, event, text
 
@@ -184,10 +187,10 @@ def test_a_key_that_is_let_go_between_two_looks_at_it_is_taken(store: Store, mon
     record = store.tasks.add(*a_task(), actor="alice", key=IdempotencyKey("k", {"title": "A"})).record
 
     def too_late(connection: Connection, *_rest: object) -> dict[Name, TaskRecord]:
-        keys.forget(connection, [(TENANT, "k", record.task.id)])
+        idempotency.forget(connection, [(TENANT, "k", record.task.id)])
         return {}
 
-    monkeypatch.setattr(standing, "known", too_late)
+    monkeypatch.setattr(known_keys, "known", too_late)
     again = store.tasks.add(*a_task(), actor="alice", key=IdempotencyKey("k", {"title": "A"}))
     assert again.created
     assert again.record.task.id != record.task.id
@@ -195,7 +198,7 @@ def test_a_key_that_is_let_go_between_two_looks_at_it_is_taken(store: Store, mon
 
 def test_a_key_that_is_never_there_to_be_read_is_given_up(store: Store, monkeypatch: pytest.MonkeyPatch) -> None:
     store.tasks.add(*a_task(), actor="alice", key=IdempotencyKey("k", {"title": "A"}))
-    monkeypatch.setattr(standing, "known", lambda *_: {})
+    monkeypatch.setattr(known_keys, "known", lambda *_: {})
     with pytest.raises(StoreUnavailable, match="try again"):
         store.tasks.add(*a_task(), actor="alice", key=IdempotencyKey("k", {"title": "A"}))
     assert store.tasks.counts(TENANT, TaskFilter()) == {State.SCHEDULED: 1}

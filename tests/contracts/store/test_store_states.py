@@ -13,8 +13,9 @@ from pathlib import Path
 
 import pytest
 from duetime.scheduler.events import Event, EventFilter, EventKind
+from duetime.scheduler.records import Change, Claim, Settlement, Start, Verdict
 from duetime.scheduler.rules.states import LEGAL, TERMINAL, check_move
-from duetime.scheduler.store import Change, Claim, Settlement, Start, Store, Verdict, open_store
+from duetime.scheduler.store import Store, open_store
 from duetime.scheduler.task import DeadlineType, Run, State, Task, TaskFilter, TaskRecord
 from hypothesis import HealthCheck, settings
 from hypothesis import strategies as st

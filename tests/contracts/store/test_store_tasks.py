@@ -9,7 +9,8 @@ from functools import partial
 import pytest
 from duetime.scheduler.errors import IdempotencyConflict, IllegalMove, Refused, StaleRevision, TaskNotFound
 from duetime.scheduler.events import EventFilter, EventKind
-from duetime.scheduler.store import Change, IdempotencyKey, NewTask, Start, Store
+from duetime.scheduler.records import Change, IdempotencyKey, NewTask, Start
+from duetime.scheduler.store import Store
 from duetime.scheduler.task import RetryPolicy, Run, State, TaskFilter, TaskRecord
 
 from tests.contracts.store.making import (

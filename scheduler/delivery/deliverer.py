@@ -1,0 +1,226 @@
+"""The process that moves deliveries: sends what is due through its channel, and settles it with its own retries."""
+
+from __future__ import annotations
+
+import random
+import threading
+import time
+from collections import Counter
+from collections.abc import Callable, Mapping, Sequence
+from datetime import datetime, timedelta
+from typing import Final, Protocol
+
+from duetime.scheduler.delivery import Channel, ChannelError
+from duetime.scheduler.outcomes import Retry
+from duetime.scheduler.rules.retry import next_attempt
+from duetime.scheduler.rules.sanitize import clean_text
+from duetime.scheduler.task import Delivery, InboxMessage, RetryPolicy
+
+BATCH: Final = 8
+"""Messages sent in one tick at most."""
+
+LOOK: Final = 256
+"""Due deliveries that a tick chooses from, so that a channel that hangs does not fill its batch."""
+
+EACH: Final = 2
+"""Threads that one channel may occupy: what hangs keeps its thread, and leaves those of the others alone."""
+
+MOST: Final = 16
+"""Threads of all channels together."""
+
+PAUSE: Final = timedelta(seconds=1)
+"""Who hangs holds up the look for more by no more than this."""
+
+LEASE: Final = timedelta(seconds=30)
+"""What a process sends is taken for so long, and prolonged at half of it: when it dies, another one sends it then."""
+
+MAX_ERROR: Final = 500
+DELIVERY_RETRY: Final = RetryPolicy(max_attempts=6, backoff=timedelta(seconds=30), max_backoff=timedelta(hours=1))
+
+
+class Outbox(Protocol):
+    """The part of the store that is needed here."""
+
+    def due(self, *, limit: int) -> list[tuple[Delivery, InboxMessage]]:
+        """Give pending deliveries whose time has come."""
+
+    def take(self, ids: Sequence[str], *, lease: timedelta) -> set[str]:
+        """Take deliveries that are due, and return those that nobody else has taken."""
+
+    def hold(self, ids: Sequence[str], *, lease: timedelta) -> None:
+        """Keep what was taken for longer."""
+
+    def settle(
+        self, delivery_id: str, attempts: int, *, delivered: bool, error: str | None, next_at: datetime | None
+    ) -> bool:
+        """Write the end of one try, unless the delivery has not `attempts` tries behind it any more."""
+
+    def next_wake(self) -> datetime | None:
+        """Give the time of the next due delivery."""
+
+
+class Deliverer:
+    """Sends through channels. A message is sent again only after a failure or a crash, and then under the same key.
+
+    A send that gives no answer within `patience` has failed. A channel that hangs holds up nobody else. Several
+    processes may send from one outbox: each message is taken by one.
+    """
+
+    def __init__(
+        self,
+        outbox: Outbox,
+        channels: Mapping[str, Channel],
+        *,
+        policy: RetryPolicy = DELIVERY_RETRY,
+        patience: timedelta = timedelta(seconds=60),
+        draw: Callable[[], float] | None = None,
+    ) -> None:
+        self._outbox = outbox
+        self._channels = channels
+        self._policy = policy
+        self._patience = patience.total_seconds()
+        self._draw = draw or random.SystemRandom().random
+        self._sendings: list[_Sending] = []
+        self._answered = threading.Condition()
+
+    def next_wake(self) -> datetime | None:
+        """Give the time when `tick` has something to do next; None when nothing is pending."""
+        times = [sending.delivery.next_at for sending in self._sendings if not sending.settled]
+        return min((at for at in (self._outbox.next_wake(), *times) if at is not None), default=None)
+
+    def tick(self, now: datetime) -> int:
+        """Send up to 8 due messages side by side, and give their number; settle what has been answered.
+
+        Takes as long as the slowest channel, at most a second: the answer of a slower one is for a later tick. Call it
+        on one thread.
+        """
+        began = time.monotonic()
+        ends = began + min(PAUSE.total_seconds(), self._patience)
+        waiting, sent = self._waiting(), 0
+        while True:
+            started = self._start(waiting, BATCH - sent, began + self._patience)
+            sent += started
+            moment = time.monotonic()
+            self._hold(moment)
+            settled = self._settle_answered(now + timedelta(seconds=moment - began), moment)
+            if moment >= ends or self._through(waiting, sent):
+                return sent
+            if not started and not settled:  # otherwise there may be threads for more
+                self._wait(ends - moment)
+
+    def _waiting(self) -> list[_Sending]:
+        """Return what is due and not on its way."""
+        on_the_way = {sending.delivery.id for sending in self._sendings if not sending.settled}
+        due = self._outbox.due(limit=LOOK)
+        made = [_Sending(delivery, message, self._channels, self._answer) for delivery, message in due]
+        return [sending for sending in made if sending.delivery.id not in on_the_way]
+
+    def _start(self, waiting: list[_Sending], most: int, ends_by: float) -> int:
+        """Start what threads may be had for, at most so many; returns how many."""
+        busy = Counter(sending.delivery.channel for sending in self._sendings if not sending.answered)
+        started: list[_Sending] = []
+        for sending in waiting:
+            if len(started) < most and busy.total() < MOST and busy[sending.delivery.channel] < EACH:
+                busy[sending.delivery.channel] += 1
+                started.append(sending)
+        return self._begin(waiting, started, ends_by) if started else 0
+
+    def _begin(self, waiting: list[_Sending], chosen: list[_Sending], ends_by: float) -> int:
+        """Send what no other process has taken; returns how many."""
+        began = time.monotonic()
+        taken = self._outbox.take([sending.delivery.id for sending in chosen], lease=LEASE)
+        for sending in chosen:
+            waiting.remove(sending)
+            if sending.delivery.id in taken:
+                self._sendings.append(sending)
+                sending.begin(began, ends_by)
+        return len(taken)
+
+    def _hold(self, moment: float) -> None:
+        """Keep what is on its way for longer, before its time is over."""
+        half = LEASE.total_seconds() / 2
+        fading = [it for it in self._sendings if not it.settled and moment - it.taken_at >= half]
+        if fading:
+            self._outbox.hold([sending.delivery.id for sending in fading], lease=LEASE)
+        for sending in fading:
+            sending.taken_at = moment
+
+    def _settle_answered(self, now: datetime, moment: float) -> int:
+        """Settle what has its answer, or has had its time, forget what is over, and return how many were settled."""
+        over = [it for it in self._sendings if not it.settled and (it.answered or moment >= it.ends_by)]
+        for sending in over:
+            self._settle(sending, now)
+            sending.settled = True
+        self._sendings = [sending for sending in self._sendings if not (sending.settled and sending.answered)]
+        return len(over)
+
+    def _through(self, waiting: list[_Sending], sent: int) -> bool:
+        return all(sending.settled for sending in self._sendings) and (not waiting or sent >= BATCH)
+
+    def _wait(self, seconds: float) -> None:
+        with self._answered:
+            self._answered.wait_for(lambda: any(it.answered and not it.settled for it in self._sendings), seconds)
+
+    def _answer(self) -> None:
+        with self._answered:
+            self._answered.notify_all()
+
+    def _settle(self, sending: _Sending, now: datetime) -> None:
+        delivery, error = sending.delivery, sending.error
+        self._outbox.settle(
+            delivery.id,
+            delivery.attempts,
+            delivered=error is None,
+            error=clean_text(str(error), MAX_ERROR) if error else None,
+            next_at=self._again(delivery, error, now),
+        )
+
+    def _again(self, delivery: Delivery, error: ChannelError | None, now: datetime) -> datetime | None:
+        if error is None or error.permanent:
+            return None
+        failed = Retry(str(error), error.retry_after)
+        return next_attempt(failed, failures=delivery.attempts + 1, policy=self._policy, now=now, jitter=self._draw())
+
+
+class _Sending:
+    """One send, on a thread of its own once it has begun."""
+
+    def __init__(
+        self,
+        delivery: Delivery,
+        message: InboxMessage,
+        channels: Mapping[str, Channel],
+        on_answer: Callable[[], None],
+    ) -> None:
+        self.delivery = delivery
+        self.error: ChannelError | None = ChannelError("no answer in time")
+        self.taken_at = 0.0
+        self.ends_by = 0.0
+        self.answered = False
+        self.settled = False
+        self._message = message
+        self._channels = channels
+        self._on_answer = on_answer
+
+    def begin(self, taken_at: float, ends_by: float) -> None:
+        self.taken_at = taken_at
+        self.ends_by = ends_by
+        threading.Thread(target=self._run, name=f"duetime-delivery-{self.delivery.channel}", daemon=True).start()
+
+    def _run(self) -> None:
+        self.error = self._sent()
+        self.answered = True
+        self._on_answer()
+
+    def _sent(self) -> ChannelError | None:
+        try:
+            channel = self._channels[self.delivery.channel]
+        except KeyError:
+            return ChannelError(f"no channel {self.delivery.channel!r} is configured any more")
+        try:
+            channel.send(self._message, key=self.delivery.run_id)
+        except ChannelError as error:
+            return error
+        except Exception as error:  # noqa: BLE001 - a library's own exceptions fail this delivery, never the process
+            return ChannelError(f"{type(error).__name__} in channel {channel.name}")
+        return None

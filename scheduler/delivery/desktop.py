@@ -1,0 +1,97 @@
+"""Tells outcomes as a notification on the desktop, where there is one."""
+
+from __future__ import annotations
+
+import asyncio
+import html
+import sys
+import threading
+from collections.abc import Callable, Coroutine
+from contextlib import suppress
+from typing import Any, Final, TypeVar
+
+from duetime.scheduler.delivery.channel import ChannelError
+from duetime.scheduler.delivery.notifiers import Notifier, system_notifier
+from duetime.scheduler.rules.sanitize import clean_text
+from duetime.scheduler.task import InboxMessage
+
+SEND_SECONDS: Final = 5.0
+MAX_BODY: Final = 500
+T = TypeVar("T")
+
+
+class DesktopChannel:
+    """Shows title and text. The connection is kept: some desktops remove what a vanished sender has shown."""
+
+    name = "desktop"
+
+    def __init__(self, make: Callable[[], Notifier] = system_notifier) -> None:
+        self._make = make
+        self._lock = threading.Lock()
+        self._notifier: Notifier | None = None
+        self._loop: asyncio.AbstractEventLoop | None = None
+
+    def available(self) -> bool:
+        """Whether a notification service answers that can show text."""
+        try:
+            return bool(self._call(lambda notifier: notifier.get_capabilities()))
+        except ChannelError:
+            self.close()
+            return False
+
+    def send(self, message: InboxMessage, *, key: str) -> None:  # noqa: ARG002 - desktops have no place for a key
+        """Show the message once."""
+        shown: list[bool] = []
+        title = clean_text(message.title, MAX_BODY, lines=False)
+        body = _body(message)
+        self._call(lambda notifier: notifier.send(title, body, on_dispatched=lambda: shown.append(True)))
+        if not shown:
+            self.close()
+            raise ChannelError("the desktop did not take the notification")
+
+    def close(self) -> None:
+        """Drop the connection; the next send makes a new one."""
+        with self._lock:
+            loop, notifier, self._loop, self._notifier = self._loop, self._notifier, None, None
+        if loop is None or notifier is None:
+            return
+        with suppress(Exception):  # a connection that is broken already
+            asyncio.run_coroutine_threadsafe(asyncio.wait_for(notifier.close(), 1), loop).result(2)
+        loop.call_soon_threadsafe(loop.stop)
+
+    def _call(self, ask: Callable[[Notifier], Coroutine[Any, Any, T]]) -> T:
+        """Run on a thread and loop of our own: callers may themselves be inside a running loop."""
+        try:
+            loop, notifier = self._connected()
+            asked = asyncio.run_coroutine_threadsafe(asyncio.wait_for(ask(notifier), SEND_SECONDS), loop)
+            return asked.result(2 * SEND_SECONDS)
+        except ChannelError:
+            raise
+        except TimeoutError as error:
+            self.close()
+            raise ChannelError("the desktop did not answer in time") from error
+        except Exception as error:
+            self.close()
+            raise ChannelError(f"no desktop notification service ({type(error).__name__})") from error
+
+    def _connected(self) -> tuple[asyncio.AbstractEventLoop, Notifier]:
+        with self._lock:
+            if self._loop is None or self._notifier is None:
+                self._notifier = self._make()
+                self._loop = asyncio.new_event_loop()
+                threading.Thread(target=_serve, args=(self._loop,), name="duetime-desktop", daemon=True).start()
+            return self._loop, self._notifier
+
+
+def _serve(loop: asyncio.AbstractEventLoop) -> None:
+    asyncio.set_event_loop(loop)
+    try:
+        loop.run_forever()
+    finally:
+        loop.close()
+
+
+def _body(message: InboxMessage) -> str:
+    """Give the text as the service takes it: those of Linux read markup, so what looks like it is escaped."""
+    text = clean_text(message.text if message.text.strip() else str(message.state), MAX_BODY)
+    return html.escape(text, quote=False) if sys.platform == "linux" else text

@@ -1,0 +1,74 @@
+"""The channels of one process, by the name that `deliver_to` says."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Literal, Self
+
+from duetime.scheduler.delivery.apprise import AppriseChannel
+from duetime.scheduler.delivery.channel import Channel
+from duetime.scheduler.delivery.desktop import DesktopChannel
+from duetime.scheduler.delivery.webhook import WebhookChannel, WebhookTarget
+from duetime.scheduler.errors import InvalidArgument
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ChannelOptions:
+    """What is configured: webhooks and Apprise URLs by name; `desktop` `auto` means where there is one."""
+
+    desktop: Literal["auto", "on", "off"] = "auto"
+    webhooks: Mapping[str, WebhookTarget] = field(default_factory=dict)
+    apprise: Mapping[str, str] = field(default_factory=dict, repr=False)
+    timeout: float = 20.0
+
+
+class Channels(Mapping[str, Channel]):
+    """A read-only registry. A webhook is named `webhook:<name>`, and answers to its bare name as well.
+
+    The inbox is none of them: it is written with the outcome itself, in the same transaction.
+    """
+
+    def __init__(self, channels: Iterable[Channel] = ()) -> None:
+        self._by_name = {channel.name: channel for channel in channels}
+
+    @classmethod
+    def from_options(cls, options: ChannelOptions, *, desktop: DesktopChannel | None = None) -> Self:
+        """Open what is configured; raises `InvalidSetting` naming the channel that cannot be."""
+        screen = desktop or DesktopChannel()
+        wanted = options.desktop == "on" or (options.desktop == "auto" and screen.available())
+        channels: list[Channel] = [screen] if wanted else []
+        channels += [WebhookChannel(name, to, timeout=options.timeout) for name, to in options.webhooks.items()]
+        channels += [AppriseChannel(name, url) for name, url in options.apprise.items()]
+        return cls(channels)
+
+    def default_channels(self) -> tuple[str, ...]:
+        """Give the channels that are told beside the inbox when a task names none."""
+        return tuple(name for name in self._by_name if name == DesktopChannel.name)
+
+    def check(self, deliver_to: Sequence[str]) -> tuple[str, ...]:
+        """Give the channels named, less the inbox and repeats, or raise `InvalidArgument` that lists what exists."""
+        unknown = next((name for name in deliver_to if name != "inbox" and name not in self), None)
+        if unknown is not None:
+            known = ", ".join(("inbox", *self._by_name))
+            raise InvalidArgument(
+                "deliver_to",
+                f"no channel {unknown[:60]!r} is configured",
+                accepted=known,
+                example="deliver_to=['inbox']",
+            )
+        return tuple(dict.fromkeys(self[name].name for name in deliver_to if name != "inbox"))
+
+    def close(self) -> None:
+        """Let go of what the channels hold."""
+        for channel in self._by_name.values():
+            channel.close()
+
+    def __getitem__(self, name: str) -> Channel:
+        return self._by_name.get(name) or self._by_name[f"webhook:{name}"]
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._by_name)
+
+    def __len__(self) -> int:
+        return len(self._by_name)

@@ -1,0 +1,87 @@
+"""Tells outcomes by a signed POST to a configured address."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from http import HTTPStatus
+from typing import Final
+
+from duetime.scheduler.delivery.channel import ChannelError
+from duetime.scheduler.outbound.client import Blocked, GuardedClient, Reply, Unreachable
+from duetime.scheduler.outbound.signing import Signer
+from duetime.scheduler.outbound.url_policy import WebhookOptions
+from duetime.scheduler.rules.retry import retry_after
+from duetime.scheduler.task import InboxMessage
+
+_PASSING: Final = frozenset({408, 425, 429})
+
+
+@dataclass(frozen=True, slots=True)
+class WebhookTarget:
+    """Where to, and the `whsec_...` secret to sign with."""
+
+    url: str
+    secret: str | None = field(default=None, repr=False)
+
+
+class WebhookChannel:
+    """Posts `{"type": "task.succeeded", "timestamp": ..., "data": {...}}`, signed by Standard Webhooks.
+
+    The address is an administrator's word, so it may be private or plain http; redirects are not followed. Raises
+    `InvalidSetting` for a secret that is none.
+    """
+
+    def __init__(
+        self, name: str, target: WebhookTarget, *, timeout: float = 20.0, clock: Callable[[], datetime] | None = None
+    ) -> None:
+        self.name = f"webhook:{name}"
+        self._url = target.url
+        self._signer = Signer(target.secret)
+        self._client = GuardedClient(WebhookOptions(allow_http=True, allow_private=True, timeout=timeout))
+        self._clock = clock or (lambda: datetime.now(UTC))
+
+    def send(self, message: InboxMessage, *, key: str) -> None:
+        """Post the message; any status but 2xx is an error, permanent where the request itself was refused."""
+        now = self._clock()
+        body = json.dumps(_event(message), ensure_ascii=False, separators=(",", ":"))
+        # A task's own webhook call carries the run id too, perhaps to the same receiver: the two must not look alike.
+        headers = self._signer.headers(f"{key}-outcome", now, body) | {
+            "content-type": "application/json",
+            "idempotency-key": f"{key}-outcome",
+        }
+        try:
+            reply = self._client.send("POST", self._url, headers=headers, body=body.encode())
+        except Unreachable as error:
+            raise ChannelError(str(error)) from error
+        except Blocked as error:
+            raise ChannelError(str(error), permanent=True) from error
+        _judge(reply, now)
+
+    def close(self) -> None:
+        """Nothing to do: no connection outlives a send."""
+
+
+def _event(message: InboxMessage) -> dict[str, object]:
+    return {
+        "type": f"task.{message.state}",
+        "timestamp": message.created_at.isoformat().replace("+00:00", "Z"),
+        "data": {
+            "message_id": message.id,
+            "task_id": message.task_id,
+            "run_id": message.run_id,
+            "title": message.title,
+            "text": message.text,
+            "state": str(message.state),
+        },
+    }
+
+
+def _judge(reply: Reply, now: datetime) -> None:
+    if HTTPStatus.OK <= reply.status < HTTPStatus.MULTIPLE_CHOICES:
+        return
+    passing = reply.status >= HTTPStatus.INTERNAL_SERVER_ERROR or reply.status in _PASSING
+    wait = retry_after(reply.headers.get("retry-after"), now=now)
+    raise ChannelError(f"the receiver answered {reply.status}", retry_after=wait, permanent=not passing)

@@ -1,0 +1,183 @@
+"""The dispatcher: moves runs that are due from the database into the queue, at their time, and drops what is too late.
+
+It sleeps until the next one, at most two seconds, and then looks at the clock of the wall again: a laptop that wakes up
+fires at once what fell due meanwhile. Runs are moved a second early and wait in the queue for their time, so that
+nothing is left to do but to start them at a second for which thousands are scheduled.
+"""
+
+from __future__ import annotations
+
+import math
+import time
+from collections import deque
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from datetime import datetime, timedelta
+
+from duetime.scheduler.dispatch.placement import Placing
+from duetime.scheduler.foresight.explain import last_waited_for
+from duetime.scheduler.queue import DispatchQueue, Entry, QueueLost, QueueUnavailable
+from duetime.scheduler.records import Claim, ReadyRun, Settlement
+from duetime.scheduler.rules.settlement import concluded
+from duetime.scheduler.runtime import failpoints
+from duetime.scheduler.runtime.loop import Process
+from duetime.scheduler.store import Store
+from duetime.scheduler.task import State, TaskRecord
+
+LONGEST_SLEEP = 2.0
+AHEAD = timedelta(seconds=1)
+"""So long before its time a run goes into the queue, which hands it out at its time and not before."""
+
+BATCH = 200
+"""Runs made ready in one transaction: enough to be cheap, few enough that the first ones start meanwhile."""
+
+
+MOST_ASKED = 20
+"""Runs given up in one transaction of which the queue is asked what they waited for."""
+
+PAGE = 5000
+"""Ready runs read at once: finding a page costs a look at all of them, so there should be few pages."""
+
+
+def refill(
+    store: Store,
+    queue: DispatchQueue,
+    placing: Placing = Placing(),  # noqa: B008 - a frozen value
+    *,
+    enough: Callable[[], bool] = lambda: False,
+) -> int:
+    """Put every run that is ready into the queue and return how many were not there: after a start, and as a net.
+
+    After each page `enough` may end it.
+    """
+    added, after = 0, None
+    while page := store.claims.ready(limit=PAGE, after=after):
+        now = store.now()
+        added += queue.put(placing.entries(page, now))
+        after = page[-1].run_id
+        if enough():
+            break
+    return added
+
+
+class Dispatcher:
+    """Makes due runs ready, as the runner of `epoch`. `on_change` is told the ids of their tasks."""
+
+    def __init__(
+        self,
+        store: Store,
+        queue: DispatchQueue,
+        *,
+        placing: Placing = Placing(),  # noqa: B008 - a frozen value
+        epoch: int | None = None,
+        on_change: Callable[[Sequence[str]], None] = lambda _: None,
+        replaced: Callable[[], None] = lambda: None,
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
+        self._store = store
+        self._queue = queue
+        self._placing = placing
+        self._epoch = epoch
+        self._on_change = on_change
+        self._asking = 0
+        self._clock = clock
+        self._new: deque[ReadyRun] = deque()
+        self._asked = False
+        self._look_at = -math.inf
+        self.process = Process("dispatcher", self.step, replaced=replaced)
+
+    def place(self, run: ReadyRun) -> None:
+        """Put a run that was stored as ready into the queue, soon. May be called from any thread."""
+        self._new.append(run)
+        self.process.wake()
+
+    def wake(self) -> None:
+        """Look at once for what is due. May be called from any thread."""
+        self._asked = True
+        self.process.wake()
+
+    def step(self) -> float:
+        """Dispatch what was handed in, else one batch of what is due, and return the seconds until more is."""
+        placed, left = self._place_new(), self._look_at - self._clock()
+        if placed and left > 0 and not self._asked:
+            return left  # the database has enough to do with the start of what was placed
+        self._asked, self._look_at = False, -math.inf
+        sleep = self._look()
+        self._look_at = self._clock() + sleep
+        return sleep
+
+    def _look(self) -> float:
+        times = self._store.claims.next_times()
+        due, lost = self._until(times.wake_at), self._until(times.drop_at)
+        early = due - AHEAD.total_seconds()
+        if min(early, lost) > 0:
+            return min(early, lost, LONGEST_SLEEP)
+        dropped = lost <= 0 and self._drop()
+        ready = early <= 0 and self._make_ready()
+        if ready or dropped:
+            return 0.0
+        return min(due, lost, LONGEST_SLEEP) if min(due, lost) > 0 else LONGEST_SLEEP / 100
+
+    def _place_new(self) -> bool:
+        """Put what was handed in; whether that was all there is to do, as no timer goes with it."""
+        new = [self._new.popleft() for _ in range(len(self._new))]
+        if new:
+            now = self._store.now()
+            self._queue.put(self._placing.entries(new, now))
+        return bool(new) and all(run.drop_at is None for run in new)
+
+    def _make_ready(self) -> bool:
+        ready = self._store.claims.make_ready(limit=BATCH, epoch=self._epoch, ahead=AHEAD)
+        failpoints.hit(failpoints.Step.MADE_READY)
+        drops = {run.run_id: at for run in ready if (at := self._placing.drop_at(run)) is not None}
+        if drops:
+            self._store.claims.redate(drops)
+        now = self._store.now()
+        entries = self._placing.entries(ready, now)
+        if self._queue.put(entries) < len(entries):
+            self._put_anew(entries)
+        failpoints.hit(failpoints.Step.PUT)
+        self._on_change([run.task_id for run in ready])
+        return bool(ready)
+
+    def _put_anew(self, entries: Sequence[Entry]) -> None:
+        """Give those a new place that the queue still had from before they were moved, paused or changed.
+
+        What is leased takes its place when that lease ends: cancelling forgets it, so it is put again like all others.
+        """
+        for entry in entries:
+            self._queue.cancel(entry.run_id)
+        self._queue.put(entries)
+
+    def _drop(self) -> bool:
+        """End what cannot meet its hard deadline any more, and order anew what is late."""
+        self._asking = MOST_ASKED
+        expired = self._store.claims.expire(limit=BATCH, conclude=self._conclude)
+        for run in expired:
+            self._queue.cancel(run.run_id)
+        late = self._store.claims.relax(limit=BATCH)
+        for ready in late:
+            self._queue.rescore(ready.run_id, self._placing.key(ready))
+        self._on_change([run.task_id for run in expired])
+        return bool(expired or late)
+
+    def _conclude(self, claim: Claim, end: Settlement) -> Settlement:
+        if claim.run.state is State.READY and (waited := self._last_waited_for(claim)):
+            reason = f"{end.reason}; {waited}"
+            end = replace(end, reason=reason, error=reason)
+        return concluded(claim, end, now=self._store.now())
+
+    def _last_waited_for(self, claim: Claim) -> str:
+        """Ask the queue what kept a run; a few of each batch, since the database waits meanwhile."""
+        self._asking -= 1
+        if self._asking < 0:
+            return ""
+        try:
+            found = self._queue.explain(claim.run.id)
+        except (QueueLost, QueueUnavailable):
+            self._asking = 0
+            return ""
+        return last_waited_for(found, TaskRecord(claim.task, claim.run), self._store.now())
+
+    def _until(self, moment: datetime | None) -> float:
+        return math.inf if moment is None else (moment - self._store.now()).total_seconds()

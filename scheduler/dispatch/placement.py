@@ -1,0 +1,105 @@
+"""Where a run stands in the queue: its order key, and everything that it has to reserve before it starts."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from datetime import datetime, timedelta
+from urllib.parse import quote
+
+from duetime.scheduler.dispatch.pool_registry import LAST_CHANCE
+from duetime.scheduler.intake.demand import Estimates, word_alone
+from duetime.scheduler.queue import Entry
+from duetime.scheduler.records import ReadyRun
+from duetime.scheduler.rules.estimates import UNKNOWN, Estimate, estimate
+from duetime.scheduler.rules.limits.pool import Pool, find
+from duetime.scheduler.rules.order import drop_at, order_key
+from duetime.scheduler.store.statements.recover import MOST_CRASHES
+
+CALM = 5000.0
+"""Milliseconds that runs on their last chance wait first: a machine that is in trouble should not end them."""
+
+
+_AT_LEAST = timedelta(milliseconds=100)
+"""What a better estimate has to change to be worth a write."""
+
+
+def nothing_declared() -> Mapping[str, Pool]:
+    return {}
+
+
+def nothing_to_prefetch(_keys: Iterable[tuple[str, str]]) -> None:
+    """Leave every estimate to be asked for by itself."""
+
+
+@dataclass(frozen=True, slots=True)
+class Placing:
+    """Places runs by what is known of pools and of how long actions take; `declared` is what handlers say of that.
+
+    `prefetch` is called with the tenants and actions of a batch before its estimates are asked for one by one.
+    """
+
+    pools: Callable[[], Mapping[str, Pool]] = nothing_declared
+    estimates: Estimates = word_alone
+    declared: Mapping[str, timedelta] = field(default_factory=dict)
+    prefetch: Callable[[Iterable[tuple[str, str]]], None] = nothing_to_prefetch
+
+    def entries(self, runs: Sequence[ReadyRun], now: datetime) -> list[Entry]:
+        """Return the places of a batch of runs."""
+        self.prefetch((run.tenant, run.action) for run in runs if run.estimate is None)
+        return [self.entry(run, now) for run in runs]
+
+    def entry(self, run: ReadyRun, now: datetime) -> Entry:
+        """Return the place of a run that is ready; one that was made ready ahead of its time waits for that first."""
+        needs = dict(run.needs)
+        quota = f"tenant:{quote(run.tenant)}"  # a tenant may be called what no pool may
+        if find(self.pools(), quota) is not None:
+            needs.setdefault(quota, 1)
+        delay = max(0.0, (run.first_ready_at - now).total_seconds() * 1000)
+        if run.crashes >= MOST_CRASHES - 1:
+            needs[LAST_CHANCE] = 1
+            delay = max(delay, CALM)
+        created = _ms(run.created_at or run.scheduled_for)
+        return Entry(run.run_id, self.key(run), run.tier.rank, needs, created, delay)
+
+    def key(self, run: ReadyRun) -> float:
+        """Return the order key of a run: smaller goes first."""
+        return order_key(
+            first_ready=run.first_ready_at,
+            tier=run.tier,
+            deadline=run.deadline,
+            p90=self._estimate(run).p90,
+            late=run.late,
+            cost=self._cost(run.needs),
+        )
+
+    def drop_at(self, run: ReadyRun) -> datetime | None:
+        """Return when a timer must look at the run by what is known now; None where what it has is good enough."""
+        if run.deadline is None or run.drop_at is None:
+            return None
+        p50 = self._estimate(run).p50
+        better = run.drop_at if p50 == UNKNOWN else drop_at(run.deadline, p50)
+        return better if abs(better - run.drop_at) > max(p50 / 10, _AT_LEAST) else None
+
+    def _estimate(self, run: ReadyRun) -> Estimate:
+        """Say what a run will take; what was learned, as far as the run could ever be in time by that.
+
+        Else no run of an action that was slow for a while would start again, and nobody learn that it is quick by now.
+        """
+        declared = self.declared.get(run.action)
+        said = estimate(run.estimate, None, declared)
+        if run.estimate is not None:
+            return said
+        learned = self.estimates(run.tenant, run.action, declared)
+        hopeless = run.deadline is not None and run.deadline - learned.p50 <= run.scheduled_for
+        return said if hopeless else learned
+
+    def _cost(self, needs: Mapping[str, int]) -> float:
+        """Return the largest part of any pool that a run takes: its dominant share (Ghodsi et al., 2011)."""
+        pools = self.pools() if needs else {}
+        found = ((units, find(pools, name)) for name, units in needs.items())
+        return max((units / max(1, pool.at_once) for units, pool in found if pool is not None), default=0.0)
+
+
+def _ms(moment: datetime) -> float:
+    return moment.timestamp() * 1000

@@ -1,0 +1,185 @@
+"""The pools of an installation: declared in its settings and by admins, kept in the database, told to the queue."""
+
+from __future__ import annotations
+
+import logging
+import time
+from collections.abc import Callable, Collection, Mapping
+from datetime import datetime, timedelta
+from functools import cache
+from typing import Final
+
+from duetime.scheduler.errors import InvalidArgument, StoreUnavailable
+from duetime.scheduler.queue import DispatchQueue, QueueLost, QueueUnavailable
+from duetime.scheduler.rules.limits.admission import Kind, Limits
+from duetime.scheduler.rules.limits.pool import Pool, PoolKind, spent_with_debt
+from duetime.scheduler.rules.limits.pool_spec import read_pool, spec_of
+from duetime.scheduler.runtime.loop import Process
+from duetime.scheduler.store import Store
+from duetime.scheduler.task import LOCAL, Json, Principal
+
+FRESH = 1.0
+"""Seconds for which what was read of the pools is good enough to refuse or accept a task by."""
+
+LOOK_EVERY = 10.0
+"""Seconds between looks for changed pools; the dispatcher of each process sees them within two, and says so."""
+
+AGAIN = 2.0
+"""Seconds until a queue that is away is told again."""
+
+TELL_EVERY = timedelta(days=1)
+"""When a queue is told of calendars and windows again, which it knows for a week: by the wall, as a laptop sleeps."""
+
+LAST_CHANCE = "duetime:last-chance"
+"""A pool of one slot: runs that one more crash would end run one at a time, so that the one that takes its process
+down takes none of the others with it.
+"""
+
+UNDECLARED: Final[Mapping[str, Limits]] = {
+    LAST_CHANCE: Limits(Kind.SLOTS, 1),
+    "tenant:*": Limits(Kind.SLOTS, 1e12),  # no limit: of a quota that is removed, runs that wait still have the name
+}
+"""Pools that are there unless someone declares them otherwise; beside `key:*`, which every queue knows by itself."""
+
+log = logging.getLogger(__name__)
+
+
+class Registry:
+    """Reads and changes the pools. Thread-safe. `zone` is that of windows and hours whose declaration names none."""
+
+    def __init__(self, store: Store, *, zone: str | None = None, clock: Callable[[], float] = time.monotonic) -> None:
+        self._store = store
+        self._zone = zone or "UTC"
+        self._clock = clock
+        self._read_at: float | None = None
+        self._known: Mapping[str, Pool] = {}
+        self.told: Mapping[str, Pool] | None = None
+        """The pools as a `Teller` of this process has told them to the queue; None when they may have changed since."""
+
+    def pools(self) -> Mapping[str, Pool]:
+        """Return the pools by name, as they were at most a second ago; without a database, as they were last."""
+        if self._read_at is None or self._clock() - self._read_at > FRESH:
+            try:
+                self._known = self.read()
+            except StoreUnavailable:
+                if self._read_at is None:
+                    raise
+            self._read_at = self._clock()
+        return self._known
+
+    def known(self) -> Mapping[str, Pool]:
+        """Return the pools as the queue knows them, without a question to the database where a `Teller` looks."""
+        told = self.told
+        return self.pools() if told is None else told
+
+    def read(self) -> Mapping[str, Pool]:
+        """Return the pools by name, as they are now; a declaration that this version cannot read is left out."""
+        found = {stored.name: self._understood(stored.name, stored.spec) for stored in self._store.pools.all()}
+        return {name: pool for name, pool in found.items() if pool is not None}
+
+    def declare(self, specs: Mapping[str, Mapping[str, Json]]) -> None:
+        """Take over what configuration declares, where that differs from what it declared last time.
+
+        So a change that an admin made meanwhile stays. Raises InvalidArgument(s) for a wrong declaration.
+        """
+        read = {name: spec_of(read_pool(name, spec, zone=self._zone)) for name, spec in specs.items()}
+        self._store.pools.declare(read)
+        self._read_at = self.told = None
+
+    def set(self, name: str, spec: Mapping[str, Json], *, by: Principal = LOCAL) -> Pool:
+        """Create or change a pool; what is reserved stays reserved. Raises InvalidArgument(s) for a wrong `spec`."""
+        pool = read_pool(name, spec, zone=self._zone)
+        self._store.pools.put(name, spec_of(pool), actor=by.user)
+        self._read_at = self.told = None
+        return pool
+
+    def remove(self, name: str, *, by: Principal = LOCAL) -> None:
+        """Remove a pool: runs that need it are held until it is there again. Raises InvalidArgument without one."""
+        pools = self.read()
+        if name not in pools:
+            present = ", ".join(sorted(pools)) or "none is declared"
+            raise InvalidArgument("name", f"no pool {name[:100]!r}", accepted=present, example=next(iter(pools), "gpu"))
+        self._store.pools.remove(name, actor=by.user)
+        self._read_at = self.told = None
+
+    def removed(self) -> Collection[str]:
+        """Return the names of the pools that there were once, and are no more."""
+        return self._store.pools.removed()
+
+    def watch(self, changed: Callable[[], None]) -> None:
+        """Call `changed`, and nobody who watched before, when the dispatcher of this process sees a change."""
+        self._store.pools.on_change = changed
+
+    def revision(self) -> int:
+        """Return a number that rises with each change of a pool."""
+        return self._store.pools.revision()
+
+    def spent(self, pools: Mapping[str, Pool], now: datetime) -> Mapping[str, float]:
+        """Return what has been used of each budget since its window began, and the debt of the windows before it."""
+        budgets = {name: pool for name, pool in pools.items() if pool.kind is PoolKind.BUDGET}
+        return {name: self._spent(name, pool, now) for name, pool in budgets.items()}
+
+    def _spent(self, name: str, pool: Pool, now: datetime) -> float:
+        usage = self._store.usage
+        starts = pool.window_starts(now, back_to=usage.first(name) or now)
+        since = cache(lambda age: usage.since({name: starts[age]})[name])
+        return spent_with_debt(since, len(starts), pool.capacity)
+
+    def _understood(self, name: str, spec: Mapping[str, Json]) -> Pool | None:
+        try:
+            return read_pool(name, spec, zone=self._zone)
+        except Exception as error:  # noqa: BLE001 - one bad row must not stop all pools
+            log.error("pool %s cannot be read, so what needs it is held: %s", name, error)  # noqa: TRY400 - no defect
+            return None
+
+
+class Teller:
+    """Tells a queue what pools there are: at the start, when they change, and once a day."""
+
+    def __init__(self, registry: Registry, queue: DispatchQueue, *, now: Callable[[], datetime]) -> None:
+        self._registry = registry
+        self._queue = queue
+        self._now = now
+        self._revision: int | None = None
+        self._told: Mapping[str, Pool] = {}
+        self._tell_at = now()
+        self.process = Process("pools", self.step)
+        registry.watch(self.process.wake)
+
+    def step(self) -> float:
+        """Tell what has changed, and return the seconds until the next look."""
+        revision = self._registry.revision()
+        again = self._now() >= self._tell_at
+        if revision != self._revision or again:
+            try:
+                self._tell(all_of_them=again)
+            except (QueueLost, QueueUnavailable):
+                return AGAIN  # whoever rebuilds the queue fills it with the pools of that moment
+            self._revision = revision
+        return LOOK_EVERY
+
+    def fill(self) -> None:
+        """Tell a queue that is being rebuilt everything: what budgets have seen, and buckets with nothing in them."""
+        revision = self._registry.revision()  # first: what changes after it is told by the next step
+        now, pools = self._now(), self._registry.read()
+        spent = self._registry.spent(pools, now)
+        for name, limits in self._all(pools, now).items():
+            self._queue.set_pool(name, limits, spent=spent.get(name, 0.0), empty=True)
+        self._told, self._revision, self._tell_at = pools, revision, now + TELL_EVERY
+        self._registry.told = pools
+
+    def _tell(self, *, all_of_them: bool) -> None:
+        now, pools = self._now(), self._registry.read()
+        spent = self._registry.spent(pools, now)
+        told = {*self._told, *(self._registry.removed() if all_of_them else ())}  # by whom this one was not there yet
+        for name in told - pools.keys():
+            self._queue.set_pool(name, UNDECLARED.get(name))
+        for name, limits in self._all(pools, now).items():
+            if all_of_them or self._told.get(name) != pools.get(name):
+                self._queue.set_pool(name, limits, spent=spent.get(name, 0.0))
+        self._told = self._registry.told = pools
+        if all_of_them:
+            self._tell_at = now + TELL_EVERY
+
+    def _all(self, pools: Mapping[str, Pool], now: datetime) -> Mapping[str, Limits]:
+        return {**UNDECLARED, **{name: pool.limits(now) for name, pool in pools.items()}}

@@ -1,0 +1,258 @@
+"""Why a run is not running, in words that name what it waits for: its time, its turn, a pool and who holds it."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, replace
+from datetime import UTC, datetime, timedelta
+
+from duetime.scheduler.queue import MAX_COUNTED_AHEAD, Explanation, Shortage, Why
+from duetime.scheduler.queue.remote import Inquiry, Silence
+from duetime.scheduler.records import Known
+from duetime.scheduler.rules.estimates import UNKNOWN, Estimate
+from duetime.scheduler.rules.limits.pool import Pool
+from duetime.scheduler.rules.states import TERMINAL
+from duetime.scheduler.rules.time.times import describe, relative
+from duetime.scheduler.store import Store
+from duetime.scheduler.task import State, TaskRecord
+
+_TITLE = 40
+_APART = "it starts apart from others, as it was running in a crash"
+_THREAD = "a free thread of a worker"
+_NO_WORKER = "a worker, and none is up now: start one with `duetime worker`"
+_QUOTES = str.maketrans("«»", "\u2039\u203a")
+
+Named = Callable[[str], str]
+"""Says a run id in words that the caller may see: its task's id and title, or that it is another tenant's."""
+
+Lengths = Callable[[str, str, timedelta | None], Estimate]
+"""Says how long runs of a tenant's action take, with the word of the caller where there is one."""
+
+
+def nothing_known(_tenant: str, _action: str, _own: timedelta | None) -> Estimate:
+    """Know of no action how long it takes."""
+    return Estimate(UNKNOWN, UNKNOWN)
+
+
+@dataclass(frozen=True, slots=True)
+class Facts:
+    """What is known beside the task itself: the queue's answer (None when it does not know the run), and the pools.
+
+    `silence` is why the queue did not answer, where it did not; `working` whether any worker is up to run something.
+    """
+
+    queue: Explanation | None = None
+    pools: Mapping[str, Pool] | None = None
+    named: Named = str
+    silence: Silence | None = None
+    working: bool = True
+
+
+def waiting_for(record: TaskRecord, now: datetime, facts: Facts | None = None) -> tuple[str, ...]:
+    """Return what the task's current run waits for, each in a sentence; nothing when it waits only for its time.
+
+    Without `facts` only what the database knows is said.
+    """
+    if record.run.state in TERMINAL:
+        return ()
+    found = [*_held(record), *_timed(record, now)]
+    if record.run.state is State.READY and not record.task.paused:
+        found += _queued(record, now, facts) if facts else []
+    return tuple(found)
+
+
+def explained(record: TaskRecord, now: datetime, facts: Facts) -> tuple[str, ...]:
+    """Return why the run stands where it stands, always with an answer: for a person who asked."""
+    return waiting_for(record, now, facts) or (_plainly(record, now),)
+
+
+def last_waited_for(found: Explanation | None, record: TaskRecord, now: datetime) -> str:
+    """Return what a run waited for that is given up, without anybody's name; empty where nobody knows."""
+    if found is None or found.status not in ("parked", "waiting"):
+        return ""
+    short, having = found.shortage, ""
+    if short is not None and short.holders:
+        having = f"; {len(short.holders)} run{'s have' if len(short.holders) > 1 else ' has'} units of it"
+        found = replace(found, shortage=replace(short, holders=()))
+    in_line = short is not None or found.ahead
+    first = next(_queued(record, now, Facts(found, named=lambda _: "another run"))) if in_line else _THREAD
+    return f"it waited for {first}{having}"
+
+
+def _plainly(record: TaskRecord, now: datetime) -> str:
+    run, zone = record.run, record.task.timezone
+    if run.state in TERMINAL:
+        when = f" {describe(run.ended_at, zone)}" if run.ended_at else ""
+        return f"nothing: it {_ENDED[run.state]}{when}" + (f" ({run.error})" if run.error else "")
+    if run.state is State.RUNNING:
+        return f"nothing: it runs, attempt {run.attempt}"
+    due = run.wake_at or run.scheduled_for
+    if due < now:
+        return (
+            f"a process that looks for what is due, as it is since {describe(due, zone)} ({relative(due, now)}): "
+            "`duetime serve`, a worker or an open chat client does"
+        )
+    return f"its time: {describe(due, zone)} {zone} ({relative(due, now)})"
+
+
+_ENDED = {
+    State.SUCCEEDED: "succeeded",
+    State.FAILED: "failed",
+    State.CANCELLED: "was cancelled",
+    State.EXPIRED: "expired",
+    State.SKIPPED: "was skipped",
+}
+
+
+def _held(record: TaskRecord) -> Iterator[str]:
+    run = record.run
+    if record.task.paused:
+        yield "paused: resume it with reschedule_task(pause=false)"
+    if run.state is State.RUNNING and run.cancel_requested:
+        yield "its handler to stop"
+
+
+def _timed(record: TaskRecord, now: datetime) -> Iterator[str]:
+    run = record.run
+    until = f" {relative(run.wake_at, now)}," if run.wake_at else ""
+    if run.state is State.RETRYING and run.error:
+        yield f"attempt {run.attempt + 1}{until} after: {run.error}"
+    if run.state is State.SUSPENDED:
+        yield f"{run.summary or 'its handler asked to go on later'}{until.rstrip(',')}"
+
+
+def _queued(record: TaskRecord, now: datetime, facts: Facts) -> Iterator[str]:
+    answer = facts.queue
+    if answer is not None and answer.status == "leased":
+        yield f"worker {answer.worker}, which has taken it and is about to start it"
+        return
+    if not facts.working:
+        yield _NO_WORKER
+    if answer is None:
+        yield _unknown(facts)
+    elif answer.status == "delayed" and answer.not_before is not None:
+        why = _APART if record.run.crashes else "a worker may take it then"
+        yield f"{_moment(answer.not_before, record, now)}: {why}"
+    elif answer.shortage is not None:
+        yield _short(answer.shortage, record, now, facts)
+        yield from _turn(answer.ahead, "of the same tier and needs go first")
+    else:
+        yield from _turn(answer.ahead, "of the same tier and needs go first")
+        if facts.working and not answer.ahead:
+            yield f"{_THREAD}: it is the first of its tier and needs"
+
+
+def _unknown(facts: Facts) -> str:
+    if facts.silence is not None:
+        return _SILENT[facts.silence]
+    return (
+        "a dispatcher to hand it to the workers: at once while one runs, else when `duetime serve` or a worker starts"
+    )
+
+
+_SILENT = {
+    Silence.NOBODY: "a process that runs tasks, and none does now: `duetime serve` does, or a chat client that is open",
+    Silence.AWAY: "Redis, which cannot be reached now: nothing starts until it is back, and nothing is lost",
+    Silence.EMPTY: "the queue in Redis to be filled from the database: at once while a server or a worker runs",
+}
+
+
+def _turn(ahead: int, what: str) -> Iterator[str]:
+    if ahead:
+        number = f"{ahead} or more" if ahead >= MAX_COUNTED_AHEAD else f"{ahead}"
+        yield f"its turn: {number} run{'s' if ahead > 1 else ''} {what}"
+
+
+def _short(short: Shortage, record: TaskRecord, now: datetime, facts: Facts) -> str:
+    until = f", {_moment(short.helped_at, record, now)}" if short.helped_at is not None else ""
+    words = {
+        Why.UNKNOWN: lambda: f"no such pool is there{_present(facts)}: declare it, or reschedule with other needs",
+        Why.TOO_SMALL: lambda: (
+            f"it needs {short.needed:g}, and there are {short.capacity:g} in all{until}: "
+            "raise its capacity, or reschedule with less"
+        ),
+        Why.SHORT: lambda: f"it needs {short.needed:g}, {_units(short.free)} of {short.capacity:g} are free{until}",
+        Why.HELD: lambda: f"kept for {facts.named(short.held_for or '')}, which is overdue and goes first",
+        Why.STOPPED: lambda: f"its provider asked to wait{until}",
+        Why.BREAKER: lambda: f"its breaker is open after failures{until or ', one run probes it now'}",
+    }
+    return f"pool {short.pool}: {words[short.why]()}{_holders(short, facts)}"
+
+
+def _units(free: float) -> str:
+    """Round down: what is nearly one is not one."""
+    return f"{max(0, math.floor(free * 10) / 10):g}"
+
+
+def _present(facts: Facts) -> str:
+    return f" (there are {', '.join(sorted(facts.pools))})" if facts.pools else ""
+
+
+def _holders(short: Shortage, facts: Facts) -> str:
+    if not short.holders or short.why in (Why.UNKNOWN, Why.STOPPED):
+        return ""
+    return f"; held by {', '.join(facts.named(run_id) for run_id in short.holders)}"
+
+
+def _moment(ms: float, record: TaskRecord, now: datetime) -> str:
+    moment = datetime.fromtimestamp(ms / 1000, UTC)
+    return f"until {describe(moment, record.task.timezone)} ({relative(moment, now)})"
+
+
+def _quoted(title: str) -> str:
+    """Quote what a user wrote so that it cannot close the quotation: a model reads these sentences."""
+    shown = title if len(title) <= _TITLE else f"{title[: _TITLE - 1].rstrip()}…"
+    return f"«{shown.translate(_QUOTES)}»"
+
+
+class Explainer:
+    """Gathers what is known of a task: asks the queue only about a run that is there."""
+
+    def __init__(
+        self,
+        store: Store,
+        inquiry: Inquiry,
+        pools: Callable[[], Mapping[str, Pool]],
+        lengths: Lengths = nothing_known,
+        working: Callable[[], bool] = lambda: True,
+    ) -> None:
+        self._store = store
+        self._inquiry = inquiry
+        self._pools = pools
+        self._lengths = lengths
+        self._working = working
+
+    def facts(self, record: TaskRecord) -> Facts:
+        """Return the facts about a task, as the tenant whose task it is may see them."""
+        if record.run.state is not State.READY or record.task.paused:
+            return Facts()
+        silence, found = self._inquiry.explain(record.run.id)
+        working = self._working()
+        if found is None or found.shortage is None:
+            return Facts(found, silence=silence, working=working)
+        return Facts(found, self._pools(), self._naming(record.task.tenant, found.shortage), working=working)
+
+    def _naming(self, tenant: str, shortage: Shortage) -> Named:
+        run_ids = [*shortage.holders, *([shortage.held_for] if shortage.held_for else [])]
+        known = self._store.tasks.of_runs(tenant, run_ids) if run_ids else {}
+
+        def named(run_id: str) -> str:
+            if run_id not in known:
+                return "a task of someone else"
+            holder = known[run_id]
+            left = "" if run_id == shortage.held_for else self._left(tenant, holder)
+            return f"{holder.task_id} {_quoted(holder.title)}{left}"
+
+        return named
+
+    def _left(self, tenant: str, holder: Known) -> str:
+        """Say how long a run that is under way will probably take yet; nothing where nobody knows how long it takes."""
+        found = self._lengths(tenant, holder.action, holder.estimate)
+        if holder.started_at is None or found.p50 == UNKNOWN:
+            return ""
+        now = self._store.now()
+        for end in (holder.started_at + found.p50, holder.started_at + found.p90):
+            if end > now:
+                return f" (probably done {relative(end, now)})"
+        return " (takes longer than usual)"

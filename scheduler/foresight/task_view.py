@@ -1,0 +1,53 @@
+"""Views: everything there is to show of a task at one moment, from what is stored."""
+
+from __future__ import annotations
+
+from datetime import datetime
+
+from duetime.scheduler.foresight.explain import Facts, waiting_for
+from duetime.scheduler.rules.changes import undo_token
+from duetime.scheduler.rules.occurrences import recurrence_of, upcoming
+from duetime.scheduler.rules.states import TERMINAL
+from duetime.scheduler.rules.time.times import describe
+from duetime.scheduler.task import TaskRecord, TaskView
+
+UPCOMING = 5
+
+
+def view_of(
+    record: TaskRecord,
+    now: datetime,
+    *,
+    created: bool | None = None,
+    warnings: tuple[str, ...] = (),
+    facts: Facts | None = None,
+) -> TaskView:
+    """Return what a card, the CLI or a tool shows of one task: next occurrences, what holds it, how to undo.
+
+    `facts` are what is known beside the database, for saying what a run that is due waits for.
+    """
+    rule = recurrence_of(record.task)
+    live = record.run.state not in TERMINAL
+    return TaskView(
+        record=record,
+        now=now,
+        upcoming=upcoming(record.task, record.run, UPCOMING) if live else (),
+        repeat_text=rule.text if rule else None,
+        repeat_notes=rule.notes(now, UPCOMING) if rule and live else (),
+        waiting_for=waiting_for(record, now, facts),
+        created=created,
+        warnings=(*warnings, *_also(record)),
+        undo=undo_token(record.run, now),
+    )
+
+
+def row_of(record: TaskRecord, now: datetime) -> TaskView:
+    """Return the view of one line of a list: without the next occurrences, which nothing there shows."""
+    rule = recurrence_of(record.task)
+    return TaskView(record, now, repeat_text=rule.text if rule else None, waiting_for=waiting_for(record, now))
+
+
+def _also(record: TaskRecord) -> tuple[str, ...]:
+    """Say when runs beside the current one come: what was snoozed, or is to run now."""
+    zone = record.task.timezone
+    return tuple(f"it also runs {describe(run.wake_at or run.scheduled_for, zone)}" for run in record.beside)

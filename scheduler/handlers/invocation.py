@@ -1,0 +1,111 @@
+"""Runs one attempt of a handler: whatever happens in there, one outcome comes out."""
+
+from __future__ import annotations
+
+import asyncio
+import concurrent.futures
+from collections.abc import Callable, Coroutine, Mapping
+from datetime import datetime, timedelta
+from typing import Any, Final, assert_never, get_args
+
+from duetime.scheduler.errors import DuetimeError, HandlerError, InvalidArgument, InvalidArguments
+from duetime.scheduler.handlers.context import Context
+from duetime.scheduler.handlers.declaration import Handler
+from duetime.scheduler.outcomes import Done, Failed, Outcome, Retry, Wait, Yielded
+from duetime.scheduler.rules.sanitize import check_json, clean_text
+from duetime.scheduler.task import Json
+
+MAX_REASON: Final = 500
+MAX_SUMMARY: Final = 2000
+MAX_DELAY: Final = timedelta(days=5 * 366)
+"""Five years: nothing waits longer for its next attempt."""
+_OUTCOMES = ", ".join(outcome.__name__ for outcome in get_args(Outcome))
+
+Awaiter = Callable[[Coroutine[Any, Any, Any]], Any]
+
+
+def run_handler(
+    handler: Handler, ctx: Context, payload: Mapping[str, Json], *, wait_for: Awaiter = asyncio.run
+) -> Outcome:
+    """Run one attempt and give its outcome.
+
+    An exception becomes `Retry` with its type and text; a payload that no longer fits, and a return value that is no
+    outcome, become `Failed`. Cancellation and interrupts (`asyncio.CancelledError`, Dramatiq's, `KeyboardInterrupt`)
+    are raised, for the worker to settle. `wait_for` runs the coroutine of an async handler to its end.
+    """
+    try:
+        arguments = (ctx, handler.parse(payload)) if handler.takes_payload else (ctx,)
+    except InvalidArguments as error:
+        return Failed(clean_text(f"the payload does not fit {handler.name}: {error}", MAX_REASON))
+    try:
+        returned = handler.fn(*arguments)
+        outcome = wait_for(returned) if asyncio.iscoroutine(returned) else returned
+    except concurrent.futures.CancelledError:
+        raise
+    except (Exception, SystemExit) as error:  # noqa: BLE001 - whatever a handler raises is an outcome, never ours
+        return Retry(explain(error))
+    try:
+        return _checked(handler, outcome, ctx.now())
+    except DuetimeError as error:
+        return Failed(clean_text(str(error), MAX_REASON))
+
+
+def explain(error: BaseException) -> str:
+    """Name an exception as a reason: `ValueError: no such file`, at most 500 characters."""
+    text = str(error)
+    name = type(error).__name__
+    return clean_text(f"{name}: {text}" if text else name, MAX_REASON)
+
+
+def _checked(handler: Handler, outcome: object, now: datetime) -> Outcome:
+    """Give an outcome that can be stored and shown; raises for what is none."""
+    if not isinstance(outcome, Done | Retry | Wait | Yielded | Failed):
+        raise HandlerError(
+            f"handler {handler.name} returned {type(outcome).__name__}; it must return one of {_OUTCOMES}, "
+            'as in Done(summary="resized")'
+        )
+    match outcome:
+        case Done():
+            check_json(f"{handler.name}: result", outcome.result)
+            return Done(_text(outcome.summary, MAX_SUMMARY), outcome.result)
+        case Failed():
+            check_json(f"{handler.name}: result", outcome.result)
+            return Failed(_text(outcome.reason, MAX_REASON), outcome.result)
+        case Retry():
+            return Retry(_text(outcome.reason, MAX_REASON), _delay(handler, outcome.after))
+        case Wait():
+            check_json(f"{handler.name}: checkpoint", outcome.checkpoint)
+            return Wait(_until(handler, outcome.until, now), _text(outcome.reason, MAX_REASON), outcome.checkpoint)
+        case Yielded():
+            check_json(f"{handler.name}: checkpoint", outcome.checkpoint)
+            return Yielded(outcome.checkpoint, _text(outcome.reason, MAX_REASON))
+        case _:
+            assert_never(outcome)
+
+
+def _text(value: object, maximum: int) -> str:
+    return clean_text(str(value), maximum)
+
+
+def _delay(handler: Handler, after: object) -> timedelta | None:
+    if after is None or (isinstance(after, timedelta) and timedelta(0) <= after <= MAX_DELAY):
+        return after
+    raise InvalidArgument(
+        f"{handler.name}: Retry.after",
+        "is no delay, or one of more than 5 years",
+        accepted="a timedelta from 0 to 5 years",
+        example="timedelta(seconds=30)",
+    )
+
+
+def _until(handler: Handler, until: object, now: datetime) -> datetime | timedelta:
+    if isinstance(until, timedelta) and timedelta(0) < until <= MAX_DELAY:
+        return until
+    if isinstance(until, datetime) and until.utcoffset() is not None and until - now <= MAX_DELAY:
+        return until
+    raise InvalidArgument(
+        f"{handler.name}: Wait.until",
+        "is no moment of the next 5 years",
+        accepted="an aware datetime or a timedelta above 0, at most 5 years from now",
+        example="timedelta(minutes=5)",
+    )

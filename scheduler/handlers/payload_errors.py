@@ -1,0 +1,64 @@
+"""Turns pydantic's complaints about a payload into our own error sentences."""
+
+from __future__ import annotations
+
+import difflib
+import re
+from collections.abc import Sequence
+from typing import Any, Final
+
+from duetime.scheduler.errors import InvalidArgument
+from duetime.scheduler.rules.sanitize import clean_text, kind_of
+from pydantic import BaseModel, ValidationError
+
+SHORT: Final = 40
+
+
+def complaints(error: ValidationError, model: type[BaseModel]) -> list[InvalidArgument]:
+    """One `InvalidArgument` for each complaint, named by its place (`payload.size.width`), without long values."""
+    found = error.errors(include_url=False, include_context=False)
+    return [_complaint(item, model) for item in found]
+
+
+def _complaint(item: Any, model: type[BaseModel]) -> InvalidArgument:
+    place, loc = _place(item["loc"]), item["loc"]
+    if item["type"] == "extra_forbidden":
+        return InvalidArgument(place, "unknown field", accepted=_fields(str(loc[-1]), model if len(loc) == 1 else None))
+    accepted, example = _field_help(model, loc)
+    problem = "is required" if item["type"] == "missing" else _problem(item)
+    return InvalidArgument(place, problem, accepted=accepted, example=example)
+
+
+def _place(loc: Sequence[str | int]) -> str:
+    parts = (f"[{part}]" if isinstance(part, int) else f".{clean_text(part, 40, lines=False)}" for part in loc)
+    return "payload" + "".join(parts)
+
+
+def _problem(item: Any) -> str:
+    message = re.sub(r"^(Value error, |Assertion failed, |Input )", "", item["msg"]).rstrip(".")
+    if item["type"] in {"value_error", "assertion_error"}:
+        return clean_text(message, 300, lines=False)
+    return clean_text(f"{message}, got {_shown(item['input'])}", 300, lines=False)
+
+
+def _shown(value: object) -> str:
+    """Short values help, long ones flood: show a scalar of up to `SHORT` characters, else name its kind."""
+    text = repr(value)
+    return text if isinstance(value, str | int | float) and len(text) <= SHORT else kind_of(value)
+
+
+def _fields(given: str, model: type[BaseModel] | None) -> str:
+    if model is None:
+        return "only the fields of the schema"
+    names = [field.alias or name for name, field in model.model_fields.items()]
+    nearest = difflib.get_close_matches(given, names, n=1)
+    hint = f" (did you mean {nearest[0]}?)" if nearest else ""
+    return (", ".join(names) or "no fields") + hint
+
+
+def _field_help(model: type[BaseModel], loc: Sequence[str | int]) -> tuple[str, str]:
+    """Give what the author of the model says about a field: its description and its first example."""
+    field = model.model_fields.get(str(loc[0])) if len(loc) == 1 else None
+    if field is None:
+        return "", ""
+    return (field.description or "").rstrip("."), str(field.examples[0]) if field.examples else ""

@@ -1,0 +1,35 @@
+"""Decide what the buttons of a card ask for: each names an event and a change of the task."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from datetime import datetime
+
+from duetime.scheduler.errors import InvalidArgument
+from duetime.scheduler.events import EventKind
+from duetime.scheduler.intake.instants import snooze_to
+from duetime.scheduler.records import Change
+from duetime.scheduler.rules import changes
+from duetime.scheduler.task import TaskRecord
+
+DONE = "done"
+"""Marks the outcome as read; it changes nothing of the task."""
+
+
+def decide_action(
+    action: str, now: datetime, *, minutes: int | None = None, until: str | None = None, undo: str | None = None
+) -> tuple[EventKind, Callable[[TaskRecord], Change]]:
+    """Return the event of an action, and the decision that it is; raises InvalidArgument for an unknown one."""
+    decisions: dict[str, tuple[EventKind, Callable[[TaskRecord], Change]]] = {
+        "snooze": (
+            EventKind.SNOOZED,
+            lambda record: changes.snooze(record, snooze_to(record.task.timezone, minutes, until, now), now),
+        ),
+        "run_now": (EventKind.RUN_NOW, lambda record: changes.run_now(record, now)),
+        "skip_next": (EventKind.SKIPPED, lambda record: changes.skip_next(record, now)),
+        "undo": (EventKind.CANCEL_UNDONE, lambda record: changes.undo_cancel(record, now, undo)),
+    }
+    if action not in decisions:
+        accepted = ", ".join([*decisions, DONE])
+        raise InvalidArgument("action", f"no action {action[:40]!r}", accepted=accepted, example="action='run_now'")
+    return decisions[action]

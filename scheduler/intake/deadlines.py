@@ -1,0 +1,173 @@
+"""How urgent a task is, as callers say it: its tier, its deadline with the kind of it, and how long it takes."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
+from difflib import get_close_matches
+
+from duetime.scheduler.errors import InvalidArgument
+from duetime.scheduler.intake.instants import Moment, resolve_end, resolve_moment
+from duetime.scheduler.rules.time.durations import parse_exact
+from duetime.scheduler.rules.time.time_of_day import read_clock
+from duetime.scheduler.rules.time.times import length, parse_duration
+from duetime.scheduler.rules.time.tokens import Misread, Unknown, tokens
+from duetime.scheduler.task import DeadlineType, Penalty, Tier
+
+NONE = frozenset({"none", "never", "no"})
+"""What `deadline` may be to take one away, and `estimate` to have it learned again."""
+
+MAX_AFTER = timedelta(days=366)
+MAX_ESTIMATE = timedelta(days=7)
+KINDS: Mapping[str, tuple[DeadlineType, Penalty]] = {
+    "hard": (DeadlineType.HARD, Penalty.NONE),
+    "soft": (DeadlineType.SOFT, Penalty.NONE),
+    "soft-linear": (DeadlineType.SOFT, Penalty.LINEAR),
+    "soft-step": (DeadlineType.SOFT, Penalty.STEP),
+}
+"""What `deadline_type` may be: the kind of a deadline and the penalty for missing it, in one word."""
+
+_LENGTHS = "a duration such as `90 s`, `5 min`, `PT5M`, or seconds, up to 7 days"
+_DEADLINES = "a time (`17:00`, `tomorrow noon`, `2026-11-24T17:00`), or a duration from when a run is due (`2 hours`)"
+_WITHIN = re.compile(r"^\s*within\s+", re.IGNORECASE)
+_BY = re.compile(r"^\s*(?:by|before|until)\s+", re.IGNORECASE)
+_NUMBER = re.compile(r"[0-9]+(?:\.[0-9]+)?")
+
+
+@dataclass(frozen=True, slots=True)
+class Deadline:
+    """A deadline as understood: an instant `at` for one run, or a time `after` each run is due; one of the two."""
+
+    given: str
+    at: datetime | None = None
+    after: timedelta | None = None
+    assumptions: tuple[str, ...] = ()
+
+    def of(self, due: datetime) -> datetime:
+        """Return when a run that is due at `due` has to be finished."""
+        return due + self.after if self.after is not None else self.at or due
+
+
+def tier_of(given: str) -> Tier:
+    """Return the tier that `priority` names. Raises InvalidArgument."""
+    return Tier(_one_of("priority", given, [tier.value for tier in Tier], usual=Tier.NORMAL))
+
+
+def kind_of(given: str) -> tuple[DeadlineType, Penalty]:
+    """Return the kind of deadline and the penalty that `deadline_type` names. Raises InvalidArgument."""
+    return KINDS[_one_of("deadline_type", given, list(KINDS), usual="soft")]
+
+
+def kind_word(kind: DeadlineType, penalty: Penalty) -> str:
+    """Return the word that `deadline_type` has for a kind and a penalty: `soft-linear`."""
+    return next(word for word, meant in KINDS.items() if meant == (kind, penalty))
+
+
+def estimate_of(given: str | float | timedelta) -> timedelta:
+    """Return the length of work that `estimate` says; a number, or a text of digits, counts seconds."""
+    found = _length(given)
+    if not timedelta(0) < found <= MAX_ESTIMATE:
+        raise InvalidArgument("estimate", "out of range", accepted=_LENGTHS, example="estimate='5 min'")
+    return found
+
+
+def deadline_of(given: Moment, *, due: datetime, now: datetime, zone: str | None, recurring: bool) -> Deadline:
+    """Understand `deadline` for a task that is first due at `due`.
+
+    A bare duration counts from when each run is due; everything else is an instant, which only a task that runs once
+    can have. A time of day alone is the first such time after the run is due, a date alone the end of that day.
+    Raises InvalidArgument for what cannot be understood, and for an instant beside a recurrence.
+    """
+    after = _after(given)
+    if after is not None:
+        return Deadline(_written(given), after=after)
+    try:
+        deadline = _instant(given, due=due, now=now, zone=zone)
+    except InvalidArgument as wrong:
+        raise InvalidArgument("deadline", wrong.problem, accepted=_DEADLINES, example="deadline='2 hours'") from None
+    if recurring:
+        raise instant_of_many(deadline.of(due), due)
+    return deadline
+
+
+def instant_of_many(deadline: datetime, due: datetime) -> InvalidArgument:
+    """Return the error for an instant as the deadline of a recurring task; its example is the same time of each day."""
+    span = (deadline - due) % timedelta(days=1)
+    example = length(span) if span >= timedelta(minutes=1) else "2 hours"
+    return InvalidArgument(
+        "deadline",
+        "a recurring task has a deadline for each of its runs, not one instant for all",
+        accepted="a duration, counted from when each run is due",
+        example=f"deadline={example!r}",
+    )
+
+
+def _one_of(argument: str, given: str, words: Sequence[str], *, usual: str) -> str:
+    """Return the word that was meant; a refusal shows the nearest one, or the `usual` one, which does no harm."""
+    word = re.sub(r"[\s_-]+", "-", str(given).strip().lower())
+    if word in words:
+        return word
+    near = get_close_matches(word, words, n=1)
+    example = near[0] if near else str(usual)
+    raise InvalidArgument(
+        argument, f"there is no {word[:40]!r}", accepted=", ".join(words), example=f"{argument}={example!r}"
+    )
+
+
+def _length(given: str | float | timedelta) -> timedelta:
+    if isinstance(given, timedelta):
+        return given
+    if isinstance(given, str) and not _NUMBER.fullmatch(given.strip()):
+        try:
+            return parse_duration(given, argument="estimate")
+        except OverflowError:
+            return timedelta.max
+    try:
+        return timedelta(seconds=float(given))
+    except (OverflowError, ValueError):
+        return timedelta.max
+
+
+def _after(given: Moment) -> timedelta | None:
+    """Return the duration that a deadline is, None if it is no bare duration."""
+    if isinstance(given, str):
+        try:
+            found = parse_exact(_WITHIN.sub("", given))
+        except Unknown:
+            return None
+        except Misread as error:
+            example = f"deadline={error.example or '2 hours'!r}"
+            raise InvalidArgument("deadline", error.problem, accepted=_DEADLINES, example=example) from None
+    elif isinstance(given, timedelta):
+        found = given
+    else:
+        return None
+    if not timedelta(0) < found <= MAX_AFTER:
+        raise InvalidArgument(
+            "deadline", "out of range", accepted="a duration of up to a year", example="deadline='2 hours'"
+        )
+    return found
+
+
+def _instant(given: Moment, *, due: datetime, now: datetime, zone: str | None) -> Deadline:
+    text = _BY.sub("", given) if isinstance(given, str) else given
+    if isinstance(text, str) and _is_time_of_day(text):
+        found = resolve_moment(text, now=max(due, now), zone=zone, argument="deadline")
+    else:
+        found = resolve_end(text, now=now, zone=zone, argument="deadline")
+    return Deadline(_written(given), at=found.instant.astimezone(UTC), assumptions=found.assumptions)
+
+
+def _is_time_of_day(text: str) -> bool:
+    """Tell whether a text is a clock time and nothing else: `17:00`, `at noon`."""
+    try:
+        row = tokens(text)
+        return read_clock(row) is not None and row.done
+    except Misread:
+        return False
+
+
+def _written(given: Moment) -> str:
+    return given.isoformat() if isinstance(given, datetime) else str(given).strip()

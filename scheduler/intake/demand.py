@@ -1,0 +1,214 @@
+"""What a task asks of whoever orders and admits runs: its tier, deadline, length of work, and needs."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field, replace
+from datetime import datetime, timedelta
+from typing import Any, Protocol
+
+from duetime.scheduler.errors import InvalidArgument
+from duetime.scheduler.handlers import Handlers
+from duetime.scheduler.intake.deadlines import (
+    NONE,
+    Deadline,
+    deadline_of,
+    estimate_of,
+    instant_of_many,
+    kind_of,
+    tier_of,
+)
+from duetime.scheduler.intake.instants import Moment
+from duetime.scheduler.intake.needs import Pools, check, merged
+from duetime.scheduler.intake.problems import Problems
+from duetime.scheduler.rules.estimates import UNKNOWN, Estimate, estimate
+from duetime.scheduler.rules.time import zones
+from duetime.scheduler.rules.time.times import about, describe, length
+from duetime.scheduler.task import DeadlineType, Json, Penalty, Run, Task, Tier
+
+MINUTE = timedelta(minutes=1)
+
+
+Estimates = Callable[[str, str, timedelta | None], Estimate]
+"""From tenant, action and what its handler declares (None when nothing) to how long a run of it takes."""
+
+
+class Asked(Protocol):
+    """The arguments that a request to schedule and one to reschedule have in common; None is absent."""
+
+    @property
+    def priority(self) -> str | None: ...
+    @property
+    def deadline(self) -> Moment | None: ...
+    @property
+    def deadline_type(self) -> str | None: ...
+    @property
+    def estimate(self) -> str | float | timedelta | None: ...
+    @property
+    def needs(self) -> Mapping[str, Json] | None: ...
+
+
+@dataclass(frozen=True, slots=True)
+class Situation:
+    """Which task the arguments belong to, and when its run is due."""
+
+    tenant: str
+    action: str
+    due: datetime
+    now: datetime
+    zone: str | None
+    recurring: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Demand:
+    """What a task asks for; `p50` is how long a run of it probably takes."""
+
+    priority: Tier = Tier.NORMAL
+    deadline: Deadline | None = None
+    kind: DeadlineType = DeadlineType.SOFT
+    penalty: Penalty = Penalty.NONE
+    estimate: timedelta | None = None
+    needs: Mapping[str, int] = field(default_factory=dict)
+    p50: timedelta = UNKNOWN
+    warnings: tuple[str, ...] = ()
+
+    @classmethod
+    def of(cls, task: Task, run: Run) -> Demand:
+        """Return what a task asks for so far; `run` has the deadline if that is an instant."""
+        deadline = Deadline(task.deadline or "", at=run.deadline, after=task.deadline_after)
+        known = deadline if deadline.at or deadline.after else None
+        return cls(task.priority, known, task.deadline_type, task.penalty, task.estimate, task.needs)
+
+    @property
+    def instant(self) -> datetime | None:
+        """The deadline if it is an instant, of one run alone."""
+        return self.deadline.at if self.deadline and self.deadline.after is None else None
+
+    def parts(self) -> dict[str, Any]:
+        """Return the fields of a task that hold it."""
+        return {
+            "priority": self.priority,
+            "deadline": self.deadline.given if self.deadline else None,
+            "deadline_after": self.deadline.after if self.deadline else None,
+            "deadline_type": self.kind,
+            "penalty": self.penalty,
+            "estimate": self.estimate,
+            "needs": self.needs,
+        }
+
+
+def word_alone(_tenant: str, _action: str, declared: timedelta | None) -> Estimate:
+    """Return what was declared, for nothing was learned."""
+    return estimate(None, None, declared)
+
+
+@dataclass(frozen=True, slots=True)
+class Demands:
+    """Understands what requests ask for, and refuses what can never be: a pool, an amount, a hard deadline."""
+
+    handlers: Handlers
+    pools: Callable[[], Pools] = dict
+    estimates: Estimates = word_alone
+
+    def read(self, asked: Asked, at: Situation, was: Demand | None = None) -> Demand:
+        """Return what is asked for, on top of what was. Raises InvalidArgument(s) with every problem found."""
+        before = was or Demand()
+        problems = Problems()
+        found = before
+        with problems.collect():
+            found = replace(found, priority=tier_of(asked.priority) if asked.priority is not None else found.priority)
+        with problems.collect():
+            found = replace(found, deadline=_deadline(asked, at, before))
+        with problems.collect():
+            found = _with_kind(found, asked)
+        with problems.collect():
+            found = replace(found, estimate=_estimate(asked, before))
+        with problems.collect():
+            found = replace(found, needs=self._needs(asked, at, found, new=was is None))
+        problems.raise_any()
+        return self._judged(found, at)
+
+    def _needs(self, asked: Asked, at: Situation, found: Demand, *, new: bool) -> Mapping[str, int]:
+        """Merge needs and check them against the pools as they are; those of an old task only when they change."""
+        declared = self.handlers[at.action].needs if at.action in self.handlers else {}
+        needs = merged(declared, asked.needs, tenant=at.tenant) if new or asked.needs is not None else found.needs
+        if needs and (new or asked.needs is not None or asked.priority is not None):
+            check(needs, found.priority, self.pools())
+        return needs
+
+    def _judged(self, found: Demand, at: Situation) -> Demand:
+        """Say whether the deadline can be met at all by a run that starts when it is due."""
+        handler = self.handlers.get(at.action)
+        declared = handler.estimate if handler else None
+        p50 = found.estimate or self.estimates(at.tenant, at.action, declared).p50
+        warnings = _against_deadline(replace(found, p50=p50), at) if found.deadline else ()
+        if handler and found.estimate and found.estimate > handler.time_limit:
+            limit = length(handler.time_limit)
+            warnings = (*warnings, f"estimate: {at.action} is stopped after {limit}, before it can take so long")
+        return replace(found, p50=p50, warnings=(*_assumed(found), *warnings))
+
+
+def _assumed(found: Demand) -> tuple[str, ...]:
+    return tuple(f"deadline: {assumption}" for assumption in (found.deadline.assumptions if found.deadline else ()))
+
+
+def _deadline(asked: Asked, at: Situation, before: Demand) -> Deadline | None:
+    given = asked.deadline
+    if given is None:
+        if before.instant is not None and at.recurring:
+            raise instant_of_many(before.instant, at.due)
+        return before.deadline
+    if isinstance(given, str) and given.strip().lower() in NONE:
+        return None
+    return deadline_of(given, due=at.due, now=at.now, zone=at.zone, recurring=at.recurring)
+
+
+def _with_kind(found: Demand, asked: Asked) -> Demand:
+    if asked.deadline_type is None:
+        return found if found.deadline else replace(found, kind=DeadlineType.SOFT, penalty=Penalty.NONE)
+    kind, penalty = kind_of(asked.deadline_type)
+    if found.deadline is None and asked.deadline is None:
+        raise InvalidArgument(
+            "deadline_type",
+            "there is no deadline that it could be the type of",
+            accepted="together with deadline",
+            example=f"deadline='2 hours', deadline_type={asked.deadline_type!r}",
+        )
+    return replace(found, kind=kind, penalty=penalty)
+
+
+def _estimate(asked: Asked, before: Demand) -> timedelta | None:
+    if asked.estimate is None:
+        return before.estimate
+    if isinstance(asked.estimate, str) and asked.estimate.strip().lower() in NONE:
+        return None
+    return estimate_of(asked.estimate)
+
+
+def _against_deadline(found: Demand, at: Situation) -> tuple[str, ...]:
+    """Refuse a deadline before the run is due, and a hard one that cannot be met; warn of a soft one that cannot."""
+    assert found.deadline is not None
+    deadline, zone = found.deadline.of(at.due), zones.find(at.zone or "UTC").key
+    takes = f"it is due {describe(at.due, zone)} and takes about {about(found.p50)}"
+    if deadline < at.due:
+        problem = f"{describe(deadline, zone)} is before the run is due, {describe(at.due, zone)} {zone}"
+        raise _too_early(problem, found, at, zone)
+    if deadline - found.p50 > at.due:
+        return ()
+    if found.kind is DeadlineType.HARD:
+        raise _too_early(f"cannot be met: {describe(deadline, zone)} {zone} is too early, {takes}", found, at, zone)
+    return (f"the deadline {describe(deadline, zone)} cannot be met: {takes}",)
+
+
+def _too_early(problem: str, found: Demand, at: Situation, zone: str) -> InvalidArgument:
+    needed = MINUTE * (found.p50 // MINUTE + 1)
+    instant = (at.due + needed).astimezone(zones.load(zone))
+    whole = instant if not instant.second and not instant.microsecond else instant + MINUTE
+    given = f"{whole:%Y-%m-%dT%H:%M}" if found.instant else length(needed)
+    return InvalidArgument(
+        "deadline",
+        problem,
+        accepted=f"a time that leaves more than {about(found.p50)} from when the run is due",
+        example=f"deadline={given!r}",
+    )

@@ -1,0 +1,93 @@
+"""Turn what a caller gave as a time - words, a datetime, a timedelta - into an instant that is still to come."""
+
+from __future__ import annotations
+
+import re
+from contextlib import suppress
+from dataclasses import replace
+from datetime import UTC, datetime, time, timedelta
+
+from duetime.scheduler.errors import InvalidArgument
+from duetime.scheduler.intake.translated_phrases import understand
+from duetime.scheduler.rules.time import zones
+from duetime.scheduler.rules.time.time_of_day import NO_TIME
+from duetime.scheduler.rules.time.times import Resolved, describe, relative
+
+Moment = str | datetime | timedelta
+
+WHOLE_DAY = "no time given: the end of that day"
+
+JUST_NOW_S = 5
+"""An instant that passed so few seconds ago means now: a program that says `datetime.now()` is heard a little later."""
+
+_INSTANT = re.compile(r"\d{4}-\d\d-\d\d[Tt ]\d\d:\d\d")
+
+_LAST = time(23, 59, 59)
+
+
+def resolve_moment(given: Moment, *, now: datetime, zone: str | None, argument: str) -> Resolved:
+    """Resolve `given` against `now`.
+
+    Words go through the grammar; a naive datetime is a wall time in `zone` and obeys the same rules as written ones; an
+    aware one is an instant. An instant of the last 5 seconds means now. Raises InvalidArgument naming `argument` when
+    it is in the past or cannot be understood.
+    """
+    if isinstance(given, timedelta):
+        return _instant(now + given, now=now, zone=zone, argument=argument)
+    if isinstance(given, datetime) and given.tzinfo is not None:
+        return _instant(given.astimezone(UTC), now=now, zone=zone, argument=argument)
+    words = given if isinstance(given, str) else given.isoformat(timespec="seconds")
+    try:
+        return understand(words, now=now, zone=zone, argument=argument)
+    except InvalidArgument:
+        passed = _just_passed(words, now=now, zone=zone)
+        if passed is None:
+            raise
+        return _instant(passed.instant, now=now, zone=passed.zone, argument=argument)
+
+
+def _just_passed(words: str, *, now: datetime, zone: str | None) -> Resolved | None:
+    """Return the instant that a written date and time names, if it was within the last seconds."""
+    if not _INSTANT.match(words.strip()):
+        return None
+    try:
+        return understand(words, now=now - timedelta(seconds=JUST_NOW_S), zone=zone)
+    except InvalidArgument:
+        return None
+
+
+def resolve_end(given: Moment, *, now: datetime, zone: str | None, argument: str = "until") -> Resolved:
+    """Resolve an end as `resolve_moment` does a start, but a date without a time is the whole day, today too."""
+    with suppress(InvalidArgument):
+        home = zones.find(zone or "UTC")
+        midnight = datetime.combine(now.astimezone(home), time(), home)
+        day = resolve_moment(given, now=midnight, zone=zone, argument=argument)
+        end = zones.place(datetime.combine(day.wall, _LAST), zones.load(day.zone)).instant
+        if NO_TIME in day.assumptions and end >= now:
+            said = tuple(WHOLE_DAY if note == NO_TIME else note for note in day.assumptions)
+            return replace(day, instant=end, wall=datetime.combine(day.wall, _LAST), assumptions=said)
+    return resolve_moment(given, now=now, zone=zone, argument=argument)
+
+
+def _instant(instant: datetime, *, now: datetime, zone: str | None, argument: str) -> Resolved:
+    home = zones.find(zone or "UTC")
+    if instant < now - timedelta(seconds=JUST_NOW_S):
+        raise InvalidArgument(
+            argument,
+            f"{describe(instant, home.key)} {home.key} is in the past: it was {relative(instant, now)}",
+            example=(now + timedelta(hours=1)).isoformat(timespec="seconds"),
+        )
+    instant = max(instant, now)
+    return Resolved(instant, instant.astimezone(home).replace(tzinfo=None), home.key, ())
+
+
+def snooze_to(zone: str, minutes: int | None, until: str | None, now: datetime) -> datetime:
+    """Return when what is snoozed comes again, by exactly one of the two; raises InvalidArgument."""
+    if (minutes is None) == (until is None):
+        raise InvalidArgument("minutes", "give minutes or until", accepted="one of the two", example="minutes=10")
+    if until is not None:
+        return resolve_moment(until, now=now, zone=zone, argument="until").instant
+    assert minutes is not None
+    if not 1 <= minutes <= 60 * 24 * 366:
+        raise InvalidArgument("minutes", "out of range", accepted="1 to 527040", example="minutes=10")
+    return now + timedelta(minutes=minutes)

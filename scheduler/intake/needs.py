@@ -1,0 +1,138 @@
+"""What a run holds of each pool while it runs, as callers say it, and whether the pools can ever give it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from difflib import get_close_matches
+from typing import Any
+from urllib.parse import quote
+
+from duetime.scheduler.errors import InvalidArgument
+from duetime.scheduler.rules.limits.pool import KEYS, NAME, PREFIXES, Pool, find
+from duetime.scheduler.task import LOCAL, Json, Tier
+
+MAX_POOLS = 20
+MAX_UNITS = 10**9
+
+_WHOLE = f"whole numbers from 1 to {MAX_UNITS:,}"
+_SHOWN = 12
+_KEY = "key:"
+
+Pools = Mapping[str, Pool]
+
+
+def merged(
+    declared: Mapping[str, int], own: Mapping[str, Json] | None, *, tenant: str = LOCAL.tenant
+) -> dict[str, int]:
+    """Return what the handler declared with the caller's own amounts over it. Raises InvalidArgument for odd ones.
+
+    A key that a tenant names is its own; one that a handler declares is everybody's.
+    """
+    given: dict[str, Any] = {}
+    for name, units in (own or {}).items():
+        _check_name(_as_named(name, tenant))
+        _check_units(name, units)
+        given[name if name in declared else _pool_of(name, tenant)] = units
+    if len(given) > MAX_POOLS:
+        raise InvalidArgument("needs", f"{len(given)} pools", accepted=f"up to {MAX_POOLS}", example=_call({"gpu": 1}))
+    return {**declared, **given}
+
+
+def check(needs: Mapping[str, int], tier: Tier, pools: Pools) -> None:
+    """Raise InvalidArgument, with the pools listed, for a pool that is not there or can never give as much."""
+    for name, units in needs.items():
+        pool = find(pools, name)
+        if pool is None and not name.startswith(PREFIXES):
+            raise _unknown(name, needs, tier, pools)
+        if pool is not None and units > pool.largest(tier.rank):
+            raise _too_much(pool, needs, name, tier, pools)
+
+
+def in_words(needs: Mapping[str, int]) -> str:
+    """Write needs as a person reads them: `gpu 1, tokens 2000`."""
+    return ", ".join(f"{name} {units}" for name, units in needs.items())
+
+
+def _keys_of(tenant: str) -> str:
+    """Return how the pools of a tenant's keys begin: whatever another one is called, none of its pools does."""
+    return _KEY if tenant == LOCAL.tenant else f"{_KEY}{quote(tenant, safe='')}/"
+
+
+def _as_named(name: object, tenant: str) -> object:
+    """Return what a tenant calls a pool, also of one that was read from a task, where a key is written in full."""
+    keys = _keys_of(tenant)
+    return f"{_KEY}{name.removeprefix(keys)}" if isinstance(name, str) and name.startswith(keys) else name
+
+
+def _pool_of(name: str, tenant: str) -> str:
+    keys = _keys_of(tenant)
+    return name if name.startswith(keys) or not name.startswith(_KEY) else f"{keys}{name.removeprefix(_KEY)}"
+
+
+def _check_name(name: object) -> None:
+    if isinstance(name, str) and name.startswith("tenant:"):
+        problem = f"{name[:40]!r} is the quota of a tenant, which every run of that tenant takes a unit of by itself"
+        raise InvalidArgument("needs", problem, accepted="other pools", example=_call({"gpu": 1}))
+    if not isinstance(name, str) or not NAME.fullmatch(name) or name in PREFIXES:
+        raise InvalidArgument(
+            "needs",
+            f"{str(name)[:40]!r} is no name of a pool",
+            accepted="letters, digits and ._:@/- after a letter or digit, 100 at most",
+            example=_call({"key:customer-42": 1} if str(name).startswith("key:") else {"gpu": 1}),
+        )
+
+
+def _check_units(name: str, units: object) -> None:
+    if isinstance(units, bool) or not isinstance(units, int) or not 1 <= units <= MAX_UNITS:
+        example = _call({name: 1})
+        raise InvalidArgument("needs", f"{name} is given {_shown(units)}", accepted=_WHOLE, example=example)
+
+
+def _shown(units: object) -> str:
+    return str(units)[:20] if isinstance(units, int | float) else "no number"
+
+
+def _unknown(name: str, needs: Mapping[str, int], tier: Tier, pools: Pools) -> InvalidArgument:
+    known = _nameable(pools)
+    if not known:
+        return InvalidArgument(
+            "needs",
+            f"there is no pool {name[:60]!r}, and none is declared",
+            accepted=_listed(pools, tier),
+            example=_call({"key:customer-42": 1}),
+        )
+    near = (*get_close_matches(name, known, n=1), *known)[0]
+    rest = {other: units for other, units in needs.items() if other != name and find(pools, other)}
+    units = max(1, min(needs[name], int(known[near].largest(tier.rank))))
+    example = _call({**rest, near: units})
+    return InvalidArgument("needs", f"there is no pool {name[:60]!r}", accepted=_listed(pools, tier), example=example)
+
+
+def _too_much(pool: Pool, needs: Mapping[str, int], name: str, tier: Tier, pools: Pools) -> InvalidArgument:
+    most = int(pool.largest(tier.rank))
+    problem = f"{name} can never give {needs[name]} to a run of priority {tier}, {most} at most"
+    fitting = {other: units for other, units in needs.items() if other != name or most}
+    example = _call({**fitting, name: most} if most else fitting)
+    return InvalidArgument("needs", problem, accepted=_listed(pools, tier), example=example)
+
+
+def _listed(pools: Pools, tier: Tier) -> str:
+    """List the pools with what each has, and the most that one run gets of it where that is less."""
+    known = _nameable(pools)
+    shown = [f"{name} ({_room(pool, tier)})" for name, pool in list(known.items())[:_SHOWN]]
+    more = [f"{len(known) - _SHOWN} more"] if len(known) > _SHOWN else []
+    return ", ".join([*shown, *more, f"key:<anything> ({_room(pools.get(KEYS.name, KEYS), tier)} each)"])
+
+
+def _nameable(pools: Pools) -> Pools:
+    """Return the pools that callers may name: no template, and no quota of a tenant."""
+    return {name: pool for name, pool in pools.items() if not name.startswith(PREFIXES)}
+
+
+def _room(pool: Pool, tier: Tier) -> str:
+    most = int(pool.largest(tier.rank))
+    return pool.text() if most >= pool.at_once else f"{pool.text()}, up to {most} for {tier}"
+
+
+def _call(needs: Mapping[str, int]) -> str:
+    return f"needs={dict(needs)!r}"

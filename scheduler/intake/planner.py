@@ -1,0 +1,283 @@
+"""Intake: understand one request whole, or say everything that is wrong with it. Nothing is stored here."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from datetime import datetime, timedelta
+
+from duetime.scheduler.delivery import Channels
+from duetime.scheduler.errors import InvalidArgument, InvalidArguments
+from duetime.scheduler.handlers import Handlers
+from duetime.scheduler.ids import new_id, new_task_id
+from duetime.scheduler.intake.demand import Demand, Demands, Estimates, Situation, word_alone
+from duetime.scheduler.intake.instants import Moment, resolve_end, resolve_moment
+from duetime.scheduler.intake.needs import Pools
+from duetime.scheduler.intake.problems import Problems
+from duetime.scheduler.intake.validation import check_key, check_labels, check_retry
+from duetime.scheduler.request import Request
+from duetime.scheduler.rules.deadlines import dated
+from duetime.scheduler.rules.recurrence import recurrence
+from duetime.scheduler.rules.recurrence.recurrence import Recurrence
+from duetime.scheduler.rules.sanitize import check_text
+from duetime.scheduler.rules.time import zones
+from duetime.scheduler.rules.time.times import Resolved, describe
+from duetime.scheduler.task import Json, Occurrence, Principal, RetryPolicy, Run, State, Task
+
+MAX_RUNS = 1_000_000
+
+
+@dataclass(frozen=True, slots=True)
+class Timing:
+    """When a task runs: its first instant, the recurrence if any, and what was assumed to get there."""
+
+    first: datetime
+    zone: str
+    recurrence: Recurrence | None = None
+    until: datetime | None = None
+    max_runs: int | None = None
+    assumptions: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Planned:
+    """A request understood: the task and first run as they would be stored."""
+
+    task: Task
+    run: Run
+    recurrence: Recurrence | None = None
+    warnings: tuple[str, ...] = field(default=())
+
+
+@dataclass(frozen=True, slots=True)
+class Intake:
+    """Understands requests.
+
+    `zone` is used where the caller names none; None makes a wall time without one an error. `pools` are those that
+    exist at the moment, `estimates` says how long a run takes.
+    """
+
+    handlers: Handlers
+    zone: str | None
+    channels: Channels = field(default_factory=Channels)
+    default_channels: Sequence[str] = ()
+    minimum_interval: timedelta = timedelta(minutes=1)
+    retry: RetryPolicy = field(default_factory=RetryPolicy)
+    pools: Callable[[], Pools] = dict
+    estimates: Estimates = word_alone
+
+    @property
+    def demands(self) -> Demands:
+        """What reads the arguments that order and admit runs."""
+        return Demands(self.handlers, self.pools, self.estimates)
+
+    def plan(self, request: Request, by: Principal, now: datetime) -> Planned:
+        """Return the task that `request` means, or raise InvalidArgument(s) with every problem found."""
+        problems = Problems()
+        payload: Mapping[str, Json] = {}
+        timing: Timing | None = None
+        demand = Demand()
+        with problems.collect():
+            check_text("title", request.title)
+        with problems.collect():
+            timing = self.timing(request, now)
+        with problems.collect():
+            payload = self.payload(request.action, request.payload)
+        with problems.collect():
+            demand = self.demands.read(request, self._situation(request, timing, by, now))
+        for check in (check_key, check_retry, self._check_deliver_to, check_labels):
+            with problems.collect():
+                check(request)
+        problems.raise_any()
+        assert timing is not None
+        return self._planned(request, payload, timing, demand, by=by, now=now)
+
+    def payload(self, action: str, payload: Mapping[str, Json]) -> Mapping[str, Json]:
+        """Check a payload against the bounds and the handler's own schema; return it with defaults filled in."""
+        handler = self.handlers.get_or_explain(action)
+        return handler.check(payload)
+
+    def timing(self, request: Request, now: datetime) -> Timing:
+        """Resolve when, repeat, until and max_runs together: each is read in the same zone."""
+        problems = Problems()
+        zone = self._zone(request)
+        start: Resolved | None = None
+        with problems.collect():
+            start = self._start(request, now, zone)
+        with problems.collect():
+            _ = request.timezone and zones.find(request.timezone)
+        if request.repeat is not None:
+            return self._recurring(request, request.repeat, start, zone=zone, now=now, known=problems)
+        with problems.collect():
+            self._refuse_ends_without_repeat(request)
+        problems.raise_any()
+        assert start is not None
+        return Timing(start.instant, start.zone, assumptions=start.assumptions)
+
+    def _zone(self, request: Request) -> str | None:
+        """Return the zone to read a request in: in place of one that does not exist the nearest that does."""
+        zone = request.timezone or self.zone
+        try:
+            return zones.find(zone).key if zone else None
+        except InvalidArgument as unknown:
+            return unknown.example
+
+    def _start(self, request: Request, now: datetime, zone: str | None) -> Resolved | None:
+        if request.when is not None:
+            return resolve_moment(request.when, now=now, zone=zone, argument="when")
+        if request.repeat is not None:
+            return None
+        if request.action != "reminder":
+            return resolve_moment(timedelta(0), now=now, zone=zone, argument="when")
+        raise InvalidArgument(
+            "when", "a reminder must say when", accepted="a time or a duration from now", example="when='in 2 hours'"
+        )
+
+    def _recurring(
+        self, request: Request, repeat: str, start: Resolved | None, *, zone: str | None, now: datetime, known: Problems
+    ) -> Timing:
+        rule: Recurrence | None = None
+        until: datetime | None = None
+        begins, assumptions = now, start.assumptions if start else ()
+        with known.collect():
+            rule, first, notes = self.recurrence(repeat, zone, start.instant if start else None, now)
+            begins, assumptions = first.instant, (*assumptions, *notes)
+        with known.collect():
+            until = self.until(request.until, rule, now=now, zone=zone, first=begins)
+        if request.max_runs is not None and not 1 <= request.max_runs <= MAX_RUNS:
+            with known.collect():
+                raise InvalidArgument("max_runs", "out of range", accepted=f"1 to {MAX_RUNS}", example="max_runs=10")
+        known.raise_any()
+        assert rule is not None
+        return Timing(begins, rule.zone, rule, until, request.max_runs, assumptions)
+
+    def recurrence(
+        self, repeat: str, zone: str | None, start: datetime | None, now: datetime
+    ) -> tuple[Recurrence, Occurrence, tuple[str, ...]]:
+        """Read a recurrence that begins at `start`, or by itself when None; return its first occurrence and notes."""
+        if zone is None:
+            raise _no_zone()
+        if start is None:
+            rule, assumptions = recurrence.soonest(repeat, zone=zone, now=now, minimum=self.minimum_interval)
+        else:
+            assumptions = ()
+            rule = recurrence.parse(repeat, zone=zone, anchor=start, minimum=self.minimum_interval)
+        first = rule.first(max(rule.anchor, now))
+        if first is None:
+            problem = "it has no occurrence that is still to come"
+            raise InvalidArgument("repeat", problem, example="every weekday at 9:00")
+        return rule, first, (*assumptions, *((first.note,) if first.note else ()))
+
+    def until(
+        self, given: Moment | None, rule: Recurrence | None, *, now: datetime, zone: str | None, first: datetime
+    ) -> datetime | None:
+        """Resolve the end of a recurrence, which must not lie before its next occurrence, `first`.
+
+        A rule with an end of its own has no second one. `rule` is None where it could not be understood.
+        """
+        if given is None:
+            return None
+        end = resolve_end(given, now=now, zone=zone)
+        if rule and rule.until:
+            raise _second_end(rule, given)
+        if end.instant < first:
+            begins = f"{describe(first, end.zone)} {end.zone}"
+            raise InvalidArgument(
+                "until",
+                f"{describe(end.instant, end.zone)} is before the next occurrence, {begins}",
+                accepted="a time at or after it",
+                example=f"{first.astimezone(zones.load(end.zone)):%Y-%m-%d}",
+            )
+        return end.instant
+
+    def _refuse_ends_without_repeat(self, request: Request) -> None:
+        problem, accepted, example = "only a recurring task has an end", "together with repeat", "repeat='daily'"
+        given = [name for name in ("until", "max_runs") if getattr(request, name) is not None]
+        if given:
+            raise InvalidArguments([InvalidArgument(n, problem, accepted=accepted, example=example) for n in given])
+
+    def _check_deliver_to(self, request: Request) -> None:
+        self.channels.check(request.deliver_to)
+
+    def _situation(self, request: Request, timing: Timing | None, by: Principal, now: datetime) -> Situation:
+        """Return where the demand is judged; with a time that is not understood, as if the run were due now."""
+        return Situation(
+            by.tenant,
+            request.action,
+            due=timing.first if timing else now,
+            now=now,
+            zone=timing.zone if timing else self._zone(request),
+            recurring=request.repeat is not None,
+        )
+
+    def _planned(
+        self,
+        request: Request,
+        payload: Mapping[str, Json],
+        timing: Timing,
+        demand: Demand,
+        *,
+        by: Principal,
+        now: datetime,
+    ) -> Planned:
+        task = Task(
+            id=new_task_id(),
+            tenant=by.tenant,
+            owner=by.user,
+            title=request.title.strip(),
+            action=request.action,
+            payload=payload,
+            timezone=timing.zone,
+            when=str(request.when) if request.when is not None else "now",
+            repeat=timing.recurrence.rule if timing.recurrence else None,
+            anchor=timing.recurrence.anchor if timing.recurrence else timing.first,
+            until=timing.until,
+            max_runs=timing.max_runs,
+            paused=False,
+            retry=request.retry or self._handler_retry(request.action),
+            deliver_to=self._channels_of(request),
+            labels=tuple(dict.fromkeys(request.labels)),
+            revision=1,
+            created_at=now,
+            updated_at=now,
+            **demand.parts(),
+        )
+        run = dated(task, first_run(task, timing.first), at=demand.instant, p50=demand.p50)
+        return Planned(task, run, timing.recurrence, (*timing.assumptions, *demand.warnings))
+
+    def _handler_retry(self, action: str) -> RetryPolicy:
+        return self.handlers.get_or_explain(action).retry or self.retry
+
+    def _channels_of(self, request: Request) -> tuple[str, ...]:
+        return self.channels.check(request.deliver_to or self.default_channels)
+
+
+def first_run(task: Task, scheduled_for: datetime) -> Run:
+    """Return the first occurrence of a task."""
+    return Run(
+        id=new_id("r"),
+        task_id=task.id,
+        tenant=task.tenant,
+        scheduled_for=scheduled_for,
+        state=State.SCHEDULED,
+        wake_at=scheduled_for,
+    )
+
+
+def _second_end(rule: Recurrence, given: Moment) -> InvalidArgument:
+    endless, _, end = rule.text.rpartition(" until ")
+    return InvalidArgument(
+        "until",
+        f"repeat itself says until {end}, and a task has one end",
+        accepted="the end in repeat or in until",
+        example=f"repeat={endless!r}, until={str(given)!r}",
+    )
+
+
+def _no_zone() -> InvalidArgument:
+    return InvalidArgument(
+        "timezone",
+        "a recurrence needs a time zone and none is configured",
+        accepted="an IANA name",
+        example="timezone='America/Edmonton'",
+    )

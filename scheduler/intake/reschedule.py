@@ -1,0 +1,212 @@
+"""Decide one reschedule: several parts may change in a single call, and all of them do or none."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from datetime import datetime
+
+from duetime.scheduler.errors import InvalidArgument, Refused
+from duetime.scheduler.events import EventKind
+from duetime.scheduler.intake.instants import resolve_moment
+from duetime.scheduler.intake.planner import Intake
+from duetime.scheduler.intake.problems import Problems
+from duetime.scheduler.intake.reordering import demand_step
+from duetime.scheduler.records import Change
+from duetime.scheduler.request import Reschedule
+from duetime.scheduler.rules import changes
+from duetime.scheduler.rules.occurrences import next_run, recurrence_of
+from duetime.scheduler.rules.sanitize import check_text
+from duetime.scheduler.rules.states import TERMINAL
+from duetime.scheduler.rules.time import zones
+from duetime.scheduler.rules.time.times import describe
+from duetime.scheduler.task import Occurrence, Run, State, Task, TaskRecord
+
+ONCE = frozenset({"never", "none", "once", "no"})
+"""What `repeat` may be to turn a recurring task into a one-shot, and `until` to let it recur for good."""
+
+NOTHING_CHANGED = "it is so already; nothing was changed"
+ONCE_MORE = "its recurrence was cancelled: it runs once more then, and does not recur"
+ONE_OCCURRENCE = "only the next occurrence was moved; repeat changes the rule itself"
+
+
+def decide_reschedule(
+    record: TaskRecord, asked: Reschedule, intake: Intake, now: datetime
+) -> tuple[Change, tuple[str, ...]]:
+    """Return the change that `asked` means for this task, and what had to be assumed or should be known about it.
+
+    The last part that names an event gives the change's kind.
+    """
+    if asked == Reschedule():
+        raise InvalidArgument(
+            "reschedule_task",
+            "nothing to change was given",
+            accepted="at least one of title, when, timezone, repeat, until, payload, priority, deadline, "
+            "deadline_type, estimate, needs, pause, skip_next",
+            example="when='tomorrow 9am'",
+        )
+    task = _described(record.task, asked, intake)
+    change, timed = _timing_step(record, Change(task, record.run, kind=EventKind.RESCHEDULED), asked, intake, now)
+    change, demanded = demand_step(record, change, asked, intake.demands, now)
+    said = (*timed, *demanded)
+    change = _skip_step(record, _pause_step(record, change, asked, now), asked, now)
+    if change == Change(record.task, record.run, kind=EventKind.RESCHEDULED):
+        return change, (*said, NOTHING_CHANGED)
+    return change, said
+
+
+def _described(task: Task, asked: Reschedule, intake: Intake) -> Task:
+    problems = Problems()
+    if asked.title is not None:
+        with problems.collect():
+            check_text("title", asked.title)
+            task = replace(task, title=asked.title.strip())
+    if asked.payload is not None:
+        with problems.collect():
+            task = replace(task, payload=intake.payload(task.action, asked.payload))
+    problems.raise_any()
+    return task
+
+
+def _timing_step(
+    record: TaskRecord, change: Change, asked: Reschedule, intake: Intake, now: datetime
+) -> tuple[Change, tuple[str, ...]]:
+    said: tuple[str, ...] = ()
+    if asked.repeat is not None and asked.repeat.strip().lower() in ONCE:
+        change = replace(change, task=replace(change.task, repeat=None, until=None, max_runs=None))
+        asked = replace(asked, repeat=None)
+    if asked.repeat is not None or (asked.timezone is not None and change.task.repeat is not None):
+        change, said = _new_recurrence(record, change, asked, intake, now)
+    elif asked.when is not None or asked.timezone is not None:
+        change, said = _new_time(record, change, asked, now)
+    if asked.until is not None:
+        change, noted = _until_step(record, change, asked, intake, now)
+        said = (*said, *noted)
+    return change, said
+
+
+def _new_recurrence(
+    record: TaskRecord, change: Change, asked: Reschedule, intake: Intake, now: datetime
+) -> tuple[Change, tuple[str, ...]]:
+    _refuse_cancelled(record, "repeat" if asked.repeat is not None else "timezone")
+    zone = asked.timezone or change.task.timezone
+    given = resolve_moment(asked.when, now=now, zone=zone, argument="when") if asked.when is not None else None
+    start = given.instant if given else None
+    if start is None and asked.repeat is None:
+        start = _in_zone(change.task.anchor, record.task.timezone, zone)
+    rule, first, notes = intake.recurrence(asked.repeat or change.task.repeat or "", zone, start, now)
+    task = replace(change.task, repeat=rule.rule, timezone=rule.zone, anchor=rule.anchor)
+    _check_runs_left(task, record.run, "repeat")
+    if asked.until is None:
+        _check_end(task, first)
+    said = (*(given.assumptions if given else ()), *notes)
+    if changes.has_started(record.run):  # it is not touched; the next occurrence follows the new rule
+        return replace(change, task=task), said
+    return replace(changes.move(replace(record, task=task), first.instant, now, by_rule=True), task=task), said
+
+
+def _refuse_cancelled(record: TaskRecord, argument: str) -> None:
+    """Refuse to let a series go on that was cancelled, before it ran or while it did."""
+    if record.run.state is State.CANCELLED or record.run.cancel_requested:
+        raise Refused(f"{argument}: {record.task.id} was cancelled. Schedule a new task with schedule_task.")
+
+
+def _check_end(task: Task, first: Occurrence) -> None:
+    """Refuse a rule that the task's own end leaves no occurrence."""
+    if task.until is not None and first.instant > task.until:
+        raise InvalidArgument(
+            "repeat",
+            f"its first occurrence, {describe(first.instant, task.timezone)}, is after the task's end",
+            accepted="a later until in the same call, or until='never'",
+            example="until='never'",
+        )
+
+
+def _check_runs_left(task: Task, run: Run, argument: str) -> None:
+    """Refuse to let a series go on that has run as often as it may."""
+    used = run.number - (run.state not in TERMINAL and not changes.has_started(run))
+    if task.max_runs is not None and used >= task.max_runs:
+        raise Refused(
+            f"{argument}: {task.id} has used up its {task.max_runs} runs. Schedule a new task with schedule_task."
+        )
+
+
+def _new_time(record: TaskRecord, change: Change, asked: Reschedule, now: datetime) -> tuple[Change, tuple[str, ...]]:
+    zone = asked.timezone or change.task.timezone
+    if asked.when is None and (record.run.scheduled_for <= now or changes.has_started(record.run)):
+        return replace(
+            change, task=replace(change.task, timezone=zones.find(zone).key)
+        ), ()  # only what is said changes
+    given = asked.when if asked.when is not None else _wall_time(record.run.scheduled_for, record.task.timezone)
+    resolved = resolve_moment(given, now=now, zone=zone, argument="when" if asked.when is not None else "timezone")
+    when = str(asked.when) if asked.when is not None else change.task.when
+    task = replace(change.task, timezone=resolved.zone if asked.timezone else zone, when=when)
+    moved = changes.move(replace(record, task=task), resolved.instant, now)
+    alone = (ONE_OCCURRENCE if moved.task.repeat else ONCE_MORE,) if task.repeat else ()
+    return moved, (*resolved.assumptions, *alone)
+
+
+def _in_zone(instant: datetime, old: str, new: str) -> datetime:
+    """Return the instant at which the wall time of `instant` in the old zone comes in the new one."""
+    return zones.place(_wall_time(instant, old), zones.find(new)).instant
+
+
+def _wall_time(instant: datetime, zone: str) -> datetime:
+    return instant.astimezone(zones.load(zone)).replace(tzinfo=None)
+
+
+def _until_step(
+    record: TaskRecord, change: Change, asked: Reschedule, intake: Intake, now: datetime
+) -> tuple[Change, tuple[str, ...]]:
+    """Give the series another end; one that is over goes on, if that leaves it an occurrence."""
+    endless = str(asked.until).strip().lower() in ONCE
+    rule = recurrence_of(change.task)
+    if rule is None:
+        if endless:
+            return change, ()
+        raise InvalidArgument(
+            "until", "only a recurring task has an end", accepted="together with repeat", example="repeat='daily'"
+        )
+    _refuse_cancelled(record, "until")
+    coming = change.next_run or change.run
+    following = _goes_on(change.task, coming, now) if coming.state in TERMINAL else None
+    end = None
+    if not endless:
+        first = (following or coming).scheduled_for
+        end = intake.until(asked.until, rule, now=now, zone=change.task.timezone, first=first)
+    task = replace(change.task, until=end)
+    if following is None:
+        return replace(change, task=task), ()
+    when = f"{describe(following.scheduled_for, task.timezone)} {task.timezone}"
+    return replace(change, task=task, next_run=following), (f"the series goes on: it next runs {when}",)
+
+
+def _goes_on(task: Task, last: Run, now: datetime) -> Run:
+    """Return what follows the last run of a series that is over; raises Refused where nothing can."""
+    _check_runs_left(task, last, "until")
+    following = next_run(replace(task, until=None), last, now)
+    if following is None:
+        raise Refused(f"until: the rule of {task.id} has no further occurrence. Give a new rule, with repeat.")
+    return replace(following, missed=0)
+
+
+def _pause_step(record: TaskRecord, change: Change, asked: Reschedule, now: datetime) -> Change:
+    if asked.pause is None or asked.pause == record.task.paused:
+        return change
+    so_far = replace(record, task=change.task, run=change.next_run or change.run)
+    step = changes.pause(so_far) if asked.pause else changes.resume(so_far, now)
+    return _joined(change, step)
+
+
+def _skip_step(record: TaskRecord, change: Change, asked: Reschedule, now: datetime) -> Change:
+    if not asked.skip_next:
+        return change
+    return _joined(change, changes.skip_next(replace(record, task=change.task, run=change.next_run or change.run), now))
+
+
+def _joined(change: Change, step: Change) -> Change:
+    """Apply `step` on top of `change`; two parts that each make a new run cannot stand in one call."""
+    if change.next_run is None:
+        return step
+    if step.next_run is None:
+        return replace(change, task=step.task, next_run=step.run, kind=step.kind)
+    raise Refused("reschedule_task: give pause or skip_next in a call of its own, after the new time.")

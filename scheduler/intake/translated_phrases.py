@@ -1,0 +1,189 @@
+"""The long tail of time phrases, mostly in other languages: `demain à 9h`, `in 2 Stunden`.
+
+`rules.times` reads a phrase first. What it does not understand goes to the dateparser library, which guesses and skips
+words. Its answer counts only if every number and every word of the phrase took part in it, if all languages that
+know the phrase agree, and if neither the order of day and month nor the rest of a date was made up.
+"""
+
+from __future__ import annotations
+
+import importlib
+import re
+import threading
+import warnings
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from datetime import datetime, timedelta
+from functools import cache, partial
+from typing import Any
+
+from duetime.scheduler.errors import InvalidArgument
+from duetime.scheduler.rules.time import times, zones
+from duetime.scheduler.rules.time.time_of_day import ASSUMED, NO_TIME
+from duetime.scheduler.rules.time.times import NotUnderstood, Resolved
+
+LANGUAGES = {
+    "en": "English", "de": "German", "fr": "French", "es": "Spanish", "it": "Italian", "pt": "Portuguese",
+    "nl": "Dutch", "sv": "Swedish", "da": "Danish", "nb": "Norwegian", "fi": "Finnish", "pl": "Polish", "cs": "Czech",
+}  # fmt: skip
+LONGEST = 60
+"""Longer phrases are not put before the library."""
+
+_FILLERS = frozenset({
+    "a", "alle", "am", "at", "av", "año", "d", "da", "dans", "das", "de", "dei", "del", "della", "den", "der",
+    "des", "di", "dia", "die", "do", "dos", "du", "día", "el", "em", "en", "fra", "gegen", "giorno", "h", "heures",
+    "hodin", "hora", "horas", "i", "il", "in", "je", "kello", "kl", "klo", "klockan", "klokken", "koko", "la",
+    "las", "le", "les", "los", "na", "nel", "o", "o'clock", "of", "om", "on", "ore", "p", "på", "r", "roku", "the",
+    "til", "tra", "u", "uhr", "um", "uur", "v", "ve", "w", "za", "à", "às",
+})  # fmt: skip
+"""Words such as `at` and `in`, which may be left out without changing what is meant."""
+
+_WORD = re.compile(r"[^\W\d_]+|[0-9]+")
+_UNREADABLE = re.compile(
+    r"[0-9],[0-9]|[0-9][.][0-9]{3}"  # 1,000 hours: a thousand or one?
+    r"|\b[0-9]{1,2} +[0-9]{1,2}\b(?![.:h])"  # 5 5: which is the month, if any is?
+    r"|(?:^|\W|:[0-9]{2}|m)[-+] ?[0-9]"  # 9:00 +2: a time and its offset, or two hours later?
+)
+_PERIODS = {"day", "time"}
+_LOCK = threading.Lock()
+
+
+@dataclass(frozen=True, slots=True)
+class _Found:
+    """What the library makes of a text: a wall time, and whether the text named a time of day."""
+
+    wall: datetime
+    timed: bool
+
+
+@dataclass(frozen=True, slots=True)
+class _Reader:
+    """The library in one language, looking from a wall time."""
+
+    language: str
+    base: datetime
+    order: str = "DMY"
+
+    def read(self, text: str) -> _Found | None:
+        try:
+            found = _parser(self.language, self.base, self.order).get_date_data(text)
+        except Exception:  # noqa: BLE001 - the library fails in many ways on texts it does not know
+            return None
+        if found is None or found.date_obj is None or found.period not in _PERIODS:
+            return None
+        return _Found(found.date_obj.replace(tzinfo=None), found.period == "time")
+
+
+def understand(text: str, *, now: datetime, zone: str | None, argument: str = "when") -> Resolved:
+    """Return the instant that `text` means, as `times.resolve` does, with the long tail of phrases on top.
+
+    What only the library could read carries an assumption that says how it was read. Raises `InvalidArgument`.
+    """
+    try:
+        return times.resolve(text, now=now, zone=zone, argument=argument)
+    except NotUnderstood:
+        found = _long_tail(text, now, zone) if zone and _readable(text) else None
+        if found is None:
+            raise
+        return found
+
+
+def _readable(text: str) -> bool:
+    """Tell whether a text may be put before the library, which has its own idea of what `JST` and `GMT+1` are."""
+    if len(text) > LONGEST or _UNREADABLE.search(text):
+        return False
+    _, zone = _zone_parser().pop_tz_offset_from_string(text, as_offset=False)
+    return zone is None
+
+
+def _long_tail(text: str, now: datetime, zone: str) -> Resolved | None:
+    place = zones.find(zone)
+    base = now.astimezone(place).replace(tzinfo=None)
+    with _LOCK, warnings.catch_warnings():  # the library's warnings are about its own ways with strptime
+        warnings.simplefilter("ignore")
+        read = list(_readings(text.strip().lower(), base))
+        if len({found for _, found in read}) != 1 or not all(_whole(text, reader, found) for reader, found in read):
+            return None
+        reader, found = read[0]
+        elapsed = _elapsed(text, reader, found)
+    phrase = f"{found.wall:%Y-%m-%dT%H:%M:%S}" if elapsed is None else f"PT{round(elapsed.total_seconds())}S"
+    try:
+        resolved = times.resolve(phrase, now=now, zone=zone)
+    except InvalidArgument:  # past or far away: more likely misread than meant
+        return None
+    return replace(resolved, assumptions=(*_said(reader, found, resolved), *resolved.assumptions))
+
+
+def _readings(text: str, base: datetime) -> Iterator[tuple[_Reader, _Found]]:
+    for language in LANGUAGES:
+        reader = _Reader(language, base)
+        found = reader.read(text)
+        if found is not None:
+            yield reader, found if found.timed else replace(found, wall=datetime.combine(found.wall, ASSUMED))
+
+
+def _said(reader: _Reader, found: _Found, resolved: Resolved) -> tuple[str, ...]:
+    read = f"read as {LANGUAGES[reader.language]}: {times.describe(resolved.instant, resolved.zone)}"
+    return (read,) if found.timed else (read, NO_TIME)
+
+
+def _whole(text: str, reader: _Reader, found: _Found) -> bool:
+    """Tell whether all of a text took part in what was read, and nothing was made up."""
+    lowered = text.strip().lower()
+    same = partial(_same, found=found)
+    if not same(replace(reader, order="MDY"), lowered):
+        return False
+    return not any(same(reader, changed) for changed in _changes(lowered))
+
+
+def _same(reader: _Reader, text: str, found: _Found) -> bool:
+    again = reader.read(text)
+    return again is not None and again.timed == found.timed and _alike(again, found)
+
+
+def _alike(again: _Found, found: _Found) -> bool:
+    return again.wall == found.wall if found.timed else again.wall.date() == found.wall.date()
+
+
+def _changes(text: str) -> Iterator[str]:
+    """Yield the text with each number raised by one, and with each word that carries meaning left out."""
+    for word in _WORD.finditer(text):
+        before, after = text[: word.start()], text[word.end() :]
+        if word[0].isdecimal():
+            yield f"{before}{int(word[0]) + 1:0{len(word[0])}}{after}"
+        elif word[0] not in _FILLERS:
+            yield f"{before} {after}"
+
+
+def _elapsed(text: str, reader: _Reader, found: _Found) -> timedelta | None:
+    """Return how far ahead of now the text says, None if it names a wall time."""
+    if not found.timed:
+        return None
+    moved = timedelta(minutes=-37 if reader.base.hour >= ASSUMED.hour else 37)
+    again = replace(reader, base=reader.base + moved).read(text.strip().lower())
+    ahead = found.wall - reader.base
+    return ahead if again is not None and again.wall - (reader.base + moved) == ahead else None
+
+
+def _parser(language: str, base: datetime, order: str) -> Any:
+    settings = {
+        "TIMEZONE": "UTC",
+        "RELATIVE_BASE": base,
+        "DATE_ORDER": order,
+        "PREFER_DATES_FROM": "future",
+        "RETURN_AS_TIMEZONE_AWARE": False,
+        "RETURN_TIME_AS_PERIOD": True,
+        "REQUIRE_PARTS": ["day", "month"],
+    }
+    return _library()(languages=[language], settings=settings, try_previous_locales=False)
+
+
+@cache
+def _zone_parser() -> Any:
+    return importlib.import_module("dateparser.timezone_parser")
+
+
+@cache
+def _library() -> Any:
+    """Import the library when it is first needed: it is slow to load."""
+    return importlib.import_module("dateparser.date").DateDataParser

@@ -1,0 +1,54 @@
+"""Bounds of single arguments of a request: what is too long, too many or out of range."""
+
+from __future__ import annotations
+
+from datetime import timedelta
+
+from duetime.scheduler.errors import InvalidArgument
+from duetime.scheduler.request import Request
+from duetime.scheduler.rules.sanitize import check_text
+
+MAX_LABELS = 10
+MAX_KEY = 200
+MAX_ATTEMPTS = 100
+MAX_LIMIT = 100
+
+
+def check_key(request: Request) -> None:
+    """Refuse a request whose idempotency key is empty, too long or unreadable."""
+    check_key_text(request.idempotency_key)
+
+
+def check_key_text(key: str | None) -> None:
+    """Refuse an idempotency key that is empty, too long or unreadable; None is none."""
+    if key is not None:
+        check_text("idempotency_key", key, limit=MAX_KEY)
+
+
+def check_retry(request: Request) -> None:
+    """Refuse a retry policy that tries never, for ever, or with delays that shrink."""
+    policy = request.retry
+    if policy is None:
+        return
+    if not 1 <= policy.max_attempts <= MAX_ATTEMPTS or not timedelta(0) < policy.backoff <= policy.max_backoff:
+        raise InvalidArgument(
+            "retry",
+            "out of range",
+            accepted="max_attempts 1 to 100 and 0 < backoff_seconds <= max_backoff_seconds",
+            example="{'max_attempts': 5, 'backoff_seconds': 1, 'max_backoff_seconds': 3600}",
+        )
+
+
+def check_labels(request: Request) -> None:
+    """Refuse too many labels, and one that is too long or unreadable."""
+    if len(request.labels) > MAX_LABELS:
+        raise InvalidArgument("labels", f"{len(request.labels)} labels", accepted=f"up to {MAX_LABELS}")
+    for label in request.labels:
+        check_text("labels", label, limit=60)
+
+
+def page_size(limit: int) -> int:
+    """Return how many items a page is to have. Raises InvalidArgument."""
+    if not 1 <= limit <= MAX_LIMIT:
+        raise InvalidArgument("limit", f"{limit} is out of range", accepted=f"1 to {MAX_LIMIT}", example="limit=20")
+    return limit

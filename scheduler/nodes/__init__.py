@@ -1,0 +1,1 @@
+"""Processes: the embedded runner, the distributed member, and the loops that both run."""

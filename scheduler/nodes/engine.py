@@ -1,0 +1,172 @@
+"""The crew of one process that runs tasks: a dispatcher, a worker, maintenance and delivery over one queue."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Sequence
+from datetime import timedelta
+
+from duetime.scheduler.delivery.deliverer import Deliverer
+from duetime.scheduler.dispatch.dispatcher import Dispatcher
+from duetime.scheduler.dispatch.maintenance import Maintenance
+from duetime.scheduler.dispatch.placement import Placing
+from duetime.scheduler.handlers import Handlers
+from duetime.scheduler.nodes.heartbeat import Heartbeat
+from duetime.scheduler.queue import DispatchQueue
+from duetime.scheduler.records import ReadyRun, Settlement
+from duetime.scheduler.runtime.loop import STEP_PATIENCE, Process
+from duetime.scheduler.store import Store
+from duetime.scheduler.worker.worker import Worker, WorkerOptions, all_of_them
+
+LONGEST_SLEEP = 10.0
+"""Seconds after which deliveries are looked for in any case, should the clock of the wall have jumped."""
+
+log = logging.getLogger(__name__)
+
+
+class Crew:
+    """Runs what is due, as the runner of `epoch` or, without one, as one process of many.
+
+    What is due already is in the queue once this is made. `on_change` is told the ids of tasks whose run moved, on some
+    thread; what it raises is logged. `on_replaced` is called when another process has raised the epoch. `allowance` and
+    `hosted` are the worker's.
+    """
+
+    def __init__(
+        self,
+        store: Store,
+        queue: DispatchQueue,
+        handlers: Handlers,
+        options: WorkerOptions,
+        *,
+        placing: Placing = Placing(),  # noqa: B008 - a frozen value
+        epoch: int | None = None,
+        deliverer: Deliverer | None = None,
+        on_change: Callable[[Sequence[str]], None] = lambda _: None,
+        on_replaced: Callable[[], None] = lambda: None,
+        allowance: Callable[[int], int] = all_of_them,
+        hosted: Callable[[], None] | None = None,
+    ) -> None:
+        self._store = store
+        self._on_change = on_change
+        self._deliverer = deliverer
+        self._dispatcher = Dispatcher(
+            store, queue, placing=placing, epoch=epoch, on_change=self._changed, replaced=on_replaced
+        )
+        self._dispatcher.step()  # what was interrupted goes first: nothing is left half done for longer than need be
+        self.worker = Worker(
+            store,
+            queue,
+            handlers,
+            options,
+            epoch=epoch,
+            on_change=self._changed,
+            on_settled=self._settled,
+            on_replaced=on_replaced,
+            allowance=allowance,
+            hosted=hosted,
+        )
+        self.maintenance = Maintenance(
+            store,
+            queue,
+            held=self.worker.held,
+            placing=placing,
+            learn=self.worker.learn,
+            recovered=self._dispatcher.wake,
+            epoch=epoch,
+            replaced=on_replaced,
+        ).process
+        self._delivery = Process("delivery", self._deliver)
+        self._processes = [self._dispatcher.process, self.maintenance, self._delivery]
+        self._heartbeat: Heartbeat | None = None
+        if epoch is None:  # the only runner needs no row to be known by
+            self._heartbeat = Heartbeat(
+                store, options.name, threads=lambda: self.worker.threads, running=lambda: self.worker.running
+            )
+            self._processes.append(self._heartbeat.process)
+
+    def start(self) -> None:
+        self.worker.start()
+        for process in self._processes:
+            process.start()
+
+    def wake(self) -> None:
+        """Look at once for what is due, cancelled or to be delivered. May be called from any thread."""
+        self._dispatcher.wake()
+        self.worker.check()
+        self._delivery.wake()
+
+    def place(self, run: ReadyRun) -> None:
+        """Put a run that was stored as ready into the queue. May be called from any thread."""
+        self._dispatcher.place(run)
+
+    def check(self) -> None:
+        """Look soon whether what runs here is to be cancelled."""
+        self.worker.check()
+
+    def end(self, grace: timedelta) -> None:
+        """Stop everything; running work finishes within `grace` or is handed back."""
+        for process in self._processes:
+            process.stop(0)
+        if self._heartbeat is not None:
+            self._heartbeat.draining()
+        self.worker.stop(grace)
+        for process in self._processes:
+            process.stop(STEP_PATIENCE)
+        if self._heartbeat is not None:
+            self._heartbeat.gone()
+
+    def _deliver(self) -> float | None:
+        """Send what is due, and return the seconds until more is; what settles meanwhile wakes this up."""
+        if self._deliverer is None:
+            return None
+        wake_at = self._deliverer.next_wake()
+        sleep = (wake_at - self._store.now()).total_seconds() if wake_at else LONGEST_SLEEP
+        if sleep > 0:
+            return min(sleep, LONGEST_SLEEP)
+        self._deliverer.tick(self._store.now())
+        return 0.0
+
+    def _settled(self, settlements: Sequence[Settlement]) -> None:
+        """Wake whom an ending concerns: what follows may be due before they would look by themselves."""
+        if any(settlement.wake_at or settlement.next_run for settlement in settlements):
+            self._dispatcher.wake()
+        if any(settlement.deliveries for settlement in settlements):
+            self._delivery.wake()
+
+    def _changed(self, task_ids: Sequence[str]) -> None:
+        try:
+            self._on_change(task_ids)
+        except Exception:
+            log.exception("a listener to changes failed")
+
+
+class Dispatching:
+    """A crew that runs nothing: it makes due what is due, for others to run."""
+
+    def __init__(
+        self,
+        store: Store,
+        queue: DispatchQueue,
+        *,
+        placing: Placing = Placing(),  # noqa: B008 - a frozen value
+        on_change: Callable[[Sequence[str]], None] = lambda _: None,
+    ) -> None:
+        self._dispatcher = Dispatcher(store, queue, placing=placing, on_change=on_change)
+
+    def start(self) -> None:
+        self._dispatcher.process.start()
+
+    def wake(self) -> None:
+        """Look at once for what is due. May be called from any thread."""
+        self._dispatcher.wake()
+
+    def place(self, run: ReadyRun) -> None:
+        """Put a run that was stored as ready into the queue. May be called from any thread."""
+        self._dispatcher.place(run)
+
+    def check(self) -> None:
+        """Nothing runs here that could be cancelled."""
+
+    def end(self, grace: timedelta) -> None:  # noqa: ARG002 - a crew needs it
+        self._dispatcher.process.stop(STEP_PATIENCE)

@@ -1,0 +1,73 @@
+"""The heartbeat of a worker process: a row that says who it is and how it fares, for people to look at."""
+
+from __future__ import annotations
+
+import os
+import socket
+from collections.abc import Callable
+from contextlib import suppress
+from dataclasses import replace
+from datetime import datetime, timedelta
+
+from duetime.scheduler.errors import DuetimeError
+from duetime.scheduler.records import WorkerProcess
+from duetime.scheduler.runtime.loop import Process
+from duetime.scheduler.store import Store
+
+INTERVAL = 5.0
+FORGOTTEN_AFTER = timedelta(minutes=10)
+"""Of a worker that was not heard of for longer nothing is left but its attempts."""
+
+ALIVE_FOR = timedelta(seconds=15)
+"""A worker that was not heard of for longer is taken for silent."""
+
+_FORGET_EVERY = 24
+"""Beats between looks for such workers."""
+
+_DRAINING = "draining"
+
+
+def is_alive(seen_at: datetime | None, now: datetime) -> bool:
+    """Whether a worker that was heard of then still works."""
+    return seen_at is not None and now - seen_at <= ALIVE_FOR
+
+
+def someone_works(store: Store) -> bool:
+    """Whether any worker is up that takes runs, wherever it is."""
+    now = store.now()
+    return any(is_alive(worker.seen_at, now) and worker.state != _DRAINING for worker in store.workers.all())
+
+
+class Heartbeat:
+    """Writes the row of one worker every 5 seconds, and removes it in the end. `running` counts its runs in hand."""
+
+    def __init__(self, store: Store, name: str, *, threads: Callable[[], int], running: Callable[[], int]) -> None:
+        self._store = store
+        self._threads = threads
+        self._running = running
+        self._beats = 0
+        self._row = WorkerProcess(
+            id=name, host=socket.gethostname(), pid=os.getpid(), threads=0, started_at=store.now()
+        )
+        self.process = Process("heartbeat", self.step)
+
+    def step(self) -> float:
+        """Write the row, now and then forget those of the dead, and return the seconds until the next beat."""
+        self._say("running")
+        if self._beats % _FORGET_EVERY == 0:
+            self._store.workers.forget(self._store.now() - FORGOTTEN_AFTER)
+        self._beats += 1
+        return INTERVAL
+
+    def draining(self) -> None:
+        """Say that this worker takes nothing more."""
+        with suppress(DuetimeError):
+            self._say(_DRAINING)
+
+    def gone(self) -> None:
+        """Remove the row: the worker has ended in order."""
+        with suppress(DuetimeError):
+            self._store.workers.remove(self._row.id)
+
+    def _say(self, state: str) -> None:
+        self._store.workers.beat(replace(self._row, state=state, threads=self._threads(), running=self._running()))

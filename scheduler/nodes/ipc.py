@@ -1,0 +1,152 @@
+"""How the other processes of this machine reach the runner: one line of JSON to a port on the loopback interface.
+
+A wake-up is only a hint: what to do is in the database, and the runner looks there every two seconds anyway. A question
+is about the queue, which only the runner has.
+"""
+
+from __future__ import annotations
+
+import hmac
+import json
+import secrets
+import socket
+import threading
+import time
+from collections.abc import Callable, Mapping
+from contextlib import suppress
+
+from duetime.scheduler.errors import DuetimeError
+from duetime.scheduler.records import Runner
+from duetime.scheduler.store import Store
+from duetime.scheduler.task import Json
+
+Question = Mapping[str, Json]
+
+LONGEST_LINE = 1024
+LONGEST_ANSWER = 1 << 24
+PATIENCE = 0.04
+"""Seconds that waking may take in all: nobody's tool call waits for longer."""
+
+LOOPBACK = "127.0.0.1"
+READ_TIMEOUT = 1.0
+ANSWER_PATIENCE = 1.0
+"""Seconds that an answer may take: it comes in a millisecond from a runner that lives."""
+
+MOST_CALLERS = 16
+"""Connections that are answered at once; more are closed unheard."""
+
+
+class WakeServer:
+    """Listens for wake-ups and questions while this process is the runner, on a port that the system chooses."""
+
+    def __init__(self, woken: Callable[[], None], answer: Callable[[Question], Json] = lambda _question: None) -> None:
+        self.token = secrets.token_urlsafe(24)
+        self._woken = woken
+        self._answer_to = answer
+        self._socket = socket.create_server(("127.0.0.1", 0), backlog=64)
+        self._port: int = self._socket.getsockname()[1]
+        self._room = threading.Semaphore(MOST_CALLERS)
+        self._closing = False
+        self._thread = threading.Thread(target=self._accept, name="duetime-wake", daemon=True)
+
+    @property
+    def endpoint(self) -> str:
+        return f"{LOOPBACK}:{self._port}"
+
+    def start(self) -> None:
+        self._thread.start()
+
+    def close(self) -> None:
+        self._closing = True
+        with suppress(OSError):
+            socket.create_connection((LOOPBACK, self._port), timeout=READ_TIMEOUT).close()  # ends its accept()
+        self._socket.close()
+
+    def _accept(self) -> None:
+        while not self._closing:
+            try:
+                connection, _ = self._socket.accept()
+            except OSError:
+                return
+            if self._room.acquire(blocking=False):
+                threading.Thread(target=self._answer, args=(connection,), daemon=True).start()
+            else:
+                connection.close()
+
+    def _answer(self, connection: socket.socket) -> None:
+        """Answer one line, whoever sent it; wake up, and say anything, only for one who knows the token."""
+        try:
+            with connection, suppress(OSError):
+                connection.settimeout(READ_TIMEOUT)
+                said = _read(connection.makefile("rb").readline(LONGEST_LINE))
+                connection.sendall(json.dumps(self._reply(said)).encode() + b"\n")
+        finally:
+            self._room.release()
+
+    def _reply(self, said: Mapping[str, Json]) -> dict[str, Json]:
+        if not _knows(said, self.token):
+            return {"woken": False}
+        question = said.get("question")
+        if isinstance(question, dict):
+            return {"answer": self._answer_to(question)}
+        self._woken()
+        return {"woken": True}
+
+
+def _read(line: bytes) -> Mapping[str, Json]:
+    try:
+        said = json.loads(line)
+    except (ValueError, RecursionError):
+        return {}
+    return said if isinstance(said, dict) else {}
+
+
+def _knows(said: Mapping[str, Json], token: str) -> bool:
+    given = said.get("token")
+    return isinstance(given, str) and hmac.compare_digest(given.encode(errors="replace"), token.encode())
+
+
+class WakeClient:
+    """Wakes the runner of a database from another process, in well under a millisecond when it lives."""
+
+    def __init__(self, store: Store) -> None:
+        self._store = store
+        self._runner: Runner | None = None
+
+    def wake(self, patience: float = PATIENCE) -> bool:
+        """Wake the runner; False when there is none to be reached, which is no error: it looks by itself, later.
+
+        `patience` is in seconds: a tool call has little, a person who asks whether anybody runs tasks has more.
+        """
+        return self._said({}, patience).get("woken") is True
+
+    def ask(self, question: Question, patience: float = ANSWER_PATIENCE) -> Json:
+        """Return the runner's answer; None when it has none, or there is no runner to be reached."""
+        return self._said({"question": question}, patience).get("answer")
+
+    def _said(self, message: Mapping[str, Json], patience: float) -> Mapping[str, Json]:
+        deadline = time.monotonic() + patience
+        said = _say(self._runner, message, deadline) if self._runner is not None else {}
+        if said and said != {"woken": False}:
+            return said
+        try:
+            self._runner = self._store.runners.current()
+        except DuetimeError:
+            return {}
+        return _say(self._runner, message, deadline) if self._runner is not None else {}
+
+
+def _say(runner: Runner, message: Mapping[str, Json], deadline: float) -> Mapping[str, Json]:
+    """Return what the runner said, nothing when it did not say it in time."""
+    port = runner.endpoint.rpartition(":")[2]
+    try:
+        with socket.create_connection((LOOPBACK, int(port)), timeout=_left(deadline)) as connection:
+            connection.sendall(json.dumps({"token": runner.token, **message}).encode() + b"\n")
+            connection.settimeout(_left(deadline))
+            return _read(connection.makefile("rb").readline(LONGEST_ANSWER))
+    except (OSError, ValueError):
+        return {}
+
+
+def _left(deadline: float) -> float:
+    return max(deadline - time.monotonic(), 0.001)

@@ -1,0 +1,148 @@
+"""The runner: the one process of this machine that runs the tasks of a database, and the others that wait to become it.
+
+A lock of the operating system makes it one. Each new runner raises the epoch in the database, so that one that was
+only frozen starts nothing any more, and recovers what the last one left running.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Sequence
+from datetime import timedelta
+
+from duetime.scheduler.delivery.deliverer import Deliverer
+from duetime.scheduler.dispatch.placement import Placing
+from duetime.scheduler.dispatch.pool_registry import Registry
+from duetime.scheduler.errors import RunnerReplaced
+from duetime.scheduler.handlers import Handlers
+from duetime.scheduler.nodes.ipc import WakeClient
+from duetime.scheduler.nodes.term import Reign, RunnerOptions
+from duetime.scheduler.queue.remote import Question, Silence, answer
+from duetime.scheduler.records import ReadyRun
+from duetime.scheduler.runtime.file_lock import FileLock
+from duetime.scheduler.runtime.loop import STEP_PATIENCE, Process
+from duetime.scheduler.store import Store
+from duetime.scheduler.task import Json
+
+__all__ = ["Runner", "RunnerOptions"]
+
+CANDIDATE_INTERVAL = 0.5
+"""Seconds between a candidate's tries for the lock."""
+
+log = logging.getLogger(__name__)
+
+
+class Runner:
+    """Runs due tasks while this process holds the lock, and waits for the lock otherwise. Start and stop it once.
+
+    `placing` decides where runs stand in the queue, by default from what `registry` knows of pools; `deliverer` tells
+    users the outcomes, where there are channels. `on_change` is called on some thread with the ids of tasks whose run
+    moved; it must be quick, and what it raises is logged.
+    """
+
+    def __init__(
+        self,
+        store: Store,
+        handlers: Handlers,
+        options: RunnerOptions,
+        *,
+        placing: Placing | None = None,
+        registry: Registry | None = None,
+        deliverer: Deliverer | None = None,
+        on_change: Callable[[Sequence[str]], None] = lambda _: None,
+    ) -> None:
+        self._store = store
+        self._handlers = handlers
+        self._options = options
+        self._registry = registry or Registry(store)
+        self._placing = placing or Placing(self._registry.known)
+        self._deliverer = deliverer
+        self._on_change = on_change
+        self._lock = FileLock(options.lock)
+        self._reign: Reign | None = None
+        self._client = WakeClient(store)
+        self._given_up = False
+        self._candidate = Process("candidate", self._step)
+
+    @property
+    def running(self) -> bool:
+        """Whether this process is the runner."""
+        return self._reign is not None
+
+    def start(self) -> None:
+        """Become the runner as soon as nobody else is; returns at once."""
+        self._candidate.start()
+
+    def wake(self) -> None:
+        """Say that something was stored that may be due, or cancelled: here or in the process that is the runner.
+
+        Takes less than a millisecond, and 50 at most.
+        """
+        reign = self._reign
+        if reign is not None:
+            reign.wake()
+        else:
+            self._client.wake()
+
+    @property
+    def dispatches(self) -> bool:
+        """Whether this process can put runs into the queue: that of the runner is in its memory."""
+        return self.running
+
+    def place(self, run: ReadyRun) -> None:
+        """Put a run that was stored as ready into the queue; the next runner finds what this one did not put."""
+        reign = self._reign
+        if reign is not None:
+            reign.place(run)
+
+    def ask(self, question: Question) -> Json:
+        """Ask the queue, here or in the process that is the runner; None when there is none to be reached."""
+        reign = self._reign
+        return answer(reign.queue, question) if reign is not None else self._client.ask(question)
+
+    def silence(self) -> Silence:
+        """Say why nobody answered: there is no runner to answer."""
+        return Silence.NOBODY
+
+    def stop(self, grace: timedelta | None = None) -> None:
+        """End: running work finishes within `grace` (the options' by default) or is handed back. Never hangs."""
+        self._given_up = not self._candidate.stop(STEP_PATIENCE)
+        self._abdicate(self._options.grace if grace is None else grace)
+
+    def _step(self) -> float | None:
+        if self._reign is not None and self._reign.replaced:
+            log.warning("another process has taken over as the runner; this one is a candidate again")
+            self._abdicate(timedelta(0))
+            return self._options.lease.total_seconds()
+        if self._reign is None and self._lock.acquire():
+            self._begin()
+        return None if self._reign is not None else CANDIDATE_INTERVAL
+
+    def _begin(self) -> None:
+        try:
+            reign = Reign(
+                self._store,
+                self._handlers,
+                self._options,
+                placing=self._placing,
+                registry=self._registry,
+                deliverer=self._deliverer,
+                on_change=self._on_change,
+                on_replaced=self._candidate.wake,
+            )
+        except RunnerReplaced as error:
+            log.warning("another process became the runner in the same moment: %s", error)
+            self._lock.release()
+            return
+        except BaseException:
+            self._lock.release()
+            raise
+        self._reign = reign
+        if self._given_up:  # it was stopped, and waited no longer for this
+            self._abdicate(timedelta(0))
+
+    def _abdicate(self, grace: timedelta) -> None:
+        reign, self._reign = self._reign, None
+        if reign is not None:
+            reign.end(grace)
+            self._lock.release()

@@ -1,0 +1,118 @@
+"""A reign: one time of being the runner, from the raised epoch to the last run that was handed back."""
+
+from __future__ import annotations
+
+import logging
+import os
+import socket
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from datetime import timedelta
+from pathlib import Path
+
+from duetime.scheduler.delivery.deliverer import Deliverer
+from duetime.scheduler.dispatch.placement import Placing
+from duetime.scheduler.dispatch.pool_registry import Registry, Teller
+from duetime.scheduler.handlers import Handlers
+from duetime.scheduler.nodes.engine import Crew
+from duetime.scheduler.nodes.ipc import WakeServer
+from duetime.scheduler.queue.memory.queue import MemoryQueue
+from duetime.scheduler.queue.remote import answer
+from duetime.scheduler.records import ReadyRun
+from duetime.scheduler.rules.settlement import concluded
+from duetime.scheduler.store import Store
+from duetime.scheduler.worker.worker import WorkerOptions, all_of_them
+
+log = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True, slots=True)
+class RunnerOptions:
+    """`lock` is the file that makes the runner one, beside the database; it is made if need be, and stays.
+
+    `threads` is how many runs may be under way at once, `lease` how long a claim lasts without a sign of life, `grace`
+    how long running work may take to finish when the runner stops. `allowance` says how many of the threads should be
+    used as the machine is now.
+    """
+
+    lock: Path
+    threads: int = 16
+    lease: timedelta = timedelta(seconds=30)
+    grace: timedelta = timedelta(seconds=5)
+    allowance: Callable[[int], int] = all_of_them
+
+
+class Reign:
+    """Takes over, recovers what the last runner left running, and runs what is due until `end`.
+
+    `replaced` turns True, and `on_replaced` is called, when another process has raised the epoch: nothing starts then.
+    """
+
+    def __init__(
+        self,
+        store: Store,
+        handlers: Handlers,
+        options: RunnerOptions,
+        *,
+        placing: Placing,
+        registry: Registry,
+        deliverer: Deliverer | None,
+        on_change: Callable[[Sequence[str]], None],
+        on_replaced: Callable[[], None],
+    ) -> None:
+        self.replaced = False
+        self._store = store
+        self._on_replaced = on_replaced
+        self.queue = MemoryQueue(lambda: store.now().timestamp() * 1000)
+        self._teller = Teller(registry, self.queue, now=store.now)
+        self._endpoint = WakeServer(self.wake, lambda question: answer(self.queue, question))
+        try:
+            self._teller.fill()
+            epoch = self._take_over()
+            name = f"{socket.gethostname()[:60]}-{os.getpid()}-{epoch}"
+            self._crew = Crew(
+                store,
+                self.queue,
+                handlers,
+                WorkerOptions(name, options.threads, options.lease),
+                placing=placing,
+                epoch=epoch,
+                allowance=options.allowance,
+                deliverer=deliverer,
+                on_change=on_change,
+                on_replaced=self._hear_of_the_next,
+            )
+        except BaseException:
+            self._endpoint.close()
+            raise
+        self._crew.start()
+        self._teller.process.start()
+        self._endpoint.start()
+
+    def wake(self) -> None:
+        """Look at once for what is due, cancelled or to be delivered. May be called from any thread."""
+        self._crew.wake()
+        self._teller.process.wake()
+
+    def place(self, run: ReadyRun) -> None:
+        """Put a run that was stored as ready into the queue. May be called from any thread."""
+        self._crew.place(run)
+
+    def end(self, grace: timedelta) -> None:
+        """Stop everything; running work finishes within `grace` or is handed back."""
+        self._endpoint.close()
+        self._teller.process.stop(0)
+        self._crew.end(grace)
+
+    def _take_over(self) -> int:
+        store, endpoint = self._store, self._endpoint
+        epoch = store.runners.take_over(pid=os.getpid(), endpoint=endpoint.endpoint, token=endpoint.token)
+        left = store.claims.recover(
+            epoch=epoch, conclude=lambda claim, settlement: concluded(claim, settlement, now=store.now())
+        )
+        log.info("this process is the runner now (epoch %d); %d runs were left running by the last one", epoch, left)
+        return epoch
+
+    def _hear_of_the_next(self) -> None:
+        self.replaced = True
+        self._on_replaced()

@@ -1,0 +1,1 @@
+"""Outbound HTTP: the guarded client, its URL policy, and webhook signatures."""

@@ -1,0 +1,215 @@
+"""The one HTTP client for addresses that users name, guarded against requests into private networks (SSRF).
+
+A name is resolved once for each connection, all of its addresses must be permitted, and the connection goes to the very
+address that was checked: a name that answers differently a moment later (DNS rebinding) gains nothing. Proxies of the
+environment are not used, because a proxy would resolve the name again.
+"""
+
+from __future__ import annotations
+
+import socket
+import ssl
+import time
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Final
+
+import httpcore2
+import httpx2
+from duetime.scheduler.errors import DuetimeError, InvalidArgument
+from duetime.scheduler.outbound.url_policy import WebhookOptions, check_url
+
+MAX_REDIRECTS: Final = 3
+MAX_RESPONSE_BYTES: Final = 64 * 1024
+CONNECT_SECONDS: Final = 5.0
+MAX_ADDRESSES: Final = 3
+_REDIRECTS: Final = frozenset({301, 302, 303, 307, 308})
+
+Resolver = Callable[[str, int], Sequence[str]]
+
+
+class SendError(DuetimeError):
+    """A request got no answer."""
+
+
+class Unreachable(SendError):
+    """No answer for a reason that may pass: name, connection, certificate, time."""
+
+
+class Blocked(SendError):
+    """The guard refused the request; sending it again would not help."""
+
+
+@dataclass(frozen=True, slots=True)
+class Reply:
+    """An answer; header names are in lower case, and `body` is cut at 64 KiB."""
+
+    status: int
+    headers: Mapping[str, str]
+    body: bytes
+
+
+def system_resolver(host: str, port: int) -> Sequence[str]:
+    """Ask the system for all addresses of a name; raises `OSError` when there are none."""
+    found = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)
+    return list(dict.fromkeys(str(entry[4][0]) for entry in found))
+
+
+class GuardedClient:
+    """Sends single requests within `WebhookOptions`; safe to use from many threads, and keeps no connection."""
+
+    def __init__(
+        self, options: WebhookOptions, *, resolve: Resolver = system_resolver, tls: ssl.SSLContext | None = None
+    ) -> None:
+        self._options = options
+        self._resolve = resolve
+        self._tls = tls
+
+    def send(self, method: str, url: str, *, headers: dict[str, str], body: bytes = b"") -> Reply:
+        """Send a request and give the answer, whatever its status. Raises `Unreachable` or `Blocked`.
+
+        At most 3 redirects are followed, each checked as the first address was, and for GET only; `headers` do not
+        follow to another origin. Header names are in lower case.
+        """
+        deadline = time.monotonic() + self._options.timeout
+        target = self._checked(url)
+        for _ in range(MAX_REDIRECTS + 1):
+            reply = self._once(method, target, headers, body, deadline)
+            if reply.status not in _REDIRECTS:
+                return reply
+            before, target = target, self._checked(_location(method, target, reply))
+            headers = headers if _origin(before) == _origin(target) else {}
+        raise Blocked(f"{target.host} redirects more than {MAX_REDIRECTS} times; use the final address")
+
+    def _checked(self, url: str) -> httpx2.URL:
+        try:
+            return check_url("url", url, self._options)
+        except InvalidArgument as error:
+            raise Blocked(str(error)) from None
+
+    def _once(self, method: str, url: httpx2.URL, headers: dict[str, str], body: bytes, deadline: float) -> Reply:
+        sent = {"Host": url.netloc.decode("ascii"), "User-Agent": "duetime", "Accept-Encoding": "identity"} | dict(
+            headers
+        )
+        try:
+            with (
+                self._pool(deadline) as pool,
+                pool.stream(
+                    method,
+                    httpcore2.URL(scheme=url.raw_scheme, host=url.raw_host, port=url.port, target=url.raw_path),
+                    headers=list(sent.items()),
+                    content=None if method == "GET" else body,
+                    extensions={"timeout": {"connect": CONNECT_SECONDS}},
+                ) as response,
+            ):
+                return Reply(response.status, _headers(response), _capped(response.iter_stream()))
+        except (httpcore2.NetworkError, httpcore2.TimeoutException, httpcore2.ProtocolError) as error:
+            raise Unreachable(f"{url.host}: {_cause(error)}") from error
+
+    def _pool(self, deadline: float) -> httpcore2.ConnectionPool:
+        if self._tls is None:
+            self._tls = httpx2.create_ssl_context(trust_env=False)
+        guard = _Guard(self._options, self._resolve, deadline)
+        return httpcore2.ConnectionPool(ssl_context=self._tls, network_backend=guard, max_keepalive_connections=0)
+
+
+class _Guard(httpcore2.NetworkBackend):
+    """Opens connections to permitted addresses only, and ends them at the deadline."""
+
+    def __init__(self, options: WebhookOptions, resolve: Resolver, deadline: float) -> None:
+        self._options = options
+        self._resolve = resolve
+        self._deadline = deadline
+
+    def connect_tcp(
+        self,
+        host: str,
+        port: int,
+        timeout: float | None = None,
+        local_address: str | None = None,
+        socket_options: Iterable[httpcore2.SOCKET_OPTION] | None = None,
+    ) -> httpcore2.NetworkStream:
+        failure: Exception = httpcore2.ConnectError(f"{host} has no address")
+        for address in self._permitted(host, port)[:MAX_ADDRESSES]:
+            try:
+                left = _left(self._deadline, timeout)
+                plain = httpcore2.SyncBackend().connect_tcp(address, port, left, local_address, socket_options)
+                return _Bounded(plain, self._deadline)
+            except (httpcore2.ConnectError, httpcore2.ConnectTimeout) as error:
+                failure = error
+        raise failure
+
+    def _permitted(self, host: str, port: int) -> Sequence[str]:
+        try:
+            found = self._resolve(host, port)
+        except (OSError, UnicodeError) as error:
+            raise httpcore2.ConnectError(f"the name cannot be resolved ({type(error).__name__})") from error
+        if not all(self._options.permits(host, address) for address in found):
+            raise Blocked(
+                f"{host} leads to an address that is not public; an administrator can allow it "
+                f"with webhook_allow_hosts={host}"
+            )
+        return found
+
+
+class _Bounded(httpcore2.NetworkStream):
+    """A stream that ends at a deadline, however slowly the other side drips."""
+
+    def __init__(self, inner: httpcore2.NetworkStream, deadline: float) -> None:
+        self._inner = inner
+        self._deadline = deadline
+
+    def read(self, max_bytes: int, timeout: float | None = None) -> bytes:
+        return self._inner.read(max_bytes, _left(self._deadline, timeout))
+
+    def write(self, buffer: bytes, timeout: float | None = None) -> None:
+        self._inner.write(buffer, _left(self._deadline, timeout))
+
+    def close(self) -> None:
+        self._inner.close()
+
+    def start_tls(
+        self, ssl_context: ssl.SSLContext, server_hostname: str | None = None, timeout: float | None = None
+    ) -> httpcore2.NetworkStream:
+        secured = self._inner.start_tls(ssl_context, server_hostname, _left(self._deadline, timeout))
+        return _Bounded(secured, self._deadline)
+
+    def get_extra_info(self, info: str) -> Any:
+        return self._inner.get_extra_info(info)
+
+
+def _left(deadline: float, timeout: float | None) -> float:
+    left = deadline - time.monotonic()
+    if left <= 0:
+        raise httpcore2.ReadTimeout("no complete answer in time")
+    return left if timeout is None else min(left, timeout)
+
+
+def _capped(chunks: Iterable[bytes]) -> bytes:
+    body = b""
+    for chunk in chunks:
+        body += chunk
+        if len(body) >= MAX_RESPONSE_BYTES:
+            break
+    return body[:MAX_RESPONSE_BYTES]
+
+
+def _headers(response: httpcore2.Response) -> dict[str, str]:
+    return {name.decode("latin-1").lower(): value.decode("latin-1") for name, value in response.headers}
+
+
+def _cause(error: Exception) -> str:
+    return f"{type(error).__name__}: {error}" if str(error) else type(error).__name__
+
+
+def _location(method: str, url: httpx2.URL, reply: Reply) -> str:
+    if method != "GET":
+        raise Blocked(f"{url.host} answered with a redirect ({reply.status}), which {method} does not follow")
+    try:
+        return str(url.join(reply.headers.get("location", "")))
+    except httpx2.InvalidURL:
+        raise Blocked(f"{url.host} redirects to an address that is no URL") from None
+
+
+def _origin(url: httpx2.URL) -> tuple[str, str, int | None]:
+    return url.scheme, url.host, url.port

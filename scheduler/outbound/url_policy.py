@@ -1,0 +1,88 @@
+"""How far outgoing requests may reach, and which URLs are refused before anything is sent."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Final
+
+import httpx2
+from duetime.scheduler.errors import InvalidArgument
+from duetime.scheduler.rules.ip_ranges import Reach, literal, reach
+
+MAX_URL: Final = 2048
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class WebhookOptions:
+    """How far webhooks may reach, and how they are signed.
+
+    Public https addresses only, unless: `allow_http` permits plain http, `allow_private` permits private addresses of
+    any host, and `allow_hosts` those of the named ones. Cloud metadata and link-local addresses are never reached.
+    `secret` signs (see `signing.Signer`). `timeout` is in seconds, for one request with its redirects and its answer.
+    """
+
+    allow_http: bool = False
+    allow_private: bool = False
+    allow_hosts: tuple[str, ...] = ()
+    secret: str | None = field(default=None, repr=False)
+    timeout: float = 20.0
+
+    def trusts(self, host: str) -> bool:
+        """Whether `allow_hosts` names the host."""
+        return _plain(host) in {_plain(name) for name in self.allow_hosts}
+
+    def permits(self, host: str, address: str) -> bool:
+        """Whether a connection to `address`, named by `host`, is permitted."""
+        found = reach(address)
+        if found is Reach.PRIVATE:
+            return self.allow_private or self.trusts(host)
+        return found is Reach.PUBLIC
+
+
+def check_url(argument: str, text: str, options: WebhookOptions) -> httpx2.URL:
+    """Give the URL parsed, or raise `InvalidArgument`; judges what is written, and asks no name server."""
+    url = _parsed(argument, text)
+    problem = _form_problem(url, options) or _host_problem(url.host, options)
+    if problem:
+        raise InvalidArgument(argument, problem, accepted=_accepted(options), example="https://example.com/hook")
+    return url
+
+
+def _plain(host: str) -> str:
+    return host.strip("[]").rstrip(".").lower()
+
+
+def _parsed(argument: str, text: str) -> httpx2.URL:
+    if len(text) > MAX_URL:
+        raise InvalidArgument(argument, "is too long", accepted=f"at most {MAX_URL:,} characters")
+    if any(char.isspace() or not char.isprintable() or char == "\\" for char in text):
+        raise InvalidArgument(argument, "contains blanks, backslashes or control characters", accepted="a plain URL")
+    try:
+        return httpx2.URL(text)
+    except (httpx2.InvalidURL, ValueError):
+        raise InvalidArgument(argument, "is no URL", example="https://example.com/hook") from None
+
+
+def _form_problem(url: httpx2.URL, options: WebhookOptions) -> str:
+    if not url.host:
+        return "has no host"
+    if url.scheme != "https" and not (url.scheme == "http" and options.allow_http):
+        return f"the scheme {url.scheme[:20]!r} is not permitted"
+    return "holds a user name or password" if url.userinfo else ""
+
+
+def _host_problem(host: str, options: WebhookOptions) -> str:
+    name = _plain(host)
+    try:
+        address = literal(name)
+    except ValueError:
+        return "the host is a misleading spelling of an address"
+    if name == "localhost" or name.endswith(".localhost"):
+        address = "127.0.0.1"
+    permitted = address is None or options.permits(host, address)
+    return "" if permitted else "the address is not public"
+
+
+def _accepted(options: WebhookOptions) -> str:
+    schemes = "http or https" if options.allow_http else "https"
+    return f"{schemes} URLs of {'any host' if options.allow_private else 'public hosts'}"

@@ -1,0 +1,220 @@
+"""A queue on another machine, as the processes of this one see it: while it is away it hands out nothing.
+
+Few who work with it have to know of an outage. What it could not be told is told when it is back; what it forgot is
+in the database.
+"""
+
+from __future__ import annotations
+
+import math
+import threading
+import time
+from collections import deque
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
+
+from duetime.scheduler.ids import new_id
+from duetime.scheduler.queue import (
+    Cancelled,
+    DispatchQueue,
+    Entry,
+    Explanation,
+    Finish,
+    Grant,
+    QueueLost,
+    QueueUnavailable,
+    Shortage,
+    Stats,
+    Take,
+    Threads,
+)
+from duetime.scheduler.rules.limits.admission import Limits
+from duetime.scheduler.rules.shares import TIERS
+
+MOST_OWED = 10_000
+"""Endings that are kept for a queue that is away; older ones are dropped, and their leases run out by themselves."""
+
+
+class SharedQueue:
+    """A `DispatchQueue` over one that may be lost or out of reach: what processes ask of it never raises that.
+
+    It becomes `away` with the first call that finds it so; then calls answer at once, without trying, until `back`.
+    `on_trouble` is called at that moment, on the thread that found out. Questions (`stats`, `explain`, `can_admit`,
+    `reserve`), `renew`, `set_pool` and what a rebuild is made of do raise `QueueLost` and `QueueUnavailable`.
+    """
+
+    def __init__(
+        self,
+        queue: DispatchQueue,
+        *,
+        on_trouble: Callable[[], None] = lambda: None,
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
+        self.within = queue
+        self.away: Exception | None = None
+        self.answered_at = -math.inf
+        """When it last proved to be well, by `clock`."""
+        self.on_trouble = on_trouble
+        self._clock = clock
+        self._owed: deque[Callable[[], object]] = deque(maxlen=MOST_OWED)
+        self._unanswered = ""
+        self._changed = threading.Condition()
+        self._waking = 0
+
+    # -- trouble
+
+    def back(self) -> None:
+        """Try again from now on, and tell what could not be told. May be away again when this returns."""
+        with self._changed:
+            self.away = None
+            self.answered_at = self._clock()
+            self._changed.notify_all()
+        for _ in range(len(self._owed)):
+            self._tell(self._owed.popleft())
+
+    @contextmanager
+    def _noticing(self) -> Iterator[None]:
+        """Pass over a call of which the queue knows nothing now."""
+        with suppress(QueueLost, QueueUnavailable), self._asking():
+            yield
+
+    @contextmanager
+    def _asking(self) -> Iterator[None]:
+        began = self._clock()
+        try:
+            yield
+            self.answered_at = max(self.answered_at, began)
+        except (QueueLost, QueueUnavailable) as error:
+            with self._changed:
+                first, self.away = self.away is None, error
+            if first:
+                self.on_trouble()
+            raise
+
+    def _tell(self, call: Callable[[], object]) -> None:
+        """Call now, or when the queue is back."""
+        if self.away is None:
+            with self._noticing():
+                call()
+                return
+        self._owed.append(call)
+
+    def look(self, claim: Callable[[], None]) -> None:
+        """Find out how it is, also while it is away; `claim` is asked first. Raises QueueLost and QueueUnavailable."""
+        with self._asking():
+            claim()
+            self.within.explain("")  # which costs it next to nothing, whatever it holds
+
+    # -- what processes ask
+
+    def put(self, entries: Sequence[Entry]) -> int:
+        added = 0
+        if self.away is None:
+            with self._noticing():
+                added = self.within.put(entries)
+        return added
+
+    def take(self, worker: str, n: int, lease: float, *, nonce: str = "", threads: Threads | None = None) -> Take:
+        """Take as the queue does. What a lost answer gave is asked for again by the next take, whatever its nonce."""
+        taken = Take()
+        if self.away is None:
+            nonce = self._unanswered or nonce or new_id("n")
+            with self._noticing():
+                self._unanswered = nonce
+                taken = self.within.take(worker, n, lease, nonce=nonce, threads=threads)
+                self._unanswered = ""
+        return taken
+
+    def preemptors(
+        self, worker: str, n: int, tiers: tuple[int, int], notice: float, *, threads: Threads | None = None
+    ) -> tuple[int, ...]:
+        found: tuple[int, ...] = ()
+        if self.away is None:
+            with self._noticing():
+                found = self.within.preemptors(worker, n, tiers, notice, threads=threads)
+        return found
+
+    def wait(self, generation: int, timeout: float, *, tier: int = TIERS) -> None:
+        ends, woken = time.monotonic() + timeout, self._waking
+        if self.away is None:
+            with self._noticing():
+                self.within.wait(generation, timeout, tier=tier)
+                return
+        with self._changed:
+            self._changed.wait_for(lambda: self.away is None or self._waking != woken, ends - time.monotonic())
+
+    def wake(self) -> None:
+        with self._changed:
+            self._waking += 1
+            self._changed.notify_all()
+        with self._noticing():
+            self.within.wake()
+
+    def renew(self, worker: str, tokens: Mapping[str, str], lease: float) -> set[str]:
+        """Prolong as the queue does. Raises while it is away: then it proves nothing, and has lost nothing yet."""
+        if self.away is not None:
+            raise self.away
+        with self._asking():
+            return self.within.renew(worker, tokens, lease)
+
+    def finish(self, worker: str, ended: Sequence[Finish], *, jitter: float = 0.0) -> set[str]:
+        unheld: set[str] = set()
+        self._tell(lambda: unheld.update(self.within.finish(worker, ended, jitter=jitter)))
+        return unheld
+
+    def give_back(self, worker: str, run_id: str, token: str, *, delay: float = 0) -> bool:
+        held: list[bool] = []
+        self._tell(lambda: held.append(self.within.give_back(worker, run_id, token, delay=delay)))
+        return any(held)
+
+    def reap(self) -> list[str]:
+        reaped: list[str] = []
+        if self.away is None:
+            with self._noticing():
+                reaped = self.within.reap()
+        return reaped
+
+    def cancel(self, run_id: str) -> Cancelled:
+        found = Cancelled.ABSENT
+        if self.away is None:
+            with self._noticing():
+                found = self.within.cancel(run_id)
+        return found
+
+    def rescore(self, run_id: str, key: float) -> bool:
+        done = False
+        if self.away is None:
+            with self._noticing():
+                done = self.within.rescore(run_id, key)
+        return done
+
+    # -- questions, and rebuilding
+
+    def set_pool(self, name: str, limits: Limits | None, *, spent: float = 0.0, empty: bool = False) -> None:
+        with self._asking():
+            self.within.set_pool(name, limits, spent=spent, empty=empty)
+
+    def can_admit(self, entry: Entry) -> Shortage | None:
+        with self._asking():
+            return self.within.can_admit(entry)
+
+    def reserve(self, worker: str, entry: Entry, lease: float) -> Grant | None:
+        with self._asking():
+            return self.within.reserve(worker, entry, lease)
+
+    def stats(self) -> Stats:
+        with self._asking():
+            return self.within.stats()
+
+    def explain(self, run_id: str) -> Explanation | None:
+        with self._asking():
+            return self.within.explain(run_id)
+
+    def begin_rebuild(self, owner: str) -> bool:
+        return self.within.begin_rebuild(owner)
+
+    def adopt(self, worker: str, entry: Entry, token: str, lease: float) -> bool:
+        return self.within.adopt(worker, entry, token, lease)
+
+    def end_rebuild(self, owner: str) -> bool:
+        return self.within.end_rebuild(owner)

@@ -1,0 +1,1 @@
+"""The dispatch queue in memory, for the embedded mode."""

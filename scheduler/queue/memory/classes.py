@@ -1,0 +1,172 @@
+"""The runs that wait their turn, by class, for the queue in memory.
+
+A class is all runs of a tier with equal needs, in order, so that one look at its head decides for all of them. While
+its head lacks a pool the class is parked behind that pool and no take sees it.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from functools import partial
+from typing import Protocol
+
+from duetime.scheduler.queue.constants import MAX_COUNTED_AHEAD
+from duetime.scheduler.queue.memory.lazy_heap import LazyHeap
+from duetime.scheduler.queue.port import Entry
+from duetime.scheduler.rules.shares import TIERS
+
+Needs = tuple[tuple[str, int], ...]
+ClassName = tuple[int, Needs]
+Rank = tuple[float, float, str]
+"""Key, created, run id: the whole order inside a class and between heads."""
+
+
+def rank_of(entry: Entry) -> Rank:
+    return (entry.key, entry.created, entry.run_id)
+
+
+def class_name(entry: Entry) -> ClassName:
+    return (entry.tier, tuple(sorted(entry.needs.items())))
+
+
+class Place(Protocol):
+    """Where a class is parked: `name` is the pool's."""
+
+    @property
+    def name(self) -> str: ...
+
+    def leave(self) -> None:
+        """Hear that one class less is parked here."""
+
+
+@dataclass(slots=True, eq=False)
+class RunClass:
+    """`entries` of one class; `behind` is where it is parked, None while takes look at it."""
+
+    tier: int
+    needs: Needs
+    entries: dict[str, Entry] = field(default_factory=dict)
+    runs: LazyHeap[Rank] = field(init=False)
+    behind: Place | None = None
+
+    def __post_init__(self) -> None:
+        self.runs = LazyHeap(self._is_here)
+
+    @property
+    def size(self) -> int:
+        return len(self.entries)
+
+    def head(self) -> Rank | None:
+        return self.runs.top()
+
+    def _is_here(self, rank: Rank) -> bool:
+        """Whether a run waits in this very class: one that needs something else by now may have kept its rank."""
+        entry = self.entries.get(rank[2])
+        return entry is not None and rank_of(entry) == rank
+
+
+class Waiting:
+    """All of them. What changes the head of a parked class unparks it: takes look at it again."""
+
+    def __init__(self) -> None:
+        self._class_of: dict[str, RunClass] = {}
+        self._classes: dict[ClassName, RunClass] = {}
+        self._heads = [LazyHeap[Rank](partial(self._is_candidate, tier)) for tier in range(1, TIERS + 1)]
+
+    def get(self, run_id: str) -> Entry | None:
+        cls = self._class_of.get(run_id)
+        return cls.entries[run_id] if cls is not None else None
+
+    def entry(self, run_id: str) -> Entry:
+        return self._class_of[run_id].entries[run_id]
+
+    def behind(self) -> dict[str, int]:
+        """Count the runs that are parked, by pool."""
+        found: dict[str, int] = {}
+        for cls in self._classes.values():
+            if cls.behind is not None:
+                found[cls.behind.name] = found.get(cls.behind.name, 0) + cls.size
+        return found
+
+    def classes(self) -> list[RunClass]:
+        return list(self._classes.values())
+
+    def class_of(self, run_id: str) -> RunClass:
+        return self._class_of[run_id]
+
+    def add(self, entry: Entry) -> None:
+        name = class_name(entry)
+        cls = self._classes.get(name)
+        if cls is None:
+            cls = self._classes[name] = RunClass(*name)
+        before = cls.head()
+        self._class_of[entry.run_id] = cls
+        cls.entries[entry.run_id] = entry
+        cls.runs.push(rank_of(entry))
+        self._look_again(cls, before)
+
+    def remove(self, run_id: str) -> Entry:
+        cls = self._class_of.pop(run_id)
+        before = cls.head()
+        entry = cls.entries.pop(run_id)
+        self._look_again(cls, before)
+        return entry
+
+    def move(self, entry: Entry) -> None:
+        """Give a run the key of `entry`, which is otherwise the same."""
+        cls = self.class_of(entry.run_id)
+        before = cls.head()
+        cls.entries[entry.run_id] = entry
+        cls.runs.push(rank_of(entry))
+        self._look_again(cls, before)
+
+    def unpark(self, cls: RunClass) -> None:
+        """Let takes look at a class; it must have a head."""
+        if cls.behind is not None:
+            cls.behind.leave()
+            cls.behind = None
+        head = cls.head()
+        assert head is not None
+        self._heads[cls.tier - 1].push(head)
+
+    def unpark_headed_by(self, head: Rank, name: ClassName) -> None:
+        """Let takes look at a class if it is still parked with this head."""
+        cls = self._classes.get(name)
+        if cls is not None and cls.behind is not None and cls.head() == head:
+            self.unpark(cls)
+
+    def best(self) -> list[Rank | None]:
+        """Return, by tier, the best head that is not parked."""
+        return [heads.top() for heads in self._heads]
+
+    def late(self, tier: int, before: float, most: int) -> list[str]:
+        """Return runs of a tier that are not parked and have a key up to `before`: `most` of as many classes."""
+        heads = [head for head in self._heads[tier - 1].first(most) if head[0] <= before]
+        firsts = [rank for head in heads for rank in self._class_of[head[2]].runs.first(most)]
+        return [run_id for key, _, run_id in sorted(firsts) if key <= before]
+
+    def ahead(self, run_id: str) -> int:
+        """Count the runs of its class that go before this one, up to `MAX_COUNTED_AHEAD`."""
+        return self.class_of(run_id).runs.before(rank_of(self.entry(run_id)), MAX_COUNTED_AHEAD)
+
+    def parked_here(self, place: Place, rank: Rank) -> bool:
+        """Whether the class whose head is `rank` is parked at `place`."""
+        cls = self._headed_by(rank)
+        return cls is not None and cls.behind is place
+
+    def _look_again(self, cls: RunClass, before: Rank | None) -> None:
+        head = cls.head()
+        if head is None:
+            del self._classes[(cls.tier, cls.needs)]
+            if cls.behind is not None:
+                cls.behind.leave()
+        elif head != before:
+            self.unpark(cls)
+
+    def _is_candidate(self, tier: int, rank: Rank) -> bool:
+        cls = self._headed_by(rank)
+        return cls is not None and cls.behind is None and cls.tier == tier
+
+    def _headed_by(self, rank: Rank) -> RunClass | None:
+        cls = self._class_of.get(rank[2])
+        return cls if cls is not None and cls.head() == rank else None

@@ -1,0 +1,78 @@
+"""What the queue in memory says of itself: where a run is, what it lacks, how much of everything there is."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from duetime.scheduler.queue.constants import MAX_HOLDERS_SHOWN
+from duetime.scheduler.queue.memory.classes import Waiting
+from duetime.scheduler.queue.memory.pool import Pool
+from duetime.scheduler.queue.memory.pools import Pools
+from duetime.scheduler.queue.port import Entry, Explanation, PoolUse, Shortage, Stats, Threads, Why
+from duetime.scheduler.rules.limits.admission import Kind, Limits, PoolState, capacity, free, opens
+from duetime.scheduler.rules.shares import TIERS
+
+
+def shortage(pools: Pools, entry: Entry, having: Callable[[str], list[str]], now: float) -> Shortage | None:
+    """Return what a run lacks now, None when it may start; `having` gives the runs that have units of a pool."""
+    short = pools.short(entry, now)
+    if short is None:
+        return None
+    pool, why = short
+    units, holders = entry.needs[pool.name], tuple(having(pool.name)[:MAX_HOLDERS_SHOWN])
+    if pool.limits is None:
+        return Shortage(pool.name, why, units, 0.0, 0.0, holders=holders)
+    return Shortage(
+        pool.name,
+        why,
+        units,
+        free(pool.limits, pool.at(now), entry.tier, now),
+        capacity(pool.limits, now),
+        helped_at=None if why in (Why.HELD, Why.TOO_SMALL) else pool.helped_at(units, entry.tier, now),
+        holders=holders,
+        held_for=pool.state.hold if why is Why.HELD else None,
+    )
+
+
+def explained(
+    waiting: Waiting, run_id: str, lacks: Callable[[Entry], Shortage | None], threads: Threads | None
+) -> Explanation | None:
+    """Explain a run that is neither delayed nor leased; `lacks` is asked of the head of its class."""
+    if waiting.get(run_id) is None:
+        return None
+    cls, ahead = waiting.class_of(run_id), waiting.ahead(run_id)
+    head = cls.head()
+    if cls.behind is None or head is None:
+        return Explanation("waiting", ahead, threads=threads)
+    return Explanation("parked", ahead, lacks(waiting.entry(head[2])))
+
+
+def counted(waiting: Waiting, pools: Pools, now: float, *, delayed: int, leased: int) -> Stats:
+    """Count everything."""
+    by_tier, parked = [0] * TIERS, 0
+    for cls in waiting.classes():
+        if cls.behind is None:
+            by_tier[cls.tier - 1] += cls.size
+        else:
+            parked += cls.size
+    behind = waiting.behind()
+    uses = {pool.name: _use(pool, behind.get(pool.name, 0), now) for pool in pools.all() if not pool.is_idle(now)}
+    return Stats(tuple(by_tier), delayed, parked, leased, {name: use for name, use in uses.items() if use})
+
+
+def _use(pool: Pool, parked: int, now: float) -> PoolUse | None:
+    if pool.limits is None:
+        return None
+    limits, state = pool.limits, pool.at(now)
+    used = limits.capacity - state.level if limits.kind is Kind.RATE else state.used
+    whole, left = capacity(limits, now), free(limits, state, 1, now)
+    return PoolUse(whole, used, state.spent, left, state.factor, parked, *_standing(limits, state, now))
+
+
+def _standing(limits: Limits, state: PoolState, now: float) -> tuple[str, float | None]:
+    """Return how a pool stands, and until when."""
+    if state.open_until > 0:
+        return ("tripped", state.open_until) if now < state.open_until else ("probing", None)
+    if now < state.stopped_until:
+        return "stopped", state.stopped_until
+    return ("closed", opens(limits, now)) if capacity(limits, now) <= 0 else ("admitting", None)

@@ -1,0 +1,173 @@
+"""One pool, for the queue in memory: what it has, who stands behind it, and when time alone may help.
+
+Classes are parked under the units that their runs need. A change of a pool wakes the best class of each size that fits
+now, largest sizes first; each look at a class that leaves room wakes the next: nothing that fits stands still, and
+nothing is scanned.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_left, bisect_right, insort
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+
+from duetime.scheduler.queue.constants import MAX_SIZES_PER_WAKE
+from duetime.scheduler.queue.memory.classes import Rank, RunClass
+from duetime.scheduler.queue.memory.lazy_heap import LazyHeap
+from duetime.scheduler.queue.port import Why
+from duetime.scheduler.rules.limits.admission import (
+    LOOK_AGAIN,
+    Kind,
+    Limits,
+    PoolState,
+    advanced,
+    free,
+    helped_at,
+    in_reach,
+    most,
+)
+from duetime.scheduler.rules.shares import TIERS
+
+
+@dataclass(slots=True, eq=False)
+class Size:
+    """The classes of one tier that are parked on a pool for the same number of units."""
+
+    pool: Pool
+    tier: int
+    units: int
+    heads: LazyHeap[Rank]
+    count: int = 0
+
+    @property
+    def name(self) -> str:
+        return self.pool.name
+
+    def leave(self) -> None:
+        self.count -= 1
+        if not self.count:
+            self.pool.drop(self)
+
+
+@dataclass(slots=True, eq=False)
+class Pool:
+    """One pool; without `limits` nobody knows it, and only what is in use of it is kept."""
+
+    name: str
+    limits: Limits | None = None
+    state: PoolState = field(default_factory=PoolState)
+    own: bool = False
+    timer: float | None = None
+    sizes: dict[tuple[int, int], Size] = field(default_factory=dict)
+    units: tuple[list[int], ...] = field(default_factory=lambda: tuple([] for _ in range(TIERS)))
+
+    def at(self, now: float) -> PoolState:
+        """Return the state as of `now`, which is not kept."""
+        return advanced(self.limits, self.state, now) if self.limits else self.state
+
+    def lacks(self, units: int, tier: int, rank: Rank, now: float) -> Why | None:
+        """Say why this pool does not admit a run, None when it does."""
+        limits, state = self.limits, self.at(now)
+        if limits is None:
+            return Why.UNKNOWN
+        if units > free(limits, state, tier, now):
+            return _shortness(limits, state, units, tier, now)
+        return Why.HELD if self.is_held(rank) else None
+
+    def is_held(self, rank: Rank) -> bool:
+        """Whether an overdue run has first call, which goes before the run of this rank."""
+        return self.state.hold not in ("", rank[2]) and self.state.hold_key < rank[0]
+
+    def park(self, cls: RunClass, units: int, alive: Callable[[Size, Rank], bool]) -> None:
+        """Put a class behind this pool; `alive` tells whether a head is still the one that was parked here."""
+        head = cls.head()
+        assert head is not None
+        size = self.sizes.get((cls.tier, units))
+        if size is None:
+            size = Size(self, cls.tier, units, LazyHeap(lambda rank: alive(made, rank)))
+            made = self.sizes[(cls.tier, units)] = size
+            insort(self.units[cls.tier - 1], units)
+        size.count += 1
+        cls.behind = size
+        size.heads.push(head)
+
+    def drop(self, size: Size) -> None:
+        """Forget a size that nobody is parked under."""
+        del self.sizes[(size.tier, size.units)]
+        units = self.units[size.tier - 1]
+        del units[bisect_left(units, size.units)]
+
+    def gives_nothing(self, units: int, tier: int, why: Why, now: float) -> bool:
+        """Whether no release could let this many units in, so that a run that waits here should keep nothing else."""
+        if why is Why.SHORT and self.limits is not None:
+            return units > in_reach(self.limits, self.at(now), tier, now)
+        return why is not Why.HELD
+
+    def give_up_first_call(self, run_id: str) -> bool:
+        """Take first call from a run; whether it had it."""
+        had = self.state.hold == run_id
+        if had:
+            self.state.hold, self.state.hold_key = "", 0.0
+        return had
+
+    def claim_first_call(self, rank: Rank, units: int, tier: int, now: float) -> None:
+        """Let an overdue run that could ever have its units keep later ones away from them."""
+        if self.limits is None or rank[0] >= now or units > most(self.limits, tier, now):
+            return
+        if not self.state.hold or rank[0] < self.state.hold_key:
+            self.state.hold, self.state.hold_key = rank[2], rank[0]
+
+    def helped_at(self, units: int, tier: int, now: float) -> float | None:
+        """Return when time alone may let this many units in."""
+        return helped_at(self.limits, self.at(now), units, tier, now) if self.limits else None
+
+    def fitting(self, now: float) -> Iterator[Rank]:
+        """Give the heads that may be admitted now: of each tier those of the largest sizes that fit."""
+        if self.limits is None or not self.sizes:
+            return
+        state = self.at(now)
+        for tier, units in enumerate(self.units, 1):
+            fit = bisect_right(units, free(self.limits, state, tier, now)) if units else 0
+            for size in units[max(0, fit - MAX_SIZES_PER_WAKE) : fit][::-1]:
+                head = self.sizes[(tier, size)].heads.top()
+                if head is not None and not self.is_held(head):
+                    yield head
+
+    def rest(self, now: float) -> float | None:
+        """Return when to look again at what is still parked here, None when no time will help."""
+        times = [time for tier in range(1, TIERS + 1) for time in self._rest_of(tier, now)]
+        return min(times, default=None)
+
+    def _rest_of(self, tier: int, now: float) -> Iterator[float]:
+        units = self.units[tier - 1]
+        if self.limits is None or not units:
+            return
+        state = self.at(now)
+        fit = bisect_right(units, free(self.limits, state, tier, now))
+        if fit:
+            yield now + LOOK_AGAIN
+        if fit < len(units):
+            at = helped_at(self.limits, state, units[fit], tier, now)
+            if at is not None:
+                yield max(now + 1, at)
+
+    def is_idle(self, now: float) -> bool:
+        """Whether nothing would be lost by forgetting this pool: nobody uses it, and it has nothing to remember."""
+        state = self.at(now)
+        if self.own or state.used or self.sizes or state.hold:
+            return False
+        if self.limits is None:
+            return True
+        open_now = state.factor >= 1 and state.stopped_until <= now and state.open_until == 0
+        return self.limits.kind is Kind.SLOTS and open_now
+
+
+def _shortness(limits: Limits, state: PoolState, units: int, tier: int, now: float) -> Why:
+    later = [now, *(at for at, _ in limits.steps if at > now)]
+    if all(units > most(limits, tier, at) for at in later):
+        return Why.TOO_SMALL
+    if now < state.stopped_until:
+        return Why.STOPPED
+    if now < state.open_until or (state.open_until > 0 and state.probe):
+        return Why.BREAKER
+    return Why.SHORT

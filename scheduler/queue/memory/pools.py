@@ -1,0 +1,187 @@
+"""All pools of the queue in memory: found by name, made from templates, reserved, released, and looked at in time."""
+
+from __future__ import annotations
+
+from duetime.scheduler.queue.constants import DEFAULT_LIMITS
+from duetime.scheduler.queue.memory.classes import RunClass, Waiting, rank_of
+from duetime.scheduler.queue.memory.lazy_heap import LazyHeap
+from duetime.scheduler.queue.memory.pool import Pool
+from duetime.scheduler.queue.port import Entry, Why
+from duetime.scheduler.rules.limits.admission import LOOK_AGAIN, Kind, Limits, PoolState, release, reserve
+from duetime.scheduler.rules.limits.breaker import Report, learn
+
+TEMPLATE = ":*"
+"""Templates that are there from the start: one at a time of each key."""
+
+
+class Pools:
+    """All pools by name, those made from templates among them."""
+
+    def __init__(self, waiting: Waiting) -> None:
+        self._waiting = waiting
+        self._pools: dict[str, Pool] = {}
+        self._templates = dict(DEFAULT_LIMITS)
+        self._timers = LazyHeap[tuple[float, str]](self._is_set)
+
+    def get(self, name: str, now: float) -> Pool:
+        """Return a pool, one made from its template or an unknown one if need be; that one is not kept yet."""
+        pool = self._pools.get(name)
+        return pool or self._made(Pool(name), self._templates.get(_template_of(name)), now)
+
+    def all(self) -> list[Pool]:
+        return list(self._pools.values())
+
+    def keep(self, pool: Pool) -> Pool:
+        return self._pools.setdefault(pool.name, pool)
+
+    def park(self, cls: RunClass, pool: Pool, why: Why, now: float) -> None:
+        """Park a class on what its head lacks."""
+        units, head = dict(cls.needs)[pool.name], cls.head()
+        assert head is not None
+        self.keep(pool).park(cls, units, self._waiting.parked_here)
+        if why not in (Why.HELD, Why.TOO_SMALL):
+            self.remind(pool, pool.helped_at(units, cls.tier, now))
+        pool.claim_first_call(head, units, cls.tier, now)
+
+    def wake(self, pool: Pool, now: float) -> None:
+        """Let takes look at what may be admitted now."""
+        for head in list(pool.fitting(now)):
+            self._waiting.unpark(self._waiting.class_of(head[2]))
+
+    def remind(self, pool: Pool, at: float | None) -> None:
+        """Look at a pool at that time, unless it is looked at before."""
+        if at is not None and (pool.timer is None or at < pool.timer):
+            pool.timer = at
+            self._timers.push((at, pool.name))
+
+    def next_timer(self) -> float | None:
+        timer = self._timers.top()
+        return timer[0] if timer else None
+
+    def ring(self, now: float) -> bool:
+        """Wake the pool of the first timer that has run out, if any, and set its next one."""
+        timer = self._timers.top()
+        if timer is None or timer[0] > now:
+            return False
+        pool = self._pools[timer[1]]
+        pool.timer = None
+        self.wake(pool, now)
+        self.remind(pool, pool.rest(now))
+        self.forget(pool, now)
+        return True
+
+    def drop_holds(self, entry: Entry, now: float) -> None:
+        """Take first call from a run that has left its place, and let others have a try."""
+        for pool in [self.get(name, now) for name in sorted(entry.needs)]:
+            if pool.give_up_first_call(entry.run_id):
+                self.wake(pool, now)
+            self.forget(pool, now)
+
+    def short(self, entry: Entry, now: float) -> tuple[Pool, Why] | None:
+        """Return the first pool by name that does not admit a run, and why."""
+        rank = rank_of(entry)
+        for name, units in sorted(entry.needs.items()):
+            pool = self.get(name, now)
+            why = pool.lacks(units, entry.tier, rank, now)
+            if why is not None:
+                return pool, why
+        return None
+
+    def reserve(self, name: str, run_id: str, units: int, now: float) -> Pool:
+        """Take units whether they are there or not; of an unknown pool they are only counted."""
+        pool = self.keep(self.get(name, now))
+        pool.state = pool.at(now)
+        if pool.limits is None:
+            pool.state.used += units
+        else:
+            reserve(pool.limits, pool.state, run_id, units)
+        return pool
+
+    def release(self, name: str, run_id: str, units: int, actual: float | None, now: float) -> Pool:
+        pool = self.keep(self.get(name, now))
+        pool.state = pool.at(now)
+        if pool.limits is None:
+            pool.state.used -= units
+        else:
+            release(pool.limits, pool.state, run_id, units, actual)
+        return pool
+
+    def probed_by(self, entry: Entry) -> set[str]:
+        """Return the pools of which a run is the probe."""
+        pools = [self._pools[name] for name in entry.needs if name in self._pools]
+        return {pool.name for pool in pools if pool.state.probe == entry.run_id}
+
+    def learn(self, report: Report, now: float, jitter: float, *, probed: bool) -> Pool | None:
+        """Take in what a run, which may be the pool's probe, found out about a pool; None where there is none."""
+        pool = self._pools.get(report.pool)
+        if pool is None or pool.limits is None:
+            return None
+        pool.state = pool.at(now)
+        learn(pool.limits, pool.state, report, now, jitter, probed=probed)
+        shut = max(pool.state.stopped_until, pool.state.open_until)
+        if shut > now:
+            self.remind(pool, shut)
+        if pool.state.factor < 1:
+            self.remind(pool, now + LOOK_AGAIN)
+        return pool
+
+    def rest(self, pool: Pool, now: float) -> None:
+        """See to a pool of which units came back: time may help sooner than its timer knows, or nobody needs it."""
+        if pool.limits is not None and pool.limits.kind is Kind.RATE:
+            self.remind(pool, pool.rest(now))
+        self.forget(pool, now)
+
+    def forget(self, pool: Pool, now: float) -> None:
+        """Forget a pool that was made on use, when it is not in use."""
+        if pool.is_idle(now):
+            self._pools.pop(pool.name, None)
+
+    def set(self, name: str, limits: Limits | None, now: float, *, spent: float, empty: bool) -> None:
+        if name.endswith(TEMPLATE):
+            self._set_template(name, limits, now)
+            return
+        pool = self.keep(Pool(name))
+        pool.own = limits is not None
+        self._change(pool, limits or self._templates.get(_template_of(name)), now, spent=spent, empty=empty)
+
+    def _set_template(self, name: str, limits: Limits | None, now: float) -> None:
+        self._templates.pop(name, None)
+        limits = limits or DEFAULT_LIMITS.get(name)
+        if limits is not None:
+            self._templates[name] = limits
+        for pool in self.all():
+            if not pool.own and _template_of(pool.name) == name:
+                self._change(pool, limits, now)
+
+    def _change(
+        self, pool: Pool, limits: Limits | None, now: float, *, spent: float = 0.0, empty: bool = False
+    ) -> None:
+        if limits is None:
+            pool.limits, pool.state = None, PoolState(used=pool.state.used)
+        elif pool.limits is None:
+            self._made(pool, limits, now, spent=spent, empty=empty)
+        else:
+            pool.state = pool.at(now)
+            pool.state.level = min(pool.state.level, limits.capacity)
+            pool.limits = limits
+        for size in list(pool.sizes.values()):
+            head = size.heads.top()
+            if head is not None:
+                self._waiting.unpark(self._waiting.class_of(head[2]))
+        self.forget(pool, now)
+
+    def _made(self, pool: Pool, limits: Limits | None, now: float, *, spent: float = 0.0, empty: bool = False) -> Pool:
+        """Give limits to a pool that had none: full, but for what runs still have of it."""
+        if limits is not None:
+            level = 0.0 if empty else limits.capacity
+            pool.limits, pool.state = limits, PoolState(at=now, used=pool.state.used, spent=spent, level=level)
+        return pool
+
+    def _is_set(self, timer: tuple[float, str]) -> bool:
+        pool = self._pools.get(timer[1])
+        return pool is not None and pool.timer == timer[0]
+
+
+def _template_of(name: str) -> str:
+    head, colon, _ = name.partition(":")
+    return head + TEMPLATE if colon else ""

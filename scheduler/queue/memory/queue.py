@@ -1,0 +1,208 @@
+"""The dispatch queue of one process: a `Floor` under one lock."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Mapping, Sequence
+from threading import Condition
+
+from duetime.scheduler.queue.constants import CALM_AFTER_MS, CALM_PERIOD_MS, REBUILD_TURN_MS
+from duetime.scheduler.queue.memory.state import Floor, Put
+from duetime.scheduler.queue.port import (
+    Cancelled,
+    Entry,
+    Explanation,
+    Finish,
+    Grant,
+    QueueLost,
+    Shortage,
+    Stats,
+    Take,
+    Threads,
+)
+from duetime.scheduler.rules.limits.admission import Limits
+from duetime.scheduler.rules.shares import TIERS, Shares
+
+REBUILDING_HINT = 0.05
+
+
+def wall_ms() -> float:
+    return time.time() * 1000
+
+
+class MemoryQueue:
+    """See `DispatchQueue`. `clock` returns milliseconds since 1970; tiers get their `shares` of dispatches."""
+
+    def __init__(self, clock: Callable[[], float] = wall_ms, *, shares: Shares | None = None) -> None:
+        self._clock = clock
+        self._shares = shares or Shares()
+        self._changed = Condition()
+        self._generation = 0
+        self._floor = Floor(self._shares, epoch=1)
+        self._complete = True
+        self._builder: tuple[str, float] = ("", 0.0)
+        self._takes: dict[str, tuple[str, tuple[Grant, ...]]] = {}
+        self._last_call = clock()
+        self._calm_until = 0.0
+
+    def put(self, entries: Sequence[Entry]) -> int:
+        with self._changed:
+            now = self._called()
+            first = {entry.run_id: entry for entry in reversed(entries)}
+            done = [self._floor.put(entry, now) for entry in entries if first[entry.run_id] is entry]
+            if any(each is not Put.KEPT for each in done):
+                self._wake()
+            return done.count(Put.ADDED)
+
+    def take(self, worker: str, n: int, lease: float, *, nonce: str = "", threads: Threads | None = None) -> Take:
+        with self._changed:
+            now = self._called()
+            if not self._complete:
+                return Take((), self._generation, REBUILDING_HINT)
+            known, before = self._takes.get(worker, ("", ()))
+            if nonce and nonce == known:
+                held = tuple(grant for grant in before if self._floor.held(grant.run_id, grant.token))
+                return Take(held, self._generation, 0.0)
+            self._floor.pass_time(now)
+            granted, hint = self._floor.grant(worker, n, now, now + lease, threads)
+            if nonce:
+                self._takes[worker] = (nonce, granted)
+            if self._floor.has_candidates:
+                self._wake()
+            return Take(granted, self._generation, hint)
+
+    def preemptors(
+        self, worker: str, n: int, tiers: tuple[int, int], notice: float, *, threads: Threads | None = None
+    ) -> tuple[int, ...]:
+        with self._changed:
+            now = self._called()
+            if not self._complete:
+                return ()
+            if threads is not None:
+                self._floor.threads.report(worker, threads, 0, now)
+            return self._floor.preemptors(n, tiers, now + notice, now)
+
+    def wait(self, generation: int, timeout: float, *, tier: int = TIERS) -> None:  # noqa: ARG002 - it may go on too early
+        with self._changed:
+            self._changed.wait_for(lambda: self._generation != generation, timeout)
+
+    def wake(self) -> None:
+        with self._changed:
+            self._wake()
+
+    def renew(self, worker: str, tokens: Mapping[str, str], lease: float) -> set[str]:  # noqa: ARG002 - the token proves it
+        with self._changed:
+            until = self._called(complete=True) + lease
+            lost = set()
+            for run_id, token in tokens.items():
+                held = self._floor.held(run_id, token)
+                if held is None:
+                    lost.add(run_id)
+                else:
+                    held.until = until
+            return lost
+
+    def finish(self, worker: str, ended: Sequence[Finish], *, jitter: float = 0.0) -> set[str]:  # noqa: ARG002 - the token proves it
+        with self._changed:
+            now = self._called(complete=True)
+            lost = {each.run_id for each in ended if not self._floor.finish(each, now, jitter)}
+            self._wake()
+            return lost
+
+    def give_back(self, worker: str, run_id: str, token: str, *, delay: float = 0) -> bool:  # noqa: ARG002 - the token proves it
+        with self._changed:
+            given = self._floor.give_back(run_id, token, delay, self._called(complete=True))
+            if given:
+                self._wake()
+            return given
+
+    def reap(self) -> list[str]:
+        with self._changed:
+            now = self._called()
+            if now < self._calm_until or not self._complete:
+                return []
+            reaped = self._floor.reap(now)
+            if reaped:
+                self._wake()
+            return reaped
+
+    def cancel(self, run_id: str) -> Cancelled:
+        with self._changed:
+            found = self._floor.cancel(run_id, self._called())
+            if found is Cancelled.REMOVED:
+                self._wake()
+            return found
+
+    def rescore(self, run_id: str, key: float) -> bool:
+        with self._changed:
+            moved = self._floor.rescore(run_id, key, self._called())
+            if moved:
+                self._wake()
+            return moved
+
+    def set_pool(self, name: str, limits: Limits | None, *, spent: float = 0.0, empty: bool = False) -> None:
+        with self._changed:
+            self._floor.pools.set(name, limits, self._called(), spent=spent, empty=empty)
+            self._wake()
+
+    def can_admit(self, entry: Entry) -> Shortage | None:
+        with self._changed:
+            return self._floor.shortage(entry, self._called())
+
+    def reserve(self, worker: str, entry: Entry, lease: float) -> Grant | None:
+        with self._changed:
+            now = self._called(complete=True)
+            grant = self._floor.reserve(entry, worker, now, now + lease)
+            if grant is not None:
+                self._wake()
+            return grant
+
+    def stats(self) -> Stats:
+        with self._changed:
+            return self._floor.stats(self._called())
+
+    def explain(self, run_id: str) -> Explanation | None:
+        with self._changed:
+            return self._floor.explain(run_id, self._called())
+
+    def begin_rebuild(self, owner: str) -> bool:
+        with self._changed:
+            now = self._clock()
+            builder, until = self._builder
+            if not self._complete and now < until and builder != owner:
+                return False
+            self._complete, self._builder = False, (owner, now + REBUILD_TURN_MS)
+            self._floor = Floor(self._shares, epoch=self._floor.epoch)
+            self._takes = {}
+            return True
+
+    def adopt(self, worker: str, entry: Entry, token: str, lease: float) -> bool:
+        with self._changed:
+            now = self._called()
+            return self._floor.adopt(entry, token, worker, now, now + lease)
+
+    def end_rebuild(self, owner: str) -> bool:
+        with self._changed:
+            builder, until = self._builder
+            if self._complete or builder != owner or self._clock() >= until:
+                return False
+            self._complete = True
+            self._floor.epoch += 1
+            self._wake()
+            return True
+
+    # What follows expects the lock to be held.
+
+    def _called(self, *, complete: bool = False) -> float:
+        """Note a call and return its time. Raises QueueLost where this queue holds nothing that can be relied on."""
+        now = self._clock()
+        if not self._complete and (complete or now >= self._builder[1]):
+            raise QueueLost("the queue is being rebuilt from the database")
+        if now - self._last_call > CALM_AFTER_MS:
+            self._calm_until = now + CALM_PERIOD_MS
+        self._last_call = now
+        return now
+
+    def _wake(self) -> None:
+        self._generation += 1
+        self._changed.notify_all()

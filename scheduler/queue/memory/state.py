@@ -1,0 +1,299 @@
+"""What the queue in memory holds, and every step on it: where runs stand, who has them, what pools have left.
+
+Each run is in one place: leased, delayed or waiting. Nothing in here locks or reads a clock.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, replace
+from enum import Enum, auto
+
+from duetime.scheduler.queue.constants import (
+    MAX_CLASSES_PER_TAKE,
+    MAX_LEASES_PER_REAP,
+    MAX_PREEMPTORS,
+    MAX_PROMOTED_PER_TAKE,
+    MAX_TIMERS_PER_TAKE,
+)
+from duetime.scheduler.queue.memory.classes import Rank, RunClass, Waiting
+from duetime.scheduler.queue.memory.explain import counted, explained, shortage
+from duetime.scheduler.queue.memory.lazy_heap import LazyHeap
+from duetime.scheduler.queue.memory.overdue import Patience
+from duetime.scheduler.queue.memory.pool import Pool
+from duetime.scheduler.queue.memory.pools import Pools
+from duetime.scheduler.queue.memory.threads import WorkerThreads
+from duetime.scheduler.queue.port import (
+    Cancelled,
+    Entry,
+    Explanation,
+    Finish,
+    Grant,
+    Shortage,
+    Stats,
+    Threads,
+    Why,
+    added_up,
+)
+from duetime.scheduler.rules.headroom import NO_HEADROOM, Headroom, may_start
+from duetime.scheduler.rules.shares import Shares, Standing, choose, served
+
+
+class Put(Enum):
+    """What became of a run that was put: it is new, has another place now, or stays as it was."""
+
+    ADDED = auto()
+    MOVED = auto()
+    KEPT = auto()
+
+
+@dataclass(slots=True)
+class Lease:
+    """A run that a worker has; `again` is put as soon as it is finished, not to start before its time."""
+
+    entry: Entry
+    token: str
+    worker: str
+    until: float
+    again: tuple[Entry, float] | None = None
+
+
+class Floor:
+    """`epoch` and a serial number make the tokens. `now` and `until` are in milliseconds since 1970."""
+
+    def __init__(self, shares: Shares, *, epoch: int) -> None:
+        self.epoch = epoch
+        self._shares = shares
+        self._standing = Standing()
+        self._serial = 0
+        self._waiting = Waiting()
+        self._leases: dict[str, Lease] = {}
+        self._delayed: dict[str, tuple[Entry, float]] = {}
+        self._by_time = LazyHeap[Rank](self._is_delayed)
+        self._overdue = Patience()
+        self.pools = Pools(self._waiting)
+        self.threads = WorkerThreads()
+
+    @property
+    def has_candidates(self) -> bool:
+        return any(self._waiting.best())
+
+    def held(self, run_id: str, token: str) -> Lease | None:
+        """Return the lease that this token holds."""
+        lease = self._leases.get(run_id)
+        return lease if lease is not None and lease.token == token else None
+
+    def put(self, entry: Entry, now: float) -> Put:
+        lease = self._leases.get(entry.run_id)
+        if lease is not None:
+            lease.again = (entry, now + entry.delay)
+            return Put.KEPT
+        known = self._here(entry.run_id)
+        if known is not None and known.tier == entry.tier and known.needs == entry.needs:
+            return Put.KEPT
+        if known is not None:
+            self.cancel(entry.run_id, now)
+        self._place(entry, now + entry.delay, now)
+        return Put.ADDED if known is None else Put.MOVED
+
+    def pass_time(self, now: float) -> None:
+        """Let come up what time brings: delayed runs, pools to look at again, and runs that have become overdue."""
+        for _ in range(MAX_PROMOTED_PER_TAKE):
+            first = self._by_time.top()
+            if first is None or first[0] > now:
+                break
+            self._waiting.add(self._delayed.pop(first[2])[0])
+        for _ in range(MAX_TIMERS_PER_TAKE):
+            if not self.pools.ring(now):
+                break
+        for head, name in self._overdue.due(now):
+            self._waiting.unpark_headed_by(head, name)
+
+    def grant(
+        self, worker: str, n: int, now: float, until: float, threads: Threads | None = None
+    ) -> tuple[tuple[Grant, ...], float | None]:
+        """Lease up to `n` runs, and say in how many seconds time alone may bring up more."""
+        granted: list[Grant] = []
+        looks, headroom = 0, threads.headroom if threads else NO_HEADROOM
+        while looks < MAX_CLASSES_PER_TAKE and self._look(
+            worker, now, until, granted, self._heads(headroom, n - len(granted))
+        ):
+            looks += 1
+        if threads is not None:
+            self.threads.report(worker, threads, len(granted), now)
+        if looks == MAX_CLASSES_PER_TAKE and self.has_candidates:
+            return tuple(granted), 0.0
+        return tuple(granted), self._hint(now)
+
+    def preemptors(self, n: int, tiers: tuple[int, int], before: float, now: float) -> tuple[int, ...]:
+        """Return the tiers of up to `n` runs that wait for a thread, are late by `before`, and get no room yet."""
+        first, last = tiers
+        late = [run for tier in range(first, last + 1) for run in self._waiting.late(tier, before, MAX_PREEMPTORS)]
+        return tuple(self._waiting.entry(run_id).tier for run_id in self.threads.assign(late, n, now))
+
+    def finish(self, end: Finish, now: float, jitter: float) -> bool:
+        lease = self.held(end.run_id, end.token)
+        if lease is not None:
+            probed = self.pools.probed_by(lease.entry)
+            pools = self._release(lease, end.used, now)
+            told = [self.pools.learn(each, now, jitter, probed=each.pool in probed) for each in end.reports]
+            learned = [pool for pool in told if pool is not None]
+            self._wake(pools, now)
+            self._wake({pool.name: pool for pool in learned}.values(), now)
+            self._after(lease, [*pools, *learned], now)
+        return lease is not None
+
+    def give_back(self, run_id: str, token: str, delay: float, now: float) -> bool:
+        lease = self.held(run_id, token)
+        if lease is not None:
+            pools = self._release(lease, dict.fromkeys(lease.entry.needs, 0.0), now)
+            self._wake(pools, now)
+            lease.again = (lease.entry, now + delay)
+            self._after(lease, pools, now)
+        return lease is not None
+
+    def reap(self, now: float) -> list[str]:
+        over = sorted((lease.until, run_id) for run_id, lease in self._leases.items() if lease.until <= now)
+        reaped = [run_id for _, run_id in over[:MAX_LEASES_PER_REAP]]
+        for run_id in reaped:
+            self.finish(Finish(run_id, self._leases[run_id].token), now, 0.0)
+        return reaped
+
+    def cancel(self, run_id: str, now: float) -> Cancelled:
+        lease = self._leases.get(run_id)
+        if lease is not None:
+            lease.again = None
+            return Cancelled.LEASED
+        entry = self._remove(run_id)
+        if entry is None:
+            return Cancelled.ABSENT
+        self.pools.drop_holds(entry, now)
+        return Cancelled.REMOVED
+
+    def rescore(self, run_id: str, key: float, now: float) -> bool:
+        if run_id in self._delayed:
+            entry, not_before = self._delayed[run_id]
+            self._delayed[run_id] = (replace(entry, key=key), not_before)
+            return True
+        waiting = self._waiting.get(run_id)
+        if waiting is not None:
+            self._waiting.move(replace(waiting, key=key))
+            self.pools.drop_holds(waiting, now)
+        return waiting is not None
+
+    def reserve(self, entry: Entry, worker: str, now: float, until: float) -> Grant | None:
+        if entry.run_id in self._leases or self.pools.short(entry, now) is not None:
+            return None
+        self._remove(entry.run_id)
+        return self._lease(entry, worker, now, until)
+
+    def adopt(self, entry: Entry, token: str, worker: str, now: float, until: float) -> bool:
+        if entry.run_id in self._leases or self._here(entry.run_id) is not None:
+            return False
+        self._lease(entry, worker, now, until, token)
+        return True
+
+    def shortage(self, entry: Entry, now: float) -> Shortage | None:
+        return shortage(self.pools, entry, self._having, now)
+
+    def explain(self, run_id: str, now: float) -> Explanation | None:
+        lease, delayed = self._leases.get(run_id), self._delayed.get(run_id)
+        if lease is not None:
+            return Explanation("leased", worker=lease.worker)
+        if delayed is not None:
+            return Explanation("delayed", not_before=delayed[1])
+        return explained(
+            self._waiting, run_id, lambda head: self.shortage(head, now), added_up(self.threads.known(now).values())
+        )
+
+    def stats(self, now: float) -> Stats:
+        found = counted(self._waiting, self.pools, now, delayed=len(self._delayed), leased=len(self._leases))
+        return replace(found, threads=self.threads.known(now))
+
+    def _here(self, run_id: str) -> Entry | None:
+        """Return a run that waits or is delayed."""
+        return self._waiting.get(run_id) or self._delayed.get(run_id, (None, 0.0))[0]
+
+    def _place(self, entry: Entry, not_before: float, now: float) -> None:
+        if not_before > now:
+            self._delayed[entry.run_id] = (entry, not_before)
+            self._by_time.push((not_before, entry.created, entry.run_id))
+        else:
+            self._waiting.add(entry)
+
+    def _remove(self, run_id: str) -> Entry | None:
+        """Take a run out of where it waits or is delayed."""
+        if self._waiting.get(run_id) is not None:
+            return self._waiting.remove(run_id)
+        return self._delayed.pop(run_id, (None, 0.0))[0]
+
+    def _heads(self, headroom: Headroom, idle: int) -> list[Rank | None]:
+        """Return, by tier, the best head that may start on so many idle threads."""
+        return [head if may_start(headroom, tier, idle) else None for tier, head in enumerate(self._waiting.best(), 1)]
+
+    def _look(self, worker: str, now: float, until: float, granted: list[Grant], heads: list[Rank | None]) -> bool:
+        """Grant the best run of the tier whose turn it is, or park its class; False when there is none."""
+        tier = choose(self._shares, self._standing, [head[0] if head else None for head in heads])
+        head = heads[tier] if tier is not None else None
+        if tier is None or head is None:
+            return False
+        cls, entry = self._waiting.class_of(head[2]), self._waiting.entry(head[2])
+        short = self.pools.short(entry, now)
+        if short is not None:
+            self._park(cls, head, *short, now)
+        else:
+            self._waiting.remove(head[2])
+            served(self._shares, self._standing, [rank for rank in range(len(heads)) if heads[rank]], tier)
+            granted.append(self._lease(entry, worker, now, until))
+        return True
+
+    def _park(self, cls: RunClass, head: Rank, pool: Pool, why: Why, now: float) -> None:
+        """Park a class on what its head lacks; while no release can help that, it keeps nothing else from others."""
+        units = dict(cls.needs)[pool.name]
+        self.pools.park(cls, pool, why, now)
+        if units > 1 and head[0] >= now and why in (Why.SHORT, Why.HELD):
+            self._overdue.add(head, (cls.tier, cls.needs))
+        others = [self.pools.get(name, now) for name, _ in cls.needs if name != pool.name]
+        if pool.gives_nothing(units, cls.tier, why, now):
+            for other in others:
+                other.give_up_first_call(head[2])
+        self._wake(others, now)
+
+    def _lease(self, entry: Entry, worker: str, now: float, until: float, token: str = "") -> Grant:
+        """Give a run to a worker with all it needs; whoever takes leaves the rest of the pools to others."""
+        if not token:
+            self._serial += 1
+            token = f"{self.epoch}.{self._serial}"
+        pools = [self.pools.reserve(name, entry.run_id, entry.needs[name], now) for name in sorted(entry.needs)]
+        self._leases[entry.run_id] = Lease(entry, token, worker, until)
+        self._wake(pools, now)
+        return Grant(entry.run_id, token, entry.needs)
+
+    def _release(self, lease: Lease, used: Mapping[str, float], now: float) -> list[Pool]:
+        del self._leases[lease.entry.run_id]
+        needs = sorted(lease.entry.needs.items())
+        return [self.pools.release(name, lease.entry.run_id, units, used.get(name), now) for name, units in needs]
+
+    def _wake(self, pools: Iterable[Pool], now: float) -> None:
+        for pool in sorted(pools, key=lambda pool: pool.name):
+            self.pools.wake(pool, now)
+
+    def _after(self, lease: Lease, pools: Iterable[Pool], now: float) -> None:
+        """Put what was kept aside, and look at the pools: units that came back let time help sooner."""
+        if lease.again is not None:
+            self._place(*lease.again, now)
+        for pool in pools:
+            self.pools.rest(pool, now)
+
+    def _hint(self, now: float) -> float | None:
+        first, timer = self._by_time.top(), self.pools.next_timer()
+        times = [at for at in (first[0] if first else None, timer, self._overdue.next()) if at is not None]
+        return max(0.0, min(times) - now) / 1000 if times else None
+
+    def _having(self, pool: str) -> list[str]:
+        """Return the runs that have units of a pool."""
+        return sorted(run_id for run_id, lease in self._leases.items() if pool in lease.entry.needs)
+
+    def _is_delayed(self, rank: Rank) -> bool:
+        delayed = self._delayed.get(rank[2])
+        return delayed is not None and (delayed[1], delayed[0].created) == rank[:2]

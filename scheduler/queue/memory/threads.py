@@ -1,0 +1,37 @@
+"""The threads of all workers, as the queue in memory knows them, and who makes room for which run.
+
+Its twin is `lua/threads.lua`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+
+from duetime.scheduler.queue.constants import PREEMPTOR_HOLD_MS, THREADS_KNOWN_MS
+from duetime.scheduler.queue.port import Threads
+
+
+class WorkerThreads:
+    """What workers report of their threads. `now` is in milliseconds since 1970."""
+
+    def __init__(self) -> None:
+        self._reported: dict[str, tuple[Threads, float]] = {}
+        self._preemptors: dict[str, float] = {}
+
+    def report(self, worker: str, threads: Threads, granted: int, now: float) -> None:
+        """Keep what a worker reports now, and how many runs it was granted on top of that."""
+        busy = min(threads.busy + granted, threads.total)
+        self._reported[worker] = (replace(threads, busy=busy), now)
+
+    def known(self, now: float) -> dict[str, Threads]:
+        """Return the threads of those that reported them lately, and forget the others."""
+        self._reported = {name: (use, at) for name, (use, at) in self._reported.items() if now - at <= THREADS_KNOWN_MS}
+        return {name: use for name, (use, _) in self._reported.items()}
+
+    def assign(self, late: Sequence[str], n: int, now: float) -> list[str]:
+        """Return the first `n` of the runs for which nobody makes room yet; now somebody does, for a while."""
+        self._preemptors = {run_id: until for run_id, until in self._preemptors.items() if until > now}
+        found = [run_id for run_id in late if run_id not in self._preemptors][:n]
+        self._preemptors.update(dict.fromkeys(found, now + PREEMPTOR_HOLD_MS))
+        return found

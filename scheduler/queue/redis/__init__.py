@@ -1,0 +1,1 @@
+"""The dispatch queue on Redis, for many machines. The Lua scripts are in `lua/`."""

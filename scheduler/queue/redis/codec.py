@@ -1,0 +1,139 @@
+"""What goes to the scripts of the queue in Redis, and what comes back, as the words of the port."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from functools import lru_cache
+
+from duetime.scheduler.queue.constants import MAX_HOLDERS_SHOWN
+from duetime.scheduler.queue.port import (
+    Entry,
+    Explanation,
+    Finish,
+    Grant,
+    PoolUse,
+    Shortage,
+    Stats,
+    Threads,
+    Why,
+    added_up,
+)
+from duetime.scheduler.rules.shares import TIERS
+
+_POOL = re.compile(r"[^\s,=]+")
+_TOTALS = TIERS + 2
+_CLASS = 3
+_USE = 8
+_THREADS = 4 + TIERS
+
+
+def class_of(entry: Entry) -> str:
+    """Return the name of the class of a run: its tier and what it needs, as in `3|gpu=1,tpm=600`."""
+    return f"{entry.tier}|{_written(tuple(sorted(entry.needs.items())))}" if entry.needs else f"{entry.tier}|"
+
+
+@lru_cache(4096)
+def _written(needs: tuple[tuple[str, int], ...]) -> str:
+    for pool, units in needs:
+        if not _POOL.fullmatch(pool) or units < 1:
+            raise ValueError(
+                f"needs has {pool!r}: {units}, but takes names of pools without spaces, commas and =, "
+                'and whole units from 1, for example {"gpu": 1}'
+            )
+    return ",".join(f"{pool}={units}" for pool, units in needs)
+
+
+@lru_cache(4096)
+def _read(written: str) -> tuple[tuple[str, int], ...]:
+    pairs = (part.split("=") for part in written.split(",") if part)
+    return tuple((pool, int(units)) for pool, units in pairs)
+
+
+def needs_of(name: str) -> dict[str, int]:
+    """Return what the runs of a class need."""
+    return dict(_read(name[2:]))
+
+
+def entry_words(entry: Entry) -> tuple[str | float, ...]:
+    if "\n" in entry.run_id:
+        raise ValueError(f"run_id is {entry.run_id!r}, but takes one line, for example 'run_01'")
+    return (entry.run_id, class_of(entry), entry.key, entry.created, entry.delay)
+
+
+def finish_words(ended: Finish) -> Iterator[str | float]:
+    yield from (ended.run_id, ended.token, len(ended.used))
+    for use in ended.used.items():
+        yield from use
+    yield len(ended.reports)
+    for report in ended.reports:
+        yield from (report.pool, int(report.ok), int(report.throttled), report.retry_after, report.latency)
+
+
+def grants_of(words: Sequence[str]) -> tuple[Grant, ...]:
+    triples = zip(words[::3], words[1::3], words[2::3], strict=True)
+    return tuple(Grant(run_id, token, needs_of(name)) for run_id, token, name in triples)
+
+
+def shortage_of(words: Sequence[str]) -> Shortage | None:
+    if not words:
+        return None
+    pool, why, needed, free, capacity, helped_at, held_for, *holders = words
+    return Shortage(
+        pool,
+        Why(why),
+        float(needed),
+        float(free),
+        float(capacity),
+        helped_at=float(helped_at) if helped_at else None,
+        holders=tuple(sorted(holders)[:MAX_HOLDERS_SHOWN]),
+        held_for=held_for or None,
+    )
+
+
+def explanation_of(words: Sequence[str]) -> Explanation | None:
+    if not words:
+        return None
+    status, ahead, worker, not_before, *more = words
+    later = float(not_before) if not_before else None
+    if status == "waiting":
+        return Explanation(status, int(ahead), threads=added_up(threads_of(more).values()))
+    return Explanation(status, int(ahead), shortage_of(more), worker or None, later)
+
+
+def threads_words(threads: Threads | None) -> tuple[int, ...]:
+    return (threads.total, threads.busy, threads.preempted, *threads.headroom) if threads else ()
+
+
+def threads_of(words: Sequence[str]) -> dict[str, Threads]:
+    """Return the threads of each worker."""
+    rows = ((name, [int(word) for word in numbers]) for name, *numbers in _rows(words, _THREADS))
+    return {name: Threads(total, busy, tuple(kept), gave_way) for name, (total, busy, gave_way, *kept) in rows}
+
+
+def stats_of(classes: Iterable[Sequence[str]], pools: Iterable[Sequence[str]], threads: Mapping[str, Threads]) -> Stats:
+    """Add up the pages of the script `stats`: of classes that are parked, and of pools."""
+    parked, behind = [0] * TIERS, dict[str, int]()
+    totals: list[int] = []
+    for page in classes:
+        totals = [int(word) for word in page[:_TOTALS]]
+        for tier, pool, runs in _rows(page[_TOTALS:], _CLASS):
+            parked[int(tier) - 1] += int(runs)
+            behind[pool] = behind.get(pool, 0) + int(runs)
+    waiting = tuple(ready - aside for ready, aside in zip(totals[:TIERS], parked, strict=True))
+    uses = (row for page in pools for row in _rows(page[_TOTALS:], _USE))
+    return Stats(waiting, totals[-2], sum(parked), totals[-1], _uses(uses, behind), threads)
+
+
+def _uses(rows: Iterable[Sequence[str]], behind: Mapping[str, int]) -> dict[str, PoolUse]:
+    return {row[0]: _use(row, behind.get(row[0], 0)) for row in rows}
+
+
+def _use(row: Sequence[str], parked: int) -> PoolUse:
+    _, capacity, used, spent, free, factor, state, until = row
+    ends = float(until) if until else None
+    return PoolUse(float(capacity), float(used), float(spent), float(free), float(factor), parked, state, ends)
+
+
+def _rows(words: Sequence[str], width: int) -> Iterator[Sequence[str]]:
+    return (words[start : start + width] for start in range(0, len(words), width))

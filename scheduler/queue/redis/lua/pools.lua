@@ -1,0 +1,243 @@
+-- Pools: the arithmetic of rules/limits/admission.py, number by number, and how pools are kept.
+--   limits: [kind, capacity, refill, headroom, failures, error_rate, samples, cooldown, latency, steps, resets]
+--   pools:  [at, used, spent, level, factor, cut_at, good, bad, stopped_until, open_until, trips, probe, failing, errors,
+--            seen, hold, hold_key]
+-- A state is stored when something changes it; who only looks sees an advanced copy. A pool without limits of its own
+-- has those of its template ('key:*' of 'key:customer-42'). One that nobody declared is kept while it is in use: for a
+-- pool without any limits that means what is reserved of it, and what is parked behind it.
+
+local floor, max, min, ceil = math.floor, math.max, math.min, math.ceil
+local POOLS = {}
+local LIMITS = {}
+
+local function limits_from(v)
+  return {
+    kind = v[1], capacity = v[2], refill = v[3], headroom = v[4], failures = v[5], error_rate = v[6], samples = v[7],
+    cooldown = v[8], latency = v[9], steps = v[10], resets = v[11],
+  }
+end
+
+local function limits_of(name)
+  local found = LIMITS[name]
+  if found == nil then
+    local raw = call('HGET', P .. 'limits', name)
+    local fields = raw and cmsgpack.unpack(raw) or DEFAULTS[name]
+    found = fields and limits_from(fields) or false
+    LIMITS[name] = found
+  end
+  return found
+end
+
+local function template_of(name)
+  local colon = string.find(name, ':', 1, true)
+  return colon and string.sub(name, 1, colon) .. '*' or nil
+end
+
+local function unpacked_state(raw)
+  local v = cmsgpack.unpack(raw)
+  return {
+    at = v[1], used = v[2], spent = v[3], level = v[4], factor = v[5], cut_at = v[6], good = v[7], bad = v[8],
+    stopped_until = v[9], open_until = v[10], trips = v[11], probe = v[12], failing = v[13], errors = v[14],
+    seen = v[15], hold = v[16], hold_key = v[17],
+  }
+end
+
+local function packed_state(s)
+  return cmsgpack.pack({
+    s.at, s.used, s.spent, s.level, s.factor, s.cut_at, s.good, s.bad, s.stopped_until, s.open_until, s.trips, s.probe,
+    s.failing, s.errors, s.seen, s.hold, s.hold_key,
+  })
+end
+
+local function new_state(level, spent, used)
+  return {
+    at = NOW, used = used, spent = spent, level = level, factor = 1, cut_at = 0, good = 0, bad = 0, stopped_until = 0,
+    open_until = 0, trips = 0, probe = '', failing = 0, errors = 0, seen = 0, hold = '', hold_key = 0,
+  }
+end
+
+local function capacity(limits, at)
+  local found = limits.capacity
+  for i = 1, #limits.steps, 2 do
+    if limits.steps[i] <= at then found = limits.steps[i + 1] end
+  end
+  return found
+end
+
+-- How many of the milliseconds a bucket was filled at its full rate: the integral of the factor.
+local function running(factor, passed)
+  local rising = min(passed, (1 - factor) * RECOVERY)
+  return factor * rising + rising * rising / (2 * RECOVERY) + (passed - rising)
+end
+
+-- The size of a throttled bucket: one unit fits in whatever happens.
+local function bucket(limits, factor)
+  return max(min(1, limits.capacity), limits.capacity * factor)
+end
+
+local function advanced(limits, s)
+  local passed = max(0, NOW - s.at)
+  if passed == 0 then return s end
+  local copy = {}
+  for name, value in pairs(s) do copy[name] = value end
+  copy.factor = min(1, s.factor + passed / RECOVERY)
+  if limits.kind == 'rate' then
+    copy.level = min(bucket(limits, copy.factor), s.level + limits.refill * running(s.factor, passed))
+    copy.level = max(copy.level, min(s.level, limits.capacity))
+  end
+  for _, reset in ipairs(limits.resets) do
+    if s.at < reset and reset <= NOW then copy.spent = max(0, copy.spent - limits.capacity) end
+  end
+  copy.at = NOW
+  return copy
+end
+
+-- The pool of this name: `state` as of now, `kept` as it is stored, `limits` nil when nobody knows it, `own` when it
+-- was declared itself.
+local function pool(name)
+  local p = POOLS[name]
+  if p then return p end
+  p = {name = name, limits = limits_of(name) or nil}
+  p.own = p.limits ~= nil
+  if not p.limits then
+    local template = template_of(name)
+    p.limits = template and limits_of(template) or nil
+  end
+  local raw = call('HGET', P .. 'pools', name)
+  p.stored = raw and true or false
+  p.kept = raw and unpacked_state(raw) or new_state(p.limits and p.limits.capacity or 0, 0, 0)
+  p.state = p.limits and advanced(p.limits, p.kept) or p.kept
+  POOLS[name] = p
+  return p
+end
+
+-- The state as of now, to be changed and stored.
+local function changing(p)
+  p.kept, p.dirty = p.state, true
+  return p.state
+end
+
+local function is_kept(p)
+  return p.stored or p.dirty
+end
+
+local function keep(p)
+  if not is_kept(p) then p.dirty = true end
+end
+
+local function set_hold(p, id, key)
+  p.kept.hold, p.kept.hold_key, p.state.hold, p.state.hold_key, p.dirty = id, key, id, key, true
+end
+
+local function free_in(limits, s, tier, at)
+  if at < s.stopped_until or at < s.open_until or (s.open_until > 0 and s.probe ~= '') then return 0 end
+  local whole = capacity(limits, at)
+  whole = max(min(1, whole), whole * s.factor)
+  local kept = (1 - s.factor) * (tier - 1) / 4
+  if tier > HIGHER_TIERS then kept = max(kept, limits.headroom) end
+  if limits.kind == 'rate' then return s.level - whole * kept end
+  return whole - whole * kept - s.used - s.spent
+end
+
+local function free(p, tier)
+  return free_in(p.limits, p.state, tier, NOW)
+end
+
+-- What a run of a tier could reserve at a time if nobody else had any.
+local function most(limits, tier, at)
+  return free_in(limits, new_state(limits.capacity, 0, 0), tier, at)
+end
+
+local function free_when_full(p, tier)
+  local level = p.state.level
+  p.state.level = bucket(p.limits, p.state.factor)
+  local found = free(p, tier)
+  p.state.level = level
+  return found
+end
+
+-- What a run of a tier could reserve now if all who have some gave them back unused.
+local function in_reach(p, tier)
+  local s = p.state
+  local used, level = s.used, s.level
+  s.used, s.level = 0, level + used
+  local found = free(p, tier)
+  s.used, s.level = used, level
+  return found
+end
+
+-- The smaller of two times, either of them nil.
+local function earlier(a, b)
+  if a and b then return min(a, b) end
+  return a or b
+end
+
+local function helped_at(p, units, tier)
+  local limits, s = p.limits, p.state
+  local blocked = max(s.stopped_until, s.open_until)
+  if blocked > NOW then return blocked end
+  local at
+  for i = 1, #limits.steps, 2 do
+    if limits.steps[i] > NOW then at = limits.steps[i] break end
+  end
+  for _, reset in ipairs(limits.resets) do
+    if reset > NOW then at = earlier(at, reset) break end
+  end
+  if s.factor < 1 then at = earlier(at, NOW + LOOK_AGAIN) end
+  if limits.kind == 'rate' and limits.refill > 0 and units <= free_when_full(p, tier) then
+    local lacking = units - free(p, tier)
+    at = earlier(at, NOW + max(1, lacking / (limits.refill * s.factor)))
+  end
+  return at and ceil(at)
+end
+
+local function reserve(p, id, units)
+  local s = changing(p)
+  s.used = s.used + units
+  if not p.limits then return end
+  if p.limits.kind == 'rate' then s.level = s.level - units end
+  if s.open_until > 0 and s.open_until <= s.at and s.probe == '' then s.probe = id end
+  if s.hold == id then s.hold, s.hold_key = '', 0 end
+end
+
+local function release(p, id, units, actual)
+  local s = changing(p)
+  local used = actual or units
+  s.used = s.used - units
+  if not p.limits then return end
+  if p.limits.kind == 'rate' then s.level = min(p.limits.capacity, s.level + units - used) end
+  if p.limits.kind == 'budget' then s.spent = s.spent + used end
+  if s.probe == id then s.probe = '' end
+end
+
+local function is_held_for_another(p, id, key)
+  return p.state.hold ~= '' and p.state.hold ~= id and p.state.hold_key < key
+end
+
+-- Nothing would be lost by forgetting this pool: nobody uses it, and it has nothing to remember.
+local function is_idle(p)
+  local s = p.state
+  if p.own or s.used ~= 0 or s.hold ~= '' or call('EXISTS', P .. 'sizes:' .. p.name) == 1 then return false end
+  if not p.limits then return true end
+  return p.limits.kind == 'slots' and s.factor >= 1 and s.stopped_until <= NOW and s.open_until == 0
+end
+
+local function forget_if_idle(p)
+  if not is_kept(p) or not is_idle(p) then return end
+  if p.stored then call('HDEL', P .. 'pools', p.name) end
+  call('ZREM', P .. 'timers', p.name)
+  POOLS[p.name] = nil
+end
+
+local function store_pools()
+  local changed = {}
+  for name, p in pairs(POOLS) do
+    if p.dirty then
+      changed[#changed + 1] = name
+      changed[#changed + 1] = packed_state(p.kept)
+    end
+  end
+  for first = 1, #changed, MOST_UNPACKED do
+    call('HSET', P .. 'pools', unpack(changed, first, min(#changed, first + MOST_UNPACKED - 1)))
+  end
+end

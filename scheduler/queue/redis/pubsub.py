@@ -1,0 +1,84 @@
+"""News between processes on many machines: a Redis channel, on which a word that nobody hears is lost.
+
+Key of the channel: `{<namespace>}:news`. A message is `<sender> <word>`, so that nobody hears himself.
+"""
+
+from __future__ import annotations
+
+import logging
+import secrets
+from collections.abc import Callable
+from contextlib import suppress
+
+import redis
+from duetime.scheduler.runtime.loop import Process
+from redis.backoff import NoBackoff
+from redis.client import PubSub
+from redis.retry import Retry
+
+PATIENCE = 2.0
+"""Seconds for which telling may hold up who tells."""
+
+HEALTH = 10
+"""Seconds of silence after which the connection is tried: a dead one is silent too."""
+
+AGAIN = 1.0
+"""Seconds until a listener whose connection broke tries to hear again."""
+
+log = logging.getLogger(__name__)
+
+
+class RedisNews:
+    """Tells and hears words of all who use the same `namespace` of the same Redis."""
+
+    def __init__(self, url: str, *, namespace: str = "duetime") -> None:
+        self._client = redis.Redis.from_url(
+            url,
+            decode_responses=True,
+            socket_timeout=PATIENCE,
+            socket_connect_timeout=PATIENCE,
+            health_check_interval=HEALTH,
+            retry=Retry(NoBackoff(), 0),
+        )
+        self._channel = f"{{{namespace}}}:news"
+        self._me = secrets.token_hex(8)
+        self._hearing: PubSub | None = None
+        self._heard: Callable[[str], None] = lambda _: None
+        self._process = Process("hearing", self._step)
+
+    def tell(self, word: str) -> None:
+        try:
+            self._client.publish(self._channel, f"{self._me} {word}")
+        except redis.RedisError as error:
+            log.debug("news cannot be told: %s", error)
+
+    def listen(self, heard: Callable[[str], None]) -> None:
+        self._heard = heard
+        self._process.start()
+
+    def close(self) -> None:
+        self._process.stop(0)
+        if self._hearing is not None:
+            self.tell("")  # which says nothing to others, and ends the silence that this listener waits in
+        self._process.stop(PATIENCE)
+        with suppress(redis.RedisError):
+            self._client.close()
+
+    def _step(self) -> float:
+        try:
+            message = self._subscribed().get_message(ignore_subscribe_messages=True, timeout=HEALTH)
+        except (redis.RedisError, OSError) as error:
+            log.debug("news cannot be heard: %s", error)
+            self._hearing = None
+            return AGAIN
+        sender, _, word = str(message["data"] if message else "").partition(" ")
+        if word and sender != self._me:
+            self._heard(word)
+        return 0.0
+
+    def _subscribed(self) -> PubSub:
+        if self._hearing is None:
+            hearing = self._client.pubsub()  # type: ignore[no-untyped-call]  # redis-py leaves it untyped
+            hearing.subscribe(self._channel)
+            self._hearing = hearing
+        return self._hearing

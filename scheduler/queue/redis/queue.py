@@ -1,0 +1,186 @@
+"""The dispatch queue in Redis: Lua scripts decide, on the server's own clock; any number of processes share one queue.
+
+What it holds and how is described in `lua/state.lua`. The arithmetic is that of `rules`, repeated in Lua: a random walk
+compares this queue with the one in memory, answer by answer. Works with Redis 6.2, Valkey 7.2 and later.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+import re
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from itertools import chain
+from typing import TypeVar
+
+import redis
+from duetime.scheduler.queue.constants import REBUILD_TURN_MS
+from duetime.scheduler.queue.port import Cancelled, Entry, Explanation, Finish, Grant, Shortage, Stats, Take, Threads
+from duetime.scheduler.queue.redis import scripts, wakeup
+from duetime.scheduler.queue.redis.codec import (
+    class_of,
+    entry_words,
+    explanation_of,
+    finish_words,
+    grants_of,
+    shortage_of,
+    stats_of,
+    threads_of,
+    threads_words,
+)
+from duetime.scheduler.queue.redis.scripts import Scripts, fields_of, translated
+from duetime.scheduler.rules.limits.admission import Limits
+from duetime.scheduler.rules.shares import TIERS, Shares
+
+BATCH = 500
+"""Entries that one script takes: it runs about 5 ms, during which Redis answers nobody else."""
+
+SWEEP = 1000
+"""Keys that one step of emptying looks at."""
+
+_NAMESPACE = re.compile(r"[A-Za-z0-9][A-Za-z0-9._:-]{0,99}")
+
+T = TypeVar("T")
+
+
+class RedisQueue:
+    """See `DispatchQueue`. All keys begin with `{namespace}`: one queue for all who use the same one.
+
+    Give a URL (`redis://`, `rediss://`, `unix://`), or a client that may block. Nothing is sent before the first call.
+    `clock`, milliseconds since 1970, is for tests: without it the server's time counts.
+    """
+
+    def __init__(
+        self,
+        url_or_client: str | redis.Redis,
+        *,
+        namespace: str = "duetime",
+        shares: Shares | None = None,
+        clock: Callable[[], float] | None = None,
+    ) -> None:
+        if not _NAMESPACE.fullmatch(namespace):
+            raise ValueError(
+                f"namespace is {namespace!r}, but takes letters, digits and . _ : - only, "
+                'up to 100 of them, for example "duetime-test"'
+            )
+        if isinstance(url_or_client, str):
+            self._client, self._blocking = scripts.connect(url_or_client), wakeup.connect(url_or_client)
+        else:
+            self._client = self._blocking = url_or_client
+        self._key = f"{{{namespace}}}"
+        self._scripts = Scripts(self._client, self._key, shares or Shares(), clock)
+        self._baton = wakeup.Baton(self._blocking, self._key)
+
+    def put(self, entries: Sequence[Entry]) -> int:
+        return sum(
+            self._scripts.call("put", *chain.from_iterable(map(entry_words, batch))) for batch in _batches(entries)
+        )
+
+    def take(self, worker: str, n: int, lease: float, *, nonce: str = "", threads: Threads | None = None) -> Take:
+        generation = self._baton.generation
+        run = self._scripts.ask if nonce else self._scripts.call
+        hint, *grants = json.loads(run("take", worker, n, lease, nonce, *threads_words(threads)))
+        return Take(grants_of(grants), generation, float(hint) if hint else None)
+
+    def preemptors(
+        self, worker: str, n: int, tiers: tuple[int, int], notice: float, *, threads: Threads | None = None
+    ) -> tuple[int, ...]:
+        return tuple(self._scripts.call("preemptors", worker, n, *tiers, notice, *threads_words(threads)))
+
+    def wait(self, generation: int, timeout: float, *, tier: int = TIERS) -> None:
+        self._baton.wait(generation, timeout, tier)
+
+    def wake(self) -> None:
+        self._baton.wake()
+
+    def renew(self, worker: str, tokens: Mapping[str, str], lease: float) -> set[str]:  # noqa: ARG002 - the token proves it
+        batches = _batches(list(tokens.items()))
+        lost = [self._scripts.ask("renew", lease, *chain.from_iterable(batch)) for batch in batches]
+        return set(chain.from_iterable(lost))
+
+    def finish(self, worker: str, ended: Sequence[Finish], *, jitter: float = 0.0) -> set[str]:  # noqa: ARG002 - the token proves it
+        batches = (chain.from_iterable(map(finish_words, batch)) for batch in _batches(ended))
+        lost = [self._scripts.call("finish", jitter, *batch) for batch in batches]
+        return set(chain.from_iterable(lost))
+
+    def give_back(self, worker: str, run_id: str, token: str, *, delay: float = 0) -> bool:  # noqa: ARG002 - the token proves it
+        return bool(self._scripts.call("give_back", run_id, token, delay))
+
+    def reap(self) -> list[str]:
+        return list(self._scripts.call("reap"))
+
+    def cancel(self, run_id: str) -> Cancelled:
+        return Cancelled(self._scripts.call("cancel", run_id))
+
+    def rescore(self, run_id: str, key: float) -> bool:
+        return bool(self._scripts.ask("rescore", run_id, key))
+
+    def set_pool(self, name: str, limits: Limits | None, *, spent: float = 0.0, empty: bool = False) -> None:
+        given = json.dumps(fields_of(limits)) if limits else ""
+        cursor = self._scripts.ask("set_pool", name, given, spent, int(empty), "0")
+        while cursor != "0":
+            cursor = self._scripts.ask("set_pool", name, given, spent, int(empty), cursor)
+
+    def can_admit(self, entry: Entry) -> Shortage | None:
+        return shortage_of(self._scripts.ask("can_admit", entry.run_id, class_of(entry), entry.key))
+
+    def reserve(self, worker: str, entry: Entry, lease: float) -> Grant | None:
+        words = (worker, entry.run_id, class_of(entry), entry.key, entry.created, lease)
+        token = self._scripts.call("reserve", *words)
+        return Grant(entry.run_id, token, entry.needs) if token else None
+
+    def stats(self) -> Stats:
+        return stats_of(self._pages("parked"), self._pages("pools"), threads_of(self._scripts.ask("known_threads")))
+
+    def explain(self, run_id: str) -> Explanation | None:
+        return explanation_of(self._scripts.ask("explain", run_id))
+
+    def begin_rebuild(self, owner: str) -> bool:
+        before, fill = self._scripts.ask("begin_rebuild", owner, REBUILD_TURN_MS)
+        if before:
+            self._sweep(fill)
+        return bool(fill)
+
+    def adopt(self, worker: str, entry: Entry, token: str, lease: float) -> bool:
+        words = (worker, entry.run_id, class_of(entry), entry.key, entry.created, token, lease)
+        return bool(self._scripts.call("adopt", *words))
+
+    def end_rebuild(self, owner: str) -> bool:
+        return bool(self._scripts.call("end_rebuild", owner))
+
+    def close(self) -> None:
+        """End all waits, and close the connections; they are opened again when the queue is used."""
+        self._baton.close()
+        self._client.close()
+        self._blocking.close()
+
+    def _pages(self, part: str) -> Iterator[list[str]]:
+        cursor = "0"
+        while True:
+            cursor, *page = self._scripts.ask("stats", part, cursor)
+            yield page
+            if cursor == "0":
+                return
+
+    def _sweep(self, fill: str) -> None:
+        """Free what earlier fills have left; nobody looks at it any more. A later one is another's, who took over."""
+        cursor = 0
+        while True:
+            with translated():
+                cursor, keys = self._client.scan(cursor, match=f"{self._key}:*", count=SWEEP)
+                names = [key.decode() if isinstance(key, bytes) else key for key in keys]
+                old = [name for name in names if _fill_of(name, self._key) < int(fill)]
+                if old:
+                    self._client.unlink(*old)
+            if not cursor:
+                return
+
+
+def _fill_of(name: str, key: str) -> float:
+    """Return the number of the fill that a key belongs to, without end for one of no fill."""
+    number = name[len(key) + 1 :].partition(":")[0]
+    return int(number) if number.isdecimal() else math.inf
+
+
+def _batches(items: Sequence[T]) -> Iterator[Sequence[T]]:
+    return (items[start : start + BATCH] for start in range(0, len(items), BATCH))

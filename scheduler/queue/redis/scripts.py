@@ -1,0 +1,198 @@
+"""The Lua scripts of the queue in Redis: put together from `lua/`, called by their hash, their errors translated.
+
+Every script is idempotent: it remembers its answer under the name of the call, so that a call whose reply was lost can
+simply be sent again, which redis-py does.
+"""
+
+from __future__ import annotations
+
+import itertools
+import json
+import os
+import secrets
+from collections.abc import Callable
+from importlib import resources
+from typing import Any
+
+import redis
+from duetime.scheduler.queue.constants import (
+    CALM_AFTER_MS,
+    CALM_PERIOD_MS,
+    DEFAULT_LIMITS,
+    MAX_CLASSES_PER_TAKE,
+    MAX_COUNTED_AHEAD,
+    MAX_LEASES_PER_REAP,
+    MAX_OVERDUE_PER_TAKE,
+    MAX_PREEMPTORS,
+    MAX_PROMOTED_PER_TAKE,
+    MAX_SIZES_PER_WAKE,
+    MAX_TIMERS_PER_TAKE,
+    PREEMPTOR_HOLD_MS,
+    THREADS_KNOWN_MS,
+)
+from duetime.scheduler.queue.port import QueueLost, QueueUnavailable
+from duetime.scheduler.rules.limits import admission, breaker
+from duetime.scheduler.rules.limits.admission import Limits
+from duetime.scheduler.rules.shares import Shares
+from redis.backoff import ExponentialBackoff
+from redis.retry import Retry
+
+LAYOUT = 1
+"""What is stored, and how: a process refuses a namespace that a newer one has filled, and refills one that is older."""
+
+PATIENCE = 3.0
+"""Seconds until a script that does not answer is sent again, and until a connection that is not made is given up."""
+
+RETRIES = 2
+SIZE = 2**48
+"""More units than a pool can have: sizes are sorted by tier, then by units, in one number."""
+
+REMEMBERED_FOR = 60_000
+"""Milliseconds for which answers are remembered: longer than all retries together."""
+
+CALLS = 256
+"""Answers that are remembered of one process: more than it can have calls under way."""
+
+MOST_HOLDERS = 2000
+"""Leases that are asked whether they hold a pool."""
+
+MOST_UNPACKED = 2000
+"""Arguments of one command in a script, an even number: Lua gives up at 8,000."""
+
+_PARTS = ("state", "pools", "classes", "leases")
+_SCRIPTS = {
+    **dict.fromkeys(("put", "renew", "give_back", "reap", "cancel", "rescore", "reserve", "adopt"), _PARTS),
+    **dict.fromkeys(("set_pool", "stats"), _PARTS),
+    "can_admit": (*_PARTS, "telling"),
+    "explain": (*_PARTS, "telling", "threads"),
+    **dict.fromkeys(("begin_rebuild", "end_rebuild"), ("state",)),
+    "take": (*_PARTS, "threads", "shares"),
+    **dict.fromkeys(("preemptors", "known_threads"), (*_PARTS, "threads")),
+    "finish": (*_PARTS, "feedback"),
+}
+
+
+def connect(url: str) -> redis.Redis:
+    """Return a client for scripts. Nothing is sent yet."""
+    retry = Retry(ExponentialBackoff(cap=0.2, base=0.02), RETRIES)
+    return redis.Redis.from_url(url, socket_timeout=PATIENCE, socket_connect_timeout=PATIENCE, retry=retry)
+
+
+class Scripts:
+    """The scripts over one namespace. `clock` takes the place of the server's time, in milliseconds since 1970."""
+
+    def __init__(self, client: redis.Redis, key: str, shares: Shares, clock: Callable[[], float] | None) -> None:
+        head = _constants(shares)
+        self.keys = [key, f"{key}:baton"]
+        self._clock = clock
+        self._me = secrets.token_hex(6)
+        self._calls = itertools.count(1)
+        self._scripts = {
+            name: client.register_script("\n".join([head, *map(_source, (*parts, name))]))
+            for name, parts in _SCRIPTS.items()
+        }
+
+    def ask(self, name: str, *args: str | float) -> Any:
+        """Run a script that may run twice."""
+        return self._run(name, "", 0, args)
+
+    def call(self, name: str, *args: str | float) -> Any:
+        """Run a script that answers the same when it is sent again."""
+        number = next(self._calls)
+        return self._run(name, f"{self._me}-{os.getpid()}:{number % CALLS}", number, args)
+
+    def _run(self, name: str, slot: str, number: int, args: tuple[str | float, ...]) -> Any:
+        now = "" if self._clock is None else self._clock()
+        with translated():
+            return _text(self._scripts[name](keys=self.keys, args=[now, slot, number, json.dumps(args)]))
+
+
+class translated:  # noqa: N801 - reads like a function
+    """Give errors of Redis the words of the port."""
+
+    def __enter__(self) -> None:
+        pass
+
+    def __exit__(self, kind: object, error: BaseException | None, trace: object) -> None:
+        if not isinstance(error, redis.RedisError):
+            return
+        if "NOEPOCH" in str(error):
+            raise QueueLost("the queue in Redis holds nothing: it has to be rebuilt from the database") from error
+        if "NEWER" in str(error):
+            raise QueueUnavailable(
+                f"the queue in Redis was filled by a newer Duetime than this one, which knows layout {LAYOUT}: "
+                'upgrade this process, or give it a namespace of its own, for example "duetime-old"'
+            ) from error
+        raise QueueUnavailable(f"the queue in Redis does not answer: {error}") from error
+
+
+def _source(name: str) -> str:
+    return resources.files("duetime.scheduler.queue.redis").joinpath("lua", f"{name}.lua").read_text("utf-8")
+
+
+def _constants(shares: Shares) -> str:
+    """Return the numbers that Lua shares with `rules` and the queue in memory, as Lua."""
+    values = {
+        "LAYOUT": LAYOUT,
+        "CALM": CALM_AFTER_MS,
+        "CALM_FOR": CALM_PERIOD_MS,
+        "SAID_FOR": REMEMBERED_FOR,
+        "TOOK_FOR": REMEMBERED_FOR,
+        "SIZE": SIZE,
+        "MOST_AHEAD": MAX_COUNTED_AHEAD,
+        "MOST_LOOKS": MAX_CLASSES_PER_TAKE,
+        "MOST_WOKEN": MAX_SIZES_PER_WAKE,
+        "MOST_PROMOTED": MAX_PROMOTED_PER_TAKE,
+        "MOST_TIMERS": MAX_TIMERS_PER_TAKE,
+        "MOST_REAPED": MAX_LEASES_PER_REAP,
+        "MOST_OVERDUE": MAX_OVERDUE_PER_TAKE,
+        "MOST_ASKED": MOST_HOLDERS,
+        "MOST_UNPACKED": MOST_UNPACKED,
+        "MAX_PREEMPTORS": MAX_PREEMPTORS,
+        "PREEMPTOR_HOLD": PREEMPTOR_HOLD_MS,
+        "THREADS_KNOWN": THREADS_KNOWN_MS,
+        "RECOVERY": admission.RECOVERY,
+        "LOOK_AGAIN": admission.LOOK_AGAIN,
+        "HIGHER_TIERS": admission.HIGHER_TIERS,
+        "LEAST_FACTOR": breaker.LEAST_FACTOR,
+        "DEEPEST_CUT": breaker.DEEPEST_CUT,
+        "CUT_INTERVAL": breaker.CUT_INTERVAL,
+        "MOST_DOUBLINGS": breaker.MOST_DOUBLINGS,
+        "GUARANTEED": list(shares.guaranteed),
+        "CEILINGS": list(shares.ceilings),
+        "DEFAULTS": {name: fields_of(limits) for name, limits in DEFAULT_LIMITS.items()},
+    }
+    return "\n".join(f"local {name} = {_lua(value)}" for name, value in values.items())
+
+
+def fields_of(limits: Limits) -> list[Any]:
+    """Return limits as the scripts know them, see `lua/pools.lua`."""
+    return [
+        limits.kind.value,
+        limits.capacity,
+        limits.refill,
+        limits.headroom,
+        limits.failures,
+        limits.error_rate,
+        limits.samples,
+        limits.cooldown,
+        limits.latency,
+        [number for step in limits.steps for number in step],
+        list(limits.resets),
+    ]
+
+
+def _lua(value: object) -> str:
+    """Write names, numbers, lists and mappings as Lua."""
+    if isinstance(value, dict):
+        return "{" + ", ".join(f"[{_lua(name)}] = {_lua(each)}" for name, each in value.items()) + "}"
+    if isinstance(value, list):
+        return "{" + ", ".join(map(_lua, value)) + "}"
+    return f'"{value}"' if isinstance(value, str) else repr(value)
+
+
+def _text(reply: Any) -> Any:
+    """Return a reply with text in place of bytes, whatever the client was told."""
+    if isinstance(reply, bytes):
+        return reply.decode()
+    return [_text(each) for each in reply] if isinstance(reply, list) else reply

@@ -1,0 +1,222 @@
+"""What an actor may change on a task, as pure decisions: (record, now, arguments) -> Change, or Refused with a remedy.
+
+`Tasks.change` calls them inside its transaction, so that a decision is always made on the newest state.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from datetime import datetime, timedelta
+
+from duetime.scheduler.errors import Refused
+from duetime.scheduler.events import EventKind
+from duetime.scheduler.ids import new_id
+from duetime.scheduler.records import Change
+from duetime.scheduler.rules.deadlines import dated_like
+from duetime.scheduler.rules.occurrences import next_run, recurrence_of
+from duetime.scheduler.rules.states import TERMINAL
+from duetime.scheduler.rules.time.times import describe
+from duetime.scheduler.rules.wording import when_words
+from duetime.scheduler.task import DeadlineType, Run, State, Task, TaskRecord
+
+UNDO_WINDOW = timedelta(seconds=30)
+UNDO_GRACE = timedelta(seconds=5)
+"""A click at the end of the window still counts when it arrives a little later."""
+
+
+def cancel(record: TaskRecord, now: datetime) -> Change:
+    """Cancel all that is still to come; a running run gets the wish to stop, and ends when its handler did."""
+    task, run = record.task, record.run
+    if run.state in TERMINAL:
+        if not record.beside:
+            raise Refused(f"task_id: {task.id} has already ended ({_ended(record)}); there is nothing to cancel.")
+        return Change(task, run, cancelled_beside=record.beside, kind=EventKind.CANCELLED)
+    if run.state is State.RUNNING:
+        return Change(task, replace(run, cancel_requested=True), kind=EventKind.CANCEL_REQUESTED)
+    return Change(task, replace(run, state=State.CANCELLED, wake_at=None, ended_at=now), kind=EventKind.CANCELLED)
+
+
+def undo_token(run: Run, now: datetime) -> str | None:
+    """Return the token that takes a cancel back, while it still can be; None otherwise."""
+    fresh = run.state is State.CANCELLED and run.ended_at is not None and now - run.ended_at <= UNDO_WINDOW
+    return f"u_{run.id[2:]}" if fresh and run.started_at is None else None
+
+
+def undo_cancel(record: TaskRecord, now: datetime, token: str | None) -> Change:
+    """Bring back a cancelled task as the next generation of its run, at its old time or at once if that has passed."""
+    run = record.run
+    if undo_token(run, now - UNDO_GRACE) is None:
+        raise Refused(
+            f"undo: {record.task.id} was not cancelled in the last 30 s. Schedule it again with schedule_task."
+        )
+    if token is not None and token != undo_token(run, now - UNDO_GRACE):
+        raise Refused(
+            f"undo: {token[:40]!r} belongs to an earlier cancel. Read the task with get_task for the current one."
+        )
+    again = _again(record.task, run, run.scheduled_for, wake_at=max(run.scheduled_for, now))
+    return Change(record.task, run, next_run=again, kind=EventKind.CANCEL_UNDONE)
+
+
+def has_started(run: Run) -> bool:
+    """Whether an open run has been attempted: it runs, or waits for its next attempt, in whatever state."""
+    return run.state not in TERMINAL and run.started_at is not None
+
+
+def move(
+    record: TaskRecord,
+    to: datetime,
+    now: datetime,
+    kind: EventKind = EventKind.RESCHEDULED,
+    *,
+    by_rule: bool = False,
+) -> Change:
+    """Move the current occurrence to another time; one that has fired is run again then, as its next generation.
+
+    It keeps standing for its slot in the recurrence, unless `by_rule` says that the rule itself puts it there. After a
+    run that has ended, that is the next of the series, and counts as one.
+    """
+    run, task = record.run, record.task
+    if run.state is State.RUNNING:
+        raise Refused(f"{task.id} is running now. Cancel it, or schedule another task.")
+    if run.state is State.CANCELLED:
+        raise Refused(f"{task.id} was cancelled. Schedule a new task with schedule_task.")
+    slot = (run.slot or run.scheduled_for) if task.repeat and not by_rule else None
+    wake = max(to, now)
+    if run.state in TERMINAL:
+        again = replace(_again(task, run, to, wake_at=wake), slot=slot, number=run.number + by_rule)
+        return Change(_at_its_end(task, run), run, next_run=again, kind=kind)
+    if has_started(run):  # only its next attempt can move
+        waits = State.SCHEDULED if run.state is State.READY else run.state
+        return Change(task, replace(run, state=waits, wake_at=wake), kind=kind)
+    moved = replace(run, state=State.SCHEDULED, scheduled_for=to, wake_at=wake, first_ready_at=None, slot=slot)
+    return Change(task, dated_like(task, moved, run), kind=kind)
+
+
+def _at_its_end(task: Task, run: Run) -> Task:
+    """Return the task that a run which ended leaves: one that was to be cancelled does not recur again."""
+    return replace(task, repeat=None, until=None, max_runs=None) if run.cancel_requested else task
+
+
+def snooze(record: TaskRecord, to: datetime, now: datetime) -> Change:
+    """Put off what is on the user's mind: the outcome that just fired, or the occurrence that is about to.
+
+    For a recurring task these differ: whichever of the two is nearer in time is meant. A new snooze of what fired takes
+    the place of an earlier one.
+    """
+    fired = record.last_run
+    if record.task.repeat is None or fired is None or fired.ended_at is None or record.run.state in TERMINAL:
+        return _put_off(record, to, now)
+    if now - fired.ended_at > record.run.scheduled_for - now:
+        return _put_off(record, to, now)
+    earlier = tuple(run for run in record.beside if run.state is State.SCHEDULED)
+    extra = _extra(record.task, fired, to)
+    return Change(record.task, record.run, extra_run=extra, cancelled_beside=earlier, kind=EventKind.SNOOZED)
+
+
+def _put_off(record: TaskRecord, to: datetime, now: datetime) -> Change:
+    """Move the current occurrence; not to where its hard deadline could not be met any more."""
+    change, task = move(record, to, now, EventKind.SNOOZED), record.task
+    run = change.next_run or change.run
+    if task.deadline_type is DeadlineType.HARD and run.deadline and run.drop_at and run.drop_at <= to:
+        by = f"{describe(run.deadline, task.timezone)} {task.timezone}"
+        raise Refused(
+            f"action: {task.id} must be finished by {by}, so it cannot be put off until then. "
+            "reschedule_task takes a later when together with a later deadline."
+        )
+    return change
+
+
+def run_now(record: TaskRecord, now: datetime) -> Change:
+    """Run once at once; a recurring task keeps its next occurrence."""
+    if record.run.state is State.RUNNING:
+        raise Refused(f"action: {record.task.id} is running already.")
+    if record.task.repeat is not None and record.run.state not in TERMINAL:
+        if record.task.paused:
+            raise Refused(f"action: {record.task.id} is paused. Resume it first, with reschedule_task(pause=false).")
+        return Change(record.task, record.run, extra_run=_extra(record.task, record.run, now), kind=EventKind.RUN_NOW)
+    return move(_unpaused(record), now, now, EventKind.RUN_NOW)
+
+
+def pause(record: TaskRecord) -> Change:
+    """Hold everything that has not started; a running run goes on to its end."""
+    task, run = record.task, record.run
+    if task.paused:
+        raise Refused(f"pause: {task.id} is paused already. Resume it with pause=false.")
+    if run.state in TERMINAL:
+        raise Refused(f"pause: {task.id} has already ended ({_ended(record)}).")
+    if run.state is State.READY:
+        run = replace(run, state=State.SCHEDULED, wake_at=run.scheduled_for)
+    return Change(replace(task, paused=True), run, kind=EventKind.PAUSED)
+
+
+def resume(record: TaskRecord, now: datetime) -> Change:
+    """Let a paused task go on: what fell due meanwhile runs at once if one-shot, and is passed over if recurring.
+
+    A run that has started before goes on with its next attempt.
+    """
+    task, run = record.task, record.run
+    if not task.paused:
+        raise Refused(f"pause: {task.id} is not paused.")
+    live = replace(task, paused=False)
+    if run.state in TERMINAL or run.state is State.RUNNING:
+        return Change(live, run, kind=EventKind.RESUMED)
+    due = run.wake_at or run.scheduled_for
+    if task.repeat is None or due >= now or has_started(run):
+        return Change(live, replace(run, wake_at=max(due, now)), kind=EventKind.RESUMED)
+    following = next_run(live, run, now, number=run.number)
+    if following is None:
+        raise Refused(f"pause: every occurrence of {task.id} has passed while it was paused. Cancel it instead.")
+    return Change(live, _skipped(run, now), next_run=replace(following, missed=0), kind=EventKind.RESUMED)
+
+
+def skip_next(record: TaskRecord, now: datetime) -> Change:
+    """Leave out the coming occurrence of a recurring task; it does not count towards `max_runs`."""
+    task, run = record.task, record.run
+    if recurrence_of(task) is None:
+        raise Refused(f"skip_next: {task.id} is not recurring. cancel_task cancels it.")
+    if run.state in TERMINAL or has_started(run):
+        how = run.state if run.state in TERMINAL else "under way"
+        raise Refused(f"skip_next: the occurrence of {task.id} at {when_words(run, task)} is {how}, not to come.")
+    following = next_run(task, run, now, number=run.number)
+    if following is None:
+        raise Refused(f"skip_next: this is the last occurrence of {task.id}. cancel_task cancels it.")
+    return Change(task, _skipped(run, now), next_run=replace(following, missed=0), kind=EventKind.SKIPPED)
+
+
+def _skipped(run: Run, now: datetime) -> Run:
+    return replace(run, state=State.SKIPPED, wake_at=None, ended_at=now)
+
+
+def _unpaused(record: TaskRecord) -> TaskRecord:
+    return replace(record, task=replace(record.task, paused=False))
+
+
+def _again(task: Task, run: Run, to: datetime, *, wake_at: datetime | None) -> Run:
+    """Return the next generation of a run that ended: a terminal run stays as it ended."""
+    again = Run(
+        id=new_id("r"),
+        task_id=run.task_id,
+        tenant=run.tenant,
+        scheduled_for=to,
+        state=State.SCHEDULED,
+        generation=run.generation + 1,
+        number=run.number,
+        wake_at=wake_at,
+        slot=run.slot,
+    )
+    return dated_like(task, again, run)
+
+
+def _extra(task: Task, run: Run, to: datetime) -> Run:
+    """Return a run beside the current one: it has no next occurrence of its own."""
+    return replace(_again(task, run, to, wake_at=to), current=False, slot=None)
+
+
+def _ended(record: TaskRecord) -> str:
+    return f"{record.run.state} {when_words(record.run, record.task)}"
+
+
+def leaving_the_queue(record: TaskRecord, change: Change) -> list[str]:
+    """Return the runs that stood in the queue, or may have, and are not to be started now any more."""
+    stood = record.run.state is State.READY and (change.run.state is not State.READY or change.task.paused)
+    return [*([record.run.id] if stood else []), *(run.id for run in change.cancelled_beside)]

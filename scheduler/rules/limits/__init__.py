@@ -1,0 +1,1 @@
+"""Limits: pools, their windows, admission, and the circuit breaker."""

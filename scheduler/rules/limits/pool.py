@@ -1,0 +1,193 @@
+"""Pools as people declare them: what limits how much of something runs, and what a queue is told of it.
+
+One concept for slots, requests and tokens a minute, budgets of a day, off-peak hours, tenants' quotas ("tenant:*") and
+one at a time for a customer ("key:*").
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from enum import StrEnum
+from typing import Final
+
+from duetime.scheduler.rules.limits.admission import HIGHER_TIERS, Kind, Limits
+from duetime.scheduler.rules.limits.windows import Hours, changes, window_ends, window_start
+from duetime.scheduler.rules.time import zones
+
+NAME: Final = re.compile(r"[A-Za-z0-9][A-Za-z0-9._:@/-]{0,99}")
+TEMPLATE: Final = re.compile(r"(?:tenant|key):\*")
+
+PREFIXES: Final = ("key:", "tenant:")
+"""Pools with these names are made on use, from the template of their prefix."""
+
+UNCOUNTED: Final = ("key:", "duetime:")
+"""Pools that only ever limit how many run at once: what was used of them is not worth a row."""
+
+HORIZON_DAYS: Final = 8
+"""How far ahead a queue is told of the calendar: it is told again each day."""
+
+WINDOWS_AHEAD: Final = {"hour": 200, "day": 9, "week": 3, "month": 3}
+SECONDS: Final = {"second": 1.0, "minute": 60.0, "hour": 3600.0, "day": 86_400.0}
+
+
+class PoolKind(StrEnum):
+    """What a pool counts."""
+
+    SLOTS = "slots"
+    RATE = "rate"
+    BUDGET = "budget"
+    CALENDAR = "calendar"
+
+
+@dataclass(frozen=True, slots=True)
+class Breaker:
+    """When a pool's circuit opens: after `failures` in a row, or `error_rate` of at least `samples` outcomes.
+
+    It stays open for `cooldown` seconds, then one run probes; each failing probe doubles that, 32 times at most.
+    """
+
+    failures: int = 5
+    error_rate: float = 0.5
+    samples: int = 20
+    cooldown: float = 30.0
+
+
+@dataclass(frozen=True, slots=True)
+class Pool:
+    """A limited resource.
+
+    `capacity` is how many units there are: at once (slots, calendar outside of its hours), each `per` (rate), in each
+    window `per` (budget). `burst` is the size of a rate's bucket: what can be taken at once. With `sliding`, no window
+    of length `per`, wherever it begins, sees more than `capacity`. `headroom` is the part that only critical and high
+    may use. Calls that take longer than `latency` seconds slow the pool down; 0 does not look.
+    """
+
+    name: str
+    kind: PoolKind = PoolKind.SLOTS
+    capacity: int = 1
+    per: str = "minute"
+    burst: int | None = None
+    sliding: bool = False
+    zone: str = "UTC"
+    hours: tuple[Hours, ...] = ()
+    headroom: float = 0.0
+    breaker: Breaker | None = None
+    latency: float = 0.0
+
+    @property
+    def at_once(self) -> int:
+        """How many units one run can be given at most, were nothing else running."""
+        if self.kind is PoolKind.RATE:
+            return self._burst
+        return max([self.capacity, *(each.capacity for each in self.hours)])
+
+    @property
+    def _burst(self) -> int:
+        if self.burst is not None:
+            return self.burst
+        return max(1, self.capacity // 10) if self.sliding else self.capacity
+
+    def largest(self, rank: int) -> float:
+        """Return how many units a run of the tier of this rank (1 to 5) can be given at most."""
+        return self.at_once - (self.at_once * self.headroom if rank > HIGHER_TIERS else 0)  # as the queue reckons it
+
+    def text(self) -> str:
+        """Say what there is, in words: "2 slots", "50 a second, 5 at once", "1000000 a day"."""
+        if self.kind is PoolKind.RATE:
+            return f"{self.capacity} a {self.per}, {self._burst} at once"
+        if self.kind is PoolKind.BUDGET:
+            return f"{self.capacity} a {self.per}"
+        hours = "".join(f", {each.capacity} {each.text}" for each in self.hours)
+        return f"{self.capacity} slot{'s' if self.capacity != 1 else ''}{hours}"
+
+    def limits(self, now: datetime) -> Limits:
+        """Return what a queue is told of the pool at `now`; tell it again within a week."""
+        breaker = self.breaker or Breaker(failures=0)
+        at = self._kind
+        steps: tuple[tuple[float, float], ...] = ()
+        resets: tuple[float, ...] = ()
+        capacity = float(self._burst if at is Kind.RATE else self.capacity)
+        if self.kind is PoolKind.CALENDAR:
+            found = changes(self.hours, self.capacity, zones.load(self.zone), now, HORIZON_DAYS)
+            capacity, steps = float(found[0][1]), tuple((_ms(then), float(units)) for then, units in found[1:])
+        if self.kind is PoolKind.BUDGET:
+            resets = tuple(map(_ms, window_ends(self.per, zones.load(self.zone), now, WINDOWS_AHEAD[self.per])))
+        return Limits(
+            at,
+            capacity,
+            refill=self._refill(),
+            headroom=self.headroom,
+            steps=steps,
+            resets=resets,
+            failures=breaker.failures,
+            error_rate=breaker.error_rate,
+            samples=breaker.samples,
+            cooldown=breaker.cooldown * 1000,
+            latency=self.latency * 1000,
+        )
+
+    @property
+    def _kind(self) -> Kind:
+        return Kind.SLOTS if self.kind is PoolKind.CALENDAR else Kind(self.kind.value)
+
+    def _refill(self) -> float:
+        """Return units a millisecond; a sliding window has to hold the bucket and what refills it meanwhile."""
+        if self.kind is not PoolKind.RATE:
+            return 0.0
+        refilled = self.capacity - self._burst if self.sliding else self.capacity
+        return refilled / (SECONDS[self.per] * 1000)
+
+    def window_starts(self, now: datetime, *, back_to: datetime) -> list[datetime]:
+        """Return when the windows of a budget began, newest first: from that of `now` back to that of `back_to`."""
+        found = [window_start(self.per, zones.load(self.zone), now)]
+        while found[-1] > back_to:
+            found.append(window_start(self.per, zones.load(self.zone), found[-1] - timedelta(microseconds=1)))
+        return found
+
+
+KEYS: Final = Pool("key:*")
+"""The template of concurrency keys when none is declared: one at a time."""
+
+
+def template_of(name: str) -> str | None:
+    """Return the template that a pool made on use is made from, None for any other name."""
+    return next((f"{prefix}*" for prefix in PREFIXES if name.startswith(prefix) and name != f"{prefix}*"), None)
+
+
+def find(pools: Mapping[str, Pool], name: str) -> Pool | None:
+    """Return the pool of this name, as it is declared or as it would be made on use."""
+    template = template_of(name)
+    if name in pools or template is None:
+        return pools.get(name)
+    return pools.get(template) or (KEYS if template == KEYS.name else None)
+
+
+def chargeable(reserved: Mapping[str, int]) -> dict[str, float]:
+    """Return what an attempt is charged for that has not said what it really used: all that it had reserved."""
+    return {name: float(units) for name, units in reserved.items() if not name.startswith(UNCOUNTED)}
+
+
+def spent_with_debt(since: Callable[[int], float], windows: int, capacity: float) -> float:
+    """Return what a budget has spent of its newest window, the debt of all before it among that.
+
+    `since` gives what was used from the start of the newest window on (0), of the one before it (1), and so on. Each
+    window pays `capacity` of the debt: so the answer is the most that is left of what was used since any of them. Of
+    thousands of windows only a few are looked at: where all that was used cannot
+    exceed what is found already, none is.
+    """
+    spent = since(0)
+    unseen = [(0, windows - 1)]
+    while unseen:
+        near, far = unseen.pop()
+        if near < far and (used := since(far)) - (near + 1) * capacity > spent:
+            spent = max(spent, used - far * capacity)
+            middle = (near + far) // 2
+            unseen += [(middle, far - 1), (near, middle)]
+    return spent
+
+
+def _ms(moment: datetime) -> float:
+    return moment.timestamp() * 1000

@@ -1,0 +1,88 @@
+"""The occurrences of a recurring task: which comes next, which are to be shown, and what was missed."""
+
+from __future__ import annotations
+
+from datetime import datetime
+from functools import lru_cache
+
+from duetime.scheduler.ids import new_id
+from duetime.scheduler.rules.deadlines import dated_like
+from duetime.scheduler.rules.recurrence import recurrence
+from duetime.scheduler.rules.recurrence.recurrence import Recurrence
+from duetime.scheduler.rules.time import zones
+from duetime.scheduler.task import Occurrence, Run, State, Task
+
+MISSED_COUNTED = 10_000
+"""Passed-over occurrences are counted up to this many, so that a long outage cannot hold up a settlement."""
+
+
+def recurrence_of(task: Task) -> Recurrence | None:
+    """Return the task's recurrence, None for a one-shot."""
+    return _parsed(task.repeat, task.timezone, task.anchor) if task.repeat else None
+
+
+@lru_cache(maxsize=4096)
+def _parsed(rule: str, zone: str, anchor: datetime) -> Recurrence:
+    return recurrence.parse(rule, zone=zone, anchor=anchor)
+
+
+def next_run(task: Task, run: Run, now: datetime, *, number: int | None = None) -> Run | None:
+    """Return the occurrence that follows `run`: the first one after its slot, its time and `now`, None at the end.
+
+    Occurrences in between were missed while nothing ran; they are counted on the new run and never run one by one.
+    It gets the next number unless `number` says another: one that was skipped uses none up.
+    """
+    rule = recurrence_of(task)
+    if rule is None:
+        return None
+    number = run.number + 1 if number is None else number
+    following = rule.after(max(_passed(run), now))
+    if following is None or _ended(task, following.instant, number):
+        return None
+    coming = Run(
+        id=new_id("r"),
+        task_id=task.id,
+        tenant=task.tenant,
+        scheduled_for=following.instant,
+        state=State.SCHEDULED,
+        number=number,
+        wake_at=following.instant,
+        missed=_missed(rule, _passed(run), now),
+    )
+    return dated_like(task, coming, run)
+
+
+def upcoming(task: Task, run: Run, n: int) -> tuple[Occurrence, ...]:
+    """Return up to `n` occurrences of a recurring task: `run` itself, wherever it was moved to, and what follows it."""
+    rule = recurrence_of(task)
+    if rule is None:
+        return ()
+    shown = (_as_it_is(rule, run), *rule.upcoming(_passed(run), n - 1))
+    return tuple(o for i, o in enumerate(shown) if i == 0 or not _ended(task, o.instant, run.number + i))
+
+
+def _passed(run: Run) -> datetime:
+    """Return the time up to which the rule is used up: a run that was moved earlier still stands for its slot."""
+    return max(run.scheduled_for, run.slot or run.scheduled_for)
+
+
+def _as_it_is(rule: Recurrence, run: Run) -> Occurrence:
+    by_rule = rule.first(run.scheduled_for)
+    if by_rule is not None and by_rule.instant == run.scheduled_for:
+        return by_rule
+    return Occurrence(run.scheduled_for, run.scheduled_for.astimezone(zones.load(rule.zone)).replace(tzinfo=None))
+
+
+def _ended(task: Task, instant: datetime, number: int) -> bool:
+    past_until = task.until is not None and instant > task.until
+    return past_until or (task.max_runs is not None and number > task.max_runs)
+
+
+def _missed(rule: Recurrence, after: datetime, now: datetime) -> int:
+    passed = 0
+    while passed < MISSED_COUNTED:
+        following = rule.after(after)
+        if following is None or following.instant > now:
+            break
+        after, passed = following.instant, passed + 1
+    return passed

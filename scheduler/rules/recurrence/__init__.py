@@ -1,0 +1,1 @@
+"""Recurrences: "every second tuesday" becomes a rule, and a rule becomes instants."""

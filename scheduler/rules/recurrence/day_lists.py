@@ -1,0 +1,150 @@
+"""Lists of days in words: `monday and thursday`, `mon-fri`, `the first and third monday`, `the 1st`, `3 march`."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from datetime import date, time
+
+from duetime.scheduler.rules.time.tokens import MONTHS, ORDINALS, WEEKDAY_NAMES, WEEKDAYS, Misread, Tokens, ordinal
+
+WORKDAYS, WEEKEND = range(5), range(5, 7)
+
+_WEEKDAYS = WEEKDAYS | {f"{name.lower()}s": index for index, name in enumerate(WEEKDAY_NAMES)}
+_GROUPS = {"weekday": WORKDAYS, "weekdays": WORKDAYS, "workday": WORKDAYS, "workdays": WORKDAYS,
+           "weekend": WEEKEND, "weekends": WEEKEND}  # fmt: skip
+_MONTH_PHRASES = ("of the month", "of every month", "of each month", "of a month", "each month", "every month")
+_LONGEST_MONTH = 31
+
+
+@dataclass(slots=True)
+class Draft:
+    """What the words have said so far."""
+
+    freq: str = ""
+    interval: int = 1
+    months: set[int] = field(default_factory=set)
+    monthdays: set[int] = field(default_factory=set)
+    weekdays: set[tuple[int, int]] = field(default_factory=set)
+    minutes: set[int] = field(default_factory=set)
+    times: set[time] = field(default_factory=set)
+    dates: int = 0
+    monthly: bool = False
+    until: date | None = None
+    count: int | None = None
+
+
+def read_days(row: Tokens, draft: Draft) -> bool:
+    """Read a list of days into the draft if one comes next."""
+    if not _item(row, draft):
+        return False
+    while row.attempt(_next_item, draft):
+        pass
+    draft.monthly = any(row.phrase(words) for words in _MONTH_PHRASES) or draft.monthly
+    if draft.dates > 1 and len(draft.months) > 1:
+        raise Misread("several dates of different months need a task each", "every year on 3 march")
+    return True
+
+
+def _next_item(row: Tokens, draft: Draft) -> bool:
+    return join(row) and _item(row, draft)
+
+
+def join(row: Tokens) -> bool:
+    """Read what stands between two items of a list."""
+    comma = row.accept(",", "/", "&")
+    return row.accept("and", "&") or comma
+
+
+def _item(row: Tokens, draft: Draft) -> bool:
+    readers = (_weekdays, _group, _nth, _edge, _date, _monthday)
+    return any(row.attempt(read, draft) for read in readers)
+
+
+def _weekdays(row: Tokens, draft: Draft) -> bool:
+    first = row.one_of(_WEEKDAYS)
+    if first is None:
+        return False
+    last = row.attempt(_range_end)
+    days = range(first, first + 1 if last is None else first + (last - first) % 7 + 1)
+    draft.weekdays |= {(0, day % 7) for day in days}
+    return True
+
+
+def _range_end(row: Tokens) -> int | None:
+    return row.one_of(_WEEKDAYS) if row.accept("-", "to", "through", "till") else None
+
+
+def _group(row: Tokens, draft: Draft) -> bool:
+    if row.accept("business", "working"):
+        found: range | None = WORKDAYS if row.accept("day", "days") else None
+    else:
+        found = row.one_of(_GROUPS)
+        _ = found == WEEKEND and row.accept("day", "days")
+    draft.weekdays |= {(0, day) for day in found or ()}
+    return found is not None
+
+
+def _nth(row: Tokens, draft: Draft) -> bool:
+    """Read `the first and third monday`."""
+    row.accept("the")
+    ordinals = [_ordinal(row)]
+    while (more := row.attempt(lambda row: _ordinal(row) if join(row) else None)) is not None:
+        ordinals.append(more)
+    weekday = row.one_of(_WEEKDAYS)
+    if weekday is None or None in ordinals:
+        return False
+    if any(nth is not None and nth > max(ORDINALS.values()) for nth in ordinals):
+        raise Misread("no month has that many of a weekday", "every last friday of the month")
+    draft.weekdays |= {(nth, weekday) for nth in ordinals if nth is not None}
+    return True
+
+
+def _ordinal(row: Tokens) -> int | None:
+    row.accept("the")
+    found = row.one_of(ORDINALS)
+    return ordinal(row.take()) if found is None else found
+
+
+def _edge(row: Tokens, draft: Draft) -> bool:
+    """Read `the last day`."""
+    row.accept("the")
+    found = row.one_of({"first": 1, "last": -1})
+    if found is None or not row.accept("day"):
+        return False
+    draft.monthdays.add(found)
+    draft.monthly = True
+    return True
+
+
+def _date(row: Tokens, draft: Draft) -> bool:
+    """Read `3 march`, `march 3rd`, `the 3rd of march`."""
+    row.accept("the")
+    month = row.one_of(MONTHS)
+    day = _number(row)
+    if month is None and day is not None:
+        row.accept("of")
+        month = row.one_of(MONTHS)
+    if month is None or day is None:
+        return False
+    draft.months.add(month)
+    draft.monthdays.add(day)
+    draft.dates += 1
+    return True
+
+
+def _monthday(row: Tokens, draft: Draft) -> bool:
+    """Read `the 15th` or `day 15`."""
+    row.accept("the")
+    day = _number(row) if row.accept("day") or ordinal(row.peek()) is not None else None
+    if day is None:
+        return False
+    draft.monthdays.add(day)
+    return True
+
+
+def _number(row: Tokens) -> int | None:
+    token = row.take()
+    found = int(token) if token.isdigit() and len(token) < 3 else ordinal(token)  # noqa: PLR2004 - two digits
+    if found is not None and not 1 <= found <= _LONGEST_MONTH:
+        raise Misread(f"no month has a day {token}", "every month on the last day")
+    return found

@@ -1,0 +1,197 @@
+"""Recurrences: cron, RRULE and plain words to the instants at which a task fires.
+
+The first occurrence is the first match at or after the anchor; intervals count from the anchor's date; a rule that
+names no time of day takes the anchor's. How clock changes are met is said in `plans`.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field, replace
+from datetime import UTC, datetime, time, timedelta
+from functools import lru_cache
+from itertools import islice
+from zoneinfo import ZoneInfo
+
+from duetime.scheduler.errors import InvalidArgument
+from duetime.scheduler.rules.recurrence import cron, plain_words, rrule
+from duetime.scheduler.rules.recurrence.describe import sentence
+from duetime.scheduler.rules.recurrence.expansion import Plan, plan
+from duetime.scheduler.rules.recurrence.rule import LONGEST_COUNT, Rule, canonical
+from duetime.scheduler.rules.time import zones
+from duetime.scheduler.rules.time.dates import day_text
+from duetime.scheduler.rules.time.time_of_day import ASSUMED, NO_TIME
+from duetime.scheduler.rules.time.tokens import LONGEST, MONTH_NAMES, Misread, Unknown
+from duetime.scheduler.task import Occurrence
+
+ACCEPTED = (
+    "`every weekday at 9:00`, `every 15 minutes`, `every 2 weeks on monday`, `monthly on the 1st`, "
+    "five-field cron `0 9 * * 1-5`, an RRULE such as `FREQ=WEEKLY;BYDAY=MO;BYHOUR=9;BYMINUTE=0`"
+)
+SHORTEST = timedelta(minutes=1)
+
+_EXAMPLE = "every weekday at 9:00"
+_TICK = timedelta(microseconds=1)
+_STEPS_OF_COUNT = 10 * LONGEST_COUNT
+
+
+@dataclass(frozen=True, slots=True)
+class Recurrence:
+    """When a task recurs. `rule` is canonical: parsing it with the same zone and anchor gives an equal recurrence.
+
+    `until` is the last instant (UTC) at which it may fire, `count` how often it fires in all; None where the rule does
+    not say. All instants are aware; those before the anchor count as the anchor.
+    """
+
+    rule: str
+    text: str
+    zone: str
+    anchor: datetime
+    until: datetime | None = None
+    count: int | None = None
+    _plan: Plan = field(repr=False, compare=False, kw_only=True)
+    _last: datetime | None = field(default=None, repr=False, compare=False, kw_only=True)
+
+    def first(self, at_or_after: datetime) -> Occurrence | None:
+        """Return the first occurrence at or after an instant, None when there is none left."""
+        return self.after(at_or_after - _TICK)
+
+    def after(self, instant: datetime) -> Occurrence | None:
+        """Return the first occurrence after an instant, None when there is none left."""
+        try:
+            found = self._plan.after(max(instant, self.anchor - _TICK))
+        except (OverflowError, ValueError):  # the end of the calendar
+            return None
+        return found if found and (self._last is None or found.instant <= self._last) else None
+
+    def upcoming(self, after: datetime, n: int) -> tuple[Occurrence, ...]:
+        """Return the next `n` occurrences after an instant, fewer when it ends before."""
+        found: list[Occurrence] = []
+        while len(found) < n and (coming := self.after(found[-1].instant if found else after)):
+            found.append(coming)
+        return tuple(found)
+
+    def notes(self, after: datetime, n: int) -> tuple[str, ...]:
+        """Say where the clocks change among the next `n` occurrences: `1 Nov: clocks go back`."""
+        zone = zones.load(self.zone)
+        notes: list[str] = []
+        here = max(after, self.anchor)
+        for coming in self.upcoming(after, n):
+            notes += _changes(zone, here, coming)
+            here = coming.instant
+        return tuple(dict.fromkeys(notes))
+
+
+def parse(
+    text: str, *, zone: str, anchor: datetime, minimum: timedelta = SHORTEST, argument: str = "repeat"
+) -> Recurrence:
+    """Read a recurrence that starts at `anchor` (aware) and keeps the wall time of the IANA `zone`.
+
+    Raises `InvalidArgument` for what is not understood, ambiguous, more often than `minimum`, or never fires.
+    """
+    zones.find(zone)
+    if not text.strip() or len(text) > LONGEST:
+        problem = f"has to be 1 to {LONGEST} characters of text"
+        raise InvalidArgument(argument, problem, accepted=ACCEPTED, example=_EXAMPLE)
+    try:
+        return _parse(" ".join(text.split()), zones.find(zone).key, anchor.astimezone(UTC), minimum)
+    except OverflowError:
+        raise InvalidArgument(argument, "goes beyond the calendar", accepted=ACCEPTED, example=_EXAMPLE) from None
+    except Misread as error:
+        shown = repr(text if len(text) <= 60 else f"{text[:60]}...")  # noqa: PLR2004 - enough to recognise it
+        problem = f"{shown} is not understood" if isinstance(error, Unknown) else f"{shown}: {error.problem}"
+        raise InvalidArgument(argument, problem, accepted=ACCEPTED, example=error.example or _EXAMPLE) from None
+
+
+def soonest(
+    text: str, *, zone: str, now: datetime, minimum: timedelta = SHORTEST, argument: str = "repeat"
+) -> tuple[Recurrence, tuple[str, ...]]:
+    """Read a recurrence that nobody gave a start, and return it with what had to be assumed.
+
+    It starts with the first of its days that comes, and intervals count from there: `every 2 weeks on monday` fires
+    next Monday. Elapsed time counts from now. Without a time of day it fires at 09:00. Raises `InvalidArgument` as
+    `parse` does.
+    """
+    found = parse(text, zone=zone, anchor=now, minimum=minimum, argument=argument)
+    home = zones.load(found.zone)
+    local = now.astimezone(home)
+    rule = _read(" ".join(text.split()), local)
+    timed = rule.elapsed or rule.times or rule.hours or rule.minutes
+    if not timed:
+        local = datetime.combine(local.date(), ASSUMED, home)
+    once = replace(rule, interval=1 if _names_a_day(rule) else rule.interval, count=None)
+    first = plan(once, local.astimezone(UTC), home).after(now)
+    if first is None:
+        return found, ()
+    started = parse(text, zone=zone, anchor=first.instant, minimum=minimum, argument=argument)
+    return started, () if timed else (NO_TIME,)
+
+
+def _names_a_day(rule: Rule) -> bool:
+    return not rule.elapsed and bool(rule.weekdays or rule.monthdays or rule.months)
+
+
+@lru_cache(maxsize=4096)
+def _parse(text: str, key: str, anchor: datetime, minimum: timedelta) -> Recurrence:
+    zone = zones.load(key)
+    local = anchor.astimezone(zone)
+    rule = _read(text, local)
+    planned = plan(rule, anchor, zone)
+    shortest = planned.shortest()
+    if shortest < minimum:
+        raise Misread(f"fires every {_length(shortest)}, more often than every {_length(minimum)}", "every hour")
+    says = sentence(rule, local)
+    until = _until(rule, zone)
+    last = until if rule.count is None else _nth(planned, anchor, rule.count)
+    found = Recurrence(canonical(rule) or says, says, key, anchor, until, rule.count, _plan=planned, _last=last)
+    _check_fires(found)
+    return found
+
+
+def _read(text: str, local: datetime) -> Rule:
+    if rrule.looks_like(text):
+        return rrule.parse(text)
+    return cron.parse(text) if cron.looks_like(text) else plain_words.parse(text, local.date())
+
+
+def _until(rule: Rule, zone: ZoneInfo) -> datetime | None:
+    """Return the last instant of a rule; a date means the whole day."""
+    until = rule.until
+    if until is None:
+        return None
+    if not isinstance(until, datetime):
+        until = datetime.combine(until, time(23, 59, 59))
+    return until.astimezone(UTC) if until.tzinfo else zones.place(until, zone).instant
+
+
+def _nth(planned: Plan, anchor: datetime, count: int) -> datetime:
+    """Return the instant of the last of `count` occurrences."""
+    seen = 0
+    for found in islice(planned.walk(anchor - _TICK), _STEPS_OF_COUNT):
+        seen += found is not None
+        if found and seen == count:
+            return found.instant
+    raise Misread(f"does not fire {count} times within reach", "every day at 9:00, 10 times")
+
+
+def _check_fires(found: Recurrence) -> None:
+    if found.first(found.anchor) is not None:
+        return
+    if found.until is not None:
+        end = found.until.astimezone(zones.load(found.zone))
+        raise Misread(f"ends on {day_text(end.date())} {end:%H:%M}, before it first fires")
+    raise Misread("never fires: no such day or time comes within reach")
+
+
+def _changes(zone: ZoneInfo, here: datetime, coming: Occurrence) -> list[str]:
+    notes = []
+    if zones.offset(zone, here) != zones.offset(zone, coming.instant):
+        for instant, moved in zones.changes(zone, here, coming.instant):
+            day = (instant - _TICK).astimezone(zone)
+            way = "back" if moved < timedelta() else "forward"
+            notes.append(f"{day.day} {MONTH_NAMES[day.month - 1][:3]}: clocks go {way}")
+    return [*notes, coming.note] if coming.note else notes
+
+
+def _length(length: timedelta) -> str:
+    minutes, seconds = divmod(round(length.total_seconds()), 60)
+    return f"{minutes} min" if not seconds else f"{minutes * 60 + seconds} s"

@@ -1,0 +1,162 @@
+"""The RRULE subset of RFC 5545.
+
+`FREQ` (MINUTELY to YEARLY), `INTERVAL`, `BYMONTH`, `BYMONTHDAY`, `BYDAY`, `BYHOUR`, `BYMINUTE`, `UNTIL`, `COUNT`.
+"""
+
+from __future__ import annotations
+
+import difflib
+import re
+from collections.abc import Callable
+from datetime import UTC, date, datetime
+from typing import Any
+
+from duetime.scheduler.rules.recurrence.rule import (
+    DAILY,
+    DAY_CODES,
+    FREQUENCIES,
+    HOURLY,
+    LONGEST_COUNT,
+    LONGEST_INTERVAL,
+    MINUTELY,
+    MONTHLY,
+    WEEKLY,
+    YEARLY,
+    Rule,
+)
+from duetime.scheduler.rules.time.tokens import Misread
+
+_EXAMPLE = "FREQ=WEEKLY;BYDAY=MO,WE;BYHOUR=9;BYMINUTE=0"
+_DAY = re.compile(r"([+-]?[1-9][0-9]?)?(MO|TU|WE|TH|FR|SA|SU)")
+_UNTIL = re.compile(r"([0-9]{4})([0-9]{2})([0-9]{2})(?:T([0-9]{2})([0-9]{2})([0-9]{2})(Z?))?")
+_LAST_YEAR = 9000
+
+
+def looks_like(text: str) -> bool:
+    """Tell whether a text means to be an RRULE."""
+    return "=" in text or text.strip().upper().startswith("RRULE")
+
+
+def parse(text: str) -> Rule:
+    """Read an RRULE; raise `Misread` naming the part that is wrong."""
+    parts = _parts(text)
+    freq = parts.pop("FREQ", "")
+    if freq == "SECONDLY":
+        raise Misread("FREQ=SECONDLY is more often than once a minute", "FREQ=MINUTELY")
+    if freq not in FREQUENCIES:
+        raise Misread(f"FREQ has to be one of {', '.join(FREQUENCIES)}", _EXAMPLE)
+    given: dict[str, Any] = {}
+    for name, value in parts.items():
+        field, read = _part_reader(name)
+        given[field] = read(name, value)
+    given.pop("", None)
+    _check(freq, given)
+    return Rule(freq, **given)
+
+
+def _parts(text: str) -> dict[str, str]:
+    parts: dict[str, str] = {}
+    for piece in text.strip().upper().removeprefix("RRULE:").strip(";").split(";"):
+        name, equals, value = (side.strip() for side in piece.partition("="))
+        if not equals or not value:
+            raise Misread(f"{piece[:30]!r} is not NAME=VALUE", _EXAMPLE)
+        if name in parts:
+            raise Misread(f"{name[:20]} is given twice", _EXAMPLE)
+        parts[name] = value
+    return parts
+
+
+def _part_reader(name: str) -> tuple[str, Callable[[str, str], object]]:
+    if name in _READERS:
+        return _READERS[name]
+    if name.startswith("DTSTART"):
+        raise Misread("the start of a recurrence is `when`, not DTSTART", _EXAMPLE)
+    near = difflib.get_close_matches(name, _PUBLIC, n=1)
+    hint = f"; did you mean {near[0]}" if near else ""
+    raise Misread(f"{name[:20]} is not among the supported parts (FREQ, {', '.join(_PUBLIC)}){hint}", _EXAMPLE)
+
+
+def _whole(name: str, value: str, low: int, high: int) -> int:
+    if not re.fullmatch(r"[+-]?[0-9]{1,9}", value) or not low <= int(value) <= high:
+        raise Misread(f"{name} has to be a number from {low} to {high}, not {value[:20]!r}", _EXAMPLE)
+    return int(value)
+
+
+def _numbers(low: int, high: int) -> Callable[[str, str], frozenset[int]]:
+    return lambda name, value: frozenset(_whole(name, item, low, high) for item in value.split(","))
+
+
+def _monthdays(name: str, value: str) -> frozenset[int]:
+    found = _numbers(-31, 31)(name, value)
+    if 0 in found:
+        raise Misread("BYMONTHDAY has no day 0", "FREQ=MONTHLY;BYMONTHDAY=1")
+    return found
+
+
+def _weekdays(_name: str, value: str) -> frozenset[tuple[int, int]]:
+    return frozenset(_weekday(item) for item in value.split(","))
+
+
+def _weekday(item: str) -> tuple[int, int]:
+    match = _DAY.fullmatch(item)
+    if match is None:
+        raise Misread(f"BYDAY cannot be {item[:20]!r}", "FREQ=MONTHLY;BYDAY=1MO")
+    return int(match[1] or 0), DAY_CODES.index(match[2])
+
+
+def _until(_name: str, value: str) -> datetime | date:
+    match = _UNTIL.fullmatch(value)
+    try:
+        assert match is not None
+        day = date(min(int(match[1]), _LAST_YEAR), int(match[2]), int(match[3]))
+        if match[4] is None:
+            return day
+        zone = UTC if match[7] else None
+        return datetime(day.year, day.month, day.day, int(match[4]), int(match[5]), int(match[6]), tzinfo=zone)
+    except (AssertionError, ValueError):
+        raise Misread(f"UNTIL cannot be {value[:20]!r}", "FREQ=DAILY;UNTIL=20271231T235959Z") from None
+
+
+def _only(accepted: str) -> Callable[[str, str], None]:
+    def check(name: str, value: str) -> None:
+        if value != accepted:
+            raise Misread(f"{name}={value[:20]} is not supported, only {name}={accepted}", _EXAMPLE)
+
+    return check
+
+
+_READERS: dict[str, tuple[str, Callable[[str, str], object]]] = {
+    "INTERVAL": ("interval", lambda name, value: _whole(name, value, 1, max(LONGEST_INTERVAL.values()))),
+    "BYMONTH": ("months", _numbers(1, 12)),
+    "BYMONTHDAY": ("monthdays", _monthdays),
+    "BYDAY": ("weekdays", _weekdays),
+    "BYHOUR": ("hours", _numbers(0, 23)),
+    "BYMINUTE": ("minutes", _numbers(0, 59)),
+    "UNTIL": ("until", _until),
+    "COUNT": ("count", lambda name, value: _whole(name, value, 1, LONGEST_COUNT)),
+    "BYSECOND": ("", _only("0")),
+    "WKST": ("", _only("MO")),
+}
+_PUBLIC = tuple(_READERS)[:8]
+
+
+def _check(freq: str, given: dict[str, Any]) -> None:
+    """Refuse what RFC 5545 does not allow together."""
+    if given.get("interval", 1) > LONGEST_INTERVAL[freq]:
+        raise Misread(f"INTERVAL of {freq} is at most {LONGEST_INTERVAL[freq]}", _EXAMPLE)
+    if "until" in given and "count" in given:
+        raise Misread("UNTIL and COUNT exclude each other", "FREQ=DAILY;COUNT=10")
+    if freq == WEEKLY and "monthdays" in given:
+        raise Misread("BYMONTHDAY does not go with FREQ=WEEKLY", "FREQ=MONTHLY;BYMONTHDAY=1")
+    _check_ordinals(freq, given)
+
+
+def _check_ordinals(freq: str, given: dict[str, Any]) -> None:
+    ordinals = [nth for nth, _ in given.get("weekdays", ()) if nth]
+    if not ordinals:
+        return
+    if freq in {MINUTELY, HOURLY, DAILY, WEEKLY}:
+        raise Misread(f"BYDAY has no ordinals with FREQ={freq}", "FREQ=MONTHLY;BYDAY=1MO")
+    most = 53 if freq == YEARLY and not given.get("months") else 5
+    if max(map(abs, ordinals)) > most:
+        raise Misread(f"BYDAY's ordinals go to {most} with FREQ={freq}", f"FREQ={MONTHLY};BYDAY=-1FR")

@@ -1,0 +1,186 @@
+"""What follows from how an attempt ended: a pure function from (claim, ending, now) to one settlement."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from datetime import datetime, timedelta
+from typing import assert_never
+
+from duetime.scheduler.events import EventKind
+from duetime.scheduler.ids import new_id
+from duetime.scheduler.outcomes import Done, Failed, Outcome, Retry, Wait, Yielded
+from duetime.scheduler.records import Claim, Settlement
+from duetime.scheduler.rules.occurrences import next_run
+from duetime.scheduler.rules.retry import next_attempt
+from duetime.scheduler.rules.time.times import describe
+from duetime.scheduler.task import Delivery, InboxMessage, Json, Run, State
+
+LATE = timedelta(minutes=1)
+"""A run that started later than this says so in its message."""
+
+INBOX = "inbox"
+"""The channel that needs no delivery: the message is there as soon as the run has settled."""
+
+
+@dataclass(frozen=True, slots=True)
+class Cancelled:
+    """The handler stopped because someone had asked for it."""
+
+    reason: str = "cancelled while it ran"
+
+
+Ending = Outcome | Cancelled
+
+
+def settle(claim: Claim, ending: Ending, *, now: datetime, jitter: float) -> Settlement:
+    """Return what is to be stored; `jitter`, 0.0 to 1.0, spreads the next attempt of what failed.
+
+    Where the claim carries a wish to cancel, only `Done` still counts.
+    """
+    if claim.run.cancel_requested and not isinstance(ending, Done | Cancelled):
+        return _cancelled(claim, ending.reason)
+    match ending:
+        case Done():
+            return _ended(claim, now, State.SUCCEEDED, ending.summary, result=ending.result)
+        case Retry():
+            return _failing(claim, ending, now, jitter)
+        case Wait() | Yielded():
+            return _suspended(claim, ending, now)
+        case Failed():
+            return _ended(claim, now, State.FAILED, ending.reason, result=ending.result)
+        case Cancelled():
+            return _cancelled(claim, ending.reason)
+        case _:
+            assert_never(ending)
+
+
+def concluded(claim: Claim, settlement: Settlement, *, now: datetime) -> Settlement:
+    """Add to an end that was settled without its handler (a crash, an expiry) what follows from every failure."""
+    if settlement.to not in {State.FAILED, State.EXPIRED}:
+        return settlement
+    words = settlement.reason or settlement.to.value
+    return replace(
+        settlement,
+        inbox=_message(claim, now, settlement.to, words),
+        deliveries=_deliveries(claim, now),
+        next_run=_following(claim, now),
+    )
+
+
+def _failing(claim: Claim, ending: Retry, now: datetime, jitter: float) -> Settlement:
+    failures = claim.run.failures + 1
+    again = next_attempt(ending, failures=failures, policy=claim.task.retry, now=now, jitter=jitter)
+    if again is None:
+        return _ended(claim, now, State.FAILED, ending.reason, outcome="retry", failures=failures)
+    return Settlement(
+        claim.run.id,
+        claim.run.attempt,
+        claim.task.revision,
+        to=State.RETRYING,
+        kind=EventKind.RETRYING,
+        outcome="retry",
+        reason=ending.reason,
+        wake_at=again,
+        failures=failures,
+        error=ending.reason,
+        claim=claim,
+    )
+
+
+def _suspended(claim: Claim, ending: Wait | Yielded, now: datetime) -> Settlement:
+    return Settlement(
+        claim.run.id,
+        claim.run.attempt,
+        claim.task.revision,
+        to=State.SUSPENDED,
+        kind=EventKind.SUSPENDED,
+        outcome="wait" if isinstance(ending, Wait) else "yielded",
+        reason=ending.reason or None,
+        wake_at=_until(ending, now),
+        failures=claim.run.failures,
+        summary=ending.reason or None,
+        checkpoint=ending.checkpoint,
+        claim=claim,
+    )
+
+
+def _until(ending: Wait | Yielded, now: datetime) -> datetime:
+    if isinstance(ending, Yielded):
+        return now
+    return max(now, now + ending.until if isinstance(ending.until, timedelta) else ending.until)
+
+
+def _cancelled(claim: Claim, reason: str) -> Settlement:
+    return Settlement(
+        claim.run.id,
+        claim.run.attempt,
+        claim.task.revision,
+        to=State.CANCELLED,
+        kind=EventKind.CANCELLED,
+        outcome="cancelled",
+        reason=reason or None,
+        failures=claim.run.failures,
+        claim=claim,
+    )
+
+
+def _ended(
+    claim: Claim,
+    now: datetime,
+    to: State,
+    words: str,
+    *,
+    result: Json = None,
+    outcome: str | None = None,
+    failures: int | None = None,
+) -> Settlement:
+    failed = to is State.FAILED
+    text = words or (f"{claim.task.title}: {to}")
+    return Settlement(
+        claim.run.id,
+        claim.run.attempt,
+        claim.task.revision,
+        to=to,
+        kind=EventKind.FAILED if failed else EventKind.SUCCEEDED,
+        outcome=outcome or ("failed" if failed else "done"),
+        reason=words if failed else None,
+        failures=claim.run.failures + failed if failures is None else failures,
+        summary=None if failed else text,
+        result=result,
+        error=words if failed else None,
+        inbox=_message(claim, now, to, text),
+        deliveries=_deliveries(claim, now),
+        next_run=_following(claim, now),
+        dead_letter=failed,
+        claim=claim,
+    )
+
+
+def _message(claim: Claim, now: datetime, to: State, text: str) -> InboxMessage:
+    task, run = claim.task, claim.run
+    words = " ".join([text, *_lateness(claim)])
+    return InboxMessage(new_id("m"), task.tenant, task.owner, task.id, run.id, task.title, words, to, now)
+
+
+def _lateness(claim: Claim) -> list[str]:
+    """Say that a run was late, and what it stands for."""
+    run, zone = claim.run, claim.task.timezone
+    said = []
+    if run.started_at is not None and run.started_at - run.scheduled_for > LATE:
+        said.append(f"(late: was due {describe(run.scheduled_for, zone)} {zone})")
+    if run.missed:
+        said.append(f"({run.missed} earlier occurrence{'s' if run.missed > 1 else ''} missed)")
+    return said
+
+
+def _deliveries(claim: Claim, now: datetime) -> tuple[Delivery, ...]:
+    task = claim.task
+    channels = (channel for channel in task.deliver_to if channel != INBOX)
+    return tuple(Delivery(new_id("d"), task.tenant, task.id, claim.run.id, name, next_at=now) for name in channels)
+
+
+def _following(claim: Claim, now: datetime) -> Run | None:
+    """Return the next occurrence; a run beside the current one has none, nor has a task that is being cancelled."""
+    if not claim.run.current or claim.run.cancel_requested:
+        return None
+    return next_run(claim.task, claim.run, now)

@@ -1,0 +1,54 @@
+"""Texts that could mean anything: `soon`, a bare number. They are refused, with what they may have meant."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from contextlib import suppress
+from datetime import UTC, datetime
+
+from duetime.scheduler.rules.time.tokens import Misread
+
+_BARE = re.compile(r"(?:in )?[-+]?([0-9]+(?:[.,][0-9]+)?)")
+_YEARS_SHOWN = 5
+_VAGUE = frozenset({
+    "soon", "later", "asap", "sometime", "someday", "eventually", "whenever", "never", "shortly", "anytime",
+    "later today", "in a while", "in a bit", "in a moment", "as soon as possible", "some time", "any time", "next time",
+})  # fmt: skip
+
+
+class Vague(Misread):
+    """A text says no time at all."""
+
+
+def refuse_vague(clean: str, now: datetime) -> None:
+    """Raise `Vague` for a text that says no time."""
+    if not clean:
+        raise Vague("is empty")
+    bare = _BARE.fullmatch(clean)
+    if bare is not None:
+        raise Vague(f"a bare {bare[1][:20]} does not say what it counts", *_meant(bare[1], now))
+    if clean in _VAGUE:
+        raise Vague(f"{clean!r} is not a time", "in 1 hour")
+
+
+def _meant(number: str, now: datetime) -> Iterator[str]:
+    """Yield the times that a bare number can stand for, by how many digits it has."""
+    if len(number) <= 3:  # noqa: PLR2004 - a count
+        yield f"in {number} minutes"
+    if re.fullmatch(r"[0-9]{4}", number):
+        if now.year < int(number) <= now.year + _YEARS_SHOWN:
+            yield f"{number}-01-01T09:00"
+        if int(number[:2]) < 24 and int(number[2:]) < 60:  # noqa: PLR2004 - a time of day
+            yield f"{number[:2]}:{number[2:]}"
+    if re.fullmatch(r"[0-9]{8}", number):
+        yield f"{number[:4]}-{number[4:6]}-{number[6:]}T09:00"
+    if re.fullmatch(r"[0-9]{10}(?:[0-9]{3})?", number):
+        yield from _epoch(int(number[:10]), now)
+
+
+def _epoch(seconds: int, now: datetime) -> Iterator[str]:
+    with suppress(ValueError, OverflowError, OSError):
+        instant = datetime.fromtimestamp(seconds, UTC)
+        if instant > now:
+            yield f"{instant:%Y-%m-%dT%H:%M:%SZ}"

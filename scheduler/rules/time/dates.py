@@ -1,0 +1,286 @@
+"""Dates in words: `tomorrow`, `next tuesday`, `nov 24`, `end of month`, `in 3 business days`."""
+
+from __future__ import annotations
+
+import re
+from calendar import monthrange
+from dataclasses import dataclass
+from datetime import date, time, timedelta
+
+from duetime.scheduler.rules.time.time_of_day import Clock
+from duetime.scheduler.rules.time.tokens import (
+    MONTH_NAMES,
+    MONTHS,
+    NUMBERS,
+    WEEKDAY_NAMES,
+    WEEKDAYS,
+    Misread,
+    Tokens,
+    ordinal,
+)
+
+_DAY = timedelta(days=1)
+_END = time(23, 59)
+_YEARS_TO_A_LEAP_DAY = 9
+_FRIDAY = 4
+_LEAP_YEAR = 2024
+_MOST_BUSINESS_DAYS = 2000
+_ISO = re.compile(r"[0-9]{4}-[0-9]{2}-[0-9]{2}")
+_YEAR = re.compile(r"[0-9]{4}")
+_DAY_NUMBER = re.compile(r"[0-9]{1,2}")
+_FIRST_YEAR, _LAST_YEAR = 1900, 9000
+_WHICH = {"next": "next", "this": "this", "coming": "coming"}
+
+
+@dataclass(frozen=True, slots=True)
+class Day:
+    """A date as it was read: the dates it can mean, nearest first, and what was assumed.
+
+    `note` may contain `{day}` for the date that was chosen. `clock` is the time of day that the words carry themselves.
+    """
+
+    candidates: tuple[date, ...]
+    note: str | None = None
+    clock: Clock | None = None
+    tonight: bool = False
+
+
+def read_day(row: Tokens, today: date) -> Day | None:
+    """Read a date if one comes next, as seen on `today`; raise `Misread` for a date that is not in the calendar."""
+    _ = row.accept("on") or row.accept("by")
+    readers = (_iso, _near, _weekend, _end_of, _next_period, _business, _checked_weekday, _weekday, _calendar)
+    found = (row.attempt(read, today) for read in readers)
+    return next((day for day in found if day is not None), None)
+
+
+def add_months(day: date, months: int) -> date:
+    """Return the same day `months` later, or the last day of that month when it is shorter."""
+    year, month = divmod(day.year * 12 + day.month - 1 + months, 12)
+    if year > date.max.year:
+        raise Misread("that is far too long")
+    return date(year, month + 1, min(day.day, monthrange(year, month + 1)[1]))
+
+
+def add_business_days(day: date, count: int) -> date:
+    """Return the day `count` Mondays to Fridays after `day`."""
+    weeks, rest = divmod(count, 5)
+    while day.weekday() > _FRIDAY:  # counting from a weekend is counting from the Friday before it
+        day -= _DAY
+    day += timedelta(weeks=weeks)
+    for _ in range(rest):
+        day += timedelta(days=3 if day.weekday() == _FRIDAY else 1)
+    return day
+
+
+def make_date(year: int, month: int, day: int) -> date:
+    """Return a date, or raise `Misread` with the last day of that month."""
+    if month not in range(1, 13):
+        raise Misread(f"there is no month {month}")
+    if not _FIRST_YEAR <= year <= _LAST_YEAR:
+        raise Misread(f"the year {year} is out of reach")
+    last = monthrange(year, month)[1]
+    if not 1 <= day <= last:
+        raise Misread(f"{MONTH_NAMES[month - 1]} {year} has {last} days", f"{year:04}-{month:02}-{last:02}")
+    return date(year, month, day)
+
+
+def day_text(day: date) -> str:
+    """Write a date as people do: `Tue 24 Nov 2026`."""
+    return f"{WEEKDAY_NAMES[day.weekday()][:3]} {day.day} {MONTH_NAMES[day.month - 1][:3]} {day.year:04}"
+
+
+def _iso(row: Tokens, _today: date) -> Day | None:
+    start, token = row.position, row.take()
+    if not _ISO.fullmatch(token):
+        return None
+    day = _made(row, start, int(token[:4]), int(token[5:7]), int(token[8:]))
+    _ = ":" in row.peek(1) and row.accept("t")
+    return Day((day,))
+
+
+def _made(row: Tokens, start: int, year: int, month: int, day: int) -> date:
+    """Make the date that was read since `start`; what is wrong with it is corrected in the whole text."""
+    try:
+        return make_date(year, month, day)
+    except Misread as error:
+        raise Misread(error.problem, *(row.replaced(start, example) for example in error.examples)) from None
+
+
+def _near(row: Tokens, today: date) -> Day | None:
+    if row.phrase("the day after tomorrow") or row.phrase("day after tomorrow"):
+        return Day((today + 2 * _DAY,))
+    if row.accept("today") or (row.accept("this") and row.peek() in {"morning", "afternoon", "evening"}):
+        return Day((today,))
+    if row.accept("tonight"):
+        return Day((today,), clock=Clock(time(20), "tonight read as 20:00"), tonight=True)
+    if row.accept("tomorrow"):
+        return Day((today + _DAY,))
+    return Day((today - _DAY,)) if row.accept("yesterday") else None
+
+
+def _weekend(row: Tokens, today: date) -> Day | None:
+    start, which = row.position, row.one_of(_WHICH)
+    _ = which or row.accept("the")
+    if not row.accept("weekend"):
+        return None
+    saturday = _start_of("week", today) + 5 * _DAY
+    if which == "next":
+        both = (row.replaced(start, day.isoformat()) for day in (saturday, saturday + 7 * _DAY))
+        raise Misread("next weekend can mean the one that comes or the one after it", *both)
+    days = (saturday, saturday + _DAY)
+    return Day(tuple(day for day in days if day >= today), "the weekend read as {day}")
+
+
+def _end_of(row: Tokens, today: date) -> Day | None:
+    short = row.one_of({"eod": "day", "eow": "week", "eom": "month", "eoy": "year"})
+    if short is None:
+        _ = row.accept("the")
+        if not row.phrase("end of"):
+            return None
+    later = row.accept("next")
+    _ = row.accept("the") or row.accept("this") or row.accept("today")
+    unit = short or ("day" if row.peek(-1) == "today" else row.take())
+    if unit not in {"day", "week", "month", "year"}:
+        return None
+    start = _start_of(unit, today)
+    for _step in range(later + 1):
+        start = _next_start(unit, start)
+    return Day((start - _DAY,), f"end of {unit} read as {{day}}", Clock(_END, f"end of the {unit} read as 23:59"))
+
+
+def _next_period(row: Tokens, today: date) -> Day | None:
+    unit = row.peek(1)
+    if not row.accept("next") or row.take() not in {"week", "month", "year"}:
+        return None
+    start = _next_start(unit, _start_of(unit, today))
+    row.accept("on")
+    weekday = row.one_of(WEEKDAYS) if unit == "week" else None
+    if weekday is not None:
+        return Day((start + timedelta(days=weekday),))
+    return Day((start,), f"next {unit} read as its first day, {{day}}")
+
+
+def _start_of(unit: str, day: date) -> date:
+    starts = {
+        "day": day,
+        "week": day - timedelta(days=day.weekday()),
+        "month": day.replace(day=1),
+        "year": day.replace(month=1, day=1),
+    }
+    return starts[unit]
+
+
+def _next_start(unit: str, start: date) -> date:
+    days = {"day": 1, "week": 7}.get(unit)
+    return start + timedelta(days=days) if days else add_months(start, 12 if unit == "year" else 1)
+
+
+def _business(row: Tokens, today: date) -> Day | None:
+    after = row.accept("in")
+    count = 1 if row.accept("next") else _count(row)
+    kind = row.take() in {"business", "working", "work"} and row.accept("day", "days")
+    workday = row.peek(-1) in {"workday", "workdays", "weekday"} and (row.peek(-2) == "next" or after)
+    if count is None or not (kind or workday):
+        return None
+    if not after and row.peek(-3) != "next" and not workday and not row.phrase("from now"):
+        return None
+    if count > _MOST_BUSINESS_DAYS:
+        raise Misread("that is more than 5 years ahead")
+    return Day((add_business_days(today, count),), "business days are Monday to Friday, holidays are not known: {day}")
+
+
+def _count(row: Tokens) -> int | None:
+    token = row.take()
+    return int(token) if token.isdigit() else NUMBERS.get(token)
+
+
+def _checked_weekday(row: Tokens, today: date) -> Day | None:
+    """Read `Tue 24 Nov 2026`: the weekday must be that of the date."""
+    start, weekday = row.position, row.one_of(WEEKDAYS)
+    row.accept(",")
+    day = row.attempt(_calendar, today) or row.attempt(_iso, today)
+    if weekday is None or day is None:
+        return None
+    fitting = tuple(found for found in day.candidates if found.weekday() == weekday)
+    if not fitting or len(day.candidates) == 1 != len(fitting):
+        first = day.candidates[0]
+        raise Misread(
+            f"{day_text(first)[4:]} is a {WEEKDAY_NAMES[first.weekday()]}, not a {WEEKDAY_NAMES[weekday]}",
+            row.replaced(start, first.isoformat()),
+        )
+    return Day(fitting, "read as {day}" if len(day.candidates) > 1 else day.note)
+
+
+def _weekday(row: Tokens, today: date) -> Day | None:
+    start, which = row.position, row.one_of(_WHICH)
+    named = row.peek()
+    weekday = row.one_of(WEEKDAYS)
+    if weekday is None:
+        return None
+    ahead = today + timedelta(days=(weekday - today.weekday()) % 7)
+    if which == "next":
+        ahead += timedelta(days=7 * (ahead == today))
+        return Day((ahead,), f"next {named} read as the first {WEEKDAY_NAMES[weekday]} after today, {{day}}")
+    if which == "this":
+        day = _start_of("week", today) + timedelta(days=weekday)
+        if day < today:
+            coming = row.replaced(start, ahead.isoformat())
+            raise Misread(f"this {named} is in the past: it was {day_text(day)}", coming)
+        return Day((day,))
+    if row.phrase("next week"):
+        return Day((_next_start("week", _start_of("week", today)) + timedelta(days=weekday),))
+    if ahead == today:
+        return Day((today, today + 7 * _DAY), f"today is a {WEEKDAY_NAMES[weekday]}: {named} read as {{day}}")
+    return Day((ahead,))
+
+
+def _calendar(row: Tokens, today: date) -> Day | None:
+    """Read `nov 24`, `24th of november 2026`, `the 24th`."""
+    start = row.position
+    row.accept("the")
+    month = row.one_of(MONTHS)
+    row.accept("the")
+    number = _day_number(row)
+    if number is None:
+        return None
+    if month is None:
+        row.accept("of")
+        month = row.one_of(MONTHS)
+    if month is None:
+        return _day_of_month(number, today) if row.peek(-1)[:1].isdigit() and ordinal(row.peek(-1)) else None
+    row.accept(",") if row.peek(1).isdigit() else None
+    if _YEAR.fullmatch(row.peek()):
+        return Day((_made(row, start, int(row.take()), month, number),))
+    if number > monthrange(_LEAP_YEAR, month)[1]:
+        coming = row.replaced(start, _last_day(month, today).isoformat())
+        raise Misread(f"{MONTH_NAMES[month - 1]} has no day {number}", coming)
+    return _day_of_year(month, number, today)
+
+
+def _day_number(row: Tokens) -> int | None:
+    token = row.take()
+    found = int(token) if _DAY_NUMBER.fullmatch(token) else ordinal(token)
+    if found is not None and found not in range(1, 32):
+        raise Misread(f"no month has a day {token}")
+    return found
+
+
+def _last_day(month: int, today: date) -> date:
+    """Return the last day of the next such month that is not over."""
+    year = today.year + (month < today.month)
+    return date(year, month, monthrange(year, month)[1])
+
+
+def _day_of_year(month: int, number: int, today: date) -> Day:
+    years = range(today.year, today.year + _YEARS_TO_A_LEAP_DAY)
+    days = tuple(date(year, month, number) for year in years if number <= monthrange(year, month)[1])
+    coming = tuple(day for day in days if day >= today)
+    note = None if coming[0].year == today.year else "no year given: read as {day}"
+    return Day(coming[:2], note)
+
+
+def _day_of_month(number: int, today: date) -> Day:
+    first = today.replace(day=1)
+    months = (add_months(first, ahead) for ahead in range(4))
+    days = (start + timedelta(days=number - 1) for start in months if number <= monthrange(start.year, start.month)[1])
+    return Day(tuple(day for day in days if day >= today)[:2], "no month given: read as {day}")

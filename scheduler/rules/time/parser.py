@@ -1,0 +1,218 @@
+"""What a time phrase says: an instant, or a wall time with what had to be assumed."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from datetime import UTC, date, datetime, time, timedelta
+from zoneinfo import ZoneInfo
+
+from duetime.scheduler.rules.time import dates, durations, zones
+from duetime.scheduler.rules.time.ambiguity import refuse_vague
+from duetime.scheduler.rules.time.dates import Day, day_text
+from duetime.scheduler.rules.time.durations import Span
+from duetime.scheduler.rules.time.time_of_day import ASSUMED, NO_TIME, PARTS, Clock, read_clock, within
+from duetime.scheduler.rules.time.tokens import MONTH_NAMES, Misread, Tokens, Unknown, normal, tokens
+
+_RFC3339 = re.compile(
+    r"([0-9]{4})-([0-9]{2})-([0-9]{2})[t ]([0-9]{2}:[0-9]{2}(?::[0-9]{2})?)(\.[0-9]{1,9})? ?(z|[+-][0-9]{2}:?[0-9]{2})"
+)
+_NUMERIC = re.compile(r"(?<![0-9])([0-9]{1,4})([-/.])([0-9]{1,2})(?:\2([0-9]{1,4}))?(?![0-9])")
+_YEAR = re.compile(r"[0-9]{4}")
+_HOUR_ALONE = re.compile(r"^([0-9]{4}-[0-9]{2}-[0-9]{2}t[0-9]{2})(?=$|[ z+-])")
+_OFFSET = re.compile(r"[+-](?:0[0-9]|1[0-5]):?[0-5][0-9]")
+
+
+@dataclass(frozen=True, slots=True)
+class Reading:
+    """A phrase as read: `candidates` are the instants it can mean, nearest first, each with what was assumed."""
+
+    candidates: tuple[tuple[datetime, tuple[str, ...]], ...]
+    offset: timedelta | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Viewpoint:
+    """From where a phrase is read: the moment (aware), and the zone whose clocks wall times mean, if one is known."""
+
+    now: datetime
+    zone: ZoneInfo | None
+
+    @property
+    def wall(self) -> datetime:
+        return self.now.astimezone(self.known()).replace(tzinfo=None)
+
+    def known(self) -> ZoneInfo:
+        if self.zone is None:
+            raise NoZone
+        return self.zone
+
+
+class NoZone(Exception):
+    """A wall time was read, and no time zone is known."""
+
+
+def read(text: str, view: Viewpoint) -> Reading:
+    """Read a phrase; raise `Misread`, `Unknown` or `NoZone`."""
+    clean = _plain(normal(text))
+    refuse_vague(clean, view.now)
+    if clean in {"now", "right now", "immediately"}:
+        return Reading(((view.now, ()),))
+    exact = _RFC3339.fullmatch(clean)
+    if exact is not None:
+        return _rfc3339(exact, view)
+    dated = _dated(clean)
+    return _relative(dated, view) or _wall(dated, view)
+
+
+def _plain(clean: str) -> str:
+    """Leave out what adds nothing, and write the hour of `2026-11-24T09` as a time of day."""
+    return _HOUR_ALONE.sub(r"\1:00", clean.removeprefix("remind me "))
+
+
+def placed(wall: datetime, zone: ZoneInfo, notes: tuple[str, ...]) -> tuple[datetime, tuple[str, ...]]:
+    """Put a wall time on the time line and say where the clocks jump."""
+    found = zones.place(wall, zone)
+    if found.shift is None:
+        return found.instant, notes
+    return found.instant, (*notes, shift_note(wall, found, zone))
+
+
+def shift_note(wall: datetime, found: zones.Placed, zone: ZoneInfo) -> str:
+    """Say what became of a wall time that does not exist or happens twice."""
+    where = f"{wall:%H:%M} {{}} on {day_text(wall.date())} in {zone.key}"
+    if found.shift == zones.FOLD:
+        return where.format("happens twice") + " (clocks go back): the first is used"
+    moved = found.instant.astimezone(zone)
+    shown = f"{moved:%H:%M}" if moved.date() == wall.date() else f"{day_text(moved.date())} {moved:%H:%M}"
+    return where.format("does not exist") + f" (clocks go forward): {shown}, the first valid time, is used"
+
+
+def _rfc3339(found: re.Match[str], view: Viewpoint) -> Reading:
+    year, month, day = (int(found[index]) for index in (1, 2, 3))
+    clock = read_clock(tokens(found[4]))
+    assert clock is not None
+    wall = datetime.combine(dates.make_date(year, month, day), clock.time)
+    wall += timedelta(microseconds=int(float(found[5] or 0) * 1_000_000))
+    if found[6] in {"z", "-00:00", "-0000"}:
+        read_as_utc = view.zone is not None and view.zone.key != "UTC"
+        return Reading(((wall.replace(tzinfo=UTC), ("Z read as UTC",) if read_as_utc else ()),))
+    if not _OFFSET.fullmatch(found[6]):
+        raise Misread(f"{found[6]} is not an offset of any time zone")
+    offset = timedelta(hours=int(found[6][1:3]), minutes=int(found[6][-2:])) * (-1 if found[6][0] == "-" else 1)
+    return Reading((((wall - offset).replace(tzinfo=UTC), ()),), offset)
+
+
+def _relative(clean: str, view: Viewpoint) -> Reading | None:
+    """Read `in 2 hours`, `2 hours from now`, `+2h`, `PT2H`, `2 hours ago`, `in 3 days at 9:00`."""
+    if clean.startswith("p"):
+        try:
+            return _after(durations.parse_span(clean), view, None, ())
+        except Unknown:
+            return None
+    row = tokens(clean)
+    _ = row.peek(1) == "+" and row.accept("now")
+    led = row.accept("in", "+", "after", "within")
+    span = durations.read_span(row)
+    if span is None:
+        return None
+    if row.accept("ago"):
+        raise Misread(f"{clean[:40]!r} is in the past", f"in {clean[:40].removesuffix(' ago')}")
+    led = row.phrase("from now") or led
+    clock = read_clock(row) if not span.elapsed else None
+    if not row.done:
+        return None
+    notes = ("a couple read as 2",) if "couple" in clean else ()
+    return _after(span, view, clock, notes if led else (*notes, f"read as in {clean}"))
+
+
+def _after(span: Span, view: Viewpoint, clock: Clock | None, notes: tuple[str, ...]) -> Reading:
+    if clock is None and not span.months and not span.days:
+        return Reading(((view.now + span.elapsed, notes),))
+    zone = view.known() if clock else view.zone or zones.load("UTC")
+    start = view.now.astimezone(zone).replace(tzinfo=None)
+    wall = datetime.combine(dates.add_months(start.date(), span.months) + timedelta(days=span.days), start.time())
+    if dates.add_months(start.date(), span.months).day != start.day:
+        notes = (*notes, f"that month is shorter: read as {day_text(wall.date())}")
+    if clock:
+        wall = datetime.combine(wall.date(), clock.time)
+        notes = (*notes, *_said(clock))
+    instant, notes = placed(wall, zone, notes)
+    return Reading(((instant + span.elapsed, notes),))
+
+
+def _dated(clean: str) -> str:
+    """Write a numeric date as ISO if it can be only one; raise `Misread` if day and month could be exchanged."""
+    found = _NUMERIC.search(clean)
+    if found is None or (found[4] is None and found[2] == "."):  # 1.5 is a number
+        return clean
+    first, second, third = found[1], found[3], found[4] or ""
+    if _YEAR.fullmatch(first) and third:
+        return clean.replace(found[0], _iso(first, second, third))
+    if _YEAR.fullmatch(first) or not _YEAR.fullmatch(third):
+        raise Misread(f"{found[0]} does not say which number is the day, the month and the year")
+    day_first = clean.replace(found[0], _iso(third, second, first))
+    month_first = clean.replace(found[0], _iso(third, first, second))
+    if day_first != month_first and max(int(first), int(second)) <= len(MONTH_NAMES):
+        raise Misread(f"{found[0]} can be read day first or month first", day_first, month_first)
+    return day_first if int(second) < int(first) else month_first
+
+
+def _iso(year: str, month: str, day: str) -> str:
+    return f"{year}-{int(month):02}-{int(day):02}"
+
+
+def _wall(clean: str, view: Viewpoint) -> Reading:
+    """Read a date, a time of day, or both in either order."""
+    row = tokens(clean)
+    today = view.wall.date() if view.zone else view.now.date()
+    clock, day = _clock_and_day(row, today, view)
+    if not row.done or (clock is None and day is None):
+        raise Unknown("is not understood")
+    return _choices(clock, day or _next_such(clock, today), view)
+
+
+def _clock_and_day(row: Tokens, today: date, view: Viewpoint) -> tuple[Clock | None, Day | None]:
+    day = dates.read_day(row, today)
+    row.accept(",")
+    bare_hour = row.peek(1) == "tonight" or row.last in PARTS
+    clock = row.attempt(_same_time, view) or read_clock(row, bare_hour=bare_hour)
+    row.accept(",")
+    day = day or dates.read_day(row, today)
+    part = row.peek()
+    return (within(part, clock) if clock and row.accept(*PARTS) else clock), day
+
+
+def _same_time(row: Tokens, view: Viewpoint) -> Clock | None:
+    """Read `same time tomorrow`."""
+    _ = row.accept("at")
+    _ = row.accept("the")
+    if not row.phrase("same time"):
+        return None
+    now = view.wall.time().replace(second=0, microsecond=0)
+    return Clock(now, f"same time read as {now:%H:%M}")
+
+
+def _next_such(clock: Clock | None, today: date) -> Day:
+    at = f"{clock.time:%H:%M}" if clock else ""
+    return Day((today, today + timedelta(days=1)), f"no date given: the next {at} is {{day}}")
+
+
+def _choices(clock: Clock | None, day: Day, view: Viewpoint) -> Reading:
+    zone = view.known()
+    if clock and day.tonight and clock.time == time():
+        day = Day((day.candidates[0] + timedelta(days=1),), "midnight tonight begins {day}")
+    elif clock and day.tonight:
+        clock = within("evening", clock)
+    chosen = clock or day.clock or Clock(ASSUMED, NO_TIME)
+    return Reading(tuple(_choice(found, found != day.candidates[0], chosen, day, zone) for found in day.candidates))
+
+
+def _choice(found: date, rolled: bool, clock: Clock, day: Day, zone: ZoneInfo) -> tuple[datetime, tuple[str, ...]]:
+    template = day.note or ("the nearest one has passed: read as {day}" if rolled else "")
+    notes = (template.format(day=day_text(found)),) if template else ()
+    return placed(datetime.combine(found, clock.time), zone, (*notes, *_said(clock)))
+
+
+def _said(clock: Clock) -> tuple[str, ...]:
+    return (clock.note,) if clock.note else ()

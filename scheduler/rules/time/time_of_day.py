@@ -1,0 +1,100 @@
+"""Times of day in words: `17:30`, `9am`, `noon`, `in the evening`."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from datetime import time
+
+from duetime.scheduler.rules.time.tokens import Misread, Tokens
+
+ASSUMED = time(9)
+NO_TIME = f"no time given: {ASSUMED:%H:%M} assumed"
+"""The time of day of a date that names none."""
+
+_HALF_DAY = 12
+_NAMED = {"noon": time(12), "midday": time(12), "midnight": time(0)}
+_HALVES = {"in the morning": "am", "in the afternoon": "pm", "in the evening": "pm", "at night": "pm"}
+_SPANS = {"morning": (0, 12), "afternoon": (12, 18), "evening": (17, 24), "night": (18, 24)}
+PARTS = {"morning": time(9), "afternoon": time(15), "evening": time(18), "night": time(20)}
+
+
+@dataclass(frozen=True, slots=True)
+class Clock:
+    """A time of day as it was read; `note` says what had to be assumed."""
+
+    time: time
+    note: str | None = None
+    halved: bool = False
+    """Whether the words said which half of the day."""
+
+
+def read_clock(row: Tokens, *, bare_hour: bool = False) -> Clock | None:
+    """Read a time of day if one comes next; `bare_hour` lets a plain `9` after `at` stand for 09:00."""
+    at = row.accept("at", "@")
+    return row.attempt(_named) or row.attempt(_part) or row.attempt(_digits, bare=at or bare_hour)
+
+
+def within(part: str, clock: Clock) -> Clock:
+    """Return a time of day as it is meant in a part of the day; raise `Misread` if it is not in it.
+
+    8 in the evening is 20:00.
+    """
+    start, end = _SPANS[part]
+    meant = clock.time
+    if not clock.halved and meant.hour < _HALF_DAY <= start:
+        meant = meant.replace(hour=meant.hour + _HALF_DAY)
+    if not start <= meant.hour < end or (meant != clock.time and clock.time.hour == 0):
+        raise Misread(f"{clock.time:%H:%M} is not in the {part}")
+    note = None if meant == clock.time else f"read as {meant:%H:%M}, in the {part}"
+    return Clock(meant, note, halved=True)
+
+
+def _named(row: Tokens) -> Clock | None:
+    named = row.one_of(_NAMED)
+    return None if named is None else Clock(named)
+
+
+def _part(row: Tokens) -> Clock | None:
+    _ = row.phrase("in the") or row.accept("the")
+    name = row.peek()
+    part = row.one_of(PARTS)
+    if part is None:
+        return None
+    exact = row.attempt(_exact)
+    return within(name, exact) if exact else Clock(part, f"{name} read as {part:%H:%M}", halved=True)
+
+
+def _exact(row: Tokens) -> Clock | None:
+    return _digits(row, bare=row.accept("at", "@"))
+
+
+def _digits(row: Tokens, *, bare: bool) -> Clock | None:
+    token = row.take()
+    if not token[:1].isdigit() or not token.replace(":", "").isdigit():
+        return None
+    half = _half(row)
+    clock = row.accept("oclock") or ":" in token
+    if half is None and not clock and not bare:
+        return None
+    found = _time(token, half)
+    if half or ":" in token:
+        return Clock(found, halved=half is not None)
+    return Clock(found, f"{token} read as {found:%H:%M} on the 24-hour clock")
+
+
+def _half(row: Tokens) -> str | None:
+    if row.accept("am", "pm"):
+        return row.peek(-1)
+    return next((half for words, half in _HALVES.items() if row.phrase(words)), None)
+
+
+def _time(token: str, half: str | None) -> time:
+    hour, minute, second = ([int(part) for part in token.split(":")] + [0, 0])[:3]
+    if half is not None:
+        if not 1 <= hour <= _HALF_DAY:
+            raise Misread(f"{token} {half} is not a time of day", f"{hour % 24:02}:{minute % 60:02}")
+        hour = hour % _HALF_DAY + (_HALF_DAY if half == "pm" else 0)
+    try:
+        return time(hour, minute, second)
+    except ValueError:
+        raise Misread(f"{token[:20]} is not a time of day (00:00 to 23:59)") from None

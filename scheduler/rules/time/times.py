@@ -1,0 +1,267 @@
+"""Time phrases to instants, and instants to words.
+
+`resolve` is pure: the moment and the zone are arguments. Whatever had to be assumed is said in the result, and what is
+not understood is an error that lists the accepted forms.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from datetime import UTC, date, datetime, timedelta
+from math import ceil
+from zoneinfo import ZoneInfo
+
+from duetime.scheduler.errors import InvalidArgument
+from duetime.scheduler.rules.time import durations, parser, zones
+from duetime.scheduler.rules.time.ambiguity import Vague
+from duetime.scheduler.rules.time.dates import add_months, day_text
+from duetime.scheduler.rules.time.parser import Reading, Viewpoint
+from duetime.scheduler.rules.time.tokens import LONGEST, Misread, Unknown
+
+ACCEPTED = (
+    "`in 2 hours`, `tomorrow 9am`, `friday at noon`, `next tuesday 14:00`, `nov 24 9:00`, `2026-11-24T09:00`, "
+    "RFC 3339 with offset, `PT2H`, `end of month`, `in 3 business days`"
+)
+DURATIONS = "`20 min`, `2 hours and 30 minutes`, `1h30m`, `PT2H`, `3 days`"
+YEARS_AHEAD = 5
+
+_SHOWN = 40
+_LONG_AGO = timedelta(days=31)
+_SHORT = timedelta(minutes=10)
+_UTC_NAMES = frozenset({"utc", "gmt", "z"})
+
+
+@dataclass(frozen=True, slots=True)
+class Resolved:
+    """A phrase as understood: the instant (UTC), the wall time there, its IANA zone, and what was assumed."""
+
+    instant: datetime
+    wall: datetime
+    zone: str
+    assumptions: tuple[str, ...]
+
+
+class NotUnderstood(InvalidArgument):
+    """The text is in none of the accepted forms."""
+
+
+def resolve(text: str, *, now: datetime, zone: str | None, argument: str = "when") -> Resolved:
+    """Return the instant that `text` means at `now` (aware) in the IANA `zone`.
+
+    Durations and times with an offset need no zone; without one their wall time is given in UTC. Raises
+    `InvalidArgument` for everything that is not understood, ambiguous, past, or more than 5 years ahead, and
+    `NotUnderstood`, a kind of it, when the text is in none of the accepted forms.
+    """
+    home = zones.find(zone) if zone else None
+    _check_length(text, argument)
+    try:
+        return _resolve(text, now.astimezone(UTC), home)
+    except Unknown:
+        problem = f"{_shown(text)} is not understood"
+        raise NotUnderstood(argument, problem, accepted=ACCEPTED, example=_example(now)) from None
+    except Misread as error:
+        accepted = ACCEPTED if isinstance(error, Vague) or not error.examples else ""
+        example = _corrected(error, argument, now.astimezone(UTC), home)
+        raise InvalidArgument(argument, error.problem, accepted=accepted, example=example) from None
+    except parser.NoZone:
+        raise InvalidArgument(
+            argument,
+            f"{_shown(text)} is a wall-clock time, and no time zone is known",
+            accepted="a `timezone` (IANA name) beside it, a time with its offset, or a duration such as `in 2 hours`",
+            example=f"{_example(now)}+00:00",
+        ) from None
+
+
+def parse_duration(text: str, *, argument: str = "duration") -> timedelta:
+    """Return the length of a duration in words, short or ISO 8601 form; a day counts as 24 hours."""
+    _check_length(text, argument)
+    try:
+        return durations.parse_exact(text)
+    except Misread as error:
+        problem = f"{_shown(text)} is not a duration" if isinstance(error, Unknown) else error.problem
+        raise InvalidArgument(argument, problem, accepted=DURATIONS, example=error.example or "20 min") from None
+
+
+def describe(instant: datetime, zone: str) -> str:
+    """Write an instant as its wall time in `zone`: `Tue 24 Nov 2026 09:00`."""
+    wall = instant.astimezone(zones.load(zone))
+    return f"{day_text(wall.date())} {wall:%H:%M}"
+
+
+def describe_deadline(deadline: datetime, due: datetime, zone: str) -> str:
+    """Write a deadline as `describe` does, with its seconds where it is so soon after `due` that minutes mislead."""
+    said = describe(deadline, zone)
+    seconds = deadline.second if deadline - due < _SHORT else 0
+    return f"{said}:{seconds:02}" if seconds else said
+
+
+def relative(instant: datetime, now: datetime) -> str:
+    """Write how far `instant` is from `now`, in its two largest units: `in 2 d 17 h`, `3 min ago`, `now`."""
+    seconds = round((instant - now).total_seconds())
+    parts = _largest(abs(seconds))
+    if not parts:
+        return "now"
+    return f"in {parts}" if seconds > 0 else f"{parts} ago"
+
+
+def length(span: timedelta) -> str:
+    """Write a length of time to the second, as `parse_duration` reads it: `2 h 30 min`, `45 s`, `0.25 s`."""
+    seconds = span.total_seconds()
+    if seconds < 1:
+        return f"{max(seconds, 0.001):.2g} s" if seconds > 0 else "0 s"
+    minutes, rest = divmod(round(seconds), 60)
+    hours, days = minutes // 60, minutes // 1440
+    parts = ((days, "d"), (hours % 24, "h"), (minutes % 60, "min"), (rest, "s"))
+    return " ".join(f"{count} {unit}" for count, unit in parts if count)
+
+
+def about(span: timedelta) -> str:
+    """Write a length of time that is only a guess as `length` does, in whole seconds, rounded up."""
+    return length(timedelta(seconds=ceil(span.total_seconds())))
+
+
+def _largest(seconds: int) -> str:
+    minutes, hours, days = seconds // 60, seconds // 3600, seconds // 86400
+    if days:
+        parts = ((days, "d"), (hours % 24, "h"))
+    elif hours:
+        parts = ((hours, "h"), (minutes % 60, "min"))
+    else:
+        parts = ((minutes, "min"), (0 if minutes else seconds, "s"))
+    return " ".join(f"{count} {unit}" for count, unit in parts if count)
+
+
+def _check_length(text: str, argument: str) -> None:
+    if len(text) > LONGEST:
+        raise InvalidArgument(argument, f"is longer than {LONGEST} characters", accepted=ACCEPTED)
+
+
+def _corrected(error: Misread, argument: str, now: datetime, home: ZoneInfo | None) -> str:
+    """Return the corrected texts that are still to come; where none is, what they are corrected to in turn."""
+    good: list[str] = []
+    better: list[str] = []
+    for example in error.examples:
+        try:
+            _resolve(example, now, zones.load(error.zone) if error.zone else home)
+        except Misread as again:
+            better += again.examples
+        except parser.NoZone:
+            good.append(example)
+        else:
+            good.append(example)
+    chosen = tuple(dict.fromkeys(good or better)) or (_example(now),)
+    return f"{argument}={chosen[0]!r}, timezone={error.zone!r}" if error.zone else " or ".join(chosen)
+
+
+def _resolve(text: str, now: datetime, home: ZoneInfo | None) -> Resolved:
+    try:
+        return _resolved(text, now, home)
+    except OverflowError:
+        raise Misread(f"that is more than {YEARS_AHEAD} years ahead", _example(now)) from None
+
+
+def _resolved(text: str, now: datetime, home: ZoneInfo | None) -> Resolved:
+    phrase, named, notes = _split_zone(text.strip(), home)
+    reading = _read(phrase, now, named, home)
+    instant, assumed = _coming(text, reading, now, home or named)
+    _check_offset(reading, home)
+    _check_far(instant, now)
+    shown = home or named or zones.load("UTC")
+    wall = instant.astimezone(shown).replace(tzinfo=None)
+    return Resolved(instant.astimezone(UTC), wall, shown.key, (*assumed, *notes))
+
+
+def _read(phrase: str, now: datetime, named: ZoneInfo | None, home: ZoneInfo | None) -> Reading:
+    try:
+        return parser.read(phrase, Viewpoint(now, named or home))
+    except Misread as error:
+        if named:
+            error.examples = tuple(f"{example} {named.key}" for example in error.examples)
+        raise
+
+
+def _split_zone(text: str, home: ZoneInfo | None) -> tuple[str, ZoneInfo | None, tuple[str, ...]]:
+    """Take a zone off the end of a phrase: `09:00 America/Edmonton`, `09:00[America/Edmonton]`, `9am UTC`."""
+    head, name = _last_word(text)
+    if not name:
+        _refuse_unnamed_zone(text)
+        return text, None, ()
+    if name.casefold() in _UTC_NAMES:
+        return head, zones.load("UTC"), ("read as UTC",) if home and home.key != "UTC" else ()
+    named = zones.find(name)
+    if home and named.key != home.key:
+        raise Misread(f"the text says {named.key}, but the time zone is {home.key}", head, zone=named.key)
+    return head, named, ()
+
+
+def _refuse_unnamed_zone(text: str) -> None:
+    """Refuse `9am PST`, `9am pacific time` and `9:00 UTC+2`: only the name of a zone says which clock is meant."""
+    words = text.split()
+    for start in range(max(1, len(words) - 3), len(words)):
+        said = " ".join(words[start:])
+        meant = zones.usual(said)
+        if meant:
+            problem = f"{said} does not name one time zone"
+            raise Misread(problem, " ".join(words[:start]).removesuffix(" in"), zone=meant)
+
+
+def _last_word(text: str) -> tuple[str, str]:
+    if text.endswith("]") and "[" in text:
+        head, name = text[:-1].rsplit("[", 1)
+        return head.strip(), name
+    head, _, name = text.rpartition(" ")
+    if not head or not (name.casefold() in _UTC_NAMES or ("/" in name and name[:1].isalpha())):
+        return text, ""
+    return head.strip().removesuffix(" in"), name
+
+
+def _check_offset(reading: Reading, home: ZoneInfo | None) -> None:
+    if reading.offset is None or home is None:
+        return
+    instant = reading.candidates[0][0]
+    real = zones.offset(home, instant)
+    if real != reading.offset:
+        wall = (instant + reading.offset).replace(tzinfo=None)
+        there = zones.offset(home, zones.place(wall, home).instant)
+        raise Misread(
+            f"offset {zones.offset_text(reading.offset)} contradicts {home.key}, "
+            f"which is at {zones.offset_text(there)} on {day_text(wall.date())}; "
+            f"at that instant it is {describe(instant, home.key)} there",
+            instant.astimezone(home).isoformat(),
+        )
+
+
+def _coming(text: str, reading: Reading, now: datetime, zone: ZoneInfo | None) -> tuple[datetime, tuple[str, ...]]:
+    """Return the nearest candidate that is not past; raise `Misread` with the nearest future reading."""
+    for instant, notes in reading.candidates:
+        if instant >= now:
+            return instant, notes
+    past = reading.candidates[0][0]
+    there = zone or zones.load("UTC")
+    coming = _future(past.astimezone(there).replace(tzinfo=None), now.astimezone(there).replace(tzinfo=None))
+    written = f"{coming:%Y-%m-%dT%H:%M}" + ("" if zone else zones.offset_text(zones.offset(there, past)))
+    was = f"{describe(past, there.key)} {there.key}"
+    raise Misread(f"{_shown(text)} is in the past: {was} was {relative(past, now)}", written)
+
+
+def _future(wall: datetime, now: datetime) -> datetime:
+    """Return the next time of this clock; of a date more than a month ago, the next time of that date."""
+    if now - wall > _LONG_AGO:
+        years = (add_months(wall.date(), 12 * ahead) for ahead in range(now.year - wall.year, now.year - wall.year + 2))
+        return next(found for day in years if (found := datetime.combine(day, wall.time())) >= now)
+    today = datetime.combine(now.date(), wall.time())
+    return today if today >= now else today + timedelta(days=1)
+
+
+def _check_far(instant: datetime, now: datetime) -> None:
+    if instant > datetime.combine(add_months(now.date(), 12 * YEARS_AHEAD), now.time(), UTC):
+        raise Misread(f"{instant:%Y-%m-%d} is more than {YEARS_AHEAD} years ahead", _example(now))
+
+
+def _shown(text: str) -> str:
+    return repr(text if len(text) <= _SHOWN else f"{text[:_SHOWN]}...")
+
+
+def _example(now: datetime) -> str:
+    tomorrow: date = now.date() + timedelta(days=1)
+    return f"{tomorrow.isoformat()}T09:00"

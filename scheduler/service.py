@@ -1,0 +1,299 @@
+"""The scheduling service: the one way in for tools, CLI, REST and Python users."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from datetime import datetime
+from typing import Unpack
+
+from duetime.scheduler.dispatch.fast_path import Direct
+from duetime.scheduler.errors import InvalidArgument, InvalidArguments, Refused
+from duetime.scheduler.events import EventFilter, EventKind, EventPage
+from duetime.scheduler.foresight.explain import Explainer, Facts, explained
+from duetime.scheduler.foresight.task_view import row_of, view_of
+from duetime.scheduler.intake.actions import DONE, decide_action
+from duetime.scheduler.intake.idempotency import REPEATED, key_of, repeats, warned
+from duetime.scheduler.intake.planner import Intake, Planned
+from duetime.scheduler.intake.reschedule import decide_reschedule
+from duetime.scheduler.intake.validation import check_key_text, page_size
+from duetime.scheduler.queue.remote import Silence
+from duetime.scheduler.records import Added, Change, NewTask
+from duetime.scheduler.request import (
+    CallArguments,
+    Repeatable,
+    Request,
+    Reschedule,
+    RescheduleCall,
+    ScheduleArguments,
+    apart,
+)
+from duetime.scheduler.rules import changes
+from duetime.scheduler.runtime import failpoints
+from duetime.scheduler.store import Store
+from duetime.scheduler.task import (
+    LOCAL,
+    Attempt,
+    DeadLetter,
+    InboxMessage,
+    Principal,
+    State,
+    TaskFilter,
+    TaskPage,
+    TaskRecord,
+    TaskView,
+)
+
+
+class Scheduler:
+    """Schedule, read and change tasks. Thread-safe; every method is synchronous and returns what is stored.
+
+    Methods raise the errors of `duetime.scheduler.errors`: InvalidArgument(s) for what cannot be understood,
+    TaskNotFound, StaleRevision when the caller's revision is old, Refused when the task's state does not allow it,
+    and StoreUnavailable when nothing could be stored.
+    """
+
+    def __init__(
+        self,
+        store: Store,
+        intake: Intake,
+        *,
+        explainer: Explainer | None = None,
+        recall: Callable[[Sequence[str]], None] = lambda _run_ids: None,
+        on_change: Callable[[Sequence[str]], None] = lambda _task_ids: None,
+        direct: Direct | None = None,
+    ) -> None:
+        self._store = store
+        self._intake = intake
+        self._explainer = explainer
+        self._recall = recall
+        self._on_change = on_change
+        self._direct = direct
+
+    def now(self) -> datetime:
+        """Return the time by the clock that decides what is due, in UTC."""
+        return self._store.now()
+
+    @property
+    def zone(self) -> str | None:
+        """The IANA zone of wall times when a caller names none, None when every caller has to name one."""
+        return self._intake.zone
+
+    @property
+    def pools(self) -> tuple[str, ...]:
+        """The names of the pools that a task may need; templates are left out."""
+        return tuple(name for name in self._intake.pools() if not name.endswith("*"))
+
+    # -- scheduling
+
+    def schedule(self, title: str, *, by: Principal = LOCAL, **arguments: Unpack[ScheduleArguments]) -> TaskView:
+        """Store a task and its first run, and return it; the arguments are those of `Request`.
+
+        `created` of the view is False when an earlier call with the same key and content made the task, None for a
+        dry run. Raises IdempotencyConflict when the key was used for other content.
+        """
+        return self.submit(Request(title, **arguments), by=by)
+
+    def submit(self, request: Request, *, by: Principal = LOCAL) -> TaskView:
+        """Store what `request` asks for, like `schedule`."""
+        now = self._store.now()
+        planned = self._planned(request, by, now)
+        if isinstance(planned, TaskRecord):
+            return view_of(planned, now, created=False, warnings=(repeats(planned),))
+        if request.dry_run:
+            return view_of(TaskRecord(planned.task, planned.run), now, warnings=planned.warnings)
+        run = self._direct.forward(planned.run, now) if self._direct else planned.run
+        added = self._store.tasks.add(planned.task, run, actor=by.user, key=key_of(request, by, now))
+        failpoints.hit(failpoints.Step.SCHEDULED)
+        if added.created:
+            self._announce(added.record)
+        return view_of(added.record, now, created=added.created, warnings=warned(planned.warnings, added))
+
+    def _announce(self, record: TaskRecord) -> None:
+        if self._direct and record.run.state is State.READY:
+            self._direct.put(record)
+        else:
+            self._on_change([record.task.id])
+
+    def _planned(self, request: Request, by: Principal, now: datetime) -> Planned | TaskRecord:
+        """Return what a request means, or the task of a repeated call whose time has passed since the first one."""
+        try:
+            return self._intake.plan(request, by, now)
+        except (InvalidArgument, InvalidArguments):
+            key = key_of(request, by, now)
+            made = self._store.tasks.made_by(by.tenant, key) if key and not request.dry_run else None
+            if made is None:
+                raise
+            return made
+
+    def schedule_many(self, requests: Sequence[Request], *, by: Principal = LOCAL) -> list[TaskView]:
+        """Store several tasks in one transaction: all of them, or none when one is wrong."""
+        now = self._store.now()
+        planned = [self._planned(request, by, now) for request in requests]
+        new = [
+            NewTask(plan.task, plan.run, actor=by.user, key=key_of(request, by, now))
+            for plan, request in zip(planned, requests, strict=True)
+            if isinstance(plan, Planned)
+        ]
+        stored = iter(self._store.tasks.add_many(new))
+        added = [next(stored) if isinstance(plan, Planned) else Added(plan, created=False) for plan in planned]
+        self._on_change([each.record.task.id for each in added if each.created])
+        return [
+            view_of(each.record, now, created=each.created, warnings=warned(_said(plan), each))
+            for each, plan in zip(added, planned, strict=True)
+        ]
+
+    # -- reading
+
+    def get(self, task_id: str, *, by: Principal = LOCAL) -> TaskView:
+        """Return one task and what it waits for. Raises TaskNotFound, which names the closest ids of the tenant."""
+        record = self._store.tasks.get(by.tenant, task_id)
+        return view_of(record, self._store.now(), facts=self._facts(record))
+
+    def explain(self, task_id: str, *, by: Principal = LOCAL) -> tuple[TaskView, Sequence[str]]:
+        """Return a task, and why its run stands where it stands: always with an answer. Raises TaskNotFound."""
+        record, now = self._store.tasks.get(by.tenant, task_id), self._store.now()
+        facts = self._facts(record)
+        return view_of(record, now, facts=facts), explained(record, now, facts)
+
+    def _facts(self, record: TaskRecord) -> Facts:
+        return self._explainer.facts(record) if self._explainer else Facts(silence=Silence.NOBODY)
+
+    def list(
+        self,
+        where: TaskFilter = TaskFilter(),  # noqa: B008 - a frozen value
+        *,
+        limit: int = 20,
+        cursor: str | None = None,
+        by: Principal = LOCAL,
+        mention: bool = False,
+    ) -> TaskPage:
+        """Return a page of tasks: open ones by time, then ended ones; `mention` also hands out new outcomes, once."""
+        now = self._store.now()
+        records, following = self._store.tasks.page(by.tenant, where, limit=page_size(limit), cursor=cursor)
+        return TaskPage(
+            views=tuple(row_of(record, now) for record in records),
+            counts=self._store.tasks.counts(by.tenant, where),
+            cursor=following,
+            unread=tuple(self._store.inbox.unmentioned(by.tenant, by.user)) if mention else (),
+            now=now,
+        )
+
+    def history(
+        self,
+        where: EventFilter = EventFilter(),  # noqa: B008 - a frozen value
+        *,
+        limit: int = 50,
+        cursor: str | None = None,
+        by: Principal = LOCAL,
+    ) -> EventPage:
+        """Return a page of events, newest first."""
+        return self._store.history.events(by.tenant, where, limit=page_size(limit), cursor=cursor)
+
+    def attempts(self, task_id: str, *, by: Principal = LOCAL) -> Sequence[Attempt]:
+        """Return every attempt of every run of a task, oldest first."""
+        return self._store.history.attempts(by.tenant, task_id)
+
+    def dead_letters(
+        self, *, limit: int = 50, cursor: str | None = None, by: Principal = LOCAL
+    ) -> tuple[Sequence[DeadLetter], str | None]:
+        """Return runs that are out of attempts, newest first, and the cursor of the next page."""
+        return self._store.history.dead_letters(by.tenant, limit=page_size(limit), cursor=cursor)
+
+    def inbox(self, *, limit: int = 20, by: Principal = LOCAL) -> Sequence[InboxMessage]:
+        """Return the outcomes that the user has not read yet, newest first."""
+        return self._store.inbox.unread(by.tenant, by.user, limit=page_size(limit))
+
+    def mark_read(self, ids: Sequence[str] | None = None, *, by: Principal = LOCAL) -> int:
+        """Mark inbox messages (all when None) as read; return how many were not before."""
+        return self._store.inbox.mark_read(by.tenant, by.user, ids)
+
+    # -- changing
+
+    def reschedule(self, task_id: str, **arguments: Unpack[RescheduleCall]) -> TaskView:
+        """Change what is given (see `Reschedule`) and return the task; everything else stays.
+
+        Like `cancel` and `act` it takes `CallArguments` as well: a repeat changes nothing and says so. Raises
+        IdempotencyConflict as `schedule` does.
+        """
+        call, wanted = apart(arguments)
+        asked = Reschedule(**wanted)
+        now = self._store.now()
+        notes: list[str] = []
+
+        def decide(record: TaskRecord) -> Change:
+            change, notes[:] = decide_reschedule(record, asked, self._intake, now)
+            return change
+
+        repeatable = Repeatable.of("reschedule", task_id, wanted, call)
+        view = self._change(repeatable, call, kind=EventKind.RESCHEDULED, decide=decide)
+        return replace(view, warnings=(*notes, *view.warnings))
+
+    def cancel(self, task_id: str, *, reason: str | None = None, **call: Unpack[CallArguments]) -> TaskView:
+        """Cancel a task; `undo` of the view takes it back for 30 s. Cancelling twice changes nothing."""
+        now = self._store.now()
+        record = self._store.tasks.get(call.get("by", LOCAL).tenant, task_id)
+        if record.run.state is State.CANCELLED:
+            return view_of(record, now, warnings=("it was cancelled before; nothing was changed",))
+        return self._change(
+            Repeatable.of("cancel", task_id, {"reason": reason}, call),
+            call,
+            kind=EventKind.CANCELLED,
+            reason=reason,
+            decide=lambda record: changes.cancel(record, now),
+        )
+
+    def act(
+        self,
+        task_id: str,
+        action: str,
+        *,
+        minutes: int | None = None,
+        until: str | None = None,
+        undo: str | None = None,
+        **call: Unpack[CallArguments],
+    ) -> TaskView:
+        """Do what a card's button asks for: snooze (by minutes or until a time), run_now, skip_next, undo or done."""
+        if action == DONE:
+            return self._done(task_id, call.get("by", LOCAL))
+        kind, decide = decide_action(action, self._store.now(), minutes=minutes, until=until, undo=undo)
+        given = {"action": action, "minutes": minutes, "until": until, "undo": undo}
+        return self._change(Repeatable.of("act", task_id, given, call), call, kind=kind, decide=decide)
+
+    def _done(self, task_id: str, by: Principal) -> TaskView:
+        record = self._store.tasks.get(by.tenant, task_id)
+        if record.last_run is None:
+            raise Refused(f"action: {task_id} has no outcome yet to be done with. cancel_task cancels it.")
+        self._store.inbox.mark_read(by.tenant, by.user, task_id=task_id)
+        self._on_change([task_id])
+        return view_of(record, self._store.now())
+
+    def _change(
+        self,
+        repeatable: Repeatable,
+        call: CallArguments,
+        *,
+        kind: EventKind,
+        decide: Callable[[TaskRecord], Change],
+        reason: str | None = None,
+    ) -> TaskView:
+        by, task_id, waited = call.get("by", LOCAL), repeatable.task_id, list[str]()
+
+        def decided(found: TaskRecord) -> Change:
+            change = decide(found)
+            waited[:] = changes.leaving_the_queue(found, change)
+            return change
+
+        check_key_text(repeatable.idempotency_key)
+        key, revision = key_of(repeatable, by, self._store.now()), call.get("revision")
+        changed = self._store.tasks.change_once(
+            by.tenant, task_id, key, actor=by.user, kind=kind, decide=decided, revision=revision, reason=reason
+        )
+        if not changed.repeated:
+            self._recall(waited)
+            self._on_change([task_id])
+        return view_of(changed.record, self._store.now(), warnings=(REPEATED,) if changed.repeated else ())
+
+
+def _said(plan: Planned | TaskRecord) -> tuple[str, ...]:
+    return plan.warnings if isinstance(plan, Planned) else ()

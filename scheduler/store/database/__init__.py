@@ -1,0 +1,1 @@
+"""Connections: opening SQLite and PostgreSQL, their settings, and the database clock."""

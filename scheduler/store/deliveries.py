@@ -1,0 +1,92 @@
+"""Deliveries: messages that go to users through channels, each with a state and retries of its own."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from datetime import datetime, timedelta
+
+from duetime.scheduler.store.database.database import Database
+from duetime.scheduler.store.schema.rows import DELIVERY, MESSAGE
+from duetime.scheduler.store.schema.tables import deliveries, inbox
+from duetime.scheduler.task import Delivery, DeliveryState, InboxMessage
+from sqlalchemy import bindparam, func, select, update
+
+_NEXT_WAKE = select(func.min(deliveries.c.next_at)).where(deliveries.c.next_at.is_not(None))
+_DUE = (
+    select(*DELIVERY, *MESSAGE)
+    .select_from(deliveries.join(inbox, inbox.c.run_id == deliveries.c.run_id))
+    .where(deliveries.c.next_at <= bindparam("now"))
+    .order_by(deliveries.c.next_at)
+    .limit(bindparam("most"))
+)
+_TO_TAKE = (
+    select(deliveries.c.id)
+    .where(deliveries.c.id.in_(bindparam("ids", expanding=True)), deliveries.c.next_at <= bindparam("now"))
+    .with_for_update(skip_locked=True)
+)
+_TAKE = (
+    update(deliveries)
+    .where(deliveries.c.id.in_(_TO_TAKE.scalar_subquery()))
+    .values(next_at=bindparam("until"))
+    .returning(deliveries.c.id)
+)
+_HOLD = (
+    update(deliveries)
+    .where(deliveries.c.id.in_(bindparam("ids", expanding=True)), deliveries.c.next_at.is_not(None))
+    .values(next_at=bindparam("until"))
+)
+
+
+class Deliveries:
+    """Telling users outcomes through channels; each with its own state and retries."""
+
+    def __init__(self, database: Database, now: Callable[[], datetime]) -> None:
+        self._database = database
+        self._now = now
+
+    def next_wake(self) -> datetime | None:
+        """Return when the next delivery is due; None when none waits."""
+        return self._database.look(lambda connection: connection.execute(_NEXT_WAKE).scalar())
+
+    def due(self, *, limit: int) -> list[tuple[Delivery, InboxMessage]]:
+        """Return deliveries that are due now, longest due first, each with the message to deliver."""
+        due = {"now": self._now(), "most": limit}
+        rows = self._database.read(lambda connection: connection.execute(_DUE, due).all())
+        return [(Delivery(*row[: len(DELIVERY)]), InboxMessage(*row[len(DELIVERY) :])) for row in rows]
+
+    def take(self, ids: Sequence[str], *, lease: timedelta) -> set[str]:
+        """Take those of the deliveries that are still due and return them: for `lease` nobody else finds them due.
+
+        Any number of processes may try; each delivery is taken by one.
+        """
+        now = self._now()
+        values = {"ids": list(ids), "now": now, "until": now + lease}
+        return self._database.write(lambda connection: set(connection.execute(_TAKE, values).scalars()), durable=False)
+
+    def hold(self, ids: Sequence[str], *, lease: timedelta) -> None:
+        """Keep taken deliveries for `lease` from now on, those that have not been settled."""
+        values = {"ids": list(ids), "until": self._now() + lease}
+        self._database.write(lambda connection: connection.execute(_HOLD, values), durable=False)
+
+    def settle(
+        self, delivery_id: str, attempts: int, *, delivered: bool, error: str | None, next_at: datetime | None
+    ) -> bool:
+        """Store how a try ended; False, and nothing written, when another has settled it since.
+
+        `attempts` is the delivery's as it was read. Not delivered and no `next_at` means given up.
+        """
+        now = self._now()
+        state = DeliveryState.DELIVERED if delivered else DeliveryState.PENDING if next_at else DeliveryState.FAILED
+        statement = (
+            update(deliveries)
+            .where(deliveries.c.id == delivery_id, deliveries.c.attempts == attempts)
+            .where(deliveries.c.state == DeliveryState.PENDING)
+            .values(
+                attempts=attempts + 1,
+                state=state,
+                error=error,
+                delivered_at=now if delivered else None,
+                next_at=None if delivered else next_at,
+            )
+        )
+        return self._database.write(lambda connection: connection.execute(statement).rowcount) == 1

@@ -1,0 +1,124 @@
+"""The schema's version: making it, checking it, upgrading it.
+
+A database at HEAD is used as it is and Alembic is not even imported; a new one gets its tables from the models. Only an
+older one runs migrations, which a test holds equal to the models.
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+import sqlite3
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from duetime.scheduler.errors import InvalidSetting, SchemaTooNew, SchemaTooOld
+from duetime.scheduler.store.database.database import Database, Sqlite
+from duetime.scheduler.store.schema.base import Base
+from sqlalchemy import Column, Connection, MetaData, String, Table, func, insert, inspect, select
+
+HEAD = "0004"
+"""The newest migration; they are numbered, so that older and newer can be told apart without reading them."""
+
+_LOCK = 0x64756574  # "duet": one process at a time looks after a PostgreSQL schema
+
+version = Table("duetime_version", MetaData(), Column("version_num", String(32), primary_key=True))
+
+
+@dataclass(frozen=True, slots=True)
+class Upgrade:
+    """What was done to a schema: its version before, None for a new database, and its version now.
+
+    `copied` is where an older SQLite file was copied to, if it was.
+    """
+
+    before: str | None
+    now: str
+    copied: str | None = None
+
+
+def revision(connection: Connection) -> str | None:
+    """Return the schema's version; None for a database without one."""
+    if not inspect(connection).has_table(version.name):
+        return None
+    return connection.execute(select(version.c.version_num)).scalar()
+
+
+def check(database: Database) -> None:
+    """Raise `SchemaTooOld` or `SchemaTooNew` unless the schema is the one that this code knows."""
+    found = database.read(revision)
+    if found != HEAD:
+        _refuse_newer(found)
+        raise SchemaTooOld(
+            f"The database's schema is {found or 'missing'}, this Duetime needs {HEAD}. Run `duetime migrate` first."
+        )
+
+
+def upgrade(database: Database) -> Upgrade:
+    """Bring the schema to HEAD, whatever it is now, and return what that took.
+
+    Several processes may do this at once: one does it, the others wait and find it done.
+    """
+    found = database.read(revision)
+    if found == HEAD:
+        return Upgrade(found, HEAD)
+    _refuse_newer(found)
+    copied = _copy(database, found) if found and isinstance(database, Sqlite) else None
+    database.migrate(_bring_to_head)
+    return Upgrade(found, HEAD, str(copied) if copied else None)
+
+
+def _refuse_newer(found: str | None) -> None:
+    if found and not (found.isdigit() and int(found) <= int(HEAD)):
+        raise SchemaTooNew(
+            f"The database was written by a newer Duetime (schema {found}, this one knows {HEAD}). "
+            "Upgrade Duetime here; nothing was changed."
+        )
+
+
+def _bring_to_head(connection: Connection) -> None:
+    if connection.dialect.name == "postgresql":
+        connection.execute(select(func.pg_advisory_xact_lock(_LOCK)))
+    found = revision(connection)  # again, now that nobody else can change it
+    _refuse_newer(found)
+    if found is None:
+        _create(connection)
+    elif found != HEAD:
+        from duetime.scheduler.store.migrations.run import run  # noqa: PLC0415 - Alembic is slow to import
+
+        run(connection, HEAD)
+
+
+def _create(connection: Connection) -> None:
+    existing = set(inspect(connection).get_table_names())
+    strangers = existing if connection.dialect.name == "sqlite" else existing & set(Base.metadata.tables)
+    if strangers:
+        raise InvalidSetting(
+            f"database_url: the database is of another program (it has the table {min(strangers)!r}). "
+            "Name a new file, or an empty database, for Duetime."
+        )
+    Base.metadata.create_all(connection)
+    version.create(connection)
+    connection.execute(insert(version).values(version_num=HEAD))
+
+
+def _copy(database: Sqlite, found: str) -> Path | None:
+    """Copy the file beside itself, complete with what is still in its log, and safe from a kill halfway."""
+    if database.path is None:
+        return None
+    path = Path(database.path)
+    target = path.with_name(f"{path.name}.schema-{found}")
+    partial = target.with_name(f"{target.name}.partial-{os.getpid()}")
+    destination = sqlite3.connect(partial)
+    try:
+        database.read(lambda connection: _raw(connection).backup(destination))
+    finally:
+        destination.close()
+    shutil.copymode(path, partial)
+    partial.replace(target)
+    return target
+
+
+def _raw(connection: Connection) -> Any:
+    return connection.connection.dbapi_connection

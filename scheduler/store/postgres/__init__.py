@@ -1,0 +1,1 @@
+"""PostgreSQL only: the hot writes, each in one round trip."""

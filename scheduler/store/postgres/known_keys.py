@@ -1,0 +1,79 @@
+"""PostgreSQL: what idempotency keys stand for, each task whole with its runs and deliveries, in one statement."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from datetime import datetime
+from itertools import groupby
+from typing import Any
+
+from duetime.scheduler.records import NewTask
+from duetime.scheduler.store.schema.rows import CURRENT, DELIVERY, RUN, TASK, task_and_run
+from duetime.scheduler.store.schema.tables import deliveries, runs, tasks
+from duetime.scheduler.store.schema.tables import keys as key_table
+from duetime.scheduler.store.statements import idempotency, read
+from duetime.scheduler.store.statements.idempotency import Name, name_of
+from duetime.scheduler.task import Delivery, Run, TaskRecord
+from sqlalchemy import Connection, Row, Text, bindparam, func, literal_column, select, true, union
+from sqlalchemy.dialects.postgresql import ARRAY
+
+_of_task = runs.c.task_id == tasks.c.id
+_shown = union(
+    select(runs.c.id).where(_of_task, CURRENT).correlate(tasks),
+    select(runs.c.id).where(_of_task, literal_column("NOT runs.current AND runs.ended_at IS NULL")).correlate(tasks),
+    select(read.LATEST_ENDED.correlate(tasks).subquery("latest").c.id),
+).lateral("shown")
+_names = func.unnest(bindparam("tenants", type_=ARRAY(Text)), bindparam("names", type_=ARRAY(Text)))
+_asked = _names.table_valued("tenant", "key").render_derived(name="asked")
+_KEY = (key_table.c.tenant, key_table.c.key, key_table.c.fingerprint, key_table.c.expires_at, key_table.c.derived)
+_STANDING = (
+    select(*TASK, *RUN, *DELIVERY, *(column.label(f"key_{column.name}") for column in _KEY))
+    .select_from(_asked)
+    .join(key_table, (key_table.c.tenant == _asked.c.tenant) & (key_table.c.key == _asked.c.key))
+    .join(tasks, tasks.c.id == key_table.c.task_id)
+    .join(_shown, true())
+    .join(runs, runs.c.id == _shown.c.id)
+    .outerjoin(deliveries, (deliveries.c.run_id == runs.c.id) & runs.c.ended_at.is_not(None))
+    .order_by(key_table.c.tenant, key_table.c.key, runs.c.id, deliveries.c.id)
+)
+
+
+def known(connection: Connection, items: Sequence[NewTask], now: datetime) -> dict[Name, TaskRecord]:
+    """Return what the items' keys stand for; those that hold no longer are left out.
+
+    Raises `IdempotencyConflict` when a key that holds was used for other content.
+    """
+    wanted = {name_of(item): item.key for item in items if item.key}
+    parameters = {"tenants": [tenant for tenant, _ in wanted], "names": [key for _, key in wanted]}
+    found: dict[Name, TaskRecord] = {}
+    rows = connection.execute(_STANDING, parameters).all()
+    for name, of_key in groupby(rows, lambda row: (row.key_tenant, row.key_key)):
+        key_rows = list(of_key)
+        first = key_rows[0]
+        record = _record(key_rows)
+        if idempotency.holds(record.run, derived=first.key_derived, expires_at=first.key_expires_at, now=now):
+            idempotency.check_same(wanted[name], record.task.id, first.key_fingerprint)
+            found[name] = record
+    return found
+
+
+def _record(rows: Sequence[Row[Any]]) -> TaskRecord:
+    """Put together what `reading.with_past` reads by and by."""
+    pairs = [task_and_run(row) for row in rows]
+    task = pairs[0][0]
+    its_runs = {run.id: run for _, run in pairs}
+    [current] = [run for run in its_runs.values() if run.current]
+    ended = [run for run in its_runs.values() if run.ended_at and not run.current]
+    last = current if read.ran(current) else next(iter(ended), None)
+    told = _deliveries(rows, last) if last else ()
+    return TaskRecord(task, current, last, told, _beside(its_runs.values()))
+
+
+def _deliveries(rows: Sequence[Row[Any]], of: Run) -> tuple[Delivery, ...]:
+    begin = len(TASK) + len(RUN)
+    found = [Delivery(*row[begin : begin + len(DELIVERY)]) for row in rows if row[begin] is not None]
+    return tuple(delivery for delivery in found if delivery.run_id == of.id)
+
+
+def _beside(its_runs: Iterable[Run]) -> tuple[Run, ...]:
+    return tuple(run for run in its_runs if not run.current and not run.ended_at)

@@ -1,0 +1,149 @@
+"""PostgreSQL: lock tasks and start their runs, with attempts and events, in one statement.
+
+It may be a transaction of its own, although what it sees is older than the locks it waits for: a task is locked, and a
+run updated, as the newest of its row that still meets the conditions. What else such a transaction wrote is seen late:
+a number of an event that is taken refuses the whole, a run that was not ready before is left out. Then it is said again
+behind the locks (`starting`), where everything is seen.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Sequence
+from datetime import datetime
+from typing import Any
+
+from duetime.scheduler.events import EventKind
+from duetime.scheduler.records import Start
+from duetime.scheduler.store.schema.rows import RUN, TASK
+from duetime.scheduler.store.schema.tables import attempts, events, runs, tasks
+from duetime.scheduler.store.schema.types import Instant
+from duetime.scheduler.store.sql.recordset import few, recordset
+from duetime.scheduler.store.statements import event_log
+from duetime.scheduler.task import State
+from sqlalchemy import (
+    CTE,
+    ColumnElement,
+    Connection,
+    Float,
+    Integer,
+    Row,
+    Select,
+    Text,
+    Update,
+    bindparam,
+    cast,
+    func,
+    insert,
+    literal,
+    null,
+    or_,
+    select,
+    update,
+)
+from sqlalchemy.sql.base import ReadOnlyColumnCollection
+
+Columns = ReadOnlyColumnCollection[str, Any]
+Conditions = Sequence[ColumnElement[bool]]
+
+_NOW = bindparam("now", type_=Instant())
+_WORKER = bindparam("by_worker", type_=Text())
+_WISHES = {"run_id": runs.c.id.type, "holds": runs.c.reserved.type, "proof": runs.c.token.type}
+
+
+def statement(may_start: Callable[[Columns], Conditions]) -> Select[Any]:
+    """Return the statement for runs that meet these conditions of a task; its rows are those of TASK and RUN."""
+    locked = _locked()
+    values = {
+        "state": State.RUNNING,
+        "attempt": runs.c.attempt + 1,
+        "started_at": func.coalesce(runs.c.started_at, _NOW),
+        "progress": null(),
+        "worker": _WORKER,
+        "epoch": bindparam("by_epoch", type_=Integer()),
+        "lease_until": bindparam("until", type_=Instant()),
+        "reserved": locked.c.holds,
+        "token": locked.c.proof,
+    }
+    moved = update(runs).where(runs.c.id == locked.c.run_id, *may_start(locked.c), _has_reserved(locked)).values(values)
+    columns = [column.label(f"{column.table.name}_{column.name}") for column in RUN]
+    of_task = [locked.c[column.name].label(f"tasks_{column.name}") for column in TASK]
+    started = moved.returning(*of_task, *columns).cte("started")
+    return select(started).add_cte(_attempts(started), _started(started))
+
+
+def _locked() -> CTE:
+    """Lock the tasks of the wanted runs, always in the same order, as everyone else does."""
+    wish = few(recordset(_WISHES, "wishes", "wish"))
+    whose = wish.join(runs, runs.c.id == wish.c.run_id).join(tasks, tasks.c.id == runs.c.task_id)
+    found = select(*TASK, wish.c.run_id, wish.c.holds, wish.c.proof).select_from(whose)
+    return found.order_by(tasks.c.id).with_for_update(of=tasks).cte("locked")
+
+
+def _has_reserved(locked: CTE) -> ColumnElement[bool]:
+    """Whether a queue has reserved what the task needs now, as `starting` asks of runs that it has read."""
+    need = func.jsonb_each_text(locked.c.needs).table_valued("key", "value", name="need")
+    reserved = func.coalesce(cast(locked.c.holds.op("->>", return_type=Text())(need.c.key), Float()), 0.0)
+    short = select(literal(1)).select_from(need).where(reserved < cast(need.c.value, Float())).correlate(locked)
+    return or_(locked.c.proof.is_(None), locked.c.needs == literal({}, tasks.c.needs.type), ~short.exists())
+
+
+def _attempts(started: CTE) -> CTE:
+    values = {"run_id": started.c.runs_id, "number": started.c.runs_attempt, "worker": _WORKER, "started_at": _NOW}
+    return insert(attempts).from_select(list(values), select(*values.values())).cte("tried")
+
+
+def _started(started: CTE) -> CTE:
+    ready = literal(State.READY, events.c.from_state.type)
+    return _told(started, EventKind.STARTED, actor=_WORKER, move=(ready, State.RUNNING))
+
+
+def _told(moved: CTE, kind: EventKind, *, actor: ColumnElement[str], move: tuple[ColumnElement[State], State]) -> CTE:
+    """Write the events as `journal.append` does: each with the next number of its task."""
+    before, after = move
+    of_task = moved.c.runs_task_id
+    last = select(func.coalesce(func.max(events.c.seq), 0)).where(events.c.task_id == of_task)
+    nth = func.row_number().over(partition_by=of_task, order_by=moved.c.runs_id)
+    values = {
+        "tenant": moved.c.runs_tenant,
+        "task_id": of_task,
+        "run_id": moved.c.runs_id,
+        "seq": last.correlate(moved).scalar_subquery() + nth,
+        "at": _NOW,
+        "kind": literal(kind, events.c.kind.type),
+        "actor": actor,
+        "from_state": before,
+        "to_state": literal(after, events.c.to_state.type),
+        "attempt": func.nullif(moved.c.runs_attempt, 0),
+    }
+    return insert(events).from_select(list(values), select(*values.values())).cte("told")
+
+
+def making_ready(move: Update) -> Select[Any]:
+    """Return the statement that makes runs ready and tells it; it returns how many were.
+
+    `due` are their ids and what they `was`. Their tasks have to be locked.
+    """
+    due = few(recordset({"run_id": runs.c.id.type, "was": runs.c.state.type}, "due", "due"))
+    names = ("id", "task_id", "tenant", "attempt")
+    of_run = [runs.c[name].label(f"runs_{name}") for name in names]
+    moved = move.where(runs.c.id == due.c.run_id).returning(*of_run, due.c.was).cte("moved")
+    itself = literal(event_log.ITSELF, events.c.actor.type)
+    told = _told(moved, EventKind.READY, actor=itself, move=(moved.c.was, State.READY))
+    return select(func.count(moved.c.runs_id)).add_cte(told)
+
+
+def start(
+    connection: Connection,
+    starting: Select[Any],
+    wanted: Collection[Start],
+    *,
+    worker: str,
+    epoch: int | None,
+    now: datetime,
+    until: datetime,
+) -> Sequence[Row[Any]]:
+    wishes = [
+        {"run_id": wish.run_id, "holds": dict(wish.reserved) or None, "proof": wish.token or None} for wish in wanted
+    ]
+    values = {"wishes": wishes, "by_worker": worker, "by_epoch": epoch, "now": now, "until": until}
+    return connection.execute(starting, values).all()

@@ -1,0 +1,1 @@
+"""The schema: tables, column types, constraints, and rows as values."""

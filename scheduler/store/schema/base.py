@@ -1,0 +1,58 @@
+"""What all tables share: how Duetime's types and names look in them."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from datetime import datetime, timedelta
+from typing import Annotated, Any, ClassVar
+
+from duetime.scheduler.events import EventKind
+from duetime.scheduler.store.schema.types import Instant, JsonValue, Retrying, Span, Strings, Word, Words
+from duetime.scheduler.task import DeadlineType, DeliveryState, Json, Penalty, RetryPolicy, State, Tier
+from sqlalchemy import BigInteger, Double, Index, Integer, MetaData, Table, Text, text
+from sqlalchemy.orm import DeclarativeBase
+
+Said = Annotated[str, "words of people or handlers"]
+
+Serial = BigInteger().with_variant(Integer(), "sqlite")
+
+
+class Base(DeclarativeBase):
+    """Types and names that all tables share."""
+
+    metadata = MetaData(
+        naming_convention={
+            "pk": "%(table_name)s_pk",
+            "fk": "%(table_name)s_%(column_0_name)s_fk",
+            "uq": "%(table_name)s_%(column_0_name)s_key",
+            "ck": "%(table_name)s_%(constraint_name)s",
+        }
+    )
+    type_annotation_map: ClassVar[dict[Any, Any]] = {
+        datetime: Instant(),
+        timedelta: Span(),
+        str: Text(),
+        float: Double(),
+        Said: Words(),
+        State: Word(State),
+        EventKind: Word(EventKind),
+        DeliveryState: Word(DeliveryState),
+        Tier: Word(Tier),
+        DeadlineType: Word(DeadlineType),
+        Penalty: Word(Penalty),
+        Mapping[str, int]: JsonValue(),
+        Mapping[str, Json]: JsonValue(),
+        RetryPolicy: Retrying(),
+        tuple[str, ...]: Strings(),
+    }
+
+
+def partial(name: str, *columns: Any, where: str, unique: bool = False) -> Index:
+    """Return an index of the rows for which `where` holds."""
+    return Index(name, *columns, unique=unique, sqlite_where=text(where), postgresql_where=text(where))
+
+
+def table(row: type[Base]) -> Table:
+    found = row.__table__
+    assert isinstance(found, Table)
+    return found

@@ -1,0 +1,95 @@
+"""Between rows and values: a row's columns stand in the order of the value's fields."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import fields
+from datetime import datetime, timedelta
+from typing import Any
+
+from duetime.scheduler.events import Event
+from duetime.scheduler.store.schema import tables
+from duetime.scheduler.task import Attempt, DeadLetter, Delivery, InboxMessage, Json, Run, Task
+from sqlalchemy import Column, ColumnElement, Table, literal_column
+
+CURRENT: ColumnElement[bool] = literal_column("runs.current")
+"""The run stands for its task. Written bare, as the partial indexes have it, else SQLite does not use them."""
+
+NOT_PAUSED: ColumnElement[bool] = literal_column("NOT runs.paused")
+"""No run of a paused task, as far as that is noted; bare, as above."""
+
+Row = Sequence[Any]
+
+
+def columns_of(value: type[Any], table: Table, *, without: Iterable[str] = ()) -> list[Column[Any]]:
+    return [table.c[field.name] for field in fields(value) if field.name not in set(without)]
+
+
+TASK = columns_of(Task, tables.tasks)
+RUN = columns_of(Run, tables.runs)
+ATTEMPT = columns_of(Attempt, tables.attempts)
+EVENT = columns_of(Event, tables.events)
+DELIVERY = columns_of(Delivery, tables.deliveries)
+MESSAGE = columns_of(InboxMessage, tables.inbox)
+DEAD_LETTER = columns_of(DeadLetter, tables.dead_letters, without=["attempts"])
+
+_TASK_NAMES = [column.name for column in TASK]
+_RUN_NAMES = [column.name for column in RUN]
+TASK_VALUES = (*_TASK_NAMES, "title_folded")
+RUN_VALUES = (*_RUN_NAMES, "listed_at")
+LABEL_VALUES = ("tenant", "label", "task_id")
+_DELIVERY_NAMES = [column.name for column in DELIVERY]
+_MESSAGE_NAMES = [column.name for column in MESSAGE]
+
+
+def task_and_run(row: Row) -> tuple[Task, Run]:
+    """Read a row of TASK and RUN columns."""
+    return Task(*row[: len(TASK)]), Run(*row[len(TASK) : len(TASK) + len(RUN)])
+
+
+def task_values(task: Task) -> dict[str, Any]:
+    values: dict[str, Any] = {name: getattr(task, name) for name in _TASK_NAMES}
+    values["title_folded"] = folded(task.title)
+    return values
+
+
+def run_values(run: Run) -> dict[str, Any]:
+    values: dict[str, Any] = {name: getattr(run, name) for name in _RUN_NAMES}
+    values["listed_at"] = listed_at(run)
+    return values
+
+
+def label_rows(of: Iterable[Task]) -> list[dict[str, Any]]:
+    return [
+        dict(zip(LABEL_VALUES, (task.tenant, label, task.id), strict=True))
+        for task in of
+        for label in dict.fromkeys(task.labels)
+    ]
+
+
+def delivery_values(delivery: Delivery) -> dict[str, Any]:
+    return {name: getattr(delivery, name) for name in _DELIVERY_NAMES}
+
+
+def message_values(message: InboxMessage) -> dict[str, Any]:
+    return {name: getattr(message, name) for name in _MESSAGE_NAMES}
+
+
+def listed_at(run: Run) -> datetime:
+    return run.ended_at or run.wake_at or run.scheduled_for
+
+
+def folded(text: str) -> str:
+    """Return the text as it is compared without regard to case."""
+    return text.casefold()
+
+
+def in_json(value: Any) -> Json:
+    """Return a field's value as JSON has it: instants as ISO strings, spans as seconds, tuples as lists."""
+    if isinstance(value, datetime):
+        return value.isoformat()
+    if isinstance(value, timedelta):
+        return value.total_seconds()
+    if isinstance(value, tuple):
+        return list(value)
+    return value

@@ -1,0 +1,266 @@
+"""The tables of tasks. The newest migration and the models are equal; a test compares them on both databases."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from datetime import datetime, timedelta
+
+from duetime.scheduler.events import EventKind
+from duetime.scheduler.store.schema.base import Base, Said, Serial, partial, table
+from duetime.scheduler.store.schema.constraints import MOVES_CHECK, STATES_CHECK, WAKES_CHECK
+from duetime.scheduler.store.schema.types import JsonValue, ThisTransaction
+from duetime.scheduler.task import DeadlineType, DeliveryState, Json, Penalty, RetryPolicy, State, Tier
+from sqlalchemy import BigInteger, CheckConstraint, ForeignKey, Index, false
+from sqlalchemy.orm import Mapped, mapped_column
+
+
+class TaskRow(Base):
+    """What someone scheduled. `title_folded` is the title for comparing without case."""
+
+    __tablename__ = "tasks"
+    __table_args__ = (Index("tasks_by_age", "tenant", "created_at"),)
+
+    id: Mapped[str] = mapped_column(primary_key=True)
+    tenant: Mapped[str]
+    owner: Mapped[Said]
+    title: Mapped[Said]
+    action: Mapped[str]
+    payload: Mapped[Mapping[str, Json]]
+    timezone: Mapped[str]
+    when: Mapped[Said]
+    repeat: Mapped[str | None]
+    anchor: Mapped[datetime]
+    until: Mapped[datetime | None]
+    max_runs: Mapped[int | None]
+    paused: Mapped[bool]
+    retry: Mapped[RetryPolicy]
+    deliver_to: Mapped[tuple[str, ...]]
+    labels: Mapped[tuple[str, ...]]
+    revision: Mapped[int]
+    created_at: Mapped[datetime]
+    updated_at: Mapped[datetime]
+    title_folded: Mapped[Said]
+    priority: Mapped[Tier] = mapped_column(server_default=Tier.NORMAL)
+    deadline: Mapped[Said | None]
+    deadline_after: Mapped[timedelta | None]
+    deadline_type: Mapped[DeadlineType] = mapped_column(server_default=DeadlineType.SOFT)
+    penalty: Mapped[Penalty] = mapped_column(server_default=Penalty.NONE)
+    estimate: Mapped[timedelta | None]
+    needs: Mapped[Mapping[str, int]] = mapped_column(server_default="{}")
+
+
+class LabelRow(Base):
+    """One label of one task, for finding; the task's own row has them in their order."""
+
+    __tablename__ = "task_labels"
+    __table_args__ = ({"sqlite_with_rowid": False},)
+
+    tenant: Mapped[str] = mapped_column(primary_key=True)
+    label: Mapped[Said] = mapped_column(primary_key=True)
+    task_id: Mapped[str] = mapped_column(ForeignKey("tasks.id"), primary_key=True)
+
+
+class RunRow(Base):
+    """One occurrence of a task. `listed_at` orders lists: when it is next due while open, when it ended after that.
+
+    `reserved` and `token` are what the running attempt holds in the queue's pools, for a queue that has to be rebuilt.
+    `paused` leaves a run of a paused task out of the indexes of the timers, however many there are.
+    """
+
+    __tablename__ = "runs"
+    __table_args__ = (
+        CheckConstraint(STATES_CHECK, name="state"),
+        CheckConstraint(WAKES_CHECK, name="wake_at"),
+        Index("runs_by_occurrence", "task_id", "scheduled_for", "generation", unique=True),
+        Index("runs_by_state", "tenant", "current", "state"),
+        partial("runs_current", "task_id", where="current", unique=True),
+        partial("runs_beside", "task_id", where="NOT current AND ended_at IS NULL"),
+        partial("runs_wake", "wake_at", where="wake_at IS NOT NULL AND NOT paused"),
+        partial("runs_drop", "drop_at", where="drop_at IS NOT NULL AND ended_at IS NULL AND NOT paused"),
+        partial("runs_ready", "id", where="state = 'ready'"),
+        partial("runs_running", "id", where="state = 'running'"),
+        partial("runs_open", "tenant", "listed_at", "task_id", where="current AND ended_at IS NULL"),
+        partial("runs_ended", "tenant", "listed_at", "task_id", where="current AND ended_at IS NOT NULL"),
+    )
+
+    id: Mapped[str] = mapped_column(primary_key=True)
+    task_id: Mapped[str] = mapped_column(ForeignKey("tasks.id"))
+    tenant: Mapped[str]
+    scheduled_for: Mapped[datetime]
+    state: Mapped[State]
+    generation: Mapped[int]
+    number: Mapped[int]
+    current: Mapped[bool]
+    wake_at: Mapped[datetime | None]
+    first_ready_at: Mapped[datetime | None]
+    started_at: Mapped[datetime | None]
+    ended_at: Mapped[datetime | None]
+    attempt: Mapped[int]
+    failures: Mapped[int]
+    crashes: Mapped[int]
+    missed: Mapped[int]
+    cancel_requested: Mapped[bool]
+    progress: Mapped[Json | None] = mapped_column(JsonValue())
+    checkpoint: Mapped[Json | None] = mapped_column(JsonValue())
+    summary: Mapped[Said | None]
+    result: Mapped[Json | None] = mapped_column(JsonValue())
+    error: Mapped[Said | None]
+    slot: Mapped[datetime | None]
+    listed_at: Mapped[datetime]
+    worker: Mapped[str | None]
+    epoch: Mapped[int | None]
+    lease_until: Mapped[datetime | None]
+    deadline: Mapped[datetime | None]
+    drop_at: Mapped[datetime | None]
+    reserved: Mapped[Mapping[str, int] | None]
+    token: Mapped[str | None]
+    paused: Mapped[bool] = mapped_column(server_default=false())
+
+
+class AttemptRow(Base):
+    """One try of a run."""
+
+    __tablename__ = "attempts"
+    __table_args__ = ({"sqlite_with_rowid": False},)
+
+    run_id: Mapped[str] = mapped_column(ForeignKey("runs.id"), primary_key=True)
+    number: Mapped[int] = mapped_column(primary_key=True, autoincrement=False)
+    worker: Mapped[str]
+    started_at: Mapped[datetime]
+    ended_at: Mapped[datetime | None]
+    outcome: Mapped[str | None]
+    reason: Mapped[Said | None]
+
+
+class EventRow(Base):
+    """Who did what to which task. `revision` is the task's after it; `tx` orders commits where ids cannot."""
+
+    __tablename__ = "events"
+    __table_args__ = (
+        CheckConstraint(MOVES_CHECK, name="legal_move"),
+        Index("events_by_task", "task_id", "seq", unique=True),
+        Index("events_by_time", "tenant", "at", "id"),
+        partial("events_by_tx", "tx", "id", where="tx IS NOT NULL"),
+        {"sqlite_autoincrement": True},
+    )
+
+    id: Mapped[int] = mapped_column(Serial, primary_key=True)
+    tenant: Mapped[str]
+    task_id: Mapped[str] = mapped_column(ForeignKey("tasks.id"))
+    run_id: Mapped[str | None] = mapped_column(ForeignKey("runs.id"))
+    seq: Mapped[int]
+    at: Mapped[datetime]
+    kind: Mapped[EventKind]
+    actor: Mapped[Said]
+    reason: Mapped[Said | None]
+    from_state: Mapped[State | None]
+    to_state: Mapped[State | None]
+    attempt: Mapped[int | None]
+    before: Mapped[Mapping[str, Json] | None]
+    after: Mapped[Mapping[str, Json] | None]
+    revision: Mapped[int | None]
+    tx: Mapped[int | None] = mapped_column(BigInteger, server_default=ThisTransaction())
+
+
+class KeyRow(Base):
+    """An idempotency key and what it was first used for; `revision` is the task's after the change that it names.
+
+    A key without a `revision` names the call that made the task.
+    """
+
+    __tablename__ = "idempotency_keys"
+    __table_args__ = (
+        partial("idempotency_keys_expiry", "expires_at", where="expires_at IS NOT NULL"),
+        {"sqlite_with_rowid": False},
+    )
+
+    tenant: Mapped[str] = mapped_column(primary_key=True)
+    key: Mapped[str] = mapped_column(primary_key=True)
+    task_id: Mapped[str] = mapped_column(ForeignKey("tasks.id"))
+    fingerprint: Mapped[Mapping[str, Json]]
+    expires_at: Mapped[datetime | None]
+    derived: Mapped[bool]
+    revision: Mapped[int | None]
+
+
+class DeadLetterRow(Base):
+    """A run that is out of attempts, with the payload as it was."""
+
+    __tablename__ = "dead_letters"
+    __table_args__ = (Index("dead_letters_by_time", "tenant", "at", "run_id"),)
+
+    run_id: Mapped[str] = mapped_column(ForeignKey("runs.id"), primary_key=True)
+    task_id: Mapped[str] = mapped_column(ForeignKey("tasks.id"))
+    tenant: Mapped[str]
+    at: Mapped[datetime]
+    reason: Mapped[Said]
+    payload: Mapped[Mapping[str, Json]]
+
+
+class InboxRow(Base):
+    """An outcome as a user reads it; `mentioned_at` is when a list of tasks first named it."""
+
+    __tablename__ = "inbox"
+    __table_args__ = (
+        Index("inbox_by_time", "tenant", "user", "created_at", "id"),
+        partial("inbox_unread", "tenant", "user", "created_at", "id", where="read_at IS NULL"),
+    )
+
+    id: Mapped[str] = mapped_column(primary_key=True)
+    tenant: Mapped[str]
+    user: Mapped[str]
+    task_id: Mapped[str] = mapped_column(ForeignKey("tasks.id"))
+    run_id: Mapped[str] = mapped_column(ForeignKey("runs.id"), unique=True)
+    title: Mapped[Said]
+    text: Mapped[Said]
+    state: Mapped[State]
+    created_at: Mapped[datetime]
+    read_at: Mapped[datetime | None]
+    mentioned_at: Mapped[datetime | None]
+
+
+class DeliveryRow(Base):
+    """Telling a user one outcome through one channel: the message in the inbox, which has to be there."""
+
+    __tablename__ = "deliveries"
+    __table_args__ = (
+        Index("deliveries_by_run", "run_id", "channel", unique=True),
+        partial("deliveries_due", "next_at", where="next_at IS NOT NULL"),
+    )
+
+    id: Mapped[str] = mapped_column(primary_key=True)
+    tenant: Mapped[str]
+    task_id: Mapped[str] = mapped_column(ForeignKey("tasks.id"))
+    run_id: Mapped[str] = mapped_column(ForeignKey("inbox.run_id"))
+    channel: Mapped[str]
+    state: Mapped[DeliveryState]
+    attempts: Mapped[int]
+    next_at: Mapped[datetime | None]
+    delivered_at: Mapped[datetime | None]
+    error: Mapped[Said | None]
+
+
+class RunnerRow(Base):
+    """The one process that runs tasks; each new one raises the epoch. There is one row at most."""
+
+    __tablename__ = "runner"
+    __table_args__ = (CheckConstraint("id = 1", name="single"),)
+
+    id: Mapped[int] = mapped_column(primary_key=True, autoincrement=False)
+    epoch: Mapped[int]
+    pid: Mapped[int]
+    endpoint: Mapped[str]
+    token: Mapped[str]
+    started_at: Mapped[datetime]
+
+
+tasks = table(TaskRow)
+labels = table(LabelRow)
+runs = table(RunRow)
+attempts = table(AttemptRow)
+events = table(EventRow)
+keys = table(KeyRow)
+dead_letters = table(DeadLetterRow)
+deliveries = table(DeliveryRow)
+inbox = table(InboxRow)
+runner = table(RunnerRow)

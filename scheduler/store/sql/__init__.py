@@ -1,0 +1,1 @@
+"""SQL building blocks: batches, record sets, row locks, page cursors."""

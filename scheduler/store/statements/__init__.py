@@ -1,0 +1,1 @@
+"""Statements: one module for each write and read, portable over SQLite and PostgreSQL."""

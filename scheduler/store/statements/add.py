@@ -1,0 +1,143 @@
+"""Adding tasks: the task, its first run, its labels, its key and its first event, in one transaction."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from datetime import datetime
+
+from duetime.scheduler.events import EventKind
+from duetime.scheduler.records import Added, NewTask
+from duetime.scheduler.rules.states import check_move
+from duetime.scheduler.store.postgres import add as postgres_add
+from duetime.scheduler.store.schema.rows import (
+    LABEL_VALUES,
+    RUN_VALUES,
+    TASK_VALUES,
+    in_json,
+    label_rows,
+    run_values,
+    task_values,
+)
+from duetime.scheduler.store.schema.tables import labels, runs, tasks
+from duetime.scheduler.store.sql.batch import Batch
+from duetime.scheduler.store.statements import event_log, idempotency, listing, read
+from duetime.scheduler.store.statements.idempotency import Name, name_of
+from duetime.scheduler.task import State, Task, TaskRecord
+from sqlalchemy import Connection, bindparam, insert, select
+
+_TASKS = Batch(insert(tasks), TASK_VALUES)
+_RUNS = Batch(insert(runs), RUN_VALUES)
+_LABELS = Batch(insert(labels), LABEL_VALUES)
+_THESE = select(tasks.c.id).where(tasks.c.id.in_(bindparam("task_ids", expanding=True)))
+
+
+def add(
+    connection: Connection, items: Sequence[NewTask], now: datetime, *, twins: bool = False, again: bool = False
+) -> list[Added]:
+    """Store the tasks that are new; those whose key is known come back as they are stored.
+
+    `again`: an earlier try may have stored them.
+    """
+    firsts = _firsts(items)
+    asked = [item for item in items if item.key is None or firsts[name_of(item)] is item]
+    told = [entry for item in asked for entry in _told(item, now)]
+    store = postgres_add.store if connection.dialect.name == "postgresql" else _step_by_step
+    there = _there(connection, asked) if again else {}
+    left = [item for item in asked if item.task.id not in there]
+    stored = there | store(connection, left, told, now=now, twins=twins)
+    return [_answer(item, firsts, stored) for item in items]
+
+
+def _there(connection: Connection, items: Sequence[NewTask]) -> dict[str, Added]:
+    found = connection.execute(_THESE, {"task_ids": [item.task.id for item in items]}).scalars().all()
+    return {
+        item.task.id: Added(TaskRecord(item.task, item.run), created=True) for item in items if item.task.id in found
+    }
+
+
+def _firsts(items: Sequence[NewTask]) -> dict[Name, NewTask]:
+    """Return the first item under each key; the others with this key have to ask for the same."""
+    firsts: dict[Name, NewTask] = {}
+    for item in items:
+        if item.key:
+            first = firsts.setdefault(name_of(item), item)
+            assert first.key is not None
+            idempotency.check_same(item.key, first.task.id, idempotency.reduced(first.key.fingerprint))
+    return firsts
+
+
+def _answer(item: NewTask, firsts: Mapping[Name, NewTask], stored: Mapping[str, Added]) -> Added:
+    first = firsts[name_of(item)] if item.key else item
+    added = stored[first.task.id]
+    return added if first is item else Added(added.record, created=False)
+
+
+def _step_by_step(
+    connection: Connection, items: Sequence[NewTask], told: Sequence[event_log.Entry], *, now: datetime, twins: bool
+) -> dict[str, Added]:
+    """Store what is new where nobody else can write meanwhile; returns the answers by the ids asked for."""
+    owners = idempotency.known(connection, items, now)
+    existing = read.records(connection, set(owners.values())) if owners else {}
+    known = {item.task.id: existing[owners[name_of(item)]] for item in items if item.key and name_of(item) in owners}
+    fresh = [item for item in items if item.task.id not in known]
+    alike = [_twin(connection, item) if twins else None for item in fresh]
+    _insert(connection, fresh, [entry for entry in told if entry["task_id"] not in known])
+    answers = {task_id: Added(record, created=False) for task_id, record in known.items()}
+    return answers | {
+        item.task.id: Added(TaskRecord(item.task, item.run), created=True, twin=twin)
+        for item, twin in zip(fresh, alike, strict=True)
+    }
+
+
+def _twin(connection: Connection, item: NewTask) -> str | None:
+    task = item.task
+    return listing.similar(connection, task.tenant, task.owner, task.title, item.run.scheduled_for)
+
+
+def _insert(connection: Connection, items: Sequence[NewTask], told: Sequence[event_log.Entry]) -> None:
+    _TASKS.run(connection, [task_values(item.task) for item in items])
+    _RUNS.run(connection, [run_values(item.run) for item in items])
+    _LABELS.run(connection, label_rows(item.task for item in items))
+    idempotency.store(connection, items)
+    event_log.append(connection, told)
+
+
+def insert_labels(connection: Connection, task: Task) -> None:
+    _LABELS.run(connection, label_rows([task]))
+
+
+def _told(item: NewTask, now: datetime) -> list[event_log.Entry]:
+    """Return the events of a new task; a run that is due at once is scheduled and made ready in one step."""
+    task, run = item.task, item.run
+    if run.state is not State.READY:
+        return [_created(item, now, run.state)]
+    check_move(State.SCHEDULED, run.state)
+    ready = event_log.entry(
+        task.tenant,
+        task.id,
+        run.id,
+        now,
+        kind=EventKind.READY,
+        actor=event_log.ITSELF,
+        move=(State.SCHEDULED, run.state),
+    )
+    return [_created(item, now, State.SCHEDULED), ready]
+
+
+def _created(item: NewTask, now: datetime, state: State) -> event_log.Entry:
+    task, run = item.task, item.run
+    check_move(None, state)
+    after = {"title": task.title, "action": task.action, "scheduled_for": in_json(run.scheduled_for)}
+    if task.repeat:
+        after["repeat"] = task.repeat
+    return event_log.entry(
+        task.tenant,
+        task.id,
+        run.id,
+        now,
+        kind=EventKind.CREATED,
+        actor=item.actor,
+        move=(None, state),
+        after=after,
+        revision=task.revision,
+    )

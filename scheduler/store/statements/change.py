@@ -1,0 +1,232 @@
+"""Changing a task: read, decide, write, with one event that says what was and what is."""
+
+from __future__ import annotations
+
+from dataclasses import fields, replace
+from datetime import datetime
+from typing import Any
+
+from duetime.scheduler.errors import IllegalMove, StaleRevision
+from duetime.scheduler.events import Event, EventKind
+from duetime.scheduler.records import Change
+from duetime.scheduler.rules.states import TERMINAL, check_move
+from duetime.scheduler.store.schema.constraints import WAKES
+from duetime.scheduler.store.schema.rows import EVENT, folded, in_json, listed_at, run_values
+from duetime.scheduler.store.schema.tables import events, labels, runs, tasks
+from duetime.scheduler.store.schema.types import policy_to_json
+from duetime.scheduler.store.statements import add, event_log, paused_runs, read, side_runs
+from duetime.scheduler.task import Json, RetryPolicy, Run, State, Task, TaskRecord
+from sqlalchemy import Connection, delete, func, insert, select, update
+
+_UNTOLD = frozenset({"id", "task_id", "tenant", "current", "revision", "updated_at"})
+_OURS = frozenset(
+    {"wake_at", "first_ready_at", "started_at", "ended_at", "generation", "anchor", "progress", "drop_at"}
+)
+"""Parts of a change that the history keeps and that say nothing to whoever is told what happened since."""
+
+_MOST_CHANGES_TOLD = 5
+
+Fields = dict[str, Any]
+
+
+def check_revision(connection: Connection, record: TaskRecord, revision: int | None) -> None:
+    """Raise `StaleRevision`, with what happened since, when the caller has seen another revision."""
+    task = record.task
+    if revision is None or revision == task.revision:
+        return
+    later = (
+        select(*EVENT)
+        .where(events.c.task_id == task.id, events.c.revision > revision)
+        .order_by(events.c.seq)
+        .limit(_MOST_CHANGES_TOLD)
+    )
+    since = [Event(*row) for row in connection.execute(later)]
+    raise StaleRevision(
+        task.id, revision, task.revision, [_told(event) for event in since], events=since, zone=task.timezone
+    )
+
+
+def _told(event: Event) -> str:
+    before, after = event.before or {}, event.after or {}
+    seen = {name: value for name, value in after.items() if name not in _OURS}
+    changes = ", ".join(f"{name} {before.get(name)} -> {value}"[:100] for name, value in seen.items())
+    return f"{event.kind} by {event.actor}" + (f" ({changes})" if changes else "")
+
+
+def apply(
+    connection: Connection,
+    record: TaskRecord,
+    change: Change,
+    *,
+    actor: str,
+    kind: EventKind,
+    reason: str | None,
+    now: datetime,
+) -> TaskRecord:
+    """Write the change, or nothing when it changes nothing; returns the task as it is now."""
+    old, run = record.run, held(change.run, now)
+    if run.scheduled_for != old.scheduled_for:
+        run = _placed(connection, run)
+    next_run = held(change.next_run, now) if change.next_run else None
+    if not (change.next_run or _beside(change)) and change.task == record.task and run == old:
+        return record
+    check_legal(old, run, next_run)
+    task = replace(change.task, revision=record.task.revision + 1, updated_at=now)
+    _write_task(connection, record.task, task)
+    run = replace(run, current=next_run is None)
+    _write_run(connection, old, run)
+    if next_run:
+        next_run = _placed(connection, next_run)
+        connection.execute(insert(runs), [run_values(next_run)])
+    moves = side_runs.follow(connection, (record.task, old), (task, run))
+    moves += side_runs.cancel(connection, change.cancelled_beside, now)
+    told: Fields = {"kind": change.kind or kind, "at": now, "actor": actor, "reason": reason}
+    entries = _entries(record, task, run, next_run, **told) if run != old or next_run or not _beside(change) else []
+    undone = told["kind"] is EventKind.CANCEL_UNDONE
+    begun = side_runs.to_revive(connection, old, now) if undone else [change.extra_run] if change.extra_run else []
+    for each in begun:
+        extra = _placed(connection, replace(each, current=False))
+        entries.append(_beginning(extra, task=task, **told))
+        connection.execute(insert(runs), [run_values(extra)])
+    paused_runs.follow(connection, record.task, task)
+    event_log.append(connection, entries + side_runs.entries(moves, task, actor=actor, reason=reason))
+    shown = next_run or run
+    ended = run if read.ran(run) else record.last_run
+    return TaskRecord(task, shown, ended, record.deliveries, read.beside(connection, [task]).get(task.id, ()))
+
+
+def _beside(change: Change) -> bool:
+    """Whether the change is about runs beside the current one."""
+    return bool(change.extra_run or change.cancelled_beside)
+
+
+def held(run: Run, now: datetime) -> Run:
+    """Return the run with its times as its state has them: no wake unless it waits for a time."""
+    wake_at = run.wake_at if run.state in WAKES else None
+    ended_at = (run.ended_at or now) if run.state in TERMINAL else None
+    return replace(run, wake_at=wake_at, ended_at=ended_at)
+
+
+def _placed(connection: Connection, run: Run) -> Run:
+    """Return the run with a generation of its own: an earlier one (skipped, cancelled) may stand at the same time."""
+    at_the_time = (runs.c.task_id == run.task_id, runs.c.scheduled_for == run.scheduled_for, runs.c.id != run.id)
+    taken = connection.scalar(select(func.max(runs.c.generation)).where(*at_the_time))
+    return run if taken is None or taken < run.generation else replace(run, generation=taken + 1)
+
+
+def check_legal(old: Run, run: Run, next_run: Run | None) -> None:
+    if run.state != old.state:
+        check_move(old.state, run.state)
+    elif old.ended_at and run != old:
+        raise IllegalMove(f"run {old.id} has ended ({old.state}) and stays as it ended")
+    if next_run is None:
+        return
+    check_move(None, next_run.state)
+    if not run.ended_at:
+        raise IllegalMove(f"run {run.id} is {run.state}; another can only take its place when it has ended")
+
+
+def _write_task(connection: Connection, old: Task, new: Task) -> None:
+    values = _changed(old, new)
+    if "title" in values:
+        values["title_folded"] = folded(new.title)
+    statement = update(tasks).where(tasks.c.id == old.id, tasks.c.revision == old.revision).values(values)
+    _exactly_one(connection.execute(statement).rowcount, old.id)
+    if "labels" in values:
+        connection.execute(delete(labels).where(labels.c.tenant == old.tenant, labels.c.task_id == old.id))
+        add.insert_labels(connection, new)
+
+
+def _write_run(connection: Connection, old: Run, new: Run) -> None:
+    values = _changed(old, new)
+    if values:
+        values["listed_at"] = listed_at(new)
+        unmoved = (runs.c.id == old.id, runs.c.state == old.state, runs.c.attempt == old.attempt)
+        _exactly_one(connection.execute(update(runs).where(*unmoved).values(values)).rowcount, old.id)
+
+
+def _exactly_one(count: int, what: str) -> None:
+    if count != 1:
+        raise IllegalMove(f"{what} was changed by another transaction between reading and writing")
+
+
+def _changed(old: Task | Run, new: Task | Run) -> Fields:
+    names = (field.name for field in fields(old))
+    return {name: getattr(new, name) for name in names if getattr(new, name) != getattr(old, name)}
+
+
+def _entries(
+    record: TaskRecord, task: Task, run: Run, next_run: Run | None, *, kind: EventKind, **told: Any
+) -> list[event_log.Entry]:
+    """One event; two when one run ends and the next begins, since each move has its own."""
+    old = record.run
+    move = (old.state, run.state) if run.state != old.state else None
+    if next_run is None:
+        return [_entry(record, task, run, kind=kind, move=move, **told)]
+    begun: tuple[None, State] = (None, next_run.state)
+    if move is None:
+        return [_entry(record, task, next_run, kind=kind, move=begun, **told)]
+    first = _entry(record, task, run, kind=kind, move=move, **told)
+    after = {"scheduled_for": in_json(next_run.scheduled_for), "number": next_run.number}
+    second = _entry(record, task, next_run, kind=EventKind.NEXT_OCCURRENCE, move=begun, **told)
+    return [first, {**second, "before": None, "after": after}]
+
+
+def _beginning(
+    run: Run, *, kind: EventKind, at: datetime, actor: str, reason: str | None, task: Task
+) -> event_log.Entry:
+    check_move(None, run.state)
+    return event_log.entry(
+        run.tenant,
+        run.task_id,
+        run.id,
+        at,
+        kind=kind,
+        actor=actor,
+        reason=reason,
+        move=(None, run.state),
+        after={"scheduled_for": in_json(run.scheduled_for)},
+        revision=task.revision,
+    )
+
+
+def _entry(
+    record: TaskRecord,
+    task: Task,
+    run: Run,
+    *,
+    kind: EventKind,
+    move: tuple[State | None, State] | None,
+    at: datetime,
+    actor: str,
+    reason: str | None,
+) -> event_log.Entry:
+    before, after = _difference(record, task, run)
+    return event_log.entry(
+        task.tenant,
+        task.id,
+        run.id,
+        at,
+        kind=kind,
+        actor=actor,
+        reason=reason,
+        move=move,
+        attempt=run.attempt or None,
+        before=before,
+        after=after,
+        revision=task.revision,
+    )
+
+
+def _difference(record: TaskRecord, task: Task, run: Run) -> tuple[dict[str, Json], dict[str, Json]]:
+    before: dict[str, Json] = {}
+    after: dict[str, Json] = {}
+    for old, new in ((record.task, task), (record.run, run)):
+        for name, value in _changed(old, new).items():
+            if name not in _UNTOLD:
+                before[name], after[name] = _told_value(getattr(old, name)), _told_value(value)
+    return before, after
+
+
+def _told_value(value: Any) -> Json:
+    return policy_to_json(value) if isinstance(value, RetryPolicy) else in_json(value)

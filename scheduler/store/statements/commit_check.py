@@ -1,0 +1,44 @@
+"""What became of a transaction whose COMMIT was never answered: whether what it wrote is there.
+
+Rows that were changed are locked before they are looked at, so that a commit which is still under way is waited for.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from duetime.scheduler.records import Added, Claim, ReadyRun
+from duetime.scheduler.store.schema.tables import runs, tasks
+from duetime.scheduler.task import State
+from sqlalchemy import Connection, bindparam, select
+
+_RUNS = (
+    select(runs.c.id, runs.c.state, runs.c.attempt, runs.c.worker)
+    .where(runs.c.id.in_(bindparam("run_ids", expanding=True)))
+    .order_by(runs.c.id)
+    .with_for_update()
+)
+_TASKS = select(tasks.c.id).where(tasks.c.id.in_(bindparam("task_ids", expanding=True)))
+
+
+def added(connection: Connection, answers: Sequence[Added]) -> bool:
+    """Whether the tasks that were made are there; one that is not may still come."""
+    made = {each.record.task.id for each in answers if each.created}
+    return made == set(connection.execute(_TASKS, {"task_ids": list(made)}).scalars())
+
+
+def made_ready(connection: Connection, ready: Sequence[ReadyRun]) -> bool:
+    rows = _now(connection, [run.run_id for run in ready])
+    return not ready or any(row.state is State.READY for row in rows)
+
+
+def started(connection: Connection, claims: Sequence[Claim]) -> bool:
+    """Whether these claims hold: a worker starts an attempt of a run once."""
+    rows = _now(connection, [claim.run.id for claim in claims])
+    running = {(row.id, row.attempt, row.worker) for row in rows if row.state is State.RUNNING}
+    return not claims or any((claim.run.id, claim.run.attempt, claim.worker) in running for claim in claims)
+
+
+def _now(connection: Connection, run_ids: list[str]) -> Sequence[Any]:
+    return connection.execute(_RUNS, {"run_ids": run_ids}).all()

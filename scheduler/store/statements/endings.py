@@ -1,0 +1,267 @@
+"""How attempts end: the attempt, the run, its event and everything that follows, in one transaction."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from typing import Any, NamedTuple
+
+from duetime.scheduler.events import EventKind
+from duetime.scheduler.records import Settlement
+from duetime.scheduler.rules.order import penalty
+from duetime.scheduler.rules.states import TERMINAL, check_move
+from duetime.scheduler.store.schema.pool_tables import usage
+from duetime.scheduler.store.schema.rows import (
+    DELIVERY,
+    MESSAGE,
+    RUN_VALUES,
+    delivery_values,
+    in_json,
+    message_values,
+    run_values,
+)
+from duetime.scheduler.store.schema.tables import attempts, dead_letters, deliveries, inbox, runs, tasks
+from duetime.scheduler.store.sql.batch import Batch, Rows, together
+from duetime.scheduler.store.sql.locks import exactly
+from duetime.scheduler.store.statements import event_log, side_runs
+from duetime.scheduler.store.statements.change import held
+from duetime.scheduler.task import Penalty, Run, State
+from sqlalchemy import Connection, bindparam, false, func, insert, null, select, true, update
+
+END = (
+    update(runs)
+    .where(runs.c.id == bindparam("run_id"), runs.c.attempt == bindparam("fence"))
+    .where((runs.c.state == State.RUNNING).is_(true()))  # by its id, never by the index of all that are running
+    .values(
+        state=bindparam("to"),
+        wake_at=bindparam("wake"),
+        listed_at=bindparam("listed"),
+        ended_at=bindparam("ended"),
+        failures=bindparam("failed"),
+        crashes=runs.c.crashes + bindparam("crashed"),
+        summary=bindparam("said"),
+        result=bindparam("gave"),
+        error=bindparam("wrong"),
+        checkpoint=func.coalesce(bindparam("kept", type_=runs.c.checkpoint.type), runs.c.checkpoint),
+        lease_until=null(),
+        reserved=null(),
+        token=null(),
+    )
+)
+_SETTLE = Batch(END)
+_END_ATTEMPT = Batch(
+    update(attempts)
+    .where(attempts.c.run_id == bindparam("of_run"), attempts.c.number == bindparam("fence"))
+    .values(ended_at=bindparam("ended"), outcome=bindparam("how"), reason=bindparam("why"))
+)
+_TAKEN = select(func.coalesce(func.max(runs.c.generation), 0) + 1).where(
+    runs.c.task_id == bindparam("of_task"), runs.c.scheduled_for == bindparam("of_time")
+)
+INSERT_NEXT = Batch(
+    insert(runs).values(generation=_TAKEN.scalar_subquery()), [name for name in RUN_VALUES if name != "generation"]
+)
+_NOT_CURRENT = Batch(update(runs).where(runs.c.id == bindparam("run_id")).values(current=false()))
+_PAYLOAD = select(tasks.c.payload).where(tasks.c.id == bindparam("of_task")).scalar_subquery()
+_LETTERS = Batch(insert(dead_letters).values(payload=_PAYLOAD), ("run_id", "task_id", "tenant", "at", "reason"))
+_MESSAGES = Batch(insert(inbox), [column.name for column in MESSAGE])
+_DELIVERIES = Batch(insert(deliveries), [column.name for column in DELIVERY])
+_USAGE = Batch(insert(usage), [column.name for column in usage.c])
+
+
+class Claimed(NamedTuple):
+    """What of a stored run and its task decides about its end."""
+
+    run_id: str
+    task_id: str
+    tenant: str
+    state: State
+    attempt: int
+    worker: str
+    scheduled_for: datetime
+    cancel_requested: bool
+    revision: int
+    repeat: str | None
+    paused: bool
+    deadline: datetime | None
+    penalty: Penalty
+
+
+@dataclass(frozen=True, slots=True)
+class Ending:
+    """A settlement that holds, with the run it ends."""
+
+    claim: Claimed
+    settlement: Settlement
+    crashed: bool = False
+
+    def next_run(self) -> Run | None:
+        run = self.settlement.next_run
+        return held(run, run.scheduled_for) if run else None
+
+
+def write(connection: Connection, endings: Sequence[Ending], now: datetime) -> None:
+    """Store the ends, each with its event and what follows from it."""
+    if not endings:
+        return
+    _write_next(connection, endings)
+    settled = together(
+        connection, (_SETTLE, [run_row(ending, now) for ending in endings]), *parts(connection, endings, now)
+    )
+    exactly(len(endings), settled)
+
+
+def parts(connection: Connection, endings: Sequence[Ending], now: datetime) -> list[tuple[Batch, Rows]]:
+    """Return what is stored together with the runs that end; each row names its run."""
+    return [
+        (_END_ATTEMPT, [_attempt_row(ending, now) for ending in endings]),
+        *_following(connection, endings, now),
+    ]
+
+
+def follow(connection: Connection, endings: Sequence[Ending], now: datetime) -> None:
+    """Store what follows from ends that are written: next occurrences, events, what users are told, what was used."""
+    _write_next(connection, endings)
+    together(connection, *_following(connection, endings, now))
+
+
+def _following(connection: Connection, endings: Sequence[Ending], now: datetime) -> list[tuple[Batch, Rows]]:
+    return [
+        event_log.appending(connection, [entry for ending in endings for entry in _entries(ending, now)]),
+        (_LETTERS, [_letter(ending, now) for ending in endings if ending.settlement.dead_letter]),
+        (_MESSAGES, [message_values(ending.settlement.inbox) for ending in endings if ending.settlement.inbox]),
+        (_DELIVERIES, [delivery_values(each) for ending in endings for each in ending.settlement.deliveries]),
+        (_USAGE, [row for ending in endings for row in _usage_rows(ending, now)]),
+    ]
+
+
+def run_row(ending: Ending, now: datetime) -> dict[str, Any]:
+    settlement, claim = ending.settlement, ending.claim
+    check_move(claim.state, settlement.to)
+    ended = now if settlement.to in TERMINAL else None
+    wake = None if ended else settlement.wake_at
+    return {
+        "run_id": settlement.run_id,
+        "fence": settlement.attempt,
+        "to": settlement.to,
+        "wake": wake,
+        "listed": ended or wake or claim.scheduled_for,
+        "ended": ended,
+        "failed": settlement.failures,
+        "crashed": int(ending.crashed),
+        "said": settlement.summary,
+        "gave": settlement.result,
+        "wrong": settlement.error,
+        "kept": settlement.checkpoint,
+    }
+
+
+def _attempt_row(ending: Ending, now: datetime) -> dict[str, Any]:
+    settlement = ending.settlement
+    return {
+        "of_run": settlement.run_id,
+        "fence": settlement.attempt,
+        "ended": now,
+        "how": settlement.outcome,
+        "why": settlement.reason,
+    }
+
+
+def _write_next(connection: Connection, endings: Sequence[Ending]) -> None:
+    """Make the next occurrences current. One that was skipped or moved away before comes as its next generation."""
+    last = [ending.claim for ending in endings if may_have_heirs(ending.settlement, ending.claim.revision)]
+    side_runs.succeed(connection, [claim.run_id for claim in last])
+    rows = next_rows(endings)
+    if rows:
+        _NOT_CURRENT.run(connection, [{"run_id": row["ending"]} for row in rows])
+        INSERT_NEXT.run(connection, rows)
+
+
+def may_have_heirs(settlement: Settlement, revision: int) -> bool:
+    """Whether a run of the task may have to take the place of the one that ends; none was made before a change."""
+    return settlement.to in TERMINAL and settlement.next_run is None and revision > 1
+
+
+def next_rows(endings: Sequence[Ending]) -> list[dict[str, Any]]:
+    """Return the rows of the next occurrences, each with the run that is `ending`."""
+    return [_next_values(ending.claim, run) for ending in endings if (run := ending.next_run())]
+
+
+def _next_values(ended: Claimed, run: Run) -> dict[str, Any]:
+    values = {name: value for name, value in run_values(run).items() if name != "generation"}
+    return {**values, "of_task": run.task_id, "of_time": run.scheduled_for, "ending": ended.run_id}
+
+
+def _entries(ending: Ending, now: datetime) -> list[event_log.Entry]:
+    claim, settlement = ending.claim, ending.settlement
+    ended = event_log.entry(
+        claim.tenant,
+        claim.task_id,
+        claim.run_id,
+        now,
+        kind=settlement.kind,
+        actor=claim.worker or event_log.ITSELF,
+        reason=settlement.reason,
+        move=(claim.state, settlement.to),
+        attempt=claim.attempt or None,
+    )
+    following = ending.next_run()
+    late = [_missed_entry(ending, now)] if _missed(ending, now) else []
+    return [ended, *late, _next_entry(following, now)] if following else [ended, *late]
+
+
+def _missed(ending: Ending, now: datetime) -> bool:
+    """Whether the run has ended without meeting its deadline; a run ends once, so this is told once."""
+    if ending.settlement.to is State.EXPIRED:
+        return True
+    deadline = ending.claim.deadline
+    return deadline is not None and now > deadline and ending.settlement.to in {State.SUCCEEDED, State.FAILED}
+
+
+def _missed_entry(ending: Ending, now: datetime) -> event_log.Entry:
+    claim = ending.claim
+    deadline = claim.deadline or now
+    late = max(now - deadline, timedelta(0))
+    cost = penalty(claim.penalty, late, deadline - claim.scheduled_for)
+    return event_log.entry(
+        claim.tenant,
+        claim.task_id,
+        claim.run_id,
+        now,
+        kind=EventKind.DEADLINE_MISSED,
+        actor=event_log.ITSELF,
+        attempt=claim.attempt or None,
+        after={"deadline": in_json(claim.deadline), "late_seconds": late.total_seconds(), "penalty": cost},
+    )
+
+
+def _next_entry(run: Run, now: datetime) -> event_log.Entry:
+    check_move(None, run.state)
+    return event_log.entry(
+        run.tenant,
+        run.task_id,
+        run.id,
+        now,
+        kind=EventKind.NEXT_OCCURRENCE,
+        actor=event_log.ITSELF,
+        move=(None, run.state),
+        after={"scheduled_for": in_json(run.scheduled_for), "number": run.number},
+    )
+
+
+def _usage_rows(ending: Ending, now: datetime) -> list[dict[str, Any]]:
+    claim = ending.claim
+    same = {"run_id": claim.run_id, "attempt": claim.attempt, "tenant": claim.tenant, "at": now}
+    return [{**same, "pool": pool, "units": units} for pool, units in ending.settlement.used.items()]
+
+
+def _letter(ending: Ending, now: datetime) -> dict[str, Any]:
+    claim, settlement = ending.claim, ending.settlement
+    return {
+        "run_id": claim.run_id,
+        "task_id": claim.task_id,
+        "of_task": claim.task_id,
+        "tenant": claim.tenant,
+        "at": now,
+        "reason": settlement.reason or settlement.error or "failed",
+    }

@@ -1,0 +1,151 @@
+"""The timer of deadlines: what can no longer be met expires (hard) or is ordered by its patience from now on (soft).
+
+`drop_at` of an open run is set as long as the timer has to look at it, so that a partial index finds what is due.
+Pausing a task stops this timer as it stops the other: what passed meanwhile expires when it is resumed.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from datetime import datetime
+from zoneinfo import ZoneInfoNotFoundError
+
+from duetime.scheduler.events import EventKind
+from duetime.scheduler.records import Claim, Expired, NextTimes, ReadyRun, Settlement
+from duetime.scheduler.rules.states import check_move
+from duetime.scheduler.rules.time.times import about, describe_deadline
+from duetime.scheduler.store.schema.pool_tables import POOL_REVISION
+from duetime.scheduler.store.schema.rows import NOT_PAUSED, task_and_run
+from duetime.scheduler.store.schema.tables import runs, tasks
+from duetime.scheduler.store.schema.types import Instant
+from duetime.scheduler.store.sql.batch import Batch
+from duetime.scheduler.store.sql.locks import exactly
+from duetime.scheduler.store.statements import endings, settle
+from duetime.scheduler.store.statements.endings import Claimed, Ending
+from duetime.scheduler.store.statements.read import TASK_AND_RUN
+from duetime.scheduler.store.statements.ready_runs import JOINED, READY, ready_run
+from duetime.scheduler.store.statements.recover import Conclude, concluding
+from duetime.scheduler.task import DeadlineType, Run, State, Task
+from sqlalchemy import Connection, bindparam, false, null, or_, select, update
+
+_NOT_RUNNING = runs.c.state != State.RUNNING
+_HARD, _SOFT = tasks.c.deadline_type == DeadlineType.HARD, tasks.c.deadline_type == DeadlineType.SOFT
+_OPEN = (runs.c.ended_at.is_(None), NOT_PAUSED, tasks.c.paused == false())
+_PASSED = (runs.c.drop_at <= bindparam("now", type_=Instant()), *_OPEN)
+
+_LOST = (
+    select(runs.c.id)
+    .select_from(JOINED)
+    .where(*_PASSED, _HARD, _NOT_RUNNING)
+    .order_by(runs.c.drop_at)
+    .limit(bindparam("most"))
+    .with_for_update(of=[runs, tasks], skip_locked=True)
+)
+_WHOLE = TASK_AND_RUN.where(runs.c.id.in_(bindparam("run_ids", expanding=True)))
+_EXPIRE = Batch(
+    update(runs)
+    .where(runs.c.id == bindparam("run_id"), runs.c.state == bindparam("was"), runs.c.ended_at.is_(None))
+    .values(
+        state=State.EXPIRED,
+        ended_at=bindparam("at"),
+        listed_at=bindparam("at"),
+        wake_at=null(),
+        error=bindparam("why"),
+    )
+)
+_LATE = (
+    select(*READY, runs.c.state)
+    .select_from(JOINED)
+    .where(*_PASSED, _SOFT)
+    .order_by(runs.c.drop_at)
+    .limit(bindparam("most"))
+    .with_for_update(of=[runs, tasks], skip_locked=True)
+)
+_RELAX = update(runs).where(runs.c.id.in_(bindparam("run_ids", expanding=True))).values(drop_at=null())
+
+_REDATE = Batch(
+    update(runs)
+    .where(runs.c.id == bindparam("run_id"), runs.c.drop_at.is_not(None), runs.c.ended_at.is_(None))
+    .values(drop_at=bindparam("at"))
+)
+
+_NEXT_WAKE = (
+    select(runs.c.wake_at)
+    .select_from(JOINED)
+    .where(runs.c.wake_at.is_not(None), NOT_PAUSED, tasks.c.paused == false())
+    .order_by(runs.c.wake_at)
+    .limit(1)
+    .scalar_subquery()
+)
+_NEXT_DROP = (
+    select(runs.c.drop_at)
+    .select_from(JOINED)
+    .where(runs.c.drop_at.is_not(None), *_OPEN, or_(_SOFT, _NOT_RUNNING))
+    .order_by(runs.c.drop_at)
+    .limit(1)
+    .scalar_subquery()
+)
+_NEXT = select(_NEXT_WAKE, _NEXT_DROP, POOL_REVISION.scalar_subquery())
+
+
+def next_times(connection: Connection) -> NextTimes:
+    return NextTimes(*connection.execute(_NEXT).one())
+
+
+def expire(connection: Connection, limit: int, conclude: Conclude | None, now: datetime) -> list[Expired]:
+    lost = list(connection.execute(_LOST, {"now": now, "most": limit}).scalars())
+    if not lost:
+        return []
+    claimed = settle.claimed(connection, lost)
+    pairs = [task_and_run(row) for row in connection.execute(_WHOLE, {"run_ids": lost})]
+    found = [_ending(claimed[run.id], task, run, conclude) for task, run in pairs]
+    exactly(len(found), _EXPIRE.run(connection, [_row(ending, now) for ending in found]))
+    endings.follow(connection, found, now)
+    return [Expired(ending.claim.run_id, ending.claim.task_id) for ending in found]
+
+
+def relax(connection: Connection, limit: int, now: datetime) -> list[ReadyRun]:
+    late = connection.execute(_LATE, {"now": now, "most": limit}).all()
+    if late:
+        connection.execute(_RELAX, {"run_ids": [row.id for row in late]})
+    return [ready_run(row, now) for row in late if row.state is State.READY]
+
+
+def redate(connection: Connection, drops: Mapping[str, datetime]) -> None:
+    _REDATE.run(connection, [{"run_id": run_id, "at": at} for run_id, at in drops.items()])
+
+
+def _ending(claimed: Claimed, task: Task, run: Run, conclude: Conclude | None) -> Ending:
+    reason = _reason(task, run)
+    settlement = Settlement(
+        run_id=run.id,
+        attempt=run.attempt,
+        task_revision=task.revision,
+        to=State.EXPIRED,
+        kind=EventKind.EXPIRED,
+        outcome="expired",
+        reason=reason,
+        failures=run.failures,
+        error=reason,
+    )
+    return Ending(claimed, concluding(conclude, Claim(run, task, ""), settlement))
+
+
+def _row(ending: Ending, now: datetime) -> dict[str, object]:
+    check_move(ending.claim.state, State.EXPIRED)
+    return {"run_id": ending.claim.run_id, "was": ending.claim.state, "at": now, "why": ending.settlement.error}
+
+
+def _reason(task: Task, run: Run) -> str:
+    if run.deadline is None or run.drop_at is None:
+        return "its deadline could not be met any more"
+    needed = run.deadline - run.drop_at
+    why = f": it needs about {about(needed)}" if needed else ""
+    return f"its deadline of {_in_words(run.deadline, run, task.timezone)} could not be met any more{why}"
+
+
+def _in_words(deadline: datetime, run: Run, zone: str) -> str:
+    try:
+        return describe_deadline(deadline, run.scheduled_for, zone)
+    except ZoneInfoNotFoundError:  # the machine that took the task knows newer zones than this one
+        return f"{describe_deadline(deadline, run.scheduled_for, 'UTC')} UTC"

@@ -1,0 +1,159 @@
+"""Idempotency keys: the same request twice makes one task.
+
+Whether a key still holds is decided when it is looked up: by its own `expires_at`, or by how its task ended.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from datetime import datetime, timedelta
+from hashlib import sha256
+from typing import Any
+
+from duetime.scheduler.errors import IdempotencyConflict
+from duetime.scheduler.records import IdempotencyKey, NewTask
+from duetime.scheduler.store.schema.rows import CURRENT
+from duetime.scheduler.store.schema.tables import keys, runs
+from duetime.scheduler.store.schema.types import encode
+from duetime.scheduler.store.sql.batch import Batch
+from duetime.scheduler.task import Json, Run, State
+from sqlalchemy import Connection, Row, bindparam, delete, insert, select
+
+KEPT_AFTER_END = timedelta(days=30)
+_LONGEST_KEPT = 200
+_LONGEST_SHOWN = 60
+
+_WITH_RUN = keys.join(runs, (runs.c.task_id == keys.c.task_id) & CURRENT)
+_LOOK_UP = (
+    select(keys, runs.c.state, runs.c.ended_at)
+    .select_from(_WITH_RUN)
+    .where(keys.c.tenant == bindparam("tenant"), keys.c.key.in_(bindparam("keys", expanding=True)))
+)
+_FORGET = delete(keys).where(
+    keys.c.tenant == bindparam("of_tenant"), keys.c.key == bindparam("of_key"), keys.c.task_id == bindparam("of_task")
+)
+_STORE = Batch(insert(keys), [column.name for column in keys.c])
+
+Name = tuple[str, str]
+"""Tenant and key."""
+
+Owned = tuple[str, str, str]
+"""Tenant, key and task: a key that has come to stand for another task meanwhile is not the same."""
+
+
+def name_of(item: NewTask) -> Name:
+    assert item.key is not None
+    return item.task.tenant, item.key.key
+
+
+def known(connection: Connection, items: Sequence[NewTask], now: datetime) -> dict[Name, str]:
+    """Return the task that each (tenant, key) still stands for; keys that no longer hold are removed.
+
+    Raises `IdempotencyConflict` when a key that holds was used for other content.
+    """
+    wanted: dict[str, dict[str, IdempotencyKey]] = {}
+    for item in items:
+        if item.key:
+            wanted.setdefault(item.task.tenant, {}).setdefault(item.key.key, item.key)
+    found: dict[Name, str] = {}
+    for tenant, by_key in wanted.items():
+        for row in connection.execute(_LOOK_UP, {"tenant": tenant, "keys": list(by_key)}).all():
+            if row_holds(row, now):
+                check_same(by_key[row.key], row.task_id, row.fingerprint)
+                found[tenant, row.key] = row.task_id
+            else:
+                forget(connection, [(tenant, row.key, row.task_id)])
+    return found
+
+
+def find(connection: Connection, tenant: str, key: str) -> Row[Any] | None:
+    """Return a key's row with the state and the end of its task's current run, whether it holds or not."""
+    return connection.execute(_LOOK_UP, {"tenant": tenant, "keys": [key]}).first()
+
+
+def stands_for(connection: Connection, tenant: str, key: IdempotencyKey, now: datetime) -> str | None:
+    """Return the task that one key still stands for; raises `IdempotencyConflict` for other content."""
+    row = find(connection, tenant, key.key)
+    if row is None or not row_holds(row, now):
+        return None
+    check_same(key, row.task_id, row.fingerprint)
+    return str(row.task_id)
+
+
+def holds(run: Run | Row[Any], *, derived: bool, expires_at: datetime | None, now: datetime) -> bool:
+    """Whether a key still stands for its task, whose current run this is."""
+    if derived and run.state is State.CANCELLED:
+        return False
+    until = expires_at or (run.ended_at and run.ended_at + KEPT_AFTER_END)
+    return until is None or until > now
+
+
+def row_holds(row: Row[Any], now: datetime) -> bool:
+    """Whether a key still stands for the call that it names; only one that made a task ends with a cancel."""
+    made_task = row.revision is None
+    return holds(row, derived=row.derived and made_task, expires_at=row.expires_at, now=now)
+
+
+def check_same(key: IdempotencyKey, task_id: str, first: Mapping[str, Json]) -> None:
+    """Raise `IdempotencyConflict` when the key's content is not that of the first time."""
+    now = reduced(key.fingerprint)
+    differing = [name for name in {**first, **now} if first.get(name) != now.get(name)]
+    if differing:
+        differences = {name: (_shown(first.get(name)), _shown(now.get(name))) for name in differing}
+        raise IdempotencyConflict(key.key, task_id, differences)
+
+
+def _shown(value: Json) -> str:
+    if value is None:
+        return "not given"
+    text = value if isinstance(value, str) else encode(value)
+    return text if len(text) <= _LONGEST_SHOWN else f"{text[:_LONGEST_SHOWN]}..."
+
+
+def reduced(fingerprint: Mapping[str, Json]) -> dict[str, Json]:
+    """Return the fingerprint with long values replaced by their beginning and a digest; None means absent."""
+    return {name: _reduced_value(value) for name, value in fingerprint.items() if value is not None}
+
+
+def _reduced_value(value: Json) -> Json:
+    text = encode(value)
+    if len(text) <= _LONGEST_KEPT:
+        return value
+    return f"{text[:_LONGEST_SHOWN]}... sha256:{sha256(text.encode()).hexdigest()}"
+
+
+def store(connection: Connection, items: Sequence[NewTask]) -> None:
+    _STORE.run(connection, rows(items))
+
+
+def rows(items: Sequence[NewTask]) -> list[dict[str, Any]]:
+    return [key_row(item.task.tenant, item.task.id, item.key) for item in items if item.key]
+
+
+def key_row(tenant: str, task_id: str, key: IdempotencyKey, *, revision: int | None = None) -> dict[str, Any]:
+    return {
+        "tenant": tenant,
+        "key": key.key,
+        "task_id": task_id,
+        "fingerprint": reduced(key.fingerprint),
+        "expires_at": key.expires_at,
+        "derived": key.derived,
+        "revision": revision,
+    }
+
+
+def outdated(connection: Connection, now: datetime, limit: int) -> list[Owned]:
+    """Return keys that are past their time, at most `limit`: those that have one by its index, then those without."""
+    named = select(keys.c.tenant, keys.c.key, keys.c.task_id)
+    past = named.where(keys.c.expires_at <= now).limit(limit)
+    found = connection.execute(past).all()
+    if len(found) < limit:
+        ended = named.select_from(_WITH_RUN).where(keys.c.expires_at.is_(None), runs.c.ended_at <= now - KEPT_AFTER_END)
+        found = [*found, *connection.execute(ended.limit(limit - len(found))).all()]
+    return [(tenant, key, task_id) for tenant, key, task_id in found]
+
+
+def forget(connection: Connection, names: Sequence[Owned]) -> None:
+    connection.execute(
+        _FORGET, [{"of_tenant": tenant, "of_key": key, "of_task": task_id} for tenant, key, task_id in names]
+    )

@@ -1,0 +1,132 @@
+"""Lists of tasks: open ones by when they are next due, then ended ones, newest first."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any
+
+from duetime.scheduler.rules.states import OPEN, TERMINAL
+from duetime.scheduler.store.schema.rows import CURRENT, folded, task_and_run
+from duetime.scheduler.store.schema.tables import labels, runs, tasks
+from duetime.scheduler.store.schema.types import from_microseconds, to_microseconds
+from duetime.scheduler.store.sql import cursors
+from duetime.scheduler.store.statements import read
+from duetime.scheduler.task import Run, State, Task, TaskFilter, TaskRecord
+from sqlalchemy import ColumnElement, Connection, Row, Select, bindparam, func, select, true, tuple_
+
+Condition = ColumnElement[bool]
+Found = Sequence[Row[Any]]
+Position = list[int | str]
+
+_RUN_AND_TASK = runs.join(tasks, tasks.c.id == runs.c.task_id)
+_OPEN, _ENDED = "open", "ended"
+_PER_SECTION = {_OPEN: runs.c.ended_at.is_(None), _ENDED: runs.c.ended_at.is_not(None)}
+SIMILAR = (  # built once: every schedule call asks it
+    select(runs.c.task_id)
+    .select_from(_RUN_AND_TASK)
+    .where(runs.c.tenant == bindparam("of"), CURRENT, _PER_SECTION[_OPEN], runs.c.listed_at == bindparam("at"))
+    .where(tasks.c.title_folded == bindparam("named"), tasks.c.owner == bindparam("by"))
+    .where(runs.c.scheduled_for == bindparam("at"))
+    .limit(1)
+)
+_LISTED = read.TASK_AND_RUN.add_columns(runs.c.listed_at)
+
+
+@dataclass(frozen=True, slots=True)
+class _List:
+    """One tenant's list under one filter; it is what a cursor belongs to."""
+
+    tenant: str
+    where: TaskFilter
+
+    def rows(self, connection: Connection, section: str, behind: Position, limit: int) -> Found:
+        statement = _LISTED.where(runs.c.tenant == self.tenant, CURRENT, _PER_SECTION[section])
+        statement = statement.where(*_conditions(self.tenant, self.where))
+        return connection.execute(_ordered(statement, section, behind).limit(limit)).all()
+
+    def start(self, cursor: str | None) -> Position:
+        if cursor:
+            return cursors.read(cursor, of=self)
+        return [_OPEN if _meets(self.where, OPEN) else _ENDED]
+
+    def has_ended(self) -> bool:
+        return _meets(self.where, TERMINAL)
+
+
+def _meets(where: TaskFilter, states: frozenset[State]) -> bool:
+    return not where.states or not states.isdisjoint(where.states)
+
+
+def page(
+    connection: Connection, tenant: str, where: TaskFilter, *, limit: int, cursor: str | None
+) -> tuple[list[TaskRecord], str | None]:
+    """Return at most `limit` tasks, and the cursor of the next page."""
+    listed = _List(tenant, where)
+    section, *behind = listed.start(cursor)
+    rows: list[Row[Any]] = []
+    if section == _OPEN:
+        rows.extend(listed.rows(connection, _OPEN, behind, limit + 1))
+        behind = []
+    if len(rows) <= limit and listed.has_ended():
+        rows.extend(listed.rows(connection, _ENDED, behind, limit + 1 - len(rows)))
+    pairs = [task_and_run(row) for row in rows[:limit]]
+    following = cursors.write(_position(rows[limit - 1], pairs[-1]), of=listed) if len(rows) > limit else None
+    return read.with_past(connection, pairs), following
+
+
+def _position(row: Row[Any], pair: tuple[Task, Run]) -> Position:
+    task, run = pair
+    return [_ENDED if run.ended_at else _OPEN, to_microseconds(row.listed_at), task.id]
+
+
+def _ordered(statement: Select[Any], section: str, behind: Position) -> Select[Any]:
+    key = (runs.c.listed_at, runs.c.task_id)
+    if behind:
+        last = (from_microseconds(int(behind[0])), behind[1])
+        here, there = tuple_(*key), tuple_(*last, types=[column.type for column in key])
+        statement = statement.where(here > there if section == _OPEN else here < there)
+    return statement.order_by(*(column.asc() if section == _OPEN else column.desc() for column in key))
+
+
+def _conditions(tenant: str, where: TaskFilter) -> list[Condition]:
+    found: list[Condition] = list(_of_task(tenant, where))
+    if where.states:
+        found.append(runs.c.state.in_(where.states))
+    if where.after:
+        found.append(runs.c.listed_at >= where.after)
+    if where.before:
+        found.append(runs.c.listed_at < where.before)
+    return found
+
+
+def _of_task(tenant: str, where: TaskFilter) -> list[Condition]:
+    found: list[Condition] = []
+    if where.action:
+        found.append(tasks.c.action == where.action)
+    if where.label:
+        found.append(labelled(tenant, where.label))
+    if where.query:
+        found.append(tasks.c.title_folded.contains(folded(where.query), autoescape=True))
+    return found
+
+
+def labelled(tenant: str, label: str) -> Condition:
+    named = select(labels.c.task_id).where(labels.c.tenant == tenant, labels.c.label == label)
+    return tasks.c.id.in_(named)
+
+
+def counts(connection: Connection, tenant: str, where: TaskFilter) -> dict[State, int]:
+    """Return how many tasks the filter finds in each state; states with none are left out."""
+    statement = select(runs.c.state, func.count()).where(runs.c.tenant == tenant, runs.c.current == true())
+    if _of_task(tenant, where):
+        statement = statement.select_from(_RUN_AND_TASK)
+    statement = statement.where(*_conditions(tenant, where)).group_by(runs.c.state)
+    return {State(state): count for state, count in connection.execute(statement)}
+
+
+def similar(connection: Connection, tenant: str, owner: str, title: str, scheduled_for: datetime) -> str | None:
+    """Return the id of an open task with the same title, time and owner."""
+    same = {"of": tenant, "by": owner, "named": folded(title), "at": scheduled_for}
+    return connection.execute(SIMILAR, same).scalar()

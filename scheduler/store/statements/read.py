@@ -1,0 +1,143 @@
+"""Reading tasks with what belongs to them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from difflib import get_close_matches
+
+from duetime.scheduler.errors import TaskNotFound
+from duetime.scheduler.records import Known
+from duetime.scheduler.store.schema.rows import CURRENT, DELIVERY, RUN, TASK, task_and_run
+from duetime.scheduler.store.schema.tables import attempts, deliveries, runs, tasks
+from duetime.scheduler.task import Delivery, Run, State, Task, TaskRecord
+from sqlalchemy import Connection, and_, bindparam, literal_column, select
+
+_RECENT = 1_000
+_ALIKE = 0.7
+
+TASK_AND_RUN = select(*TASK, *RUN).select_from(tasks.join(runs, runs.c.task_id == tasks.c.id))
+
+_ONE = TASK_AND_RUN.where(tasks.c.id == bindparam("task_id"), tasks.c.tenant == bindparam("tenant"), CURRENT)
+_MANY = TASK_AND_RUN.where(tasks.c.id.in_(bindparam("task_ids", expanding=True)), CURRENT)
+
+_past = runs.alias("past")
+LATEST_ENDED = (
+    select(_past.c.id)
+    .where(
+        _past.c.task_id == tasks.c.id,
+        _past.c.ended_at.is_not(None),
+        _past.c.state != State.SKIPPED,
+        (_past.c.state != State.CANCELLED) | _past.c.started_at.is_not(None),
+    )
+    .order_by(_past.c.scheduled_for.desc(), _past.c.generation.desc())
+    .limit(1)
+)
+_LAST = (
+    select(*RUN)
+    .select_from(tasks.join(runs, runs.c.id == LATEST_ENDED.scalar_subquery()))
+    .where(tasks.c.id.in_(bindparam("task_ids", expanding=True)))
+)
+_BESIDE = (
+    select(*RUN)
+    .where(
+        runs.c.task_id.in_(bindparam("task_ids", expanding=True)),
+        literal_column("NOT runs.current AND runs.ended_at IS NULL"),
+    )
+    .order_by(runs.c.id)
+)
+_DELIVERIES = (
+    select(*DELIVERY).where(deliveries.c.run_id.in_(bindparam("run_ids", expanding=True))).order_by(deliveries.c.id)
+)
+_OF_RUNS = (
+    select(runs.c.id, tasks.c.id, tasks.c.title, tasks.c.action, tasks.c.estimate, attempts.c.started_at)
+    .select_from(
+        runs.join(tasks, tasks.c.id == runs.c.task_id).outerjoin(
+            attempts, and_(attempts.c.run_id == runs.c.id, attempts.c.number == runs.c.attempt)
+        )
+    )
+    .where(runs.c.tenant == bindparam("tenant"), runs.c.id.in_(bindparam("run_ids", expanding=True)))
+)
+_LOCK = select(tasks.c.id).where(tasks.c.id == bindparam("task_id")).with_for_update()
+
+
+def record(connection: Connection, tenant: str, task_id: str, *, locking: bool = False) -> TaskRecord:
+    """Return one task; raises `TaskNotFound` with the tenant's closest ids."""
+    if locking and connection.dialect.name == "postgresql":
+        # By a statement of its own: a later one sees the run that became current while this one waited.
+        connection.execute(_LOCK, {"task_id": task_id})
+    row = connection.execute(_ONE, {"task_id": task_id, "tenant": tenant}).first()
+    if row is None:
+        raise TaskNotFound(task_id, closest(connection, tenant, task_id))
+    return with_past(connection, [task_and_run(row)])[0]
+
+
+def records(connection: Connection, task_ids: Iterable[str]) -> dict[str, TaskRecord]:
+    """Return tasks by id, whatever their tenant: for callers that got the ids from a tenant's own query."""
+    rows = connection.execute(_MANY, {"task_ids": list(task_ids)}).all()
+    return {found.task.id: found for found in with_past(connection, [task_and_run(row) for row in rows])}
+
+
+def of_runs(connection: Connection, tenant: str, run_ids: Sequence[str]) -> dict[str, Known]:
+    """Return what is known of each run of the tenant."""
+    rows = connection.execute(_OF_RUNS, {"tenant": tenant, "run_ids": list(run_ids)}).all()
+    return {run_id: Known(*facts) for run_id, *facts in rows}
+
+
+def with_past(connection: Connection, pairs: Sequence[tuple[Task, Run]]) -> list[TaskRecord]:
+    """Add to each task the latest run that ended, and the deliveries of the runs shown."""
+    last = _last_runs(connection, pairs)
+    sent = _deliveries(connection, [run.id for run in last.values()])
+    open_beside = beside(connection, [task for task, _ in pairs])
+    found = []
+    for task, run in pairs:
+        last_run = last.get(task.id)
+        told = tuple(sent.get(last_run.id, ())) if last_run else ()
+        found.append(TaskRecord(task, run, last_run, told, open_beside.get(task.id, ())))
+    return found
+
+
+def beside(connection: Connection, of: Iterable[Task]) -> dict[str, tuple[Run, ...]]:
+    """Return the open runs beside the current one; only a task that was changed has such runs."""
+    task_ids = [task.id for task in of if task.revision > 1]
+    found: dict[str, tuple[Run, ...]] = {}
+    if task_ids:
+        for row in connection.execute(_BESIDE, {"task_ids": task_ids}).all():
+            run = Run(*row)
+            found[run.task_id] = (*found.get(run.task_id, ()), run)
+    return found
+
+
+def ran(run: Run) -> bool:
+    """Whether a run has ended with something to tell: not skipped, and not cancelled before it started."""
+    if run.ended_at is None or run.state is State.SKIPPED:
+        return False
+    return run.state is not State.CANCELLED or run.started_at is not None
+
+
+def _last_runs(connection: Connection, pairs: Sequence[tuple[Task, Run]]) -> dict[str, Run]:
+    last = {run.task_id: run for _, run in pairs if ran(run)}
+    earlier = [run.task_id for _, run in pairs if not ran(run)]
+    if earlier:
+        for row in connection.execute(_LAST, {"task_ids": earlier}).all():
+            last[row.task_id] = Run(*row)
+    return last
+
+
+def _deliveries(connection: Connection, run_ids: list[str]) -> dict[str, list[Delivery]]:
+    found: dict[str, list[Delivery]] = {}
+    if run_ids:
+        for row in connection.execute(_DELIVERIES, {"run_ids": run_ids}).all():
+            found.setdefault(row.run_id, []).append(Delivery(*row))
+    return found
+
+
+def closest(connection: Connection, tenant: str, task_id: str) -> list[tuple[str, str]]:
+    """Return (id, title) of the tenant's own recent tasks whose ids are most like the one given."""
+    recent = (
+        select(tasks.c.id, tasks.c.title)
+        .where(tasks.c.tenant == tenant)
+        .order_by(tasks.c.created_at.desc())
+        .limit(_RECENT)
+    )
+    titles = {row.id: row.title for row in connection.execute(recent)}
+    return [(name, titles[name]) for name in get_close_matches(task_id[:40], titles, n=3, cutoff=_ALIKE)]

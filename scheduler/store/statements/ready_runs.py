@@ -1,0 +1,88 @@
+"""Runs that may start and runs that are running, as queues are filled and rebuilt from."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from datetime import datetime
+from typing import Any
+
+from duetime.scheduler.records import ReadyRun, RunningRun
+from duetime.scheduler.store.schema.rows import Row
+from duetime.scheduler.store.schema.tables import runs, tasks
+from duetime.scheduler.task import DeadlineType
+from sqlalchemy import Connection, Select, func, literal_column, select
+
+JOINED = runs.join(tasks, tasks.c.id == runs.c.task_id)
+
+# In the order of the fields of `ReadyRun`, but `late`.
+READY = (
+    runs.c.id,
+    runs.c.task_id,
+    runs.c.tenant,
+    runs.c.scheduled_for,
+    runs.c.first_ready_at,
+    tasks.c.action,
+    runs.c.crashes,
+    tasks.c.priority,
+    tasks.c.needs,
+    runs.c.deadline,
+    tasks.c.deadline_type,
+    tasks.c.estimate,
+    runs.c.drop_at,
+    tasks.c.created_at,
+)
+_FIRST_READY, _DEADLINE, _TYPE, _DROP_AT = 4, 9, 10, 12
+
+# The states are written bare, as the partial indexes have them, else neither database is sure to use those.
+_ALL_READY = select(*READY).select_from(JOINED).where(literal_column("runs.state = 'ready'"))
+_RESERVED = 7  # of the fields of `RunningRun`, in whose order these are
+_ALL_RUNNING = (
+    select(
+        runs.c.id,
+        runs.c.task_id,
+        runs.c.tenant,
+        runs.c.worker,
+        runs.c.attempt,
+        tasks.c.priority,
+        tasks.c.needs,
+        runs.c.reserved,
+        func.coalesce(runs.c.token, ""),
+        runs.c.lease_until,
+        tasks.c.created_at,
+    )
+    .select_from(JOINED)
+    .where(literal_column("runs.state = 'running'"))
+)
+
+
+def ready_run(row: Row, now: datetime, first_ready_at: datetime | None = None) -> ReadyRun:
+    """Read a row that begins with the READY columns; `first_ready_at` is for one that has none yet."""
+    values = list(row[: len(READY)])
+    values[_FIRST_READY] = values[_FIRST_READY] or first_ready_at or now
+    return replace(ReadyRun(*values), late=_late(values, now))
+
+
+def ready(connection: Connection, limit: int, after: str | None, now: datetime) -> list[ReadyRun]:
+    return [ready_run(row, now) for row in connection.execute(_paged(_ALL_READY, limit, after))]
+
+
+def running(connection: Connection, limit: int, after: str | None) -> list[RunningRun]:
+    return [_running_run(row) for row in connection.execute(_paged(_ALL_RUNNING, limit, after))]
+
+
+def _running_run(row: Row) -> RunningRun:
+    values = list(row)
+    values[_RESERVED] = values[_RESERVED] or {}
+    return RunningRun(*values)
+
+
+def _paged(statement: Select[Any], limit: int, after: str | None) -> Select[Any]:
+    page = statement.order_by(runs.c.id).limit(limit)
+    return page if after is None else page.where(runs.c.id > after)
+
+
+def _late(values: Row, now: datetime) -> bool:
+    deadline, drop_at = values[_DEADLINE], values[_DROP_AT]
+    if deadline is None or values[_TYPE] is DeadlineType.HARD:
+        return False
+    return drop_at is None or min(drop_at, deadline) <= now

@@ -1,0 +1,119 @@
+"""After a crash: attempts that a dead runner left running, or that nobody holds any more, end as crashed."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Collection
+from datetime import datetime
+
+from duetime.scheduler.events import EventKind
+from duetime.scheduler.records import Claim, Settlement
+from duetime.scheduler.rules.limits.pool import chargeable
+from duetime.scheduler.store.schema.rows import task_and_run
+from duetime.scheduler.store.schema.tables import runs, tasks
+from duetime.scheduler.store.schema.types import Instant
+from duetime.scheduler.store.sql.locks import check_epoch
+from duetime.scheduler.store.statements import endings, settle
+from duetime.scheduler.store.statements.endings import Claimed, Ending
+from duetime.scheduler.store.statements.read import TASK_AND_RUN
+from duetime.scheduler.store.statements.ready_runs import JOINED
+from duetime.scheduler.task import State
+from sqlalchemy import ColumnElement, Connection, bindparam, literal_column, select
+
+log = logging.getLogger(__name__)
+
+Conclude = Callable[[Claim, Settlement], Settlement]
+
+MOST_CRASHES = 3
+"""A run that took its process down this often is poison: it fails instead of starting again."""
+
+_WHOLE = TASK_AND_RUN.where(runs.c.id.in_(bindparam("run_ids", expanding=True)))
+_HELD = select(runs.c.id, runs.c.reserved, runs.c.token).where(runs.c.id.in_(bindparam("run_ids", expanding=True)))
+_RUNNING: ColumnElement[bool] = literal_column("runs.state = 'running'")  # bare, as the partial index has it
+_ORPHANS = select(runs.c.id).where(_RUNNING, runs.c.epoch < bindparam("newest"))
+_PAST = (_RUNNING, runs.c.lease_until < bindparam("before", type_=Instant()))
+_LAPSED = select(runs.c.id, runs.c.lease_until).where(*_PAST)
+_OF_NOBODY_ELSE = (
+    select(runs.c.id)
+    .select_from(JOINED)
+    .where(*_PAST)
+    .where(runs.c.id.in_(bindparam("run_ids", expanding=True)))
+    .with_for_update(of=[runs, tasks], skip_locked=True)
+)
+
+
+def concluding(conclude: Conclude | None, claim: Claim, settlement: Settlement) -> Settlement:
+    """Add what follows from an end; one of which that cannot be worked out ends bare, and holds up no other."""
+    try:
+        return conclude(claim, settlement) if conclude else settlement
+    except Exception:
+        log.exception("run %s: it ends without a message and a next occurrence", claim.run.id)
+        return settlement
+
+
+def recover(connection: Connection, epoch: int, conclude: Conclude | None, now: datetime) -> dict[str, str]:
+    check_epoch(connection, epoch)
+    return _crash(connection, list(connection.execute(_ORPHANS, {"newest": epoch}).scalars()), conclude, now)
+
+
+def lapsed(connection: Connection, before: datetime) -> dict[str, datetime]:
+    """Return until when each running attempt was claimed whose lease was over before then."""
+    return {row.id: row.lease_until for row in connection.execute(_LAPSED, {"before": before})}
+
+
+def recover_lapsed(
+    connection: Connection,
+    orphans: Collection[str],
+    *,
+    epoch: int | None,
+    before: datetime,
+    conclude: Conclude | None,
+    now: datetime,
+) -> dict[str, str]:
+    check_epoch(connection, epoch)
+    found = connection.execute(_OF_NOBODY_ELSE, {"before": before, "run_ids": list(orphans)}).scalars()
+    return _crash(connection, sorted(found), conclude, now)
+
+
+def _crash(connection: Connection, orphans: list[str], conclude: Conclude | None, now: datetime) -> dict[str, str]:
+    """End the attempts as crashed; returns the tokens of what they held in the queue, by run."""
+    if not orphans:
+        return {}
+    claimed = settle.claimed(connection, orphans)
+    found = [task_and_run(row) for row in connection.execute(_WHOLE, {"run_ids": orphans}).all()]
+    held = {row.id: (row.reserved or {}, row.token or "") for row in connection.execute(_HELD, {"run_ids": orphans})}
+    claims = [
+        Claim(run, task, claimed[run.id].worker, *held[run.id]) for task, run in found if run.state is State.RUNNING
+    ]
+    crashed = [_ending(claimed[claim.run.id], claim, conclude, now) for claim in claims]
+    endings.write(connection, crashed, now)
+    return {claim.run.id: claim.token for claim in claims}
+
+
+def _ending(claimed: Claimed, claim: Claim, conclude: Conclude | None, now: datetime) -> Ending:
+    settlement = _settlement(claim, now)
+    if settlement.to is not State.RETRYING:
+        settlement = concluding(conclude, claim, settlement)
+    return Ending(claimed, settlement, crashed=True)
+
+
+def _settlement(claim: Claim, now: datetime) -> Settlement:
+    run, crashes = claim.run, claim.run.crashes + 1
+    reason = f"its process ({claim.worker}) ended without an answer (crash {crashes} of {MOST_CRASHES})"
+    to = State.FAILED if crashes >= MOST_CRASHES else State.RETRYING
+    if run.cancel_requested:
+        to, reason = State.CANCELLED, f"cancelled; its process ({claim.worker}) ended before it could answer"
+    return Settlement(
+        run_id=run.id,
+        attempt=run.attempt,
+        task_revision=claim.task.revision,
+        to=to,
+        kind=EventKind.CRASHED,
+        outcome="crashed",
+        reason=reason,
+        wake_at=now if to is State.RETRYING else None,
+        failures=run.failures,
+        error=reason if to is State.FAILED else None,
+        dead_letter=to is State.FAILED,
+        used=chargeable(claim.reserved),
+    )

@@ -1,0 +1,84 @@
+"""Judging how attempts say they ended: whether they still hold, and whether they know the newest task."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+from datetime import datetime
+
+from duetime.scheduler.events import EventKind
+from duetime.scheduler.records import Settlement, Verdict
+from duetime.scheduler.rules.states import TERMINAL
+from duetime.scheduler.store.schema.rows import Row
+from duetime.scheduler.store.schema.tables import runs, tasks
+from duetime.scheduler.store.sql.locks import among, lock_tasks_of
+from duetime.scheduler.store.statements import endings
+from duetime.scheduler.store.statements.endings import Claimed, Ending
+from duetime.scheduler.task import State
+from sqlalchemy import Connection, bindparam, select
+
+# In the order of the fields of `Claimed`.
+_CLAIMED = select(
+    runs.c.id,
+    runs.c.task_id,
+    runs.c.tenant,
+    runs.c.state,
+    runs.c.attempt,
+    runs.c.worker,
+    runs.c.scheduled_for,
+    runs.c.cancel_requested,
+    tasks.c.revision,
+    tasks.c.repeat,
+    tasks.c.paused,
+    runs.c.deadline,
+    tasks.c.penalty,
+).select_from(runs.join(tasks, tasks.c.id == runs.c.task_id))
+_CLAIMED_OF = _CLAIMED.where(runs.c.id.in_(bindparam("run_ids", expanding=True)))
+_CLAIMED_AMONG = _CLAIMED.where(among(runs.c.id))
+
+
+def settle(connection: Connection, settlements: Sequence[Settlement], now: datetime) -> list[Verdict]:
+    if not settlements:
+        return []
+    claims = claimed(connection, [settlement.run_id for settlement in settlements])
+    verdicts, holding = [], []
+    for settlement in settlements:
+        claim = claims.get(settlement.run_id)
+        verdict = _judge(claim, settlement)
+        verdicts.append(verdict)
+        if claim and verdict is Verdict.SETTLED:
+            del claims[settlement.run_id]  # a second settlement of the same run comes too late
+            holding.append(Ending(claim, _heeding(claim, settlement)))
+    endings.write(connection, holding, now)
+    return verdicts
+
+
+def claimed(connection: Connection, run_ids: Sequence[str]) -> dict[str, Claimed]:
+    """Return the runs as they are stored now, with what of their tasks decides about an end."""
+    lock_tasks_of(connection, run_ids)
+    statement = _CLAIMED_AMONG if connection.dialect.name == "postgresql" else _CLAIMED_OF
+    rows: Sequence[Row] = connection.execute(statement, {"run_ids": list(run_ids)}).all()
+    found = [Claimed(*row) for row in rows]
+    return {claim.run_id: claim for claim in found}
+
+
+def _heeding(claim: Claimed, settlement: Settlement) -> Settlement:
+    """End a run that shall be cancelled, even if whoever settles it does not know: it would never start again."""
+    if settlement.to in TERMINAL or not claim.cancel_requested:
+        return settlement
+    return replace(settlement, to=State.CANCELLED, kind=EventKind.CANCELLED, wake_at=None)
+
+
+def _judge(claim: Claimed | None, settlement: Settlement) -> Verdict:
+    if claim is None or claim.state is not State.RUNNING or claim.attempt != settlement.attempt:
+        return Verdict.FENCED
+    if claim.revision != settlement.task_revision and _decides_what_is_next(claim, settlement):
+        return Verdict.STALE
+    return Verdict.SETTLED
+
+
+def _decides_what_is_next(claim: Claimed, settlement: Settlement) -> bool:
+    """Whether the settlement goes on (with an occurrence, or another attempt) where the change may have ended it."""
+    if settlement.to not in TERMINAL:
+        return claim.cancel_requested
+    return settlement.next_run is not None or claim.repeat is not None

@@ -1,0 +1,166 @@
+"""Runs beside the current one (run now, a recurring task's snooze) follow their task when it is cancelled or paused.
+
+Where the current run ends and nothing follows it, the next of them takes its place: what is still to come is what a
+list shows and a cancel ends.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from datetime import datetime
+
+from duetime.scheduler.events import EventKind
+from duetime.scheduler.ids import new_id
+from duetime.scheduler.store.schema.rows import CURRENT, RUN, listed_at
+from duetime.scheduler.store.schema.tables import events, runs
+from duetime.scheduler.store.schema.types import Instant
+from duetime.scheduler.store.sql.batch import Batch
+from duetime.scheduler.store.sql.locks import exactly
+from duetime.scheduler.store.statements import event_log
+from duetime.scheduler.task import Run, State, Task
+from sqlalchemy import Connection, bindparam, false, literal_column, select, true, update
+
+_BESIDE = (
+    select(*RUN)
+    .where(runs.c.task_id == bindparam("of_task"), runs.c.current == false(), runs.c.ended_at.is_(None))
+    .order_by(runs.c.id)
+)
+
+_CANCELS = (
+    events.c.tenant == bindparam("tenant"),
+    events.c.task_id == bindparam("of_task"),
+    events.c.kind == EventKind.CANCELLED,
+    events.c.at >= bindparam("since", type_=Instant()),
+)
+_THIS_CANCEL = select(events.c.revision).where(*_CANCELS, events.c.run_id == bindparam("itself")).limit(1)
+_CANCELLED_WITH = (
+    select(*RUN)
+    .where(runs.c.id.in_(select(events.c.run_id).where(*_CANCELS, events.c.revision == _THIS_CANCEL.scalar_subquery())))
+    .where(runs.c.current == false(), runs.c.id != bindparam("itself"))
+    .where((runs.c.state == State.CANCELLED).is_(true()), runs.c.started_at.is_(None))
+    .order_by(runs.c.id)
+)
+"""Runs that were cancelled by the same change as the current one: the revision of their events is one and the same."""
+
+
+_heir = runs.alias("heir")
+_HEIRS = (
+    select(runs.c.id, runs.c.number, runs.c.scheduled_for, runs.c.slot, _heir.c.id.label("heir_id"))
+    .select_from(runs.join(_heir, _heir.c.task_id == runs.c.task_id))
+    .where(runs.c.id.in_(bindparam("run_ids", expanding=True)), CURRENT)
+    .where(literal_column("NOT heir.current AND heir.ended_at IS NULL"))
+    .order_by(_heir.c.listed_at.desc(), _heir.c.id.desc())
+)
+_GIVE_WAY = Batch(update(runs).where(runs.c.id == bindparam("run_id")).values(current=false()))
+_SUCCEED = Batch(
+    update(runs)
+    .where(runs.c.id == bindparam("heir"))
+    .values(current=true(), number=bindparam("of_number"), slot=bindparam("passed"))
+)
+
+
+def succeed(connection: Connection, ending: Sequence[str]) -> None:
+    """Let runs beside take the place of current ones that end with nothing to follow, and their place in the series."""
+    if not ending:
+        return
+    found = {row.id: row for row in connection.execute(_HEIRS, {"run_ids": ending})}  # the earliest comes last
+    _GIVE_WAY.run(connection, [{"run_id": run_id} for run_id in found])
+    passed = {row.id: max(row.scheduled_for, row.slot or row.scheduled_for) for row in found.values()}
+    places = [{"heir": row.heir_id, "of_number": row.number, "passed": passed[row.id]} for row in found.values()]
+    _SUCCEED.run(connection, places)
+
+
+def follow(connection: Connection, before: tuple[Task, Run], after: tuple[Task, Run]) -> list[tuple[Run, Run]]:
+    """Move the runs beside as the change of the task and its current run asks; returns each as it was and as it is."""
+    (old_task, old_run), (task, run) = before, after
+    step: Callable[[Run, datetime], Run] | None = None
+    if _to_cancel(run) and not _to_cancel(old_run):
+        step = _cancelled
+    elif task.paused and not old_task.paused:
+        step = _held
+    if step is None:
+        return []
+    found = (Run(*row) for row in connection.execute(_BESIDE, {"of_task": task.id}).all())
+    moves = [(beside, step(beside, task.updated_at)) for beside in found]
+    changed = [(old, new) for old, new in moves if new != old]
+    for old, new in changed:
+        _write(connection, old, new)
+    return changed
+
+
+def to_revive(connection: Connection, cancelled: Run, now: datetime) -> list[Run]:
+    """Return what a cancel that is undone brings back beside the current run: the next generations of what it ended."""
+    told = {"tenant": cancelled.tenant, "of_task": cancelled.task_id, "itself": cancelled.id}
+    found = (Run(*row) for row in connection.execute(_CANCELLED_WITH, {**told, "since": cancelled.ended_at}).all())
+    return [
+        replace(
+            run,
+            id=new_id("r"),
+            state=State.SCHEDULED,
+            generation=run.generation + 1,
+            wake_at=max(run.scheduled_for, now),
+            ended_at=None,
+        )
+        for run in found
+    ]
+
+
+def cancel(connection: Connection, beside: Sequence[Run], now: datetime) -> list[tuple[Run, Run]]:
+    """Cancel these runs; returns each as it was and as it is."""
+    moves = [(run, _cancelled(run, now)) for run in beside]
+    for old, new in moves:
+        _write(connection, old, new)
+    return moves
+
+
+def _to_cancel(run: Run) -> bool:
+    return run.state is State.CANCELLED or run.cancel_requested
+
+
+def _cancelled(run: Run, now: datetime) -> Run:
+    if run.state is State.RUNNING:
+        return replace(run, cancel_requested=True)
+    return replace(run, state=State.CANCELLED, wake_at=None, ended_at=now)
+
+
+def _held(run: Run, now: datetime) -> Run:
+    """Take a ready run back; nothing of a paused task is made ready, and when it goes on this is due at once."""
+    return replace(run, state=State.SCHEDULED, wake_at=now) if run.state is State.READY else run
+
+
+def _write(connection: Connection, old: Run, new: Run) -> None:
+    values = {
+        "state": new.state,
+        "wake_at": new.wake_at,
+        "ended_at": new.ended_at,
+        "cancel_requested": new.cancel_requested,
+        "listed_at": listed_at(new),
+    }
+    unmoved = (runs.c.id == old.id, runs.c.state == old.state, runs.c.attempt == old.attempt)
+    exactly(1, connection.execute(update(runs).where(*unmoved).values(values)).rowcount)
+
+
+def entries(moves: list[tuple[Run, Run]], task: Task, *, actor: str, reason: str | None) -> list[event_log.Entry]:
+    """Return the events of these moves."""
+    return [
+        event_log.entry(
+            task.tenant,
+            task.id,
+            new.id,
+            task.updated_at,
+            kind=_kind(new),
+            actor=actor,
+            reason=reason,
+            move=(old.state, new.state) if old.state != new.state else None,
+            attempt=new.attempt or None,
+            revision=task.revision,
+        )
+        for old, new in moves
+    ]
+
+
+def _kind(run: Run) -> EventKind:
+    if run.cancel_requested:
+        return EventKind.CANCEL_REQUESTED
+    return EventKind.CANCELLED if run.state is State.CANCELLED else EventKind.PAUSED

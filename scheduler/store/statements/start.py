@@ -1,0 +1,211 @@
+"""From due to ready, and from ready to running: both for a whole batch with a handful of statements."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from datetime import datetime, timedelta
+from typing import Any
+
+from duetime.scheduler.events import EventKind
+from duetime.scheduler.records import Claim, ReadyRun, Start
+from duetime.scheduler.store.postgres import start as postgres_start
+from duetime.scheduler.store.schema.rows import NOT_PAUSED, task_and_run
+from duetime.scheduler.store.schema.tables import attempts, runs, tasks
+from duetime.scheduler.store.schema.types import Instant
+from duetime.scheduler.store.sql.batch import Batch
+from duetime.scheduler.store.sql.locks import among, check_epoch, exactly, lock_tasks_of
+from duetime.scheduler.store.statements import event_log
+from duetime.scheduler.store.statements.read import TASK_AND_RUN
+from duetime.scheduler.store.statements.ready_runs import JOINED, READY, ready_run
+from duetime.scheduler.task import DeadlineType, Run, State, Task
+from sqlalchemy import Connection, bindparam, case, false, func, insert, null, or_, select, true, update
+
+_NOW = bindparam("now", type_=Instant())
+_THESE = runs.c.id.in_(bindparam("run_ids", expanding=True))
+
+_DUE = (
+    select(*READY, runs.c.state, runs.c.attempt, runs.c.wake_at)
+    .select_from(JOINED)
+    .where(
+        runs.c.wake_at <= bindparam("until", type_=Instant()),
+        or_(runs.c.wake_at <= _NOW, runs.c.first_ready_at.is_(None)),
+        NOT_PAUSED,
+        tasks.c.paused == false(),
+    )
+    .order_by(runs.c.wake_at)
+    .limit(bindparam("most"))
+    .with_for_update(of=[runs, tasks], skip_locked=True)
+)
+_MAKE_READY = (
+    update(runs)
+    .where(runs.c.wake_at.is_not(None))
+    .values(
+        state=State.READY,
+        wake_at=null(),
+        first_ready_at=func.coalesce(runs.c.first_ready_at, case((runs.c.wake_at > _NOW, runs.c.wake_at), else_=_NOW)),
+    )
+)
+
+_MAKE_THESE_READY = _MAKE_READY.where(_THESE)
+_MAKE_READY_AT_ONCE = postgres_start.making_ready(_MAKE_READY)
+
+
+def _may_start(task: postgres_start.Columns) -> postgres_start.Conditions:
+    return (
+        (runs.c.state == State.READY).is_(true()),  # by its id, never by the index of all that are ready
+        runs.c.cancel_requested == false(),
+        task.paused == false(),
+        or_(task.deadline_type != DeadlineType.HARD, runs.c.drop_at.is_(None), runs.c.drop_at > _NOW),
+    )
+
+
+_STARTABLE = TASK_AND_RUN.where(_THESE, *_may_start(tasks.c))
+_START_AT_ONCE = postgres_start.statement(_may_start)
+_RUNNING = TASK_AND_RUN.add_columns(runs.c.token).where(
+    among(runs.c.id), (runs.c.state == State.RUNNING).is_(true()), runs.c.worker == bindparam("by_worker")
+)
+_START = Batch(
+    update(runs)
+    .where(runs.c.id == bindparam("run_id"), (runs.c.state == State.READY).is_(true()))
+    .values(
+        state=State.RUNNING,
+        attempt=runs.c.attempt + 1,
+        started_at=func.coalesce(runs.c.started_at, _NOW),
+        progress=null(),
+        worker=bindparam("by_worker"),
+        epoch=bindparam("by_epoch"),
+        lease_until=bindparam("until"),
+        reserved=bindparam("holds"),
+        token=bindparam("proof"),
+    )
+)
+_ATTEMPT = Batch(insert(attempts), ("run_id", "number", "worker", "started_at"))
+
+
+def make_ready(connection: Connection, limit: int, epoch: int | None, now: datetime, until: datetime) -> list[ReadyRun]:
+    check_epoch(connection, epoch)
+    due = connection.execute(_DUE, {"now": now, "until": until, "most": limit}).all()
+    if not due:
+        return []
+    if connection.dialect.name == "postgresql":
+        given = [{"run_id": row.id, "was": row.state} for row in due]
+        exactly(len(due), connection.execute(_MAKE_READY_AT_ONCE, {"due": given, "now": now}).scalar_one())
+    else:
+        exactly(
+            len(due), connection.execute(_MAKE_THESE_READY, {"run_ids": [row.id for row in due], "now": now}).rowcount
+        )
+        event_log.append(connection, [_made_ready(row, now) for row in due])
+    return [ready_run(row, now, first_ready_at=max(now, row.wake_at)) for row in due]
+
+
+def _made_ready(row: Any, now: datetime) -> event_log.Entry:
+    return event_log.entry(
+        row.tenant,
+        row.task_id,
+        row.id,
+        now,
+        kind=EventKind.READY,
+        actor=event_log.ITSELF,
+        move=(row.state, State.READY),
+        attempt=row.attempt or None,
+    )
+
+
+def at_once(
+    connection: Connection,
+    starts: Sequence[Start],
+    *,
+    worker: str,
+    epoch: int | None,
+    now: datetime,
+    lease: timedelta,
+) -> list[Claim]:
+    """Start runs by one statement, on PostgreSQL."""
+    wanted = {wish.run_id: wish for wish in starts}
+    rows = postgres_start.start(
+        connection, _START_AT_ONCE, starts, worker=worker, epoch=epoch, now=now, until=now + lease
+    )
+    return [_held(task, run, wanted[run.id], worker) for task, run in map(task_and_run, rows)]
+
+
+def start(
+    connection: Connection,
+    starts: Sequence[Start],
+    *,
+    worker: str,
+    epoch: int | None,
+    now: datetime,
+    lease: timedelta,
+    again: bool = False,
+) -> list[Claim]:
+    """Start runs that may; `again`: those that run by the same wish already count as started."""
+    check_epoch(connection, epoch)
+    if not starts:
+        return []
+    wanted = {wish.run_id: wish for wish in starts}
+    lock_tasks_of(connection, list(wanted))
+    if connection.dialect.name == "postgresql":
+        mine = _mine(connection, wanted, worker) if again else []
+        left = [wish for wish in starts if wish.run_id not in {claim.run.id for claim in mine}]
+        return mine + at_once(connection, left, worker=worker, epoch=epoch, now=now, lease=lease)
+    rows = connection.execute(_STARTABLE, {"run_ids": list(wanted), "now": now}).all()
+    found = [task_and_run(row) for row in rows]
+    claims = [
+        _claim(task, run, wanted[run.id], worker=worker, now=now)
+        for task, run in found
+        if _has_reserved(wanted[run.id], task)
+    ]
+    if claims:
+        _write(connection, claims, epoch, now, now + lease)
+    return claims
+
+
+def _mine(connection: Connection, wanted: Mapping[str, Start], worker: str) -> list[Claim]:
+    rows = connection.execute(_RUNNING, {"run_ids": list(wanted), "by_worker": worker}).all()
+    found = [(*task_and_run(row), row.token) for row in rows]
+    return [_held(task, run, wanted[run.id], worker) for task, run, token in found if token == wanted[run.id].token]
+
+
+def _held(task: Task, run: Run, wish: Start, worker: str) -> Claim:
+    return Claim(run, task, worker, wish.reserved, wish.token)
+
+
+def _has_reserved(wish: Start, task: Task) -> bool:
+    """Whether a queue has reserved what the task needs now, which may have changed since the run was put there."""
+    return not wish.token or all(wish.reserved.get(pool, 0) >= units for pool, units in task.needs.items())
+
+
+def _claim(task: Task, run: Run, wish: Start, *, worker: str, now: datetime) -> Claim:
+    started_at = run.started_at or now
+    running = replace(run, state=State.RUNNING, attempt=run.attempt + 1, started_at=started_at, progress=None)
+    return _held(task, running, wish, worker)
+
+
+def _write(connection: Connection, claims: list[Claim], epoch: int | None, now: datetime, until: datetime) -> None:
+    worker = claims[0].worker
+    same = {"now": now, "by_worker": worker, "by_epoch": epoch, "until": until}
+    rows = [
+        {"run_id": claim.run.id, "holds": dict(claim.reserved) or None, "proof": claim.token or None, **same}
+        for claim in claims
+    ]
+    exactly(len(claims), _START.run(connection, rows))
+    tries = [
+        {"run_id": claim.run.id, "number": claim.run.attempt, "worker": worker, "started_at": now} for claim in claims
+    ]
+    _ATTEMPT.run(connection, tries)
+    event_log.append(connection, [_started(claim, now) for claim in claims])
+
+
+def _started(claim: Claim, now: datetime) -> event_log.Entry:
+    run = claim.run
+    return event_log.entry(
+        run.tenant,
+        run.task_id,
+        run.id,
+        now,
+        kind=EventKind.STARTED,
+        actor=claim.worker,
+        move=(State.READY, State.RUNNING),
+        attempt=run.attempt,
+    )

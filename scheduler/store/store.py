@@ -1,0 +1,135 @@
+"""Opening a database: which kind it is, and that its tables are those of this version."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from datetime import datetime
+
+from duetime.scheduler.errors import InvalidSetting
+from duetime.scheduler.store.claims import Claims
+from duetime.scheduler.store.database.clock import ServerClock, utc_now
+from duetime.scheduler.store.database.database import Database, Sqlite
+from duetime.scheduler.store.database.postgres import Postgres
+from duetime.scheduler.store.deliveries import Deliveries
+from duetime.scheduler.store.estimates import Estimates
+from duetime.scheduler.store.history import History
+from duetime.scheduler.store.inbox import Inbox
+from duetime.scheduler.store.migrations.upgrade import Upgrade, check, upgrade
+from duetime.scheduler.store.pools import Pools
+from duetime.scheduler.store.runners import Runners
+from duetime.scheduler.store.tasks import Tasks
+from duetime.scheduler.store.usage import Usage
+from duetime.scheduler.store.workers import Workers
+from sqlalchemy import URL, make_url
+from sqlalchemy.exc import ArgumentError
+
+
+class Store:
+    """Everything that Duetime remembers. Safe to use from many threads; several processes may open one database."""
+
+    def __init__(self, database: Database, clock: Callable[[], datetime]) -> None:
+        self._database = database
+        self._clock = clock
+        self.tasks = Tasks(database, clock)
+        self.pools = Pools(database, clock)
+        self.claims = Claims(database, clock, seen=self.pools.see)
+        self.runners = Runners(database, clock)
+        self.history = History(database)
+        self.inbox = Inbox(database, clock)
+        self.deliveries = Deliveries(database, clock)
+        self.usage = Usage(database)
+        self.workers = Workers(database, clock)
+        self.estimates = Estimates(database, clock)
+
+    def now(self) -> datetime:
+        """Return the time by the clock that decides: a server's own, else the system's."""
+        return self._clock()
+
+    def skew(self) -> float:
+        """Return how many seconds the wall clock of this process is ahead of `now`; 0 where it is the one that decides.
+
+        Nothing is asked for it.
+        """
+        return self._clock.skew() if isinstance(self._clock, ServerClock) else 0.0
+
+    def clock_leapt(self) -> bool:
+        """Whether the server's clock was moved lately: leases that others write may not go by the new time yet."""
+        return isinstance(self._clock, ServerClock) and self._clock.leapt()
+
+    def identity(self) -> str:
+        """Return a name that no other database has; none where that cannot be told, as with a file."""
+        return self._database.identity() if isinstance(self._database, Postgres) else ""
+
+    def close(self) -> None:
+        self._database.close()
+
+
+def open_store(
+    url: str, *, clock: Callable[[], datetime] | None = None, synchronous: str = "FULL", migrate: bool = True
+) -> Store:
+    """Open the store at a SQLAlchemy URL: `sqlite:///<path>` or `postgresql://...`.
+
+    With `migrate` an older schema is upgraded, an SQLite file after it was copied beside itself; without it, one that
+    is not the newest raises `SchemaTooOld`. A newer one raises `SchemaTooNew`. `synchronous` is SQLite's: FULL survives
+    a power cut, OFF is for tests. `clock` takes the place of a server's clock, or of the system's with SQLite. Raises
+    `InvalidSetting` for a URL that names no database Duetime can use, and `StoreUnavailable` when the database cannot
+    be reached.
+    """
+    database = connect(url, synchronous=synchronous)
+    try:
+        if migrate:
+            upgrade(database)
+        else:
+            check(database)
+        return Store(database, clock or _clock_of(database))
+    except BaseException:
+        database.close()
+        raise
+
+
+def _clock_of(database: Database) -> Callable[[], datetime]:
+    return ServerClock(database.sample) if isinstance(database, Postgres) else utc_now
+
+
+def migrate_store(url: str) -> Upgrade:
+    """Upgrade the schema at the URL to the newest, and return what that took."""
+    database = connect(url)
+    try:
+        return upgrade(database)
+    finally:
+        database.close()
+
+
+def connect(url: str, *, synchronous: str = "FULL") -> Database:
+    parsed = _parsed(url)
+    backend = parsed.get_backend_name() if parsed else None
+    if parsed and backend == "sqlite":
+        return Sqlite(parsed.set(drivername="sqlite+pysqlite"), synchronous=synchronous)
+    if parsed and backend == "postgresql":
+        return _postgres(parsed)
+    raise InvalidSetting(
+        f"database_url: {_without_password(url)!r} names no database that Duetime can use. "
+        "Accepted: sqlite:///<path> and postgresql://<user>@<host>/<name>. Example: sqlite:////home/alice/duetime.db"
+    )
+
+
+def _postgres(url: URL) -> Postgres:
+    try:
+        return Postgres(url.set(drivername="postgresql+psycopg"))
+    except ModuleNotFoundError as error:
+        raise InvalidSetting(
+            "database_url: PostgreSQL needs a driver that is not installed. Install it with: pip install "
+            "'duetime[postgres]', or in a checkout: pip install '.[postgres]'."
+        ) from error
+
+
+def _parsed(url: str) -> URL | None:
+    try:
+        return make_url(url)
+    except ArgumentError:
+        return None
+
+
+def _without_password(url: str) -> str:
+    return re.sub(r":[^:/@]*@", ":***@", url)[:100]

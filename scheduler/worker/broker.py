@@ -1,0 +1,205 @@
+"""A Dramatiq broker over a `DispatchQueue`: nothing is fetched before a thread is idle, nothing is delayed in here.
+
+A message carries the id of a run and nothing else; what to do is read from the database when the run is claimed.
+"""
+
+from __future__ import annotations
+
+import logging
+import threading
+import time
+from collections import deque
+from collections.abc import Callable, Iterable, Sequence
+
+import dramatiq
+from dramatiq import Message, MessageProxy
+from dramatiq.middleware import Middleware
+from duetime.scheduler.ids import new_id
+from duetime.scheduler.queue import DispatchQueue, Entry, Finish, Grant, Take
+from duetime.scheduler.runtime import failpoints
+from duetime.scheduler.worker.capacity import IdleThreads
+
+QUEUE = "runs"
+ACTOR = "run"
+RETRY_DELAY = 500.0
+"""Milliseconds until runs that could not be claimed are tried again."""
+
+LONGEST_WAIT = 2.0
+"""Seconds for which an empty queue is waited for: who puts something in wakes it, and so does draining."""
+
+CLAIM_PATIENCE = 2.0
+"""Seconds that draining waits for a claim that is under way: as long as a database is usually busy."""
+
+COMING_BACK = 0.5
+"""Seconds within which threads should come back for what was claimed ahead of them: else others may be free for it."""
+
+DRAINING_PAUSE = 0.02
+"""Seconds between Dramatiq's questions for more while there is none: it asks until all its threads have ended."""
+
+RELIEF = 0.5
+"""Seconds after which a machine under pressure is looked at again, when no run has ended before."""
+
+log = logging.getLogger(__name__)
+
+
+class DispatchBroker(dramatiq.Broker):
+    """Takes as many runs as there are idle threads, and claims them all before any is handed to a thread.
+
+    While runs are brief it takes a few for each thread ahead, and calls `let_go` when their threads do not come back.
+
+    `claim` starts runs in the database and returns the ids of those it started; what it leaves out is dropped. When it
+    raises, nothing has started, and everything goes back to the queue for a moment. `lease` and `clock` are in
+    milliseconds. Whoever holds the lock `claiming` sees no claim between the database and its hand. `allowance` says of
+    so many threads how many should be used now.
+    """
+
+    def __init__(
+        self,
+        queue: DispatchQueue,
+        *,
+        worker: str,
+        threads: int,
+        lease: float,
+        claim: Callable[[Sequence[Grant]], Iterable[str]],
+        allowance: Callable[[int], int] = lambda threads: threads,
+        let_go: Callable[[], None] = lambda: None,
+        middleware: list[Middleware],
+        clock: Callable[[], float],
+    ) -> None:
+        super().__init__(middleware=middleware)
+        self.queue = queue
+        self.worker = worker
+        self.idle = IdleThreads(threads)
+        self.draining = False
+        self.rushed = False
+        """Whether more brief runs than were taken, which hold nothing, wait to be started now."""
+        self.claiming = threading.RLock()
+        self._lease = lease
+        self._claim = claim
+        self._allowance = allowance
+        self._let_go = let_go
+        self._clock = clock
+
+    def declare_queue(self, queue_name: str) -> None:
+        """Declare a queue. No delay queue comes with it, so no worker ever holds delayed messages in its memory."""
+        if queue_name not in self.queues:
+            self.emit_before("declare_queue", queue_name)
+            self.queues[queue_name] = True
+            self.emit_after("declare_queue", queue_name)
+
+    def enqueue(self, message: Message[None], *, delay: int | None = None) -> Message[None]:
+        """Put the run that a message names into the dispatch queue; `delay` is in milliseconds."""
+        self.emit_before("enqueue", message, delay)
+        now = self._clock()
+        self.queue.put([Entry(message.message_id, key=now, delay=delay or 0)])
+        self.emit_after("enqueue", message, delay)
+        return message
+
+    def consume(self, queue_name: str, prefetch: int = 1, timeout: int = 30_000) -> Grants:  # noqa: ARG002 - Dramatiq's signature; nothing is prefetched
+        """Iterate over the runs to start now; `timeout`, in milliseconds, is how long threads are waited for."""
+        return Grants(self, min(timeout / 1000, COMING_BACK))
+
+    def drain(self) -> None:
+        """Take nothing more; returns when a claim that was under way has ended, or does not end in 2 seconds."""
+        self.draining = True
+        self.idle.wake()
+        self.queue.wake()
+        if self.claiming.acquire(timeout=CLAIM_PATIENCE):
+            self.claiming.release()
+
+    def take(self, timeout: float) -> list[str]:
+        """Return claimed runs, as many as threads are idle, or some more; none after `timeout` seconds."""
+        idle = 0 if self.draining else self.idle.take_all(timeout)
+        if not idle:
+            self._wait_in_vain()
+            return []
+        wanted = self._wanted(idle)
+        if wanted <= 0:
+            self.idle.give(idle)
+            self.idle.wait_for_more(idle, min(timeout, RELIEF))
+            return []
+        started: list[str] = []
+        try:
+            with self.claiming:
+                taken = None if self.draining else self._taken(wanted)
+                self.rushed = taken is not None and self._is_rush(taken.grants)
+                started = self._start(taken.grants) if taken else []
+        finally:
+            self.idle.give_back(idle - len(started))
+        if taken and not taken.grants:
+            self.idle.forget()
+            self.queue.wait(taken.generation, LONGEST_WAIT if taken.hint is None else min(taken.hint, LONGEST_WAIT))
+        return started
+
+    def _wait_in_vain(self) -> None:
+        """Let go of what was claimed ahead when threads do not come back: others may be free for it."""
+        if self.draining:
+            time.sleep(DRAINING_PAUSE)
+        elif self.idle.behind:
+            self.idle.forget()
+            self._let_go()
+
+    def _wanted(self, idle: int) -> int:
+        """Return how many there should be more, as the machine is now: none ahead while it allows less than all."""
+        allowed = self._allowance(self.idle.total)
+        return idle if allowed >= self.idle.total else min(idle, allowed - (self.idle.out - idle))
+
+    def _is_rush(self, grants: Sequence[Grant]) -> bool:
+        return self.idle.brief and len(grants) >= self.idle.total and not any(grant.needs for grant in grants)
+
+    def _taken(self, n: int) -> Take:
+        return self.queue.take(self.worker, n, self._lease, nonce=new_id("n"))
+
+    def _start(self, grants: Sequence[Grant]) -> list[str]:
+        """Claim what was taken. What cannot be claimed now goes back, what must not be started is dropped."""
+        if not grants:
+            return []
+        try:
+            failpoints.hit(failpoints.Step.TAKEN)
+            claimed = set(self._claim(grants))
+        except Exception as error:  # noqa: BLE001 - whatever it is, nothing may run without a claim
+            log.warning("%d runs cannot be claimed and go back to the queue: %s", len(grants), error)
+            for grant in grants:
+                self.queue.give_back(self.worker, grant.run_id, grant.token, delay=RETRY_DELAY)
+            return []
+        dropped = [_unstarted(grant) for grant in grants if grant.run_id not in claimed]
+        if dropped:
+            self.queue.finish(self.worker, dropped)
+        return [grant.run_id for grant in grants if grant.run_id in claimed]
+
+
+class Grants(dramatiq.Consumer):
+    """What Dramatiq's consumer thread iterates over. A thread is idle again when Dramatiq is done with its message.
+
+    The lease in the queue ends elsewhere, when the outcome is stored: the database first, the queue second.
+    """
+
+    def __init__(self, broker: DispatchBroker, timeout: float) -> None:
+        self._broker = broker
+        self._timeout = timeout
+        self._started: deque[str] = deque()
+
+    def __next__(self) -> MessageProxy | None:
+        if not self._started:
+            self._started.extend(self._broker.take(self._timeout))
+        return MessageProxy(_message(self._started.popleft())) if self._started else None
+
+    def ack(self, message: MessageProxy) -> None:  # noqa: ARG002 - Dramatiq's signature
+        self._broker.idle.give(1)
+
+    def nack(self, message: MessageProxy) -> None:
+        self.ack(message)
+
+    def requeue(self, messages: Iterable[MessageProxy]) -> None:
+        """Count the threads of messages that never ran; their claims are handed back by the worker that stops."""
+        for message in messages:
+            self.ack(message)
+
+
+def _unstarted(grant: Grant) -> Finish:
+    """End a lease of which nothing was used."""
+    return Finish(grant.run_id, grant.token, dict.fromkeys(grant.needs, 0.0))
+
+
+def _message(run_id: str) -> Message[None]:
+    return Message(queue_name=QUEUE, actor_name=ACTOR, args=(run_id,), kwargs={}, options={}, message_id=run_id)

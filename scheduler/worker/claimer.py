@@ -1,0 +1,85 @@
+"""Claims in the database what the queue has handed out, before any of it is given to a thread."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Sequence
+from datetime import timedelta
+
+from duetime.scheduler.errors import RunnerReplaced
+from duetime.scheduler.queue import DispatchQueue, Grant, QueueLost, QueueUnavailable
+from duetime.scheduler.records import Claim, Start
+from duetime.scheduler.rules.settlement import settle
+from duetime.scheduler.runtime import failpoints
+from duetime.scheduler.store import Store
+from duetime.scheduler.worker.active_runs import Held, InHand
+from duetime.scheduler.worker.executor import STOPPED
+
+log = logging.getLogger(__name__)
+
+
+class Claimer:
+    """Starts runs for the worker `name`, each with a lease of its own.
+
+    `unproven` is told of claims whose reservation may be gone, `on_start` the task ids of all that started, and
+    `on_replaced` that another runner has taken over.
+    """
+
+    def __init__(
+        self,
+        store: Store,
+        queue: DispatchQueue,
+        in_hand: InHand,
+        *,
+        name: str,
+        epoch: int | None,
+        lease: timedelta,
+        unproven: Callable[[Held], None],
+        on_start: Callable[[Sequence[str]], None],
+        on_replaced: Callable[[], None],
+    ) -> None:
+        self._store = store
+        self._queue = queue
+        self._in_hand = in_hand
+        self._name = name
+        self._epoch = epoch
+        self._lease = lease
+        self._unproven = unproven
+        self._on_start = on_start
+        self._on_replaced = on_replaced
+
+    def claim(self, grants: Sequence[Grant]) -> list[str]:
+        """Take in hand what the database lets start, and return its runs that are to be run."""
+        try:
+            starts = [Start(grant.run_id, grant.token, grant.needs) for grant in grants]
+            claims = self._store.claims.start(starts, worker=self._name, epoch=self._epoch, lease=self._lease)
+        except RunnerReplaced:
+            self._on_replaced()
+            raise
+        if claims:
+            failpoints.hit(failpoints.Step.CLAIMED)
+        if not self._in_hand.add(claims):
+            return self._give_back(claims)
+        lost = self._lost(claims)
+        for held in [self._in_hand.get(run_id) for run_id in lost]:
+            if held is not None and held.begin():
+                self._unproven(held)
+        self._on_start([claim.task.id for claim in claims])
+        return [claim.run.id for claim in claims if claim.run.id not in lost]
+
+    def _lost(self, claims: Sequence[Claim]) -> set[str]:
+        """Return the runs whose reservation may be gone: between the take and the claim a queue may lose everything."""
+        tokens = {claim.run.id: claim.token for claim in claims if claim.reserved}
+        if not tokens:
+            return set()
+        try:
+            return self._queue.renew(self._name, tokens, self._lease.total_seconds() * 1000)
+        except (QueueLost, QueueUnavailable) as error:
+            log.warning("%d runs go back, since the queue cannot prove what they reserved: %s", len(tokens), error)
+            return set(tokens)
+
+    def _give_back(self, claims: Sequence[Claim]) -> list[str]:
+        """Give back what the database let start only after `stop` had waited for it in vain."""
+        now = self._store.now()
+        self._store.claims.settle([settle(claim, STOPPED, now=now, jitter=0.0) for claim in claims])
+        return []

@@ -1,0 +1,232 @@
+"""Group commit: threads hand in how their attempts ended, and one transaction stores all that wait.
+
+An outcome is never lost while this process lives: what cannot be stored now is tried again until it can. Only so many
+may wait; then handing in blocks, and with it the worker's threads, so that nothing new starts without a database.
+"""
+
+from __future__ import annotations
+
+import logging
+import random
+import threading
+from collections import deque
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from typing import TypeVar
+
+from duetime.scheduler.errors import StoreUnavailable
+from duetime.scheduler.events import EventKind
+from duetime.scheduler.outcomes import Failed
+from duetime.scheduler.records import Claim, Settlement, Verdict
+from duetime.scheduler.rules.settlement import Ending, settle
+from duetime.scheduler.rules.wording import runs_words
+from duetime.scheduler.runtime import failpoints
+from duetime.scheduler.store import Store
+from duetime.scheduler.task import State
+from duetime.scheduler.worker.active_runs import Held
+
+LARGEST_GROUP = 256
+LONGEST_BACKOFF = 2.0
+GATHERING = 0.01
+"""Seconds without another ending after which a group is stored, when the last group was more than one."""
+
+MOST_ROUNDS = 3
+"""So often that is waited at most: what has ended holds its slots and units until it is stored."""
+
+ROUNDS_IN_A_RUSH = 25
+"""So often while brief runs that hold nothing wait to be started: that goes first, for a quarter of a second."""
+
+T = TypeVar("T")
+
+log = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True, slots=True)
+class Handed:
+    """How one attempt ended, waiting to be stored."""
+
+    held: Held
+    ending: Ending
+    unstorable: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Ended:
+    """An attempt that needs nothing more, and what was to be stored of it."""
+
+    held: Held
+    settlement: Settlement
+
+
+class Commits:
+    """Stores endings in groups, in the order they came in, on a thread of its own.
+
+    `on_settled` is told after each commit what needs nothing more, because it is settled or a later attempt owns it,
+    each with what was to be stored. While `starting` says that more is about to start, storing waits a little longer.
+    """
+
+    def __init__(
+        self,
+        store: Store,
+        *,
+        on_settled: Callable[[Sequence[Ended]], None],
+        starting: Callable[[], bool] = lambda: False,
+        limit: int = LARGEST_GROUP,
+        jitter: Callable[[], float] = random.random,
+    ) -> None:
+        self._store = store
+        self._on_settled = on_settled
+        self._starting = starting
+        self._limit = limit
+        self._jitter = jitter
+        self._waiting: deque[Handed] = deque()
+        self._changed = threading.Condition()
+        self._busy = False
+        self._closing = False
+        self._given_up = threading.Event()
+        self._thread = threading.Thread(target=self._run, name="duetime-commits", daemon=True)
+        self._thread.start()
+
+    def hand_in(self, held: Held, ending: Ending, *, wait: bool = True) -> None:
+        """Hand in an ending; blocks while `limit` endings wait to be stored, unless told not to `wait`."""
+        with self._changed:
+            self._changed.wait_for(lambda: not wait or len(self._waiting) < self._limit or self._closing)
+            self._waiting.append(Handed(held, ending))
+            if len(self._waiting) in {1, self._limit}:  # whoever gathers looks by itself for what comes in between
+                self._changed.notify_all()
+
+    def close(self, timeout: float) -> bool:
+        """Store what waits, for `timeout` seconds at most, and end; False when the store did not take it all."""
+        with self._changed:
+            self._closing = True
+            self._changed.notify_all()
+        self._thread.join(timeout)
+        self._given_up.set()
+        return not self._thread.is_alive()
+
+    def _run(self) -> None:
+        while group := self._next_group():
+            try:
+                self._store_group(group)
+            except StoreUnavailable:
+                log.exception("%d outcomes could not be stored before the end; their runs start again", len(group))
+                return
+            except Exception:
+                log.exception("%d outcomes are lost; their runs start again when their leases have passed", len(group))
+                self._tell([Ended(handed.held, _bare(handed.held.claim, "lost")) for handed in group])
+
+    def _next_group(self) -> list[Handed]:
+        with self._changed:
+            self._changed.wait_for(lambda: self._waiting or self._closing)
+            if self._busy:
+                self._gather()
+            group = [self._waiting.popleft() for _ in range(min(len(self._waiting), LARGEST_GROUP))]
+            self._busy = len(group) > 1
+            self._changed.notify_all()
+            return group
+
+    def _gather(self) -> None:
+        """Wait a moment for more while many runs end, so that they share one write to the disk."""
+        known = -1
+        for waited in range(ROUNDS_IN_A_RUSH):
+            if len(self._waiting) >= self._limit or self._closing:
+                return
+            over = waited >= MOST_ROUNDS or len(self._waiting) <= known
+            if over and not self._starting():
+                return
+            known = len(self._waiting)
+            self._changed.wait(GATHERING)
+
+    def _store_group(self, group: list[Handed]) -> None:
+        settlements = [self._settlement(handed) for handed in group]
+        try:
+            verdicts = self._retried(lambda: self._store.claims.settle(settlements))
+        except StoreUnavailable:
+            raise
+        except Exception as error:  # noqa: BLE001 - one ending that no database takes must not take others with it
+            self._store_singly(group, error)
+        else:
+            failpoints.hit(failpoints.Step.SETTLED)
+            self._conclude(group, settlements, verdicts)
+
+    def _settlement(self, handed: Handed) -> Settlement:
+        settlement = self._settled(handed)
+        return replace(settlement, used=handed.held.usage.charged(settlement.outcome))
+
+    def _settled(self, handed: Handed) -> Settlement:
+        """Return what is to be stored. Never raises: an ending that nothing follows from is a failure."""
+        claim = handed.held.claim
+        try:
+            return settle(claim, handed.ending, now=self._store.now(), jitter=self._jitter())
+        except Exception as error:
+            log.exception("run %s: its outcome cannot be settled, so it fails", claim.run.id)
+            reason = f"its outcome could not be settled: {type(error).__name__}"
+        try:
+            return settle(claim, Failed(reason), now=self._store.now(), jitter=0.0)
+        except Exception:
+            log.exception("run %s: it fails without a message and a next occurrence", claim.run.id)
+            return _bare(claim, reason)
+
+    def _conclude(self, group: list[Handed], settlements: list[Settlement], verdicts: Sequence[Verdict]) -> None:
+        judged = list(zip(group, settlements, verdicts, strict=True))
+        stale = [handed for handed, _, verdict in judged if verdict is Verdict.STALE]
+        ended = [Ended(handed.held, stored) for handed, stored, verdict in judged if verdict is not Verdict.STALE]
+        if Verdict.FENCED in verdicts:
+            late = [handed.held.run_id for handed, _, verdict in judged if verdict is Verdict.FENCED]
+            log.warning("outcomes that came too late, from attempts that had lost their run: %s", runs_words(late))
+        self._tell(ended)
+        if stale:
+            self._store_group([self._reloaded(handed) for handed in stale])
+
+    def _reloaded(self, handed: Handed) -> Handed:
+        """Take up what was changed on the task and its run since the claim."""
+        claim = handed.held.claim
+        record = self._retried(lambda: self._store.tasks.get(claim.run.tenant, claim.run.task_id))
+        run = record.run if record.run.id == claim.run.id else claim.run
+        handed.held.claim = replace(claim, task=record.task, run=replace(run, attempt=claim.run.attempt))
+        return handed
+
+    def _store_singly(self, group: list[Handed], error: Exception) -> None:
+        if len(group) > 1:
+            for handed in group:
+                self._store_group([handed])
+        elif group[0].unstorable:
+            log.critical("run %s: its outcome cannot be stored: %r", group[0].held.run_id, error)
+            self._tell([Ended(group[0].held, self._settlement(group[0]))])
+        else:
+            log.error("run %s: its outcome cannot be stored, so it fails: %r", group[0].held.run_id, error)
+            ending = Failed(f"its outcome could not be stored: {type(error).__name__}")
+            self._store_group([Handed(group[0].held, ending, unstorable=True)])
+
+    def _retried(self, call: Callable[[], T]) -> T:
+        backoff = 0.05
+        while True:
+            try:
+                return call()
+            except StoreUnavailable as error:
+                log.warning("outcomes wait for the database: %s", error)
+                if self._given_up.wait(backoff):
+                    raise
+                backoff = min(2 * backoff, LONGEST_BACKOFF)
+
+    def _tell(self, ended: Sequence[Ended]) -> None:
+        try:
+            self._on_settled(ended)
+        except Exception:
+            log.exception("after a commit")
+
+
+def _bare(claim: Claim, reason: str) -> Settlement:
+    """Fail a run with nothing that follows from it: what is left when even that cannot be worked out."""
+    return Settlement(
+        claim.run.id,
+        claim.run.attempt,
+        claim.task.revision,
+        to=State.FAILED,
+        kind=EventKind.FAILED,
+        outcome="failed",
+        reason=reason,
+        failures=claim.run.failures + 1,
+        error=reason,
+        dead_letter=True,
+    )

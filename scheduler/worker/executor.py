@@ -1,0 +1,142 @@
+"""One attempt, from a claim in hand to an ending handed in."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Coroutine
+from datetime import timedelta
+from typing import Any, Final
+
+from duetime.scheduler.handlers import Context, Handler, HandlerProcess, Handlers, Link, explain, run_handler
+from duetime.scheduler.outcomes import Done, Outcome, Retry, Wait, Yielded
+from duetime.scheduler.records import Claim
+from duetime.scheduler.rules.settlement import Cancelled, Ending
+from duetime.scheduler.runtime.interrupt import CancelRequested, Interrupt, ReservationLost, TimeLimitReached
+from duetime.scheduler.store import Store
+from duetime.scheduler.task import Json
+from duetime.scheduler.worker.active_runs import Held
+from duetime.scheduler.worker.event_loop import EventLoop
+
+NO_HANDLER: Final = timedelta(minutes=1)
+LONGEST_NO_HANDLER: Final = timedelta(hours=1)
+"""An action that this process does not know waits, twice as long each time, without using up an attempt: another may
+know it.
+"""
+
+STOPPED: Final = Yielded(reason="the worker stopped")
+UNRESERVED: Final = Yielded(reason="what it had reserved was lost")
+OVERTAKEN: Final = Yielded(reason="the runs before it took longer than those before them")
+
+log = logging.getLogger(__name__)
+
+
+class Execution:
+    """Runs claims with the handlers of this process; `started` is told when an attempt's clock starts to run."""
+
+    def __init__(
+        self,
+        store: Store,
+        handlers: Handlers,
+        loop: EventLoop,
+        *,
+        started: Callable[[Held, timedelta], None],
+    ) -> None:
+        self._store = store
+        self._handlers = handlers
+        self._loop = loop
+        self._started = started
+        self._missed: set[str] = set()
+        """Actions without a handler that the log has been told of."""
+
+    def run(self, held: Held) -> Ending:
+        """Run the handler on this thread and return how it ended. Never raises."""
+        handler = self._handlers.get(held.claim.task.action)
+        if handler is None:
+            return self._unknown(held.claim)
+        self._started(held, handler.time_limit)
+        held.usage.begin()
+        try:
+            outcome = self._call(handler, held)
+        except Interrupt as why:
+            return _interrupted(why, handler)
+        except BaseException as error:  # noqa: BLE001 - a worker thread survives whatever a handler raises
+            return Retry(explain(error))
+        finally:
+            held.usage.end()
+        return outcome if isinstance(outcome, Done) or not held.cancelled else Cancelled()
+
+    def unstopped(self, held: Held) -> Ending:
+        """Return how an attempt ends whose handler did not stop at its time limit."""
+        limit = self._handlers[held.claim.task.action].time_limit
+        return Cancelled() if held.cancelled else Retry(f"{_over(limit)}, and its thread did not stop")
+
+    def _unknown(self, claim: Claim) -> Wait:
+        reason = f"no handler {claim.task.action!r} is loaded here; there are {', '.join(self._handlers)}"
+        if claim.task.action not in self._missed:
+            self._missed.add(claim.task.action)
+            log.warning("%s. Its runs wait for a process that has it: see `handlers` in the settings", reason)
+        return Wait(_pause(claim.run.attempt), reason)
+
+    def _call(self, handler: Handler, held: Held) -> Outcome:
+        if handler.isolation == "process":
+            return self._call_process(handler, held)
+        context, payload = self._context(held, held.call.shield), held.claim.task.payload
+
+        def on_the_loop(coroutine: Coroutine[Any, Any, Any]) -> Any:
+            return held.call.wait_for(coroutine, self._loop.loop)
+
+        if handler.is_async:
+            return run_handler(handler, context, payload, wait_for=on_the_loop)
+        return held.call.call(lambda: run_handler(handler, context, payload))
+
+    def _call_process(self, handler: Handler, held: Held) -> Outcome:
+        process = HandlerProcess(handler, self._context(held, lambda call: call()), held.claim.task.payload)
+        held.kill = process.kill
+        try:
+            outcome = held.call.hand_on(process.run, process.interrupt)
+        finally:
+            held.kill = None
+            process.close()
+        if outcome is None and held.call.wanted is not None:
+            raise held.call.wanted
+        return outcome or Retry(f"its process {process.end} before it returned")
+
+    def _context(self, held: Held, guard: Callable[[Callable[[], bool]], bool]) -> Context:
+        claim, link = held.claim, self._link(held, guard)
+        return Context.of(claim.task, claim.run, worker=claim.worker, needs=claim.reserved, link=link)
+
+    def _link(self, held: Held, guard: Callable[[Callable[[], bool]], bool]) -> Link:
+        claims, run_id, attempt = self._store.claims, held.run_id, held.claim.run.attempt
+
+        def save(state: Json) -> bool:
+            return guard(lambda: claims.checkpoint(run_id, attempt, state))
+
+        def report(value: Json) -> bool:
+            return guard(lambda: claims.progress(run_id, attempt, value))
+
+        return Link(
+            save=save,
+            report=report,
+            use=held.usage.use,
+            busy=held.usage.busy,
+            cancelled=lambda: held.cancelled or held.timed_out,
+            should_yield=lambda: held.yielding,
+            now=self._store.now,
+        )
+
+
+def _pause(attempt: int) -> timedelta:
+    doublings = min(attempt - 1, 10)  # past this it is the longest anyway
+    return min(NO_HANDLER * (1 << doublings), LONGEST_NO_HANDLER)
+
+
+def _interrupted(why: Interrupt, handler: Handler) -> Ending:
+    if isinstance(why, CancelRequested):
+        return Cancelled()
+    if isinstance(why, TimeLimitReached):
+        return Retry(_over(handler.time_limit))
+    return UNRESERVED if isinstance(why, ReservationLost) else STOPPED
+
+
+def _over(time_limit: timedelta) -> str:
+    return f"time limit of {time_limit.total_seconds():g} s"

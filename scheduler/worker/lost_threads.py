@@ -1,0 +1,94 @@
+"""Lost threads: their handler did not stop at its time limit, so its attempt was ended without it.
+
+A thread cannot be killed. So another takes its place, and it ends when its handler returns at last. As many are
+replaced as the worker has threads; a worker that loses more shrinks, because what blocks them eats up the process.
+"""
+
+from __future__ import annotations
+
+import logging
+import threading
+from collections.abc import Callable
+
+from duetime.scheduler.rules.settlement import Ending
+from duetime.scheduler.worker.active_runs import Held
+from duetime.scheduler.worker.event_loop import EventLoop
+from duetime.scheduler.worker.watchdog import TIME_LIMIT_GRACE_S
+
+UNSTOPPED = f"run %s (%s) did not stop within {TIME_LIMIT_GRACE_S:g} s of its time limit: %s"
+
+TOO_MANY = (
+    "%d threads are lost to handlers that do not stop at their time limit. No more are replaced, so restart this "
+    "process; let these handlers run in processes of their own (isolated_actions)"
+)
+
+log = logging.getLogger(__name__)
+
+
+class LostThreads:
+    """Ends attempts without their handlers, and counts the threads that these keep. Thread-safe.
+
+    `end` hands in such an attempt, `replace` starts another thread. `exhausted` is called when as many as `limit` are
+    lost: a new process would be better off.
+    """
+
+    def __init__(
+        self,
+        loop: EventLoop,
+        *,
+        limit: Callable[[], int],
+        end: Callable[[Held], None],
+        replace: Callable[[threading.Thread], None],
+        exhausted: Callable[[], None],
+    ) -> None:
+        self._loop = loop
+        self._limit = limit
+        self._end = end
+        self._replace = replace
+        self._exhausted = exhausted
+        self._replaced: dict[threading.Thread, bool] = {}
+        self._lock = threading.Lock()
+
+    def __len__(self) -> int:
+        """How many are lost now; an event loop that is blocked counts as well."""
+        return len(self._replaced) + self._loop.blocked
+
+    def abandon(self, held: Held) -> None:
+        """End an attempt whose handler did not stop at its time limit."""
+        lost = self._replace_loop(held)  # before its thread goes on with another run
+        if not held.call.leave():
+            lost = self._lose(held)
+        if lost and len(self) >= self._limit():
+            log.error(TOO_MANY, len(self))
+            self._exhausted()
+
+    def returned(self, held: Held, ending: Ending) -> bool:
+        """Discard what a lost handler came to; return whether its thread, which calls this, has been replaced."""
+        with self._lock:
+            replaced = self._replaced.pop(threading.current_thread(), None)
+        if replaced is not None:
+            said = type(ending).__name__
+            log.warning("run %s: %s came after its attempt had timed out, and is discarded", held.run_id, said)
+        return bool(replaced)
+
+    def _replace_loop(self, held: Held) -> bool:
+        """Replace the event loop if an async handler blocks it; return whether that was so."""
+        blocked = held.call.blocked_loop
+        if blocked is None or not self._loop.replace(blocked):
+            return False
+        log.warning(UNSTOPPED, held.run_id, held.action, "it blocks the event loop, so another takes its place")
+        return True
+
+    def _lose(self, held: Held) -> bool:
+        thread = held.thread
+        if thread is None:
+            return False
+        with self._lock:  # a thread that returns just now waits in `returned`, and learns what became of its attempt
+            if not held.abandon():
+                return False
+            self._replaced[thread] = replaced = len(self._replaced) < self._limit()
+        self._end(held)
+        log.warning(UNSTOPPED, held.run_id, held.action, "its thread is lost until it returns")
+        if replaced:
+            self._replace(thread)
+        return True

@@ -1,0 +1,105 @@
+"""What the machine under this process has left: memory and processors, read where the system tells."""
+
+from __future__ import annotations
+
+import os
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+
+from duetime.scheduler.worker.pressure import allowance
+
+
+def load_average() -> tuple[float, float, float]:
+    """Return the machine's runnable processes over 1, 5 and 15 minutes; 0 on systems that do not count them."""
+    return os.getloadavg() if hasattr(os, "getloadavg") else (0.0, 0.0, 0.0)
+
+
+FRESH = 1.0
+"""Seconds for which what was read is good enough: every take asks."""
+
+
+@dataclass(frozen=True, slots=True)
+class Machine:
+    """Reads pressure from `root` (a folder with `proc` and `sys`); what a system does not tell counts as none.
+
+    Inside a container the limits of its control group (version 2, its own and those above it) count too: the kernel
+    kills a process for these long before the machine itself is full.
+    """
+
+    root: Path = Path("/")
+    load_average: Callable[[], tuple[float, float, float]] = load_average
+    cores: int = os.cpu_count() or 1  # of the machine, because its load is of the machine too, in a container as well
+
+    def free_memory(self) -> float:
+        """Return the part of memory that can still be had, 0 to 1; 1 where nothing is known."""
+        parts = [part for part in (self._of_machine(), *self._of_groups()) if part is not None]
+        return min(parts, default=1.0)
+
+    def load(self) -> float:
+        """Return the runnable processes for each core, averaged over a minute; 0 where nothing is known."""
+        try:
+            return self.load_average()[0] / self.cores
+        except OSError:
+            return 0.0
+
+    def _of_machine(self) -> float | None:
+        lines = _text(self.root / "proc/meminfo").splitlines()
+        fields = dict(line.split(":", 1) for line in lines if ":" in line)
+        total, available = (_number(fields.get(name, "").split()[:1]) for name in ("MemTotal", "MemAvailable"))
+        return _part(available, total)
+
+    def _of_groups(self) -> list[float | None]:
+        top = self.root / "sys/fs/cgroup"
+        return [_left(folder) for folder in self._groups(top)]
+
+    def _groups(self, top: Path) -> list[Path]:
+        """List the control group of this process and all above it, to the top that is visible here."""
+        lines = _text(self.root / "proc/self/cgroup").splitlines()
+        own = next((line[3:] for line in lines if line.startswith("0::/")), "/")
+        folder = top if ".." in own else top / own.strip("/")
+        return [folder, *(above for above in folder.parents if above == top or top in above.parents)]
+
+
+class Pressure:
+    """Says how many of its threads a worker should use as the machine is now; reads it once a second at most."""
+
+    def __init__(self, machine: Machine, *, clock: Callable[[], float] = time.monotonic) -> None:
+        self._machine = machine
+        self._clock = clock
+        self._read_at: float | None = None
+        self._free_memory, self._load = 1.0, 0.0
+
+    def __call__(self, threads: int) -> int:
+        now = self._clock()
+        if self._read_at is None or now - self._read_at >= FRESH:
+            self._read_at = now
+            self._free_memory, self._load = self._machine.free_memory(), self._machine.load()
+        return allowance(threads, free_memory=self._free_memory, load=self._load)
+
+
+def _left(group: Path) -> float | None:
+    """Return the free part of a group's memory. File pages that the kernel can drop at once count as free."""
+    limit, used = (_number([_text(group / name)]) for name in ("memory.max", "memory.current"))
+    if used is None:
+        return None
+    lines = (line.split() for line in _text(group / "memory.stat").splitlines())
+    idle = next((_number(line[1:]) for line in lines if line[:1] == ["inactive_file"]), None)
+    return _part(None if limit is None else limit - max(used - (idle or 0), 0), limit)
+
+
+def _part(left: int | None, whole: int | None) -> float | None:
+    return None if left is None or not whole else min(max(left / whole, 0.0), 1.0)
+
+
+def _number(words: list[str]) -> int | None:
+    text = words[0].strip() if words else ""
+    return int(text) if text.isascii() and text.isdigit() else None
+
+
+def _text(path: Path) -> str:
+    try:
+        return path.read_text("ascii", "replace")
+    except OSError:
+        return ""

@@ -1,0 +1,78 @@
+"""Admission: no message is run without a live claim. Hosting: Dramatiq's own command line runs the threads.
+
+Dramatiq logs and swallows what a hook raises, and runs the actor all the same; only `SkipMessage` stops it. So every
+failure in here becomes that.
+"""
+
+from __future__ import annotations
+
+import logging
+import threading
+from collections.abc import Callable
+from typing import TYPE_CHECKING
+
+from dramatiq.middleware import Middleware, SkipMessage
+from dramatiq.worker import WorkerThread
+from duetime.scheduler.worker.active_runs import InHand
+
+if TYPE_CHECKING:
+    from dramatiq import Broker, MessageProxy, Worker
+
+log = logging.getLogger(__name__)
+
+
+class Admission(Middleware):
+    """Lets a message through once, and only while its run is in hand."""
+
+    def __init__(self, in_hand: InHand) -> None:
+        self._in_hand = in_hand
+
+    def before_process_message(self, broker: Broker, message: MessageProxy) -> None:  # noqa: ARG002 - Dramatiq's signature
+        """Raise SkipMessage unless this thread is the one that is to run the claim of this message."""
+        try:
+            held = self._in_hand.get(message.message_id)
+            admitted = held is not None and held.begin()
+        except Exception as error:
+            raise SkipMessage(f"the claim of run {message.message_id} cannot be checked") from error
+        if not admitted:
+            raise SkipMessage(f"run {message.message_id} is not claimed by this worker, or runs already")
+
+
+class Hosting(Middleware):
+    """Hears of the worker that Dramatiq's command line makes: how many threads it has, and that it stops."""
+
+    def __init__(self, boot: Callable[[int], None], shutdown: Callable[[], None]) -> None:
+        self._boot = boot
+        self._shutdown = shutdown
+
+    def before_worker_boot(self, broker: Broker, worker: Worker) -> None:  # noqa: ARG002 - Dramatiq's signature
+        self._boot(worker.worker_threads)
+
+    def before_worker_shutdown(self, broker: Broker, worker: Worker) -> None:  # noqa: ARG002 - as above
+        """End everything around the threads before they do: running work has its grace period now."""
+        self._shutdown()
+
+
+class Threads(Middleware):
+    """Starts a thread in place of a lost one, and ends a lost one that has returned."""
+
+    def before_worker_boot(self, broker: Broker, worker: Worker) -> None:  # noqa: ARG002 - Dramatiq's signature
+        self._worker = worker
+
+    def replace(self, lost: threading.Thread) -> None:
+        """Start another thread; Dramatiq waits for the lost one no more when it stops."""
+        worker = self._worker
+        started = WorkerThread(
+            broker=worker.broker,
+            consumers=worker.consumers,
+            work_queue=worker.work_queue,
+            worker_timeout=worker.worker_timeout,
+        )
+        worker.workers = [*(thread for thread in worker.workers if thread is not lost), started]
+        started.start()
+
+    def end_this(self) -> None:
+        """Let the thread that calls this end after the message that it is at."""
+        thread = threading.current_thread()
+        if isinstance(thread, WorkerThread):
+            thread.stop()

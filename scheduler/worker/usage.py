@@ -1,0 +1,117 @@
+"""What attempts used of the pools that they had reserved, what they found out about these, and how long they took."""
+
+from __future__ import annotations
+
+import logging
+import threading
+import time
+from collections.abc import Callable, Mapping, Sequence
+from typing import Final
+
+from duetime.scheduler.errors import StoreUnavailable
+from duetime.scheduler.queue import Finish, Report
+from duetime.scheduler.records import Settlement
+from duetime.scheduler.rules.limits.pool import chargeable
+
+MOST_KEPT: Final = 1000
+"""Durations of one action that are kept while the database is away; older ones are dropped."""
+
+Of = tuple[str, str]
+"""A tenant and one of its actions."""
+
+_RETRIED: Final = "retry"
+_UNKNOWN: Final = ("cancelled", "lost", "yielded")
+"""Outcomes that say nothing about a pool: a probe that was interrupted proves no recovery."""
+
+_GAVE_UP: Final = ("wait", "cancelled")
+"""Outcomes of a handler that returned what `Context.throttled` gave it; `cancelled` when someone wished for that."""
+
+log = logging.getLogger(__name__)
+
+
+class Usage:
+    """One attempt's account. `needs` is what it has reserved. Thread-safe, for handlers may use threads."""
+
+    def __init__(self, needs: Mapping[str, int], clock: Callable[[], float] = time.monotonic) -> None:
+        self._needs = needs
+        self._clock = clock
+        self._lock = threading.Lock()
+        self._used: dict[str, float] = {}
+        self._busy: dict[str, float] = {}
+        self._began: float | None = None
+        self.took: float | None = None
+        """Seconds from when the handler was entered until it ended; None where that did not happen."""
+
+    def begin(self) -> None:
+        self._began = self._clock()
+
+    def end(self) -> None:
+        """Take the time; the first end counts, which may come before a lost thread returns."""
+        if self._began is not None and self.took is None:
+            self.took = self._clock() - self._began
+
+    def use(self, pool: str, units: float) -> None:
+        """Count units that were really used."""
+        with self._lock:
+            self._used[pool] = self._used.get(pool, 0.0) + units
+
+    def busy(self, pool: str, retry_after: float) -> None:
+        """Note that a pool was too busy, for `retry_after` milliseconds."""
+        with self._lock:
+            self._busy[pool] = max(self._busy.get(pool, 0.0), retry_after)
+
+    def charged(self, outcome: str) -> dict[str, float]:
+        """Return what is to be remembered as used: what was counted, else what was reserved and may have been used."""
+        with self._lock:
+            return dict(self._used) if self._idle(outcome) else {**chargeable(self._needs), **self._used}
+
+    def finish(self, run_id: str, token: str, outcome: str) -> Finish:
+        """Return the end of its lease. What never began used nothing and found out nothing."""
+        with self._lock:
+            used = {**dict.fromkeys(self._needs, 0.0), **self._used} if self._idle(outcome) else dict(self._used)
+        return Finish(run_id, token, used, self._reports(outcome))
+
+    def _idle(self, outcome: str) -> bool:
+        """Whether it used only what it counted: it never began, or gave up because a pool was too busy for it."""
+        return self._began is None or (bool(self._busy) and outcome in _GAVE_UP)
+
+    def _reports(self, outcome: str) -> tuple[Report, ...]:
+        if self.took is None:
+            return ()
+        return tuple(report for pool in sorted(self._needs) if (report := self._report(pool, outcome)))
+
+    def _report(self, pool: str, outcome: str) -> Report | None:
+        retry_after = self._busy.get(pool)
+        if retry_after is not None:
+            return Report(pool, ok=False, throttled=True, retry_after=retry_after)
+        if outcome in _UNKNOWN:
+            return None
+        latency = (self.took or 0.0) * 1000
+        return Report(pool, ok=outcome != _RETRIED, latency=latency)
+
+
+class Durations:
+    """How long successful attempts took, in seconds, until `store` has it. Thread-safe."""
+
+    def __init__(self, store: Callable[[Mapping[Of, Sequence[float]]], None]) -> None:
+        self._store = store
+        self._lock = threading.Lock()
+        self._found: dict[Of, list[float]] = {}
+
+    def add(self, tenant: str, action: str, usage: Usage, end: Settlement) -> None:
+        """Take in an attempt that has settled, if it was a success."""
+        if usage.took is not None and end.outcome == "done":
+            with self._lock:
+                self._found.setdefault((tenant, action), []).append(usage.took)
+
+    def flush(self) -> None:
+        """Store what was found; what the database does not take now is kept for the next time."""
+        with self._lock:
+            found, self._found = self._found, {}
+        try:
+            self._store(found)
+        except StoreUnavailable as error:
+            log.debug("durations wait for the database: %s", error)
+            with self._lock:
+                for of, seconds in found.items():
+                    self._found[of] = [*seconds, *self._found.get(of, [])][-MOST_KEPT:]

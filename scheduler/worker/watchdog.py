@@ -1,0 +1,174 @@
+"""Watches over what runs: time limits, leases, and the wish of someone to cancel."""
+
+from __future__ import annotations
+
+import logging
+import time
+from collections.abc import Callable, Collection, Mapping
+from datetime import timedelta
+
+from duetime.scheduler.queue import DispatchQueue, QueueLost, QueueUnavailable
+from duetime.scheduler.runtime.interrupt import CancelRequested, Interrupt, ReservationLost, TimeLimitReached
+from duetime.scheduler.runtime.loop import Process
+from duetime.scheduler.store import Store
+from duetime.scheduler.worker.active_runs import Held, InHand
+
+CHECK_INTERVAL = 0.2
+"""Wishes to cancel are looked for at most this often (seconds) when others report changes."""
+
+RETRY_INTERVAL = 1.0
+"""Seconds until a queue that is away is asked again."""
+
+TIME_LIMIT_GRACE_S = 5.0
+"""Seconds that a handler has to stop after its time limit, before its attempt is ended without it."""
+
+KILLED = "run %s (%s) did not stop within %g s of being asked to: its process is killed"
+
+log = logging.getLogger(__name__)
+
+
+class Supervision:
+    """Renews the leases of what runs every third of a lease; `check` lets it look for wishes to cancel, and no more.
+
+    A handler that does not stop in the grace period after its time limit is left to `abandon`.
+
+    A run whose reservation the queue does not know goes back; that the queue is away stops nothing.
+
+    Nothing happens, and nobody wakes up, while nothing runs.
+    """
+
+    def __init__(
+        self,
+        store: Store,
+        queue: DispatchQueue,
+        in_hand: InHand,
+        *,
+        worker: str,
+        lease: timedelta,
+        abandon: Callable[[Held], None],
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
+        self._store = store
+        self._queue = queue
+        self._in_hand = in_hand
+        self._worker = worker
+        self._lease = lease
+        self._abandon = abandon
+        self._clock = clock
+        self._next_limit: float | None = None
+        self._last_renewal = self._last_look = clock()
+        self._asked = False
+        self._queue_away = False
+        self.process = Process("supervision", self.step)
+
+    def started(self, held: Held, time_limit: timedelta) -> None:
+        """Start the clock of an attempt."""
+        held.ends_by = ends_by = self._clock() + time_limit.total_seconds()
+        if self._next_limit is None:
+            self._last_renewal = self._clock()  # until now nothing ran, so there was nothing to renew
+        if self._next_limit is None or ends_by < self._next_limit:
+            self._next_limit = ends_by
+            self.process.wake()
+
+    def check(self) -> None:
+        """Look soon for wishes to cancel."""
+        self._asked = True
+        self.process.wake()
+
+    def step(self) -> float | None:
+        """Do what is due and return the seconds until something is."""
+        if not len(self._in_hand):
+            self._asked, self._next_limit = False, None
+            return None
+        self._enforce_limits()
+        if self._next_renewal() <= self._clock():
+            self._renew()
+        elif self._asked and self._last_look + CHECK_INTERVAL <= self._clock():
+            self._look()
+        due = [self._next_renewal()]
+        if self._next_limit is not None:
+            due.append(self._next_limit)
+        if self._asked:
+            due.append(self._last_look + CHECK_INTERVAL)
+        return max(0.0, min(due) - self._clock())
+
+    def _next_renewal(self) -> float:
+        interval = self._lease.total_seconds() / 3
+        if self._queue_away:
+            interval = min(interval, RETRY_INTERVAL)
+        return self._last_renewal + interval
+
+    def _enforce_limits(self) -> None:
+        self._next_limit = None
+        for held in self._in_hand.all():
+            if _is_past(held.kill_at, self._clock()):
+                self._kill(held)
+            if _is_past(held.ends_by, self._clock()):
+                self._enforce_limit(held)
+        limits = [at for held in self._in_hand.all() for at in (held.ends_by, held.kill_at) if at is not None]
+        self._next_limit = min(limits, default=None)
+
+    def _enforce_limit(self, held: Held) -> None:
+        """Interrupt at the time limit; a blocking call may be deaf to that, so the attempt ends without it later."""
+        if held.timed_out:
+            held.ends_by = None
+            self._abandon(held)
+        else:
+            held.timed_out = True
+            patience = TIME_LIMIT_GRACE_S if held.kill is None else 2 * TIME_LIMIT_GRACE_S  # it is killed in between
+            held.ends_by = self._clock() + patience
+            self._interrupt(held, TimeLimitReached)
+
+    def _interrupt(self, held: Held, why: type[Interrupt]) -> None:
+        """Ask a handler to stop; the process of one that does not is killed."""
+        held.interrupt(why)
+        if held.kill is not None and not held.told_to_stop:
+            held.told_to_stop = True
+            held.kill_at = kill_at = self._clock() + TIME_LIMIT_GRACE_S
+            self._next_limit = kill_at if self._next_limit is None else min(self._next_limit, kill_at)
+
+    def _kill(self, held: Held) -> None:
+        held.kill_at = None
+        if held.kill is not None:
+            log.warning(KILLED, held.run_id, held.action, TIME_LIMIT_GRACE_S)
+            held.kill()
+
+    def _look(self) -> None:
+        """Stop what someone wants cancelled: others change things often, so this reads and writes nothing."""
+        self._asked = False
+        running = self._running()
+        self._stop(running, self._store.claims.unwanted(list(running), worker=self._worker))
+
+    def _renew(self) -> None:
+        self._asked = False
+        running = self._running()
+        self._renew_reservations(running)
+        self._stop(running, self._store.claims.renew(list(running), worker=self._worker, lease=self._lease))
+        self._last_renewal = self._clock()
+
+    def _running(self) -> dict[str, Held]:
+        return {held.run_id: held for held in self._in_hand.all()}
+
+    def _stop(self, running: Mapping[str, Held], unwanted: Collection[str]) -> None:
+        for run_id in unwanted:
+            self._interrupt(running[run_id], CancelRequested)
+        self._last_look = self._clock()
+
+    def _renew_reservations(self, running: Mapping[str, Held]) -> None:
+        """Prolong the leases in the queue, and stop what has lost units that others may have now."""
+        tokens = {run_id: held.claim.token for run_id, held in running.items()}
+        try:
+            lost = self._queue.renew(self._worker, tokens, self._lease.total_seconds() * 1000)
+        except (QueueLost, QueueUnavailable) as error:
+            log.debug("leases in the queue cannot be renewed now: %s", error)
+            self._queue_away = True
+            return
+        self._queue_away = False
+        for run_id in lost:
+            if running[run_id].claim.reserved:
+                log.warning("run %s has lost what it had reserved, and goes back", run_id)
+                self._interrupt(running[run_id], ReservationLost)
+
+
+def _is_past(at: float | None, now: float) -> bool:
+    return at is not None and at <= now

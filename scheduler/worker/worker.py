@@ -1,0 +1,299 @@
+"""The worker of one process: Dramatiq's threads, fed by the dispatch queue, running claims and settling them."""
+
+from __future__ import annotations
+
+import logging
+import random
+import threading
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from datetime import timedelta
+
+import dramatiq
+from duetime.scheduler.handlers import Handlers
+from duetime.scheduler.queue import DispatchQueue, QueueLost, QueueUnavailable
+from duetime.scheduler.records import Settlement
+from duetime.scheduler.rules.settlement import Ending
+from duetime.scheduler.runtime import failpoints
+from duetime.scheduler.runtime.interrupt import WorkerStopping
+from duetime.scheduler.store import Store
+from duetime.scheduler.worker.active_runs import Held, InHand
+from duetime.scheduler.worker.broker import ACTOR, QUEUE, DispatchBroker
+from duetime.scheduler.worker.claimer import Claimer
+from duetime.scheduler.worker.completer import Commits, Ended
+from duetime.scheduler.worker.event_loop import EventLoop
+from duetime.scheduler.worker.executor import OVERTAKEN, STOPPED, UNRESERVED, Execution
+from duetime.scheduler.worker.lost_threads import LostThreads
+from duetime.scheduler.worker.middleware import Admission, Hosting, Threads
+from duetime.scheduler.worker.usage import Durations
+from duetime.scheduler.worker.watchdog import Supervision
+
+POLL = 5_000
+"""Milliseconds after which Dramatiq's idle threads look whether they shall end: when they do, nobody waits for them."""
+
+LAST_WORDS = 1.0
+"""Seconds that a handler has, after the grace period, between its interrupt and the end."""
+
+log = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True, slots=True)
+class WorkerOptions:
+    """`threads` is how many runs may be under way at once; `lease` how long a claim lasts without a sign of life."""
+
+    name: str
+    threads: int = 16
+    lease: timedelta = timedelta(seconds=30)
+
+
+MOST_UNSTORED = 64
+"""Outcomes for each thread that may wait to be stored; then nothing new starts."""
+
+TOO_LONG = (
+    "They start again elsewhere, from their last checkpoint. To prevent that, set grace_seconds above what they take, "
+    "or let their handlers ask ctx.should_yield()"
+)
+
+
+def all_of_them(threads: int) -> int:
+    """Use every thread, however the machine fares."""
+    return threads
+
+
+class Worker:
+    """Runs what the queue hands out.
+
+    `on_change` is told the task ids of what started or settled, `on_settled` how attempts ended, after each commit.
+    `on_replaced` is called when a claim is refused because another runner has taken over, `on_exhausted` when as many
+    threads are lost as it has: a new process would be better off. A `hosted` worker brings no
+    threads of its own: `start` makes its broker that of Dramatiq's command line, which calls `hosted` when it stops.
+    `allowance` says how many of the threads should be used as the machine is now.
+    """
+
+    def __init__(
+        self,
+        store: Store,
+        queue: DispatchQueue,
+        handlers: Handlers,
+        options: WorkerOptions,
+        *,
+        epoch: int | None = None,
+        on_change: Callable[[Sequence[str]], None] = lambda _: None,
+        on_settled: Callable[[Sequence[Settlement]], None] = lambda _: None,
+        on_replaced: Callable[[], None] = lambda: None,
+        allowance: Callable[[int], int] = all_of_them,
+        on_exhausted: Callable[[], None] = lambda: None,
+        jitter: Callable[[], float] = random.random,
+        monotonic: Callable[[], float] = time.monotonic,
+        hosted: Callable[[], None] | None = None,
+    ) -> None:
+        self._store = store
+        self._queue = queue
+        self._options = options
+        self._on_change = on_change
+        self._on_settled = on_settled
+        self._on_replaced = on_replaced
+        self._jitter = jitter
+        self._allowance = allowance
+        self._durations = Durations(store.estimates.add)
+        self._in_hand = InHand()
+        self._loop = EventLoop()
+        self._threads = Threads()
+        self._lost = LostThreads(
+            self._loop,
+            limit=lambda: self.threads,
+            end=self._end_unstopped,
+            replace=self._replace,
+            exhausted=on_exhausted,
+        )
+        self._supervision = Supervision(
+            store,
+            queue,
+            self._in_hand,
+            worker=options.name,
+            lease=options.lease,
+            abandon=self._lost.abandon,
+            clock=monotonic,
+        )
+        self._execution = Execution(store, handlers, self._loop, started=self._supervision.started)
+        self._claimer = Claimer(
+            store,
+            queue,
+            self._in_hand,
+            name=options.name,
+            epoch=epoch,
+            lease=options.lease,
+            unproven=lambda held: self._hand_in(held, UNRESERVED),
+            on_start=self._tell,
+            on_replaced=self._drain,
+        )
+        self.threads = 0 if hosted else options.threads
+        self._broker = self._make_broker(hosted)
+        self._commits = Commits(
+            store, on_settled=self._finish, starting=lambda: self._broker.rushed, limit=MOST_UNSTORED * options.threads
+        )
+        self._dramatiq = self._make_threads() if hosted is None else None
+
+    @property
+    def running(self) -> int:
+        """How many runs are in hand."""
+        return len(self._in_hand)
+
+    @property
+    def lost_threads(self) -> int:
+        """How many threads were left behind, with handlers that did not stop at their time limit."""
+        return len(self._lost)
+
+    def held(self) -> set[str]:
+        """Return the runs in hand; what this worker has claimed is in there until it is settled, without a gap."""
+        with self._broker.claiming:
+            return {held.run_id for held in self._in_hand.all()}
+
+    def start(self) -> None:
+        self._loop.start()
+        self._supervision.process.start()
+        if self._dramatiq is None:
+            dramatiq.set_broker(self._broker)
+            return
+        self._broker.emit_after("process_boot")  # Dramatiq's own command line does this; middleware relies on it
+        self._dramatiq.start()
+
+    def learn(self) -> None:
+        """Store how long successful attempts took, as far as it is not stored."""
+        self._durations.flush()
+
+    def check(self) -> None:
+        """Look soon whether someone wants a run cancelled that is under way."""
+        self._supervision.check()
+
+    def stop(self, grace: timedelta) -> bool:
+        """Take nothing more, let running work finish within `grace`, and hand back the rest to be started elsewhere.
+
+        Returns within `grace` and a few seconds; False when the database took no answer, so that runs stay `running`
+        until the next runner recovers them.
+        """
+        self._broker.drain()
+        for held in self._in_hand.all():
+            held.yielding = True
+        if not self._emptied(grace.total_seconds()):
+            self._interrupt()
+        self._hand_back(self._in_hand.close())
+        stored = self._commits.close(timeout=2 * LAST_WORDS)
+        if stored:
+            self.learn()
+        self._supervision.process.stop(LAST_WORDS)
+        if self._dramatiq is not None:
+            self._dramatiq.stop(timeout=0)  # its threads end by themselves: there is nothing left to wait for
+        self._loop.stop(LAST_WORDS)
+        return stored
+
+    def _make_threads(self) -> dramatiq.Worker:
+        return dramatiq.Worker(self._broker, worker_threads=self.threads, worker_timeout=POLL)
+
+    def _host(self, threads: int) -> None:
+        self.threads = threads
+        self._broker.idle.add(threads)
+
+    def _make_broker(self, hosted: Callable[[], None] | None) -> DispatchBroker:
+        broker = DispatchBroker(
+            self._queue,
+            worker=self._options.name,
+            threads=self.threads,
+            lease=self._options.lease.total_seconds() * 1000,
+            claim=self._claimer.claim,
+            allowance=self._allowance,
+            let_go=self._let_go,
+            middleware=[Admission(self._in_hand), self._threads, *([Hosting(self._host, hosted)] if hosted else [])],
+            clock=lambda: self._store.now().timestamp() * 1000,
+        )
+        dramatiq.actor(broker=broker, actor_name=ACTOR, queue_name=QUEUE)(self._run)
+        return broker
+
+    def _drain(self) -> None:
+        self._broker.drain()
+        self._on_replaced()
+
+    def _let_go(self) -> None:
+        """Hand back what was claimed ahead of the threads and has not begun, for whoever is free."""
+        for held in self._in_hand.all():
+            if held.begin():
+                self._hand_in(held, OVERTAKEN)
+
+    def _run(self, run_id: str) -> None:
+        """Run one claim: the generic actor."""
+        held = self._in_hand.get(run_id)
+        if held is not None:
+            held.yielding = self._broker.draining
+            held.thread = threading.current_thread()
+            ending = self._execution.run(held)
+            failpoints.hit(failpoints.Step.HANDLED)
+            if held.hand_over():
+                self._broker.idle.took(held.usage.took, alone=not held.claim.reserved)
+                self._commits.hand_in(held, ending)
+            elif self._lost.returned(held, ending):
+                self._broker.idle.count_out(1)
+                self._threads.end_this()
+
+    def _end_unstopped(self, held: Held) -> None:
+        self._commits.hand_in(held, self._execution.unstopped(held), wait=False)
+
+    def _replace(self, lost: threading.Thread) -> None:
+        self._threads.replace(lost)
+        self._broker.idle.give(1)
+
+    def _hand_in(self, held: Held, ending: Ending) -> None:
+        if held.hand_over():
+            self._commits.hand_in(held, ending)
+
+    def _finish(self, ended: Sequence[Ended]) -> None:
+        """Let the queue forget what the database has settled: the database first, the queue second.
+
+        As soon as it has, a run that goes on may be taken, and claimed, again.
+        """
+        self._in_hand.remove([each.held for each in ended])
+        self._release(ended)
+        failpoints.hit(failpoints.Step.FINISHED)
+        self._on_settled([each.settlement for each in ended])
+        self._tell([each.held.claim.task.id for each in ended])
+
+    def _release(self, ended: Sequence[Ended]) -> None:
+        ends = []
+        for held, settlement in [(each.held, each.settlement) for each in ended]:
+            ends.append(held.usage.finish(held.run_id, held.claim.token, settlement.outcome))
+            self._durations.add(held.claim.run.tenant, held.claim.task.action, held.usage, settlement)
+        try:
+            self._queue.finish(self._options.name, ends, jitter=self._jitter())
+        except (QueueLost, QueueUnavailable) as error:
+            log.warning("%d leases in the queue run out by themselves: %s", len(ends), error)
+
+    def _tell(self, task_ids: Sequence[str]) -> None:
+        try:
+            self._on_change(task_ids)
+        except Exception:
+            log.exception("telling of changes")
+
+    def _emptied(self, timeout: float) -> bool:
+        return self._in_hand.wait_until(lambda: not len(self._in_hand), timeout)
+
+    def _interrupt(self) -> None:
+        left = self._in_hand.all()
+        if left:
+            log.warning("%d runs (%s) did not end within the grace period. %s", len(left), _actions(left), TOO_LONG)
+        for held in left:
+            held.interrupt(WorkerStopping)
+        self._emptied(LAST_WORDS)
+
+    def _hand_back(self, left: Sequence[Held]) -> None:
+        for held in left:
+            if held.kill is not None:
+                held.kill()
+            elif not held.begin():
+                log.warning(
+                    "run %s does not stop; it is handed back, and may start elsewhere before it ends", held.run_id
+                )
+            self._hand_in(held, STOPPED)
+
+
+def _actions(runs: Sequence[Held]) -> str:
+    return ", ".join(sorted({held.action for held in runs}))

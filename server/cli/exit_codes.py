@@ -1,0 +1,62 @@
+"""How a command ends: its exit code, and what is said on stderr when it did not do what it was asked to."""
+
+from __future__ import annotations
+
+import os
+import sys
+import traceback
+
+from duetime.scheduler.errors import (
+    DuetimeError,
+    IdempotencyConflict,
+    InvalidArgument,
+    InvalidArguments,
+    InvalidSetting,
+    Refused,
+    StaleRevision,
+    TaskNotFound,
+)
+from duetime.server.cli.wording import in_words_of_the_command_line
+from duetime.widgets.history_text import retold
+from typer import Abort
+from typer.exceptions import TyperException
+
+DONE, FAILED, WRONG_USAGE, NOT_FOUND, REFUSED = range(5)
+INTERRUPTED = 130
+
+_CODES: tuple[tuple[type[DuetimeError], int], ...] = (
+    (InvalidArgument, WRONG_USAGE),
+    (InvalidArguments, WRONG_USAGE),
+    (InvalidSetting, WRONG_USAGE),
+    (TaskNotFound, NOT_FOUND),
+    (Refused, REFUSED),
+    (StaleRevision, REFUSED),
+    (IdempotencyConflict, REFUSED),
+)
+
+
+def explain(error: BaseException) -> int:
+    """Say on stderr why the command failed, without a traceback, and return its exit code."""
+    if isinstance(error, KeyboardInterrupt | Abort):
+        return INTERRUPTED
+    if isinstance(error, TyperException):
+        context = getattr(error, "ctx", None)
+        said = error.format_message().replace("Value error, ", "")
+        _say(f"{said}\nTry: {context.command_path if context else 'duetime'} --help")
+        return error.exit_code
+    if isinstance(error, DuetimeError):
+        _say(in_words_of_the_command_line(str(retold(error))))
+        return code_of(error)
+    if os.environ.get("DUETIME_LOG_LEVEL", "").lower() == "debug":
+        traceback.print_exception(error)
+    _say(f"{type(error).__name__}: {error}. This is a defect of Duetime; DUETIME_LOG_LEVEL=debug shows where it is.")
+    return FAILED
+
+
+def code_of(error: DuetimeError) -> int:
+    """Return the exit code of an error: 2 wrong usage, 3 not found, 4 refused, 1 for the rest."""
+    return next((code for kind, code in _CODES if isinstance(error, kind)), FAILED)
+
+
+def _say(text: str) -> None:
+    sys.stderr.write(f"duetime: {text}\n")

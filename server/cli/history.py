@@ -1,0 +1,54 @@
+"""The verb `history`: what happened, with filters and pages."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+import typer
+from duetime.scheduler.events import Event, EventFilter
+from duetime.scheduler.task import Json, State
+from duetime.server.cli import output
+from duetime.server.session import session
+from duetime.tools.filters import resolve_bound
+from duetime.widgets.history import history_payload
+
+
+def history(
+    context: typer.Context,
+    *,
+    task_id: Annotated[str | None, typer.Argument(metavar="[ID]", help="only this task, with its attempts")] = None,
+    since: Annotated[str | None, typer.Option(help="from this time on: 'yesterday', '2 hours ago', a date")] = None,
+    until: Annotated[str | None, typer.Option(help="before this time")] = None,
+    state: Annotated[State | None, typer.Option(help="only moves to this state")] = None,
+    action: Annotated[str | None, typer.Option(help="only tasks with this action")] = None,
+    label: Annotated[str | None, typer.Option(help="only tasks with this label")] = None,
+    text: Annotated[str | None, typer.Option(help="only events whose task or reason contains this")] = None,
+    limit: Annotated[int, typer.Option(help="events a page, 1 to 100")] = 50,
+    cursor: Annotated[str | None, typer.Option(help="where the next page begins, as the last one said")] = None,
+    as_json: Annotated[bool, typer.Option("--json", help="write JSON")] = False,
+) -> None:
+    """Show what happened to tasks, newest first: who did what, when and why."""
+    with session(context).scheduler() as scheduler:
+        bounds = {
+            name: resolve_bound(given, now=scheduler.now(), zone=scheduler.zone, argument=name)
+            for name, given in (("since", since), ("until", until))
+            if given is not None
+        }
+        task = scheduler.get(task_id).record.task if task_id is not None else None
+        where = EventFilter(task_id=task_id, state=state, action=action, label=label, text=text, **bounds)
+        page = scheduler.history(where, limit=limit, cursor=cursor)
+        attempts = scheduler.attempts(task_id) if task_id is not None and cursor is None else []
+        zone = (task.timezone if task else scheduler.zone) or "UTC"
+    past = history_payload(attempts, page.events, zone)
+    if as_json:
+        shown = past.model_dump(mode="json", by_alias=True, exclude_none=True)
+        output.as_json(_json(shown, page.events, page.cursor))
+        return
+    output.history_tables(past, page.events, zone)
+    output.say_next(context, page.cursor)
+
+
+def _json(shown: dict[str, Json], events: tuple[Event, ...], cursor: str | None) -> Json:
+    rows = [{"task_id": event.task_id, **row} for event, row in zip(events, shown["events"], strict=True)]
+    following = {"cursor": cursor} if cursor else {}
+    return {"schema": "duetime.history/1", "attempts": shown["attempts"], "events": rows, **following}

@@ -1,0 +1,155 @@
+"""The verbs for the installation itself: migrate, doctor, config, install, service."""
+
+from __future__ import annotations
+
+import json
+from datetime import UTC, datetime
+from importlib import import_module
+from typing import Annotated, Any
+
+import duetime
+import typer
+from duetime.scheduler.errors import Refused
+from duetime.server.cli import output
+from duetime.server.session import session
+from duetime.server.settings.source import config_path, default_config_path, effective
+from duetime.server.setup import background_service, mcp_clients
+from duetime.server.setup.mcp_clients import Client
+
+AsJson = Annotated[bool, typer.Option("--json", help="write JSON")]
+
+
+def version() -> None:
+    """Show the version."""
+    output.say(f"duetime {duetime.__version__}")
+
+
+def migrate(context: typer.Context) -> None:
+    """Bring the database to this version; an SQLite file is copied beside itself first."""
+    settings = session(context).settings()
+    settings.create_data_directory()
+    store: Any = import_module("duetime.scheduler.store")
+    done = store.migrate_store(settings.database_url)
+    if done.copied:
+        output.say(f"The database as it was: {done.copied}")
+    if done.before is None:
+        output.say(f"Created the tables, schema {done.now}.")
+    elif done.before == done.now:
+        output.say(f"Nothing to do: the database has schema {done.now} already.")
+    else:
+        output.say(f"Upgraded the database from schema {done.before} to {done.now}.")
+
+
+def doctor(
+    context: typer.Context,
+    *,
+    send_test: Annotated[
+        bool, typer.Option("--send-test", help="send a test to every channel and the desktop")
+    ] = False,
+    as_json: AsJson = False,
+) -> None:
+    """Check database, clock, zone, runner, handlers, channels and settings, and say what to do."""
+    checks: Any = import_module("duetime.server.doctor.examine")
+    found = checks.examine(session(context), send_test=send_test)
+    if as_json:
+        output.as_json({"schema": "duetime.doctor/1", "checks": [check.as_json() for check in found]})
+    else:
+        output.verdicts([(check.verdict, check.name, check.said, check.advice) for check in found])
+    if any(check.verdict == "wrong" for check in found):
+        raise typer.Exit(1)
+
+
+def workers(
+    context: typer.Context,
+    *,
+    here: Annotated[
+        bool, typer.Option("--here", help="only those of this host; exit code 1 when none of them is heard of")
+    ] = False,
+    as_json: AsJson = False,
+) -> None:
+    """List the worker processes of a shared installation, on any machine."""
+    lines: Any = import_module("duetime.server.cli.workers")
+    if not lines.show(context, here=here, as_json=as_json) and here:
+        raise typer.Exit(1)
+
+
+def config(context: typer.Context, *, as_json: AsJson = False) -> None:
+    """Show every setting as it is in force, and where it is from; secrets are masked."""
+    asked = session(context)
+    settings = asked.settings()
+    path = config_path(asked.config)
+    if as_json:
+        rows = [{"name": each.name, "value": each.value, "from": each.origin} for each in effective(settings)]
+        output.as_json({"schema": "duetime.config/1", "file": str(path) if path else None, "settings": rows})
+        return
+    output.say(f"file: {path}" if path else f"file: none; {default_config_path()} would be read")
+    output.table(("SETTING", "VALUE", "FROM"), ((each.name, each.value, each.origin) for each in effective(settings)))
+
+
+def install(
+    context: typer.Context,
+    *,
+    client: Annotated[Client, typer.Argument(metavar="CLIENT", help="claude, claude-code, vscode or cursor")],
+    write: Annotated[bool, typer.Option("--write", help="merge it into the file, a copy is kept beside it")] = False,
+) -> None:
+    """Show what to put into a chat client's MCP configuration, or put it there."""
+    invocation = session(context).invocation()
+    if not write:
+        output.raw(json.dumps(mcp_clients.entry(client, invocation), indent=2, ensure_ascii=False) + "\n")
+        output.note(f"It belongs into {mcp_clients.configuration_path(client)}; --write merges it there.")
+        return
+    written = mcp_clients.write(client, invocation, now=datetime.now(UTC))
+    if not written.changed:
+        output.say(f"{written.path} has it already.")
+        return
+    output.say(f"Written to {written.path}. Start {client.value} again to use it.")
+    if written.backup:
+        output.say(f"The file as it was: {written.backup}")
+
+
+def service_install(
+    context: typer.Context,
+    *,
+    show: Annotated[bool, typer.Option("--print", help="show the file, change nothing")] = False,
+) -> None:
+    """Set up `duetime serve` as a background service of this user, and start it."""
+    asked = session(context)
+    asked.settings()
+    invocation = asked.invocation()
+    plan = background_service.plan(invocation)
+    if plan is None:
+        output.say(background_service.by_hand(invocation))
+        raise typer.Exit(0 if show else 1)
+    if show:
+        output.raw(plan.content.decode())
+        output.note(f"It belongs into {plan.path}")
+        return
+    background_service.install(plan)
+    output.say(f"The service runs now and from each log-in on ({plan.manager}, {plan.path}).")
+    output.say(plan.hint)
+
+
+def service_status(context: typer.Context, *, as_json: AsJson = False) -> None:
+    """Say whether the background service runs; exit code 1 when it does not."""
+    plan = _plan(context)
+    state = background_service.status(plan)
+    if as_json:
+        output.as_json({"schema": "duetime.service/1", "state": state, "manager": plan.manager, "file": str(plan.path)})
+    else:
+        output.say(f"{state} ({plan.manager}, {plan.path})")
+    if state != "running":
+        raise typer.Exit(1)
+
+
+def service_remove(context: typer.Context) -> None:
+    """Stop the background service and remove it; tasks and settings stay."""
+    plan = _plan(context)
+    removed = background_service.remove(plan)
+    output.say(f"Removed {plan.path}. Tasks and settings stay." if removed else "There was no service.")
+
+
+def _plan(context: typer.Context) -> background_service.Plan:
+    plan = background_service.plan(session(context).invocation())
+    if plan is None:
+        raise Refused("there is neither systemd nor launchd here; `duetime service install` says what to do instead.")
+    return plan

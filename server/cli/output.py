@@ -1,0 +1,258 @@
+"""How the command line shows things: tables and lines for people, JSON for machines."""
+
+from __future__ import annotations
+
+import json
+import shlex
+import sys
+from collections.abc import Iterable, Mapping, Sequence
+
+import typer
+from duetime.scheduler.events import Event
+from duetime.scheduler.intake.needs import in_words
+from duetime.scheduler.rules.time import times
+from duetime.scheduler.task import Json, State, TaskPage
+from duetime.server.cli.wording import in_words_of_the_command_line
+from duetime.widgets.history_text import changes_in_words, clock_time
+from duetime.widgets.payload import TOLD, due
+from duetime.widgets.schema import DRY_RUN_ID, AttemptPart, EventPart, HistoryPart, TaskPayload
+from duetime.widgets.text import DELIVERED, deadline_in_words, ends_in_words
+from rich.console import Console
+from rich.table import Table
+from rich.text import Text
+
+UNLIMITED = 10_000
+"""Columns where no terminal sets the width: whoever reads a pipe wants whole lines."""
+
+JOINER = "\u200d"
+"""Joins emoji into one; not printable by itself, and harmless."""
+
+NO_TASKS = "No tasks. Make one: duetime schedule 'Call John' --when 'in 20 min'"
+NO_MATCH = "No task matches this filter; `duetime list` without one lists all."
+
+_COLOURS = {
+    State.SCHEDULED: "cyan",
+    State.READY: "blue",
+    State.RUNNING: "blue",
+    State.RETRYING: "yellow",
+    State.SUSPENDED: "yellow",
+    State.SUCCEEDED: "green",
+    State.FAILED: "red",
+    State.EXPIRED: "red",
+}
+
+
+def console() -> Console:
+    """Return the console on stdout: coloured on a terminal unless `NO_COLOR` is set, plain and unwrapped elsewhere."""
+    width = None if sys.stdout.isatty() else UNLIMITED
+    return Console(file=sys.stdout, width=width, highlight=False, markup=False, emoji=False, soft_wrap=True)
+
+
+def say(line: str) -> None:
+    """Write one line of plain text."""
+    console().print(Text(plain(line)))
+
+
+def plain(text: str) -> str:
+    """Return text that cannot steer a terminal: what is not printable becomes a visible mark, line ends a space."""
+    return "".join(
+        char if char.isprintable() or char == JOINER else " " if char in "\n\t" else "\ufffd" for char in text
+    )
+
+
+def note(line: str) -> None:
+    """Write a line for the person at the terminal, on stderr, so that what is on stdout can be piped."""
+    sys.stderr.write(f"{line}\n")
+
+
+def as_json(value: Json) -> None:
+    """Write JSON: indented on a terminal, one line elsewhere."""
+    indent = 2 if sys.stdout.isatty() else None
+    sys.stdout.write(json.dumps(value, indent=indent, ensure_ascii=False) + "\n")
+
+
+def state_word(state: State, *, paused: bool = False) -> Text:
+    """Return the word for a state; colour only repeats what it says."""
+    word = "paused" if paused and state is State.SCHEDULED else state.value
+    return Text(word, style="yellow" if word == "paused" else _COLOURS.get(state, ""))
+
+
+def table(columns: Sequence[str], rows: Iterable[Sequence[str | Text]]) -> None:
+    """Write a table; what users wrote is shown as it is, never read as markup."""
+    shown = Table(*columns, box=None, header_style="bold", pad_edge=False)
+    for column in shown.columns:
+        column.overflow = "fold"
+    for row in rows:
+        shown.add_row(*(cell if isinstance(cell, Text) else Text(plain(cell)) for cell in row))
+    _write(shown)
+
+
+def verdicts(rows: Iterable[tuple[str, str, str, str]]) -> None:
+    """Show what was checked: the verdict, what was found, and what to do about it."""
+    colours = {"ok": "green", "note": "yellow", "wrong": "red"}
+    shown = [
+        (Text(verdict, style=colours[verdict]), name, f"{said} {advice}".strip())
+        for verdict, name, said, advice in rows
+    ]
+    table(("", "CHECK", "FOUND"), shown)
+
+
+def facts(pairs: Iterable[tuple[str, str | Text | None]]) -> None:
+    """Write what is known, a line each; what is None or empty is left out."""
+    shown = Table.grid(padding=(0, 2))
+    for name, value in pairs:
+        if value:
+            shown.add_row(Text(name, style="dim"), value if isinstance(value, Text) else Text(plain(value)))
+    _write(shown)
+
+
+def task_line(verb: str, task: TaskPayload) -> None:
+    """Say in one line what was done to which task, and its warnings below."""
+    repeats = f", {ends_in_words(task.repeat)}" if task.repeat else ""
+    when = f"{task.when.text} {task.when.timezone} ({task.when.relative}){repeats}"
+    say(f"{verb} {task.id} {task.title!r}: {when}")
+    if task.id == DRY_RUN_ID and task.repeat:
+        say(f"  next: {', '.join(task.repeat.next)}")
+    if task.deadline:
+        say(f"  {deadline_in_words(task)}")
+    if task.paused:
+        say(f"  it is held until `duetime reschedule {task.id} --resume`")
+    if task.undo:
+        say(f"  undo within 30 s: duetime undo {task.id}")
+    for warning in (*(task.warnings or ()), *((task.repeat and task.repeat.notes) or ())):
+        say(f"  note: {in_words_of_the_command_line(warning, task.id)}")
+
+
+def task_facts(task: TaskPayload) -> None:
+    """Show everything about one task."""
+    facts(
+        [
+            ("id", f"{task.id} (revision {task.revision})"),
+            ("title", task.title),
+            ("state", state_word(task.state, paused=bool(task.paused))),
+            ("when", f"{task.when.text} {task.when.timezone} ({task.when.relative})"),
+            ("repeats", ends_in_words(task.repeat) if task.repeat else None),
+            ("next", ", ".join(task.repeat.next) if task.repeat else None),
+            ("priority", task.priority),
+            ("deadline", deadline_in_words(task)),
+            ("takes", f"about {task.estimate}" if task.estimate else None),
+            ("needs", in_words(task.needs or {})),
+            ("action", task.action),
+            ("message", task.message),
+            ("waits for", in_words_of_the_command_line("; ".join(task.waiting_for or ()), task.id)),
+            ("last run", _last_run(task)),
+            ("delivery", _delivery(task)),
+            ("error", task.delivery.error if task.delivery else None),
+            ("labels", ", ".join(task.labels or ())),
+            ("owner", task.owner),
+            ("notes", "; ".join((*(task.warnings or ()), *((task.repeat and task.repeat.notes) or ())))),
+        ]
+    )
+
+
+def _last_run(task: TaskPayload) -> str:
+    if task.last_run is None:
+        return ""
+    words = ": ".join(part for part in (task.last_run.state.value, task.last_run.summary) if part)
+    of_it = task.delivery if task.last_run.state in TOLD else None
+    return f"{words}, {DELIVERED[of_it.state]} {of_it.channel}" if of_it else words
+
+
+def _delivery(task: TaskPayload) -> str:
+    of_last = task.last_run is not None and task.last_run.state in TOLD
+    return f"{task.delivery.channel}: {task.delivery.state.value}" if task.delivery and not of_last else ""
+
+
+def task_table(page: TaskPage, *, filtered: bool = False) -> None:
+    """Show one page of tasks, each in its own zone, and how many there are by state."""
+    if not page.views and not any(page.counts.values()):
+        say(NO_MATCH if filtered else NO_TASKS)
+        return
+    table(
+        ("ID", "WHEN", "", "STATE", "TITLE", "ACTION", "REPEATS", "LABELS"),
+        (
+            (
+                (task := view.record.task).id,
+                f"{times.describe(due(view.record.run), task.timezone)} {task.timezone}",
+                times.relative(due(view.record.run), view.now),
+                state_word(view.record.run.state, paused=task.paused),
+                task.title,
+                task.action,
+                "yes" if task.repeat else "",
+                ", ".join(task.labels),
+            )
+            for view in page.views
+        ),
+    )
+    say(_counts(page.counts))
+
+
+def history_tables(history: HistoryPart, events: Sequence[Event], zone: str) -> None:
+    """Show attempts and events at their wall times in `zone`; `events` say of which task each of the history's is."""
+    if history.attempts:
+        columns = ("RUN", "ATTEMPT", f"STARTED ({zone})", "ENDED", "OUTCOME", "WHY")
+        table(columns, (_attempt(attempt, zone) for attempt in history.attempts))
+        say("")
+    if not events:
+        say("No events.")
+        return
+    rows = (_event(part, event, zone) for part, event in zip(history.events, events, strict=True))
+    table((f"AT ({zone})", "TASK", "EVENT", "STATE", "BY", "CHANGED", "WHY"), rows)
+
+
+def _event(part: EventPart, event: Event, zone: str) -> Sequence[str]:
+    return (
+        clock_time(part.at, zone),
+        event.task_id,
+        part.kind,
+        _move(event),
+        part.actor,
+        changes_in_words(part.changes, fence=False),
+        event.reason or "",
+    )
+
+
+def _write(shown: Table) -> None:
+    target = console()
+    with target.capture() as captured:
+        target.print(shown, soft_wrap=False)
+    sys.stdout.write("".join(f"{line.rstrip()}\n" for line in captured.get().splitlines()))
+
+
+def _attempt(attempt: AttemptPart, zone: str) -> Sequence[str]:
+    return (
+        str(attempt.run or ""),
+        str(attempt.number),
+        clock_time(attempt.started, zone),
+        clock_time(attempt.ended, zone) if attempt.ended else "",
+        attempt.outcome or "running",
+        attempt.reason or "",
+    )
+
+
+def _move(event: Event) -> str:
+    if event.to_state is None:
+        return ""
+    before = f"{event.from_state.value} -> " if event.from_state else ""
+    return f"{before}{event.to_state.value}"
+
+
+def _counts(counts: Mapping[State, int]) -> str:
+    return ", ".join(f"{counts[state]} {state.value}" for state in State if counts.get(state))
+
+
+def say_next(context: typer.Context, cursor: str | None) -> None:
+    """Say which command shows the next page, if there is one."""
+    if cursor is None:
+        return
+    given = {name: value for name, value in context.params.items() if name not in {"cursor", "as_json", "task_id"}}
+    words = [str(context.params["task_id"])] if context.params.get("task_id") else []
+    for name, value in {**given, "cursor": cursor}.items():
+        if value is not None:
+            words += [f"--{name}", str(value)]
+    say(f"More: duetime {context.info_name} {shlex.join(words)}")
+
+
+def raw(text: str) -> None:
+    """Write a whole file as it is."""
+    sys.stdout.write(text)

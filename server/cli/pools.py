@@ -1,0 +1,171 @@
+"""The verbs for what limits and holds back work: explain, stats, pools."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from dataclasses import asdict
+from datetime import UTC, datetime
+from importlib import import_module
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+from duetime.scheduler.errors import InvalidArgument, StoreUnavailable
+from duetime.scheduler.rules.time import times
+from duetime.server.cli import output
+from duetime.server.session import session
+
+if TYPE_CHECKING:
+    from duetime.scheduler.queue import PoolUse, Stats
+
+AsJson = Annotated[bool, typer.Option("--json", help="write JSON")]
+
+TIERS = ("critical", "high", "normal", "low", "background")
+SILENT = {  # by `inquiry.Silence`
+    "nobody": "no process runs tasks now, so there is no queue to ask; start `duetime serve`",
+    "away": "Redis does not answer, so the queue cannot be asked: what is due starts when it is back. Check redis_url "
+    "with `duetime config`, and that Redis runs; `duetime doctor` says more",
+    "empty": "the queue in Redis is empty, and is filled by the first `duetime worker` or `duetime serve` that runs; "
+    "start one, or ask again in a moment",
+}
+
+
+def explain(
+    context: typer.Context,
+    task_id: Annotated[str, typer.Argument(metavar="ID", help="the task")],
+    *,
+    as_json: AsJson = False,
+) -> None:
+    """Say why a task is not running: what it waits for, how much is missing, and who holds it."""
+    with session(context).scheduler() as scheduler:
+        view, reasons = scheduler.explain(task_id)
+    if as_json:
+        output.as_json({"schema": "duetime.explanation/1", "task": task_id, "waiting_for": list(reasons)})
+        return
+    output.say(f"{view.record.task.title}: {view.record.run.state}")
+    for reason in reasons:
+        output.say(f"  {reason}")
+
+
+def stats(context: typer.Context, *, as_json: AsJson = False) -> None:
+    """Count what waits by tier, with what each tier is promised, and show what is used of each pool."""
+    with session(context).app() as app:
+        found = app.inquiry.stats()
+        now, zone = app.store.now(), app.scheduler.zone or "UTC"
+    if found is None:
+        raise StoreUnavailable(SILENT[app.inquiry.silence()])
+    if as_json:
+        output.as_json(_stats(found))
+        return
+    output.table(
+        ("TIER", "WAITING", "SHARE", "CEILING", "SERVED WITHIN"),
+        (
+            (
+                row["tier"],
+                str(row["waiting"]),
+                f"{row['share']:.0%}",
+                f"{row['ceiling']:.0%}",
+                f"{row['bound']} dispatches",
+            )
+            for row in _tiers(found)
+        ),
+    )
+    output.say(f"{found.leased} running or about to, {found.parked} held by a pool, {found.delayed} delayed")
+    output.table(
+        ("POOL", "STATE", "USED", "SPENT", "FREE", "CAPACITY", "HELD"),
+        (_use(name, use, now, zone) for name, use in _pools(found)),
+    )
+
+
+def _stats(found: Stats) -> dict[str, Any]:
+    """Return what `docs/cli.md` calls `duetime.stats/1`."""
+    return {
+        "schema": "duetime.stats/1",
+        **asdict(found),
+        "waiting": dict(zip(TIERS, found.waiting, strict=True)),
+        "pools": {name: {**asdict(use), "until": _utc(use)} for name, use in _pools(found)},
+        "tiers": list(_tiers(found)),
+    }
+
+
+def _pools(found: Stats) -> Iterator[tuple[str, PoolUse]]:
+    """Give the pools by name, without those that nobody declared and nothing needs now."""
+    for name, use in sorted(found.pools.items()):
+        if not name.startswith("duetime:") or use.used or use.parked:
+            yield name, use
+
+
+def _until(use: PoolUse) -> datetime | None:
+    return datetime.fromtimestamp(use.until / 1000, UTC) if use.until is not None else None
+
+
+def _utc(use: PoolUse) -> str | None:
+    until = _until(use)
+    return until.isoformat(timespec="milliseconds") if until else None
+
+
+def _tiers(found: Stats) -> Iterator[dict[str, Any]]:
+    shares = import_module("duetime.scheduler.rules.shares").Shares()
+    for rank, (tier, waiting) in enumerate(zip(TIERS, found.waiting, strict=True), start=1):
+        yield {
+            "tier": tier,
+            "waiting": waiting,
+            "share": shares.guaranteed[rank - 1],
+            "ceiling": shares.ceilings[rank - 1],
+            "bound": shares.bound(rank),
+        }
+
+
+def _use(name: str, use: PoolUse, now: datetime, zone: str) -> tuple[str, ...]:
+    slowed = f" at {use.factor:.0%}" if use.factor < 1 else ""
+    until = _until(use)
+    ends = f" until {times.describe(until, zone)} ({times.relative(until, now)})" if until else ""
+    numbers = (use.used, use.spent, use.free, use.capacity)
+    return (name, use.state + slowed + ends, *(f"{round(number, 2):g}" for number in numbers), str(use.parked))
+
+
+def pools_list(context: typer.Context, *, as_json: AsJson = False) -> None:
+    """List the pools as they are declared."""
+    declarations: Any = import_module("duetime.scheduler.rules.limits.pool_spec")
+    with session(context).app() as app:
+        pools = app.registry.read()
+    if as_json:
+        specs = {name: declarations.spec_of(pool) for name, pool in sorted(pools.items())}
+        output.as_json({"schema": "duetime.pools/1", "pools": specs})
+    elif pools:
+        output.table(
+            ("POOL", "KIND", "HOW MUCH"), ((name, pool.kind, pool.text()) for name, pool in sorted(pools.items()))
+        )
+    else:
+        output.say("No pool is declared. `duetime pools set gpu '{\"capacity\": 2}'` declares one.")
+
+
+def pools_set(
+    context: typer.Context,
+    name: Annotated[str, typer.Argument(metavar="NAME", help="its name, or tenant:* for the quota of each tenant")],
+    spec: Annotated[str, typer.Argument(metavar="JSON", help='what it is: {"kind": "slots", "capacity": 2}')],
+) -> None:
+    """Create or change a pool at run time; what is reserved stays reserved."""
+    with session(context).app() as app:
+        pool = app.registry.set(name, _object(spec))
+        app.runner.wake()
+    output.say(f"{name}: {pool.kind}, {pool.text()}")
+
+
+def pools_remove(context: typer.Context, name: Annotated[str, typer.Argument(metavar="NAME", help="the pool")]) -> None:
+    """Remove a pool; tasks that need it are held until it is there again."""
+    with session(context).app() as app:
+        app.registry.remove(name)
+        app.runner.wake()
+    output.say(f"Removed {name}. Tasks that need it are held until it is there again.")
+
+
+def _object(text: str) -> dict[str, Any]:
+    example = '\'{"kind": "slots", "capacity": 2}\''
+    try:
+        found = json.loads(text)
+    except ValueError as wrong:
+        raise InvalidArgument("JSON", f"is no JSON: {wrong}", accepted="one object", example=example) from None
+    if not isinstance(found, dict):
+        raise InvalidArgument("JSON", f"is {type(found).__name__}", accepted="one object", example=example)
+    return found

@@ -1,0 +1,254 @@
+"""The verbs for tasks: schedule, list, show, reschedule, cancel."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+from duetime.scheduler.errors import InvalidArgument
+from duetime.scheduler.events import EventFilter, EventPage
+from duetime.scheduler.request import Request, RescheduleArguments
+from duetime.scheduler.task import Json, State, TaskFilter, TaskView
+from duetime.server.cli import output
+from duetime.server.session import session, someone_runs
+from duetime.tools.filters import resolve_bound, states_of
+from duetime.widgets.history import history_payload
+from duetime.widgets.payload import as_dry_run, as_json, list_payload, task_payload
+
+if TYPE_CHECKING:
+    from duetime.scheduler.service import Scheduler
+
+EVENTS_SHOWN = 100
+NOBODY_RUNS = (
+    "No process runs tasks now, so nothing will happen by itself: `duetime serve` runs them while it is open, "
+    "`duetime service install` sets that up for good."
+)
+
+Id = Annotated[str, typer.Argument(metavar="ID", help="the task, such as t_7k3m9qx2w4hb")]
+AsJson = Annotated[bool, typer.Option("--json", help="write JSON, the same that the tools answer")]
+When = Annotated[str | None, typer.Option(help="'in 2 hours', 'tomorrow 9am', '2026-11-24T09:00'")]
+Repeat = Annotated[str | None, typer.Option(help="'every weekday at 9:00', a five-field cron, or an RRULE")]
+Timezone = Annotated[str | None, typer.Option(help="IANA zone of wall times; default: the configured one")]
+Until = Annotated[str | None, typer.Option(help="when a recurrence ends")]
+Payload = Annotated[str | None, typer.Option(metavar="JSON", help="what the action needs, a JSON object")]
+Priority = Annotated[str | None, typer.Option(help="critical, high, normal, low or background; normal by default")]
+Deadline = Annotated[str | None, typer.Option(help="'tomorrow 17:00', or '2 hours' counted from when it is due")]
+DeadlineType = Annotated[str | None, typer.Option(help="hard, soft, soft-linear or soft-step; soft by default")]
+Estimate = Annotated[str | None, typer.Option(help="how long it takes: '90 s', '5 min'; learned by default")]
+Needs = Annotated[
+    list[str] | None, typer.Option("--need", metavar="POOL=UNITS", help="what it holds while it runs; may be repeated")
+]
+Key = Annotated[str | None, typer.Option(help="idempotency key: a call with the same key changes nothing again")]
+Revision = Annotated[int | None, typer.Option(help="refuse when the task was changed since this revision")]
+
+
+def schedule(
+    context: typer.Context,
+    *,
+    title: Annotated[str, typer.Argument(metavar="TITLE", help="what you will see when it is due")],
+    when: When = None,
+    repeat: Repeat = None,
+    timezone: Timezone = None,
+    until: Until = None,
+    max_runs: Annotated[int | None, typer.Option(help="how often a recurrence fires at most")] = None,
+    action: Annotated[str, typer.Option(help="what is done: reminder, webhook, or a handler of yours")] = "reminder",
+    payload: Payload = None,
+    priority: Priority = None,
+    deadline: Deadline = None,
+    deadline_type: DeadlineType = None,
+    estimate: Estimate = None,
+    needs: Needs = None,
+    label: Annotated[list[str] | None, typer.Option(help="a label to find it by; may be repeated")] = None,
+    deliver_to: Annotated[list[str] | None, typer.Option(help="a channel beside the inbox; may be repeated")] = None,
+    key: Annotated[str | None, typer.Option(help="idempotency key: the same key never makes a second task")] = None,
+    dry_run: Annotated[bool, typer.Option("--dry-run", help="show what would be stored, store nothing")] = False,
+    as_json: AsJson = False,
+) -> None:
+    """Schedule a task: a reminder, a webhook, or a handler of your own."""
+    request = Request(
+        title,
+        when=when,
+        repeat=repeat,
+        timezone=timezone,
+        until=until,
+        max_runs=max_runs,
+        action=action,
+        payload=_object(payload) or {},
+        priority=priority,
+        deadline=deadline,
+        deadline_type=deadline_type,
+        estimate=estimate,
+        needs=_units(needs),
+        labels=tuple(label or ()),
+        deliver_to=tuple(deliver_to or ()),
+        idempotency_key=key,
+        dry_run=dry_run,
+    )
+    with session(context).app() as app:
+        view = app.scheduler.submit(request)
+        runs = dry_run or someone_runs(app)
+    verb = "Would schedule" if dry_run else "Scheduled" if view.created else "Exists already:"
+    _show_change(verb, as_dry_run(view) if dry_run else view, as_json)
+    if not runs:
+        output.note(NOBODY_RUNS)
+
+
+def list_(
+    context: typer.Context,
+    *,
+    state: Annotated[
+        str | None, typer.Option(metavar="STATE", help="only tasks in this state, or all that are `open` or `ended`")
+    ] = None,
+    label: Annotated[str | None, typer.Option(help="only tasks with this label")] = None,
+    query: Annotated[str | None, typer.Option(help="only tasks whose title contains this")] = None,
+    after: Annotated[str | None, typer.Option(help="only tasks due at or after this time")] = None,
+    before: Annotated[str | None, typer.Option(help="only tasks due before this time")] = None,
+    limit: Annotated[int, typer.Option(help="tasks a page, 1 to 100")] = 20,
+    cursor: Annotated[str | None, typer.Option(help="where the next page begins, as the last one said")] = None,
+    as_json: AsJson = False,
+) -> None:
+    """List tasks: open ones by time, then those that ended."""
+    with session(context).scheduler() as scheduler:
+        where = TaskFilter(states_of(state), label=label, query=query, **_bounds(scheduler, after=after, before=before))
+        page = scheduler.list(where, limit=limit, cursor=cursor)
+    if as_json:
+        output.as_json(_dump(list_payload(page)))
+        return
+    output.task_table(page, filtered=where != TaskFilter())
+    output.say_next(context, page.cursor)
+
+
+def show(
+    context: typer.Context,
+    *,
+    task_id: Id,
+    history: Annotated[bool, typer.Option("--history", help="also every attempt, and the newest events")] = False,
+    as_json: AsJson = False,
+) -> None:
+    """Show everything about one task."""
+    with session(context).scheduler() as scheduler:
+        view = scheduler.get(task_id)
+        attempts = scheduler.attempts(task_id) if history else []
+        page = scheduler.history(EventFilter(task_id=task_id), limit=EVENTS_SHOWN) if history else EventPage(())
+    zone = view.record.task.timezone
+    past = history_payload(attempts, page.events, zone, older=page.cursor is not None) if history else None
+    if as_json:
+        output.as_json(_dump(task_payload(view, past)))
+        return
+    output.task_facts(task_payload(view))
+    if past is not None:
+        output.say("")
+        output.history_tables(past, page.events, zone)
+    if page.cursor:
+        output.say(f"Older events: duetime history {task_id} --cursor {page.cursor}")
+
+
+def reschedule(
+    context: typer.Context,
+    *,
+    task_id: Id,
+    title: Annotated[str | None, typer.Option(help="a new title")] = None,
+    when: When = None,
+    repeat: Repeat = None,
+    timezone: Timezone = None,
+    until: Until = None,
+    payload: Payload = None,
+    priority: Priority = None,
+    deadline: Deadline = None,
+    deadline_type: DeadlineType = None,
+    estimate: Estimate = None,
+    needs: Needs = None,
+    pause: Annotated[bool | None, typer.Option("--pause/--resume", help="hold it, or let it go on")] = None,
+    skip_next: Annotated[bool, typer.Option("--skip-next", help="leave out the next occurrence")] = False,
+    revision: Revision = None,
+    key: Key = None,
+    as_json: AsJson = False,
+) -> None:
+    """Change a task: what is given changes, everything else stays."""
+    asked: RescheduleArguments = {
+        "title": title,
+        "when": when,
+        "repeat": repeat,
+        "timezone": timezone,
+        "until": until,
+        "payload": _object(payload),
+        "priority": priority,
+        "deadline": deadline,
+        "deadline_type": deadline_type,
+        "estimate": estimate,
+        "needs": _units(needs),
+        "pause": pause,
+        "skip_next": skip_next,
+    }
+    with session(context).scheduler() as scheduler:
+        view = scheduler.reschedule(task_id, revision=revision, idempotency_key=key, **asked)
+    verbs = {None: "Changed", True: "Paused", False: "Resumed"}
+    _show_change(verbs[pause], view, as_json)
+
+
+def cancel(
+    context: typer.Context,
+    *,
+    task_id: Id,
+    reason: Annotated[str | None, typer.Option(help="why, for the history")] = None,
+    revision: Revision = None,
+    key: Key = None,
+    as_json: AsJson = False,
+) -> None:
+    """Cancel a task; one that runs just now is asked to stop."""
+    with session(context).scheduler() as scheduler:
+        view = scheduler.cancel(task_id, reason=reason, revision=revision, idempotency_key=key)
+    _show_change("Cancelled" if view.record.run.state is State.CANCELLED else "Asked to stop:", view, as_json)
+
+
+def undo(context: typer.Context, *, task_id: Id, key: Key = None, as_json: AsJson = False) -> None:
+    """Take back a cancel, within 30 seconds of it."""
+    with session(context).scheduler() as scheduler:
+        view = scheduler.act(task_id, "undo", idempotency_key=key)
+    _show_change("Scheduled again", view, as_json)
+
+
+def _show_change(verb: str, view: TaskView, as_json: bool) -> None:
+    task = task_payload(view)
+    if as_json:
+        output.as_json(_dump(task))
+    else:
+        output.task_line(verb, task)
+
+
+_dump = as_json
+"""The payload as plain JSON; the verbs have an option of the same name."""
+
+
+def _object(text: str | None) -> Mapping[str, Json] | None:
+    if text is None:
+        return None
+    try:
+        value = json.loads(text)
+    except (json.JSONDecodeError, RecursionError) as error:
+        raise _bad_payload("it is not JSON") from error
+    if not isinstance(value, dict):
+        raise _bad_payload("it is not an object")
+    return value
+
+
+def _units(pairs: list[str] | None) -> Mapping[str, Json] | None:
+    """Read `gpu=1`, or `none`; what is no number goes on as it is, and is refused with all that is wrong with it."""
+    if not pairs or pairs == ["none"]:
+        return None if not pairs else {}
+    read = (pair.rpartition("=") for pair in pairs)
+    return {name or units: int(units) if name and units.isdecimal() else units for name, _, units in read}
+
+
+def _bad_payload(problem: str) -> InvalidArgument:
+    return InvalidArgument(
+        "payload", problem, accepted="a JSON object", example="""payload='{"message": "Call John"}'"""
+    )
+
+
+def _bounds(scheduler: Scheduler, **texts: str | None) -> dict[str, Json]:
+    now, zone = scheduler.now(), scheduler.zone
+    given = {name: text for name, text in texts.items() if text is not None}
+    return {name: resolve_bound(text, now=now, zone=zone, argument=name) for name, text in given.items()}

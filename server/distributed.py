@@ -1,0 +1,83 @@
+"""One process of a shared installation, put together: its queue and news in Redis, and the team that works in it."""
+
+from __future__ import annotations
+
+import os
+import secrets
+import socket
+from collections.abc import Callable
+from datetime import timedelta
+from importlib import import_module
+from typing import TYPE_CHECKING
+
+from duetime.scheduler.dispatch.placement import Placing
+from duetime.scheduler.dispatch.pool_registry import Registry
+from duetime.scheduler.errors import InvalidSetting
+from duetime.scheduler.nodes.member import Member, News, Team
+from duetime.scheduler.queue import DispatchQueue
+from duetime.scheduler.queue.failsafe import SharedQueue
+from duetime.scheduler.store import Store
+from duetime.scheduler.worker.worker import WorkerOptions
+from duetime.server.runtime.logs import called
+from duetime.server.settings.model import Settings
+
+if TYPE_CHECKING:
+    from duetime.scheduler.queue.redis.ownership import RedisOwner
+    from duetime.scheduler.queue.redis.queue import RedisQueue
+
+
+def make_member(
+    settings: Settings,
+    store: Store,
+    registry: Registry,
+    placing: Placing,
+    recruit: Callable[[SharedQueue, WorkerOptions], Team],
+) -> Member:
+    """Construct this process as one of many; `recruit` makes its team when it starts.
+
+    Raises InvalidSetting where the client for Redis is not installed.
+    """
+    name = _name()
+    called(name)
+    options = WorkerOptions(name, settings.threads, timedelta(seconds=settings.lease_seconds))
+    queue, news, claim, close = connected(str(settings.redis_url), settings.redis_namespace, store.identity())
+    return Member(
+        store,
+        queue,
+        news,
+        registry,
+        placing=placing,
+        name=name,
+        recruit=lambda shared: recruit(shared, options),
+        grace=timedelta(seconds=settings.grace_seconds),
+        claim=claim,
+        close=close,
+    )
+
+
+def _name() -> str:
+    """Return a name that no other process has, now or after this one: a pod keeps its host and its pid."""
+    return f"{socket.gethostname()[:60]}-{os.getpid()}-{secrets.token_hex(3)}"
+
+
+def connected(
+    url: str, namespace: str, database: str
+) -> tuple[DispatchQueue, News, Callable[[], None], Callable[[], None]]:
+    """Return the queue, the news, what claims the queue for a database, and what closes all connections."""
+    try:
+        redis_queue = import_module("duetime.scheduler.queue.redis.queue").RedisQueue
+        redis_news = import_module("duetime.scheduler.queue.redis.pubsub").RedisNews
+        redis_owner = import_module("duetime.scheduler.queue.redis.ownership").RedisOwner
+    except ModuleNotFoundError as error:
+        raise InvalidSetting(
+            "redis_url: the client for Redis is not installed. Install it with: pip install 'duetime[redis]', or in a "
+            "checkout: pip install '.[redis]'."
+        ) from error
+    queue: RedisQueue = redis_queue(url, namespace=namespace)
+    owner: RedisOwner = redis_owner(url, namespace=namespace, database=database)
+
+    def close() -> None:
+        queue.close()
+        owner.close()
+
+    return queue, redis_news(url, namespace=namespace), owner.claim if database else lambda: None, close

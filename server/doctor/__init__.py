@@ -1,0 +1,1 @@
+"""`duetime doctor`: checks of the installation, each with its remedy."""

@@ -1,0 +1,85 @@
+"""What `duetime doctor` looks at where many processes share the work: Redis, the database's clock, the workers."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime, timedelta
+from importlib import import_module
+from typing import Any
+
+from duetime.scheduler.nodes.heartbeat import is_alive
+from duetime.scheduler.queue import QueueTaken, QueueUnavailable
+from duetime.scheduler.store import Store
+from duetime.server.doctor.check import Check, Verdict
+from duetime.server.settings.model import Settings
+from duetime.server.settings.source import masked
+
+OLDEST = (6, 2)
+"""The first Redis that has what the scripts use; every Valkey has."""
+
+SKEW = timedelta(seconds=5)
+
+
+def redis_check(settings: Settings) -> Check:
+    """Look whether Redis answers, is new enough, and keeps what it is given."""
+    try:
+        examine = import_module("duetime.scheduler.queue.redis.health").examine
+    except ModuleNotFoundError:
+        return Check("redis", Verdict.WRONG, "its client is not installed.", "Run pip install 'duetime[redis]'.")
+    where = masked(settings.redis_url)
+    try:
+        health = examine(settings.redis_url)
+    except QueueUnavailable as error:
+        advice = "Check redis_url with `duetime config`, and that Redis runs. Tasks can be scheduled, but none starts."
+        return Check("redis", Verdict.WRONG, f"{where} does not answer ({error}).", advice)
+    if health.version < OLDEST:
+        return Check("redis", Verdict.WRONG, f"{where} is {health.name}.", "Use Redis 6.2 or newer, or Valkey.")
+    if health.eviction != "noeviction":
+        said = f"{where} ({health.name}) drops keys when its memory is full: maxmemory-policy is {health.eviction}."
+        return Check("redis", Verdict.WRONG, said, "Set maxmemory-policy noeviction.")
+    return Check("redis", Verdict.OK, f"{where} ({health.name})")
+
+
+def namespace_check(settings: Settings, store: Store) -> Check:
+    """Look whether the queue is that of this database, where the database may say which one it is."""
+    database = store.identity()
+    if not database:
+        said = "whose the queue is cannot be told: this user of PostgreSQL may not ask which database this is."
+        advice = (
+            "GRANT EXECUTE ON FUNCTION pg_control_system() TO it, or see to it yourself that no other installation has "
+            f"redis_namespace {settings.redis_namespace!r}."
+        )
+        return Check("namespace", Verdict.NOTE, said, advice)
+    owner: Any = import_module("duetime.scheduler.queue.redis.ownership").RedisOwner
+    mine = owner(settings.redis_url, namespace=settings.redis_namespace, database=database)
+    try:
+        mine.check()
+    except QueueTaken as error:
+        return Check("namespace", Verdict.WRONG, f"{error}.")
+    except QueueUnavailable:
+        return Check("namespace", Verdict.NOTE, "whose the queue is cannot be told while Redis does not answer.")
+    finally:
+        mine.close()
+    return Check("namespace", Verdict.OK, f"no other database uses the queue {settings.redis_namespace!r}")
+
+
+def skew_check(store: Store) -> Check:
+    """Compare this machine's clock with the database's, which decides what is due and which leases are over."""
+    before = datetime.now(UTC)
+    theirs = store.now()
+    skew = theirs - before - (datetime.now(UTC) - before) / 2
+    ahead = "behind" if skew > timedelta(0) else "ahead of"
+    said = f"this machine is {abs(skew).total_seconds():.1f} s {ahead} the database"
+    if abs(skew) > SKEW:
+        advice = "Let both set their clocks by themselves (NTP). What is due goes by the database's clock."
+        return Check("clock skew", Verdict.WRONG, f"{said}.", advice)
+    return Check("clock skew", Verdict.OK, said)
+
+
+def workers_check(store: Store) -> Check:
+    """Look whether any worker was heard of lately."""
+    alive = [worker for worker in store.workers.all() if is_alive(worker.seen_at, store.now())]
+    if alive:
+        threads = sum(worker.threads for worker in alive)
+        said = f"{len(alive)} processes with {threads} threads; `duetime workers` lists them"
+        return Check("workers", Verdict.OK, said)
+    return Check("workers", Verdict.WRONG, "no worker was heard of lately.", "Start one: `duetime worker`.")

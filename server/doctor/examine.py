@@ -1,0 +1,211 @@
+"""What `duetime doctor` looks at: each check says what it found, and what to do when that is not as it should be."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import sys
+from collections.abc import Callable, Iterator
+from datetime import UTC, datetime, timedelta
+from functools import partial
+from pathlib import Path
+from platform import python_version
+
+import duetime
+from duetime.scheduler.delivery import ChannelError, Channels
+from duetime.scheduler.errors import DuetimeError, InvalidSetting, SchemaTooNew, StoreUnavailable
+from duetime.scheduler.events import EventFilter
+from duetime.scheduler.handlers import Handlers
+from duetime.scheduler.ids import new_id
+from duetime.scheduler.nodes.ipc import WakeClient
+from duetime.scheduler.rules.time import times
+from duetime.scheduler.store import Store, open_store
+from duetime.scheduler.task import LOCAL, InboxMessage, State
+from duetime.server.doctor.check import Check, Verdict
+from duetime.server.doctor.distributed import namespace_check, redis_check, skew_check, workers_check
+from duetime.server.session import ASKING, Session
+from duetime.server.settings.model import Settings, default_database_url
+from duetime.server.settings.options import channel_options, webhook_options
+from duetime.server.settings.source import config_path, masked
+from duetime.server.setup import background_service
+
+LITTLE_SPACE = 100 * 1024 * 1024
+CLOCK_TOLERANCE = timedelta(seconds=2)
+
+
+def examine(session: Session, *, send_test: bool = False) -> list[Check]:
+    """Look at everything; a wrong configuration ends it early, as nothing else can be trusted then."""
+    try:
+        settings = session.settings()
+    except InvalidSetting as error:
+        return [Check("configuration", Verdict.WRONG, str(error), "Correct it, then run `duetime doctor` again.")]
+    return [
+        _configuration(settings, session),
+        *_database(settings),
+        _zone(settings),
+        _handlers(settings),
+        *_channels(settings, send_test=send_test),
+        _service(session, shared=settings.distributed),
+    ]
+
+
+def _configuration(settings: Settings, session: Session) -> Check:
+    path = config_path(session.config)
+    changed = sum(settings.origin(name) != "default" for name in Settings.model_fields)
+    said = f"{path or 'no file'}, {changed} settings changed; duetime {duetime.__version__}, Python {python_version()}"
+    return Check("configuration", Verdict.OK, said)
+
+
+def _database(settings: Settings) -> Iterator[Check]:
+    if settings.distributed:
+        yield redis_check(settings)
+    path = settings.sqlite_path
+    if path is not None:
+        yield _disk(path)
+        if not path.exists():
+            yield _missing(settings, path)
+            return
+    try:
+        store = open_store(settings.database_url, synchronous=settings.sqlite_synchronous, migrate=False)
+    except DuetimeError as error:
+        yield Check("database", Verdict.WRONG, str(error), _remedy(error))
+        return
+    try:
+        yield Check("database", Verdict.OK, f"{masked(settings.database_url)}, its schema is of this version")
+        yield _safely("clock", _clock, store)
+        if settings.distributed:
+            yield _safely("namespace", partial(namespace_check, settings), store)
+            yield from (_safely("clock skew", skew_check, store), _safely("workers", workers_check, store))
+        else:
+            yield _safely("runner", _runner, store)
+    finally:
+        store.close()
+
+
+def _disk(path: Path) -> Check:
+    directory = path.parent if path.parent.is_dir() else _nearest_directory(path.parent)
+    blocked = next((each for each in (directory, path) if each.exists() and not os.access(each, os.W_OK)), None)
+    if blocked is not None:
+        return Check("disk", Verdict.WRONG, f"{blocked} cannot be written.", "Change its permissions or its owner.")
+    free = shutil.disk_usage(directory).free
+    said = f"{free // 1024**2} MiB free at {directory}"
+    if free < LITTLE_SPACE:
+        return Check("disk", Verdict.WRONG, said, "Free some space: a full disk refuses every new task.")
+    return Check("disk", Verdict.OK, said)
+
+
+def _missing(settings: Settings, path: Path) -> Check:
+    if path.parent.is_dir() or settings.database_url == default_database_url():
+        return Check("database", Verdict.NOTE, f"{path} is not there yet; the first start makes it.")
+    said = f"the directory {path.parent} does not exist."
+    return Check("database", Verdict.WRONG, said, f"Make it, or correct {settings.origin('database_url')}.")
+
+
+def _nearest_directory(path: Path) -> Path:
+    return next(parent for parent in path.absolute().parents if parent.is_dir())
+
+
+def _remedy(error: DuetimeError) -> str:
+    remedies: dict[type[DuetimeError], str] = {
+        SchemaTooNew: "Upgrade this Duetime: pip install --upgrade duetime",
+        StoreUnavailable: "Check database_url with `duetime config`, and that the database runs.",
+    }
+    return next((said for kind, said in remedies.items() if isinstance(error, kind)), "")
+
+
+def _safely(name: str, look: Callable[[Store], Check], store: Store) -> Check:
+    try:
+        return look(store)
+    except DuetimeError as error:
+        return Check(name, Verdict.WRONG, str(error), _remedy(error))
+
+
+def _clock(store: Store) -> Check:
+    now = store.now()
+    newest = next(iter(store.history.events(LOCAL.tenant, EventFilter(), limit=1).events), None)
+    if newest is not None and newest.at > now + CLOCK_TOLERANCE:
+        said = f"it is {now:%Y-%m-%d %H:%M:%S} UTC, but an event was recorded at {newest.at:%Y-%m-%d %H:%M:%S} UTC."
+        return Check("clock", Verdict.WRONG, said, "Let the machine set its clock by itself (NTP).")
+    return Check("clock", Verdict.OK, f"{now:%Y-%m-%d %H:%M:%S} UTC")
+
+
+def _runner(store: Store) -> Check:
+    current = store.runners.current()
+    if current is not None and WakeClient(store).wake(ASKING):
+        said = f"process {current.pid} runs tasks since {current.started_at:%Y-%m-%d %H:%M} UTC"
+        return Check("runner", Verdict.OK, said)
+    due = store.claims.next_wake()
+    advice = "`duetime service install` keeps one running; a chat client or `duetime serve` does while it is open."
+    if due is not None and due <= store.now():
+        return Check(
+            "runner", Verdict.WRONG, f"tasks are due since {due:%Y-%m-%d %H:%M} UTC and nobody runs them.", advice
+        )
+    return Check("runner", Verdict.NOTE, "no process runs tasks now.", advice)
+
+
+def _zone(settings: Settings) -> Check:
+    if settings.timezone is None:
+        said = "the system's time zone cannot be told, so wall times without a zone are refused."
+        return Check("zone", Verdict.WRONG, said, "Set DUETIME_TIMEZONE, for example to Europe/Berlin.")
+    now = times.describe(datetime.now(UTC), settings.timezone)
+    return Check("zone", Verdict.OK, f"{settings.timezone}, where it is {now} ({settings.origin('timezone')})")
+
+
+def _handlers(settings: Settings) -> Check:
+    try:
+        loaded = Handlers.load(settings.handlers, webhooks=webhook_options(settings))
+        found = loaded.isolated(settings.isolated_actions)
+    except DuetimeError as error:
+        where = f"Modules are looked for in: {os.pathsep.join(sys.path[:3])} ..."
+        return Check("handlers", Verdict.WRONG, str(error), where)
+    return Check("handlers", Verdict.OK, f"{len(found)} actions: {', '.join(sorted(found))}")
+
+
+def _channels(settings: Settings, *, send_test: bool) -> Iterator[Check]:
+    try:
+        channels = Channels.from_options(channel_options(settings))
+    except InvalidSetting as error:
+        yield Check("channels", Verdict.WRONG, str(error))
+        return
+    if "desktop" not in channels and settings.desktop_notifications == "auto":
+        said = "there is no desktop here that shows notifications; outcomes go to the inbox and the channels."
+        yield Check("desktop", Verdict.NOTE, said)
+    try:
+        for name in channels:
+            yield _sent(channels, name) if send_test else Check(name, Verdict.OK, "is configured; --send-test tries it")
+    finally:
+        channels.close()
+
+
+def _sent(channels: Channels, name: str) -> Check:
+    message = InboxMessage(
+        id=new_id("m"),
+        tenant=LOCAL.tenant,
+        user=LOCAL.user,
+        task_id="t_doctor",
+        run_id="r_doctor",
+        title="Duetime test",
+        text="`duetime doctor --send-test` sent this. Outcomes reach you here.",
+        state=State.SUCCEEDED,
+        created_at=datetime.now(UTC),
+    )
+    try:
+        channels[name].send(message, key=message.id)
+    except ChannelError as error:
+        return Check(
+            name, Verdict.WRONG, f"the test did not arrive: {error}.", "Check its settings (docs/configuration.md)."
+        )
+    return Check(name, Verdict.OK, "took the test; look whether it arrived")
+
+
+def _service(session: Session, *, shared: bool) -> Check:
+    plan = background_service.plan(session.invocation())
+    if plan is None:
+        return Check("service", Verdict.NOTE, "there is neither systemd nor launchd.", "See `duetime service install`.")
+    state = background_service.status(plan)
+    if state == "running":
+        return Check("service", Verdict.OK, f"runs ({plan.manager})")
+    if shared:
+        return Check("service", Verdict.NOTE, f"{state}; what is due is run by the workers, here or elsewhere")
+    said = f"{state}: reminders fire only while a chat client or `duetime serve` runs."
+    return Check("service", Verdict.NOTE, said, "`duetime service install` sets it up.")

@@ -1,0 +1,220 @@
+"""Tells subscribers of either protocol era that a task changed or fired, wherever it did.
+
+Changes of this process are told at once, those of another process that shares the database when the next look at the
+events finds them, half a second later. Nobody looks while nobody is subscribed.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections import deque
+from collections.abc import AsyncIterator, Callable, Sequence
+from contextlib import asynccontextmanager
+from typing import Any, Protocol
+
+import anyio
+from duetime.scheduler.errors import DuetimeError
+from duetime.scheduler.events import Event, EventKind
+from duetime.scheduler.task import LOCAL, Principal
+from duetime.tools.threads import cross
+from mcp.server.context import ServerRequestContext
+from mcp.server.session import ServerSession
+from mcp.server.subscriptions import InMemorySubscriptionBus, ResourceUpdated, ServerEvent
+from mcp.types import EmptyResult, SubscribeRequestParams, UnsubscribeRequestParams
+
+INBOX = "duetime://inbox"
+TASK = "duetime://tasks/"
+INTERVAL = 0.5
+"""Seconds between looks at the database for changes that another process made."""
+
+PATIENCE = 1.0
+"""Seconds that a subscriber has to take a notification."""
+
+_SETTLED = frozenset(
+    {
+        EventKind.SUCCEEDED,
+        EventKind.FAILED,
+        EventKind.EXPIRED,
+        EventKind.ENDED,
+        EventKind.CANCELLED,
+        EventKind.CRASHED,
+    }
+)
+_MORE_THAN_A_BURST = 500
+
+log = logging.getLogger(__name__)
+
+
+class Events(Protocol):
+    """What is asked of the history: the newest event's id, and the events after one."""
+
+    def latest(self) -> int: ...
+
+    def since(self, event_id: int, *, limit: int = 500) -> list[Event]: ...
+
+
+class Changes:
+    """The subscriptions of one server: the SDK's bus for 2026-07-28, and `resources/subscribe` for earlier eras."""
+
+    def __init__(self, history: Events, *, tenant: str = LOCAL.tenant, interval: float = INTERVAL) -> None:
+        self._history = history
+        self._tenant = tenant
+        self._interval = interval
+        self._bus = InMemorySubscriptionBus()
+        self._listeners = 0
+        self._sessions: dict[str, dict[int, ServerSession]] = {}
+        self._touched: deque[str] = deque()
+        self._seen: int | None = None
+        self._loop: asyncio.AbstractEventLoop | None = None
+        self._woken = asyncio.Event()
+        self._watching = anyio.Lock()
+
+    def touched(self, task_ids: Sequence[str]) -> None:
+        """Note that tasks changed or fired in this process. Safe on any thread, and when nothing is served."""
+        loop = self._loop
+        if loop is not None and self.wanted:
+            self._touched.extend(task_ids)
+            try:
+                loop.call_soon_threadsafe(self._woken.set)
+            except RuntimeError:  # the loop closed between the two lines: nobody is left to tell
+                log.debug("a change came after the server had stopped")
+
+    @property
+    def watching(self) -> bool:
+        """Tell whether a server runs that could tell somebody."""
+        return self._loop is not None
+
+    @property
+    def wanted(self) -> bool:
+        """Tell whether anybody is subscribed."""
+        return bool(self._listeners or self._sessions)
+
+    # -- 2026-07-28: the SDK asks this bus for each subscriptions/listen
+
+    async def publish(self, event: ServerEvent) -> None:
+        await self._bus.publish(event)
+
+    def subscribe(self, listener: Callable[[ServerEvent], None]) -> Callable[[], None]:
+        self._begin()
+        self._listeners += 1
+        leave = self._bus.subscribe(listener)
+        left = False
+
+        def unsubscribe() -> None:
+            nonlocal left
+            self._listeners -= not left
+            left = True
+            leave()
+
+        return unsubscribe
+
+    # -- until 2025-11-25: resources/subscribe, remembered with the connection
+
+    async def subscribe_session(
+        self, ctx: ServerRequestContext[Any, Any], params: SubscribeRequestParams
+    ) -> EmptyResult:
+        connection = ctx.session._connection  # noqa: SLF001 - the SDK has no public way to learn that a client left
+        uri, key = str(params.uri), id(connection)
+        self._begin()
+        if key not in self._sessions.setdefault(uri, {}):
+            connection.exit_stack.callback(self._forget, uri, key)
+        self._sessions[uri][key] = ctx.session
+        return EmptyResult()
+
+    async def unsubscribe_session(
+        self, ctx: ServerRequestContext[Any, Any], params: UnsubscribeRequestParams
+    ) -> EmptyResult:
+        self._forget(str(params.uri), id(ctx.session._connection))  # noqa: SLF001 - as in subscribe_session
+        return EmptyResult()
+
+    def _forget(self, uri: str, key: int) -> None:
+        sessions = self._sessions.get(uri, {})
+        sessions.pop(key, None)
+        if not sessions:
+            self._sessions.pop(uri, None)
+
+    # -- watching
+
+    def _begin(self) -> None:
+        """Remember where the history ended before the first subscriber, in the same breath: nothing falls between."""
+        if not self.wanted:
+            try:
+                self._seen = self._history.latest()
+            except DuetimeError:
+                self._seen = None  # the watch starts as soon as the database answers
+            self._woken.set()
+
+    @asynccontextmanager
+    async def serving(self) -> AsyncIterator[None]:
+        """Watch while the block runs. Several servers of one process share one watch."""
+        async with anyio.create_task_group() as group:
+            group.start_soon(self._watch)
+            yield
+            group.cancel_scope.cancel()
+
+    async def _watch(self) -> None:
+        async with self._watching:
+            self._loop = asyncio.get_running_loop()
+            self._woken = asyncio.Event()
+            while True:
+                await self._pause()
+                try:
+                    await self._tell_of(await self._news())
+                except DuetimeError as error:
+                    log.warning("cannot look for changes: %s", error)
+                except Exception:
+                    log.exception("telling subscribers failed")
+
+    async def _pause(self) -> None:
+        with anyio.move_on_after(self._interval if self.wanted else None):
+            await self._woken.wait()
+        self._woken.clear()
+
+    async def _news(self) -> list[Event]:
+        if not self.wanted:
+            return []
+        if self._seen is None:
+            self._seen = await cross(self._history.latest)
+            return []
+        events = await cross(self._history.since, self._seen, limit=_MORE_THAN_A_BURST)
+        if events:
+            self._seen = max(event.id for event in events)
+            self._loop_again(len(events))
+        return [event for event in events if event.tenant == self._tenant]
+
+    def _loop_again(self, found: int) -> None:
+        if found == _MORE_THAN_A_BURST:
+            self._woken.set()
+
+    async def _tell_of(self, events: Sequence[Event]) -> None:
+        """Tell each task once a look, however often it changed: a subscriber reads the newest state anyway."""
+        told = {event.task_id for event in events}
+        read = [task_id for task_id in self._taken() if task_id not in told]  # no event: its outcome was read
+        uris = dict.fromkeys(f"{TASK}{task_id}" for task_id in [*(event.task_id for event in events), *read])
+        if read or any(event.kind in _SETTLED for event in events):
+            uris[INBOX] = None
+        async with anyio.create_task_group() as group:
+            for uri in uris:
+                await self._bus.publish(ResourceUpdated(uri=uri))
+                for session in list(self._sessions.get(uri, {}).values()):
+                    group.start_soon(_tell, session, uri)
+
+    def _taken(self) -> list[str]:
+        return [self._touched.popleft() for _ in range(len(self._touched))]
+
+
+async def _tell(session: ServerSession, uri: str) -> None:
+    """Tell one session, or leave it: one that does not read, or is gone, keeps the news from no other."""
+    with anyio.move_on_after(PATIENCE) as scope:
+        try:
+            await session.send_resource_updated(uri)
+        except Exception as error:  # noqa: BLE001 - whatever it is, it concerns this session alone
+            log.debug("a subscriber cannot be told of %s: %r", uri, error)
+    if scope.cancelled_caught:
+        log.debug("a subscriber that does not read was not told of %s", uri)
+
+
+def local_caller() -> Principal:
+    """Everyone who can reach this server is its one user: stdio belongs to its parent, HTTP to this machine."""
+    return LOCAL

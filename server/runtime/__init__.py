@@ -1,0 +1,1 @@
+"""The life of a server process: its log lines and its shutdown."""

@@ -1,0 +1,91 @@
+"""What the verbs share: the global options, the settings they lead to, and the application made of these."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
+from importlib import import_module
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import typer
+from duetime.server.settings.model import Settings
+from duetime.server.settings.source import load_settings
+from duetime.server.setup.invocation import Invocation, this_invocation
+
+if TYPE_CHECKING:
+    from duetime.scheduler.service import Scheduler
+    from duetime.scheduler.store import Store
+    from duetime.server.app import App
+
+
+ASKING = 1.0
+"""Seconds that a runner gets to answer, which may be busy; where there is none, that is known at once."""
+
+
+@dataclass(frozen=True, slots=True)
+class Session:
+    """The global options of one command."""
+
+    config: Path | None = None
+    database_url: str | None = None
+    handlers: str | None = None
+
+    def settings(self, **overrides: Any) -> Settings:
+        """Load the settings; the options of the command line win. Raises InvalidSetting.
+
+        Handlers that are named on the command line may lie in the current directory.
+        """
+        if self.handlers and str(Path.cwd()) not in sys.path:
+            sys.path.append(str(Path.cwd()))
+        return load_settings(self.config, database_url=self.database_url, handlers=self.handlers, **overrides)
+
+    @contextmanager
+    def app(self, settings: Settings | None = None) -> Iterator[App]:
+        """Build the application for the time of the block."""
+        # Database, broker and handlers are loaded only by the verbs that use them.
+        build = import_module("duetime.server.app").build
+        with build(settings or self.settings()) as app:
+            yield app
+
+    @contextmanager
+    def store(self) -> Iterator[Store]:
+        """Open the database alone for the time of the block."""
+        settings = self.settings()
+        store: Store = import_module("duetime.scheduler.store").open_store(settings.database_url, migrate=False)
+        try:
+            yield store
+        finally:
+            store.close()
+
+    @contextmanager
+    def scheduler(self) -> Iterator[Scheduler]:
+        """Open the service for the time of the block; changes wake the runner, wherever it is."""
+        with self.app() as app:
+            yield app.scheduler
+
+    def invocation(self) -> Invocation:
+        """Return how to call this `duetime` again from anywhere with the same options."""
+        return this_invocation(config=self.config, database_url=self.database_url, handlers=self.handlers or "")
+
+
+def session(context: typer.Context) -> Session:
+    """Return the session of the command that runs."""
+    root = context.find_root()
+    if not isinstance(root.obj, Session):
+        root.obj = Session()
+    return root.obj
+
+
+def someone_runs(app: App) -> bool:
+    """Whether a process of this machine runs the tasks of the database now."""
+    if not app.settings.database_url.startswith("sqlite"):
+        return True  # perhaps on another machine, which cannot be asked from here
+    return bool(import_module("duetime.scheduler.nodes.ipc").WakeClient(app.store).wake(ASKING))
+
+
+def open_session(context: typer.Context, **options: Any) -> None:
+    """Keep the global options for the verb that follows."""
+    context.obj = replace(Session(), **options)

@@ -1,0 +1,120 @@
+"""What a single setting's value has to be: small checks, each of which says what is accepted."""
+
+from __future__ import annotations
+
+import base64
+import binascii
+import warnings
+from ipaddress import ip_address
+from typing import Annotated, Any
+from urllib.parse import urlsplit
+
+from duetime.scheduler.errors import InvalidArgument, InvalidArguments
+from duetime.scheduler.rules.limits.pool_spec import read_pool
+from duetime.scheduler.rules.time import zones
+from pydantic import AfterValidator, SecretStr, StringConstraints
+
+SECRET_BYTES = 24
+"""The shortest signing key that Standard Webhooks allows."""
+
+
+def comma_separated(value: Any) -> Any:
+    """Split `"a, b"` into `("a", "b")`, without empty parts or repeats; lists stay as they are."""
+    if not isinstance(value, str):
+        return value
+    return tuple(dict.fromkeys(part.strip() for part in value.split(",") if part.strip()))
+
+
+def lower_case(value: Any) -> Any:
+    return value.lower() if isinstance(value, str) else value
+
+
+def upper_case(value: Any) -> Any:
+    return value.upper() if isinstance(value, str) else value
+
+
+def system_zone() -> str | None:
+    """Return the machine's IANA zone, or None when it cannot be told: a wall time is then an error that says so."""
+    from tzlocal import get_localzone_name  # noqa: PLC0415 - reads /etc; not wanted where a zone is configured
+
+    with warnings.catch_warnings(action="ignore"):
+        try:
+            return zones.find(get_localzone_name() or "").key
+        except (InvalidArgument, LookupError, OSError):
+            return None
+
+
+def _zone(name: str) -> str:
+    try:
+        return zones.find(name).key
+    except InvalidArgument as error:
+        raise ValueError(f"{error.problem}. Accepted: {error.accepted}") from None
+
+
+def _database_url(url: str) -> str:
+    scheme, separator, _ = url.partition("://")
+    if scheme == "postgres":
+        raise ValueError("write postgresql:// instead of postgres://")
+    if not separator or scheme.partition("+")[0] not in {"sqlite", "postgresql"}:
+        raise ValueError("it must be an SQLAlchemy URL that begins with sqlite:/// or postgresql+psycopg://")
+    return url
+
+
+def _redis_url(url: str) -> str:
+    parts = urlsplit(url)
+    if parts.scheme not in {"redis", "rediss", "unix"} or not (parts.hostname or parts.scheme == "unix"):
+        raise ValueError("it must be a URL that begins with redis://, rediss:// (TLS) or unix:///")
+    return url
+
+
+def _web_url(url: str) -> str:
+    parts = urlsplit(url)
+    if parts.scheme not in {"https", "http"} or not parts.hostname:
+        raise ValueError("it must be a whole https:// address")
+    return url
+
+
+def _loopback(host: str) -> str:
+    try:
+        loopback = host == "localhost" or ip_address(host).is_loopback
+    except ValueError:
+        loopback = False
+    if not loopback:
+        raise ValueError("it must be 127.0.0.1, ::1 or localhost: the server does not authenticate callers")
+    return host
+
+
+def _signing_secret(secret: SecretStr) -> SecretStr:
+    text = secret.get_secret_value().removeprefix("whsec_")
+    try:
+        key = base64.b64decode(text + "=" * (-len(text) % 4), validate=True)
+    except binascii.Error:
+        key = b""
+    if len(key) < SECRET_BYTES:
+        raise ValueError(
+            f"it must be whsec_ and {SECRET_BYTES} or more bytes in base64 (`openssl rand -base64 32` makes some)"
+        )
+    return secret
+
+
+def _pools(declared: dict[str, dict[str, Any]]) -> dict[str, dict[str, Any]]:
+    problems: list[str] = []
+    for name, spec in declared.items():
+        try:
+            read_pool(name, spec)
+        except (InvalidArgument, InvalidArguments) as wrong:
+            problems.append(str(wrong))
+    if problems:
+        raise ValueError("\n".join(problems))
+    return declared
+
+
+Pools = Annotated[dict[str, dict[str, Any]], AfterValidator(_pools)]
+ZoneName = Annotated[str, AfterValidator(_zone)]
+DatabaseUrl = Annotated[str, AfterValidator(_database_url)]
+RedisUrl = Annotated[str, AfterValidator(_redis_url)]
+Namespace = Annotated[str, StringConstraints(pattern=r"^[A-Za-z0-9][A-Za-z0-9_.-]{0,39}$")]
+WebUrl = Annotated[str, AfterValidator(_web_url)]
+LoopbackHost = Annotated[str, AfterValidator(_loopback)]
+Secret = Annotated[SecretStr, AfterValidator(_signing_secret)]
+ChannelName = Annotated[str, StringConstraints(pattern=r"^[a-z][a-z0-9_-]{0,39}$")]

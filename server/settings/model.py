@@ -1,0 +1,284 @@
+"""What can be configured: one model, read from the environment and a TOML file, checked before anything starts."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Annotated, Literal
+
+from duetime.scheduler.errors import InvalidSetting
+from duetime.server.settings.checks import (
+    ChannelName,
+    DatabaseUrl,
+    LoopbackHost,
+    Namespace,
+    Pools,
+    RedisUrl,
+    Secret,
+    WebUrl,
+    ZoneName,
+    comma_separated,
+    lower_case,
+    system_zone,
+    upper_case,
+)
+from platformdirs import user_data_path
+from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, PrivateAttr, SecretStr, model_validator
+from pydantic_settings import BaseSettings, NoDecode, PydanticBaseSettingsSource, SettingsConfigDict
+
+Names = Annotated[tuple[str, ...], NoDecode, BeforeValidator(comma_separated)]
+
+
+def default_database_url() -> str:
+    return f"sqlite:///{user_data_path('duetime', appauthor=False) / 'duetime.db'}"
+
+
+class Channel(BaseModel):
+    """Where outcomes are told beside the inbox: an Apprise URL (mail, chat, push), or a signed webhook."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+    apprise: SecretStr | None = Field(
+        default=None, description="an Apprise URL; needs `duetime[channels]`", examples=["tgram://bot-token/chat-id"]
+    )
+    webhook: WebUrl | None = Field(
+        default=None, description="the address that gets a signed POST", examples=["https://example.com/hook"]
+    )
+    secret: Secret | None = Field(
+        default=None, description="signs the webhook (Standard Webhooks)", examples=["whsec_<32 bytes in base64>"]
+    )
+
+    @model_validator(mode="after")
+    def _one_way(self) -> Channel:
+        if (self.apprise is None) == (self.webhook is None):
+            raise ValueError('give exactly one of apprise = "..." or webhook = "..."')
+        if (self.webhook is None) != (self.secret is None):
+            raise ValueError(
+                'a webhook needs its secret = "whsec_..." to be signed with, and an Apprise URL takes none'
+            )
+        return self
+
+
+class Settings(BaseSettings):
+    """All settings, immutable.
+
+    `load_settings()` reads the environment (`DUETIME_THREADS`) over the TOML file (`threads`); `Settings(threads=4)`
+    reads nothing but its arguments, for tests and for programs that configure Duetime themselves.
+    """
+
+    model_config = SettingsConfigDict(
+        env_prefix="DUETIME_", env_ignore_empty=True, extra="forbid", frozen=True, validate_default=True
+    )
+
+    database_url: DatabaseUrl = Field(
+        default_factory=default_database_url,
+        description="where tasks are kept: an SQLite file, or a PostgreSQL database (needs `duetime[postgres]`)",
+        examples=["sqlite:////home/me/duetime.db", "postgresql+psycopg://duetime@localhost/duetime"],
+    )
+    redis_url: RedisUrl | None = Field(
+        default=None,
+        description="the Redis over which many processes share the work (needs `duetime[redis]` and a PostgreSQL "
+        "`database_url`); without it one process runs everything",
+        examples=["redis://localhost:6379/0", "rediss://duetime:password@redis.example.com:6380/0"],
+    )
+    redis_namespace: Namespace = Field(
+        default="duetime",
+        description="what every key in Redis begins with: one for each installation that shares a Redis",
+        examples=["duetime"],
+    )
+    sqlite_synchronous: Annotated[Literal["FULL", "NORMAL", "OFF"], BeforeValidator(upper_case)] = Field(
+        default="FULL",
+        description="how hard SQLite writes: `FULL` survives a power cut, `NORMAL` and `OFF` are faster and do not",
+        examples=["FULL"],
+    )
+    timezone: ZoneName | None = Field(
+        default_factory=system_zone,
+        description="the zone of wall times such as `tomorrow 9am` when a call names none (default: the system's)",
+        examples=["America/Edmonton"],
+    )
+    minimum_interval_seconds: int = Field(
+        default=60,
+        ge=1,
+        le=86_400,
+        description="the shortest distance of two occurrences that a recurrence may ask for",
+        examples=["60"],
+        json_schema_extra={"unit": "seconds"},
+    )
+    handlers: Names = Field(
+        default=(),
+        description="modules with handlers of your own, separated by commas",
+        examples=["my_handlers,shop.jobs"],
+    )
+    isolated_actions: Names = Field(
+        default=(),
+        description="actions whose runs each get a process of their own, which is killed when it does not stop",
+        examples=["resize,import-orders"],
+    )
+    threads: int = Field(
+        default=16, ge=1, le=256, description="how many runs may be worked on at the same time", examples=["16"]
+    )
+    processes: int = Field(
+        default=1,
+        ge=1,
+        le=64,
+        description="how many processes `duetime worker` starts, each with `threads` of its own",
+        examples=["4"],
+    )
+    yield_to_load: bool = Field(
+        default=True,
+        description="start fewer runs at once while this machine is short of memory or processors",
+        examples=["true"],
+    )
+    lease_seconds: float = Field(
+        default=30,
+        ge=2,
+        le=3600,
+        description="how long a silent worker keeps its run before it is attempted again",
+        examples=["30"],
+        json_schema_extra={"unit": "seconds"},
+    )
+    grace_seconds: float = Field(
+        default=5,
+        ge=0,
+        le=600,
+        description="how long a stopping process waits for running work before it hands it back",
+        examples=["5"],
+        json_schema_extra={"unit": "seconds"},
+    )
+    pools: Pools = Field(
+        default_factory=dict,
+        description="what limits how much runs at once or in a time, one TOML table each: see [Pools](pools.md)",
+        examples=['{"gpu": {"kind": "slots", "capacity": 2}}'],
+    )
+    deliver_to: Names = Field(
+        default=(),
+        description="channels that are told of outcomes when a task names none, beside the inbox (names of `channels`)",
+        examples=["team"],
+    )
+    desktop_notifications: Annotated[Literal["auto", "on", "off"], BeforeValidator(lower_case)] = Field(
+        default="auto", description="tell outcomes on the desktop: `auto` does where there is one", examples=["auto"]
+    )
+    channels: dict[ChannelName, Channel] = Field(
+        default_factory=dict,
+        description="named channels, one TOML table each: `[channels.team]` with `apprise`, or `webhook` and `secret`",
+        examples=['{"team": {"apprise": "tgram://bot-token/chat-id"}}'],
+    )
+    webhook_secret: Secret | None = Field(
+        default=None,
+        description="signs the calls of the `webhook` action (Standard Webhooks); without it they go unsigned",
+        examples=["whsec_<32 bytes in base64>"],
+    )
+    webhook_timeout_seconds: float = Field(
+        default=10,
+        gt=0,
+        le=300,
+        description="how long one call of a webhook may take",
+        examples=["10"],
+        json_schema_extra={"unit": "seconds"},
+    )
+    webhook_allow_hosts: Names = Field(
+        default=(),
+        description="hosts that webhooks may call even when they resolve to private addresses",
+        examples=["hooks.internal.example.com"],
+    )
+    webhook_allow_private: bool = Field(
+        default=False, description="let webhooks call private and loopback addresses of any host", examples=["false"]
+    )
+    webhook_allow_http: bool = Field(
+        default=False,
+        description="let webhooks use plain `http://`, which anyone on the way can read",
+        examples=["false"],
+    )
+    host: LoopbackHost = Field(
+        default="127.0.0.1",
+        description="the address `duetime serve` listens on; loopback only, as it does not authenticate callers",
+        examples=["127.0.0.1"],
+    )
+    port: int = Field(
+        default=8787, ge=0, le=65_535, description="the port of `duetime serve`; 0 takes a free one", examples=["8787"]
+    )
+    log_level: Annotated[Literal["debug", "info", "warning", "error"], BeforeValidator(lower_case)] = Field(
+        default="info", description="the least severe messages that are logged, on stderr", examples=["info"]
+    )
+    log_format: Annotated[Literal["auto", "json", "text"], BeforeValidator(lower_case)] = Field(
+        default="auto",
+        description="`json` is one line each, `auto` is text on a terminal and JSON elsewhere",
+        examples=["auto"],
+    )
+
+    _origins: dict[str, str] = PrivateAttr(default_factory=dict)
+
+    @classmethod
+    def settings_customise_sources(
+        cls,
+        settings_cls: type[BaseSettings],  # noqa: ARG003 - pydantic-settings names and passes it
+        init_settings: PydanticBaseSettingsSource,
+        env_settings: PydanticBaseSettingsSource,  # noqa: ARG003 - load() reads it, to know where each value is from
+        dotenv_settings: PydanticBaseSettingsSource,  # noqa: ARG003 - never read
+        file_secret_settings: PydanticBaseSettingsSource,  # noqa: ARG003 - never read
+    ) -> tuple[PydanticBaseSettingsSource, ...]:
+        return (init_settings,)
+
+    @model_validator(mode="after")
+    def _known_channels(self) -> Settings:
+        webhooks = [f"webhook:{name}" for name, channel in self.channels.items() if channel.webhook]
+        known = [*self.channels, *webhooks, "inbox", "desktop"]
+        unknown = next((name for name in self.deliver_to if name not in known), None)
+        if unknown is not None:
+            raise ValueError(
+                f"deliver_to names {unknown!r}, which is no channel; there are: {', '.join(sorted(known))}"
+            )
+        return self
+
+    @model_validator(mode="after")
+    def _shared_database(self) -> Settings:
+        if self.distributed and not self.database_url.startswith("postgresql"):
+            raise ValueError(
+                "redis_url is for many processes, and these share a PostgreSQL database: set database_url "
+                "(DUETIME_DATABASE_URL) to postgresql+psycopg://user@host/name as well, or leave redis_url out"
+            )
+        return self
+
+    @property
+    def distributed(self) -> bool:
+        """Whether many processes share the work, on a PostgreSQL database and over Redis."""
+        return self.redis_url is not None
+
+    def origin(self, name: str) -> str:
+        """Where the setting's value is from: `default`, `DUETIME_...`, a file, or `command line`."""
+        return self._origins.get(name, "default")
+
+    def remember_origins(self, origins: Mapping[str, str]) -> Settings:
+        """Note where the values are from; returns itself."""
+        self._origins.update(origins)
+        return self
+
+    @property
+    def sqlite_path(self) -> Path | None:
+        """The SQLite file, or None for another database and for one in memory."""
+        _, separator, path = self.database_url.partition(":///")
+        path = path.partition("?")[0]
+        if not self.database_url.startswith("sqlite") or not separator or path in {"", ":memory:"}:
+            return None
+        return Path(path)
+
+    def create_data_directory(self) -> None:
+        """Create the default database's directory, for its user alone; any other directory has to exist.
+
+        Raises InvalidSetting when it does not or cannot be made.
+        """
+        path = self.sqlite_path
+        if path is None or path.parent.is_dir():
+            return
+        if self.database_url != default_database_url():
+            raise InvalidSetting(
+                f"database_url: the directory {path.parent} does not exist. Create it, or correct the path "
+                f"(the value is from {self.origin('database_url')})."
+            )
+        try:
+            path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+        except OSError as error:
+            raise InvalidSetting(
+                f"database_url: cannot create {path.parent} ({error.strerror}). "
+                "Set DUETIME_DATABASE_URL to a place you can write, for example sqlite:////home/me/duetime.db."
+            ) from error

@@ -1,0 +1,78 @@
+"""What each part is told, taken from the settings."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Callable
+from datetime import timedelta
+from pathlib import Path
+
+from duetime.scheduler.delivery import ChannelOptions, WebhookTarget
+from duetime.scheduler.handlers import WebhookOptions
+from duetime.scheduler.nodes.runner import RunnerOptions
+from duetime.scheduler.worker.machine_load import Machine, Pressure
+from duetime.scheduler.worker.worker import all_of_them
+from duetime.server.settings.model import Settings
+from platformdirs import user_data_path
+from pydantic import SecretStr
+
+
+def webhook_options(settings: Settings) -> WebhookOptions:
+    """Return how far the calls of the `webhook` action may reach."""
+    return WebhookOptions(
+        allow_http=settings.webhook_allow_http,
+        allow_private=settings.webhook_allow_private,
+        allow_hosts=settings.webhook_allow_hosts,
+        secret=_revealed(settings.webhook_secret),
+        timeout=settings.webhook_timeout_seconds,
+    )
+
+
+def channel_options(settings: Settings) -> ChannelOptions:
+    """Return the channels that are configured."""
+    channels = settings.channels
+    return ChannelOptions(
+        desktop=settings.desktop_notifications,
+        webhooks={
+            name: WebhookTarget(str(channel.webhook), _revealed(channel.secret))
+            for name, channel in channels.items()
+            if channel.webhook is not None
+        },
+        apprise={
+            name: channel.apprise.get_secret_value()
+            for name, channel in channels.items()
+            if channel.apprise is not None
+        },
+        timeout=settings.webhook_timeout_seconds,
+    )
+
+
+def runner_options(settings: Settings) -> RunnerOptions:
+    """Return how the runner works, and the lock that makes it one among the processes of this machine."""
+    return RunnerOptions(
+        lock=_lock_path(settings),
+        threads=settings.threads,
+        lease=timedelta(seconds=settings.lease_seconds),
+        grace=timedelta(seconds=settings.grace_seconds),
+        allowance=allowance(settings),
+    )
+
+
+def allowance(settings: Settings) -> Callable[[int], int]:
+    """Return what says how many of its threads a worker should use as the machine is now."""
+    return Pressure(Machine()) if settings.yield_to_load else all_of_them
+
+
+def _lock_path(settings: Settings) -> Path:
+    """Return a file beside the SQLite file; for another database one in the data directory, named after its URL."""
+    beside = settings.sqlite_path
+    if beside is not None:
+        return beside.with_name(f"{beside.name}.runner")
+    name = hashlib.sha256(settings.database_url.encode()).hexdigest()[:16]
+    folder = user_data_path("duetime", appauthor=False)
+    folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+    return folder / f"{name}.runner"
+
+
+def _revealed(secret: SecretStr | None) -> str | None:
+    return secret.get_secret_value() if secret is not None else None

@@ -1,0 +1,146 @@
+"""The page docs/configuration.md, written from the model.
+
+`python -m duetime.server.settings.page docs/configuration.md` writes it.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any, Literal, get_args, get_origin
+
+from annotated_types import Ge, Gt, Le
+from duetime.server.settings.model import Channel, Settings
+from duetime.server.settings.source import PREFIX, masked
+from pydantic.fields import FieldInfo
+from pydantic_core import PydanticUndefined
+
+HEAD = """\
+# Configuration
+
+<!-- Written by `python -m duetime.server.settings.page docs/configuration.md`; a test compares it with the model. -->
+
+Everything works without any configuration. A setting is an environment variable or a line of a TOML file, under one
+name: `DUETIME_THREADS=4` or `threads = 4`. A variable wins over the file, an option of the command line over both.
+`duetime config` shows every value in force and where it is from.
+
+The file is the one that `--config` or `DUETIME_CONFIG` names, else `duetime.toml` in the user's configuration
+directory if it is there: `~/.config/duetime/` on Linux, `~/Library/Application Support/duetime/` on macOS,
+`%LOCALAPPDATA%\\duetime\\` on Windows.
+
+A setting that does not exist or is wrong stops the start with exit code 2, and names the setting, its value and what is
+accepted. Variables that begin with `DUETIME_TEST_` belong to the test suite and are ignored.
+
+Several values are separated by commas in a variable, and are a list in the file. Secrets are never shown.
+
+## Settings
+"""
+
+CHANNELS = """\
+## Channels
+
+A channel tells outcomes beside the inbox. Tasks name it in `deliver_to`, or `deliver_to` of the settings does for all.
+`inbox` exists without being configured, and `desktop` where there is one.
+"""
+
+EXAMPLE = """\
+## Example
+
+```toml
+timezone = "America/Edmonton"
+handlers = ["my_handlers"]
+deliver_to = ["team"]
+
+[pools.gpu]
+capacity = 2
+
+[pools.openai]
+kind = "rate"
+capacity = 500
+per = "minute"
+
+[channels.team]
+apprise = "tgram://bot-token/chat-id"
+
+[channels.crm]
+webhook = "https://crm.example.com/duetime"
+secret = "whsec_<32 bytes in base64>"
+```
+
+In the environment channels and pools are one variable each, with JSON: `DUETIME_POOLS='{"gpu": {"capacity": 2}}'`,
+`DUETIME_CHANNELS='{"team": {"apprise": "tgram://bot-token/chat-id"}}'`. A pool that the settings name no more is
+removed at the next start. Settings without `pools` remove none; an empty table (`[pools]`, `DUETIME_POOLS='{}'`)
+removes all that settings have declared.
+"""
+
+
+def configuration_page() -> str:
+    """Return the whole page."""
+    settings = "\n".join(line for name, field in Settings.model_fields.items() for line in _setting(name, field))
+    rows = "\n".join(
+        f"| `{name}` | {field.description} | `{_example(field)}` |" for name, field in Channel.model_fields.items()
+    )
+    channels = f"| key | what | example |\n|---|---|---|\n{rows}\n"
+    return f"{HEAD}\n{settings}\n{CHANNELS}\n{channels}\n{EXAMPLE}"
+
+
+def _setting(name: str, field: FieldInfo) -> Iterator[str]:
+    description = field.description or ""
+    yield f"### `{name}`"
+    yield ""
+    yield f"{description[:1].upper()}{description[1:]}."
+    yield ""
+    yield f"- variable: `{PREFIX}{name.upper()}`"
+    yield f"- accepted: {_accepted(field)}"
+    yield f"- default: {_default(name, field)}"
+    yield f"- example: `{_example(field)}`"
+    yield ""
+
+
+def _accepted(field: FieldInfo) -> str:
+    extra = field.json_schema_extra if isinstance(field.json_schema_extra, dict) else {}
+    unit = f" {extra['unit']}" if "unit" in extra else ""
+    choices = _choices(field.annotation)
+    if choices:
+        return ", ".join(f"`{choice}`" for choice in choices)
+    return f"{_kind(field.annotation)}{_range(field)}{unit}"
+
+
+def _choices(annotation: Any) -> tuple[str, ...]:
+    if get_origin(annotation) is Literal:
+        return get_args(annotation)
+    return next((found for part in get_args(annotation) if (found := _choices(part))), ())
+
+
+def _kind(annotation: Any) -> str:
+    kinds = {bool: "`true` or `false`", int: "a whole number", float: "a number"}
+    if get_origin(annotation) is tuple:
+        return "names"
+    if get_origin(annotation) is dict:
+        return "tables, see below"
+    return kinds.get(annotation, "text")
+
+
+def _range(field: FieldInfo) -> str:
+    words = {Ge: "from {0.ge}", Gt: "above {0.gt}", Le: "to {0.le}"}
+    return "".join(" " + words[type(bound)].format(bound) for bound in field.metadata if type(bound) in words)
+
+
+def _default(name: str, field: FieldInfo) -> str:
+    elsewhere = {
+        "database_url": "an SQLite file `duetime.db` in the user's data directory, see [Operations](operations.md)",
+        "timezone": "the system's zone",
+    }
+    if name in elsewhere:
+        return elsewhere[name]
+    value = "" if field.default is PydanticUndefined else masked(field.default)
+    return f"`{value}`" if value else "none"
+
+
+def _example(field: FieldInfo) -> str:
+    return str((field.examples or [""])[0])
+
+
+if __name__ == "__main__":
+    Path(sys.argv[1]).write_text(configuration_page(), encoding="utf-8")

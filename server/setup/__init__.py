@@ -1,0 +1,1 @@
+"""Set-up on a machine: MCP clients, the background service, how `duetime` is invoked."""

@@ -1,0 +1,155 @@
+"""Serving over streamable HTTP, on this machine only: `/mcp`, and `/livez` and `/readyz` for supervisors."""
+
+from __future__ import annotations
+
+import errno
+import ipaddress
+import logging
+import socket
+import sys
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+
+import anyio
+import uvicorn
+from duetime.scheduler.errors import DuetimeError, InvalidSetting
+from duetime.server.protocol.server import end_streams
+from duetime.server.runtime.shutdown import Ending, on_loop
+from duetime.tools.threads import cross
+from mcp.server import MCPServer
+from mcp.server.transport_security import TransportSecuritySettings
+from starlette.applications import Starlette
+from starlette.requests import Request
+from starlette.responses import PlainTextResponse, Response
+from starlette.routing import Route
+
+PATH = "/mcp"
+MAX_BODY = 1024 * 1024
+STREAMS = 1
+"""Seconds that open streams get to end when the server stops; they never end by themselves."""
+
+
+def say(sentence: str) -> None:
+    """Write to stderr, as it stands."""
+    sys.stderr.write(f"{sentence}\n")
+    sys.stderr.flush()
+
+
+def run_http(
+    server: MCPServer[None],
+    bound: socket.socket,
+    *,
+    ready: Callable[[], str],
+    announce: Callable[[str], None] = say,
+    close: Callable[[], None] = lambda: None,
+    grace: float = 5.0,
+) -> int:
+    """Serve until SIGTERM or SIGINT, then `close` everything within `grace` seconds; return the exit code.
+
+    `bound` is a socket of `listening`. `ready` is called on a thread for `/readyz`: it gives the answer, or raises a
+    DuetimeError while nothing can be scheduled. `announce` is told a sentence with the address.
+    """
+    with Ending(STREAMS + grace) as ending:
+        app = http_app(server, ready)
+        announce(f"duetime serves MCP at {url_of(bound)}")
+        config = uvicorn.Config(app, log_config=None, access_log=False, timeout_graceful_shutdown=STREAMS)
+        running = _Server(config)
+        anyio.run(_serve, running, bound, server, ending)
+        ending.begin("the server ended")
+        close()
+    return ending.code
+
+
+async def _serve(running: uvicorn.Server, bound: socket.socket, server: MCPServer[None], ending: Ending) -> None:
+    def stop() -> None:
+        end_streams(server)
+        logging.getLogger("uvicorn.error").setLevel(logging.CRITICAL)  # it would call each stream that is cut an error
+        running.should_exit = True
+
+    ending.on_begin(on_loop(stop))
+    await running.serve([bound])
+
+
+def http_app(server: MCPServer[None], ready: Callable[[], str]) -> Starlette:
+    """Return the ASGI application. Answers are single JSON documents: measured, they are faster than event streams."""
+
+    async def livez(_: Request) -> Response:
+        return PlainTextResponse("ok")
+
+    async def readyz(_: Request) -> Response:
+        try:
+            return PlainTextResponse(await cross(ready))
+        except DuetimeError as error:
+            return PlainTextResponse(str(error), status_code=503)
+
+    app = server.streamable_http_app(
+        streamable_http_path=PATH,
+        json_response=True,
+        max_request_body_size=MAX_BODY,
+        transport_security=_against_rebinding(),
+    )
+    app.routes.extend([Route("/livez", livez), Route("/readyz", readyz)])
+    return app
+
+
+def check_loopback(host: str) -> None:
+    """Raise InvalidSetting unless `host` is this machine alone: callers are not authenticated."""
+    try:
+        found = {ipaddress.ip_address(item[4][0]) for item in socket.getaddrinfo(host, None)}
+    except (OSError, UnicodeError) as error:
+        raise InvalidSetting(f"host: {host[:100]!r} is no address of this machine. Use 127.0.0.1.") from error
+    if not all(address.is_loopback for address in found):
+        raise InvalidSetting(
+            f"host: {host[:100]!r} can be reached from other machines, and Duetime does not ask callers who they are. "
+            "Use 127.0.0.1, and a reverse proxy that authenticates for others."
+        )
+
+
+def url_of(bound: socket.socket) -> str:
+    """Return the address of the MCP endpoint on a bound socket."""
+    host, port = bound.getsockname()[:2]
+    return f"http://{f'[{host}]' if ':' in host else host}:{port}{PATH}"
+
+
+@contextmanager
+def listening(host: str, port: int) -> Iterator[socket.socket]:
+    """Listen on a port of this machine, 0 for any free one, for the time of the block.
+
+    Raises InvalidSetting when `host` is no loopback address, or it and the port cannot be had.
+    """
+    check_loopback(host)
+    family = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)[0][0]
+    # The protocol is named, or asyncio would not set TCP_NODELAY, and each answer would wait 40 ms.
+    with socket.socket(family, socket.SOCK_STREAM, socket.IPPROTO_TCP) as bound:
+        bound.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        try:
+            bound.bind((host, port))
+        except OSError as error:
+            raise InvalidSetting(_not_bound(host, port, error)) from error
+        bound.listen(128)
+        yield bound
+
+
+def _not_bound(host: str, port: int, error: OSError) -> str:
+    if error.errno == errno.EADDRINUSE:
+        return f"port: {port} is taken by another program. Choose another one, or 0 for any free one."
+    if error.errno == errno.EACCES:
+        return f"port: {port} needs more rights than this user has. Choose one above 1023, for example 8787."
+    return f"host: cannot listen on {host} port {port} ({error.strerror}). Use 127.0.0.1 and port 8787."
+
+
+def _against_rebinding() -> TransportSecuritySettings:
+    names = ("127.0.0.1", "localhost", "[::1]")
+    return TransportSecuritySettings(
+        enable_dns_rebinding_protection=True,
+        allowed_hosts=[host for name in names for host in (name, f"{name}:*")],
+        allowed_origins=[f"http://{name}{port}" for name in names for port in ("", ":*")],
+    )
+
+
+class _Server(uvicorn.Server):
+    """Leaves the signals to `Ending`: uvicorn would raise them again after a graceful stop and spoil the exit code."""
+
+    @contextmanager
+    def capture_signals(self) -> Iterator[None]:
+        yield

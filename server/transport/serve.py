@@ -1,0 +1,56 @@
+"""Serving an application: what the verbs `duetime` and `duetime serve` do."""
+
+from __future__ import annotations
+
+import gc
+import logging
+
+from duetime.server.app import App, build
+from duetime.server.protocol.server import make_server
+from duetime.server.protocol.subscriptions import Changes
+from duetime.server.runtime.logs import configure_logs
+from duetime.server.settings.model import Settings
+from duetime.server.transport.http import listening, run_http, say
+from duetime.server.transport.stdio import run_stdio
+from duetime.server.transport.stdio_wire import Wire
+from duetime.tools.definitions import actions_of
+from mcp.server import MCPServer
+
+log = logging.getLogger(__name__)
+
+
+def connect(app: App) -> MCPServer[None]:
+    """Return the MCP server of an application; its subscribers hear of every change."""
+    changes = Changes(app.store.history)
+    app.listeners.append(changes.touched)
+    return make_server(app.scheduler, changes, actions=actions_of(app.handlers))
+
+
+def _started(settings: Settings) -> App:
+    """Build an application and let it run what is due.
+
+    What is loaded by then lives as long as the process. Left out of garbage collections, it makes none of them stop all
+    threads for tens of milliseconds in the middle of a burst, nor hold up the end of the process for a second or more.
+    """
+    app = build(settings)
+    gc.collect()
+    gc.freeze()
+    app.start()
+    return app
+
+
+def serve_stdio(settings: Settings) -> int:
+    """Serve one client over stdin and stdout until it leaves; return the exit code. Logs go to stderr."""
+    wire = Wire.claim()  # before handlers are imported: what they print must not reach the client
+    configure_logs(settings.log_level, settings.log_format)
+    app = _started(settings)
+    return run_stdio(connect(app), wire, close=app.close, grace=settings.grace_seconds)
+
+
+def serve_http(settings: Settings) -> int:
+    """Serve clients on this machine over HTTP until SIGTERM or SIGINT; return the exit code. Logs go to stderr."""
+    announce = say if configure_logs(settings.log_level, settings.log_format) else log.info
+    with listening(settings.host, settings.port) as bound:  # before anything runs: a taken port starts nothing
+        app = _started(settings)
+        server, grace = connect(app), settings.grace_seconds
+        return run_http(server, bound, ready=app.ready, announce=announce, close=app.close, grace=grace)

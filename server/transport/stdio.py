@@ -1,0 +1,47 @@
+"""Serving one client over stdio: from the first line to an end that loses nothing and hangs on nobody."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import anyio
+from duetime.server.protocol.server import end_streams
+from duetime.server.runtime.shutdown import Ending, on_loop
+from duetime.server.transport.stdio_wire import Incoming, Outgoing, Wire
+from mcp.server import MCPServer
+
+LAST_ANSWERS = 2.0
+"""Seconds that calls under way get to be answered after the end of input."""
+
+
+def run_stdio(
+    server: MCPServer[None],
+    wire: Wire,
+    *,
+    close: Callable[[], None] = lambda: None,
+    grace: float = 5.0,
+) -> int:
+    """Serve until the input ends or SIGTERM or SIGINT arrives, then `close` everything; return the exit code.
+
+    `close` gets `grace` seconds. What does not end by then (a handler that is stuck, a database that does not answer)
+    is left behind: everything that was acknowledged has been committed. A second signal ends the process at once.
+    """
+    with Ending(LAST_ANSWERS + grace) as ending:
+        anyio.run(_serve, server, wire, ending)
+        ending.begin("the server ended")
+        close()
+    return ending.code
+
+
+async def _serve(server: MCPServer[None], wire: Wire, ending: Ending) -> None:
+    outgoing = Outgoing(wire)
+
+    def end() -> None:
+        ending.begin("the input ended")
+        end_streams(server)
+
+    incoming = Incoming(wire, outgoing, drain=LAST_ANSWERS, on_end=end)
+    ending.on_begin(on_loop(incoming.end))
+    lowlevel = server._lowlevel_server  # noqa: SLF001 - the SDK's own transports run it the same way
+    await lowlevel.run(incoming, outgoing, lowlevel.create_initialization_options())
+    outgoing.flush(1.0)

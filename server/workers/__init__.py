@@ -1,0 +1,1 @@
+"""Worker processes of the distributed mode, and the parent that supervises them."""

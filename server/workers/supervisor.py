@@ -1,0 +1,124 @@
+"""Several worker processes under one parent, which replaces what dies and sees to it that all of them end."""
+
+from __future__ import annotations
+
+import logging
+import subprocess
+import threading
+import time
+from collections.abc import Sequence
+from contextlib import suppress
+
+from duetime.server.runtime.logs import configure_logs
+from duetime.server.runtime.shutdown import Ending
+from duetime.server.settings.model import Settings
+from duetime.server.workers.worker import BEYOND, FAREWELL, check_distributed, end_with_input
+
+LOOK = 0.1
+"""Seconds between looks for processes that have died."""
+
+FIRST_PAUSE = 0.5
+LONGEST_PAUSE = 15.0
+STEADY = 30.0
+"""Seconds after which a process that dies did not die of its start: it is replaced at once."""
+
+LAST_WORDS = 3.0
+"""Seconds that a process has beyond its own end before it is killed."""
+
+log = logging.getLogger(__name__)
+
+
+class Place:
+    """One of the processes: which one works here now, and when the next may be started."""
+
+    def __init__(self, number: int, command: Sequence[str]) -> None:
+        self._number = number
+        self._command = command
+        self.process: subprocess.Popen[bytes] | None = None
+        self._began = 0.0
+        self.start_at = 0.0
+        self._pause = 0.0
+
+    def look(self, now: float) -> None:
+        """Start a process if there is none, at its time; `now` is in monotonic seconds."""
+        if self.process is not None and self.process.poll() is not None:
+            self._mourn(self.process.returncode, now)
+        if self.process is None and now >= self.start_at:
+            self._start(now)
+
+    def _start(self, now: float) -> None:
+        try:
+            # A session of its own: what a terminal sends to all reaches the parent alone, which ends them in order.
+            self.process = subprocess.Popen(  # noqa: S603 - this very program
+                self._command, stdin=subprocess.PIPE, start_new_session=True
+            )
+        except OSError as error:  # no memory, no process or no file is left: the other processes go on meanwhile
+            self._delay(now)
+            log.warning(
+                "worker process %d cannot be started; it is tried again in %g s: %s", self._number, self._pause, error
+            )
+        else:
+            self._began = now
+
+    @property
+    def _name(self) -> str:
+        return f"worker process {self._number} (pid {self.process.pid if self.process else 'none'})"
+
+    def _mourn(self, code: int, now: float) -> None:
+        if now - self._began >= STEADY:
+            self._pause = 0.0
+        self._delay(now)
+        log.warning("%s ended with code %d; it is replaced in %g s", self._name, code, self._pause)
+        self._close()
+        self.process = None
+
+    def _delay(self, now: float) -> None:
+        """Let the next start wait: twice as long as for the one before."""
+        self._pause = min(max(FIRST_PAUSE, 2 * self._pause), LONGEST_PAUSE)
+        self.start_at = now + self._pause
+
+    def end(self) -> None:
+        """Tell the process to end: its input does."""
+        self._close(FAREWELL)
+
+    def _close(self, last: bytes = b"") -> None:
+        if self.process is not None and self.process.stdin is not None:
+            with suppress(OSError), self.process.stdin as stdin:
+                stdin.write(last)
+
+    def wait(self, until: float) -> None:
+        """Wait for its end until then, in monotonic seconds, and kill it otherwise."""
+        if self.process is None:
+            return
+        try:
+            self.process.wait(max(0.0, until - time.monotonic()))
+        except subprocess.TimeoutExpired:
+            log.warning("%s does not end and is killed; its runs start again elsewhere", self._name)
+            self.process.kill()
+            self.process.wait()
+
+
+def run_processes(settings: Settings, command: Sequence[str], *, until_eof: bool = False) -> int:
+    """Keep `processes` copies of `command` running until `run_worker` would end, then end them; return the exit code.
+
+    The command ends when its stdin does: so it ends with this process as well, however that ends.
+    """
+    check_distributed(settings)
+    configure_logs(settings.log_level, settings.log_format)
+    longest = settings.grace_seconds + BEYOND + LAST_WORDS
+    with Ending(longest) as ending:
+        stopped = threading.Event()
+        ending.on_begin(stopped.set)
+        if until_eof:
+            end_with_input(ending)
+        places = [Place(number, command) for number in range(1, settings.processes + 1)]
+        while not stopped.is_set():
+            for place in places:
+                place.look(time.monotonic())
+            stopped.wait(LOOK)
+        latest = time.monotonic() + longest
+        for place in places:
+            place.end()
+        for place in places:
+            place.wait(latest)
+    return ending.code

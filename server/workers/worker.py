@@ -1,0 +1,66 @@
+"""`duetime worker`: runs what is due, as one of many processes on a PostgreSQL database and a Redis."""
+
+from __future__ import annotations
+
+import gc
+import logging
+import os
+import sys
+import threading
+
+from duetime.scheduler.errors import InvalidSetting
+from duetime.server.app import Role, build
+from duetime.server.runtime.logs import configure_logs
+from duetime.server.runtime.shutdown import Ending
+from duetime.server.settings.model import Settings
+
+BEYOND = 3.0
+"""Seconds beyond the grace period that it takes to interrupt what still runs and to hand it back."""
+
+FAREWELL = b"end\n"
+"""What a parent writes to the stdin of its processes before it closes it: they end because it was told to."""
+
+log = logging.getLogger(__name__)
+
+
+def run_worker(settings: Settings, *, until_eof: bool = False) -> int:
+    """Run tasks until SIGTERM or SIGINT, or with `until_eof` until stdin ends; return the exit code.
+
+    Then nothing more is started, and what runs has the grace period to end before it is handed back. Raises
+    InvalidSetting without a Redis: there the process that serves runs tasks itself.
+    """
+    check_distributed(settings)
+    configure_logs(settings.log_level, settings.log_format)
+    with Ending(settings.grace_seconds + BEYOND) as ending:
+        stopped = threading.Event()
+        ending.on_begin(stopped.set)
+        if until_eof:
+            end_with_input(ending)
+        with build(settings, role=Role.WORK) as app:
+            gc.collect()
+            gc.freeze()  # what is loaded by now lives as long as the process, and need not be looked at again
+            app.start()
+            log.info("this process runs tasks now, %d at a time", settings.threads)
+            stopped.wait()
+    return ending.code
+
+
+def check_distributed(settings: Settings) -> None:
+    """Raise InvalidSetting where there is nothing that a worker could share its work over."""
+    if not settings.distributed:
+        raise InvalidSetting(
+            "redis_url: a worker takes its tasks from Redis, and none is set. Set DUETIME_REDIS_URL (for example "
+            "redis://localhost:6379/0) here and for `duetime serve`; without Redis, `duetime serve` runs tasks itself."
+        )
+
+
+def end_with_input(ending: Ending) -> None:
+    """Begin the end as soon as stdin ends; of what is written there only a farewell at its end is looked at."""
+
+    def read() -> None:
+        heard = b""
+        while more := os.read(sys.stdin.fileno(), 4096):
+            heard = (heard + more)[-len(FAREWELL) :]
+        ending.begin("its parent ends" if heard == FAREWELL else "its input ended")
+
+    threading.Thread(target=read, name="duetime-stdin", daemon=True).start()

@@ -1,0 +1,41 @@
+"""Answers: what a call returns, in the two forms that hosts show a model, each complete by itself."""
+
+from __future__ import annotations
+
+import logging
+from secrets import token_hex
+
+from duetime.scheduler.errors import DuetimeError
+from duetime.scheduler.task import Json
+from duetime.widgets.history_text import retold
+from mcp.types import CallToolResult, TextContent
+
+log = logging.getLogger(__name__)
+
+
+def answer(structured: dict[str, Json], text: str) -> CallToolResult:
+    """Say the same twice: as structured content and as text."""
+    return CallToolResult(content=[TextContent(type="text", text=text)], structured_content=structured)
+
+
+def refusal(error: DuetimeError) -> CallToolResult:
+    """Give the sentence of an error as it is; structured content would have to match the schema of a success."""
+    return _failed(str(retold(error)), error.code)
+
+
+def apology(tool: str, defect: Exception) -> CallToolResult:
+    """Admit a defect of ours, with an id under which the log has the exception."""
+    number = f"e_{token_hex(4)}"
+    log.error("defect %s in %s", number, tool, exc_info=defect)
+    return _failed(
+        f"Duetime could not do this because of a defect of its own (error id {number}, its log has the details). "
+        "Nothing is wrong with the arguments; list_tasks shows whether the call had an effect.",
+        "defect",
+    )
+
+
+def _failed(sentence: str, code: str) -> CallToolResult:
+    sendable = sentence.encode("utf-8", "replace").decode("utf-8")
+    return CallToolResult(
+        content=[TextContent(type="text", text=sendable)], is_error=True, _meta={"duetime/code": code}
+    )

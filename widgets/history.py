@@ -1,0 +1,194 @@
+"""What happened to a task, as the payload has it: attempts, events, and what each change changed."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from typing import TypeVar
+
+from duetime.scheduler.errors import InvalidArgument
+from duetime.scheduler.events import Event, EventKind
+from duetime.scheduler.intake.needs import in_words
+from duetime.scheduler.rules.recurrence import recurrence
+from duetime.scheduler.rules.time import times
+from duetime.scheduler.task import Attempt, Json
+from duetime.widgets.payload import SAID, utc
+from duetime.widgets.quoting import cut
+from duetime.widgets.schema import AttemptPart, EventPart, HistoryPart
+
+VALUE = 60
+ROOM = 2_400
+"""Characters of attempts and events, as JSON, that an answer to a model has room for."""
+
+_FOR_ATTEMPTS = ROOM // 3
+_MOVES = frozenset({EventKind.SNOOZED, EventKind.RESCHEDULED, EventKind.RUN_NOW})
+_SAID_BY_KIND = {
+    EventKind.CREATED: frozenset({"title", "action", "repeat"}),
+    EventKind.PAUSED: frozenset({"paused"}),
+    EventKind.RESUMED: frozenset({"paused"}),
+}
+"""Parts of a change that its kind says, or that the task itself shows."""
+
+Part = TypeVar("Part", AttemptPart, EventPart)
+Changes = dict[str, tuple[str, ...]]
+
+
+def history_payload(
+    attempts: Sequence[Attempt], events: Sequence[Event], zone: str, *, limited: bool = False, older: bool = False
+) -> HistoryPart:
+    """Say what happened to a task of `zone`: `attempts` are given oldest first, `events` newest first.
+
+    With `limited` only the newest are kept, as many as an answer to a model has room for. `older` says that there are
+    events before those given.
+    """
+    runs = {run_id: number for number, run_id in enumerate(dict.fromkeys(each.run_id for each in attempts), start=1)}
+    tries = [_attempt(attempt, runs[attempt.run_id]) for attempt in reversed(attempts)]
+    happened = [_event(event, zone) for event in events]
+    if limited:
+        kept = _newest(tries, _FOR_ATTEMPTS), _newest(happened, ROOM - _FOR_ATTEMPTS)
+        older = older or (len(kept[0]), len(kept[1])) < (len(tries), len(happened))
+        tries, happened = kept
+    return HistoryPart(attempts=tuple(tries), events=tuple(happened), older=older or None)
+
+
+def _newest(parts: Sequence[Part], room: int) -> list[Part]:
+    kept: list[Part] = []
+    for part in parts:
+        room -= len(part.model_dump_json(by_alias=True, exclude_none=True)) + 1
+        if room < 0 and kept:
+            break
+        kept.append(part)
+    return kept
+
+
+def _attempt(attempt: Attempt, run: int) -> AttemptPart:
+    return AttemptPart(
+        run=run,
+        number=attempt.number,
+        started=utc(attempt.started_at),
+        ended=utc(attempt.ended_at) if attempt.ended_at else None,
+        outcome=attempt.outcome,
+        reason=cut(attempt.reason, SAID) if attempt.reason else None,
+    )
+
+
+def _event(event: Event, zone: str) -> EventPart:
+    return EventPart(
+        at=utc(event.at),
+        kind=event.kind,
+        actor=event.actor,
+        reason=cut(event.reason, SAID) if event.reason else None,
+        from_state=event.from_state,
+        to_state=event.to_state,
+        changes=changes_of(event, zone) or None,
+    )
+
+
+def changes_of(event: Event, zone: str) -> Changes:
+    """Return what the event changed, each part as [before, after] in words; times are wall times of `zone`."""
+    sides = [dict(side or {}) for side in (event.before, event.after)]
+    words = [_words(_telling(side, event, sides[1]), _Side.of(side, event, zone)) for side in sides]
+    return {name: (words[0].get(name, ""), after) for name, after in words[1].items()}
+
+
+def _telling(side: Mapping[str, Json], event: Event, after: Mapping[str, Json]) -> dict[str, Json]:
+    """Leave out what says nothing to the reader; a run that has started is moved by the time of its next attempt."""
+    kept = {name: value for name, value in side.items() if name not in _SAID_BY_KIND.get(event.kind, ())}
+    if event.kind is EventKind.DEADLINE_MISSED:
+        return {name: value for name, value in kept.items() if value}
+    if event.kind in _MOVES and "scheduled_for" not in after and _is_moved(event, after.get("wake_at")):
+        kept["scheduled_for"] = side.get("wake_at")
+    return kept
+
+
+def _is_moved(event: Event, wake_at: Json) -> bool:
+    """Whether its time has changed: one that is due and waits for its turn gets another place in the queue, no more."""
+    waited = not (event.before or {}).get("wake_at")
+    return bool(wake_at) and not (waited and datetime.fromisoformat(wake_at) <= event.at)
+
+
+@dataclass(frozen=True, slots=True)
+class _Side:
+    """Before a change or after it: what times and rules have to be read with."""
+
+    zone: str
+    anchor: datetime
+
+    @classmethod
+    def of(cls, side: Mapping[str, Json], event: Event, zone: str) -> _Side:
+        start = side.get("anchor") or side.get("scheduled_for")
+        return cls(side.get("timezone") or zone, datetime.fromisoformat(start) if start else event.at)
+
+
+def _words(values: Mapping[str, Json], side: _Side) -> dict[str, str]:
+    told = {}
+    for name, (shown, say) in _PARTS.items():
+        if name in values:
+            told[shown] = "" if values[name] is None else say(values[name], side)
+    return told
+
+
+def _payload(value: Json, side: _Side) -> str:
+    return _text(value["message"] if isinstance(value, dict) and value.keys() == {"message"} else value, side)
+
+
+def _text(value: Json, _side: _Side) -> str:
+    return cut(value if isinstance(value, str) else json.dumps(value, ensure_ascii=False), VALUE)
+
+
+def _names(value: Json, _side: _Side) -> str:
+    return cut(", ".join(map(str, value)), VALUE)
+
+
+def _wall(value: Json, side: _Side) -> str:
+    return times.describe(datetime.fromisoformat(value), side.zone)
+
+
+def _rule(value: Json, side: _Side) -> str:
+    try:
+        return recurrence.parse(value, zone=side.zone, anchor=side.anchor).text
+    except InvalidArgument:
+        return str(value)
+
+
+def _deadline(value: Json, side: _Side) -> str:
+    """Say a deadline as an instant, or as it was given where no run has had one."""
+    try:
+        return _wall(value, side)
+    except ValueError:
+        return _text(value, side)
+
+
+def _length(value: Json, _side: _Side) -> str:
+    return times.length(timedelta(seconds=float(value)))
+
+
+def _penalty(value: Json, side: _Side) -> str:
+    return f"{value:.3g}" if isinstance(value, float | int) else _text(value, side)
+
+
+def _needs(value: Json, _side: _Side) -> str:
+    return cut(in_words(value), VALUE)
+
+
+_PARTS: Mapping[str, tuple[str, Callable[[Json, _Side], str]]] = {
+    "title": ("title", _text),
+    "scheduled_for": ("when", _wall),
+    "timezone": ("timezone", _text),
+    "repeat": ("repeat", _rule),
+    "until": ("until", _wall),
+    "max_runs": ("max_runs", _text),
+    "payload": ("payload", _payload),
+    "priority": ("priority", _text),
+    "deadline": ("deadline", _deadline),
+    "deadline_type": ("deadline_type", _text),
+    "late_seconds": ("late", _length),
+    "penalty": ("penalty", _penalty),
+    "estimate": ("estimate", _length),
+    "needs": ("needs", _needs),
+    "deliver_to": ("deliver_to", _names),
+    "labels": ("labels", _names),
+    "paused": ("paused", _text),
+}

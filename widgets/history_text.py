@@ -1,0 +1,70 @@
+"""A task's history in text: a line an attempt, a line an event, with what each change changed."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from datetime import datetime
+
+from duetime.scheduler.errors import DuetimeError, StaleRevision
+from duetime.scheduler.events import Event
+from duetime.scheduler.rules.time import zones
+from duetime.widgets.history import changes_of
+from duetime.widgets.quoting import cut, fenced
+from duetime.widgets.schema import AttemptPart, EventPart, HistoryPart
+
+SAID = 60
+_THEIRS = frozenset({"title", "payload", "labels", "needs"})
+"""Parts whose values users wrote."""
+
+
+def history_text(history: HistoryPart, zone: str, task_id: str) -> str:
+    """Write attempts and events, newest first, at their wall times in `zone`."""
+    older = [f"Older entries are left out: `duetime history {task_id}` shows them."] if history.older else []
+    return "\n".join(
+        [
+            f"History, newest first, times in {zone}:",
+            *(_attempt_line(attempt, zone) for attempt in history.attempts),
+            *(_event_line(event, zone) for event in history.events),
+            *older,
+        ]
+    )
+
+
+def retold(error: DuetimeError) -> DuetimeError:
+    """Return the error as it is shown: what happened since an old revision is told in the words of the history."""
+    if not isinstance(error, StaleRevision):
+        return error
+    changes = [_since(event, error.zone) for event in error.events]
+    return StaleRevision(error.task_id, error.given, error.current, changes, events=error.events, zone=error.zone)
+
+
+def _since(event: Event, zone: str) -> str:
+    changed = changes_in_words(changes_of(event, zone))
+    return f"{event.kind} by {cut(event.actor, SAID)}" + (f" ({changed})" if changed else "")
+
+
+def clock_time(utc: str, zone: str) -> str:
+    """Write a payload's UTC time to the second as the clocks in `zone` show it: `2026-11-24 09:00:00`."""
+    return f"{datetime.fromisoformat(utc).astimezone(zones.load(zone)):%Y-%m-%d %H:%M:%S}"
+
+
+def changes_in_words(changes: Mapping[str, tuple[str, ...]] | None, *, fence: bool = True) -> str:
+    """Say what was changed: `when Tue 24 Nov 2026 09:00 -> Tue 24 Nov 2026 11:00, title «John» -> «Jane»`."""
+    return ", ".join(_change(name, values, fence=fence) for name, values in (changes or {}).items())
+
+
+def _change(name: str, values: tuple[str, ...], *, fence: bool) -> str:
+    shown = [fenced(value, SAID) if fence and value and name in _THEIRS else value or "none" for value in values]
+    return f"{name} {shown[1]}" if not values[0] else f"{name} {' -> '.join(shown)}"
+
+
+def _attempt_line(attempt: AttemptPart, zone: str) -> str:
+    run = f"run {attempt.run} " if attempt.run else ""
+    reason = f" {fenced(attempt.reason, SAID)}" if attempt.reason else ""
+    return f"{clock_time(attempt.started, zone)} {run}attempt {attempt.number}: {attempt.outcome or 'running'}{reason}"
+
+
+def _event_line(event: EventPart, zone: str) -> str:
+    changed = f": {changes_in_words(event.changes)}" if event.changes else ""
+    reason = f" {fenced(event.reason, SAID)}" if event.reason else ""
+    return f"{clock_time(event.at, zone)} {event.kind} by {cut(event.actor, SAID)}{changed}{reason}"
