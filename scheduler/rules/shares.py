@@ -1,9 +1,12 @@
-"""Which tier is served next: guaranteed shares first, then the smallest key among tiers below their ceiling.
+"""Which tier is served next: the smallest key, and among tiers that are late their shares and ceilings first.
 
-A tier earns its share of a dispatch with every dispatch during which it has work that may start. Who has earned a whole
-one is owed the next; among several the one whose next guarantee would be broken first goes first. This is earliest
-deadline first over unit jobs, which keeps every promise while the shares add up to at most 1 (Liu and Layland 1973;
-Baruah et al., proportionate progress, 1996). What nobody is owed goes by key. The Lua scripts repeat this arithmetic.
+While no tier is late, least laxity first keeps every deadline that can be kept, and a share would only put another run
+before it. A tier is late while its best run that may start is past its key; nobody starves, since who waits long enough
+is late. Late tiers divide the dispatches: each earns its share of a dispatch with every dispatch during which it is
+late. A tier that has earned a whole one is owed the next; among several the one whose next guarantee would be broken
+first goes first. This is earliest deadline first over unit jobs, which keeps every promise while the shares add up to
+at most 1 (Liu and Layland 1973; Baruah et al., proportionate progress, 1996). What nobody is owed goes by key. The Lua
+scripts repeat this arithmetic (`lua/shares.lua`).
 """
 
 from __future__ import annotations
@@ -19,7 +22,10 @@ _SAVED = 2.0
 
 @dataclass(frozen=True, slots=True)
 class Shares:
-    """Parts of all dispatches by tier, critical first: `guaranteed` at least, `ceilings` at most while others wait."""
+    """Parts of all dispatches for tiers that are late, critical first: `guaranteed` at least, `ceilings` at most.
+
+    A ceiling holds while another tier is late too.
+    """
 
     guaranteed: tuple[float, ...] = (0.30, 0.20, 0.15, 0.10, 0.05)
     ceilings: tuple[float, ...] = (0.80, 0.70, 0.60, 0.50, 0.40)
@@ -31,38 +37,44 @@ class Shares:
             raise ValueError(f"five shares, each above 0 and below its ceiling, 1 at most in all; got {self}")
 
     def bound(self, rank: int) -> int:
-        """Return within how many dispatches a tier with work that may start is served, whatever arrives.
+        """Return within how many dispatches a tier is served from when it is late, whatever arrives.
 
         A promise falls due when the tier would have saved a second dispatch: after 2 / share dispatches, and one more
-        because a dispatch cannot be cut in pieces. By then each other tier may be due one that it had saved while idle.
+        because a dispatch cannot be cut in pieces. By then each other tier may be due one that it had saved before.
         """
         return math.ceil(_SAVED / self.guaranteed[rank - 1]) + TIERS
 
 
 @dataclass(slots=True)
 class Standing:
-    """What each tier has saved: dispatches owed to it, and dispatches left below its ceiling."""
+    """What each tier has saved while it was late: dispatches owed to it, and dispatches left below its ceiling."""
 
     owed: list[float] = field(default_factory=lambda: [0.0] * TIERS)
     room: list[float] = field(default_factory=lambda: [_SAVED] * TIERS)
 
 
-def choose(shares: Shares, standing: Standing, heads: Sequence[float | None]) -> int | None:
+def choose(shares: Shares, standing: Standing, heads: Sequence[float | None], now: float) -> int | None:
     """Return the index of the tier to look at next; `heads` are the smallest keys of what may start, None without."""
-    waiting = [tier for tier in range(TIERS) if heads[tier] is not None]
-    owed = [tier for tier in waiting if standing.owed[tier] >= 1]
+    late = overdue(heads, now)
+    owed = [tier for tier in late if standing.owed[tier] >= 1]
     if owed:
         return min(owed, key=lambda tier: ((_SAVED - standing.owed[tier]) / shares.guaranteed[tier], tier))
-    below = [tier for tier in waiting if standing.room[tier] >= 1] or waiting
+    waiting = [tier for tier in range(TIERS) if heads[tier] is not None]
+    below = [tier for tier in late if standing.room[tier] >= 1] or waiting
     return min(below, key=lambda tier: (heads[tier], tier), default=None)
 
 
-def served(shares: Shares, standing: Standing, waiting: Sequence[int], tier: int) -> None:
-    """Note that `tier` got a dispatch for which all in `waiting`, itself among them, had something that may start."""
-    for each in waiting:
+def overdue(heads: Sequence[float | None], now: float) -> list[int]:
+    """Return the tiers whose best run should have started by now: shares and ceilings act between these alone."""
+    return [tier for tier, key in enumerate(heads) if key is not None and key < now]
+
+
+def served(shares: Shares, standing: Standing, late: Sequence[int], tier: int) -> None:
+    """Note that `tier` got a dispatch while all in `late` were overdue; where nobody was, nothing counts."""
+    for each in late:
         owed = standing.owed[each] + shares.guaranteed[each] - (each == tier)
         standing.owed[each] = min(_SAVED, max(0.0, owed))
-    if len(waiting) > 1:
-        for each in waiting:
+    if len(late) > 1:
+        for each in late:
             room = standing.room[each] + shares.ceilings[each] - (each == tier)
             standing.room[each] = min(_SAVED, max(-_SAVED, room))

@@ -31,7 +31,7 @@ def wall_ms() -> float:
 
 
 class MemoryQueue:
-    """See `DispatchQueue`. `clock` returns milliseconds since 1970; tiers get their `shares` of dispatches."""
+    """See `DispatchQueue`. `clock` returns milliseconds since 1970; late tiers get their `shares` of dispatches."""
 
     def __init__(self, clock: Callable[[], float] = wall_ms, *, shares: Shares | None = None) -> None:
         self._clock = clock

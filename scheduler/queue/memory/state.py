@@ -36,7 +36,7 @@ from duetime.scheduler.queue.port import (
     added_up,
 )
 from duetime.scheduler.rules.headroom import NO_HEADROOM, Headroom, may_start
-from duetime.scheduler.rules.shares import Shares, Standing, choose, served
+from duetime.scheduler.rules.shares import Shares, Standing, choose, overdue, served
 
 
 class Put(Enum):
@@ -233,7 +233,8 @@ class Floor:
 
     def _look(self, worker: str, now: float, until: float, granted: list[Grant], heads: list[Rank | None]) -> bool:
         """Grant the best run of the tier whose turn it is, or park its class; False when there is none."""
-        tier = choose(self._shares, self._standing, [head[0] if head else None for head in heads])
+        keys = [head[0] if head else None for head in heads]
+        tier = choose(self._shares, self._standing, keys, now)
         head = heads[tier] if tier is not None else None
         if tier is None or head is None:
             return False
@@ -243,7 +244,7 @@ class Floor:
             self._park(cls, head, *short, now)
         else:
             self._waiting.remove(head[2])
-            served(self._shares, self._standing, [rank for rank in range(len(heads)) if heads[rank]], tier)
+            served(self._shares, self._standing, overdue(keys, now), tier)
             granted.append(self._lease(entry, worker, now, until))
         return True
 

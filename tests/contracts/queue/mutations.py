@@ -64,8 +64,9 @@ MUTATIONS = (
     Mutation(
         "over-use leaves no debt in the bucket", "pools", "s.level + units - used)", "max(0, s.level + units - used))"
     ),
-    Mutation("tiers have no ceiling", "shares", "(S.room[tier] >= 1 or not any_below)", "true"),
-    Mutation("tiers have no guaranteed share", "shares", "S.owed[tier] >= 1 then", "S.owed[tier] >= 9 then"),
+    Mutation("tiers have no ceiling", "shares", "(not any_below or (is_late(head) and S.room[tier] >= 1))", "true"),
+    Mutation("shares act before anyone is late", "shares", "head ~= nil and head.key < NOW", "head ~= nil"),
+    Mutation("tiers have no guaranteed share", "shares", "and S.owed[tier] >= 1 then", "and S.owed[tier] >= 9 then"),
     Mutation(
         "a half-open breaker lets in any number of probes", "pools", "then s.probe = id end", "then s.probe = '' end"
     ),

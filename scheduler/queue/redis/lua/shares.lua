@@ -2,11 +2,16 @@
 
 local SAVED = 2
 
+-- Shares and ceilings act between tiers whose best run is past its key.
+local function is_late(head)
+  return head ~= nil and head.key < NOW
+end
+
 -- The tier to look at next; `heads` are by tier the best candidates, nil without.
 local function choose(heads)
   local best, best_at
   for tier = 1, 5 do
-    if heads[tier] and S.owed[tier] >= 1 then
+    if is_late(heads[tier]) and S.owed[tier] >= 1 then
       local at = (SAVED - S.owed[tier]) / GUARANTEED[tier]
       if not best or at < best_at then best, best_at = tier, at end
     end
@@ -14,28 +19,28 @@ local function choose(heads)
   if best then return best end
   local any_below = false
   for tier = 1, 5 do
-    if heads[tier] and S.room[tier] >= 1 then any_below = true end
+    if is_late(heads[tier]) and S.room[tier] >= 1 then any_below = true end
   end
   for tier = 1, 5 do
-    if heads[tier] and (S.room[tier] >= 1 or not any_below) and (not best or heads[tier].key < heads[best].key) then
-      best = tier
-    end
+    local head = heads[tier]
+    local may = head and (not any_below or (is_late(head) and S.room[tier] >= 1))
+    if may and (not best or head.key < heads[best].key) then best = tier end
   end
   return best
 end
 
--- A tier got a dispatch while all in `heads`, itself among them, had something that may start.
+-- A tier got a dispatch while the late ones in `heads`, itself among them, waited; without a late one nothing counts.
 local function served(heads, tier)
-  local waiting = 0
+  local late = 0
   for each = 1, 5 do
-    if heads[each] then
-      waiting = waiting + 1
+    if is_late(heads[each]) then
+      late = late + 1
       S.owed[each] = min(SAVED, max(0, S.owed[each] + GUARANTEED[each] - (each == tier and 1 or 0)))
     end
   end
-  if waiting == 1 then return end
+  if late < 2 then return end
   for each = 1, 5 do
-    if heads[each] then
+    if is_late(heads[each]) then
       S.room[each] = min(SAVED, max(-SAVED, S.room[each] + CEILINGS[each] - (each == tier and 1 or 0)))
     end
   end
