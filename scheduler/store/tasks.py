@@ -131,8 +131,8 @@ class Tasks:
         return self._database.write(work)
 
     def forget_keys(self, *, limit: int = 500) -> int:
-        """Remove idempotency keys that hold no longer, at most `limit`; returns how many."""
-        names = self._database.read(lambda connection: idempotency.outdated(connection, self._now(), limit))
-        if names:
-            self._database.write(lambda connection: idempotency.forget(connection, names))
-        return len(names)
+        """Look at `limit` idempotency keys that may hold no longer, and remove those that do not; returns how many."""
+        now = self._now()
+        return self._database.write(
+            lambda connection: idempotency.forget_outdated(connection, now, limit), durable=False
+        )

@@ -7,7 +7,7 @@ import sqlite3
 import subprocess
 import sys
 import threading
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
 
@@ -22,10 +22,11 @@ from duetime.scheduler.store.migrations import run as running
 from duetime.scheduler.store.migrations import upgrade
 from duetime.scheduler.store.schema.base import Base
 from duetime.scheduler.store.schema.constraints import MOVES_CHECK
+from duetime.scheduler.store.schema.tables import keys
 from duetime.scheduler.store.schema.types import to_microseconds
 from duetime.scheduler.store.store import connect
 from duetime.scheduler.task import DeadlineType, Penalty, State, Tier
-from sqlalchemy import Connection, inspect, text, update
+from sqlalchemy import Connection, inspect, select, text, update
 
 NOON = datetime(2026, 11, 24, 12, tzinfo=UTC)
 TO_COME = f"{int(upgrade.HEAD) + 1:04d}"
@@ -172,6 +173,21 @@ def test_runs_of_tasks_that_were_paused_before_leave_the_timers(url: str) -> Non
     migrate_store(url)
     noted = "SELECT count(*) FROM runs WHERE paused"
     assert database.read(lambda connection: connection.exec_driver_sql(noted).scalar_one()) == 1
+    database.close()
+
+
+OLD_KEY = """INSERT INTO idempotency_keys (tenant, key, task_id, fingerprint, expires_at, derived)
+    VALUES ('acme', 'k', 't_old', '{}', NULL, {no})"""
+
+
+def test_keys_of_before_are_looked_at_a_month_after_their_task_was_made(url: str) -> None:
+    as_it_was(url)
+    database = connect(url)
+    no = "false" if url.startswith("postgres") else "0"
+    database.write(lambda connection: connection.exec_driver_sql(OLD_KEY.replace("{no}", no)))
+    migrate_store(url)
+    found = database.read(lambda connection: connection.execute(select(keys.c.look_at)).scalar_one())
+    assert found == NOON + timedelta(days=30)
     database.close()
 
 

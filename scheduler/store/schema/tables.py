@@ -165,12 +165,13 @@ class EventRow(Base):
 class KeyRow(Base):
     """An idempotency key and what it was first used for; `revision` is the task's after the change that it names.
 
-    A key without a `revision` names the call that made the task.
+    A key without a `revision` names the call that made the task. `look_at` is the earliest time at which it may no
+    longer hold: then it is looked at, and removed or given a later one.
     """
 
     __tablename__ = "idempotency_keys"
     __table_args__ = (
-        partial("idempotency_keys_expiry", "expires_at", where="expires_at IS NOT NULL"),
+        Index("idempotency_keys_by_look", "look_at"),
         {"sqlite_with_rowid": False},
     )
 
@@ -181,6 +182,7 @@ class KeyRow(Base):
     expires_at: Mapped[datetime | None]
     derived: Mapped[bool]
     revision: Mapped[int | None]
+    look_at: Mapped[datetime | None]
 
 
 class DeadLetterRow(Base):

@@ -16,8 +16,8 @@ from duetime.scheduler.store.schema.rows import CURRENT
 from duetime.scheduler.store.schema.tables import keys, runs
 from duetime.scheduler.store.schema.types import encode
 from duetime.scheduler.store.sql.batch import Batch
-from duetime.scheduler.task import Json, Run, State
-from sqlalchemy import Connection, Row, bindparam, delete, insert, select
+from duetime.scheduler.task import Json, Run, State, Task
+from sqlalchemy import Connection, Row, Select, bindparam, delete, func, insert, select, update
 
 KEPT_AFTER_END = timedelta(days=30)
 _LONGEST_KEPT = 200
@@ -32,6 +32,19 @@ _LOOK_UP = (
 _FORGET = delete(keys).where(
     keys.c.tenant == bindparam("of_tenant"), keys.c.key == bindparam("of_key"), keys.c.task_id == bindparam("of_task")
 )
+_TO_LOOK_AT: Select[Any] = (
+    select(keys.c.tenant, keys.c.key, keys.c.task_id, keys.c.expires_at, runs.c.state, runs.c.ended_at)
+    .select_from(_WITH_RUN)
+    .where(keys.c.look_at <= bindparam("now", type_=keys.c.look_at.type))
+    .order_by(keys.c.look_at)
+    .limit(bindparam("most"))
+)
+_LOOK_LATER = (
+    update(keys)
+    .where(keys.c.tenant == bindparam("of_tenant"), keys.c.key == bindparam("of_key"))
+    .values(look_at=bindparam("at"))
+)
+_MY_TURN = select(func.pg_try_advisory_xact_lock(0x6B657973))  # "keys"
 _STORE = Batch(insert(keys), [column.name for column in keys.c])
 
 Name = tuple[str, str]
@@ -127,30 +140,43 @@ def store(connection: Connection, items: Sequence[NewTask]) -> None:
 
 
 def rows(items: Sequence[NewTask]) -> list[dict[str, Any]]:
-    return [key_row(item.task.tenant, item.task.id, item.key) for item in items if item.key]
+    return [key_row(item.task, item.key, item.task.created_at) for item in items if item.key]
 
 
-def key_row(tenant: str, task_id: str, key: IdempotencyKey, *, revision: int | None = None) -> dict[str, Any]:
+def key_row(task: Task, key: IdempotencyKey, now: datetime, *, revision: int | None = None) -> dict[str, Any]:
     return {
-        "tenant": tenant,
+        "tenant": task.tenant,
         "key": key.key,
-        "task_id": task_id,
+        "task_id": task.id,
         "fingerprint": reduced(key.fingerprint),
         "expires_at": key.expires_at,
         "derived": key.derived,
         "revision": revision,
+        "look_at": key.expires_at or now + KEPT_AFTER_END,
     }
 
 
-def outdated(connection: Connection, now: datetime, limit: int) -> list[Owned]:
-    """Return keys that are past their time, at most `limit`: those that have one by its index, then those without."""
-    named = select(keys.c.tenant, keys.c.key, keys.c.task_id)
-    past = named.where(keys.c.expires_at <= now).limit(limit)
-    found = connection.execute(past).all()
-    if len(found) < limit:
-        ended = named.select_from(_WITH_RUN).where(keys.c.expires_at.is_(None), runs.c.ended_at <= now - KEPT_AFTER_END)
-        found = [*found, *connection.execute(ended.limit(limit - len(found))).all()]
-    return [(tenant, key, task_id) for tenant, key, task_id in found]
+def forget_outdated(connection: Connection, now: datetime, limit: int) -> int:
+    """Look at keys whose time has come, at most `limit`: remove those that hold no longer; returns how many it saw.
+
+    One process at a time does this on a server; another one finds nothing to do.
+    """
+    if connection.dialect.name == "postgresql" and not connection.execute(_MY_TURN).scalar():
+        return 0
+    found = connection.execute(_TO_LOOK_AT, {"now": now, "most": limit}).all()
+    outdated = [row for row in found if not holds(row, derived=False, expires_at=row.expires_at, now=now)]
+    if outdated:
+        forget(connection, [(row.tenant, row.key, row.task_id) for row in outdated])
+    kept = [row for row in found if row not in outdated]
+    if kept:
+        connection.execute(_LOOK_LATER, [_later(row, now) for row in kept])
+    return len(found)
+
+
+def _later(row: Row[Any], now: datetime) -> dict[str, Any]:
+    """Return when a key that holds may be over at the earliest: that of an open task not for a month."""
+    at = row.expires_at or (row.ended_at or now) + KEPT_AFTER_END
+    return {"of_tenant": row.tenant, "of_key": row.key, "at": at}
 
 
 def forget(connection: Connection, names: Sequence[Owned]) -> None:

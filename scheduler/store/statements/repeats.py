@@ -59,7 +59,7 @@ def _is_over(connection: Connection, row: Row[Any], actor: str) -> bool:
 
 def store(connection: Connection, task: Task, key: IdempotencyKey) -> None:
     """Store the key of a change that left this task; one that another call has stored since then is a conflict."""
-    values = idempotency.key_row(task.tenant, task.id, key, revision=task.revision)
+    values = idempotency.key_row(task, key, task.updated_at, revision=task.revision)
     if connection.execute(_STORE[connection.dialect.name], values).first() is not None:
         return
     found = idempotency.find(connection, task.tenant, key.key)

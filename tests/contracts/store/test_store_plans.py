@@ -21,6 +21,7 @@ Ask = Callable[[Store], object]
 QUESTIONS: dict[str, tuple[Ask, set[str]]] = {
     "next_wake": (lambda store: store.claims.next_wake(), {"runs_wake", "runs_drop"}),
     "make_ready": (lambda store: store.claims.make_ready(limit=9), {"runs_wake"}),
+    "forget_keys": (lambda store: store.tasks.forget_keys(limit=9), {"idempotency_keys_by_look"}),
     "note_paused": (lambda store: store.claims.note_paused(limit=9), {"runs_wake"}),
     "expire": (lambda store: store.claims.expire(limit=9), {"runs_drop"}),
     "relax": (lambda store: store.claims.relax(limit=9), {"runs_drop"}),
