@@ -80,6 +80,20 @@ class TaskNotFound(DuetimeError):
         super().__init__(f"task_id: no task {task_id[:40]!r}. {hint}")
 
 
+class UnreadableTask(DuetimeError):
+    """The task holds something that this version does not know; it is left alone."""
+
+    code = "unreadable"
+
+    def __init__(self, task_id: str, problem: str) -> None:
+        self.task_id = task_id
+        super().__init__(
+            f"task_id: {task_id} cannot be read by this version of Duetime ({problem}), so it is neither run nor "
+            "changed here. A newer version has written it, or its row is damaged: upgrade this process, or restore a "
+            "copy."
+        )
+
+
 class StaleRevision(DuetimeError):
     """The task changed since the caller read it; nothing was changed by this call.
 

@@ -12,12 +12,16 @@ from typing import Any
 
 from duetime.scheduler.records import Claim, Expired, NextTimes, ReadyRun, RunningRun, Settlement, Start, Verdict
 from duetime.scheduler.store.database.database import Database, Tried
+from duetime.scheduler.store.database.unreadable import PROBLEMS, Unreadable
 from duetime.scheduler.store.postgres import settle as postgres_settle
 from duetime.scheduler.store.schema.tables import runs
 from duetime.scheduler.store.statements import commit_check, expire, paused_runs, ready_runs, recover, settle, start
 from duetime.scheduler.store.statements.recover import Conclude
 from duetime.scheduler.task import Json, State
 from sqlalchemy import Connection, Update, bindparam, false, select, update
+
+_MOST_EXAMINED = 5_000
+"""Runs of each kind that are read to find those that cannot be."""
 
 _MINE = (
     runs.c.id.in_(bindparam("run_ids", expanding=True)),
@@ -94,6 +98,18 @@ class Claims:
         """Return runs in state running by id, behind the id `after`: what a queue that lost everything takes over."""
         return self._database.read(lambda connection: ready_runs.running(connection, limit, after))
 
+    def unreadable(self) -> list[str]:
+        """Return the runs that this version cannot read, of those that are due, ready or running: thousands at most."""
+
+        def work(connection: Connection) -> list[str]:
+            now = self._now()
+            start.look_at_due(connection, _MOST_EXAMINED, now)
+            ready_runs.ready(connection, _MOST_EXAMINED, None, now)
+            ready_runs.running(connection, _MOST_EXAMINED, None)
+            return [str(run_id) for run_id in Unreadable.of(connection).ids(runs.name)]
+
+        return self._database.read(work)
+
     def start(self, starts: Sequence[Start], *, worker: str, epoch: int | None, lease: timedelta) -> list[Claim]:
         """Start the runs that are still ready, for `worker`, as their next attempt, with what is reserved for them.
 
@@ -120,7 +136,10 @@ class Claims:
         """Start runs by one round trip, if there are tokens by which to know again what was started."""
         if not starts or how["epoch"] is not None or not all(wish.token for wish in starts):
             return Tried()
-        return self._database.attempt(lambda connection: start.at_once(connection, starts, now=self._now(), **how))
+        try:
+            return self._database.attempt(lambda connection: start.at_once(connection, starts, now=self._now(), **how))
+        except PROBLEMS:  # one of them cannot be read; what has started is known again by its token
+            return Tried(unanswered=True)
 
     def expire(self, *, limit: int, conclude: Conclude | None = None) -> list[Expired]:
         """End at most `limit` runs whose hard deadline cannot be met any more, wherever they wait; any number may call.

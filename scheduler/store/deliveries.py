@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from datetime import datetime, timedelta
 
+from duetime.scheduler.store.database import unreadable
 from duetime.scheduler.store.database.database import Database
 from duetime.scheduler.store.schema.rows import DELIVERY, MESSAGE
 from duetime.scheduler.store.schema.tables import deliveries, inbox
@@ -46,12 +47,14 @@ class Deliveries:
 
     def next_wake(self) -> datetime | None:
         """Return when the next delivery is due; None when none waits."""
-        return self._database.look(lambda connection: connection.execute(_NEXT_WAKE).scalar())
+        return self._database.look(
+            lambda connection: connection.execute(unreadable.without(connection, _NEXT_WAKE, deliveries.c.id)).scalar()
+        )
 
     def due(self, *, limit: int) -> list[tuple[Delivery, InboxMessage]]:
         """Return deliveries that are due now, longest due first, each with the message to deliver."""
         due = {"now": self._now(), "most": limit}
-        rows = self._database.read(lambda connection: connection.execute(_DUE, due).all())
+        rows = self._database.read(lambda connection: unreadable.rows(connection, _DUE, due, deliveries.c.id))
         return [(Delivery(*row[: len(DELIVERY)]), InboxMessage(*row[len(DELIVERY) :])) for row in rows]
 
     def take(self, ids: Sequence[str], *, lease: timedelta) -> set[str]:

@@ -7,6 +7,7 @@ from dataclasses import replace
 from typing import Any
 
 from duetime.scheduler.events import Event, EventFilter, EventPage
+from duetime.scheduler.store.database import unreadable
 from duetime.scheduler.store.database.database import Database
 from duetime.scheduler.store.schema.rows import ATTEMPT, DEAD_LETTER, EVENT, RUN, folded
 from duetime.scheduler.store.schema.tables import attempts, dead_letters, events, runs, tasks
@@ -33,7 +34,8 @@ class History:
         of = ("events", tenant, where)
         behind = cursors.read(cursor, of=of) if cursor else []
         statement = _ordered(_EVENTS.where(*_conditions(tenant, where)), where, behind).limit(limit + 1)
-        found = self._database.read(lambda connection: [Event(*row) for row in connection.execute(statement)])
+        rows = self._database.read(lambda connection: unreadable.rows(connection, statement, {}, events.c.id))
+        found = [Event(*row) for row in rows]
         following = cursors.write(_position(found[limit - 1], where), of=of) if len(found) > limit else None
         return EventPage(tuple(found[:limit]), following)
 

@@ -19,6 +19,7 @@ from duetime.scheduler.handlers import Handlers
 from duetime.scheduler.ids import new_id
 from duetime.scheduler.nodes.ipc import WakeClient
 from duetime.scheduler.rules.time import times
+from duetime.scheduler.rules.wording import runs_words
 from duetime.scheduler.store import Store, open_store
 from duetime.scheduler.task import LOCAL, InboxMessage, State
 from duetime.server.doctor.check import Check, Verdict
@@ -73,6 +74,7 @@ def _database(settings: Settings) -> Iterator[Check]:
     try:
         yield Check("database", Verdict.OK, f"{masked(settings.database_url)}, its schema is of this version")
         yield _safely("clock", _clock, store)
+        yield _safely("rows", _rows, store)
         if settings.distributed:
             yield _safely("namespace", partial(namespace_check, settings), store)
             yield from (_safely("clock skew", skew_check, store), _safely("workers", workers_check, store))
@@ -127,6 +129,14 @@ def _clock(store: Store) -> Check:
         said = f"it is {now:%Y-%m-%d %H:%M:%S} UTC, but an event was recorded at {newest.at:%Y-%m-%d %H:%M:%S} UTC."
         return Check("clock", Verdict.WRONG, said, "Let the machine set its clock by itself (NTP).")
     return Check("clock", Verdict.OK, f"{now:%Y-%m-%d %H:%M:%S} UTC")
+
+
+def _rows(store: Store) -> Check:
+    found = store.claims.unreadable()
+    if not found:
+        return Check("rows", Verdict.OK, "all that is due, ready or running can be read")
+    said = f"{runs_words(found)} cannot be read by this version and will not run here."
+    return Check("rows", Verdict.WRONG, said, "Upgrade this Duetime if a newer one has written them; the log says why.")
 
 
 def _runner(store: Store) -> Check:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import sqlite3
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -103,6 +104,16 @@ def test_due_tasks_that_nobody_runs_are_wrong(doctor: Doctor) -> None:
     assert (code, checks["runner"]["verdict"]) == (1, "wrong")
     assert "nobody runs them" in checks["runner"]["said"]
     assert "duetime service install" in checks["runner"]["advice"]
+
+
+def test_a_run_that_this_version_cannot_read_is_wrong(doctor: Doctor, home: Path) -> None:
+    with build(load_settings()) as app:
+        view = app.scheduler.schedule("Call John", when="now")
+    with sqlite3.connect(home / "duetime.db") as connection:
+        connection.execute("UPDATE tasks SET priority = 'urgent'")
+    code, checks = doctor()
+    assert (code, checks["rows"]["verdict"]) == (1, "wrong")
+    assert view.record.run.id in checks["rows"]["said"]
 
 
 def test_a_clock_that_went_back_is_wrong(doctor: Doctor) -> None:

@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any, Generic, TypeVar
 
 from duetime.scheduler.errors import StoreUnavailable
+from duetime.scheduler.store.database.unreadable import OPTION, Unreadable
 from sqlalchemy import URL, Connection, Engine, QueuePool, create_engine, event
 from sqlalchemy.exc import DBAPIError
 
@@ -88,6 +89,7 @@ class Sqlite(Database):
         self.engine = create_engine(
             url,
             isolation_level="AUTOCOMMIT",
+            execution_options={OPTION: Unreadable()},
             poolclass=QueuePool,
             pool_size=4,
             max_overflow=60,

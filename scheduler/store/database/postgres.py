@@ -11,6 +11,7 @@ from typing import Any, TypeVar, cast
 from duetime.scheduler.errors import StoreUnavailable
 from duetime.scheduler.store.database.clock import Sample
 from duetime.scheduler.store.database.database import BUSY_SECONDS, Database, Stored, Tried, Work, translated
+from duetime.scheduler.store.database.unreadable import OPTION, Unreadable
 from duetime.scheduler.store.schema.types import decode, encode
 from sqlalchemy import URL, Connection, ExceptionContext, create_engine, event
 from sqlalchemy.exc import DBAPIError
@@ -55,6 +56,7 @@ class Postgres(Database):
     def __init__(self, url: URL) -> None:
         self.engine = create_engine(
             url,
+            execution_options={OPTION: Unreadable()},
             pool_size=8,
             max_overflow=24,
             pool_timeout=BUSY_SECONDS,

@@ -7,7 +7,7 @@ from datetime import datetime, timedelta
 from typing import Annotated, Any, ClassVar
 
 from duetime.scheduler.events import EventKind
-from duetime.scheduler.store.schema.types import Instant, JsonValue, Retrying, Span, Strings, Word, Words
+from duetime.scheduler.store.schema.types import Instant, JsonObject, Retrying, Span, Strings, Word, Words
 from duetime.scheduler.task import DeadlineType, DeliveryState, Json, Penalty, RetryPolicy, State, Tier
 from sqlalchemy import BigInteger, Double, Index, Integer, MetaData, Table, Text, text
 from sqlalchemy.orm import DeclarativeBase
@@ -40,8 +40,8 @@ class Base(DeclarativeBase):
         Tier: Word(Tier),
         DeadlineType: Word(DeadlineType),
         Penalty: Word(Penalty),
-        Mapping[str, int]: JsonValue(),
-        Mapping[str, Json]: JsonValue(),
+        Mapping[str, int]: JsonObject(),
+        Mapping[str, Json]: JsonObject(),
         RetryPolicy: Retrying(),
         tuple[str, ...]: Strings(),
     }

@@ -123,6 +123,18 @@ class JsonValue(TypeDecorator[Any]):
         return value if value is None or dialect.name == "postgresql" else decode(value)
 
 
+class JsonObject(JsonValue):
+    """A JSON object; anything else that stands there is a value that cannot be read."""
+
+    cache_ok = True
+
+    def process_result_value(self, value: Any, dialect: Dialect) -> Json:
+        found = super().process_result_value(value, dialect)
+        if found is not None and not isinstance(found, dict):
+            raise TypeError(f"{type(found).__name__} where an object is expected")
+        return found
+
+
 class Strings(JsonValue):
     """A tuple of strings, as a JSON list."""
 

@@ -11,6 +11,7 @@ from __future__ import annotations
 from typing import Any
 
 from duetime.scheduler.events import Event
+from duetime.scheduler.store.database import unreadable
 from duetime.scheduler.store.schema.rows import EVENT
 from duetime.scheduler.store.schema.tables import events
 from sqlalchemy import Connection, Select, func, select, text, tuple_
@@ -59,4 +60,4 @@ def since(connection: Connection, event_id: int, limit: int) -> list[Event]:
         statement = statement.order_by(events.c.tx, events.c.id)
     else:
         statement = statement.where(events.c.id > event_id).order_by(events.c.id)
-    return [Event(*row) for row in connection.execute(statement.limit(limit))]
+    return [Event(*row) for row in unreadable.rows(connection, statement.limit(limit), {}, events.c.id)]

@@ -8,12 +8,14 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from datetime import datetime
+from typing import Any
 from zoneinfo import ZoneInfoNotFoundError
 
 from duetime.scheduler.events import EventKind
 from duetime.scheduler.records import Claim, Expired, NextTimes, ReadyRun, Settlement
 from duetime.scheduler.rules.states import check_move
 from duetime.scheduler.rules.time.times import about, describe_deadline
+from duetime.scheduler.store.database import unreadable
 from duetime.scheduler.store.schema.pool_tables import POOL_REVISION
 from duetime.scheduler.store.schema.rows import NOT_PAUSED, task_and_run
 from duetime.scheduler.store.schema.tables import runs, tasks
@@ -26,7 +28,7 @@ from duetime.scheduler.store.statements.read import TASK_AND_RUN
 from duetime.scheduler.store.statements.ready_runs import JOINED, READY, ready_run
 from duetime.scheduler.store.statements.recover import Conclude, concluding
 from duetime.scheduler.task import DeadlineType, Run, State, Task
-from sqlalchemy import Connection, bindparam, false, null, or_, select, update
+from sqlalchemy import Connection, Select, bindparam, false, null, or_, select, update
 
 _NOT_RUNNING = runs.c.state != State.RUNNING
 _HARD, _SOFT = tasks.c.deadline_type == DeadlineType.HARD, tasks.c.deadline_type == DeadlineType.SOFT
@@ -69,35 +71,44 @@ _REDATE = Batch(
     .values(drop_at=bindparam("at"))
 )
 
-_NEXT_WAKE = (
+_WAKE = (
     select(runs.c.wake_at)
     .select_from(JOINED)
     .where(runs.c.wake_at.is_not(None), NOT_PAUSED, tasks.c.paused == false())
     .order_by(runs.c.wake_at)
     .limit(1)
-    .scalar_subquery()
 )
-_NEXT_DROP = (
+_DROP = (
     select(runs.c.drop_at)
     .select_from(JOINED)
     .where(runs.c.drop_at.is_not(None), *_OPEN, or_(_SOFT, _NOT_RUNNING))
     .order_by(runs.c.drop_at)
     .limit(1)
-    .scalar_subquery()
 )
-_NEXT = select(_NEXT_WAKE, _NEXT_DROP, POOL_REVISION.scalar_subquery())
+
+
+def _next(wake: Select[Any], drop: Select[Any]) -> Select[Any]:
+    return select(wake.scalar_subquery(), drop.scalar_subquery(), POOL_REVISION.scalar_subquery())
+
+
+_NEXT = _next(_WAKE, _DROP)
 
 
 def next_times(connection: Connection) -> NextTimes:
-    return NextTimes(*connection.execute(_NEXT).one())
+    """Return when the timers have to look next; what cannot be read moves neither."""
+    wake, drop = (unreadable.without(connection, each, runs.c.id) for each in (_WAKE, _DROP))
+    return NextTimes(*connection.execute(_NEXT if wake is _WAKE else _next(wake, drop)).one())
 
 
 def expire(connection: Connection, limit: int, conclude: Conclude | None, now: datetime) -> list[Expired]:
-    lost = list(connection.execute(_LOST, {"now": now, "most": limit}).scalars())
+    wanted = unreadable.without(connection, _LOST, runs.c.id)
+    lost = list(connection.execute(wanted, {"now": now, "most": limit}).scalars())
     if not lost:
         return []
-    claimed = settle.claimed(connection, lost)
-    pairs = [task_and_run(row) for row in connection.execute(_WHOLE, {"run_ids": lost})]
+    pairs = [task_and_run(row) for row in unreadable.rows(connection, _WHOLE, {"run_ids": lost}, runs.c.id)]
+    if not pairs:
+        return []
+    claimed = settle.claimed(connection, [run.id for _, run in pairs])
     found = [_ending(claimed[run.id], task, run, conclude) for task, run in pairs]
     exactly(len(found), _EXPIRE.run(connection, [_row(ending, now) for ending in found]))
     endings.follow(connection, found, now)
@@ -105,7 +116,7 @@ def expire(connection: Connection, limit: int, conclude: Conclude | None, now: d
 
 
 def relax(connection: Connection, limit: int, now: datetime) -> list[ReadyRun]:
-    late = connection.execute(_LATE, {"now": now, "most": limit}).all()
+    late = unreadable.rows(connection, _LATE, {"now": now, "most": limit}, runs.c.id)
     if late:
         connection.execute(_RELAX, {"run_ids": [row.id for row in late]})
     return [ready_run(row, now) for row in late if row.state is State.READY]

@@ -8,6 +8,7 @@ from datetime import datetime
 from typing import Any
 
 from duetime.scheduler.rules.states import OPEN, TERMINAL
+from duetime.scheduler.store.database import unreadable
 from duetime.scheduler.store.schema.rows import CURRENT, folded, task_and_run
 from duetime.scheduler.store.schema.tables import labels, runs, tasks
 from duetime.scheduler.store.schema.types import from_microseconds, to_microseconds
@@ -44,7 +45,7 @@ class _List:
     def rows(self, connection: Connection, section: str, behind: Position, limit: int) -> Found:
         statement = _LISTED.where(runs.c.tenant == self.tenant, CURRENT, _PER_SECTION[section])
         statement = statement.where(*_conditions(self.tenant, self.where))
-        return connection.execute(_ordered(statement, section, behind).limit(limit)).all()
+        return unreadable.rows(connection, _ordered(statement, section, behind).limit(limit), {}, runs.c.id)
 
     def start(self, cursor: str | None) -> Position:
         if cursor:

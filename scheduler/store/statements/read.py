@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from difflib import get_close_matches
 
-from duetime.scheduler.errors import TaskNotFound
+from duetime.scheduler.errors import TaskNotFound, UnreadableTask
 from duetime.scheduler.records import Known
+from duetime.scheduler.store.database.unreadable import PROBLEMS
 from duetime.scheduler.store.schema.rows import CURRENT, DELIVERY, RUN, TASK, task_and_run
 from duetime.scheduler.store.schema.tables import attempts, deliveries, runs, tasks
 from duetime.scheduler.task import Delivery, Run, State, Task, TaskRecord
@@ -61,14 +62,18 @@ _LOCK = select(tasks.c.id).where(tasks.c.id == bindparam("task_id")).with_for_up
 
 
 def record(connection: Connection, tenant: str, task_id: str, *, locking: bool = False) -> TaskRecord:
-    """Return one task; raises `TaskNotFound` with the tenant's closest ids."""
+    """Return one task; raises `TaskNotFound` with the tenant's closest ids, and `UnreadableTask`."""
     if locking and connection.dialect.name == "postgresql":
         # By a statement of its own: a later one sees the run that became current while this one waited.
         connection.execute(_LOCK, {"task_id": task_id})
-    row = connection.execute(_ONE, {"task_id": task_id, "tenant": tenant}).first()
-    if row is None:
+    try:
+        row = connection.execute(_ONE, {"task_id": task_id, "tenant": tenant}).first()
+        found = with_past(connection, [task_and_run(row)]) if row is not None else []
+    except PROBLEMS as problem:
+        raise UnreadableTask(task_id, f"{type(problem).__name__}: {problem}"[:100]) from problem
+    if not found:
         raise TaskNotFound(task_id, closest(connection, tenant, task_id))
-    return with_past(connection, [task_and_run(row)])[0]
+    return found[0]
 
 
 def records(connection: Connection, task_ids: Iterable[str]) -> dict[str, TaskRecord]:

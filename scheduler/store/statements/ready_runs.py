@@ -7,6 +7,7 @@ from datetime import datetime
 from typing import Any
 
 from duetime.scheduler.records import ReadyRun, RunningRun
+from duetime.scheduler.store.database import unreadable
 from duetime.scheduler.store.schema.rows import Row
 from duetime.scheduler.store.schema.tables import runs, tasks
 from duetime.scheduler.task import DeadlineType
@@ -63,11 +64,12 @@ def ready_run(row: Row, now: datetime, first_ready_at: datetime | None = None) -
 
 
 def ready(connection: Connection, limit: int, after: str | None, now: datetime) -> list[ReadyRun]:
-    return [ready_run(row, now) for row in connection.execute(_paged(_ALL_READY, limit, after))]
+    return [ready_run(row, now) for row in unreadable.rows(connection, _paged(_ALL_READY, limit, after), {}, runs.c.id)]
 
 
 def running(connection: Connection, limit: int, after: str | None) -> list[RunningRun]:
-    return [_running_run(row) for row in connection.execute(_paged(_ALL_RUNNING, limit, after))]
+    found = unreadable.rows(connection, _paged(_ALL_RUNNING, limit, after), {}, runs.c.id)
+    return [_running_run(row) for row in found]
 
 
 def _running_run(row: Row) -> RunningRun:

@@ -9,6 +9,7 @@ from datetime import datetime
 from duetime.scheduler.events import EventKind
 from duetime.scheduler.records import Claim, Settlement
 from duetime.scheduler.rules.limits.pool import chargeable
+from duetime.scheduler.store.database import unreadable
 from duetime.scheduler.store.schema.rows import task_and_run
 from duetime.scheduler.store.schema.tables import runs, tasks
 from duetime.scheduler.store.schema.types import Instant
@@ -58,7 +59,7 @@ def recover(connection: Connection, epoch: int, conclude: Conclude | None, now: 
 
 def lapsed(connection: Connection, before: datetime) -> dict[str, datetime]:
     """Return until when each running attempt was claimed whose lease was over before then."""
-    return {row.id: row.lease_until for row in connection.execute(_LAPSED, {"before": before})}
+    return {row.id: row.lease_until for row in unreadable.rows(connection, _LAPSED, {"before": before}, runs.c.id)}
 
 
 def recover_lapsed(
@@ -79,12 +80,14 @@ def _crash(connection: Connection, orphans: list[str], conclude: Conclude | None
     """End the attempts as crashed; returns the tokens of what they held in the queue, by run."""
     if not orphans:
         return {}
-    claimed = settle.claimed(connection, orphans)
-    found = [task_and_run(row) for row in connection.execute(_WHOLE, {"run_ids": orphans}).all()]
-    held = {row.id: (row.reserved or {}, row.token or "") for row in connection.execute(_HELD, {"run_ids": orphans})}
-    claims = [
-        Claim(run, task, claimed[run.id].worker, *held[run.id]) for task, run in found if run.state is State.RUNNING
-    ]
+    held_by = unreadable.rows(connection, _HELD, {"run_ids": orphans}, runs.c.id)
+    held = {row.id: (row.reserved or {}, row.token or "") for row in held_by}
+    whole = unreadable.rows(connection, _WHOLE, {"run_ids": list(held)}, runs.c.id)
+    found = [(task, run) for task, run in map(task_and_run, whole) if run.state is State.RUNNING]
+    if not found:
+        return {}
+    claimed = settle.claimed(connection, [run.id for _, run in found])
+    claims = [Claim(run, task, claimed[run.id].worker, *held[run.id]) for task, run in found]
     crashed = [_ending(claimed[claim.run.id], claim, conclude, now) for claim in claims]
     endings.write(connection, crashed, now)
     return {claim.run.id: claim.token for claim in claims}

@@ -9,6 +9,7 @@ from typing import Any
 
 from duetime.scheduler.events import EventKind
 from duetime.scheduler.records import Claim, ReadyRun, Start
+from duetime.scheduler.store.database import unreadable
 from duetime.scheduler.store.postgres import start as postgres_start
 from duetime.scheduler.store.schema.rows import NOT_PAUSED, task_and_run
 from duetime.scheduler.store.schema.tables import attempts, runs, tasks
@@ -35,8 +36,8 @@ _DUE = (
     )
     .order_by(runs.c.wake_at)
     .limit(bindparam("most"))
-    .with_for_update(of=[runs, tasks], skip_locked=True)
 )
+_DUE_LOCKED = _DUE.with_for_update(of=[runs, tasks], skip_locked=True)
 _MAKE_READY = (
     update(runs)
     .where(runs.c.wake_at.is_not(None))
@@ -83,20 +84,24 @@ _START = Batch(
 _ATTEMPT = Batch(insert(attempts), ("run_id", "number", "worker", "started_at"))
 
 
+def look_at_due(connection: Connection, limit: int, now: datetime) -> None:
+    """Read what is due, for what of it cannot be read."""
+    unreadable.rows(connection, _DUE, {"now": now, "until": now, "most": limit}, runs.c.id)
+
+
 def make_ready(connection: Connection, limit: int, epoch: int | None, now: datetime, until: datetime) -> list[ReadyRun]:
     check_epoch(connection, epoch)
-    due = connection.execute(_DUE, {"now": now, "until": until, "most": limit}).all()
-    if not due:
+    found = unreadable.rows(connection, _DUE_LOCKED, {"now": now, "until": until, "most": limit}, runs.c.id)
+    if not found:
         return []
     if connection.dialect.name == "postgresql":
-        given = [{"run_id": row.id, "was": row.state} for row in due]
-        exactly(len(due), connection.execute(_MAKE_READY_AT_ONCE, {"due": given, "now": now}).scalar_one())
+        given = [{"run_id": row.id, "was": row.state} for row in found]
+        exactly(len(found), connection.execute(_MAKE_READY_AT_ONCE, {"due": given, "now": now}).scalar_one())
     else:
-        exactly(
-            len(due), connection.execute(_MAKE_THESE_READY, {"run_ids": [row.id for row in due], "now": now}).rowcount
-        )
-        event_log.append(connection, [_made_ready(row, now) for row in due])
-    return [ready_run(row, now, first_ready_at=max(now, row.wake_at)) for row in due]
+        these = {"run_ids": [row.id for row in found], "now": now}
+        exactly(len(found), connection.execute(_MAKE_THESE_READY, these).rowcount)
+        event_log.append(connection, [_made_ready(row, now) for row in found])
+    return [ready_run(row, now, first_ready_at=max(now, row.wake_at)) for row in found]
 
 
 def _made_ready(row: Any, now: datetime) -> event_log.Entry:
@@ -149,7 +154,7 @@ def start(
         mine = _mine(connection, wanted, worker) if again else []
         left = [wish for wish in starts if wish.run_id not in {claim.run.id for claim in mine}]
         return mine + at_once(connection, left, worker=worker, epoch=epoch, now=now, lease=lease)
-    rows = connection.execute(_STARTABLE, {"run_ids": list(wanted), "now": now}).all()
+    rows = unreadable.rows(connection, _STARTABLE, {"run_ids": list(wanted), "now": now}, runs.c.id)
     found = [task_and_run(row) for row in rows]
     claims = [
         _claim(task, run, wanted[run.id], worker=worker, now=now)
@@ -162,7 +167,7 @@ def start(
 
 
 def _mine(connection: Connection, wanted: Mapping[str, Start], worker: str) -> list[Claim]:
-    rows = connection.execute(_RUNNING, {"run_ids": list(wanted), "by_worker": worker}).all()
+    rows = unreadable.rows(connection, _RUNNING, {"run_ids": list(wanted), "by_worker": worker}, runs.c.id)
     found = [(*task_and_run(row), row.token) for row in rows]
     return [_held(task, run, wanted[run.id], worker) for task, run, token in found if token == wanted[run.id].token]
 
