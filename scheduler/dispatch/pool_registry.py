@@ -142,14 +142,14 @@ class Teller:
         self._now = now
         self._revision: int | None = None
         self._told: Mapping[str, Pool] = {}
-        self._tell_at = now()
+        self._told_at = self._tell_at = now()
         self.process = Process("pools", self.step)
         registry.watch(self.process.wake)
 
     def step(self) -> float:
         """Tell what has changed, and return the seconds until the next look."""
         revision = self._registry.revision()
-        again = self._now() >= self._tell_at
+        again = not self._told_at <= self._now() < self._tell_at  # told it later than now: the clock was set back
         if revision != self._revision or again:
             try:
                 self._tell(all_of_them=again)
@@ -165,7 +165,8 @@ class Teller:
         spent = self._registry.spent(pools, now)
         for name, limits in self._all(pools, now).items():
             self._queue.set_pool(name, limits, spent=spent.get(name, 0.0), empty=True)
-        self._told, self._revision, self._tell_at = pools, revision, now + TELL_EVERY
+        self._told, self._revision = pools, revision
+        self._told_at, self._tell_at = now, now + TELL_EVERY
         self._registry.told = pools
 
     def _tell(self, *, all_of_them: bool) -> None:
@@ -179,7 +180,7 @@ class Teller:
                 self._queue.set_pool(name, limits, spent=spent.get(name, 0.0))
         self._told = self._registry.told = pools
         if all_of_them:
-            self._tell_at = now + TELL_EVERY
+            self._told_at, self._tell_at = now, now + TELL_EVERY
 
     def _all(self, pools: Mapping[str, Pool], now: datetime) -> Mapping[str, Limits]:
         return {**UNDECLARED, **{name: pool.limits(now) for name, pool in pools.items()}}

@@ -256,6 +256,19 @@ def test_a_calendar_goes_on_because_its_hours_are_told_each_day(
     assert {admitted for _, admitted in found} == {True, False}
 
 
+def test_hours_are_told_again_when_the_clock_was_set_back(
+    registry: Registry, teller: Teller, queue: MemoryQueue, clock: Clock
+) -> None:
+    registry.set("night", {"kind": "calendar", "capacity": 0, "hours": {"12:00-18:00": 1}, "zone": "UTC"})
+    teller.step()
+    assert queue.can_admit(needing(clock, night=1)) is None
+    clock.now -= timedelta(hours=1)
+    teller.step()
+    assert queue.can_admit(needing(clock, night=1)) is not None
+    clock.now += timedelta(hours=1)
+    assert queue.can_admit(needing(clock, night=1)) is None
+
+
 def test_a_queue_that_is_filled_anew_knows_what_a_budget_has_seen_and_starts_with_empty_buckets(
     registry: Registry, teller: Teller, queue: MemoryQueue, clock: Clock, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -10,6 +10,7 @@ from duetime.scheduler.queue.memory.pool import Pool
 from duetime.scheduler.queue.memory.pools import Pools
 from duetime.scheduler.queue.port import Entry, Explanation, PoolUse, Shortage, Stats, Threads, Why
 from duetime.scheduler.rules.limits.admission import Kind, Limits, PoolState, capacity, free, opens
+from duetime.scheduler.rules.limits.queue_time import QueueTime
 from duetime.scheduler.rules.shares import TIERS
 
 
@@ -20,6 +21,7 @@ def shortage(pools: Pools, entry: Entry, having: Callable[[str], list[str]], now
         return None
     pool, why = short
     units, holders = entry.needs[pool.name], tuple(having(pool.name)[:MAX_HOLDERS_SHOWN])
+    helped_at = None if why in (Why.HELD, Why.TOO_SMALL) else pool.helped_at(units, entry.tier, now)
     if pool.limits is None:
         return Shortage(pool.name, why, units, 0.0, 0.0, holders=holders)
     return Shortage(
@@ -28,7 +30,7 @@ def shortage(pools: Pools, entry: Entry, having: Callable[[str], list[str]], now
         units,
         free(pool.limits, pool.at(now), entry.tier, now),
         capacity(pool.limits, now),
-        helped_at=None if why in (Why.HELD, Why.TOO_SMALL) else pool.helped_at(units, entry.tier, now),
+        helped_at=_shown(helped_at, pools.time),
         holders=holders,
         held_for=pool.state.hold if why is Why.HELD else None,
     )
@@ -56,17 +58,24 @@ def counted(waiting: Waiting, pools: Pools, now: float, *, delayed: int, leased:
         else:
             parked += cls.size
     behind = waiting.behind()
-    uses = {pool.name: _use(pool, behind.get(pool.name, 0), now) for pool in pools.all() if not pool.is_idle(now)}
+    used = [pool for pool in pools.all() if not pool.is_idle(now)]
+    uses = {pool.name: _use(pool, behind.get(pool.name, 0), pools.time, now) for pool in used}
     return Stats(tuple(by_tier), delayed, parked, leased, {name: use for name, use in uses.items() if use})
 
 
-def _use(pool: Pool, parked: int, now: float) -> PoolUse | None:
+def _use(pool: Pool, parked: int, time: QueueTime, now: float) -> PoolUse | None:
     if pool.limits is None:
         return None
     limits, state = pool.limits, pool.at(now)
     used = limits.capacity - state.level if limits.kind is Kind.RATE else state.used
     whole, left = capacity(limits, now), free(limits, state, 1, now)
-    return PoolUse(whole, used, state.spent, left, state.factor, parked, *_standing(limits, state, now))
+    standing, until = _standing(limits, state, now)
+    return PoolUse(whole, used, state.spent, left, state.factor, parked, standing, _shown(until, time))
+
+
+def _shown(at: float | None, time: QueueTime) -> float | None:
+    """Return what the clock shows at a time of the queue."""
+    return None if at is None else at - time.behind
 
 
 def _standing(limits: Limits, state: PoolState, now: float) -> tuple[str, float | None]:

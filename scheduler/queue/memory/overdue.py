@@ -24,14 +24,14 @@ class Patience:
             self._known.add((head, name))
             heapq.heappush(self._heads, (head, name))
 
-    def next(self) -> float | None:
-        """Return when the first is overdue."""
-        return self._heads[0][0][0] + 1 if self._heads else None
+    def next(self, behind: float) -> float | None:
+        """Return when the first is overdue, by a clock from which the one on the wall is `behind`."""
+        return self._heads[0][0][0] + 1 + behind if self._heads else None
 
-    def due(self, now: float) -> list[tuple[Rank, ClassName]]:
-        """Return the first that are overdue, and forget them."""
+    def due(self, wall: float) -> list[tuple[Rank, ClassName]]:
+        """Return the first that are overdue when the clock shows `wall`, and forget them."""
         found: list[tuple[Rank, ClassName]] = []
-        while self._heads and self._heads[0][0][0] + 1 <= now and len(found) < MAX_OVERDUE_PER_TAKE:
+        while self._heads and self._heads[0][0][0] + 1 <= wall and len(found) < MAX_OVERDUE_PER_TAKE:
             found.append(heapq.heappop(self._heads))
         self._known.difference_update(found)
         return found

@@ -51,9 +51,13 @@ class Size:
 
 @dataclass(slots=True, eq=False)
 class Pool:
-    """One pool; without `limits` nobody knows it, and only what is in use of it is kept."""
+    """One pool; without `limits` nobody knows it, and only what is in use of it is kept.
+
+    Its limits are as they were `told`, but with the times of the queue.
+    """
 
     name: str
+    told: Limits | None = None
     limits: Limits | None = None
     state: PoolState = field(default_factory=PoolState)
     own: bool = False
@@ -112,7 +116,7 @@ class Pool:
 
     def claim_first_call(self, rank: Rank, units: int, tier: int, now: float) -> None:
         """Let an overdue run that could ever have its units keep later ones away from them."""
-        if self.limits is None or rank[0] >= now or units > most(self.limits, tier, now):
+        if self.limits is None or units > most(self.limits, tier, now):
             return
         if not self.state.hold or rank[0] < self.state.hold_key:
             self.state.hold, self.state.hold_key = rank[2], rank[0]

@@ -9,6 +9,7 @@ from duetime.scheduler.queue.memory.pool import Pool
 from duetime.scheduler.queue.port import Entry, Why
 from duetime.scheduler.rules.limits.admission import LOOK_AGAIN, Kind, Limits, PoolState, release, reserve
 from duetime.scheduler.rules.limits.breaker import Report, learn
+from duetime.scheduler.rules.limits.queue_time import QueueTime
 
 TEMPLATE = ":*"
 """Templates that are there from the start: one at a time of each key."""
@@ -17,8 +18,9 @@ TEMPLATE = ":*"
 class Pools:
     """All pools by name, those made from templates among them."""
 
-    def __init__(self, waiting: Waiting) -> None:
+    def __init__(self, waiting: Waiting, time: QueueTime) -> None:
         self._waiting = waiting
+        self.time = time
         self._pools: dict[str, Pool] = {}
         self._templates = dict(DEFAULT_LIMITS)
         self._timers = LazyHeap[tuple[float, str]](self._is_set)
@@ -27,6 +29,12 @@ class Pools:
         """Return a pool, one made from its template or an unknown one if need be; that one is not kept yet."""
         pool = self._pools.get(name)
         return pool or self._made(Pool(name), self._templates.get(_template_of(name)), now)
+
+    def pass_time(self, time: QueueTime) -> None:
+        """Take note of the time; when the clock was set back, the calendar is later by the time of the queue."""
+        set_back, self.time = time.behind != self.time.behind, time
+        for pool in self._pools.values() if set_back else ():
+            pool.limits = pool.told and time.limits(pool.told)
 
     def all(self) -> list[Pool]:
         return list(self._pools.values())
@@ -41,7 +49,8 @@ class Pools:
         self.keep(pool).park(cls, units, self._waiting.parked_here)
         if why not in (Why.HELD, Why.TOO_SMALL):
             self.remind(pool, pool.helped_at(units, cls.tier, now))
-        pool.claim_first_call(head, units, cls.tier, now)
+        if head[0] < self.time.wall:
+            pool.claim_first_call(head, units, cls.tier, now)
 
     def wake(self, pool: Pool, now: float) -> None:
         """Let takes look at what may be admitted now."""
@@ -157,13 +166,13 @@ class Pools:
         self, pool: Pool, limits: Limits | None, now: float, *, spent: float = 0.0, empty: bool = False
     ) -> None:
         if limits is None:
-            pool.limits, pool.state = None, PoolState(used=pool.state.used)
+            pool.told, pool.limits, pool.state = None, None, PoolState(used=pool.state.used)
         elif pool.limits is None:
             self._made(pool, limits, now, spent=spent, empty=empty)
         else:
             pool.state = pool.at(now)
             pool.state.level = min(pool.state.level, limits.capacity)
-            pool.limits = limits
+            pool.told, pool.limits = limits, self.time.limits(limits)
         for size in list(pool.sizes.values()):
             head = size.heads.top()
             if head is not None:
@@ -174,7 +183,8 @@ class Pools:
         """Give limits to a pool that had none: full, but for what runs still have of it."""
         if limits is not None:
             level = 0.0 if empty else limits.capacity
-            pool.limits, pool.state = limits, PoolState(at=now, used=pool.state.used, spent=spent, level=level)
+            pool.told, pool.limits = limits, self.time.limits(limits)
+            pool.state = PoolState(at=now, used=pool.state.used, spent=spent, level=level)
         return pool
 
     def _is_set(self, timer: tuple[float, str]) -> bool:

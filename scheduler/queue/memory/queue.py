@@ -21,6 +21,7 @@ from duetime.scheduler.queue.port import (
     Threads,
 )
 from duetime.scheduler.rules.limits.admission import Limits
+from duetime.scheduler.rules.limits.queue_time import QueueTime
 from duetime.scheduler.rules.shares import TIERS, Shares
 
 REBUILDING_HINT = 0.05
@@ -38,11 +39,12 @@ class MemoryQueue:
         self._shares = shares or Shares()
         self._changed = Condition()
         self._generation = 0
-        self._floor = Floor(self._shares, epoch=1)
+        self._time = QueueTime(clock())
+        self._floor = Floor(self._shares, epoch=1, time=self._time)
         self._complete = True
         self._builder: tuple[str, float] = ("", 0.0)
         self._takes: dict[str, tuple[str, tuple[Grant, ...]]] = {}
-        self._last_call = clock()
+        self._last_call = self._time.now
         self._calm_until = 0.0
 
     def put(self, entries: Sequence[Entry]) -> int:
@@ -80,7 +82,7 @@ class MemoryQueue:
                 return ()
             if threads is not None:
                 self._floor.threads.report(worker, threads, 0, now)
-            return self._floor.preemptors(n, tiers, now + notice, now)
+            return self._floor.preemptors(n, tiers, self._time.wall + notice, now)
 
     def wait(self, generation: int, timeout: float, *, tier: int = TIERS) -> None:  # noqa: ARG002 - it may go on too early
         with self._changed:
@@ -167,12 +169,12 @@ class MemoryQueue:
 
     def begin_rebuild(self, owner: str) -> bool:
         with self._changed:
-            now = self._clock()
+            now = self._pass_time()
             builder, until = self._builder
             if not self._complete and now < until and builder != owner:
                 return False
             self._complete, self._builder = False, (owner, now + REBUILD_TURN_MS)
-            self._floor = Floor(self._shares, epoch=self._floor.epoch)
+            self._floor = Floor(self._shares, epoch=self._floor.epoch, time=self._time)
             self._takes = {}
             return True
 
@@ -183,8 +185,9 @@ class MemoryQueue:
 
     def end_rebuild(self, owner: str) -> bool:
         with self._changed:
+            now = self._pass_time()
             builder, until = self._builder
-            if self._complete or builder != owner or self._clock() >= until:
+            if self._complete or builder != owner or now >= until:
                 return False
             self._complete = True
             self._floor.epoch += 1
@@ -195,13 +198,18 @@ class MemoryQueue:
 
     def _called(self, *, complete: bool = False) -> float:
         """Note a call and return its time. Raises QueueLost where this queue holds nothing that can be relied on."""
-        now = self._clock()
+        now = self._pass_time()
         if not self._complete and (complete or now >= self._builder[1]):
             raise QueueLost("the queue is being rebuilt from the database")
         if now - self._last_call > CALM_AFTER_MS:
             self._calm_until = now + CALM_PERIOD_MS
         self._last_call = now
         return now
+
+    def _pass_time(self) -> float:
+        self._time = self._time.at(self._clock())
+        self._floor.pools.pass_time(self._time)
+        return self._time.now
 
     def _wake(self) -> None:
         self._generation += 1

@@ -36,6 +36,7 @@ from duetime.scheduler.queue.port import (
     added_up,
 )
 from duetime.scheduler.rules.headroom import NO_HEADROOM, Headroom, may_start
+from duetime.scheduler.rules.limits.queue_time import QueueTime
 from duetime.scheduler.rules.shares import Shares, Standing, choose, overdue, served
 
 
@@ -61,7 +62,7 @@ class Lease:
 class Floor:
     """`epoch` and a serial number make the tokens. `now` and `until` are in milliseconds since 1970."""
 
-    def __init__(self, shares: Shares, *, epoch: int) -> None:
+    def __init__(self, shares: Shares, *, epoch: int, time: QueueTime) -> None:
         self.epoch = epoch
         self._shares = shares
         self._standing = Standing()
@@ -71,7 +72,7 @@ class Floor:
         self._delayed: dict[str, tuple[Entry, float]] = {}
         self._by_time = LazyHeap[Rank](self._is_delayed)
         self._overdue = Patience()
-        self.pools = Pools(self._waiting)
+        self.pools = Pools(self._waiting, time)
         self.threads = WorkerThreads()
 
     @property
@@ -106,7 +107,7 @@ class Floor:
         for _ in range(MAX_TIMERS_PER_TAKE):
             if not self.pools.ring(now):
                 break
-        for head, name in self._overdue.due(now):
+        for head, name in self._overdue.due(self.pools.time.wall):
             self._waiting.unpark_headed_by(head, name)
 
     def grant(
@@ -201,10 +202,9 @@ class Floor:
         if lease is not None:
             return Explanation("leased", worker=lease.worker)
         if delayed is not None:
-            return Explanation("delayed", not_before=delayed[1])
-        return explained(
-            self._waiting, run_id, lambda head: self.shortage(head, now), added_up(self.threads.known(now).values())
-        )
+            return Explanation("delayed", not_before=delayed[1] - self.pools.time.behind)
+        threads = added_up(self.threads.known(now).values())
+        return explained(self._waiting, run_id, lambda head: self.shortage(head, now), threads)
 
     def stats(self, now: float) -> Stats:
         found = counted(self._waiting, self.pools, now, delayed=len(self._delayed), leased=len(self._leases))
@@ -233,8 +233,8 @@ class Floor:
 
     def _look(self, worker: str, now: float, until: float, granted: list[Grant], heads: list[Rank | None]) -> bool:
         """Grant the best run of the tier whose turn it is, or park its class; False when there is none."""
-        keys = [head[0] if head else None for head in heads]
-        tier = choose(self._shares, self._standing, keys, now)
+        keys, wall = [head[0] if head else None for head in heads], self.pools.time.wall
+        tier = choose(self._shares, self._standing, keys, wall)
         head = heads[tier] if tier is not None else None
         if tier is None or head is None:
             return False
@@ -244,7 +244,7 @@ class Floor:
             self._park(cls, head, *short, now)
         else:
             self._waiting.remove(head[2])
-            served(self._shares, self._standing, overdue(keys, now), tier)
+            served(self._shares, self._standing, overdue(keys, wall), tier)
             granted.append(self._lease(entry, worker, now, until))
         return True
 
@@ -252,7 +252,7 @@ class Floor:
         """Park a class on what its head lacks; while no release can help that, it keeps nothing else from others."""
         units = dict(cls.needs)[pool.name]
         self.pools.park(cls, pool, why, now)
-        if units > 1 and head[0] >= now and why in (Why.SHORT, Why.HELD):
+        if units > 1 and head[0] >= self.pools.time.wall and why in (Why.SHORT, Why.HELD):
             self._overdue.add(head, (cls.tier, cls.needs))
         others = [self.pools.get(name, now) for name, _ in cls.needs if name != pool.name]
         if pool.gives_nothing(units, cls.tier, why, now):
@@ -288,7 +288,7 @@ class Floor:
 
     def _hint(self, now: float) -> float | None:
         first, timer = self._by_time.top(), self.pools.next_timer()
-        times = [at for at in (first[0] if first else None, timer, self._overdue.next()) if at is not None]
+        times = [at for at in (first and first[0], timer, self._overdue.next(self.pools.time.behind)) if at is not None]
         return max(0.0, min(times) - now) / 1000 if times else None
 
     def _having(self, pool: str) -> list[str]:

@@ -31,7 +31,7 @@ from duetime.scheduler.queue.constants import (
     THREADS_KNOWN_MS,
 )
 from duetime.scheduler.queue.port import QueueLost, QueueUnavailable
-from duetime.scheduler.rules.limits import admission, breaker
+from duetime.scheduler.rules.limits import admission, breaker, queue_time
 from duetime.scheduler.rules.limits.admission import Limits
 from duetime.scheduler.rules.shares import Shares
 from redis.backoff import ExponentialBackoff
@@ -151,6 +151,7 @@ def _constants(shares: Shares) -> str:
         "MAX_PREEMPTORS": MAX_PREEMPTORS,
         "PREEMPTOR_HOLD": PREEMPTOR_HOLD_MS,
         "THREADS_KNOWN": THREADS_KNOWN_MS,
+        "TOLERATED_MS": queue_time.TOLERATED_MS,
         "RECOVERY": admission.RECOVERY,
         "LOOK_AGAIN": admission.LOOK_AGAIN,
         "HIGHER_TIERS": admission.HIGHER_TIERS,

@@ -74,7 +74,6 @@ MUTATIONS = (
     Mutation(
         "nobody is known as the probe when it ends", "finish", ".state.probe == run.id end", ".state.probe == '' end"
     ),
-    Mutation("who is taken up while a breaker is open is its probe", "pools", "s.open_until <= s.at and ", ""),
     Mutation("a tripped breaker waits no longer each time", "feedback", "2 ^ min(s.trips, MOST_DOUBLINGS)", "1"),
     Mutation("a pool is looked at once and never again", "take", "    set_timer_for_rest(p)\n", ""),
     Mutation(
@@ -110,6 +109,25 @@ MUTATIONS = (
         "pools made on use are kept for good", "pools", "if not is_kept(p) or not is_idle(p) then", "if true then"
     ),
     Mutation("leases are reaped after a silence at once", "state", "S.calm = NOW + CALM_FOR", "S.calm = NOW"),
+    Mutation(
+        "time goes back with the clock",
+        "state",
+        "  if now < S.now - TOLERATED_MS then",
+        "  if S.now > now then S.now = now elseif false then",
+    ),
+    Mutation(
+        "time stands still until the clock is there again",
+        "state",
+        "  if now < S.now - TOLERATED_MS then",
+        "  if false then",
+    ),
+    Mutation(
+        "a window ends each time that the clock shows its end",
+        "pools",
+        "at + (at <= S.shown and S.behind_then or S.behind)",
+        "at + S.behind",
+    ),
+    Mutation("hours do not follow the clock", "pools", "steps[i] + S.behind,", "steps[i],"),
     Mutation("a repeated take gets more runs", "take", "if last[1] == nonce then", "if last[1] == '' then"),
 )
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from tests.contracts.queue.admission import AdmissionContract
 from tests.contracts.queue.case import LEASE, Clock
+from tests.contracts.queue.clock_steps import ClockStepsContract
 from tests.contracts.queue.feedback import FeedbackContract
 from tests.contracts.queue.leases import LeaseContract
 from tests.contracts.queue.load import LoadContract
@@ -21,6 +22,7 @@ __all__ = ["LEASE", "Clock", "QueueContract"]
 
 class QueueContract(
     AdmissionContract,
+    ClockStepsContract,
     FeedbackContract,
     LeaseContract,
     LoadContract,

@@ -63,6 +63,7 @@ class Walk:
             self.finish: 16,
             self.advance: 14,
             self.advance_long: 1,
+            self.set_back: 0.5,
             self.give_back: 3,
             self.renew: 3,
             self.reap: 2,
@@ -118,7 +119,7 @@ class Walk:
             limits = self.limits.get(pool)
             if limits is not None and limits.kind is not Kind.RATE:
                 used = sum(entry.needs.get(pool, 0) for entry, _, _ in self.leases.values() if entry)
-                assert used <= capacity(limits, self.clock.ms), f"{pool} is over its capacity: {used}"
+                assert used <= capacity(limits, self.memory._time.wall), f"{pool} is over its capacity: {used}"
 
     def forget(self, run_ids: Sequence[str]) -> None:
         for run_id in run_ids:
@@ -181,7 +182,7 @@ class Walk:
         """See that a take with nothing left nothing up to `tier` that fits, but for what is looked at in a moment."""
         floor = self.memory._floor
         heads = [floor._waiting.entry(head[2]) for cls in floor._waiting.classes() if (head := cls.head())]
-        fitting = [head for head in heads if head.tier <= tier and floor.shortage(head, self.clock.ms) is None]
+        fitting = [head for head in heads if head.tier <= tier and floor.shortage(head, self.memory._time.now) is None]
         soon = taken.hint is not None and taken.hint <= LOOK_AGAIN / 1000
         assert not fitting or soon, f"{fitting} could start; hint {taken.hint}"
 
@@ -227,6 +228,9 @@ class Walk:
 
     def advance_long(self) -> None:
         self.clock.ms += self.chance.choice([5001, 29_000, 31_000, 70_000, self.chance.uniform(10**5, 10**6)])
+
+    def set_back(self) -> None:
+        self.clock.ms -= self.chance.choice([0.5, 400, 999.75, 1000.5, 20_000, 3.6e6, self.chance.uniform(0, 10**5)])
 
     def give_back(self) -> None:
         delay = {"delay": self.chance.choice([0, 0, self.chance.randint(1, 3000)])}

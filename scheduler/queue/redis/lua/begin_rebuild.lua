@@ -2,7 +2,10 @@
 -- [whether something is left below an older <fill>, the new one, '' when somebody else fills the queue].
 
 local owner, lasting = ARGV[4], tonumber(ARGV[5])
-if S and S.builder ~= '' and S.builder ~= owner and NOW < S.build_until then return {0, ''} end
+if S and S.builder ~= '' and S.builder ~= owner and NOW < S.build_until then
+  save()
+  return {0, ''}
+end
 local time = call('TIME')
 local fill = string.format('%.0f', time[1] * 1000000 + time[2])
 if S and tonumber(S.fill) >= tonumber(fill) then fill = string.format('%.0f', S.fill + 1) end -- fills only rise
@@ -10,6 +13,8 @@ local before = S
 S = {
   fill = fill, epoch = '', builder = owner, build_until = NOW + lasting, serial = 0, ready = {0, 0, 0, 0, 0},
   owed = {0, 0, 0, 0, 0}, room = {2, 2, 2, 2, 2}, last = before and before.last or NOW, calm = before and before.calm or 0,
+  now = NOW, behind = before and before.behind or 0, shown = before and before.shown or 0,
+  behind_then = before and before.behind_then or 0,
 }
 drop_batons()
 save()

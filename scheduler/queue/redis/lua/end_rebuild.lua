@@ -3,7 +3,10 @@
 if not S then return 0 end
 local again = said()
 if again then return again end
-if S.builder == '' or S.builder ~= ARGV[4] or NOW >= S.build_until then return 0 end
+if S.builder == '' or S.builder ~= ARGV[4] or NOW >= S.build_until then
+  save()
+  return 0
+end
 S.builder, S.epoch = '', S.fill
 URGENT[1], URGENT[2] = true, true
 pass_baton()

@@ -10,10 +10,26 @@ local floor, max, min, ceil = math.floor, math.max, math.min, math.ceil
 local POOLS = {}
 local LIMITS = {}
 
+-- Steps as times of the queue.
+local function steps_from(steps)
+  local found = {}
+  for i = 1, #steps, 2 do found[i], found[i + 1] = steps[i] + S.behind, steps[i + 1] end
+  return found
+end
+
+-- Resets as times of the queue; a window that the clock ended once is over.
+local function resets_from(resets)
+  local found = {}
+  for i, at in ipairs(resets) do found[i] = at + (at <= S.shown and S.behind_then or S.behind) end
+  return found
+end
+
 local function limits_from(v)
+  local moved = S.behind ~= 0
   return {
     kind = v[1], capacity = v[2], refill = v[3], headroom = v[4], failures = v[5], error_rate = v[6], samples = v[7],
-    cooldown = v[8], latency = v[9], steps = v[10], resets = v[11],
+    cooldown = v[8], latency = v[9], steps = moved and steps_from(v[10]) or v[10],
+    resets = moved and resets_from(v[11]) or v[11],
   }
 end
 

@@ -9,7 +9,7 @@ end
 local again = said()
 if again then return again end
 local worker, most, first, last = ARGV[4], tonumber(ARGV[5]), tonumber(ARGV[6]), tonumber(ARGV[7])
-local before, threads = NOW + tonumber(ARGV[8]), threads_from(9)
+local before, threads = WALL + tonumber(ARGV[8]), threads_from(9)
 if threads then keep_threads(worker, threads, 0) end
 call('ZREMRANGEBYSCORE', P .. 'preemptors', '-inf', NOW)
 

@@ -4,7 +4,7 @@ local SAVED = 2
 
 -- Shares and ceilings act between tiers whose best run is past its key.
 local function is_late(head)
-  return head ~= nil and head.key < NOW
+  return head ~= nil and head.key < WALL
 end
 
 -- The tier to look at next; `heads` are by tier the best candidates, nil without.

@@ -29,12 +29,7 @@ local call = redis.call
 local given = cjson.decode(ARGV[4])
 local ARGV = {ARGV[1], ARGV[2], ARGV[3]}
 for i, argument in ipairs(given) do ARGV[3 + i] = argument end
-local NOW = tonumber(ARGV[1])
 local LOST = 'NOEPOCH the queue is empty and has to be rebuilt'
-if not NOW then
-  local time = call('TIME')
-  NOW = time[1] * 1000 + time[2] / 1000
-end
 
 local function read_state()
   local raw = call('GET', KEYS[1])
@@ -44,12 +39,34 @@ local function read_state()
   if v[1] < LAYOUT then return nil end
   return {
     fill = v[2], epoch = v[3], builder = v[4], build_until = v[5], last = v[6], calm = v[7], serial = v[8],
-    ready = v[9], owed = v[10], room = v[11],
+    ready = v[9], owed = v[10], room = v[11], now = v[12] or v[6], behind = v[13] or 0, shown = v[14] or 0,
+    behind_then = v[15] or 0,
   }
 end
 
 local S = read_state()
 local P = S and KEYS[1] .. ':' .. S.fill .. ':'
+
+local function shown_now()
+  local time = call('TIME')
+  return time[1] * 1000 + time[2] / 1000
+end
+
+-- The time of the queue when the clock shows `wall`: rules/limits/queue_time.py.
+local function time_at(wall)
+  if not S then return wall end
+  local now = wall + S.behind
+  if now < S.now - TOLERATED_MS then
+    if S.now - S.behind > S.shown then S.shown, S.behind_then = S.now - S.behind, S.behind end
+    S.behind = S.behind + (S.now - now)
+  elseif now > S.now then
+    S.now = now
+  end
+  return S.now
+end
+
+local NOW = time_at(tonumber(ARGV[1]) or shown_now())
+local WALL = S and S.now - S.behind or NOW
 
 -- One call a while after the last: nobody could renew meanwhile, so no lease is taken for expired yet.
 local function touch()
@@ -57,22 +74,29 @@ local function touch()
   S.last = NOW
 end
 
+local function save()
+  call('SET', KEYS[1], cmsgpack.pack({
+    LAYOUT, S.fill, S.epoch, S.builder, S.build_until, S.last, S.calm, S.serial, S.ready, S.owed, S.room,
+    S.now, S.behind, S.shown, S.behind_then,
+  }))
+end
+
+-- Time goes on for a queue that is lost, too.
+local function lose()
+  if S then save() end
+  error(LOST)
+end
+
 -- Go on only in a queue that is filled or being filled.
 local function filled()
-  if not S or (S.builder ~= '' and S.build_until <= NOW) then error(LOST) end
+  if not S or (S.builder ~= '' and S.build_until <= NOW) then lose() end
   touch()
 end
 
 -- Go on only in a queue that is complete.
 local function complete()
+  if S and S.builder ~= '' then lose() end
   filled()
-  if S.builder ~= '' then error(LOST) end
-end
-
-local function save()
-  call('SET', KEYS[1], cmsgpack.pack({
-    LAYOUT, S.fill, S.epoch, S.builder, S.build_until, S.last, S.calm, S.serial, S.ready, S.owed, S.room,
-  }))
 end
 
 -- The answer this very call had before, when its reply was lost; nil for a new call.

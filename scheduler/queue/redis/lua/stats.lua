@@ -41,7 +41,7 @@ local function count_pool(name)
   local used = p.limits.kind == 'rate' and p.limits.capacity - s.level or s.used
   local whole, left = capacity(p.limits, NOW), free(p, 1)
   local state, ends = standing(p.limits, s)
-  add(name, number(whole), number(used), number(s.spent), number(left), number(s.factor), state, number(ends))
+  add(name, number(whole), number(used), number(s.spent), number(left), number(s.factor), state, number(ends and ends - S.behind))
 end
 
 for i = 1, #page[2], 2 do

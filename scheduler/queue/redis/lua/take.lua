@@ -57,7 +57,7 @@ end
 
 -- Runs that were parked before they were overdue are looked at once more: only a look gives them first call.
 local function look_at_overdue()
-  for _, entry in ipairs(call('ZRANGEBYSCORE', P .. 'patience', '-inf', NOW - 1, 'LIMIT', 0, MOST_OVERDUE)) do
+  for _, entry in ipairs(call('ZRANGEBYSCORE', P .. 'patience', '-inf', WALL - 1, 'LIMIT', 0, MOST_OVERDUE)) do
     call('ZREM', P .. 'patience', entry)
     local then_key, member, name = string.match(entry, '^(.-)\n(.-)\n(.*)$')
     local class = class_of(name)
@@ -75,7 +75,7 @@ if first_delayed and first_delayed <= NOW then
   first_delayed = first_of('delayed')
 end
 if first_timer and first_timer <= NOW then look_at_timers() end
-if first_overdue and first_overdue + 1 <= NOW then look_at_overdue() end
+if first_overdue and first_overdue + 1 <= WALL then look_at_overdue() end
 
 -- Candidates. A class under a cursor is not among the heads; its runs were read ahead, as many as may be granted.
 local CURSORS = {{}, {}, {}, {}, {}}
@@ -144,10 +144,10 @@ local function park_behind(cursor, p, units, why, id)
   close(cursor)
   park(class, key, cursor.member, p)
   if p.limits and why ~= 'held' and why ~= 'too_small' then set_timer(p.name, helped_at(p, units, class.tier)) end
-  if p.limits and key < NOW and units <= most(p.limits, class.tier, NOW) then
+  if p.limits and key < WALL and units <= most(p.limits, class.tier, NOW) then
     if p.state.hold == '' or key < p.state.hold_key then set_hold(p, id, key) end
   end
-  if units > 1 and key >= NOW and (why == 'short' or why == 'held') then
+  if units > 1 and key >= WALL and (why == 'short' or why == 'held') then
     call('ZADD', P .. 'patience', key, number(key) .. '\n' .. cursor.member .. '\n' .. class.name)
   end
   local nothing = gives_nothing(p, units, class.tier, why)
@@ -212,7 +212,7 @@ if nonce ~= '' then call('SET', P .. 'took:' .. worker, cmsgpack.pack({nonce, gr
 
 -- Who got nothing waits, and knows until when; what is left, or comes up soon, is for another.
 first_overdue = first_of('patience')
-local first = earlier(earlier(first_delayed, first_of('timers')), first_overdue and first_overdue + 1)
+local first = earlier(earlier(first_delayed, first_of('timers')), first_overdue and first_overdue + 1 + S.behind)
 local hint = first and max(0, (first - NOW) / 1000)
 if left then
   if looks == MOST_LOOKS then hint = 0 end

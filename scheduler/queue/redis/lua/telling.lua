@@ -19,7 +19,8 @@ local function shortage(class, id, key)
     if why == 'held' then
       reply[7] = p.state.hold
     elseif why ~= 'too_small' then
-      reply[6] = number(helped_at(p, units, class.tier))
+      local helped = helped_at(p, units, class.tier)
+      reply[6] = number(helped and helped - S.behind)
     end
   end
   for _, holder in ipairs(holders(p.name)) do reply[#reply + 1] = holder end

@@ -1,0 +1,142 @@
+"""A `DispatchQueue` whose clock is set back, or leaps forward: what lasts goes on, the calendar follows the clock."""
+
+from __future__ import annotations
+
+import pytest
+from duetime.scheduler.queue import DispatchQueue, Kind, Limits, Report, Why
+
+from tests.contracts.queue.case import CALM, LEASE, Clock, QueueCase, slots
+
+SECOND = 1000.0
+HOUR = 3600 * SECOND
+
+
+class ClockStepsContract(QueueCase):
+    """Somebody sets the clock by an hour, or a time service corrects it a little, again and again."""
+
+    @pytest.mark.parametrize("back", [1.5 * SECOND, HOUR, 365 * 24 * HOUR])
+    def test_a_rate_goes_on(self, queue: DispatchQueue, clock: Clock, back: float) -> None:
+        queue.set_pool("api", Limits(Kind.RATE, 1, refill=1 / SECOND))
+        queue.put([self.entry(clock, f"r{i}", i, {"api": 1}) for i in range(9)])
+        assert self.taken(queue) == ["r0"]
+        for run in ("r1", "r2", "r3"):
+            clock.ms -= back
+            assert self.taken(queue) == []
+            assert self.patiently(queue, clock) == (SECOND, [run])
+
+    def test_the_slot_of_a_dead_worker_is_free_when_its_lease_is_over(self, queue: DispatchQueue, clock: Clock) -> None:
+        queue.set_pool("gpu", slots(1))
+        queue.put([self.entry(clock, f"r{i}", i, {"gpu": 1}) for i in range(2)])
+        assert self.taken(queue) == ["r0"]
+        clock.ms -= HOUR
+        assert queue.reap() == []
+        clock.ms += LEASE - 1
+        assert queue.reap() == []
+        clock.ms += 1
+        assert queue.reap() == ["r0"]
+        assert self.taken(queue) == ["r1"]
+
+    def test_a_live_lease_stays_through_steps_in_both_directions(self, queue: DispatchQueue, clock: Clock) -> None:
+        queue.put([self.entry(clock, "a")])
+        assert self.taken(queue) == ["a"]
+        for step in (-HOUR, HOUR, HOUR, -HOUR, -HOUR, HOUR):
+            clock.ms += step
+            assert queue.reap() == []
+            assert self.renew(queue, "a") == set()
+            clock.ms += LEASE - 1
+            assert queue.reap() == []
+            assert self.renew(queue, "a") == set()
+
+    def test_after_a_leap_forward_everyone_may_renew_before_anyone_is_reaped(
+        self, queue: DispatchQueue, clock: Clock
+    ) -> None:
+        queue.put([self.entry(clock, "alive"), self.entry(clock, "dead", 1)])
+        assert self.taken(queue) == ["alive", "dead"]
+        clock.ms += HOUR
+        for _ in range(8):
+            assert queue.reap() == []
+            assert self.renew(queue, "alive") == set()
+            clock.ms += LEASE - 1
+        assert queue.reap() == ["dead"]
+
+    def test_a_delay_goes_on(self, queue: DispatchQueue, clock: Clock) -> None:
+        queue.put([self.entry(clock, "soon", after=SECOND)])
+        assert self.taken(queue) == []
+        clock.ms -= HOUR
+        assert self.patiently(queue, clock) == (SECOND, ["soon"])
+
+    def test_a_breaker_and_a_provider_that_said_when_are_waited_for_no_longer(
+        self, queue: DispatchQueue, clock: Clock
+    ) -> None:
+        queue.set_pool("api", slots(1, failures=1, cooldown=9 * SECOND))
+        queue.put([self.entry(clock, f"r{i}", 1e9 + i, {"api": 1}, tier=1) for i in range(3)])
+        assert self.taken(queue) == ["r0"]
+        self.finish(queue, "r0", reports=(Report("api", ok=False),))
+        clock.ms -= HOUR
+        assert self.taken(queue) == []
+        assert self.pool(queue, "api").until == clock.ms + 9 * SECOND
+        assert self.patiently(queue, clock) == (9 * SECOND, ["r1"])
+
+    def test_small_corrections_do_not_add_up(self, queue: DispatchQueue, clock: Clock) -> None:
+        queue.put([self.entry(clock, "later", after=60 * SECOND)])
+        for _ in range(50):
+            for step in (-900.0, 900.0):
+                clock.ms += step
+                assert self.taken(queue) == []
+        assert self.patiently(queue, clock) == (60 * SECOND, ["later"])
+
+    def test_hours_of_the_calendar_follow_the_clock(self, queue: DispatchQueue, clock: Clock) -> None:
+        queue.set_pool("night", slots(0, steps=((clock.ms + 10 * SECOND, 1.0),)))
+        queue.put([self.entry(clock, "r", 0, {"night": 1})])
+        assert self.taken(queue) == []
+        clock.ms -= HOUR
+        lacking = queue.can_admit(self.entry(clock, "next", 0, {"night": 1}))
+        assert lacking is not None
+        assert (lacking.why, lacking.helped_at) == (Why.SHORT, clock.ms + HOUR + 10 * SECOND)
+        assert self.pool(queue, "night").until == clock.ms + HOUR + 10 * SECOND
+        assert self.patiently(queue, clock) == (HOUR + 10 * SECOND, ["r"])
+
+    def test_a_window_that_the_clock_shows_twice_has_one_budget(self, queue: DispatchQueue, clock: Clock) -> None:
+        ends = (clock.ms + SECOND, clock.ms + 2 * HOUR)
+        queue.set_pool("money", Limits(Kind.BUDGET, 100, resets=ends))
+        queue.put([self.entry(clock, f"r{i}", i, {"money": 100}) for i in range(3)])
+        for run in ("r0", "r1"):
+            assert self.taken(queue) == [run]
+            self.finish(queue, run)
+            assert self.taken(queue) == []
+            clock.ms += 2 * SECOND
+        clock.ms -= HOUR
+        for _ in range(2):
+            assert self.taken(queue) == []
+            clock.ms += HOUR
+        assert self.taken(queue) == []
+        assert self.patiently(queue, clock) == (HOUR - 4 * SECOND, ["r2"])
+
+    def test_a_pool_that_is_told_anew_keeps_to_the_clock(self, queue: DispatchQueue, clock: Clock) -> None:
+        clock.ms -= HOUR
+        queue.set_pool("night", slots(0, steps=((clock.ms + 10 * SECOND, 1.0),)))
+        queue.put([self.entry(clock, "r", 0, {"night": 1})])
+        assert self.patiently(queue, clock) == (10 * SECOND, ["r"])
+
+    def test_runs_are_overdue_by_the_clock(self, queue: DispatchQueue, clock: Clock) -> None:
+        queue.set_pool("gpu", slots(2))
+        queue.put([self.entry(clock, "a", 0, {"gpu": 1}), self.entry(clock, "large", 5 * SECOND, {"gpu": 2})])
+        assert self.taken(queue) == ["a"]
+        clock.ms -= HOUR
+        queue.put([self.entry(clock, "small", 2 * HOUR, {"gpu": 1})])
+        assert self.taken(queue) == ["small"]
+
+    def test_what_is_delayed_is_explained_by_the_clock(self, queue: DispatchQueue, clock: Clock) -> None:
+        clock.ms -= HOUR
+        queue.put([self.entry(clock, "later", after=7 * SECOND)])
+        explained = queue.explain("later")
+        assert explained is not None
+        assert explained.not_before == clock.ms + 7 * SECOND
+
+    def test_a_rebuild_after_a_step_has_as_long_as_ever(self, queue: DispatchQueue, clock: Clock) -> None:
+        assert queue.begin_rebuild("me")
+        clock.ms -= HOUR
+        assert not queue.begin_rebuild("you")
+        clock.ms += 6 * CALM
+        assert queue.begin_rebuild("you")
+        assert queue.end_rebuild("you")

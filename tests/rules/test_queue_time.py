@@ -1,0 +1,63 @@
+"""The time of a queue never goes back, goes on at the pace of the clock, and knows what the clock shows."""
+
+from __future__ import annotations
+
+import pytest
+from duetime.scheduler.rules.limits.admission import Kind, Limits
+from duetime.scheduler.rules.limits.queue_time import TOLERATED_MS, QueueTime
+from hypothesis import given
+from hypothesis import strategies as st
+
+NOW = 1_800_000_000_000.0
+HOUR = 3_600_000.0
+STEPS = st.lists(st.tuples(st.sampled_from(["passes", "is set"]), st.integers(-10_000_000, 10_000_000)), max_size=40)
+
+
+def after(*shown: float) -> QueueTime:
+    """Return the time of a queue after its clock has shown all this."""
+    time = QueueTime(NOW)
+    for wall in shown:
+        time = time.at(wall)
+    return time
+
+
+@given(STEPS)
+def test_it_never_goes_back_and_whatever_passes_passes_in_it(steps: list[tuple[str, int]]) -> None:
+    wall, time = NOW, QueueTime(NOW)
+    for how, step in steps:
+        passes = abs(step) if how == "passes" else 0
+        wall += passes if how == "passes" else step
+        before, time = time, time.at(wall)
+        assert time.now >= before.now + max(0, passes - TOLERATED_MS)
+        assert wall <= time.wall <= wall + TOLERATED_MS
+
+
+@pytest.mark.parametrize("back", [TOLERATED_MS + 1, HOUR, 1000 * HOUR])
+def test_when_the_clock_was_set_back_it_goes_on_from_where_it_was(back: float) -> None:
+    time = after(NOW + HOUR, NOW + HOUR - back)
+    assert (time.now, time.wall) == (NOW + HOUR, NOW + HOUR - back)
+    assert time.at(NOW + HOUR - back + 5).now == NOW + HOUR + 5
+
+
+def test_after_a_small_step_back_it_stands_still_until_the_clock_is_there_again() -> None:
+    time = after(NOW - TOLERATED_MS, NOW - 1)
+    assert (time.now, time.behind) == (NOW, 0)
+    assert time.at(NOW + 1).now == NOW + 1
+
+
+def test_it_leaps_forward_with_the_clock() -> None:
+    assert after(NOW + HOUR).now == NOW + HOUR
+
+
+def test_a_window_ends_once_however_often_the_clock_shows_its_end() -> None:
+    limits = Limits(Kind.BUDGET, 1, steps=((NOW + 9, 2.0),), resets=(NOW + 9, NOW + 2 * HOUR))
+    once = after(NOW + HOUR, NOW).limits(limits)
+    assert once.resets == (NOW + 9, NOW + 3 * HOUR)
+    assert once.steps == ((NOW + HOUR + 9, 2.0),)
+    assert after(NOW + HOUR, NOW, NOW - HOUR).limits(limits).resets == (NOW + 9, NOW + 4 * HOUR)
+    assert after(NOW + HOUR, NOW, NOW + 3 * HOUR, NOW).limits(limits).resets == (NOW + HOUR + 9, NOW + 3 * HOUR)
+
+
+def test_while_the_clock_was_never_set_back_limits_are_as_they_were_told() -> None:
+    limits = Limits(Kind.BUDGET, 1, resets=(NOW + 9,))
+    assert after(NOW + HOUR).limits(limits) is limits
