@@ -20,6 +20,7 @@ from duetime.scheduler.store import Store
 from duetime.scheduler.worker.worker import WorkerOptions
 from duetime.server.runtime.logs import called
 from duetime.server.settings.model import Settings
+from duetime.server.settings.options import headroom
 
 if TYPE_CHECKING:
     from duetime.scheduler.queue.redis.ownership import RedisOwner
@@ -39,7 +40,8 @@ def make_member(
     """
     name = _name()
     called(name)
-    options = WorkerOptions(name, settings.threads, timedelta(seconds=settings.lease_seconds))
+    lease = timedelta(seconds=settings.lease_seconds)
+    options = WorkerOptions(name, settings.threads, lease, headroom(settings))
     queue, news, claim, close = connected(str(settings.redis_url), settings.redis_namespace, store.identity())
     return Member(
         store,

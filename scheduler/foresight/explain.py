@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime, timedelta
 
-from duetime.scheduler.queue import MAX_COUNTED_AHEAD, Explanation, Shortage, Why
+from duetime.scheduler.queue import MAX_COUNTED_AHEAD, Explanation, Shortage, ThreadUse, Why
 from duetime.scheduler.queue.remote import Inquiry, Silence
 from duetime.scheduler.records import Known
 from duetime.scheduler.rules.estimates import UNKNOWN, Estimate
@@ -15,7 +15,7 @@ from duetime.scheduler.rules.limits.pool import Pool
 from duetime.scheduler.rules.states import TERMINAL
 from duetime.scheduler.rules.time.times import describe, relative
 from duetime.scheduler.store import Store
-from duetime.scheduler.task import State, TaskRecord
+from duetime.scheduler.task import State, TaskRecord, Tier
 
 _TITLE = 40
 _APART = "it starts apart from others, as it was running in a crash"
@@ -140,7 +140,17 @@ def _queued(record: TaskRecord, now: datetime, facts: Facts) -> Iterator[str]:
     else:
         yield from _turn(answer.ahead, "of the same tier and needs go first")
         if facts.working and not answer.ahead:
-            yield f"{_THREAD}: it is the first of its tier and needs"
+            yield f"{_THREAD}: it is the first of its tier and needs{_threads(answer.threads, record.task.priority)}"
+
+
+def _threads(threads: ThreadUse | None, tier: Tier) -> str:
+    """Say how many threads are busy, and how many of the others are kept from a run of this tier."""
+    if threads is None:
+        return ""
+    kept = threads.headroom[tier.rank - 1]
+    whom = "critical" if kept == threads.headroom[Tier.HIGH.rank - 1] else "critical and high"
+    keeping = f", {kept} {'is' if kept == 1 else 'are'} kept for {whom} runs" if kept else ""
+    return f"; {threads.busy} of {threads.total} threads are busy{keeping}"
 
 
 def _unknown(facts: Facts) -> str:

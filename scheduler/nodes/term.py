@@ -19,6 +19,7 @@ from duetime.scheduler.nodes.ipc import WakeServer
 from duetime.scheduler.queue.memory.queue import MemoryQueue
 from duetime.scheduler.queue.remote import answer
 from duetime.scheduler.records import ReadyRun
+from duetime.scheduler.rules.headroom import DEFAULT_HEADROOM, HeadroomParts
 from duetime.scheduler.rules.settlement import concluded
 from duetime.scheduler.store import Store
 from duetime.scheduler.worker.worker import WorkerOptions, all_of_them
@@ -32,7 +33,7 @@ class RunnerOptions:
 
     `threads` is how many runs may be under way at once, `lease` how long a claim lasts without a sign of life, `grace`
     how long running work may take to finish when the runner stops. `allowance` says how many of the threads should be
-    used as the machine is now.
+    used as the machine is now, `headroom` which parts of these are kept for urgent runs.
     """
 
     lock: Path
@@ -40,6 +41,7 @@ class RunnerOptions:
     lease: timedelta = timedelta(seconds=30)
     grace: timedelta = timedelta(seconds=5)
     allowance: Callable[[int], int] = all_of_them
+    headroom: HeadroomParts = DEFAULT_HEADROOM
 
 
 class Reign:
@@ -74,7 +76,7 @@ class Reign:
                 store,
                 self.queue,
                 handlers,
-                WorkerOptions(name, options.threads, options.lease),
+                WorkerOptions(name, options.threads, options.lease, options.headroom),
                 placing=placing,
                 epoch=epoch,
                 allowance=options.allowance,

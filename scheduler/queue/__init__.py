@@ -18,7 +18,7 @@ from duetime.scheduler.queue.port import (
     Shortage,
     Stats,
     Take,
-    Threads,
+    ThreadUse,
     Why,
 )
 from duetime.scheduler.rules.limits.admission import Kind, Limits
@@ -44,6 +44,6 @@ __all__ = [
     "Shortage",
     "Stats",
     "Take",
-    "Threads",
+    "ThreadUse",
     "Why",
 ]

@@ -26,7 +26,7 @@ from duetime.scheduler.queue import (
     Shortage,
     Stats,
     Take,
-    Threads,
+    ThreadUse,
 )
 from duetime.scheduler.rules.limits.admission import Limits
 from duetime.scheduler.rules.shares import TIERS
@@ -114,7 +114,7 @@ class SharedQueue:
                 added = self.within.put(entries)
         return added
 
-    def take(self, worker: str, n: int, lease: float, *, nonce: str = "", threads: Threads | None = None) -> Take:
+    def take(self, worker: str, n: int, lease: float, *, nonce: str = "", threads: ThreadUse | None = None) -> Take:
         """Take as the queue does. What a lost answer gave is asked for again by the next take, whatever its nonce."""
         taken = Take()
         if self.away is None:
@@ -126,7 +126,7 @@ class SharedQueue:
         return taken
 
     def preemptors(
-        self, worker: str, n: int, tiers: tuple[int, int], notice: float, *, threads: Threads | None = None
+        self, worker: str, n: int, tiers: tuple[int, int], notice: float, *, threads: ThreadUse | None = None
     ) -> tuple[int, ...]:
         found: tuple[int, ...] = ()
         if self.away is None:

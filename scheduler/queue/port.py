@@ -71,7 +71,7 @@ class Take:
 
 
 @dataclass(frozen=True, slots=True)
-class Threads:
+class ThreadUse:
     """The threads of a worker, as it reports them: how many are `busy`, and the `headroom` left to more urgent runs.
 
     `preempted` counts its runs that gave way to more urgent ones since it started.
@@ -83,12 +83,12 @@ class Threads:
     preempted: int = 0
 
 
-def added_up(each: Iterable[Threads]) -> Threads | None:
+def added_up(each: Iterable[ThreadUse]) -> ThreadUse | None:
     """Add up the threads of several workers, None of none."""
     found = list(each)
     if not found:
         return None
-    return Threads(
+    return ThreadUse(
         sum(threads.total for threads in found),
         sum(threads.busy for threads in found),
         tuple(map(sum, zip(*(threads.headroom for threads in found), strict=True))),
@@ -156,7 +156,7 @@ class Explanation:
     shortage: Shortage | None = None
     worker: str | None = None
     not_before: float | None = None
-    threads: Threads | None = None
+    threads: ThreadUse | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -190,7 +190,7 @@ class Stats:
     parked: int
     leased: int
     pools: Mapping[str, PoolUse]
-    threads: Mapping[str, Threads] = field(default_factory=dict)
+    threads: Mapping[str, ThreadUse] = field(default_factory=dict)
 
 
 class DispatchQueue(Protocol):
@@ -205,7 +205,7 @@ class DispatchQueue(Protocol):
         again while the queue still hears of its last attempt is never lost.
         """
 
-    def take(self, worker: str, n: int, lease: float, *, nonce: str = "", threads: Threads | None = None) -> Take:
+    def take(self, worker: str, n: int, lease: float, *, nonce: str = "", threads: ThreadUse | None = None) -> Take:
         """Lease up to `n` runs to `worker` for `lease` ms, best first, with every pool they need.
 
         The tier is chosen by `rules.shares`, the run by its key. A class short of a pool is parked there and costs
@@ -217,7 +217,7 @@ class DispatchQueue(Protocol):
         """
 
     def preemptors(
-        self, worker: str, n: int, tiers: tuple[int, int], notice: float, *, threads: Threads | None = None
+        self, worker: str, n: int, tiers: tuple[int, int], notice: float, *, threads: ThreadUse | None = None
     ) -> tuple[int, ...]:
         """Return the tiers of up to `n` runs for which this worker should make room, the most urgent first.
 

@@ -14,7 +14,7 @@ from duetime.scheduler.queue import (
     QueueUnavailable,
     Shortage,
     Stats,
-    Threads,
+    ThreadUse,
     Why,
 )
 from duetime.scheduler.task import Json
@@ -88,5 +88,5 @@ def _explanation(found: dict[str, Json]) -> Explanation:
     return Explanation(**{**found, "shortage": shortage})
 
 
-def _threads(found: dict[str, Json]) -> Threads:
-    return Threads(**{**found, "headroom": tuple(found["headroom"])})
+def _threads(found: dict[str, Json]) -> ThreadUse:
+    return ThreadUse(**{**found, "headroom": tuple(found["headroom"])})

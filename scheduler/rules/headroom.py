@@ -39,6 +39,9 @@ class HeadroomParts:
         return (0, critical, *(urgent,) * (TIERS - 2))
 
 
+DEFAULT_HEADROOM: Final = HeadroomParts()
+
+
 def may_start(headroom: Headroom, tier: int, idle: int) -> bool:
     """Whether a run of `tier` may start on a worker with so many idle threads."""
     return idle > headroom[tier - 1]

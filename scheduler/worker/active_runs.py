@@ -3,11 +3,25 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
+from dataclasses import dataclass
 from threading import Condition, Lock, Thread
 
 from duetime.scheduler.records import Claim
 from duetime.scheduler.runtime.interrupt import CancelRequested, Interrupt, Interruptible
 from duetime.scheduler.worker.usage import Usage
+
+
+@dataclass(slots=True)
+class Turn:
+    """A run on its thread: when it began and was asked to give way, in seconds of the clock of preemption.
+
+    `progressed` says that it saved a checkpoint or showed progress, `polls` that its handler called `should_yield`.
+    """
+
+    began_at: float | None = None
+    asked_at: float | None = None
+    progressed: bool = False
+    polls: bool = False
 
 
 class Held:
@@ -26,6 +40,7 @@ class Held:
         """Ends the process that its handler has to itself, while it has one."""
         self.kill_at: float | None = None
         self.told_to_stop = False
+        self.turn = Turn()
         self._begun = Lock()
         self._handed_over = Lock()
 
@@ -44,6 +59,25 @@ class Held:
     def begin(self) -> bool:
         """Return True to the first who asks."""
         return self._begun.acquire(blocking=False)
+
+    def put_back(self) -> None:
+        """Let another thread begin it later; only the thread that began it may say so, before it ran."""
+        self._begun.release()
+
+    @property
+    def ended(self) -> bool:
+        """Whether it is settled, or about to be."""
+        return self._handed_over.locked()
+
+    def should_yield(self) -> bool:
+        """Answer its handler, and note that it asks."""
+        self.turn.polls = True
+        return self.yielding
+
+    def progressed(self, *, written: bool) -> bool:
+        """Note that a checkpoint or progress was `written`; returns that."""
+        self.turn.progressed |= written
+        return written
 
     def hand_over(self) -> bool:
         """Return True to the first who asks."""

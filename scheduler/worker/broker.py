@@ -15,9 +15,12 @@ import dramatiq
 from dramatiq import Message, MessageProxy
 from dramatiq.middleware import Middleware
 from duetime.scheduler.ids import new_id
-from duetime.scheduler.queue import DispatchQueue, Entry, Finish, Grant, Take
+from duetime.scheduler.queue import DispatchQueue, Entry, Finish, Grant, Take, ThreadUse
+from duetime.scheduler.rules.headroom import DEFAULT_HEADROOM, Headroom, HeadroomParts, least_urgent
+from duetime.scheduler.rules.shares import TIERS
 from duetime.scheduler.runtime import failpoints
 from duetime.scheduler.worker.capacity import IdleThreads
+from duetime.scheduler.worker.threads.preemption import Preemption
 
 QUEUE = "runs"
 ACTOR = "run"
@@ -32,6 +35,9 @@ CLAIM_PATIENCE = 2.0
 
 COMING_BACK = 0.5
 """Seconds within which threads should come back for what was claimed ahead of them: else others may be free for it."""
+
+PREEMPTION_INTERVAL_S = 0.25
+"""Seconds between looks for urgent runs that find no thread, while none is idle but those that are kept for others."""
 
 DRAINING_PAUSE = 0.02
 """Seconds between Dramatiq's questions for more while there is none: it asks until all its threads have ended."""
@@ -50,7 +56,8 @@ class DispatchBroker(dramatiq.Broker):
     `claim` starts runs in the database and returns the ids of those it started; what it leaves out is dropped. When it
     raises, nothing has started, and everything goes back to the queue for a moment. `lease` and `clock` are in
     milliseconds. Whoever holds the lock `claiming` sees no claim between the database and its hand. `allowance` says of
-    so many threads how many should be used now.
+    so many threads how many should be used now, `headroom` which of these are kept for urgent runs; `preemption` makes
+    room for urgent runs that find none.
     """
 
     def __init__(
@@ -63,6 +70,8 @@ class DispatchBroker(dramatiq.Broker):
         claim: Callable[[Sequence[Grant]], Iterable[str]],
         allowance: Callable[[int], int] = lambda threads: threads,
         let_go: Callable[[], None] = lambda: None,
+        headroom: HeadroomParts = DEFAULT_HEADROOM,
+        preemption: Preemption | None = None,
         middleware: list[Middleware],
         clock: Callable[[], float],
     ) -> None:
@@ -78,6 +87,10 @@ class DispatchBroker(dramatiq.Broker):
         self._claim = claim
         self._allowance = allowance
         self._let_go = let_go
+        self._headroom = headroom
+        self._preemption = preemption
+        self._left: tuple[Take, int] | None = None
+        """The last take, and how many idle threads it found nothing for: they are all kept for urgent runs."""
         self._clock = clock
 
     def declare_queue(self, queue_name: str) -> None:
@@ -109,27 +122,58 @@ class DispatchBroker(dramatiq.Broker):
 
     def take(self, timeout: float) -> list[str]:
         """Return claimed runs, as many as threads are idle, or some more; none after `timeout` seconds."""
-        idle = 0 if self.draining else self.idle.take_all(timeout)
+        most = timeout if self.idle.behind else min(timeout, PREEMPTION_INTERVAL_S)
+        idle = 0 if self.draining else self.idle.take_all(most)
         if not idle:
             self._wait_in_vain()
             return []
         wanted = self._wanted(idle)
+        left, self._left = self._left, None
         if wanted <= 0:
             self.idle.give(idle)
             self.idle.wait_for_more(idle, min(timeout, RELIEF))
             return []
+        if left is not None and wanted <= left[1]:
+            self.idle.give(idle)
+            self._await(left[0], wanted, idle)
+            return []
         started: list[str] = []
         try:
             with self.claiming:
-                taken = None if self.draining else self._taken(wanted)
+                taken = None if self.draining else self._taken(wanted, self._threads(idle))
                 self.rushed = taken is not None and self._is_rush(taken.grants)
                 started = self._start(taken.grants) if taken else []
         finally:
             self.idle.give_back(idle - len(started))
         if taken and not taken.grants:
-            self.idle.forget()
-            self.queue.wait(taken.generation, LONGEST_WAIT if taken.hint is None else min(taken.hint, LONGEST_WAIT))
+            if wanted > max(self.headroom()):
+                self.idle.forget()
+            self._await(taken, wanted, idle)
+        elif taken and 0 < wanted - len(taken.grants) <= max(self.headroom()):
+            self._left = (taken, wanted - len(taken.grants))
         return started
+
+    def headroom(self) -> Headroom:
+        """Return how many idle threads each tier leaves to more urgent runs, of those that should be used now."""
+        return self._headroom.of(min(self.idle.total, self._allowance(self.idle.total)))
+
+    def _threads(self, idle: int) -> ThreadUse:
+        """Return what the queue is to know of the threads while `idle` places are counted as out for more runs."""
+        preempted = self._preemption.count if self._preemption else 0
+        return ThreadUse(self.idle.total, self.idle.busy(idle), self.headroom(), preempted)
+
+    def _await(self, taken: Take, wanted: int, idle: int) -> None:
+        """Wait until there may be something to take: for urgent runs alone, or a thread, if the idle ones are kept."""
+        timeout, tier = LONGEST_WAIT if taken.hint is None else min(taken.hint, LONGEST_WAIT), TIERS
+        if wanted <= max(self.headroom()):
+            tier, timeout = least_urgent(self.headroom(), wanted), min(timeout, PREEMPTION_INTERVAL_S)
+            self._make_room()
+            self.idle.call_when_more(idle, self.queue.wake)
+        self.queue.wait(taken.generation, timeout, tier=tier)
+
+    def _make_room(self) -> None:
+        if self._preemption is not None:
+            self._preemption.make_room(self._threads(0))
 
     def _wait_in_vain(self) -> None:
         """Let go of what was claimed ahead when threads do not come back: others may be free for it."""
@@ -138,6 +182,8 @@ class DispatchBroker(dramatiq.Broker):
         elif self.idle.behind:
             self.idle.forget()
             self._let_go()
+        else:
+            self._make_room()
 
     def _wanted(self, idle: int) -> int:
         """Return how many there should be more, as the machine is now: none ahead while it allows less than all."""
@@ -147,8 +193,8 @@ class DispatchBroker(dramatiq.Broker):
     def _is_rush(self, grants: Sequence[Grant]) -> bool:
         return self.idle.brief and len(grants) >= self.idle.total and not any(grant.needs for grant in grants)
 
-    def _taken(self, n: int) -> Take:
-        return self.queue.take(self.worker, n, self._lease, nonce=new_id("n"))
+    def _taken(self, n: int, threads: ThreadUse) -> Take:
+        return self.queue.take(self.worker, n, self._lease, nonce=new_id("n"), threads=threads)
 
     def _start(self, grants: Sequence[Grant]) -> list[str]:
         """Claim what was taken. What cannot be claimed now goes back, what must not be started is dropped."""

@@ -6,6 +6,7 @@ import math
 import threading
 import time
 from collections import deque
+from collections.abc import Callable
 
 BRIEF = 0.002
 """Seconds below which runs are brief, on average: as long as a claim takes."""
@@ -42,6 +43,8 @@ class IdleThreads:
         self._changed = threading.Condition()
         self._handed_out_at = 0.0
         self._wake_above = math.inf
+        self._call_above = math.inf
+        self._call: Callable[[], object] = int
 
     @property
     def brief(self) -> bool:
@@ -52,6 +55,10 @@ class IdleThreads:
     def behind(self) -> bool:
         """Whether runs were handed out for which no thread was free yet."""
         return self.out > self.total
+
+    def busy(self, beside: int = 0) -> int:
+        """Return how many threads have a run, leaving out so many places that were counted as out for more."""
+        return max(0, min(self.total, self.out - beside))
 
     def took(self, seconds: float | None, *, alone: bool) -> None:
         """Hear how long a run kept its thread, and whether it did so `alone`, without anything reserved."""
@@ -85,6 +92,18 @@ class IdleThreads:
             self._changed.notify()
 
     def give(self, threads: int) -> None:
+        self._returned(threads)
+        if self._room() > self._call_above:
+            self._call_above = math.inf
+            self._call()
+
+    def call_when_more(self, than: int, call: Callable[[], object]) -> None:
+        """Call once there is room for more than so many, at once if there is."""
+        with self._changed:
+            self._call, self._call_above = call, than
+        self.give(0)
+
+    def _returned(self, threads: int) -> None:
         with self._changed:
             enough, self.out = self._enough(), self.out - threads
             if (not enough and self._enough()) or self.out <= 0 or self._room() > self._wake_above:

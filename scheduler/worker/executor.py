@@ -109,10 +109,10 @@ class Execution:
         claims, run_id, attempt = self._store.claims, held.run_id, held.claim.run.attempt
 
         def save(state: Json) -> bool:
-            return guard(lambda: claims.checkpoint(run_id, attempt, state))
+            return held.progressed(written=guard(lambda: claims.checkpoint(run_id, attempt, state)))
 
         def report(value: Json) -> bool:
-            return guard(lambda: claims.progress(run_id, attempt, value))
+            return held.progressed(written=guard(lambda: claims.progress(run_id, attempt, value)))
 
         return Link(
             save=save,
@@ -120,7 +120,7 @@ class Execution:
             use=held.usage.use,
             busy=held.usage.busy,
             cancelled=lambda: held.cancelled or held.timed_out,
-            should_yield=lambda: held.yielding,
+            should_yield=held.should_yield,
             now=self._store.now,
         )
 

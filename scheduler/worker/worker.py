@@ -14,18 +14,21 @@ import dramatiq
 from duetime.scheduler.handlers import Handlers
 from duetime.scheduler.queue import DispatchQueue, QueueLost, QueueUnavailable
 from duetime.scheduler.records import Settlement
+from duetime.scheduler.rules.headroom import DEFAULT_HEADROOM, HeadroomParts
 from duetime.scheduler.rules.settlement import Ending
 from duetime.scheduler.runtime import failpoints
-from duetime.scheduler.runtime.interrupt import WorkerStopping
 from duetime.scheduler.store import Store
+from duetime.scheduler.worker import shutdown
 from duetime.scheduler.worker.active_runs import Held, InHand
 from duetime.scheduler.worker.broker import ACTOR, QUEUE, DispatchBroker
 from duetime.scheduler.worker.claimer import Claimer
 from duetime.scheduler.worker.completer import Commits, Ended
 from duetime.scheduler.worker.event_loop import EventLoop
-from duetime.scheduler.worker.executor import OVERTAKEN, STOPPED, UNRESERVED, Execution
-from duetime.scheduler.worker.lost_threads import LostThreads
+from duetime.scheduler.worker.executor import OVERTAKEN, UNRESERVED, Execution
 from duetime.scheduler.worker.middleware import Admission, Hosting, Threads
+from duetime.scheduler.worker.threads.gate import ThreadGate
+from duetime.scheduler.worker.threads.lost_threads import LostThreads
+from duetime.scheduler.worker.threads.preemption import Preemption
 from duetime.scheduler.worker.usage import Durations
 from duetime.scheduler.worker.watchdog import Supervision
 
@@ -40,20 +43,19 @@ log = logging.getLogger(__name__)
 
 @dataclass(frozen=True, slots=True)
 class WorkerOptions:
-    """`threads` is how many runs may be under way at once; `lease` how long a claim lasts without a sign of life."""
+    """`threads` is how many runs may be under way at once; `lease` how long a claim lasts without a sign of life.
+
+    `headroom` is how many of the threads are kept for urgent runs.
+    """
 
     name: str
     threads: int = 16
     lease: timedelta = timedelta(seconds=30)
+    headroom: HeadroomParts = DEFAULT_HEADROOM
 
 
 MOST_UNSTORED = 64
 """Outcomes for each thread that may wait to be stored; then nothing new starts."""
-
-TOO_LONG = (
-    "They start again elsewhere, from their last checkpoint. To prevent that, set grace_seconds above what they take, "
-    "or let their handlers ask ctx.should_yield()"
-)
 
 
 def all_of_them(threads: int) -> int:
@@ -129,7 +131,9 @@ class Worker:
             on_replaced=self._drain,
         )
         self.threads = 0 if hosted else options.threads
+        self._preemption = Preemption(queue, self._in_hand, worker=options.name, clock=monotonic)
         self._broker = self._make_broker(hosted)
+        self._gate = ThreadGate(self._broker.idle, self._broker.headroom)
         self._commits = Commits(
             store, on_settled=self._finish, starting=lambda: self._broker.rushed, limit=MOST_UNSTORED * options.threads
         )
@@ -177,8 +181,9 @@ class Worker:
         for held in self._in_hand.all():
             held.yielding = True
         if not self._emptied(grace.total_seconds()):
-            self._interrupt()
-        self._hand_back(self._in_hand.close())
+            shutdown.interrupt(self._in_hand.all())
+            self._emptied(LAST_WORDS)
+        shutdown.hand_back(self._in_hand.close(), self._hand_in)
         stored = self._commits.close(timeout=2 * LAST_WORDS)
         if stored:
             self.learn()
@@ -204,6 +209,8 @@ class Worker:
             claim=self._claimer.claim,
             allowance=self._allowance,
             let_go=self._let_go,
+            headroom=self._options.headroom,
+            preemption=self._preemption,
             middleware=[Admission(self._in_hand), self._threads, *([Hosting(self._host, hosted)] if hosted else [])],
             clock=lambda: self._store.now().timestamp() * 1000,
         )
@@ -219,21 +226,30 @@ class Worker:
         for held in self._in_hand.all():
             if held.begin():
                 self._hand_in(held, OVERTAKEN)
+        self._gate.clear()
 
     def _run(self, run_id: str) -> None:
         """Run one claim: the generic actor."""
         held = self._in_hand.get(run_id)
         if held is not None:
-            held.yielding = self._broker.draining
-            held.thread = threading.current_thread()
-            ending = self._execution.run(held)
-            failpoints.hit(failpoints.Step.HANDLED)
-            if held.hand_over():
-                self._broker.idle.took(held.usage.took, alone=not held.claim.reserved)
-                self._commits.hand_in(held, ending)
-            elif self._lost.returned(held, ending):
-                self._broker.idle.count_out(1)
-                self._threads.end_this()
+            self._gate.run(held, self._run_here)
+
+    def _run_here(self, held: Held) -> bool:
+        """Run a claim on this thread; return whether it may run others."""
+        held.yielding = self._broker.draining
+        held.thread = threading.current_thread()
+        self._preemption.began(held)
+        ending = self._preemption.ended(held, self._execution.run(held))
+        failpoints.hit(failpoints.Step.HANDLED)
+        if held.hand_over():
+            self._broker.idle.took(held.usage.took, alone=not held.claim.reserved)
+            self._commits.hand_in(held, ending)
+            return True
+        if self._lost.returned(held, ending):
+            self._broker.idle.count_out(1)
+            self._threads.end_this()
+            return False
+        return True
 
     def _end_unstopped(self, held: Held) -> None:
         self._commits.hand_in(held, self._execution.unstopped(held), wait=False)
@@ -275,25 +291,3 @@ class Worker:
 
     def _emptied(self, timeout: float) -> bool:
         return self._in_hand.wait_until(lambda: not len(self._in_hand), timeout)
-
-    def _interrupt(self) -> None:
-        left = self._in_hand.all()
-        if left:
-            log.warning("%d runs (%s) did not end within the grace period. %s", len(left), _actions(left), TOO_LONG)
-        for held in left:
-            held.interrupt(WorkerStopping)
-        self._emptied(LAST_WORDS)
-
-    def _hand_back(self, left: Sequence[Held]) -> None:
-        for held in left:
-            if held.kill is not None:
-                held.kill()
-            elif not held.begin():
-                log.warning(
-                    "run %s does not stop; it is handed back, and may start elsewhere before it ends", held.run_id
-                )
-            self._hand_in(held, STOPPED)
-
-
-def _actions(runs: Sequence[Held]) -> str:
-    return ", ".join(sorted({held.action for held in runs}))

@@ -16,7 +16,7 @@ from duetime.server.cli import output
 from duetime.server.session import session
 
 if TYPE_CHECKING:
-    from duetime.scheduler.queue import PoolUse, Stats
+    from duetime.scheduler.queue import PoolUse, Stats, ThreadUse
 
 AsJson = Annotated[bool, typer.Option("--json", help="write JSON")]
 
@@ -48,7 +48,7 @@ def explain(
 
 
 def stats(context: typer.Context, *, as_json: AsJson = False) -> None:
-    """Count what waits by tier, with what each tier is promised, and show what is used of each pool."""
+    """Count what waits by tier, with what each tier is promised, and show what is used of pools and threads."""
     with session(context).app() as app:
         found = app.inquiry.stats()
         now, zone = app.store.now(), app.scheduler.zone or "UTC"
@@ -74,6 +74,10 @@ def stats(context: typer.Context, *, as_json: AsJson = False) -> None:
     output.table(
         ("POOL", "STATE", "USED", "SPENT", "FREE", "CAPACITY", "HELD"),
         (_use(name, use, now, zone) for name, use in _pools(found)),
+    )
+    output.table(
+        ("WORKER", "THREADS", "BUSY", "FOR CRITICAL", "AND FOR HIGH", "GAVE WAY"),
+        (_threads(name, threads) for name, threads in sorted(found.threads.items())),
     )
 
 
@@ -122,6 +126,11 @@ def _use(name: str, use: PoolUse, now: datetime, zone: str) -> tuple[str, ...]:
     ends = f" until {times.describe(until, zone)} ({times.relative(until, now)})" if until else ""
     numbers = (use.used, use.spent, use.free, use.capacity)
     return (name, use.state + slowed + ends, *(f"{round(number, 2):g}" for number in numbers), str(use.parked))
+
+
+def _threads(name: str, threads: ThreadUse) -> tuple[str, ...]:
+    _, critical, urgent, *_ = threads.headroom
+    return (name, *map(str, (threads.total, threads.busy, critical, urgent - critical, threads.preempted)))
 
 
 def pools_list(context: typer.Context, *, as_json: AsJson = False) -> None:

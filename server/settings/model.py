@@ -27,6 +27,7 @@ from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, PrivateAttr,
 from pydantic_settings import BaseSettings, NoDecode, PydanticBaseSettingsSource, SettingsConfigDict
 
 Names = Annotated[tuple[str, ...], NoDecode, BeforeValidator(comma_separated)]
+Part = Annotated[float, Field(ge=0, le=1)]
 
 
 def default_database_url() -> str:
@@ -116,6 +117,14 @@ class Settings(BaseSettings):
     )
     threads: int = Field(
         default=16, ge=1, le=256, description="how many runs may be worked on at the same time", examples=["16"]
+    )
+    critical_headroom: Part = Field(
+        default=0.0625,
+        description="the part of the threads kept for `critical` runs, in whole threads",
+        examples=["0.25"],
+    )
+    high_headroom: Part = Field(
+        default=0.125, description="the part of the threads kept for `critical` and `high` runs", examples=["0.25"]
     )
     processes: int = Field(
         default=1,

@@ -10,6 +10,7 @@ from pathlib import Path
 from duetime.scheduler.delivery import ChannelOptions, WebhookTarget
 from duetime.scheduler.handlers import WebhookOptions
 from duetime.scheduler.nodes.runner import RunnerOptions
+from duetime.scheduler.rules.headroom import HeadroomParts
 from duetime.scheduler.worker.machine_load import Machine, Pressure
 from duetime.scheduler.worker.worker import all_of_them
 from duetime.server.settings.model import Settings
@@ -52,10 +53,16 @@ def runner_options(settings: Settings) -> RunnerOptions:
     return RunnerOptions(
         lock=_lock_path(settings),
         threads=settings.threads,
+        headroom=headroom(settings),
         lease=timedelta(seconds=settings.lease_seconds),
         grace=timedelta(seconds=settings.grace_seconds),
         allowance=allowance(settings),
     )
+
+
+def headroom(settings: Settings) -> HeadroomParts:
+    """Return which parts of its threads a worker keeps for urgent runs."""
+    return HeadroomParts(settings.critical_headroom, settings.high_headroom)
 
 
 def allowance(settings: Settings) -> Callable[[int], int]:

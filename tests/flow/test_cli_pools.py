@@ -99,7 +99,11 @@ def test_stats_print_what_is_promised_to_each_tier_and_what_is_used_of_each_pool
     said = cli("stats", "--json").said
     assert [row["bound"] for row in said["tiers"]] == [Shares().bound(rank) for rank in range(1, 6)]
     assert said["pools"]["gpu"]["capacity"] == 3
+    eventually(lambda: cli("stats", "--json").said["threads"], "the worker to report its threads")
+    [threads] = cli("stats", "--json").said["threads"].values()
+    assert threads == {"total": 2, "busy": 0, "headroom": [0, 0, 0, 0, 0], "preempted": 0}
     table = cli("stats").out
+    assert "GAVE WAY" in table
     assert f"{Shares().bound(5)} dispatches" in table
     assert "gpu" in table
 

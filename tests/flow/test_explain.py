@@ -12,7 +12,7 @@ import pytest
 from duetime.scheduler.foresight.explain import Explainer, Facts, Lengths, explained, nothing_known, waiting_for
 from duetime.scheduler.handlers import Handlers
 from duetime.scheduler.intake.planner import Intake
-from duetime.scheduler.queue import MAX_COUNTED_AHEAD, Entry, Explanation, Report, Shortage, Why
+from duetime.scheduler.queue import MAX_COUNTED_AHEAD, Entry, Explanation, Report, Shortage, ThreadUse, Why
 from duetime.scheduler.queue.memory.queue import MemoryQueue
 from duetime.scheduler.queue.port import Finish
 from duetime.scheduler.queue.remote import Inquiry, Silence, answer
@@ -89,6 +89,12 @@ def test_a_turn_says_how_many_go_first() -> None:
     assert why(ahead=MAX_COUNTED_AHEAD) == ("its turn: 10000 or more runs of the same tier and needs go first",)
     assert why(ahead=1) == ("its turn: 1 run of the same tier and needs go first",)
     assert why() == ("a free thread of a worker: it is the first of its tier and needs",)
+    first = why()[0]
+    assert why(threads=ThreadUse(2, 2)) == (f"{first}; 2 of 2 threads are busy",)
+    kept = "14 of 16 threads are busy, 2 are kept for critical and high runs"
+    assert why(threads=ThreadUse(16, 14, (0, 1, 2, 2, 2))) == (f"{first}; {kept}",)
+    kept = "4 of 4 threads are busy, 1 is kept for critical runs"
+    assert why(threads=ThreadUse(4, 4, (0, 1, 1, 1, 1))) == (f"{first}; {kept}",)
     assert why(short(), ahead=3)[1] == "its turn: 3 runs of the same tier and needs go first"
 
 

@@ -307,7 +307,7 @@ def test_a_take_that_fills_every_thread_is_a_rush_of_brief_runs_that_hold_nothin
     *,
     rushed: bool,
 ) -> None:
-    monkeypatch.setattr(queue, "wait", lambda *_: None)
+    monkeypatch.setattr(queue, "wait", lambda *_, **__: None)
     queue.set_pool("gpu", Limits(Kind.SLOTS, 99))
     queue.put([Entry(f"r{n}", clock.ms + n, needs=needs) for n in range(3 * THREADS - 1)])
     for _ in range(JUDGED):

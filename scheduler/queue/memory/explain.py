@@ -8,7 +8,7 @@ from duetime.scheduler.queue.constants import MAX_HOLDERS_SHOWN
 from duetime.scheduler.queue.memory.classes import Waiting
 from duetime.scheduler.queue.memory.pool import Pool
 from duetime.scheduler.queue.memory.pools import Pools
-from duetime.scheduler.queue.port import Entry, Explanation, PoolUse, Shortage, Stats, Threads, Why
+from duetime.scheduler.queue.port import Entry, Explanation, PoolUse, Shortage, Stats, ThreadUse, Why
 from duetime.scheduler.rules.limits.admission import Kind, Limits, PoolState, capacity, free, opens
 from duetime.scheduler.rules.limits.queue_time import QueueTime
 from duetime.scheduler.rules.shares import TIERS
@@ -37,7 +37,7 @@ def shortage(pools: Pools, entry: Entry, having: Callable[[str], list[str]], now
 
 
 def explained(
-    waiting: Waiting, run_id: str, lacks: Callable[[Entry], Shortage | None], threads: Threads | None
+    waiting: Waiting, run_id: str, lacks: Callable[[Entry], Shortage | None], threads: ThreadUse | None
 ) -> Explanation | None:
     """Explain a run that is neither delayed nor leased; `lacks` is asked of the head of its class."""
     if waiting.get(run_id) is None:

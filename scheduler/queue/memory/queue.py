@@ -18,7 +18,7 @@ from duetime.scheduler.queue.port import (
     Shortage,
     Stats,
     Take,
-    Threads,
+    ThreadUse,
 )
 from duetime.scheduler.rules.limits.admission import Limits
 from duetime.scheduler.rules.limits.queue_time import QueueTime
@@ -56,7 +56,7 @@ class MemoryQueue:
                 self._wake()
             return done.count(Put.ADDED)
 
-    def take(self, worker: str, n: int, lease: float, *, nonce: str = "", threads: Threads | None = None) -> Take:
+    def take(self, worker: str, n: int, lease: float, *, nonce: str = "", threads: ThreadUse | None = None) -> Take:
         with self._changed:
             now = self._called()
             if not self._complete:
@@ -74,7 +74,7 @@ class MemoryQueue:
             return Take(granted, self._generation, hint)
 
     def preemptors(
-        self, worker: str, n: int, tiers: tuple[int, int], notice: float, *, threads: Threads | None = None
+        self, worker: str, n: int, tiers: tuple[int, int], notice: float, *, threads: ThreadUse | None = None
     ) -> tuple[int, ...]:
         with self._changed:
             now = self._called()

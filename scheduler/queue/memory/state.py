@@ -31,7 +31,7 @@ from duetime.scheduler.queue.port import (
     Grant,
     Shortage,
     Stats,
-    Threads,
+    ThreadUse,
     Why,
     added_up,
 )
@@ -111,7 +111,7 @@ class Floor:
             self._waiting.unpark_headed_by(head, name)
 
     def grant(
-        self, worker: str, n: int, now: float, until: float, threads: Threads | None = None
+        self, worker: str, n: int, now: float, until: float, threads: ThreadUse | None = None
     ) -> tuple[tuple[Grant, ...], float | None]:
         """Lease up to `n` runs, and say in how many seconds time alone may bring up more."""
         granted: list[Grant] = []

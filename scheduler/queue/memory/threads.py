@@ -9,22 +9,22 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from duetime.scheduler.queue.constants import PREEMPTOR_HOLD_MS, THREADS_KNOWN_MS
-from duetime.scheduler.queue.port import Threads
+from duetime.scheduler.queue.port import ThreadUse
 
 
 class WorkerThreads:
     """What workers report of their threads. `now` is in milliseconds since 1970."""
 
     def __init__(self) -> None:
-        self._reported: dict[str, tuple[Threads, float]] = {}
+        self._reported: dict[str, tuple[ThreadUse, float]] = {}
         self._preemptors: dict[str, float] = {}
 
-    def report(self, worker: str, threads: Threads, granted: int, now: float) -> None:
+    def report(self, worker: str, threads: ThreadUse, granted: int, now: float) -> None:
         """Keep what a worker reports now, and how many runs it was granted on top of that."""
         busy = min(threads.busy + granted, threads.total)
         self._reported[worker] = (replace(threads, busy=busy), now)
 
-    def known(self, now: float) -> dict[str, Threads]:
+    def known(self, now: float) -> dict[str, ThreadUse]:
         """Return the threads of those that reported them lately, and forget the others."""
         self._reported = {name: (use, at) for name, (use, at) in self._reported.items() if now - at <= THREADS_KNOWN_MS}
         return {name: use for name, (use, _) in self._reported.items()}

@@ -15,7 +15,7 @@ from duetime.scheduler.queue.port import (
     PoolUse,
     Shortage,
     Stats,
-    Threads,
+    ThreadUse,
     Why,
     added_up,
 )
@@ -101,17 +101,19 @@ def explanation_of(words: Sequence[str]) -> Explanation | None:
     return Explanation(status, int(ahead), shortage_of(more), worker or None, later)
 
 
-def threads_words(threads: Threads | None) -> tuple[int, ...]:
+def threads_words(threads: ThreadUse | None) -> tuple[int, ...]:
     return (threads.total, threads.busy, threads.preempted, *threads.headroom) if threads else ()
 
 
-def threads_of(words: Sequence[str]) -> dict[str, Threads]:
+def threads_of(words: Sequence[str]) -> dict[str, ThreadUse]:
     """Return the threads of each worker."""
     rows = ((name, [int(word) for word in numbers]) for name, *numbers in _rows(words, _THREADS))
-    return {name: Threads(total, busy, tuple(kept), gave_way) for name, (total, busy, gave_way, *kept) in rows}
+    return {name: ThreadUse(total, busy, tuple(kept), gave_way) for name, (total, busy, gave_way, *kept) in rows}
 
 
-def stats_of(classes: Iterable[Sequence[str]], pools: Iterable[Sequence[str]], threads: Mapping[str, Threads]) -> Stats:
+def stats_of(
+    classes: Iterable[Sequence[str]], pools: Iterable[Sequence[str]], threads: Mapping[str, ThreadUse]
+) -> Stats:
     """Add up the pages of the script `stats`: of classes that are parked, and of pools."""
     parked, behind = [0] * TIERS, dict[str, int]()
     totals: list[int] = []

@@ -15,7 +15,7 @@ from typing import TypeVar
 
 import redis
 from duetime.scheduler.queue.constants import REBUILD_TURN_MS
-from duetime.scheduler.queue.port import Cancelled, Entry, Explanation, Finish, Grant, Shortage, Stats, Take, Threads
+from duetime.scheduler.queue.port import Cancelled, Entry, Explanation, Finish, Grant, Shortage, Stats, Take, ThreadUse
 from duetime.scheduler.queue.redis import scripts, wakeup
 from duetime.scheduler.queue.redis.codec import (
     class_of,
@@ -76,14 +76,14 @@ class RedisQueue:
             self._scripts.call("put", *chain.from_iterable(map(entry_words, batch))) for batch in _batches(entries)
         )
 
-    def take(self, worker: str, n: int, lease: float, *, nonce: str = "", threads: Threads | None = None) -> Take:
+    def take(self, worker: str, n: int, lease: float, *, nonce: str = "", threads: ThreadUse | None = None) -> Take:
         generation = self._baton.generation
         run = self._scripts.ask if nonce else self._scripts.call
         hint, *grants = json.loads(run("take", worker, n, lease, nonce, *threads_words(threads)))
         return Take(grants_of(grants), generation, float(hint) if hint else None)
 
     def preemptors(
-        self, worker: str, n: int, tiers: tuple[int, int], notice: float, *, threads: Threads | None = None
+        self, worker: str, n: int, tiers: tuple[int, int], notice: float, *, threads: ThreadUse | None = None
     ) -> tuple[int, ...]:
         return tuple(self._scripts.call("preemptors", worker, n, *tiers, notice, *threads_words(threads)))
 

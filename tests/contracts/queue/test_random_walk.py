@@ -18,7 +18,7 @@ from typing import Any
 from uuid import uuid4
 
 import pytest
-from duetime.scheduler.queue import Cancelled, Entry, Finish, Grant, Kind, Limits, QueueLost, Report, Take, Threads
+from duetime.scheduler.queue import Cancelled, Entry, Finish, Grant, Kind, Limits, QueueLost, Report, Take, ThreadUse
 from duetime.scheduler.queue.memory.queue import MemoryQueue
 from duetime.scheduler.queue.redis.queue import RedisQueue
 from duetime.scheduler.rules.headroom import NO_HEADROOM, least_urgent
@@ -166,9 +166,9 @@ class Walk:
         if isinstance(taken, Take) and not taken.grants and not repeated and not self.building:
             self.check_nothing_stands_still(taken, least_urgent(threads.headroom if threads else NO_HEADROOM, n))
 
-    def some_threads(self) -> Threads | None:
+    def some_threads(self) -> ThreadUse | None:
         headroom = self.chance.choice([NO_HEADROOM, (0, 1, 2, 2, 2), (0, 0, 1, 1, 1), (0, 3, 3, 3, 3)])
-        return self.chance.choice([None, Threads(8, self.chance.randint(0, 8), headroom, self.chance.randint(0, 3))])
+        return self.chance.choice([None, ThreadUse(8, self.chance.randint(0, 8), headroom, self.chance.randint(0, 3))])
 
     def preemptors(self) -> None:
         """Ask for whom a worker should make room; those that it may already be asked to are of any tier."""

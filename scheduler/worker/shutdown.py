@@ -1,0 +1,37 @@
+"""What becomes of runs that have not ended when their worker stops."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Sequence
+
+from duetime.scheduler.rules.settlement import Ending
+from duetime.scheduler.runtime.interrupt import WorkerStopping
+from duetime.scheduler.worker.active_runs import Held
+from duetime.scheduler.worker.executor import STOPPED
+
+TOO_LONG = (
+    "They start again elsewhere, from their last checkpoint. To prevent that, set grace_seconds above what they take, "
+    "or let their handlers ask ctx.should_yield()"
+)
+
+log = logging.getLogger(__name__)
+
+
+def interrupt(left: Sequence[Held]) -> None:
+    """Interrupt the runs that did not end within the grace period."""
+    if left:
+        actions = ", ".join(sorted({held.action for held in left}))
+        log.warning("%d runs (%s) did not end within the grace period. %s", len(left), actions, TOO_LONG)
+    for held in left:
+        held.interrupt(WorkerStopping)
+
+
+def hand_back(left: Sequence[Held], hand_in: Callable[[Held, Ending], None]) -> None:
+    """Hand in the runs that have not begun, and those that do not stop, to be started elsewhere."""
+    for held in left:
+        if held.kill is not None:
+            held.kill()
+        elif not held.begin():
+            log.warning("run %s does not stop; it is handed back, and may start elsewhere before it ends", held.run_id)
+        hand_in(held, STOPPED)

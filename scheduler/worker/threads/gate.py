@@ -1,0 +1,71 @@
+"""Keeps the headroom of threads free of runs that were claimed ahead of their threads.
+
+Runs that were claimed for idle threads respect it already, as the queue hands out no others. Those claimed ahead stand
+in one line for all threads, so a thread that gets one of them looks whether it may start it.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections import deque
+from collections.abc import Callable
+
+from duetime.scheduler.rules.headroom import Headroom, may_start
+from duetime.scheduler.worker.active_runs import Held
+from duetime.scheduler.worker.capacity import IdleThreads
+
+
+class ThreadGate:
+    """Lets threads start runs. A run that would take a thread kept for others is set aside for the next that ends."""
+
+    def __init__(self, idle: IdleThreads, headroom: Callable[[], Headroom]) -> None:
+        self._idle = idle
+        self._headroom = headroom
+        self._running: set[Held] = set()
+        self._aside: deque[Held] = deque()
+        self._lock = threading.Lock()
+
+    def run(self, held: Held, run: Callable[[Held], bool]) -> None:
+        """Run a claim that has begun, then those that were set aside, or set it aside.
+
+        `run` returns whether its thread may go on with another run.
+        """
+        following: Held | None = held
+        if not self._enter(held):
+            self._idle.count_out(1)  # its message is done with, the run is not
+            return
+        while following is not None:
+            current = following
+            following = self._leave(current, go_on=run(current))
+
+    def clear(self) -> None:
+        """Forget the runs that were set aside: they were handed back."""
+        with self._lock:
+            cleared = len(self._aside)
+            self._aside.clear()
+        self._idle.give(cleared)
+
+    def _enter(self, held: Held) -> bool:
+        with self._lock:
+            if self._idle.behind and not self._fits(held):
+                held.put_back()
+                self._aside.append(held)
+                return False
+            self._running.add(held)
+            return True
+
+    def _leave(self, held: Held, *, go_on: bool) -> Held | None:
+        """Return a run that was set aside and that this thread starts now."""
+        with self._lock:
+            self._running.discard(held)
+            while go_on and (found := next(filter(self._fits, self._aside), None)) is not None:
+                self._aside.remove(found)
+                self._idle.give(1)  # for the run that ended, or the one found, if it was handed back meanwhile
+                if found.begin():
+                    self._running.add(found)
+                    return found
+            return None
+
+    def _fits(self, held: Held) -> bool:
+        running = sum(not each.ended for each in self._running)
+        return may_start(self._headroom(), held.claim.task.priority.rank, self._idle.total - running)

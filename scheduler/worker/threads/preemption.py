@@ -1,0 +1,73 @@
+"""Preemption: runs of this worker give way to more urgent ones that wait for a thread.
+
+It is cooperative: `ctx.should_yield()` turns true, and a handler that returns `Yielded` is suspended with its age kept.
+"""
+
+from __future__ import annotations
+
+import logging
+import time
+from collections.abc import Callable
+from contextlib import suppress
+from dataclasses import replace
+
+from duetime.scheduler.outcomes import Yielded
+from duetime.scheduler.queue import DispatchQueue, QueueLost, QueueUnavailable, ThreadUse
+from duetime.scheduler.rules.headroom import least_urgent
+from duetime.scheduler.rules.preemption import YIELD_NOTICE_MS, RunningTurn, runs_to_ask
+from duetime.scheduler.rules.settlement import Ending
+from duetime.scheduler.worker.active_runs import Held, InHand
+
+GAVE_WAY = "gave way to a more urgent run"
+
+log = logging.getLogger(__name__)
+
+
+class Preemption:
+    """Asks runs of `worker` to give way; `count` is how many did. `clock` is in seconds."""
+
+    def __init__(
+        self, queue: DispatchQueue, in_hand: InHand, *, worker: str, clock: Callable[[], float] = time.monotonic
+    ) -> None:
+        self.count = 0
+        self._queue = queue
+        self._in_hand = in_hand
+        self._worker = worker
+        self._clock = clock
+
+    def began(self, held: Held) -> None:
+        """Note that a run starts on a thread now."""
+        held.turn.began_at = self._clock()
+
+    def make_room(self, threads: ThreadUse) -> None:
+        """Look for runs that no idle thread is for and that are about to be late, and ask others to give way."""
+        running = {held.run_id: held for held in self._in_hand.all() if held.turn.began_at is not None}
+        turns = [self._turn(held) for held in running.values() if not held.ended]
+        willing = [turn for turn in turns if turn.may_be_asked]
+        idle = threads.total - threads.busy
+        tiers = (least_urgent(threads.headroom, idle) + 1, max((turn.tier for turn in willing), default=1) - 1)
+        with suppress(QueueLost, QueueUnavailable):
+            waiting = self._queue.preemptors(self._worker, len(willing), tiers, YIELD_NOTICE_MS, threads=threads)
+            for run_id in runs_to_ask(waiting, turns, idle=idle, headroom=threads.headroom):
+                running[run_id].turn.asked_at = self._clock()
+                running[run_id].yielding = True
+                log.info("run %s is asked to give way to a more urgent one", run_id)
+
+    def ended(self, held: Held, ending: Ending) -> Ending:
+        """Count a run that gave way because it was asked to, and return how its attempt ended, with the reason."""
+        if held.turn.asked_at is None or not isinstance(ending, Yielded):
+            return ending
+        self.count += 1
+        return replace(ending, reason=f"{GAVE_WAY}: {ending.reason}" if ending.reason else GAVE_WAY)
+
+    def _turn(self, held: Held) -> RunningTurn:
+        now, turn, run = self._clock(), held.turn, held.claim.run
+        return RunningTurn(
+            held.run_id,
+            held.claim.task.priority.rank,
+            seconds=now - (turn.began_at or now),
+            anew=run.attempt > 1,
+            progressed=turn.progressed,
+            polls=turn.polls,
+            asked=None if turn.asked_at is None else now - turn.asked_at,
+        )

@@ -1,0 +1,102 @@
+"""Who is asked to give way: the least urgent, as many as threads are missing, nobody twice before it got further."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+from duetime.scheduler.rules.headroom import NO_HEADROOM, HeadroomParts
+from duetime.scheduler.rules.preemption import MIN_TURN_S, YIELD_PATIENCE_S, RunningTurn, runs_to_ask
+from hypothesis import given
+from hypothesis import strategies as st
+
+CRITICAL, HIGH, NORMAL, LOW, BACKGROUND = range(1, 6)
+TURN = RunningTurn("r", BACKGROUND, 3.0, polls=True)
+HEADROOM = HeadroomParts().of(16)
+
+TURNS = st.lists(
+    st.builds(
+        RunningTurn,
+        st.uuids().map(str),
+        st.integers(1, 5),
+        st.floats(0, 100),
+        st.booleans(),
+        st.booleans(),
+        st.booleans(),
+        st.none() | st.floats(0, 10),
+    ),
+    unique_by=lambda turn: turn.run_id,
+)
+TIERS = st.lists(st.integers(1, 5), max_size=20)
+
+
+def turns(*tiers: int) -> list[RunningTurn]:
+    return [replace(TURN, run_id=f"{tier}.{n}", tier=tier) for n, tier in enumerate(tiers)]
+
+
+def asked(*preemptors: int, of: list[RunningTurn], idle: int = 0) -> list[str]:
+    return runs_to_ask(preemptors, of, idle=idle, headroom=NO_HEADROOM)
+
+
+def test_the_least_urgent_run_is_asked() -> None:
+    assert asked(CRITICAL, of=turns(HIGH, BACKGROUND, LOW)) == ["5.1"]
+
+
+def test_nobody_is_asked_for_a_run_of_the_same_tier() -> None:
+    assert asked(NORMAL, of=turns(NORMAL, HIGH)) == []
+
+
+def test_among_equals_the_one_that_started_last_loses_least() -> None:
+    older, newer = turns(BACKGROUND, BACKGROUND)
+    assert asked(CRITICAL, of=[older, replace(newer, seconds=1.0)]) == [newer.run_id]
+
+
+def test_a_handler_that_polls_is_asked_before_one_that_never_did() -> None:
+    low, background = turns(LOW, BACKGROUND)
+    assert asked(CRITICAL, of=[low, replace(background, polls=False)]) == [low.run_id]
+    assert asked(CRITICAL, of=[replace(background, polls=False)]) == [background.run_id]
+
+
+def test_one_run_gives_way_for_each_that_waits() -> None:
+    assert len(asked(CRITICAL, CRITICAL, HIGH, of=turns(*[BACKGROUND] * 9))) == 3
+    assert len(asked(CRITICAL, CRITICAL, HIGH, of=turns(*[BACKGROUND] * 9), idle=2)) == 1
+
+
+def test_a_run_that_has_to_leave_threads_to_others_needs_these_too() -> None:
+    many = turns(*[BACKGROUND] * 9)
+    assert len(runs_to_ask([CRITICAL], many, idle=0, headroom=HEADROOM)) == 1
+    assert len(runs_to_ask([HIGH], many, idle=0, headroom=HEADROOM)) == 2
+    assert len(runs_to_ask([NORMAL], many, idle=2, headroom=HEADROOM)) == 1
+    assert len(runs_to_ask([CRITICAL, HIGH], many, idle=0, headroom=HEADROOM)) == 3
+
+
+def test_what_was_asked_a_moment_ago_counts_as_giving_way_and_what_did_not_obey_does_not() -> None:
+    first, second = turns(BACKGROUND, BACKGROUND)
+    assert asked(CRITICAL, of=[replace(first, asked=0.0), second]) == []
+    assert asked(CRITICAL, of=[replace(first, asked=YIELD_PATIENCE_S), second]) == [second.run_id]
+
+
+@pytest.mark.parametrize(
+    ("turn", "expected"),
+    [
+        (replace(TURN, seconds=0.0), ["r"]),
+        (replace(TURN, anew=True), []),
+        (replace(TURN, anew=True, progressed=True), ["r"]),
+        (replace(TURN, anew=True, seconds=MIN_TURN_S), ["r"]),
+        (replace(TURN, asked=99.0, progressed=True), []),
+    ],
+    ids=["first attempt", "started anew", "got further", "ran for long", "asked already"],
+)
+def test_a_run_is_asked_again_only_after_it_got_further(turn: RunningTurn, expected: list[str]) -> None:
+    assert asked(CRITICAL, of=[turn]) == expected
+
+
+@given(TIERS, TURNS, st.integers(0, 16))
+def test_never_more_are_asked_than_threads_are_missing_and_never_whoever_may_not(
+    preemptors: list[int], running: list[RunningTurn], idle: int
+) -> None:
+    found = runs_to_ask(preemptors, running, idle=idle, headroom=HEADROOM)
+    by_id = {turn.run_id: turn for turn in running}
+    assert len(set(found)) == len(found)
+    assert len(found) <= max(0, len(preemptors) + max(HEADROOM) - idle)
+    assert all(by_id[run_id].may_be_asked and by_id[run_id].tier > min(preemptors) for run_id in found)
