@@ -240,8 +240,8 @@ class StoredPool:
 class WorkerProcess:
     """A process that runs tasks, as it says of itself; `state` is `running` or `draining`.
 
-    `running` is how many runs it has in hand, `actions` are those that it has handlers for, `seen_at` is when it last
-    said so, by the store's clock.
+    `running` is how many runs it has in hand, `actions` are those that it has handlers for, `lost_threads` are kept by
+    handlers that did not stop at their time limit, `seen_at` is when it last said so, by the store's clock.
     """
 
     id: str
@@ -253,3 +253,4 @@ class WorkerProcess:
     running: int = 0
     seen_at: datetime | None = None
     actions: tuple[str, ...] = ()
+    lost_threads: int = 0

@@ -116,10 +116,12 @@ def build(
     handlers: Sequence[Handler] = (),
     role: Role = Role.SERVE,
     hosted: Callable[[], None] | None = None,
+    exhausted: Callable[[], None] = lambda: None,
 ) -> App:
     """Construct the application of one process; `handlers` are those beside the built-in and configured ones.
 
-    `hosted`: the threads of a worker are those of Dramatiq's command line, which calls this when it stops.
+    `hosted`: the threads of a worker are those of Dramatiq's command line, which calls this when it stops. `exhausted`
+    is called when a worker has lost as many threads as it has.
 
     Raises InvalidSetting for a handler module or channel that cannot be loaded, SchemaTooNew for the database of a
     newer Duetime, and StoreUnavailable when it cannot be opened.
@@ -155,6 +157,7 @@ def build(
             deliverer=deliverer,
             on_change=told,
             allowance=allowance(settings),
+            on_exhausted=exhausted,
             hosted=hosted,
         )
 

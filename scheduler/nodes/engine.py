@@ -28,8 +28,8 @@ class Crew:
     """Runs what is due, as the runner of `epoch` or, without one, as one process of many.
 
     What is due already is in the queue once this is made. `on_change` is told the ids of tasks whose run moved, on some
-    thread; what it raises is logged. `on_replaced` is called when another process has raised the epoch. `allowance` and
-    `hosted` are the worker's.
+    thread; what it raises is logged. `on_replaced` is called when another process has raised the epoch. `on_exhausted`,
+    `allowance` and `hosted` are the worker's.
     """
 
     def __init__(
@@ -44,6 +44,7 @@ class Crew:
         deliverer: Deliverer | None = None,
         on_change: Callable[[Sequence[str]], None] = lambda _: None,
         on_replaced: Callable[[], None] = lambda: None,
+        on_exhausted: Callable[[], None] = lambda: None,
         allowance: Callable[[int], int] = all_of_them,
         hosted: Callable[[], None] | None = None,
     ) -> None:
@@ -63,6 +64,7 @@ class Crew:
             on_change=self._changed,
             on_settled=self._settled,
             on_replaced=on_replaced,
+            on_exhausted=on_exhausted,
             allowance=allowance,
             hosted=hosted,
         )
@@ -81,7 +83,11 @@ class Crew:
         self._heartbeat: Heartbeat | None = None
         if epoch is None:  # the only runner needs no row to be known by
             self._heartbeat = Heartbeat(
-                store, options.name, threads=lambda: self.worker.threads, running=lambda: self.worker.running
+                store,
+                options.name,
+                threads=lambda: self.worker.threads,
+                running=lambda: self.worker.running,
+                lost_threads=lambda: self.worker.lost_threads,
             )
             self._processes.append(self._heartbeat.process)
 

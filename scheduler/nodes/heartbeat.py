@@ -39,12 +39,24 @@ def someone_works(store: Store) -> bool:
 
 
 class Heartbeat:
-    """Writes the row of one worker every 5 seconds, and removes it in the end. `running` counts its runs in hand."""
+    """Writes the row of one worker every 5 seconds, and removes it in the end.
 
-    def __init__(self, store: Store, name: str, *, threads: Callable[[], int], running: Callable[[], int]) -> None:
+    `running` counts its runs in hand, `lost_threads` the threads of handlers that did not stop.
+    """
+
+    def __init__(
+        self,
+        store: Store,
+        name: str,
+        *,
+        threads: Callable[[], int],
+        running: Callable[[], int],
+        lost_threads: Callable[[], int] = lambda: 0,
+    ) -> None:
         self._store = store
         self._threads = threads
         self._running = running
+        self._lost_threads = lost_threads
         self._beats = 0
         self._row = WorkerProcess(
             id=name, host=socket.gethostname(), pid=os.getpid(), threads=0, started_at=store.now()
@@ -70,4 +82,5 @@ class Heartbeat:
             self._store.workers.remove(self._row.id)
 
     def _say(self, state: str) -> None:
-        self._store.workers.beat(replace(self._row, state=state, threads=self._threads(), running=self._running()))
+        threads, running, lost = self._threads(), self._running(), self._lost_threads()
+        self._store.workers.beat(replace(self._row, state=state, threads=threads, running=running, lost_threads=lost))

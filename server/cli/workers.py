@@ -29,7 +29,7 @@ def show(context: typer.Context, *, here: bool, as_json: bool) -> bool:
         rows = [_json(worker, state) for worker, state in zip(found, states, strict=True)]
         output.as_json({"schema": "duetime.workers/1", "workers": rows})
     elif found:
-        columns = ("WORKER", "HOST", "PID", "STATE", "RUNNING", "THREADS", "HEARD OF")
+        columns = ("WORKER", "HOST", "PID", "STATE", "RUNNING", "THREADS", "LOST", "HEARD OF")
         output.table(columns, (_row(worker, state, now) for worker, state in zip(found, states, strict=True)))
     else:
         output.say("No worker was heard of lately. `duetime worker` starts one.")
@@ -38,7 +38,8 @@ def show(context: typer.Context, *, here: bool, as_json: bool) -> bool:
 
 def _row(worker: WorkerProcess, state: str, now: datetime) -> tuple[str, ...]:
     ago = f"{(now - _seen_at(worker)).total_seconds():.0f} s ago"
-    return (worker.id, worker.host, str(worker.pid), state, str(worker.running), str(worker.threads), ago)
+    counts = (worker.running, worker.threads, worker.lost_threads)
+    return (worker.id, worker.host, str(worker.pid), state, *map(str, counts), ago)
 
 
 def _json(worker: WorkerProcess, state: str) -> dict[str, Json]:

@@ -49,10 +49,11 @@ class Ending:
         if self._begun.is_set():
             stop()
 
-    def begin(self, why: str) -> None:
-        """Begin the end; only the first call does something."""
+    def begin(self, why: str, *, code: int = 0) -> None:
+        """Begin the end, after which the process exits with `code`; only the first call does something."""
         if self._begun.is_set():
             return
+        self.code = code
         self._begun.set()
         log.info("stopping: %s", why)
         self._given_up.start()
@@ -60,7 +61,7 @@ class Ending:
 
     def _give_up(self) -> None:
         log.warning("something did not stop within %g s and is left behind", self._limit)
-        _leave(0)
+        _leave(self.code)
 
     def _signalled(self, number: int) -> None:
         if self._begun.is_set():

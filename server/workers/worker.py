@@ -7,6 +7,7 @@ import logging
 import os
 import sys
 import threading
+from functools import partial
 
 from duetime.scheduler.errors import InvalidSetting
 from duetime.server.app import Role, build
@@ -17,6 +18,9 @@ from duetime.server.settings.model import Settings
 BEYOND = 3.0
 """Seconds beyond the grace period that it takes to interrupt what still runs and to hand it back."""
 
+REPLACE_ME = 75
+"""The exit code of a process that has lost too many threads (EX_TEMPFAIL): its supervisor is to start another."""
+
 FAREWELL = b"end\n"
 """What a parent writes to the stdin of its processes before it closes it: they end because it was told to."""
 
@@ -24,10 +28,10 @@ log = logging.getLogger(__name__)
 
 
 def run_worker(settings: Settings, *, until_eof: bool = False) -> int:
-    """Run tasks until SIGTERM or SIGINT, or with `until_eof` until stdin ends; return the exit code.
+    """Run tasks until SIGTERM or SIGINT, with `until_eof` until stdin ends, or until too many threads are lost.
 
-    Then nothing more is started, and what runs has the grace period to end before it is handed back. Raises
-    InvalidSetting without a Redis: there the process that serves runs tasks itself.
+    Then nothing more is started, and what runs has the grace period to end before it is handed back. Returns the exit
+    code. Raises InvalidSetting without a Redis: there the process that serves runs tasks itself.
     """
     check_distributed(settings)
     configure_logs(settings.log_level, settings.log_format)
@@ -36,7 +40,8 @@ def run_worker(settings: Settings, *, until_eof: bool = False) -> int:
         ending.on_begin(stopped.set)
         if until_eof:
             end_with_input(ending)
-        with build(settings, role=Role.WORK) as app:
+        exhausted = partial(ending.begin, "too many threads are lost", code=REPLACE_ME)
+        with build(settings, role=Role.WORK, exhausted=exhausted) as app:
             gc.collect()
             gc.freeze()  # what is loaded by now lives as long as the process, and need not be looked at again
             app.start()

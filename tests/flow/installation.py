@@ -64,8 +64,8 @@ class Installation:
             distributed, "connected", lambda *_: (queue, LocalNews(self.channel), self.claim, lambda: None)
         )
 
-    def member(self, role: Role, *, start: bool = True, handlers: Sequence[Handler] = ()) -> App:
-        app = self._stack.enter_context(build(self.settings, handlers=handlers, role=role))
+    def member(self, role: Role, *, start: bool = True, handlers: Sequence[Handler] = (), **parts: Any) -> App:
+        app = self._stack.enter_context(build(self.settings, handlers=handlers, role=role, **parts))
         if start:
             app.start()
         return app

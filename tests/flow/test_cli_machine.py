@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import subprocess
 import sys
 from collections.abc import Callable
@@ -262,7 +263,10 @@ def test_a_worker_that_fell_silent_is_shown_with_what_it_really_has_in_hand_stil
         store.workers.beat(WorkerProcess(claim.worker, "host-a", 4711, threads=4, started_at=clock(), running=4))
         store.workers.beat(WorkerProcess("other", "host-b", 4712, threads=4, started_at=clock(), running=4))
         clock.forward(minutes=1)
-        store.workers.beat(WorkerProcess("awake", "host-c", 4713, threads=4, started_at=clock(), running=3))
+        store.workers.beat(
+            WorkerProcess("awake", "host-c", 4713, threads=4, started_at=clock(), running=3, lost_threads=2)
+        )
+    assert re.search(r"THREADS +LOST .*\n(.*\n)*awake .* 3 +4 +2 ", cli("workers").out)
     shown = json.loads(cli("workers", "--json").out)["workers"]
     assert {each["id"]: (each["state"], each["running"]) for each in shown} == {
         claim.worker: ("silent", 1),

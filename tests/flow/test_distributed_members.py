@@ -11,10 +11,12 @@ import anyio
 import pytest
 from duetime.scheduler.errors import InvalidSetting
 from duetime.scheduler.handlers import Context, Handler, handler
+from duetime.scheduler.nodes import heartbeat
 from duetime.scheduler.outcomes import Done, Yielded
 from duetime.scheduler.queue import QueueTaken
 from duetime.scheduler.records import WorkerProcess
 from duetime.scheduler.task import State, TaskView
+from duetime.scheduler.worker import watchdog
 from duetime.server import distributed
 from duetime.server.app import App, Role, Scheduler
 from duetime.server.protocol.subscriptions import Changes
@@ -198,6 +200,26 @@ def test_a_program_that_opens_the_scheduler_is_a_worker_unless_it_only_schedules
         with Scheduler.open(installation.settings, handlers=[gate.handler("program")]):
             eventually(lambda: reader.get(view.record.task.id).record.run.state is State.SUCCEEDED, "it ran")
     assert gate.starts == ["program"]
+
+
+def test_a_worker_that_loses_its_threads_shows_them_and_asks_for_a_new_process(
+    installation: Installation, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    go, exhausted = threading.Event(), threading.Event()
+    monkeypatch.setattr(watchdog, "TIME_LIMIT_GRACE_S", 0.01)
+    monkeypatch.setattr(heartbeat, "INTERVAL", 0.01)
+
+    @handler("block", time_limit=0.01)
+    def block(_ctx: Context) -> Done:
+        go.wait(60)
+        return Done()
+
+    app = installation.member(Role.WORK, handlers=[block], exhausted=exhausted.set)
+    for name in ("one", "two"):
+        app.scheduler.schedule(name, when="now", action="block")
+    assert exhausted.wait(60)
+    eventually(lambda: app.store.workers.all()[0].lost_threads == 2, "both lost threads in the worker's row")
+    go.set()
 
 
 def test_two_workers_share_what_is_due_and_no_run_starts_twice(installation: Installation, gate: Gate) -> None:

@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+import gc
 import signal
 import subprocess
 import sys
 import threading
 import time
+from collections.abc import Callable
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
-from unittest.mock import Mock
+from unittest.mock import MagicMock, Mock
 
 import pytest
 from duetime.scheduler.errors import StoreUnavailable
@@ -25,8 +27,9 @@ from duetime.server.doctor.distributed import redis_check, skew_check, workers_c
 from duetime.server.runtime import shutdown
 from duetime.server.runtime.shutdown import Ending
 from duetime.server.settings.model import Settings
-from duetime.server.workers import supervisor
+from duetime.server.workers import supervisor, worker
 from duetime.server.workers.supervisor import FIRST_PAUSE, LONGEST_PAUSE, STEADY, Place, run_processes
+from duetime.server.workers.worker import REPLACE_ME
 
 from tests.contracts.store.making import NOON, Clock
 from tests.flow.waiting import eventually
@@ -112,10 +115,11 @@ def test_who_tells_news_to_a_redis_that_is_away_fails_not() -> None:
 
 
 def test_a_worker_says_who_it_is_how_it_fares_and_that_it_ends(store: Store, clock: Clock) -> None:
-    heartbeat = Heartbeat(store, "w1", threads=lambda: 4, running=lambda: 3)
+    heartbeat = Heartbeat(store, "w1", threads=lambda: 4, running=lambda: 3, lost_threads=lambda: 2)
     assert heartbeat.step() == INTERVAL
     (row,) = store.workers.all()
     assert (row.id, row.threads, row.running, row.state, row.seen_at) == ("w1", 4, 3, "running", NOON)
+    assert row.lost_threads == 2
     clock.forward(seconds=5)
     heartbeat.step()
     assert store.workers.all()[0].seen_at == clock()
@@ -318,3 +322,20 @@ def test_workers_count_while_they_are_heard_of(store: Store, clock: Clock) -> No
     assert workers_check(store).said.startswith("1 processes with 4 threads")
     clock.forward(seconds=16)
     assert workers_check(store).verdict.value == "wrong"
+
+
+# --- a worker process with too many lost threads ----------------------------------------------------------------------
+
+
+def test_a_worker_process_with_too_many_lost_threads_ends_to_be_replaced(monkeypatch: pytest.MonkeyPatch) -> None:
+    app = MagicMock()
+
+    def built(*_: object, exhausted: Callable[[], None], **__: object) -> MagicMock:
+        app.__enter__.return_value.start.side_effect = exhausted
+        return app
+
+    monkeypatch.setattr(worker, "build", built)
+    monkeypatch.setattr(worker, "configure_logs", lambda *_: None)
+    monkeypatch.setattr(gc, "freeze", lambda: None)
+    assert worker.run_worker(SETTINGS) == REPLACE_ME
+    app.__exit__.assert_called_once()  # what runs has been handed back

@@ -52,6 +52,7 @@ class WorkerRow(Base):
     running: Mapped[int]
     seen_at: Mapped[datetime]
     actions: Mapped[tuple[str, ...]] = mapped_column(server_default="[]")
+    lost_threads: Mapped[int] = mapped_column(server_default="0")
 
 
 class EstimateRow(Base):

@@ -18,8 +18,8 @@ from duetime.scheduler.worker.watchdog import TIME_LIMIT_GRACE_S
 UNSTOPPED = f"run %s (%s) did not stop within {TIME_LIMIT_GRACE_S:g} s of its time limit: %s"
 
 TOO_MANY = (
-    "%d threads are lost to handlers that do not stop at their time limit. No more are replaced, so restart this "
-    "process; let these handlers run in processes of their own (isolated_actions)"
+    "%d threads are lost to handlers that do not stop at their time limit, and no more are replaced: this process has "
+    "to be started anew. Let these handlers run in processes of their own (isolated_actions)"
 )
 
 log = logging.getLogger(__name__)
