@@ -1,7 +1,7 @@
 """Every error that Duetime raises on purpose, as a tree.
 
 Messages are written for the caller who has to act on them, an agent or a person: one or two sentences that say what is
-wrong, what is accepted, and a corrected example.
+wrong, what is accepted, and a corrected example. Whatever was sent, a message has at most `MAX_REFUSAL_BYTES`.
 """
 
 from __future__ import annotations
@@ -20,11 +20,58 @@ _CALL = re.compile(r"\w+=|@")
 _BARE = re.compile(r"[\[{].*|timedelta\(.*|[0-9]+(\.[0-9]+)?")
 """Values that are written without quotes."""
 
+MAX_REFUSAL_BYTES = 1024
+"""A message is read by a model, whose context it fills; as UTF-8."""
+
+MAX_PROBLEMS = 12
+"""How many problems one message tells; behind them it says how many more there are."""
+
+_MAX_PLACE_BYTES = 120
+_MAX_PROBLEM_BYTES = 320
+_MAX_LISTED_BYTES = 400
+"""Of a list inside a sentence, which has to end with what to do."""
+
+_MAX_TITLE_BYTES = 80
+_MAX_MORE_BYTES = 32
+"""Of "and 1234 more" with what separates it."""
+
+_DETAIL_BYTES = ((560, 240), (200, 120), (0, 120), (0, 0))
+"""How long what is accepted and its example may be: the first pair with which all problems fit is taken."""
+
+_ELLIPSIS = "…"
+
+
+def in_bytes(text: str, limit: int) -> str:
+    """Return `text` in at most `limit` bytes of UTF-8, cut behind a whole character; a lone surrogate becomes `?`."""
+    encoded = text.encode("utf-8", "replace")
+    if len(encoded) <= limit:
+        return encoded.decode()
+    return encoded[: limit - len(_ELLIPSIS.encode())].decode("utf-8", "ignore").rstrip() + _ELLIPSIS
+
+
+def listed(parts: Sequence[str], separator: str, limit: int) -> str:
+    """Join as many whole parts as may be and fit into `limit` bytes; "and N more" stands for the rest."""
+    kept = [in_bytes(part, limit - _MAX_MORE_BYTES) for part in parts[:MAX_PROBLEMS]]
+    text = _with_more(kept, len(parts), separator)
+    while len(text.encode()) > limit:
+        kept.pop()
+        text = _with_more(kept, len(parts), separator)
+    return text
+
+
+def _with_more(kept: Sequence[str], count: int, separator: str) -> str:
+    more = [f"and {count - len(kept)} more"] if count > len(kept) else []
+    return separator.join([*kept, *more])
+
 
 class DuetimeError(Exception):
     """Base of all errors that Duetime raises on purpose; `code` is stable and documented in docs/tools.md."""
 
     code: ClassVar[str] = "error"
+    max_bytes: ClassVar[int] = MAX_REFUSAL_BYTES
+
+    def __init__(self, message: str = "") -> None:
+        super().__init__(in_bytes(message, self.max_bytes))
 
 
 class InvalidArgument(DuetimeError):
@@ -41,14 +88,16 @@ class InvalidArgument(DuetimeError):
         self.problem = problem
         self.accepted = accepted
         self.example = example
-        super().__init__(self.sentence())
+        super().__init__(_told([self]))
 
-    def sentence(self) -> str:
-        parts = [f"{self.argument}: {self.problem}."]
-        if self.accepted:
-            parts.append(f"Accepted: {self.accepted}.")
-        if self.example:
-            parts.append(f"Example: {self._passed(self.example)}")
+    def sentence(self, accepted_bytes: int = _DETAIL_BYTES[0][0], example_bytes: int = _DETAIL_BYTES[0][1]) -> str:
+        """Say it with what is accepted, cut, and with the example, which is left out where it is longer."""
+        parts = [f"{in_bytes(self.argument, _MAX_PLACE_BYTES)}: {in_bytes(self.problem, _MAX_PROBLEM_BYTES)}."]
+        if self.accepted and accepted_bytes:
+            parts.append(f"Accepted: {in_bytes(self.accepted, accepted_bytes)}.")
+        example = self._passed(self.example) if self.example else ""
+        if example and len(example.encode("utf-8", "replace")) <= example_bytes:
+            parts.append(f"Example: {in_bytes(example, example_bytes)}")
         return " ".join(parts)
 
     def _passed(self, example: str) -> str:
@@ -64,7 +113,18 @@ class InvalidArguments(DuetimeError):
 
     def __init__(self, problems: Sequence[InvalidArgument]) -> None:
         self.problems = tuple(problems)
-        super().__init__("\n".join(problem.sentence() for problem in self.problems))
+        super().__init__(_told(self.problems))
+
+
+def _told(problems: Sequence[InvalidArgument]) -> str:
+    """Tell the first problems with as much detail as has room for all of them, then how many more there are."""
+    first = problems[:MAX_PROBLEMS]
+    for accepted_bytes, example_bytes in _DETAIL_BYTES:
+        sentences = [problem.sentence(accepted_bytes, example_bytes) for problem in first]
+        text = _with_more(sentences, len(problems), "\n")
+        if len(text.encode()) <= MAX_REFUSAL_BYTES:
+            return text
+    return listed([problem.sentence(0, 0) for problem in problems], "\n", MAX_REFUSAL_BYTES)
 
 
 class TaskNotFound(DuetimeError):
@@ -75,7 +135,7 @@ class TaskNotFound(DuetimeError):
     def __init__(self, task_id: str, closest: Sequence[tuple[str, str]] = ()) -> None:
         self.task_id = task_id
         self.closest = tuple(closest)
-        nearest = ", ".join(f"{found} ({title!r})" for found, title in self.closest)
+        nearest = ", ".join(f"{found} ({in_bytes(title, _MAX_TITLE_BYTES)!r})" for found, title in self.closest)
         hint = f"Closest of your tasks: {nearest}." if nearest else "list_tasks shows your tasks and their ids."
         super().__init__(f"task_id: no task {task_id[:40]!r}. {hint}")
 
@@ -118,7 +178,7 @@ class StaleRevision(DuetimeError):
         self.changes = tuple(changes)
         self.events = tuple(events)
         self.zone = zone
-        since = f" Since then: {'; '.join(self.changes)}." if self.changes else ""
+        since = f" Since then: {listed(self.changes, '; ', _MAX_LISTED_BYTES)}." if self.changes else ""
         super().__init__(
             f"revision: {task_id} is at revision {current}, not {given}; nothing was changed.{since} "
             f"Read it with get_task and repeat the call with revision={current}."
@@ -134,7 +194,8 @@ class IdempotencyConflict(DuetimeError):
         self.key = key
         self.task_id = task_id
         self.differences = dict(differences)
-        shown = "; ".join(f"{name} was {first}, now {now}" for name, (first, now) in self.differences.items())
+        parts = [f"{name} was {first}, now {now}" for name, (first, now) in self.differences.items()]
+        shown = listed(parts, "; ", _MAX_LISTED_BYTES)
         super().__init__(
             f"idempotency_key: {key[:60]!r} already made {task_id} with other content ({shown}). "
             "Use a new key for a new task, or reschedule_task to change that one."
@@ -175,6 +236,7 @@ class InvalidSetting(DuetimeError):
     """A setting is unknown or wrong; the message names the setting, its value and what is accepted."""
 
     code = "invalid_setting"
+    max_bytes = 16 * 1024  # an operator reads it, who corrects a whole file at once
 
 
 class HandlerError(DuetimeError):

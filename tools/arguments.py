@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from difflib import get_close_matches
 
-from duetime.scheduler.errors import InvalidArgument
+from duetime.scheduler.errors import MAX_PROBLEMS, InvalidArgument
 from duetime.scheduler.task import Json
 from duetime.tools.argument_types import Choice, Kind, shown
 
@@ -48,7 +48,6 @@ MEANT = {
 }
 """What models write for an argument whose name is not near it in letters."""
 
-MAX_PROBLEMS = 12
 CLOSE = 0.75
 """How alike two names have to be for one to be a slip of the other: `whem` and `when` are, `sort` and `cursor` not."""
 
@@ -105,13 +104,15 @@ class Arguments:
                 values[argument.name] = argument.kind.read(value)
             except ValueError as error:
                 problems.append(argument.problem(str(error), value))
-        return values, [*problems, *self._unknown(given)][:MAX_PROBLEMS]
+        return values, [*problems, *self._unknown(given)]
 
     def _unknown(self, given: Mapping[str, Json]) -> list[InvalidArgument]:
-        return [self._not_known(name) for name in given if name not in self.table]
+        unknown = [name for name in given if name not in self.table]
+        return [self._not_known(name, guessed=place < MAX_PROBLEMS) for place, name in enumerate(unknown)]
 
-    def _not_known(self, name: str) -> InvalidArgument:
-        near = self.nearest(name)
+    def _not_known(self, name: str, *, guessed: bool) -> InvalidArgument:
+        """Guess what was meant only for those that can be told: a guess costs, and a call may have thousands."""
+        near = self.nearest(name) if guessed else None
         guess = f"; did you mean {near}?" if near else ""
         problem = f"{self.tool} has no such argument{guess}".rstrip("?")
         return InvalidArgument(shown(name).strip("'"), problem, accepted=", ".join(self.table))

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from duetime.scheduler.errors import Refused
+from duetime.scheduler.errors import MAX_REFUSAL_BYTES, Refused
 from duetime.scheduler.handlers import Handlers
 from duetime.scheduler.intake.planner import Intake
 from duetime.scheduler.service import Scheduler
@@ -28,7 +28,6 @@ from mcp.types import CallToolResult, TextContent
 NOW = datetime(2026, 11, 21, 23, 0, tzinfo=UTC)
 TOOLS = definitions(REMINDER)
 CHARACTERS_A_TOKEN = 4
-LONGEST_REFUSAL = 2_500
 CONTEXT: Any = None  # what the SDK hands to tools; ours ask it nothing
 
 
@@ -237,7 +236,7 @@ def check(answer: CallToolResult) -> None:
     answer.model_dump_json().encode()
     assert (answer.meta or {}).get("duetime/code") != "defect"
     if answer.is_error:
-        assert 0 < len(text_of(answer)) <= LONGEST_REFUSAL
+        assert 0 < len(text_of(answer).encode()) <= MAX_REFUSAL_BYTES
     else:
         assert answer.structured_content is not None
         json.dumps(answer.structured_content, allow_nan=False).encode()

@@ -119,7 +119,7 @@ class _Reader:
         value = self.given.get(part, default)
         if value in choices:
             return str(value)
-        self.problem(part, f"{value!r} is none of them", accepted=", ".join(choices), example=choices[0])
+        self.problem(part, f"{repr(value)[:40]} is none of them", accepted=", ".join(choices), example=choices[0])
         return default
 
     def number(self, part: str, default: float, *, least: float, most: float, whole: bool = False) -> float:
@@ -128,7 +128,9 @@ class _Reader:
         if isinstance(value, sort) and not isinstance(value, bool) and least <= value <= most:
             return value  # type: ignore[no-any-return]  # checked in the line above
         accepted = f"a {'whole ' if whole else ''}number from {least:g} to {most:g}"
-        self.problem(part, f"is {value!r}", accepted=accepted, example=f"{part}={max(least, 1 if whole else least):g}")
+        self.problem(
+            part, f"is {repr(value)[:40]}", accepted=accepted, example=f"{part}={max(least, 1 if whole else least):g}"
+        )
         return default
 
     def zone(self, default: str) -> str:

@@ -33,7 +33,7 @@ def read_hours(text: str, capacity: int) -> Hours:
     """Read "mon-fri 22:00-06:00", "sat,sun 00:00-24:00" or "08:00-18:00"; raises ValueError that says what is wrong."""
     found = _HOURS.fullmatch(text.strip().lower())
     if found is None:
-        raise ValueError(f"{text!r} is not days and hours")
+        raise ValueError(f"{text[:40]!r} is not days and hours")
     days, *clock = found.groups()
     start, end = (int(hour) * 60 + int(minute) for hour, minute in (clock[:2], clock[2:]))
     if start >= 24 * 60 or end > 24 * 60 or max(int(clock[1]), int(clock[3])) > 59:  # noqa: PLR2004 - of a clock
@@ -51,7 +51,7 @@ def _days(text: str | None) -> Iterator[int]:
 def _day(name: str) -> int:
     short = name.strip()[:3]
     if short not in DAYS:
-        raise ValueError(f"{name!r} is not a day")
+        raise ValueError(f"{name[:40]!r} is not a day")
     return DAYS.index(short)
 
 
