@@ -1,18 +1,141 @@
-"""Services that tests share. One that cannot start skips its tests on a laptop, and fails them when `CI` is set."""
+"""How the suite runs, and the services that tests share.
+
+The suite is the same each time: random tests draw the same examples, and each worker process has servers of its own.
+A test that takes too long fails alone. `.ci/run search` draws other examples, many more of them.
+
+A service that cannot start skips its tests on a laptop, and fails them when `CI` is set.
+"""
 
 from __future__ import annotations
 
+import faulthandler
 import os
 from collections.abc import Iterator
 from contextlib import AbstractContextManager
 
 import pytest
-from hypothesis import settings
+from hypothesis import HealthCheck, Phase, settings
+from xdist.remote import Producer  # type: ignore[import-untyped]  # it has no stubs of its own
+from xdist.scheduler import LoadGroupScheduling  # type: ignore[import-untyped]  # likewise
+from xdist.workermanage import WorkerController  # type: ignore[import-untyped]  # likewise
 
 from tests import services
+from tests.search import SEARCH_FACTOR, USUAL_EXAMPLES
 
-settings.register_profile("steady", deadline=None)  # how long one example takes is no promise of ours
-settings.load_profile("steady")
+LIKE_WITH_LIKE = ("browser", "faults")
+"""Tests with one of these marks run one after another: they share a browser, or they need the machine's time."""
+
+MIN_WORKERS, MAX_WORKERS = 2, 8
+
+os.environ.setdefault("PYTEST_TIMEOUT", "240")
+"""Seconds after which pytest-timeout fails a test: far more than any takes, on a busy machine too."""
+
+# How long an example takes is no promise of ours. What fails is told at once: shrinking it is for the search.
+settings.register_profile(
+    "suite",
+    max_examples=USUAL_EXAMPLES,
+    deadline=None,
+    derandomize=True,
+    database=None,
+    phases=[Phase.explicit, Phase.generate],
+    suppress_health_check=list(HealthCheck),
+)
+settings.register_profile(
+    "search",
+    deadline=None,
+    database=None,
+    print_blob=True,
+    max_examples=SEARCH_FACTOR * USUAL_EXAMPLES,
+    suppress_health_check=list(HealthCheck),
+)
+settings.load_profile("suite")
+
+
+# --- how the suite is spread over processes ---------------------------------------------------------------------------
+
+
+def pytest_xdist_auto_num_workers(config: pytest.Config) -> int:
+    """Take a worker for each core; single files are done sooner in one process."""
+    if all(".py" in argument for argument in config.args):
+        return 0
+    cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+    return max(MIN_WORKERS, min(cores, MAX_WORKERS))
+
+
+@pytest.hookimpl(tryfirst=True)  # before the groups are read
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Begin with the groups that take longest, so that no worker is left with one of them at the end."""
+    rest: list[pytest.Item] = []
+    groups: dict[str, list[pytest.Item]] = {name: [] for name in LIKE_WITH_LIKE}
+    for item in items:
+        name = next(filter(item.get_closest_marker, groups), None)
+        if name is not None:
+            item.add_marker(pytest.mark.xdist_group(name))
+        groups.get(name or "", rest).append(item)
+    items[:] = [*(item for group in groups.values() for item in group), *rest]
+
+
+class Groups(LoadGroupScheduling):  # type: ignore[misc]  # it is Any to mypy
+    """Groups, files for the rest; a test that ends its worker is not tried again, and the others run elsewhere."""
+
+    def _split_scope(self, nodeid: str) -> str:
+        group: str = super()._split_scope(nodeid)
+        return group.partition("::")[0]
+
+    def remove_node(self, node: WorkerController) -> str | None:
+        units = self.assigned_work[node]
+        left = [(unit, test) for unit in units.values() for test, done in unit.items() if not done]
+        for unit, test in left[:1]:
+            unit[test] = True
+        self.assigned_work[node] = {name: unit for name, unit in units.items() if not all(unit.values())}
+        super().remove_node(node)
+        return left[0][1] if left else None
+
+    def _reschedule(self, node: WorkerController) -> None:
+        """Give a worker two tests, or say that none follows: until then it holds back the one it has."""
+        super()._reschedule(node)
+        while self.workqueue and not node.shutting_down and self._pending_of(self.assigned_work[node]) < 2:
+            self._assign_work_unit(node)
+        if not self.workqueue and not node.shutting_down:
+            node.shutdown()
+
+
+def pytest_xdist_make_scheduler(config: pytest.Config, log: Producer) -> LoadGroupScheduling:
+    return Groups(config, log)
+
+
+# --- tests that hang --------------------------------------------------------------------------------------------------
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    if hasattr(config, "workerinput"):
+        limit_s = float(config.getoption("timeout", None) or os.environ["PYTEST_TIMEOUT"])
+        config.pluginmanager.register(LastResort(2 * limit_s))
+
+
+class LastResort:
+    """Ends a worker that the time limit of a test could not free, with every thread's stack; another takes its place.
+
+    The limit is a signal: it fails a test that waits in Python, and not one that waits elsewhere or is torn down.
+    """
+
+    def __init__(self, patience_s: float) -> None:
+        self._patience_s = patience_s
+        self._stderr = os.dup(2)  # the one of the session, not what a test captures
+
+    @pytest.hookimpl(wrapper=True, tryfirst=True)
+    def pytest_runtest_setup(self) -> Iterator[None]:
+        faulthandler.dump_traceback_later(self._patience_s, file=self._stderr, exit=True)
+        return (yield)
+
+    @pytest.hookimpl(wrapper=True, tryfirst=True)
+    def pytest_runtest_teardown(self) -> Iterator[None]:
+        faulthandler.dump_traceback_later(self._patience_s, file=self._stderr, exit=True)
+        yield
+        faulthandler.cancel_dump_traceback_later()
+
+
+# --- services ---------------------------------------------------------------------------------------------------------
 
 
 def started(service: AbstractContextManager[str]) -> Iterator[str]:

@@ -23,7 +23,7 @@ from uuid import uuid4
 import psycopg
 from sqlalchemy import URL, make_url
 
-_START_SECONDS = 20
+_START_SECONDS = 60
 _UNPRIVILEGED = "nobody"
 
 
@@ -65,11 +65,13 @@ def valkey_server() -> Iterator[str]:
     if given:
         yield given
         return
-    with _folder("duetime-valkey-") as folder:
-        port = _free_port()
-        with _running(_valkey_command(folder, port), folder) as alive:
-            _until(lambda: _listens(port), alive, folder)
-            yield f"redis://127.0.0.1:{port}/0"
+    with (
+        _folder("duetime-valkey-") as folder,
+        reserved_port() as port,
+        _running(_valkey_command(folder, port), folder) as alive,
+    ):
+        _until(lambda: _listens(port), alive, folder)
+        yield f"redis://127.0.0.1:{port}/0"
 
 
 # --- servers that a test may break ----------------------------------------------------------------------------------
@@ -155,8 +157,7 @@ class OwnPostgres(OwnServer):
 @contextmanager
 def own_valkey() -> Iterator[OwnValkey]:
     """Yield a running Valkey that only its test knows."""
-    with _folder("duetime-valkey-") as folder:
-        port = _free_port()
+    with _folder("duetime-valkey-") as folder, reserved_port() as port:
         server = OwnValkey(folder, _valkey_command(folder, port), port)
         with _started(server):
             yield server
@@ -165,8 +166,7 @@ def own_valkey() -> Iterator[OwnValkey]:
 @contextmanager
 def own_postgres() -> Iterator[OwnPostgres]:
     """Yield a running PostgreSQL that only its test knows."""
-    with _folder("duetime-pg-") as folder:
-        port = _free_port()
+    with _folder("duetime-pg-") as folder, reserved_port() as port:
         binaries = _postgres_binaries(folder)
         _initialise(binaries, folder)
         options = {"listen_addresses": "127.0.0.1", "port": str(port), "synchronous_commit": "on"}
@@ -277,11 +277,20 @@ def _valkey_command(folder: Path, port: int) -> list[str]:
     return [str(_valkey_binary()), *place, "--save", "", "--appendonly", "no"]
 
 
-def _free_port() -> int:
-    with socket.socket() as listener:
-        listener.bind(("127.0.0.1", 0))
-        port: int = listener.getsockname()[1]
-        return port
+@contextmanager
+def reserved_port() -> Iterator[int]:
+    """Yield a port that stays the caller's, also while its server is down: nobody else is given it meanwhile.
+
+    Linux lets a server listen where a socket is bound that does not listen, if both allow it (SO_REUSEADDR), as
+    PostgreSQL and Valkey do; other systems do not, and there the port is only a free one.
+    """
+    with socket.socket() as holder:
+        holder.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        holder.bind(("127.0.0.1", 0))
+        port: int = holder.getsockname()[1]
+        if platform.system() != "Linux":
+            holder.close()
+        yield port
 
 
 def _listens(port: int) -> bool:

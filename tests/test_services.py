@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import importlib.util
 import os
+import platform
 import signal
+import socket
 from pathlib import Path
 
 import psycopg
@@ -75,3 +77,12 @@ def test_a_valkey_of_its_own_forgets_everything_when_it_is_killed() -> None:
         server.start()
         with valkey.Valkey.from_url(server.url) as client:
             assert client.dbsize() == 0
+
+
+@pytest.mark.skipif(platform.system() != "Linux", reason="elsewhere a port cannot be kept")
+def test_the_port_of_a_server_is_given_to_nobody_else_while_it_is_down() -> None:
+    with services.own_valkey() as server, socket.socket() as other:
+        server.kill()
+        with pytest.raises(OSError, match="in use"):
+            other.bind(("127.0.0.1", server.port))
+        server.start()

@@ -19,11 +19,13 @@ from duetime.scheduler.task import Principal
 from duetime.tools.definitions import REMINDER, definitions
 from duetime.tools.output_schema import output_schema
 from duetime.tools.registration import make_tools
-from hypothesis import HealthCheck, example, given, settings
+from hypothesis import example, given
 from hypothesis import strategies as st
 from jsonschema import validate  # type: ignore[import-untyped]  # it has no stubs of its own
 from mcp.server.mcpserver.tools import Tool
 from mcp.types import CallToolResult, TextContent
+
+from tests.search import examples
 
 NOW = datetime(2026, 11, 21, 23, 0, tzinfo=UTC)
 TOOLS = definitions(REMINDER)
@@ -204,19 +206,14 @@ def one_hostile_argument() -> st.SearchStrategy[tuple[str, str, Any]]:
     return st.one_of(calls)
 
 
-patiently = settings(
-    max_examples=300, deadline=None, suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large]
-)
-
-
-@patiently
+@examples(300)
 @given(call=hostile_calls())
 def test_any_call_is_answered_by_a_task_or_by_a_sentence(ask: Ask, call: tuple[str, dict[str, Any]]) -> None:
     name, arguments = call
     check(ask(name, **arguments))
 
 
-@patiently
+@examples(300)
 @given(call=one_hostile_argument())
 @example(call=("get_task", "task_id", "\ud83d"))
 @example(call=("list_tasks", "query", "a\x00b"))
@@ -242,7 +239,7 @@ def check(answer: CallToolResult) -> None:
         json.dumps(answer.structured_content, allow_nan=False).encode()
 
 
-@settings(max_examples=50, deadline=None)
+@examples(50)
 @given(secret=st.text(alphabet="xyz", min_size=300, max_size=400))
 def test_a_long_value_is_never_echoed(ask: Ask, secret: str) -> None:
     for name, argument in [("schedule_task", "when"), ("schedule_task", "timezone"), ("get_task", "task_id")]:

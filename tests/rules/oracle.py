@@ -52,13 +52,13 @@ def walls(zone: str, start: datetime, minutes: int) -> Sequence[datetime]:
 
 @lru_cache(maxsize=64)
 def transitions(zone: str) -> tuple[datetime, ...]:
-    """Return the minutes from 2024 to 2035 at which the clocks of a zone jump, found by looking at each hour."""
+    """Return the minutes from 2024 to 2035 at which the clocks of a zone jump, at most once in a day."""
     found = []
     tz = zones.load(zone)
     here = datetime(2024, 1, 1, tzinfo=UTC)
     before = here.astimezone(tz).utcoffset()
     while here.year < 2036:
-        there = here + timedelta(hours=1)
+        there = here + timedelta(days=1)
         after = there.astimezone(tz).utcoffset()
         if after != before:
             found.append(next(at for at in minutes_of(here) if at.astimezone(tz).utcoffset() == after))
@@ -66,8 +66,8 @@ def transitions(zone: str) -> tuple[datetime, ...]:
     return tuple(found)
 
 
-def minutes_of(hour: datetime) -> list[datetime]:
-    return [hour + step * MINUTE for step in range(1, 61)]
+def minutes_of(day: datetime) -> list[datetime]:
+    return [day + step * MINUTE for step in range(1, 24 * 60 + 1)]
 
 
 def firings(rule: Definition, zone: str, anchor: datetime, start: datetime, minutes: int) -> list[datetime]:

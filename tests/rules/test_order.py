@@ -24,8 +24,10 @@ from duetime.scheduler.rules.order import (
 )
 from duetime.scheduler.rules.time.times import parse_duration
 from duetime.scheduler.task import Penalty, Tier
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
+
+from tests.search import examples
 
 NOW = datetime(2026, 11, 21, 12, tzinfo=UTC)
 SECOND = timedelta(seconds=1)
@@ -232,7 +234,7 @@ def test_a_run_is_dropped_when_half_of_its_kind_would_not_finish_any_more() -> N
 
 @pytest.mark.parametrize("kind", Penalty)
 @given(late=st.timedeltas(timedelta(days=-30), timedelta(0)), allowed=SPANS)
-@settings(max_examples=20)
+@examples(20)
 def test_being_in_time_costs_nothing(kind: Penalty, late: timedelta, allowed: timedelta) -> None:
     assert penalty(kind, late, allowed) == 0
 

@@ -10,8 +10,10 @@ import pytest
 from duetime.scheduler.errors import InvalidArgument
 from duetime.scheduler.intake.translated_phrases import understand
 from duetime.scheduler.rules.time import times
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
+
+from tests.search import examples
 
 NOW = datetime(2026, 11, 21, 15, 0, tzinfo=UTC)
 ZONE = "America/New_York"
@@ -107,7 +109,7 @@ FOREIGN = [
 
 
 @given(text=st.lists(st.sampled_from(FOREIGN), max_size=5).map(" ".join) | st.text(max_size=30))
-@settings(max_examples=60, deadline=None, derandomize=True, database=None)
+@examples(60)
 def test_every_text_is_a_future_time_or_an_invalid_argument(text: str) -> None:
     try:
         found = understand(text, now=NOW, zone=ZONE)

@@ -13,10 +13,11 @@ from duetime.scheduler.rules.recurrence.calendar_days import Days
 from duetime.scheduler.rules.recurrence.expansion import ElapsedPlan
 from duetime.scheduler.rules.recurrence.recurrence import Recurrence
 from duetime.scheduler.rules.time import times
-from hypothesis import given, settings
+from hypothesis import given
 
 from tests.rules.definitions import RULES
 from tests.rules.oracle import Definition
+from tests.search import examples
 
 START = datetime(2026, 11, 21, 15, 0, tzinfo=UTC)
 """A Saturday, 10:00 in New York."""
@@ -125,7 +126,7 @@ def test_rules_mean_what_they_say(text: str, rule: str | None, words: str | None
 
 
 @given(rule=RULES)
-@settings(max_examples=200, deadline=None, derandomize=True, database=None)
+@examples(200)
 def test_the_canonical_rule_parses_back_equal_and_the_words_mean_the_same(rule: Definition) -> None:
     try:
         found = parse(rule.text)

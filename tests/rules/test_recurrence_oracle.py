@@ -12,16 +12,14 @@ import pytest
 from duetime.scheduler.errors import InvalidArgument
 from duetime.scheduler.rules.recurrence import recurrence
 from duetime.scheduler.rules.recurrence.recurrence import Recurrence
-from hypothesis import HealthCheck, given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.rules.definitions import RULES
 from tests.rules.oracle import MINUTE, ZONES, Definition, firings, transitions
+from tests.search import examples
 
 EXHAUSTIVE = bool(os.environ.get("EXHAUSTIVE"))
-FIXED = settings(
-    derandomize=True, deadline=None, database=None, max_examples=25, suppress_health_check=list(HealthCheck)
-)
 WINDOW = timedelta(days=3)
 ALWAYS = frozenset(range(24))
 
@@ -63,7 +61,7 @@ def window(zone: str, pick: int) -> datetime:
 
 @pytest.mark.parametrize("zone", ZONES)
 @given(rule=RULES, pick=st.integers(0, 10_000), ahead=st.integers(-90 * 1440, 2 * 1440))
-@settings(FIXED, derandomize=not EXHAUSTIVE, max_examples=2000 if EXHAUSTIVE else 25)
+@examples(2000 if EXHAUSTIVE else 25)
 def test_recurrences_equal_brute_force(zone: str, rule: Definition, pick: int, ahead: int) -> None:
     start = window(zone, pick)
     compare(rule, zone, start, start + ahead * MINUTE)
@@ -92,7 +90,7 @@ def test_every_transition_of_a_zone_is_met_as_defined(zone: str) -> None:
 
 
 @given(rule=RULES.filter(lambda rule: rule.hours is not None), start=st.dates(date(2024, 1, 1), date(2032, 1, 1)))
-@settings(FIXED, max_examples=250)
+@examples(250)
 def test_days_equal_brute_force_over_years(rule: Definition, start: date) -> None:
     anchor = datetime.combine(start, datetime.min.time(), UTC)
     days = [start + timedelta(days=ahead) for ahead in range(1200)]

@@ -6,8 +6,10 @@ from itertools import product
 
 import pytest
 from duetime.scheduler.rules.shares import TIERS, Shares, Standing, choose, overdue, served
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
+
+from tests.search import examples
 
 Heads = tuple[float | None, ...]
 
@@ -50,7 +52,7 @@ def longest_waits(shares: Shares, arrivals: tuple[Heads, ...]) -> list[int]:
     return longest
 
 
-@settings(max_examples=40)
+@examples(40)
 @given(any_shares(), ARRIVALS)
 def test_no_late_tier_waits_longer_than_its_bound_whatever_arrives(shares: Shares, arrivals: tuple[Heads, ...]) -> None:
     assert all(wait < shares.bound(tier + 1) for tier, wait in enumerate(longest_waits(shares, arrivals)))
@@ -76,7 +78,7 @@ def spiteful(shares: Shares, victim: int, standing: Standing) -> int:
     return waited
 
 
-@settings(max_examples=20)
+@examples(20)
 @given(any_shares(), st.integers(0, TIERS - 1), st.lists(st.floats(-2, 2), min_size=TIERS, max_size=TIERS))
 def test_not_even_an_adversary_keeps_a_late_tier_from_its_bound(shares: Shares, victim: int, room: list[float]) -> None:
     owed = [0.0 if tier == victim else 2.0 for tier in range(TIERS)]
@@ -88,7 +90,7 @@ def test_the_adversary_of_these_tests_is_worth_the_name() -> None:
     assert spiteful(shares, 3, Standing([2.0, 2.0, 2.0, 0.0, 2.0], [1.0] * TIERS)) > 2 / 0.48
 
 
-@settings(max_examples=40)
+@examples(40)
 @given(ARRIVALS)
 def test_no_late_tier_waits_longer_than_its_bound_with_the_usual_shares(arrivals: tuple[Heads, ...]) -> None:
     shares = Shares()

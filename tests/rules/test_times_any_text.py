@@ -9,8 +9,10 @@ import pytest
 from duetime.scheduler.errors import InvalidArgument
 from duetime.scheduler.rules.recurrence import recurrence
 from duetime.scheduler.rules.time import times
-from hypothesis import example, given, settings
+from hypothesis import example, given
 from hypothesis import strategies as st
+
+from tests.search import examples
 
 NOW = datetime(2026, 11, 21, 17, 0, tzinfo=UTC)
 WORDS = [
@@ -25,14 +27,13 @@ WORDS = [
 ]  # fmt: skip
 PHRASES = st.lists(st.sampled_from(WORDS), max_size=9).map(" ".join)
 ZONES = st.sampled_from([None, "America/New_York", "Pacific/Apia", "UTC"])
-QUICK = settings(max_examples=600, deadline=None, derandomize=True, database=None)
 
 
 @given(text=st.text(max_size=210) | PHRASES, zone=ZONES)
 @example(text="0001-01-01", zone="Pacific/Apia")
 @example(text="9999-12-31T23:59", zone="Pacific/Apia")
 @example(text="٣ days", zone="UTC")
-@QUICK
+@examples(600)
 def test_every_text_is_a_future_time_or_an_invalid_argument(text: str, zone: str | None) -> None:
     with suppress(InvalidArgument):
         found = times.resolve(text, now=NOW, zone=zone)
@@ -42,7 +43,7 @@ def test_every_text_is_a_future_time_or_an_invalid_argument(text: str, zone: str
 
 
 @given(text=st.text(max_size=210) | PHRASES | PHRASES.map(lambda text: f"every {text}"))
-@QUICK
+@examples(600)
 def test_every_text_is_a_recurrence_that_fires_or_an_invalid_argument(text: str) -> None:
     with suppress(InvalidArgument):
         found = recurrence.parse(text, zone="America/New_York", anchor=NOW)

@@ -1,6 +1,7 @@
 """Both queues are asked the same, at random, on one clock, and must give the same answers.
 
-The normal run takes 3 walks of 5,000 steps. `WALK_SEEDS` (how many) and `WALK_STEPS` (how long) change that:
+The normal run takes 3 walks of 5,000 steps. `WALK_SEEDS` (how many), `WALK_FIRST_SEED` and `WALK_STEPS` (how long)
+change that:
 
     WALK_SEEDS=50 WALK_STEPS=100000 pytest tests/contracts/queue/test_random_walk.py
 
@@ -27,7 +28,8 @@ from duetime.scheduler.rules.limits.admission import LOOK_AGAIN, capacity
 from tests.contracts.queue.suite import Clock
 
 STEPS = int(os.environ.get("WALK_STEPS", "5000"))
-SEEDS = range(int(os.environ.get("WALK_SEEDS", "3")))
+FIRST_SEED = int(os.environ.get("WALK_FIRST_SEED", "0"))
+SEEDS = range(FIRST_SEED, FIRST_SEED + int(os.environ.get("WALK_SEEDS", "3")))
 RUNS = [f"r{number:03}" for number in range(220)]
 WORKERS = ["w1", "w2", "w3"]
 POOLS = ["gpu", "cpu", "tpm", "usd", "api", "tenant:a", "tenant:b", "key:1", "key:2", "rate:x", "nobody"]
@@ -352,6 +354,7 @@ def _comparable(answer: Any) -> Any:
     return answer
 
 
+@pytest.mark.random_walk
 @pytest.mark.parametrize("seed", SEEDS)
 def test_both_queues_give_the_same_answers(valkey_url: str, seed: int) -> None:
     clock = Clock()

@@ -17,7 +17,7 @@ from duetime.scheduler.records import Change, Claim, Settlement, Start, Verdict
 from duetime.scheduler.rules.states import LEGAL, TERMINAL, check_move
 from duetime.scheduler.store import Store, open_store
 from duetime.scheduler.task import DeadlineType, Run, State, Task, TaskFilter, TaskRecord
-from hypothesis import HealthCheck, settings
+from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import (
     RuleBasedStateMachine,
@@ -41,6 +41,7 @@ from tests.contracts.store.making import (
     settlement,
     with_deadline,
 )
+from tests.search import examples
 
 DAY = timedelta(days=1)
 ENDS = sorted(LEGAL[State.RUNNING])
@@ -277,21 +278,15 @@ def replayed(events: list[Event]) -> dict[str | None, State]:
     return states
 
 
-def explored(machine: type[Machine], *, examples: int) -> None:
+def explored(machine: type[Machine], *, count: int) -> None:
     run_state_machine_as_test(
         machine,
-        settings=settings(
-            max_examples=examples,
-            stateful_step_count=25,
-            deadline=None,
-            suppress_health_check=list(HealthCheck),
-            print_blob=True,
-        ),
+        settings=settings(examples(count), stateful_step_count=25),
     )
 
 
 def test_any_order_of_moves_and_crashes_leaves_one_story_on_sqlite() -> None:
-    explored(Machine, examples=40)
+    explored(Machine, count=40)
 
 
 @pytest.mark.postgres
@@ -301,7 +296,7 @@ def test_any_order_of_moves_and_crashes_leaves_one_story_on_postgres(postgres_ta
 
         url = postgres_tables
 
-    explored(OnPostgres, examples=10)
+    explored(OnPostgres, count=10)
 
 
 def test_the_machine_notices_a_lost_event(tmp_path: Path) -> None:

@@ -1,0 +1,18 @@
+"""How many examples a random test draws: as many as it says in the suite, and more in `.ci/run search`."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from hypothesis import settings
+
+USUAL_EXAMPLES: Final = 100
+"""What a profile has that draws as many as each test says."""
+
+SEARCH_FACTOR: Final = 20
+
+
+def examples(count: int) -> settings:
+    """Draw `count` examples, times what the loaded profile has more than the usual."""
+    drawn: int = settings().max_examples
+    return settings(max_examples=count * drawn // USUAL_EXAMPLES)

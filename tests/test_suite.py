@@ -1,0 +1,60 @@
+"""The suite's own configuration: what one test does wrong costs no other test, and the summary is always printed."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).resolve().parents[1]
+MANY = 6
+
+
+def inner(folder: Path, hanging: str, *options: str) -> str:
+    """Run a few tests, one of which hangs, as the suite is run; return what was printed."""
+    (folder / "test_inner.py").write_text(
+        f"import signal, threading, time, pytest\npytestmark = pytest.mark.faults\n{hanging}\n"
+        f"@pytest.mark.parametrize('n', range({MANY}))\ndef test_fine(n): pass\n"
+    )
+    configured = ["-c", str(ROOT / "pyproject.toml"), "--rootdir", str(ROOT), "-p", "tests.conftest", *options]
+    command = [sys.executable, "-m", "pytest", *configured, str(folder)]
+    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False, timeout=60)
+    assert done.returncode == 1, done.stdout + done.stderr
+    return done.stdout
+
+
+@pytest.mark.parametrize("workers", ["0", "2"])
+def test_a_test_that_hangs_fails_alone(tmp_path: Path, workers: str) -> None:
+    said = inner(tmp_path, "def test_hangs(): threading.Event().wait()", "--timeout=1", "-n", workers)
+
+    assert "test_hangs" in said
+    assert "Timeout (>1.0s)" in said
+    assert f"1 failed, {MANY} passed" in said.splitlines()[-1]
+
+
+BLOCKED = "def test_hangs():\n    signal.pthread_sigmask(signal.SIG_BLOCK, [signal.SIGALRM])\n    time.sleep(1000)\n"
+STUCK = "@pytest.fixture\ndef stuck():\n    yield\n    time.sleep(1000)\ndef test_hangs(stuck): time.sleep(1000)\n"
+
+
+@pytest.mark.parametrize("hanging", [BLOCKED, STUCK], ids=["the signal does not reach it", "its teardown hangs too"])
+def test_a_test_that_its_limit_cannot_free_fails_alone(tmp_path: Path, hanging: str) -> None:
+    said = inner(tmp_path, hanging, "--timeout=1", "-n", "2")
+
+    assert "test_hangs" in said
+    assert "crashed while running" in said
+    assert f"{MANY} passed" in said.splitlines()[-1]
+    assert "failed" in said.splitlines()[-1]
+
+
+def test_a_random_test_is_the_same_each_time(tmp_path: Path) -> None:
+    drawing = (
+        "from hypothesis import given, strategies as st\n"
+        "@given(st.integers())\ndef test_draws(n): print('drew', n)\ndef test_fails(): assert False"
+    )
+    one, other = (inner(tmp_path, drawing, "-n", "0", "-s") for _ in range(2))
+
+    drawn = [line for line in one.splitlines() if "drew" in line]
+    assert len(drawn) > 50
+    assert drawn == [line for line in other.splitlines() if "drew" in line]
