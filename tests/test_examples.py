@@ -33,7 +33,7 @@ yaml: Any = import_module("yaml")
 
 def test_a_program_schedules_runs_its_handler_and_cancels() -> None:
     done = subprocess.run(
-        [sys.executable, str(EXAMPLES / "from_python.py")], capture_output=True, text=True, timeout=60, check=False
+        [sys.executable, str(EXAMPLES / "from_python.py")], capture_output=True, text=True, timeout=200, check=False
     )
     assert done.returncode == 0, done.stderr
     assert "Hello, Ada! (attempt 1 of t_" in done.stdout

@@ -21,7 +21,7 @@ from mcp import ClientSession, StdioServerParameters
 from mcp.client.stdio import stdio_client
 
 TOOLS = ["schedule_task", "list_tasks", "get_task", "reschedule_task", "cancel_task"]
-SECONDS = 20
+SECONDS = 120
 
 
 async def use(session: Any) -> dict[str, Any]:

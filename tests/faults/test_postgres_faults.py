@@ -66,7 +66,7 @@ def store(server: OwnPostgres, proxy: Proxy) -> Iterator[Store]:
 
 
 def at_once(work: Callable[[], object]) -> None:
-    gate = threading.Barrier(PLENTY, timeout=30)
+    gate = threading.Barrier(PLENTY, timeout=120)
 
     def run(_number: int) -> None:
         gate.wait()
@@ -78,7 +78,7 @@ def at_once(work: Callable[[], object]) -> None:
 
 def fill_the_pool(store: Store) -> None:
     """Leave several connections in the pool."""
-    gate = threading.Barrier(PLENTY, timeout=30)
+    gate = threading.Barrier(PLENTY, timeout=120)
 
     def hold(connection: Connection) -> None:
         connection.execute(text("SELECT 1"))
@@ -325,7 +325,7 @@ def test_an_outcome_whose_answer_is_lost_is_stored_once_and_told_once(store: Sto
     proxy.cut_reply(ALONE)
     commits = Commits(store, on_settled=on_settled)
     commits.hand_in(Held(claim), Done("called"))
-    assert told.wait(20)
+    assert told.wait(120)
     assert commits.close(10)
     assert proxy.hits == 1
     assert [each.settlement.run_id for each in ended] == [claim.run.id]

@@ -46,7 +46,7 @@ def proxy(heard: list[bytes]) -> Iterator[Proxy]:
 
 @pytest.fixture
 def client(proxy: Proxy) -> Iterator[socket.socket]:
-    with socket.create_connection(("127.0.0.1", proxy.port), timeout=5) as connection:
+    with socket.create_connection(("127.0.0.1", proxy.port), timeout=60) as connection:
         yield connection
 
 
@@ -68,7 +68,7 @@ def test_a_lost_reply_is_lost_once_and_the_request_was_heard(
         asked(client, b"take 5")
     assert heard == [b"put", b"take 5"]
     assert proxy.hits == 1
-    with socket.create_connection(("127.0.0.1", proxy.port), timeout=5) as again:
+    with socket.create_connection(("127.0.0.1", proxy.port), timeout=60) as again:
         assert asked(again, b"take 6") == b"take 6"
 
 
@@ -77,7 +77,7 @@ def test_down_ends_what_is_open_and_what_comes(proxy: Proxy, client: socket.sock
     proxy.mode = "down"
     with pytest.raises(ConnectionError):
         asked(client, b"two")
-    with pytest.raises(ConnectionError), socket.create_connection(("127.0.0.1", proxy.port), timeout=5) as late:
+    with pytest.raises(ConnectionError), socket.create_connection(("127.0.0.1", proxy.port), timeout=60) as late:
         asked(late, b"three")
 
 

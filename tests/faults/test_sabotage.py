@@ -16,7 +16,7 @@ from duetime.scheduler.rules.limits.admission import Limits
 from duetime.scheduler.store.statements import event_log
 from duetime.scheduler.worker.executor import Execution
 
-from tests.faults.conftest import until
+from tests.faults.conftest import PATIENCE_S, until
 from tests.faults.invariants import problems
 from tests.faults.world import Ground, World
 
@@ -31,12 +31,12 @@ def world(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[World]:
     made.close()
 
 
-def found(world: World) -> set[str]:
-    """Run a dozen tasks in this process, and return the invariants that did not hold."""
+def found(world: World, patience: float = PATIENCE_S) -> set[str]:
+    """Run a dozen tasks in this process, long enough to meet each other; return the invariants that did not hold."""
     world.app.start()
-    world.schedule(12, needs={"gpu": 1})
+    world.schedule(12, needs={"gpu": 1}, payload={"seconds": 0.3})
     with suppress(AssertionError):
-        until(lambda: not world.open_runs() and not any(world.leftovers().values()), "all to end", 4)
+        until(lambda: not world.open_runs() and not any(world.leftovers().values()), "all to end", patience)
     return {problem.invariant for problem in problems(world.record())}
 
 
@@ -100,4 +100,4 @@ def test_without_a_bug_every_invariant_holds(world: World) -> None:
 def test_a_bug_in_the_running_product_is_named(bug: str, world: World, monkeypatch: pytest.MonkeyPatch) -> None:
     invariant, plant = BUGS[bug]
     plant(monkeypatch)
-    assert invariant in found(world)
+    assert invariant in found(world, patience=6)

@@ -201,11 +201,11 @@ class World:
                 node.process.terminate()
         for node in self.nodes:
             try:
-                node.process.wait(20)
+                node.process.wait(PATIENCE)
             except subprocess.TimeoutExpired:
                 node.process.kill()
                 node.process.wait()
-        self._sampler.join(10)
+        self._sampler.join(PATIENCE)
         self.app.close()
 
     # -- what is scheduled
@@ -276,7 +276,7 @@ class World:
         until(lambda: self.stopped_in_the_middle(node.pid), "work in the middle of which to kill", PATIENCE)
         now = time.time()
         node.process.kill()
-        node.process.wait(10)
+        node.process.wait(PATIENCE)
         self.broke(name, self._cut_short(node.pid), began=now, ended=now, deaths=(node.pid,))
 
     def stopped_in_the_middle(self, pid: int) -> bool:

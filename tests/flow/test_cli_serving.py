@@ -17,7 +17,7 @@ from typing import Any
 import pytest
 
 DUETIME = [sys.executable, "-m", "duetime"]
-PATIENCE = 30
+PATIENCE = 120
 HELLO = {
     "jsonrpc": "2.0",
     "id": 1,

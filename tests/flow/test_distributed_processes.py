@@ -7,7 +7,6 @@ import os
 import signal
 import subprocess
 import sys
-import time
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from contextlib import suppress
@@ -27,7 +26,7 @@ from tests.flow import waiting
 pytestmark = [pytest.mark.postgres, pytest.mark.faults]
 
 ROOT = Path(__file__).resolve().parents[2]
-PATIENCE = 90
+PATIENCE = 120
 eventually = partial(waiting.eventually, patience=PATIENCE)  # processes start, on machines that do much else
 DUETIME = [sys.executable, "-m", "duetime"]
 WORKER = (["worker"], "runs tasks now")
@@ -71,15 +70,22 @@ class Site:
         eventually(lambda: words in self.log(process) or process.poll() is not None, f"{words!r} is said")
         assert process.poll() is None, self.log(process)
 
-    def end(self, process: subprocess.Popen[bytes], number: int = signal.SIGTERM) -> tuple[int, float]:
-        """Signal a process, and return its exit code and how long it took."""
-        began = time.monotonic()
+    def end(self, process: subprocess.Popen[bytes], number: int = signal.SIGTERM) -> int:
+        """Signal a process, and return its exit code."""
         process.send_signal(number)
-        return process.wait(PATIENCE), time.monotonic() - began
+        return process.wait(PATIENCE)
 
     def schedule(self, count: int, **payload: Any) -> list[str]:
         views = [self.app.scheduler.schedule(f"Task {n}", action="effect", payload=payload) for n in range(count)]
         return [view.record.task.id for view in views]
+
+    def delay(self) -> float:
+        """Run one more task, and return how many seconds after its time it was started."""
+        (task_id,) = self.schedule(1)
+        eventually(lambda: self.states([task_id]) == {State.SUCCEEDED: 1}, "it ran")
+        run = self.app.scheduler.get(task_id).record.run
+        assert run.started_at is not None
+        return (run.started_at - run.scheduled_for).total_seconds()
 
     def states(self, task_ids: Sequence[str]) -> Counter[State]:
         return Counter(self.app.scheduler.get(task_id).record.run.state for task_id in task_ids)
@@ -134,19 +140,15 @@ def test_a_task_runs_within_a_moment_on_a_worker_that_was_idle(site: Site) -> No
     site.server()
     site.schedule(1)
     eventually(site.effects, "the first ran")  # what is loaded on first use is loaded now
-    (task_id,) = site.schedule(1)
-    eventually(lambda: site.states([task_id]) == {State.SUCCEEDED: 1}, "it ran")
-    run = site.app.scheduler.get(task_id).record.run
-    assert run.started_at is not None
-    assert (run.started_at - run.scheduled_for).total_seconds() < 1.0, "no polling of two seconds is in the way"
+    delays = sorted(site.delay() for _ in range(15))
+    assert delays[4] < 0.5, "polling each 2 s is in the way"  # the quicker ones, as the machine may do much else
 
 
 def test_a_stopping_worker_takes_nothing_more_and_lets_what_runs_end(site: Site) -> None:
     worker = site.worker()
     task_ids = site.schedule(12, seconds=1.0)
     eventually(lambda: len(site.steps()) >= 4, "its threads are busy")
-    code, took = site.end(worker)
-    assert (code, took < 15) == (0, True)
+    assert site.end(worker) == 0
     assert site.states(task_ids)[State.RUNNING] == 0
     started = Counter(step for step, _, _ in site.steps())
     assert started["start"] == started["effect"] == 4, "what ran has ended, and nothing began after"
@@ -158,8 +160,7 @@ def test_what_does_not_end_in_time_is_handed_back_and_runs_elsewhere(site: Site)
     worker = site.worker()
     (task_id,) = site.schedule(1, seconds=6.0)
     eventually(site.steps, "it runs")
-    code, took = site.end(worker)
-    assert (code, took < 15) == (0, True)
+    assert site.end(worker) == 0
     site.worker()
     eventually(lambda: len(site.steps()) >= 2, "it runs elsewhere")
     assert site.states([task_id]) == {State.RUNNING: 1}
@@ -176,7 +177,7 @@ def test_a_worker_process_that_dies_is_replaced_and_its_siblings_go_on(site: Sit
     task_ids = site.schedule(20)
     eventually(lambda: site.states(task_ids) == {State.SUCCEEDED: 20}, "all ran")
     mine = children(parent.pid)
-    assert site.end(parent)[0] == 0
+    assert site.end(parent) == 0
     assert not any(alive(pid) for pid in mine), "nobody is left behind"
     assert f"(pid {first}) ended with code -9" in site.log(parent)
     told = [line.split()[1] for line in site.log(parent).splitlines() if "stopping: its parent ends" in line]
@@ -216,8 +217,7 @@ def test_the_command_line_of_dramatiq_runs_tasks_and_drains(site: Site) -> None:
     eventually(lambda: site.workers_seen() == 2, "both say who they are")
     long = site.schedule(8, seconds=1.0)
     eventually(lambda: site.states(long)[State.RUNNING] == 4, "four threads are busy")
-    code, _ = site.end(master)
-    assert code == 0
+    assert site.end(master) == 0
     assert site.states(long) == {State.SUCCEEDED: 4, State.READY: 4}
     assert site.workers_seen() == 0
 
@@ -255,8 +255,7 @@ def test_a_rolling_restart_loses_nothing_and_doubles_nothing(site: Site) -> None
     for process, (role, _) in zip(old, roles, strict=True):
         task_ids += site.schedule(75, seconds=0.02)
         new.append(site.start(*DUETIME, *role))
-        code, _ = site.end(process)
-        assert code == 0, site.log(process)
+        assert site.end(process) == 0, site.log(process)
     eventually(lambda: site.states(task_ids) == {State.SUCCEEDED: 300}, "all ran")
     effects = site.effects()
     assert len(effects) == 300

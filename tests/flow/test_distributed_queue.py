@@ -122,19 +122,19 @@ def test_the_first_who_finds_it_away_says_so_and_only_the_first(queue: SharedQue
 def test_who_waits_for_work_sleeps_until_it_is_back(queue: SharedQueue, inner: Breaking) -> None:
     inner.away = True
     queue.reap()
-    waiter = threading.Thread(target=queue.wait, args=(0, 30.0))
+    waiter = threading.Thread(target=queue.wait, args=(0, 600.0))
     waiter.start()
     assert waiter.is_alive()
     inner.away = False
     queue.back()
-    waiter.join(5)
+    waiter.join(120)
     assert not waiter.is_alive()
 
 
 def test_who_waits_for_work_can_be_told_to_end_while_it_is_away(queue: SharedQueue, inner: Breaking) -> None:
     inner.away = True
     queue.reap()
-    waiter = threading.Thread(target=queue.wait, args=(0, 30.0))
+    waiter = threading.Thread(target=queue.wait, args=(0, 600.0))
     waiter.start()
     while waiter.is_alive() and time.monotonic():
         queue.wake()

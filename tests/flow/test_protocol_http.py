@@ -25,7 +25,7 @@ from duetime.server.protocol.subscriptions import Changes
 from duetime.server.transport.http import MAX_BODY, http_app, listening, url_of
 
 PROGRAM = Path(__file__).with_name("served_process.py")
-SECONDS = 20
+SECONDS = 120
 MODERN = {
     "io.modelcontextprotocol/protocolVersion": "2026-07-28",
     "io.modelcontextprotocol/clientCapabilities": {},

@@ -20,7 +20,7 @@ MODERN = {
     "io.modelcontextprotocol/clientInfo": {"name": "test", "version": "1"},
 }
 ERAS = ("2025-11-25", "2026-07-28")
-SECONDS = 20
+SECONDS = 120
 
 
 class Peer:

@@ -32,7 +32,7 @@ pytestmark = [
 ]
 
 PROGRAM = Path(__file__).with_name("served_process.py")
-SECONDS = 20
+SECONDS = 120
 Connect = Callable[[], MCPServer[None] | StdioServerParameters | str]
 
 

@@ -293,7 +293,7 @@ def test_under_pressure_a_thread_that_comes_back_is_given_a_new_run_at_once(
     waiting.start()
     eventually(lambda: broker.idle._wake_above < THREADS, "it to wait for a thread")
     broker.idle.give(1)
-    waiting.join(10)
+    waiting.join(120)
     assert taken == ["b"]
 
 

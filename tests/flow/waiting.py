@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable
 
-PATIENCE = 30.0
+PATIENCE = 120.0
 """Seconds after which something is taken to hang; no test depends on how long it takes."""
 
 

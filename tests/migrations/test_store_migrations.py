@@ -278,7 +278,7 @@ def test_a_file_of_another_program_is_not_touched(sqlite_url: str, tmp_path: Pat
 
 def test_several_starts_at_once_make_one_schema(url: str) -> None:
     failures: list[BaseException] = []
-    gate = threading.Barrier(6, timeout=30)
+    gate = threading.Barrier(6, timeout=120)
 
     def start() -> None:
         gate.wait()

@@ -1,4 +1,4 @@
-"""A browser for the whole session, and a fresh chat with one card for each test."""
+"""A browser for each file, and a fresh chat with one card for each test."""
 
 from __future__ import annotations
 
@@ -6,11 +6,16 @@ from collections.abc import Iterator
 from datetime import timedelta
 
 import pytest
-from playwright.sync_api import Browser, Page, sync_playwright
+from playwright.sync_api import Browser, Page, expect, sync_playwright
 
 from tests.widgets.chat import Chat
 from tests.widgets.sample import NOW
 from tests.widgets.tooling import HOST, bundle_host, find_chromium
+
+PATIENCE_MS = 60_000
+"""After which something is taken to hang; no test depends on how long it takes."""
+
+expect.set_options(timeout=PATIENCE_MS)
 
 QUIET = ["--no-sandbox", "--disable-gpu", "--disable-quic", "--no-first-run", "--disable-background-networking"]
 QUIET += ["--disable-component-update", "--disable-sync", "--font-render-hinting=none", "--disable-lcd-text"]
@@ -21,8 +26,9 @@ def host_script() -> str:
     return bundle_host()
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="module")
 def browser() -> Iterator[Browser]:
+    """Start a browser for the tests of one file: while there is one, no other test could have an event loop."""
     path = find_chromium()
     with sync_playwright() as playwright:
         chromium = playwright.chromium.launch(executable_path=path, args=QUIET)
@@ -46,7 +52,7 @@ def page(browser: Browser, host_script: str, sharpness: float) -> Iterator[Page]
         device_scale_factor=sharpness,
     )
     page = context.new_page()
-    page.set_default_timeout(10_000)
+    page.set_default_timeout(PATIENCE_MS)
     page.clock.install(time=NOW - timedelta(minutes=1))
     page.set_content((HOST / "host.html").read_text("utf-8"))
     page.add_script_tag(content=host_script)

@@ -54,9 +54,9 @@ class LiveServer:
             yield self
         finally:
             self._loop.call_soon_threadsafe(stop.set)
-            served.result(timeout=30)
+            served.result(timeout=120)
             self._loop.call_soon_threadsafe(self._loop.stop)
-            thread.join(timeout=10)
+            thread.join(timeout=120)
             self._loop.close()
 
     async def _serve(self, ready: asyncio.Future[None], stop: asyncio.Event) -> None:
@@ -79,4 +79,4 @@ class LiveServer:
         await asyncio.shield(ready)
 
     def _wait(self, work: Coroutine[Any, Any, T]) -> T:
-        return asyncio.run_coroutine_threadsafe(work, self._loop).result(timeout=30)
+        return asyncio.run_coroutine_threadsafe(work, self._loop).result(timeout=120)

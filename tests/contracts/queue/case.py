@@ -96,5 +96,5 @@ class QueueCase:
     def returns(self, call: Callable[[], object]) -> None:
         thread = Thread(target=call, daemon=True)
         thread.start()
-        thread.join(10)
+        thread.join(120)
         assert not thread.is_alive()

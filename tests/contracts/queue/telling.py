@@ -67,7 +67,7 @@ class TellingContract(QueueCase):
             thread.start()
         queue.put([self.entry(clock, "a")])
         for thread in waiting:
-            thread.join(10)
+            thread.join(120)
         assert not any(thread.is_alive() for thread in waiting)
 
     def test_a_released_pool_and_a_call_to_wake_end_a_wait(self, queue: DispatchQueue, clock: Clock) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Iterator
+from statistics import median
 from threading import Thread
 from uuid import uuid4
 
@@ -61,18 +62,18 @@ def before_the_end_of_a_wait(baton: Baton, monkeypatch: pytest.MonkeyPatch, then
     monkeypatch.setattr(baton, "_end_listening", later)
 
 
-@pytest.mark.parametrize("timeout", [0.0, 0.0005, 0.03, 0.3, 2.4])
+@pytest.mark.parametrize("timeout", [0.0, 0.0005, 0.03, 0.3, 1.4])
 def test_a_wait_ends_at_its_time_though_redis_looks_at_the_time_once_a_second(
     baton: Baton, server: redis.Redis, timeout: float
 ) -> None:
     server.config_set("hz", "1")
     late = []
-    for _ in range(3):
+    for _ in range(5):
         began = time.monotonic()
         assert not waited(baton, timeout)
         late.append(time.monotonic() - began - timeout)
     assert min(late) >= 0
-    assert max(late) < 0.25
+    assert median(late) < 0.25  # Redis would be late by up to a second; some may be, on a machine that does much else
 
 
 def test_a_wait_asks_once_when_it_begins_and_once_when_it_ends(baton: Baton, server: redis.Redis) -> None:

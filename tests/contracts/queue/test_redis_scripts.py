@@ -145,7 +145,7 @@ def test_of_processes_that_want_to_fill_an_empty_queue_one_does(server: redis.Re
     for _ in racing:
         assert server.blpop([f"here:{namespace}"], 60)
     server.lpush(f"go:{namespace}", *"xyz")
-    assert sorted(process.communicate(timeout=60)[0].strip() for process in racing) == ["False", "False", "True"]
+    assert sorted(process.communicate(timeout=120)[0].strip() for process in racing) == ["False", "False", "True"]
 
 
 def test_what_one_process_puts_wakes_another(queue: RedisQueue, other: RedisQueue) -> None:
@@ -153,7 +153,7 @@ def test_what_one_process_puts_wakes_another(queue: RedisQueue, other: RedisQueu
     waiting = Thread(target=other.wait, args=(generation, 60), daemon=True)
     waiting.start()
     queue.put([Entry("a", 1)])
-    waiting.join(10)
+    waiting.join(120)
     assert not waiting.is_alive()
     assert other.take("w2", 1, LEASE).run_ids == ("a",)
 
@@ -171,7 +171,7 @@ def test_what_one_process_leaves_behind_wakes_the_next(queue: RedisQueue, other:
 def test_a_wait_without_news_ends_by_itself(queue: RedisQueue) -> None:
     waiting = Thread(target=queue.wait, args=(queue.take("w", 1, LEASE).generation, 0.2), daemon=True)
     waiting.start()
-    waiting.join(10)
+    waiting.join(120)
     assert not waiting.is_alive()
 
 
@@ -182,11 +182,11 @@ def test_waking_ends_the_waits_of_this_process_only(queue: RedisQueue, other: Re
     for thread in (mine, theirs):
         thread.start()
     queue.wake()
-    mine.join(10)
+    mine.join(120)
     assert not mine.is_alive()
     assert theirs.is_alive()
     other.wake()
-    theirs.join(10)
+    theirs.join(120)
     assert not theirs.is_alive()
 
 

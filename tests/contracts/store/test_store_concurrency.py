@@ -54,7 +54,7 @@ def stores(url: str, clock: Clock) -> Iterator[list[Store]]:
 
 
 def at_once(count: int, work: Callable[[int], T]) -> list[T]:
-    gate = threading.Barrier(count, timeout=30)
+    gate = threading.Barrier(count, timeout=120)
 
     def run(number: int) -> T:
         gate.wait()
@@ -295,7 +295,7 @@ def test_processes_share_one_database(url: str, stores: list[Store]) -> None:
     for process in processes:
         process.start()
     for process in processes:
-        process.join(60)
+        process.join(120)
     assert [process.exitcode for process in processes] == [0, 0]
     assert stores[0].tasks.counts(TENANT, TaskFilter()) == {State.SCHEDULED: 10}
 

@@ -28,7 +28,7 @@ def specs(store: Store) -> dict[str, object]:
 
 
 def at_once(count: int, work: Callable[[int], object]) -> None:
-    gate = threading.Barrier(count, timeout=30)
+    gate = threading.Barrier(count, timeout=120)
 
     def run(number: int) -> object:
         gate.wait()
