@@ -79,6 +79,7 @@ class Maintenance:
         self._forget_at = store.now()
         self._ended_at = clock()
         self._could_look = True
+        self._seen: datetime | None = None
         self._lapsed: dict[str, tuple[datetime, float]] = {}
         self.process = Process("maintenance", self.step, replaced=replaced)
 
@@ -86,6 +87,7 @@ class Maintenance:
         """Do what is due, and return the seconds until something is."""
         could_look = self._could_look and self._clock() - self._ended_at <= LONGEST_PAUSE
         self._could_look = False
+        self._check_clock()
         if self._clock() >= self._look_at:
             self._look()
         self._forget()
@@ -99,6 +101,15 @@ class Maintenance:
             self._look()
         self._ended_at = self._clock()
         return max(0.0, min(LEASE_INTERVAL, self._look_at - self._clock()))
+
+    def _check_clock(self) -> None:
+        """At the start, and when the clock of this machine was set back: no retry waits until it is there again."""
+        now = self._store.now()
+        if self._epoch is not None and (self._seen is None or now < self._seen):
+            moved = self._store.claims.retry_from_now()
+            if moved:
+                log.info("the clock was set back: %s wait for the next attempt from now on", runs_words(moved))
+        self._seen = now
 
     def _look(self) -> None:
         """Look for what the queue has lost: the longer that takes, the rarer it is."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
 from urllib.parse import quote
 
@@ -19,6 +19,9 @@ from duetime.scheduler.store.statements.recover import MOST_CRASHES
 CALM = 5000.0
 """Milliseconds that runs on their last chance wait first: a machine that is in trouble should not end them."""
 
+
+MAX_EARLY = timedelta(seconds=2)
+"""Runs are made ready up to a second early: one that is ready earlier was due before the clock was set back."""
 
 _AT_LEAST = timedelta(milliseconds=100)
 """What a better estimate has to change to be worth a write."""
@@ -51,6 +54,8 @@ class Placing:
 
     def entry(self, run: ReadyRun, now: datetime) -> Entry:
         """Return the place of a run that is ready; one that was made ready ahead of its time waits for that first."""
+        if run.first_ready_at > now + MAX_EARLY:
+            run = replace(run, first_ready_at=now)
         needs = dict(run.needs)
         quota = f"tenant:{quote(run.tenant)}"  # a tenant may be called what no pool may
         if find(self.pools(), quota) is not None:

@@ -207,6 +207,13 @@ class Claims:
         """
         return self._database.write(lambda connection: len(recover.recover(connection, epoch, conclude, self._now())))
 
+    def retry_from_now(self) -> list[str]:
+        """Let runs whose last attempt ended in the future wait as long as they should, from now on; returns them.
+
+        For the one process that starts runs, after the clock that it and the others go by was set back.
+        """
+        return self._database.write(lambda connection: recover.retry_from_now(connection, self._now()), durable=False)
+
     def lapsed(self, before: datetime) -> dict[str, datetime]:
         """Return the ends of all leases that were over `before`, by run."""
         return self._database.look(lambda connection: recover.lapsed(connection, before))

@@ -326,6 +326,37 @@ def test_maintenance_ends_what_runs_past_its_lease_unless_it_is_in_hand(
     assert (f"1 run ({claim.run.id}) in nobody's hand" in caplog.text) is not holds
 
 
+@pytest.mark.parametrize("restart", [False, True])
+def test_a_retry_of_a_second_comes_in_seconds_though_the_clock_was_set_back_by_an_hour(
+    store: Store, queue: MemoryQueue, clock: Clock, *, restart: bool
+) -> None:
+    epoch = store.runners.take_over(pid=1, endpoint="127.0.0.1:1", token="a")
+    claim = started(store)
+    maintenance = Maintenance(store, queue, held=set, epoch=epoch)
+    maintenance.step()
+    store.claims.settle([settlement(claim, State.RETRYING, wake_at=clock() + timedelta(seconds=1))])
+    clock.forward(hours=-1)
+    if restart:
+        queue = MemoryQueue(lambda: clock().timestamp() * 1000)
+        maintenance = Maintenance(store, queue, held=set, epoch=epoch)
+    maintenance.step()
+    Dispatcher(store, queue, epoch=epoch).step()
+    clock.forward(seconds=1)
+    Dispatcher(store, queue, epoch=epoch).step()
+    assert queued(queue) == [claim.run.id]
+
+
+def test_a_run_that_was_ready_before_the_clock_was_set_back_starts_at_once_after_a_restart(
+    store: Store, queue: MemoryQueue, clock: Clock
+) -> None:
+    run = added(store).run
+    Dispatcher(store, queue).step()
+    clock.forward(hours=-1)
+    fresh = MemoryQueue(lambda: clock().timestamp() * 1000)
+    assert refill(store, fresh) == 1
+    assert queued(fresh) == [run.id]
+
+
 def test_a_log_names_a_few_runs_and_counts_all() -> None:
     assert runs_words(f"r_{n}" for n in range(7)) == "7 runs (r_0, r_1, r_2, r_3, r_4 and others)"
 

@@ -1,4 +1,7 @@
-"""After a crash: attempts that a dead runner left running, or that nobody holds any more, end as crashed."""
+"""After a crash: attempts that a dead runner left running, or that nobody holds any more, end as crashed.
+
+After the clock was set back: runs wait for their next attempt as long as they should, and not until it is there again.
+"""
 
 from __future__ import annotations
 
@@ -11,15 +14,16 @@ from duetime.scheduler.records import Claim, Settlement
 from duetime.scheduler.rules.limits.pool import chargeable
 from duetime.scheduler.store.database import unreadable
 from duetime.scheduler.store.schema.rows import task_and_run
-from duetime.scheduler.store.schema.tables import runs, tasks
+from duetime.scheduler.store.schema.tables import attempts, runs, tasks
 from duetime.scheduler.store.schema.types import Instant
+from duetime.scheduler.store.sql.batch import Batch
 from duetime.scheduler.store.sql.locks import check_epoch
 from duetime.scheduler.store.statements import endings, settle
 from duetime.scheduler.store.statements.endings import Claimed, Ending
 from duetime.scheduler.store.statements.read import TASK_AND_RUN
 from duetime.scheduler.store.statements.ready_runs import JOINED
 from duetime.scheduler.task import State
-from sqlalchemy import ColumnElement, Connection, bindparam, literal_column, select
+from sqlalchemy import ColumnElement, Connection, and_, bindparam, literal_column, select, update
 
 log = logging.getLogger(__name__)
 
@@ -40,6 +44,22 @@ _OF_NOBODY_ELSE = (
     .where(*_PAST)
     .where(runs.c.id.in_(bindparam("run_ids", expanding=True)))
     .with_for_update(of=[runs, tasks], skip_locked=True)
+)
+_ENDED_AHEAD = (
+    select(runs.c.id, runs.c.attempt, runs.c.wake_at, attempts.c.started_at, attempts.c.ended_at)
+    .join(attempts, and_(attempts.c.run_id == runs.c.id, attempts.c.number == runs.c.attempt))
+    .where(runs.c.state == State.RETRYING, runs.c.wake_at.is_not(None))
+    .where(attempts.c.ended_at > bindparam("now", type_=Instant()))
+)
+_RETRY = Batch(
+    update(runs)
+    .where(runs.c.id == bindparam("run_id"), runs.c.state == State.RETRYING)
+    .values(wake_at=bindparam("again"), listed_at=bindparam("again"))
+)
+_ENDED = Batch(
+    update(attempts)
+    .where(attempts.c.run_id == bindparam("of_run"), attempts.c.number == bindparam("of_attempt"))
+    .values(started_at=bindparam("began"), ended_at=bindparam("now"))
 )
 
 
@@ -120,3 +140,14 @@ def _settlement(claim: Claim, now: datetime) -> Settlement:
         dead_letter=to is State.FAILED,
         used=chargeable(claim.reserved),
     )
+
+
+def retry_from_now(connection: Connection, now: datetime) -> list[str]:
+    """Let runs whose last attempt ended in the future wait for the next one from now on, as long as they should."""
+    found = connection.execute(_ENDED_AHEAD, {"now": now}).all()
+    _RETRY.run(connection, [{"run_id": row.id, "again": now + (row.wake_at - row.ended_at)} for row in found])
+    ended = [
+        {"of_run": row.id, "of_attempt": row.attempt, "began": min(row.started_at, now), "now": now} for row in found
+    ]
+    _ENDED.run(connection, ended)
+    return [row.id for row in found]

@@ -278,3 +278,32 @@ def test_an_update_that_misses_a_row_undoes_its_transaction() -> None:
     exactly(3, 3)
     with pytest.raises(IllegalMove, match="another transaction moved them meanwhile"):
         exactly(3, 2)
+
+
+def test_after_the_clock_was_set_back_a_retry_waits_from_now_on_as_long_as_it_should(
+    store: Store, clock: Clock
+) -> None:
+    claims = [started(store), started(store)]
+    clock.forward(seconds=10)
+    again = clock() + timedelta(hours=2)
+    store.claims.settle([settlement(each, State.RETRYING, wake_at=again) for each in claims])
+    assert store.claims.retry_from_now() == []
+    clock.forward(hours=-1)
+    assert sorted(store.claims.retry_from_now()) == sorted(each.run.id for each in claims)
+    for claim in claims:
+        run = store.tasks.get(TENANT, claim.task.id).run
+        assert (run.state, run.wake_at) == (State.RETRYING, clock() + timedelta(hours=2))
+        [attempt] = store.history.attempts(TENANT, claim.task.id)
+        assert attempt.started_at == attempt.ended_at == clock()
+    assert store.claims.retry_from_now() == []
+
+
+def test_after_the_clock_was_set_back_the_calendar_waits_for_the_clock(store: Store, clock: Clock) -> None:
+    record, running = added(store, NOON + timedelta(minutes=5)), started(store)
+    waiting = started(store)
+    store.claims.settle([settlement(waiting, State.SUSPENDED, wake_at=NOON + timedelta(hours=1))])
+    clock.forward(hours=-1)
+    assert store.claims.retry_from_now() == []
+    assert store.tasks.get(TENANT, record.task.id).run.wake_at == NOON + timedelta(minutes=5)
+    assert store.tasks.get(TENANT, waiting.task.id).run.wake_at == NOON + timedelta(hours=1)
+    assert store.tasks.get(TENANT, running.task.id).run.state is State.RUNNING
