@@ -28,16 +28,16 @@ from threading import Event
 
 import dramatiq
 from dramatiq.brokers.redis import RedisBroker
-from duetime.scheduler.dispatch.placement import Placing
-from duetime.scheduler.dispatch.pool_registry import Registry
+from duetime.scheduler.dispatch.placement import Placement
+from duetime.scheduler.dispatch.pool_registry import PoolRegistry
 from duetime.scheduler.handlers import Context, Handler, Handlers, handler
 from duetime.scheduler.ids import new_id, new_task_id
-from duetime.scheduler.nodes.engine import Crew
+from duetime.scheduler.nodes.engine import Engine
 from duetime.scheduler.nodes.member import Member
 from duetime.scheduler.nodes.runner import Runner, RunnerOptions
 from duetime.scheduler.outcomes import Done
 from duetime.scheduler.queue import DispatchQueue
-from duetime.scheduler.queue.redis.pubsub import RedisNews
+from duetime.scheduler.queue.redis.pubsub import RedisSignalBus
 from duetime.scheduler.queue.redis.queue import RedisQueue
 from duetime.scheduler.records import NewTask
 from duetime.scheduler.store import Store, open_store
@@ -154,19 +154,19 @@ def crew_of(
     threads: int = THREADS,
 ) -> Member:
     """Return a worker process of many, as `duetime worker` puts it together; it runs tasks from `start` to `stop`."""
-    registry = Registry(store)
-    placing = Placing(registry.known)
+    registry = PoolRegistry(store)
+    placement = Placement(registry.known)
 
-    def recruit(queue: DispatchQueue) -> Crew:
+    def recruit(queue: DispatchQueue) -> Engine:
         options = WorkerOptions("bench", threads)
-        return Crew(store, queue, Handlers(handlers), options, placing=placing, on_change=changed)
+        return Engine(store, queue, Handlers(handlers), options, placement=placement, on_change=changed)
 
     return Member(
         store,
         RedisQueue(redis, namespace=new_id("n")),
-        RedisNews(redis, namespace="bench"),
+        RedisSignalBus(redis, namespace="bench"),
         registry,
-        placing=placing,
+        placement=placement,
         name="bench",
         recruit=recruit,
         grace=timedelta(seconds=5),

@@ -22,7 +22,7 @@ from dataclasses import replace
 from datetime import timedelta
 from pathlib import Path
 
-from duetime.scheduler.dispatch.pool_registry import Registry
+from duetime.scheduler.dispatch.pool_registry import PoolRegistry
 from duetime.scheduler.handlers import Context, Handler, Handlers, handler
 from duetime.scheduler.nodes.member import Member
 from duetime.scheduler.nodes.runner import Runner, RunnerOptions
@@ -105,7 +105,7 @@ WAYS: dict[str, Way] = {"embedded": embedded, "distributed": distributed}
 
 
 def declare(store: Store) -> None:
-    registry = Registry(store)
+    registry = PoolRegistry(store)
     registry.set("provider-slots", {"capacity": IN_FLIGHT})
     registry.set(
         "provider-calls", {"kind": "rate", "capacity": A_SECOND - 1, "per": "second", "burst": 2, "sliding": True}

@@ -23,11 +23,11 @@ from typing import Any
 
 import anyio
 from duetime.scheduler.handlers import Handlers
-from duetime.scheduler.intake.planner import Intake
+from duetime.scheduler.intake.planner import Planner
 from duetime.scheduler.service import Scheduler
 from duetime.scheduler.store import Store, open_store
 from duetime.server.protocol.server import make_server
-from duetime.server.protocol.subscriptions import Changes
+from duetime.server.protocol.subscriptions import Subscriptions
 from duetime.server.runtime.logs import configure_logs
 from duetime.server.transport.http import listening, run_http
 from duetime.server.transport.stdio import run_stdio
@@ -41,8 +41,8 @@ ERAS = {"2026-07-28": "2026-07-28", "2025-11-25": "legacy"}
 
 def make(url: str, synchronous: str) -> tuple[MCPServer[None], Store]:
     store = open_store(url, synchronous=synchronous)
-    changes = Changes(store.history)
-    scheduler = Scheduler(store, Intake(Handlers.load(), "America/Edmonton"), on_change=changes.touched)
+    changes = Subscriptions(store.history)
+    scheduler = Scheduler(store, Planner(Handlers.load(), "America/Edmonton"), on_change=changes.touched)
     server = make_server(scheduler, changes)
 
     async def noop(title: str, when: str) -> str:

@@ -6,6 +6,9 @@ import os
 import random
 import secrets
 import time
+from collections.abc import Iterable
+
+MAX_NAMED_RUNS = 5
 
 ALPHABET = "0123456789abcdefghjkmnpqrstvwxyz"
 """Crockford's base 32 in lower case: no i, l, o or u."""
@@ -49,3 +52,10 @@ def _check_letter(body: str) -> str:
 def _times_generator(value: int) -> int:
     doubled = value << 1
     return doubled ^ _FIELD_POLYNOMIAL if doubled & 32 else doubled
+
+
+def runs_words(run_ids: Iterable[str]) -> str:
+    """Return `1 run (r_1)` or `7 runs (r_1, r_2, r_3, r_4, r_5 and others)`, for logs."""
+    named = list(run_ids)
+    shown = ", ".join(named[:MAX_NAMED_RUNS]) + (" and others" if len(named) > MAX_NAMED_RUNS else "")
+    return f"{len(named)} run{'s' if len(named) != 1 else ''} ({shown})"

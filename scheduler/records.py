@@ -214,7 +214,7 @@ class Verdict(StrEnum):
 
 
 @dataclass(frozen=True, slots=True)
-class Runner:
+class RunnerRecord:
     """The process that runs tasks now, and how the others reach it."""
 
     epoch: int

@@ -7,17 +7,17 @@ from dataclasses import replace
 from datetime import datetime
 from typing import Unpack
 
-from duetime.scheduler.dispatch.fast_path import Direct
+from duetime.scheduler.dispatch.fast_path import FastPath
 from duetime.scheduler.errors import InvalidArgument, InvalidArguments, Refused
 from duetime.scheduler.events import EventFilter, EventKind, EventPage
-from duetime.scheduler.foresight.explain import Explainer, Facts, explained
+from duetime.scheduler.foresight.explain import Explainer, RunFacts, explained
 from duetime.scheduler.foresight.task_view import row_of, view_of
 from duetime.scheduler.intake.actions import DONE, decide_action
 from duetime.scheduler.intake.idempotency import REPEATED, key_of, repeats, warned
-from duetime.scheduler.intake.planner import Intake, Planned
+from duetime.scheduler.intake.planner import Plan, Planner
 from duetime.scheduler.intake.reschedule import decide_reschedule
 from duetime.scheduler.intake.validation import check_key_text, page_size
-from duetime.scheduler.queue.remote import Silence
+from duetime.scheduler.queue.remote import NoAnswer
 from duetime.scheduler.records import Added, Change, NewTask
 from duetime.scheduler.request import (
     CallArguments,
@@ -56,19 +56,19 @@ class Scheduler:
     def __init__(
         self,
         store: Store,
-        intake: Intake,
+        planner: Planner,
         *,
         explainer: Explainer | None = None,
         recall: Callable[[Sequence[str]], None] = lambda _run_ids: None,
         on_change: Callable[[Sequence[str]], None] = lambda _task_ids: None,
-        direct: Direct | None = None,
+        fast_path: FastPath | None = None,
     ) -> None:
         self._store = store
-        self._intake = intake
+        self._planner = planner
         self._explainer = explainer
         self._recall = recall
         self._on_change = on_change
-        self._direct = direct
+        self._fast_path = fast_path
 
     def now(self) -> datetime:
         """Return the time by the clock that decides what is due, in UTC."""
@@ -77,12 +77,12 @@ class Scheduler:
     @property
     def zone(self) -> str | None:
         """The IANA zone of wall times when a caller names none, None when every caller has to name one."""
-        return self._intake.zone
+        return self._planner.zone
 
     @property
     def pools(self) -> tuple[str, ...]:
         """The names of the pools that a task may need; templates are left out."""
-        return tuple(name for name in self._intake.pools() if not name.endswith("*"))
+        return tuple(name for name in self._planner.pools() if not name.endswith("*"))
 
     # -- scheduling
 
@@ -102,7 +102,7 @@ class Scheduler:
             return view_of(planned, now, created=False, warnings=(repeats(planned),))
         if request.dry_run:
             return view_of(TaskRecord(planned.task, planned.run), now, warnings=planned.warnings)
-        run = self._direct.forward(planned.run, now) if self._direct else planned.run
+        run = self._fast_path.forward(planned.run, now) if self._fast_path else planned.run
         added = self._store.tasks.add(planned.task, run, actor=by.user, key=key_of(request, by, now))
         failpoints.hit(failpoints.Step.SCHEDULED)
         if added.created:
@@ -110,15 +110,15 @@ class Scheduler:
         return view_of(added.record, now, created=added.created, warnings=warned(planned.warnings, added))
 
     def _announce(self, record: TaskRecord) -> None:
-        if self._direct and record.run.state is State.READY:
-            self._direct.put(record)
+        if self._fast_path and record.run.state is State.READY:
+            self._fast_path.put(record)
         else:
             self._on_change([record.task.id])
 
-    def _planned(self, request: Request, by: Principal, now: datetime) -> Planned | TaskRecord:
+    def _planned(self, request: Request, by: Principal, now: datetime) -> Plan | TaskRecord:
         """Return what a request means, or the task of a repeated call whose time has passed since the first one."""
         try:
-            return self._intake.plan(request, by, now)
+            return self._planner.plan(request, by, now)
         except (InvalidArgument, InvalidArguments):
             key = key_of(request, by, now)
             made = self._store.tasks.made_by(by.tenant, key) if key and not request.dry_run else None
@@ -133,10 +133,10 @@ class Scheduler:
         new = [
             NewTask(plan.task, plan.run, actor=by.user, key=key_of(request, by, now))
             for plan, request in zip(planned, requests, strict=True)
-            if isinstance(plan, Planned)
+            if isinstance(plan, Plan)
         ]
         stored = iter(self._store.tasks.add_many(new))
-        added = [next(stored) if isinstance(plan, Planned) else Added(plan, created=False) for plan in planned]
+        added = [next(stored) if isinstance(plan, Plan) else Added(plan, created=False) for plan in planned]
         self._on_change([each.record.task.id for each in added if each.created])
         return [
             view_of(each.record, now, created=each.created, warnings=warned(_said(plan), each))
@@ -156,8 +156,8 @@ class Scheduler:
         facts = self._facts(record)
         return view_of(record, now, facts=facts), explained(record, now, facts)
 
-    def _facts(self, record: TaskRecord) -> Facts:
-        return self._explainer.facts(record) if self._explainer else Facts(silence=Silence.NOBODY)
+    def _facts(self, record: TaskRecord) -> RunFacts:
+        return self._explainer.facts(record) if self._explainer else RunFacts(silence=NoAnswer.NOBODY)
 
     def list(
         self,
@@ -222,7 +222,7 @@ class Scheduler:
         notes: list[str] = []
 
         def decide(record: TaskRecord) -> Change:
-            change, notes[:] = decide_reschedule(record, asked, self._intake, now)
+            change, notes[:] = decide_reschedule(record, asked, self._planner, now)
             return change
 
         repeatable = Repeatable.of("reschedule", task_id, wanted, call)
@@ -295,5 +295,5 @@ class Scheduler:
         return view_of(changed.record, self._store.now(), warnings=(REPEATED,) if changed.repeated else ())
 
 
-def _said(plan: Planned | TaskRecord) -> tuple[str, ...]:
-    return plan.warnings if isinstance(plan, Planned) else ()
+def _said(plan: Plan | TaskRecord) -> tuple[str, ...]:
+    return plan.warnings if isinstance(plan, Plan) else ()

@@ -14,20 +14,20 @@ from typing import Protocol, Self
 from duetime.scheduler import service
 from duetime.scheduler.delivery import Channels
 from duetime.scheduler.delivery.deliverer import Deliverer
-from duetime.scheduler.dispatch.fast_path import Desk, Direct
-from duetime.scheduler.dispatch.learned_estimates import Experience
-from duetime.scheduler.dispatch.placement import Placing
-from duetime.scheduler.dispatch.pool_registry import Registry
+from duetime.scheduler.dispatch.fast_path import DispatchTarget, FastPath
+from duetime.scheduler.dispatch.learned_estimates import LearnedEstimates
+from duetime.scheduler.dispatch.placement import Placement
+from duetime.scheduler.dispatch.pool_registry import PoolRegistry
 from duetime.scheduler.errors import InvalidSetting
 from duetime.scheduler.foresight.explain import Explainer
 from duetime.scheduler.handlers import Handler, Handlers
-from duetime.scheduler.intake.planner import Intake
-from duetime.scheduler.nodes.engine import Crew, Dispatching
+from duetime.scheduler.intake.planner import Planner
+from duetime.scheduler.nodes.engine import DispatchOnly, Engine
 from duetime.scheduler.nodes.heartbeat import someone_works
-from duetime.scheduler.nodes.member import Member, Team
+from duetime.scheduler.nodes.member import EngineProtocol, Member
 from duetime.scheduler.nodes.runner import Runner
 from duetime.scheduler.queue import DispatchQueue, QueueTaken
-from duetime.scheduler.queue.remote import Inquiry, Question, Silence
+from duetime.scheduler.queue.remote import NoAnswer, Question, RemoteQueue
 from duetime.scheduler.store import Store, open_store
 from duetime.scheduler.task import Json
 from duetime.scheduler.worker.worker import WorkerOptions
@@ -46,7 +46,7 @@ class Role(StrEnum):
     WORK = "work"  # runs it
 
 
-class Running(Desk, Protocol):
+class Running(DispatchTarget, Protocol):
     """The part of a process that moves runs: the runner or a candidate for it, or one of many."""
 
     def start(self) -> None: ...
@@ -55,7 +55,7 @@ class Running(Desk, Protocol):
 
     def ask(self, question: Question) -> Json: ...
 
-    def silence(self) -> Silence: ...
+    def silence(self) -> NoAnswer: ...
 
     def stop(self, grace: timedelta | None = None) -> None: ...
 
@@ -70,8 +70,8 @@ class App:
     channels: Channels
     scheduler: service.Scheduler
     runner: Running
-    registry: Registry
-    inquiry: Inquiry
+    registry: PoolRegistry
+    remote_queue: RemoteQueue
     listeners: list[Listener]
     """Told, on any thread, the ids of tasks that changed or fired in this process; must be quick."""
 
@@ -133,27 +133,27 @@ def build(
     embedded = settings.database_url.startswith("sqlite")  # a shared database is migrated by `duetime migrate` alone
     store = open_store(settings.database_url, synchronous=settings.sqlite_synchronous, migrate=embedded)
     listeners: list[Listener] = []
-    registry = Registry(store, zone=settings.timezone)
+    registry = PoolRegistry(store, zone=settings.timezone)
     if "pools" in settings.model_fields_set:  # who is told nothing of pools, as a client may be, removes none
         registry.declare(settings.pools)
-    experience = Experience(store)
+    learned_estimates = LearnedEstimates(store)
     estimates = {name: handler.estimate for name, handler in known.items() if handler.estimate is not None}
-    placing = Placing(registry.known, experience.estimate, estimates, experience.prefetch)
+    placement = Placement(registry.known, learned_estimates.estimate, estimates, learned_estimates.prefetch)
     deliverer = Deliverer(store.deliveries, channels) if channels else None
 
     def told(task_ids: Sequence[str]) -> None:
         for listener in listeners:
             listener(task_ids)
 
-    def recruit(queue: DispatchQueue, options: WorkerOptions) -> Team:
+    def recruit(queue: DispatchQueue, options: WorkerOptions) -> EngineProtocol:
         if role is Role.SERVE:
-            return Dispatching(store, queue, placing=placing, on_change=told)
-        return Crew(
+            return DispatchOnly(store, queue, placement=placement, on_change=told)
+        return Engine(
             store,
             queue,
             known,
             options,
-            placing=placing,
+            placement=placement,
             deliverer=deliverer,
             on_change=told,
             allowance=allowance(settings),
@@ -163,37 +163,39 @@ def build(
 
     runner: Running
     if settings.distributed:
-        runner = make_member(settings, store, registry, placing, recruit)
+        runner = make_member(settings, store, registry, placement, recruit)
     else:
         options = runner_options(settings)
-        runner = Runner(store, known, options, placing=placing, registry=registry, deliverer=deliverer, on_change=told)
-    inquiry = Inquiry(runner.ask, runner.silence)
+        runner = Runner(
+            store, known, options, placement=placement, registry=registry, deliverer=deliverer, on_change=told
+        )
+    remote_queue = RemoteQueue(runner.ask, runner.silence)
 
     def changed(task_ids: Sequence[str]) -> None:
         runner.wake()
         told(task_ids)
 
-    intake = replace(_intake(settings, known, channels), pools=registry.pools, estimates=experience.estimate)
+    planner = replace(_planner(settings, known, channels), pools=registry.pools, estimates=learned_estimates.estimate)
     explainer = Explainer(
         store,
-        inquiry,
+        remote_queue,
         registry.pools,
-        lambda tenant, action, own: experience.estimate(tenant, action, estimates.get(action), own),
+        lambda tenant, action, own: learned_estimates.estimate(tenant, action, estimates.get(action), own),
         working=partial(someone_works, store) if settings.distributed else lambda: True,
     )
     scheduler = service.Scheduler(
         store,
-        intake,
+        planner,
         explainer=explainer,
-        recall=inquiry.recall,
+        recall=remote_queue.recall,
         on_change=changed,
-        direct=Direct(runner, told),
+        fast_path=FastPath(runner, told),
     )
-    return App(settings, store, known, channels, scheduler, runner, registry, inquiry, listeners)
+    return App(settings, store, known, channels, scheduler, runner, registry, remote_queue, listeners)
 
 
-def _intake(settings: Settings, handlers: Handlers, channels: Channels) -> Intake:
-    return Intake(
+def _planner(settings: Settings, handlers: Handlers, channels: Channels) -> Planner:
+    return Planner(
         handlers,
         settings.timezone,
         channels=channels,
@@ -208,7 +210,7 @@ def _default_channels(settings: Settings, channels: Channels) -> tuple[str, ...]
     return tuple(name for name in named if name in channels)
 
 
-class Scheduler(service.Scheduler):
+class ProgramScheduler(service.Scheduler):
     """The scheduling service for programs: `Scheduler.open()` is all the set-up there is."""
 
     @classmethod

@@ -10,12 +10,12 @@ from datetime import timedelta
 from importlib import import_module
 from typing import TYPE_CHECKING
 
-from duetime.scheduler.dispatch.placement import Placing
-from duetime.scheduler.dispatch.pool_registry import Registry
+from duetime.scheduler.dispatch.placement import Placement
+from duetime.scheduler.dispatch.pool_registry import PoolRegistry
 from duetime.scheduler.errors import InvalidSetting
-from duetime.scheduler.nodes.member import Member, News, Team
+from duetime.scheduler.nodes.member import EngineProtocol, Member, SignalBus
 from duetime.scheduler.queue import DispatchQueue
-from duetime.scheduler.queue.failsafe import SharedQueue
+from duetime.scheduler.queue.failsafe import FailsafeQueue
 from duetime.scheduler.store import Store
 from duetime.scheduler.worker.worker import WorkerOptions
 from duetime.server.runtime.logs import called
@@ -23,16 +23,16 @@ from duetime.server.settings.model import Settings
 from duetime.server.settings.options import headroom
 
 if TYPE_CHECKING:
-    from duetime.scheduler.queue.redis.ownership import RedisOwner
+    from duetime.scheduler.queue.redis.ownership import NamespaceClaim
     from duetime.scheduler.queue.redis.queue import RedisQueue
 
 
 def make_member(
     settings: Settings,
     store: Store,
-    registry: Registry,
-    placing: Placing,
-    recruit: Callable[[SharedQueue, WorkerOptions], Team],
+    registry: PoolRegistry,
+    placement: Placement,
+    recruit: Callable[[FailsafeQueue, WorkerOptions], EngineProtocol],
 ) -> Member:
     """Construct this process as one of many; `recruit` makes its team when it starts.
 
@@ -48,7 +48,7 @@ def make_member(
         queue,
         news,
         registry,
-        placing=placing,
+        placement=placement,
         name=name,
         recruit=lambda shared: recruit(shared, options),
         grace=timedelta(seconds=settings.grace_seconds),
@@ -64,7 +64,7 @@ def _name() -> str:
 
 def connected(
     url: str, namespace: str, database: str
-) -> tuple[DispatchQueue, News, Callable[[], None], Callable[[], None]]:
+) -> tuple[DispatchQueue, SignalBus, Callable[[], None], Callable[[], None]]:
     """Return the queue, the news, what claims the queue for a database, and what closes all connections."""
     try:
         redis_queue = import_module("duetime.scheduler.queue.redis.queue").RedisQueue
@@ -76,7 +76,7 @@ def connected(
             "checkout: pip install '.[redis]'."
         ) from error
     queue: RedisQueue = redis_queue(url, namespace=namespace)
-    owner: RedisOwner = redis_owner(url, namespace=namespace, database=database)
+    owner: NamespaceClaim = redis_owner(url, namespace=namespace, database=database)
 
     def close() -> None:
         queue.close()

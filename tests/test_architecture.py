@@ -15,6 +15,7 @@ import statistics
 import subprocess
 import sys
 import tomllib
+from collections import Counter
 from collections.abc import Callable, Iterator
 from fnmatch import fnmatch
 from pathlib import Path
@@ -28,7 +29,10 @@ FOLDERS |= {"tools": "duetime.tools", "widgets": "duetime.widgets"}
 TOP_LEVEL = {"pyproject.toml", "server", "scheduler", "tools", "widgets", "tests", "README.md", "docs", "examples"}
 TOP_LEVEL |= {"benchmarks", ".ci", "LICENSE", "CHANGELOG.md", ".gitignore", ".dockerignore"}
 LONGEST_MODULE = 300
+LONGEST_FUNCTION = 40
 MEDIAN_FUNCTION = 8
+MOST_MODULES = 14
+NOUNS_IN_ING = {"string", "setting", "thing"}
 VAGUE = {"utils", "util", "common", "helpers", "helper", "misc"}
 WORDS = {"task", "events", "errors", "outcomes", "ids", "request", "records"}
 CLOCKS = {"datetime.now", "datetime.utcnow", "datetime.today", "date.today", "time.time", "time.monotonic"}
@@ -137,6 +141,59 @@ def long_functions_in_the_median(root: Path) -> list[str]:
     return [f"the median function has {median:g} lines"] if median > MEDIAN_FUNCTION else []
 
 
+def long_functions(root: Path) -> list[str]:
+    return [
+        f"{where(root, path, node.lineno)}: {node.name} has {lines} lines"
+        for path in product_files(root, ".py")
+        for node in ast.walk(ast.parse(path.read_text("utf-8")))
+        if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef)
+        for lines in [(node.end_lineno or node.lineno) - node.lineno + 1]
+        if lines > LONGEST_FUNCTION
+    ]
+
+
+def crowded_rooms(root: Path) -> list[str]:
+    """Folders with more modules than a reader keeps in mind. `versions/` is data: one file for each schema."""
+    counted = Counter(path.parent for path in product_files(root, ".py") if path.name != "__init__.py")
+    return [
+        f"{where(root, folder)}: {modules} modules"
+        for folder, modules in counted.items()
+        if modules > MOST_MODULES and folder.name != "versions"
+    ]
+
+
+def names_defined_twice(root: Path) -> list[str]:
+    """Classes and type aliases of one name in several modules: a reader, or a search, finds the wrong one."""
+    homes: dict[str, list[str]] = {}
+    for path in product_files(root, ".py"):
+        if path.parent.name != "versions":
+            for name in {*type_names(ast.parse(path.read_text("utf-8")))}:
+                homes.setdefault(name, []).append(where(root, path))
+    return [f"{name}: defined in {' and '.join(found)}" for name, found in sorted(homes.items()) if len(found) > 1]
+
+
+def type_names(tree: ast.Module) -> Iterator[str]:
+    """Classes, and names like those of classes that a module assigns; a single letter is a type variable."""
+    for node in tree.body:
+        if isinstance(node, ast.ClassDef):
+            yield node.name
+        elif isinstance(node, ast.Assign | ast.AnnAssign):
+            targets = node.targets if isinstance(node, ast.Assign) else [node.target]
+            names = (target.id for target in targets if isinstance(target, ast.Name))
+            yield from (name for name in names if re.fullmatch(r"_?[A-Z][a-z]\w*", name))
+
+
+def gerunds(root: Path) -> list[str]:
+    """Modules named by what somebody is doing, not by a thing or by what it does."""
+    paths = [path.relative_to(root) for path in product_files(root, ".py", ".js", ".lua")]
+    parts = {(path, part) for path in paths for part in [*path.parent.parts, path.stem]}
+    return sorted(f"{path}: {part} is a gerund" for path, part in parts if is_gerund(part))
+
+
+def is_gerund(name: str) -> bool:
+    return any(word.endswith("ing") and word not in NOUNS_IN_ING for word in name.split("_"))
+
+
 def vague_names(root: Path) -> list[str]:
     paths = [path.relative_to(root) for path in product_files(root, ".py", ".js", ".ts")]
     return [f"{path}: name it by what it is" for path in paths if VAGUE & {*path.parent.parts, path.stem}]
@@ -236,6 +293,9 @@ CHECKS: list[Callable[[Path], list[str]]] = [
     packages_that_differ,
     long_modules,
     long_functions_in_the_median,
+    crowded_rooms,
+    names_defined_twice,
+    gerunds,
     vague_names,
     bare_imports,
     impure_imports,
@@ -281,6 +341,15 @@ SEEDS: list[tuple[Callable[[Path], list[str]], dict[str, str], str]] = [
     (long_modules, {"widgets/src/long.js": "1;\n" * 301}, "widgets/src/long.js: 301 lines"),
     (long_modules, {"scheduler/queue/lua/long.lua": "f()\n" * 301}, "long.lua: 301 lines"),
     (long_functions_in_the_median, {"tools/a.py": LONG_FUNCTION * 3}, "the median function has 10 lines"),
+    (long_functions, {"tools/a.py": "def f():\n" + "    x = 1\n" * 40}, "tools/a.py:1: f has 41 lines"),
+    (crowded_rooms, {f"tools/m{n}.py": "" for n in range(15)}, "tools: 15 modules"),
+    (
+        names_defined_twice,
+        {"tools/a.py": "class Plan: ...", "server/b.py": "Plan = dict[str, int]"},
+        "Plan: defined in",
+    ),
+    (gerunds, {"scheduler/store/adding.py": ""}, "adding is a gerund"),
+    (gerunds, {"scheduler/rules/at_placing/a.py": ""}, "at_placing is a gerund"),
     (vague_names, {"scheduler/utils.py": ""}, "scheduler/utils.py"),
     (vague_names, {"server/common/clock.py": ""}, "server/common/clock.py"),
     (bare_imports, {"tests/test_a.py": "from tools.schedule import x"}, "tests/test_a.py:1"),

@@ -26,7 +26,7 @@ _HYPHENS = re.compile(r"[\s_-]+")
 _UNWANTED = re.compile("[\x00\ud800-\udfff]")
 
 
-class Kind(Protocol):
+class ArgumentType(Protocol):
     """One kind of value; `read` raises ValueError with the problem in a few words, never with the value itself."""
 
     @property

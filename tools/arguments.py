@@ -8,7 +8,7 @@ from difflib import get_close_matches
 
 from duetime.scheduler.errors import MAX_PROBLEMS, InvalidArgument
 from duetime.scheduler.task import Json
-from duetime.tools.argument_types import Choice, Kind, shown
+from duetime.tools.argument_types import ArgumentType, Choice, shown
 
 MEANT = {
     "at": "when",
@@ -57,7 +57,7 @@ class Argument:
     """One argument; `about` is what models read, `example` a value that an error shows."""
 
     name: str
-    kind: Kind
+    kind: ArgumentType
     about: str = ""
     example: str = ""
     required: bool = False

@@ -15,7 +15,7 @@ from duetime.scheduler.rules.recurrence import recurrence
 from duetime.scheduler.rules.time import times
 from duetime.scheduler.task import Attempt, Json
 from duetime.widgets.payload import SAID, utc
-from duetime.widgets.quoting import cut
+from duetime.widgets.quote import cut
 from duetime.widgets.schema import AttemptPart, EventPart, HistoryPart
 
 VALUE = 60
@@ -31,8 +31,8 @@ _SAID_BY_KIND = {
 }
 """Parts of a change that its kind says, or that the task itself shows."""
 
-Part = TypeVar("Part", AttemptPart, EventPart)
-Changes = dict[str, tuple[str, ...]]
+HistoryEntry = TypeVar("HistoryEntry", AttemptPart, EventPart)
+FieldChanges = dict[str, tuple[str, ...]]
 
 
 def history_payload(
@@ -53,8 +53,8 @@ def history_payload(
     return HistoryPart(attempts=tuple(tries), events=tuple(happened), older=older or None)
 
 
-def _newest(parts: Sequence[Part], room: int) -> list[Part]:
-    kept: list[Part] = []
+def _newest(parts: Sequence[HistoryEntry], room: int) -> list[HistoryEntry]:
+    kept: list[HistoryEntry] = []
     for part in parts:
         room -= len(part.model_dump_json(by_alias=True, exclude_none=True)) + 1
         if room < 0 and kept:
@@ -86,7 +86,7 @@ def _event(event: Event, zone: str) -> EventPart:
     )
 
 
-def changes_of(event: Event, zone: str) -> Changes:
+def changes_of(event: Event, zone: str) -> FieldChanges:
     """Return what the event changed, each part as [before, after] in words; times are wall times of `zone`."""
     sides = [dict(side or {}) for side in (event.before, event.after)]
     words = [_words(_telling(side, event, sides[1]), _Side.of(side, event, zone)) for side in sides]

@@ -9,7 +9,7 @@ from duetime.scheduler.errors import DuetimeError, StaleRevision
 from duetime.scheduler.events import Event
 from duetime.scheduler.rules.time import zones
 from duetime.widgets.history import changes_of
-from duetime.widgets.quoting import cut, fenced
+from duetime.widgets.quote import cut, quoted
 from duetime.widgets.schema import AttemptPart, EventPart, HistoryPart
 
 SAID = 60
@@ -54,17 +54,17 @@ def changes_in_words(changes: Mapping[str, tuple[str, ...]] | None, *, fence: bo
 
 
 def _change(name: str, values: tuple[str, ...], *, fence: bool) -> str:
-    shown = [fenced(value, SAID) if fence and value and name in _THEIRS else value or "none" for value in values]
+    shown = [quoted(value, SAID) if fence and value and name in _THEIRS else value or "none" for value in values]
     return f"{name} {shown[1]}" if not values[0] else f"{name} {' -> '.join(shown)}"
 
 
 def _attempt_line(attempt: AttemptPart, zone: str) -> str:
     run = f"run {attempt.run} " if attempt.run else ""
-    reason = f" {fenced(attempt.reason, SAID)}" if attempt.reason else ""
+    reason = f" {quoted(attempt.reason, SAID)}" if attempt.reason else ""
     return f"{clock_time(attempt.started, zone)} {run}attempt {attempt.number}: {attempt.outcome or 'running'}{reason}"
 
 
 def _event_line(event: EventPart, zone: str) -> str:
     changed = f": {changes_in_words(event.changes)}" if event.changes else ""
-    reason = f" {fenced(event.reason, SAID)}" if event.reason else ""
+    reason = f" {quoted(event.reason, SAID)}" if event.reason else ""
     return f"{clock_time(event.at, zone)} {event.kind} by {cut(event.actor, SAID)}{changed}{reason}"

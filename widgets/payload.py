@@ -7,7 +7,7 @@ from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 
 from duetime.scheduler.intake.deadlines import kind_word
-from duetime.scheduler.rules.deadlines import set_aside
+from duetime.scheduler.rules.occurrences import set_aside
 from duetime.scheduler.rules.states import OPEN
 from duetime.scheduler.rules.time import times, zones
 from duetime.scheduler.task import (
@@ -23,15 +23,15 @@ from duetime.scheduler.task import (
     TaskView,
     Tier,
 )
-from duetime.widgets.quoting import cut
+from duetime.widgets.quote import cut
 from duetime.widgets.schema import (
     DRY_RUN_ID,
     DeadlinePart,
     DeliveryPart,
     HistoryPart,
     LastRun,
+    ListRow,
     Repeat,
-    Row,
     TaskListPayload,
     TaskPayload,
     Unread,
@@ -237,9 +237,9 @@ def _short(instant: datetime) -> str:
     return utc(instant).replace(":00Z", "Z")
 
 
-def _row(record: TaskRecord) -> Row:
+def _row(record: TaskRecord) -> ListRow:
     task = record.task
-    return Row(
+    return ListRow(
         id=task.id,
         title=cut(task.title, TITLE_IN_LIST),
         state=record.run.state,

@@ -154,7 +154,7 @@ class TaskPayload(_Part):
     now: str
 
 
-class Row(_Part):
+class ListRow(_Part):
     """One line of a list: `when` and `deadline` are UTC, `title` is cut; the card reads the rest by id."""
 
     id: str
@@ -171,7 +171,7 @@ class TaskListPayload(_Part):
     """One page of tasks, as `duetime.list/1`; `counts` are of the whole filter, `cursor` fetches the next page."""
 
     schema_: Annotated[Literal["duetime.list/1"], Field(alias="schema")] = "duetime.list/1"
-    tasks: tuple[Row, ...]
+    tasks: tuple[ListRow, ...]
     counts: dict[State, int]
     cursor: str | None = None
     unread: tuple[Unread, ...] | None = None

@@ -16,7 +16,7 @@ from duetime.scheduler.rules.time import times, zones
 from duetime.scheduler.task import DeliveryState, InboxMessage, State, TaskPage, TaskView, Tier
 from duetime.widgets.history_text import history_text
 from duetime.widgets.payload import DRY_RUN, TITLE_IN_LIST, TOLD, UNREAD, due
-from duetime.widgets.quoting import cut, fenced
+from duetime.widgets.quote import cut, quoted
 from duetime.widgets.schema import DRY_RUN_ID, DeliveryPart, Repeat, TaskPayload
 
 LONGEST = 600
@@ -99,7 +99,7 @@ def _headline(task: TaskPayload, room: _Room) -> str:
         state = "Dry run, nothing was stored"
     attempt = f" (attempt {task.attempt})" if task.attempt and task.attempt > 1 else ""
     known = " It existed already." if task.created is False else ""
-    return f"{state}: {task.action} {fenced(task.title, room.title)}{attempt}.{known}"
+    return f"{state}: {task.action} {quoted(task.title, room.title)}{attempt}.{known}"
 
 
 def _when_line(task: TaskPayload) -> str:
@@ -118,7 +118,7 @@ def _waiting(reason: str, state: State, room: _Room) -> str:
     if state not in _FOREIGN:
         return f"Waiting for {cut(reason, room.said + 100)}."
     head, after, error = reason.partition(" after: ")
-    return f"Waiting for {head}{after}{fenced(error, room.said)}." if after else f"Waiting: {fenced(head, room.said)}."
+    return f"Waiting for {head}{after}{quoted(error, room.said)}." if after else f"Waiting: {quoted(head, room.said)}."
 
 
 def _demand_line(task: TaskPayload, room: _Room) -> str:
@@ -127,7 +127,7 @@ def _demand_line(task: TaskPayload, room: _Room) -> str:
         f"Priority {task.priority}." if task.priority else "",
         f"{deadline_in_words(task)}." if task.deadline else "",
         f"Takes about {task.estimate}." if task.estimate else "",
-        f"Needs {fenced(needs, room.said)}." if needs else "",
+        f"Needs {quoted(needs, room.said)}." if needs else "",
     )
 
 
@@ -178,9 +178,9 @@ def _wall(local: str) -> str:
 def _given_line(task: TaskPayload, room: _Room) -> str:
     labels = ", ".join(task.labels or ())
     return _sentences(
-        f"Message {fenced(task.message, room.said)}." if task.message else "",
-        f"Labels {fenced(labels, room.said)}." if labels else "",
-        f"Owner {fenced(task.owner, room.said)}." if task.owner != "local" else "",
+        f"Message {quoted(task.message, room.said)}." if task.message else "",
+        f"Labels {quoted(labels, room.said)}." if labels else "",
+        f"Owner {quoted(task.owner, room.said)}." if task.owner != "local" else "",
     )
 
 
@@ -188,7 +188,7 @@ def _outcome_line(task: TaskPayload, room: _Room) -> str:
     last, delivery = task.last_run, task.delivery
     of_last = last is not None and last.state in TOLD
     told = f", {_delivered(delivery, room)}" if delivery and of_last else ""
-    said = f" {fenced(last.summary, room.said)}" if last and last.summary else ""
+    said = f" {quoted(last.summary, room.said)}" if last and last.summary else ""
     return _sentences(
         f"Last run {last.state.value}{said}{told}." if last else "",
         f"Delivery to {cut(delivery.channel, room.said)}: {delivery.state.value}." if delivery and not of_last else "",
@@ -197,7 +197,7 @@ def _outcome_line(task: TaskPayload, room: _Room) -> str:
 
 
 def _delivered(delivery: DeliveryPart, room: _Room) -> str:
-    error = f": {fenced(delivery.error, room.said)}" if delivery.error else ""
+    error = f": {quoted(delivery.error, room.said)}" if delivery.error else ""
     return f"{DELIVERED[delivery.state]} {cut(delivery.channel, room.said)}{error}"
 
 
@@ -234,7 +234,7 @@ def _row_line(view: TaskView, zone: str) -> str:
         "" if task.timezone == zone else task.timezone,
         "" if state == State.SCHEDULED else state,
         "" if task.priority is Tier.NORMAL else task.priority.value,
-        fenced(task.title, TITLE_IN_LIST),
+        quoted(task.title, TITLE_IN_LIST),
         f"by {_short(run.deadline, task.timezone, view.now)}" if run.deadline and run.state in OPEN else "",
         "(repeats)" if task.repeat else "",
     )
@@ -251,9 +251,9 @@ def _unread_lines(page: TaskPage) -> Iterable[str]:
 
 def _unread_line(message: InboxMessage, now: datetime) -> str:
     ended = "" if message.state is State.SUCCEEDED else f" {message.state.value}"
-    said = "" if message.text == message.title else f": {fenced(message.text, SAID)}"
+    said = "" if message.text == message.title else f": {quoted(message.text, SAID)}"
     when = times.relative(message.created_at, now)
-    return f"New ({when}): {fenced(message.title, TITLE_IN_LIST)}{ended}{said} {message.task_id}"
+    return f"New ({when}): {quoted(message.title, TITLE_IN_LIST)}{ended}{said} {message.task_id}"
 
 
 def _nothing(page: TaskPage, filtered: bool) -> str:

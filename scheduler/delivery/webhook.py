@@ -11,7 +11,7 @@ from typing import Final
 
 from duetime.scheduler.delivery.channel import ChannelError
 from duetime.scheduler.outbound.client import Blocked, GuardedClient, Reply, Unreachable
-from duetime.scheduler.outbound.signing import Signer
+from duetime.scheduler.outbound.signature import Signer
 from duetime.scheduler.outbound.url_policy import WebhookOptions
 from duetime.scheduler.rules.retry import retry_after
 from duetime.scheduler.task import InboxMessage

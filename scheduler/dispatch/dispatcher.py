@@ -14,13 +14,13 @@ from collections.abc import Callable, Sequence
 from dataclasses import replace
 from datetime import datetime, timedelta
 
-from duetime.scheduler.dispatch.placement import Placing
+from duetime.scheduler.dispatch.placement import Placement
 from duetime.scheduler.foresight.explain import last_waited_for
 from duetime.scheduler.queue import DispatchQueue, Entry, QueueLost, QueueUnavailable
 from duetime.scheduler.records import Claim, ReadyRun, Settlement
 from duetime.scheduler.rules.settlement import concluded
 from duetime.scheduler.runtime import failpoints
-from duetime.scheduler.runtime.loop import Process
+from duetime.scheduler.runtime.loop import Loop
 from duetime.scheduler.store import Store
 from duetime.scheduler.task import State, TaskRecord
 
@@ -42,7 +42,7 @@ PAGE = 5000
 def refill(
     store: Store,
     queue: DispatchQueue,
-    placing: Placing = Placing(),  # noqa: B008 - a frozen value
+    placement: Placement = Placement(),  # noqa: B008 - a frozen value
     *,
     enough: Callable[[], bool] = lambda: False,
 ) -> int:
@@ -53,7 +53,7 @@ def refill(
     added, after = 0, None
     while page := store.claims.ready(limit=PAGE, after=after):
         now = store.now()
-        added += queue.put(placing.entries(page, now))
+        added += queue.put(placement.entries(page, now))
         after = page[-1].run_id
         if enough():
             break
@@ -68,7 +68,7 @@ class Dispatcher:
         store: Store,
         queue: DispatchQueue,
         *,
-        placing: Placing = Placing(),  # noqa: B008 - a frozen value
+        placement: Placement = Placement(),  # noqa: B008 - a frozen value
         epoch: int | None = None,
         on_change: Callable[[Sequence[str]], None] = lambda _: None,
         replaced: Callable[[], None] = lambda: None,
@@ -76,7 +76,7 @@ class Dispatcher:
     ) -> None:
         self._store = store
         self._queue = queue
-        self._placing = placing
+        self._placement = placement
         self._epoch = epoch
         self._on_change = on_change
         self._asking = 0
@@ -84,7 +84,7 @@ class Dispatcher:
         self._new: deque[ReadyRun] = deque()
         self._asked = False
         self._look_at = -math.inf
-        self.process = Process("dispatcher", self.step, replaced=replaced)
+        self.process = Loop("dispatcher", self.step, replaced=replaced)
 
     def place(self, run: ReadyRun) -> None:
         """Put a run that was stored as ready into the queue, soon. May be called from any thread."""
@@ -123,17 +123,17 @@ class Dispatcher:
         new = [self._new.popleft() for _ in range(len(self._new))]
         if new:
             now = self._store.now()
-            self._queue.put(self._placing.entries(new, now))
+            self._queue.put(self._placement.entries(new, now))
         return bool(new) and all(run.drop_at is None for run in new)
 
     def _make_ready(self) -> bool:
         ready = self._store.claims.make_ready(limit=BATCH, epoch=self._epoch, ahead=AHEAD)
         failpoints.hit(failpoints.Step.MADE_READY)
-        drops = {run.run_id: at for run in ready if (at := self._placing.drop_at(run)) is not None}
+        drops = {run.run_id: at for run in ready if (at := self._placement.drop_at(run)) is not None}
         if drops:
             self._store.claims.redate(drops)
         now = self._store.now()
-        entries = self._placing.entries(ready, now)
+        entries = self._placement.entries(ready, now)
         if self._queue.put(entries) < len(entries):
             self._put_anew(entries)
         failpoints.hit(failpoints.Step.PUT)
@@ -157,7 +157,7 @@ class Dispatcher:
             self._queue.cancel(run.run_id)
         late = self._store.claims.relax(limit=BATCH)
         for ready in late:
-            self._queue.rescore(ready.run_id, self._placing.key(ready))
+            self._queue.rescore(ready.run_id, self._placement.key(ready))
         self._on_change([run.task_id for run in expired])
         return bool(expired or late)
 

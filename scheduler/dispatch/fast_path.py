@@ -15,7 +15,7 @@ from duetime.scheduler.records import ReadyRun
 from duetime.scheduler.task import Run, State, TaskRecord
 
 
-class Desk(Protocol):
+class DispatchTarget(Protocol):
     """A process that may be able to put runs into the queue. What it does not put after all is found within 30 s."""
 
     @property
@@ -26,22 +26,22 @@ class Desk(Protocol):
         """Put a run that is stored as ready into the queue, soon."""
 
 
-class Direct:
-    """Brings new runs forward, where `desk` dispatches; `told` hears the ids of their tasks."""
+class FastPath:
+    """Brings new runs forward, where `target` dispatches; `told` hears the ids of their tasks."""
 
-    def __init__(self, desk: Desk, told: Callable[[Sequence[str]], None]) -> None:
-        self._desk = desk
+    def __init__(self, target: DispatchTarget, told: Callable[[Sequence[str]], None]) -> None:
+        self._target = target
         self._told = told
 
     def forward(self, run: Run, now: datetime) -> Run:
         """Return a new run as it should be stored: as ready, if it is due or will be in a moment."""
-        if not self._desk.dispatches or run.wake_at is None or run.wake_at > now + AHEAD:
+        if not self._target.dispatches or run.wake_at is None or run.wake_at > now + AHEAD:
             return run
         return replace(run, state=State.READY, wake_at=None, first_ready_at=max(now, run.wake_at))
 
     def put(self, record: TaskRecord) -> None:
         """Put the run of a task, which was stored as ready, into the queue."""
-        self._desk.place(_ready_run(record))
+        self._target.place(_ready_run(record))
         self._told([record.task.id])
 
 

@@ -11,7 +11,7 @@ from datetime import timedelta
 from typing import NamedTuple
 
 from duetime.scheduler.errors import StoreUnavailable
-from duetime.scheduler.rules.estimates import Estimate, estimate, learned
+from duetime.scheduler.rules.estimates import ActionKey, Estimate, estimate, learned
 from duetime.scheduler.store import Store
 
 FRESH_FOR_S = 10.0
@@ -23,8 +23,6 @@ USABLE_FOR_S = 60.0
 MAX_CACHED_ACTIONS = 10_000
 """Actions of tenants that one process remembers: those used last, some hundred bytes each."""
 
-Of = tuple[str, str]
-"""A tenant and one of its actions."""
 
 log = logging.getLogger(__name__)
 
@@ -38,7 +36,7 @@ def on_a_thread(work: Callable[[], None]) -> None:
     threading.Thread(target=work, name="duetime-estimates", daemon=True).start()
 
 
-class Experience:
+class LearnedEstimates:
     """Answers how long an action takes. A call reads one row at most; without a database, it uses what it knew.
 
     `soon` runs a piece of work off the caller's path. Thread-safe.
@@ -57,8 +55,8 @@ class Experience:
         self._soon = soon
         self._max_cached = max_cached
         self._lock = threading.Lock()
-        self._cache: OrderedDict[Of, _Known] = OrderedDict()
-        self._stale: set[Of] = set()
+        self._cache: OrderedDict[ActionKey, _Known] = OrderedDict()
+        self._stale: set[ActionKey] = set()
         self._refreshing = False
 
     def estimate(self, tenant: str, action: str, declared: timedelta | None, own: timedelta | None = None) -> Estimate:
@@ -66,14 +64,14 @@ class Experience:
         found = self._learned((tenant, action)) if own is None else None
         return found or estimate(own, None, declared)
 
-    def prefetch(self, keys: Iterable[Of]) -> None:
+    def prefetch(self, keys: Iterable[ActionKey]) -> None:
         """Read what is not known of these actions together, for a caller that will ask for each of them."""
         now = self._clock()
         with self._lock:
             missing = [of for of in dict.fromkeys(keys) if self._age_s(of, now) > USABLE_FOR_S]
         self._read(missing[: self._max_cached])
 
-    def _learned(self, of: Of) -> Estimate | None:
+    def _learned(self, of: ActionKey) -> Estimate | None:
         age_s = self._age_s(of, self._clock())
         if age_s > USABLE_FOR_S:
             self._read([of])
@@ -85,11 +83,11 @@ class Experience:
                 self._cache.move_to_end(of)
         return known.learned if known else None
 
-    def _age_s(self, of: Of, now: float) -> float:
+    def _age_s(self, of: ActionKey, now: float) -> float:
         known = self._cache.get(of)
         return now - known.read_at_s if known else float("inf")
 
-    def _refresh(self, of: Of) -> None:
+    def _refresh(self, of: ActionKey) -> None:
         """Have a row read again by the one thread that does so, with all others that were asked for meanwhile."""
         with self._lock:
             self._stale.add(of)
@@ -105,7 +103,7 @@ class Experience:
         finally:
             self._refreshing = False
 
-    def _read(self, keys: list[Of]) -> None:
+    def _read(self, keys: list[ActionKey]) -> None:
         found = self._found(keys)
         now = self._clock()
         with self._lock:
@@ -115,7 +113,7 @@ class Experience:
             while len(self._cache) > self._max_cached:
                 self._cache.popitem(last=False)
 
-    def _found(self, keys: list[Of]) -> dict[Of, Estimate | None]:
+    def _found(self, keys: list[ActionKey]) -> dict[ActionKey, Estimate | None]:
         """Read estimates; while the database is away, those known count as read, so that nobody waits for it again."""
         try:
             return {of: learned(histogram) for of, histogram in self._store.estimates.get(keys).items()}

@@ -8,11 +8,11 @@ from collections.abc import Callable, Collection, Mapping
 from datetime import datetime, timedelta
 
 from duetime.scheduler.dispatch.dispatcher import refill
-from duetime.scheduler.dispatch.placement import Placing
+from duetime.scheduler.dispatch.placement import Placement
+from duetime.scheduler.ids import runs_words
 from duetime.scheduler.queue import DispatchQueue, Finish, QueueLost, QueueUnavailable
 from duetime.scheduler.rules.settlement import concluded
-from duetime.scheduler.rules.wording import runs_words
-from duetime.scheduler.runtime.loop import Process
+from duetime.scheduler.runtime.loop import Loop
 from duetime.scheduler.store import Store
 
 INTERVAL = 30.0
@@ -59,7 +59,7 @@ class Maintenance:
         queue: DispatchQueue,
         *,
         held: Callable[[], Collection[str]],
-        placing: Placing = Placing(),  # noqa: B008 - a frozen value
+        placement: Placement = Placement(),  # noqa: B008 - a frozen value
         learn: Callable[[], None] = lambda: None,
         recovered: Callable[[], None] = lambda: None,
         epoch: int | None = None,
@@ -69,7 +69,7 @@ class Maintenance:
         self._store = store
         self._queue = queue
         self._held = held
-        self._placing = placing
+        self._placement = placement
         self._learn = learn
         self._recovered = recovered
         self._epoch = epoch
@@ -81,7 +81,7 @@ class Maintenance:
         self._could_look = True
         self._seen: datetime | None = None
         self._lapsed: dict[str, tuple[datetime, float]] = {}
-        self.process = Process("maintenance", self.step, replaced=replaced)
+        self.process = Loop("maintenance", self.step, replaced=replaced)
 
     def step(self) -> float:
         """Do what is due, and return the seconds until something is."""
@@ -114,7 +114,7 @@ class Maintenance:
     def _look(self) -> None:
         """Look for what the queue has lost: the longer that takes, the rarer it is."""
         began = self._clock()
-        found = refill(self._store, self._queue, self._placing)
+        found = refill(self._store, self._queue, self._placement)
         if found:
             log.info("%d ready runs %s", found, LOST if self._looked else FOUND)
         self._store.claims.note_paused(limit=_MOST_NOTED)

@@ -8,7 +8,7 @@ from datetime import datetime, timedelta
 from urllib.parse import quote
 
 from duetime.scheduler.dispatch.pool_registry import LAST_CHANCE
-from duetime.scheduler.intake.demand import Estimates, word_alone
+from duetime.scheduler.intake.demand import EstimateLookup, word_alone
 from duetime.scheduler.queue import Entry
 from duetime.scheduler.records import ReadyRun
 from duetime.scheduler.rules.estimates import UNKNOWN, Estimate, estimate
@@ -36,14 +36,14 @@ def nothing_to_prefetch(_keys: Iterable[tuple[str, str]]) -> None:
 
 
 @dataclass(frozen=True, slots=True)
-class Placing:
+class Placement:
     """Places runs by what is known of pools and of how long actions take; `declared` is what handlers say of that.
 
     `prefetch` is called with the tenants and actions of a batch before its estimates are asked for one by one.
     """
 
     pools: Callable[[], Mapping[str, Pool]] = nothing_declared
-    estimates: Estimates = word_alone
+    estimates: EstimateLookup = word_alone
     declared: Mapping[str, timedelta] = field(default_factory=dict)
     prefetch: Callable[[Iterable[tuple[str, str]]], None] = nothing_to_prefetch
 

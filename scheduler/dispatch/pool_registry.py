@@ -14,7 +14,7 @@ from duetime.scheduler.queue import DispatchQueue, QueueLost, QueueUnavailable
 from duetime.scheduler.rules.limits.admission import Kind, Limits
 from duetime.scheduler.rules.limits.pool import Pool, PoolKind, spent_with_debt
 from duetime.scheduler.rules.limits.pool_spec import read_pool, spec_of
-from duetime.scheduler.runtime.loop import Process
+from duetime.scheduler.runtime.loop import Loop
 from duetime.scheduler.store import Store
 from duetime.scheduler.task import LOCAL, Json, Principal
 
@@ -44,7 +44,7 @@ UNDECLARED: Final[Mapping[str, Limits]] = {
 log = logging.getLogger(__name__)
 
 
-class Registry:
+class PoolRegistry:
     """Reads and changes the pools. Thread-safe. `zone` is that of windows and hours whose declaration names none."""
 
     def __init__(self, store: Store, *, zone: str | None = None, clock: Callable[[], float] = time.monotonic) -> None:
@@ -54,7 +54,7 @@ class Registry:
         self._read_at: float | None = None
         self._known: Mapping[str, Pool] = {}
         self.told: Mapping[str, Pool] | None = None
-        """The pools as a `Teller` of this process has told them to the queue; None when they may have changed since."""
+        """The pools that this process last told the queue; None when they may have changed since."""
 
     def pools(self) -> Mapping[str, Pool]:
         """Return the pools by name, as they were at most a second ago; without a database, as they were last."""
@@ -68,7 +68,7 @@ class Registry:
         return self._known
 
     def known(self) -> Mapping[str, Pool]:
-        """Return the pools as the queue knows them, without a question to the database where a `Teller` looks."""
+        """Return the pools as the queue knows them. Where a `PoolPublisher` looks, nobody asks the database."""
         told = self.told
         return self.pools() if told is None else told
 
@@ -133,17 +133,17 @@ class Registry:
             return None
 
 
-class Teller:
+class PoolPublisher:
     """Tells a queue what pools there are: at the start, when they change, and once a day."""
 
-    def __init__(self, registry: Registry, queue: DispatchQueue, *, now: Callable[[], datetime]) -> None:
+    def __init__(self, registry: PoolRegistry, queue: DispatchQueue, *, now: Callable[[], datetime]) -> None:
         self._registry = registry
         self._queue = queue
         self._now = now
         self._revision: int | None = None
         self._told: Mapping[str, Pool] = {}
         self._told_at = self._tell_at = now()
-        self.process = Process("pools", self.step)
+        self.process = Loop("pools", self.step)
         registry.watch(self.process.wake)
 
     def step(self) -> float:

@@ -10,11 +10,11 @@ from contextlib import suppress
 from datetime import datetime
 
 from duetime.scheduler.dispatch.dispatcher import refill
-from duetime.scheduler.dispatch.placement import Placing
+from duetime.scheduler.dispatch.placement import Placement
 from duetime.scheduler.queue import DispatchQueue, Entry, QueueLost, QueueTaken, QueueUnavailable
-from duetime.scheduler.queue.failsafe import SharedQueue
+from duetime.scheduler.queue.failsafe import FailsafeQueue
 from duetime.scheduler.records import RunningRun
-from duetime.scheduler.runtime.loop import Process
+from duetime.scheduler.runtime.loop import Loop
 from duetime.scheduler.store import Store
 
 PAGE = 1000
@@ -42,7 +42,7 @@ def rebuild(
     queue: DispatchQueue,
     *,
     fill: Callable[[], None],
-    placing: Placing,
+    placement: Placement,
     owner: str,
     clock: Callable[[], float] = time.monotonic,
 ) -> bool:
@@ -57,7 +57,7 @@ def rebuild(
     until = clock() + FILLING
     fill()
     _adopt(store, queue)
-    refill(store, queue, placing, enough=lambda: clock() >= until)
+    refill(store, queue, placement, enough=lambda: clock() >= until)
     return queue.end_rebuild(owner)
 
 
@@ -79,7 +79,7 @@ def _left(run: RunningRun, now: datetime) -> float:
     return max(0.0, (run.lease_until - now).total_seconds() * 1000)
 
 
-class Keeper:
+class QueueMonitor:
     """Looks after the queue: notices when it is away, rebuilds it when it was lost, and fills in what it missed.
 
     `fill` tells the queue its pools, for a rebuild. `claim` says that the queue is in use by this database, and raises
@@ -89,10 +89,10 @@ class Keeper:
     def __init__(
         self,
         store: Store,
-        queue: SharedQueue,
+        queue: FailsafeQueue,
         *,
         fill: Callable[[], None],
-        placing: Placing,
+        placement: Placement,
         owner: str,
         claim: Callable[[], None] = lambda: None,
         clock: Callable[[], float] = time.monotonic,
@@ -100,14 +100,14 @@ class Keeper:
         self._store = store
         self._queue = queue
         self._fill = fill
-        self._placing = placing
+        self._placement = placement
         self._owner = owner
         self._claim = claim
         self._clock = clock
         self._since: float | None = None
         self._claim_at = -math.inf
         self._unfinished = False
-        self.process = Process("queue", self.step)
+        self.process = Loop("queue", self.step)
         queue.on_trouble = self.process.wake
 
     def open(self) -> None:
@@ -165,7 +165,7 @@ class Keeper:
             log.info("the queue was empty and has been filled from the database")
         self._queue.within.renew("", {"": ""}, 1)  # raises while another process fills it
         self._queue.back()
-        refill(self._store, self._queue, self._placing)
+        refill(self._store, self._queue, self._placement)
 
     def _is_lost(self) -> bool:
         try:
@@ -175,7 +175,7 @@ class Keeper:
         return False
 
     def _rebuilt(self) -> bool:
-        return rebuild(self._store, self._queue.within, fill=self._fill, placing=self._placing, owner=self._owner)
+        return rebuild(self._store, self._queue.within, fill=self._fill, placement=self._placement, owner=self._owner)
 
     def _begin(self, trouble: Exception) -> None:
         if self._since is None and isinstance(trouble, QueueUnavailable):  # an empty one was not away

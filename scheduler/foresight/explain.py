@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 from datetime import UTC, datetime, timedelta
 
 from duetime.scheduler.queue import MAX_COUNTED_AHEAD, Explanation, Shortage, ThreadUse, Why
-from duetime.scheduler.queue.remote import Inquiry, Silence
+from duetime.scheduler.queue.remote import NoAnswer, RemoteQueue
 from duetime.scheduler.records import Known
 from duetime.scheduler.rules.estimates import UNKNOWN, Estimate
 from duetime.scheduler.rules.limits.pool import Pool
@@ -36,7 +36,7 @@ def nothing_known(_tenant: str, _action: str, _own: timedelta | None) -> Estimat
 
 
 @dataclass(frozen=True, slots=True)
-class Facts:
+class RunFacts:
     """What is known beside the task itself: the queue's answer (None when it does not know the run), and the pools.
 
     `silence` is why the queue did not answer, where it did not; `working` whether any worker is up to run something.
@@ -45,11 +45,11 @@ class Facts:
     queue: Explanation | None = None
     pools: Mapping[str, Pool] | None = None
     named: Named = str
-    silence: Silence | None = None
+    silence: NoAnswer | None = None
     working: bool = True
 
 
-def waiting_for(record: TaskRecord, now: datetime, facts: Facts | None = None) -> tuple[str, ...]:
+def waiting_for(record: TaskRecord, now: datetime, facts: RunFacts | None = None) -> tuple[str, ...]:
     """Return what the task's current run waits for, each in a sentence; nothing when it waits only for its time.
 
     Without `facts` only what the database knows is said.
@@ -62,7 +62,7 @@ def waiting_for(record: TaskRecord, now: datetime, facts: Facts | None = None) -
     return tuple(found)
 
 
-def explained(record: TaskRecord, now: datetime, facts: Facts) -> tuple[str, ...]:
+def explained(record: TaskRecord, now: datetime, facts: RunFacts) -> tuple[str, ...]:
     """Return why the run stands where it stands, always with an answer: for a person who asked."""
     return waiting_for(record, now, facts) or (_plainly(record, now),)
 
@@ -76,7 +76,7 @@ def last_waited_for(found: Explanation | None, record: TaskRecord, now: datetime
         having = f"; {len(short.holders)} run{'s have' if len(short.holders) > 1 else ' has'} units of it"
         found = replace(found, shortage=replace(short, holders=()))
     in_line = short is not None or found.ahead
-    first = next(_queued(record, now, Facts(found, named=lambda _: "another run"))) if in_line else _THREAD
+    first = next(_queued(record, now, RunFacts(found, named=lambda _: "another run"))) if in_line else _THREAD
     return f"it waited for {first}{having}"
 
 
@@ -122,7 +122,7 @@ def _timed(record: TaskRecord, now: datetime) -> Iterator[str]:
         yield f"{run.summary or 'its handler asked to go on later'}{until.rstrip(',')}"
 
 
-def _queued(record: TaskRecord, now: datetime, facts: Facts) -> Iterator[str]:
+def _queued(record: TaskRecord, now: datetime, facts: RunFacts) -> Iterator[str]:
     answer = facts.queue
     if answer is not None and answer.status == "leased":
         yield f"worker {answer.worker}, which has taken it and is about to start it"
@@ -153,7 +153,7 @@ def _threads(threads: ThreadUse | None, tier: Tier) -> str:
     return f"; {threads.busy} of {threads.total} threads are busy{keeping}"
 
 
-def _unknown(facts: Facts) -> str:
+def _unknown(facts: RunFacts) -> str:
     if facts.silence is not None:
         return _SILENT[facts.silence]
     return (
@@ -162,9 +162,9 @@ def _unknown(facts: Facts) -> str:
 
 
 _SILENT = {
-    Silence.NOBODY: "a process that runs tasks, and none does now: `duetime serve` does, or a chat client that is open",
-    Silence.AWAY: "Redis, which cannot be reached now: nothing starts until it is back, and nothing is lost",
-    Silence.EMPTY: "the queue in Redis to be filled from the database: at once while a server or a worker runs",
+    NoAnswer.NOBODY: "a process that runs tasks, and none does now; `duetime serve` does, or an open chat client",
+    NoAnswer.AWAY: "Redis, which cannot be reached now: nothing starts until it is back, and nothing is lost",
+    NoAnswer.EMPTY: "the queue in Redis to be filled from the database: at once while a server or a worker runs",
 }
 
 
@@ -174,7 +174,7 @@ def _turn(ahead: int, what: str) -> Iterator[str]:
         yield f"its turn: {number} run{'s' if ahead > 1 else ''} {what}"
 
 
-def _short(short: Shortage, record: TaskRecord, now: datetime, facts: Facts) -> str:
+def _short(short: Shortage, record: TaskRecord, now: datetime, facts: RunFacts) -> str:
     until = f", {_moment(short.helped_at, record, now)}" if short.helped_at is not None else ""
     words = {
         Why.UNKNOWN: lambda: f"no such pool is there{_present(facts)}: declare it, or reschedule with other needs",
@@ -195,11 +195,11 @@ def _units(free: float) -> str:
     return f"{max(0, math.floor(free * 10) / 10):g}"
 
 
-def _present(facts: Facts) -> str:
+def _present(facts: RunFacts) -> str:
     return f" (there are {', '.join(sorted(facts.pools))})" if facts.pools else ""
 
 
-def _holders(short: Shortage, facts: Facts) -> str:
+def _holders(short: Shortage, facts: RunFacts) -> str:
     if not short.holders or short.why in (Why.UNKNOWN, Why.STOPPED):
         return ""
     return f"; held by {', '.join(facts.named(run_id) for run_id in short.holders)}"
@@ -222,26 +222,26 @@ class Explainer:
     def __init__(
         self,
         store: Store,
-        inquiry: Inquiry,
+        remote_queue: RemoteQueue,
         pools: Callable[[], Mapping[str, Pool]],
         lengths: Lengths = nothing_known,
         working: Callable[[], bool] = lambda: True,
     ) -> None:
         self._store = store
-        self._inquiry = inquiry
+        self._remote_queue = remote_queue
         self._pools = pools
         self._lengths = lengths
         self._working = working
 
-    def facts(self, record: TaskRecord) -> Facts:
+    def facts(self, record: TaskRecord) -> RunFacts:
         """Return the facts about a task, as the tenant whose task it is may see them."""
         if record.run.state is not State.READY or record.task.paused:
-            return Facts()
-        silence, found = self._inquiry.explain(record.run.id)
+            return RunFacts()
+        silence, found = self._remote_queue.explain(record.run.id)
         working = self._working()
         if found is None or found.shortage is None:
-            return Facts(found, silence=silence, working=working)
-        return Facts(found, self._pools(), self._naming(record.task.tenant, found.shortage), working=working)
+            return RunFacts(found, silence=silence, working=working)
+        return RunFacts(found, self._pools(), self._naming(record.task.tenant, found.shortage), working=working)
 
     def _naming(self, tenant: str, shortage: Shortage) -> Named:
         run_ids = [*shortage.holders, *([shortage.held_for] if shortage.held_for else [])]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from datetime import datetime
 
-from duetime.scheduler.foresight.explain import Facts, waiting_for
+from duetime.scheduler.foresight.explain import RunFacts, waiting_for
 from duetime.scheduler.rules.changes import undo_token
 from duetime.scheduler.rules.occurrences import recurrence_of, upcoming
 from duetime.scheduler.rules.states import TERMINAL
@@ -20,7 +20,7 @@ def view_of(
     *,
     created: bool | None = None,
     warnings: tuple[str, ...] = (),
-    facts: Facts | None = None,
+    facts: RunFacts | None = None,
 ) -> TaskView:
     """Return what a card, the CLI or a tool shows of one task: next occurrences, what holds it, how to undo.
 

@@ -32,7 +32,7 @@ from duetime.scheduler.task import Json
 CHUNK_BYTES = 65_536
 
 
-class Channel:
+class ParentPipe:
     """This end of the pipes. Thread-safe, for handlers may use threads."""
 
     def __init__(self, incoming: int, outgoing: int) -> None:
@@ -97,7 +97,7 @@ def main() -> None:
         channel.send("outcome", messages.outcome_to_json(outcome))
 
 
-def _run(assignment: messages.Assignment, call: Interruptible, channel: Channel) -> Outcome:
+def _run(assignment: messages.Assignment, call: Interruptible, channel: ParentPipe) -> Outcome:
     try:
         return _called(_handler(assignment), assignment, call, channel)
     except Interrupt:
@@ -106,7 +106,7 @@ def _run(assignment: messages.Assignment, call: Interruptible, channel: Channel)
         return Retry(explain(error))
 
 
-def _called(handler: Handler, assignment: messages.Assignment, call: Interruptible, channel: Channel) -> Outcome:
+def _called(handler: Handler, assignment: messages.Assignment, call: Interruptible, channel: ParentPipe) -> Outcome:
     context = assignment.facts.context(channel.link())
     if not handler.is_async:
         return call.call(lambda: run_handler(handler, context, assignment.payload))
@@ -121,9 +121,9 @@ def _handler(assignment: messages.Assignment) -> Handler:
     return Handler(name=assignment.name, fn=found.fn if isinstance(found, Handler) else found, payload_model=model)
 
 
-def _take_pipes() -> Channel:
+def _take_pipes() -> ParentPipe:
     """Take stdin and stdout for the worker alone; whatever reads finds nothing, and what is printed goes to stderr."""
-    channel = Channel(os.dup(0), os.dup(1))
+    channel = ParentPipe(os.dup(0), os.dup(1))
     nothing = os.open(os.devnull, os.O_RDWR)
     os.dup2(nothing, 0)
     try:

@@ -21,7 +21,7 @@ MAX_TIME_LIMIT: Final = timedelta(days=1)
 _NAME = re.compile(r"[a-z][a-z0-9_-]{0,63}")
 _POOL = re.compile(r"[A-Za-z0-9][A-Za-z0-9._:@/-]{0,99}")
 
-Work = Callable[..., Any]
+HandlerFunction = Callable[..., Any]
 Isolation = Literal["thread", "process"]
 
 
@@ -38,7 +38,7 @@ class Handler:
     """
 
     name: str
-    fn: Work
+    fn: HandlerFunction
     payload_model: type[BaseModel] | None = None
     time_limit: timedelta = DEFAULT_TIME_LIMIT
     retry: RetryPolicy | None = None
@@ -112,7 +112,7 @@ def handler(
     estimate: float | None = None,
     description: str = "",
     isolation: Isolation = "thread",
-) -> Callable[[Work], Handler]:
+) -> Callable[[HandlerFunction], Handler]:
     """Declare a function, sync or async, as the handler of the action `name`.
 
     `time_limit` is in seconds, for one attempt; so is `estimate`, how long it takes as a rule. `needs` are whole units
@@ -122,7 +122,7 @@ def handler(
     """
     _check_name(name)
 
-    def declare(fn: Work) -> Handler:
+    def declare(fn: HandlerFunction) -> Handler:
         return Handler(
             name=name,
             fn=fn,
@@ -207,7 +207,7 @@ def _example(declared: Handler) -> str:
     return f"{name}(ctx: {Context.__name__}{payload}) -> Outcome: ..."
 
 
-def _accepts(fn: Work, count: int) -> bool:
+def _accepts(fn: HandlerFunction, count: int) -> bool:
     try:
         inspect.signature(fn).bind(*[None] * count)
     except TypeError:
@@ -215,7 +215,7 @@ def _accepts(fn: Work, count: int) -> bool:
     return True
 
 
-def _is_async(fn: Work) -> bool:
+def _is_async(fn: HandlerFunction) -> bool:
     return inspect.iscoroutinefunction(fn) or inspect.iscoroutinefunction(getattr(fn, "__call__", None))  # noqa: B004 - the method itself is wanted
 
 

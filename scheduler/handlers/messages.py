@@ -23,7 +23,7 @@ _OUTCOMES: Final = {kind.__name__: TypeAdapter[Outcome](kind) for kind in get_ar
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Facts:
+class ContextFacts:
     """A `Context` without its link."""
 
     task_id: str
@@ -39,7 +39,7 @@ class Facts:
     pace: timedelta
 
     @classmethod
-    def of(cls, context: Context) -> Facts:
+    def of(cls, context: Context) -> ContextFacts:
         return cls(**{name: getattr(context, name) for name in cls.__dataclass_fields__})
 
     def context(self, link: Link) -> Context:
@@ -54,7 +54,7 @@ class Assignment:
     function: str
     payload_model: str | None
     payload: Mapping[str, Json]
-    facts: Facts
+    facts: ContextFacts
     path: tuple[str, ...]
     """Where modules are looked for, as in the worker."""
 

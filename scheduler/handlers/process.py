@@ -15,7 +15,7 @@ from typing import IO, Final, cast
 from duetime.scheduler.handlers import messages
 from duetime.scheduler.handlers.context import Context, Link
 from duetime.scheduler.handlers.declaration import Handler
-from duetime.scheduler.handlers.messages import Assignment, Facts, assignment_to_json, line, reference
+from duetime.scheduler.handlers.messages import Assignment, ContextFacts, assignment_to_json, line, reference
 from duetime.scheduler.outcomes import Outcome
 from duetime.scheduler.runtime.interrupt import Interrupt
 from duetime.scheduler.task import Json
@@ -39,7 +39,7 @@ class HandlerProcess:
             function=reference(handler.fn),
             payload_model=reference(handler.payload_model) if handler.payload_model else None,
             payload=payload,
-            facts=Facts.of(context),
+            facts=ContextFacts.of(context),
             path=tuple(sys.path),
         )
         self._process = subprocess.Popen(  # noqa: S603 - this very program

@@ -14,7 +14,7 @@ from duetime.scheduler.errors import InvalidArgument
 from duetime.scheduler.handlers.context import Context
 from duetime.scheduler.handlers.declaration import Handler
 from duetime.scheduler.outbound.client import Blocked, GuardedClient, Reply, Resolver, Unreachable, system_resolver
-from duetime.scheduler.outbound.signing import Signer
+from duetime.scheduler.outbound.signature import Signer
 from duetime.scheduler.outbound.url_policy import WebhookOptions, check_url
 from duetime.scheduler.outcomes import Done, Failed, Outcome, Retry
 from duetime.scheduler.rules.retry import retry_after

@@ -19,8 +19,8 @@ from duetime.scheduler.intake.deadlines import (
     tier_of,
 )
 from duetime.scheduler.intake.instants import Moment
-from duetime.scheduler.intake.needs import Pools, check, merged
-from duetime.scheduler.intake.problems import Problems
+from duetime.scheduler.intake.needs import PoolsByName, check, merged
+from duetime.scheduler.intake.validation import ProblemCollector
 from duetime.scheduler.rules.estimates import UNKNOWN, Estimate, estimate
 from duetime.scheduler.rules.time import zones
 from duetime.scheduler.rules.time.times import about, describe, length
@@ -29,11 +29,11 @@ from duetime.scheduler.task import DeadlineType, Json, Penalty, Run, Task, Tier
 MINUTE = timedelta(minutes=1)
 
 
-Estimates = Callable[[str, str, timedelta | None], Estimate]
+EstimateLookup = Callable[[str, str, timedelta | None], Estimate]
 """From tenant, action and what its handler declares (None when nothing) to how long a run of it takes."""
 
 
-class Asked(Protocol):
+class UrgencyArguments(Protocol):
     """The arguments that a request to schedule and one to reschedule have in common; None is absent."""
 
     @property
@@ -49,7 +49,7 @@ class Asked(Protocol):
 
 
 @dataclass(frozen=True, slots=True)
-class Situation:
+class RunContext:
     """Which task the arguments belong to, and when its run is due."""
 
     tenant: str
@@ -108,13 +108,13 @@ class Demands:
     """Understands what requests ask for, and refuses what can never be: a pool, an amount, a hard deadline."""
 
     handlers: Handlers
-    pools: Callable[[], Pools] = dict
-    estimates: Estimates = word_alone
+    pools: Callable[[], PoolsByName] = dict
+    estimates: EstimateLookup = word_alone
 
-    def read(self, asked: Asked, at: Situation, was: Demand | None = None) -> Demand:
+    def read(self, asked: UrgencyArguments, at: RunContext, was: Demand | None = None) -> Demand:
         """Return what is asked for, on top of what was. Raises InvalidArgument(s) with every problem found."""
         before = was or Demand()
-        problems = Problems()
+        problems = ProblemCollector()
         found = before
         with problems.collect():
             found = replace(found, priority=tier_of(asked.priority) if asked.priority is not None else found.priority)
@@ -129,7 +129,7 @@ class Demands:
         problems.raise_any()
         return self._judged(found, at)
 
-    def _needs(self, asked: Asked, at: Situation, found: Demand, *, new: bool) -> Mapping[str, int]:
+    def _needs(self, asked: UrgencyArguments, at: RunContext, found: Demand, *, new: bool) -> Mapping[str, int]:
         """Merge needs and check them against the pools as they are; those of an old task only when they change."""
         declared = self.handlers[at.action].needs if at.action in self.handlers else {}
         needs = merged(declared, asked.needs, tenant=at.tenant) if new or asked.needs is not None else found.needs
@@ -137,7 +137,7 @@ class Demands:
             check(needs, found.priority, self.pools())
         return needs
 
-    def _judged(self, found: Demand, at: Situation) -> Demand:
+    def _judged(self, found: Demand, at: RunContext) -> Demand:
         """Say whether the deadline can be met at all by a run that starts when it is due."""
         handler = self.handlers.get(at.action)
         declared = handler.estimate if handler else None
@@ -153,7 +153,7 @@ def _assumed(found: Demand) -> tuple[str, ...]:
     return tuple(f"deadline: {assumption}" for assumption in (found.deadline.assumptions if found.deadline else ()))
 
 
-def _deadline(asked: Asked, at: Situation, before: Demand) -> Deadline | None:
+def _deadline(asked: UrgencyArguments, at: RunContext, before: Demand) -> Deadline | None:
     given = asked.deadline
     if given is None:
         if before.instant is not None and at.recurring:
@@ -164,7 +164,7 @@ def _deadline(asked: Asked, at: Situation, before: Demand) -> Deadline | None:
     return deadline_of(given, due=at.due, now=at.now, zone=at.zone, recurring=at.recurring)
 
 
-def _with_kind(found: Demand, asked: Asked) -> Demand:
+def _with_kind(found: Demand, asked: UrgencyArguments) -> Demand:
     if asked.deadline_type is None:
         return found if found.deadline else replace(found, kind=DeadlineType.SOFT, penalty=Penalty.NONE)
     kind, penalty = kind_of(asked.deadline_type)
@@ -178,7 +178,7 @@ def _with_kind(found: Demand, asked: Asked) -> Demand:
     return replace(found, kind=kind, penalty=penalty)
 
 
-def _estimate(asked: Asked, before: Demand) -> timedelta | None:
+def _estimate(asked: UrgencyArguments, before: Demand) -> timedelta | None:
     if asked.estimate is None:
         return before.estimate
     if isinstance(asked.estimate, str) and asked.estimate.strip().lower() in NONE:
@@ -186,7 +186,7 @@ def _estimate(asked: Asked, before: Demand) -> timedelta | None:
     return estimate_of(asked.estimate)
 
 
-def _against_deadline(found: Demand, at: Situation) -> tuple[str, ...]:
+def _against_deadline(found: Demand, at: RunContext) -> tuple[str, ...]:
     """Refuse a deadline before the run is due, and a hard one that cannot be met; warn of a soft one that cannot."""
     assert found.deadline is not None
     deadline, zone = found.deadline.of(at.due), zones.find(at.zone or "UTC").key
@@ -201,7 +201,7 @@ def _against_deadline(found: Demand, at: Situation) -> tuple[str, ...]:
     return (f"the deadline {describe(deadline, zone)} cannot be met: {takes}",)
 
 
-def _too_early(problem: str, found: Demand, at: Situation, zone: str) -> InvalidArgument:
+def _too_early(problem: str, found: Demand, at: RunContext, zone: str) -> InvalidArgument:
     needed = MINUTE * (found.p50 // MINUTE + 1)
     instant = (at.due + needed).astimezone(zones.load(zone))
     whole = instant if not instant.second and not instant.microsecond else instant + MINUTE

@@ -18,7 +18,7 @@ _WHOLE = f"whole numbers from 1 to {MAX_UNITS:,}"
 _SHOWN = 12
 _KEY = "key:"
 
-Pools = Mapping[str, Pool]
+PoolsByName = Mapping[str, Pool]
 
 
 def merged(
@@ -38,7 +38,7 @@ def merged(
     return {**declared, **given}
 
 
-def check(needs: Mapping[str, int], tier: Tier, pools: Pools) -> None:
+def check(needs: Mapping[str, int], tier: Tier, pools: PoolsByName) -> None:
     """Raise InvalidArgument, with the pools listed, for a pool that is not there or can never give as much."""
     for name, units in needs.items():
         pool = find(pools, name)
@@ -92,7 +92,7 @@ def _shown(units: object) -> str:
     return str(units)[:20] if isinstance(units, int | float) else "no number"
 
 
-def _unknown(name: str, needs: Mapping[str, int], tier: Tier, pools: Pools) -> InvalidArgument:
+def _unknown(name: str, needs: Mapping[str, int], tier: Tier, pools: PoolsByName) -> InvalidArgument:
     known = _nameable(pools)
     if not known:
         return InvalidArgument(
@@ -108,7 +108,7 @@ def _unknown(name: str, needs: Mapping[str, int], tier: Tier, pools: Pools) -> I
     return InvalidArgument("needs", f"there is no pool {name[:60]!r}", accepted=_listed(pools, tier), example=example)
 
 
-def _too_much(pool: Pool, needs: Mapping[str, int], name: str, tier: Tier, pools: Pools) -> InvalidArgument:
+def _too_much(pool: Pool, needs: Mapping[str, int], name: str, tier: Tier, pools: PoolsByName) -> InvalidArgument:
     most = int(pool.largest(tier.rank))
     problem = f"{name} can never give {needs[name]} to a run of priority {tier}, {most} at most"
     fitting = {other: units for other, units in needs.items() if other != name or most}
@@ -116,7 +116,7 @@ def _too_much(pool: Pool, needs: Mapping[str, int], name: str, tier: Tier, pools
     return InvalidArgument("needs", problem, accepted=_listed(pools, tier), example=example)
 
 
-def _listed(pools: Pools, tier: Tier) -> str:
+def _listed(pools: PoolsByName, tier: Tier) -> str:
     """List the pools with what each has, and the most that one run gets of it where that is less."""
     known = _nameable(pools)
     shown = [f"{name} ({_room(pool, tier)})" for name, pool in list(known.items())[:_SHOWN]]
@@ -124,7 +124,7 @@ def _listed(pools: Pools, tier: Tier) -> str:
     return ", ".join([*shown, *more, f"key:<anything> ({_room(pools.get(KEYS.name, KEYS), tier)} each)"])
 
 
-def _nameable(pools: Pools) -> Pools:
+def _nameable(pools: PoolsByName) -> PoolsByName:
     """Return the pools that callers may name: no template, and no quota of a tenant."""
     return {name: pool for name, pool in pools.items() if not name.startswith(PREFIXES)}
 

@@ -10,13 +10,12 @@ from duetime.scheduler.delivery import Channels
 from duetime.scheduler.errors import InvalidArgument, InvalidArguments
 from duetime.scheduler.handlers import Handlers
 from duetime.scheduler.ids import new_id, new_task_id
-from duetime.scheduler.intake.demand import Demand, Demands, Estimates, Situation, word_alone
+from duetime.scheduler.intake.demand import Demand, Demands, EstimateLookup, RunContext, word_alone
 from duetime.scheduler.intake.instants import Moment, resolve_end, resolve_moment
-from duetime.scheduler.intake.needs import Pools
-from duetime.scheduler.intake.problems import Problems
-from duetime.scheduler.intake.validation import check_key, check_labels, check_retry
+from duetime.scheduler.intake.needs import PoolsByName
+from duetime.scheduler.intake.validation import ProblemCollector, check_key, check_labels, check_retry
 from duetime.scheduler.request import Request
-from duetime.scheduler.rules.deadlines import dated
+from duetime.scheduler.rules.occurrences import dated
 from duetime.scheduler.rules.recurrence import recurrence
 from duetime.scheduler.rules.recurrence.recurrence import Recurrence
 from duetime.scheduler.rules.sanitize import check_text
@@ -40,7 +39,7 @@ class Timing:
 
 
 @dataclass(frozen=True, slots=True)
-class Planned:
+class Plan:
     """A request understood: the task and first run as they would be stored."""
 
     task: Task
@@ -50,7 +49,7 @@ class Planned:
 
 
 @dataclass(frozen=True, slots=True)
-class Intake:
+class Planner:
     """Understands requests.
 
     `zone` is used where the caller names none; None makes a wall time without one an error. `pools` are those that
@@ -63,17 +62,17 @@ class Intake:
     default_channels: Sequence[str] = ()
     minimum_interval: timedelta = timedelta(minutes=1)
     retry: RetryPolicy = field(default_factory=RetryPolicy)
-    pools: Callable[[], Pools] = dict
-    estimates: Estimates = word_alone
+    pools: Callable[[], PoolsByName] = dict
+    estimates: EstimateLookup = word_alone
 
     @property
     def demands(self) -> Demands:
         """What reads the arguments that order and admit runs."""
         return Demands(self.handlers, self.pools, self.estimates)
 
-    def plan(self, request: Request, by: Principal, now: datetime) -> Planned:
+    def plan(self, request: Request, by: Principal, now: datetime) -> Plan:
         """Return the task that `request` means, or raise InvalidArgument(s) with every problem found."""
-        problems = Problems()
+        problems = ProblemCollector()
         payload: Mapping[str, Json] = {}
         timing: Timing | None = None
         demand = Demand()
@@ -99,7 +98,7 @@ class Intake:
 
     def timing(self, request: Request, now: datetime) -> Timing:
         """Resolve when, repeat, until and max_runs together: each is read in the same zone."""
-        problems = Problems()
+        problems = ProblemCollector()
         zone = self._zone(request)
         start: Resolved | None = None
         with problems.collect():
@@ -134,7 +133,14 @@ class Intake:
         )
 
     def _recurring(
-        self, request: Request, repeat: str, start: Resolved | None, *, zone: str | None, now: datetime, known: Problems
+        self,
+        request: Request,
+        repeat: str,
+        start: Resolved | None,
+        *,
+        zone: str | None,
+        now: datetime,
+        known: ProblemCollector,
     ) -> Timing:
         rule: Recurrence | None = None
         until: datetime | None = None
@@ -199,9 +205,9 @@ class Intake:
     def _check_deliver_to(self, request: Request) -> None:
         self.channels.check(request.deliver_to)
 
-    def _situation(self, request: Request, timing: Timing | None, by: Principal, now: datetime) -> Situation:
+    def _situation(self, request: Request, timing: Timing | None, by: Principal, now: datetime) -> RunContext:
         """Return where the demand is judged; with a time that is not understood, as if the run were due now."""
-        return Situation(
+        return RunContext(
             by.tenant,
             request.action,
             due=timing.first if timing else now,
@@ -219,7 +225,7 @@ class Intake:
         *,
         by: Principal,
         now: datetime,
-    ) -> Planned:
+    ) -> Plan:
         task = Task(
             id=new_task_id(),
             tenant=by.tenant,
@@ -243,7 +249,7 @@ class Intake:
             **demand.parts(),
         )
         run = dated(task, first_run(task, timing.first), at=demand.instant, p50=demand.p50)
-        return Planned(task, run, timing.recurrence, (*timing.assumptions, *demand.warnings))
+        return Plan(task, run, timing.recurrence, (*timing.assumptions, *demand.warnings))
 
     def _handler_retry(self, action: str) -> RetryPolicy:
         return self.handlers.get_or_explain(action).retry or self.retry

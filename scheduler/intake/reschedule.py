@@ -7,14 +7,15 @@ from datetime import datetime
 
 from duetime.scheduler.errors import InvalidArgument, Refused
 from duetime.scheduler.events import EventKind
+from duetime.scheduler.intake.demand import Demand, Demands, RunContext
 from duetime.scheduler.intake.instants import resolve_moment
-from duetime.scheduler.intake.planner import Intake
-from duetime.scheduler.intake.problems import Problems
-from duetime.scheduler.intake.reordering import demand_step
+from duetime.scheduler.intake.planner import Planner
+from duetime.scheduler.intake.validation import ProblemCollector
 from duetime.scheduler.records import Change
 from duetime.scheduler.request import Reschedule
 from duetime.scheduler.rules import changes
-from duetime.scheduler.rules.occurrences import next_run, recurrence_of
+from duetime.scheduler.rules.changes import when_words
+from duetime.scheduler.rules.occurrences import dated, next_run, recurrence_of
 from duetime.scheduler.rules.sanitize import check_text
 from duetime.scheduler.rules.states import TERMINAL
 from duetime.scheduler.rules.time import zones
@@ -30,7 +31,7 @@ ONE_OCCURRENCE = "only the next occurrence was moved; repeat changes the rule it
 
 
 def decide_reschedule(
-    record: TaskRecord, asked: Reschedule, intake: Intake, now: datetime
+    record: TaskRecord, asked: Reschedule, planner: Planner, now: datetime
 ) -> tuple[Change, tuple[str, ...]]:
     """Return the change that `asked` means for this task, and what had to be assumed or should be known about it.
 
@@ -44,9 +45,9 @@ def decide_reschedule(
             "deadline_type, estimate, needs, pause, skip_next",
             example="when='tomorrow 9am'",
         )
-    task = _described(record.task, asked, intake)
-    change, timed = _timing_step(record, Change(task, record.run, kind=EventKind.RESCHEDULED), asked, intake, now)
-    change, demanded = demand_step(record, change, asked, intake.demands, now)
+    task = _described(record.task, asked, planner)
+    change, timed = _timing_step(record, Change(task, record.run, kind=EventKind.RESCHEDULED), asked, planner, now)
+    change, demanded = demand_step(record, change, asked, planner.demands, now)
     said = (*timed, *demanded)
     change = _skip_step(record, _pause_step(record, change, asked, now), asked, now)
     if change == Change(record.task, record.run, kind=EventKind.RESCHEDULED):
@@ -54,38 +55,38 @@ def decide_reschedule(
     return change, said
 
 
-def _described(task: Task, asked: Reschedule, intake: Intake) -> Task:
-    problems = Problems()
+def _described(task: Task, asked: Reschedule, planner: Planner) -> Task:
+    problems = ProblemCollector()
     if asked.title is not None:
         with problems.collect():
             check_text("title", asked.title)
             task = replace(task, title=asked.title.strip())
     if asked.payload is not None:
         with problems.collect():
-            task = replace(task, payload=intake.payload(task.action, asked.payload))
+            task = replace(task, payload=planner.payload(task.action, asked.payload))
     problems.raise_any()
     return task
 
 
 def _timing_step(
-    record: TaskRecord, change: Change, asked: Reschedule, intake: Intake, now: datetime
+    record: TaskRecord, change: Change, asked: Reschedule, planner: Planner, now: datetime
 ) -> tuple[Change, tuple[str, ...]]:
     said: tuple[str, ...] = ()
     if asked.repeat is not None and asked.repeat.strip().lower() in ONCE:
         change = replace(change, task=replace(change.task, repeat=None, until=None, max_runs=None))
         asked = replace(asked, repeat=None)
     if asked.repeat is not None or (asked.timezone is not None and change.task.repeat is not None):
-        change, said = _new_recurrence(record, change, asked, intake, now)
+        change, said = _new_recurrence(record, change, asked, planner, now)
     elif asked.when is not None or asked.timezone is not None:
         change, said = _new_time(record, change, asked, now)
     if asked.until is not None:
-        change, noted = _until_step(record, change, asked, intake, now)
+        change, noted = _until_step(record, change, asked, planner, now)
         said = (*said, *noted)
     return change, said
 
 
 def _new_recurrence(
-    record: TaskRecord, change: Change, asked: Reschedule, intake: Intake, now: datetime
+    record: TaskRecord, change: Change, asked: Reschedule, planner: Planner, now: datetime
 ) -> tuple[Change, tuple[str, ...]]:
     _refuse_cancelled(record, "repeat" if asked.repeat is not None else "timezone")
     zone = asked.timezone or change.task.timezone
@@ -93,7 +94,7 @@ def _new_recurrence(
     start = given.instant if given else None
     if start is None and asked.repeat is None:
         start = _in_zone(change.task.anchor, record.task.timezone, zone)
-    rule, first, notes = intake.recurrence(asked.repeat or change.task.repeat or "", zone, start, now)
+    rule, first, notes = planner.recurrence(asked.repeat or change.task.repeat or "", zone, start, now)
     task = replace(change.task, repeat=rule.rule, timezone=rule.zone, anchor=rule.anchor)
     _check_runs_left(task, record.run, "repeat")
     if asked.until is None:
@@ -155,7 +156,7 @@ def _wall_time(instant: datetime, zone: str) -> datetime:
 
 
 def _until_step(
-    record: TaskRecord, change: Change, asked: Reschedule, intake: Intake, now: datetime
+    record: TaskRecord, change: Change, asked: Reschedule, planner: Planner, now: datetime
 ) -> tuple[Change, tuple[str, ...]]:
     """Give the series another end; one that is over goes on, if that leaves it an occurrence."""
     endless = str(asked.until).strip().lower() in ONCE
@@ -172,7 +173,7 @@ def _until_step(
     end = None
     if not endless:
         first = (following or coming).scheduled_for
-        end = intake.until(asked.until, rule, now=now, zone=change.task.timezone, first=first)
+        end = planner.until(asked.until, rule, now=now, zone=change.task.timezone, first=first)
     task = replace(change.task, until=end)
     if following is None:
         return replace(change, task=task), ()
@@ -210,3 +211,57 @@ def _joined(change: Change, step: Change) -> Change:
     if step.next_run is None:
         return replace(change, task=step.task, next_run=step.run, kind=step.kind)
     raise Refused("reschedule_task: give pause or skip_next in a call of its own, after the new time.")
+
+
+HAS_STARTED = (State.RUNNING, State.RETRYING, State.SUSPENDED)
+DEMANDS = ("priority", "deadline", "deadline_type", "estimate", "needs")
+FROM_THE_NEXT_RUN = "the run that has started goes on as it was; the next one has what was changed"
+
+
+def demand_step(
+    record: TaskRecord, change: Change, asked: Reschedule, demands: Demands, now: datetime
+) -> tuple[Change, tuple[str, ...]]:
+    """Return `change` with what is asked of tier, deadline, estimate and needs, and what should be known about it.
+
+    A new time alone is judged against the deadline too. A run that waits for its turn already goes back to its time and
+    is ordered anew; one that has started is not touched.
+    """
+    given = [name for name in DEMANDS if getattr(asked, name) is not None]
+    run = change.next_run or change.run
+    moved = run != record.run or change.task.repeat != record.task.repeat
+    if not given and not (moved and run.deadline):
+        return change, ()
+    if given:
+        _refuse_what_is_over(record, change, given[0])
+    found = demands.read(asked, _situation(change, run, now), Demand.of(change.task, run))
+    task = replace(change.task, **found.parts())
+    if run.state in HAS_STARTED:
+        return replace(change, task=task), (*found.warnings, *((FROM_THE_NEXT_RUN,) if given else ()))
+    ordered = _to_be_ordered(dated(task, run, at=found.instant, p50=found.p50))
+    if change.next_run is not None:
+        return replace(change, task=task, next_run=ordered), found.warnings
+    return replace(change, task=task, run=ordered), found.warnings
+
+
+def _refuse_what_is_over(record: TaskRecord, change: Change, argument: str) -> None:
+    run = change.next_run or change.run
+    if run.state in TERMINAL:
+        ended = f"{run.state} {when_words(run, record.task)}"
+        raise Refused(
+            f"{argument}: {record.task.id} has already ended ({ended}). Give when in the same call to run it again, or "
+            "schedule another task with schedule_task."
+        )
+    if run.state in HAS_STARTED and change.task.repeat is None:
+        raise Refused(f"{argument}: {record.task.id} has started already. Cancel it, or let it come to its end.")
+
+
+def _situation(change: Change, run: Run, now: datetime) -> RunContext:
+    task = change.task
+    return RunContext(
+        task.tenant, task.action, run.scheduled_for, now=now, zone=task.timezone, recurring=task.repeat is not None
+    )
+
+
+def _to_be_ordered(run: Run) -> Run:
+    """Let the dispatcher see a run again that stands in the queue with its old place; it keeps its age."""
+    return replace(run, state=State.SCHEDULED, wake_at=run.scheduled_for) if run.state is State.READY else run

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from datetime import timedelta
 
-from duetime.scheduler.errors import InvalidArgument
+from duetime.scheduler.errors import InvalidArgument, InvalidArguments
 from duetime.scheduler.request import Request
 from duetime.scheduler.rules.sanitize import check_text
 
@@ -52,3 +54,27 @@ def page_size(limit: int) -> int:
     if not 1 <= limit <= MAX_LIMIT:
         raise InvalidArgument("limit", f"{limit} is out of range", accepted=f"1 to {MAX_LIMIT}", example="limit=20")
     return limit
+
+
+class ProblemCollector:
+    """Collects what is wrong with the arguments, so that all of it is reported at once."""
+
+    def __init__(self) -> None:
+        self._found: list[InvalidArgument] = []
+
+    @contextmanager
+    def collect(self) -> Iterator[None]:
+        """Swallow an invalid argument inside the block and go on with the next one."""
+        try:
+            yield
+        except InvalidArgument as problem:
+            self._found.append(problem)
+        except InvalidArguments as several:
+            self._found.extend(several.problems)
+
+    def raise_any(self) -> None:
+        """Raise InvalidArgument for one problem, InvalidArguments for several, nothing for none."""
+        if len(self._found) == 1:
+            raise self._found[0]
+        if self._found:
+            raise InvalidArguments(self._found)

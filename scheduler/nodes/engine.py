@@ -9,12 +9,12 @@ from datetime import timedelta
 from duetime.scheduler.delivery.deliverer import Deliverer
 from duetime.scheduler.dispatch.dispatcher import Dispatcher
 from duetime.scheduler.dispatch.maintenance import Maintenance
-from duetime.scheduler.dispatch.placement import Placing
+from duetime.scheduler.dispatch.placement import Placement
 from duetime.scheduler.handlers import Handlers
 from duetime.scheduler.nodes.heartbeat import Heartbeat
 from duetime.scheduler.queue import DispatchQueue
 from duetime.scheduler.records import ReadyRun, Settlement
-from duetime.scheduler.runtime.loop import STEP_PATIENCE, Process
+from duetime.scheduler.runtime.loop import STEP_PATIENCE, Loop
 from duetime.scheduler.store import Store
 from duetime.scheduler.worker.worker import Worker, WorkerOptions, all_of_them
 
@@ -24,7 +24,7 @@ LONGEST_SLEEP = 10.0
 log = logging.getLogger(__name__)
 
 
-class Crew:
+class Engine:
     """Runs what is due, as the runner of `epoch` or, without one, as one process of many.
 
     What is due already is in the queue once this is made. `on_change` is told the ids of tasks whose run moved, on some
@@ -39,7 +39,7 @@ class Crew:
         handlers: Handlers,
         options: WorkerOptions,
         *,
-        placing: Placing = Placing(),  # noqa: B008 - a frozen value
+        placement: Placement = Placement(),  # noqa: B008 - a frozen value
         epoch: int | None = None,
         deliverer: Deliverer | None = None,
         on_change: Callable[[Sequence[str]], None] = lambda _: None,
@@ -52,7 +52,7 @@ class Crew:
         self._on_change = on_change
         self._deliverer = deliverer
         self._dispatcher = Dispatcher(
-            store, queue, placing=placing, epoch=epoch, on_change=self._changed, replaced=on_replaced
+            store, queue, placement=placement, epoch=epoch, on_change=self._changed, replaced=on_replaced
         )
         self._dispatcher.step()  # what was interrupted goes first: nothing is left half done for longer than need be
         self.worker = Worker(
@@ -72,13 +72,13 @@ class Crew:
             store,
             queue,
             held=self.worker.held,
-            placing=placing,
+            placement=placement,
             learn=self.worker.learn,
             recovered=self._dispatcher.wake,
             epoch=epoch,
             replaced=on_replaced,
         ).process
-        self._delivery = Process("delivery", self._deliver)
+        self._delivery = Loop("delivery", self._deliver)
         self._processes = [self._dispatcher.process, self.maintenance, self._delivery]
         self._heartbeat: Heartbeat | None = None
         if epoch is None:  # the only runner needs no row to be known by
@@ -147,7 +147,7 @@ class Crew:
             log.exception("a listener to changes failed")
 
 
-class Dispatching:
+class DispatchOnly:
     """A crew that runs nothing: it makes due what is due, for others to run."""
 
     def __init__(
@@ -155,10 +155,10 @@ class Dispatching:
         store: Store,
         queue: DispatchQueue,
         *,
-        placing: Placing = Placing(),  # noqa: B008 - a frozen value
+        placement: Placement = Placement(),  # noqa: B008 - a frozen value
         on_change: Callable[[Sequence[str]], None] = lambda _: None,
     ) -> None:
-        self._dispatcher = Dispatcher(store, queue, placing=placing, on_change=on_change)
+        self._dispatcher = Dispatcher(store, queue, placement=placement, on_change=on_change)
 
     def start(self) -> None:
         self._dispatcher.process.start()

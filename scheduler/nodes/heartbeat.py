@@ -11,7 +11,7 @@ from datetime import datetime, timedelta
 
 from duetime.scheduler.errors import DuetimeError
 from duetime.scheduler.records import WorkerProcess
-from duetime.scheduler.runtime.loop import Process
+from duetime.scheduler.runtime.loop import Loop
 from duetime.scheduler.store import Store
 
 INTERVAL = 5.0
@@ -61,7 +61,7 @@ class Heartbeat:
         self._row = WorkerProcess(
             id=name, host=socket.gethostname(), pid=os.getpid(), threads=0, started_at=store.now()
         )
-        self.process = Process("heartbeat", self.step)
+        self.process = Loop("heartbeat", self.step)
 
     def step(self) -> float:
         """Write the row, now and then forget those of the dead, and return the seconds until the next beat."""

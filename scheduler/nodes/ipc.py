@@ -16,11 +16,10 @@ from collections.abc import Callable, Mapping
 from contextlib import suppress
 
 from duetime.scheduler.errors import DuetimeError
-from duetime.scheduler.records import Runner
+from duetime.scheduler.queue.remote import Question
+from duetime.scheduler.records import RunnerRecord
 from duetime.scheduler.store import Store
 from duetime.scheduler.task import Json
-
-Question = Mapping[str, Json]
 
 LONGEST_LINE = 1024
 LONGEST_ANSWER = 1 << 24
@@ -36,7 +35,7 @@ MOST_CALLERS = 16
 """Connections that are answered at once; more are closed unheard."""
 
 
-class WakeServer:
+class RunnerServer:
     """Listens for wake-ups and questions while this process is the runner, on a port that the system chooses."""
 
     def __init__(self, woken: Callable[[], None], answer: Callable[[Question], Json] = lambda _question: None) -> None:
@@ -106,12 +105,12 @@ def _knows(said: Mapping[str, Json], token: str) -> bool:
     return isinstance(given, str) and hmac.compare_digest(given.encode(errors="replace"), token.encode())
 
 
-class WakeClient:
+class RunnerClient:
     """Wakes the runner of a database from another process, in well under a millisecond when it lives."""
 
     def __init__(self, store: Store) -> None:
         self._store = store
-        self._runner: Runner | None = None
+        self._runner: RunnerRecord | None = None
 
     def wake(self, patience: float = PATIENCE) -> bool:
         """Wake the runner; False when there is none to be reached, which is no error: it looks by itself, later.
@@ -136,7 +135,7 @@ class WakeClient:
         return _say(self._runner, message, deadline) if self._runner is not None else {}
 
 
-def _say(runner: Runner, message: Mapping[str, Json], deadline: float) -> Mapping[str, Json]:
+def _say(runner: RunnerRecord, message: Mapping[str, Json], deadline: float) -> Mapping[str, Json]:
     """Return what the runner said, nothing when it did not say it in time."""
     port = runner.endpoint.rpartition(":")[2]
     try:

@@ -12,14 +12,14 @@ from datetime import timedelta
 from enum import StrEnum
 from typing import Protocol
 
-from duetime.scheduler.dispatch.placement import Placing
-from duetime.scheduler.dispatch.pool_registry import Registry, Teller
-from duetime.scheduler.dispatch.rebuild import Keeper
+from duetime.scheduler.dispatch.placement import Placement
+from duetime.scheduler.dispatch.pool_registry import PoolPublisher, PoolRegistry
+from duetime.scheduler.dispatch.rebuild import QueueMonitor
 from duetime.scheduler.queue import DispatchQueue, QueueLost
-from duetime.scheduler.queue.failsafe import SharedQueue
-from duetime.scheduler.queue.remote import Question, Silence, answer
+from duetime.scheduler.queue.failsafe import FailsafeQueue
+from duetime.scheduler.queue.remote import NoAnswer, Question, answer
 from duetime.scheduler.records import ReadyRun
-from duetime.scheduler.runtime.loop import STEP_PATIENCE, Process
+from duetime.scheduler.runtime.loop import STEP_PATIENCE, Loop
 from duetime.scheduler.store import Store
 from duetime.scheduler.task import Json
 
@@ -29,14 +29,14 @@ FEWEST_SECONDS = 0.1
 log = logging.getLogger(__name__)
 
 
-class Word(StrEnum):
+class Signal(StrEnum):
     """What members tell each other; who misses it finds out by itself, within two seconds or at the next renewal."""
 
     DUE = "due"  # something may be due, and who says so does not dispatch it
     CHANGED = "changed"  # something that runs may be wanted to stop
 
 
-class News(Protocol):
+class SignalBus(Protocol):
     """Tells the other members, and hears them. Never raises; what cannot be told is lost."""
 
     def tell(self, word: str) -> None:
@@ -49,7 +49,7 @@ class News(Protocol):
         """Neither tell nor hear any more."""
 
 
-class Team(Protocol):
+class EngineProtocol(Protocol):
     """What works in a member: a dispatcher alone, or a crew."""
 
     def start(self) -> None: ...
@@ -73,25 +73,27 @@ class Member:
         self,
         store: Store,
         queue: DispatchQueue,
-        news: News,
-        registry: Registry,
+        news: SignalBus,
+        registry: PoolRegistry,
         *,
-        placing: Placing,
+        placement: Placement,
         name: str,
-        recruit: Callable[[SharedQueue], Team],
+        recruit: Callable[[FailsafeQueue], EngineProtocol],
         grace: timedelta,
         claim: Callable[[], None] = lambda: None,
         close: Callable[[], None] = lambda: None,
     ) -> None:
-        self.queue = SharedQueue(queue)
+        self.queue = FailsafeQueue(queue)
         self._news = news
         self._recruit = recruit
         self._grace = grace
         self._close = close
-        teller = Teller(registry, self.queue, now=store.now)
-        self._keeper = Keeper(store, self.queue, fill=teller.fill, placing=placing, owner=name, claim=claim)
-        self._processes = [self._keeper.process, teller.process, Process("news", self._tell)]
-        self._team: Team | None = None
+        publisher = PoolPublisher(registry, self.queue, now=store.now)
+        self._monitor = QueueMonitor(
+            store, self.queue, fill=publisher.fill, placement=placement, owner=name, claim=claim
+        )
+        self._processes = [self._monitor.process, publisher.process, Loop("news", self._tell)]
+        self._team: EngineProtocol | None = None
         self._untold = False
         self._tell_at = time.monotonic()
 
@@ -100,7 +102,7 @@ class Member:
 
         Raises StoreUnavailable without a database, and QueueTaken when another one uses the queue.
         """
-        self._keeper.open()
+        self._monitor.open()
         self._team = self._recruit(self.queue)
         self._team.start()
         for process in self._processes:
@@ -110,7 +112,7 @@ class Member:
     def wake(self) -> None:
         """Say that something was stored that may be due, or cancelled: here, and wherever it may run."""
         if self._team is None:
-            self._news.tell(Word.DUE)
+            self._news.tell(Signal.DUE)
             return
         self._team.wake()
         self._untold = True
@@ -131,16 +133,16 @@ class Member:
         """Ask the queue; None while it is away."""
         return answer(self.queue, question)
 
-    def silence(self) -> Silence:
+    def silence(self) -> NoAnswer:
         """Say why the queue did not answer when it was last asked."""
-        return Silence.EMPTY if isinstance(self.queue.away, QueueLost) else Silence.AWAY
+        return NoAnswer.EMPTY if isinstance(self.queue.away, QueueLost) else NoAnswer.AWAY
 
     def stop(self, grace: timedelta | None = None) -> None:
         """End: running work finishes within `grace` (by default as it was made) or is handed back. Never hangs."""
         team, self._team = self._team, None
         if team is not None:
             team.end(self._grace if grace is None else grace)
-            self._news.tell(Word.DUE)  # what was handed back may be started elsewhere
+            self._news.tell(Signal.DUE)  # what was handed back may be started elsewhere
         for process in self._processes:
             process.stop(0)
         self._news.close()
@@ -151,7 +153,7 @@ class Member:
     def _heard(self, word: str) -> None:
         team = self._team
         if team is not None:
-            (team.wake if word == Word.DUE else team.check)()
+            (team.wake if word == Signal.DUE else team.check)()
 
     def _tell(self) -> float | None:
         wait = self._tell_at - time.monotonic()
@@ -159,5 +161,5 @@ class Member:
             return wait if self._untold else None
         self._untold = False
         self._tell_at = time.monotonic() + FEWEST_SECONDS
-        self._news.tell(Word.CHANGED)
+        self._news.tell(Signal.CHANGED)
         return None

@@ -11,16 +11,16 @@ from collections.abc import Callable, Sequence
 from datetime import timedelta
 
 from duetime.scheduler.delivery.deliverer import Deliverer
-from duetime.scheduler.dispatch.placement import Placing
-from duetime.scheduler.dispatch.pool_registry import Registry
+from duetime.scheduler.dispatch.placement import Placement
+from duetime.scheduler.dispatch.pool_registry import PoolRegistry
 from duetime.scheduler.errors import RunnerReplaced
 from duetime.scheduler.handlers import Handlers
-from duetime.scheduler.nodes.ipc import WakeClient
-from duetime.scheduler.nodes.term import Reign, RunnerOptions
-from duetime.scheduler.queue.remote import Question, Silence, answer
+from duetime.scheduler.nodes.ipc import RunnerClient
+from duetime.scheduler.nodes.term import RunnerOptions, RunnerTerm
+from duetime.scheduler.queue.remote import NoAnswer, Question, answer
 from duetime.scheduler.records import ReadyRun
 from duetime.scheduler.runtime.file_lock import FileLock
-from duetime.scheduler.runtime.loop import STEP_PATIENCE, Process
+from duetime.scheduler.runtime.loop import STEP_PATIENCE, Loop
 from duetime.scheduler.store import Store
 from duetime.scheduler.task import Json
 
@@ -35,7 +35,7 @@ log = logging.getLogger(__name__)
 class Runner:
     """Runs due tasks while this process holds the lock, and waits for the lock otherwise. Start and stop it once.
 
-    `placing` decides where runs stand in the queue, by default from what `registry` knows of pools; `deliverer` tells
+    `placement` decides where runs stand in the queue, by default from what `registry` knows of pools; `deliverer` tells
     users the outcomes, where there are channels. `on_change` is called on some thread with the ids of tasks whose run
     moved; it must be quick, and what it raises is logged.
     """
@@ -46,28 +46,28 @@ class Runner:
         handlers: Handlers,
         options: RunnerOptions,
         *,
-        placing: Placing | None = None,
-        registry: Registry | None = None,
+        placement: Placement | None = None,
+        registry: PoolRegistry | None = None,
         deliverer: Deliverer | None = None,
         on_change: Callable[[Sequence[str]], None] = lambda _: None,
     ) -> None:
         self._store = store
         self._handlers = handlers
         self._options = options
-        self._registry = registry or Registry(store)
-        self._placing = placing or Placing(self._registry.known)
+        self._registry = registry or PoolRegistry(store)
+        self._placement = placement or Placement(self._registry.known)
         self._deliverer = deliverer
         self._on_change = on_change
         self._lock = FileLock(options.lock)
-        self._reign: Reign | None = None
-        self._client = WakeClient(store)
+        self._term: RunnerTerm | None = None
+        self._client = RunnerClient(store)
         self._given_up = False
-        self._candidate = Process("candidate", self._step)
+        self._candidate = Loop("candidate", self._step)
 
     @property
     def running(self) -> bool:
         """Whether this process is the runner."""
-        return self._reign is not None
+        return self._term is not None
 
     def start(self) -> None:
         """Become the runner as soon as nobody else is; returns at once."""
@@ -78,9 +78,9 @@ class Runner:
 
         Takes less than a millisecond, and 50 at most.
         """
-        reign = self._reign
-        if reign is not None:
-            reign.wake()
+        term = self._term
+        if term is not None:
+            term.wake()
         else:
             self._client.wake()
 
@@ -91,18 +91,18 @@ class Runner:
 
     def place(self, run: ReadyRun) -> None:
         """Put a run that was stored as ready into the queue; the next runner finds what this one did not put."""
-        reign = self._reign
-        if reign is not None:
-            reign.place(run)
+        term = self._term
+        if term is not None:
+            term.place(run)
 
     def ask(self, question: Question) -> Json:
         """Ask the queue, here or in the process that is the runner; None when there is none to be reached."""
-        reign = self._reign
-        return answer(reign.queue, question) if reign is not None else self._client.ask(question)
+        term = self._term
+        return answer(term.queue, question) if term is not None else self._client.ask(question)
 
-    def silence(self) -> Silence:
+    def silence(self) -> NoAnswer:
         """Say why nobody answered: there is no runner to answer."""
-        return Silence.NOBODY
+        return NoAnswer.NOBODY
 
     def stop(self, grace: timedelta | None = None) -> None:
         """End: running work finishes within `grace` (the options' by default) or is handed back. Never hangs."""
@@ -110,21 +110,21 @@ class Runner:
         self._abdicate(self._options.grace if grace is None else grace)
 
     def _step(self) -> float | None:
-        if self._reign is not None and self._reign.replaced:
+        if self._term is not None and self._term.replaced:
             log.warning("another process has taken over as the runner; this one is a candidate again")
             self._abdicate(timedelta(0))
             return self._options.lease.total_seconds()
-        if self._reign is None and self._lock.acquire():
+        if self._term is None and self._lock.acquire():
             self._begin()
-        return None if self._reign is not None else CANDIDATE_INTERVAL
+        return None if self._term is not None else CANDIDATE_INTERVAL
 
     def _begin(self) -> None:
         try:
-            reign = Reign(
+            term = RunnerTerm(
                 self._store,
                 self._handlers,
                 self._options,
-                placing=self._placing,
+                placement=self._placement,
                 registry=self._registry,
                 deliverer=self._deliverer,
                 on_change=self._on_change,
@@ -137,12 +137,12 @@ class Runner:
         except BaseException:
             self._lock.release()
             raise
-        self._reign = reign
+        self._term = term
         if self._given_up:  # it was stopped, and waited no longer for this
             self._abdicate(timedelta(0))
 
     def _abdicate(self, grace: timedelta) -> None:
-        reign, self._reign = self._reign, None
-        if reign is not None:
-            reign.end(grace)
+        term, self._term = self._term, None
+        if term is not None:
+            term.end(grace)
             self._lock.release()

@@ -11,11 +11,11 @@ from datetime import timedelta
 from pathlib import Path
 
 from duetime.scheduler.delivery.deliverer import Deliverer
-from duetime.scheduler.dispatch.placement import Placing
-from duetime.scheduler.dispatch.pool_registry import Registry, Teller
+from duetime.scheduler.dispatch.placement import Placement
+from duetime.scheduler.dispatch.pool_registry import PoolPublisher, PoolRegistry
 from duetime.scheduler.handlers import Handlers
-from duetime.scheduler.nodes.engine import Crew
-from duetime.scheduler.nodes.ipc import WakeServer
+from duetime.scheduler.nodes.engine import Engine
+from duetime.scheduler.nodes.ipc import RunnerServer
 from duetime.scheduler.queue.memory.queue import MemoryQueue
 from duetime.scheduler.queue.remote import answer
 from duetime.scheduler.records import ReadyRun
@@ -44,7 +44,7 @@ class RunnerOptions:
     headroom: HeadroomParts = DEFAULT_HEADROOM
 
 
-class Reign:
+class RunnerTerm:
     """Takes over, recovers what the last runner left running, and runs what is due until `end`.
 
     `replaced` turns True, and `on_replaced` is called, when another process has raised the epoch: nothing starts then.
@@ -56,8 +56,8 @@ class Reign:
         handlers: Handlers,
         options: RunnerOptions,
         *,
-        placing: Placing,
-        registry: Registry,
+        placement: Placement,
+        registry: PoolRegistry,
         deliverer: Deliverer | None,
         on_change: Callable[[Sequence[str]], None],
         on_replaced: Callable[[], None],
@@ -66,18 +66,18 @@ class Reign:
         self._store = store
         self._on_replaced = on_replaced
         self.queue = MemoryQueue(lambda: store.now().timestamp() * 1000)
-        self._teller = Teller(registry, self.queue, now=store.now)
-        self._endpoint = WakeServer(self.wake, lambda question: answer(self.queue, question))
+        self._publisher = PoolPublisher(registry, self.queue, now=store.now)
+        self._endpoint = RunnerServer(self.wake, lambda question: answer(self.queue, question))
         try:
-            self._teller.fill()
+            self._publisher.fill()
             epoch = self._take_over()
             name = f"{socket.gethostname()[:60]}-{os.getpid()}-{epoch}"
-            self._crew = Crew(
+            self._engine = Engine(
                 store,
                 self.queue,
                 handlers,
                 WorkerOptions(name, options.threads, options.lease, options.headroom),
-                placing=placing,
+                placement=placement,
                 epoch=epoch,
                 allowance=options.allowance,
                 deliverer=deliverer,
@@ -87,24 +87,24 @@ class Reign:
         except BaseException:
             self._endpoint.close()
             raise
-        self._crew.start()
-        self._teller.process.start()
+        self._engine.start()
+        self._publisher.process.start()
         self._endpoint.start()
 
     def wake(self) -> None:
         """Look at once for what is due, cancelled or to be delivered. May be called from any thread."""
-        self._crew.wake()
-        self._teller.process.wake()
+        self._engine.wake()
+        self._publisher.process.wake()
 
     def place(self, run: ReadyRun) -> None:
         """Put a run that was stored as ready into the queue. May be called from any thread."""
-        self._crew.place(run)
+        self._engine.place(run)
 
     def end(self, grace: timedelta) -> None:
         """Stop everything; running work finishes within `grace` or is handed back."""
         self._endpoint.close()
-        self._teller.process.stop(0)
-        self._crew.end(grace)
+        self._publisher.process.stop(0)
+        self._engine.end(grace)
 
     def _take_over(self) -> int:
         store, endpoint = self._store, self._endpoint

@@ -35,7 +35,7 @@ MOST_OWED = 10_000
 """Endings that are kept for a queue that is away; older ones are dropped, and their leases run out by themselves."""
 
 
-class SharedQueue:
+class FailsafeQueue:
     """A `DispatchQueue` over one that may be lost or out of reach: what processes ask of it never raises that.
 
     It becomes `away` with the first call that finds it so; then calls answer at once, without trying, until `back`.

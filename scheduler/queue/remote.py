@@ -23,7 +23,7 @@ Question = Mapping[str, Json]
 Ask = Callable[[Question], Json]
 
 
-class Silence(StrEnum):
+class NoAnswer(StrEnum):
     """Why nobody answers for the queue."""
 
     NOBODY = "nobody"  # no process runs tasks: the queue lives in the one that does
@@ -47,14 +47,14 @@ def answer(queue: DispatchQueue, question: Question) -> Json:
     return None
 
 
-class Inquiry:
+class RemoteQueue:
     """What the queue knows, asked by `ask`, which gives None when nobody answers; `silence` then says why."""
 
-    def __init__(self, ask: Ask, silence: Callable[[], Silence] = lambda: Silence.NOBODY) -> None:
+    def __init__(self, ask: Ask, silence: Callable[[], NoAnswer] = lambda: NoAnswer.NOBODY) -> None:
         self._ask = ask
         self.silence = silence
 
-    def explain(self, run_id: str) -> tuple[Silence | None, Explanation | None]:
+    def explain(self, run_id: str) -> tuple[NoAnswer | None, Explanation | None]:
         """Return why nobody answered, if so, and where the run is in the queue (None when it does not know it)."""
         said = self._ask({"explain": run_id})
         if not isinstance(said, dict):

@@ -12,11 +12,9 @@ from duetime.scheduler.errors import Refused
 from duetime.scheduler.events import EventKind
 from duetime.scheduler.ids import new_id
 from duetime.scheduler.records import Change
-from duetime.scheduler.rules.deadlines import dated_like
-from duetime.scheduler.rules.occurrences import next_run, recurrence_of
+from duetime.scheduler.rules.occurrences import dated_like, next_run, recurrence_of
 from duetime.scheduler.rules.states import TERMINAL
 from duetime.scheduler.rules.time.times import describe
-from duetime.scheduler.rules.wording import when_words
 from duetime.scheduler.task import DeadlineType, Run, State, Task, TaskRecord
 
 UNDO_WINDOW = timedelta(seconds=30)
@@ -220,3 +218,8 @@ def leaving_the_queue(record: TaskRecord, change: Change) -> list[str]:
     """Return the runs that stood in the queue, or may have, and are not to be started now any more."""
     stood = record.run.state is State.READY and (change.run.state is not State.READY or change.task.paused)
     return [*([record.run.id] if stood else []), *(run.id for run in change.cancelled_beside)]
+
+
+def when_words(run: Run, task: Task) -> str:
+    """Return when a run was or is to be, as a person in the task's zone would write it."""
+    return f"{describe(run.ended_at or run.scheduled_for, task.timezone)} {task.timezone}"

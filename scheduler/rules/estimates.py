@@ -16,6 +16,9 @@ from typing import Final
 
 from duetime.scheduler.task import Json
 
+ActionKey = tuple[str, str]
+"""A tenant and one of its actions."""
+
 SHORTEST: Final = 0.001
 """Seconds; what took less is counted as this."""
 

@@ -23,21 +23,21 @@ INBOX = "inbox"
 
 
 @dataclass(frozen=True, slots=True)
-class Cancelled:
+class StoppedByRequest:
     """The handler stopped because someone had asked for it."""
 
     reason: str = "cancelled while it ran"
 
 
-Ending = Outcome | Cancelled
+AttemptResult = Outcome | StoppedByRequest
 
 
-def settle(claim: Claim, ending: Ending, *, now: datetime, jitter: float) -> Settlement:
+def settle(claim: Claim, ending: AttemptResult, *, now: datetime, jitter: float) -> Settlement:
     """Return what is to be stored; `jitter`, 0.0 to 1.0, spreads the next attempt of what failed.
 
     Where the claim carries a wish to cancel, only `Done` still counts.
     """
-    if claim.run.cancel_requested and not isinstance(ending, Done | Cancelled):
+    if claim.run.cancel_requested and not isinstance(ending, Done | StoppedByRequest):
         return _cancelled(claim, ending.reason)
     match ending:
         case Done():
@@ -48,7 +48,7 @@ def settle(claim: Claim, ending: Ending, *, now: datetime, jitter: float) -> Set
             return _suspended(claim, ending, now)
         case Failed():
             return _ended(claim, now, State.FAILED, ending.reason, result=ending.result)
-        case Cancelled():
+        case StoppedByRequest():
             return _cancelled(claim, ending.reason)
         case _:
             assert_never(ending)

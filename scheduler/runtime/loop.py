@@ -16,7 +16,7 @@ STEP_PATIENCE = 5.0
 log = logging.getLogger(__name__)
 
 
-class Process:
+class Loop:
     """Repeats `step`, which returns how many seconds to sleep, None: until woken. A failing one is logged and repeated.
 
     `replaced` is called, and the process ends, when the step finds that another runner has taken over.

@@ -15,7 +15,8 @@ from duetime.scheduler.store.database.database import Database, Tried
 from duetime.scheduler.store.database.unreadable import PROBLEMS, Unreadable
 from duetime.scheduler.store.postgres import settle as postgres_settle
 from duetime.scheduler.store.schema.tables import runs
-from duetime.scheduler.store.statements import commit_check, expire, paused_runs, ready_runs, recover, settle, start
+from duetime.scheduler.store.sql import commit_check
+from duetime.scheduler.store.statements import expire, ready_runs, recover, settle, start
 from duetime.scheduler.store.statements.recover import Conclude
 from duetime.scheduler.task import Json, State
 from sqlalchemy import Connection, Update, bindparam, false, select, update
@@ -87,7 +88,7 @@ class Claims:
     def note_paused(self, *, limit: int) -> int:
         """Leave at most `limit` overdue runs of paused tasks out of the timers until those go on; returns how many."""
         return self._database.write(
-            lambda connection: paused_runs.note_overdue(connection, limit, self._now()), durable=False
+            lambda connection: ready_runs.note_paused(connection, limit, self._now()), durable=False
         )
 
     def ready(self, *, limit: int, after: str | None = None) -> list[ReadyRun]:

@@ -5,13 +5,10 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from datetime import datetime
 
-from duetime.scheduler.rules.estimates import Histogram
+from duetime.scheduler.rules.estimates import ActionKey, Histogram
 from duetime.scheduler.store.database.database import Database
 from duetime.scheduler.store.schema.pool_tables import estimates
 from sqlalchemy import Connection, bindparam, func, insert, select, tuple_, update
-
-Of = tuple[str, str]
-"""A tenant and one of its actions."""
 
 _MANY = select(estimates.c.tenant, estimates.c.action, estimates.c.histogram).where(
     tuple_(estimates.c.tenant, estimates.c.action).in_(bindparam("wanted", expanding=True))
@@ -30,16 +27,16 @@ class Estimates:
         self._database = database
         self._now = now
 
-    def get(self, keys: Sequence[Of]) -> dict[Of, Histogram]:
+    def get(self, keys: Sequence[ActionKey]) -> dict[ActionKey, Histogram]:
         """Return the histograms of these actions; those of which nothing was learned are left out."""
         parts = (keys[start : start + _MAX_KEYS_PER_QUERY] for start in range(0, len(keys), _MAX_KEYS_PER_QUERY))
         return {of: histogram for part in parts for of, histogram in self._of(part).items()}
 
-    def _of(self, keys: Sequence[Of]) -> dict[Of, Histogram]:
+    def _of(self, keys: Sequence[ActionKey]) -> dict[ActionKey, Histogram]:
         rows = self._database.look(lambda connection: connection.execute(_MANY, {"wanted": list(keys)}).all())
         return {(row.tenant, row.action): Histogram.from_json(row.histogram) for row in rows}
 
-    def add(self, deltas: Mapping[Of, Sequence[float]]) -> None:
+    def add(self, deltas: Mapping[ActionKey, Sequence[float]]) -> None:
         """Take in durations of successful attempts in seconds, oldest first; none is lost between many callers."""
 
         def work(connection: Connection) -> None:
@@ -51,7 +48,7 @@ class Estimates:
         if deltas:
             self._database.write(work, durable=False)
 
-    def _merge(self, connection: Connection, of: Of, seconds: Sequence[float]) -> None:
+    def _merge(self, connection: Connection, of: ActionKey, seconds: Sequence[float]) -> None:
         its = dict(zip(("of_tenant", "of_action"), of, strict=True))
         found = connection.execute(_ONE, its).first()
         merged = (Histogram.from_json(found.histogram) if found else Histogram.empty()).merged(seconds)

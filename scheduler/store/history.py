@@ -13,12 +13,10 @@ from duetime.scheduler.store.schema.rows import ATTEMPT, DEAD_LETTER, EVENT, RUN
 from duetime.scheduler.store.schema.tables import attempts, dead_letters, events, runs, tasks
 from duetime.scheduler.store.schema.types import from_microseconds, to_microseconds
 from duetime.scheduler.store.sql import cursors
-from duetime.scheduler.store.statements.event_feed import latest, since
-from duetime.scheduler.store.statements.listing import labelled
+from duetime.scheduler.store.statements.event_log import latest, since
+from duetime.scheduler.store.statements.task_list import Condition, labelled
 from duetime.scheduler.task import Attempt, DeadLetter, Run
-from sqlalchemy import ColumnElement, Connection, Select, func, or_, select, tuple_
-
-Condition = ColumnElement[bool]
+from sqlalchemy import Connection, Select, func, or_, select, tuple_
 
 _EVENTS = select(*EVENT).select_from(events.join(tasks, tasks.c.id == events.c.task_id))
 

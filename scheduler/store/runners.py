@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from datetime import datetime
 
-from duetime.scheduler.records import Runner
+from duetime.scheduler.records import RunnerRecord
 from duetime.scheduler.store.database.database import Database
 from duetime.scheduler.store.schema.tables import runner
 from sqlalchemy import Connection, insert, select, update
@@ -35,7 +35,7 @@ class Runners:
 
         return self._database.write(work)
 
-    def current(self) -> Runner | None:
+    def current(self) -> RunnerRecord | None:
         """Return the newest runner, whether or not its process still lives; None before the first."""
         row = self._database.read(lambda connection: connection.execute(_CURRENT).first())
-        return None if row is None else Runner(*row)
+        return None if row is None else RunnerRecord(*row)

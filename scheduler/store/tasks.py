@@ -8,7 +8,8 @@ from datetime import datetime
 from duetime.scheduler.events import EventKind
 from duetime.scheduler.records import Added, Change, Changed, IdempotencyKey, Known, NewTask
 from duetime.scheduler.store.database.database import Database, Tried
-from duetime.scheduler.store.statements import add, commit_check, idempotency, listing, read, repeats
+from duetime.scheduler.store.sql import commit_check
+from duetime.scheduler.store.statements import add, idempotency, read, repeats, task_list
 from duetime.scheduler.store.statements import change as changing
 from duetime.scheduler.task import Run, State, Task, TaskFilter, TaskRecord
 from sqlalchemy import Connection
@@ -69,16 +70,18 @@ class Tasks:
         Raises `InvalidArgument` for a cursor that this list, with this filter, did not give.
         """
         return self._database.read(
-            lambda connection: listing.page(connection, tenant, where, limit=limit, cursor=cursor)
+            lambda connection: task_list.page(connection, tenant, where, limit=limit, cursor=cursor)
         )
 
     def counts(self, tenant: str, where: TaskFilter) -> dict[State, int]:
         """Return how many tasks of the filter are in each state; states with none are left out."""
-        return self._database.read(lambda connection: listing.counts(connection, tenant, where))
+        return self._database.read(lambda connection: task_list.counts(connection, tenant, where))
 
     def similar(self, tenant: str, owner: str, title: str, scheduled_for: datetime) -> str | None:
         """Return the id of the owner's open task with this title (case apart) and time, if there is one."""
-        return self._database.read(lambda connection: listing.similar(connection, tenant, owner, title, scheduled_for))
+        return self._database.read(
+            lambda connection: task_list.similar(connection, tenant, owner, title, scheduled_for)
+        )
 
     def change(
         self,

@@ -42,7 +42,7 @@ class Workers:
         """Return the workers, longest started first, those that are not heard of any more too."""
         return self._database.read(lambda connection: [WorkerProcess(*row) for row in connection.execute(_ALL)])
 
-    def in_hand(self) -> Mapping[str, int]:
+    def active_runs(self) -> Mapping[str, int]:
         """Return how many runs are running by the name of their worker, whatever that says of itself."""
         return self._database.read(
             lambda connection: {str(name): count for name, count in connection.execute(_IN_HAND)}

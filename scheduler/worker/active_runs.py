@@ -8,7 +8,7 @@ from threading import Condition, Lock, Thread
 
 from duetime.scheduler.records import Claim
 from duetime.scheduler.runtime.interrupt import CancelRequested, Interrupt, Interruptible
-from duetime.scheduler.worker.usage import Usage
+from duetime.scheduler.worker.usage import AttemptUsage
 
 
 @dataclass(slots=True)
@@ -24,13 +24,13 @@ class Turn:
     polls: bool = False
 
 
-class Held:
+class ActiveRun:
     """One claimed run. `begin` lets exactly one thread run it; `hand_over` lets exactly one settle it."""
 
     def __init__(self, claim: Claim) -> None:
         self.claim = claim
         self.call = Interruptible()
-        self.usage = Usage(claim.reserved)
+        self.usage = AttemptUsage(claim.reserved)
         self.yielding = False
         self.ends_by: float | None = None
         """When its time limit is reached or, once it was, when it has to have stopped; by the clock of supervision."""
@@ -94,11 +94,11 @@ class Held:
         self.call.interrupt(why)
 
 
-class InHand:
+class ActiveRuns:
     """All of them, by run. Thread-safe."""
 
     def __init__(self) -> None:
-        self._held: dict[str, Held] = {}
+        self._held: dict[str, ActiveRun] = {}
         self._closed = False
         self._changed = Condition()
 
@@ -106,19 +106,19 @@ class InHand:
         """Take claims in hand; False, and none is, after `close`."""
         with self._changed:
             if not self._closed:
-                self._held.update({claim.run.id: Held(claim) for claim in claims})
+                self._held.update({claim.run.id: ActiveRun(claim) for claim in claims})
             return not self._closed
 
-    def close(self) -> list[Held]:
+    def close(self) -> list[ActiveRun]:
         """Take nothing more in hand, and return what is."""
         with self._changed:
             self._closed = True
             return list(self._held.values())
 
-    def get(self, run_id: str) -> Held | None:
+    def get(self, run_id: str) -> ActiveRun | None:
         return self._held.get(run_id)
 
-    def remove(self, ended: Iterable[Held]) -> None:
+    def remove(self, ended: Iterable[ActiveRun]) -> None:
         """Let go of these claims, but never of a later claim of the same run."""
         with self._changed:
             for held in ended:
@@ -126,7 +126,7 @@ class InHand:
                     del self._held[held.run_id]
             self._changed.notify_all()
 
-    def all(self) -> list[Held]:
+    def all(self) -> list[ActiveRun]:
         with self._changed:
             return list(self._held.values())
 

@@ -19,7 +19,7 @@ from duetime.scheduler.queue import DispatchQueue, Entry, Finish, Grant, Take, T
 from duetime.scheduler.rules.headroom import DEFAULT_HEADROOM, Headroom, HeadroomParts, least_urgent
 from duetime.scheduler.rules.shares import TIERS
 from duetime.scheduler.runtime import failpoints
-from duetime.scheduler.worker.capacity import IdleThreads
+from duetime.scheduler.worker.capacity import ThreadCapacity
 from duetime.scheduler.worker.threads.preemption import Preemption
 
 QUEUE = "runs"
@@ -78,7 +78,7 @@ class DispatchBroker(dramatiq.Broker):
         super().__init__(middleware=middleware)
         self.queue = queue
         self.worker = worker
-        self.idle = IdleThreads(threads)
+        self.idle = ThreadCapacity(threads)
         self.draining = False
         self.rushed = False
         """Whether more brief runs than were taken, which hold nothing, wait to be started now."""
@@ -108,9 +108,9 @@ class DispatchBroker(dramatiq.Broker):
         self.emit_after("enqueue", message, delay)
         return message
 
-    def consume(self, queue_name: str, prefetch: int = 1, timeout: int = 30_000) -> Grants:  # noqa: ARG002 - Dramatiq's signature; nothing is prefetched
+    def consume(self, queue_name: str, prefetch: int = 1, timeout: int = 30_000) -> RunConsumer:  # noqa: ARG002 - Dramatiq's signature; nothing is prefetched
         """Iterate over the runs to start now; `timeout`, in milliseconds, is how long threads are waited for."""
-        return Grants(self, min(timeout / 1000, COMING_BACK))
+        return RunConsumer(self, min(timeout / 1000, COMING_BACK))
 
     def drain(self) -> None:
         """Take nothing more; returns when a claim that was under way has ended, or does not end in 2 seconds."""
@@ -214,7 +214,7 @@ class DispatchBroker(dramatiq.Broker):
         return [grant.run_id for grant in grants if grant.run_id in claimed]
 
 
-class Grants(dramatiq.Consumer):
+class RunConsumer(dramatiq.Consumer):
     """What Dramatiq's consumer thread iterates over. A thread is idle again when Dramatiq is done with its message.
 
     The lease in the queue ends elsewhere, when the outcome is stored: the database first, the queue second.

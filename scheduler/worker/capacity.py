@@ -27,7 +27,7 @@ GATHERING = 0.001
 """Seconds without another thread that comes back until those that did get new runs, while they come back soon."""
 
 
-class IdleThreads:
+class ThreadCapacity:
     """Counts the worker threads, `total`, and for how many runs there is room: one for each that has nothing to do.
 
     While runs are brief there is room for a few more, which wait for their thread for less time than it takes to claim

@@ -12,7 +12,7 @@ from duetime.scheduler.records import Claim, Start
 from duetime.scheduler.rules.settlement import settle
 from duetime.scheduler.runtime import failpoints
 from duetime.scheduler.store import Store
-from duetime.scheduler.worker.active_runs import Held, InHand
+from duetime.scheduler.worker.active_runs import ActiveRun, ActiveRuns
 from duetime.scheduler.worker.executor import STOPPED
 
 log = logging.getLogger(__name__)
@@ -29,18 +29,18 @@ class Claimer:
         self,
         store: Store,
         queue: DispatchQueue,
-        in_hand: InHand,
+        active_runs: ActiveRuns,
         *,
         name: str,
         epoch: int | None,
         lease: timedelta,
-        unproven: Callable[[Held], None],
+        unproven: Callable[[ActiveRun], None],
         on_start: Callable[[Sequence[str]], None],
         on_replaced: Callable[[], None],
     ) -> None:
         self._store = store
         self._queue = queue
-        self._in_hand = in_hand
+        self._active_runs = active_runs
         self._name = name
         self._epoch = epoch
         self._lease = lease
@@ -58,10 +58,10 @@ class Claimer:
             raise
         if claims:
             failpoints.hit(failpoints.Step.CLAIMED)
-        if not self._in_hand.add(claims):
+        if not self._active_runs.add(claims):
             return self._give_back(claims)
         lost = self._lost(claims)
-        for held in [self._in_hand.get(run_id) for run_id in lost]:
+        for held in [self._active_runs.get(run_id) for run_id in lost]:
             if held is not None and held.begin():
                 self._unproven(held)
         self._on_start([claim.task.id for claim in claims])

@@ -16,14 +16,14 @@ from typing import TypeVar
 
 from duetime.scheduler.errors import StoreUnavailable
 from duetime.scheduler.events import EventKind
+from duetime.scheduler.ids import runs_words
 from duetime.scheduler.outcomes import Failed
 from duetime.scheduler.records import Claim, Settlement, Verdict
-from duetime.scheduler.rules.settlement import Ending, settle
-from duetime.scheduler.rules.wording import runs_words
+from duetime.scheduler.rules.settlement import AttemptResult, settle
 from duetime.scheduler.runtime import failpoints
 from duetime.scheduler.store import Store
 from duetime.scheduler.task import State
-from duetime.scheduler.worker.active_runs import Held
+from duetime.scheduler.worker.active_runs import ActiveRun
 
 LARGEST_GROUP = 256
 LONGEST_BACKOFF = 2.0
@@ -42,23 +42,23 @@ log = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True, slots=True)
-class Handed:
+class PendingResult:
     """How one attempt ended, waiting to be stored."""
 
-    held: Held
-    ending: Ending
+    held: ActiveRun
+    ending: AttemptResult
     unstorable: bool = False
 
 
 @dataclass(frozen=True, slots=True)
-class Ended:
+class CompletedRun:
     """An attempt that needs nothing more, and what was to be stored of it."""
 
-    held: Held
+    held: ActiveRun
     settlement: Settlement
 
 
-class Commits:
+class BatchCompleter:
     """Stores endings in groups, in the order they came in, on a thread of its own.
 
     `on_settled` is told after each commit what needs nothing more, because it is settled or a later attempt owns it,
@@ -69,7 +69,7 @@ class Commits:
         self,
         store: Store,
         *,
-        on_settled: Callable[[Sequence[Ended]], None],
+        on_settled: Callable[[Sequence[CompletedRun]], None],
         starting: Callable[[], bool] = lambda: False,
         limit: int = LARGEST_GROUP,
         jitter: Callable[[], float] = random.random,
@@ -79,7 +79,7 @@ class Commits:
         self._starting = starting
         self._limit = limit
         self._jitter = jitter
-        self._waiting: deque[Handed] = deque()
+        self._waiting: deque[PendingResult] = deque()
         self._changed = threading.Condition()
         self._busy = False
         self._closing = False
@@ -87,11 +87,11 @@ class Commits:
         self._thread = threading.Thread(target=self._run, name="duetime-commits", daemon=True)
         self._thread.start()
 
-    def hand_in(self, held: Held, ending: Ending, *, wait: bool = True) -> None:
+    def hand_in(self, held: ActiveRun, ending: AttemptResult, *, wait: bool = True) -> None:
         """Hand in an ending; blocks while `limit` endings wait to be stored, unless told not to `wait`."""
         with self._changed:
             self._changed.wait_for(lambda: not wait or len(self._waiting) < self._limit or self._closing)
-            self._waiting.append(Handed(held, ending))
+            self._waiting.append(PendingResult(held, ending))
             if len(self._waiting) in {1, self._limit}:  # whoever gathers looks by itself for what comes in between
                 self._changed.notify_all()
 
@@ -113,9 +113,9 @@ class Commits:
                 return
             except Exception:
                 log.exception("%d outcomes are lost; their runs start again when their leases have passed", len(group))
-                self._tell([Ended(handed.held, _bare(handed.held.claim, "lost")) for handed in group])
+                self._tell([CompletedRun(handed.held, _bare(handed.held.claim, "lost")) for handed in group])
 
-    def _next_group(self) -> list[Handed]:
+    def _next_group(self) -> list[PendingResult]:
         with self._changed:
             self._changed.wait_for(lambda: self._waiting or self._closing)
             if self._busy:
@@ -137,7 +137,7 @@ class Commits:
             known = len(self._waiting)
             self._changed.wait(GATHERING)
 
-    def _store_group(self, group: list[Handed]) -> None:
+    def _store_group(self, group: list[PendingResult]) -> None:
         settlements = [self._settlement(handed) for handed in group]
         try:
             verdicts = self._retried(lambda: self._store.claims.settle(settlements))
@@ -149,11 +149,11 @@ class Commits:
             failpoints.hit(failpoints.Step.SETTLED)
             self._conclude(group, settlements, verdicts)
 
-    def _settlement(self, handed: Handed) -> Settlement:
+    def _settlement(self, handed: PendingResult) -> Settlement:
         settlement = self._settled(handed)
         return replace(settlement, used=handed.held.usage.charged(settlement.outcome))
 
-    def _settled(self, handed: Handed) -> Settlement:
+    def _settled(self, handed: PendingResult) -> Settlement:
         """Return what is to be stored. Never raises: an ending that nothing follows from is a failure."""
         claim = handed.held.claim
         try:
@@ -167,10 +167,12 @@ class Commits:
             log.exception("run %s: it fails without a message and a next occurrence", claim.run.id)
             return _bare(claim, reason)
 
-    def _conclude(self, group: list[Handed], settlements: list[Settlement], verdicts: Sequence[Verdict]) -> None:
+    def _conclude(self, group: list[PendingResult], settlements: list[Settlement], verdicts: Sequence[Verdict]) -> None:
         judged = list(zip(group, settlements, verdicts, strict=True))
         stale = [handed for handed, _, verdict in judged if verdict is Verdict.STALE]
-        ended = [Ended(handed.held, stored) for handed, stored, verdict in judged if verdict is not Verdict.STALE]
+        ended = [
+            CompletedRun(handed.held, stored) for handed, stored, verdict in judged if verdict is not Verdict.STALE
+        ]
         if Verdict.FENCED in verdicts:
             late = [handed.held.run_id for handed, _, verdict in judged if verdict is Verdict.FENCED]
             log.warning("outcomes that came too late, from attempts that had lost their run: %s", runs_words(late))
@@ -178,7 +180,7 @@ class Commits:
         if stale:
             self._store_group([self._reloaded(handed) for handed in stale])
 
-    def _reloaded(self, handed: Handed) -> Handed:
+    def _reloaded(self, handed: PendingResult) -> PendingResult:
         """Take up what was changed on the task and its run since the claim."""
         claim = handed.held.claim
         record = self._retried(lambda: self._store.tasks.get(claim.run.tenant, claim.run.task_id))
@@ -186,17 +188,17 @@ class Commits:
         handed.held.claim = replace(claim, task=record.task, run=replace(run, attempt=claim.run.attempt))
         return handed
 
-    def _store_singly(self, group: list[Handed], error: Exception) -> None:
+    def _store_singly(self, group: list[PendingResult], error: Exception) -> None:
         if len(group) > 1:
             for handed in group:
                 self._store_group([handed])
         elif group[0].unstorable:
             log.critical("run %s: its outcome cannot be stored: %r", group[0].held.run_id, error)
-            self._tell([Ended(group[0].held, self._settlement(group[0]))])
+            self._tell([CompletedRun(group[0].held, self._settlement(group[0]))])
         else:
             log.error("run %s: its outcome cannot be stored, so it fails: %r", group[0].held.run_id, error)
             ending = Failed(f"its outcome could not be stored: {type(error).__name__}")
-            self._store_group([Handed(group[0].held, ending, unstorable=True)])
+            self._store_group([PendingResult(group[0].held, ending, unstorable=True)])
 
     def _retried(self, call: Callable[[], T]) -> T:
         backoff = 0.05
@@ -209,7 +211,7 @@ class Commits:
                     raise
                 backoff = min(2 * backoff, LONGEST_BACKOFF)
 
-    def _tell(self, ended: Sequence[Ended]) -> None:
+    def _tell(self, ended: Sequence[CompletedRun]) -> None:
         try:
             self._on_settled(ended)
         except Exception:

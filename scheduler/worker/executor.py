@@ -10,11 +10,11 @@ from typing import Any, Final
 from duetime.scheduler.handlers import Context, Handler, HandlerProcess, Handlers, Link, explain, run_handler
 from duetime.scheduler.outcomes import Done, Outcome, Retry, Wait, Yielded
 from duetime.scheduler.records import Claim
-from duetime.scheduler.rules.settlement import Cancelled, Ending
+from duetime.scheduler.rules.settlement import AttemptResult, StoppedByRequest
 from duetime.scheduler.runtime.interrupt import CancelRequested, Interrupt, ReservationLost, TimeLimitReached
 from duetime.scheduler.store import Store
 from duetime.scheduler.task import Json
-from duetime.scheduler.worker.active_runs import Held
+from duetime.scheduler.worker.active_runs import ActiveRun
 from duetime.scheduler.worker.event_loop import EventLoop
 
 NO_HANDLER: Final = timedelta(minutes=1)
@@ -30,7 +30,7 @@ OVERTAKEN: Final = Yielded(reason="the runs before it took longer than those bef
 log = logging.getLogger(__name__)
 
 
-class Execution:
+class Executor:
     """Runs claims with the handlers of this process; `started` is told when an attempt's clock starts to run."""
 
     def __init__(
@@ -39,7 +39,7 @@ class Execution:
         handlers: Handlers,
         loop: EventLoop,
         *,
-        started: Callable[[Held, timedelta], None],
+        started: Callable[[ActiveRun, timedelta], None],
     ) -> None:
         self._store = store
         self._handlers = handlers
@@ -48,7 +48,7 @@ class Execution:
         self._missed: set[str] = set()
         """Actions without a handler that the log has been told of."""
 
-    def run(self, held: Held) -> Ending:
+    def run(self, held: ActiveRun) -> AttemptResult:
         """Run the handler on this thread and return how it ended. Never raises."""
         handler = self._handlers.get(held.claim.task.action)
         if handler is None:
@@ -63,12 +63,12 @@ class Execution:
             return Retry(explain(error))
         finally:
             held.usage.end()
-        return outcome if isinstance(outcome, Done) or not held.cancelled else Cancelled()
+        return outcome if isinstance(outcome, Done) or not held.cancelled else StoppedByRequest()
 
-    def unstopped(self, held: Held) -> Ending:
+    def unstopped(self, held: ActiveRun) -> AttemptResult:
         """Return how an attempt ends whose handler did not stop at its time limit."""
         limit = self._handlers[held.claim.task.action].time_limit
-        return Cancelled() if held.cancelled else Retry(f"{_over(limit)}, and its thread did not stop")
+        return StoppedByRequest() if held.cancelled else Retry(f"{_over(limit)}, and its thread did not stop")
 
     def _unknown(self, claim: Claim) -> Wait:
         reason = f"no handler {claim.task.action!r} is loaded here; there are {', '.join(self._handlers)}"
@@ -77,7 +77,7 @@ class Execution:
             log.warning("%s. Its runs wait for a process that has it: see `handlers` in the settings", reason)
         return Wait(_pause(claim.run.attempt), reason)
 
-    def _call(self, handler: Handler, held: Held) -> Outcome:
+    def _call(self, handler: Handler, held: ActiveRun) -> Outcome:
         if handler.isolation == "process":
             return self._call_process(handler, held)
         context, payload = self._context(held, held.call.shield), held.claim.task.payload
@@ -89,7 +89,7 @@ class Execution:
             return run_handler(handler, context, payload, wait_for=on_the_loop)
         return held.call.call(lambda: run_handler(handler, context, payload))
 
-    def _call_process(self, handler: Handler, held: Held) -> Outcome:
+    def _call_process(self, handler: Handler, held: ActiveRun) -> Outcome:
         process = HandlerProcess(handler, self._context(held, lambda call: call()), held.claim.task.payload)
         held.kill = process.kill
         try:
@@ -101,11 +101,11 @@ class Execution:
             raise held.call.wanted
         return outcome or Retry(f"its process {process.end} before it returned")
 
-    def _context(self, held: Held, guard: Callable[[Callable[[], bool]], bool]) -> Context:
+    def _context(self, held: ActiveRun, guard: Callable[[Callable[[], bool]], bool]) -> Context:
         claim, link = held.claim, self._link(held, guard)
         return Context.of(claim.task, claim.run, worker=claim.worker, needs=claim.reserved, link=link)
 
-    def _link(self, held: Held, guard: Callable[[Callable[[], bool]], bool]) -> Link:
+    def _link(self, held: ActiveRun, guard: Callable[[Callable[[], bool]], bool]) -> Link:
         claims, run_id, attempt = self._store.claims, held.run_id, held.claim.run.attempt
 
         def save(state: Json) -> bool:
@@ -130,9 +130,9 @@ def _pause(attempt: int) -> timedelta:
     return min(NO_HANDLER * (1 << doublings), LONGEST_NO_HANDLER)
 
 
-def _interrupted(why: Interrupt, handler: Handler) -> Ending:
+def _interrupted(why: Interrupt, handler: Handler) -> AttemptResult:
     if isinstance(why, CancelRequested):
-        return Cancelled()
+        return StoppedByRequest()
     if isinstance(why, TimeLimitReached):
         return Retry(_over(handler.time_limit))
     return UNRESERVED if isinstance(why, ReservationLost) else STOPPED

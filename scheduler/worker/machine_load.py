@@ -7,8 +7,7 @@ import time
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
-
-from duetime.scheduler.worker.pressure import allowance
+from typing import Final
 
 
 def load_average() -> tuple[float, float, float]:
@@ -62,7 +61,7 @@ class Machine:
         return [folder, *(above for above in folder.parents if above == top or top in above.parents)]
 
 
-class Pressure:
+class LoadShedder:
     """Says how many of its threads a worker should use as the machine is now; reads it once a second at most."""
 
     def __init__(self, machine: Machine, *, clock: Callable[[], float] = time.monotonic) -> None:
@@ -103,3 +102,31 @@ def _text(path: Path) -> str:
         return path.read_text("ascii", "replace")
     except OSError:
         return ""
+
+
+ENOUGH_MEMORY: Final = 0.20
+"""The free part of memory from which on every thread may work."""
+
+NO_MEMORY: Final = 0.05
+"""The free part below which nothing more is started: what runs needs the rest to end."""
+
+FULL_LOAD: Final = 2.0
+"""Runnable processes for each core up to which every thread may work."""
+
+OVERLOAD: Final = 6.0
+"""Runnable processes for each core from which on one thread works."""
+
+
+def allowance(threads: int, *, free_memory: float, load: float) -> int:
+    """Say how many of its threads a node should use now.
+
+    `free_memory` is the part of memory that can still be had, 0 to 1; `load` is runnable processes for each core. All
+    threads with enough of both; fewer in proportion, as the scarcer of the two falls; one at least, but none when
+    memory is nearly gone. Linear, so that the answer does not jump around a threshold.
+    """
+    if free_memory < NO_MEMORY:
+        return 0
+    by_memory = (free_memory - NO_MEMORY) / (ENOUGH_MEMORY - NO_MEMORY)
+    by_load = (OVERLOAD - load) / (OVERLOAD - FULL_LOAD)
+    part = min(by_memory, by_load, 1.0)
+    return max(1, round(threads * part)) if threads > 0 else 0

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 
 from dramatiq.middleware import Middleware, SkipMessage
 from dramatiq.worker import WorkerThread
-from duetime.scheduler.worker.active_runs import InHand
+from duetime.scheduler.worker.active_runs import ActiveRuns
 
 if TYPE_CHECKING:
     from dramatiq import Broker, MessageProxy, Worker
@@ -24,13 +24,13 @@ log = logging.getLogger(__name__)
 class Admission(Middleware):
     """Lets a message through once, and only while its run is in hand."""
 
-    def __init__(self, in_hand: InHand) -> None:
-        self._in_hand = in_hand
+    def __init__(self, active_runs: ActiveRuns) -> None:
+        self._active_runs = active_runs
 
     def before_process_message(self, broker: Broker, message: MessageProxy) -> None:  # noqa: ARG002 - Dramatiq's signature
         """Raise SkipMessage unless this thread is the one that is to run the claim of this message."""
         try:
-            held = self._in_hand.get(message.message_id)
+            held = self._active_runs.get(message.message_id)
             admitted = held is not None and held.begin()
         except Exception as error:
             raise SkipMessage(f"the claim of run {message.message_id} cannot be checked") from error
@@ -53,7 +53,7 @@ class Hosting(Middleware):
         self._shutdown()
 
 
-class Threads(Middleware):
+class ThreadReplacement(Middleware):
     """Starts a thread in place of a lost one, and ends a lost one that has returned."""
 
     def before_worker_boot(self, broker: Broker, worker: Worker) -> None:  # noqa: ARG002 - Dramatiq's signature

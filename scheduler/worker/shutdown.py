@@ -5,9 +5,9 @@ from __future__ import annotations
 import logging
 from collections.abc import Callable, Sequence
 
-from duetime.scheduler.rules.settlement import Ending
+from duetime.scheduler.rules.settlement import AttemptResult
 from duetime.scheduler.runtime.interrupt import WorkerStopping
-from duetime.scheduler.worker.active_runs import Held
+from duetime.scheduler.worker.active_runs import ActiveRun
 from duetime.scheduler.worker.executor import STOPPED
 
 TOO_LONG = (
@@ -18,7 +18,7 @@ TOO_LONG = (
 log = logging.getLogger(__name__)
 
 
-def interrupt(left: Sequence[Held]) -> None:
+def interrupt(left: Sequence[ActiveRun]) -> None:
     """Interrupt the runs that did not end within the grace period."""
     if left:
         actions = ", ".join(sorted({held.action for held in left}))
@@ -27,7 +27,7 @@ def interrupt(left: Sequence[Held]) -> None:
         held.interrupt(WorkerStopping)
 
 
-def hand_back(left: Sequence[Held], hand_in: Callable[[Held, Ending], None]) -> None:
+def hand_back(left: Sequence[ActiveRun], hand_in: Callable[[ActiveRun, AttemptResult], None]) -> None:
     """Hand in the runs that have not begun, and those that do not stop, to be started elsewhere."""
     for held in left:
         if held.kill is not None:

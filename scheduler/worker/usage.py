@@ -11,13 +11,12 @@ from typing import Final
 from duetime.scheduler.errors import StoreUnavailable
 from duetime.scheduler.queue import Finish, Report
 from duetime.scheduler.records import Settlement
+from duetime.scheduler.rules.estimates import ActionKey
 from duetime.scheduler.rules.limits.pool import chargeable
 
 MOST_KEPT: Final = 1000
 """Durations of one action that are kept while the database is away; older ones are dropped."""
 
-Of = tuple[str, str]
-"""A tenant and one of its actions."""
 
 _RETRIED: Final = "retry"
 _UNKNOWN: Final = ("cancelled", "lost", "yielded")
@@ -29,7 +28,7 @@ _GAVE_UP: Final = ("wait", "cancelled")
 log = logging.getLogger(__name__)
 
 
-class Usage:
+class AttemptUsage:
     """One attempt's account. `needs` is what it has reserved. Thread-safe, for handlers may use threads."""
 
     def __init__(self, needs: Mapping[str, int], clock: Callable[[], float] = time.monotonic) -> None:
@@ -93,12 +92,12 @@ class Usage:
 class Durations:
     """How long successful attempts took, in seconds, until `store` has it. Thread-safe."""
 
-    def __init__(self, store: Callable[[Mapping[Of, Sequence[float]]], None]) -> None:
+    def __init__(self, store: Callable[[Mapping[ActionKey, Sequence[float]]], None]) -> None:
         self._store = store
         self._lock = threading.Lock()
-        self._found: dict[Of, list[float]] = {}
+        self._found: dict[ActionKey, list[float]] = {}
 
-    def add(self, tenant: str, action: str, usage: Usage, end: Settlement) -> None:
+    def add(self, tenant: str, action: str, usage: AttemptUsage, end: Settlement) -> None:
         """Take in an attempt that has settled, if it was a success."""
         if usage.took is not None and end.outcome == "done":
             with self._lock:

@@ -9,9 +9,9 @@ from datetime import timedelta
 
 from duetime.scheduler.queue import DispatchQueue, QueueLost, QueueUnavailable
 from duetime.scheduler.runtime.interrupt import CancelRequested, Interrupt, ReservationLost, TimeLimitReached
-from duetime.scheduler.runtime.loop import Process
+from duetime.scheduler.runtime.loop import Loop
 from duetime.scheduler.store import Store
-from duetime.scheduler.worker.active_runs import Held, InHand
+from duetime.scheduler.worker.active_runs import ActiveRun, ActiveRuns
 
 CHECK_INTERVAL = 0.2
 """Wishes to cancel are looked for at most this often (seconds) when others report changes."""
@@ -27,7 +27,7 @@ KILLED = "run %s (%s) did not stop within %g s of being asked to: its process is
 log = logging.getLogger(__name__)
 
 
-class Supervision:
+class Watchdog:
     """Renews the leases of what runs every third of a lease; `check` lets it look for wishes to cancel, and no more.
 
     A handler that does not stop in the grace period after its time limit is left to `abandon`.
@@ -41,16 +41,16 @@ class Supervision:
         self,
         store: Store,
         queue: DispatchQueue,
-        in_hand: InHand,
+        active_runs: ActiveRuns,
         *,
         worker: str,
         lease: timedelta,
-        abandon: Callable[[Held], None],
+        abandon: Callable[[ActiveRun], None],
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
         self._store = store
         self._queue = queue
-        self._in_hand = in_hand
+        self._active_runs = active_runs
         self._worker = worker
         self._lease = lease
         self._abandon = abandon
@@ -59,9 +59,9 @@ class Supervision:
         self._last_renewal = self._last_look = clock()
         self._asked = False
         self._queue_away = False
-        self.process = Process("supervision", self.step)
+        self.process = Loop("supervision", self.step)
 
-    def started(self, held: Held, time_limit: timedelta) -> None:
+    def started(self, held: ActiveRun, time_limit: timedelta) -> None:
         """Start the clock of an attempt."""
         held.ends_by = ends_by = self._clock() + time_limit.total_seconds()
         if self._next_limit is None:
@@ -77,7 +77,7 @@ class Supervision:
 
     def step(self) -> float | None:
         """Do what is due and return the seconds until something is."""
-        if not len(self._in_hand):
+        if not len(self._active_runs):
             self._asked, self._next_limit = False, None
             return None
         self._enforce_limits()
@@ -100,15 +100,15 @@ class Supervision:
 
     def _enforce_limits(self) -> None:
         self._next_limit = None
-        for held in self._in_hand.all():
+        for held in self._active_runs.all():
             if _is_past(held.kill_at, self._clock()):
                 self._kill(held)
             if _is_past(held.ends_by, self._clock()):
                 self._enforce_limit(held)
-        limits = [at for held in self._in_hand.all() for at in (held.ends_by, held.kill_at) if at is not None]
+        limits = [at for held in self._active_runs.all() for at in (held.ends_by, held.kill_at) if at is not None]
         self._next_limit = min(limits, default=None)
 
-    def _enforce_limit(self, held: Held) -> None:
+    def _enforce_limit(self, held: ActiveRun) -> None:
         """Interrupt at the time limit; a blocking call may be deaf to that, so the attempt ends without it later."""
         if held.timed_out:
             held.ends_by = None
@@ -119,7 +119,7 @@ class Supervision:
             held.ends_by = self._clock() + patience
             self._interrupt(held, TimeLimitReached)
 
-    def _interrupt(self, held: Held, why: type[Interrupt]) -> None:
+    def _interrupt(self, held: ActiveRun, why: type[Interrupt]) -> None:
         """Ask a handler to stop; the process of one that does not is killed."""
         held.interrupt(why)
         if held.kill is not None and not held.told_to_stop:
@@ -127,7 +127,7 @@ class Supervision:
             held.kill_at = kill_at = self._clock() + TIME_LIMIT_GRACE_S
             self._next_limit = kill_at if self._next_limit is None else min(self._next_limit, kill_at)
 
-    def _kill(self, held: Held) -> None:
+    def _kill(self, held: ActiveRun) -> None:
         held.kill_at = None
         if held.kill is not None:
             log.warning(KILLED, held.run_id, held.action, TIME_LIMIT_GRACE_S)
@@ -146,15 +146,15 @@ class Supervision:
         self._stop(running, self._store.claims.renew(list(running), worker=self._worker, lease=self._lease))
         self._last_renewal = self._clock()
 
-    def _running(self) -> dict[str, Held]:
-        return {held.run_id: held for held in self._in_hand.all()}
+    def _running(self) -> dict[str, ActiveRun]:
+        return {held.run_id: held for held in self._active_runs.all()}
 
-    def _stop(self, running: Mapping[str, Held], unwanted: Collection[str]) -> None:
+    def _stop(self, running: Mapping[str, ActiveRun], unwanted: Collection[str]) -> None:
         for run_id in unwanted:
             self._interrupt(running[run_id], CancelRequested)
         self._last_look = self._clock()
 
-    def _renew_reservations(self, running: Mapping[str, Held]) -> None:
+    def _renew_reservations(self, running: Mapping[str, ActiveRun]) -> None:
         """Prolong the leases in the queue, and stop what has lost units that others may have now."""
         tokens = {run_id: held.claim.token for run_id, held in running.items()}
         try:

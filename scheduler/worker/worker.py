@@ -15,22 +15,22 @@ from duetime.scheduler.handlers import Handlers
 from duetime.scheduler.queue import DispatchQueue, QueueLost, QueueUnavailable
 from duetime.scheduler.records import Settlement
 from duetime.scheduler.rules.headroom import DEFAULT_HEADROOM, HeadroomParts
-from duetime.scheduler.rules.settlement import Ending
+from duetime.scheduler.rules.settlement import AttemptResult
 from duetime.scheduler.runtime import failpoints
 from duetime.scheduler.store import Store
 from duetime.scheduler.worker import shutdown
-from duetime.scheduler.worker.active_runs import Held, InHand
+from duetime.scheduler.worker.active_runs import ActiveRun, ActiveRuns
 from duetime.scheduler.worker.broker import ACTOR, QUEUE, DispatchBroker
 from duetime.scheduler.worker.claimer import Claimer
-from duetime.scheduler.worker.completer import Commits, Ended
+from duetime.scheduler.worker.completer import BatchCompleter, CompletedRun
 from duetime.scheduler.worker.event_loop import EventLoop
-from duetime.scheduler.worker.executor import OVERTAKEN, UNRESERVED, Execution
-from duetime.scheduler.worker.middleware import Admission, Hosting, Threads
+from duetime.scheduler.worker.executor import OVERTAKEN, UNRESERVED, Executor
+from duetime.scheduler.worker.middleware import Admission, Hosting, ThreadReplacement
 from duetime.scheduler.worker.threads.gate import ThreadGate
 from duetime.scheduler.worker.threads.lost_threads import LostThreads
 from duetime.scheduler.worker.threads.preemption import Preemption
 from duetime.scheduler.worker.usage import Durations
-from duetime.scheduler.worker.watchdog import Supervision
+from duetime.scheduler.worker.watchdog import Watchdog
 
 POLL = 5_000
 """Milliseconds after which Dramatiq's idle threads look whether they shall end: when they do, nobody waits for them."""
@@ -99,9 +99,9 @@ class Worker:
         self._jitter = jitter
         self._allowance = allowance
         self._durations = Durations(store.estimates.add)
-        self._in_hand = InHand()
+        self._active_runs = ActiveRuns()
         self._loop = EventLoop()
-        self._threads = Threads()
+        self._threads = ThreadReplacement()
         self._lost = LostThreads(
             self._loop,
             limit=lambda: self.threads,
@@ -109,20 +109,20 @@ class Worker:
             replace=self._replace,
             exhausted=on_exhausted,
         )
-        self._supervision = Supervision(
+        self._watchdog = Watchdog(
             store,
             queue,
-            self._in_hand,
+            self._active_runs,
             worker=options.name,
             lease=options.lease,
             abandon=self._lost.abandon,
             clock=monotonic,
         )
-        self._execution = Execution(store, handlers, self._loop, started=self._supervision.started)
+        self._execution = Executor(store, handlers, self._loop, started=self._watchdog.started)
         self._claimer = Claimer(
             store,
             queue,
-            self._in_hand,
+            self._active_runs,
             name=options.name,
             epoch=epoch,
             lease=options.lease,
@@ -131,10 +131,10 @@ class Worker:
             on_replaced=self._drain,
         )
         self.threads = 0 if hosted else options.threads
-        self._preemption = Preemption(queue, self._in_hand, worker=options.name, clock=monotonic)
+        self._preemption = Preemption(queue, self._active_runs, worker=options.name, clock=monotonic)
         self._broker = self._make_broker(hosted)
         self._gate = ThreadGate(self._broker.idle, self._broker.headroom)
-        self._commits = Commits(
+        self._completer = BatchCompleter(
             store, on_settled=self._finish, starting=lambda: self._broker.rushed, limit=MOST_UNSTORED * options.threads
         )
         self._dramatiq = self._make_threads() if hosted is None else None
@@ -142,7 +142,7 @@ class Worker:
     @property
     def running(self) -> int:
         """How many runs are in hand."""
-        return len(self._in_hand)
+        return len(self._active_runs)
 
     @property
     def lost_threads(self) -> int:
@@ -152,11 +152,11 @@ class Worker:
     def held(self) -> set[str]:
         """Return the runs in hand; what this worker has claimed is in there until it is settled, without a gap."""
         with self._broker.claiming:
-            return {held.run_id for held in self._in_hand.all()}
+            return {held.run_id for held in self._active_runs.all()}
 
     def start(self) -> None:
         self._loop.start()
-        self._supervision.process.start()
+        self._watchdog.process.start()
         if self._dramatiq is None:
             dramatiq.set_broker(self._broker)
             return
@@ -169,7 +169,7 @@ class Worker:
 
     def check(self) -> None:
         """Look soon whether someone wants a run cancelled that is under way."""
-        self._supervision.check()
+        self._watchdog.check()
 
     def stop(self, grace: timedelta) -> bool:
         """Take nothing more, let running work finish within `grace`, and hand back the rest to be started elsewhere.
@@ -178,16 +178,16 @@ class Worker:
         until the next runner recovers them.
         """
         self._broker.drain()
-        for held in self._in_hand.all():
+        for held in self._active_runs.all():
             held.yielding = True
         if not self._emptied(grace.total_seconds()):
-            shutdown.interrupt(self._in_hand.all())
+            shutdown.interrupt(self._active_runs.all())
             self._emptied(LAST_WORDS)
-        shutdown.hand_back(self._in_hand.close(), self._hand_in)
-        stored = self._commits.close(timeout=2 * LAST_WORDS)
+        shutdown.hand_back(self._active_runs.close(), self._hand_in)
+        stored = self._completer.close(timeout=2 * LAST_WORDS)
         if stored:
             self.learn()
-        self._supervision.process.stop(LAST_WORDS)
+        self._watchdog.process.stop(LAST_WORDS)
         if self._dramatiq is not None:
             self._dramatiq.stop(timeout=0)  # its threads end by themselves: there is nothing left to wait for
         self._loop.stop(LAST_WORDS)
@@ -211,7 +211,11 @@ class Worker:
             let_go=self._let_go,
             headroom=self._options.headroom,
             preemption=self._preemption,
-            middleware=[Admission(self._in_hand), self._threads, *([Hosting(self._host, hosted)] if hosted else [])],
+            middleware=[
+                Admission(self._active_runs),
+                self._threads,
+                *([Hosting(self._host, hosted)] if hosted else []),
+            ],
             clock=lambda: self._store.now().timestamp() * 1000,
         )
         dramatiq.actor(broker=broker, actor_name=ACTOR, queue_name=QUEUE)(self._run)
@@ -223,18 +227,18 @@ class Worker:
 
     def _let_go(self) -> None:
         """Hand back what was claimed ahead of the threads and has not begun, for whoever is free."""
-        for held in self._in_hand.all():
+        for held in self._active_runs.all():
             if held.begin():
                 self._hand_in(held, OVERTAKEN)
         self._gate.clear()
 
     def _run(self, run_id: str) -> None:
         """Run one claim: the generic actor."""
-        held = self._in_hand.get(run_id)
+        held = self._active_runs.get(run_id)
         if held is not None:
             self._gate.run(held, self._run_here)
 
-    def _run_here(self, held: Held) -> bool:
+    def _run_here(self, held: ActiveRun) -> bool:
         """Run a claim on this thread; return whether it may run others."""
         held.yielding = self._broker.draining
         held.thread = threading.current_thread()
@@ -243,7 +247,7 @@ class Worker:
         failpoints.hit(failpoints.Step.HANDLED)
         if held.hand_over():
             self._broker.idle.took(held.usage.took, alone=not held.claim.reserved)
-            self._commits.hand_in(held, ending)
+            self._completer.hand_in(held, ending)
             return True
         if self._lost.returned(held, ending):
             self._broker.idle.count_out(1)
@@ -251,29 +255,29 @@ class Worker:
             return False
         return True
 
-    def _end_unstopped(self, held: Held) -> None:
-        self._commits.hand_in(held, self._execution.unstopped(held), wait=False)
+    def _end_unstopped(self, held: ActiveRun) -> None:
+        self._completer.hand_in(held, self._execution.unstopped(held), wait=False)
 
     def _replace(self, lost: threading.Thread) -> None:
         self._threads.replace(lost)
         self._broker.idle.give(1)
 
-    def _hand_in(self, held: Held, ending: Ending) -> None:
+    def _hand_in(self, held: ActiveRun, ending: AttemptResult) -> None:
         if held.hand_over():
-            self._commits.hand_in(held, ending)
+            self._completer.hand_in(held, ending)
 
-    def _finish(self, ended: Sequence[Ended]) -> None:
+    def _finish(self, ended: Sequence[CompletedRun]) -> None:
         """Let the queue forget what the database has settled: the database first, the queue second.
 
         As soon as it has, a run that goes on may be taken, and claimed, again.
         """
-        self._in_hand.remove([each.held for each in ended])
+        self._active_runs.remove([each.held for each in ended])
         self._release(ended)
         failpoints.hit(failpoints.Step.FINISHED)
         self._on_settled([each.settlement for each in ended])
         self._tell([each.held.claim.task.id for each in ended])
 
-    def _release(self, ended: Sequence[Ended]) -> None:
+    def _release(self, ended: Sequence[CompletedRun]) -> None:
         ends = []
         for held, settlement in [(each.held, each.settlement) for each in ended]:
             ends.append(held.usage.finish(held.run_id, held.claim.token, settlement.outcome))
@@ -290,4 +294,4 @@ class Worker:
             log.exception("telling of changes")
 
     def _emptied(self, timeout: float) -> bool:
-        return self._in_hand.wait_until(lambda: not len(self._in_hand), timeout)
+        return self._active_runs.wait_until(lambda: not len(self._active_runs), timeout)

@@ -16,7 +16,7 @@ from duetime.scheduler.errors import (
     StaleRevision,
     TaskNotFound,
 )
-from duetime.server.cli.wording import in_words_of_the_command_line
+from duetime.server.cli.phrases import in_words_of_the_command_line
 from duetime.widgets.history_text import retold
 from typer import Abort
 from typer.exceptions import TyperException

@@ -11,12 +11,11 @@ import duetime
 import typer
 from duetime.scheduler.errors import Refused
 from duetime.server.cli import output
+from duetime.server.cli.output import AsJson
 from duetime.server.session import session
 from duetime.server.settings.source import config_path, default_config_path, effective
 from duetime.server.setup import background_service, mcp_clients
 from duetime.server.setup.mcp_clients import Client
-
-AsJson = Annotated[bool, typer.Option("--json", help="write JSON")]
 
 
 def version() -> None:
@@ -148,7 +147,7 @@ def service_remove(context: typer.Context) -> None:
     output.say(f"Removed {plan.path}. Tasks and settings stay." if removed else "There was no service.")
 
 
-def _plan(context: typer.Context) -> background_service.Plan:
+def _plan(context: typer.Context) -> background_service.ServicePlan:
     plan = background_service.plan(session(context).invocation())
     if plan is None:
         raise Refused("there is neither systemd nor launchd here; `duetime service install` says what to do instead.")

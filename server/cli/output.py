@@ -6,13 +6,14 @@ import json
 import shlex
 import sys
 from collections.abc import Iterable, Mapping, Sequence
+from typing import Annotated
 
 import typer
 from duetime.scheduler.events import Event
 from duetime.scheduler.intake.needs import in_words
 from duetime.scheduler.rules.time import times
 from duetime.scheduler.task import Json, State, TaskPage
-from duetime.server.cli.wording import in_words_of_the_command_line
+from duetime.server.cli.phrases import in_words_of_the_command_line
 from duetime.widgets.history_text import changes_in_words, clock_time
 from duetime.widgets.payload import TOLD, due
 from duetime.widgets.schema import DRY_RUN_ID, AttemptPart, EventPart, HistoryPart, TaskPayload
@@ -20,6 +21,8 @@ from duetime.widgets.text import DELIVERED, deadline_in_words, ends_in_words
 from rich.console import Console
 from rich.table import Table
 from rich.text import Text
+
+AsJson = Annotated[bool, typer.Option("--json", help="write JSON, the same that the tools answer")]
 
 UNLIMITED = 10_000
 """Columns where no terminal sets the width: whoever reads a pipe wants whole lines."""

@@ -13,12 +13,12 @@ import typer
 from duetime.scheduler.errors import InvalidArgument, StoreUnavailable
 from duetime.scheduler.rules.time import times
 from duetime.server.cli import output
+from duetime.server.cli.output import AsJson
 from duetime.server.session import session
 
 if TYPE_CHECKING:
     from duetime.scheduler.queue import PoolUse, Stats, ThreadUse
 
-AsJson = Annotated[bool, typer.Option("--json", help="write JSON")]
 
 TIERS = ("critical", "high", "normal", "low", "background")
 SILENT = {  # by `inquiry.Silence`
@@ -50,10 +50,10 @@ def explain(
 def stats(context: typer.Context, *, as_json: AsJson = False) -> None:
     """Count what waits by tier, with what each tier is promised, and show what is used of pools and threads."""
     with session(context).app() as app:
-        found = app.inquiry.stats()
+        found = app.remote_queue.stats()
         now, zone = app.store.now(), app.scheduler.zone or "UTC"
     if found is None:
-        raise StoreUnavailable(SILENT[app.inquiry.silence()])
+        raise StoreUnavailable(SILENT[app.remote_queue.silence()])
     if as_json:
         output.as_json(_stats(found))
         return

@@ -12,6 +12,7 @@ from duetime.scheduler.events import EventFilter, EventPage
 from duetime.scheduler.request import Request, RescheduleArguments
 from duetime.scheduler.task import Json, State, TaskFilter, TaskView
 from duetime.server.cli import output
+from duetime.server.cli.output import AsJson
 from duetime.server.session import session, someone_runs
 from duetime.tools.filters import resolve_bound, states_of
 from duetime.widgets.history import history_payload
@@ -27,17 +28,16 @@ NOBODY_RUNS = (
 )
 
 Id = Annotated[str, typer.Argument(metavar="ID", help="the task, such as t_7k3m9qx2w4hb")]
-AsJson = Annotated[bool, typer.Option("--json", help="write JSON, the same that the tools answer")]
-When = Annotated[str | None, typer.Option(help="'in 2 hours', 'tomorrow 9am', '2026-11-24T09:00'")]
-Repeat = Annotated[str | None, typer.Option(help="'every weekday at 9:00', a five-field cron, or an RRULE")]
+WhenOption = Annotated[str | None, typer.Option(help="'in 2 hours', 'tomorrow 9am', '2026-11-24T09:00'")]
+RepeatOption = Annotated[str | None, typer.Option(help="'every weekday at 9:00', a five-field cron, or an RRULE")]
 Timezone = Annotated[str | None, typer.Option(help="IANA zone of wall times; default: the configured one")]
 Until = Annotated[str | None, typer.Option(help="when a recurrence ends")]
 Payload = Annotated[str | None, typer.Option(metavar="JSON", help="what the action needs, a JSON object")]
 Priority = Annotated[str | None, typer.Option(help="critical, high, normal, low or background; normal by default")]
-Deadline = Annotated[str | None, typer.Option(help="'tomorrow 17:00', or '2 hours' counted from when it is due")]
-DeadlineType = Annotated[str | None, typer.Option(help="hard, soft, soft-linear or soft-step; soft by default")]
-Estimate = Annotated[str | None, typer.Option(help="how long it takes: '90 s', '5 min'; learned by default")]
-Needs = Annotated[
+DeadlineOption = Annotated[str | None, typer.Option(help="'tomorrow 17:00', or '2 hours' counted from when it is due")]
+DeadlineTypeOption = Annotated[str | None, typer.Option(help="hard, soft, soft-linear or soft-step; soft by default")]
+EstimateOption = Annotated[str | None, typer.Option(help="how long it takes: '90 s', '5 min'; learned by default")]
+NeedsOption = Annotated[
     list[str] | None, typer.Option("--need", metavar="POOL=UNITS", help="what it holds while it runs; may be repeated")
 ]
 Key = Annotated[str | None, typer.Option(help="idempotency key: a call with the same key changes nothing again")]
@@ -48,18 +48,18 @@ def schedule(
     context: typer.Context,
     *,
     title: Annotated[str, typer.Argument(metavar="TITLE", help="what you will see when it is due")],
-    when: When = None,
-    repeat: Repeat = None,
+    when: WhenOption = None,
+    repeat: RepeatOption = None,
     timezone: Timezone = None,
     until: Until = None,
     max_runs: Annotated[int | None, typer.Option(help="how often a recurrence fires at most")] = None,
     action: Annotated[str, typer.Option(help="what is done: reminder, webhook, or a handler of yours")] = "reminder",
     payload: Payload = None,
     priority: Priority = None,
-    deadline: Deadline = None,
-    deadline_type: DeadlineType = None,
-    estimate: Estimate = None,
-    needs: Needs = None,
+    deadline: DeadlineOption = None,
+    deadline_type: DeadlineTypeOption = None,
+    estimate: EstimateOption = None,
+    needs: NeedsOption = None,
     label: Annotated[list[str] | None, typer.Option(help="a label to find it by; may be repeated")] = None,
     deliver_to: Annotated[list[str] | None, typer.Option(help="a channel beside the inbox; may be repeated")] = None,
     key: Annotated[str | None, typer.Option(help="idempotency key: the same key never makes a second task")] = None,
@@ -150,16 +150,16 @@ def reschedule(
     *,
     task_id: Id,
     title: Annotated[str | None, typer.Option(help="a new title")] = None,
-    when: When = None,
-    repeat: Repeat = None,
+    when: WhenOption = None,
+    repeat: RepeatOption = None,
     timezone: Timezone = None,
     until: Until = None,
     payload: Payload = None,
     priority: Priority = None,
-    deadline: Deadline = None,
-    deadline_type: DeadlineType = None,
-    estimate: Estimate = None,
-    needs: Needs = None,
+    deadline: DeadlineOption = None,
+    deadline_type: DeadlineTypeOption = None,
+    estimate: EstimateOption = None,
+    needs: NeedsOption = None,
     pause: Annotated[bool | None, typer.Option("--pause/--resume", help="hold it, or let it go on")] = None,
     skip_next: Annotated[bool, typer.Option("--skip-next", help="leave out the next occurrence")] = False,
     revision: Revision = None,

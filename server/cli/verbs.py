@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Annotated
 
 import typer
-from duetime.server.cli import history, installation, serving, tasks
+from duetime.server.cli import history, installation, serve, tasks
 from duetime.server.cli import pools as cli_pools
 from duetime.server.cli.help import Verb, Verbs
 from duetime.server.session import open_session
@@ -54,11 +54,11 @@ def root(
     if version:
         installation.version()
     elif context.invoked_subcommand is None:
-        serving.stdio(context)
+        serve.stdio(context)
 
 
-app.command("serve", cls=Verb)(serving.serve)
-app.command("worker", cls=Verb)(serving.worker)
+app.command("serve", cls=Verb)(serve.serve)
+app.command("worker", cls=Verb)(serve.worker)
 app.command("schedule", cls=Verb)(tasks.schedule)
 app.command("list", cls=Verb)(tasks.list_)
 app.command("show", cls=Verb)(tasks.show)

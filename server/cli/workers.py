@@ -20,7 +20,7 @@ def show(context: typer.Context, *, here: bool, as_json: bool) -> bool:
     """Show the workers, of this host alone with `here`; return whether any was heard of lately."""
     with session(context).store() as store:
         now = store.now()
-        left = store.workers.in_hand()
+        left = store.workers.active_runs()
         found = [worker for worker in store.workers.all() if not here or worker.host == socket.gethostname()]
     # What a worker said before it fell silent is long untrue: its runs start again elsewhere when their leases end.
     found = [each if is_alive(each.seen_at, now) else replace(each, running=left.get(each.id, 0)) for each in found]

@@ -8,7 +8,7 @@ from enum import StrEnum
 from duetime.scheduler.task import Json
 
 
-class Verdict(StrEnum):
+class CheckVerdict(StrEnum):
     """How a check ended; only `wrong` makes the command fail."""
 
     OK = "ok"
@@ -21,7 +21,7 @@ class Check:
     """One thing that was looked at: what was found, and what to do about it."""
 
     name: str
-    verdict: Verdict
+    verdict: CheckVerdict
     said: str
     advice: str = ""
 

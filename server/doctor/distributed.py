@@ -9,7 +9,7 @@ from typing import Any
 from duetime.scheduler.nodes.heartbeat import is_alive
 from duetime.scheduler.queue import QueueTaken, QueueUnavailable
 from duetime.scheduler.store import Store
-from duetime.server.doctor.check import Check, Verdict
+from duetime.server.doctor.check import Check, CheckVerdict
 from duetime.server.settings.model import Settings
 from duetime.server.settings.source import masked
 
@@ -24,19 +24,19 @@ def redis_check(settings: Settings) -> Check:
     try:
         examine = import_module("duetime.scheduler.queue.redis.health").examine
     except ModuleNotFoundError:
-        return Check("redis", Verdict.WRONG, "its client is not installed.", "Run pip install 'duetime[redis]'.")
+        return Check("redis", CheckVerdict.WRONG, "its client is not installed.", "Run pip install 'duetime[redis]'.")
     where = masked(settings.redis_url)
     try:
         health = examine(settings.redis_url)
     except QueueUnavailable as error:
         advice = "Check redis_url with `duetime config`, and that Redis runs. Tasks can be scheduled, but none starts."
-        return Check("redis", Verdict.WRONG, f"{where} does not answer ({error}).", advice)
+        return Check("redis", CheckVerdict.WRONG, f"{where} does not answer ({error}).", advice)
     if health.version < OLDEST:
-        return Check("redis", Verdict.WRONG, f"{where} is {health.name}.", "Use Redis 6.2 or newer, or Valkey.")
+        return Check("redis", CheckVerdict.WRONG, f"{where} is {health.name}.", "Use Redis 6.2 or newer, or Valkey.")
     if health.eviction != "noeviction":
         said = f"{where} ({health.name}) drops keys when its memory is full: maxmemory-policy is {health.eviction}."
-        return Check("redis", Verdict.WRONG, said, "Set maxmemory-policy noeviction.")
-    return Check("redis", Verdict.OK, f"{where} ({health.name})")
+        return Check("redis", CheckVerdict.WRONG, said, "Set maxmemory-policy noeviction.")
+    return Check("redis", CheckVerdict.OK, f"{where} ({health.name})")
 
 
 def namespace_check(settings: Settings, store: Store) -> Check:
@@ -48,18 +48,18 @@ def namespace_check(settings: Settings, store: Store) -> Check:
             "GRANT EXECUTE ON FUNCTION pg_control_system() TO it, or see to it yourself that no other installation has "
             f"redis_namespace {settings.redis_namespace!r}."
         )
-        return Check("namespace", Verdict.NOTE, said, advice)
+        return Check("namespace", CheckVerdict.NOTE, said, advice)
     owner: Any = import_module("duetime.scheduler.queue.redis.ownership").RedisOwner
     mine = owner(settings.redis_url, namespace=settings.redis_namespace, database=database)
     try:
         mine.check()
     except QueueTaken as error:
-        return Check("namespace", Verdict.WRONG, f"{error}.")
+        return Check("namespace", CheckVerdict.WRONG, f"{error}.")
     except QueueUnavailable:
-        return Check("namespace", Verdict.NOTE, "whose the queue is cannot be told while Redis does not answer.")
+        return Check("namespace", CheckVerdict.NOTE, "whose the queue is cannot be told while Redis does not answer.")
     finally:
         mine.close()
-    return Check("namespace", Verdict.OK, f"no other database uses the queue {settings.redis_namespace!r}")
+    return Check("namespace", CheckVerdict.OK, f"no other database uses the queue {settings.redis_namespace!r}")
 
 
 def skew_check(store: Store) -> Check:
@@ -71,8 +71,8 @@ def skew_check(store: Store) -> Check:
     said = f"this machine is {abs(skew).total_seconds():.1f} s {ahead} the database"
     if abs(skew) > SKEW:
         advice = "Let both set their clocks by themselves (NTP). What is due goes by the database's clock."
-        return Check("clock skew", Verdict.WRONG, f"{said}.", advice)
-    return Check("clock skew", Verdict.OK, said)
+        return Check("clock skew", CheckVerdict.WRONG, f"{said}.", advice)
+    return Check("clock skew", CheckVerdict.OK, said)
 
 
 def workers_check(store: Store) -> Check:
@@ -81,5 +81,5 @@ def workers_check(store: Store) -> Check:
     if alive:
         threads = sum(worker.threads for worker in alive)
         said = f"{len(alive)} processes with {threads} threads; `duetime workers` lists them"
-        return Check("workers", Verdict.OK, said)
-    return Check("workers", Verdict.WRONG, "no worker was heard of lately.", "Start one: `duetime worker`.")
+        return Check("workers", CheckVerdict.OK, said)
+    return Check("workers", CheckVerdict.WRONG, "no worker was heard of lately.", "Start one: `duetime worker`.")

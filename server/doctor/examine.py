@@ -16,13 +16,12 @@ from duetime.scheduler.delivery import ChannelError, Channels
 from duetime.scheduler.errors import DuetimeError, InvalidSetting, SchemaTooNew, StoreUnavailable
 from duetime.scheduler.events import EventFilter
 from duetime.scheduler.handlers import Handlers
-from duetime.scheduler.ids import new_id
-from duetime.scheduler.nodes.ipc import WakeClient
+from duetime.scheduler.ids import new_id, runs_words
+from duetime.scheduler.nodes.ipc import RunnerClient
 from duetime.scheduler.rules.time import times
-from duetime.scheduler.rules.wording import runs_words
 from duetime.scheduler.store import Store, open_store
 from duetime.scheduler.task import LOCAL, InboxMessage, State
-from duetime.server.doctor.check import Check, Verdict
+from duetime.server.doctor.check import Check, CheckVerdict
 from duetime.server.doctor.distributed import namespace_check, redis_check, skew_check, workers_check
 from duetime.server.session import ASKING, Session
 from duetime.server.settings.model import Settings, default_database_url
@@ -39,7 +38,7 @@ def examine(session: Session, *, send_test: bool = False) -> list[Check]:
     try:
         settings = session.settings()
     except InvalidSetting as error:
-        return [Check("configuration", Verdict.WRONG, str(error), "Correct it, then run `duetime doctor` again.")]
+        return [Check("configuration", CheckVerdict.WRONG, str(error), "Correct it, then run `duetime doctor` again.")]
     return [
         _configuration(settings, session),
         *_database(settings),
@@ -54,7 +53,7 @@ def _configuration(settings: Settings, session: Session) -> Check:
     path = config_path(session.config)
     changed = sum(settings.origin(name) != "default" for name in Settings.model_fields)
     said = f"{path or 'no file'}, {changed} settings changed; duetime {duetime.__version__}, Python {python_version()}"
-    return Check("configuration", Verdict.OK, said)
+    return Check("configuration", CheckVerdict.OK, said)
 
 
 def _database(settings: Settings) -> Iterator[Check]:
@@ -69,10 +68,10 @@ def _database(settings: Settings) -> Iterator[Check]:
     try:
         store = open_store(settings.database_url, synchronous=settings.sqlite_synchronous, migrate=False)
     except DuetimeError as error:
-        yield Check("database", Verdict.WRONG, str(error), _remedy(error))
+        yield Check("database", CheckVerdict.WRONG, str(error), _remedy(error))
         return
     try:
-        yield Check("database", Verdict.OK, f"{masked(settings.database_url)}, its schema is of this version")
+        yield Check("database", CheckVerdict.OK, f"{masked(settings.database_url)}, its schema is of this version")
         yield _safely("clock", _clock, store)
         yield _safely("rows", _rows, store)
         if settings.distributed:
@@ -88,19 +87,21 @@ def _disk(path: Path) -> Check:
     directory = path.parent if path.parent.is_dir() else _nearest_directory(path.parent)
     blocked = next((each for each in (directory, path) if each.exists() and not os.access(each, os.W_OK)), None)
     if blocked is not None:
-        return Check("disk", Verdict.WRONG, f"{blocked} cannot be written.", "Change its permissions or its owner.")
+        return Check(
+            "disk", CheckVerdict.WRONG, f"{blocked} cannot be written.", "Change its permissions or its owner."
+        )
     free = shutil.disk_usage(directory).free
     said = f"{free // 1024**2} MiB free at {directory}"
     if free < LITTLE_SPACE:
-        return Check("disk", Verdict.WRONG, said, "Free some space: a full disk refuses every new task.")
-    return Check("disk", Verdict.OK, said)
+        return Check("disk", CheckVerdict.WRONG, said, "Free some space: a full disk refuses every new task.")
+    return Check("disk", CheckVerdict.OK, said)
 
 
 def _missing(settings: Settings, path: Path) -> Check:
     if path.parent.is_dir() or settings.database_url == default_database_url():
-        return Check("database", Verdict.NOTE, f"{path} is not there yet; the first start makes it.")
+        return Check("database", CheckVerdict.NOTE, f"{path} is not there yet; the first start makes it.")
     said = f"the directory {path.parent} does not exist."
-    return Check("database", Verdict.WRONG, said, f"Make it, or correct {settings.origin('database_url')}.")
+    return Check("database", CheckVerdict.WRONG, said, f"Make it, or correct {settings.origin('database_url')}.")
 
 
 def _nearest_directory(path: Path) -> Path:
@@ -119,7 +120,7 @@ def _safely(name: str, look: Callable[[Store], Check], store: Store) -> Check:
     try:
         return look(store)
     except DuetimeError as error:
-        return Check(name, Verdict.WRONG, str(error), _remedy(error))
+        return Check(name, CheckVerdict.WRONG, str(error), _remedy(error))
 
 
 def _clock(store: Store) -> Check:
@@ -127,38 +128,40 @@ def _clock(store: Store) -> Check:
     newest = next(iter(store.history.events(LOCAL.tenant, EventFilter(), limit=1).events), None)
     if newest is not None and newest.at > now + CLOCK_TOLERANCE:
         said = f"it is {now:%Y-%m-%d %H:%M:%S} UTC, but an event was recorded at {newest.at:%Y-%m-%d %H:%M:%S} UTC."
-        return Check("clock", Verdict.WRONG, said, "Let the machine set its clock by itself (NTP).")
-    return Check("clock", Verdict.OK, f"{now:%Y-%m-%d %H:%M:%S} UTC")
+        return Check("clock", CheckVerdict.WRONG, said, "Let the machine set its clock by itself (NTP).")
+    return Check("clock", CheckVerdict.OK, f"{now:%Y-%m-%d %H:%M:%S} UTC")
 
 
 def _rows(store: Store) -> Check:
     found = store.claims.unreadable()
     if not found:
-        return Check("rows", Verdict.OK, "all that is due, ready or running can be read")
+        return Check("rows", CheckVerdict.OK, "all that is due, ready or running can be read")
     said = f"{runs_words(found)} cannot be read by this version and will not run here."
-    return Check("rows", Verdict.WRONG, said, "Upgrade this Duetime if a newer one has written them; the log says why.")
+    return Check(
+        "rows", CheckVerdict.WRONG, said, "Upgrade this Duetime if a newer one has written them; the log says why."
+    )
 
 
 def _runner(store: Store) -> Check:
     current = store.runners.current()
-    if current is not None and WakeClient(store).wake(ASKING):
+    if current is not None and RunnerClient(store).wake(ASKING):
         said = f"process {current.pid} runs tasks since {current.started_at:%Y-%m-%d %H:%M} UTC"
-        return Check("runner", Verdict.OK, said)
+        return Check("runner", CheckVerdict.OK, said)
     due = store.claims.next_wake()
     advice = "`duetime service install` keeps one running; a chat client or `duetime serve` does while it is open."
     if due is not None and due <= store.now():
         return Check(
-            "runner", Verdict.WRONG, f"tasks are due since {due:%Y-%m-%d %H:%M} UTC and nobody runs them.", advice
+            "runner", CheckVerdict.WRONG, f"tasks are due since {due:%Y-%m-%d %H:%M} UTC and nobody runs them.", advice
         )
-    return Check("runner", Verdict.NOTE, "no process runs tasks now.", advice)
+    return Check("runner", CheckVerdict.NOTE, "no process runs tasks now.", advice)
 
 
 def _zone(settings: Settings) -> Check:
     if settings.timezone is None:
         said = "the system's time zone cannot be told, so wall times without a zone are refused."
-        return Check("zone", Verdict.WRONG, said, "Set DUETIME_TIMEZONE, for example to Europe/Berlin.")
+        return Check("zone", CheckVerdict.WRONG, said, "Set DUETIME_TIMEZONE, for example to Europe/Berlin.")
     now = times.describe(datetime.now(UTC), settings.timezone)
-    return Check("zone", Verdict.OK, f"{settings.timezone}, where it is {now} ({settings.origin('timezone')})")
+    return Check("zone", CheckVerdict.OK, f"{settings.timezone}, where it is {now} ({settings.origin('timezone')})")
 
 
 def _handlers(settings: Settings) -> Check:
@@ -167,22 +170,26 @@ def _handlers(settings: Settings) -> Check:
         found = loaded.isolated(settings.isolated_actions)
     except DuetimeError as error:
         where = f"Modules are looked for in: {os.pathsep.join(sys.path[:3])} ..."
-        return Check("handlers", Verdict.WRONG, str(error), where)
-    return Check("handlers", Verdict.OK, f"{len(found)} actions: {', '.join(sorted(found))}")
+        return Check("handlers", CheckVerdict.WRONG, str(error), where)
+    return Check("handlers", CheckVerdict.OK, f"{len(found)} actions: {', '.join(sorted(found))}")
 
 
 def _channels(settings: Settings, *, send_test: bool) -> Iterator[Check]:
     try:
         channels = Channels.from_options(channel_options(settings))
     except InvalidSetting as error:
-        yield Check("channels", Verdict.WRONG, str(error))
+        yield Check("channels", CheckVerdict.WRONG, str(error))
         return
     if "desktop" not in channels and settings.desktop_notifications == "auto":
         said = "there is no desktop here that shows notifications; outcomes go to the inbox and the channels."
-        yield Check("desktop", Verdict.NOTE, said)
+        yield Check("desktop", CheckVerdict.NOTE, said)
     try:
         for name in channels:
-            yield _sent(channels, name) if send_test else Check(name, Verdict.OK, "is configured; --send-test tries it")
+            yield (
+                _sent(channels, name)
+                if send_test
+                else Check(name, CheckVerdict.OK, "is configured; --send-test tries it")
+            )
     finally:
         channels.close()
 
@@ -203,19 +210,24 @@ def _sent(channels: Channels, name: str) -> Check:
         channels[name].send(message, key=message.id)
     except ChannelError as error:
         return Check(
-            name, Verdict.WRONG, f"the test did not arrive: {error}.", "Check its settings (docs/configuration.md)."
+            name,
+            CheckVerdict.WRONG,
+            f"the test did not arrive: {error}.",
+            "Check its settings (docs/configuration.md).",
         )
-    return Check(name, Verdict.OK, "took the test; look whether it arrived")
+    return Check(name, CheckVerdict.OK, "took the test; look whether it arrived")
 
 
 def _service(session: Session, *, shared: bool) -> Check:
     plan = background_service.plan(session.invocation())
     if plan is None:
-        return Check("service", Verdict.NOTE, "there is neither systemd nor launchd.", "See `duetime service install`.")
+        return Check(
+            "service", CheckVerdict.NOTE, "there is neither systemd nor launchd.", "See `duetime service install`."
+        )
     state = background_service.status(plan)
     if state == "running":
-        return Check("service", Verdict.OK, f"runs ({plan.manager})")
+        return Check("service", CheckVerdict.OK, f"runs ({plan.manager})")
     if shared:
-        return Check("service", Verdict.NOTE, f"{state}; what is due is run by the workers, here or elsewhere")
+        return Check("service", CheckVerdict.NOTE, f"{state}; what is due is run by the workers, here or elsewhere")
     said = f"{state}: reminders fire only while a chat client or `duetime serve` runs."
-    return Check("service", Verdict.NOTE, said, "`duetime service install` sets it up.")
+    return Check("service", CheckVerdict.NOTE, said, "`duetime service install` sets it up.")

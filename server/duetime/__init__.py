@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from duetime.scheduler.handlers import Context, handler
     from duetime.scheduler.outcomes import Done, Failed, Retry, Wait, Yielded
-    from duetime.server.app import Scheduler
+    from duetime.server.app import ProgramScheduler as Scheduler
 
 __all__ = ["Context", "Done", "Failed", "Retry", "Scheduler", "Wait", "Yielded", "handler"]
 __version__ = "0.1.0"
@@ -22,7 +22,7 @@ _HOMES = {
     "Done": "duetime.scheduler.outcomes",
     "Failed": "duetime.scheduler.outcomes",
     "Retry": "duetime.scheduler.outcomes",
-    "Scheduler": "duetime.server.app",
+    "Scheduler": "duetime.server.app:ProgramScheduler",
     "Wait": "duetime.scheduler.outcomes",
     "Yielded": "duetime.scheduler.outcomes",
     "handler": "duetime.scheduler.handlers",
@@ -32,4 +32,5 @@ _HOMES = {
 def __getattr__(name: str) -> Any:
     if name not in _HOMES:
         raise AttributeError(f"module 'duetime' has no attribute {name!r}; it exports {', '.join(__all__)}")
-    return getattr(import_module(_HOMES[name]), name)
+    module, _, renamed = _HOMES[name].partition(":")
+    return getattr(import_module(module), renamed or name)

@@ -10,7 +10,7 @@ from typing import Any
 from duetime.scheduler.service import Scheduler
 from duetime.scheduler.task import Principal
 from duetime.server.protocol.resources import add_resources
-from duetime.server.protocol.subscriptions import Changes, local_caller
+from duetime.server.protocol.subscriptions import Subscriptions, local_caller
 from duetime.tools.definitions import REMINDER, Actions
 from duetime.tools.registration import make_tools
 from duetime.widgets.cards import cards
@@ -38,7 +38,7 @@ _FOR_MINUTES = CacheHint(ttl_ms=300_000, scope="public")
 
 def make_server(
     scheduler: Scheduler,
-    changes: Changes,
+    changes: Subscriptions,
     *,
     actions: Actions = REMINDER,
     caller: Callable[[], Principal] = local_caller,
@@ -101,7 +101,7 @@ def end_streams(server: MCPServer[None]) -> None:
         entry.handler.close()
 
 
-def _serve_subscribe(server: MCPServer[None], changes: Changes) -> None:
+def _serve_subscribe(server: MCPServer[None], changes: Subscriptions) -> None:
     lowlevel = server._lowlevel_server  # noqa: SLF001 - MCPServer has no public way to serve resources/subscribe
     lowlevel.add_request_handler("resources/subscribe", SubscribeRequestParams, changes.subscribe_session)
     lowlevel.add_request_handler("resources/unsubscribe", UnsubscribeRequestParams, changes.unsubscribe_session)

@@ -54,7 +54,7 @@ class Events(Protocol):
     def since(self, event_id: int, *, limit: int = 500) -> list[Event]: ...
 
 
-class Changes:
+class Subscriptions:
     """The subscriptions of one server: the SDK's bus for 2026-07-28, and `resources/subscribe` for earlier eras."""
 
     def __init__(self, history: Events, *, tenant: str = LOCAL.tenant, interval: float = INTERVAL) -> None:

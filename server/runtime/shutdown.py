@@ -32,7 +32,7 @@ def on_loop(work: Callable[[], None]) -> Callable[[], None]:
     return call
 
 
-class Ending:
+class Shutdown:
     """The end of a serving process: begun by a signal or by its input, and bounded in time."""
 
     def __init__(self, seconds: float) -> None:

@@ -109,7 +109,7 @@ def _pools(declared: dict[str, dict[str, Any]]) -> dict[str, dict[str, Any]]:
     return declared
 
 
-Pools = Annotated[dict[str, dict[str, Any]], AfterValidator(_pools)]
+PoolSettings = Annotated[dict[str, dict[str, Any]], AfterValidator(_pools)]
 ZoneName = Annotated[str, AfterValidator(_zone)]
 DatabaseUrl = Annotated[str, AfterValidator(_database_url)]
 RedisUrl = Annotated[str, AfterValidator(_redis_url)]

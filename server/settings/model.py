@@ -12,7 +12,7 @@ from duetime.server.settings.checks import (
     DatabaseUrl,
     LoopbackHost,
     Namespace,
-    Pools,
+    PoolSettings,
     RedisUrl,
     Secret,
     WebUrl,
@@ -34,7 +34,7 @@ def default_database_url() -> str:
     return f"sqlite:///{user_data_path('duetime', appauthor=False) / 'duetime.db'}"
 
 
-class Channel(BaseModel):
+class ChannelSettings(BaseModel):
     """Where outcomes are told beside the inbox: an Apprise URL (mail, chat, push), or a signed webhook."""
 
     model_config = ConfigDict(extra="forbid", frozen=True)
@@ -50,7 +50,7 @@ class Channel(BaseModel):
     )
 
     @model_validator(mode="after")
-    def _one_way(self) -> Channel:
+    def _one_way(self) -> ChannelSettings:
         if (self.apprise is None) == (self.webhook is None):
             raise ValueError('give exactly one of apprise = "..." or webhook = "..."')
         if (self.webhook is None) != (self.secret is None):
@@ -154,7 +154,7 @@ class Settings(BaseSettings):
         examples=["5"],
         json_schema_extra={"unit": "seconds"},
     )
-    pools: Pools = Field(
+    pools: PoolSettings = Field(
         default_factory=dict,
         description="what limits how much runs at once or in a time, one TOML table each: see [Pools](pools.md)",
         examples=['{"gpu": {"kind": "slots", "capacity": 2}}'],
@@ -167,7 +167,7 @@ class Settings(BaseSettings):
     desktop_notifications: Annotated[Literal["auto", "on", "off"], BeforeValidator(lower_case)] = Field(
         default="auto", description="tell outcomes on the desktop: `auto` does where there is one", examples=["auto"]
     )
-    channels: dict[ChannelName, Channel] = Field(
+    channels: dict[ChannelName, ChannelSettings] = Field(
         default_factory=dict,
         description="named channels, one TOML table each: `[channels.team]` with `apprise`, or `webhook` and `secret`",
         examples=['{"team": {"apprise": "tgram://bot-token/chat-id"}}'],

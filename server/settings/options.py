@@ -11,7 +11,7 @@ from duetime.scheduler.delivery import ChannelOptions, WebhookTarget
 from duetime.scheduler.handlers import WebhookOptions
 from duetime.scheduler.nodes.runner import RunnerOptions
 from duetime.scheduler.rules.headroom import HeadroomParts
-from duetime.scheduler.worker.machine_load import Machine, Pressure
+from duetime.scheduler.worker.machine_load import LoadShedder, Machine
 from duetime.scheduler.worker.worker import all_of_them
 from duetime.server.settings.model import Settings
 from platformdirs import user_data_path
@@ -67,7 +67,7 @@ def headroom(settings: Settings) -> HeadroomParts:
 
 def allowance(settings: Settings) -> Callable[[int], int]:
     """Return what says how many of its threads a worker should use as the machine is now."""
-    return Pressure(Machine()) if settings.yield_to_load else all_of_them
+    return LoadShedder(Machine()) if settings.yield_to_load else all_of_them
 
 
 def _lock_path(settings: Settings) -> Path:

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any, Literal, get_args, get_origin
 
 from annotated_types import Ge, Gt, Le
-from duetime.server.settings.model import Channel, Settings
+from duetime.server.settings.model import ChannelSettings, Settings
 from duetime.server.settings.source import PREFIX, masked
 from pydantic.fields import FieldInfo
 from pydantic_core import PydanticUndefined
@@ -79,7 +79,8 @@ def configuration_page() -> str:
     """Return the whole page."""
     settings = "\n".join(line for name, field in Settings.model_fields.items() for line in _setting(name, field))
     rows = "\n".join(
-        f"| `{name}` | {field.description} | `{_example(field)}` |" for name, field in Channel.model_fields.items()
+        f"| `{name}` | {field.description} | `{_example(field)}` |"
+        for name, field in ChannelSettings.model_fields.items()
     )
     channels = f"| key | what | example |\n|---|---|---|\n{rows}\n"
     return f"{HEAD}\n{settings}\n{CHANNELS}\n{channels}\n{EXAMPLE}"

@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from duetime.scheduler.errors import InvalidSetting
-from duetime.server.settings.model import Channel, Settings
+from duetime.server.settings.model import ChannelSettings, Settings
 from platformdirs import user_config_path
 from pydantic import BaseModel, SecretStr, ValidationError
 from pydantic_core import ErrorDetails
@@ -184,5 +184,5 @@ def _sentence(detail: ErrorDetails, origins: Mapping[str, str]) -> str:
 
 
 def _nearest_inside(path: list[str]) -> str | None:
-    fields = Settings.model_fields if len(path) == 1 else Channel.model_fields
+    fields = Settings.model_fields if len(path) == 1 else ChannelSettings.model_fields
     return nearest(path[-1], fields)

@@ -23,7 +23,7 @@ LABEL = "duetime.serve"
 
 
 @dataclass(frozen=True, slots=True)
-class Plan:
+class ServicePlan:
     """What a service manager needs: one file and the commands that make it known, ask for it and take it away."""
 
     manager: str
@@ -37,7 +37,7 @@ class Plan:
     hint: str = ""
 
 
-def plan(invocation: Invocation, *, platform: str = sys.platform) -> Plan | None:
+def plan(invocation: Invocation, *, platform: str = sys.platform) -> ServicePlan | None:
     """Return how the service is set up here, or None where Duetime knows no service manager (see `by_hand`)."""
     if platform == "darwin":
         return _launchd(invocation)
@@ -56,7 +56,7 @@ def by_hand(invocation: Invocation, *, platform: str = sys.platform) -> str:
     return f"Have this started when you log in (a line of `crontab -e` does it):\n  @reboot {command}"
 
 
-def install(plan: Plan) -> None:
+def install(plan: ServicePlan) -> None:
     """Write the file, for its user alone as it may hold secrets, and start the service now and at each log-in."""
     plan.path.parent.mkdir(parents=True, exist_ok=True)
     plan.path.unlink(missing_ok=True)
@@ -69,14 +69,14 @@ def install(plan: Plan) -> None:
         _require(command)
 
 
-def status(plan: Plan) -> str:
+def status(plan: ServicePlan) -> str:
     """Return `running`, `stopped` (set up, not running) or `not installed`."""
     if not plan.path.is_file():
         return "not installed"
     return "running" if _run(plan.status).returncode == 0 else "stopped"
 
 
-def remove(plan: Plan) -> bool:
+def remove(plan: ServicePlan) -> bool:
     """Stop the service and delete its file; False when there was none. Tasks and settings stay."""
     if not plan.path.is_file():
         return False
@@ -88,10 +88,10 @@ def remove(plan: Plan) -> bool:
     return True
 
 
-def _systemd(invocation: Invocation) -> Plan:
+def _systemd(invocation: Invocation) -> ServicePlan:
     directory = Path(os.environ.get("XDG_CONFIG_HOME") or Path.home() / ".config") / "systemd" / "user"
     user = ("systemctl", "--user")
-    return Plan(
+    return ServicePlan(
         manager="systemd",
         path=directory / UNIT,
         content=_unit(invocation).encode(),
@@ -131,7 +131,7 @@ def _quoted(word: str) -> str:
     return f'"{escaped}"'
 
 
-def _launchd(invocation: Invocation) -> Plan:
+def _launchd(invocation: Invocation) -> ServicePlan:
     path = Path.home() / "Library" / "LaunchAgents" / f"{LABEL}.plist"
     log = str(Path.home() / "Library" / "Logs" / "duetime.log")
     content = {
@@ -146,7 +146,7 @@ def _launchd(invocation: Invocation) -> Plan:
     }
     domain = f"gui/{os.getuid()}" if hasattr(os, "getuid") else "gui/0"
     bootout = ("launchctl", "bootout", f"{domain}/{LABEL}")
-    return Plan(
+    return ServicePlan(
         manager="launchd",
         path=path,
         content=plistlib.dumps(content, sort_keys=False),

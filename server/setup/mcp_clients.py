@@ -29,7 +29,7 @@ class Client(StrEnum):
 
 
 @dataclass(frozen=True, slots=True)
-class Written:
+class WriteResult:
     """What `write` did: whether the file changed, and where its earlier content is kept (None: there was no file)."""
 
     path: Path
@@ -58,7 +58,7 @@ def entry(client: Client, invocation: Invocation) -> dict[str, Any]:
     return {_table(client): {NAME: server}}
 
 
-def write(client: Client, invocation: Invocation, *, now: datetime) -> Written:
+def write(client: Client, invocation: Invocation, *, now: datetime) -> WriteResult:
     """Merge the entry into the client's file: other entries stay, and a copy of the file as it was stands beside it.
 
     Raises Refused when the file is there and is not plain JSON (comments, say), because writing would lose something.
@@ -70,10 +70,10 @@ def write(client: Client, invocation: Invocation, *, now: datetime) -> Written:
     if not isinstance(servers, dict):
         raise Refused(f"{path}: {table!r} is not an object, so nothing was written. Add the entry by hand.")
     if servers.get(NAME) == server:
-        return Written(path, changed=False)
+        return WriteResult(path, changed=False)
     backup = _back_up(path, now)
     _replace(path, {**before, table: {**servers, NAME: server}})
-    return Written(path, changed=True, backup=backup)
+    return WriteResult(path, changed=True, backup=backup)
 
 
 def _applications(platform: str) -> Path:

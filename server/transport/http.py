@@ -14,7 +14,7 @@ import anyio
 import uvicorn
 from duetime.scheduler.errors import DuetimeError, InvalidSetting
 from duetime.server.protocol.server import end_streams
-from duetime.server.runtime.shutdown import Ending, on_loop
+from duetime.server.runtime.shutdown import Shutdown, on_loop
 from duetime.tools.threads import cross
 from mcp.server import MCPServer
 from mcp.server.transport_security import TransportSecuritySettings
@@ -49,7 +49,7 @@ def run_http(
     `bound` is a socket of `listening`. `ready` is called on a thread for `/readyz`: it gives the answer, or raises a
     DuetimeError while nothing can be scheduled. `announce` is told a sentence with the address.
     """
-    with Ending(STREAMS + grace) as ending:
+    with Shutdown(STREAMS + grace) as ending:
         app = http_app(server, ready)
         announce(f"duetime serves MCP at {url_of(bound)}")
         config = uvicorn.Config(app, log_config=None, access_log=False, timeout_graceful_shutdown=STREAMS)
@@ -60,7 +60,7 @@ def run_http(
     return ending.code
 
 
-async def _serve(running: uvicorn.Server, bound: socket.socket, server: MCPServer[None], ending: Ending) -> None:
+async def _serve(running: uvicorn.Server, bound: socket.socket, server: MCPServer[None], ending: Shutdown) -> None:
     def stop() -> None:
         end_streams(server)
         logging.getLogger("uvicorn.error").setLevel(logging.CRITICAL)  # it would call each stream that is cut an error
@@ -148,7 +148,7 @@ def _against_rebinding() -> TransportSecuritySettings:
 
 
 class _Server(uvicorn.Server):
-    """Leaves the signals to `Ending`: uvicorn would raise them again after a graceful stop and spoil the exit code."""
+    """Leaves the signals to `Shutdown`: uvicorn raises them again after a graceful stop, which spoils the exit code."""
 
     @contextmanager
     def capture_signals(self) -> Iterator[None]:

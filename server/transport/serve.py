@@ -7,7 +7,7 @@ import logging
 
 from duetime.server.app import App, build
 from duetime.server.protocol.server import make_server
-from duetime.server.protocol.subscriptions import Changes
+from duetime.server.protocol.subscriptions import Subscriptions
 from duetime.server.runtime.logs import configure_logs
 from duetime.server.settings.model import Settings
 from duetime.server.transport.http import listening, run_http, say
@@ -21,7 +21,7 @@ log = logging.getLogger(__name__)
 
 def connect(app: App) -> MCPServer[None]:
     """Return the MCP server of an application; its subscribers hear of every change."""
-    changes = Changes(app.store.history)
+    changes = Subscriptions(app.store.history)
     app.listeners.append(changes.touched)
     return make_server(app.scheduler, changes, actions=actions_of(app.handlers))
 

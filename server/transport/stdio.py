@@ -6,7 +6,7 @@ from collections.abc import Callable
 
 import anyio
 from duetime.server.protocol.server import end_streams
-from duetime.server.runtime.shutdown import Ending, on_loop
+from duetime.server.runtime.shutdown import Shutdown, on_loop
 from duetime.server.transport.stdio_wire import Incoming, Outgoing, Wire
 from mcp.server import MCPServer
 
@@ -26,14 +26,14 @@ def run_stdio(
     `close` gets `grace` seconds. What does not end by then (a handler that is stuck, a database that does not answer)
     is left behind: everything that was acknowledged has been committed. A second signal ends the process at once.
     """
-    with Ending(LAST_ANSWERS + grace) as ending:
+    with Shutdown(LAST_ANSWERS + grace) as ending:
         anyio.run(_serve, server, wire, ending)
         ending.begin("the server ended")
         close()
     return ending.code
 
 
-async def _serve(server: MCPServer[None], wire: Wire, ending: Ending) -> None:
+async def _serve(server: MCPServer[None], wire: Wire, ending: Shutdown) -> None:
     outgoing = Outgoing(wire)
 
     def end() -> None:

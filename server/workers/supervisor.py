@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from contextlib import suppress
 
 from duetime.server.runtime.logs import configure_logs
-from duetime.server.runtime.shutdown import Ending
+from duetime.server.runtime.shutdown import Shutdown
 from duetime.server.settings.model import Settings
 from duetime.server.workers.worker import BEYOND, FAREWELL, check_distributed, end_with_input
 
@@ -28,7 +28,7 @@ LAST_WORDS = 3.0
 log = logging.getLogger(__name__)
 
 
-class Place:
+class ChildProcess:
     """One of the processes: which one works here now, and when the next may be started."""
 
     def __init__(self, number: int, command: Sequence[str]) -> None:
@@ -106,12 +106,12 @@ def run_processes(settings: Settings, command: Sequence[str], *, until_eof: bool
     check_distributed(settings)
     configure_logs(settings.log_level, settings.log_format)
     longest = settings.grace_seconds + BEYOND + LAST_WORDS
-    with Ending(longest) as ending:
+    with Shutdown(longest) as ending:
         stopped = threading.Event()
         ending.on_begin(stopped.set)
         if until_eof:
             end_with_input(ending)
-        places = [Place(number, command) for number in range(1, settings.processes + 1)]
+        places = [ChildProcess(number, command) for number in range(1, settings.processes + 1)]
         while not stopped.is_set():
             for place in places:
                 place.look(time.monotonic())

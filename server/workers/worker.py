@@ -12,7 +12,7 @@ from functools import partial
 from duetime.scheduler.errors import InvalidSetting
 from duetime.server.app import Role, build
 from duetime.server.runtime.logs import configure_logs
-from duetime.server.runtime.shutdown import Ending
+from duetime.server.runtime.shutdown import Shutdown
 from duetime.server.settings.model import Settings
 
 BEYOND = 3.0
@@ -35,7 +35,7 @@ def run_worker(settings: Settings, *, until_eof: bool = False) -> int:
     """
     check_distributed(settings)
     configure_logs(settings.log_level, settings.log_format)
-    with Ending(settings.grace_seconds + BEYOND) as ending:
+    with Shutdown(settings.grace_seconds + BEYOND) as ending:
         stopped = threading.Event()
         ending.on_begin(stopped.set)
         if until_eof:
@@ -59,7 +59,7 @@ def check_distributed(settings: Settings) -> None:
         )
 
 
-def end_with_input(ending: Ending) -> None:
+def end_with_input(ending: Shutdown) -> None:
     """Begin the end as soon as stdin ends; of what is written there only a farewell at its end is looked at."""
 
     def read() -> None:

@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from duetime.scheduler.nodes.ipc import WakeClient
+from duetime.scheduler.nodes.ipc import RunnerClient
 from duetime.scheduler.records import NewTask
 from duetime.scheduler.rules.states import LEGAL
 from duetime.scheduler.store import open_store
@@ -51,7 +51,7 @@ class Site:
 
     def __post_init__(self) -> None:
         self.store = open_store(f"sqlite:///{self.folder}/duetime.db")
-        self.client = WakeClient(self.store)
+        self.client = RunnerClient(self.store)
 
     def start(self) -> subprocess.Popen[str]:
         """Start one more process, and return when it is up."""

@@ -13,8 +13,7 @@ from datetime import timedelta
 
 from duetime.scheduler.runtime.failpoints import Step
 from duetime.scheduler.task import RetryPolicy, State
-from duetime.scheduler.worker.machine_load import Machine
-from duetime.scheduler.worker.pressure import allowance
+from duetime.scheduler.worker.machine_load import Machine, allowance
 
 from tests.faults.conftest import until
 from tests.faults.world import THREADS, World, has_ended

@@ -13,7 +13,7 @@ from contextlib import AsyncExitStack
 from pathlib import Path
 
 import pytest
-from duetime.scheduler.records import Runner
+from duetime.scheduler.records import RunnerRecord
 from duetime.scheduler.rules.states import TERMINAL
 from duetime.scheduler.store import Store, open_store
 from duetime.scheduler.task import State
@@ -63,10 +63,10 @@ class Table:
     def lines(self) -> list[list[str]]:
         return [line.split() for line in self.ledger.read_text().splitlines()] if self.ledger.exists() else []
 
-    def runner(self) -> Runner | None:
+    def runner(self) -> RunnerRecord | None:
         return self.store.runners.current()
 
-    async def runner_after(self, epoch: int) -> Runner:
+    async def runner_after(self, epoch: int) -> RunnerRecord:
         """Return the next runner, once it has done what the last one left and is at work."""
         give_up = time.monotonic() + 20
         runner = await self.successor(epoch)
@@ -75,7 +75,7 @@ class Table:
             await asyncio.sleep(0.01)
         return runner
 
-    async def successor(self, epoch: int) -> Runner:
+    async def successor(self, epoch: int) -> RunnerRecord:
         give_up = time.monotonic() + 20
         while (runner := self.runner()) is None or runner.epoch <= epoch:
             assert time.monotonic() < give_up, "nobody took over"

@@ -11,7 +11,7 @@ from functools import partial
 
 import pytest
 from duetime.scheduler.events import EventKind
-from duetime.scheduler.nodes.ipc import WakeClient
+from duetime.scheduler.nodes.ipc import RunnerClient
 from duetime.scheduler.rules import changes
 from duetime.scheduler.task import State
 
@@ -113,7 +113,7 @@ def test_another_process_cancels_what_the_runner_runs(site: Site) -> None:
         kind=EventKind.CANCEL_REQUESTED,
         decide=lambda record: changes.cancel(record, site.store.now()),
     )
-    assert WakeClient(site.store).wake()
+    assert RunnerClient(site.store).wake()
     until(lambda: site.record(task_id).run.state is State.CANCELLED, "it to be cancelled, far before its 600 s")
 
 

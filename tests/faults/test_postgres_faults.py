@@ -19,8 +19,8 @@ from duetime.scheduler.outcomes import Done
 from duetime.scheduler.records import IdempotencyKey, NewTask, Start, Verdict
 from duetime.scheduler.store import Store, open_store
 from duetime.scheduler.task import State, TaskFilter
-from duetime.scheduler.worker.active_runs import Held
-from duetime.scheduler.worker.completer import Commits, Ended
+from duetime.scheduler.worker.active_runs import ActiveRun
+from duetime.scheduler.worker.completer import BatchCompleter, CompletedRun
 from sqlalchemy import Connection, event, make_url, text
 
 from tests import services
@@ -315,7 +315,7 @@ def test_a_task_that_the_server_stores_after_its_connection_broke_is_scheduled_o
 
 def test_an_outcome_whose_answer_is_lost_is_stored_once_and_told_once(store: Store, proxy: Proxy) -> None:
     claim = started(store)
-    ended: list[Ended] = []
+    ended: list[CompletedRun] = []
     told = threading.Event()
 
     def on_settled(each: Any) -> None:
@@ -323,10 +323,10 @@ def test_an_outcome_whose_answer_is_lost_is_stored_once_and_told_once(store: Sto
         told.set()
 
     proxy.cut_reply(ALONE)
-    commits = Commits(store, on_settled=on_settled)
-    commits.hand_in(Held(claim), Done("called"))
+    completer = BatchCompleter(store, on_settled=on_settled)
+    completer.hand_in(ActiveRun(claim), Done("called"))
     assert told.wait(120)
-    assert commits.close(10)
+    assert completer.close(10)
     assert proxy.hits == 1
     assert [each.settlement.run_id for each in ended] == [claim.run.id]
     assert kinds(store, claim.task.id).count(EventKind.SUCCEEDED) == 1

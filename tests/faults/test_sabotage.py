@@ -14,7 +14,7 @@ from duetime.scheduler.queue import Entry
 from duetime.scheduler.queue.memory.queue import MemoryQueue
 from duetime.scheduler.rules.limits.admission import Limits
 from duetime.scheduler.store.statements import event_log
-from duetime.scheduler.worker.executor import Execution
+from duetime.scheduler.worker.executor import Executor
 
 from tests.faults.conftest import PATIENCE_S, until
 from tests.faults.invariants import problems
@@ -43,7 +43,7 @@ def found(world: World, patience: float = PATIENCE_S) -> set[str]:
 def lose_events(monkeypatch: pytest.MonkeyPatch) -> None:
     append = event_log.append
 
-    def forgetful(connection: Any, entries: Sequence[event_log.Entry]) -> None:
+    def forgetful(connection: Any, entries: Sequence[event_log.EventValues]) -> None:
         append(connection, [entry for entry in entries if entry["kind"] is not EventKind.READY])
 
     monkeypatch.setattr(event_log, "append", forgetful)
@@ -70,13 +70,13 @@ def drop_tasks(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def run_twice(monkeypatch: pytest.MonkeyPatch) -> None:
-    call = Execution._call
+    call = Executor._call
 
-    def eager(execution: Execution, *arguments: Any) -> Any:
+    def eager(execution: Executor, *arguments: Any) -> Any:
         call(execution, *arguments)
         return call(execution, *arguments)
 
-    monkeypatch.setattr(Execution, "_call", eager)
+    monkeypatch.setattr(Executor, "_call", eager)
 
 
 def keep_leases(monkeypatch: pytest.MonkeyPatch) -> None:

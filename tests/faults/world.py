@@ -376,7 +376,7 @@ class World:
             lambda connection: [connection.execute(each).scalar_one() for each in (running, stale)]
         )
         found = dict(zip(("running runs", "stale reservations"), counted, strict=True))
-        stats = self.app.inquiry.stats()
+        stats = self.app.remote_queue.stats()
         if stats is None:
             return found | {"queues that do not answer": 1}
         used = sum(1 for pool in stats.pools.values() if pool.used)
@@ -434,7 +434,7 @@ class World:
     def _sample(self) -> None:
         while not self._ended.wait(SAMPLE):
             try:
-                stats = self.app.inquiry.stats()
+                stats = self.app.remote_queue.stats()
             except Exception:  # noqa: BLE001 - a queue that is away has nothing to say
                 continue
             now = time.time()

@@ -13,12 +13,12 @@ from typing import Any
 
 from duetime import Context, Done, handler
 from duetime.scheduler.handlers import Handlers
-from duetime.scheduler.intake.planner import Intake
+from duetime.scheduler.intake.planner import Planner
 from duetime.scheduler.service import Scheduler
 from duetime.scheduler.store import open_store
 from duetime.scheduler.task import TaskView
 from duetime.server.protocol.server import make_server
-from duetime.server.protocol.subscriptions import Changes
+from duetime.server.protocol.subscriptions import Subscriptions
 from duetime.server.runtime.logs import configure_logs
 from duetime.server.transport.http import listening, run_http
 from duetime.server.transport.stdio import run_stdio
@@ -65,9 +65,9 @@ def main() -> int:
     say("printed while handlers are imported")
     configure_logs("info", "json")
     store = open_store(sys.argv[2], synchronous="OFF")
-    changes = Changes(store.history)
+    changes = Subscriptions(store.history)
     handlers = Handlers([*Handlers.load(entry_points=False).values(), noise])
-    scheduler = Misbehaving(store, Intake(handlers, "America/Edmonton"), on_change=changes.touched)
+    scheduler = Misbehaving(store, Planner(handlers, "America/Edmonton"), on_change=changes.touched)
     server = make_server(scheduler, changes, actions=actions_of(handlers))
 
     def ready() -> str:

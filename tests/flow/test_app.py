@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 from duetime.scheduler.errors import InvalidSetting
 from duetime.scheduler.store import open_store
-from duetime.server.app import Scheduler, build
+from duetime.server.app import ProgramScheduler, build
 from duetime.server.settings.model import Settings
 from duetime.server.settings.source import load_settings
 
@@ -30,7 +30,7 @@ def test_a_channel_is_told_by_default_when_the_settings_say_so(tmp_path: Path) -
 
 
 def test_a_process_that_only_schedules_does_not_become_the_runner(tmp_path: Path) -> None:
-    with Scheduler.open(settings(tmp_path), run=False) as scheduler:
+    with ProgramScheduler.open(settings(tmp_path), run=False) as scheduler:
         scheduler.schedule("Stretch", when="in 2 hours")
     with build(settings(tmp_path)) as app:
         assert app.store.runners.current() is None

@@ -12,7 +12,7 @@ from duetime.scheduler.delivery import Channels
 from duetime.scheduler.errors import InvalidArgument, InvalidArguments, Refused, StaleRevision, TaskNotFound
 from duetime.scheduler.events import EventFilter, EventKind
 from duetime.scheduler.handlers import Handlers
-from duetime.scheduler.intake.planner import Intake
+from duetime.scheduler.intake.planner import Planner
 from duetime.scheduler.outcomes import Done
 from duetime.scheduler.records import Change, Settlement, Start, Verdict
 from duetime.scheduler.request import Request
@@ -41,8 +41,8 @@ class House:
     def __init__(self, store: Store, clock: Clock) -> None:
         self.store, self.clock = store, clock
         self.changed: list[str] = []
-        intake = Intake(Handlers.load(), "America/Denver", channels=Channels())
-        self.scheduler = Scheduler(store, intake, on_change=self.changed.extend)
+        planner = Planner(Handlers.load(), "America/Denver", channels=Channels())
+        self.scheduler = Scheduler(store, planner, on_change=self.changed.extend)
 
     def start(self) -> list[str]:
         """Start every run that is due; return their ids."""

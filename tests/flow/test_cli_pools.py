@@ -74,7 +74,7 @@ def app(database: str) -> Iterator[App]:
     settings = Settings(database_url=database, timezone="UTC", **options)
     with build(settings, handlers=[hold]) as built:
         built.start()
-        eventually(lambda: built.inquiry.stats() is not None, "the runner to answer")
+        eventually(lambda: built.remote_queue.stats() is not None, "the runner to answer")
         yield built
         GO.set()
 

@@ -12,11 +12,11 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from duetime.scheduler.nodes.ipc import WakeServer
+from duetime.scheduler.nodes.ipc import RunnerServer
 from duetime.scheduler.store import open_store
 from duetime.server.cli.main import run
 from duetime.server.cli.output import plain
-from duetime.server.cli.wording import in_words_of_the_command_line
+from duetime.server.cli.phrases import in_words_of_the_command_line
 
 Run = Callable[..., "Ended"]
 
@@ -323,7 +323,7 @@ def test_scheduling_where_nothing_runs_tasks_says_so_and_what_to_do(cli: Run) ->
 def test_scheduling_beside_a_runner_says_nothing_of_it(cli: Run, tmp_path: Path) -> None:
     scheduled(cli, "First", "--when", "in 2 hours")
     store = open_store(f"sqlite:///{tmp_path}/duetime.db")
-    runner = WakeServer(lambda: None)
+    runner = RunnerServer(lambda: None)
     store.runners.take_over(pid=os.getpid(), endpoint=runner.endpoint, token=runner.token)
     store.close()
     runner.start()

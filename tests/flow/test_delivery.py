@@ -130,12 +130,12 @@ def state(store: Store) -> tuple[DeliveryState, int, str | None]:
 def test_an_outcome_is_sent_once_under_the_id_of_its_run(store: Store) -> None:
     channel = FakeChannel()
     run_id = fire(store, "team", text="Bring the contract")
-    teller = deliverer(store, channel)
-    assert teller.tick(store.now()) == 1
+    publisher = deliverer(store, channel)
+    assert publisher.tick(store.now()) == 1
     assert channel.sent == [("Bring the contract", run_id)]
     assert state(store) == (DeliveryState.DELIVERED, 1, None)
-    assert teller.next_wake() is None
-    assert teller.tick(store.now()) == 0
+    assert publisher.next_wake() is None
+    assert publisher.tick(store.now()) == 0
     assert len(channel.sent) == 1
 
 
@@ -150,17 +150,17 @@ def test_each_channel_is_told_and_settled_by_itself(store: Store) -> None:
 def test_a_failed_send_is_tried_again_later_and_later_under_the_same_key(store: Store, clock: Clock) -> None:
     channel = FakeChannel("team", *[ChannelError("busy")] * 3)
     run_id = fire(store, "team")
-    teller = deliverer(store, channel)
+    publisher = deliverer(store, channel)
     waits = []
     for _ in range(3):
-        teller.tick(store.now())
-        wake = teller.next_wake()
+        publisher.tick(store.now())
+        wake = publisher.next_wake()
         assert wake is not None
         waits.append(round((wake - clock.now).total_seconds()))
-        assert teller.tick(store.now()) == 0
+        assert publisher.tick(store.now()) == 0
         clock.now = wake
     assert waits == [30, 60, 120]
-    teller.tick(store.now())
+    publisher.tick(store.now())
     assert channel.sent == [("done", run_id)] * 4
     assert state(store) == (DeliveryState.DELIVERED, 4, None)
 
@@ -168,10 +168,10 @@ def test_a_failed_send_is_tried_again_later_and_later_under_the_same_key(store: 
 def test_after_six_tries_it_is_given_up_with_the_last_reason(store: Store, clock: Clock) -> None:
     channel = FakeChannel("team", *[ChannelError("busy")] * 10)
     fire(store, "team")
-    teller = deliverer(store, channel)
-    while (wake := teller.next_wake()) is not None:
+    publisher = deliverer(store, channel)
+    while (wake := publisher.next_wake()) is not None:
         clock.now = max(clock.now, wake)
-        teller.tick(store.now())
+        publisher.tick(store.now())
     assert len(channel.sent) == DELIVERY_RETRY.max_attempts == 6
     assert state(store) == (DeliveryState.FAILED, 6, "busy")
 
@@ -179,18 +179,18 @@ def test_after_six_tries_it_is_given_up_with_the_last_reason(store: Store, clock
 def test_a_permanent_refusal_is_not_repeated(store: Store) -> None:
     channel = FakeChannel("team", ChannelError("no such address", permanent=True))
     fire(store, "team")
-    teller = deliverer(store, channel)
-    teller.tick(store.now())
-    assert teller.next_wake() is None
+    publisher = deliverer(store, channel)
+    publisher.tick(store.now())
+    assert publisher.next_wake() is None
     assert state(store) == (DeliveryState.FAILED, 1, "no such address")
 
 
 def test_the_wait_that_the_other_side_asked_for_is_kept(store: Store, clock: Clock) -> None:
     channel = FakeChannel("team", ChannelError("busy", retry_after=timedelta(minutes=10)))
     fire(store, "team")
-    teller = deliverer(store, channel)
-    teller.tick(store.now())
-    wake = teller.next_wake()
+    publisher = deliverer(store, channel)
+    publisher.tick(store.now())
+    wake = publisher.next_wake()
     assert wake is not None
     assert wake >= clock.now + timedelta(minutes=10)
 
@@ -242,16 +242,16 @@ def test_many_messages_to_a_channel_that_hangs_hold_up_neither_those_due_with_th
         fire(store, "hanging")
         clock.advance(1)
     fire(store, "good")
-    teller = deliverer(store, hanging, good)
-    assert teller.tick(store.now()) == EACH + 1
+    publisher = deliverer(store, hanging, good)
+    assert publisher.tick(store.now()) == EACH + 1
     assert len(good.sent) == 1
     fire(store, "good")
-    assert teller.tick(store.now()) == 1
+    assert publisher.tick(store.now()) == 1
     assert (len(good.sent), len(hanging.sent)) == (2, EACH)
     found = [(delivery.state, delivery.attempts) for delivery in deliveries(store, 20) if delivery.channel == "hanging"]
     assert found == [(DeliveryState.PENDING, 0)] * (BATCH + 1)
     release.set()
-    while teller.tick(store.now()):
+    while publisher.tick(store.now()):
         pass
     assert {delivery.state for delivery in deliveries(store, 20)} == {DeliveryState.DELIVERED}
     assert sorted({key for _, key in hanging.sent}) == sorted(key for _, key in hanging.sent)
@@ -267,10 +267,10 @@ def test_a_send_that_never_ends_keeps_its_thread_and_gets_no_more_than_two(store
 
     hanging = Hanging()
     fire(store, "team")
-    teller = deliverer(store, hanging, patience=timedelta(0))
+    publisher = deliverer(store, hanging, patience=timedelta(0))
     sent = []
     for _ in range(4):
-        sent.append(teller.tick(store.now()))
+        sent.append(publisher.tick(store.now()))
         clock.advance(3600)
     release.set()
     assert sent == [1, 1, 0, 0]
@@ -316,11 +316,11 @@ def test_what_hangs_stays_taken_as_long_as_its_process_lives(
             release.wait(30)
 
     fire(store, "team")
-    teller = deliverer(store, Hanging())
-    teller.tick(store.now())
+    publisher = deliverer(store, Hanging())
+    publisher.tick(store.now())
     clock.advance(0.3)
     assert store.deliveries.due(limit=9) == []
-    assert teller.next_wake() == START
+    assert publisher.next_wake() == START
     release.set()
     clock.advance(0.3)
     assert len(store.deliveries.due(limit=9)) == 1
@@ -348,8 +348,8 @@ def test_more_than_a_batch_is_sent_in_several_ticks(store: Store) -> None:
     channel = FakeChannel()
     for _ in range(10):
         fire(store, "team")
-    teller = deliverer(store, channel)
-    assert [teller.tick(store.now()) for _ in range(3)] == [8, 2, 0]
+    publisher = deliverer(store, channel)
+    assert [publisher.tick(store.now()) for _ in range(3)] == [8, 2, 0]
     assert len({key for _, key in channel.sent}) == 10
 
 

@@ -7,10 +7,10 @@ from pathlib import Path
 
 import pytest
 from duetime.scheduler.dispatch.dispatcher import AHEAD, Dispatcher, refill
-from duetime.scheduler.dispatch.fast_path import Direct
+from duetime.scheduler.dispatch.fast_path import FastPath
 from duetime.scheduler.events import EventFilter, EventKind
 from duetime.scheduler.handlers import Handlers
-from duetime.scheduler.intake.planner import Intake
+from duetime.scheduler.intake.planner import Planner
 from duetime.scheduler.queue.memory.queue import MemoryQueue
 from duetime.scheduler.records import NextTimes, ReadyRun
 from duetime.scheduler.service import Scheduler
@@ -37,13 +37,13 @@ class ADesk:
 class Desks:
     """A scheduling service at a desk; `told` and `changed` are the tasks that listeners and dispatchers heard of."""
 
-    def __init__(self, store: Store, desk: ADesk) -> None:
-        self.store, self.desk = store, desk
+    def __init__(self, store: Store, target: ADesk) -> None:
+        self.store, self.target = store, target
         self.told: list[str] = []
         self.changed: list[str] = []
-        direct = Direct(desk, self.told.extend)
+        fast_path = FastPath(target, self.told.extend)
         self.scheduler = Scheduler(
-            store, Intake(Handlers.load(entry_points=False), "UTC"), on_change=self.changed.extend, direct=direct
+            store, Planner(Handlers.load(entry_points=False), "UTC"), on_change=self.changed.extend, fast_path=fast_path
         )
 
     def schedule(self, when: str) -> TaskView:
@@ -65,7 +65,7 @@ def test_what_is_due_now_is_stored_as_ready_and_placed_without_a_look_for_it(des
     assert (record.run.state, record.run.wake_at, record.run.first_ready_at) == (State.READY, None, NOON)
     assert kinds(desks.store, record.task.id) == [EventKind.CREATED, EventKind.READY]
     assert (desks.told, desks.changed) == ([record.task.id], [])
-    [placed] = desks.desk.placed
+    [placed] = desks.target.placed
     assert [placed] == desks.store.claims.ready(limit=9)
 
 
@@ -73,35 +73,35 @@ def test_what_is_due_later_is_left_to_the_dispatchers(desks: Desks) -> None:
     record = desks.schedule("in 5 seconds").record
     assert record.run.state is State.SCHEDULED
     assert kinds(desks.store, record.task.id) == [EventKind.CREATED]
-    assert (desks.told, desks.changed, desks.desk.placed) == ([], [record.task.id], [])
+    assert (desks.told, desks.changed, desks.target.placed) == ([], [record.task.id], [])
 
 
 def test_a_process_that_does_not_dispatch_leaves_everything_to_those_that_do(store: Store) -> None:
     desks = Desks(store, ADesk(dispatches=False))
     record = desks.schedule("now").record
     assert record.run.state is State.SCHEDULED
-    assert (desks.changed, desks.desk.placed) == ([record.task.id], [])
+    assert (desks.changed, desks.target.placed) == ([record.task.id], [])
 
 
 def test_a_repeated_call_places_nothing_again(desks: Desks) -> None:
     first, second = (desks.scheduler.schedule("Stretch", when="now", idempotency_key="k") for _ in range(2))
     assert (first.created, second.created) == (True, False)
-    assert len(desks.desk.placed) == 1
+    assert len(desks.target.placed) == 1
     assert desks.told == [first.record.task.id]
 
 
 def test_a_run_that_is_due_in_a_moment_is_placed_with_its_time(store: Store, clock: Clock) -> None:
-    desk = ADesk()
-    direct = Direct(desk, lambda _: None)
+    target = ADesk()
+    fast_path = FastPath(target, lambda _: None)
     task, run = a_task(NOON + AHEAD)
-    forward = direct.forward(run, NOON)
+    forward = fast_path.forward(run, NOON)
     assert (forward.state, forward.first_ready_at) == (State.READY, NOON + AHEAD)
-    assert direct.forward(run, NOON - timedelta(milliseconds=1)) is run
+    assert fast_path.forward(run, NOON - timedelta(milliseconds=1)) is run
     added = store.tasks.add(task, forward, actor="alice")
-    direct.put(added.record)
+    fast_path.put(added.record)
     queue = MemoryQueue(lambda: clock().timestamp() * 1000)
     dispatcher = Dispatcher(store, queue)
-    dispatcher.place(*desk.placed)
+    dispatcher.place(*target.placed)
     dispatcher.step()
     assert not queue.take("w", 9, 1e6).grants
     clock.forward(seconds=AHEAD.total_seconds())
@@ -109,11 +109,11 @@ def test_a_run_that_is_due_in_a_moment_is_placed_with_its_time(store: Store, clo
 
 
 def test_it_is_placed_as_it_would_be_by_a_look_for_it(store: Store) -> None:
-    desk = ADesk()
+    target = ADesk()
     task, run = with_deadline(*a_task(priority=Tier.HIGH, needs={"gpu": 2}, estimate=timedelta(seconds=9)), after=AHEAD)
-    direct = Direct(desk, lambda _: None)
-    direct.put(store.tasks.add(task, direct.forward(run, NOON), actor="alice").record)
-    assert desk.placed == store.claims.ready(limit=9)
+    fast_path = FastPath(target, lambda _: None)
+    fast_path.put(store.tasks.add(task, fast_path.forward(run, NOON), actor="alice").record)
+    assert target.placed == store.claims.ready(limit=9)
 
 
 def test_what_was_not_placed_after_all_is_found(desks: Desks) -> None:
@@ -156,10 +156,10 @@ def test_placing_does_not_look_for_what_is_due_before_its_time(
 
     def placed(due_in: timedelta | None = None) -> float:
         task, run = with_deadline(*a_task(), after=due_in) if due_in else a_task()
-        desk = ADesk()
-        direct = Direct(desk, lambda _: None)
-        direct.put(store.tasks.add(task, direct.forward(run, NOON), actor="alice").record)
-        dispatcher.place(*desk.placed)
+        target = ADesk()
+        fast_path = FastPath(target, lambda _: None)
+        fast_path.put(store.tasks.add(task, fast_path.forward(run, NOON), actor="alice").record)
+        dispatcher.place(*target.placed)
         sleep = dispatcher.step()
         assert queue.explain(run.id) is not None
         return sleep

@@ -11,11 +11,11 @@ from duetime.scheduler.dispatch.dispatcher import AHEAD, BATCH, Dispatcher, refi
 from duetime.scheduler.dispatch.maintenance import Maintenance
 from duetime.scheduler.errors import RunnerReplaced, StoreUnavailable
 from duetime.scheduler.events import EventKind
+from duetime.scheduler.ids import runs_words
 from duetime.scheduler.queue import Explanation, Finish, Kind, Limits
 from duetime.scheduler.queue.memory.queue import MemoryQueue
 from duetime.scheduler.records import IdempotencyKey, NewTask, Start
 from duetime.scheduler.rules.changes import move, pause
-from duetime.scheduler.rules.wording import runs_words
 from duetime.scheduler.store import Store
 from duetime.scheduler.task import DeadlineType, State
 

@@ -6,9 +6,9 @@ from datetime import timedelta
 
 import pytest
 from duetime.scheduler.dispatch.dispatcher import Dispatcher
-from duetime.scheduler.dispatch.placement import Placing
+from duetime.scheduler.dispatch.placement import Placement
 from duetime.scheduler.handlers import Handlers
-from duetime.scheduler.intake.planner import Intake
+from duetime.scheduler.intake.planner import Planner
 from duetime.scheduler.queue import Explanation, QueueUnavailable
 from duetime.scheduler.queue.memory.queue import MemoryQueue
 from duetime.scheduler.records import Start
@@ -34,12 +34,12 @@ def queue(clock: Clock) -> MemoryQueue:
 
 @pytest.fixture
 def scheduler(store: Store) -> Scheduler:
-    return Scheduler(store, Intake(Handlers.load(entry_points=False), "UTC", pools=lambda: POOLS))
+    return Scheduler(store, Planner(Handlers.load(entry_points=False), "UTC", pools=lambda: POOLS))
 
 
 @pytest.fixture
 def dispatcher(store: Store, queue: MemoryQueue) -> Dispatcher:
-    return Dispatcher(store, queue, placing=Placing(lambda: POOLS))
+    return Dispatcher(store, queue, placement=Placement(lambda: POOLS))
 
 
 def parked(scheduler: Scheduler, dispatcher: Dispatcher, queue: MemoryQueue, clock: Clock) -> TaskView:
@@ -80,7 +80,7 @@ def test_a_run_that_was_scheduled_before_its_length_was_learned_expires_by_what_
 ) -> None:
     made = scheduler.schedule("Call John", when="in 1 hour", deadline="10 min", deadline_type="hard")
     learned = Estimate(p50=timedelta(minutes=4), p90=timedelta(minutes=9))
-    dispatcher = Dispatcher(store, queue, placing=Placing(estimates=lambda *_: learned))
+    dispatcher = Dispatcher(store, queue, placement=Placement(estimates=lambda *_: learned))
     clock.forward(hours=1)
     dispatcher.step()
     assert scheduler.get(made.record.task.id).record.run.drop_at == clock() + timedelta(minutes=6)
@@ -120,7 +120,7 @@ def test_a_run_that_expires_behind_a_pool_says_what_it_lacked(
 def test_what_expires_while_the_queue_is_away_expires_without_that(
     store: Store, queue: MemoryQueue, scheduler: Scheduler, clock: Clock, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    dispatcher = Dispatcher(store, queue, placing=Placing(lambda: POOLS))
+    dispatcher = Dispatcher(store, queue, placement=Placement(lambda: POOLS))
 
     def explain(_: str) -> Explanation:
         raise QueueUnavailable("away")
@@ -141,6 +141,6 @@ def test_what_the_caller_said_of_its_length_stays(
     made = scheduler.schedule("Call John", when="in 1 min", deadline="10 min", estimate="20 s")
     learned = Estimate(p50=timedelta(minutes=4), p90=timedelta(minutes=9))
     clock.forward(minutes=1)
-    Dispatcher(store, queue, placing=Placing(estimates=lambda *_: learned)).step()
+    Dispatcher(store, queue, placement=Placement(estimates=lambda *_: learned)).step()
 
     assert scheduler.get(made.record.task.id).record.run.drop_at == made.record.run.drop_at

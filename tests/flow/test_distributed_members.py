@@ -18,8 +18,8 @@ from duetime.scheduler.records import WorkerProcess
 from duetime.scheduler.task import State, TaskView
 from duetime.scheduler.worker import watchdog
 from duetime.server import distributed
-from duetime.server.app import App, Role, Scheduler
-from duetime.server.protocol.subscriptions import Changes
+from duetime.server.app import App, ProgramScheduler, Role
+from duetime.server.protocol.subscriptions import Subscriptions
 from mcp.server.subscriptions import ResourceUpdated, ServerEvent
 
 from tests.flow.breaking import Breaking
@@ -195,9 +195,9 @@ def test_a_program_that_opens_the_scheduler_is_a_worker_unless_it_only_schedules
     installation: Installation, gate: Gate
 ) -> None:
     gate.open.set()
-    with Scheduler.open(installation.settings, handlers=[gate.handler("reader")], run=False) as reader:
+    with ProgramScheduler.open(installation.settings, handlers=[gate.handler("reader")], run=False) as reader:
         view = reader.schedule("Now", action="gate")
-        with Scheduler.open(installation.settings, handlers=[gate.handler("program")]):
+        with ProgramScheduler.open(installation.settings, handlers=[gate.handler("program")]):
             eventually(lambda: reader.get(view.record.task.id).record.run.state is State.SUCCEEDED, "it ran")
     assert gate.starts == ["program"]
 
@@ -241,7 +241,7 @@ async def test_subscribers_of_one_server_hear_of_what_another_process_does(
     other = installation.member(Role.SERVE, handlers=[gate.handler("other")])
     installation.member(Role.WORK, handlers=[gate.handler("worker")])
     gate.open.set()
-    changes = Changes(server.store.history, interval=0.02)
+    changes = Subscriptions(server.store.history, interval=0.02)
     heard: list[ServerEvent] = []
     async with changes.serving():
         leave = changes.subscribe(heard.append)

@@ -9,7 +9,7 @@ from unittest.mock import Mock
 
 import pytest
 from duetime.scheduler.queue import QueueLost, QueueTaken
-from duetime.scheduler.queue.redis.ownership import RedisOwner
+from duetime.scheduler.queue.redis.ownership import NamespaceClaim
 from duetime.scheduler.queue.redis.queue import RedisQueue
 from duetime.scheduler.store import migrate_store, open_store
 from duetime.server.doctor.distributed import namespace_check
@@ -22,7 +22,7 @@ def test_two_databases_do_not_share_a_queue_and_one_that_is_not_used_any_more_is
     queue = RedisQueue(valkey_url, namespace=tmp_path.name)
     queue.begin_rebuild("me")
     queue.end_rebuild("me")
-    mine, theirs = (RedisOwner(valkey_url, namespace=tmp_path.name, database=name) for name in ("1/a", "1/b"))
+    mine, theirs = (NamespaceClaim(valkey_url, namespace=tmp_path.name, database=name) for name in ("1/a", "1/b"))
     for _ in range(2):
         mine.claim()
         with pytest.raises(QueueTaken, match=f"DUETIME_REDIS_NAMESPACE={tmp_path.name}-staging"):
@@ -46,7 +46,7 @@ def test_two_databases_do_not_share_a_queue_and_one_that_is_not_used_any_more_is
 def test_who_may_not_ask_which_database_it_is_compares_nothing(valkey_url: str, tmp_path: Path) -> None:
     shared = "postgresql+psycopg://localhost/duetime"
     settings = Settings(database_url=shared, redis_url=valkey_url, redis_namespace=tmp_path.name, timezone="UTC")
-    with closing(RedisOwner(valkey_url, namespace=tmp_path.name, database="1/a")) as used:
+    with closing(NamespaceClaim(valkey_url, namespace=tmp_path.name, database="1/a")) as used:
         used.claim()
         found = namespace_check(settings, Mock(identity=lambda: ""))
     assert found.verdict.value == "note"

@@ -19,16 +19,16 @@ from duetime.scheduler.nodes.heartbeat import FORGOTTEN_AFTER, INTERVAL, Heartbe
 from duetime.scheduler.queue import QueueUnavailable
 from duetime.scheduler.queue.redis import health as redis_health
 from duetime.scheduler.queue.redis.health import RedisHealth
-from duetime.scheduler.queue.redis.pubsub import RedisNews
+from duetime.scheduler.queue.redis.pubsub import RedisSignalBus
 from duetime.scheduler.records import WorkerProcess
 from duetime.scheduler.store import Store
 from duetime.server.doctor import distributed
 from duetime.server.doctor.distributed import redis_check, skew_check, workers_check
 from duetime.server.runtime import shutdown
-from duetime.server.runtime.shutdown import Ending
+from duetime.server.runtime.shutdown import Shutdown
 from duetime.server.settings.model import Settings
 from duetime.server.workers import supervisor, worker
-from duetime.server.workers.supervisor import FIRST_PAUSE, LONGEST_PAUSE, STEADY, Place, run_processes
+from duetime.server.workers.supervisor import FIRST_PAUSE, LONGEST_PAUSE, STEADY, ChildProcess, run_processes
 from duetime.server.workers.worker import REPLACE_ME
 
 from tests.contracts.store.making import NOON, Clock
@@ -55,7 +55,7 @@ class Ears:
 
 def test_news_reach_all_others_of_the_namespace_and_nobody_else(valkey_url: str, tmp_path: Path) -> None:
     namespace = tmp_path.name
-    one, other, stranger = (RedisNews(valkey_url, namespace=name) for name in (namespace, namespace, "stranger"))
+    one, other, stranger = (RedisSignalBus(valkey_url, namespace=name) for name in (namespace, namespace, "stranger"))
     ears = {news: Ears() for news in (one, other, stranger)}
     for news, heard in ears.items():
         news.listen(heard)
@@ -73,7 +73,7 @@ def test_news_reach_all_others_of_the_namespace_and_nobody_else(valkey_url: str,
 
 def test_news_are_heard_again_after_redis_was_away(tmp_path: Path) -> None:
     with valkey_server() as url:
-        one, other, heard = RedisNews(url), RedisNews(url), Ears()
+        one, other, heard = RedisSignalBus(url), RedisSignalBus(url), Ears()
         other.listen(heard)
 
         def told() -> bool:
@@ -89,7 +89,7 @@ def test_news_are_heard_again_after_redis_was_away(tmp_path: Path) -> None:
 
 
 def test_who_hears_nothing_ends_at_once(valkey_url: str, tmp_path: Path) -> None:
-    news, other = (RedisNews(valkey_url, namespace=tmp_path.name) for _ in range(2))
+    news, other = (RedisSignalBus(valkey_url, namespace=tmp_path.name) for _ in range(2))
     heard = Ears()
     news.listen(heard)
 
@@ -104,7 +104,7 @@ def test_who_hears_nothing_ends_at_once(valkey_url: str, tmp_path: Path) -> None
 
 
 def test_who_tells_news_to_a_redis_that_is_away_fails_not() -> None:
-    news = RedisNews("redis://127.0.0.1:1/0")
+    news = RedisSignalBus("redis://127.0.0.1:1/0")
     news.tell("due")
     news.close()
 
@@ -152,13 +152,13 @@ DYING = [sys.executable, "-c", "raise SystemExit(3)"]
 STUBBORN = [sys.executable, "-c", "import time; time.sleep(600)"]
 
 
-def wait_for_death(place: Place) -> None:
+def wait_for_death(place: ChildProcess) -> None:
     assert place.process is not None
     place.process.wait(30)
 
 
 def test_a_process_that_dies_at_its_start_is_replaced_after_longer_and_longer_pauses() -> None:
-    place, now, pauses = Place(1, DYING), 0.0, []
+    place, now, pauses = ChildProcess(1, DYING), 0.0, []
     for _ in range(8):
         place.look(now)
         wait_for_death(place)
@@ -170,7 +170,7 @@ def test_a_process_that_dies_at_its_start_is_replaced_after_longer_and_longer_pa
 
 
 def test_a_process_that_had_worked_for_long_is_replaced_after_the_shortest_pause() -> None:
-    place = Place(1, DYING)
+    place = ChildProcess(1, DYING)
     for now in (0.0, 100.0):
         place.look(now)
         wait_for_death(place)
@@ -181,7 +181,7 @@ def test_a_process_that_had_worked_for_long_is_replaced_after_the_shortest_pause
 def test_a_process_that_the_machine_has_no_room_for_is_tried_again_later(
     monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
-    place = Place(1, STUBBORN)
+    place = ChildProcess(1, STUBBORN)
     with monkeypatch.context() as full:
         full.setattr(subprocess, "Popen", Mock(side_effect=BlockingIOError(11, "Resource temporarily unavailable")))
         for now in (0.0, FIRST_PAUSE / 2, FIRST_PAUSE):
@@ -198,7 +198,7 @@ def test_a_process_that_the_machine_has_no_room_for_is_tried_again_later(
 
 
 def test_a_process_that_does_not_end_is_killed() -> None:
-    place = Place(1, STUBBORN)
+    place = ChildProcess(1, STUBBORN)
     place.look(0.0)
     process = place.process
     assert process is not None
@@ -208,7 +208,7 @@ def test_a_process_that_does_not_end_is_killed() -> None:
 
 
 def test_a_process_that_is_told_to_end_hears_that_from_its_parent() -> None:
-    place = Place(1, [sys.executable, "-c", "import sys; sys.exit(sys.stdin.buffer.read() != b'end\\n')"])
+    place = ChildProcess(1, [sys.executable, "-c", "import sys; sys.exit(sys.stdin.buffer.read() != b'end\\n')"])
     place.look(0.0)
     process = place.process
     assert process is not None
@@ -219,7 +219,7 @@ def test_a_process_that_is_told_to_end_hears_that_from_its_parent() -> None:
 
 @pytest.fixture
 def alone(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Let no thread of another test count: with one left, an `Ending` ends the whole process."""
+    """Let no thread of another test count: with one left, an `AttemptResult` ends the whole process."""
     monkeypatch.setattr(shutdown, "_others_alive", lambda: False)
 
 
@@ -228,23 +228,23 @@ def test_the_parent_ends_with_0_and_leaves_nobody_behind(monkeypatch: pytest.Mon
     monkeypatch.setattr(supervisor, "LAST_WORDS", 0.1)
     monkeypatch.setattr(supervisor, "BEYOND", 0.1)
     begun: list[subprocess.Popen[bytes]] = []
-    look = Place.look
+    look = ChildProcess.look
 
-    def looked(place: Place, now: float) -> None:
+    def looked(place: ChildProcess, now: float) -> None:
         look(place, now)
         if place.process is not None and place.process not in begun:
             begun.append(place.process)
             if len(begun) == 2:
                 signal.raise_signal(signal.SIGTERM)  # once: a second one would end this very process
 
-    monkeypatch.setattr(Place, "look", looked)
+    monkeypatch.setattr(ChildProcess, "look", looked)
     assert run_processes(SETTINGS.model_copy(update={"processes": 2, "grace_seconds": 0.1}), STUBBORN) == 0
     assert [process.poll() for process in begun] == [-signal.SIGKILL] * 2
 
 
 @pytest.mark.usefixtures("alone")
 def test_an_end_that_came_in_time_is_not_forced_afterwards() -> None:
-    with Ending(600) as end:
+    with Shutdown(600) as end:
         end.begin("it is time")
         limit = next(thread for thread in threading.enumerate() if isinstance(thread, threading.Timer))
     limit.join(30)

@@ -10,10 +10,10 @@ from functools import partial
 
 import pytest
 from duetime.scheduler.dispatch.dispatcher import Dispatcher
-from duetime.scheduler.dispatch.placement import Placing
-from duetime.scheduler.dispatch.rebuild import CLAIM, LOOK, PROBE, Keeper, rebuild
+from duetime.scheduler.dispatch.placement import Placement
+from duetime.scheduler.dispatch.rebuild import CLAIM, LOOK, PROBE, QueueMonitor, rebuild
 from duetime.scheduler.queue import Entry, Finish, Kind, Limits, QueueLost, QueueUnavailable
-from duetime.scheduler.queue.failsafe import SharedQueue
+from duetime.scheduler.queue.failsafe import FailsafeQueue
 from duetime.scheduler.records import Start
 from duetime.scheduler.store import Store
 from duetime.scheduler.task import State
@@ -45,8 +45,8 @@ def seconds() -> Seconds:
 
 
 @pytest.fixture
-def queue(inner: Breaking, seconds: Seconds) -> SharedQueue:
-    return SharedQueue(inner, clock=seconds)
+def queue(inner: Breaking, seconds: Seconds) -> FailsafeQueue:
+    return FailsafeQueue(inner, clock=seconds)
 
 
 @pytest.fixture
@@ -55,22 +55,22 @@ def claims() -> list[str]:
 
 
 @pytest.fixture
-def keeper(store: Store, queue: SharedQueue, seconds: Seconds, claims: list[str]) -> Keeper:
+def monitor(store: Store, queue: FailsafeQueue, seconds: Seconds, claims: list[str]) -> QueueMonitor:
     def fill() -> None:
         queue.set_pool("gpu", Limits(Kind.SLOTS, 1))
 
-    return Keeper(
+    return QueueMonitor(
         store,
         queue,
         fill=fill,
-        placing=Placing(),
+        placement=Placement(),
         owner="me",
         claim=lambda: claims.append("claimed"),
         clock=seconds,
     )
 
 
-def ready(store: Store, queue: SharedQueue, n: int = 1) -> list[str]:
+def ready(store: Store, queue: FailsafeQueue, n: int = 1) -> list[str]:
     """Make `n` runs that are due, and dispatch them."""
     made = [added(store, NOON).run.id for _ in range(n)]
     Dispatcher(store, queue).step()
@@ -80,7 +80,7 @@ def ready(store: Store, queue: SharedQueue, n: int = 1) -> list[str]:
 # --- while it is away ----------------------------------------------------------------------------------------------
 
 
-def test_a_queue_that_is_away_hands_out_nothing_and_nobody_fails(queue: SharedQueue, inner: Breaking) -> None:
+def test_a_queue_that_is_away_hands_out_nothing_and_nobody_fails(queue: FailsafeQueue, inner: Breaking) -> None:
     inner.away = True
     assert queue.put([Entry("r_1", 1.0)]) == 0
     assert queue.take("w", 1, MINUTE).grants == ()
@@ -91,7 +91,7 @@ def test_a_queue_that_is_away_hands_out_nothing_and_nobody_fails(queue: SharedQu
     assert queue.cancel("r_1") == "absent"
 
 
-def test_questions_and_proofs_say_that_it_is_away(queue: SharedQueue, inner: Breaking) -> None:
+def test_questions_and_proofs_say_that_it_is_away(queue: FailsafeQueue, inner: Breaking) -> None:
     inner.away = True
     renew = partial(queue.renew, "w", {"r_1": "t"}, MINUTE)
     for ask in (queue.stats, renew, partial(queue.explain, "r_1"), partial(queue.set_pool, "gpu", None)):
@@ -99,7 +99,7 @@ def test_questions_and_proofs_say_that_it_is_away(queue: SharedQueue, inner: Bre
             ask()
 
 
-def test_once_it_is_known_to_be_away_nobody_waits_for_it_to_time_out(queue: SharedQueue, inner: Breaking) -> None:
+def test_once_it_is_known_to_be_away_nobody_waits_for_it_to_time_out(queue: FailsafeQueue, inner: Breaking) -> None:
     inner.away = True
     queue.reap()
     before = inner.asked.total()
@@ -110,7 +110,7 @@ def test_once_it_is_known_to_be_away_nobody_waits_for_it_to_time_out(queue: Shar
     assert inner.asked.total() == before
 
 
-def test_the_first_who_finds_it_away_says_so_and_only_the_first(queue: SharedQueue, inner: Breaking) -> None:
+def test_the_first_who_finds_it_away_says_so_and_only_the_first(queue: FailsafeQueue, inner: Breaking) -> None:
     said: list[bool] = []
     queue.on_trouble = lambda: said.append(True)
     inner.away = True
@@ -119,7 +119,7 @@ def test_the_first_who_finds_it_away_says_so_and_only_the_first(queue: SharedQue
     assert said == [True]
 
 
-def test_who_waits_for_work_sleeps_until_it_is_back(queue: SharedQueue, inner: Breaking) -> None:
+def test_who_waits_for_work_sleeps_until_it_is_back(queue: FailsafeQueue, inner: Breaking) -> None:
     inner.away = True
     queue.reap()
     waiter = threading.Thread(target=queue.wait, args=(0, 600.0))
@@ -131,7 +131,7 @@ def test_who_waits_for_work_sleeps_until_it_is_back(queue: SharedQueue, inner: B
     assert not waiter.is_alive()
 
 
-def test_who_waits_for_work_can_be_told_to_end_while_it_is_away(queue: SharedQueue, inner: Breaking) -> None:
+def test_who_waits_for_work_can_be_told_to_end_while_it_is_away(queue: FailsafeQueue, inner: Breaking) -> None:
     inner.away = True
     queue.reap()
     waiter = threading.Thread(target=queue.wait, args=(0, 600.0))
@@ -143,7 +143,7 @@ def test_who_waits_for_work_can_be_told_to_end_while_it_is_away(queue: SharedQue
 
 
 def test_an_ending_that_could_not_be_told_is_told_when_it_is_back(
-    queue: SharedQueue, inner: Breaking, clock: Clock
+    queue: FailsafeQueue, inner: Breaking, clock: Clock
 ) -> None:
     queue.set_pool("gpu", Limits(Kind.SLOTS, 1))
     queue.put([Entry("r_1", 1.0, needs={"gpu": 1}), Entry("r_2", 2.0, needs={"gpu": 1})])
@@ -155,7 +155,7 @@ def test_an_ending_that_could_not_be_told_is_told_when_it_is_back(
     assert queue.take("w", 2, MINUTE).run_ids == ("r_2",), "its pool is free again"
 
 
-def test_a_run_that_could_not_be_given_back_is_given_back_later(queue: SharedQueue, inner: Breaking) -> None:
+def test_a_run_that_could_not_be_given_back_is_given_back_later(queue: FailsafeQueue, inner: Breaking) -> None:
     queue.put([Entry("r_1", 1.0)])
     (grant,) = queue.take("w", 1, MINUTE).grants
     inner.away = True
@@ -165,7 +165,7 @@ def test_a_run_that_could_not_be_given_back_is_given_back_later(queue: SharedQue
     assert queue.take("other", 1, MINUTE).run_ids == ("r_1",)
 
 
-def test_what_a_lost_answer_gave_is_asked_for_again(queue: SharedQueue, inner: Breaking) -> None:
+def test_what_a_lost_answer_gave_is_asked_for_again(queue: FailsafeQueue, inner: Breaking) -> None:
     queue.put([Entry("r_1", 1.0), Entry("r_2", 2.0)])
     inner.deaf = 1
     assert queue.take("w", 1, MINUTE, nonce="first").run_ids == ()
@@ -178,67 +178,69 @@ def test_what_a_lost_answer_gave_is_asked_for_again(queue: SharedQueue, inner: B
 
 
 def test_what_fell_due_while_it_was_away_is_put_when_it_is_back(
-    store: Store, queue: SharedQueue, inner: Breaking, keeper: Keeper
+    store: Store, queue: FailsafeQueue, inner: Breaking, monitor: QueueMonitor
 ) -> None:
     inner.away = True
     made = ready(store, queue, 3)
-    assert keeper.step() == PROBE
+    assert monitor.step() == PROBE
     inner.away = False
-    assert keeper.step() == pytest.approx(LOOK)
+    assert monitor.step() == pytest.approx(LOOK)
     assert sorted(queue.take("w", 9, MINUTE).run_ids) == sorted(made)
 
 
-def test_a_queue_that_is_well_is_looked_at_now_and_then(inner: Breaking, keeper: Keeper, seconds: Seconds) -> None:
-    assert keeper.step() == pytest.approx(LOOK)
+def test_a_queue_that_is_well_is_looked_at_now_and_then(
+    inner: Breaking, monitor: QueueMonitor, seconds: Seconds
+) -> None:
+    assert monitor.step() == pytest.approx(LOOK)
     assert dict(inner.asked) == {"explain": 1}
     seconds.now += LOOK
-    assert keeper.step() == pytest.approx(LOOK)
+    assert monitor.step() == pytest.approx(LOOK)
     assert dict(inner.asked) == {"explain": 2}
 
 
 def test_a_queue_that_answers_others_is_not_looked_at(
-    inner: Breaking, queue: SharedQueue, keeper: Keeper, seconds: Seconds, claims: list[str]
+    inner: Breaking, queue: FailsafeQueue, monitor: QueueMonitor, seconds: Seconds, claims: list[str]
 ) -> None:
-    keeper.step()
+    monitor.step()
     while seconds.now < 1000 + CLAIM - LOOK:
         seconds.now += LOOK / 2
         queue.take("w", 1, MINUTE)
-        assert keeper.step() == pytest.approx(min(LOOK, 1000 + CLAIM - seconds.now))
+        assert monitor.step() == pytest.approx(min(LOOK, 1000 + CLAIM - seconds.now))
     assert (inner.asked["explain"], len(claims)) == (1, 1)
 
 
 def test_a_queue_is_claimed_again_though_it_answers_others(
-    queue: SharedQueue, keeper: Keeper, seconds: Seconds, claims: list[str]
+    queue: FailsafeQueue, monitor: QueueMonitor, seconds: Seconds, claims: list[str]
 ) -> None:
-    keeper.step()
+    monitor.step()
     seconds.now += CLAIM
     queue.take("w", 1, MINUTE)
-    assert keeper.step() == pytest.approx(LOOK)
+    assert monitor.step() == pytest.approx(LOOK)
     assert len(claims) == 2
 
 
 def test_a_queue_that_was_away_is_claimed_before_it_is_used_again(
-    inner: Breaking, queue: SharedQueue, keeper: Keeper, seconds: Seconds, claims: list[str]
+    inner: Breaking, queue: FailsafeQueue, monitor: QueueMonitor, seconds: Seconds, claims: list[str]
 ) -> None:
-    keeper.step()
+    monitor.step()
     inner.away = True
     queue.take("w", 1, MINUTE)
     seconds.now += PROBE
-    assert keeper.step() == PROBE
+    assert monitor.step() == PROBE
     inner.away = False
-    keeper.step()
+    monitor.step()
     assert queue.away is None
     assert len(claims) > 1
 
 
 def test_an_outage_is_noticed_and_logged_by_a_process_that_asks_the_queue_nothing(
-    queue: SharedQueue, inner: Breaking, keeper: Keeper, seconds: Seconds, caplog: pytest.LogCaptureFixture
+    queue: FailsafeQueue, inner: Breaking, monitor: QueueMonitor, seconds: Seconds, caplog: pytest.LogCaptureFixture
 ) -> None:
     with caplog.at_level(logging.INFO):
         for away in (False, True, True, False):
             inner.away = away
-            seconds.now += keeper.step()
-            keeper.step()
+            seconds.now += monitor.step()
+            monitor.step()
             assert (queue.away is not None) is away
     assert [message.split(":")[0].split(" after")[0] for message in caplog.messages] == [
         "the queue is away, what is due starts when it is back",
@@ -247,16 +249,16 @@ def test_an_outage_is_noticed_and_logged_by_a_process_that_asks_the_queue_nothin
 
 
 def test_an_outage_is_two_lines_in_the_log_however_long_it_is(
-    store: Store, queue: SharedQueue, inner: Breaking, keeper: Keeper, caplog: pytest.LogCaptureFixture
+    store: Store, queue: FailsafeQueue, inner: Breaking, monitor: QueueMonitor, caplog: pytest.LogCaptureFixture
 ) -> None:
     inner.away = True
     with caplog.at_level(logging.INFO):
         for _ in range(50):
             ready(store, queue)
             queue.take("w", 1, MINUTE)
-            keeper.step()
+            monitor.step()
         inner.away = False
-        keeper.step()
+        monitor.step()
     assert [record.levelname for record in caplog.records] == ["WARNING", "INFO"]
     assert "the queue is away" in caplog.messages[0]
     assert "connection refused" in caplog.messages[0]
@@ -264,14 +266,14 @@ def test_an_outage_is_two_lines_in_the_log_however_long_it_is(
 
 
 def test_a_queue_that_lost_everything_is_rebuilt_with_what_runs_and_what_is_ready(
-    store: Store, queue: SharedQueue, inner: Breaking, keeper: Keeper
+    store: Store, queue: FailsafeQueue, inner: Breaking, monitor: QueueMonitor
 ) -> None:
     running, waiting = ready(store, queue, 2)
     queue.set_pool("gpu", Limits(Kind.SLOTS, 1))
     store.claims.start([Start(running, "t1", {"gpu": 1})], worker="w", epoch=None, lease=LEASE)
     inner.lose_everything()
     assert queue.take("w", 9, MINUTE).run_ids == ()
-    assert keeper.step() == pytest.approx(LOOK)
+    assert monitor.step() == pytest.approx(LOOK)
     assert queue.stats().pools["gpu"].used == 1
     assert queue.take("w", 9, MINUTE).run_ids == (waiting,)
     assert queue.renew("w", {running: "t1", "r_none": "t2"}, MINUTE) == {"r_none"}, "its old token holds it"
@@ -280,71 +282,71 @@ def test_a_queue_that_lost_everything_is_rebuilt_with_what_runs_and_what_is_read
 
 
 def test_an_empty_queue_is_rebuilt_before_anything_starts(
-    store: Store, queue: SharedQueue, inner: Breaking, keeper: Keeper, caplog: pytest.LogCaptureFixture
+    store: Store, queue: FailsafeQueue, inner: Breaking, monitor: QueueMonitor, caplog: pytest.LogCaptureFixture
 ) -> None:
     made = ready(store, queue, 2)
     inner.lose_everything()
     with caplog.at_level(logging.INFO):
-        keeper.open()
+        monitor.open()
     assert sorted(queue.take("w", 9, MINUTE).run_ids) == sorted(made)
     assert caplog.messages == ["the queue was empty and has been filled from the database"], "it was never away"
 
 
 def test_only_one_of_many_rebuilds_and_the_others_wait_for_it(
-    store: Store, queue: SharedQueue, inner: Breaking, keeper: Keeper
+    store: Store, queue: FailsafeQueue, inner: Breaking, monitor: QueueMonitor
 ) -> None:
     made = ready(store, queue, 2)
     inner.lose_everything()
     queue.reap()
     assert inner.begin_rebuild("another")
     inner.lost = True  # as it looks to who asks before the other has written anything
-    assert keeper.step() == PROBE
+    assert monitor.step() == PROBE
     inner.lost = False
     assert inner.end_rebuild("another")
-    assert keeper.step() == pytest.approx(LOOK)
+    assert monitor.step() == pytest.approx(LOOK)
     assert sorted(queue.take("w", 9, MINUTE).run_ids) == sorted(made)
 
 
 def test_while_another_fills_it_nobody_reads_all_that_is_ready_again_and_again(
-    store: Store, queue: SharedQueue, inner: Breaking, keeper: Keeper
+    store: Store, queue: FailsafeQueue, inner: Breaking, monitor: QueueMonitor
 ) -> None:
     made = ready(store, queue, 2)
     assert inner.begin_rebuild("another")
     with pytest.raises(QueueLost):
         queue.renew("w", {"r_1": "t"}, MINUTE)
     inner.asked.clear()
-    assert [keeper.step() for _ in range(3)] == [PROBE] * 3
+    assert [monitor.step() for _ in range(3)] == [PROBE] * 3
     assert (inner.asked["put"], inner.asked["begin_rebuild"]) == (0, 0)
     assert inner.end_rebuild("another")
-    assert keeper.step() == pytest.approx(LOOK)
+    assert monitor.step() == pytest.approx(LOOK)
     assert sorted(queue.take("w", 9, MINUTE).run_ids) == sorted(made)
 
 
-def test_a_rebuild_that_was_lost_meanwhile_says_so(store: Store, queue: SharedQueue, inner: Breaking) -> None:
+def test_a_rebuild_that_was_lost_meanwhile_says_so(store: Store, queue: FailsafeQueue, inner: Breaking) -> None:
     def taken_over() -> None:
         inner.end_rebuild("me")
         inner.begin_rebuild("another")
 
-    assert rebuild(store, inner, fill=taken_over, placing=Placing(), owner="me") is False
+    assert rebuild(store, inner, fill=taken_over, placement=Placement(), owner="me") is False
 
 
 def test_more_than_a_rebuild_has_time_for_follows_while_runs_are_handed_out(
-    store: Store, queue: SharedQueue, inner: Breaking, keeper: Keeper, monkeypatch: pytest.MonkeyPatch
+    store: Store, queue: FailsafeQueue, inner: Breaking, monitor: QueueMonitor, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     made, seconds = ready(store, queue, 5), itertools.count(step=6.0)
     monkeypatch.setattr("duetime.scheduler.dispatch.dispatcher.PAGE", 1)
-    assert rebuild(store, inner, fill=lambda: None, placing=Placing(), owner="me", clock=lambda: next(seconds)), (
+    assert rebuild(store, inner, fill=lambda: None, placement=Placement(), owner="me", clock=lambda: next(seconds)), (
         "well before half a minute has passed"
     )
     assert sum(queue.stats().waiting) == 2
     inner.lose_everything()
     queue.reap()
-    assert keeper.step() == pytest.approx(LOOK)
+    assert monitor.step() == pytest.approx(LOOK)
     assert sorted(queue.take("w", 9, MINUTE).run_ids) == sorted(made)
 
 
 def test_a_rebuild_without_a_database_is_tried_again_by_the_same_process(
-    store: Store, queue: SharedQueue, inner: Breaking, keeper: Keeper, monkeypatch: pytest.MonkeyPatch
+    store: Store, queue: FailsafeQueue, inner: Breaking, monitor: QueueMonitor, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     made = ready(store, queue)
     inner.lose_everything()
@@ -352,19 +354,19 @@ def test_a_rebuild_without_a_database_is_tried_again_by_the_same_process(
     with monkeypatch.context() as broken:
         broken.setattr(store.claims, "running", lambda **_: 1 / 0)
         with pytest.raises(ZeroDivisionError):
-            keeper.step()
+            monitor.step()
     assert queue.away is not None
-    assert keeper.step() == pytest.approx(LOOK)
+    assert monitor.step() == pytest.approx(LOOK)
     assert list(queue.take("w", 9, MINUTE).run_ids) == made
 
 
 def test_a_run_whose_lease_is_over_is_adopted_and_left_to_the_database(
-    store: Store, queue: SharedQueue, inner: Breaking, keeper: Keeper, clock: Clock
+    store: Store, queue: FailsafeQueue, inner: Breaking, monitor: QueueMonitor, clock: Clock
 ) -> None:
     claim = started(store)
     clock.forward(seconds=60)
     inner.lose_everything()
     queue.reap()
-    keeper.step()
+    monitor.step()
     assert queue.stats().leased == 1
     assert store.tasks.get(claim.task.tenant, claim.task.id).run.state is State.RUNNING

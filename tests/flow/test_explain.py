@@ -9,13 +9,13 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from duetime.scheduler.foresight.explain import Explainer, Facts, Lengths, explained, nothing_known, waiting_for
+from duetime.scheduler.foresight.explain import Explainer, Lengths, RunFacts, explained, nothing_known, waiting_for
 from duetime.scheduler.handlers import Handlers
-from duetime.scheduler.intake.planner import Intake
+from duetime.scheduler.intake.planner import Planner
 from duetime.scheduler.queue import MAX_COUNTED_AHEAD, Entry, Explanation, Report, Shortage, ThreadUse, Why
 from duetime.scheduler.queue.memory.queue import MemoryQueue
 from duetime.scheduler.queue.port import Finish
-from duetime.scheduler.queue.remote import Inquiry, Silence, answer
+from duetime.scheduler.queue.remote import NoAnswer, RemoteQueue, answer
 from duetime.scheduler.records import Start
 from duetime.scheduler.rules.estimates import Estimate
 from duetime.scheduler.rules.limits.pool_spec import read_pool
@@ -49,7 +49,7 @@ def a_record(**run: Any) -> TaskRecord:
 
 def why(shortage: Shortage | None = None, *, named: Any = str, pools: Any = None, **values: Any) -> tuple[str, ...]:
     said = Explanation("parked" if shortage else values.pop("status", "waiting"), shortage=shortage, **values)
-    return waiting_for(a_record(), NOW, Facts(said, pools, named))
+    return waiting_for(a_record(), NOW, RunFacts(said, pools, named))
 
 
 def short(reason: Why = Why.SHORT, **values: Any) -> Shortage:
@@ -100,9 +100,9 @@ def test_a_turn_says_how_many_go_first() -> None:
 
 @pytest.mark.parametrize("found", [Explanation("waiting"), Explanation("parked", ahead=3, shortage=short()), None])
 def test_where_no_worker_is_up_that_is_said_before_anything_else(found: Explanation | None) -> None:
-    first, *rest = waiting_for(a_record(), NOW, Facts(found, working=False))
+    first, *rest = waiting_for(a_record(), NOW, RunFacts(found, working=False))
     assert first == "a worker, and none is up now: start one with `duetime worker`"
-    assert rest == [said for said in waiting_for(a_record(), NOW, Facts(found)) if "free thread" not in said]
+    assert rest == [said for said in waiting_for(a_record(), NOW, RunFacts(found)) if "free thread" not in said]
 
 
 def test_a_run_that_a_worker_has_names_the_worker() -> None:
@@ -110,7 +110,7 @@ def test_a_run_that_a_worker_has_names_the_worker() -> None:
 
 
 def test_a_run_apart_after_crashes_says_until_when() -> None:
-    facts = Facts(Explanation("delayed", not_before=MS + 5000))
+    facts = RunFacts(Explanation("delayed", not_before=MS + 5000))
     assert waiting_for(a_record(crashes=2), NOW, facts)[0].startswith(
         "until Fri 20 Nov 2026 12:00 (in 5 s): it starts apart"
     )
@@ -122,7 +122,7 @@ def test_a_run_that_is_early_says_until_when() -> None:
 
 
 def test_a_queue_that_does_not_answer_and_one_that_was_not_told_yet_are_told_apart() -> None:
-    said = [waiting_for(a_record(), NOW, Facts(silence=silence))[0] for silence in (*Silence, None)]
+    said = [waiting_for(a_record(), NOW, RunFacts(silence=silence))[0] for silence in (*NoAnswer, None)]
     assert said[0].startswith("a process that runs tasks, and none does now")
     assert said[1].startswith("Redis, which cannot be reached now")
     assert said[2].startswith("the queue in Redis to be filled")
@@ -131,7 +131,7 @@ def test_a_queue_that_does_not_answer_and_one_that_was_not_told_yet_are_told_apa
 
 def test_what_is_due_and_was_seen_by_nobody_waits_for_somebody_and_not_for_its_time() -> None:
     late = replace(a_record(), run=replace(a_record().run, state=State.SCHEDULED))
-    (reason,) = explained(late, late.run.scheduled_for + timedelta(minutes=5), Facts())
+    (reason,) = explained(late, late.run.scheduled_for + timedelta(minutes=5), RunFacts())
     assert reason.startswith("a process that looks for what is due, as it is since")
     assert "(5 min ago)" in reason
 
@@ -145,13 +145,13 @@ def test_what_the_database_knows_is_said_without_a_queue() -> None:
     suspended = replace(retrying, run=replace(retrying.run, state=State.SUSPENDED, summary="the customer's answer"))
     assert waiting_for(suspended, NOW) == ("the customer's answer in 4 min",)
     paused = replace(a_record(), task=replace(a_record().task, paused=True))
-    assert waiting_for(paused, NOW, Facts()) == ("paused: resume it with reschedule_task(pause=false)",)
+    assert waiting_for(paused, NOW, RunFacts()) == ("paused: resume it with reschedule_task(pause=false)",)
 
 
 @pytest.mark.parametrize("state", State)
 def test_whoever_asks_gets_an_answer_in_every_state(state: State) -> None:
     record = a_record()
-    said = explained(replace(record, run=replace(record.run, state=state, wake_at=NOW, ended_at=NOW)), NOW, Facts())
+    said = explained(replace(record, run=replace(record.run, state=state, wake_at=NOW, ended_at=NOW)), NOW, RunFacts())
     assert said
     assert all(said)
 
@@ -170,7 +170,7 @@ def test_holders_are_named_by_task_and_other_tenants_are_not(store: Store, queue
     queue.set_pool("gpu", read_pool("gpu", {"capacity": 2}).limits(NOW))
     queue.put([Entry(run.id, MS + n, needs={"gpu": 1}) for n, run in enumerate((first, theirs, last))])
     queue.take("w", 3, 30_000)
-    explainer = Explainer(store, Inquiry(lambda question: answer(queue, question)), dict)
+    explainer = Explainer(store, RemoteQueue(lambda question: answer(queue, question)), dict)
     record = store.tasks.get(TENANT, waiting.id)
     said = " ".join(waiting_for(record, NOW, explainer.facts(record)))
     assert f"{mine.id} «Render\u203a the film, at great length and i…»" in said
@@ -197,7 +197,7 @@ def test_a_holder_says_when_it_is_probably_done_where_its_length_is_known(
     monkeypatch.setattr(store, "now", lambda: NOW + timedelta(seconds=took))
 
     def held(lengths: Lengths = nothing_known) -> str:
-        explainer = Explainer(store, Inquiry(lambda question: answer(queue, question)), dict, lengths)
+        explainer = Explainer(store, RemoteQueue(lambda question: answer(queue, question)), dict, lengths)
         return waiting_for(record, NOW, explainer.facts(record))[0]
 
     def usual(*of: object) -> Estimate:
@@ -218,7 +218,7 @@ def test_an_open_breaker_is_told_with_its_time(store: Store, queue: MemoryQueue)
     queue.put([Entry(last.id, MS, needs={"api": 1})])
     queue.take("w", 1, 30_000)
     record = store.tasks.get(TENANT, waiting.id)
-    facts = Explainer(store, Inquiry(lambda question: answer(queue, question)), dict).facts(record)
+    facts = Explainer(store, RemoteQueue(lambda question: answer(queue, question)), dict).facts(record)
     assert waiting_for(record, NOW, facts) == (
         "pool api: its breaker is open after failures, until Fri 20 Nov 2026 06:01 (in 1 min)",
     )
@@ -227,22 +227,22 @@ def test_an_open_breaker_is_told_with_its_time(store: Store, queue: MemoryQueue)
 def test_answers_of_a_queue_survive_the_way_through_another_process(queue: MemoryQueue) -> None:
     import json
 
-    inquiry = Inquiry(lambda question: json.loads(json.dumps(answer(queue, json.loads(json.dumps(question))))))
+    remote_queue = RemoteQueue(lambda question: json.loads(json.dumps(answer(queue, json.loads(json.dumps(question))))))
     queue.set_pool("gpu", read_pool("gpu", {}).limits(NOW))
     queue.put([Entry(f"r{n}", MS + n, needs={"gpu": 1}) for n in range(3)])
     queue.take("w", 3, 30_000)
     for run_id in ("r0", "r1", "r2"):
-        assert inquiry.explain(run_id) == (None, queue.explain(run_id))
-    assert inquiry.explain("unknown") == (None, None)
-    assert inquiry.stats() == queue.stats()
-    assert Inquiry(lambda _: None).explain("r0") == (Silence.NOBODY, None)
-    assert Inquiry(lambda _: None).stats() is None
+        assert remote_queue.explain(run_id) == (None, queue.explain(run_id))
+    assert remote_queue.explain("unknown") == (None, None)
+    assert remote_queue.stats() == queue.stats()
+    assert RemoteQueue(lambda _: None).explain("r0") == (NoAnswer.NOBODY, None)
+    assert RemoteQueue(lambda _: None).stats() is None
 
 
 @pytest.mark.parametrize("change", ["cancel", "pause", "move"])
 def test_what_is_not_to_start_any_more_leaves_the_queue_at_once(store: Store, queue: MemoryQueue, change: str) -> None:
-    inquiry = Inquiry(lambda question: answer(queue, question))
-    scheduler = Scheduler(store, Intake(Handlers.load(entry_points=False), "UTC"), recall=inquiry.recall)
+    remote_queue = RemoteQueue(lambda question: answer(queue, question))
+    scheduler = Scheduler(store, Planner(Handlers.load(entry_points=False), "UTC"), recall=remote_queue.recall)
     task_id = scheduler.schedule("Call John", when=NOW + timedelta(seconds=0), by=ALICE).record.task.id
     store.claims.make_ready(limit=9)
     run_id = store.tasks.get(TENANT, task_id).run.id

@@ -178,7 +178,7 @@ def test_a_process_that_does_not_stop_at_its_time_limit_is_killed_with_all_that_
 ) -> None:
     blocked = house(isolated_handlers.blocks)
     pids = blocked.checkpoint()
-    [held] = blocked.worker._in_hand.all()
+    [held] = blocked.worker._active_runs.all()
     blocked.pass_time(2)
     eventually(lambda: held.timed_out, "it is asked to stop")
     assert not is_gone(pids[0])
@@ -191,7 +191,7 @@ def test_a_process_that_does_not_stop_at_its_time_limit_is_killed_with_all_that_
 def test_a_cancelled_process_that_does_not_stop_is_killed(house: Callable[[Handler], House]) -> None:
     blocked = house(isolated_handlers.blocks)
     pids = blocked.checkpoint()
-    [held] = blocked.worker._in_hand.all()
+    [held] = blocked.worker._active_runs.all()
     blocked.store.tasks.change(
         TENANT,
         blocked.record.task.id,

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from duetime.scheduler.dispatch.learned_estimates import FRESH_FOR_S, USABLE_FOR_S, Experience
+from duetime.scheduler.dispatch.learned_estimates import FRESH_FOR_S, USABLE_FOR_S, LearnedEstimates
 from duetime.scheduler.errors import StoreUnavailable
 from duetime.scheduler.store import Store, open_store
 from sqlalchemy import event
@@ -28,8 +28,8 @@ class House:
     asked: list[tuple[str, Any]] = field(default_factory=list)
     later: list[Callable[[], None]] = field(default_factory=list)
 
-    def cache(self, **options: Any) -> Experience:
-        return Experience(self.store, clock=lambda: self.at_s, soon=self.later.append, **options)
+    def cache(self, **options: Any) -> LearnedEstimates:
+        return LearnedEstimates(self.store, clock=lambda: self.at_s, soon=self.later.append, **options)
 
     def run_later(self) -> None:
         for work in self.later:

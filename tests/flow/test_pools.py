@@ -8,8 +8,8 @@ from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 import pytest
-from duetime.scheduler.dispatch.placement import Placing
-from duetime.scheduler.dispatch.pool_registry import LAST_CHANCE, LOOK_EVERY, Registry, Teller
+from duetime.scheduler.dispatch.placement import Placement
+from duetime.scheduler.dispatch.pool_registry import LAST_CHANCE, LOOK_EVERY, PoolPublisher, PoolRegistry
 from duetime.scheduler.errors import InvalidArgument, StoreUnavailable
 from duetime.scheduler.queue import Entry
 from duetime.scheduler.queue.memory.queue import MemoryQueue
@@ -70,8 +70,8 @@ def store(tmp_path: Path, clock: Clock) -> Iterator[Store]:
 
 
 @pytest.fixture
-def registry(store: Store, clock: Clock) -> Registry:
-    return Registry(store, zone="Europe/Berlin", clock=clock.monotonic)
+def registry(store: Store, clock: Clock) -> PoolRegistry:
+    return PoolRegistry(store, zone="Europe/Berlin", clock=clock.monotonic)
 
 
 @pytest.fixture
@@ -80,8 +80,8 @@ def queue(clock: Clock) -> MemoryQueue:
 
 
 @pytest.fixture
-def teller(registry: Registry, queue: MemoryQueue, clock: Clock) -> Teller:
-    return Teller(registry, queue, now=clock)
+def publisher(registry: PoolRegistry, queue: MemoryQueue, clock: Clock) -> PoolPublisher:
+    return PoolPublisher(registry, queue, now=clock)
 
 
 def needing(clock: Clock, **needs: int) -> Entry:
@@ -93,47 +93,47 @@ def capacities(queue: MemoryQueue) -> dict[str, float]:
 
 
 def test_a_pool_in_the_settings_is_there_for_tasks_and_for_the_queue(
-    registry: Registry, teller: Teller, queue: MemoryQueue
+    registry: PoolRegistry, publisher: PoolPublisher, queue: MemoryQueue
 ) -> None:
     registry.declare({"gpu": {"capacity": 2}, "tokens": {"kind": "budget", "capacity": 100}})
-    teller.step()
+    publisher.step()
     assert registry.pools()["tokens"].zone == "Europe/Berlin"
     assert capacities(queue) == {"gpu": 2, "tokens": 100}
 
 
 def test_a_change_at_run_time_is_told_and_survives_the_next_start(
-    registry: Registry, teller: Teller, queue: MemoryQueue
+    registry: PoolRegistry, publisher: PoolPublisher, queue: MemoryQueue
 ) -> None:
     registry.declare({"gpu": {"capacity": 2}})
-    teller.step()
+    publisher.step()
     registry.set("gpu", {"capacity": 3})
     registry.declare({"gpu": {"capacity": 2}})
-    teller.step()
+    publisher.step()
     assert capacities(queue) == {"gpu": 3}
     registry.declare({"gpu": {"capacity": 5}})
     assert registry.pools()["gpu"].capacity == 5
 
 
 def test_a_change_is_told_as_soon_as_the_dispatcher_has_seen_it(
-    registry: Registry, teller: Teller, queue: MemoryQueue, store: Store
+    registry: PoolRegistry, publisher: PoolPublisher, queue: MemoryQueue, store: Store
 ) -> None:
     store.claims.next_times()
-    teller.process.start()
-    eventually(lambda: teller._revision == 0, "it has looked once, and sleeps")
+    publisher.process.start()
+    eventually(lambda: publisher._revision == 0, "it has looked once, and sleeps")
     registry.set("gpu", {"capacity": 3})
     store.claims.next_times()
     eventually(lambda: capacities(queue) == {"gpu": 3}, "it is told", LOOK_EVERY / 2)
-    assert teller.process.stop(STEP_PATIENCE)
+    assert publisher.process.stop(STEP_PATIENCE)
 
 
 def test_a_removed_pool_holds_what_needs_it(
-    registry: Registry, teller: Teller, queue: MemoryQueue, clock: Clock
+    registry: PoolRegistry, publisher: PoolPublisher, queue: MemoryQueue, clock: Clock
 ) -> None:
     registry.set("gpu", {})
-    teller.step()
+    publisher.step()
     assert queue.can_admit(needing(clock, gpu=1)) is None
     registry.remove("gpu")
-    teller.step()
+    publisher.step()
     shortage = queue.can_admit(needing(clock, gpu=1))
     assert shortage is not None
     assert shortage.why == "unknown"
@@ -143,17 +143,17 @@ def test_a_removed_pool_holds_what_needs_it(
 
 @pytest.mark.parametrize("last", ["settings", "admin"])
 def test_a_pool_that_was_removed_while_nobody_ran_is_told_to_a_queue_that_still_has_it(
-    registry: Registry, queue: MemoryQueue, clock: Clock, last: str
+    registry: PoolRegistry, queue: MemoryQueue, clock: Clock, last: str
 ) -> None:
     registry.declare({"gpu": {}, "tenant:*": {"capacity": 1}})
-    Teller(registry, queue, now=clock).step()
+    PoolPublisher(registry, queue, now=clock).step()
     assert set(capacities(queue)) == {"gpu"}
     if last == "settings":
         registry.declare({})
     else:
         registry.remove("gpu")
         registry.remove("tenant:*")
-    Teller(registry, queue, now=clock).step()
+    PoolPublisher(registry, queue, now=clock).step()
     assert capacities(queue) == {}
     two = Entry("r", clock.ms(), needs={"tenant:acme": 2})
     assert queue.can_admit(two) is None
@@ -161,59 +161,61 @@ def test_a_pool_that_was_removed_while_nobody_ran_is_told_to_a_queue_that_still_
 
 @pytest.mark.parametrize("quota", ["tenant:*", "tenant:acme"])
 def test_a_run_that_waits_under_a_quota_starts_when_the_quota_is_removed_and_not_before(
-    registry: Registry, teller: Teller, queue: MemoryQueue, clock: Clock, quota: str
+    registry: PoolRegistry, publisher: PoolPublisher, queue: MemoryQueue, clock: Clock, quota: str
 ) -> None:
     registry.set(quota, {"capacity": 1})
-    teller.fill()
-    placing = Placing(registry.read)
-    queue.put([placing.entry(ready(run_id=name), NOW) for name in ("first", "second")])
+    publisher.fill()
+    placement = Placement(registry.read)
+    queue.put([placement.entry(ready(run_id=name), NOW) for name in ("first", "second")])
     assert len(queue.take("w", 2, 30_000).grants) == 1
     registry.remove(quota)
     assert queue.take("w", 2, 30_000).grants == ()
-    teller.step()
+    publisher.step()
     assert len(queue.take("w", 2, 30_000).grants) == 1
 
 
 def test_a_quota_that_is_declared_while_runs_wait_binds_them_from_the_next_look_on(
-    registry: Registry, teller: Teller, queue: MemoryQueue
+    registry: PoolRegistry, publisher: PoolPublisher, queue: MemoryQueue
 ) -> None:
-    teller.fill()
+    publisher.fill()
     waiting = [ready(run_id=f"r{n}") for n in range(5)]
-    placing = Placing(registry.read)
-    assert queue.put([placing.entry(run, NOW) for run in waiting]) == 5
+    placement = Placement(registry.read)
+    assert queue.put([placement.entry(run, NOW) for run in waiting]) == 5
     registry.set("tenant:*", {"capacity": 2})
-    teller.step()
-    assert queue.put([placing.entry(run, NOW) for run in waiting]) == 0, "as maintenance does each half a minute"
+    publisher.step()
+    assert queue.put([placement.entry(run, NOW) for run in waiting]) == 0, "as maintenance does each half a minute"
     assert len(queue.take("w", 5, 30_000).grants) == 2
 
 
-def test_a_quota_that_is_declared_again_holds_again(registry: Registry, teller: Teller, queue: MemoryQueue) -> None:
+def test_a_quota_that_is_declared_again_holds_again(
+    registry: PoolRegistry, publisher: PoolPublisher, queue: MemoryQueue
+) -> None:
     for told in ({"capacity": 1}, None, {"capacity": 1}):
         if told:
             registry.set("tenant:*", told)
         else:
             registry.remove("tenant:*")
-        teller.step()
-    placing = Placing(registry.read)
-    queue.put([placing.entry(ready(run_id=name), NOW) for name in ("first", "second")])
+        publisher.step()
+    placement = Placement(registry.read)
+    queue.put([placement.entry(ready(run_id=name), NOW) for name in ("first", "second")])
     assert len(queue.take("w", 2, 30_000).grants) == 1
 
 
-def test_a_wrong_declaration_changes_nothing(registry: Registry) -> None:
+def test_a_wrong_declaration_changes_nothing(registry: PoolRegistry) -> None:
     registry.set("gpu", {"capacity": 2})
     with pytest.raises(InvalidArgument, match=r"pools\.gpu\.capacity"):
         registry.set("gpu", {"capacity": -1})
     assert registry.read()["gpu"].capacity == 2
 
 
-def test_a_row_that_cannot_be_read_leaves_the_other_pools_alone(registry: Registry, store: Store) -> None:
+def test_a_row_that_cannot_be_read_leaves_the_other_pools_alone(registry: PoolRegistry, store: Store) -> None:
     registry.set("gpu", {})
     store.pools.put("odd", {"kind": "quantum"}, actor="a newer version")
     assert set(registry.read()) == {"gpu"}
 
 
 def test_without_a_database_what_was_last_known_of_the_pools_goes_on_to_count(
-    registry: Registry, store: Store, clock: Clock, monkeypatch: pytest.MonkeyPatch
+    registry: PoolRegistry, store: Store, clock: Clock, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def away() -> None:
         raise StoreUnavailable("the database is away")
@@ -231,25 +233,25 @@ def test_without_a_database_what_was_last_known_of_the_pools_goes_on_to_count(
 
 
 def test_pools_that_did_not_change_are_not_told_again(
-    registry: Registry, teller: Teller, queue: MemoryQueue, clock: Clock
+    registry: PoolRegistry, publisher: PoolPublisher, queue: MemoryQueue, clock: Clock
 ) -> None:
     registry.set("gpu", {"capacity": 1})
-    teller.step()
+    publisher.step()
     queue.set_pool("gpu", read_pool("gpu", {"capacity": 7}).limits(NOW))
-    teller.step()
+    publisher.step()
     assert capacities(queue) == {"gpu": 7}
     clock.now += timedelta(hours=25)
-    teller.step()
+    publisher.step()
     assert capacities(queue) == {"gpu": 1}
 
 
 def test_a_calendar_goes_on_because_its_hours_are_told_each_day(
-    registry: Registry, teller: Teller, queue: MemoryQueue, clock: Clock
+    registry: PoolRegistry, publisher: PoolPublisher, queue: MemoryQueue, clock: Clock
 ) -> None:
     registry.set("night", {"kind": "calendar", "capacity": 0, "hours": {"22:00-06:00": 1}, "zone": "UTC"})
     found = []
     for _ in range(60):
-        teller.step()
+        publisher.step()
         found.append((clock.now.hour, queue.can_admit(needing(clock, night=1)) is None))
         clock.now += timedelta(hours=11, minutes=7)
     assert all(admitted == (hour >= 22 or hour < 6) for hour, admitted in found)
@@ -257,27 +259,27 @@ def test_a_calendar_goes_on_because_its_hours_are_told_each_day(
 
 
 def test_hours_are_told_again_when_the_clock_was_set_back(
-    registry: Registry, teller: Teller, queue: MemoryQueue, clock: Clock
+    registry: PoolRegistry, publisher: PoolPublisher, queue: MemoryQueue, clock: Clock
 ) -> None:
     registry.set("night", {"kind": "calendar", "capacity": 0, "hours": {"12:00-18:00": 1}, "zone": "UTC"})
-    teller.step()
+    publisher.step()
     assert queue.can_admit(needing(clock, night=1)) is None
     clock.now -= timedelta(hours=1)
-    teller.step()
+    publisher.step()
     assert queue.can_admit(needing(clock, night=1)) is not None
     clock.now += timedelta(hours=1)
     assert queue.can_admit(needing(clock, night=1)) is None
 
 
 def test_a_queue_that_is_filled_anew_knows_what_a_budget_has_seen_and_starts_with_empty_buckets(
-    registry: Registry, teller: Teller, queue: MemoryQueue, clock: Clock, monkeypatch: pytest.MonkeyPatch
+    registry: PoolRegistry, publisher: PoolPublisher, queue: MemoryQueue, clock: Clock, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     registry.set("tokens", {"kind": "budget", "capacity": 100})
     registry.set("calls", {"kind": "rate", "capacity": 60, "per": "minute"})
     midnight = datetime(2026, 11, 19, 23, 0, tzinfo=UTC)  # in Berlin
     used = [(midnight - timedelta(seconds=1), 10.0), (midnight, 50.0), (clock.now, 40.0)]
     monkeypatch.setattr(registry._store, "usage", Account("tokens", used))
-    teller.fill()
+    publisher.fill()
     assert queue.can_admit(needing(clock, tokens=10)) is None
     assert queue.can_admit(needing(clock, tokens=11)) is not None
     assert queue.can_admit(needing(clock, calls=1)) is not None
@@ -297,7 +299,7 @@ def test_a_queue_that_is_filled_anew_knows_what_a_budget_has_seen_and_starts_wit
     ],
 )
 def test_what_went_beyond_a_window_is_still_owed_after_a_restart(
-    registry: Registry, clock: Clock, monkeypatch: pytest.MonkeyPatch, used: tuple[float, ...], spent: float
+    registry: PoolRegistry, clock: Clock, monkeypatch: pytest.MonkeyPatch, used: tuple[float, ...], spent: float
 ) -> None:
     registry.set("tokens", {"kind": "budget", "capacity": 100, "zone": "UTC"})
     days = [(clock.now - timedelta(days=age), units) for age, units in enumerate(reversed(used))]
@@ -306,12 +308,12 @@ def test_what_went_beyond_a_window_is_still_owed_after_a_restart(
 
 
 def test_a_budget_that_is_removed_and_declared_again_is_no_new_budget(
-    registry: Registry, teller: Teller, queue: MemoryQueue, clock: Clock, monkeypatch: pytest.MonkeyPatch
+    registry: PoolRegistry, publisher: PoolPublisher, queue: MemoryQueue, clock: Clock, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(registry._store, "usage", Account("tokens", [(NOW, 90.0)]))
-    teller.fill()
+    publisher.fill()
     registry.set("tokens", {"kind": "budget", "capacity": 100})
-    teller.step()
+    publisher.step()
     assert queue.can_admit(needing(clock, tokens=10)) is None
     assert queue.can_admit(needing(clock, tokens=11)) is not None
 
@@ -332,18 +334,18 @@ def ready(**values: object) -> ReadyRun:
 
 
 def test_a_run_needs_a_unit_of_its_tenants_quota_where_there_is_one() -> None:
-    assert Placing().entry(ready(needs={"gpu": 1}), NOW).needs == {"gpu": 1}
+    assert Placement().entry(ready(needs={"gpu": 1}), NOW).needs == {"gpu": 1}
     quotas = {"tenant:*": read_pool("tenant:*", {"capacity": 4})}
-    assert Placing(lambda: quotas).entry(ready(needs={"gpu": 1}), NOW).needs == {"gpu": 1, "tenant:acme": 1}
-    odd = Placing(lambda: quotas).entry(ready(tenant="Acme, Inc.\n=1"), NOW)
+    assert Placement(lambda: quotas).entry(ready(needs={"gpu": 1}), NOW).needs == {"gpu": 1, "tenant:acme": 1}
+    odd = Placement(lambda: quotas).entry(ready(tenant="Acme, Inc.\n=1"), NOW)
     assert odd.needs == {"tenant:Acme%2C%20Inc.%0A%3D1": 1}
 
 
 def test_what_was_learned_of_an_action_moves_its_deadline_forward() -> None:
     deadline = NOW + timedelta(minutes=1)
-    quick = Placing(estimates=lambda *_: estimate(timedelta(seconds=1), None, None)).key(ready(deadline=deadline))
-    slow = Placing(estimates=lambda *_: estimate(timedelta(seconds=30), None, None)).key(ready(deadline=deadline))
-    own = Placing(estimates=lambda *_: estimate(timedelta(seconds=1), None, None)).key(
+    quick = Placement(estimates=lambda *_: estimate(timedelta(seconds=1), None, None)).key(ready(deadline=deadline))
+    slow = Placement(estimates=lambda *_: estimate(timedelta(seconds=30), None, None)).key(ready(deadline=deadline))
+    own = Placement(estimates=lambda *_: estimate(timedelta(seconds=1), None, None)).key(
         ready(deadline=deadline, estimate=timedelta(seconds=30))
     )
     assert slow == own < quick
@@ -353,47 +355,47 @@ def test_an_action_that_was_slow_for_a_while_is_started_nevertheless() -> None:
     minutes = timedelta(minutes=1)
     run = ready(deadline=NOW + 5 * minutes, drop_at=NOW + 4 * minutes)
     for learned, drop_at in ((2, NOW + 3 * minutes), (5, None), (10, None)):
-        placing = Placing(estimates=lambda *_, took=learned * minutes: estimate(took, None, None))
-        assert placing.drop_at(run) == drop_at
-        assert placing.drop_at(replace(run, estimate=10 * minutes)) == NOW - 5 * minutes
+        placement = Placement(estimates=lambda *_, took=learned * minutes: estimate(took, None, None))
+        assert placement.drop_at(run) == drop_at
+        assert placement.drop_at(replace(run, estimate=10 * minutes)) == NOW - 5 * minutes
 
 
 def test_a_run_that_takes_more_of_a_pool_goes_later() -> None:
     pools = {"gpu": read_pool("gpu", {"capacity": 4})}
-    keys = [Placing(lambda: pools).key(ready(needs={"gpu": units})) for units in (1, 4)]
+    keys = [Placement(lambda: pools).key(ready(needs={"gpu": units})) for units in (1, 4)]
     assert keys == sorted(keys)
     assert keys[0] < keys[1]
 
 
 def test_a_run_on_its_last_chance_waits_a_moment_and_runs_alone() -> None:
-    entry = Placing().entry(ready(crashes=2), NOW)
+    entry = Placement().entry(ready(crashes=2), NOW)
     assert entry.needs == {LAST_CHANCE: 1}
     assert entry.delay > 0
 
 
-def test_every_kind_of_pool_can_be_told(registry: Registry, teller: Teller, queue: MemoryQueue) -> None:
+def test_every_kind_of_pool_can_be_told(registry: PoolRegistry, publisher: PoolPublisher, queue: MemoryQueue) -> None:
     registry.set("a", {"kind": "slots", "capacity": 1})
     registry.set("b", {"kind": "rate", "capacity": 2})
     registry.set("c", {"kind": "budget", "capacity": 3})
     registry.set("d", {"kind": "calendar", "capacity": 4, "hours": {"sat 01:00-02:00": 9}})
-    teller.step()
+    publisher.step()
     assert capacities(queue) == {"a": 1, "b": 2, "c": 3, "d": 4}
     assert {pool.kind for pool in registry.pools().values()} == set(PoolKind)
 
 
 def test_where_runs_stand_is_decided_by_the_pools_as_the_queue_knows_them_without_asking_the_database(
-    registry: Registry, teller: Teller, store: Store, monkeypatch: pytest.MonkeyPatch
+    registry: PoolRegistry, publisher: PoolPublisher, store: Store, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     assert registry.known() == {}
     registry.set("gpu", {"capacity": 2})
-    teller.step()
+    publisher.step()
     with monkeypatch.context() as deaf:
         deaf.setattr(store.pools, "all", None)
         assert registry.known()["gpu"].capacity == 2
     registry.set("gpu", {"capacity": 3})
     assert registry.known()["gpu"].capacity == 3
     store.pools.put("gpu", {"kind": "slots", "capacity": 4}, actor="another process")
-    teller.step()
+    publisher.step()
     assert registry.known()["gpu"].capacity == 4
     registry.remove("gpu")
     assert registry.known() == {}

@@ -17,11 +17,11 @@ import httpx2
 import pytest
 from duetime.scheduler.errors import InvalidSetting, StoreUnavailable
 from duetime.scheduler.handlers import Handlers
-from duetime.scheduler.intake.planner import Intake
+from duetime.scheduler.intake.planner import Planner
 from duetime.scheduler.service import Scheduler
 from duetime.scheduler.store import open_store
 from duetime.server.protocol.server import make_server
-from duetime.server.protocol.subscriptions import Changes
+from duetime.server.protocol.subscriptions import Subscriptions
 from duetime.server.transport.http import MAX_BODY, http_app, listening, url_of
 
 PROGRAM = Path(__file__).with_name("served_process.py")
@@ -150,12 +150,12 @@ def test_a_supervisor_sees_that_it_lives_and_that_it_is_ready(site: Site) -> Non
 @pytest.mark.anyio
 async def test_it_is_not_ready_while_the_database_does_not_answer(tmp_path: Path) -> None:
     store = open_store(f"sqlite:///{tmp_path / 'duetime.db'}", synchronous="OFF")
-    scheduler = Scheduler(store, Intake(Handlers.load(entry_points=False), None))
+    scheduler = Scheduler(store, Planner(Handlers.load(entry_points=False), None))
 
     def away() -> str:
         raise StoreUnavailable("the database is locked")
 
-    app = http_app(make_server(scheduler, Changes(store.history)), away)
+    app = http_app(make_server(scheduler, Subscriptions(store.history)), away)
     async with httpx2.AsyncClient(transport=httpx2.ASGITransport(app), base_url="http://127.0.0.1") as client:
         ready = await client.get("/readyz")
         alive = await client.get("/livez")

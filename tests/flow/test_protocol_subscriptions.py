@@ -16,11 +16,11 @@ import pytest
 from duetime.scheduler.errors import StoreUnavailable
 from duetime.scheduler.events import Event, EventKind
 from duetime.scheduler.handlers import Handlers
-from duetime.scheduler.intake.planner import Intake
+from duetime.scheduler.intake.planner import Planner
 from duetime.scheduler.service import Scheduler
 from duetime.scheduler.store import open_store
 from duetime.server.protocol.server import make_server
-from duetime.server.protocol.subscriptions import Changes
+from duetime.server.protocol.subscriptions import Subscriptions
 from mcp import Client, StdioServerParameters
 from mcp.server import MCPServer
 from mcp.types import ResourceUpdatedNotification
@@ -45,7 +45,7 @@ def database(tmp_path: Path) -> str:
 def elsewhere(database: str) -> Iterator[Scheduler]:
     """Give a scheduler that shares the database and nothing else, like one of another process."""
     store = open_store(database, synchronous="OFF")
-    yield Scheduler(store, Intake(Handlers.load(entry_points=False), "UTC"))
+    yield Scheduler(store, Planner(Handlers.load(entry_points=False), "UTC"))
     store.close()
 
 
@@ -54,8 +54,8 @@ def connect(request: pytest.FixtureRequest, database: str) -> Iterator[Connect]:
     """Give what a client connects to."""
     if request.param == "in memory":
         store = open_store(database, synchronous="OFF")
-        changes = Changes(store.history)
-        scheduler = Scheduler(store, Intake(Handlers.load(entry_points=False), "UTC"), on_change=changes.touched)
+        changes = Subscriptions(store.history)
+        scheduler = Scheduler(store, Planner(Handlers.load(entry_points=False), "UTC"), on_change=changes.touched)
         yield lambda: make_server(scheduler, changes)
         store.close()
     elif request.param == "stdio":
@@ -148,8 +148,8 @@ async def test_a_change_in_another_process_is_told(elsewhere: Scheduler, connect
 
 async def test_whoever_left_is_forgotten_and_nobody_looks_any_more(database: str) -> None:
     store = open_store(database, synchronous="OFF")
-    changes = Changes(store.history)
-    server = make_server(Scheduler(store, Intake(Handlers.load(entry_points=False), "UTC")), changes)
+    changes = Subscriptions(store.history)
+    server = make_server(Scheduler(store, Planner(Handlers.load(entry_points=False), "UTC")), changes)
     for subscribe in (legacy, modern):
         async with subscribe(lambda: server, "duetime://inbox"):
             assert changes.wanted
@@ -182,8 +182,10 @@ def event(number: int, task_id: str, kind: EventKind = EventKind.RESCHEDULED, te
     return Event(number, tenant, task_id, None, 1, datetime.fromisoformat("2026-11-21T23:00Z"), kind, "local")
 
 
-async def told(history: Scripted, *uris: str, expect: str, touch: Callable[[Changes], None] | None = None) -> list[str]:
-    changes = Changes(history, interval=0.01)
+async def told(
+    history: Scripted, *uris: str, expect: str, touch: Callable[[Subscriptions], None] | None = None
+) -> list[str]:
+    changes = Subscriptions(history, interval=0.01)
     heard = Heard()
     leave = changes.subscribe(lambda found: heard.add(getattr(found, "uri", "")))
     async with changes.serving():
@@ -195,7 +197,7 @@ async def told(history: Scripted, *uris: str, expect: str, touch: Callable[[Chan
     return heard.uris
 
 
-async def until_watching(changes: Changes) -> None:
+async def until_watching(changes: Subscriptions) -> None:
     wait: Callable[[], Awaitable[None]] = anyio.lowlevel.checkpoint
     with anyio.fail_after(SECONDS):
         while not changes.watching:
@@ -234,7 +236,7 @@ async def test_a_session_that_does_not_read_or_is_gone_keeps_the_news_from_no_ot
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setattr("duetime.server.protocol.subscriptions.PATIENCE", 0.01)
-    changes, heard = Changes(Scripted([event(11, "t_a")], [event(12, "t_b")]), interval=0.01), Heard()
+    changes, heard = Subscriptions(Scripted([event(11, "t_a")], [event(12, "t_b")]), interval=0.01), Heard()
     sessions: Any = [Session(heard, reads=False), Session(heard, gone=True), Session(heard)]
     for uri in ("duetime://tasks/t_a", "duetime://tasks/t_b"):
         changes._sessions[uri] = dict(enumerate(sessions))

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 from duetime.scheduler.errors import IdempotencyConflict, InvalidArgument, Refused
 from duetime.scheduler.handlers import Handlers
-from duetime.scheduler.intake.planner import Intake
+from duetime.scheduler.intake.planner import Planner
 from duetime.scheduler.outcomes import Done
 from duetime.scheduler.records import Start, Verdict
 from duetime.scheduler.request import Request
@@ -36,7 +36,7 @@ def store(request: pytest.FixtureRequest, tmp_path: Path, clock: Clock) -> Itera
 
 @pytest.fixture
 def scheduler(store: Store) -> Scheduler:
-    return Scheduler(store, Intake(Handlers.load(entry_points=False), "UTC"))
+    return Scheduler(store, Planner(Handlers.load(entry_points=False), "UTC"))
 
 
 def two_requests() -> list[Request]:

@@ -14,7 +14,7 @@ import pytest
 from duetime.scheduler.errors import RunnerReplaced, StoreUnavailable
 from duetime.scheduler.events import EventFilter, EventKind
 from duetime.scheduler.handlers import Context, Handler, Handlers, handler, reminder
-from duetime.scheduler.nodes.ipc import WakeServer
+from duetime.scheduler.nodes.ipc import RunnerServer
 from duetime.scheduler.nodes.runner import Runner, RunnerOptions
 from duetime.scheduler.outcomes import Done, Outcome, Retry, Yielded
 from duetime.scheduler.records import Claim, Start
@@ -305,13 +305,13 @@ def test_stopping_lets_running_work_finish_within_the_grace_period(house: House)
 def test_a_runner_that_is_stopped_while_it_takes_over_still_grants_the_grace_period(
     house: House, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    taking_over, begin = threading.Event(), WakeServer.start
+    taking_over, begin = threading.Event(), RunnerServer.start
 
-    def begin_late(server: WakeServer) -> None:
+    def begin_late(server: RunnerServer) -> None:
         taking_over.wait(30)
         begin(server)
 
-    monkeypatch.setattr(WakeServer, "start", begin_late)
+    monkeypatch.setattr(RunnerServer, "start", begin_late)
     gate = Gate()
     task_id = house.add("gate")
     runner = house.run(gate.handler, wait=False)
@@ -377,8 +377,8 @@ def test_a_candidate_wakes_the_runner_through_its_port(house: House) -> None:
     first = house.run()
     second = house.run(wait=False)
     woken: list[bool] = []
-    assert first._reign is not None
-    first._reign._endpoint._woken = lambda: woken.append(True)
+    assert first._term is not None
+    first._term._endpoint._woken = lambda: woken.append(True)
     second.wake()
     assert woken == [True]
 
@@ -461,8 +461,8 @@ def test_a_start_that_was_stored_though_it_seemed_to_fail_is_attempted_again(
     task_id = house.add("reminder")
 
     def succeeds() -> bool:
-        assert runner._reign is not None
-        runner._reign._crew.maintenance.wake()  # it would look by itself, but only every 5 seconds
+        assert runner._term is not None
+        runner._term._engine.maintenance.wake()  # it would look by itself, but only every 5 seconds
         return house.record(task_id).run.state is State.SUCCEEDED
 
     eventually(succeeds, "the run to be started again")
@@ -483,8 +483,8 @@ def test_a_run_in_hand_is_left_alone_though_its_lease_could_not_be_renewed(
     gate.await_begun()
     over = house.store.now() + timedelta(seconds=0.1)
     eventually(lambda: house.store.now() > over, "the lease to pass")
-    assert runner._reign is not None
-    runner._reign._crew.maintenance._step()
+    assert runner._term is not None
+    runner._term._engine.maintenance._step()
     assert house.record(task_id).run.state is State.RUNNING
     gate.go.set()
     record = house.reaches(task_id, State.SUCCEEDED)

@@ -13,7 +13,7 @@ from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
-from duetime.scheduler.nodes.ipc import LONGEST_LINE, MOST_CALLERS, PATIENCE, WakeClient, WakeServer
+from duetime.scheduler.nodes.ipc import LONGEST_LINE, MOST_CALLERS, PATIENCE, RunnerClient, RunnerServer
 from duetime.scheduler.runtime.file_lock import FileLock
 from duetime.scheduler.store import Store, open_store
 
@@ -56,7 +56,7 @@ class Door:
 
     def __init__(self) -> None:
         self.woken = 0
-        self.server = WakeServer(self.wake)
+        self.server = RunnerServer(self.wake)
         self.server.start()
 
     def wake(self) -> None:
@@ -142,7 +142,7 @@ def test_callers_who_say_nothing_do_not_hold_up_one_who_does(door: Door) -> None
 
 
 def test_a_client_finds_the_runner_in_the_database_and_a_new_one_after_it_failed(store: Store, door: Door) -> None:
-    client = WakeClient(store)
+    client = RunnerClient(store)
     assert not client.wake()
     store.runners.take_over(pid=1, endpoint=door.server.endpoint, token=door.server.token)
     assert client.wake()
@@ -161,7 +161,7 @@ def test_a_runner_that_is_frozen_holds_nobody_up(store: Store) -> None:
     """It accepts, and never answers."""
     with socket.create_server(("127.0.0.1", 0)) as frozen:
         store.runners.take_over(pid=1, endpoint=f"127.0.0.1:{frozen.getsockname()[1]}", token="t")
-        client, answers = WakeClient(store), []
+        client, answers = RunnerClient(store), []
         waking = threading.Thread(target=lambda: answers.append(client.wake()), daemon=True)
         waking.start()
         eventually(lambda: answers, "the client to give up")
@@ -172,4 +172,4 @@ def test_a_runner_that_is_frozen_holds_nobody_up(store: Store) -> None:
 def test_only_this_machine_is_ever_called(store: Store, door: Door) -> None:
     port = door.server.endpoint.rpartition(":")[2]
     store.runners.take_over(pid=1, endpoint=f"192.0.2.1:{port}", token=door.server.token)
-    assert WakeClient(store).wake()
+    assert RunnerClient(store).wake()

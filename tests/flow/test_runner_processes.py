@@ -8,13 +8,13 @@ from dataclasses import replace
 from datetime import timedelta
 
 import pytest
-from duetime.scheduler.dispatch.placement import CALM, Placing
+from duetime.scheduler.dispatch.placement import CALM, Placement
 from duetime.scheduler.dispatch.pool_registry import LAST_CHANCE
 from duetime.scheduler.errors import DuetimeError, RunnerReplaced, StoreUnavailable
 from duetime.scheduler.queue import Finish, Kind, Limits
 from duetime.scheduler.queue.memory.queue import MemoryQueue
 from duetime.scheduler.records import ReadyRun
-from duetime.scheduler.runtime.loop import Process
+from duetime.scheduler.runtime.loop import Loop
 
 from tests.contracts.store.making import NOON, Clock
 from tests.flow.waiting import eventually
@@ -22,7 +22,7 @@ from tests.flow.waiting import eventually
 
 def test_a_process_sleeps_until_it_is_woken() -> None:
     steps: list[int] = []
-    process = Process("test", lambda: steps.append(1))
+    process = Loop("test", lambda: steps.append(1))
     process.start()
     eventually(lambda: len(steps) == 1, "the first step")
     process.wake()
@@ -39,7 +39,7 @@ def test_a_wake_up_during_a_step_is_not_lost() -> None:
         begun.set()
         go.wait(30)
 
-    process = Process("test", step)
+    process = Loop("test", step)
     process.start()
     begun.wait(30)
     process.wake()
@@ -66,7 +66,7 @@ def test_a_failing_step_is_repeated_and_its_first_failure_and_its_end_are_logged
             raise error
         return 0.0
 
-    process = Process("test", step)
+    process = Loop("test", step)
     with caplog.at_level(logging.INFO):
         process.start()
         eventually(lambda: len(steps) > 3, "the step after the third")
@@ -80,14 +80,14 @@ def test_a_process_whose_runner_was_replaced_says_so_and_ends() -> None:
     def step() -> None:
         raise RunnerReplaced(1, 2)
 
-    process = Process("test", step, replaced=heard.set)
+    process = Loop("test", step, replaced=heard.set)
     process.start()
     assert heard.wait(30)
     assert process.stop(10)
 
 
 def test_a_process_that_never_started_stops() -> None:
-    assert Process("test", lambda: None).stop(0)
+    assert Loop("test", lambda: None).stop(0)
 
 
 def test_runs_on_their_last_chance_wait_for_calm_and_run_one_at_a_time_but_others_do_not() -> None:
@@ -97,7 +97,7 @@ def test_runs_on_their_last_chance_wait_for_calm_and_run_one_at_a_time_but_other
     run = ReadyRun("r", "t", "acme", NOON, NOON, "effect")
     suspects = [replace(run, run_id=f"a{n}", crashes=2, first_ready_at=NOON - timedelta(seconds=1)) for n in range(3)]
     others = [replace(run, run_id=f"b{n}", crashes=n) for n in range(2)]
-    queue.put([Placing().entry(each, NOON) for each in [*suspects, *others]])
+    queue.put([Placement().entry(each, NOON) for each in [*suspects, *others]])
     assert queue.take("w", 9, 1e6).run_ids == ("b0", "b1")
     clock.forward(milliseconds=CALM)
     (grant,) = queue.take("w", 9, 1e6).grants

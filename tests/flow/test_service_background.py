@@ -52,14 +52,14 @@ def machine(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Machine:
 
 
 @pytest.fixture
-def systemd(machine: Machine) -> background_service.Plan:
+def systemd(machine: Machine) -> background_service.ServicePlan:
     machine.program("systemctl")
     planned = background_service.plan(PLAIN, platform="linux")
     assert planned is not None
     return planned
 
 
-def test_the_systemd_unit_is_exactly_this(systemd: background_service.Plan, machine: Machine) -> None:
+def test_the_systemd_unit_is_exactly_this(systemd: background_service.ServicePlan, machine: Machine) -> None:
     assert systemd.path == machine.home / ".config/systemd/user/duetime.service"
     assert systemd.content.decode() == (
         "# Written by `duetime service install`; `duetime service remove` deletes it.\n"
@@ -91,7 +91,7 @@ def test_options_and_variables_reach_the_unit_quoted_for_systemd(machine: Machin
 
 
 def test_installing_starts_the_service_now_and_at_each_log_in(
-    systemd: background_service.Plan, machine: Machine
+    systemd: background_service.ServicePlan, machine: Machine
 ) -> None:
     background_service.install(systemd)
     assert systemd.path.read_bytes() == systemd.content
@@ -102,7 +102,7 @@ def test_installing_starts_the_service_now_and_at_each_log_in(
     ]
 
 
-def test_the_service_file_is_readable_by_its_user_alone(systemd: background_service.Plan) -> None:
+def test_the_service_file_is_readable_by_its_user_alone(systemd: background_service.ServicePlan) -> None:
     systemd.path.parent.mkdir(parents=True)
     systemd.path.write_text("older", encoding="utf-8")
     systemd.path.chmod(0o644)
@@ -111,7 +111,7 @@ def test_the_service_file_is_readable_by_its_user_alone(systemd: background_serv
 
 
 def test_status_tells_not_installed_from_stopped_and_running(
-    systemd: background_service.Plan, machine: Machine
+    systemd: background_service.ServicePlan, machine: Machine
 ) -> None:
     assert background_service.status(systemd) == "not installed"
     background_service.install(systemd)
@@ -121,7 +121,7 @@ def test_status_tells_not_installed_from_stopped_and_running(
 
 
 def test_removing_stops_it_and_deletes_the_file_and_can_be_repeated(
-    systemd: background_service.Plan, machine: Machine
+    systemd: background_service.ServicePlan, machine: Machine
 ) -> None:
     background_service.install(systemd)
     machine.log.unlink()

@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 from duetime.scheduler.errors import MAX_REFUSAL_BYTES, Refused
 from duetime.scheduler.handlers import Handlers
-from duetime.scheduler.intake.planner import Intake
+from duetime.scheduler.intake.planner import Planner
 from duetime.scheduler.service import Scheduler
 from duetime.scheduler.store import Store, open_store
 from duetime.scheduler.task import Principal
@@ -43,7 +43,7 @@ def store(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Store]:
 
 @pytest.fixture(scope="module")
 def tools(store: Store) -> dict[str, Tool]:
-    scheduler = Scheduler(store, Intake(Handlers.load(entry_points=False), "America/Edmonton"))
+    scheduler = Scheduler(store, Planner(Handlers.load(entry_points=False), "America/Edmonton"))
     return {tool.name: tool for tool in make_tools(scheduler)}
 
 
@@ -145,7 +145,7 @@ def test_a_wrong_argument_is_reported_once(ask: Ask) -> None:
 
 
 def test_every_call_is_made_in_the_name_of_the_caller(store: Store) -> None:
-    scheduler = Scheduler(store, Intake(Handlers.load(entry_points=False), "UTC"))
+    scheduler = Scheduler(store, Planner(Handlers.load(entry_points=False), "UTC"))
     caller = {"is": Principal(user="ann")}
     tools = {tool.name: tool for tool in make_tools(scheduler, caller=lambda: caller["is"])}
 
@@ -161,7 +161,7 @@ def test_whoever_may_not_call_at_all_is_answered_too(store: Store) -> None:
     def nobody() -> Principal:
         raise Refused("no token was given")
 
-    tools = make_tools(Scheduler(store, Intake(Handlers.load(entry_points=False), "UTC")), caller=nobody)
+    tools = make_tools(Scheduler(store, Planner(Handlers.load(entry_points=False), "UTC")), caller=nobody)
 
     assert text_of(asyncio.run(tools[0].run({}, CONTEXT))) == "no token was given"
 

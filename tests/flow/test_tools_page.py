@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 from duetime.scheduler.handlers import Handlers
-from duetime.scheduler.intake.planner import Intake
+from duetime.scheduler.intake.planner import Planner
 from duetime.scheduler.service import Scheduler
 from duetime.scheduler.store import open_store
 from duetime.tools.output_schema import output_schema
@@ -37,7 +37,7 @@ class Conversation:
 
     def __init__(self, database: Path) -> None:
         self.store = open_store(f"sqlite:///{database}", clock=lambda: NOW, synchronous="OFF")
-        scheduler = Scheduler(self.store, Intake(Handlers.load(entry_points=False), "America/Edmonton"))
+        scheduler = Scheduler(self.store, Planner(Handlers.load(entry_points=False), "America/Edmonton"))
         self.tools = {tool.name: tool for tool in make_tools(scheduler)}
         self.real: dict[str, str] = {}
 

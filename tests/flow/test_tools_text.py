@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 from duetime.scheduler.events import Event, EventKind
 from duetime.scheduler.handlers import Handlers
-from duetime.scheduler.intake.planner import Intake
+from duetime.scheduler.intake.planner import Planner
 from duetime.scheduler.service import Scheduler
 from duetime.scheduler.store import Store, open_store
 from duetime.scheduler.task import (
@@ -58,7 +58,7 @@ def store(tmp_path: Path) -> Iterator[Store]:
 
 @pytest.fixture
 def scheduler(store: Store) -> Scheduler:
-    return Scheduler(store, Intake(Handlers.load(entry_points=False), EDMONTON))
+    return Scheduler(store, Planner(Handlers.load(entry_points=False), EDMONTON))
 
 
 @pytest.fixture

@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 from duetime.scheduler.events import Event, EventKind
 from duetime.scheduler.handlers import Context, Handlers, handler
-from duetime.scheduler.intake.planner import Intake
+from duetime.scheduler.intake.planner import Planner
 from duetime.scheduler.outcomes import Done
 from duetime.scheduler.records import Start
 from duetime.scheduler.rules.limits.pool import Pool
@@ -65,7 +65,7 @@ def store(tmp_path: Path, clock: Clock) -> Iterator[Store]:
 @pytest.fixture
 def scheduler(store: Store) -> Scheduler:
     handlers = Handlers([*Handlers.load(entry_points=False).values(), render])
-    return Scheduler(store, Intake(handlers, DENVER, pools=lambda: POOLS))
+    return Scheduler(store, Planner(handlers, DENVER, pools=lambda: POOLS))
 
 
 @pytest.fixture

@@ -14,7 +14,7 @@ from duetime.scheduler.outcomes import Done
 from duetime.scheduler.queue.memory.queue import MemoryQueue
 from duetime.scheduler.store import Store, open_store
 from duetime.scheduler.task import State
-from duetime.scheduler.worker.capacity import AHEAD, BRIEF, JUDGED, MOST_LONG, IdleThreads
+from duetime.scheduler.worker.capacity import AHEAD, BRIEF, JUDGED, MOST_LONG, ThreadCapacity
 from duetime.scheduler.worker.executor import OVERTAKEN
 
 from tests.contracts.store.making import TENANT, Clock, added
@@ -26,22 +26,22 @@ NOTHING = BRIEF / 100
 
 
 @pytest.fixture
-def idle() -> IdleThreads:
+def idle() -> ThreadCapacity:
     """Threads that have only had brief runs, all of them busy."""
-    made = IdleThreads(THREADS)
+    made = ThreadCapacity(THREADS)
     for _ in range(JUDGED):
         made.took(NOTHING, alone=True)
     assert made.take_all(0) == THREADS
     return made
 
 
-def test_while_runs_are_brief_some_are_taken_ahead(idle: IdleThreads) -> None:
+def test_while_runs_are_brief_some_are_taken_ahead(idle: ThreadCapacity) -> None:
     assert idle.take_all(0) == AHEAD * THREADS
     assert idle.behind
     assert idle.take_all(0) == 0
 
 
-def test_more_are_taken_ahead_only_when_half_of_them_have_come_back(idle: IdleThreads) -> None:
+def test_more_are_taken_ahead_only_when_half_of_them_have_come_back(idle: ThreadCapacity) -> None:
     ahead = idle.take_all(0)
     idle.give(ahead // 2)
     assert idle.take_all(0) == 0
@@ -50,14 +50,14 @@ def test_more_are_taken_ahead_only_when_half_of_them_have_come_back(idle: IdleTh
 
 
 @pytest.mark.parametrize(("seconds", "alone"), [(NOTHING, False), (None, True)], ids=["with a pool", "never begun"])
-def test_one_run_of_another_kind_ends_it(idle: IdleThreads, seconds: float | None, *, alone: bool) -> None:
+def test_one_run_of_another_kind_ends_it(idle: ThreadCapacity, seconds: float | None, *, alone: bool) -> None:
     idle.took(seconds, alone=alone)
     assert idle.take_all(0) == 0
     idle.give(1)
     assert idle.take_all(0) == 1
 
 
-def test_a_quarter_of_long_runs_is_borne_and_one_more_ends_it(idle: IdleThreads) -> None:
+def test_a_quarter_of_long_runs_is_borne_and_one_more_ends_it(idle: ThreadCapacity) -> None:
     for _ in range(MOST_LONG):
         idle.took(1.0, alone=True)
     assert idle.take_all(0) == AHEAD * THREADS
@@ -67,12 +67,12 @@ def test_a_quarter_of_long_runs_is_borne_and_one_more_ends_it(idle: IdleThreads)
     assert not idle.brief
 
 
-def test_nothing_is_taken_ahead_of_threads_that_all_are_idle(idle: IdleThreads) -> None:
+def test_nothing_is_taken_ahead_of_threads_that_all_are_idle(idle: ThreadCapacity) -> None:
     idle.give(THREADS)
     assert idle.take_all(0) == THREADS
 
 
-def test_what_comes_after_a_time_without_work_is_judged_anew(idle: IdleThreads) -> None:
+def test_what_comes_after_a_time_without_work_is_judged_anew(idle: ThreadCapacity) -> None:
     idle.forget()
     assert idle.take_all(0) == 0
 

@@ -15,9 +15,9 @@ from duetime.scheduler.errors import RunnerReplaced, StoreUnavailable
 from duetime.scheduler.queue import Entry, Grant, Kind, Limits
 from duetime.scheduler.queue.memory.queue import MemoryQueue
 from duetime.scheduler.records import Claim
-from duetime.scheduler.worker.active_runs import InHand
+from duetime.scheduler.worker.active_runs import ActiveRuns
 from duetime.scheduler.worker.broker import ACTOR, QUEUE, RETRY_DELAY, DispatchBroker
-from duetime.scheduler.worker.capacity import JUDGED, IdleThreads
+from duetime.scheduler.worker.capacity import JUDGED, ThreadCapacity
 from duetime.scheduler.worker.middleware import Admission
 
 from tests.contracts.queue.suite import Clock
@@ -31,7 +31,7 @@ class Desk:
     """Stands where the store's claims stand: starts what it is asked to, but for what it was told to refuse."""
 
     def __init__(self) -> None:
-        self.in_hand = InHand()
+        self.active_runs = ActiveRuns()
         self.batches: list[list[str]] = []
         self.refused: set[str] = set()
         self.down = False
@@ -43,7 +43,7 @@ class Desk:
         self.batches.append(run_ids)
         task, run = a_task()
         started = [run_id for run_id in run_ids if run_id not in self.refused]
-        self.in_hand.add([Claim(replace(run, id=run_id), task, "w") for run_id in started])
+        self.active_runs.add([Claim(replace(run, id=run_id), task, "w") for run_id in started])
         return started
 
 
@@ -58,19 +58,19 @@ def queue(clock: Clock) -> MemoryQueue:
 
 
 @pytest.fixture
-def desk() -> Desk:
+def target() -> Desk:
     return Desk()
 
 
 @pytest.fixture
-def broker(queue: MemoryQueue, desk: Desk, clock: Clock) -> DispatchBroker:
+def broker(queue: MemoryQueue, target: Desk, clock: Clock) -> DispatchBroker:
     return DispatchBroker(
         queue,
         worker="w",
         threads=THREADS,
         lease=10_000,
-        claim=desk.claim,
-        middleware=[Admission(desk.in_hand)],
+        claim=target.claim,
+        middleware=[Admission(target.active_runs)],
         clock=clock,
     )
 
@@ -90,34 +90,34 @@ def at_work(broker: DispatchBroker, run: Callable[[str], object]) -> Iterator[dr
 
 
 def test_no_more_is_taken_than_threads_are_idle(
-    broker: DispatchBroker, queue: MemoryQueue, desk: Desk, clock: Clock
+    broker: DispatchBroker, queue: MemoryQueue, target: Desk, clock: Clock
 ) -> None:
     put(queue, clock, 10)
     go = threading.Event()
     with at_work(broker, lambda _: not go.wait(30) or None):
-        eventually(lambda: desk.batches, "a claim")
-        eventually(lambda: len(desk.batches[0]) == THREADS, "a batch as large as the threads")
+        eventually(lambda: target.batches, "a claim")
+        eventually(lambda: len(target.batches[0]) == THREADS, "a batch as large as the threads")
         assert queue.stats().leased == THREADS
         assert queue.stats().waiting[2] == 10 - THREADS
         go.set()
-        eventually(lambda: sum(len(batch) for batch in desk.batches) == 10, "all runs")
-    assert all(len(batch) <= THREADS for batch in desk.batches)
+        eventually(lambda: sum(len(batch) for batch in target.batches) == 10, "all runs")
+    assert all(len(batch) <= THREADS for batch in target.batches)
 
 
 def test_runs_start_in_the_order_of_the_queue(
-    broker: DispatchBroker, queue: MemoryQueue, desk: Desk, clock: Clock
+    broker: DispatchBroker, queue: MemoryQueue, target: Desk, clock: Clock
 ) -> None:
     put(queue, clock, 10)
     with at_work(broker, lambda _: None):
-        eventually(lambda: sum(len(batch) for batch in desk.batches) == 10, "all runs")
-    assert [run_id for batch in desk.batches for run_id in batch] == [f"r{n}" for n in range(10)]
+        eventually(lambda: sum(len(batch) for batch in target.batches) == 10, "all runs")
+    assert [run_id for batch in target.batches for run_id in batch] == [f"r{n}" for n in range(10)]
 
 
 def test_what_must_not_start_is_dropped_from_the_queue_and_never_run(
-    broker: DispatchBroker, queue: MemoryQueue, desk: Desk, clock: Clock
+    broker: DispatchBroker, queue: MemoryQueue, target: Desk, clock: Clock
 ) -> None:
     put(queue, clock, 3)
-    desk.refused = {"r1"}
+    target.refused = {"r1"}
     seen: list[str] = []
     with at_work(broker, seen.append):
         eventually(lambda: len(seen) == 2, "the two others")
@@ -126,15 +126,15 @@ def test_what_must_not_start_is_dropped_from_the_queue_and_never_run(
 
 
 def test_nothing_runs_while_the_database_is_down_and_all_runs_when_it_is_back(
-    broker: DispatchBroker, queue: MemoryQueue, desk: Desk, clock: Clock
+    broker: DispatchBroker, queue: MemoryQueue, target: Desk, clock: Clock
 ) -> None:
     put(queue, clock, 3)
-    desk.down = True
+    target.down = True
     seen: list[str] = []
     with at_work(broker, seen.append):
         eventually(lambda: queue.stats().delayed == 3, "the runs to be back in the queue")
         assert not seen
-        desk.down = False
+        target.down = False
         clock.ms += RETRY_DELAY
         queue.wake()
         eventually(lambda: sorted(seen) == ["r0", "r1", "r2"], "all runs")
@@ -142,24 +142,30 @@ def test_nothing_runs_while_the_database_is_down_and_all_runs_when_it_is_back(
 
 @pytest.mark.parametrize("minutes", [-10, 10])
 def test_delays_are_kept_whatever_the_clock_of_the_database_says(
-    queue: MemoryQueue, desk: Desk, clock: Clock, minutes: int
+    queue: MemoryQueue, target: Desk, clock: Clock, minutes: int
 ) -> None:
     broker = DispatchBroker(
-        queue, worker="w", threads=1, lease=1e4, claim=desk.claim, middleware=[], clock=lambda: clock.ms + 6e4 * minutes
+        queue,
+        worker="w",
+        threads=1,
+        lease=1e4,
+        claim=target.claim,
+        middleware=[],
+        clock=lambda: clock.ms + 6e4 * minutes,
     )
     put(queue, clock, 1)
-    desk.down = True
+    target.down = True
     assert broker.take(0) == []
     clock.ms += RETRY_DELAY - 1
     assert queue.take("w", 1, 1e4).run_ids == ()
     clock.ms += 1
-    desk.down = False
+    target.down = False
     assert broker.take(0) == ["r0"]
 
 
-def test_a_message_without_a_live_claim_is_refused(broker: DispatchBroker, desk: Desk) -> None:
-    admission = Admission(desk.in_hand)
-    desk.claim([Grant("known", "token")])
+def test_a_message_without_a_live_claim_is_refused(broker: DispatchBroker, target: Desk) -> None:
+    admission = Admission(target.active_runs)
+    target.claim([Grant("known", "token")])
     known, unknown = (MessageProxy(message_of(broker, name)) for name in ("known", "unknown"))
     admission.before_process_message(broker, known)
     with pytest.raises(SkipMessage, match="runs already"):
@@ -169,14 +175,14 @@ def test_a_message_without_a_live_claim_is_refused(broker: DispatchBroker, desk:
 
 
 def test_a_check_that_fails_refuses_the_message(
-    broker: DispatchBroker, desk: Desk, monkeypatch: pytest.MonkeyPatch
+    broker: DispatchBroker, target: Desk, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def broken(_: str) -> None:
         raise RuntimeError("anything")
 
-    monkeypatch.setattr(desk.in_hand, "get", broken)
+    monkeypatch.setattr(target.active_runs, "get", broken)
     with pytest.raises(SkipMessage, match="cannot be checked"):
-        Admission(desk.in_hand).before_process_message(broker, MessageProxy(message_of(broker, "r")))
+        Admission(target.active_runs).before_process_message(broker, MessageProxy(message_of(broker, "r")))
 
 
 def test_dramatiq_runs_the_actor_after_any_other_error_in_a_hook() -> None:
@@ -186,10 +192,10 @@ def test_dramatiq_runs_the_actor_after_any_other_error_in_a_hook() -> None:
         def before_process_message(self, broker: dramatiq.Broker, message: MessageProxy) -> None:  # noqa: ARG002 - Dramatiq's
             raise RuntimeError("the database is down")
 
-    clock, desk = Clock(), Desk()
+    clock, target = Clock(), Desk()
     queue = MemoryQueue(clock)
     broker = DispatchBroker(
-        queue, worker="w", threads=1, lease=1e4, claim=desk.claim, middleware=[Broken()], clock=clock
+        queue, worker="w", threads=1, lease=1e4, claim=target.claim, middleware=[Broken()], clock=clock
     )
     seen: list[str] = []
     queue.put([Entry("r", clock.ms)])
@@ -215,7 +221,7 @@ def test_a_draining_broker_takes_nothing(broker: DispatchBroker, queue: MemoryQu
 
 
 def test_a_broker_that_drains_while_it_waits_for_a_thread_takes_nothing(
-    broker: DispatchBroker, queue: MemoryQueue, desk: Desk, clock: Clock, monkeypatch: pytest.MonkeyPatch
+    broker: DispatchBroker, queue: MemoryQueue, target: Desk, clock: Clock, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def drain_meanwhile(_: float) -> int:
         broker.drain()
@@ -225,7 +231,7 @@ def test_a_broker_that_drains_while_it_waits_for_a_thread_takes_nothing(
     monkeypatch.setattr(broker.idle, "take_all", drain_meanwhile)
     assert broker.take(0) == []
     assert queue.stats().waiting[2] == 2
-    assert not desk.batches
+    assert not target.batches
 
 
 def test_draining_waits_for_a_claim_that_is_under_way(
@@ -273,7 +279,7 @@ def message_of(broker: DispatchBroker, run_id: str) -> dramatiq.Message[None]:
 
 
 def test_under_pressure_a_thread_that_comes_back_is_given_a_new_run_at_once(
-    queue: MemoryQueue, desk: Desk, clock: Clock, monkeypatch: pytest.MonkeyPatch
+    queue: MemoryQueue, target: Desk, clock: Clock, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("duetime.scheduler.worker.broker.RELIEF", 60)
     queue.put([Entry("a", 1), Entry("b", 2)])
@@ -282,7 +288,7 @@ def test_under_pressure_a_thread_that_comes_back_is_given_a_new_run_at_once(
         worker="w",
         threads=THREADS,
         lease=10_000,
-        claim=desk.claim,
+        claim=target.claim,
         allowance=lambda _: 1,
         middleware=[],
         clock=clock,
@@ -319,7 +325,7 @@ def test_a_take_that_fills_every_thread_is_a_rush_of_brief_runs_that_hold_nothin
 
 
 def test_threads_that_come_back_from_brief_runs_are_given_new_ones_together(monkeypatch: pytest.MonkeyPatch) -> None:
-    idle = IdleThreads(3)
+    idle = ThreadCapacity(3)
     idle.take_all(0)
     idle.give_back(0)
     monkeypatch.setattr(idle._changed, "wait", lambda _: idle.give(1))  # another comes meanwhile
@@ -329,7 +335,7 @@ def test_threads_that_come_back_from_brief_runs_are_given_new_ones_together(monk
 
 
 def test_a_thread_that_comes_back_from_a_long_run_is_given_a_new_one_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
-    idle = IdleThreads(3)
+    idle = ThreadCapacity(3)
     idle.take_all(0)
     monkeypatch.setattr(idle._changed, "wait", lambda _: idle.give(1))
     idle.give(1)

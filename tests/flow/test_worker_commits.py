@@ -14,11 +14,18 @@ from duetime.scheduler.events import EventKind
 from duetime.scheduler.outcomes import Done, Retry, Wait
 from duetime.scheduler.records import Claim, Settlement, Verdict
 from duetime.scheduler.rules.changes import cancel
-from duetime.scheduler.rules.settlement import Ending
+from duetime.scheduler.rules.settlement import AttemptResult
 from duetime.scheduler.store import Store
 from duetime.scheduler.task import State
-from duetime.scheduler.worker.active_runs import Held
-from duetime.scheduler.worker.completer import GATHERING, MOST_ROUNDS, ROUNDS_IN_A_RUSH, Commits, Ended, Handed
+from duetime.scheduler.worker.active_runs import ActiveRun
+from duetime.scheduler.worker.completer import (
+    GATHERING,
+    MOST_ROUNDS,
+    ROUNDS_IN_A_RUSH,
+    BatchCompleter,
+    CompletedRun,
+    PendingResult,
+)
 
 from tests.contracts.store.making import TENANT, started
 from tests.flow.waiting import eventually
@@ -28,9 +35,9 @@ from tests.flow.waiting import eventually
 class Told:
     """Collects what was reported as ended."""
 
-    ended: list[Ended] = field(default_factory=list)
+    ended: list[CompletedRun] = field(default_factory=list)
 
-    def __call__(self, ended: Sequence[Ended]) -> None:
+    def __call__(self, ended: Sequence[CompletedRun]) -> None:
         self.ended += ended
 
     def await_(self, count: int) -> None:
@@ -43,8 +50,8 @@ def told() -> Told:
 
 
 @pytest.fixture
-def commits(store: Store, told: Told) -> Iterator[Commits]:
-    made = Commits(store, on_settled=told, jitter=lambda: 0.5)
+def completer(store: Store, told: Told) -> Iterator[BatchCompleter]:
+    made = BatchCompleter(store, on_settled=told, jitter=lambda: 0.5)
     yield made
     made.close(10)
 
@@ -58,7 +65,7 @@ def replace_settle(store: Store, monkeypatch: pytest.MonkeyPatch, settle: Callab
 
 
 def test_endings_that_wait_together_are_stored_together(
-    store: Store, commits: Commits, told: Told, monkeypatch: pytest.MonkeyPatch
+    store: Store, completer: BatchCompleter, told: Told, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     claims = [started(store) for _ in range(6)]
     groups: list[int] = []
@@ -71,10 +78,10 @@ def test_endings_that_wait_together_are_stored_together(
         return real(settlements)
 
     replace_settle(store, monkeypatch, settle)
-    commits.hand_in(Held(claims[0]), Done("0"))
+    completer.hand_in(ActiveRun(claims[0]), Done("0"))
     first_waits.wait(30)
     for claim in claims[1:]:
-        commits.hand_in(Held(claim), Done("later"))
+        completer.hand_in(ActiveRun(claim), Done("later"))
     go.set()
     told.await_(6)
     assert groups == [1, 5]
@@ -82,21 +89,21 @@ def test_endings_that_wait_together_are_stored_together(
 
 
 def test_endings_that_never_cease_are_waited_for_a_few_times_and_no_longer(
-    store: Store, commits: Commits, monkeypatch: pytest.MonkeyPatch
+    store: Store, completer: BatchCompleter, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     waited: list[float] = []
-    ending = Handed(Held(started(store)), Done())
+    ending = PendingResult(ActiveRun(started(store)), Done())
 
     def another(timeout: float) -> None:
         waited.append(timeout)
-        commits._waiting.append(ending)
+        completer._waiting.append(ending)
 
-    with commits._changed:
-        commits._waiting.append(ending)
+    with completer._changed:
+        completer._waiting.append(ending)
         with monkeypatch.context() as steady:
-            steady.setattr(commits._changed, "wait", another)
-            commits._gather()
-        commits._waiting.clear()
+            steady.setattr(completer._changed, "wait", another)
+            completer._gather()
+        completer._waiting.clear()
     assert waited == [GATHERING] * MOST_ROUNDS
 
 
@@ -107,19 +114,19 @@ def test_while_brief_runs_wait_to_be_started_endings_are_stored_later(
     store: Store, told: Told, monkeypatch: pytest.MonkeyPatch, last: int, rounds: int
 ) -> None:
     waited: list[float] = []
-    commits = Commits(store, on_settled=told, starting=lambda: len(waited) < last)
-    with commits._changed:
-        commits._waiting.append(Handed(Held(started(store)), Done()))
+    completer = BatchCompleter(store, on_settled=told, starting=lambda: len(waited) < last)
+    with completer._changed:
+        completer._waiting.append(PendingResult(ActiveRun(started(store)), Done()))
         with monkeypatch.context() as steady:
-            steady.setattr(commits._changed, "wait", waited.append)
-            commits._gather()
-        commits._waiting.clear()
+            steady.setattr(completer._changed, "wait", waited.append)
+            completer._gather()
+        completer._waiting.clear()
     assert waited == [GATHERING] * rounds
-    assert commits.close(10)
+    assert completer.close(10)
 
 
 def test_an_outage_delays_outcomes_and_loses_none(
-    store: Store, commits: Commits, told: Told, monkeypatch: pytest.MonkeyPatch
+    store: Store, completer: BatchCompleter, told: Told, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     claim, real, failures = started(store), store.claims.settle, [1, 2]
 
@@ -130,7 +137,7 @@ def test_an_outage_delays_outcomes_and_loses_none(
         return real(settlements)
 
     replace_settle(store, monkeypatch, settle)
-    commits.hand_in(Held(claim), Done("done"))
+    completer.hand_in(ActiveRun(claim), Done("done"))
     told.await_(1)
     assert not failures
     assert state(store, claim) is State.SUCCEEDED
@@ -148,23 +155,23 @@ def test_too_many_waiting_outcomes_hold_up_those_who_bring_more(
         return real(settlements)
 
     replace_settle(store, monkeypatch, settle)
-    commits = Commits(store, on_settled=told, limit=2)
-    commits.hand_in(Held(claims[0]), Done("x"))
+    completer = BatchCompleter(store, on_settled=told, limit=2)
+    completer.hand_in(ActiveRun(claims[0]), Done("x"))
     storing.wait(30)
     bringing = threading.Thread(
-        target=lambda: list(map(commits.hand_in, map(Held, claims[1:]), [Done("x")] * 3)), daemon=True
+        target=lambda: list(map(completer.hand_in, map(ActiveRun, claims[1:]), [Done("x")] * 3)), daemon=True
     )
     bringing.start()
-    eventually(lambda: len(commits._waiting) == 2, "two waiting outcomes")
+    eventually(lambda: len(completer._waiting) == 2, "two waiting outcomes")
     assert bringing.is_alive()
     go.set()
     bringing.join(30)
     told.await_(4)
-    assert commits.close(10)
+    assert completer.close(10)
 
 
 def test_a_task_that_was_changed_while_it_ran_is_settled_as_it_is_now(
-    store: Store, commits: Commits, told: Told
+    store: Store, completer: BatchCompleter, told: Told
 ) -> None:
     claim = started(store, repeat="FREQ=HOURLY")
     store.tasks.change(
@@ -174,14 +181,16 @@ def test_a_task_that_was_changed_while_it_ran_is_settled_as_it_is_now(
         kind=EventKind.CANCEL_REQUESTED,
         decide=lambda record: cancel(record, store.now()),
     )
-    commits.hand_in(Held(claim), Done("just made it"))
+    completer.hand_in(ActiveRun(claim), Done("just made it"))
     told.await_(1)
     record = store.tasks.get(TENANT, claim.task.id)
     assert record.run.id == claim.run.id
     assert record.run.state is State.SUCCEEDED
 
 
-def test_a_run_that_was_cancelled_meanwhile_is_not_tried_again(store: Store, commits: Commits, told: Told) -> None:
+def test_a_run_that_was_cancelled_meanwhile_is_not_tried_again(
+    store: Store, completer: BatchCompleter, told: Told
+) -> None:
     claim = started(store)
     store.tasks.change(
         TENANT,
@@ -190,24 +199,24 @@ def test_a_run_that_was_cancelled_meanwhile_is_not_tried_again(store: Store, com
         kind=EventKind.CANCEL_REQUESTED,
         decide=lambda record: cancel(record, store.now()),
     )
-    commits.hand_in(Held(claim), Retry("no answer"))
+    completer.hand_in(ActiveRun(claim), Retry("no answer"))
     told.await_(1)
     assert state(store, claim) is State.CANCELLED
 
 
 def test_an_attempt_that_lost_its_run_changes_nothing_and_is_named(
-    store: Store, commits: Commits, told: Told, caplog: pytest.LogCaptureFixture
+    store: Store, completer: BatchCompleter, told: Told, caplog: pytest.LogCaptureFixture
 ) -> None:
     claim = started(store)
     late = replace(claim, run=replace(claim.run, attempt=claim.run.attempt - 1))
-    commits.hand_in(Held(late), Done("too late"))
+    completer.hand_in(ActiveRun(late), Done("too late"))
     told.await_(1)
     assert state(store, claim) is State.RUNNING
     assert f"that had lost their run: 1 run ({claim.run.id})" in caplog.text
 
 
 def test_an_outcome_that_no_database_takes_fails_alone(
-    store: Store, commits: Commits, told: Told, monkeypatch: pytest.MonkeyPatch
+    store: Store, completer: BatchCompleter, told: Told, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     good, bad = started(store), started(store)
     real, held_up, go = store.claims.settle, threading.Event(), threading.Event()
@@ -221,10 +230,10 @@ def test_an_outcome_that_no_database_takes_fails_alone(
 
     replace_settle(store, monkeypatch, settle)
     poison: Any = {"not": {1, 2}}
-    commits.hand_in(Held(started(store)), Done("first"))
+    completer.hand_in(ActiveRun(started(store)), Done("first"))
     held_up.wait(30)
-    commits.hand_in(Held(bad), Done("bad", poison))
-    commits.hand_in(Held(good), Done("good"))
+    completer.hand_in(ActiveRun(bad), Done("bad", poison))
+    completer.hand_in(ActiveRun(good), Done("good"))
     go.set()
     told.await_(3)
     assert 2 in groups
@@ -236,11 +245,11 @@ def test_an_outcome_that_no_database_takes_fails_alone(
 
 @pytest.mark.parametrize("ending", [Wait(timedelta.max), Retry("x", timedelta(days=10_000_000))])
 def test_an_outcome_that_no_settlement_follows_from_fails_alone(
-    store: Store, commits: Commits, told: Told, ending: Ending
+    store: Store, completer: BatchCompleter, told: Told, ending: AttemptResult
 ) -> None:
     good, bad = started(store), started(store)
-    commits.hand_in(Held(bad), ending)
-    commits.hand_in(Held(good), Done("good"))
+    completer.hand_in(ActiveRun(bad), ending)
+    completer.hand_in(ActiveRun(good), Done("good"))
     told.await_(2)
     assert state(store, good) is State.SUCCEEDED
     failed = store.tasks.get(TENANT, bad.task.id).run
@@ -249,28 +258,28 @@ def test_an_outcome_that_no_settlement_follows_from_fails_alone(
 
 
 def test_a_failure_that_nothing_can_be_worked_out_for_still_ends_its_run(
-    store: Store, commits: Commits, told: Told, monkeypatch: pytest.MonkeyPatch
+    store: Store, completer: BatchCompleter, told: Told, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def broken(*_: Any, **__: Any) -> Settlement:
         raise ArithmeticError("the next occurrence")
 
     bad = started(store)
     monkeypatch.setattr("duetime.scheduler.worker.completer.settle", broken)
-    commits.hand_in(Held(bad), Done("x"))
+    completer.hand_in(ActiveRun(bad), Done("x"))
     told.await_(1)
     failed = store.tasks.get(TENANT, bad.task.id).run
     assert (failed.state, failed.error) == (State.FAILED, "its outcome could not be settled: ArithmeticError")
 
 
 def test_outcomes_that_are_lost_leave_the_hand_and_later_ones_are_stored(
-    store: Store, commits: Commits, told: Told, monkeypatch: pytest.MonkeyPatch
+    store: Store, completer: BatchCompleter, told: Told, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     lost, good, real = started(store), started(store), store.claims.settle
     monkeypatch.setattr(store.claims, "settle", lambda _: [])  # no verdict for what was asked
-    commits.hand_in(Held(lost), Done("x"))
+    completer.hand_in(ActiveRun(lost), Done("x"))
     told.await_(1)
     monkeypatch.setattr(store.claims, "settle", real)
-    commits.hand_in(Held(good), Done("good"))
+    completer.hand_in(ActiveRun(good), Done("good"))
     told.await_(2)
     assert [ended.held.run_id for ended in told.ended] == [lost.run.id, good.run.id]
     assert (state(store, lost), state(store, good)) == (State.RUNNING, State.SUCCEEDED)
@@ -280,15 +289,15 @@ def test_closing_stores_what_waits_and_says_when_it_could_not(
     store: Store, told: Told, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     claims = [started(store) for _ in range(2)]
-    commits = Commits(store, on_settled=told)
-    commits.hand_in(Held(claims[0]), Done("x"))
-    assert commits.close(30)
+    completer = BatchCompleter(store, on_settled=told)
+    completer.hand_in(ActiveRun(claims[0]), Done("x"))
+    assert completer.close(30)
     assert state(store, claims[0]) is State.SUCCEEDED
 
     def settle(_: Sequence[Settlement]) -> list[Verdict]:
         raise StoreUnavailable("the disk is full")
 
     replace_settle(store, monkeypatch, settle)
-    commits = Commits(store, on_settled=told)
-    commits.hand_in(Held(claims[1]), Done("x"))
-    assert not commits.close(0.01)
+    completer = BatchCompleter(store, on_settled=told)
+    completer.hand_in(ActiveRun(claims[1]), Done("x"))
+    assert not completer.close(0.01)

@@ -18,9 +18,9 @@ from duetime.scheduler.records import Claim, Start
 from duetime.scheduler.store import Store, open_store
 from duetime.scheduler.task import State, TaskRecord
 from duetime.scheduler.worker import broker
-from duetime.scheduler.worker.active_runs import Held, InHand
+from duetime.scheduler.worker.active_runs import ActiveRun, ActiveRuns
 from duetime.scheduler.worker.event_loop import EventLoop
-from duetime.scheduler.worker.executor import Execution
+from duetime.scheduler.worker.executor import Executor
 from duetime.scheduler.worker.worker import Worker, WorkerOptions
 
 from tests.contracts.store.making import NOON, TENANT, Clock, a_task, added
@@ -33,7 +33,7 @@ def a_claim(run_id: str = "r") -> Claim:
 
 
 def test_a_claim_is_begun_and_handed_over_once() -> None:
-    hand = InHand()
+    hand = ActiveRuns()
     hand.add([a_claim()])
     held = hand.get("r")
     assert held is not None
@@ -42,7 +42,7 @@ def test_a_claim_is_begun_and_handed_over_once() -> None:
 
 
 def test_letting_go_of_a_claim_keeps_a_later_one_of_the_same_run() -> None:
-    hand = InHand()
+    hand = ActiveRuns()
     hand.add([a_claim()])
     first = hand.get("r")
     assert first is not None
@@ -53,7 +53,7 @@ def test_letting_go_of_a_claim_keeps_a_later_one_of_the_same_run() -> None:
 
 
 def test_waiting_for_an_empty_hand_ends_with_the_last_claim_or_with_patience() -> None:
-    hand = InHand()
+    hand = ActiveRuns()
     hand.add([a_claim("a"), a_claim("b")])
     assert not hand.wait_until(lambda: not len(hand), timeout=0)
     hand.remove(hand.all())
@@ -61,7 +61,7 @@ def test_waiting_for_an_empty_hand_ends_with_the_last_claim_or_with_patience() -
 
 
 def test_a_closed_hand_takes_nothing_more() -> None:
-    hand = InHand()
+    hand = ActiveRuns()
     assert hand.add([a_claim("a")])
     assert [held.run_id for held in hand.close()] == ["a"]
     assert not hand.add([a_claim("b")])
@@ -145,8 +145,8 @@ def test_who_asks_for_what_is_held_never_misses_a_claim_that_is_stored(
 @pytest.mark.parametrize(("attempt", "minutes"), [(1, 1), (2, 2), (6, 32), (7, 60), (100_000, 60)])
 def test_an_unknown_action_is_asked_for_more_and_more_rarely(store: Store, attempt: int, minutes: int) -> None:
     task, run = a_task(action="resize")
-    execution = Execution(store, Handlers([reminder]), EventLoop(), started=lambda *_: None)
-    ending = execution.run(Held(Claim(replace(run, attempt=attempt), task, "w")))
+    execution = Executor(store, Handlers([reminder]), EventLoop(), started=lambda *_: None)
+    ending = execution.run(ActiveRun(Claim(replace(run, attempt=attempt), task, "w")))
     assert isinstance(ending, Wait)
     assert ending.until == timedelta(minutes=minutes)
 
@@ -158,11 +158,11 @@ def test_a_claim_has_left_the_hand_before_the_queue_may_hand_out_its_run_again(
     store = open_store(f"sqlite:///{tmp_path}/duetime.db", clock=clock, synchronous="OFF")
     queue = MemoryQueue(lambda: clock().timestamp() * 1000)
     worker = Worker(store, queue, Handlers([reminder]), WorkerOptions("w", threads=1))
-    in_hand: list[int] = []
+    active_runs: list[int] = []
     real = queue.finish
 
     def finish(name: str, ended: Sequence[Finish], *, jitter: float = 0.0) -> set[str]:
-        in_hand.append(worker.running)
+        active_runs.append(worker.running)
         return real(name, ended, jitter=jitter)
 
     monkeypatch.setattr(queue, "finish", finish)
@@ -170,7 +170,7 @@ def test_a_claim_has_left_the_hand_before_the_queue_may_hand_out_its_run_again(
     store.claims.make_ready(limit=1)
     queue.put([Entry(record.run.id, NOON.timestamp() * 1000)])
     worker.start()
-    eventually(lambda: in_hand, "the run to be finished in the queue")
+    eventually(lambda: active_runs, "the run to be finished in the queue")
     worker.stop(timedelta(seconds=30))
     store.close()
-    assert in_hand == [0]
+    assert active_runs == [0]

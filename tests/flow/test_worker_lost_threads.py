@@ -79,7 +79,7 @@ class House:
 
     def pass_limit_and_grace(self) -> None:
         """Let the time limit pass, then what handlers have to stop."""
-        running = self.worker._in_hand.all()
+        running = self.worker._active_runs.all()
         eventually(lambda: all(held.ends_by for held in running), "the clocks of the attempts run")
         self.pass_time(TIME_LIMIT_S)
         eventually(lambda: all(held.timed_out for held in running), "they are asked to stop")
@@ -214,7 +214,7 @@ def test_a_blocked_handler_that_someone_cancels_is_cancelled_at_its_time_limit(b
     house = build(blocked)
     record = house.add()
     blocked.blocks()
-    [held] = house.worker._in_hand.all()
+    [held] = house.worker._active_runs.all()
     held.interrupt(CancelRequested)
     house.pass_limit_and_grace()
     house.reaches(record, State.CANCELLED)

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 from duetime.scheduler.outcomes import Done, Failed, Retry, Wait, Yielded
 from duetime.scheduler.records import Claim, Settlement
-from duetime.scheduler.rules.settlement import Cancelled, Ending, concluded, settle
+from duetime.scheduler.rules.settlement import AttemptResult, StoppedByRequest, concluded, settle
 from duetime.scheduler.task import RetryPolicy, State
 
 from tests.contracts.store.making import NOON, a_task
@@ -21,7 +21,7 @@ def a_claim(*, scheduled_for: datetime = NOON, run: dict[str, Any] | None = None
     return Claim(replace(first, **running), scheduled, "w")
 
 
-def settled(claim: Claim, ending: Ending, now: datetime = NOON, jitter: float = 0.5) -> Settlement:
+def settled(claim: Claim, ending: AttemptResult, now: datetime = NOON, jitter: float = 0.5) -> Settlement:
     return settle(claim, ending, now=now, jitter=jitter)
 
 
@@ -66,7 +66,7 @@ def test_failed_is_final_at_once() -> None:
     ],
 )
 def test_waiting_and_yielding_are_no_failures_and_keep_the_checkpoint(
-    ending: Ending, outcome: str, wake_at: datetime
+    ending: AttemptResult, outcome: str, wake_at: datetime
 ) -> None:
     end = settled(a_claim(run={"failures": 1}), ending)
     assert (end.to, end.outcome, end.failures, end.wake_at) == (State.SUSPENDED, outcome, 1, wake_at)
@@ -74,7 +74,7 @@ def test_waiting_and_yielding_are_no_failures_and_keep_the_checkpoint(
 
 
 def test_cancelled_tells_nobody_and_has_no_next_occurrence() -> None:
-    end = settled(a_claim(repeat="FREQ=HOURLY"), Cancelled())
+    end = settled(a_claim(repeat="FREQ=HOURLY"), StoppedByRequest())
     assert (end.to, end.outcome, end.inbox, end.next_run, end.deliveries) == (
         State.CANCELLED,
         "cancelled",
@@ -85,7 +85,7 @@ def test_cancelled_tells_nobody_and_has_no_next_occurrence() -> None:
 
 
 @pytest.mark.parametrize("ending", [Retry("x"), Failed("x"), Wait(timedelta(1)), Yielded()])
-def test_a_wish_to_cancel_wins_over_everything_but_done(ending: Ending) -> None:
+def test_a_wish_to_cancel_wins_over_everything_but_done(ending: AttemptResult) -> None:
     claim = a_claim(repeat="FREQ=HOURLY", run={"cancel_requested": True})
     assert settled(claim, ending).to is State.CANCELLED
     done = settled(claim, Done("just made it"))
@@ -93,7 +93,7 @@ def test_a_wish_to_cancel_wins_over_everything_but_done(ending: Ending) -> None:
 
 
 @pytest.mark.parametrize("ending", [Done(), Failed("x")])
-def test_the_end_of_an_occurrence_brings_the_next_whether_it_succeeded_or_not(ending: Ending) -> None:
+def test_the_end_of_an_occurrence_brings_the_next_whether_it_succeeded_or_not(ending: AttemptResult) -> None:
     following = settled(a_claim(repeat="FREQ=HOURLY"), ending).next_run
     assert following is not None
     assert (following.scheduled_for, following.wake_at) == (NOON + timedelta(hours=1), NOON + timedelta(hours=1))

@@ -11,8 +11,8 @@ from duetime.scheduler.queue.memory.queue import MemoryQueue
 from duetime.scheduler.records import Claim
 from duetime.scheduler.runtime.interrupt import TimeLimitReached
 from duetime.scheduler.store import Store, open_store
-from duetime.scheduler.worker.active_runs import Held, InHand
-from duetime.scheduler.worker.watchdog import CHECK_INTERVAL, TIME_LIMIT_GRACE_S, Supervision
+from duetime.scheduler.worker.active_runs import ActiveRun, ActiveRuns
+from duetime.scheduler.worker.watchdog import CHECK_INTERVAL, TIME_LIMIT_GRACE_S, Watchdog
 
 from tests.contracts.store.making import Clock, started
 
@@ -27,28 +27,28 @@ class House:
         self.at = 100.0
         self.renewed = self.proven = self.looks = 0
         self.unwanted = set[str]()
-        self.in_hand = InHand()
+        self.active_runs = ActiveRuns()
         self.claim: Claim = started(store, worker="w")
-        self.in_hand.add([self.claim])
+        self.active_runs.add([self.claim])
         queue = MemoryQueue()
         monkeypatch.setattr(store.claims, "renew", self.renew)
         monkeypatch.setattr(store.claims, "unwanted", self.look)
         monkeypatch.setattr(queue, "renew", self.prove)
-        self.abandoned: list[Held] = []
-        self.supervision = Supervision(
+        self.abandoned: list[ActiveRun] = []
+        self.watchdog = Watchdog(
             store,
             queue,
-            self.in_hand,
+            self.active_runs,
             worker="w",
             lease=LEASE,
             abandon=self.abandoned.append,
             clock=lambda: self.at,
         )
-        self.supervision.started(self.held, FAR)
+        self.watchdog.started(self.held, FAR)
 
     @property
-    def held(self) -> Held:
-        [held] = self.in_hand.all()
+    def held(self) -> ActiveRun:
+        [held] = self.active_runs.all()
         return held
 
     def renew(self, *_: object, **__: object) -> set[str]:
@@ -67,10 +67,10 @@ class House:
         """Let time pass, with a step whenever one is due."""
         until = self.at + seconds
         while self.at < until:
-            pause = self.supervision.step()
+            pause = self.watchdog.step()
             assert pause is not None
             self.at = min(until, self.at + max(pause, 0.001))
-        self.supervision.step()
+        self.watchdog.step()
 
     @property
     def asked(self) -> tuple[int, int, int]:
@@ -91,7 +91,7 @@ def test_leases_are_renewed_every_third_of_a_lease_though_nobody_asks(house: Hou
 
 def test_who_reports_changes_makes_it_look_and_write_nothing(house: House) -> None:
     for _ in range(90):
-        house.supervision.check()
+        house.watchdog.check()
         house.pass_time(0.1)
     assert house.asked[1:] == (0, 0)
     assert 40 <= house.looks <= 9 / CHECK_INTERVAL
@@ -99,16 +99,16 @@ def test_who_reports_changes_makes_it_look_and_write_nothing(house: House) -> No
 
 def test_leases_are_renewed_in_time_however_many_changes_there_are(house: House) -> None:
     for _ in range(290):
-        house.supervision.check()
+        house.watchdog.check()
         house.pass_time(0.1)
     assert house.asked[1:] == (2, 2)
 
 
 def test_a_wish_to_cancel_is_heard_by_a_look(house: House) -> None:
     house.unwanted = {house.claim.run.id}
-    house.supervision.check()
+    house.watchdog.check()
     house.pass_time(CHECK_INTERVAL)
-    held = house.in_hand.get(house.claim.run.id)
+    held = house.active_runs.get(house.claim.run.id)
     assert held is not None
     assert held.cancelled
     assert house.asked == (1, 0, 0)
@@ -117,7 +117,7 @@ def test_a_wish_to_cancel_is_heard_by_a_look(house: House) -> None:
 def test_what_does_not_stop_after_its_time_limit_is_interrupted_and_given_up_after_the_grace_period(
     house: House,
 ) -> None:
-    house.supervision.started(house.held, timedelta(seconds=2))
+    house.watchdog.started(house.held, timedelta(seconds=2))
     house.pass_time(2)
     assert (house.held.call.wanted, house.abandoned) == (TimeLimitReached, [])
     house.pass_time(TIME_LIMIT_GRACE_S - 0.1)

@@ -15,8 +15,8 @@ from duetime.scheduler.records import Claim
 from duetime.scheduler.rules.headroom import HeadroomParts
 from duetime.scheduler.store import Store
 from duetime.scheduler.task import State, TaskRecord, Tier
-from duetime.scheduler.worker.active_runs import Held
-from duetime.scheduler.worker.capacity import JUDGED, IdleThreads
+from duetime.scheduler.worker.active_runs import ActiveRun
+from duetime.scheduler.worker.capacity import JUDGED, ThreadCapacity
 from duetime.scheduler.worker.threads.gate import ThreadGate
 from duetime.scheduler.worker.worker import Worker, WorkerOptions
 
@@ -28,22 +28,22 @@ THREADS = 3
 
 
 @pytest.fixture
-def idle() -> IdleThreads:
+def idle() -> ThreadCapacity:
     """Threads for which more runs were claimed than there are."""
-    made = IdleThreads(THREADS)
+    made = ThreadCapacity(THREADS)
     made.out = 6
     return made
 
 
 @pytest.fixture
-def gate(idle: IdleThreads) -> ThreadGate:
+def gate(idle: ThreadCapacity) -> ThreadGate:
     """Keep one thread for urgent runs."""
     return ThreadGate(idle, lambda: HeadroomParts(0, 0.34).of(idle.total))
 
 
-def held(tier: Tier = Tier.NORMAL) -> Held:
+def held(tier: Tier = Tier.NORMAL) -> ActiveRun:
     task, run = a_task(priority=tier)
-    made = Held(Claim(replace(run, state=State.RUNNING), task, "w"))
+    made = ActiveRun(Claim(replace(run, state=State.RUNNING), task, "w"))
     assert made.begin()
     return made
 
@@ -51,7 +51,7 @@ def held(tier: Tier = Tier.NORMAL) -> Held:
 class Story:
     """Runs on threads that each wait inside for the next: `inside` says which a run starts before it ends."""
 
-    def __init__(self, gate: ThreadGate, **runs: Held) -> None:
+    def __init__(self, gate: ThreadGate, **runs: ActiveRun) -> None:
         self.gate, self.runs, self.log = gate, runs, list[str]()
         self.inside: dict[str, Callable[[], object]] = {}
         self.lost: set[str] = set()
@@ -59,7 +59,7 @@ class Story:
     def start(self, name: str) -> None:
         self.gate.run(self.runs[name], self._run)
 
-    def _run(self, held: Held) -> bool:
+    def _run(self, held: ActiveRun) -> bool:
         name = next(name for name, each in self.runs.items() if each is held)
         self.log.append(name)
         self.inside.get(name, int)()
@@ -68,7 +68,7 @@ class Story:
 
 
 def test_a_run_that_would_take_a_thread_kept_for_others_starts_when_another_ends(
-    gate: ThreadGate, idle: IdleThreads
+    gate: ThreadGate, idle: ThreadCapacity
 ) -> None:
     story = Story(gate, first=held(), second=held(), third=held())
     story.inside = {"first": lambda: story.start("second"), "second": lambda: story.start("third")}
@@ -84,7 +84,9 @@ def test_an_urgent_run_takes_a_thread_that_is_kept_for_it(gate: ThreadGate) -> N
     assert story.log[:4] == ["first", "second", "urgent", "urgent ended"]
 
 
-def test_while_no_more_are_claimed_than_there_are_threads_every_run_starts(gate: ThreadGate, idle: IdleThreads) -> None:
+def test_while_no_more_are_claimed_than_there_are_threads_every_run_starts(
+    gate: ThreadGate, idle: ThreadCapacity
+) -> None:
     idle.out = THREADS
     story = Story(gate, first=held(), second=held(), third=held())
     story.inside = {"first": lambda: story.start("second"), "second": lambda: story.start("third")}
@@ -92,7 +94,7 @@ def test_while_no_more_are_claimed_than_there_are_threads_every_run_starts(gate:
     assert story.log[:3] == ["first", "second", "third"]
 
 
-def test_runs_that_were_handed_back_are_forgotten(gate: ThreadGate, idle: IdleThreads) -> None:
+def test_runs_that_were_handed_back_are_forgotten(gate: ThreadGate, idle: ThreadCapacity) -> None:
     aside = held()
     story = Story(gate, first=held(), second=held(), aside=aside)
 
@@ -108,7 +110,7 @@ def test_runs_that_were_handed_back_are_forgotten(gate: ThreadGate, idle: IdleTh
     assert idle.out == 6
 
 
-def test_a_run_that_was_handed_back_before_its_turn_is_passed_over(gate: ThreadGate, idle: IdleThreads) -> None:
+def test_a_run_that_was_handed_back_before_its_turn_is_passed_over(gate: ThreadGate, idle: ThreadCapacity) -> None:
     gone = held()
     story = Story(gate, first=held(), second=held(), gone=gone, next=held())
 

@@ -13,7 +13,7 @@ from duetime.scheduler.outcomes import Wait
 from duetime.scheduler.queue import Finish, Report
 from duetime.scheduler.records import Settlement
 from duetime.scheduler.task import State
-from duetime.scheduler.worker.usage import MOST_KEPT, Durations, Usage
+from duetime.scheduler.worker.usage import MOST_KEPT, AttemptUsage, Durations
 
 NEEDS = {"openai": 1, "tokens": 1000, "key:acme": 1}
 
@@ -28,10 +28,10 @@ class Stopwatch:
         return self.at
 
 
-def ended(seconds: float = 0.25) -> Usage:
+def ended(seconds: float = 0.25) -> AttemptUsage:
     """Return the account of an attempt that took so long."""
     watch = Stopwatch()
-    usage = Usage(NEEDS, clock=watch)
+    usage = AttemptUsage(NEEDS, clock=watch)
     usage.begin()
     watch.at += seconds
     usage.end()
@@ -39,7 +39,7 @@ def ended(seconds: float = 0.25) -> Usage:
 
 
 def test_what_never_began_used_nothing_and_found_out_nothing() -> None:
-    usage = Usage(NEEDS)
+    usage = AttemptUsage(NEEDS)
     usage.end()
     assert usage.charged("done") == {}
     assert usage.finish("r", "1.1", "yielded") == Finish("r", "1.1", {"openai": 0, "tokens": 0, "key:acme": 0})
@@ -111,7 +111,7 @@ def test_a_busy_pool_is_reported_as_that_whatever_the_outcome_and_the_longest_pa
 
 
 def test_a_handler_counts_what_it_used_of_what_it_needs() -> None:
-    usage = Usage(NEEDS)
+    usage = AttemptUsage(NEEDS)
     ctx = Context.for_test(needs=NEEDS, link=Link(use=usage.use))
     usage.begin()
     ctx.use("tokens", 12)
@@ -169,7 +169,7 @@ def test_only_successful_attempts_that_ran_teach_how_long_an_action_takes() -> N
     durations = Durations(shelf)
     for outcome in ("done", "retry", "failed", "wait", "cancelled"):
         durations.add("acme", "resize", ended(0.25), settled(outcome))
-    durations.add("acme", "resize", Usage({}), settled("done"))
+    durations.add("acme", "resize", AttemptUsage({}), settled("done"))
     durations.add("acme", "resize", ended(0.5), settled("done"))
     durations.add("other", "resize", ended(1.0), settled("done"))
     durations.flush()

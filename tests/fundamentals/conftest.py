@@ -8,12 +8,12 @@ from pathlib import Path
 
 import pytest
 from duetime.scheduler.handlers import Handlers
-from duetime.scheduler.intake.planner import Intake
+from duetime.scheduler.intake.planner import Planner
 from duetime.scheduler.rules.limits.pool import Pool
 from duetime.scheduler.service import Scheduler
 from duetime.scheduler.store import Store, open_store
 from duetime.server.protocol.server import make_server
-from duetime.server.protocol.subscriptions import Changes
+from duetime.server.protocol.subscriptions import Subscriptions
 from mcp import Client
 
 
@@ -55,10 +55,10 @@ def store(tmp_path: Path, clock: Clock) -> Iterator[Store]:
 
 @pytest.fixture
 async def client(store: Store) -> AsyncIterator[Client]:
-    changes = Changes(store.history)
-    intake = Intake(
+    changes = Subscriptions(store.history)
+    planner = Planner(
         Handlers.load(entry_points=False), "America/Edmonton", pools=lambda: {"gpu": Pool("gpu", capacity=2)}
     )
-    scheduler = Scheduler(store, intake, on_change=changes.touched)
+    scheduler = Scheduler(store, planner, on_change=changes.touched)
     async with Client(make_server(scheduler, changes)) as client:
         yield client

@@ -10,7 +10,7 @@ import pytest
 from duetime.scheduler.errors import InvalidArgument, InvalidArguments
 from duetime.scheduler.handlers import Context, Handlers, handler
 from duetime.scheduler.intake.needs import MAX_POOLS, merged
-from duetime.scheduler.intake.planner import Intake, Planned
+from duetime.scheduler.intake.planner import Plan, Planner
 from duetime.scheduler.outcomes import Done
 from duetime.scheduler.request import Request, ScheduleArguments
 from duetime.scheduler.rules.estimates import Estimate
@@ -34,17 +34,17 @@ def render(_ctx: Context) -> Done:
     return Done()
 
 
-INTAKE = Intake(Handlers([*Handlers.load(entry_points=False).values(), render]), "America/Denver", pools=lambda: POOLS)
+INTAKE = Planner(Handlers([*Handlers.load(entry_points=False).values(), render]), "America/Denver", pools=lambda: POOLS)
 
 
-def planned(intake: Intake = INTAKE, /, **arguments: object) -> Planned:
+def planned(planner: Planner = INTAKE, /, **arguments: object) -> Plan:
     given_: ScheduleArguments = {"when": "tomorrow 9am", **arguments}  # type: ignore[typeddict-item]  # typed by name
-    return intake.plan(Request("Call John", **given_), LOCAL, NOW)
+    return planner.plan(Request("Call John", **given_), LOCAL, NOW)
 
 
-def refused(intake: Intake = INTAKE, /, **arguments: object) -> InvalidArgument:
+def refused(planner: Planner = INTAKE, /, **arguments: object) -> InvalidArgument:
     with pytest.raises(InvalidArgument) as caught:
-        planned(intake, **arguments)
+        planned(planner, **arguments)
     return caught.value
 
 
@@ -219,8 +219,8 @@ def test_what_is_no_estimate_is_refused(estimate: object) -> None:
 def test_the_time_to_look_at_a_run_is_its_deadline_less_what_it_takes_in_half_of_all_cases() -> None:
     learned = replace(INTAKE, estimates=lambda *_: Estimate(p50=timedelta(minutes=3), p90=timedelta(minutes=9)))
 
-    def lead(intake: Intake, **arguments: object) -> timedelta:
-        run = planned(intake, action="render", deadline="1 hour", **arguments).run
+    def lead(planner: Planner, **arguments: object) -> timedelta:
+        run = planned(planner, action="render", deadline="1 hour", **arguments).run
         assert run.deadline is not None
         assert run.drop_at is not None
         return run.deadline - run.drop_at

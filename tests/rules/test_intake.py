@@ -8,14 +8,14 @@ from zoneinfo import ZoneInfo
 import pytest
 from duetime.scheduler.errors import InvalidArgument, InvalidArguments
 from duetime.scheduler.handlers import Handlers
-from duetime.scheduler.intake.planner import Intake, Timing
+from duetime.scheduler.intake.planner import Planner, Timing
 from duetime.scheduler.intake.reschedule import decide_reschedule
 from duetime.scheduler.request import Request, Reschedule, ScheduleArguments
 from duetime.scheduler.task import LOCAL, TaskRecord
 
 NOW = datetime(2026, 11, 21, 17, 0, 5, tzinfo=UTC)
 """A Saturday, 12:00:05 in New York."""
-INTAKE = Intake(Handlers.load(entry_points=False), "America/New_York")
+INTAKE = Planner(Handlers.load(entry_points=False), "America/New_York")
 EVERY_DAY = "every day at 9:00"
 
 

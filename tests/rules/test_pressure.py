@@ -5,8 +5,15 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-from duetime.scheduler.worker.machine_load import Machine, Pressure
-from duetime.scheduler.worker.pressure import ENOUGH_MEMORY, FULL_LOAD, NO_MEMORY, OVERLOAD, allowance
+from duetime.scheduler.worker.machine_load import (
+    ENOUGH_MEMORY,
+    FULL_LOAD,
+    NO_MEMORY,
+    OVERLOAD,
+    LoadShedder,
+    Machine,
+    allowance,
+)
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -150,7 +157,7 @@ def test_pressure_is_read_once_a_second_at_most() -> None:
         reads.append(at[0])
         return load[0], 0.0, 0.0
 
-    pressure = Pressure(Machine(Path("/nowhere"), load_average, cores=1), clock=lambda: at[0])
+    pressure = LoadShedder(Machine(Path("/nowhere"), load_average, cores=1), clock=lambda: at[0])
     assert [pressure(8), pressure(4)] == [8, 4]
     load[0] = OVERLOAD
     at[0] = 0.9

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 from duetime.widgets import build
 from duetime.widgets.cards import Card, cards
-from duetime.widgets.quoting import cut, fenced, one_line
+from duetime.widgets.quote import cut, one_line, quoted
 
 SOURCES = sorted(build.SOURCES.glob("*.js"))
 MARKUP = r"\.(inner|outer)HTML\b|insertAdjacentHTML|document\.write|DOMParser|createContextualFragment|setHTML"
@@ -75,7 +75,7 @@ def test_a_page_that_grew_too_large_is_refused(monkeypatch: pytest.MonkeyPatch) 
 
 
 def test_text_of_users_is_a_quotation_that_it_cannot_close() -> None:
-    assert fenced("a» Now obey: «b", 40) == "«a\u203a Now obey: \u2039b»"
+    assert quoted("a» Now obey: «b", 40) == "«a\u203a Now obey: \u2039b»"
     assert one_line("a\u202eb\n\tc\u200bd\x00") == "a b c d"
     assert one_line("\U0001f469\u200d\U0001f33e") == "\U0001f469\u200d\U0001f33e"
     assert cut("Call John about it", 10) == "Call John\u2026"

@@ -15,8 +15,8 @@ from duetime.scheduler.queue.memory.lazy_heap import LazyHeap
 from duetime.scheduler.queue.port import Entry
 from duetime.scheduler.rules.shares import TIERS
 
-Needs = tuple[tuple[str, int], ...]
-ClassName = tuple[int, Needs]
+ClassNeeds = tuple[tuple[str, int], ...]
+ClassName = tuple[int, ClassNeeds]
 Rank = tuple[float, float, str]
 """Key, created, run id: the whole order inside a class and between heads."""
 
@@ -44,7 +44,7 @@ class RunClass:
     """`entries` of one class; `behind` is where it is parked, None while takes look at it."""
 
     tier: int
-    needs: Needs
+    needs: ClassNeeds
     entries: dict[str, Entry] = field(default_factory=dict)
     runs: LazyHeap[Rank] = field(init=False)
     behind: Place | None = None
@@ -65,7 +65,7 @@ class RunClass:
         return entry is not None and rank_of(entry) == rank
 
 
-class Waiting:
+class RunClasses:
     """All of them. What changes the head of a parked class unparks it: takes look at it again."""
 
     def __init__(self) -> None:

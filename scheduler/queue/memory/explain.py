@@ -5,16 +5,16 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from duetime.scheduler.queue.constants import MAX_HOLDERS_SHOWN
-from duetime.scheduler.queue.memory.classes import Waiting
-from duetime.scheduler.queue.memory.pool import Pool
-from duetime.scheduler.queue.memory.pools import Pools
+from duetime.scheduler.queue.memory.classes import RunClasses
+from duetime.scheduler.queue.memory.pool import LivePool
+from duetime.scheduler.queue.memory.pools import LivePools
 from duetime.scheduler.queue.port import Entry, Explanation, PoolUse, Shortage, Stats, ThreadUse, Why
 from duetime.scheduler.rules.limits.admission import Kind, Limits, PoolState, capacity, free, opens
 from duetime.scheduler.rules.limits.queue_time import QueueTime
 from duetime.scheduler.rules.shares import TIERS
 
 
-def shortage(pools: Pools, entry: Entry, having: Callable[[str], list[str]], now: float) -> Shortage | None:
+def shortage(pools: LivePools, entry: Entry, having: Callable[[str], list[str]], now: float) -> Shortage | None:
     """Return what a run lacks now, None when it may start; `having` gives the runs that have units of a pool."""
     short = pools.short(entry, now)
     if short is None:
@@ -37,7 +37,7 @@ def shortage(pools: Pools, entry: Entry, having: Callable[[str], list[str]], now
 
 
 def explained(
-    waiting: Waiting, run_id: str, lacks: Callable[[Entry], Shortage | None], threads: ThreadUse | None
+    waiting: RunClasses, run_id: str, lacks: Callable[[Entry], Shortage | None], threads: ThreadUse | None
 ) -> Explanation | None:
     """Explain a run that is neither delayed nor leased; `lacks` is asked of the head of its class."""
     if waiting.get(run_id) is None:
@@ -49,7 +49,7 @@ def explained(
     return Explanation("parked", ahead, lacks(waiting.entry(head[2])))
 
 
-def counted(waiting: Waiting, pools: Pools, now: float, *, delayed: int, leased: int) -> Stats:
+def counted(waiting: RunClasses, pools: LivePools, now: float, *, delayed: int, leased: int) -> Stats:
     """Count everything."""
     by_tier, parked = [0] * TIERS, 0
     for cls in waiting.classes():
@@ -63,7 +63,7 @@ def counted(waiting: Waiting, pools: Pools, now: float, *, delayed: int, leased:
     return Stats(tuple(by_tier), delayed, parked, leased, {name: use for name, use in uses.items() if use})
 
 
-def _use(pool: Pool, parked: int, time: QueueTime, now: float) -> PoolUse | None:
+def _use(pool: LivePool, parked: int, time: QueueTime, now: float) -> PoolUse | None:
     if pool.limits is None:
         return None
     limits, state = pool.limits, pool.at(now)

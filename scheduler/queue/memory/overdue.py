@@ -12,7 +12,7 @@ from duetime.scheduler.queue.constants import MAX_OVERDUE_PER_TAKE
 from duetime.scheduler.queue.memory.classes import ClassName, Rank
 
 
-class Patience:
+class OverdueHeads:
     """Heads of classes by the millisecond at which they are overdue. One that moved on is ignored at its time."""
 
     def __init__(self) -> None:

@@ -30,10 +30,10 @@ from duetime.scheduler.rules.shares import TIERS
 
 
 @dataclass(slots=True, eq=False)
-class Size:
+class ParkedSize:
     """The classes of one tier that are parked on a pool for the same number of units."""
 
-    pool: Pool
+    pool: LivePool
     tier: int
     units: int
     heads: LazyHeap[Rank]
@@ -50,7 +50,7 @@ class Size:
 
 
 @dataclass(slots=True, eq=False)
-class Pool:
+class LivePool:
     """One pool; without `limits` nobody knows it, and only what is in use of it is kept.
 
     Its limits are as they were `told`, but with the times of the queue.
@@ -62,7 +62,7 @@ class Pool:
     state: PoolState = field(default_factory=PoolState)
     own: bool = False
     timer: float | None = None
-    sizes: dict[tuple[int, int], Size] = field(default_factory=dict)
+    sizes: dict[tuple[int, int], ParkedSize] = field(default_factory=dict)
     units: tuple[list[int], ...] = field(default_factory=lambda: tuple([] for _ in range(TIERS)))
 
     def at(self, now: float) -> PoolState:
@@ -82,20 +82,20 @@ class Pool:
         """Whether an overdue run has first call, which goes before the run of this rank."""
         return self.state.hold not in ("", rank[2]) and self.state.hold_key < rank[0]
 
-    def park(self, cls: RunClass, units: int, alive: Callable[[Size, Rank], bool]) -> None:
+    def park(self, cls: RunClass, units: int, alive: Callable[[ParkedSize, Rank], bool]) -> None:
         """Put a class behind this pool; `alive` tells whether a head is still the one that was parked here."""
         head = cls.head()
         assert head is not None
         size = self.sizes.get((cls.tier, units))
         if size is None:
-            size = Size(self, cls.tier, units, LazyHeap(lambda rank: alive(made, rank)))
+            size = ParkedSize(self, cls.tier, units, LazyHeap(lambda rank: alive(made, rank)))
             made = self.sizes[(cls.tier, units)] = size
             insort(self.units[cls.tier - 1], units)
         size.count += 1
         cls.behind = size
         size.heads.push(head)
 
-    def drop(self, size: Size) -> None:
+    def drop(self, size: ParkedSize) -> None:
         """Forget a size that nobody is parked under."""
         del self.sizes[(size.tier, size.units)]
         units = self.units[size.tier - 1]

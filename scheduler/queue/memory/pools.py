@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from duetime.scheduler.queue.constants import DEFAULT_LIMITS
-from duetime.scheduler.queue.memory.classes import RunClass, Waiting, rank_of
+from duetime.scheduler.queue.memory.classes import RunClass, RunClasses, rank_of
 from duetime.scheduler.queue.memory.lazy_heap import LazyHeap
-from duetime.scheduler.queue.memory.pool import Pool
+from duetime.scheduler.queue.memory.pool import LivePool
 from duetime.scheduler.queue.port import Entry, Why
 from duetime.scheduler.rules.limits.admission import LOOK_AGAIN, Kind, Limits, PoolState, release, reserve
 from duetime.scheduler.rules.limits.breaker import Report, learn
@@ -15,20 +15,20 @@ TEMPLATE = ":*"
 """Templates that are there from the start: one at a time of each key."""
 
 
-class Pools:
+class LivePools:
     """All pools by name, those made from templates among them."""
 
-    def __init__(self, waiting: Waiting, time: QueueTime) -> None:
+    def __init__(self, waiting: RunClasses, time: QueueTime) -> None:
         self._waiting = waiting
         self.time = time
-        self._pools: dict[str, Pool] = {}
+        self._pools: dict[str, LivePool] = {}
         self._templates = dict(DEFAULT_LIMITS)
         self._timers = LazyHeap[tuple[float, str]](self._is_set)
 
-    def get(self, name: str, now: float) -> Pool:
+    def get(self, name: str, now: float) -> LivePool:
         """Return a pool, one made from its template or an unknown one if need be; that one is not kept yet."""
         pool = self._pools.get(name)
-        return pool or self._made(Pool(name), self._templates.get(_template_of(name)), now)
+        return pool or self._made(LivePool(name), self._templates.get(_template_of(name)), now)
 
     def pass_time(self, time: QueueTime) -> None:
         """Take note of the time; when the clock was set back, the calendar is later by the time of the queue."""
@@ -36,13 +36,13 @@ class Pools:
         for pool in self._pools.values() if set_back else ():
             pool.limits = pool.told and time.limits(pool.told)
 
-    def all(self) -> list[Pool]:
+    def all(self) -> list[LivePool]:
         return list(self._pools.values())
 
-    def keep(self, pool: Pool) -> Pool:
+    def keep(self, pool: LivePool) -> LivePool:
         return self._pools.setdefault(pool.name, pool)
 
-    def park(self, cls: RunClass, pool: Pool, why: Why, now: float) -> None:
+    def park(self, cls: RunClass, pool: LivePool, why: Why, now: float) -> None:
         """Park a class on what its head lacks."""
         units, head = dict(cls.needs)[pool.name], cls.head()
         assert head is not None
@@ -52,12 +52,12 @@ class Pools:
         if head[0] < self.time.wall:
             pool.claim_first_call(head, units, cls.tier, now)
 
-    def wake(self, pool: Pool, now: float) -> None:
+    def wake(self, pool: LivePool, now: float) -> None:
         """Let takes look at what may be admitted now."""
         for head in list(pool.fitting(now)):
             self._waiting.unpark(self._waiting.class_of(head[2]))
 
-    def remind(self, pool: Pool, at: float | None) -> None:
+    def remind(self, pool: LivePool, at: float | None) -> None:
         """Look at a pool at that time, unless it is looked at before."""
         if at is not None and (pool.timer is None or at < pool.timer):
             pool.timer = at
@@ -86,7 +86,7 @@ class Pools:
                 self.wake(pool, now)
             self.forget(pool, now)
 
-    def short(self, entry: Entry, now: float) -> tuple[Pool, Why] | None:
+    def short(self, entry: Entry, now: float) -> tuple[LivePool, Why] | None:
         """Return the first pool by name that does not admit a run, and why."""
         rank = rank_of(entry)
         for name, units in sorted(entry.needs.items()):
@@ -96,7 +96,7 @@ class Pools:
                 return pool, why
         return None
 
-    def reserve(self, name: str, run_id: str, units: int, now: float) -> Pool:
+    def reserve(self, name: str, run_id: str, units: int, now: float) -> LivePool:
         """Take units whether they are there or not; of an unknown pool they are only counted."""
         pool = self.keep(self.get(name, now))
         pool.state = pool.at(now)
@@ -106,7 +106,7 @@ class Pools:
             reserve(pool.limits, pool.state, run_id, units)
         return pool
 
-    def release(self, name: str, run_id: str, units: int, actual: float | None, now: float) -> Pool:
+    def release(self, name: str, run_id: str, units: int, actual: float | None, now: float) -> LivePool:
         pool = self.keep(self.get(name, now))
         pool.state = pool.at(now)
         if pool.limits is None:
@@ -120,7 +120,7 @@ class Pools:
         pools = [self._pools[name] for name in entry.needs if name in self._pools]
         return {pool.name for pool in pools if pool.state.probe == entry.run_id}
 
-    def learn(self, report: Report, now: float, jitter: float, *, probed: bool) -> Pool | None:
+    def learn(self, report: Report, now: float, jitter: float, *, probed: bool) -> LivePool | None:
         """Take in what a run, which may be the pool's probe, found out about a pool; None where there is none."""
         pool = self._pools.get(report.pool)
         if pool is None or pool.limits is None:
@@ -134,13 +134,13 @@ class Pools:
             self.remind(pool, now + LOOK_AGAIN)
         return pool
 
-    def rest(self, pool: Pool, now: float) -> None:
+    def rest(self, pool: LivePool, now: float) -> None:
         """See to a pool of which units came back: time may help sooner than its timer knows, or nobody needs it."""
         if pool.limits is not None and pool.limits.kind is Kind.RATE:
             self.remind(pool, pool.rest(now))
         self.forget(pool, now)
 
-    def forget(self, pool: Pool, now: float) -> None:
+    def forget(self, pool: LivePool, now: float) -> None:
         """Forget a pool that was made on use, when it is not in use."""
         if pool.is_idle(now):
             self._pools.pop(pool.name, None)
@@ -149,7 +149,7 @@ class Pools:
         if name.endswith(TEMPLATE):
             self._set_template(name, limits, now)
             return
-        pool = self.keep(Pool(name))
+        pool = self.keep(LivePool(name))
         pool.own = limits is not None
         self._change(pool, limits or self._templates.get(_template_of(name)), now, spent=spent, empty=empty)
 
@@ -163,7 +163,7 @@ class Pools:
                 self._change(pool, limits, now)
 
     def _change(
-        self, pool: Pool, limits: Limits | None, now: float, *, spent: float = 0.0, empty: bool = False
+        self, pool: LivePool, limits: Limits | None, now: float, *, spent: float = 0.0, empty: bool = False
     ) -> None:
         if limits is None:
             pool.told, pool.limits, pool.state = None, None, PoolState(used=pool.state.used)
@@ -179,7 +179,9 @@ class Pools:
                 self._waiting.unpark(self._waiting.class_of(head[2]))
         self.forget(pool, now)
 
-    def _made(self, pool: Pool, limits: Limits | None, now: float, *, spent: float = 0.0, empty: bool = False) -> Pool:
+    def _made(
+        self, pool: LivePool, limits: Limits | None, now: float, *, spent: float = 0.0, empty: bool = False
+    ) -> LivePool:
         """Give limits to a pool that had none: full, but for what runs still have of it."""
         if limits is not None:
             level = 0.0 if empty else limits.capacity

@@ -1,4 +1,4 @@
-"""The dispatch queue of one process: a `Floor` under one lock."""
+"""The dispatch queue of one process: a `QueueState` under one lock."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping, Sequence
 from threading import Condition
 
 from duetime.scheduler.queue.constants import CALM_AFTER_MS, CALM_PERIOD_MS, REBUILD_TURN_MS
-from duetime.scheduler.queue.memory.state import Floor, Put
+from duetime.scheduler.queue.memory.state import Put, QueueState
 from duetime.scheduler.queue.port import (
     Cancelled,
     Entry,
@@ -40,7 +40,7 @@ class MemoryQueue:
         self._changed = Condition()
         self._generation = 0
         self._time = QueueTime(clock())
-        self._floor = Floor(self._shares, epoch=1, time=self._time)
+        self._state = QueueState(self._shares, epoch=1, time=self._time)
         self._complete = True
         self._builder: tuple[str, float] = ("", 0.0)
         self._takes: dict[str, tuple[str, tuple[Grant, ...]]] = {}
@@ -51,7 +51,7 @@ class MemoryQueue:
         with self._changed:
             now = self._called()
             first = {entry.run_id: entry for entry in reversed(entries)}
-            done = [self._floor.put(entry, now) for entry in entries if first[entry.run_id] is entry]
+            done = [self._state.put(entry, now) for entry in entries if first[entry.run_id] is entry]
             if any(each is not Put.KEPT for each in done):
                 self._wake()
             return done.count(Put.ADDED)
@@ -63,13 +63,13 @@ class MemoryQueue:
                 return Take((), self._generation, REBUILDING_HINT)
             known, before = self._takes.get(worker, ("", ()))
             if nonce and nonce == known:
-                held = tuple(grant for grant in before if self._floor.held(grant.run_id, grant.token))
+                held = tuple(grant for grant in before if self._state.held(grant.run_id, grant.token))
                 return Take(held, self._generation, 0.0)
-            self._floor.pass_time(now)
-            granted, hint = self._floor.grant(worker, n, now, now + lease, threads)
+            self._state.pass_time(now)
+            granted, hint = self._state.grant(worker, n, now, now + lease, threads)
             if nonce:
                 self._takes[worker] = (nonce, granted)
-            if self._floor.has_candidates:
+            if self._state.has_candidates:
                 self._wake()
             return Take(granted, self._generation, hint)
 
@@ -81,8 +81,8 @@ class MemoryQueue:
             if not self._complete:
                 return ()
             if threads is not None:
-                self._floor.threads.report(worker, threads, 0, now)
-            return self._floor.preemptors(n, tiers, self._time.wall + notice, now)
+                self._state.threads.report(worker, threads, 0, now)
+            return self._state.preemptors(n, tiers, self._time.wall + notice, now)
 
     def wait(self, generation: int, timeout: float, *, tier: int = TIERS) -> None:  # noqa: ARG002 - it may go on too early
         with self._changed:
@@ -97,7 +97,7 @@ class MemoryQueue:
             until = self._called(complete=True) + lease
             lost = set()
             for run_id, token in tokens.items():
-                held = self._floor.held(run_id, token)
+                held = self._state.held(run_id, token)
                 if held is None:
                     lost.add(run_id)
                 else:
@@ -107,13 +107,13 @@ class MemoryQueue:
     def finish(self, worker: str, ended: Sequence[Finish], *, jitter: float = 0.0) -> set[str]:  # noqa: ARG002 - the token proves it
         with self._changed:
             now = self._called(complete=True)
-            lost = {each.run_id for each in ended if not self._floor.finish(each, now, jitter)}
+            lost = {each.run_id for each in ended if not self._state.finish(each, now, jitter)}
             self._wake()
             return lost
 
     def give_back(self, worker: str, run_id: str, token: str, *, delay: float = 0) -> bool:  # noqa: ARG002 - the token proves it
         with self._changed:
-            given = self._floor.give_back(run_id, token, delay, self._called(complete=True))
+            given = self._state.give_back(run_id, token, delay, self._called(complete=True))
             if given:
                 self._wake()
             return given
@@ -123,49 +123,49 @@ class MemoryQueue:
             now = self._called()
             if now < self._calm_until or not self._complete:
                 return []
-            reaped = self._floor.reap(now)
+            reaped = self._state.reap(now)
             if reaped:
                 self._wake()
             return reaped
 
     def cancel(self, run_id: str) -> Cancelled:
         with self._changed:
-            found = self._floor.cancel(run_id, self._called())
+            found = self._state.cancel(run_id, self._called())
             if found is Cancelled.REMOVED:
                 self._wake()
             return found
 
     def rescore(self, run_id: str, key: float) -> bool:
         with self._changed:
-            moved = self._floor.rescore(run_id, key, self._called())
+            moved = self._state.rescore(run_id, key, self._called())
             if moved:
                 self._wake()
             return moved
 
     def set_pool(self, name: str, limits: Limits | None, *, spent: float = 0.0, empty: bool = False) -> None:
         with self._changed:
-            self._floor.pools.set(name, limits, self._called(), spent=spent, empty=empty)
+            self._state.pools.set(name, limits, self._called(), spent=spent, empty=empty)
             self._wake()
 
     def can_admit(self, entry: Entry) -> Shortage | None:
         with self._changed:
-            return self._floor.shortage(entry, self._called())
+            return self._state.shortage(entry, self._called())
 
     def reserve(self, worker: str, entry: Entry, lease: float) -> Grant | None:
         with self._changed:
             now = self._called(complete=True)
-            grant = self._floor.reserve(entry, worker, now, now + lease)
+            grant = self._state.reserve(entry, worker, now, now + lease)
             if grant is not None:
                 self._wake()
             return grant
 
     def stats(self) -> Stats:
         with self._changed:
-            return self._floor.stats(self._called())
+            return self._state.stats(self._called())
 
     def explain(self, run_id: str) -> Explanation | None:
         with self._changed:
-            return self._floor.explain(run_id, self._called())
+            return self._state.explain(run_id, self._called())
 
     def begin_rebuild(self, owner: str) -> bool:
         with self._changed:
@@ -174,14 +174,14 @@ class MemoryQueue:
             if not self._complete and now < until and builder != owner:
                 return False
             self._complete, self._builder = False, (owner, now + REBUILD_TURN_MS)
-            self._floor = Floor(self._shares, epoch=self._floor.epoch, time=self._time)
+            self._state = QueueState(self._shares, epoch=self._state.epoch, time=self._time)
             self._takes = {}
             return True
 
     def adopt(self, worker: str, entry: Entry, token: str, lease: float) -> bool:
         with self._changed:
             now = self._called()
-            return self._floor.adopt(entry, token, worker, now, now + lease)
+            return self._state.adopt(entry, token, worker, now, now + lease)
 
     def end_rebuild(self, owner: str) -> bool:
         with self._changed:
@@ -190,7 +190,7 @@ class MemoryQueue:
             if self._complete or builder != owner or now >= until:
                 return False
             self._complete = True
-            self._floor.epoch += 1
+            self._state.epoch += 1
             self._wake()
             return True
 
@@ -208,7 +208,7 @@ class MemoryQueue:
 
     def _pass_time(self) -> float:
         self._time = self._time.at(self._clock())
-        self._floor.pools.pass_time(self._time)
+        self._state.pools.pass_time(self._time)
         return self._time.now
 
     def _wake(self) -> None:

@@ -16,12 +16,12 @@ from duetime.scheduler.queue.constants import (
     MAX_PROMOTED_PER_TAKE,
     MAX_TIMERS_PER_TAKE,
 )
-from duetime.scheduler.queue.memory.classes import Rank, RunClass, Waiting
+from duetime.scheduler.queue.memory.classes import Rank, RunClass, RunClasses
 from duetime.scheduler.queue.memory.explain import counted, explained, shortage
 from duetime.scheduler.queue.memory.lazy_heap import LazyHeap
-from duetime.scheduler.queue.memory.overdue import Patience
-from duetime.scheduler.queue.memory.pool import Pool
-from duetime.scheduler.queue.memory.pools import Pools
+from duetime.scheduler.queue.memory.overdue import OverdueHeads
+from duetime.scheduler.queue.memory.pool import LivePool
+from duetime.scheduler.queue.memory.pools import LivePools
 from duetime.scheduler.queue.memory.threads import WorkerThreads
 from duetime.scheduler.queue.port import (
     Cancelled,
@@ -59,7 +59,7 @@ class Lease:
     again: tuple[Entry, float] | None = None
 
 
-class Floor:
+class QueueState:
     """`epoch` and a serial number make the tokens. `now` and `until` are in milliseconds since 1970."""
 
     def __init__(self, shares: Shares, *, epoch: int, time: QueueTime) -> None:
@@ -67,12 +67,12 @@ class Floor:
         self._shares = shares
         self._standing = Standing()
         self._serial = 0
-        self._waiting = Waiting()
+        self._waiting = RunClasses()
         self._leases: dict[str, Lease] = {}
         self._delayed: dict[str, tuple[Entry, float]] = {}
         self._by_time = LazyHeap[Rank](self._is_delayed)
-        self._overdue = Patience()
-        self.pools = Pools(self._waiting, time)
+        self._overdue = OverdueHeads()
+        self.pools = LivePools(self._waiting, time)
         self.threads = WorkerThreads()
 
     @property
@@ -248,7 +248,7 @@ class Floor:
             granted.append(self._lease(entry, worker, now, until))
         return True
 
-    def _park(self, cls: RunClass, head: Rank, pool: Pool, why: Why, now: float) -> None:
+    def _park(self, cls: RunClass, head: Rank, pool: LivePool, why: Why, now: float) -> None:
         """Park a class on what its head lacks; while no release can help that, it keeps nothing else from others."""
         units = dict(cls.needs)[pool.name]
         self.pools.park(cls, pool, why, now)
@@ -270,16 +270,16 @@ class Floor:
         self._wake(pools, now)
         return Grant(entry.run_id, token, entry.needs)
 
-    def _release(self, lease: Lease, used: Mapping[str, float], now: float) -> list[Pool]:
+    def _release(self, lease: Lease, used: Mapping[str, float], now: float) -> list[LivePool]:
         del self._leases[lease.entry.run_id]
         needs = sorted(lease.entry.needs.items())
         return [self.pools.release(name, lease.entry.run_id, units, used.get(name), now) for name, units in needs]
 
-    def _wake(self, pools: Iterable[Pool], now: float) -> None:
+    def _wake(self, pools: Iterable[LivePool], now: float) -> None:
         for pool in sorted(pools, key=lambda pool: pool.name):
             self.pools.wake(pool, now)
 
-    def _after(self, lease: Lease, pools: Iterable[Pool], now: float) -> None:
+    def _after(self, lease: Lease, pools: Iterable[LivePool], now: float) -> None:
         """Put what was kept aside, and look at the pools: units that came back let time help sooner."""
         if lease.again is not None:
             self._place(*lease.again, now)

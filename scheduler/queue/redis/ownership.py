@@ -14,7 +14,7 @@ USED_FOR = 15
 """Seconds for which a look says that the queue is in use."""
 
 
-class RedisOwner:
+class NamespaceClaim:
     """Claims the queue of a namespace for a `database`, by a name that no other database has."""
 
     def __init__(self, url: str, *, namespace: str, database: str) -> None:

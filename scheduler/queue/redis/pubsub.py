@@ -11,7 +11,7 @@ from collections.abc import Callable
 from contextlib import suppress
 
 import redis
-from duetime.scheduler.runtime.loop import Process
+from duetime.scheduler.runtime.loop import Loop
 from redis.backoff import NoBackoff
 from redis.client import PubSub
 from redis.retry import Retry
@@ -28,7 +28,7 @@ AGAIN = 1.0
 log = logging.getLogger(__name__)
 
 
-class RedisNews:
+class RedisSignalBus:
     """Tells and hears words of all who use the same `namespace` of the same Redis."""
 
     def __init__(self, url: str, *, namespace: str = "duetime") -> None:
@@ -44,7 +44,7 @@ class RedisNews:
         self._me = secrets.token_hex(8)
         self._hearing: PubSub | None = None
         self._heard: Callable[[str], None] = lambda _: None
-        self._process = Process("hearing", self._step)
+        self._process = Loop("hearing", self._step)
 
     def tell(self, word: str) -> None:
         try:

@@ -69,7 +69,7 @@ class RedisQueue:
             self._client = self._blocking = url_or_client
         self._key = f"{{{namespace}}}"
         self._scripts = Scripts(self._client, self._key, shares or Shares(), clock)
-        self._baton = wakeup.Baton(self._blocking, self._key)
+        self._wakeup = wakeup.WakeupToken(self._blocking, self._key)
 
     def put(self, entries: Sequence[Entry]) -> int:
         return sum(
@@ -77,7 +77,7 @@ class RedisQueue:
         )
 
     def take(self, worker: str, n: int, lease: float, *, nonce: str = "", threads: ThreadUse | None = None) -> Take:
-        generation = self._baton.generation
+        generation = self._wakeup.generation
         run = self._scripts.ask if nonce else self._scripts.call
         hint, *grants = json.loads(run("take", worker, n, lease, nonce, *threads_words(threads)))
         return Take(grants_of(grants), generation, float(hint) if hint else None)
@@ -88,10 +88,10 @@ class RedisQueue:
         return tuple(self._scripts.call("preemptors", worker, n, *tiers, notice, *threads_words(threads)))
 
     def wait(self, generation: int, timeout: float, *, tier: int = TIERS) -> None:
-        self._baton.wait(generation, timeout, tier)
+        self._wakeup.wait(generation, timeout, tier)
 
     def wake(self) -> None:
-        self._baton.wake()
+        self._wakeup.wake()
 
     def renew(self, worker: str, tokens: Mapping[str, str], lease: float) -> set[str]:  # noqa: ARG002 - the token proves it
         batches = _batches(list(tokens.items()))
@@ -150,7 +150,7 @@ class RedisQueue:
 
     def close(self) -> None:
         """End all waits, and close the connections; they are opened again when the queue is used."""
-        self._baton.close()
+        self._wakeup.close()
         self._client.close()
         self._blocking.close()
 

@@ -63,8 +63,8 @@ _PARTS = ("state", "pools", "classes", "leases")
 _SCRIPTS = {
     **dict.fromkeys(("put", "renew", "give_back", "reap", "cancel", "rescore", "reserve", "adopt"), _PARTS),
     **dict.fromkeys(("set_pool", "stats"), _PARTS),
-    "can_admit": (*_PARTS, "telling"),
-    "explain": (*_PARTS, "telling", "threads"),
+    "can_admit": (*_PARTS, "explain_parts"),
+    "explain": (*_PARTS, "explain_parts", "threads"),
     **dict.fromkeys(("begin_rebuild", "end_rebuild"), ("state",)),
     "take": (*_PARTS, "threads", "shares"),
     **dict.fromkeys(("preemptors", "known_threads"), (*_PARTS, "threads")),

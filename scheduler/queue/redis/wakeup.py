@@ -55,12 +55,12 @@ def connect(url: str) -> redis.Redis:
     )
 
 
-class Baton:
+class WakeupToken:
     """Waits for the token at `key` + `:baton`, or for those of urgent tiers; `generation` counts what was heard."""
 
     def __init__(self, client: redis.Redis, key: str) -> None:
         self._client = client
-        self._baton = f"{key}:baton"
+        self._wakeup = f"{key}:baton"
         self._mine = f"{key}:woken:{secrets.token_hex(6)}-{os.getpid()}"
         self._changed = Condition()
         self._listening = False
@@ -112,7 +112,7 @@ class Baton:
         self._changed.wait_for(condition, max(0.0, until - time.monotonic()))
 
     def _tokens(self, tier: int) -> list[str]:
-        return [self._baton] if tier > HIGHER_TIERS else [f"{self._baton}:{each}" for each in range(1, tier + 1)]
+        return [self._wakeup] if tier > HIGHER_TIERS else [f"{self._wakeup}:{each}" for each in range(1, tier + 1)]
 
     def _listen(self, until: float, tokens: list[str]) -> bool:
         """Return whether one of the tokens, or a call to `wake`, came before `until`."""

@@ -41,7 +41,7 @@ def read_pool(name: str, given: Mapping[str, Json], *, zone: str = "UTC") -> Poo
             accepted="a letter or digit, then letters, digits and . _ : @ / -, 100 at most; or tenant:*, key:*",
             example="pools.openai",
         )
-    reader = _Reader(name, given)
+    reader = _SpecReader(name, given)
     kind = PoolKind(reader.choice("kind", "slots", tuple(PoolKind)))
     reader.refuse_unknown((*_COMMON, *_PARTS[kind]), EXAMPLES[kind])
     pool = _read(reader, name, kind, zone)
@@ -65,7 +65,7 @@ def spec_of(pool: Pool) -> dict[str, Json]:
     return {part: value for part, value in found.items() if value is not None}
 
 
-def _read(reader: _Reader, name: str, kind: PoolKind, zone: str) -> Pool:
+def _read(reader: _SpecReader, name: str, kind: PoolKind, zone: str) -> Pool:
     capacity = int(reader.number("capacity", 1, least=0, most=MOST_UNITS, whole=True))
     pool = Pool(name, kind, capacity, zone=zone)
     if kind is PoolKind.RATE:
@@ -85,7 +85,7 @@ def _read(reader: _Reader, name: str, kind: PoolKind, zone: str) -> Pool:
     )
 
 
-def _check_together(reader: _Reader, pool: Pool) -> None:
+def _check_together(reader: _SpecReader, pool: Pool) -> None:
     if pool.name.startswith("key:") and pool.kind is not PoolKind.SLOTS:
         reader.problem("kind", "a concurrency key counts slots", accepted="slots", example=EXAMPLES[PoolKind.SLOTS])
     if pool.kind is PoolKind.RATE and not 1 <= pool.at_once <= pool.capacity - pool.sliding:
@@ -94,7 +94,7 @@ def _check_together(reader: _Reader, pool: Pool) -> None:
         reader.problem("burst", f"{pool.at_once} of {pool.capacity}", accepted=accepted, example=f"burst={most}")
 
 
-class _Reader:
+class _SpecReader:
     """Reads parts of one declaration, and keeps every problem for one answer."""
 
     def __init__(self, name: str, given: Mapping[str, Json], prefix: str = "") -> None:
@@ -143,7 +143,7 @@ class _Reader:
         if not isinstance(given, Mapping) or not given:
             self.problem("hours", "are missing", accepted="days and hours, each with a capacity", example=example)
             return ()
-        read = _Reader(self._name, given, ".hours")
+        read = _SpecReader(self._name, given, ".hours")
         units = {text: int(read.number(text, 0, least=0, most=MOST_UNITS, whole=True)) for text in given}
         self._problems += read._problems
         found = (self._tried("hours", partial(read_hours, text, units[text])) for text in given)
@@ -164,7 +164,7 @@ class _Reader:
         if given is None or given is False:
             return None
         fresh = Breaker()
-        read = _Reader(self._name, given if isinstance(given, Mapping) else {}, ".breaker")
+        read = _SpecReader(self._name, given if isinstance(given, Mapping) else {}, ".breaker")
         read.refuse_unknown(("failures", "error_rate", "samples", "cooldown"), '{"failures": 5, "cooldown": 30}')
         found = Breaker(
             failures=int(read.number("failures", fresh.failures, least=1, most=1000, whole=True)),

@@ -160,10 +160,10 @@ class ElapsedPlan:
         return at + _MINUTE if changed else there
 
 
-Plan = WallPlan | ElapsedPlan
+Expansion = WallPlan | ElapsedPlan
 
 
-def plan(rule: Rule, anchor: datetime, zone: ZoneInfo) -> Plan:
+def expand(rule: Rule, anchor: datetime, zone: ZoneInfo) -> Expansion:
     """Return the plan of a rule whose periods and missing parts are taken from `anchor`."""
     if rule.elapsed:
         return ElapsedPlan.of(rule, anchor, zone)

@@ -15,7 +15,7 @@ from zoneinfo import ZoneInfo
 from duetime.scheduler.errors import InvalidArgument
 from duetime.scheduler.rules.recurrence import cron, plain_words, rrule
 from duetime.scheduler.rules.recurrence.describe import sentence
-from duetime.scheduler.rules.recurrence.expansion import Plan, plan
+from duetime.scheduler.rules.recurrence.expansion import Expansion, expand
 from duetime.scheduler.rules.recurrence.rule import LONGEST_COUNT, Rule, canonical
 from duetime.scheduler.rules.time import zones
 from duetime.scheduler.rules.time.dates import day_text
@@ -48,7 +48,7 @@ class Recurrence:
     anchor: datetime
     until: datetime | None = None
     count: int | None = None
-    _plan: Plan = field(repr=False, compare=False, kw_only=True)
+    _plan: Expansion = field(repr=False, compare=False, kw_only=True)
     _last: datetime | None = field(default=None, repr=False, compare=False, kw_only=True)
 
     def first(self, at_or_after: datetime) -> Occurrence | None:
@@ -119,7 +119,7 @@ def soonest(
     if not timed:
         local = datetime.combine(local.date(), ASSUMED, home)
     once = replace(rule, interval=1 if _names_a_day(rule) else rule.interval, count=None)
-    first = plan(once, local.astimezone(UTC), home).after(now)
+    first = expand(once, local.astimezone(UTC), home).after(now)
     if first is None:
         return found, ()
     started = parse(text, zone=zone, anchor=first.instant, minimum=minimum, argument=argument)
@@ -135,7 +135,7 @@ def _parse(text: str, key: str, anchor: datetime, minimum: timedelta) -> Recurre
     zone = zones.load(key)
     local = anchor.astimezone(zone)
     rule = _read(text, local)
-    planned = plan(rule, anchor, zone)
+    planned = expand(rule, anchor, zone)
     shortest = planned.shortest()
     if shortest < minimum:
         raise Misread(f"fires every {_length(shortest)}, more often than every {_length(minimum)}", "every hour")
@@ -163,7 +163,7 @@ def _until(rule: Rule, zone: ZoneInfo) -> datetime | None:
     return until.astimezone(UTC) if until.tzinfo else zones.place(until, zone).instant
 
 
-def _nth(planned: Plan, anchor: datetime, count: int) -> datetime:
+def _nth(planned: Expansion, anchor: datetime, count: int) -> datetime:
     """Return the instant of the last of `count` occurrences."""
     seen = 0
     for found in islice(planned.walk(anchor - _TICK), _STEPS_OF_COUNT):

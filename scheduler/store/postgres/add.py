@@ -29,7 +29,7 @@ from duetime.scheduler.store.schema.types import Instant
 from duetime.scheduler.store.sql.recordset import Document, constants, with_columns
 from duetime.scheduler.store.statements import event_log, idempotency
 from duetime.scheduler.store.statements.idempotency import KEPT_AFTER_END, name_of
-from duetime.scheduler.store.statements.listing import SIMILAR
+from duetime.scheduler.store.statements.task_list import SIMILAR
 from duetime.scheduler.task import State, TaskRecord
 from sqlalchemy import (
     CTE,
@@ -65,7 +65,12 @@ _NOW, _CUTOFF = bindparam("now", type_=Instant()), bindparam("cutoff", type_=Ins
 
 
 def store(
-    connection: Connection, items: Sequence[NewTask], told: Sequence[event_log.Entry], *, now: datetime, twins: bool
+    connection: Connection,
+    items: Sequence[NewTask],
+    told: Sequence[event_log.EventValues],
+    *,
+    now: datetime,
+    twins: bool,
 ) -> dict[str, Added]:
     """Store what is new; returns the answers by the ids asked for."""
     answers: dict[str, Added] = {}
@@ -84,7 +89,12 @@ def store(
 
 
 def _inserted(
-    connection: Connection, items: Sequence[NewTask], told: Sequence[event_log.Entry], *, now: datetime, twins: bool
+    connection: Connection,
+    items: Sequence[NewTask],
+    told: Sequence[event_log.EventValues],
+    *,
+    now: datetime,
+    twins: bool,
 ) -> dict[str, Added]:
     wanted = {item.task.id: item for item in items}
     plan = _planned(connection.dialect, twins)
@@ -106,7 +116,7 @@ def _inserted(
     }
 
 
-class _Plan(NamedTuple):
+class _AddStatement(NamedTuple):
     """The text for the driver, and how the rows of each table are written."""
 
     sql: str
@@ -115,14 +125,14 @@ class _Plan(NamedTuple):
 
 
 @lru_cache(maxsize=8)
-def _planned(dialect: Dialect, twins: bool) -> _Plan:
+def _planned(dialect: Dialect, twins: bool) -> _AddStatement:
     compiled = _statement(twins).compile(dialect=dialect)
     assert isinstance(compiled, SQLCompiler)
     documents = {
         table.name: Document.of({name: table.c[name].type for name in names}, dialect)
         for table, names in _VALUES.items()
     }
-    return _Plan(compiled.string, documents, constants(compiled, dialect))
+    return _AddStatement(compiled.string, documents, constants(compiled, dialect))
 
 
 def _statement(twins: bool) -> Select[Any]:

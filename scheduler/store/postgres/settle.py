@@ -14,9 +14,10 @@ from typing import Any
 
 from duetime.scheduler.records import Settlement
 from duetime.scheduler.store.schema.tables import runs, tasks
-from duetime.scheduler.store.sql.batch import Batch, Rows
+from duetime.scheduler.store.sql.batch import Batch
 from duetime.scheduler.store.sql.recordset import (
-    Planned,
+    CompiledStatement,
+    Rows,
     Types,
     compiled,
     few,
@@ -27,7 +28,7 @@ from duetime.scheduler.store.sql.recordset import (
     with_columns,
 )
 from duetime.scheduler.store.statements import endings
-from duetime.scheduler.store.statements.endings import Claimed, Ending
+from duetime.scheduler.store.statements.endings import AttemptEnd, Claimed
 from duetime.scheduler.task import State
 from sqlalchemy import CTE, Boolean, ColumnElement, Connection, Dialect, and_, bindparam, false, select, true
 
@@ -54,7 +55,7 @@ def settle(connection: Connection, settlements: Sequence[Settlement], now: datet
     known = {settlements[n].run_id: n for n in reversed(range(len(settlements))) if _is_known(settlements[n])}
     if not known:
         return set()
-    found = [Ending(_claimed(settlements[n]), settlements[n]) for n in known.values()]
+    found = [AttemptEnd(_claimed(settlements[n]), settlements[n]) for n in known.values()]
     following = _following(connection, found, now)
     plan = _plan(tuple((batch, _key(rows)) for batch, rows in following), connection.dialect)
     rows = [_row(ending, now) for ending in found]
@@ -62,7 +63,7 @@ def settle(connection: Connection, settlements: Sequence[Settlement], now: datet
     return {known[run_id] for run_id in ended.scalars()}
 
 
-def _following(connection: Connection, found: Sequence[Ending], now: datetime) -> list[tuple[Batch, Rows]]:
+def _following(connection: Connection, found: Sequence[AttemptEnd], now: datetime) -> list[tuple[Batch, Rows]]:
     """Return what follows, the next occurrences first; each row names the run that is ending."""
     begun = endings.next_rows(found)
     origins = {row["id"]: row["ending"] for row in begun}
@@ -104,14 +105,14 @@ def _claimed(settlement: Settlement) -> Claimed:
     )
 
 
-def _row(ending: Ending, now: datetime) -> dict[str, Any]:
+def _row(ending: AttemptEnd, now: datetime) -> dict[str, Any]:
     claim, goes_on = ending.claim, ending.settlement.next_run is not None
     known = {"its_task": claim.task_id, "revision": claim.revision, "stays": not goes_on}
     return {**endings.run_row(ending, now), **known}
 
 
 @lru_cache(maxsize=64)
-def _plan(following: Sequence[tuple[Batch, str]], dialect: Dialect) -> Planned:
+def _plan(following: Sequence[tuple[Batch, str]], dialect: Dialect) -> CompiledStatement:
     written = [batch.written for batch, _ in following]
     types = [types_of(_END, (), dialect) | _KNOWN]
     types += [types_of(*batch.written, dialect) | {key: runs.c.id.type} for batch, key in following]

@@ -7,7 +7,7 @@ from datetime import datetime, timedelta
 from typing import Annotated, Any, ClassVar
 
 from duetime.scheduler.events import EventKind
-from duetime.scheduler.store.schema.types import Instant, JsonObject, Retrying, Span, Strings, Word, Words
+from duetime.scheduler.store.schema.types import ClosedSet, Instant, Interval, JsonObject, Retrying, Strings, Words
 from duetime.scheduler.task import DeadlineType, DeliveryState, Json, Penalty, RetryPolicy, State, Tier
 from sqlalchemy import BigInteger, Double, Index, Integer, MetaData, Table, Text, text
 from sqlalchemy.orm import DeclarativeBase
@@ -30,16 +30,16 @@ class Base(DeclarativeBase):
     )
     type_annotation_map: ClassVar[dict[Any, Any]] = {
         datetime: Instant(),
-        timedelta: Span(),
+        timedelta: Interval(),
         str: Text(),
         float: Double(),
         Said: Words(),
-        State: Word(State),
-        EventKind: Word(EventKind),
-        DeliveryState: Word(DeliveryState),
-        Tier: Word(Tier),
-        DeadlineType: Word(DeadlineType),
-        Penalty: Word(Penalty),
+        State: ClosedSet(State),
+        EventKind: ClosedSet(EventKind),
+        DeliveryState: ClosedSet(DeliveryState),
+        Tier: ClosedSet(Tier),
+        DeadlineType: ClosedSet(DeadlineType),
+        Penalty: ClosedSet(Penalty),
         Mapping[str, int]: JsonObject(),
         Mapping[str, Json]: JsonObject(),
         RetryPolicy: Retrying(),

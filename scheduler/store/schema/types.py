@@ -94,7 +94,7 @@ class Instant(TypeDecorator[datetime]):
         return value.astimezone(UTC) if dialect.name == "postgresql" else from_microseconds(value)
 
 
-class Span(TypeDecorator[timedelta]):
+class Interval(TypeDecorator[timedelta]):
     """A length of time, as whole microseconds."""
 
     impl = BigInteger
@@ -188,7 +188,7 @@ def policy_from_json(value: Mapping[str, Json]) -> RetryPolicy:
     )
 
 
-class Word(TypeDecorator[S], Generic[S]):
+class ClosedSet(TypeDecorator[S], Generic[S]):
     """A member of a closed set of words, stored as its text."""
 
     impl = String

@@ -13,15 +13,14 @@ from functools import lru_cache
 from typing import Any, Protocol
 
 from duetime.scheduler.store.sql import recordset
-from duetime.scheduler.store.sql.recordset import Written
+from duetime.scheduler.store.sql.recordset import Rows, RowStatement
 from sqlalchemy import Connection, Dialect, Insert, Update
 from sqlalchemy.sql.compiler import SQLCompiler
 
-Rows = Sequence[Mapping[str, Any]]
 Bind = tuple[str, Callable[[Any], Any] | None]
 
 
-class _Plan(Protocol):
+class _BatchPlan(Protocol):
     def run(self, connection: Connection, rows: Rows) -> int: ...
 
 
@@ -32,8 +31,8 @@ class Batch:
     """
 
     def __init__(self, statement: Insert | Update, columns: Sequence[str] = ()) -> None:
-        self.written = Written(statement, tuple(columns))
-        self._plans: dict[str, _Plan] = {}
+        self.written = RowStatement(statement, tuple(columns))
+        self._plans: dict[str, _BatchPlan] = {}
 
     def run(self, connection: Connection, rows: Rows) -> int:
         """Execute it once for each row; returns how many rows of the table it found or made, 0 without any."""
@@ -43,7 +42,7 @@ class Batch:
         plan = self._plans.get(dialect.name) or self._plans.setdefault(dialect.name, self._plan(dialect))
         return plan.run(connection, rows)
 
-    def _plan(self, dialect: Dialect) -> _Plan:
+    def _plan(self, dialect: Dialect) -> _BatchPlan:
         if dialect.name == "postgresql":
             return recordset.planned([self.written], dialect)
         statement, columns = self.written
@@ -70,7 +69,7 @@ def together(connection: Connection, *parts: tuple[Batch, Rows]) -> int:
 
 
 @lru_cache(maxsize=64)
-def _combined(batches: tuple[Batch, ...], dialect: Dialect) -> recordset.Planned:
+def _combined(batches: tuple[Batch, ...], dialect: Dialect) -> recordset.CompiledStatement:
     return recordset.planned([batch.written for batch in batches], dialect)
 
 

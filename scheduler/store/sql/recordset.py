@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Any, NamedTuple, TypeVar, cast
 
-from duetime.scheduler.store.schema.types import Instant, JsonValue, Strings, Word, Words, encode
+from duetime.scheduler.store.schema.types import ClosedSet, Instant, JsonValue, Strings, Words, encode
 from sqlalchemy import (
     BindParameter,
     ColumnElement,
@@ -36,15 +36,16 @@ from sqlalchemy.sql.compiler import SQLCompiler
 from sqlalchemy.sql.visitors import ExternallyTraversible
 from sqlalchemy.types import TypeDecorator, TypeEngine
 
+Rows = Sequence[Mapping[str, Any]]
+
 E = TypeVar("E", bound=ExternallyTraversible)
 Converter = Callable[[Any], Any]
-Rows = Sequence[Mapping[str, Any]]
 
 Types = Mapping[str, TypeEngine[Any]]
 
 ROWS = "rows"
 _ALL = 2**31 - 1
-_AS_THEY_ARE = (Word, Words, Strings)
+_AS_THEY_ARE = (ClosedSet, Words, Strings)
 """Types whose values JSON writes as PostgreSQL reads them; `encode` replaces what it does not store."""
 
 
@@ -103,7 +104,7 @@ def _instant(value: datetime) -> str:
     return value.isoformat()
 
 
-class Written(NamedTuple):
+class RowStatement(NamedTuple):
     """An INSERT or UPDATE as it is written for one row, and the columns that an INSERT takes from its rows."""
 
     statement: Insert | Update
@@ -111,7 +112,7 @@ class Written(NamedTuple):
 
 
 @dataclass(frozen=True, slots=True)
-class Planned:
+class CompiledStatement:
     """The text for the driver, and what each of its parameters is made of, in the order of the statements."""
 
     sql: str
@@ -130,19 +131,19 @@ class Planned:
         return connection.exec_driver_sql(self.sql, parameters)
 
 
-def planned(written: Sequence[Written], dialect: Dialect) -> Planned:
+def planned(written: Sequence[RowStatement], dialect: Dialect) -> CompiledStatement:
     """Return the statements, each of one row, as one statement of many rows of each."""
     types = [types_of(*each, dialect) for each in written]
     many = [of_many(*each, of_this, number) for number, (each, of_this) in enumerate(zip(written, types, strict=True))]
     return compiled(many[0] if len(many) == 1 else _together(many), types, dialect)
 
 
-def compiled(whole: Executable, types: Sequence[Types], dialect: Dialect) -> Planned:
+def compiled(whole: Executable, types: Sequence[Types], dialect: Dialect) -> CompiledStatement:
     """Return a statement whose parameters are recordsets of these types."""
     text = whole.compile(dialect=dialect)  # type: ignore[attr-defined]  # every statement has it
     assert isinstance(text, SQLCompiler)
     documents = {parameter(number): Document.of(of_this, dialect) for number, of_this in enumerate(types)}
-    return Planned(text.string, documents, constants(text, dialect))
+    return CompiledStatement(text.string, documents, constants(text, dialect))
 
 
 def parameter(number: int) -> str:

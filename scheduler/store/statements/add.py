@@ -20,7 +20,7 @@ from duetime.scheduler.store.schema.rows import (
 )
 from duetime.scheduler.store.schema.tables import labels, runs, tasks
 from duetime.scheduler.store.sql.batch import Batch
-from duetime.scheduler.store.statements import event_log, idempotency, listing, read
+from duetime.scheduler.store.statements import event_log, idempotency, read, task_list
 from duetime.scheduler.store.statements.idempotency import Name, name_of
 from duetime.scheduler.task import State, Task, TaskRecord
 from sqlalchemy import Connection, bindparam, insert, select
@@ -73,7 +73,12 @@ def _answer(item: NewTask, firsts: Mapping[Name, NewTask], stored: Mapping[str, 
 
 
 def _step_by_step(
-    connection: Connection, items: Sequence[NewTask], told: Sequence[event_log.Entry], *, now: datetime, twins: bool
+    connection: Connection,
+    items: Sequence[NewTask],
+    told: Sequence[event_log.EventValues],
+    *,
+    now: datetime,
+    twins: bool,
 ) -> dict[str, Added]:
     """Store what is new where nobody else can write meanwhile; returns the answers by the ids asked for."""
     owners = idempotency.known(connection, items, now)
@@ -91,10 +96,10 @@ def _step_by_step(
 
 def _twin(connection: Connection, item: NewTask) -> str | None:
     task = item.task
-    return listing.similar(connection, task.tenant, task.owner, task.title, item.run.scheduled_for)
+    return task_list.similar(connection, task.tenant, task.owner, task.title, item.run.scheduled_for)
 
 
-def _insert(connection: Connection, items: Sequence[NewTask], told: Sequence[event_log.Entry]) -> None:
+def _insert(connection: Connection, items: Sequence[NewTask], told: Sequence[event_log.EventValues]) -> None:
     _TASKS.run(connection, [task_values(item.task) for item in items])
     _RUNS.run(connection, [run_values(item.run) for item in items])
     _LABELS.run(connection, label_rows(item.task for item in items))
@@ -106,7 +111,7 @@ def insert_labels(connection: Connection, task: Task) -> None:
     _LABELS.run(connection, label_rows([task]))
 
 
-def _told(item: NewTask, now: datetime) -> list[event_log.Entry]:
+def _told(item: NewTask, now: datetime) -> list[event_log.EventValues]:
     """Return the events of a new task; a run that is due at once is scheduled and made ready in one step."""
     task, run = item.task, item.run
     if run.state is not State.READY:
@@ -124,7 +129,7 @@ def _told(item: NewTask, now: datetime) -> list[event_log.Entry]:
     return [_created(item, now, State.SCHEDULED), ready]
 
 
-def _created(item: NewTask, now: datetime, state: State) -> event_log.Entry:
+def _created(item: NewTask, now: datetime, state: State) -> event_log.EventValues:
     task, run = item.task, item.run
     check_move(None, state)
     after = {"title": task.title, "action": task.action, "scheduled_for": in_json(run.scheduled_for)}

@@ -14,7 +14,7 @@ from duetime.scheduler.store.schema.constraints import WAKES
 from duetime.scheduler.store.schema.rows import EVENT, folded, in_json, listed_at, run_values
 from duetime.scheduler.store.schema.tables import events, labels, runs, tasks
 from duetime.scheduler.store.schema.types import policy_to_json
-from duetime.scheduler.store.statements import add, event_log, paused_runs, read, side_runs
+from duetime.scheduler.store.statements import add, event_log, read, ready_runs, side_runs
 from duetime.scheduler.task import Json, RetryPolicy, Run, State, Task, TaskRecord
 from sqlalchemy import Connection, delete, func, insert, select, update
 
@@ -88,7 +88,7 @@ def apply(
         extra = _placed(connection, replace(each, current=False))
         entries.append(_beginning(extra, task=task, **told))
         connection.execute(insert(runs), [run_values(extra)])
-    paused_runs.follow(connection, record.task, task)
+    ready_runs.follow_pause(connection, record.task, task)
     event_log.append(connection, entries + side_runs.entries(moves, task, actor=actor, reason=reason))
     shown = next_run or run
     ended = run if read.ran(run) else record.last_run
@@ -157,7 +157,7 @@ def _changed(old: Task | Run, new: Task | Run) -> Fields:
 
 def _entries(
     record: TaskRecord, task: Task, run: Run, next_run: Run | None, *, kind: EventKind, **told: Any
-) -> list[event_log.Entry]:
+) -> list[event_log.EventValues]:
     """One event; two when one run ends and the next begins, since each move has its own."""
     old = record.run
     move = (old.state, run.state) if run.state != old.state else None
@@ -174,7 +174,7 @@ def _entries(
 
 def _beginning(
     run: Run, *, kind: EventKind, at: datetime, actor: str, reason: str | None, task: Task
-) -> event_log.Entry:
+) -> event_log.EventValues:
     check_move(None, run.state)
     return event_log.entry(
         run.tenant,
@@ -200,7 +200,7 @@ def _entry(
     at: datetime,
     actor: str,
     reason: str | None,
-) -> event_log.Entry:
+) -> event_log.EventValues:
     before, after = _difference(record, task, run)
     return event_log.entry(
         task.tenant,

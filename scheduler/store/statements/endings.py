@@ -22,8 +22,9 @@ from duetime.scheduler.store.schema.rows import (
     run_values,
 )
 from duetime.scheduler.store.schema.tables import attempts, dead_letters, deliveries, inbox, runs, tasks
-from duetime.scheduler.store.sql.batch import Batch, Rows, together
+from duetime.scheduler.store.sql.batch import Batch, together
 from duetime.scheduler.store.sql.locks import exactly
+from duetime.scheduler.store.sql.recordset import Rows
 from duetime.scheduler.store.statements import event_log, side_runs
 from duetime.scheduler.store.statements.change import held
 from duetime.scheduler.task import Penalty, Run, State
@@ -88,7 +89,7 @@ class Claimed(NamedTuple):
 
 
 @dataclass(frozen=True, slots=True)
-class Ending:
+class AttemptEnd:
     """A settlement that holds, with the run it ends."""
 
     claim: Claimed
@@ -100,7 +101,7 @@ class Ending:
         return held(run, run.scheduled_for) if run else None
 
 
-def write(connection: Connection, endings: Sequence[Ending], now: datetime) -> None:
+def write(connection: Connection, endings: Sequence[AttemptEnd], now: datetime) -> None:
     """Store the ends, each with its event and what follows from it."""
     if not endings:
         return
@@ -111,7 +112,7 @@ def write(connection: Connection, endings: Sequence[Ending], now: datetime) -> N
     exactly(len(endings), settled)
 
 
-def parts(connection: Connection, endings: Sequence[Ending], now: datetime) -> list[tuple[Batch, Rows]]:
+def parts(connection: Connection, endings: Sequence[AttemptEnd], now: datetime) -> list[tuple[Batch, Rows]]:
     """Return what is stored together with the runs that end; each row names its run."""
     return [
         (_END_ATTEMPT, [_attempt_row(ending, now) for ending in endings]),
@@ -119,13 +120,13 @@ def parts(connection: Connection, endings: Sequence[Ending], now: datetime) -> l
     ]
 
 
-def follow(connection: Connection, endings: Sequence[Ending], now: datetime) -> None:
+def follow(connection: Connection, endings: Sequence[AttemptEnd], now: datetime) -> None:
     """Store what follows from ends that are written: next occurrences, events, what users are told, what was used."""
     _write_next(connection, endings)
     together(connection, *_following(connection, endings, now))
 
 
-def _following(connection: Connection, endings: Sequence[Ending], now: datetime) -> list[tuple[Batch, Rows]]:
+def _following(connection: Connection, endings: Sequence[AttemptEnd], now: datetime) -> list[tuple[Batch, Rows]]:
     return [
         event_log.appending(connection, [entry for ending in endings for entry in _entries(ending, now)]),
         (_LETTERS, [_letter(ending, now) for ending in endings if ending.settlement.dead_letter]),
@@ -135,7 +136,7 @@ def _following(connection: Connection, endings: Sequence[Ending], now: datetime)
     ]
 
 
-def run_row(ending: Ending, now: datetime) -> dict[str, Any]:
+def run_row(ending: AttemptEnd, now: datetime) -> dict[str, Any]:
     settlement, claim = ending.settlement, ending.claim
     check_move(claim.state, settlement.to)
     ended = now if settlement.to in TERMINAL else None
@@ -156,7 +157,7 @@ def run_row(ending: Ending, now: datetime) -> dict[str, Any]:
     }
 
 
-def _attempt_row(ending: Ending, now: datetime) -> dict[str, Any]:
+def _attempt_row(ending: AttemptEnd, now: datetime) -> dict[str, Any]:
     settlement = ending.settlement
     return {
         "of_run": settlement.run_id,
@@ -167,7 +168,7 @@ def _attempt_row(ending: Ending, now: datetime) -> dict[str, Any]:
     }
 
 
-def _write_next(connection: Connection, endings: Sequence[Ending]) -> None:
+def _write_next(connection: Connection, endings: Sequence[AttemptEnd]) -> None:
     """Make the next occurrences current. One that was skipped or moved away before comes as its next generation."""
     last = [ending.claim for ending in endings if may_have_heirs(ending.settlement, ending.claim.revision)]
     side_runs.succeed(connection, [claim.run_id for claim in last])
@@ -182,7 +183,7 @@ def may_have_heirs(settlement: Settlement, revision: int) -> bool:
     return settlement.to in TERMINAL and settlement.next_run is None and revision > 1
 
 
-def next_rows(endings: Sequence[Ending]) -> list[dict[str, Any]]:
+def next_rows(endings: Sequence[AttemptEnd]) -> list[dict[str, Any]]:
     """Return the rows of the next occurrences, each with the run that is `ending`."""
     return [_next_values(ending.claim, run) for ending in endings if (run := ending.next_run())]
 
@@ -192,7 +193,7 @@ def _next_values(ended: Claimed, run: Run) -> dict[str, Any]:
     return {**values, "of_task": run.task_id, "of_time": run.scheduled_for, "ending": ended.run_id}
 
 
-def _entries(ending: Ending, now: datetime) -> list[event_log.Entry]:
+def _entries(ending: AttemptEnd, now: datetime) -> list[event_log.EventValues]:
     claim, settlement = ending.claim, ending.settlement
     ended = event_log.entry(
         claim.tenant,
@@ -210,7 +211,7 @@ def _entries(ending: Ending, now: datetime) -> list[event_log.Entry]:
     return [ended, *late, _next_entry(following, now)] if following else [ended, *late]
 
 
-def _missed(ending: Ending, now: datetime) -> bool:
+def _missed(ending: AttemptEnd, now: datetime) -> bool:
     """Whether the run has ended without meeting its deadline; a run ends once, so this is told once."""
     if ending.settlement.to is State.EXPIRED:
         return True
@@ -218,7 +219,7 @@ def _missed(ending: Ending, now: datetime) -> bool:
     return deadline is not None and now > deadline and ending.settlement.to in {State.SUCCEEDED, State.FAILED}
 
 
-def _missed_entry(ending: Ending, now: datetime) -> event_log.Entry:
+def _missed_entry(ending: AttemptEnd, now: datetime) -> event_log.EventValues:
     claim = ending.claim
     deadline = claim.deadline or now
     late = max(now - deadline, timedelta(0))
@@ -235,7 +236,7 @@ def _missed_entry(ending: Ending, now: datetime) -> event_log.Entry:
     )
 
 
-def _next_entry(run: Run, now: datetime) -> event_log.Entry:
+def _next_entry(run: Run, now: datetime) -> event_log.EventValues:
     check_move(None, run.state)
     return event_log.entry(
         run.tenant,
@@ -249,13 +250,13 @@ def _next_entry(run: Run, now: datetime) -> event_log.Entry:
     )
 
 
-def _usage_rows(ending: Ending, now: datetime) -> list[dict[str, Any]]:
+def _usage_rows(ending: AttemptEnd, now: datetime) -> list[dict[str, Any]]:
     claim = ending.claim
     same = {"run_id": claim.run_id, "attempt": claim.attempt, "tenant": claim.tenant, "at": now}
     return [{**same, "pool": pool, "units": units} for pool, units in ending.settlement.used.items()]
 
 
-def _letter(ending: Ending, now: datetime) -> dict[str, Any]:
+def _letter(ending: AttemptEnd, now: datetime) -> dict[str, Any]:
     claim, settlement = ending.claim, ending.settlement
     return {
         "run_id": claim.run_id,

@@ -11,13 +11,15 @@ from collections.abc import Mapping, Sequence
 from datetime import datetime
 from typing import Any
 
-from duetime.scheduler.events import EventKind
+from duetime.scheduler.events import Event, EventKind
+from duetime.scheduler.store.database import unreadable
+from duetime.scheduler.store.schema.rows import EVENT
 from duetime.scheduler.store.schema.tables import events
 from duetime.scheduler.store.sql.batch import Batch
 from duetime.scheduler.task import Json, State
-from sqlalchemy import Connection, Integer, bindparam, func, insert, select
+from sqlalchemy import Connection, Integer, Select, bindparam, func, insert, select, text, tuple_
 
-Entry = dict[str, Any]
+EventValues = dict[str, Any]
 
 ITSELF = "duetime"
 """The actor of what happens by itself."""
@@ -56,7 +58,7 @@ def entry(
     before: Mapping[str, Json] | None = None,
     after: Mapping[str, Json] | None = None,
     revision: int | None = None,
-) -> Entry:
+) -> EventValues:
     """Return an event's row; `move` is the run's change of state, if this is one."""
     from_state, to_state = move or (None, None)
     return {
@@ -78,18 +80,18 @@ def entry(
     }
 
 
-def append(connection: Connection, entries: Sequence[Entry]) -> None:
+def append(connection: Connection, entries: Sequence[EventValues]) -> None:
     """Store the events in their order, each with the next number of its task."""
     batch, rows = appending(connection, entries)
     batch.run(connection, rows)
 
 
-def appending(connection: Connection, entries: Sequence[Entry]) -> tuple[Batch, Sequence[Entry]]:
+def appending(connection: Connection, entries: Sequence[EventValues]) -> tuple[Batch, Sequence[EventValues]]:
     """Return the batch that stores the events, and its rows: for `together`, and only once in a transaction's step."""
     return _APPEND, numbered(entries) if connection.dialect.name == "postgresql" else entries
 
 
-def numbered(entries: Sequence[Entry]) -> list[Entry]:
+def numbered(entries: Sequence[EventValues]) -> list[EventValues]:
     """Count the entries of each task: all of a batch see the same last number where they are written together."""
     counts: Counter[str] = Counter()
     numbered = []
@@ -97,3 +99,50 @@ def numbered(entries: Sequence[Entry]) -> list[Entry]:
         counts[each["task_id"]] += 1
         numbered.append({**each, "nth": counts[each["task_id"]]})
     return numbered
+
+
+_OLDEST_OPEN = text(
+    """(
+    SELECT min(open.tx::text::bigint)
+    FROM (
+        SELECT pg_snapshot_xip(pg_current_snapshot()) AS tx
+        UNION ALL SELECT pg_snapshot_xmax(pg_current_snapshot())
+    ) AS open
+    WHERE NOT EXISTS (
+        SELECT FROM pg_stat_activity AS session
+        WHERE session.backend_xid = open.tx::xid AND session.datname <> current_database()
+    ))"""
+)
+"""The oldest transaction that may yet write an event here: what the snapshot has as open, else what begins after it.
+
+One that has no session any more has just ended, and counts as open. `pg_stat_activity` shows a session's database and
+transaction to every role.
+"""
+
+
+def latest(connection: Connection) -> int:
+    return connection.execute(_closed(connection, select(events.c.id)).limit(1)).scalar() or 0
+
+
+def _closed(connection: Connection, statement: Select[Any]) -> Select[Any]:
+    """Return the statement over the events of finished transactions, last first."""
+    if connection.dialect.name != "postgresql":
+        return statement.order_by(events.c.id.desc())
+    return statement.where(_finished()).order_by(events.c.tx.desc(), events.c.id.desc())
+
+
+def _finished() -> Any:
+    return events.c.tx < _OLDEST_OPEN
+
+
+def since(connection: Connection, event_id: int, limit: int) -> list[Event]:
+    statement = select(*EVENT)
+    if connection.dialect.name == "postgresql":
+        tx = select(events.c.tx).where(events.c.id == event_id).scalar_subquery()
+        statement = statement.where(
+            _finished(), tuple_(events.c.tx, events.c.id) > tuple_(func.coalesce(tx, 0), event_id)
+        )
+        statement = statement.order_by(events.c.tx, events.c.id)
+    else:
+        statement = statement.where(events.c.id > event_id).order_by(events.c.id)
+    return [Event(*row) for row in unreadable.rows(connection, statement.limit(limit), {}, events.c.id)]

@@ -23,7 +23,7 @@ from duetime.scheduler.store.schema.types import Instant
 from duetime.scheduler.store.sql.batch import Batch
 from duetime.scheduler.store.sql.locks import exactly
 from duetime.scheduler.store.statements import endings, settle
-from duetime.scheduler.store.statements.endings import Claimed, Ending
+from duetime.scheduler.store.statements.endings import AttemptEnd, Claimed
 from duetime.scheduler.store.statements.read import TASK_AND_RUN
 from duetime.scheduler.store.statements.ready_runs import JOINED, READY, ready_run
 from duetime.scheduler.store.statements.recover import Conclude, concluding
@@ -126,7 +126,7 @@ def redate(connection: Connection, drops: Mapping[str, datetime]) -> None:
     _REDATE.run(connection, [{"run_id": run_id, "at": at} for run_id, at in drops.items()])
 
 
-def _ending(claimed: Claimed, task: Task, run: Run, conclude: Conclude | None) -> Ending:
+def _ending(claimed: Claimed, task: Task, run: Run, conclude: Conclude | None) -> AttemptEnd:
     reason = _reason(task, run)
     settlement = Settlement(
         run_id=run.id,
@@ -139,10 +139,10 @@ def _ending(claimed: Claimed, task: Task, run: Run, conclude: Conclude | None) -
         failures=run.failures,
         error=reason,
     )
-    return Ending(claimed, concluding(conclude, Claim(run, task, ""), settlement))
+    return AttemptEnd(claimed, concluding(conclude, Claim(run, task, ""), settlement))
 
 
-def _row(ending: Ending, now: datetime) -> dict[str, object]:
+def _row(ending: AttemptEnd, now: datetime) -> dict[str, object]:
     check_move(ending.claim.state, State.EXPIRED)
     return {"run_id": ending.claim.run_id, "was": ending.claim.state, "at": now, "why": ending.settlement.error}
 

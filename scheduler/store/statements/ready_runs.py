@@ -8,10 +8,11 @@ from typing import Any
 
 from duetime.scheduler.records import ReadyRun, RunningRun
 from duetime.scheduler.store.database import unreadable
-from duetime.scheduler.store.schema.rows import Row
+from duetime.scheduler.store.schema.rows import NOT_PAUSED, Row
 from duetime.scheduler.store.schema.tables import runs, tasks
-from duetime.scheduler.task import DeadlineType
-from sqlalchemy import Connection, Select, func, literal_column, select
+from duetime.scheduler.store.schema.types import Instant
+from duetime.scheduler.task import DeadlineType, Task
+from sqlalchemy import Connection, Select, bindparam, func, literal_column, select, true, update
 
 JOINED = runs.join(tasks, tasks.c.id == runs.c.task_id)
 
@@ -88,3 +89,33 @@ def _late(values: Row, now: datetime) -> bool:
     if deadline is None or values[_TYPE] is DeadlineType.HARD:
         return False
     return drop_at is None or min(drop_at, deadline) <= now
+
+
+_FOLLOW_PAUSE = (
+    update(runs)
+    .where(runs.c.task_id == bindparam("of_task"), runs.c.ended_at.is_(None), runs.c.paused != bindparam("now_paused"))
+    .values(paused=bindparam("now_paused"))
+)
+_OVERDUE_PAUSED = (
+    select(runs.c.id)
+    .select_from(JOINED)
+    .where(runs.c.wake_at <= bindparam("now", type_=Instant()), NOT_PAUSED, tasks.c.paused == true())
+    .order_by(runs.c.wake_at)
+    .limit(bindparam("most"))
+    .with_for_update(of=[runs, tasks], skip_locked=True)
+)
+_NOTE_PAUSED = update(runs).where(runs.c.id.in_(bindparam("run_ids", expanding=True))).values(paused=true())
+
+
+def follow_pause(connection: Connection, before: Task, after: Task) -> None:
+    """Write to the open runs of a changed task whether it is paused; the caller has locked the task."""
+    if before.paused or after.paused:
+        connection.execute(_FOLLOW_PAUSE, {"of_task": after.id, "now_paused": after.paused})
+
+
+def note_paused(connection: Connection, limit: int, now: datetime) -> int:
+    """Note that at most `limit` overdue runs are of paused tasks; returns how many were not noted so far."""
+    found = list(connection.execute(_OVERDUE_PAUSED, {"now": now, "most": limit}).scalars())
+    if found:
+        connection.execute(_NOTE_PAUSED, {"run_ids": found})
+    return len(found)

@@ -19,7 +19,7 @@ from duetime.scheduler.store.schema.types import Instant
 from duetime.scheduler.store.sql.batch import Batch
 from duetime.scheduler.store.sql.locks import check_epoch
 from duetime.scheduler.store.statements import endings, settle
-from duetime.scheduler.store.statements.endings import Claimed, Ending
+from duetime.scheduler.store.statements.endings import AttemptEnd, Claimed
 from duetime.scheduler.store.statements.read import TASK_AND_RUN
 from duetime.scheduler.store.statements.ready_runs import JOINED
 from duetime.scheduler.task import State
@@ -113,11 +113,11 @@ def _crash(connection: Connection, orphans: list[str], conclude: Conclude | None
     return {claim.run.id: claim.token for claim in claims}
 
 
-def _ending(claimed: Claimed, claim: Claim, conclude: Conclude | None, now: datetime) -> Ending:
+def _ending(claimed: Claimed, claim: Claim, conclude: Conclude | None, now: datetime) -> AttemptEnd:
     settlement = _settlement(claim, now)
     if settlement.to is not State.RETRYING:
         settlement = concluding(conclude, claim, settlement)
-    return Ending(claimed, settlement, crashed=True)
+    return AttemptEnd(claimed, settlement, crashed=True)
 
 
 def _settlement(claim: Claim, now: datetime) -> Settlement:

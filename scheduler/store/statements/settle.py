@@ -13,7 +13,7 @@ from duetime.scheduler.store.schema.rows import Row
 from duetime.scheduler.store.schema.tables import runs, tasks
 from duetime.scheduler.store.sql.locks import among, lock_tasks_of
 from duetime.scheduler.store.statements import endings
-from duetime.scheduler.store.statements.endings import Claimed, Ending
+from duetime.scheduler.store.statements.endings import AttemptEnd, Claimed
 from duetime.scheduler.task import State
 from sqlalchemy import Connection, bindparam, select
 
@@ -48,7 +48,7 @@ def settle(connection: Connection, settlements: Sequence[Settlement], now: datet
         verdicts.append(verdict)
         if claim and verdict is Verdict.SETTLED:
             del claims[settlement.run_id]  # a second settlement of the same run comes too late
-            holding.append(Ending(claim, _heeding(claim, settlement)))
+            holding.append(AttemptEnd(claim, _heeding(claim, settlement)))
     endings.write(connection, holding, now)
     return verdicts
 

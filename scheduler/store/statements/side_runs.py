@@ -141,7 +141,7 @@ def _write(connection: Connection, old: Run, new: Run) -> None:
     exactly(1, connection.execute(update(runs).where(*unmoved).values(values)).rowcount)
 
 
-def entries(moves: list[tuple[Run, Run]], task: Task, *, actor: str, reason: str | None) -> list[event_log.Entry]:
+def entries(moves: list[tuple[Run, Run]], task: Task, *, actor: str, reason: str | None) -> list[event_log.EventValues]:
     """Return the events of these moves."""
     return [
         event_log.entry(

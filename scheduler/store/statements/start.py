@@ -104,7 +104,7 @@ def make_ready(connection: Connection, limit: int, epoch: int | None, now: datet
     return [ready_run(row, now, first_ready_at=max(now, row.wake_at)) for row in found]
 
 
-def _made_ready(row: Any, now: datetime) -> event_log.Entry:
+def _made_ready(row: Any, now: datetime) -> event_log.EventValues:
     return event_log.entry(
         row.tenant,
         row.task_id,
@@ -202,7 +202,7 @@ def _write(connection: Connection, claims: list[Claim], epoch: int | None, now: 
     event_log.append(connection, [_started(claim, now) for claim in claims])
 
 
-def _started(claim: Claim, now: datetime) -> event_log.Entry:
+def _started(claim: Claim, now: datetime) -> event_log.EventValues:
     run = claim.run
     return event_log.entry(
         run.tenant,

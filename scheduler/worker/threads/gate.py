@@ -11,26 +11,26 @@ from collections import deque
 from collections.abc import Callable
 
 from duetime.scheduler.rules.headroom import Headroom, may_start
-from duetime.scheduler.worker.active_runs import Held
-from duetime.scheduler.worker.capacity import IdleThreads
+from duetime.scheduler.worker.active_runs import ActiveRun
+from duetime.scheduler.worker.capacity import ThreadCapacity
 
 
 class ThreadGate:
     """Lets threads start runs. A run that would take a thread kept for others is set aside for the next that ends."""
 
-    def __init__(self, idle: IdleThreads, headroom: Callable[[], Headroom]) -> None:
+    def __init__(self, idle: ThreadCapacity, headroom: Callable[[], Headroom]) -> None:
         self._idle = idle
         self._headroom = headroom
-        self._running: set[Held] = set()
-        self._aside: deque[Held] = deque()
+        self._running: set[ActiveRun] = set()
+        self._aside: deque[ActiveRun] = deque()
         self._lock = threading.Lock()
 
-    def run(self, held: Held, run: Callable[[Held], bool]) -> None:
+    def run(self, held: ActiveRun, run: Callable[[ActiveRun], bool]) -> None:
         """Run a claim that has begun, then those that were set aside, or set it aside.
 
         `run` returns whether its thread may go on with another run.
         """
-        following: Held | None = held
+        following: ActiveRun | None = held
         if not self._enter(held):
             self._idle.count_out(1)  # its message is done with, the run is not
             return
@@ -45,7 +45,7 @@ class ThreadGate:
             self._aside.clear()
         self._idle.give(cleared)
 
-    def _enter(self, held: Held) -> bool:
+    def _enter(self, held: ActiveRun) -> bool:
         with self._lock:
             if self._idle.behind and not self._fits(held):
                 held.put_back()
@@ -54,7 +54,7 @@ class ThreadGate:
             self._running.add(held)
             return True
 
-    def _leave(self, held: Held, *, go_on: bool) -> Held | None:
+    def _leave(self, held: ActiveRun, *, go_on: bool) -> ActiveRun | None:
         """Return a run that was set aside and that this thread starts now."""
         with self._lock:
             self._running.discard(held)
@@ -66,6 +66,6 @@ class ThreadGate:
                     return found
             return None
 
-    def _fits(self, held: Held) -> bool:
+    def _fits(self, held: ActiveRun) -> bool:
         running = sum(not each.ended for each in self._running)
         return may_start(self._headroom(), held.claim.task.priority.rank, self._idle.total - running)

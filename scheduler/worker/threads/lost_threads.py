@@ -10,8 +10,8 @@ import logging
 import threading
 from collections.abc import Callable
 
-from duetime.scheduler.rules.settlement import Ending
-from duetime.scheduler.worker.active_runs import Held
+from duetime.scheduler.rules.settlement import AttemptResult
+from duetime.scheduler.worker.active_runs import ActiveRun
 from duetime.scheduler.worker.event_loop import EventLoop
 from duetime.scheduler.worker.watchdog import TIME_LIMIT_GRACE_S
 
@@ -37,7 +37,7 @@ class LostThreads:
         loop: EventLoop,
         *,
         limit: Callable[[], int],
-        end: Callable[[Held], None],
+        end: Callable[[ActiveRun], None],
         replace: Callable[[threading.Thread], None],
         exhausted: Callable[[], None],
     ) -> None:
@@ -53,7 +53,7 @@ class LostThreads:
         """How many are lost now; an event loop that is blocked counts as well."""
         return len(self._replaced) + self._loop.blocked
 
-    def abandon(self, held: Held) -> None:
+    def abandon(self, held: ActiveRun) -> None:
         """End an attempt whose handler did not stop at its time limit."""
         lost = self._replace_loop(held)  # before its thread goes on with another run
         if not held.call.leave():
@@ -62,7 +62,7 @@ class LostThreads:
             log.error(TOO_MANY, len(self))
             self._exhausted()
 
-    def returned(self, held: Held, ending: Ending) -> bool:
+    def returned(self, held: ActiveRun, ending: AttemptResult) -> bool:
         """Discard what a lost handler came to; return whether its thread, which calls this, has been replaced."""
         with self._lock:
             replaced = self._replaced.pop(threading.current_thread(), None)
@@ -71,7 +71,7 @@ class LostThreads:
             log.warning("run %s: %s came after its attempt had timed out, and is discarded", held.run_id, said)
         return bool(replaced)
 
-    def _replace_loop(self, held: Held) -> bool:
+    def _replace_loop(self, held: ActiveRun) -> bool:
         """Replace the event loop if an async handler blocks it; return whether that was so."""
         blocked = held.call.blocked_loop
         if blocked is None or not self._loop.replace(blocked):
@@ -79,7 +79,7 @@ class LostThreads:
         log.warning(UNSTOPPED, held.run_id, held.action, "it blocks the event loop, so another takes its place")
         return True
 
-    def _lose(self, held: Held) -> bool:
+    def _lose(self, held: ActiveRun) -> bool:
         thread = held.thread
         if thread is None:
             return False

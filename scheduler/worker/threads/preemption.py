@@ -15,8 +15,8 @@ from duetime.scheduler.outcomes import Yielded
 from duetime.scheduler.queue import DispatchQueue, QueueLost, QueueUnavailable, ThreadUse
 from duetime.scheduler.rules.headroom import least_urgent
 from duetime.scheduler.rules.preemption import YIELD_NOTICE_MS, RunningTurn, runs_to_ask
-from duetime.scheduler.rules.settlement import Ending
-from duetime.scheduler.worker.active_runs import Held, InHand
+from duetime.scheduler.rules.settlement import AttemptResult
+from duetime.scheduler.worker.active_runs import ActiveRun, ActiveRuns
 
 GAVE_WAY = "gave way to a more urgent run"
 
@@ -27,21 +27,21 @@ class Preemption:
     """Asks runs of `worker` to give way; `count` is how many did. `clock` is in seconds."""
 
     def __init__(
-        self, queue: DispatchQueue, in_hand: InHand, *, worker: str, clock: Callable[[], float] = time.monotonic
+        self, queue: DispatchQueue, active_runs: ActiveRuns, *, worker: str, clock: Callable[[], float] = time.monotonic
     ) -> None:
         self.count = 0
         self._queue = queue
-        self._in_hand = in_hand
+        self._active_runs = active_runs
         self._worker = worker
         self._clock = clock
 
-    def began(self, held: Held) -> None:
+    def began(self, held: ActiveRun) -> None:
         """Note that a run starts on a thread now."""
         held.turn.began_at = self._clock()
 
     def make_room(self, threads: ThreadUse) -> None:
         """Look for runs that no idle thread is for and that are about to be late, and ask others to give way."""
-        running = {held.run_id: held for held in self._in_hand.all() if held.turn.began_at is not None}
+        running = {held.run_id: held for held in self._active_runs.all() if held.turn.began_at is not None}
         turns = [self._turn(held) for held in running.values() if not held.ended]
         willing = [turn for turn in turns if turn.may_be_asked]
         idle = threads.total - threads.busy
@@ -53,14 +53,14 @@ class Preemption:
                 running[run_id].yielding = True
                 log.info("run %s is asked to give way to a more urgent one", run_id)
 
-    def ended(self, held: Held, ending: Ending) -> Ending:
+    def ended(self, held: ActiveRun, ending: AttemptResult) -> AttemptResult:
         """Count a run that gave way because it was asked to, and return how its attempt ended, with the reason."""
         if held.turn.asked_at is None or not isinstance(ending, Yielded):
             return ending
         self.count += 1
         return replace(ending, reason=f"{GAVE_WAY}: {ending.reason}" if ending.reason else GAVE_WAY)
 
-    def _turn(self, held: Held) -> RunningTurn:
+    def _turn(self, held: ActiveRun) -> RunningTurn:
         now, turn, run = self._clock(), held.turn, held.claim.run
         return RunningTurn(
             held.run_id,

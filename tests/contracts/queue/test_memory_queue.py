@@ -6,7 +6,7 @@ import pytest
 from duetime.scheduler.queue import DispatchQueue, Entry, Finish
 from duetime.scheduler.queue.memory.classes import RunClass
 from duetime.scheduler.queue.memory.lazy_heap import LazyHeap
-from duetime.scheduler.queue.memory.pool import Pool
+from duetime.scheduler.queue.memory.pool import LivePool
 from duetime.scheduler.queue.memory.queue import MemoryQueue
 
 from tests.contracts.queue.case import slots
@@ -44,7 +44,7 @@ def test_a_hundred_thousand_blocked_runs_cost_a_take_nothing(clock: Clock, monke
         pass
     assert queue.stats().parked == 99_999
     looks: list[str] = []
-    count(monkeypatch, Pool, "lacks", looks)
+    count(monkeypatch, LivePool, "lacks", looks)
     count(monkeypatch, RunClass, "head", looks)
     queue.take("w", 9, LEASE)
     assert looks == []
@@ -80,7 +80,7 @@ def test_pools_made_on_use_are_forgotten(clock: Clock) -> None:
         (grant,) = queue.take("w", 9, LEASE).grants
         queue.finish("w", [Finish(grant.run_id, grant.token)])
         queue.cancel(f"x{i}")
-    assert len(queue._floor.pools.all()) == 0
+    assert len(queue._state.pools.all()) == 0
 
 
 def test_a_run_that_is_moved_often_leaves_nothing_behind(clock: Clock) -> None:
@@ -90,8 +90,8 @@ def test_a_run_that_is_moved_often_leaves_nothing_behind(clock: Clock) -> None:
         queue.take("w", 1, LEASE)
         queue.rescore("r", clock.ms - i)
     queue.take("w", 1, LEASE)
-    (cls,) = queue._floor._waiting.classes()
-    (pool,) = queue._floor.pools.all()
+    (cls,) = queue._state._waiting.classes()
+    (pool,) = queue._state.pools.all()
     (size,) = pool.sizes.values()
     assert len(cls.runs) < 100
     assert len(size.heads) < 100

@@ -12,7 +12,7 @@ import pytest
 import redis
 from duetime.scheduler.queue import QueueUnavailable
 from duetime.scheduler.queue.redis.queue import RedisQueue
-from duetime.scheduler.queue.redis.wakeup import LONGEST, Baton, connect
+from duetime.scheduler.queue.redis.wakeup import LONGEST, WakeupToken, connect
 
 from tests.services import valkey_server
 
@@ -33,18 +33,18 @@ def server(url: str) -> Iterator[redis.Redis]:
 
 
 @pytest.fixture
-def baton(url: str) -> Iterator[Baton]:
+def wakeup(url: str) -> Iterator[WakeupToken]:
     with connect(url) as client:
-        baton = Baton(client, f"{{{uuid4().hex}}}")
-        baton.wait(baton.generation, 0.05)  # both connections are there from now on
-        yield baton
+        wakeup = WakeupToken(client, f"{{{uuid4().hex}}}")
+        wakeup.wait(wakeup.generation, 0.05)  # both connections are there from now on
+        yield wakeup
 
 
-def waited(baton: Baton, timeout: float) -> bool:
+def waited(wakeup: WakeupToken, timeout: float) -> bool:
     """Wait, and return whether something was heard."""
-    generation = baton.generation
-    baton.wait(generation, timeout)
-    return baton.generation != generation
+    generation = wakeup.generation
+    wakeup.wait(generation, timeout)
+    return wakeup.generation != generation
 
 
 def asked(server: redis.Redis) -> dict[str, int]:
@@ -52,86 +52,86 @@ def asked(server: redis.Redis) -> dict[str, int]:
     return {name: calls for name, calls in counts.items() if name not in {"info", "config|resetstat"}}
 
 
-def before_the_end_of_a_wait(baton: Baton, monkeypatch: pytest.MonkeyPatch, then: Callable[[], object]) -> None:
-    end = baton._end_listening
+def before_the_end_of_a_wait(wakeup: WakeupToken, monkeypatch: pytest.MonkeyPatch, then: Callable[[], object]) -> None:
+    end = wakeup._end_listening
 
     def later(connection: redis.Connection) -> bool:
         then()
         return end(connection)
 
-    monkeypatch.setattr(baton, "_end_listening", later)
+    monkeypatch.setattr(wakeup, "_end_listening", later)
 
 
 @pytest.mark.parametrize("timeout", [0.0, 0.0005, 0.03, 0.3, 1.4])
 def test_a_wait_ends_at_its_time_though_redis_looks_at_the_time_once_a_second(
-    baton: Baton, server: redis.Redis, timeout: float
+    wakeup: WakeupToken, server: redis.Redis, timeout: float
 ) -> None:
     server.config_set("hz", "1")
     late = []
     for _ in range(5):
         began = time.monotonic()
-        assert not waited(baton, timeout)
+        assert not waited(wakeup, timeout)
         late.append(time.monotonic() - began - timeout)
     assert min(late) >= 0
     assert median(late) < 0.25  # Redis would be late by up to a second; some may be, on a machine that does much else
 
 
-def test_a_wait_asks_once_when_it_begins_and_once_when_it_ends(baton: Baton, server: redis.Redis) -> None:
+def test_a_wait_asks_once_when_it_begins_and_once_when_it_ends(wakeup: WakeupToken, server: redis.Redis) -> None:
     server.config_resetstat()
-    assert not waited(baton, 1.0)
+    assert not waited(wakeup, 1.0)
     assert asked(server).items() <= {"blpop": 1, "lpush": 1, "expire": 1, "del": 1}.items()
 
 
-def test_a_baton_ends_a_wait_and_is_gone(baton: Baton, server: redis.Redis) -> None:
-    server.lpush(baton._baton, TOKEN)
-    assert waited(baton, 60)
-    assert server.llen(baton._baton) == 0
+def test_a_baton_ends_a_wait_and_is_gone(wakeup: WakeupToken, server: redis.Redis) -> None:
+    server.lpush(wakeup._wakeup, TOKEN)
+    assert waited(wakeup, 60)
+    assert server.llen(wakeup._wakeup) == 0
 
 
 def test_a_baton_that_comes_before_the_end_of_a_wait_is_heard_of(
-    baton: Baton, server: redis.Redis, monkeypatch: pytest.MonkeyPatch
+    wakeup: WakeupToken, server: redis.Redis, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    before_the_end_of_a_wait(baton, monkeypatch, lambda: server.lpush(baton._baton, TOKEN))
-    assert waited(baton, 0.05)
-    assert server.llen(baton._baton) == 0
+    before_the_end_of_a_wait(wakeup, monkeypatch, lambda: server.lpush(wakeup._wakeup, TOKEN))
+    assert waited(wakeup, 0.05)
+    assert server.llen(wakeup._wakeup) == 0
     monkeypatch.undo()
-    assert not waited(baton, 0.05), "what came too late to end the first wait has ended the second"
+    assert not waited(wakeup, 0.05), "what came too late to end the first wait has ended the second"
 
 
 def test_a_baton_that_comes_after_the_end_of_a_wait_is_left_for_others(
-    baton: Baton, server: redis.Redis, monkeypatch: pytest.MonkeyPatch
+    wakeup: WakeupToken, server: redis.Redis, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    end = baton._end_listening
+    end = wakeup._end_listening
 
     def sooner(connection: redis.Connection) -> bool:
         ended = end(connection)
-        server.lpush(baton._baton, TOKEN)
+        server.lpush(wakeup._wakeup, TOKEN)
         return ended
 
-    monkeypatch.setattr(baton, "_end_listening", sooner)
-    assert not waited(baton, 0.05)
-    assert server.llen(baton._baton) == 1
+    monkeypatch.setattr(wakeup, "_end_listening", sooner)
+    assert not waited(wakeup, 0.05)
+    assert server.llen(wakeup._wakeup) == 1
 
 
-def test_no_baton_is_lost_when_it_comes_about_when_a_wait_ends(baton: Baton, server: redis.Redis) -> None:
+def test_no_baton_is_lost_when_it_comes_about_when_a_wait_ends(wakeup: WakeupToken, server: redis.Redis) -> None:
     swallowed = []
     for n in range(200):
-        pushing = Thread(target=server.lpush, args=(baton._baton, TOKEN))
-        before = baton.generation
-        waiting = Thread(target=baton.wait, args=(before, baton._before + 0.0001 * (n % 40)))
+        pushing = Thread(target=server.lpush, args=(wakeup._wakeup, TOKEN))
+        before = wakeup.generation
+        waiting = Thread(target=wakeup.wait, args=(before, wakeup._before + 0.0001 * (n % 40)))
         waiting.start()
         pushing.start()
         for thread in (waiting, pushing):
             thread.join()
-        heard, left = baton.generation - before, server.llen(baton._baton)
+        heard, left = wakeup.generation - before, server.llen(wakeup._wakeup)
         if heard + left != 1:
             swallowed.append((n, heard, left))
-        server.delete(baton._baton)
+        server.delete(wakeup._wakeup)
     assert not swallowed
 
 
 def test_who_stops_waiting_in_the_middle_does_not_stand_in_the_line_any_more(
-    baton: Baton, server: redis.Redis, monkeypatch: pytest.MonkeyPatch
+    wakeup: WakeupToken, server: redis.Redis, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def interrupted(connection: redis.Connection, timeout: float = 0) -> bool:
         if timeout:
@@ -141,40 +141,40 @@ def test_who_stops_waiting_in_the_middle_does_not_stand_in_the_line_any_more(
     monkeypatch.setattr(redis.Connection, "can_read", interrupted)
     began = time.monotonic()
     with pytest.raises(KeyboardInterrupt):
-        baton.wait(baton.generation, 60)
+        wakeup.wait(wakeup.generation, 60)
     while server.info("clients")["blocked_clients"]:
         assert time.monotonic() < began + LONGEST / 2
-    server.lpush(baton._baton, TOKEN)
-    assert server.llen(baton._baton) == 1
+    server.lpush(wakeup._wakeup, TOKEN)
+    assert server.llen(wakeup._wakeup) == 1
     monkeypatch.undo()
-    assert waited(baton, 60)
+    assert waited(wakeup, 60)
 
 
-def test_a_redis_that_refuses_to_store_anything_ends_waits_by_itself(baton: Baton, server: redis.Redis) -> None:
+def test_a_redis_that_refuses_to_store_anything_ends_waits_by_itself(wakeup: WakeupToken, server: redis.Redis) -> None:
     server.config_set("maxmemory", "1")
     try:
-        baton.wait(baton.generation, 0.05)
+        wakeup.wait(wakeup.generation, 0.05)
     finally:
         server.config_set("maxmemory", "0")
 
 
-def test_a_server_that_stands_still_is_noticed_in_the_wait(baton: Baton, server: redis.Redis) -> None:
-    baton._client.connection_pool.connection_kwargs["socket_timeout"] = 0.2
-    baton._client.connection_pool.disconnect()
-    baton._client.connection_pool.reset()
-    baton.wait(baton.generation, 0.05)
+def test_a_server_that_stands_still_is_noticed_in_the_wait(wakeup: WakeupToken, server: redis.Redis) -> None:
+    wakeup._client.connection_pool.connection_kwargs["socket_timeout"] = 0.2
+    wakeup._client.connection_pool.disconnect()
+    wakeup._client.connection_pool.reset()
+    wakeup.wait(wakeup.generation, 0.05)
     server.client_pause(2000)
     with pytest.raises(QueueUnavailable, match="does not answer"):
-        baton.wait(baton.generation, 0.05)
+        wakeup.wait(wakeup.generation, 0.05)
     server.client_unpause()
 
 
-def test_many_waits_of_one_process_end_each_at_its_time(baton: Baton) -> None:
+def test_many_waits_of_one_process_end_each_at_its_time(wakeup: WakeupToken) -> None:
     ended: dict[float, float] = {}
     began = time.monotonic()
 
     def wait(timeout: float) -> None:
-        baton.wait(baton.generation, timeout)
+        wakeup.wait(wakeup.generation, timeout)
         ended[timeout] = time.monotonic() - began
 
     waiting = [Thread(target=wait, args=(timeout,)) for timeout in (0.1, 0.4, 0.2, 0.3)]
@@ -191,14 +191,14 @@ def test_a_queue_that_is_closed_ends_its_waits_before_its_connections(url: str) 
 
     def wait() -> None:
         try:
-            queue.wait(queue._baton.generation, 60)
+            queue.wait(queue._wakeup.generation, 60)
         except Exception as error:  # noqa: BLE001 - whatever it is
             failed.append(error)
 
     for _ in range(20):
         waiting = Thread(target=wait)
         waiting.start()
-        while not queue._baton._listening:
+        while not queue._wakeup._listening:
             pass
         queue.close()
         waiting.join()

@@ -176,9 +176,9 @@ def test_a_wait_without_news_ends_by_itself(queue: RedisQueue) -> None:
 
 
 def test_waking_ends_the_waits_of_this_process_only(queue: RedisQueue, other: RedisQueue, server: redis.Redis) -> None:
-    server.delete(queue._baton._baton)  # lies there since the queue was filled
-    mine = Thread(target=queue.wait, args=(queue._baton.generation, 60), daemon=True)
-    theirs = Thread(target=other.wait, args=(other._baton.generation, 60), daemon=True)
+    server.delete(queue._wakeup._wakeup)  # lies there since the queue was filled
+    mine = Thread(target=queue.wait, args=(queue._wakeup.generation, 60), daemon=True)
+    theirs = Thread(target=other.wait, args=(other._wakeup.generation, 60), daemon=True)
     for thread in (mine, theirs):
         thread.start()
     queue.wake()

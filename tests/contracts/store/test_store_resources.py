@@ -158,11 +158,11 @@ def test_a_worker_says_how_it_is_and_is_forgotten(store: Store, clock: Clock) ->
 
 
 def test_what_a_worker_has_in_hand_is_counted_whatever_it_said_last(store: Store) -> None:
-    assert store.workers.in_hand() == {}
+    assert store.workers.active_runs() == {}
     first, _ = started(store), started(store)
-    assert store.workers.in_hand() == {first.worker: 2}
+    assert store.workers.active_runs() == {first.worker: 2}
     store.claims.settle([settlement(first)])
-    assert store.workers.in_hand() == {first.worker: 1}
+    assert store.workers.active_runs() == {first.worker: 1}
 
 
 def test_what_many_learn_at_once_adds_up(url: str) -> None:

@@ -10,7 +10,7 @@ from duetime.scheduler.delivery import Channels
 from duetime.scheduler.errors import InvalidArgument, Refused
 from duetime.scheduler.events import EventFilter, EventKind
 from duetime.scheduler.handlers import Handlers
-from duetime.scheduler.intake.planner import Intake
+from duetime.scheduler.intake.planner import Planner
 from duetime.scheduler.outcomes import Done, Outcome, Retry
 from duetime.scheduler.records import Claim, Start, Verdict
 from duetime.scheduler.rules.settlement import settle
@@ -60,227 +60,229 @@ def day(number: int, hour: int = 9, minute: int = 0) -> datetime:
 
 
 @pytest.fixture
-def desk(store: Store, clock: Clock) -> Desk:
+def target(store: Store, clock: Clock) -> Desk:
     clock.at = MORNING
-    intake = Intake(Handlers.load(entry_points=False), "UTC", channels=Channels())
-    return Desk(Scheduler(store, intake), store, clock)
+    planner = Planner(Handlers.load(entry_points=False), "UTC", channels=Channels())
+    return Desk(Scheduler(store, planner), store, clock)
 
 
 # -- undo
 
 
-def test_undo_brings_back_an_occurrence_and_a_snooze_to_the_same_time(desk: Desk) -> None:
-    task_id = desk.schedule(repeat="every day at 9:00")
-    desk.run(day(1))
-    desk.scheduler.act(task_id, "snooze", until="tomorrow 9am")
-    cancelled = desk.scheduler.cancel(task_id)
-    back = desk.scheduler.act(task_id, "undo", undo=cancelled.undo).record
+def test_undo_brings_back_an_occurrence_and_a_snooze_to_the_same_time(target: Desk) -> None:
+    task_id = target.schedule(repeat="every day at 9:00")
+    target.run(day(1))
+    target.scheduler.act(task_id, "snooze", until="tomorrow 9am")
+    cancelled = target.scheduler.cancel(task_id)
+    back = target.scheduler.act(task_id, "undo", undo=cancelled.undo).record
     assert [run.scheduled_for for run in (back.run, *back.beside)] == [day(2), day(2)]
-    assert desk.run(day(2)) == 2
+    assert target.run(day(2)) == 2
 
 
-def test_undo_brings_back_what_this_cancel_took_and_no_snooze_that_another_had_replaced(desk: Desk) -> None:
-    task_id = desk.schedule(repeat="every day at 9:00")
-    desk.run(day(1))
-    desk.scheduler.act(task_id, "snooze", minutes=10)
-    desk.scheduler.act(task_id, "snooze", minutes=30)
-    cancelled = desk.scheduler.cancel(task_id)
-    back = desk.scheduler.act(task_id, "undo", undo=cancelled.undo).record
+def test_undo_brings_back_what_this_cancel_took_and_no_snooze_that_another_had_replaced(target: Desk) -> None:
+    task_id = target.schedule(repeat="every day at 9:00")
+    target.run(day(1))
+    target.scheduler.act(task_id, "snooze", minutes=10)
+    target.scheduler.act(task_id, "snooze", minutes=30)
+    cancelled = target.scheduler.cancel(task_id)
+    back = target.scheduler.act(task_id, "undo", undo=cancelled.undo).record
     assert [run.wake_at for run in back.beside] == [day(1, 9, 30)]
 
 
 # -- how often at most
 
 
-def used_up(desk: Desk) -> str:
+def used_up(target: Desk) -> str:
     """Return a task that has run as often as it may."""
-    task_id = desk.schedule(repeat="every day at 9:00", max_runs=2)
-    assert [desk.run(day(1)), desk.run(day(2)), desk.run(day(3))] == [1, 1, 0]
+    task_id = target.schedule(repeat="every day at 9:00", max_runs=2)
+    assert [target.run(day(1)), target.run(day(2)), target.run(day(3))] == [1, 1, 0]
     return task_id
 
 
 @pytest.mark.parametrize("until", ["never", "2026-12-24", None])
-def test_a_task_that_has_used_up_its_runs_gets_no_more_of_them_by_another_rule(desk: Desk, until: str | None) -> None:
-    task_id = used_up(desk)
+def test_a_task_that_has_used_up_its_runs_gets_no_more_of_them_by_another_rule(target: Desk, until: str | None) -> None:
+    task_id = used_up(target)
     with pytest.raises(Refused, match=r"has used up its 2 runs\. Schedule a new task with schedule_task"):
-        desk.scheduler.reschedule(task_id, repeat="every day at 10:00", until=until)
+        target.scheduler.reschedule(task_id, repeat="every day at 10:00", until=until)
 
 
-def test_a_series_that_starts_again_after_its_end_still_runs_no_more_often_than_it_may(desk: Desk) -> None:
-    task_id = desk.schedule(repeat="every day at 9:00", max_runs=3, until="2026-11-24")
-    assert [desk.run(day(1)), desk.run(day(2)), desk.run(day(3))] == [1, 1, 0]
-    again = desk.scheduler.reschedule(task_id, repeat="every day at 10:00", until="never")
+def test_a_series_that_starts_again_after_its_end_still_runs_no_more_often_than_it_may(target: Desk) -> None:
+    task_id = target.schedule(repeat="every day at 9:00", max_runs=3, until="2026-11-24")
+    assert [target.run(day(1)), target.run(day(2)), target.run(day(3))] == [1, 1, 0]
+    again = target.scheduler.reschedule(task_id, repeat="every day at 10:00", until="never")
     assert [seen.instant for seen in again.upcoming] == [day(3, 10)]
-    assert [desk.run(day(3, 10)), desk.run(day(4, 10))] == [1, 0]
+    assert [target.run(day(3, 10)), target.run(day(4, 10))] == [1, 0]
 
 
 # -- the end of a series
 
 
-def ended(desk: Desk) -> str:
+def ended(target: Desk) -> str:
     """Return a task whose series is over on the second day; it is the third."""
-    task_id = desk.schedule(repeat="every day at 9:00", until="2026-11-24")
-    assert [desk.run(day(1)), desk.run(day(2)), desk.run(day(3))] == [1, 1, 0]
+    task_id = target.schedule(repeat="every day at 9:00", until="2026-11-24")
+    assert [target.run(day(1)), target.run(day(2)), target.run(day(3))] == [1, 1, 0]
     return task_id
 
 
 @pytest.mark.parametrize("until", ["never", "2026-12-24"])
-def test_a_later_end_lets_a_series_that_is_over_go_on_and_says_when(desk: Desk, until: str) -> None:
-    task_id = ended(desk)
-    later = desk.scheduler.reschedule(task_id, until=until)
+def test_a_later_end_lets_a_series_that_is_over_go_on_and_says_when(target: Desk, until: str) -> None:
+    task_id = ended(target)
+    later = target.scheduler.reschedule(task_id, until=until)
     assert (later.record.run.state, later.record.run.scheduled_for) == (State.SCHEDULED, day(4))
     assert later.warnings == ("the series goes on: it next runs Thu 26 Nov 2026 09:00 UTC",)
-    assert (later.record.run.number, desk.run(day(4))) == (3, 1)
-    newest = desk.scheduler.history(EventFilter(task_id=task_id)).events
+    assert (later.record.run.number, target.run(day(4))) == (3, 1)
+    newest = target.scheduler.history(EventFilter(task_id=task_id)).events
     assert EventKind.RESCHEDULED in {event.kind for event in newest}
 
 
-def test_a_later_end_that_is_before_the_next_occurrence_is_refused_with_one_that_is_not(desk: Desk) -> None:
-    task_id = ended(desk)
+def test_a_later_end_that_is_before_the_next_occurrence_is_refused_with_one_that_is_not(target: Desk) -> None:
+    task_id = ended(target)
     with pytest.raises(InvalidArgument, match=r"until: .*next occurrence.*Thu 26 Nov 2026 09:00.*2026-11-26"):
-        desk.scheduler.reschedule(task_id, until="2026-11-25 20:00")
+        target.scheduler.reschedule(task_id, until="2026-11-25 20:00")
 
 
-def test_a_later_end_gives_a_task_that_has_used_up_its_runs_no_more(desk: Desk) -> None:
-    task_id = used_up(desk)
+def test_a_later_end_gives_a_task_that_has_used_up_its_runs_no_more(target: Desk) -> None:
+    task_id = used_up(target)
     with pytest.raises(Refused, match=r"until: .* has used up its 2 runs"):
-        desk.scheduler.reschedule(task_id, until="2026-12-24")
+        target.scheduler.reschedule(task_id, until="2026-12-24")
 
 
-def test_a_later_end_does_not_outlast_that_of_the_rule_itself(desk: Desk) -> None:
-    task_id = desk.schedule(repeat="every day at 9:00, 2 times")
-    assert [desk.run(day(1)), desk.run(day(2)), desk.run(day(3))] == [1, 1, 0]
+def test_a_later_end_does_not_outlast_that_of_the_rule_itself(target: Desk) -> None:
+    task_id = target.schedule(repeat="every day at 9:00, 2 times")
+    assert [target.run(day(1)), target.run(day(2)), target.run(day(3))] == [1, 1, 0]
     with pytest.raises(Refused, match=r"until: the rule of .* has no further occurrence. Give a new rule, with repeat"):
-        desk.scheduler.reschedule(task_id, until="2026-12-24")
+        target.scheduler.reschedule(task_id, until="2026-12-24")
 
 
-def test_a_later_end_does_not_bring_back_what_was_cancelled(desk: Desk) -> None:
-    task_id = desk.schedule(repeat="every day at 9:00")
-    desk.scheduler.cancel(task_id)
+def test_a_later_end_does_not_bring_back_what_was_cancelled(target: Desk) -> None:
+    task_id = target.schedule(repeat="every day at 9:00")
+    target.scheduler.cancel(task_id)
     with pytest.raises(Refused, match=r"until: .* was cancelled"):
-        desk.scheduler.reschedule(task_id, until="2026-12-24")
+        target.scheduler.reschedule(task_id, until="2026-12-24")
 
 
 # -- cancelled while it ran
 
 
-def cancelled_while_it_ran(desk: Desk) -> str:
+def cancelled_while_it_ran(target: Desk) -> str:
     """Return a recurring task whose handler came to its end although it was asked to stop."""
-    task_id = desk.schedule(repeat="every day at 9:00")
-    desk.clock.at = day(1)
-    claims = desk.start()
-    desk.scheduler.cancel(task_id)
-    record = desk.get(task_id).record
-    desk.end([Claim(record.run, record.task, claim.worker) for claim in claims], Done("taken"))
-    assert desk.get(task_id).record.run.state is State.SUCCEEDED
+    task_id = target.schedule(repeat="every day at 9:00")
+    target.clock.at = day(1)
+    claims = target.start()
+    target.scheduler.cancel(task_id)
+    record = target.get(task_id).record
+    target.end([Claim(record.run, record.task, claim.worker) for claim in claims], Done("taken"))
+    assert target.get(task_id).record.run.state is State.SUCCEEDED
     return task_id
 
 
-def test_a_recurrence_that_was_cancelled_while_it_ran_runs_once_more_when_a_time_is_given(desk: Desk) -> None:
-    task_id = cancelled_while_it_ran(desk)
-    again = desk.scheduler.reschedule(task_id, when="today 10:00")
+def test_a_recurrence_that_was_cancelled_while_it_ran_runs_once_more_when_a_time_is_given(target: Desk) -> None:
+    task_id = cancelled_while_it_ran(target)
+    again = target.scheduler.reschedule(task_id, when="today 10:00")
     assert (again.record.task.repeat, again.upcoming) == (None, ())
-    assert [desk.run(day(1, 10)), desk.run(day(2))] == [1, 0]
+    assert [target.run(day(1, 10)), target.run(day(2))] == [1, 0]
 
 
 @pytest.mark.parametrize("change", [{"repeat": "every day at 10:00"}, {"timezone": "Asia/Tokyo"}, {"until": "never"}])
-def test_a_recurrence_that_was_cancelled_while_it_ran_is_not_started_again(desk: Desk, change: dict[str, str]) -> None:
-    task_id = cancelled_while_it_ran(desk)
+def test_a_recurrence_that_was_cancelled_while_it_ran_is_not_started_again(
+    target: Desk, change: dict[str, str]
+) -> None:
+    task_id = cancelled_while_it_ran(target)
     with pytest.raises(Refused, match=r"was cancelled\. Schedule a new task"):
-        desk.scheduler.reschedule(task_id, **change)  # type: ignore[arg-type] # each case gives arguments of its own
+        target.scheduler.reschedule(task_id, **change)  # type: ignore[arg-type] # each case gives arguments of its own
 
 
-def test_no_rule_is_given_to_a_run_that_is_asked_to_stop(desk: Desk) -> None:
-    task_id = desk.schedule(repeat="every day at 9:00")
-    desk.clock.at = day(1)
-    desk.start()
-    desk.scheduler.cancel(task_id)
+def test_no_rule_is_given_to_a_run_that_is_asked_to_stop(target: Desk) -> None:
+    task_id = target.schedule(repeat="every day at 9:00")
+    target.clock.at = day(1)
+    target.start()
+    target.scheduler.cancel(task_id)
     with pytest.raises(Refused, match=r"repeat: .* was cancelled\. Schedule a new task"):
-        desk.scheduler.reschedule(task_id, repeat="every day at 10:00")
+        target.scheduler.reschedule(task_id, repeat="every day at 10:00")
 
 
 # -- what was snoozed, when its series has ended
 
 
-def snoozed_beyond_its_series(desk: Desk) -> str:
+def snoozed_beyond_its_series(target: Desk) -> str:
     """Return a task whose last occurrence has run, while an outcome before it was put off until the fifth day."""
-    task_id = desk.schedule(repeat="every day at 9:00", max_runs=2)
-    desk.run(day(1))
-    desk.scheduler.act(task_id, "snooze", until="friday 9am")
-    assert desk.run(day(2)) == 1
+    task_id = target.schedule(repeat="every day at 9:00", max_runs=2)
+    target.run(day(1))
+    target.scheduler.act(task_id, "snooze", until="friday 9am")
+    assert target.run(day(2)) == 1
     return task_id
 
 
-def test_what_was_snoozed_is_the_tasks_current_run_once_its_series_has_ended(desk: Desk) -> None:
-    task_id = snoozed_beyond_its_series(desk)
-    (shown,) = desk.scheduler.list(TaskFilter(states=OPEN)).views
+def test_what_was_snoozed_is_the_tasks_current_run_once_its_series_has_ended(target: Desk) -> None:
+    task_id = snoozed_beyond_its_series(target)
+    (shown,) = target.scheduler.list(TaskFilter(states=OPEN)).views
     assert (shown.record.run.state, shown.record.run.wake_at, shown.record.beside) == (State.SCHEDULED, day(5), ())
-    assert [desk.run(day(5)), desk.run(day(6))] == [1, 0]
-    assert desk.get(task_id).record.run.state is State.SUCCEEDED
+    assert [target.run(day(5)), target.run(day(6))] == [1, 0]
+    assert target.get(task_id).record.run.state is State.SUCCEEDED
 
 
-def test_what_was_snoozed_can_be_cancelled_once_its_series_has_ended(desk: Desk) -> None:
-    task_id = snoozed_beyond_its_series(desk)
-    cancelled = desk.scheduler.cancel(task_id)
-    assert (cancelled.record.run.state, desk.run(day(5))) == (State.CANCELLED, 0)
+def test_what_was_snoozed_can_be_cancelled_once_its_series_has_ended(target: Desk) -> None:
+    task_id = snoozed_beyond_its_series(target)
+    cancelled = target.scheduler.cancel(task_id)
+    assert (cancelled.record.run.state, target.run(day(5))) == (State.CANCELLED, 0)
 
 
-def test_what_was_snoozed_stays_in_sight_when_its_task_recurs_no_more(desk: Desk) -> None:
-    task_id = desk.schedule(repeat="every day at 9:00")
-    desk.run(day(1))
-    desk.scheduler.act(task_id, "snooze", until="friday 9am")
-    once = desk.scheduler.reschedule(task_id, repeat="never")
+def test_what_was_snoozed_stays_in_sight_when_its_task_recurs_no_more(target: Desk) -> None:
+    task_id = target.schedule(repeat="every day at 9:00")
+    target.run(day(1))
+    target.scheduler.act(task_id, "snooze", until="friday 9am")
+    once = target.scheduler.reschedule(task_id, repeat="never")
     assert once.warnings == ("it also runs Fri 27 Nov 2026 09:00",)
-    assert desk.run(day(2)) == 1
-    (shown,) = desk.scheduler.list(TaskFilter(states=OPEN)).views
+    assert target.run(day(2)) == 1
+    (shown,) = target.scheduler.list(TaskFilter(states=OPEN)).views
     assert shown.record.run.wake_at == day(5)
-    desk.scheduler.cancel(task_id)
-    assert desk.run(day(5)) == 0
+    target.scheduler.cancel(task_id)
+    assert target.run(day(5)) == 0
 
 
 # -- pause
 
 
-def test_a_run_that_waits_for_its_second_attempt_goes_on_after_a_pause(desk: Desk) -> None:
-    task_id = desk.schedule(repeat="every day at 9:00")
-    desk.run(day(1), Retry("no answer"))
-    desk.clock.at = day(1, 9, 5)
-    desk.store.claims.make_ready(limit=9)
-    desk.scheduler.reschedule(task_id, pause=True)
-    desk.clock.at = day(1, 9, 10)
-    resumed = desk.scheduler.reschedule(task_id, pause=False).record
+def test_a_run_that_waits_for_its_second_attempt_goes_on_after_a_pause(target: Desk) -> None:
+    task_id = target.schedule(repeat="every day at 9:00")
+    target.run(day(1), Retry("no answer"))
+    target.clock.at = day(1, 9, 5)
+    target.store.claims.make_ready(limit=9)
+    target.scheduler.reschedule(task_id, pause=True)
+    target.clock.at = day(1, 9, 10)
+    resumed = target.scheduler.reschedule(task_id, pause=False).record
     assert (resumed.run.scheduled_for, resumed.run.state) == (day(1), State.SCHEDULED)
-    assert desk.run(day(1, 9, 10)) == 1
-    assert [(a.number, a.outcome) for a in desk.scheduler.attempts(task_id)] == [(1, "retry"), (2, "done")]
+    assert target.run(day(1, 9, 10)) == 1
+    assert [(a.number, a.outcome) for a in target.scheduler.attempts(task_id)] == [(1, "retry"), (2, "done")]
 
 
-def test_a_run_that_never_started_is_passed_over_after_a_pause_with_a_word(desk: Desk) -> None:
-    task_id = desk.schedule(repeat="every day at 9:00")
-    desk.clock.at = day(1)
-    desk.store.claims.make_ready(limit=9)
-    desk.scheduler.reschedule(task_id, pause=True)
-    desk.clock.at += timedelta(minutes=5)
-    assert desk.scheduler.reschedule(task_id, pause=False).record.run.scheduled_for == day(2)
-    moves = [(event.kind, event.to_state) for event in desk.scheduler.history(EventFilter(task_id=task_id)).events]
+def test_a_run_that_never_started_is_passed_over_after_a_pause_with_a_word(target: Desk) -> None:
+    task_id = target.schedule(repeat="every day at 9:00")
+    target.clock.at = day(1)
+    target.store.claims.make_ready(limit=9)
+    target.scheduler.reschedule(task_id, pause=True)
+    target.clock.at += timedelta(minutes=5)
+    assert target.scheduler.reschedule(task_id, pause=False).record.run.scheduled_for == day(2)
+    moves = [(event.kind, event.to_state) for event in target.scheduler.history(EventFilter(task_id=task_id)).events]
     assert (EventKind.RESUMED, State.SKIPPED) in moves
 
 
 @pytest.mark.parametrize("change", [{"skip_next": True}, {"repeat": "every day at 10:00"}, {"when": "today 10:00"}])
 def test_a_run_between_two_attempts_is_the_same_whether_it_is_ready_or_not(
-    desk: Desk, change: dict[str, object]
+    target: Desk, change: dict[str, object]
 ) -> None:
     found = []
     for ready in (False, True):
-        desk.clock.at = MORNING
-        task_id = desk.schedule(repeat="every day at 9:00")
-        desk.run(day(1), Retry("no answer"))
-        desk.clock.at = day(1, 9, 5)
+        target.clock.at = MORNING
+        task_id = target.schedule(repeat="every day at 9:00")
+        target.run(day(1), Retry("no answer"))
+        target.clock.at = day(1, 9, 5)
         if ready:
-            desk.store.claims.make_ready(limit=9)
+            target.store.claims.make_ready(limit=9)
         try:
-            run = desk.scheduler.reschedule(task_id, **change).record.run  # type: ignore[arg-type] # each case its own
+            run = target.scheduler.reschedule(task_id, **change).record.run  # type: ignore[arg-type] # each case its own
             found.append(f"{run.scheduled_for} {run.slot} {run.wake_at if 'when' in change else ''}")
         except Refused as refused:
             found.append(str(refused).replace(task_id, "it"))
-        desk.scheduler.cancel(task_id)
+        target.scheduler.cancel(task_id)
     assert found[0] == found[1]

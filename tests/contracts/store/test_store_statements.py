@@ -14,7 +14,7 @@ import pytest
 from duetime.scheduler.errors import StoreUnavailable
 from duetime.scheduler.events import EventKind
 from duetime.scheduler.handlers import Handlers
-from duetime.scheduler.intake.planner import Intake
+from duetime.scheduler.intake.planner import Planner
 from duetime.scheduler.records import Change, Claim, IdempotencyKey, NewTask, Start
 from duetime.scheduler.service import Scheduler
 from duetime.scheduler.store import Store, open_store
@@ -52,7 +52,7 @@ def store(postgres_tables: str, clock: Clock) -> Iterator[Store]:
 
 @pytest.fixture
 def scheduler(store: Store) -> Scheduler:
-    return Scheduler(store, Intake(Handlers.load(entry_points=False), zone="America/Edmonton"))
+    return Scheduler(store, Planner(Handlers.load(entry_points=False), zone="America/Edmonton"))
 
 
 @contextmanager

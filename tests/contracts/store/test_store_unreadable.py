@@ -10,7 +10,8 @@ from functools import partial
 
 import pytest
 from duetime.scheduler.errors import UnreadableTask
-from duetime.scheduler.store import Start, Store, open_store
+from duetime.scheduler.records import Start
+from duetime.scheduler.store import Store, open_store
 from duetime.scheduler.store.store import connect
 from duetime.scheduler.task import State, TaskFilter
 from sqlalchemy import Connection, TextClause, text

@@ -14,7 +14,7 @@ _INVISIBLE = frozenset({"Cc", "Cf", "Cs", "Zl", "Zp"})
 _QUOTES = str.maketrans("«»", "\u2039\u203a")
 
 
-def fenced(text: str, width: int) -> str:
+def quoted(text: str, width: int) -> str:
     """`text` as a quotation that it cannot close: «Call John»."""
     return f"«{cut(text.translate(_QUOTES), width)}»"
 
