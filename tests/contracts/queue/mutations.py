@@ -37,7 +37,7 @@ MUTATIONS = (
     Mutation(
         "who became overdue behind a pool is not looked at again",
         "take",
-        "first_overdue + 1 <= NOW then",
+        "first_overdue + 1 <= WALL then",
         "false then",
     ),
     Mutation(
@@ -65,7 +65,7 @@ MUTATIONS = (
         "over-use leaves no debt in the bucket", "pools", "s.level + units - used)", "max(0, s.level + units - used))"
     ),
     Mutation("tiers have no ceiling", "shares", "(not any_below or (is_late(head) and S.room[tier] >= 1))", "true"),
-    Mutation("shares act before anyone is late", "shares", "head ~= nil and head.key < NOW", "head ~= nil"),
+    Mutation("shares act before anyone is late", "shares", "head ~= nil and head.key < WALL", "head ~= nil"),
     Mutation("tiers have no guaranteed share", "shares", "and S.owed[tier] >= 1 then", "and S.owed[tier] >= 9 then"),
     Mutation(
         "a half-open breaker lets in any number of probes", "pools", "then s.probe = id end", "then s.probe = '' end"
@@ -138,7 +138,7 @@ def copy_of_the_package(home: Path) -> Path:
     shutil.copytree(ROOT / "server" / "duetime", home / "duetime", ignore=shutil.ignore_patterns("__pycache__"))
     for folder in ("scheduler", "server", "tools", "widgets"):
         shutil.copytree(ROOT / folder, home / "duetime" / folder, ignore=leave)
-    return home / "duetime" / "scheduler" / "queue" / "lua"
+    return home / "duetime" / "scheduler" / "queue" / "redis" / "lua"
 
 
 def run_suite(home: Path) -> tuple[bool, str]:
