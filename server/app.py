@@ -23,7 +23,7 @@ from duetime.scheduler.foresight.explain import Explainer
 from duetime.scheduler.handlers import Handler, Handlers
 from duetime.scheduler.intake.planner import Planner
 from duetime.scheduler.nodes.engine import DispatchOnly, Engine
-from duetime.scheduler.nodes.heartbeat import someone_works
+from duetime.scheduler.nodes.heartbeat import someone_knows, someone_works
 from duetime.scheduler.nodes.member import EngineProtocol, Member
 from duetime.scheduler.nodes.runner import Runner
 from duetime.scheduler.queue import DispatchQueue, QueueTaken
@@ -182,6 +182,7 @@ def build(
         registry.pools,
         lambda tenant, action, own: learned_estimates.estimate(tenant, action, estimates.get(action), own),
         working=partial(someone_works, store) if settings.distributed else lambda: True,
+        known=partial(someone_knows, store) if settings.distributed else known.__contains__,
     )
     scheduler = service.Scheduler(
         store,

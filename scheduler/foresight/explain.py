@@ -39,7 +39,8 @@ def nothing_known(_tenant: str, _action: str, _own: timedelta | None) -> Estimat
 class RunFacts:
     """What is known beside the task itself: the queue's answer (None when it does not know the run), and the pools.
 
-    `silence` is why the queue did not answer, where it did not; `working` whether any worker is up to run something.
+    `silence` is why the queue did not answer, where it did not; `working` whether any worker is up to run something,
+    `known` whether one has a handler for the task's action.
     """
 
     queue: Explanation | None = None
@@ -47,6 +48,7 @@ class RunFacts:
     named: Named = str
     silence: NoAnswer | None = None
     working: bool = True
+    known: bool = True
 
 
 def waiting_for(record: TaskRecord, now: datetime, facts: RunFacts | None = None) -> tuple[str, ...]:
@@ -129,6 +131,9 @@ def _queued(record: TaskRecord, now: datetime, facts: RunFacts) -> Iterator[str]
         return
     if not facts.working:
         yield _NO_WORKER
+    elif not facts.known:
+        yield f"a worker that knows the action {record.task.action!r}: none that is up does (setting `handlers`)"
+        return
     if answer is None:
         yield _unknown(facts)
     elif answer.status == "delayed" and answer.not_before is not None:
@@ -225,23 +230,26 @@ class Explainer:
         remote_queue: RemoteQueue,
         pools: Callable[[], Mapping[str, Pool]],
         lengths: Lengths = nothing_known,
+        *,
         working: Callable[[], bool] = lambda: True,
+        known: Callable[[str], bool] = lambda _action: True,
     ) -> None:
         self._store = store
         self._remote_queue = remote_queue
         self._pools = pools
         self._lengths = lengths
         self._working = working
+        self._known = known
 
     def facts(self, record: TaskRecord) -> RunFacts:
         """Return the facts about a task, as the tenant whose task it is may see them."""
         if record.run.state is not State.READY or record.task.paused:
             return RunFacts()
         silence, found = self._remote_queue.explain(record.run.id)
-        working = self._working()
+        base = RunFacts(found, silence=silence, working=self._working(), known=self._known(record.task.action))
         if found is None or found.shortage is None:
-            return RunFacts(found, silence=silence, working=working)
-        return RunFacts(found, self._pools(), self._naming(record.task.tenant, found.shortage), working=working)
+            return base
+        return replace(base, pools=self._pools(), named=self._naming(record.task.tenant, found.shortage))
 
     def _naming(self, tenant: str, shortage: Shortage) -> Named:
         run_ids = [*shortage.holders, *([shortage.held_for] if shortage.held_for else [])]

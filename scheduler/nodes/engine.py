@@ -88,6 +88,7 @@ class Engine:
                 threads=lambda: self.worker.threads,
                 running=lambda: self.worker.running,
                 lost_threads=lambda: self.worker.lost_threads,
+                actions=handlers,
             )
             self._processes.append(self._heartbeat.process)
 

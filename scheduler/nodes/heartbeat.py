@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import socket
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from contextlib import suppress
 from dataclasses import replace
 from datetime import datetime, timedelta
@@ -38,6 +38,12 @@ def someone_works(store: Store) -> bool:
     return any(is_alive(worker.seen_at, now) and worker.state != _DRAINING for worker in store.workers.all())
 
 
+def someone_knows(store: Store, action: str) -> bool:
+    """Whether any worker is up that has a handler for an action, wherever it is."""
+    now = store.now()
+    return any(is_alive(worker.seen_at, now) and action in worker.actions for worker in store.workers.all())
+
+
 class Heartbeat:
     """Writes the row of one worker every 5 seconds, and removes it in the end.
 
@@ -52,6 +58,7 @@ class Heartbeat:
         threads: Callable[[], int],
         running: Callable[[], int],
         lost_threads: Callable[[], int] = lambda: 0,
+        actions: Iterable[str] = (),
     ) -> None:
         self._store = store
         self._threads = threads
@@ -59,7 +66,12 @@ class Heartbeat:
         self._lost_threads = lost_threads
         self._beats = 0
         self._row = WorkerProcess(
-            id=name, host=socket.gethostname(), pid=os.getpid(), threads=0, started_at=store.now()
+            id=name,
+            host=socket.gethostname(),
+            pid=os.getpid(),
+            threads=0,
+            started_at=store.now(),
+            actions=tuple(actions),
         )
         self.process = Loop("heartbeat", self.step)
 

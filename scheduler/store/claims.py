@@ -111,14 +111,22 @@ class Claims:
 
         return self._database.read(work)
 
-    def start(self, starts: Sequence[Start], *, worker: str, epoch: int | None, lease: timedelta) -> list[Claim]:
+    def start(
+        self,
+        starts: Sequence[Start],
+        *,
+        worker: str,
+        epoch: int | None,
+        lease: timedelta,
+        actions: Collection[str] | None = None,
+    ) -> list[Claim]:
         """Start the runs that are still ready, for `worker`, as their next attempt, with what is reserved for them.
 
         Those that are no longer ready, whose task is paused, that shall be cancelled or whose hard deadline cannot be
-        met any more are left out, and those that a queue leased with less than their task needs by now. Raises
-        `RunnerReplaced` when `epoch` is not the newest.
+        met any more are left out, those that a queue leased with less than their task needs by now, and those of other
+        actions than `actions`, where these are given. Raises `RunnerReplaced` when `epoch` is not the newest.
         """
-        how: dict[str, Any] = {"worker": worker, "epoch": epoch, "lease": lease}
+        how: dict[str, Any] = {"worker": worker, "epoch": epoch, "lease": lease, "actions": actions}
         tried = self._tried(starts, how)
         claims = tried.result or []
         started = {claim.run.id for claim in claims}
@@ -132,6 +140,10 @@ class Claims:
             stored=commit_check.started,
             doubtful=doubtful,
         )
+
+    def ready_actions(self, run_ids: Sequence[str]) -> dict[str, str]:
+        """Return the actions of those of the runs that are ready."""
+        return self._database.read(lambda connection: start.ready_actions(connection, run_ids)) if run_ids else {}
 
     def _tried(self, starts: Sequence[Start], how: Mapping[str, Any]) -> Tried[list[Claim]]:
         """Start runs by one round trip, if there are tokens by which to know again what was started."""

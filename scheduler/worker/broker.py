@@ -9,7 +9,7 @@ import logging
 import threading
 import time
 from collections import deque
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 
 import dramatiq
 from dramatiq import Message, MessageProxy
@@ -55,9 +55,10 @@ class DispatchBroker(dramatiq.Broker):
 
     `claim` starts runs in the database and returns the ids of those it started; what it leaves out is dropped. When it
     raises, nothing has started, and everything goes back to the queue for a moment. `lease` and `clock` are in
-    milliseconds. Whoever holds the lock `claiming` sees no claim between the database and its hand. `allowance` says of
-    so many threads how many should be used now, `headroom` which of these are kept for urgent runs; `preemption` makes
-    room for urgent runs that find none.
+    milliseconds. `of_others` tells which runs that were not claimed are for other workers, and after how many
+    milliseconds these may take them. Whoever holds the lock `claiming` sees no claim between the database and its hand.
+    `allowance` says of so many threads how many should be used now, `headroom` which of these are kept for urgent runs;
+    `preemption` makes room for urgent runs that find none.
     """
 
     def __init__(
@@ -70,6 +71,7 @@ class DispatchBroker(dramatiq.Broker):
         claim: Callable[[Sequence[Grant]], Iterable[str]],
         allowance: Callable[[int], int] = lambda threads: threads,
         let_go: Callable[[], None] = lambda: None,
+        of_others: Callable[[Sequence[str]], Mapping[str, float]] = lambda _run_ids: {},
         headroom: HeadroomParts = DEFAULT_HEADROOM,
         preemption: Preemption | None = None,
         middleware: list[Middleware],
@@ -87,6 +89,7 @@ class DispatchBroker(dramatiq.Broker):
         self._claim = claim
         self._allowance = allowance
         self._let_go = let_go
+        self._of_others = of_others
         self._headroom = headroom
         self._preemption = preemption
         self._left: tuple[Take, int] | None = None
@@ -208,10 +211,22 @@ class DispatchBroker(dramatiq.Broker):
             for grant in grants:
                 self.queue.give_back(self.worker, grant.run_id, grant.token, delay=RETRY_DELAY)
             return []
-        dropped = [_unstarted(grant) for grant in grants if grant.run_id not in claimed]
+        self._leave([grant for grant in grants if grant.run_id not in claimed])
+        return [grant.run_id for grant in grants if grant.run_id in claimed]
+
+    def _leave(self, grants: Sequence[Grant]) -> None:
+        """Drop what must not be started, and give back what another worker may start."""
+        try:
+            others = self._of_others([grant.run_id for grant in grants]) if grants else {}
+        except Exception as error:  # noqa: BLE001 - what has started meanwhile must reach its threads
+            log.warning("%d runs go back to the queue, since nobody knows whose they are: %s", len(grants), error)
+            others = dict.fromkeys((grant.run_id for grant in grants), RETRY_DELAY)
+        for grant in grants:
+            if grant.run_id in others:
+                self.queue.give_back(self.worker, grant.run_id, grant.token, delay=others[grant.run_id])
+        dropped = [_unstarted(grant) for grant in grants if grant.run_id not in others]
         if dropped:
             self.queue.finish(self.worker, dropped)
-        return [grant.run_id for grant in grants if grant.run_id in claimed]
 
 
 class RunConsumer(dramatiq.Consumer):

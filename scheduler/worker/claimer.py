@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from datetime import timedelta
 
 from duetime.scheduler.errors import RunnerReplaced
@@ -14,12 +14,13 @@ from duetime.scheduler.runtime import failpoints
 from duetime.scheduler.store import Store
 from duetime.scheduler.worker.active_runs import ActiveRun, ActiveRuns
 from duetime.scheduler.worker.executor import STOPPED
+from duetime.scheduler.worker.unknown_actions import UnknownActions
 
 log = logging.getLogger(__name__)
 
 
 class Claimer:
-    """Starts runs for the worker `name`, each with a lease of its own.
+    """Starts runs for the worker `name`, each with a lease of its own: those of the `actions` that it has handlers for.
 
     `unproven` is told of claims whose reservation may be gone, `on_start` the task ids of all that started, and
     `on_replaced` that another runner has taken over.
@@ -34,6 +35,8 @@ class Claimer:
         name: str,
         epoch: int | None,
         lease: timedelta,
+        actions: Collection[str],
+        clock: Callable[[], float],
         unproven: Callable[[ActiveRun], None],
         on_start: Callable[[Sequence[str]], None],
         on_replaced: Callable[[], None],
@@ -44,6 +47,8 @@ class Claimer:
         self._name = name
         self._epoch = epoch
         self._lease = lease
+        self._actions = actions
+        self._unknown = UnknownActions(store, actions, alone=epoch is not None, clock=clock)
         self._unproven = unproven
         self._on_start = on_start
         self._on_replaced = on_replaced
@@ -52,7 +57,9 @@ class Claimer:
         """Take in hand what the database lets start, and return its runs that are to be run."""
         try:
             starts = [Start(grant.run_id, grant.token, grant.needs) for grant in grants]
-            claims = self._store.claims.start(starts, worker=self._name, epoch=self._epoch, lease=self._lease)
+            claims = self._store.claims.start(
+                starts, worker=self._name, epoch=self._epoch, lease=self._lease, actions=self._actions
+            )
         except RunnerReplaced:
             self._on_replaced()
             raise
@@ -66,6 +73,14 @@ class Claimer:
                 self._unproven(held)
         self._on_start([claim.task.id for claim in claims])
         return [claim.run.id for claim in claims if claim.run.id not in lost]
+
+    def of_others(self, run_ids: Sequence[str]) -> dict[str, float]:
+        """Return which of these runs are ready and of an action that this worker does not know, each with a delay.
+
+        After so many milliseconds any worker may take it.
+        """
+        found = self._store.claims.ready_actions(run_ids)
+        return self._unknown.left({run_id: action for run_id, action in found.items() if action not in self._actions})
 
     def _lost(self, claims: Sequence[Claim]) -> set[str]:
         """Return the runs whose reservation may be gone: between the take and the claim a queue may lose everything."""

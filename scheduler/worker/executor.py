@@ -8,20 +8,13 @@ from datetime import timedelta
 from typing import Any, Final
 
 from duetime.scheduler.handlers import Context, Handler, HandlerProcess, Handlers, Link, explain, run_handler
-from duetime.scheduler.outcomes import Done, Outcome, Retry, Wait, Yielded
-from duetime.scheduler.records import Claim
+from duetime.scheduler.outcomes import Done, Outcome, Retry, Yielded
 from duetime.scheduler.rules.settlement import AttemptResult, StoppedByRequest
 from duetime.scheduler.runtime.interrupt import CancelRequested, Interrupt, ReservationLost, TimeLimitReached
 from duetime.scheduler.store import Store
 from duetime.scheduler.task import Json
 from duetime.scheduler.worker.active_runs import ActiveRun
 from duetime.scheduler.worker.event_loop import EventLoop
-
-NO_HANDLER: Final = timedelta(minutes=1)
-LONGEST_NO_HANDLER: Final = timedelta(hours=1)
-"""An action that this process does not know waits, twice as long each time, without using up an attempt: another may
-know it.
-"""
 
 STOPPED: Final = Yielded(reason="the worker stopped")
 UNRESERVED: Final = Yielded(reason="what it had reserved was lost")
@@ -45,14 +38,10 @@ class Executor:
         self._handlers = handlers
         self._loop = loop
         self._started = started
-        self._missed: set[str] = set()
-        """Actions without a handler that the log has been told of."""
 
     def run(self, held: ActiveRun) -> AttemptResult:
         """Run the handler on this thread and return how it ended. Never raises."""
-        handler = self._handlers.get(held.claim.task.action)
-        if handler is None:
-            return self._unknown(held.claim)
+        handler = self._handlers[held.claim.task.action]  # nothing else is claimed
         self._started(held, handler.time_limit)
         held.usage.begin()
         try:
@@ -69,13 +58,6 @@ class Executor:
         """Return how an attempt ends whose handler did not stop at its time limit."""
         limit = self._handlers[held.claim.task.action].time_limit
         return StoppedByRequest() if held.cancelled else Retry(f"{_over(limit)}, and its thread did not stop")
-
-    def _unknown(self, claim: Claim) -> Wait:
-        reason = f"no handler {claim.task.action!r} is loaded here; there are {', '.join(self._handlers)}"
-        if claim.task.action not in self._missed:
-            self._missed.add(claim.task.action)
-            log.warning("%s. Its runs wait for a process that has it: see `handlers` in the settings", reason)
-        return Wait(_pause(claim.run.attempt), reason)
 
     def _call(self, handler: Handler, held: ActiveRun) -> Outcome:
         if handler.isolation == "process":
@@ -123,11 +105,6 @@ class Executor:
             should_yield=held.should_yield,
             now=self._store.now,
         )
-
-
-def _pause(attempt: int) -> timedelta:
-    doublings = min(attempt - 1, 10)  # past this it is the longest anyway
-    return min(NO_HANDLER * (1 << doublings), LONGEST_NO_HANDLER)
 
 
 def _interrupted(why: Interrupt, handler: Handler) -> AttemptResult:

@@ -276,17 +276,16 @@ def test_a_recurring_task_gets_its_next_occurrence_with_the_end_of_the_last(hous
     assert record.run.scheduled_for > house.store.now()
 
 
-def test_an_action_that_nobody_here_knows_waits_for_one_who_does_and_uses_up_no_attempt(
+def test_an_action_that_nobody_here_knows_waits_in_the_queue_and_uses_up_no_attempt(
     house: House, caplog: pytest.LogCaptureFixture
 ) -> None:
     house.run()
-    record = house.reaches(house.add("resize"), State.SUSPENDED)
-    house.reaches(house.add("resize"), State.SUSPENDED)
-    assert caplog.text.count("no handler 'resize' is loaded here; there are reminder. Its runs wait for") == 1
-    assert record.run.summary == "no handler 'resize' is loaded here; there are reminder"
-    assert record.run.failures == 0
-    assert record.run.wake_at is not None
-    assert record.run.wake_at > house.store.now() + timedelta(seconds=30)
+    for task_id in (house.add("resize"), house.add("resize")):
+        house.reaches(task_id, State.READY)
+    eventually(lambda: "no handler 'resize' is loaded here; there are reminder" in caplog.text, "the log to tell")
+    record = house.reaches(task_id, State.READY)
+    assert caplog.text.count("Its runs are left to workers that have it") == 1
+    assert (record.run.attempt, record.run.failures) == (0, 0)
 
 
 def test_stopping_lets_running_work_finish_within_the_grace_period(house: House) -> None:

@@ -11,16 +11,14 @@ from typing import Any
 
 import pytest
 from duetime.scheduler.handlers import Context, Handler, Handlers, handler, reminder
-from duetime.scheduler.outcomes import Done, Wait
+from duetime.scheduler.outcomes import Done
 from duetime.scheduler.queue import Entry, Finish
 from duetime.scheduler.queue.memory.queue import MemoryQueue
 from duetime.scheduler.records import Claim, Start
 from duetime.scheduler.store import Store, open_store
 from duetime.scheduler.task import State, TaskRecord
 from duetime.scheduler.worker import broker
-from duetime.scheduler.worker.active_runs import ActiveRun, ActiveRuns
-from duetime.scheduler.worker.event_loop import EventLoop
-from duetime.scheduler.worker.executor import Executor
+from duetime.scheduler.worker.active_runs import ActiveRuns
 from duetime.scheduler.worker.worker import Worker, WorkerOptions
 
 from tests.contracts.store.making import NOON, TENANT, Clock, a_task, added
@@ -140,15 +138,6 @@ def test_who_asks_for_what_is_held_never_misses_a_claim_that_is_stored(
     go.set()
     worker.stop(timedelta(seconds=30))
     assert answers == [{record.run.id}]
-
-
-@pytest.mark.parametrize(("attempt", "minutes"), [(1, 1), (2, 2), (6, 32), (7, 60), (100_000, 60)])
-def test_an_unknown_action_is_asked_for_more_and_more_rarely(store: Store, attempt: int, minutes: int) -> None:
-    task, run = a_task(action="resize")
-    execution = Executor(store, Handlers([reminder]), EventLoop(), started=lambda *_: None)
-    ending = execution.run(ActiveRun(Claim(replace(run, attempt=attempt), task, "w")))
-    assert isinstance(ending, Wait)
-    assert ending.until == timedelta(minutes=minutes)
 
 
 def test_a_claim_has_left_the_hand_before_the_queue_may_hand_out_its_run_again(

@@ -8,8 +8,7 @@ behind the locks (`starting`), where everything is seen.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Sequence
-from datetime import datetime
+from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import Any
 
 from duetime.scheduler.events import EventKind
@@ -133,17 +132,9 @@ def making_ready(move: Update) -> Select[Any]:
 
 
 def start(
-    connection: Connection,
-    starting: Select[Any],
-    wanted: Collection[Start],
-    *,
-    worker: str,
-    epoch: int | None,
-    now: datetime,
-    until: datetime,
+    connection: Connection, starting: Select[Any], wanted: Collection[Start], values: Mapping[str, Any]
 ) -> Sequence[Row[Any]]:
     wishes = [
         {"run_id": wish.run_id, "holds": dict(wish.reserved) or None, "proof": wish.token or None} for wish in wanted
     ]
-    values = {"wishes": wishes, "by_worker": worker, "by_epoch": epoch, "now": now, "until": until}
-    return connection.execute(starting, values).all()
+    return connection.execute(starting, {"wishes": wishes, **values}).all()

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import replace
 from datetime import datetime, timedelta
 from typing import Any
@@ -20,7 +20,22 @@ from duetime.scheduler.store.statements import event_log
 from duetime.scheduler.store.statements.read import TASK_AND_RUN
 from duetime.scheduler.store.statements.ready_runs import JOINED, READY, ready_run
 from duetime.scheduler.task import DeadlineType, Run, State, Task
-from sqlalchemy import Connection, bindparam, case, false, func, insert, null, or_, select, true, update
+from sqlalchemy import (
+    Connection,
+    Text,
+    any_,
+    bindparam,
+    case,
+    false,
+    func,
+    insert,
+    null,
+    or_,
+    select,
+    true,
+    update,
+)
+from sqlalchemy.dialects.postgresql import ARRAY
 
 _NOW = bindparam("now", type_=Instant())
 _THESE = runs.c.id.in_(bindparam("run_ids", expanding=True))
@@ -61,8 +76,17 @@ def _may_start(task: postgres_start.Columns) -> postgres_start.Conditions:
     )
 
 
+def _known_may_start(task: postgres_start.Columns) -> postgres_start.Conditions:
+    return (*_may_start(task), task.action == any_(bindparam("actions", type_=ARRAY(Text))))
+
+
 _STARTABLE = TASK_AND_RUN.where(_THESE, *_may_start(tasks.c))
 _START_AT_ONCE = postgres_start.statement(_may_start)
+_START_KNOWN_AT_ONCE = postgres_start.statement(_known_may_start)
+_OF_ACTIONS = tasks.c.action.in_(bindparam("actions", expanding=True))
+_READY_ACTIONS = (
+    select(runs.c.id, tasks.c.action).select_from(JOINED).where(_THESE, (runs.c.state == State.READY).is_(true()))
+)
 _RUNNING = TASK_AND_RUN.add_columns(runs.c.token).where(
     among(runs.c.id), (runs.c.state == State.RUNNING).is_(true()), runs.c.worker == bindparam("by_worker")
 )
@@ -125,12 +149,15 @@ def at_once(
     epoch: int | None,
     now: datetime,
     lease: timedelta,
+    actions: Collection[str] | None = None,
 ) -> list[Claim]:
     """Start runs by one statement, on PostgreSQL."""
     wanted = {wish.run_id: wish for wish in starts}
-    rows = postgres_start.start(
-        connection, _START_AT_ONCE, starts, worker=worker, epoch=epoch, now=now, until=now + lease
-    )
+    values: dict[str, Any] = {"by_worker": worker, "by_epoch": epoch, "now": now, "until": now + lease}
+    if actions is None:
+        rows = postgres_start.start(connection, _START_AT_ONCE, starts, values)
+    else:
+        rows = postgres_start.start(connection, _START_KNOWN_AT_ONCE, starts, {**values, "actions": list(actions)})
     return [_held(task, run, wanted[run.id], worker) for task, run in map(task_and_run, rows)]
 
 
@@ -142,6 +169,7 @@ def start(
     epoch: int | None,
     now: datetime,
     lease: timedelta,
+    actions: Collection[str] | None = None,
     again: bool = False,
 ) -> list[Claim]:
     """Start runs that may; `again`: those that run by the same wish already count as started."""
@@ -153,8 +181,10 @@ def start(
     if connection.dialect.name == "postgresql":
         mine = _mine(connection, wanted, worker) if again else []
         left = [wish for wish in starts if wish.run_id not in {claim.run.id for claim in mine}]
-        return mine + at_once(connection, left, worker=worker, epoch=epoch, now=now, lease=lease)
-    rows = unreadable.rows(connection, _STARTABLE, {"run_ids": list(wanted), "now": now}, runs.c.id)
+        return mine + at_once(connection, left, worker=worker, epoch=epoch, now=now, lease=lease, actions=actions)
+    startable = _STARTABLE if actions is None else _STARTABLE.where(_OF_ACTIONS)
+    given = {"run_ids": list(wanted), "now": now, "actions": list(actions or ())}
+    rows = unreadable.rows(connection, startable, given, runs.c.id)
     found = [task_and_run(row) for row in rows]
     claims = [
         _claim(task, run, wanted[run.id], worker=worker, now=now)
@@ -164,6 +194,12 @@ def start(
     if claims:
         _write(connection, claims, epoch, now, now + lease)
     return claims
+
+
+def ready_actions(connection: Connection, run_ids: Sequence[str]) -> dict[str, str]:
+    """Return the actions of those of the runs that are ready."""
+    rows = connection.execute(_READY_ACTIONS, {"run_ids": list(run_ids)}).all()
+    return {row.id: row.action for row in rows}
 
 
 def _mine(connection: Connection, wanted: Mapping[str, Start], worker: str) -> list[Claim]:

@@ -1,0 +1,126 @@
+"""An action that a worker does not know is left to those that do: no attempt is made, and hardly any time is lost."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from datetime import timedelta
+from pathlib import Path
+
+import pytest
+from duetime.scheduler.foresight.explain import Explainer, waiting_for
+from duetime.scheduler.handlers import Context, Handler, Handlers, handler
+from duetime.scheduler.handlers.reminder import reminder
+from duetime.scheduler.nodes.heartbeat import Heartbeat, someone_knows
+from duetime.scheduler.outcomes import Done
+from duetime.scheduler.queue import Entry
+from duetime.scheduler.queue.memory.queue import MemoryQueue
+from duetime.scheduler.queue.remote import RemoteQueue, answer
+from duetime.scheduler.records import Start
+from duetime.scheduler.store import Store, open_store
+from duetime.scheduler.task import State, TaskRecord
+from duetime.scheduler.worker.unknown_actions import UNKNOWN_DELAY_MS, UnknownActions
+from duetime.scheduler.worker.worker import Worker, WorkerOptions
+
+from tests.contracts.store.making import LEASE, NOON, TENANT, Clock, added
+from tests.flow.waiting import eventually
+
+MS = NOON.timestamp() * 1000
+
+
+@pytest.fixture(params=["sqlite", pytest.param("postgres", marks=pytest.mark.postgres)])
+def store(request: pytest.FixtureRequest, tmp_path: Path, clock: Clock) -> Iterator[Store]:
+    sqlite = request.param == "sqlite"
+    url = f"sqlite:///{tmp_path}/duetime.db" if sqlite else request.getfixturevalue("postgres_url")
+    opened = open_store(url, clock=clock, synchronous="OFF")
+    yield opened
+    opened.close()
+
+
+@pytest.fixture
+def queue(clock: Clock) -> MemoryQueue:
+    return MemoryQueue(lambda: clock().timestamp() * 1000)
+
+
+def resize() -> Handler:
+    @handler("resize")
+    def resized(_ctx: Context) -> Done:
+        return Done("resized")
+
+    return resized
+
+
+def ready(store: Store, queue: MemoryQueue, action: str = "resize") -> TaskRecord:
+    record = added(store, action=action, payload={})
+    store.claims.make_ready(limit=9)
+    queue.put([Entry(record.run.id, MS)])
+    return store.tasks.get(TENANT, record.task.id)
+
+
+def test_a_claim_starts_only_the_actions_that_are_named(store: Store, queue: MemoryQueue) -> None:
+    known, unknown = ready(store, queue, "reminder"), ready(store, queue)
+    starts = [Start(known.run.id, "t1"), Start(unknown.run.id, "t2")]
+    claims = store.claims.start(starts, worker="w", epoch=None, lease=LEASE, actions=["reminder"])
+    assert [claim.run.id for claim in claims] == [known.run.id]
+    assert store.claims.ready_actions([known.run.id, unknown.run.id]) == {unknown.run.id: "resize"}
+    run = store.tasks.get(TENANT, unknown.task.id).run
+    assert (run.state, run.attempt) == (State.READY, 0)
+
+
+def test_a_run_goes_to_the_worker_that_knows_its_action_within_seconds(
+    store: Store, queue: MemoryQueue, clock: Clock
+) -> None:
+    record = ready(store, queue)
+    old = Worker(store, queue, Handlers([reminder]), WorkerOptions("old", threads=1))
+    new = Worker(store, queue, Handlers([reminder, resize()]), WorkerOptions("new", threads=1))
+    old.start()
+
+    def delayed() -> bool:
+        found = queue.explain(record.run.id)
+        return found is not None and found.status == "delayed"
+
+    eventually(delayed, "the old worker to give it back")
+    run = store.tasks.get(TENANT, record.task.id).run
+    assert (run.state, run.attempt) == (State.READY, 0)
+    old.stop(timedelta(0))
+    clock.forward(seconds=UNKNOWN_DELAY_MS / 1000)
+    new.start()
+    eventually(lambda: store.tasks.get(TENANT, record.task.id).run.state is State.SUCCEEDED, "the new worker to run it")
+    assert store.tasks.get(TENANT, record.task.id).run.attempt == 1
+    new.stop(timedelta(0))
+
+
+def test_other_runs_of_the_same_take_start(store: Store, queue: MemoryQueue) -> None:
+    unknown, known = ready(store, queue), ready(store, queue, "reminder")
+    worker = Worker(store, queue, Handlers([reminder]), WorkerOptions("w", threads=2))
+    worker.start()
+    eventually(lambda: store.tasks.get(TENANT, known.task.id).run.state is State.SUCCEEDED, "the reminder to be run")
+    assert store.tasks.get(TENANT, unknown.task.id).run.state is State.READY
+    worker.stop(timedelta(0))
+
+
+def test_explain_says_that_no_worker_that_is_up_knows_the_action(store: Store, queue: MemoryQueue) -> None:
+    record = ready(store, queue)
+
+    def said() -> str:
+        remote_queue = RemoteQueue(lambda question: answer(queue, question))
+        explainer = Explainer(store, remote_queue, dict, known=lambda action: someone_knows(store, action))
+        return " ".join(waiting_for(record, NOON, explainer.facts(record)))
+
+    Heartbeat(store, "w1", threads=lambda: 1, running=lambda: 0, actions=["reminder"]).step()
+    assert said().startswith("a worker that knows the action 'resize': none that is up does")
+    Heartbeat(store, "w2", threads=lambda: 1, running=lambda: 0, actions=["reminder", "resize"]).step()
+    assert "knows the action" not in said()
+
+
+def test_a_run_is_delayed_shortly_where_another_worker_knows_its_action_and_longer_where_none_does(
+    store: Store,
+) -> None:
+    Heartbeat(store, "w2", threads=lambda: 1, running=lambda: 0, actions=["resize"]).step()
+    at_s = [0.0]
+    unknown = UnknownActions(store, ["reminder"], alone=False, clock=lambda: at_s[0])
+    assert unknown.left({"r1": "resize", "r2": "crop"}) == {"r1": 100, "r2": 2_000}
+    backlog = {f"r{n}": "resize" for n in range(300)}
+    assert set(unknown.left(backlog).values()) == {3_000}
+    at_s[0] = 6.0
+    assert unknown.left({"r1": "resize"}) == {"r1": 100}
+    assert UnknownActions(store, [], alone=True, clock=lambda: 0.0).left({"r1": "resize"}) == {"r1": 30_000}
