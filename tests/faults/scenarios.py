@@ -17,6 +17,7 @@ from duetime.scheduler.worker.machine_load import Machine, allowance
 
 from tests.faults.conftest import until
 from tests.faults.world import THREADS, World, has_ended
+from tests.faults.wrong_clock import CLOCK_SET
 
 EMBEDDED, SHARED = "embedded", "shared"
 SOON = RetryPolicy(max_attempts=4, backoff=timedelta(milliseconds=10))
@@ -169,3 +170,29 @@ def greedy(world: World) -> None:
     reasons = [each.reason or "" for each in world.app.scheduler.attempts(hungry, by=world.acknowledged[hungry])]
     ran_out = any("MemoryError" in reason for reason in reasons) and node.process.poll() is None
     world.broke("no memory left", "MemoryError in one attempt, and the process goes on" if ran_out else "")
+
+
+# --- clocks ---------------------------------------------------------------------------------------------------------
+
+
+@scenario("the clock of the machine is set back by 20 s, under load", EMBEDDED)
+def clock_set_back(world: World) -> None:
+    node = world.start(clock=20)
+    patient = RetryPolicy(max_attempts=4, backoff=timedelta(seconds=2))
+    failing = world.schedule(4, action="hang", payload={"times": 1}, retry=patient)
+    with world.traffic():
+        until(lambda: any(_state(world, each) is State.RETRYING for each in failing), "a retry to wait", 60)
+        node.process.send_signal(signal.SIGUSR1)
+        until(lambda: node.said(CLOCK_SET), "the clock to be set")
+        waiting = [each for each in failing if _state(world, each) is State.RETRYING]
+        world.schedule(20)
+        began = time.monotonic()
+        until(lambda: all(has_ended(world, each) for each in waiting), "the retries to end", 15)
+        evidence = f"{len(waiting)} retries waited, and ended {time.monotonic() - began:.1f} s later" if waiting else ""
+        world.broke("a clock set back by 20 s", evidence)
+    world.rest()
+    assert {_state(world, each) for each in failing} == {State.SUCCEEDED}
+
+
+def _state(world: World, task_id: str) -> State:
+    return world.app.scheduler.get(task_id, by=world.acknowledged[task_id]).record.run.state
