@@ -118,7 +118,7 @@ class Context:
         return self.link.cancelled()
 
     def should_yield(self) -> bool:
-        """Whether other work needs the slot, or the process is stopping: checkpoint, and return `Yielded` soon."""
+        """Whether a more urgent run needs the thread, or the process stops: checkpoint, and return `Yielded` soon."""
         return self.link.should_yield()
 
     def now(self) -> datetime:

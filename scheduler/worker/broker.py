@@ -6,6 +6,7 @@ A message carries the id of a run and nothing else; what to do is read from the 
 from __future__ import annotations
 
 import logging
+import math
 import threading
 import time
 from collections import deque
@@ -94,6 +95,8 @@ class DispatchBroker(dramatiq.Broker):
         self._preemption = preemption
         self._left: tuple[Take, int] | None = None
         """The last take, and how many idle threads it found nothing for: they are all kept for urgent runs."""
+        self._looked_at = -math.inf
+        """When urgent runs without a thread were last looked for, in monotonic seconds."""
         self._clock = clock
 
     def declare_queue(self, queue_name: str) -> None:
@@ -175,7 +178,9 @@ class DispatchBroker(dramatiq.Broker):
         self.queue.wait(taken.generation, timeout, tier=tier)
 
     def _make_room(self) -> None:
-        if self._preemption is not None:
+        now = time.monotonic()
+        if self._preemption is not None and now - self._looked_at >= PREEMPTION_INTERVAL_S:
+            self._looked_at = now
             self._preemption.make_room(self._threads(0))
 
     def _wait_in_vain(self) -> None:

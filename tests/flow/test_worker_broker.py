@@ -6,19 +6,22 @@ import threading
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
+from typing import cast
 
 import dramatiq
 import pytest
 from dramatiq import MessageProxy
 from dramatiq.middleware import SkipMessage
 from duetime.scheduler.errors import RunnerReplaced, StoreUnavailable
-from duetime.scheduler.queue import Entry, Grant, Kind, Limits
+from duetime.scheduler.queue import Entry, Grant, Kind, Limits, ThreadUse
 from duetime.scheduler.queue.memory.queue import MemoryQueue
 from duetime.scheduler.records import Claim
+from duetime.scheduler.rules.headroom import HeadroomParts
 from duetime.scheduler.worker.active_runs import ActiveRuns
 from duetime.scheduler.worker.broker import ACTOR, QUEUE, RETRY_DELAY, DispatchBroker
 from duetime.scheduler.worker.capacity import JUDGED, ThreadCapacity
 from duetime.scheduler.worker.middleware import Admission
+from duetime.scheduler.worker.threads.preemption import Preemption
 
 from tests.contracts.queue.suite import Clock
 from tests.contracts.store.making import a_task
@@ -322,6 +325,84 @@ def test_a_take_that_fills_every_thread_is_a_rush_of_brief_runs_that_hold_nothin
     assert (len(broker.take(0)), broker.rushed) == (2 * THREADS - 1, rushed)
     broker.idle.give(3 * THREADS - 1)
     assert (broker.take(0), broker.rushed) == ([], False)
+
+
+class Room:
+    """Stands where preemption stands: notes what the worker reports when it looks for runs without a thread."""
+
+    def __init__(self) -> None:
+        self.count = 3
+        self.seen: list[ThreadUse] = []
+
+    def make_room(self, threads: ThreadUse) -> None:
+        self.seen.append(threads)
+
+
+@pytest.fixture
+def room(monkeypatch: pytest.MonkeyPatch) -> Room:
+    monkeypatch.setattr("duetime.scheduler.worker.broker.PREEMPTION_INTERVAL_S", 0.0)
+    return Room()
+
+
+@pytest.fixture
+def kept(queue: MemoryQueue, target: Desk, clock: Clock, room: Room) -> DispatchBroker:
+    """Keep one of its three threads for critical and high runs."""
+    return DispatchBroker(
+        queue,
+        worker="w",
+        threads=THREADS,
+        lease=10_000,
+        claim=target.claim,
+        headroom=HeadroomParts(0, 0.34),
+        preemption=cast("Preemption", room),
+        middleware=[],
+        clock=clock,
+    )
+
+
+def test_a_worker_reports_its_threads_and_takes_nothing_for_those_that_are_kept(
+    kept: DispatchBroker, queue: MemoryQueue, clock: Clock, room: Room
+) -> None:
+    put(queue, clock, 9)
+    assert kept.take(0) == ["r0", "r1"]
+    assert queue.stats().threads == {"w": ThreadUse(3, 2, (0, 0, 1, 1, 1), 3)}
+    assert kept.take(0) == []
+    assert room.seen == [ThreadUse(3, 2, (0, 0, 1, 1, 1), 3)]
+    queue.put([Entry("high", clock.ms + 99, tier=2)])
+    assert kept.take(0) == ["high"]
+    assert kept.take(0) == []
+    assert room.seen[-1] == ThreadUse(3, 3, (0, 0, 1, 1, 1), 3), "no thread is left"
+
+
+def test_a_thread_that_comes_back_ends_the_wait_for_urgent_runs(
+    kept: DispatchBroker, queue: MemoryQueue, clock: Clock, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("duetime.scheduler.worker.broker.PREEMPTION_INTERVAL_S", 60.0)
+    put(queue, clock, 9)
+    assert kept.take(0) == ["r0", "r1"]
+    taken: list[str] = []
+    waiting = threading.Thread(target=lambda: taken.extend(kept.take(0) + kept.take(0)), daemon=True)
+    waiting.start()
+    eventually(lambda: kept.idle._call_above < THREADS, "it to wait")
+    kept.idle.give(1)
+    waiting.join(10)
+    assert taken == ["r2"]
+
+
+def test_a_node_under_pressure_that_uses_one_thread_keeps_none(queue: MemoryQueue, target: Desk, clock: Clock) -> None:
+    put(queue, clock, 2)
+    broker = DispatchBroker(
+        queue,
+        worker="w",
+        threads=THREADS,
+        lease=10_000,
+        claim=target.claim,
+        allowance=lambda _: 1,
+        headroom=HeadroomParts(0, 0.34),
+        middleware=[],
+        clock=clock,
+    )
+    assert broker.take(0) == ["r0"]
 
 
 def test_threads_that_come_back_from_brief_runs_are_given_new_ones_together(monkeypatch: pytest.MonkeyPatch) -> None:
