@@ -282,10 +282,14 @@ class TaskFilter:
 
 @dataclass(frozen=True, slots=True)
 class TaskPage:
-    """One page of tasks by next due time; `cursor` fetches the next, None at the end. `counts` are of the filter."""
+    """One page of tasks by next due time; `cursor` fetches the next, None at the end.
+
+    `counts` are of the filter; of the states in `at_least` there may be more.
+    """
 
     views: tuple[TaskView, ...]
     counts: Mapping[State, int] = field(default_factory=dict)
+    at_least: frozenset[State] = frozenset()
     cursor: str | None = None
     unread: tuple[InboxMessage, ...] = ()
     now: datetime | None = None

@@ -105,6 +105,7 @@ def list_payload(page: TaskPage) -> TaskListPayload:
     return TaskListPayload(
         tasks=tuple(_row(view.record) for view in page.views),
         counts={state: count for state, count in page.counts.items() if count},
+        at_least=tuple(sorted(page.at_least)) or None,
         cursor=page.cursor,
         unread=_unread(page.unread, titled=True),
         now=utc(now) if now else None,

@@ -168,11 +168,15 @@ class ListRow(_Part):
 
 
 class TaskListPayload(_Part):
-    """One page of tasks, as `duetime.list/1`; `counts` are of the whole filter, `cursor` fetches the next page."""
+    """One page of tasks, as `duetime.list/1`; `cursor` fetches the next page.
+
+    `counts` are of the whole filter; of the states that are `at_least` so many there may be more.
+    """
 
     schema_: Annotated[Literal["duetime.list/1"], Field(alias="schema")] = "duetime.list/1"
     tasks: tuple[ListRow, ...]
     counts: dict[State, int]
+    at_least: tuple[State, ...] | None = None
     cursor: str | None = None
     unread: tuple[Unread, ...] | None = None
     now: str | None = None

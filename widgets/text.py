@@ -220,7 +220,8 @@ def _moves(task: TaskPayload) -> str:
 
 
 def _list_headline(page: TaskPage, zone: str) -> str:
-    counts = ", ".join(f"{count} {state.value}" for state, count in page.counts.items() if count)
+    more = page.at_least
+    counts = ", ".join(f"{n}{'+' if state in more else ''} {state.value}" for state, n in page.counts.items() if n)
     now = page.now or page.views[0].now
     return f"{counts}. Times in {zone}, now {times.describe(now, zone)}. {_THEIRS}."
 

@@ -10,6 +10,9 @@ from duetime.scheduler.errors import InvalidArgument, InvalidArguments
 from duetime.scheduler.request import Request
 from duetime.scheduler.rules.sanitize import check_text
 
+MAX_COUNTED = 1_000
+"""Tasks of a state that a list counts: the exact number of more tells nobody anything, and costs by how many it is."""
+
 MAX_LABELS = 10
 MAX_KEY = 200
 MAX_ATTEMPTS = 100

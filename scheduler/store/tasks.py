@@ -77,6 +77,14 @@ class Tasks:
         """Return how many tasks of the filter are in each state; states with none are left out."""
         return self._database.read(lambda connection: task_list.counts(connection, tenant, where))
 
+    def counts_up_to(self, tenant: str, where: TaskFilter, most: int) -> task_list.Counts:
+        """Return how many tasks of the filter are in each state, and of which states there may be more than that.
+
+        It stops at `most` of each state, or of all that are open and all that have ended where titles, labels, actions
+        or times are asked for: what it costs does not grow with the tasks.
+        """
+        return self._database.read(lambda connection: task_list.counts_up_to(connection, tenant, where, most))
+
     def similar(self, tenant: str, owner: str, title: str, scheduled_for: datetime) -> str | None:
         """Return the id of the owner's open task with this title (case apart) and time, if there is one."""
         return self._database.read(

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import shlex
 import sys
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from typing import Annotated
 
 import typer
@@ -187,7 +187,7 @@ def task_table(page: TaskPage, *, filtered: bool = False) -> None:
             for view in page.views
         ),
     )
-    say(_counts(page.counts))
+    say(_counts(page))
 
 
 def history_tables(history: HistoryPart, events: Sequence[Event], zone: str) -> None:
@@ -240,8 +240,9 @@ def _move(event: Event) -> str:
     return f"{before}{event.to_state.value}"
 
 
-def _counts(counts: Mapping[State, int]) -> str:
-    return ", ".join(f"{counts[state]} {state.value}" for state in State if counts.get(state))
+def _counts(page: TaskPage) -> str:
+    found = {state: f"{page.counts[state]}{'+' if state in page.at_least else ''}" for state in page.counts}
+    return ", ".join(f"{found[state]} {state.value}" for state in State if page.counts.get(state))
 
 
 def say_next(context: typer.Context, cursor: str | None) -> None:

@@ -63,13 +63,13 @@ function upper(text, locale) {
   return text.charAt(0).toLocaleUpperCase(locale) + text.slice(1);
 }
 
-/** How many there are of each state, as words. */
-export function countsView(counts) {
+/** How many there are of each state, as words; of those in `atLeast` there may be more. */
+export function countsView(counts, atLeast = []) {
   const shown = Object.entries(counts).filter(([, count]) => count > 0);
   return h("ul", { class: "counts", "aria-label": "Counts by state" },
     shown.map(([state, count]) => {
       const { word, picture, tone } = wordsOf(state);
-      return h("li", { class: `state tone-${tone}` }, icon(picture), `${count} ${word.toLowerCase()}`);
+      return h("li", { class: `state tone-${tone}` }, icon(picture), `${count}${atLeast.includes(state) ? "+" : ""} ${word.toLowerCase()}`);
     }));
 }
 

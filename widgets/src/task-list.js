@@ -11,7 +11,7 @@ const OLD_LIST = 10_000;
 const FILTERS = ["state", "label", "query", "before", "after"];
 
 start("duetime-task-list", (root, env) => {
-  const list = { root, env, phase: "loading", args: {}, rows: [], counts: {}, unread: [], cursor: undefined, failure: "", error: "", opened: undefined, busy: false };
+  const list = { root, env, phase: "loading", args: {}, rows: [], counts: {}, atLeast: [], unread: [], cursor: undefined, failure: "", error: "", opened: undefined, busy: false };
   return {
     draw: () => drawList(list),
     tick: () => tickList(list),
@@ -26,7 +26,7 @@ start("duetime-task-list", (root, env) => {
 });
 
 function takePage(list, page, after = []) {
-  Object.assign(list, { phase: "shown", rows: [...after, ...page.tasks], counts: page.counts, cursor: page.cursor, error: "" });
+  Object.assign(list, { phase: "shown", rows: [...after, ...page.tasks], counts: page.counts, atLeast: page.at_least, cursor: page.cursor, error: "" });
   if (page.unread) list.unread = page.unread;
   drawList(list);
 }
@@ -66,7 +66,7 @@ function insideOf(list) {
   if (list.rows.length === 0) return [errorView(list), emptyView(FILTERS.some((name) => name in list.args))];
   const { env } = list;
   return [
-    h("header", { class: "top" }, h("h1", {}, "Tasks"), countsView(list.counts)),
+    h("header", { class: "top" }, h("h1", {}, "Tasks"), countsView(list.counts, list.atLeast)),
     errorView(list), newsView(list),
     agenda(list.rows, env.clock.now(), env.reader().zone).map(([section, rows]) => sectionView(list, section, rows)),
     list.cursor ? h("div", { class: "bar" }, h("button", { type: "button", class: "button", "data-key": "more-rows", onclick: () => reload(list, list.cursor) }, icon("chevron"), "Show more")) : "",

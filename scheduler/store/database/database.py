@@ -200,6 +200,10 @@ def translated() -> Iterator[None]:
 
 
 _REASONS = (
+    (
+        "statement timeout",
+        "The database took too long to find that. Ask for less: a narrower filter, or a shorter time.",
+    ),
     ("locked", "The database is busy: another process held it for 5 seconds. Nothing was stored; try again."),
     ("busy", "The database is busy: another process held it for 5 seconds. Nothing was stored; try again."),
     ("full", "The disk is full. Nothing was stored; free some space and try again."),

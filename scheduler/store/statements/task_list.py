@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime
-from typing import Any
+from typing import Any, NamedTuple
 
 from duetime.scheduler.rules.states import OPEN, TERMINAL
 from duetime.scheduler.store.database import unreadable
@@ -15,7 +15,7 @@ from duetime.scheduler.store.schema.types import from_microseconds, to_microseco
 from duetime.scheduler.store.sql import cursors
 from duetime.scheduler.store.statements import read
 from duetime.scheduler.task import Run, State, Task, TaskFilter, TaskRecord
-from sqlalchemy import ColumnElement, Connection, Row, Select, bindparam, func, select, true, tuple_
+from sqlalchemy import ColumnElement, Connection, Row, Select, bindparam, func, literal, select, true, tuple_, union_all
 
 Condition = ColumnElement[bool]
 Found = Sequence[Row[Any]]
@@ -24,6 +24,7 @@ Position = list[int | str]
 _RUN_AND_TASK = runs.join(tasks, tasks.c.id == runs.c.task_id)
 _OPEN, _ENDED = "open", "ended"
 _PER_SECTION = {_OPEN: runs.c.ended_at.is_(None), _ENDED: runs.c.ended_at.is_not(None)}
+_SECTIONS = {_OPEN: OPEN, _ENDED: TERMINAL}
 SIMILAR = (  # built once: every schedule call asks it
     select(runs.c.task_id)
     .select_from(_RUN_AND_TASK)
@@ -33,6 +34,13 @@ SIMILAR = (  # built once: every schedule call asks it
     .limit(1)
 )
 _LISTED = read.TASK_AND_RUN.add_columns(runs.c.listed_at)
+
+
+class Counts(NamedTuple):
+    """Tasks by state; of those `at_least` there may be more."""
+
+    by_state: dict[State, int]
+    at_least: frozenset[State]
 
 
 @dataclass(frozen=True, slots=True)
@@ -125,6 +133,43 @@ def counts(connection: Connection, tenant: str, where: TaskFilter) -> dict[State
         statement = statement.select_from(_RUN_AND_TASK)
     statement = statement.where(*_conditions(tenant, where)).group_by(runs.c.state)
     return {State(state): count for state, count in connection.execute(statement)}
+
+
+def counts_up_to(connection: Connection, tenant: str, where: TaskFilter, most: int) -> Counts:
+    """Count no further than `most` of each state or, where a filter is more than states, of open and of ended tasks."""
+    if _is_only_of_states(where):
+        states = where.states or tuple(State)
+        rows = connection.execute(union_all(*(_up_to(tenant, state, most) for state in states))).all()
+        found = {State(state): count for state, count in rows if count}
+        return Counts(found, frozenset(state for state, count in found.items() if count == most))
+    counted: dict[State, int] = {}
+    at_least: set[State] = set()
+    for section in (name for name, states in _SECTIONS.items() if _meets(where, states)):
+        these = _counted(connection, tenant, where, section, most)
+        counted |= these
+        if sum(these.values()) == most:
+            at_least |= these.keys()
+    return Counts(counted, frozenset(at_least))
+
+
+def _is_only_of_states(where: TaskFilter) -> bool:
+    return where == TaskFilter(states=where.states)
+
+
+def _up_to(tenant: str, state: State, most: int) -> Select[str, int]:
+    of_state = (runs.c.tenant == tenant, runs.c.current == true(), runs.c.state == state)
+    return select(literal(state.value), func.count()).select_from(
+        select(runs.c.id).where(*of_state).limit(most).subquery()
+    )
+
+
+def _counted(connection: Connection, tenant: str, where: TaskFilter, section: str, most: int) -> dict[State, int]:
+    found = (
+        select(runs.c.state).select_from(_RUN_AND_TASK).where(runs.c.tenant == tenant, CURRENT, _PER_SECTION[section])
+    )
+    first = found.where(*_conditions(tenant, where)).limit(most).subquery()
+    rows = connection.execute(select(first.c.state, func.count()).group_by(first.c.state))
+    return {State(state): count for state, count in rows}
 
 
 def similar(connection: Connection, tenant: str, owner: str, title: str, scheduled_for: datetime) -> str | None:

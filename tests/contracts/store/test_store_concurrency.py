@@ -162,13 +162,15 @@ def test_what_another_is_just_taking_is_passed_over_without_waiting(postgres_url
     store.tasks.add(*with_deadline(*a_task(), after=timedelta(minutes=1)), actor="alice")
     [(due, _)] = store.deliveries.due(limit=9)
     clock.forward(minutes=2)
-    with store._database.engine.connect() as slow:
+    other = create_engine(store._database.engine.url)
+    with other.connect() as slow:
         for table in ("tasks", "runs", "deliveries"):
             slow.execute(text(f"SELECT 1 FROM {table} FOR UPDATE"))
         assert store.deliveries.take([due.id], lease=LEASE) == set()
         assert store.claims.expire(limit=9) == []
         assert store.claims.make_ready(limit=9) == []
         assert not store.claims.recover_lapsed(epoch=None, held=(), before=clock.at)
+    other.dispose()
     assert store.deliveries.take([due.id], lease=LEASE) == {due.id}
     assert len(store.claims.expire(limit=9)) == 1
     assert len(store.claims.recover_lapsed(epoch=None, held=(), before=clock.at)) == 1
@@ -250,7 +252,8 @@ def test_followers_miss_no_event_of_a_slow_transaction(postgres_url: str) -> Non
     store = open_store(postgres_url, clock=Clock())
     slow, quick = added(store), added(store)
     start = store.history.latest()
-    with store._database.engine.connect() as connection:
+    other = create_engine(postgres_url)
+    with other.connect() as connection:
         told = event_log.entry(
             TENANT, slow.task.id, None, NOON, kind=EventKind.RESCHEDULED, actor="a", revision=slow.task.revision
         )
@@ -262,6 +265,7 @@ def test_followers_miss_no_event_of_a_slow_transaction(postgres_url: str) -> Non
     seen += store.history.since(seen[-1].id if seen else start)
     assert [event.task_id for event in seen] == [slow.task.id, quick.task.id]
     assert store.history.since(store.history.latest()) == []
+    other.dispose()
     store.close()
 
 

@@ -98,6 +98,7 @@ def test_filters_find_what_they_say_and_counts_agree(store: Store, six: dict[str
     for where, names in wanted.items():
         assert set(ids(store, where)) == {six[name].task.id for name in names}, where
         assert sum(store.tasks.counts(TENANT, where).values()) == len(names), where
+        assert store.tasks.counts_up_to(TENANT, where, 100) == (store.tasks.counts(TENANT, where), frozenset()), where
     assert store.tasks.counts(TENANT, TaskFilter()) == {State.SCHEDULED: 3, State.CANCELLED: 3}
 
 
@@ -275,3 +276,16 @@ def test_dead_letters_carry_the_payload_and_every_reason(store: Store, clock: Cl
     assert [attempt.reason for letter in letters for attempt in letter.attempts] == ["no 2", "no 1", "no 0"]
     assert store.history.dead_letters("other", limit=9) == ([], None)
     assert EventKind.FAILED in {event.kind for event in events(store, EventFilter(text="no 2"))}
+
+
+def test_counting_stops_where_the_number_tells_nothing_any_more(store: Store) -> None:
+    for number in range(5):
+        added(store, title=f"Call {number}")
+    cancelled(store, added(store, title="Call nobody"))
+    many, all_of_them = frozenset({State.SCHEDULED}), {State.SCHEDULED: 5, State.CANCELLED: 1}
+    assert store.tasks.counts_up_to(TENANT, TaskFilter(), 3) == ({State.SCHEDULED: 3, State.CANCELLED: 1}, many)
+    assert store.tasks.counts_up_to(TENANT, TaskFilter(), 6) == (all_of_them, frozenset())
+    calls = TaskFilter(query="call")
+    assert store.tasks.counts_up_to(TENANT, calls, 3) == ({State.SCHEDULED: 3, State.CANCELLED: 1}, many)
+    assert store.tasks.counts_up_to(TENANT, calls, 6) == (all_of_them, frozenset())
+    assert store.tasks.counts_up_to(TENANT, TaskFilter(states=(State.CANCELLED,)), 9).by_state == {State.CANCELLED: 1}

@@ -266,7 +266,7 @@ def test_rows_are_found_by_their_ids_whatever_the_tables_were_like_when_it_was_p
 
     for _ in range(8):
         store.claims.settle([settlement(started(store))])
-    told = store._database.read(plans)
+    told = store._database.write(plans)  # on the connections that settle
     assert "Update on runs" in told
     assert not [line for line in told.splitlines() if "Seq Scan" in line or "Hash Join" in line or "Merge Join" in line]
     assert "runs_by_state" not in told
@@ -283,6 +283,6 @@ def test_a_batch_of_a_backlog_is_made_ready_without_reading_and_sorting_all_of_i
     assert len(store.claims.make_ready(limit=200)) == 200
     event.remove(store._database.engine, "before_cursor_execute", note)
     [(sql, values)] = [each for each in asked if "SKIP LOCKED" in each[0]]
-    plan = store._database.read(lambda it: it.exec_driver_sql(f"EXPLAIN {sql}", values).scalars().all())
+    plan = store._database.write(lambda it: it.exec_driver_sql(f"EXPLAIN {sql}", values).scalars().all())
     assert any("Index Scan using runs_wake" in line for line in plan), plan
     assert not any("Sort" in line for line in plan), plan
