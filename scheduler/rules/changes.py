@@ -71,7 +71,7 @@ def move(
     """Move the current occurrence to another time; one that has fired is run again then, as its next generation.
 
     It keeps standing for its slot in the recurrence, unless `by_rule` says that the rule itself puts it there. After a
-    run that has ended, that is the next of the series, and counts as one.
+    run that has ended it is the next of the series, and counts as one: skipping it leaves no number free.
     """
     run, task = record.run, record.task
     if run.state is State.RUNNING:
@@ -81,7 +81,7 @@ def move(
     slot = (run.slot or run.scheduled_for) if task.repeat and not by_rule else None
     wake = max(to, now)
     if run.state in TERMINAL:
-        again = replace(_again(task, run, to, wake_at=wake), slot=slot, number=run.number + by_rule)
+        again = replace(_again(task, run, to, wake_at=wake), slot=slot, number=run.number + 1)
         return Change(_at_its_end(task, run), run, next_run=again, kind=kind)
     if has_started(run):  # only its next attempt can move
         waits = State.SCHEDULED if run.state is State.READY else run.state

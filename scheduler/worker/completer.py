@@ -22,7 +22,7 @@ from duetime.scheduler.records import Claim, Settlement, Verdict
 from duetime.scheduler.rules.settlement import AttemptResult, settle
 from duetime.scheduler.runtime import failpoints
 from duetime.scheduler.store import Store
-from duetime.scheduler.task import State
+from duetime.scheduler.task import State, TaskRecord
 from duetime.scheduler.worker.active_runs import ActiveRun
 
 LARGEST_GROUP = 256
@@ -184,8 +184,7 @@ class BatchCompleter:
         """Take up what was changed on the task and its run since the claim."""
         claim = handed.held.claim
         record = self._retried(lambda: self._store.tasks.get(claim.run.tenant, claim.run.task_id))
-        run = record.run if record.run.id == claim.run.id else claim.run
-        handed.held.claim = replace(claim, task=record.task, run=replace(run, attempt=claim.run.attempt))
+        handed.held.claim = renewed(claim, record)
         return handed
 
     def _store_singly(self, group: list[PendingResult], error: Exception) -> None:
@@ -216,6 +215,13 @@ class BatchCompleter:
             self._on_settled(ended)
         except Exception:
             log.exception("after a commit")
+
+
+def renewed(claim: Claim, record: TaskRecord) -> Claim:
+    """Return the claim with what was changed on its task and its run since."""
+    known = {run.id: run for run in (record.run, *record.beside)}
+    run = known.get(claim.run.id, claim.run)
+    return replace(claim, task=record.task, run=replace(run, attempt=claim.run.attempt))
 
 
 def _bare(claim: Claim, reason: str) -> Settlement:

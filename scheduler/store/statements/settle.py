@@ -78,7 +78,12 @@ def _judge(claim: Claimed | None, settlement: Settlement) -> Verdict:
 
 
 def _decides_what_is_next(claim: Claimed, settlement: Settlement) -> bool:
-    """Whether the settlement goes on (with an occurrence, or another attempt) where the change may have ended it."""
+    """Whether the settlement goes on (with an occurrence, or another attempt) where the change may have ended it.
+
+    A failure of what was asked to stop is none: it counts as cancelled.
+    """
+    if claim.cancel_requested and settlement.to not in {State.SUCCEEDED, State.CANCELLED}:
+        return True
     if settlement.to not in TERMINAL:
-        return claim.cancel_requested
+        return False
     return settlement.next_run is not None or claim.repeat is not None

@@ -61,13 +61,17 @@ _SUCCEED = Batch(
 
 
 def succeed(connection: Connection, ending: Sequence[str]) -> None:
-    """Let runs beside take the place of current ones that end with nothing to follow, and their place in the series."""
+    """Let runs beside take the place of current ones that end with nothing to follow, and their place in the series.
+
+    What ends together with it is nothing to follow either.
+    """
     if not ending:
         return
-    found = {row.id: row for row in connection.execute(_HEIRS, {"run_ids": ending})}  # the earliest comes last
+    heirs = connection.execute(_HEIRS, {"run_ids": ending}).all()
+    found = {row.id: row for row in heirs if row.heir_id not in ending}  # the earliest comes last
     _GIVE_WAY.run(connection, [{"run_id": run_id} for run_id in found])
     passed = {row.id: max(row.scheduled_for, row.slot or row.scheduled_for) for row in found.values()}
-    places = [{"heir": row.heir_id, "of_number": row.number, "passed": passed[row.id]} for row in found.values()]
+    places = [{"heir": row.heir_id, "of_number": row.number + 1, "passed": passed[row.id]} for row in found.values()]
     _SUCCEED.run(connection, places)
 
 

@@ -11,12 +11,13 @@ from duetime.scheduler.errors import InvalidArgument, Refused
 from duetime.scheduler.events import EventFilter, EventKind
 from duetime.scheduler.handlers import Handlers
 from duetime.scheduler.intake.planner import Planner
-from duetime.scheduler.outcomes import Done, Outcome, Retry
+from duetime.scheduler.outcomes import Done, Failed, Outcome, Retry
 from duetime.scheduler.records import Claim, Start, Verdict
 from duetime.scheduler.rules.settlement import settle
 from duetime.scheduler.service import Scheduler
 from duetime.scheduler.store import Store
 from duetime.scheduler.task import State, TaskFilter, TaskView
+from duetime.scheduler.worker.completer import renewed
 
 from tests.contracts.store.making import LEASE, Clock
 
@@ -38,6 +39,10 @@ class Desk:
     def start(self) -> list[Claim]:
         ready = [Start(run.run_id) for run in self.store.claims.make_ready(limit=9)]
         return self.store.claims.start(ready, worker="w", epoch=None, lease=LEASE)
+
+    def settle(self, claim: Claim, outcome: Outcome) -> Verdict:
+        (verdict,) = self.store.claims.settle([settle(claim, outcome, now=self.clock(), jitter=0.0)])
+        return verdict
 
     def end(self, claims: list[Claim], outcome: Outcome) -> None:
         settled = [settle(claim, outcome, now=self.clock(), jitter=0.0) for claim in claims]
@@ -112,6 +117,14 @@ def test_a_series_that_starts_again_after_its_end_still_runs_no_more_often_than_
     again = target.scheduler.reschedule(task_id, repeat="every day at 10:00", until="never")
     assert [seen.instant for seen in again.upcoming] == [day(3, 10)]
     assert [target.run(day(3, 10)), target.run(day(4, 10))] == [1, 0]
+
+
+def test_what_runs_again_after_the_last_of_its_runs_leaves_no_room_for_another(target: Desk) -> None:
+    task_id = used_up(target)
+    target.scheduler.act(task_id, "snooze", until="friday 9am")
+    with pytest.raises(Refused, match="the last occurrence"):
+        target.scheduler.act(task_id, "skip_next")
+    assert [target.run(day(5)), target.run(day(6))] == [1, 0]
 
 
 # -- the end of a series
@@ -199,6 +212,23 @@ def test_no_rule_is_given_to_a_run_that_is_asked_to_stop(target: Desk) -> None:
     target.scheduler.cancel(task_id)
     with pytest.raises(Refused, match=r"repeat: .* was cancelled\. Schedule a new task"):
         target.scheduler.reschedule(task_id, repeat="every day at 10:00")
+
+
+@pytest.mark.parametrize("repeat", ["every day at 9:00", None])
+@pytest.mark.parametrize("beside", [False, True])
+def test_what_fails_after_it_was_asked_to_stop_is_cancelled(target: Desk, repeat: str | None, *, beside: bool) -> None:
+    task_id = target.schedule(repeat=repeat, when=None if repeat else day(1))
+    target.clock.at = day(1) if not beside else MORNING
+    if beside:
+        target.scheduler.act(task_id, "run_now")
+    (claim,) = target.start()
+    target.scheduler.cancel(task_id)
+    assert target.settle(claim, Failed("interrupted")) is Verdict.STALE
+    again = renewed(claim, target.store.tasks.get("local", task_id))
+    assert target.settle(again, Failed("interrupted")) is Verdict.SETTLED
+    newest = target.scheduler.history(EventFilter(task_id=task_id)).events[0]
+    assert (newest.run_id, newest.to_state) == (claim.run.id, State.CANCELLED)
+    assert target.scheduler.dead_letters() == ([], None)
 
 
 # -- what was snoozed, when its series has ended
