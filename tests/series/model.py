@@ -1,0 +1,300 @@
+"""A task as its user may think of it: what is to come, what was cancelled, and what follows when a run ends.
+
+The reference that the walk compares the product with. Each operation does what docs/tools.md and docs/states.md
+promise, or raises `Refuses`. Times come from `calendar`, nothing from the product.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from datetime import datetime, timedelta
+from itertools import count
+from zoneinfo import ZoneInfo
+
+from tests.series.calendar import Rule, Words, begun, instant_of
+
+UNDO = timedelta(seconds=35)
+ATTEMPTS = 3
+PAUSE_BETWEEN_ATTEMPTS = timedelta(minutes=5)
+_serial = count()
+
+
+class Refuses(Exception):
+    """The user is told why not."""
+
+
+@dataclass(eq=False)
+class Run:
+    """A run that is to come, is under way, or was the last. `counts`: it is one of the series', not asked for apart.
+
+    `id` is what the product calls it; `wake` when it is due, or was.
+    """
+
+    at: datetime
+    number: int
+    wake: datetime
+    counts: bool = True
+    slot: datetime | None = None
+    state: str = "scheduled"
+    id: str = ""
+    started: bool = False
+    failures: int = 0
+    stop: bool = False
+    ended: datetime | None = None
+    serial: int = field(default_factory=lambda: next(_serial))
+
+    @property
+    def under_way(self) -> bool:
+        return self.started and self.ended is None
+
+    @property
+    def passed(self) -> datetime:
+        return max(self.at, self.slot or self.at)
+
+    def finish(self, state: str, now: datetime) -> None:
+        self.state, self.ended = state, now
+
+    @property
+    def waits(self) -> bool:
+        return self.state in ("scheduled", "retrying")
+
+
+@dataclass
+class Model:
+    """One task: its rule and ends, its current run, and those beside it."""
+
+    rule: Rule | None
+    zone: str
+    run: Run
+    until: datetime | None = None
+    max_runs: int | None = None
+    paused: bool = False
+    beside: list[Run] = field(default_factory=list)
+    fired: Run | None = None
+    taken: list[Run] = field(default_factory=list)
+    counted: int = 0
+
+    # -- what a user asks for
+
+    def new_rule(self, words: Words, now: datetime, until: datetime | str | None = None) -> None:
+        self._go_on_with(begun(words, self.zone, now), now, until)
+
+    def new_zone(self, zone: str, now: datetime) -> None:
+        if self.rule:
+            self._go_on_with(self.rule.moved(zone), now, None)
+        elif self.run.at > now and not self.run.under_way:
+            to = instant_of(self._wall(self.run.at), zone)
+            _refuse(to < now)
+            self.move(to, now)
+        self.zone = zone
+
+    def _go_on_with(self, rule: Rule, now: datetime, until: datetime | str | None) -> None:
+        self._refuse_cancelled()
+        first = rule.after(max(now, rule.anchor) - timedelta(microseconds=1))
+        self._refuse_used_up()
+        run, old, self.rule = self.run, self.rule, rule
+        try:
+            _refuse(until is None and self.until is not None and first > self.until)
+            coming = run.at if run.under_way else first
+            _refuse(isinstance(until, datetime) and until < coming)
+        except Refuses:
+            self.rule = old
+            raise
+        if isinstance(until, datetime) or until == "never":
+            self.until = until if isinstance(until, datetime) else None
+        if run.ended:
+            self.run = Run(first, run.number + 1, wake=first)
+        elif not run.under_way:
+            run.at, run.wake, run.slot, run.state = first, first, None, "scheduled"
+
+    def new_until(self, until: datetime | None, now: datetime) -> None:
+        if self.rule is None:
+            _refuse(until is not None)
+            return
+        self._refuse_cancelled()
+        coming = self.run.at
+        if self.run.ended:
+            self._refuse_used_up()
+            coming = self.rule.after(max(self.run.passed, now))
+        _refuse(until is not None and until < coming)
+        self.until = until
+        if self.run.ended:
+            self.run = Run(coming, self.run.number + 1, wake=coming)
+
+    def never(self) -> None:
+        self.rule = self.until = self.max_runs = None
+
+    def move(self, to: datetime, now: datetime) -> None:
+        run = self.run
+        _refuse(run.state in ("running", "cancelled"))
+        slot = (run.slot or run.at) if self.rule else None
+        if run.ended:
+            if run.stop:
+                self.never()
+            self.run = Run(to, run.number + 1, counts=False, slot=slot, wake=max(to, now))
+        elif run.under_way:
+            run.wake, run.state = max(to, now), "scheduled" if run.state == "ready" else run.state
+        else:
+            run.at, run.wake, run.slot, run.state = to, max(to, now), slot, "scheduled"
+
+    def snooze(self, to: datetime, now: datetime) -> None:
+        fired = self.fired
+        if self.rule is None or fired is None or self.run.ended or now - _ended(fired) > self.run.at - now:
+            self.move(to, now)
+            return
+        for earlier in [run for run in self.beside if run.state == "scheduled"]:
+            self._drop(earlier, now)
+        self.beside.append(Run(to, fired.number, counts=False, wake=to))
+
+    def run_now(self, now: datetime) -> None:
+        _refuse(self.run.state == "running")
+        if self.rule and not self.run.ended:
+            _refuse(self.paused)
+            self.beside.append(Run(now, self.run.number, counts=False, wake=now))
+            return
+        self.move(now, now)
+        self.paused = False
+
+    def skip(self, now: datetime) -> None:
+        _refuse(self.rule is None or self.run.ended is not None or self.run.under_way)
+        self._replace_by_next(now)
+
+    def pause(self, now: datetime) -> None:
+        if self.paused:
+            return
+        _refuse(self.run.ended is not None)
+        self.paused = True
+        for run in (self.run, *self.beside):
+            if run.state == "ready":
+                run.state, run.wake = "scheduled", run.at if run is self.run else now
+
+    def resume(self, now: datetime) -> None:
+        run = self.run
+        if self.paused and run.waits:
+            if self.rule and run.wake < now and not run.under_way:
+                self._replace_by_next(now)
+            else:
+                run.wake = max(run.wake, now)
+        self.paused = False
+
+    def cancel(self, now: datetime) -> None:
+        run = self.run
+        if run.state == "cancelled" or (run.stop and not run.ended):
+            return
+        _refuse(run.ended is not None)
+        self.taken = [each for each in self.beside if not each.started]
+        for each in [run, *self.beside]:
+            if each.state == "running":
+                each.stop = True
+            elif each is not run:
+                self._drop(each, now)
+            else:
+                run.finish("cancelled", now)
+                self.fired = self._later(run) if run.started else self.fired
+
+    def undo(self, now: datetime) -> None:
+        run = self.run
+        _refuse(run.state != "cancelled" or run.started or now - _ended(run) > UNDO)
+        self.run = Run(run.at, run.number, max(run.at, now), run.counts, run.slot)
+        self.beside += [Run(each.at, each.number, max(each.at, now), counts=False) for each in self.taken]
+        self.taken = []
+
+    # -- what time brings
+
+    def make_ready(self, now: datetime) -> None:
+        for run in (self.run, *self.beside):
+            if not self.paused and run.waits and run.wake <= now:
+                run.state = "ready"
+
+    def startable(self) -> list[Run]:
+        return [] if self.paused else [run for run in (self.run, *self.beside) if run.state == "ready"]
+
+    def start(self, run: Run) -> None:
+        self.counted += run.counts and not run.started
+        run.state, run.started = "running", True
+
+    def end(self, run: Run, how: str, now: datetime) -> None:
+        """End an attempt as done, failed, or to be tried again."""
+        if run.stop and how != "done":
+            run.finish("cancelled", now)
+        elif how == "retry" and run.failures + 1 < ATTEMPTS:
+            run.failures += 1
+            run.state, run.wake = "retrying", now + PAUSE_BETWEEN_ATTEMPTS
+            return
+        else:
+            run.finish("succeeded" if how == "done" else "failed", now)
+        self.fired = self._later(run)
+        if run is not self.run:
+            self.beside.remove(run)
+        elif following := None if run.stop else self._following(now, run.number + 1):
+            self.run = Run(following, run.number + 1, wake=following)
+        elif self.beside:
+            self._promote(min(self.beside, key=lambda each: (each.wake, each.id)))
+
+    # -- what holds
+
+    def upcoming(self, most: int) -> list[datetime]:
+        """Return the times at which it comes again, the current run's first, as far as its ends allow."""
+        if self.rule is None or self.run.ended:
+            return []
+        times = [self.run.at]
+        here = self.run.passed
+        while len(times) < most:
+            here = self.rule.after(here)
+            if self._is_over(here, self.run.number + len(times)):
+                break
+            times.append(here)
+        return times
+
+    def open(self) -> list[Run]:
+        return [run for run in (self.run, *self.beside) if run.ended is None]
+
+    # -- parts
+
+    def _following(self, now: datetime, number: int) -> datetime | None:
+        if self.rule is None:
+            return None
+        at = self.rule.after(max(self.run.passed, now))
+        return None if self._is_over(at, number) else at
+
+    def _is_over(self, at: datetime, number: int) -> bool:
+        return (self.until is not None and at > self.until) or (self.max_runs is not None and number > self.max_runs)
+
+    def _replace_by_next(self, now: datetime) -> None:
+        following = self._following(now, self.run.number)
+        if following is None:
+            raise Refuses
+        self.run = Run(following, self.run.number, wake=following)
+
+    def _promote(self, heir: Run) -> None:
+        self.beside.remove(heir)
+        heir.number, heir.slot, self.run = self.run.number + 1, self.run.passed, heir
+
+    def _drop(self, run: Run, now: datetime) -> None:
+        self.beside.remove(run)
+        run.finish("cancelled", now)
+        self.fired = self._later(run) if run.started else self.fired
+
+    def _later(self, run: Run) -> Run:
+        fired = self.fired
+        return run if fired is None or (run.at, run.serial) > (fired.at, fired.serial) else fired
+
+    def _refuse_cancelled(self) -> None:
+        _refuse(self.run.state == "cancelled" or self.run.stop)
+
+    def _refuse_used_up(self) -> None:
+        used = self.run.number - (self.run.ended is None and not self.run.under_way)
+        _refuse(self.max_runs is not None and used >= self.max_runs)
+
+    def _wall(self, instant: datetime) -> datetime:
+        return instant.astimezone(ZoneInfo(self.zone)).replace(tzinfo=None)
+
+
+def _refuse(why: bool) -> None:
+    if why:
+        raise Refuses
+
+
+def _ended(run: Run) -> datetime:
+    assert run.ended is not None
+    return run.ended

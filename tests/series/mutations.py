@@ -1,0 +1,158 @@
+"""Bring back one defect at a time in a copy of the code, and show that the walk of series finds it.
+
+Run from the top: `python tests/series/mutations.py`. Exits 1 when a mutation survives.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import shutil
+import subprocess
+import sys
+import tempfile
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parents[2]
+SUITE = "tests/series/test_series_walk.py"
+LONGEST_SHOWN = 110
+
+
+@dataclass(frozen=True)
+class Mutation:
+    """A defect: in each file what is replaced, and by what."""
+
+    what: str
+    edits: Sequence[tuple[str, str, str]]
+
+
+MUTATIONS = (
+    Mutation(
+        "undo gives two runs of one time the same generation",
+        (
+            (
+                "statements/change.py",
+                "    next_run = held(change.next_run, now) if change.next_run else None\n",
+                "    next_run = _placed(connection, held(change.next_run, now)) if change.next_run else None\n",
+            ),
+            (
+                "statements/change.py",
+                (
+                    "    if next_run:\n        next_run = _placed(connection, next_run)\n"
+                    "        connection.execute(insert(runs), [run_values(next_run)])\n"
+                ),
+                "",
+            ),
+            (
+                "statements/change.py",
+                "    ready_runs.follow_pause(connection, record.task, task)\n",
+                (
+                    "    if next_run:\n        connection.execute(insert(runs), [run_values(next_run)])\n"
+                    "    ready_runs.follow_pause(connection, record.task, task)\n"
+                ),
+            ),
+        ),
+    ),
+    Mutation(
+        "a new rule with another end does not look at max_runs",
+        (
+            (
+                "intake/reschedule.py",
+                '    _check_runs_left(task, record.run, "repeat")\n    if asked.until is None:\n',
+                '    if asked.until is None:\n        _check_runs_left(task, record.run, "repeat")\n',
+            ),
+        ),
+    ),
+    Mutation(
+        "a series that starts again counts its last run twice",
+        (("rules/changes.py", "slot=slot, number=run.number + 1)", "slot=slot, number=run.number)"),),
+    ),
+    Mutation(
+        "runs beside the current one are only seen while the task recurs",
+        (("statements/read.py", "for task in of if task.revision > 1]", "for task in of if task.repeat]"),),
+    ),
+    Mutation(
+        "what was snoozed does not take the place of a series that has ended",
+        (
+            (
+                "statements/side_runs.py",
+                "    if not ending:\n        return\n",
+                "    if ending is not None:\n        return\n",
+            ),
+        ),
+    ),
+    Mutation(
+        "a run that waits for its second attempt is skipped after a pause",
+        (
+            (
+                "rules/changes.py",
+                "    if task.repeat is None or due >= now or has_started(run):\n",
+                "    if task.repeat is None or due >= now or run.state is not State.SCHEDULED:\n",
+            ),
+        ),
+    ),
+    Mutation(
+        "a recurrence that was cancelled while it ran comes back with a time",
+        (("intake/reschedule.py", "    return moved, (*resolved", "    return replace(moved, task=task), (*resolved"),),
+    ),
+    Mutation(
+        "a later end does nothing when the series is over",
+        (("intake/reschedule.py", "if coming.state in TERMINAL else None", "if coming.state is None else None"),),
+    ),
+    Mutation(
+        "what fails after it was asked to stop is a failure",
+        (
+            (
+                "statements/settle.py",
+                "    if claim.cancel_requested and settlement.to not in",
+                "    if False and settlement.to not in",
+            ),
+        ),
+    ),
+)
+
+
+def copied(home: Path) -> Path:
+    """Copy the code to where PYTHONPATH finds it first."""
+    leave = shutil.ignore_patterns("__pycache__", "duetime", "node_modules")
+    shutil.copytree(ROOT / "server" / "duetime", home / "duetime", ignore=shutil.ignore_patterns("__pycache__"))
+    for folder in ("scheduler", "server", "tools", "widgets"):
+        shutil.copytree(ROOT / folder, home / "duetime" / folder, ignore=leave)
+    return home / "duetime" / "scheduler"
+
+
+def edit(code: Path, name: str, before: str, after: str) -> None:
+    (file,) = code.rglob(name)
+    source = file.read_text()
+    if source.count(before) != 1:
+        raise RuntimeError(f"{name} has changed: {before!r} is not in it once")
+    file.write_text(source.replace(before, after))
+
+
+def survives(mutation: Mutation | None) -> bool:
+    with tempfile.TemporaryDirectory() as folder:
+        code = copied(Path(folder))
+        for name, before, after in mutation.edits if mutation else ():
+            edit(code, name, before, after)
+        command = [sys.executable, "-m", "pytest", SUITE, "-q", "-x", "--tb=line", "-p", "no:cacheprovider"]
+        env = {**os.environ, "PYTHONPATH": folder}
+        done = subprocess.run(command, cwd=ROOT, env=env, capture_output=True, text=True, check=False)
+    if done.returncode not in {0, 1}:
+        raise RuntimeError(done.stdout + done.stderr)
+    found = re.search(r"^E +(?:\w+\.)*(.+)", done.stdout, re.MULTILINE)
+    said = "survives" if done.returncode == 0 else f"found: {found[1][:LONGEST_SHOWN] if found else ''}"
+    sys.stdout.write(f"{mutation.what if mutation else 'unchanged'}: {said}\n")
+    sys.stdout.flush()
+    return done.returncode == 0
+
+
+def main() -> int:
+    if "--mutations-only" not in sys.argv and not survives(None):
+        return 1
+    return int(bool([mutation for mutation in MUTATIONS if survives(mutation)]))
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,356 @@
+"""Series go through everything that a user may do and that time may bring, at random, and agree with the reference.
+
+300 sequences of 40 steps: groups of 50 tasks on one clock, each with operations of its own. What is drawn depends on
+the seed alone. `SERIES_SEED` (a number, or `random`) and `SERIES_GROUPS` ask for other and more walks:
+
+    SERIES_SEED=random SERIES_GROUPS=100 pytest tests/series/test_series_walk.py
+
+The seed is part of each test's name. On a difference the task's own steps are printed. `mutations.py` shows which
+defects the walk finds.
+"""
+
+from __future__ import annotations
+
+import os
+import random
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from typing import Any
+
+import pytest
+from duetime.scheduler.errors import InvalidArgument, Refused
+from duetime.scheduler.records import Claim
+from duetime.scheduler.rules.states import TERMINAL
+from duetime.scheduler.store import open_store
+from duetime.scheduler.task import Run as StoredRun
+from duetime.scheduler.task import TaskRecord, TaskView
+
+from tests.contracts.store.making import Clock
+from tests.series.calendar import DAY, HOUR, MINUTE, RULES, begun
+from tests.series.house import RETRY, House
+from tests.series.model import Model, Refuses, Run
+
+GROUPS = int(os.environ.get("SERIES_GROUPS", "6"))
+_ASKED = os.environ.get("SERIES_SEED", "0")
+SEED = random.SystemRandom().randrange(10**9) if _ASKED == "random" else int(_ASKED)
+TASKS, STEPS = 50, 40
+ZONES = ("UTC", "America/New_York", "Europe/Berlin", "Australia/Lord_Howe", "Asia/Kolkata")
+BEGINS = tuple(  # before clock changes and the ends of short months
+    datetime(*day, hour=5, tzinfo=UTC)
+    for day in ((2026, 1, 28), (2026, 3, 5), (2026, 9, 28), (2026, 10, 22), (2027, 2, 25), (2027, 3, 24))
+)
+STEP_LENGTHS = ((10 * MINUTE / 60, 2), (7 * MINUTE, 3), (HOUR, 4), (6 * HOUR, 4), (DAY, 4), (3 * DAY, 1))
+SPANS = (timedelta(0), 5 * MINUTE, HOUR, 10 * HOUR, 2 * DAY, 9 * DAY)
+
+
+@dataclass(eq=False)
+class Walk:
+    """One task, its reference, and what happened to both."""
+
+    house: House
+    draw: random.Random
+    task_id: str = ""
+    model: Model = field(init=False)
+    told: list[str] = field(default_factory=list)
+    seen: set[str] = field(default_factory=set)
+    held: list[tuple[Claim, Run]] = field(default_factory=list)
+
+    @property
+    def now(self) -> datetime:
+        return self.house.clock()
+
+    # -- operations: each asks the product and the reference for the same
+
+    def schedule(self) -> None:
+        words, zone, now = self.draw.choice(RULES), self.draw.choice(ZONES), self.now
+        rule = begun(words, zone, now)
+        first = rule.after(max(now, rule.anchor - MINUTE))
+        until = self.draw.choice([None, None, first + self.draw.choice(SPANS)])
+        most = self.draw.choice([None, None, 1, 2, 3, 5])
+        asked: dict[str, Any] = {"repeat": words.text, "timezone": zone, "until": until, "max_runs": most}
+        self.told.append(f"{now:%d %b %H:%M:%S} schedule {asked}")
+        view = self.house.scheduler.schedule("Take the pill", retry=RETRY, **asked)
+        self.task_id = view.record.task.id
+        self.model = Model(rule, zone, Run(first, 1, wake=first), until, most)
+        self.compare(view)
+
+    def operate(self) -> None:
+        operations: Sequence[tuple[Callable[[], object], float]] = (
+            (lambda: None, 8), (self.skip, 2), (self.snooze, 4), (self.run_now, 2), (self.move, 2), (self.new_rule, 2),
+            (self.new_until, 2), (self.pause, 3), (self.cancel, 2), (self.undo, 1), (self.never, 0.5),
+            (self.new_zone, 1),
+        )  # fmt: skip
+        act = self.draw.choices([each for each, _ in operations], [weight for _, weight in operations])[0]
+        act()
+
+    def skip(self) -> None:
+        self.ask("skip", lambda: self.act("skip_next"), lambda: self.model.skip(self.now))
+
+    def snooze(self) -> None:
+        coming = self.model.run.at - self.now
+        length = self.draw.choice([5 * MINUTE, HOUR, 50 * HOUR, coming])
+        minutes = max(1, int(length / MINUTE))
+        to = self.now + minutes * MINUTE
+        self.ask(
+            f"snooze until {to}",
+            lambda: self.act("snooze", minutes=minutes),
+            lambda: self.model.snooze(to, self.now),
+        )
+
+    def run_now(self) -> None:
+        self.ask("run_now", lambda: self.act("run_now"), lambda: self.model.run_now(self.now))
+
+    def move(self) -> None:
+        to = self.now + self.draw.choice(SPANS)
+        self.ask(f"when {to}", lambda: self.change(when=to), lambda: self.model.move(to, self.now))
+
+    def new_rule(self) -> None:
+        words, until = self.draw.choice(RULES), self.draw.choice([None, None, "never", self.now + 20 * DAY])
+        self.ask(
+            f"repeat {words.text} until {until}",
+            lambda: self.change(repeat=words.text, until=until),
+            lambda: self.model.new_rule(words, self.now, until),
+        )
+
+    def new_until(self) -> None:
+        until = self.draw.choice([None, self.now + self.draw.choice(SPANS[1:]), self.now + 40 * DAY])
+        self.ask(
+            f"until {until}",
+            lambda: self.change(until=until or "never"),
+            lambda: self.model.new_until(until, self.now),
+        )
+
+    def pause(self) -> None:
+        hold = not self.model.paused
+        self.ask(
+            "pause" if hold else "resume",
+            lambda: self.change(pause=hold),
+            lambda: self.model.pause(self.now) if hold else self.model.resume(self.now),
+        )
+
+    def cancel(self) -> None:
+        before = sorted(run.at for run in self.model.open())
+        revives = not any(run.started for run in self.model.open())
+        self.ask("cancel", lambda: self.house.scheduler.cancel(self.task_id), lambda: self.model.cancel(self.now))
+        if self.draw.random() < 0.6 and self.undo() and revives:
+            assert sorted(run.at for run in self.model.open()) == before
+
+    def undo(self) -> bool:
+        return self.ask("undo", lambda: self.act("undo"), lambda: self.model.undo(self.now))
+
+    def never(self) -> None:
+        self.ask("never", lambda: self.change(repeat="never"), self.model.never)
+
+    def new_zone(self) -> None:
+        zone = self.draw.choice(ZONES)
+        self.ask(f"zone {zone}", lambda: self.change(timezone=zone), lambda: self.model.new_zone(zone, self.now))
+
+    def act(self, action: str, **arguments: Any) -> TaskView:
+        return self.house.scheduler.act(self.task_id, action, **arguments)
+
+    def change(self, **arguments: Any) -> TaskView:
+        return self.house.scheduler.reschedule(self.task_id, **arguments)
+
+    def ask(self, what: str, product: Callable[[], TaskView], reference: Callable[[], None]) -> bool:
+        """Ask both; returns whether they did it."""
+        self.told.append(f"{self.now:%d %b %H:%M:%S} {what}")
+        refused, view = "", None
+        try:
+            view = product()
+        except (InvalidArgument, Refused) as error:
+            refused = str(error)
+        try:
+            reference()
+        except Refuses:
+            assert view is None, "the reference refuses"
+            return False
+        assert view is not None, f"refused: {refused}"
+        self.compare(view)
+        return True
+
+    # -- what time brings
+
+    def start(self, claims: Sequence[Claim]) -> Iterator[tuple[Claim, str]]:
+        """Start the same runs in the reference; yields those that end at once, and how."""
+        by_id = {claim.run.id: claim for claim in claims}
+        expected = self.model.startable()
+        assert sorted(by_id) == sorted(run.id for run in expected), "other runs started than should"
+        for run in sorted(expected, key=lambda run: run is self.model.run):  # what ends together: the current one last
+            self.model.start(run)
+            how = self.draw.choices(["done", "failed", "retry", "goes on"], [6, 1, 2, 2])[0]
+            self.told.append(f"{self.now:%d %b %H:%M:%S} started what is for {run.at}: {how}")
+            if run.counts and self.model.until is not None and run.slot is None:
+                assert run.at <= self.model.until or run.started, "it runs after its end"
+            if how == "goes on":
+                self.held.append((by_id[run.id], run))
+            else:
+                yield by_id[run.id], how
+                self.model.end(run, how, self.now)
+        most = self.model.max_runs
+        assert most is None or self.model.counted <= most, "it runs more often than it may"
+
+    def end_held(self, chance: float) -> Iterator[tuple[Claim, str]]:
+        for held in sorted(self.held, key=lambda each: each[1] is self.model.run):
+            if self.draw.random() < chance:
+                how = self.draw.choice(["done", "failed", "retry"]) if chance < 1 else "done"
+                self.told.append(f"{self.now:%d %b %H:%M:%S} what was for {held[1].at} ends: {how}")
+                self.held.remove(held)
+                yield held[0], how
+                self.model.end(held[1], how, self.now)
+
+    def cancel_for_good(self) -> None:
+        """Cancel what is to come; the reference of it is not asked any more."""
+        self.told.append(f"{self.now:%d %b %H:%M:%S} cancel for good")
+        view = self.house.scheduler.cancel(self.task_id)
+        assert (view.record.run.state in TERMINAL, view.record.beside) == (True, ())
+
+    # -- what holds after each step
+
+    def compare(self, view: TaskView) -> None:
+        self.match(view.record)
+        assert [seen.instant for seen in view.upcoming] == self.model.upcoming(5)
+
+    def match(self, record: TaskRecord) -> None:
+        """Compare what is stored, and learn by which ids the product knows the runs."""
+        model = self.model
+        assert (record.task.paused, bool(record.task.repeat)) == (model.paused, model.rule is not None)
+        assert (record.task.until, record.task.max_runs) == (model.until, model.max_runs)
+        assert record.run.number == model.run.number
+        stored = [record.run, *sorted(record.beside, key=_told_of_stored)]
+        runs = [model.run, *sorted(model.beside, key=_told)]
+        assert [_told_of_stored(run) for run in stored] == [_told(run) for run in runs]
+        for run, same in zip(stored, runs, strict=True):
+            same.id = run.id
+            self.seen.add(run.id)
+
+
+def _told(run: Run) -> tuple[object, ...]:
+    return run.at, run.state, run.started, run.stop, str(run.wake if run.waits else None)
+
+
+def _told_of_stored(run: StoredRun) -> tuple[object, ...]:
+    return run.scheduled_for, run.state.value, run.started_at is not None, run.cancel_requested, str(run.wake_at)
+
+
+@dataclass
+class Group:
+    """Tasks that go through the same time, each in its own way."""
+
+    house: House
+    walks: Sequence[Walk]
+    draw: random.Random
+
+    def run(self) -> None:
+        for walk in self.walks:
+            walk.schedule()
+        for _ in range(STEPS):
+            for walk in self.walks:
+                with _traced(walk):
+                    walk.operate()
+            self._end(0.5)
+            self._advance()
+        self._finish()
+
+    def _advance(self) -> None:
+        """Let time pass: with a worker, with none, or while nothing is up at all."""
+        length = self.draw.choices([each for each, _ in STEP_LENGTHS], [weight for _, weight in STEP_LENGTHS])[0]
+        mode = self.draw.choices(["up", "no worker", "down"], [7, 2, 1])[0]
+        to = self.house.clock() + length
+        while mode != "down" and (due := self.house.next_wake()) is not None and due <= to:
+            self.house.clock.at = max(due, self.house.clock())
+            self._fire(working=mode == "up")
+        self.house.clock.at = to
+        self._fire(working=mode != "no worker")
+        self._match()
+
+    def _fire(self, *, working: bool) -> None:
+        self.house.dispatch()
+        for walk in self.walks:
+            walk.model.make_ready(self.house.clock())
+        if not working:
+            return
+        claims: dict[str, list[Claim]] = {}
+        for claim in self.house.start():
+            claims.setdefault(claim.task.id, []).append(claim)
+        ended: list[tuple[Claim, str]] = []
+        for walk in self.walks:
+            mine = claims.pop(walk.task_id, [])
+            with _traced(walk):
+                ended.extend(walk.start(mine))
+        assert not claims
+        self._settle(ended)
+
+    def _end(self, chance: float) -> None:
+        self._settle([end for walk in self.walks for end in walk.end_held(chance)])
+
+    def _settle(self, ended: Sequence[tuple[Claim, str]]) -> None:
+        if ended:
+            self.house.end(ended)
+            self._match()
+
+    def _match(self) -> None:
+        """Whatever is to come is listed, as the reference has it, and nothing else is."""
+        listed = self.house.listed()
+        for walk in self.walks:
+            record = listed.pop(walk.task_id, None)
+            with _traced(walk):
+                _same(walk, record)
+        assert not listed
+
+    def _finish(self) -> None:
+        """Cancel whatever there is: nothing starts any more, and of every run an event says how it ended."""
+        self._end(1.0)
+        for walk in self.walks:
+            if walk.model.run.ended is None:
+                with _traced(walk):
+                    walk.cancel_for_good()
+        self.house.clock.forward(days=1)
+        self.house.dispatch()
+        assert self.house.start() == []
+        assert self.house.next_wake() is None
+        for walk in self.walks:
+            ended = {event.run_id for event in self.house.events(walk.task_id) if event.to_state in TERMINAL}
+            assert walk.seen <= ended, f"lost without a word: {walk.seen - ended}"
+
+
+def _same(walk: Walk, record: TaskRecord | None) -> None:
+    assert (record is not None) == (walk.model.run.ended is None), "listed as open, or not"
+    if record is not None:
+        walk.match(record)
+    else:
+        assert all(run.stop for run in walk.model.beside), "something is to come and not listed"
+
+
+@contextmanager
+def _traced(walk: Walk) -> Iterator[None]:
+    """Add to what goes wrong all that was done to the task."""
+    try:
+        yield
+    except Exception as error:
+        steps = "\n  ".join(walk.told)
+        raise AssertionError(f"{error!r} after\n  {steps}") from error
+
+
+@pytest.fixture
+def house(tmp_path: Path) -> Iterator[House]:
+    clock = Clock(BEGINS[0])
+    store = open_store(f"sqlite:///{tmp_path}/duetime.db", clock=clock, synchronous="OFF")
+    yield House(store, clock)
+    store.close()
+
+
+@pytest.mark.parametrize("number", range(GROUPS), ids=lambda number: f"seed {SEED}, group {number}")
+def test_series_agree_with_the_reference_whatever_is_done_to_them(house: House, number: int) -> None:
+    seed = f"{SEED}/{number}"
+    draw = random.Random(seed)
+    years = number // len(BEGINS)
+    begins = BEGINS[number % len(BEGINS)] + years * 728 * DAY
+    house.clock.at = begins
+    walks = [Walk(house, random.Random(f"{seed}/{task}")) for task in range(TASKS)]
+    try:
+        Group(house, walks, draw).run()
+    except AssertionError as error:
+        raise AssertionError(f"SERIES_SEED={SEED}, group {number}: {error}") from error
