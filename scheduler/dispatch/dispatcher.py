@@ -45,15 +45,17 @@ def refill(
     placement: Placement = Placement(),  # noqa: B008 - a frozen value
     *,
     enough: Callable[[], bool] = lambda: False,
+    on_page: Callable[[Sequence[ReadyRun]], None] = lambda _: None,
 ) -> int:
     """Put every run that is ready into the queue and return how many were not there: after a start, and as a net.
 
-    After each page `enough` may end it.
+    `on_page` is called with each page, and after it `enough` may end this.
     """
     added, after = 0, None
     while page := store.claims.ready(limit=PAGE, after=after):
         now = store.now()
         added += queue.put(placement.entries(page, now))
+        on_page(page)
         after = page[-1].run_id
         if enough():
             break

@@ -8,6 +8,7 @@ from collections.abc import Callable, Collection, Mapping
 from datetime import datetime, timedelta
 
 from duetime.scheduler.dispatch.dispatcher import refill
+from duetime.scheduler.dispatch.new_keys import NewKeys
 from duetime.scheduler.dispatch.placement import Placement
 from duetime.scheduler.ids import runs_words
 from duetime.scheduler.queue import DispatchQueue, Finish, QueueLost, QueueUnavailable
@@ -70,6 +71,7 @@ class Maintenance:
         self._queue = queue
         self._held = held
         self._placement = placement
+        self._new_keys = NewKeys(store, queue, placement)
         self._learn = learn
         self._recovered = recovered
         self._epoch = epoch
@@ -112,9 +114,11 @@ class Maintenance:
         self._seen = now
 
     def _look(self) -> None:
-        """Look for what the queue has lost: the longer that takes, the rarer it is."""
+        """Look for what the queue has lost, or has by an old estimate: the longer that takes, the rarer it is."""
         began = self._clock()
-        found = refill(self._store, self._queue, self._placement)
+        self._new_keys.begin()
+        found = refill(self._store, self._queue, self._placement, on_page=self._new_keys.update)
+        self._new_keys.end()
         if found:
             log.info("%d ready runs %s", found, LOST if self._looked else FOUND)
         self._store.claims.note_paused(limit=_MOST_NOTED)

@@ -86,6 +86,14 @@ class Placement:
         better = run.drop_at if p50 == UNKNOWN else drop_at(run.deadline, p50)
         return better if abs(better - run.drop_at) > max(p50 / 10, _AT_LEAST) else None
 
+    def learned_p90(self, tenant: str, action: str) -> timedelta:
+        """Return how long nearly all runs of an action take, by what is known now."""
+        return self.estimates(tenant, action, self.declared.get(action)).p90
+
+    def declared_p90(self, action: str) -> timedelta:
+        """Return the same by what the handler says of it alone."""
+        return estimate(None, None, self.declared.get(action)).p90
+
     def _estimate(self, run: ReadyRun) -> Estimate:
         """Say what a run will take; what was learned, as far as the run could ever be in time by that.
 

@@ -1,0 +1,106 @@
+"""Runs that wait take another place when it is learned that their action takes longer or shorter than was thought."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from datetime import timedelta
+
+import pytest
+from duetime.scheduler.dispatch import new_keys
+from duetime.scheduler.dispatch.dispatcher import Dispatcher
+from duetime.scheduler.dispatch.maintenance import Maintenance
+from duetime.scheduler.dispatch.placement import Placement
+from duetime.scheduler.queue.memory.queue import MemoryQueue
+from duetime.scheduler.rules.estimates import Estimate
+from duetime.scheduler.store import Store
+from duetime.scheduler.task import DeadlineType
+
+from tests.contracts.store.making import Clock, a_task, with_deadline
+
+
+@dataclass
+class Site:
+    """A queue that a dispatcher fills and maintenance looks after; `learned` are seconds by action."""
+
+    store: Store
+    queue: MemoryQueue
+    learned: dict[str, float] = field(default_factory=dict)
+    at_s: float = 0.0
+
+    def __post_init__(self) -> None:
+        placement = Placement(estimates=self._estimate)
+        self.dispatcher = Dispatcher(self.store, self.queue, placement=placement)
+        self.maintenance = Maintenance(self.store, self.queue, held=set, placement=placement, clock=lambda: self.at_s)
+
+    def _estimate(self, _tenant: str, action: str, _declared: timedelta | None) -> Estimate:
+        takes = timedelta(seconds=self.learned.get(action, 1.0))
+        return Estimate(takes, takes)
+
+    def add(self, action: str, after: timedelta, kind: DeadlineType = DeadlineType.SOFT) -> str:
+        task, run = with_deadline(*a_task(action=action), after=after, deadline_type=kind)
+        self.store.tasks.add(task, run, actor="a")
+        self.dispatcher.step()
+        return run.id
+
+    def look(self) -> None:
+        self.maintenance.step()
+        self.at_s += 31
+
+    def order(self) -> list[str]:
+        return list(self.queue.take("w", 99, 1e6).run_ids)
+
+
+@pytest.fixture
+def site(store: Store, clock: Clock) -> Site:
+    return Site(store, MemoryQueue(lambda: clock().timestamp() * 1000))
+
+
+HOUR = timedelta(hours=1)
+
+
+def test_a_run_goes_earlier_once_it_is_learned_that_its_action_takes_long(site: Site) -> None:
+    later, sooner = (site.add(action, timedelta(seconds=s)) for action, s in (("render", 50), ("reminder", 40)))
+    site.look()
+    site.learned["render"] = 20
+    site.look()
+    assert site.order() == [later, sooner]
+
+
+def test_what_changed_little_moves_nothing(site: Site, monkeypatch: pytest.MonkeyPatch) -> None:
+    site.learned["render"] = 100
+    run_id = site.add("render", HOUR)
+    site.look()
+    moved: list[str] = []
+    real = site.queue.rescore
+    monkeypatch.setattr(site.queue, "rescore", lambda of, key: moved.append(of) or real(of, key))
+    site.learned["render"] = 120
+    site.look()
+    assert moved == []
+    site.learned["render"] = 140
+    site.look()
+    site.look()
+    assert moved == [run_id]
+
+
+def test_a_look_gives_so_many_new_keys_and_the_next_goes_on(site: Site, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(new_keys, "MAX_NEW_KEYS", 2)
+    run_ids = sorted(site.add("render", HOUR) for _ in range(5))
+    site.look()
+    moved: list[str] = []
+    monkeypatch.setattr(site.queue, "rescore", lambda of, _key: moved.append(of) or True)
+    site.learned["render"] = 600
+    for _ in range(4):
+        site.look()
+    assert moved == run_ids
+
+
+def test_the_timer_of_a_deadline_follows_the_estimate(site: Site, store: Store) -> None:
+    site.add("render", HOUR, DeadlineType.HARD)
+    site.look()
+    before = store.claims.next_times().drop_at
+    site.learned["render"] = 600
+    site.look()
+    after = store.claims.next_times().drop_at
+    assert before is not None
+    assert after is not None
+    assert before - after == pytest.approx(timedelta(seconds=598), abs=timedelta(seconds=3))
