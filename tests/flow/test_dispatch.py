@@ -453,7 +453,7 @@ def test_maintenance_looks_at_leases_every_3_seconds_and_at_the_queue_every_30(
     now = [100.0]
     looks: list[float] = []
 
-    def look(*_: object) -> int:
+    def look(*_: object, **_options: object) -> int:
         looks.append(now[0])
         return 0
 

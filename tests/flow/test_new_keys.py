@@ -66,13 +66,23 @@ def test_a_run_goes_earlier_once_it_is_learned_that_its_action_takes_long(site: 
     assert site.order() == [later, sooner]
 
 
+def noted(site: Site, monkeypatch: pytest.MonkeyPatch) -> list[str]:
+    """Return a list of the runs that get a new key from now on."""
+    moved: list[str] = []
+
+    def rescore(run_id: str, _key: float) -> bool:
+        moved.append(run_id)
+        return True
+
+    monkeypatch.setattr(site.queue, "rescore", rescore)
+    return moved
+
+
 def test_what_changed_little_moves_nothing(site: Site, monkeypatch: pytest.MonkeyPatch) -> None:
     site.learned["render"] = 100
     run_id = site.add("render", HOUR)
     site.look()
-    moved: list[str] = []
-    real = site.queue.rescore
-    monkeypatch.setattr(site.queue, "rescore", lambda of, key: moved.append(of) or real(of, key))
+    moved = noted(site, monkeypatch)
     site.learned["render"] = 120
     site.look()
     assert moved == []
@@ -86,8 +96,7 @@ def test_a_look_gives_so_many_new_keys_and_the_next_goes_on(site: Site, monkeypa
     monkeypatch.setattr(new_keys, "MAX_NEW_KEYS", 2)
     run_ids = sorted(site.add("render", HOUR) for _ in range(5))
     site.look()
-    moved: list[str] = []
-    monkeypatch.setattr(site.queue, "rescore", lambda of, _key: moved.append(of) or True)
+    moved = noted(site, monkeypatch)
     site.learned["render"] = 600
     for _ in range(4):
         site.look()
