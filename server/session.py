@@ -83,7 +83,7 @@ def someone_runs(app: App) -> bool:
     """Whether a process of this machine runs the tasks of the database now."""
     if not app.settings.database_url.startswith("sqlite"):
         return True  # perhaps on another machine, which cannot be asked from here
-    return bool(import_module("duetime.scheduler.nodes.ipc").WakeClient(app.store).wake(ASKING))
+    return bool(import_module("duetime.scheduler.nodes.ipc").RunnerClient(app.store).wake(ASKING))
 
 
 def open_session(context: typer.Context, **options: Any) -> None:

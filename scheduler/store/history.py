@@ -16,7 +16,10 @@ from duetime.scheduler.store.sql import cursors
 from duetime.scheduler.store.statements.event_log import latest, since
 from duetime.scheduler.store.statements.task_list import Condition, labelled
 from duetime.scheduler.task import Attempt, DeadLetter, Run
-from sqlalchemy import Connection, Select, func, or_, select, tuple_
+from sqlalchemy import Connection, Select, any_, func, or_, select, tuple_, union_all
+
+MAX_RARE = 2_000
+"""Tasks, or events, with a text for which all of them are found and put in order, rather than met one by one."""
 
 _EVENTS = select(*EVENT).select_from(events.join(tasks, tasks.c.id == events.c.task_id))
 
@@ -32,8 +35,11 @@ class History:
         of = ("events", tenant, where)
         behind = cursors.read(cursor, of=of) if cursor else []
         statement = _ordered(_EVENTS.where(*_conditions(tenant, where)), where, behind).limit(limit + 1)
-        rows = self._database.read(lambda connection: unreadable.rows(connection, statement, {}, events.c.id))
-        found = [Event(*row) for row in rows]
+
+        def work(connection: Connection) -> Sequence[Any]:
+            return unreadable.rows(connection, _narrowed(connection, statement, tenant, where), {}, events.c.id)
+
+        found = [Event(*row) for row in self._database.read(work)]
         following = cursors.write(_position(found[limit - 1], where), of=of) if len(found) > limit else None
         return EventPage(tuple(found[:limit]), following)
 
@@ -110,9 +116,37 @@ def _position(event: Event, where: EventFilter) -> list[int | str]:
     return [to_microseconds(event.at), event.id] if where.task_id is None else [event.seq]
 
 
+def _titled(text: str) -> Condition:
+    return tasks.c.title_folded.contains(folded(text), autoescape=True)
+
+
+def _gives_reason(text: str) -> Condition:
+    return func.lower(events.c.reason).contains(text.lower(), autoescape=True)
+
+
 def _says(text: str) -> Condition:
-    titled = tasks.c.title_folded.contains(folded(text), autoescape=True)
-    return or_(titled, func.lower(events.c.reason).contains(text.lower(), autoescape=True))
+    return or_(_titled(text), _gives_reason(text))
+
+
+def _narrowed(connection: Connection, statement: Select[Any], tenant: str, where: EventFilter) -> Select[Any]:
+    """Find a rare text by its indexes first; a common one is met soon on the way back in time.
+
+    No planner can do both for words that stand in one table or in another.
+    """
+    if where.text is None or where.task_id is not None or connection.dialect.name != "postgresql":
+        return statement
+    titled = select(tasks.c.id).where(tasks.c.tenant == tenant, _titled(where.text))
+    said = select(events.c.id).where(events.c.tenant == tenant, _gives_reason(where.text))
+    if not all(_is_rare(connection, each) for each in (titled, said)):
+        return statement
+    of_tasks = select(events.c.id).where(events.c.task_id == any_(func.array(titled.scalar_subquery())))
+    rows = union_all(of_tasks, said).scalar_subquery()
+    return statement.where(events.c.id == any_(func.array(rows)))  # found first: an IN would be joined as it likes
+
+
+def _is_rare(connection: Connection, found: Select[Any]) -> bool:
+    first = found.limit(MAX_RARE + 1).subquery()
+    return (connection.scalar(select(func.count()).select_from(first)) or 0) <= MAX_RARE
 
 
 _MEANINGS: dict[str, Callable[[Any], Condition]] = {

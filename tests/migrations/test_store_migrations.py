@@ -86,7 +86,8 @@ def test_the_newest_migration_and_the_models_are_equal(url: str) -> None:
         lambda connection: compare_metadata(MigrationContext.configure(connection, opts=options), Base.metadata)
     )
     database.close()
-    assert [item for item in differences if "duetime_version" not in repr(item)] == []
+    apart = ("duetime_version", "_trigrams")  # made by hand, where the server has what they need
+    assert [item for item in differences if not any(name in repr(item) for name in apart)] == []
 
 
 def test_a_new_database_is_made_as_the_migrations_make_it(url: str) -> None:

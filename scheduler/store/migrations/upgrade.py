@@ -15,10 +15,11 @@ from typing import Any
 
 from duetime.scheduler.errors import InvalidSetting, SchemaTooNew, SchemaTooOld
 from duetime.scheduler.store.database.database import Database, Sqlite
+from duetime.scheduler.store.migrations import trigrams
 from duetime.scheduler.store.schema.base import Base
 from sqlalchemy import Column, Connection, MetaData, String, Table, func, insert, inspect, select
 
-HEAD = "0006"
+HEAD = "0007"
 """The newest migration; they are numbered, so that older and newer can be told apart without reading them."""
 
 _LOCK = 0x64756574  # "duet": one process at a time looks after a PostgreSQL schema
@@ -99,6 +100,7 @@ def _create(connection: Connection) -> None:
             "Name a new file, or an empty database, for Duetime."
         )
     Base.metadata.create_all(connection)
+    trigrams.create(connection)
     version.create(connection)
     connection.execute(insert(version).values(version_num=HEAD))
 

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import pytest
 from duetime.scheduler.errors import StoreUnavailable
-from duetime.scheduler.store import Store, open_store
+from duetime.scheduler.events import EventFilter
+from duetime.scheduler.store import Store, history, open_store
 from duetime.scheduler.store.database import postgres
+from duetime.scheduler.store.migrations import trigrams
 from sqlalchemy import text
 
-from tests.contracts.store.making import Clock, added
+from tests.contracts.store.making import TENANT, Clock, added
 
 pytestmark = pytest.mark.postgres
 
@@ -34,4 +36,35 @@ def test_a_read_that_takes_too_long_is_a_sentence_that_says_what_to_do(
     with pytest.raises(StoreUnavailable, match="took too long to find that"):
         store._database.read(lambda connection: connection.execute(text("SELECT pg_sleep(5)")))
     assert added(store).run.id
+    store.close()
+
+
+def test_titles_and_reasons_have_indexes_of_trigrams_where_the_server_can(postgres_url: str) -> None:
+    store = open_store(postgres_url, clock=Clock())
+    named = text("SELECT indexname FROM pg_indexes WHERE indexname LIKE '%_trigrams' ORDER BY indexname")
+    found = store._database.read(lambda connection: list(connection.execute(named).scalars()))
+    assert found == ["events_reason_trigrams", "tasks_title_trigrams"]
+    store.close()
+
+
+def test_a_server_without_trigrams_is_used_as_it_is(
+    postgres_url: str, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    monkeypatch.setattr(trigrams, "STATEMENTS", ("CREATE EXTENSION no_such_extension",))
+    store = open_store(postgres_url, clock=Clock())
+    assert "searches read every row" in caplog.text
+    assert added(store).run.id
+    store.close()
+
+
+def test_a_rare_text_and_a_common_one_find_the_same_events(postgres_url: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    store = open_store(postgres_url, clock=Clock())
+    for title in ("Call the zebra", "Write to John"):
+        added(store, title=title)
+    found = []
+    for most in (100, 0):
+        monkeypatch.setattr(history, "MAX_RARE", most)
+        found.append(store.history.events(TENANT, EventFilter(text="ZEBRA"), limit=9).events)
+    assert found[0] == found[1]
+    assert len(found[0]) == 1
     store.close()

@@ -1,0 +1,35 @@
+"""PostgreSQL's indexes of trigrams, by which titles and reasons are searched for a part of a word.
+
+They need the extension pg_trgm, which a server may lack and a user may not be allowed to create. Without them a search
+reads every row, and is cancelled when that takes too long: nothing else changes.
+"""
+
+from __future__ import annotations
+
+import logging
+
+from sqlalchemy import Connection
+from sqlalchemy.exc import DBAPIError
+
+STATEMENTS = (
+    "CREATE EXTENSION IF NOT EXISTS pg_trgm",
+    "CREATE INDEX IF NOT EXISTS tasks_title_trigrams ON tasks USING gin (title_folded gin_trgm_ops)",
+    """CREATE INDEX IF NOT EXISTS events_reason_trigrams ON events USING gin (lower(reason) gin_trgm_ops)
+        WHERE reason IS NOT NULL""",
+)
+"""Most events have no reason, and cost nothing here."""
+
+log = logging.getLogger(__name__)
+
+
+def create(connection: Connection) -> None:
+    """Create the indexes where the server can; say so in the log where it cannot."""
+    if connection.dialect.name != "postgresql":
+        return
+    try:
+        with connection.begin_nested():
+            for statement in STATEMENTS:
+                connection.exec_driver_sql(statement)
+    except DBAPIError as error:
+        reason = str(error.orig).strip().partition("\n")[0]
+        log.warning("searches read every row, as the extension pg_trgm is not to be had: %s", reason)
