@@ -74,13 +74,15 @@ class Take:
 class ThreadUse:
     """The threads of a worker, as it reports them: how many are `busy`, and the `headroom` left to more urgent runs.
 
-    `preempted` counts its runs that gave way to more urgent ones since it started.
+    `preempted` counts its runs that gave way to more urgent ones since it started, `lost` the threads beside these that
+    handlers keep which did not stop at their time limit.
     """
 
     total: int
     busy: int = 0
     headroom: Headroom = NO_HEADROOM
     preempted: int = 0
+    lost: int = 0
 
 
 def added_up(each: Iterable[ThreadUse]) -> ThreadUse | None:
@@ -93,6 +95,7 @@ def added_up(each: Iterable[ThreadUse]) -> ThreadUse | None:
         sum(threads.busy for threads in found),
         tuple(map(sum, zip(*(threads.headroom for threads in found), strict=True))),
         sum(threads.preempted for threads in found),
+        sum(threads.lost for threads in found),
     )
 
 

@@ -59,7 +59,7 @@ class DispatchBroker(dramatiq.Broker):
     milliseconds. `of_others` tells which runs that were not claimed are for other workers, and after how many
     milliseconds these may take them. Whoever holds the lock `claiming` sees no claim between the database and its hand.
     `allowance` says of so many threads how many should be used now, `headroom` which of these are kept for urgent runs;
-    `preemption` makes room for urgent runs that find none.
+    `preemption` makes room for urgent runs that find none, `lost` counts lost threads.
     """
 
     def __init__(
@@ -75,6 +75,7 @@ class DispatchBroker(dramatiq.Broker):
         of_others: Callable[[Sequence[str]], Mapping[str, float]] = lambda _run_ids: {},
         headroom: HeadroomParts = DEFAULT_HEADROOM,
         preemption: Preemption | None = None,
+        lost: Callable[[], int] = lambda: 0,
         middleware: list[Middleware],
         clock: Callable[[], float],
     ) -> None:
@@ -93,6 +94,7 @@ class DispatchBroker(dramatiq.Broker):
         self._of_others = of_others
         self._headroom = headroom
         self._preemption = preemption
+        self._lost = lost
         self._left: tuple[Take, int] | None = None
         """The last take, and how many idle threads it found nothing for: they are all kept for urgent runs."""
         self._looked_at = -math.inf
@@ -166,7 +168,7 @@ class DispatchBroker(dramatiq.Broker):
     def _threads(self, idle: int) -> ThreadUse:
         """Return what the queue is to know of the threads while `idle` places are counted as out for more runs."""
         preempted = self._preemption.count if self._preemption else 0
-        return ThreadUse(self.idle.total, self.idle.busy(idle), self.headroom(), preempted)
+        return ThreadUse(self.idle.total, self.idle.busy(idle), self.headroom(), preempted, self._lost())
 
     def _await(self, taken: Take, wanted: int, idle: int) -> None:
         """Wait until there may be something to take: for urgent runs alone, or a thread, if the idle ones are kept."""

@@ -214,6 +214,7 @@ class Worker:
             let_go=self._let_go,
             headroom=self._options.headroom,
             preemption=self._preemption,
+            lost=lambda: self.lost_threads,
             middleware=[
                 Admission(self._active_runs),
                 self._threads,

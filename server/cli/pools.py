@@ -76,7 +76,7 @@ def stats(context: typer.Context, *, as_json: AsJson = False) -> None:
         (_use(name, use, now, zone) for name, use in _pools(found)),
     )
     output.table(
-        ("WORKER", "THREADS", "BUSY", "FOR CRITICAL", "AND FOR HIGH", "GAVE WAY"),
+        ("WORKER", "THREADS", "BUSY", "FOR CRITICAL", "AND FOR HIGH", "GAVE WAY", "LOST"),
         (_threads(name, threads) for name, threads in sorted(found.threads.items())),
     )
 
@@ -130,7 +130,8 @@ def _use(name: str, use: PoolUse, now: datetime, zone: str) -> tuple[str, ...]:
 
 def _threads(name: str, threads: ThreadUse) -> tuple[str, ...]:
     _, critical, urgent, *_ = threads.headroom
-    return (name, *map(str, (threads.total, threads.busy, critical, urgent - critical, threads.preempted)))
+    counts = (threads.total, threads.busy, critical, urgent - critical, threads.preempted, threads.lost)
+    return (name, *map(str, counts))
 
 
 def pools_list(context: typer.Context, *, as_json: AsJson = False) -> None:

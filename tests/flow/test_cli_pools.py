@@ -101,9 +101,9 @@ def test_stats_print_what_is_promised_to_each_tier_and_what_is_used_of_each_pool
     assert said["pools"]["gpu"]["capacity"] == 3
     eventually(lambda: cli("stats", "--json").said["threads"], "the worker to report its threads")
     [threads] = cli("stats", "--json").said["threads"].values()
-    assert threads == {"total": 2, "busy": 0, "headroom": [0, 0, 0, 0, 0], "preempted": 0}
+    assert threads == {"total": 2, "busy": 0, "headroom": [0, 0, 0, 0, 0], "preempted": 0, "lost": 0}
     table = cli("stats").out
-    assert "GAVE WAY" in table
+    assert "GAVE WAY  LOST" in table
     assert f"{Shares().bound(5)} dispatches" in table
     assert "gpu" in table
 

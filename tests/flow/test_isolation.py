@@ -16,7 +16,6 @@ from duetime.scheduler.outcomes import Done, Failed, Outcome, Retry, Wait
 from duetime.scheduler.queue import Entry
 from duetime.scheduler.queue.memory.queue import MemoryQueue
 from duetime.scheduler.records import Change
-from duetime.scheduler.runtime.interrupt import CancelRequested
 from duetime.scheduler.store import Store
 from duetime.scheduler.task import Json, State, TaskRecord
 from duetime.scheduler.worker.watchdog import TIME_LIMIT_GRACE_S
@@ -230,7 +229,6 @@ def test_a_process_that_dies_is_a_failed_attempt_and_the_worker_goes_on(house: C
 def test_a_process_ends_when_its_worker_is_gone() -> None:
     told: list[Json] = []
     process = HandlerProcess(isolated_handlers.blocks, Context.for_test(link=Link(save=told.append)), {})
-    process.interrupt(CancelRequested)
     process._process.stdin.close()  # type: ignore[union-attr]  # as the system does when a worker is killed
     process.run()
     assert process.end == "was killed by SIGKILL"

@@ -149,6 +149,7 @@ def test_another_thread_takes_the_place_of_a_lost_one(build: Build) -> None:
     house.pass_limit_and_grace()
     house.reaches(second, State.SUCCEEDED)
     assert house.worker.lost_threads == 1
+    eventually(lambda: house.queue.stats().threads["w"].lost == 1, "the stats of the queue to tell of it")
     blocked.go.set()
 
 

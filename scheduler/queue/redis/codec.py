@@ -25,7 +25,7 @@ _POOL = re.compile(r"[^\s,=]+")
 _TOTALS = TIERS + 2
 _CLASS = 3
 _USE = 8
-_THREADS = 4 + TIERS
+_THREADS = 5 + TIERS
 
 
 def class_of(entry: Entry) -> str:
@@ -102,13 +102,15 @@ def explanation_of(words: Sequence[str]) -> Explanation | None:
 
 
 def threads_words(threads: ThreadUse | None) -> tuple[int, ...]:
-    return (threads.total, threads.busy, threads.preempted, *threads.headroom) if threads else ()
+    return (threads.total, threads.busy, threads.preempted, *threads.headroom, threads.lost) if threads else ()
 
 
 def threads_of(words: Sequence[str]) -> dict[str, ThreadUse]:
     """Return the threads of each worker."""
     rows = ((name, [int(word) for word in numbers]) for name, *numbers in _rows(words, _THREADS))
-    return {name: ThreadUse(total, busy, tuple(kept), gave_way) for name, (total, busy, gave_way, *kept) in rows}
+    return {
+        name: ThreadUse(total, busy, tuple(kept), gave_way, lost) for name, (total, busy, gave_way, *kept, lost) in rows
+    }
 
 
 def stats_of(

@@ -170,7 +170,8 @@ class Walk:
 
     def some_threads(self) -> ThreadUse | None:
         headroom = self.chance.choice([NO_HEADROOM, (0, 1, 2, 2, 2), (0, 0, 1, 1, 1), (0, 3, 3, 3, 3)])
-        return self.chance.choice([None, ThreadUse(8, self.chance.randint(0, 8), headroom, self.chance.randint(0, 3))])
+        busy, preempted, lost = self.chance.randint(0, 8), self.chance.randint(0, 3), self.chance.randint(0, 2)
+        return self.chance.choice([None, ThreadUse(8, busy, headroom, preempted, lost)])
 
     def preemptors(self) -> None:
         """Ask for whom a worker should make room; those that it may already be asked to are of any tier."""

@@ -64,11 +64,11 @@ class ThreadsContract(QueueCase):
     ) -> None:
         queue.put([self.entry(clock, f"r{n}", n, tier=5) for n in range(3)])
         self.on(queue, 16)
-        queue.take("x", 0, LEASE, threads=ThreadUse(4, 4, preempted=2))
+        queue.take("x", 0, LEASE, threads=ThreadUse(4, 4, preempted=2, lost=1))
         queue.take("silent", 1, LEASE)
         assert queue.stats().threads == {
             "w": ThreadUse(16, 3, HEADROOM),
-            "x": ThreadUse(4, 4, preempted=2),
+            "x": ThreadUse(4, 4, preempted=2, lost=1),
         }
         clock.ms += THREADS_KNOWN_MS
         queue.preemptors("x", 0, ALL, 0, threads=ThreadUse(4, 1))

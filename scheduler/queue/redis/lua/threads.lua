@@ -3,20 +3,27 @@
 --   threads      HASH  worker -> its threads as it reported them last (msgpack), and when
 --   preemptors   ZSET  run ids by until when one worker alone makes room for them
 
--- The threads that a caller reports, its arguments from `at` on: total, busy, preempted, and the headroom of each tier.
+-- The threads that a caller reports, its arguments from `at` on: total, busy, preempted, the headroom of each tier,
+-- lost.
 local function threads_from(at)
   if not ARGV[at] then return nil end
   local headroom = {}
   for tier = 1, 5 do headroom[tier] = tonumber(ARGV[at + 2 + tier]) end
-  return {total = tonumber(ARGV[at]), busy = tonumber(ARGV[at + 1]), preempted = tonumber(ARGV[at + 2]), headroom = headroom}
+  return {
+    total = tonumber(ARGV[at]), busy = tonumber(ARGV[at + 1]), preempted = tonumber(ARGV[at + 2]), headroom = headroom,
+    lost = tonumber(ARGV[at + 8])
+  }
 end
 
 local function keep_threads(worker, t, granted)
   local busy = min(t.busy + granted, t.total)
-  call('HSET', P .. 'threads', worker, cmsgpack.pack({NOW, t.total, busy, t.preempted, unpack(t.headroom)}))
+  local h = t.headroom
+  local packed = cmsgpack.pack({NOW, t.total, busy, t.preempted, h[1], h[2], h[3], h[4], h[5], t.lost})
+  call('HSET', P .. 'threads', worker, packed)
 end
 
--- Worker, total, busy, preempted and headroom by tier of each that reported its threads lately; the others are forgotten.
+-- Worker, total, busy, preempted, headroom by tier and lost of each that reported its threads lately; the others are
+-- forgotten.
 local function known_threads()
   local found = {}
   local all = call('HGETALL', P .. 'threads')
@@ -24,7 +31,7 @@ local function known_threads()
     local v = cmsgpack.unpack(all[i + 1])
     if NOW - v[1] <= THREADS_KNOWN then
       found[#found + 1] = all[i]
-      for j = 2, 9 do found[#found + 1] = number(v[j]) end
+      for j = 2, 10 do found[#found + 1] = number(v[j] or 0) end
     else
       call('HDEL', P .. 'threads', all[i])
     end
