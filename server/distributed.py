@@ -68,8 +68,8 @@ def connected(
     """Return the queue, the news, what claims the queue for a database, and what closes all connections."""
     try:
         redis_queue = import_module("duetime.scheduler.queue.redis.queue").RedisQueue
-        redis_news = import_module("duetime.scheduler.queue.redis.pubsub").RedisNews
-        redis_owner = import_module("duetime.scheduler.queue.redis.ownership").RedisOwner
+        redis_news = import_module("duetime.scheduler.queue.redis.pubsub").RedisSignalBus
+        redis_owner = import_module("duetime.scheduler.queue.redis.ownership").NamespaceClaim
     except ModuleNotFoundError as error:
         raise InvalidSetting(
             "redis_url: the client for Redis is not installed. Install it with: pip install 'duetime[redis]', or in a "

@@ -40,6 +40,7 @@ SWITCHED_OFF = re.compile(r"#\s*(?:ruff:\s*noqa|flake8[:=]\s*noqa|mypy:\s*ignore
 EXCUSE = re.compile(
     r"#\s*(?P<mark>noqa(?!:)|noqa:\s*(?P<codes>[A-Z0-9, ]+)|type:\s*ignore(?:\[[^\]]*\])?)(?P<reason>.*)"
 )
+LATE_IMPORT = re.compile(r'import_module\(\s*"(duetime[\w.]*)"\s*\)(?:\.(\w+))?')
 NEVER_EXCUSED = {"C901", "TID251", "PLR0912", "PLR0915"}
 
 
@@ -210,6 +211,31 @@ def bare_imports(root: Path) -> list[str]:
     ]
 
 
+def late_imports_of_nothing(root: Path) -> list[str]:
+    """List what is imported by its name in a string, for a quick start, and is not there; mypy cannot tell."""
+    return [
+        f"{where(root, path)}: {module} has no {name or 'module'}"
+        for path in product_files(root, ".py")
+        for module, name in LATE_IMPORT.findall(path.read_text("utf-8"))
+        if not defines(root, module, name)
+    ]
+
+
+def defines(root: Path, module: str, name: str) -> bool:
+    folder, package = max(
+        FOLDERS.items(), key=lambda pair: len(pair[1]) if f"{module}.".startswith(f"{pair[1]}.") else 0
+    )
+    parts = module.removeprefix(package).strip(".").split(".")
+    place = root.joinpath(folder, *filter(None, parts))
+    for path in (place / "__init__.py", place.with_suffix(".py")):
+        if path.exists():
+            return (
+                re.search(rf"^(?:def |class |from .*){name}\b|^{name}\b", path.read_text("utf-8"), re.MULTILINE)
+                is not None
+            )
+    return False
+
+
 def rule_files(root: Path) -> list[Path]:
     """Modules of `scheduler/rules` and of every room inside it."""
     return [path for path in product_files(root, ".py") if root / "scheduler" / "rules" in path.parents]
@@ -298,6 +324,7 @@ CHECKS: list[Callable[[Path], list[str]]] = [
     gerunds,
     vague_names,
     bare_imports,
+    late_imports_of_nothing,
     impure_imports,
     clocks_in_rules,
     excuses,
@@ -353,6 +380,12 @@ SEEDS: list[tuple[Callable[[Path], list[str]], dict[str, str], str]] = [
     (vague_names, {"scheduler/utils.py": ""}, "scheduler/utils.py"),
     (vague_names, {"server/common/clock.py": ""}, "server/common/clock.py"),
     (bare_imports, {"tests/test_a.py": "from tools.schedule import x"}, "tests/test_a.py:1"),
+    (late_imports_of_nothing, {"tools/a.py": 'import_module("duetime.tools.b")'}, "duetime.tools.b has no module"),
+    (
+        late_imports_of_nothing,
+        {"server/a.py": 'import_module("duetime.server.cli.b").Old', "server/cli/b.py": "class New: ..."},
+        "duetime.server.cli.b has no Old",
+    ),
     (impure_imports, {"scheduler/rules/a.py": "import sqlalchemy"}, "scheduler/rules/a.py:1: sqlalchemy"),
     (impure_imports, {"scheduler/rules/a.py": "from duetime.scheduler import store"}, "duetime.scheduler.store"),
     (impure_imports, {"scheduler/rules/time/a.py": "import sqlalchemy"}, "scheduler/rules/time/a.py:1: sqlalchemy"),

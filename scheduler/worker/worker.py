@@ -105,7 +105,7 @@ class Worker:
         self._lost = LostThreads(
             self._loop,
             limit=lambda: self.threads,
-            end=self._end_unstopped,
+            end=lambda held: self._completer.hand_in(held, self._execution.unstopped(held), wait=False),
             replace=self._replace,
             exhausted=on_exhausted,
         )
@@ -258,9 +258,6 @@ class Worker:
             self._threads.end_this()
             return False
         return True
-
-    def _end_unstopped(self, held: ActiveRun) -> None:
-        self._completer.hand_in(held, self._execution.unstopped(held), wait=False)
 
     def _replace(self, lost: threading.Thread) -> None:
         self._threads.replace(lost)

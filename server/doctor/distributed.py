@@ -49,7 +49,7 @@ def namespace_check(settings: Settings, store: Store) -> Check:
             f"redis_namespace {settings.redis_namespace!r}."
         )
         return Check("namespace", CheckVerdict.NOTE, said, advice)
-    owner: Any = import_module("duetime.scheduler.queue.redis.ownership").RedisOwner
+    owner: Any = import_module("duetime.scheduler.queue.redis.ownership").NamespaceClaim
     mine = owner(settings.redis_url, namespace=settings.redis_namespace, database=database)
     try:
         mine.check()
