@@ -300,6 +300,30 @@ def by_keys(url: str) -> None:
     print(f"  finish: 1,000 keys {few:.0f} -> 100,000 keys {many:.0f} ({many / few:.2f} x)")
 
 
+def by_tenants(url: str, runs: int) -> None:
+    print(
+        f"tenants: server microseconds of a take of one, and of a finish that wakes the next, {runs:,} runs of a tier"
+    )
+    redis.Redis.from_url(url).flushall()
+    ready, blocked = [], []
+    for tenants in (0, 1, 1000):
+        queue, now = fresh_queue(url, f"ready-{tenants}"), now_ms()
+        fill(queue, (tenant_run(n, tenants, now) for n in range(runs)))
+        ready.append(queue)
+        queue = fresh_queue(url, f"blocked-{tenants}")
+        queue.set_pool("gpu", Limits(Kind.SLOTS, TURNS * IN_TURN))
+        fill(queue, (tenant_run(n, tenants, now, {"gpu": 1}) for n in range(runs)))
+        blocked.append(queue)
+    for name, calls in (("take", [taking(queue) for queue in ready]), ("finish", [ending(queue) for queue in blocked])):
+        none, one, many = compared(url, calls)
+        print(f"  {name}: without {none:.0f}, of one {one:.0f} ({one / none:.2f} x), "
+              f"of 1,000 {many:.0f} ({many / none:.2f} x)")  # fmt: skip
+
+
+def tenant_run(n: int, tenants: int, now: float, needs: dict[str, int] | None = None) -> Entry:
+    return Entry(f"run{n:07}", now + n, 3, needs or {}, now, tenant=f"t{n % tenants}" if tenants else "")
+
+
 def profile(url: str, messages: int) -> None:
     """Show where our process spends its time, all threads together: cProfile sees one, so each call is made in one."""
     queue, now = fresh_queue(url), now_ms()
@@ -314,7 +338,7 @@ def profile(url: str, messages: int) -> None:
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--only", nargs="+", default=["drain", "size", "blocked", "keys"])
+    parser.add_argument("--only", nargs="+", default=["drain", "size", "blocked", "keys", "tenants"])
     parser.add_argument("--messages", type=int, default=6000)
     parser.add_argument("--rounds", type=int, default=5)
     parser.add_argument("--most", type=int, default=1_000_000)
@@ -334,6 +358,7 @@ def main() -> None:
             "size": lambda: by_size(url, given.most),
             "blocked": lambda: by_blocked(url),
             "keys": lambda: by_keys(url),
+            "tenants": lambda: by_tenants(url, min(given.most, 100_000)),
         }
         for name in given.only:
             parts[name]()

@@ -13,7 +13,7 @@ from duetime.scheduler.queue import Entry
 from duetime.scheduler.records import ReadyRun
 from duetime.scheduler.rules.estimates import UNKNOWN, Estimate, estimate
 from duetime.scheduler.rules.limits.pool import Pool, find
-from duetime.scheduler.rules.order import drop_at, order_key
+from duetime.scheduler.rules.order import drop_at, goes_by_deadline, order_key
 from duetime.scheduler.store.statements.recover import MOST_CRASHES
 
 CALM = 5000.0
@@ -65,7 +65,16 @@ class Placement:
             needs[LAST_CHANCE] = 1
             delay = max(delay, CALM)
         created = _ms(run.created_at or run.scheduled_for)
-        return Entry(run.run_id, self.key(run), run.tier.rank, needs, created, delay)
+        return Entry(
+            run.run_id,
+            self.key(run),
+            run.tier.rank,
+            needs,
+            created,
+            delay,
+            tenant=run.tenant,
+            by_deadline=self._goes_by_deadline(run),
+        )
 
     def key(self, run: ReadyRun) -> float:
         """Return the order key of a run: smaller goes first."""
@@ -76,6 +85,15 @@ class Placement:
             p90=self._estimate(run).p90,
             late=run.late,
             cost=self._cost(run.needs),
+        )
+
+    def _goes_by_deadline(self, run: ReadyRun) -> bool:
+        return goes_by_deadline(
+            first_ready=run.first_ready_at,
+            tier=run.tier,
+            deadline=run.deadline,
+            p90=self._estimate(run).p90,
+            late=run.late,
         )
 
     def drop_at(self, run: ReadyRun) -> datetime | None:

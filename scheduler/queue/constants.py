@@ -10,6 +10,9 @@ MAX_CLASSES_PER_TAKE = 128
 MAX_SIZES_PER_WAKE = 32
 """Sizes of which one release wakes the best class: the largest that fit."""
 
+MAX_TURNS_REFRESHED = 256
+"""Tenants that were served since they came to a place which one look for the next turn puts behind the others."""
+
 MAX_COUNTED_AHEAD = 10_000
 """Runs ahead of one that are counted to explain it. Nothing is handed out while they are counted."""
 

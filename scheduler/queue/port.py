@@ -34,7 +34,9 @@ class Entry:
     """A run that may start, `delay` after it is put: the smaller `key` goes first, then `created`, then `run_id`.
 
     `delay` is in milliseconds of the queue's own clock, which may be another than the database's. `needs` maps pools to
-    units: all of them are reserved together, or none. Runs of one tier with equal needs are a class.
+    units: all of them are reserved together, or none. Tenants of one tier take turns. A run with `by_deadline` goes by
+    its key alone until that is past, and so does one without a tenant. Runs of one tier and tenant with equal needs are
+    a class.
     """
 
     run_id: str
@@ -43,6 +45,8 @@ class Entry:
     needs: Mapping[str, int] = field(default_factory=dict)
     created: float = 0
     delay: float = 0
+    tenant: str = ""
+    by_deadline: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -211,9 +215,9 @@ class DispatchQueue(Protocol):
     def take(self, worker: str, n: int, lease: float, *, nonce: str = "", threads: ThreadUse | None = None) -> Take:
         """Lease up to `n` runs to `worker` for `lease` ms, best first, with every pool they need.
 
-        The tier is chosen by `rules.shares`, the run by its key. A class short of a pool is parked there and costs
-        nothing until the pool changes. One that needs an unknown pool, or more than its capacity, is held. Repeating
-        the worker's last take with the same `nonce` returns the same grants again, less those that have ended.
+        `rules.shares` choose the tier, `rules.turns` the tenant, the key its run. A class short of a pool is parked
+        there and costs nothing until the pool changes. One that needs an unknown pool, or more than it has, is held.
+        Repeating the last take with the same `nonce` returns the same grants again, less those that have ended.
 
         With `threads`, `n` is how many of them are idle, and a run starts only while more are idle than the headroom of
         its tier; tiers that may not start count as if they had nothing that may.

@@ -96,6 +96,13 @@ def order_key(
     return min(latest, ready) + span * (1.0 - unblock_bonus(unblocks) + term)
 
 
+def goes_by_deadline(
+    *, first_ready: datetime, tier: Tier, deadline: datetime | None, p90: timedelta, late: bool = False
+) -> bool:
+    """Say whether the deadline of a run orders it, and not how long it has waited: no other tenant goes before it."""
+    return deadline is not None and not late and deadline - p90 < first_ready + PATIENCE[tier]
+
+
 def unblock_bonus(unblocks: Mapping[Tier, int]) -> float:
     """Say how much earlier a run goes for what waits for it: 0 for nothing, growing with number and tiers, below 1."""
     weight = sum(VALUE[tier] * max(count, 0) for tier, count in unblocks.items())

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from datetime import timedelta
 
 import pytest
@@ -9,7 +10,7 @@ from duetime.scheduler.dispatch.dispatcher import Dispatcher
 from duetime.scheduler.dispatch.placement import Placement
 from duetime.scheduler.handlers import Handlers
 from duetime.scheduler.intake.planner import Planner
-from duetime.scheduler.queue import Explanation, QueueUnavailable
+from duetime.scheduler.queue import Entry, Explanation, QueueUnavailable
 from duetime.scheduler.queue.memory.queue import MemoryQueue
 from duetime.scheduler.records import Start
 from duetime.scheduler.rules.estimates import Estimate
@@ -17,7 +18,7 @@ from duetime.scheduler.rules.limits.admission import Kind, Limits
 from duetime.scheduler.rules.limits.pool import Pool
 from duetime.scheduler.service import Scheduler
 from duetime.scheduler.store import Store
-from duetime.scheduler.task import State, TaskView
+from duetime.scheduler.task import Principal, State, TaskView
 
 from tests.contracts.store.making import Clock
 
@@ -144,3 +145,35 @@ def test_what_the_caller_said_of_its_length_stays(
     Dispatcher(store, queue, placement=Placement(estimates=lambda *_: learned)).step()
 
     assert scheduler.get(made.record.task.id).record.run.drop_at == made.record.run.drop_at
+
+
+def test_a_backlog_of_one_tenant_delays_the_task_of_another_by_one_run(
+    store: Store, queue: MemoryQueue, clock: Clock, scheduler: Scheduler, dispatcher: Dispatcher
+) -> None:
+    for number in range(20):
+        scheduler.schedule(f"Import {number}", when="in 1 min")
+    other = scheduler.schedule("Call John", when="in 2 min", by=Principal("globex", "ann"))
+    clock.forward(minutes=1)
+    dispatcher.step()
+    assert len(queue.take("w", 3, 1e6).grants) == 3
+    clock.forward(minutes=1)
+    dispatcher.step()
+    assert other.record.run.id in queue.take("w", 2, 1e6).run_ids
+
+
+def test_a_run_goes_by_its_deadline_where_that_comes_before_its_patience_ends(
+    scheduler: Scheduler, dispatcher: Dispatcher, queue: MemoryQueue, clock: Clock, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    entries: list[Entry] = []
+
+    def noted(given: Sequence[Entry]) -> int:
+        entries.extend(given)
+        return len(given)
+
+    monkeypatch.setattr(queue, "put", noted)
+    for deadline in ("2 min", "1 hour", None):
+        scheduler.schedule(f"Call {deadline}", when="in 1 min", deadline=deadline)
+    clock.forward(minutes=1)
+    dispatcher.step()
+    assert [entry.by_deadline for entry in entries] == [True, False, False]
+    assert {entry.tenant for entry in entries} == {"local"}

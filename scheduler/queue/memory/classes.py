@@ -1,24 +1,26 @@
 """The runs that wait their turn, by class, for the queue in memory.
 
-A class is all runs of a tier with equal needs, in order, so that one look at its head decides for all of them. While
-its head lacks a pool the class is parked behind that pool and no take sees it.
+A class is all runs of a tenant and a tier with equal needs, in order, so that one look at its head decides for all of
+them. While its head lacks a pool the class is parked behind that pool and no take sees it.
 """
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from functools import partial
 from typing import Protocol
 
 from duetime.scheduler.queue.constants import MAX_COUNTED_AHEAD
 from duetime.scheduler.queue.memory.lazy_heap import LazyHeap
+from duetime.scheduler.queue.memory.turns import Rank, Ring
 from duetime.scheduler.queue.port import Entry
 from duetime.scheduler.rules.shares import TIERS
+from duetime.scheduler.rules.turns import Turns, goes_out_of_turn
 
 ClassNeeds = tuple[tuple[str, int], ...]
-ClassName = tuple[int, ClassNeeds]
-Rank = tuple[float, float, str]
-"""Key, created, run id: the whole order inside a class and between heads."""
+ClassName = tuple[int, ClassNeeds, str, bool]
+"""Tier, needs, tenant, and whether its runs go by their deadline."""
 
 
 def rank_of(entry: Entry) -> Rank:
@@ -26,7 +28,8 @@ def rank_of(entry: Entry) -> Rank:
 
 
 def class_name(entry: Entry) -> ClassName:
-    return (entry.tier, tuple(sorted(entry.needs.items())))
+    by_deadline = entry.by_deadline and bool(entry.tenant)
+    return (entry.tier, tuple(sorted(entry.needs.items())), entry.tenant, by_deadline)
 
 
 class Place(Protocol):
@@ -45,12 +48,18 @@ class RunClass:
 
     tier: int
     needs: ClassNeeds
+    tenant: str = ""
+    by_deadline: bool = False
     entries: dict[str, Entry] = field(default_factory=dict)
     runs: LazyHeap[Rank] = field(init=False)
     behind: Place | None = None
 
     def __post_init__(self) -> None:
         self.runs = LazyHeap(self._is_here)
+
+    @property
+    def name(self) -> ClassName:
+        return (self.tier, self.needs, self.tenant, self.by_deadline)
 
     @property
     def size(self) -> int:
@@ -72,6 +81,8 @@ class RunClasses:
         self._class_of: dict[str, RunClass] = {}
         self._classes: dict[ClassName, RunClass] = {}
         self._heads = [LazyHeap[Rank](partial(self._is_candidate, tier)) for tier in range(1, TIERS + 1)]
+        self._turns = Turns()
+        self._rings = [self.ring(tier, partial(self._is_candidate, tier)) for tier in range(1, TIERS + 1)]
 
     def get(self, run_id: str) -> Entry | None:
         cls = self._class_of.get(run_id)
@@ -94,7 +105,9 @@ class RunClasses:
     def class_of(self, run_id: str) -> RunClass:
         return self._class_of[run_id]
 
-    def add(self, entry: Entry) -> None:
+    def add(self, entry: Entry, now: float) -> None:
+        if entry.tenant:
+            self._turns.entered(entry.tier, entry.tenant, now)
         name = class_name(entry)
         cls = self._classes.get(name)
         if cls is None:
@@ -112,6 +125,30 @@ class RunClasses:
         self._look_again(cls, before)
         return entry
 
+    def start(self, run_id: str, now: float) -> None:
+        """Take out a run that starts: it was the turn of its tenant."""
+        entry = self.remove(run_id)
+        if entry.tenant:
+            self._turns.served(entry.tier, entry.tenant, now)
+
+    def in_turn(self, head: Rank, now: float) -> Rank:
+        """Return what starts when `head` is the best head of its tier: this, or the best of the tenant in turn."""
+        cls = self._class_of[head[2]]
+        if not cls.tenant or goes_out_of_turn(cls.by_deadline, head[0], now):
+            return head
+        return self._rings[cls.tier - 1].first() or head
+
+    def has_turn_before(self, entry: Entry, run_id: str) -> bool:
+        """Whether a run goes before a waiting one of its tier for the turn of its tenant."""
+        other = self._class_of.get(run_id)
+        if other is None or other.tier != entry.tier or not entry.tenant or other.tenant in ("", entry.tenant):
+            return False
+        return self._turns.of(entry.tier, entry.tenant) < self._turns.of(other.tier, other.tenant)
+
+    def ring(self, tier: int, is_here: Callable[[Rank], bool]) -> Ring:
+        """Return a ring of the tenants that have heads for which `is_here` holds."""
+        return Ring(partial(self._is_head_of, is_here), partial(self._turns.of, tier))
+
     def move(self, entry: Entry) -> None:
         """Give a run the key of `entry`, which is otherwise the same."""
         cls = self.class_of(entry.run_id)
@@ -128,6 +165,8 @@ class RunClasses:
         head = cls.head()
         assert head is not None
         self._heads[cls.tier - 1].push(head)
+        if cls.tenant:
+            self._rings[cls.tier - 1].add(cls.tenant, head)
 
     def unpark_headed_by(self, head: Rank, name: ClassName) -> None:
         """Let takes look at a class if it is still parked with this head."""
@@ -157,7 +196,8 @@ class RunClasses:
     def _look_again(self, cls: RunClass, before: Rank | None) -> None:
         head = cls.head()
         if head is None:
-            del self._classes[(cls.tier, cls.needs)]
+            del self._classes[cls.name]
+            self._rings[cls.tier - 1].forget(cls.tenant)
             if cls.behind is not None:
                 cls.behind.leave()
         elif head != before:
@@ -166,6 +206,9 @@ class RunClasses:
     def _is_candidate(self, tier: int, rank: Rank) -> bool:
         cls = self._headed_by(rank)
         return cls is not None and cls.behind is None and cls.tier == tier
+
+    def _is_head_of(self, is_here: Callable[[Rank], bool], tenant: str, rank: Rank) -> bool:
+        return is_here(rank) and self._class_of[rank[2]].tenant == tenant
 
     def _headed_by(self, rank: Rank) -> RunClass | None:
         cls = self._class_of.get(rank[2])

@@ -9,7 +9,8 @@ from __future__ import annotations
 import heapq
 
 from duetime.scheduler.queue.constants import MAX_OVERDUE_PER_TAKE
-from duetime.scheduler.queue.memory.classes import ClassName, Rank
+from duetime.scheduler.queue.memory.classes import ClassName
+from duetime.scheduler.queue.memory.turns import Rank
 
 
 class OverdueHeads:

@@ -8,13 +8,14 @@ nothing is scanned.
 from __future__ import annotations
 
 from bisect import bisect_left, bisect_right, insort
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass, field
 
 from duetime.scheduler.queue.constants import MAX_SIZES_PER_WAKE
-from duetime.scheduler.queue.memory.classes import Rank, RunClass
+from duetime.scheduler.queue.memory.classes import RunClass, RunClasses
 from duetime.scheduler.queue.memory.lazy_heap import LazyHeap
-from duetime.scheduler.queue.port import Why
+from duetime.scheduler.queue.memory.turns import Rank, Ring
+from duetime.scheduler.queue.port import Entry, Why
 from duetime.scheduler.rules.limits.admission import (
     LOOK_AGAIN,
     Kind,
@@ -31,13 +32,19 @@ from duetime.scheduler.rules.shares import TIERS
 
 @dataclass(slots=True, eq=False)
 class ParkedSize:
-    """The classes of one tier that are parked on a pool for the same number of units."""
+    """The classes of one tier that are parked on a pool for the same number of units: by key, and by turn."""
 
     pool: LivePool
     tier: int
     units: int
-    heads: LazyHeap[Rank]
+    waiting: RunClasses
     count: int = 0
+    heads: LazyHeap[Rank] = field(init=False)
+    ring: Ring = field(init=False)
+
+    def __post_init__(self) -> None:
+        self.heads = LazyHeap(self._is_parked)
+        self.ring = self.waiting.ring(self.tier, self._is_parked)
 
     @property
     def name(self) -> str:
@@ -47,6 +54,14 @@ class ParkedSize:
         self.count -= 1
         if not self.count:
             self.pool.drop(self)
+
+    def firsts(self) -> list[Rank]:
+        """Return the head with the smallest key, and that of the class whose turn it is where this is another."""
+        firsts = (self.heads.top(), self.ring.first())
+        return list(dict.fromkeys(head for head in firsts if head is not None))
+
+    def _is_parked(self, head: Rank) -> bool:
+        return self.waiting.parked_here(self, head)
 
 
 @dataclass(slots=True, eq=False)
@@ -69,31 +84,33 @@ class LivePool:
         """Return the state as of `now`, which is not kept."""
         return advanced(self.limits, self.state, now) if self.limits else self.state
 
-    def lacks(self, units: int, tier: int, rank: Rank, now: float) -> Why | None:
+    def lacks(self, units: int, entry: Entry, waiting: RunClasses, now: float) -> Why | None:
         """Say why this pool does not admit a run, None when it does."""
         limits, state = self.limits, self.at(now)
         if limits is None:
             return Why.UNKNOWN
-        if units > free(limits, state, tier, now):
-            return _shortness(limits, state, units, tier, now)
-        return Why.HELD if self.is_held(rank) else None
+        if units > free(limits, state, entry.tier, now):
+            return _shortness(limits, state, units, entry.tier, now)
+        return Why.HELD if self.is_held(entry, waiting) else None
 
-    def is_held(self, rank: Rank) -> bool:
-        """Whether an overdue run has first call, which goes before the run of this rank."""
-        return self.state.hold not in ("", rank[2]) and self.state.hold_key < rank[0]
+    def is_held(self, entry: Entry, waiting: RunClasses) -> bool:
+        """Whether an overdue run has first call, which goes before this one: it has the smaller key, and the turn."""
+        held = self.state.hold not in ("", entry.run_id) and self.state.hold_key < entry.key
+        return held and not waiting.has_turn_before(entry, self.state.hold)
 
-    def park(self, cls: RunClass, units: int, alive: Callable[[ParkedSize, Rank], bool]) -> None:
-        """Put a class behind this pool; `alive` tells whether a head is still the one that was parked here."""
+    def park(self, cls: RunClass, units: int, waiting: RunClasses) -> None:
+        """Put a class behind this pool."""
         head = cls.head()
         assert head is not None
         size = self.sizes.get((cls.tier, units))
         if size is None:
-            size = ParkedSize(self, cls.tier, units, LazyHeap(lambda rank: alive(made, rank)))
-            made = self.sizes[(cls.tier, units)] = size
+            size = self.sizes[(cls.tier, units)] = ParkedSize(self, cls.tier, units, waiting)
             insort(self.units[cls.tier - 1], units)
         size.count += 1
         cls.behind = size
         size.heads.push(head)
+        if cls.tenant:
+            size.ring.add(cls.tenant, head)
 
     def drop(self, size: ParkedSize) -> None:
         """Forget a size that nobody is parked under."""
@@ -125,7 +142,7 @@ class LivePool:
         """Return when time alone may let this many units in."""
         return helped_at(self.limits, self.at(now), units, tier, now) if self.limits else None
 
-    def fitting(self, now: float) -> Iterator[Rank]:
+    def fitting(self, waiting: RunClasses, now: float) -> Iterator[Rank]:
         """Give the heads that may be admitted now: of each tier those of the largest sizes that fit."""
         if self.limits is None or not self.sizes:
             return
@@ -133,9 +150,9 @@ class LivePool:
         for tier, units in enumerate(self.units, 1):
             fit = bisect_right(units, free(self.limits, state, tier, now)) if units else 0
             for size in units[max(0, fit - MAX_SIZES_PER_WAKE) : fit][::-1]:
-                head = self.sizes[(tier, size)].heads.top()
-                if head is not None and not self.is_held(head):
-                    yield head
+                for head in self.sizes[(tier, size)].firsts():
+                    if not self.is_held(waiting.entry(head[2]), waiting):
+                        yield head
 
     def rest(self, now: float) -> float | None:
         """Return when to look again at what is still parked here, None when no time will help."""

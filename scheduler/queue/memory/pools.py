@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from duetime.scheduler.queue.constants import DEFAULT_LIMITS
-from duetime.scheduler.queue.memory.classes import RunClass, RunClasses, rank_of
+from duetime.scheduler.queue.memory.classes import RunClass, RunClasses
 from duetime.scheduler.queue.memory.lazy_heap import LazyHeap
 from duetime.scheduler.queue.memory.pool import LivePool
 from duetime.scheduler.queue.port import Entry, Why
@@ -46,7 +46,7 @@ class LivePools:
         """Park a class on what its head lacks."""
         units, head = dict(cls.needs)[pool.name], cls.head()
         assert head is not None
-        self.keep(pool).park(cls, units, self._waiting.parked_here)
+        self.keep(pool).park(cls, units, self._waiting)
         if why not in (Why.HELD, Why.TOO_SMALL):
             self.remind(pool, pool.helped_at(units, cls.tier, now))
         if head[0] < self.time.wall:
@@ -54,7 +54,7 @@ class LivePools:
 
     def wake(self, pool: LivePool, now: float) -> None:
         """Let takes look at what may be admitted now."""
-        for head in list(pool.fitting(now)):
+        for head in list(pool.fitting(self._waiting, now)):
             self._waiting.unpark(self._waiting.class_of(head[2]))
 
     def remind(self, pool: LivePool, at: float | None) -> None:
@@ -88,10 +88,9 @@ class LivePools:
 
     def short(self, entry: Entry, now: float) -> tuple[LivePool, Why] | None:
         """Return the first pool by name that does not admit a run, and why."""
-        rank = rank_of(entry)
         for name, units in sorted(entry.needs.items()):
             pool = self.get(name, now)
-            why = pool.lacks(units, entry.tier, rank, now)
+            why = pool.lacks(units, entry, self._waiting, now)
             if why is not None:
                 return pool, why
         return None

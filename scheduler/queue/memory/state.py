@@ -16,13 +16,14 @@ from duetime.scheduler.queue.constants import (
     MAX_PROMOTED_PER_TAKE,
     MAX_TIMERS_PER_TAKE,
 )
-from duetime.scheduler.queue.memory.classes import Rank, RunClass, RunClasses
+from duetime.scheduler.queue.memory.classes import RunClass, RunClasses, class_name
 from duetime.scheduler.queue.memory.explain import counted, explained, shortage
 from duetime.scheduler.queue.memory.lazy_heap import LazyHeap
 from duetime.scheduler.queue.memory.overdue import OverdueHeads
 from duetime.scheduler.queue.memory.pool import LivePool
 from duetime.scheduler.queue.memory.pools import LivePools
 from duetime.scheduler.queue.memory.threads import WorkerThreads
+from duetime.scheduler.queue.memory.turns import Rank
 from duetime.scheduler.queue.port import (
     Cancelled,
     Entry,
@@ -90,7 +91,7 @@ class QueueState:
             lease.again = (entry, now + entry.delay)
             return Put.KEPT
         known = self._here(entry.run_id)
-        if known is not None and known.tier == entry.tier and known.needs == entry.needs:
+        if known is not None and class_name(known) == class_name(entry):
             return Put.KEPT
         if known is not None:
             self.cancel(entry.run_id, now)
@@ -103,7 +104,7 @@ class QueueState:
             first = self._by_time.top()
             if first is None or first[0] > now:
                 break
-            self._waiting.add(self._delayed.pop(first[2])[0])
+            self._waiting.add(self._delayed.pop(first[2])[0], now)
         for _ in range(MAX_TIMERS_PER_TAKE):
             if not self.pools.ring(now):
                 break
@@ -165,8 +166,7 @@ class QueueState:
         if lease is not None:
             lease.again = None
             return Cancelled.LEASED
-        entry = self._remove(run_id)
-        if entry is None:
+        if (entry := self._remove(run_id)) is None:
             return Cancelled.ABSENT
         self.pools.drop_holds(entry, now)
         return Cancelled.REMOVED
@@ -219,7 +219,7 @@ class QueueState:
             self._delayed[entry.run_id] = (entry, not_before)
             self._by_time.push((not_before, entry.created, entry.run_id))
         else:
-            self._waiting.add(entry)
+            self._waiting.add(entry, now)
 
     def _remove(self, run_id: str) -> Entry | None:
         """Take a run out of where it waits or is delayed."""
@@ -238,12 +238,12 @@ class QueueState:
         head = heads[tier] if tier is not None else None
         if tier is None or head is None:
             return False
+        head = self._waiting.in_turn(head, wall)
         cls, entry = self._waiting.class_of(head[2]), self._waiting.entry(head[2])
-        short = self.pools.short(entry, now)
-        if short is not None:
+        if (short := self.pools.short(entry, now)) is not None:
             self._park(cls, head, *short, now)
         else:
-            self._waiting.remove(head[2])
+            self._waiting.start(head[2], now)
             served(self._shares, self._standing, overdue(keys, wall), tier)
             granted.append(self._lease(entry, worker, now, until))
         return True
@@ -253,7 +253,7 @@ class QueueState:
         units = dict(cls.needs)[pool.name]
         self.pools.park(cls, pool, why, now)
         if units > 1 and head[0] >= self.pools.time.wall and why in (Why.SHORT, Why.HELD):
-            self._overdue.add(head, (cls.tier, cls.needs))
+            self._overdue.add(head, cls.name)
         others = [self.pools.get(name, now) for name, _ in cls.needs if name != pool.name]
         if pool.gives_nothing(units, cls.tier, why, now):
             for other in others:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import lru_cache
+from urllib.parse import quote
 
 from duetime.scheduler.queue.constants import MAX_HOLDERS_SHOWN
 from duetime.scheduler.queue.port import (
@@ -29,8 +30,17 @@ _THREADS = 5 + TIERS
 
 
 def class_of(entry: Entry) -> str:
-    """Return the name of the class of a run: its tier and what it needs, as in `3|gpu=1,tpm=600`."""
-    return f"{entry.tier}|{_written(tuple(sorted(entry.needs.items())))}" if entry.needs else f"{entry.tier}|"
+    """Return the name of the class of a run: its tier, its tenant, and what it needs, as in `3|acme|gpu=1,tpm=600`.
+
+    A tenant whose run goes by its deadline has a `!` before its name.
+    """
+    needs = _written(tuple(sorted(entry.needs.items()))) if entry.needs else ""
+    return f"{entry.tier}|{_turn(entry.tenant, entry.by_deadline) if entry.tenant else ''}|{needs}"
+
+
+@lru_cache(4096)
+def _turn(tenant: str, by_deadline: bool) -> str:
+    return ("!" if by_deadline else "") + quote(tenant, safe="")
 
 
 @lru_cache(4096)
@@ -52,7 +62,7 @@ def _read(written: str) -> tuple[tuple[str, int], ...]:
 
 def needs_of(name: str) -> dict[str, int]:
     """Return what the runs of a class need."""
-    return dict(_read(name[2:]))
+    return dict(_read(name.rpartition("|")[2]))
 
 
 def entry_words(entry: Entry) -> tuple[str | float, ...]:

@@ -27,17 +27,19 @@ from duetime.scheduler.queue.constants import (
     MAX_PROMOTED_PER_TAKE,
     MAX_SIZES_PER_WAKE,
     MAX_TIMERS_PER_TAKE,
+    MAX_TURNS_REFRESHED,
     PREEMPTOR_HOLD_MS,
     THREADS_KNOWN_MS,
 )
 from duetime.scheduler.queue.port import QueueLost, QueueUnavailable
+from duetime.scheduler.rules import turns
 from duetime.scheduler.rules.limits import admission, breaker, queue_time
 from duetime.scheduler.rules.limits.admission import Limits
 from duetime.scheduler.rules.shares import Shares
 from redis.backoff import ExponentialBackoff
 from redis.retry import Retry
 
-LAYOUT = 1
+LAYOUT = 2
 """What is stored, and how: a process refuses a namespace that a newer one has filled, and refills one that is older."""
 
 PATIENCE = 3.0
@@ -139,6 +141,9 @@ def _constants(shares: Shares) -> str:
         "SAID_FOR": REMEMBERED_FOR,
         "TOOK_FOR": REMEMBERED_FOR,
         "SIZE": SIZE,
+        "STEP": turns.STEP_MS,
+        "FORGOTTEN_AFTER": turns.FORGOTTEN_AFTER_MS,
+        "MOST_REFRESHED": MAX_TURNS_REFRESHED,
         "MOST_AHEAD": MAX_COUNTED_AHEAD,
         "MOST_LOOKS": MAX_CLASSES_PER_TAKE,
         "MOST_WOKEN": MAX_SIZES_PER_WAKE,

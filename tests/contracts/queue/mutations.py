@@ -65,6 +65,28 @@ MUTATIONS = (
         "over-use leaves no debt in the bucket", "pools", "s.level + units - used)", "max(0, s.level + units - used))"
     ),
     Mutation("tiers have no ceiling", "shares", "(not any_below or (is_late(head) and S.room[tier] >= 1))", "true"),
+    Mutation("a turn is not noted", "take", "  note_served(class)\n", ""),
+    Mutation("a new tenant goes before all others", "classes", "      note_entered(run.class)\n", ""),
+    Mutation("tenants take no turns", "take", "if not has_others(place, tier, class.tenant) then", "if true then"),
+    Mutation(
+        "what is woken behind a pool goes by key alone",
+        "classes",
+        "if entry and entry ~= best[1] then",
+        "if false then",
+    ),
+    Mutation(
+        "first call of an overdue run holds back a tenant whose turn it is",
+        "classes",
+        "return turn_of(class.tier, class.tenant) >= turn_of(class.tier, owner.class.tenant)",
+        "return true",
+    ),
+    Mutation("a deadline never goes out of turn", "take", "(class.by_deadline and head.key >= WALL)", "false"),
+    Mutation(
+        "a deadline that has passed goes out of turn",
+        "take",
+        "(class.by_deadline and head.key >= WALL)",
+        "class.by_deadline",
+    ),
     Mutation("shares act before anyone is late", "shares", "head ~= nil and head.key < WALL", "head ~= nil"),
     Mutation("tiers have no guaranteed share", "shares", "and S.owed[tier] >= 1 then", "and S.owed[tier] >= 9 then"),
     Mutation(

@@ -14,6 +14,7 @@ from tests.contracts.queue.rates import RatesContract
 from tests.contracts.queue.rebuilding import RebuildContract
 from tests.contracts.queue.sharing import SharesContract
 from tests.contracts.queue.telling import TellingContract
+from tests.contracts.queue.tenants import TenantsContract
 from tests.contracts.queue.threads import ThreadsContract
 from tests.contracts.queue.turns import TurnsContract
 
@@ -33,6 +34,7 @@ class QueueContract(
     SharesContract,
     TellingContract,
     ThreadsContract,
+    TenantsContract,
     TurnsContract,
 ):
     """All promises."""

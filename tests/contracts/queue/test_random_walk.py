@@ -36,6 +36,7 @@ POOLS = ["gpu", "cpu", "tpm", "usd", "api", "tenant:a", "tenant:b", "key:1", "ke
 TEMPLATES = ["tenant:*", "key:*", "rate:*"]
 LEASES = [500.0, 4000.0, 20_000.0, 60_000.0]
 OWNERS = ["me", "you"]
+TENANTS = ["", "acme", "acme", "globex", "a|b=1,\n", "initech"]
 
 
 @dataclass
@@ -139,6 +140,8 @@ class Walk:
             needs={name: self.chance.choice([1, 1, 2, 3, 5]) for name in names},
             created=round(self.clock.ms - self.chance.choice([0, 0, 1000, self.chance.uniform(0, 1000)]), 3),
             delay=self.chance.choice([0, 0, 0, self.chance.randint(1, 8000)]),
+            tenant=self.chance.choice(TENANTS),
+            by_deadline=self.chance.random() < 0.3,
         )
 
     def put(self) -> None:

@@ -257,7 +257,7 @@ def test_what_an_older_version_filled_is_filled_again(queue: RedisQueue, server:
 
 def test_a_script_that_refuses_has_written_nothing(queue: RedisQueue, clock: Clock) -> None:
     with pytest.raises(QueueUnavailable, match="a class without a tier"):
-        queue._scripts.call("put", "good", "3|", 1, 1, 0, "bad", "9|gpu=1", 1, 1, 0)
+        queue._scripts.call("put", "good", "3||", 1, 1, 0, "bad", "9|gpu=1", 1, 1, 0)
     assert queue.explain("good") is None
     assert queue.stats().waiting == (0, 0, 0, 0, 0)
 

@@ -11,7 +11,7 @@ local fill = string.format('%.0f', time[1] * 1000000 + time[2])
 if S and tonumber(S.fill) >= tonumber(fill) then fill = string.format('%.0f', S.fill + 1) end -- fills only rise
 local before = S
 S = {
-  fill = fill, epoch = '', builder = owner, build_until = NOW + lasting, serial = 0, ready = {0, 0, 0, 0, 0},
+  fill = fill, epoch = '', builder = owner, build_until = NOW + lasting, serial = 0, turn = 0, ready = {0, 0, 0, 0, 0},
   owed = {0, 0, 0, 0, 0}, room = {2, 2, 2, 2, 2}, last = before and before.last or NOW, calm = before and before.calm or 0,
   now = NOW, behind = before and before.behind or 0, shown = before and before.shown or 0,
   behind_then = before and before.behind_then or 0,

@@ -4,13 +4,16 @@ local CLASSES = {}
 local TOP = {}
 local OFFERED = false -- something may start that could not before
 
--- '3|gpu=1,tpm=600' -> its tier and what its runs need, in the order of the pools' names.
+-- '3|!acme|gpu=1,tpm=600' -> its tier, its tenant, whether its runs go by their deadline ('!'), and what they need, in the
+-- order of the pools' names.
 local function class_of(name)
   local found = CLASSES[name]
   if not found then
-    found = {name = name, tier = tonumber(string.match(name, '^([1-5])|')), needs = {}}
-    if not found.tier then error('a class without a tier: ' .. name) end
-    for need, units in string.gmatch(string.sub(name, 3), '([^,=]+)=([^,=]+)') do
+    local tier, by_deadline, tenant, needs = string.match(name, '^([1-5])|(!?)([^|]*)|(.*)$')
+    if not tier then error('a class without a tier: ' .. name) end
+    found = {name = name, tier = tonumber(tier), by_deadline = by_deadline ~= '', needs = {}}
+    found.tenant = tenant ~= '' and tenant or nil
+    for need, units in string.gmatch(needs, '([^,=]+)=([^,=]+)') do
       found.needs[#found.needs + 1] = {pool = need, units = tonumber(units)}
     end
     CLASSES[name] = found
@@ -59,14 +62,85 @@ local function head_of(class)
   return tonumber(head[2]), head[1]
 end
 
+-- Turns of tenants in one tier: the arithmetic of rules/turns.py. A ring is the tenants of one place (the heads of a tier,
+-- or what is parked for one size of a pool), as in memory/turns.py: its name is that of the place and ':ring'.
+
+local function turn_of(tier, tenant)
+  return tonumber(call('ZSCORE', P .. 'turns:' .. tier, tenant) or 0)
+end
+
+local function note_turn(tier, tenant)
+  S.turn = max(NOW, S.turn + STEP)
+  call('ZADD', P .. 'turns:' .. tier, S.turn, tenant)
+end
+
+local function note_entered(class)
+  if class.tenant and not call('ZSCORE', P .. 'turns:' .. class.tier, class.tenant) then
+    note_turn(class.tier, class.tenant)
+  end
+end
+
+local function note_served(class)
+  if not class.tenant then return end
+  note_turn(class.tier, class.tenant)
+  call('ZREMRANGEBYSCORE', P .. 'turns:' .. class.tier, '-inf', string.format('(%.17g', NOW - FORGOTTEN_AFTER))
+end
+
+local function add_head(place, class, key, entry)
+  call('ZADD', place, key, entry)
+  if not class.tenant then return end
+  local ring = place .. ':ring'
+  call('ZADD', ring .. ':' .. class.tenant, key, entry)
+  if not call('ZSCORE', ring, class.tenant) then call('ZADD', ring, turn_of(class.tier, class.tenant), class.tenant) end
+end
+
+local function drop_head(place, class, entry)
+  call('ZREM', place, entry)
+  if not class.tenant then return end
+  local ring = place .. ':ring'
+  call('ZREM', ring .. ':' .. class.tenant, entry)
+  if call('EXISTS', ring .. ':' .. class.tenant) == 0 then call('ZREM', ring, class.tenant) end
+end
+
+-- The tenant whose turn it is, nil without any. A turn that has passed since it came is found out here.
+local function tenant_in_turn(place, tier)
+  local ring = place .. ':ring'
+  local first = call('ZRANGE', ring, 0, 0, 'WITHSCORES')
+  for _ = 1, MOST_REFRESHED do
+    local turn = first[1] and turn_of(tier, first[1])
+    if not turn or turn <= tonumber(first[2]) then break end
+    call('ZADD', ring, turn, first[1])
+    first = call('ZRANGE', ring, 0, 0, 'WITHSCORES')
+  end
+  return first[1]
+end
+
+-- The best head of the tenant whose turn it is: its entry and its key, nothing without.
+local function first_in_turn(place, tier)
+  local tenant = tenant_in_turn(place, tier)
+  if not tenant then return nil end
+  local head = call('ZRANGE', place .. ':ring:' .. tenant, 0, 0, 'WITHSCORES')
+  return head[1], tonumber(head[2])
+end
+
+-- Whether an overdue run has first call, which goes before this one: it has the smaller key, and the turn.
+local function is_held_for_another(p, id, key, class)
+  local hold = p.state.hold
+  if hold == '' or hold == id or p.state.hold_key >= key then return false end
+  local owner = class.tenant and read_run(hold)
+  if not owner or owner.class.tier ~= class.tier then return true end
+  if not owner.class.tenant or owner.class.tenant == class.tenant then return true end
+  return turn_of(class.tier, class.tenant) >= turn_of(class.tier, owner.class.tenant)
+end
+
 local function offer(class, key, member)
-  call('ZADD', P .. 'heads:' .. class.tier, key, member .. '\n' .. class.name)
+  add_head(P .. 'heads:' .. class.tier, class, key, member .. '\n' .. class.name)
   TOP[class.tier], OFFERED, URGENT[class.tier] = nil, true, true
 end
 
-local function leave_size(name, size, entry)
+local function leave_size(name, size, class, entry)
   local behind, sizes = P .. 'behind:' .. name .. ' ' .. size, P .. 'sizes:' .. name
-  call('ZREM', behind, entry)
+  drop_head(behind, class, entry)
   if call('EXISTS', behind) == 0 then
     call('ZREM', sizes, size)
   end
@@ -88,9 +162,9 @@ local function withdraw(class, member)
   local name = class.needs[1] and call('HGET', P .. 'parked', class.name)
   if name then
     call('HDEL', P .. 'parked', class.name)
-    leave_size(name, size_of(class, name), entry)
+    leave_size(name, size_of(class, name), class, entry)
   else
-    call('ZREM', P .. 'heads:' .. class.tier, entry)
+    drop_head(P .. 'heads:' .. class.tier, class, entry)
     TOP[class.tier] = nil
   end
 end
@@ -111,6 +185,7 @@ local function enter_all(runs)
     if not list then
       list = {}
       by_class[run.class], order[#order + 1] = list, run.class
+      note_entered(run.class)
     end
     list[#list + 1] = run.key
     list[#list + 1] = run.member
@@ -149,21 +224,30 @@ local function park(class, key, member, p)
   local size = size_of(class, name)
   keep(p)
   call('HSET', P .. 'parked', class.name, name)
-  call('ZADD', P .. 'behind:' .. name .. ' ' .. size, key, member .. '\n' .. class.name)
+  add_head(P .. 'behind:' .. name .. ' ' .. size, class, key, member .. '\n' .. class.name)
   call('ZADD', P .. 'sizes:' .. name, class.tier * SIZE + units_of(class, name), size)
 end
 
--- Make the best class of a size a candidate, unless it is held back for another run.
-local function unpark_best(p, size, even_if_held)
-  local first = call('ZRANGE', P .. 'behind:' .. p.name .. ' ' .. size, 0, 0, 'WITHSCORES')
-  if not first[1] then return end
-  local cut = string.find(first[1], '\n', 1, true)
-  local member, class = string.sub(first[1], 1, cut - 1), class_of(string.sub(first[1], cut + 1))
+-- Make a parked class a candidate, unless it is held back for another run.
+local function unpark(p, size, entry, key, even_if_held)
+  local cut = string.find(entry, '\n', 1, true)
+  local member, class = string.sub(entry, 1, cut - 1), class_of(string.sub(entry, cut + 1))
   local _, id = parts_of(member)
-  if not even_if_held and is_held_for_another(p, id, tonumber(first[2])) then return end
+  if not even_if_held and is_held_for_another(p, id, tonumber(key), class) then return end
   call('HDEL', P .. 'parked', class.name)
-  leave_size(p.name, size, first[1])
-  offer(class, first[2], member)
+  leave_size(p.name, size, class, entry)
+  offer(class, key, member)
+end
+
+-- Make the class of a size with the smallest key a candidate, and that of the tenant whose turn it is.
+local function unpark_best(p, size, even_if_held)
+  local place = P .. 'behind:' .. p.name .. ' ' .. size
+  local best = call('ZRANGE', place, 0, 0, 'WITHSCORES')
+  if not best[1] then return end
+  local entry, key
+  if not even_if_held then entry, key = first_in_turn(place, tonumber(string.sub(size, 1, 1))) end
+  unpark(p, size, best[1], best[2], even_if_held)
+  if entry and entry ~= best[1] then unpark(p, size, entry, key) end
 end
 
 -- The scores of what a tier may have of a pool now: from one unit to the whole units that are free.

@@ -19,7 +19,7 @@ local function lacking(class, id, key)
     local p = pool(need.pool)
     if not p.limits then return p, need.units, 'unknown' end
     if need.units > free(p, class.tier) then return p, need.units, shortness(p, need.units, class.tier) end
-    if is_held_for_another(p, id, key) then return p, need.units, 'held' end
+    if is_held_for_another(p, id, key, class) then return p, need.units, 'held' end
   end
 end
 

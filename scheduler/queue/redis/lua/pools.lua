@@ -226,10 +226,6 @@ local function release(p, id, units, actual)
   if s.probe == id then s.probe = '' end
 end
 
-local function is_held_for_another(p, id, key)
-  return p.state.hold ~= '' and p.state.hold ~= id and p.state.hold_key < key
-end
-
 -- Nothing would be lost by forgetting this pool: nobody uses it, and it has nothing to remember.
 local function is_idle(p)
   local s = p.state

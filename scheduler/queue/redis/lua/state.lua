@@ -13,10 +13,14 @@
 -- {ns}:woken:<client>   LIST    ends the wait of one process
 -- and below {ns}:<fill>: where every rebuild has a <fill> of its own, so that emptying is one write
 --   runs                HASH    run id -> [class, key, created, not_before] and while leased [.., token, worker, again]
---   q:<class>           ZSET    runs of a class by key, named <created><run id>; a class is '<tier>|<pool>=<units>,..'
+--   q:<class>           ZSET    runs of a class by key, named <created><run id>; a class is '<tier>|<tenant>|<pool>=<units>,..'
 --   heads:<tier>        ZSET    the head of each class that is not parked, named <created><run id>\n<class>
+--   turns:<tier>        ZSET    tenants by when they were served last
+--   heads:<tier>:ring   ZSET    tenants that have heads there, by their turn when they came
+--   heads:<tier>:ring:<tenant>    ZSET  the heads of one of them
 --   parked              HASH    class -> the pool behind which it is parked
 --   behind:<pool> <tier> <units>  ZSET  heads of the classes parked there
+--   behind:<pool> <tier> <units>:ring, :ring:<tenant>  ZSET  as with the heads of a tier
 --   sizes:<pool>        ZSET    '<tier> <units>' parked there, scored tier * SIZE + units
 --   limits              HASH    pool or template -> its limits      pools  HASH  pool -> its state (both in pools.lua)
 --   delayed             ZSET    runs by not_before, named <created><run id>
@@ -40,7 +44,7 @@ local function read_state()
   return {
     fill = v[2], epoch = v[3], builder = v[4], build_until = v[5], last = v[6], calm = v[7], serial = v[8],
     ready = v[9], owed = v[10], room = v[11], now = v[12] or v[6], behind = v[13] or 0, shown = v[14] or 0,
-    behind_then = v[15] or 0,
+    behind_then = v[15] or 0, turn = v[16],
   }
 end
 
@@ -77,7 +81,7 @@ end
 local function save()
   call('SET', KEYS[1], cmsgpack.pack({
     LAYOUT, S.fill, S.epoch, S.builder, S.build_until, S.last, S.calm, S.serial, S.ready, S.owed, S.room,
-    S.now, S.behind, S.shown, S.behind_then,
+    S.now, S.behind, S.shown, S.behind_then, S.turn,
   }))
 end
 

@@ -119,13 +119,14 @@ local function move_on(cursor)
   cursor.member, cursor.key = cursor.items[cursor.at], tonumber(cursor.items[cursor.at + 1])
 end
 
+-- Where tenants take turns, only the run that starts and the next one are read ahead.
 local function open(tier, head)
   local class = class_of(string.sub(head.entry, head.cut + 1))
-  call('ZREM', P .. 'heads:' .. tier, head.entry)
+  drop_head(P .. 'heads:' .. tier, class, head.entry)
   TOP[tier] = nil
   local q = P .. 'q:' .. class.name
-  local items = call('ZRANGE', q, 0, wanted - #grants / 3, 'WITHSCORES')
-  local cursor = {class = class, q = q, items = items, at = -1, gone = {}}
+  local items = call('ZRANGE', q, 0, head.in_turn and 1 or wanted - #grants / 3, 'WITHSCORES')
+  local cursor = {class = class, q = q, items = items, at = -1, gone = {}, in_turn = head.in_turn}
   move_on(cursor)
   table.insert(CURSORS[tier], cursor)
   return cursor
@@ -160,6 +161,11 @@ local function park_behind(cursor, p, units, why, id)
   end
 end
 
+local function put_back(cursor)
+  close(cursor)
+  if cursor.member then offer(cursor.class, cursor.key, cursor.member) end
+end
+
 local function grant(cursor, heads, created, id)
   local class, token = cursor.class, new_token()
   reserve_all(class, id)
@@ -172,12 +178,36 @@ local function grant(cursor, heads, created, id)
   S.ready[class.tier] = S.ready[class.tier] - 1
   cursor.gone[#cursor.gone + 1] = cursor.member
   move_on(cursor)
-  if not cursor.member then close(cursor) end
+  note_served(class)
+  if cursor.in_turn or not cursor.member then put_back(cursor) end
   wake_all(class)
 end
 
+-- Whether several tenants have something to start in a tier, under cursors or not.
+local function has_others(place, tier, tenant)
+  local first = call('ZRANGE', place .. ':ring', 0, 1)
+  if first[2] or (first[1] and first[1] ~= tenant) then return true end
+  for _, cursor in ipairs(CURSORS[tier]) do
+    if cursor.class.tenant and cursor.class.tenant ~= tenant then return true end
+  end
+  return false
+end
+
+-- What starts when `head` is the best of its tier: this, or the best of the tenant whose turn it is.
+local function in_turn(tier, head)
+  local class = head.class or class_of(string.sub(head.entry, head.cut + 1))
+  if not class.tenant or (class.by_deadline and head.key >= WALL) then return head end
+  local place = P .. 'heads:' .. tier
+  if not has_others(place, tier, class.tenant) then return head end
+  while CURSORS[tier][1] do put_back(CURSORS[tier][1]) end
+  local entry, key = first_in_turn(place, tier)
+  local cut = string.find(entry, '\n', 1, true)
+  return {key = key, member = string.sub(entry, 1, cut - 1), entry = entry, cut = cut, in_turn = true}
+end
+
 local function look(tier, heads)
-  local cursor = heads[tier].items and heads[tier] or open(tier, heads[tier])
+  local head = in_turn(tier, heads[tier])
+  local cursor = head.items and head or open(tier, head)
   local created, id = parts_of(cursor.member)
   local p, units, why = lacking(cursor.class, id, cursor.key)
   if p then park_behind(cursor, p, units, why, id) else grant(cursor, heads, created, id) end
@@ -195,11 +225,7 @@ end
 local left = false
 for each = 1, 5 do
   local opened = CURSORS[each][1]
-  while CURSORS[each][1] do
-    local cursor = CURSORS[each][1]
-    close(cursor)
-    offer(cursor.class, cursor.key, cursor.member)
-  end
+  while CURSORS[each][1] do put_back(CURSORS[each][1]) end
   if opened or top(each) then left, URGENT[each] = true, true end
 end
 if threads then keep_threads(worker, threads, #grants / 3) end

@@ -1,0 +1,59 @@
+"""Whose turn it is among the tenants of one tier: the one that was served longest ago.
+
+`rules.shares` and the key decide when a tier is served. Within it the run with the smallest key goes if its deadline
+says so and can still be kept. Else the tenants take turns, and each starts its own best run: a backlog of 10,000 runs
+delays another tenant by one run, not by 10,000. This is start-time fair queueing (Goyal, Vin & Cheng 1996) with runs of
+equal length, whose virtual start is kept in milliseconds of the clock: a tenant starts where it was served last, a new
+one now. Keys stay as they are, so no turn makes a tier more or less urgent than its oldest run.
+
+From when a tenant has a run that may start until one of its runs does, each other tenant takes at most one turn: what
+is served goes behind it, and so does everyone who comes later. Runs that go by their deadline take no turn of another;
+they count as the last turn of their own tenant. The Lua scripts repeat this (`lua/classes.lua`).
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+from duetime.scheduler.rules.shares import TIERS
+
+FORGOTTEN_AFTER_MS = 3_600_000.0
+"""A tenant that was not served for so long is forgotten: it goes first when it comes up, like everyone unknown."""
+
+STEP_MS = 1 / 1024
+"""Between two turns of the same millisecond; exact in a double until the year 2100."""
+
+
+def goes_out_of_turn(by_deadline: bool, key: float, now: float) -> bool:
+    """Say whether the best run of a tier goes whoever's turn it is: its deadline orders it, and can still be kept."""
+    return by_deadline and key >= now
+
+
+@dataclass(slots=True)
+class Turns:
+    """When each tenant was served last, by tier; `last` is the latest. Turns rise, also when the clock does not."""
+
+    last: float = 0.0
+    at: tuple[dict[str, float], ...] = field(default_factory=lambda: tuple({} for _ in range(TIERS)))
+
+    def of(self, tier: int, tenant: str) -> float:
+        return self.at[tier - 1].get(tenant, 0.0)
+
+    def entered(self, tier: int, tenant: str, now: float) -> None:
+        """Note that a tenant has a run: one that is not known goes behind all who are."""
+        if tenant not in self.at[tier - 1]:
+            self._note(tier, tenant, now)
+
+    def served(self, tier: int, tenant: str, now: float) -> float:
+        """Note that a run of a tenant starts, forget who was not served for long, and return the turn."""
+        at = self.at[tier - 1]
+        at.pop(tenant, None)
+        turn = self._note(tier, tenant, now)
+        while (oldest := next(iter(at))) != tenant and at[oldest] < now - FORGOTTEN_AFTER_MS:
+            del at[oldest]
+        return turn
+
+    def _note(self, tier: int, tenant: str, now: float) -> float:
+        self.last = max(now, self.last + STEP_MS)
+        self.at[tier - 1][tenant] = self.last
+        return self.last

@@ -1,0 +1,78 @@
+"""Turns: a tenant waits for one run of each other tenant of its tier, whatever these have and whoever comes."""
+
+from __future__ import annotations
+
+import pytest
+from duetime.scheduler.rules.turns import FORGOTTEN_AFTER_MS, Turns, goes_out_of_turn
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+VICTIM = "victim"
+NOW = 1_800_000_000_000.0
+
+ADVERSARY = st.lists(
+    st.tuples(st.lists(st.integers(0, 9), max_size=6), st.sampled_from([0.0, 0.0, 1.0, 5000.0, -3000.0])), max_size=60
+)
+
+
+def served(turns: Turns, waiting: list[str], now: float) -> str:
+    """Serve whose turn it is."""
+    tenant = min(waiting, key=lambda each: (turns.of(3, each), each))
+    turns.served(3, tenant, now)
+    return tenant
+
+
+@settings(max_examples=100, derandomize=True)
+@given(ADVERSARY, ADVERSARY)
+def test_a_tenant_waits_for_at_most_one_run_of_each_other_whoever_comes_and_goes(
+    before: list[tuple[list[int], float]], after: list[tuple[list[int], float]]
+) -> None:
+    """The others have work when it pleases an adversary, who also sets the clock; the victim from a time on."""
+    turns, now, passed = Turns(), NOW, list[str]()
+    for moment, (shown, leap) in enumerate([*before, *after]):
+        now += leap
+        waiting = [f"t{number}" for number in dict.fromkeys(shown)] + [VICTIM] * (moment >= len(before))
+        for tenant in waiting:
+            turns.entered(3, tenant, now)
+        first = served(turns, waiting, now) if waiting else VICTIM
+        passed = [] if first == VICTIM else [*passed, first] if moment >= len(before) else []
+        assert len(passed) == len(set(passed)), f"{passed}: one of them goes twice while another waits"
+
+
+def test_two_backlogs_alternate_though_one_of_them_is_older() -> None:
+    turns = Turns()
+    for tenant in ("old", "new"):
+        turns.entered(3, tenant, NOW)
+    assert [served(turns, ["old", "new"], NOW) for _ in range(6)] == ["old", "new"] * 3
+
+
+def test_a_tenant_that_comes_back_at_once_does_not_pass_one_that_waits() -> None:
+    turns = Turns()
+    turns.entered(3, "waits", NOW)
+    turns.entered(3, "quick", NOW)
+    assert served(turns, ["waits", "quick"], NOW) == "waits"
+    assert served(turns, ["waits", "quick"], NOW) == "quick"
+    turns.entered(3, "quick", NOW)
+    assert served(turns, ["waits", "quick"], NOW) == "waits"
+
+
+def test_new_tenants_without_end_keep_no_older_one_waiting() -> None:
+    turns = Turns()
+    turns.entered(3, "first", NOW)
+    for number in range(100):
+        turns.entered(3, f"n{number}", NOW)
+    assert served(turns, ["first", *(f"n{number}" for number in range(100))], NOW) == "first"
+
+
+def test_who_was_not_served_for_an_hour_is_forgotten() -> None:
+    turns = Turns()
+    turns.entered(3, "gone", NOW)
+    turns.served(3, "stays", NOW + FORGOTTEN_AFTER_MS)
+    assert set(turns.at[2]) == {"gone", "stays"}
+    turns.served(3, "stays", NOW + FORGOTTEN_AFTER_MS + 1)
+    assert set(turns.at[2]) == {"stays"}
+
+
+@pytest.mark.parametrize(("by_deadline", "key", "goes"), [(True, 0.0, True), (True, -1.0, False), (False, 9.0, False)])
+def test_a_deadline_goes_before_any_turn_while_it_can_be_kept(by_deadline: bool, key: float, goes: bool) -> None:
+    assert goes_out_of_turn(by_deadline, NOW + key, NOW) is goes
