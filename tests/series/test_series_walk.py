@@ -135,7 +135,7 @@ class Walk:
         before = sorted(run.at for run in self.model.open())
         revives = not any(run.started for run in self.model.open())
         self.ask("cancel", lambda: self.house.scheduler.cancel(self.task_id), lambda: self.model.cancel(self.now))
-        if self.draw.random() < 0.6 and self.undo() and revives:
+        if self.draw.random() < 0.6 and self.undo() and before and revives:  # else another cancel came before
             assert sorted(run.at for run in self.model.open()) == before
 
     def undo(self) -> bool:
