@@ -30,7 +30,12 @@ _PAUSE = 0.1
 """Seconds between looks for a server that is away."""
 
 
-_FOR_READING = "-c statement_timeout={} -c plan_cache_mode=force_custom_plan -c random_page_cost=1.1 -c jit=off"
+_FOR_READING = (
+    "-c statement_timeout={} -c plan_cache_mode=force_custom_plan -c enable_hashjoin=off -c enable_mergejoin=off "
+    "-c random_page_cost=1.1 -c jit=off"
+)
+"""Everything that is read is a page: joins that read a whole table first are never worth it."""
+
 READ_TIMEOUT_S = 30.0
 """The longest that one question may keep the server busy: nobody waits for the answer any more."""
 
