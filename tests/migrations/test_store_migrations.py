@@ -201,6 +201,15 @@ OLD_RUN = """INSERT INTO runs (id, task_id, tenant, scheduled_for, state, genera
     YES, AT, 0, 0, 0, 0, NO, AT)"""
 
 
+def test_open_tasks_of_before_are_found_as_twins(url: str) -> None:
+    as_it_was(url)
+    migrate_store(url)
+    store = open_store(url)
+    found = store.tasks.similar("acme", "alice", "CALL John", NOON)
+    store.close()
+    assert found == "t_old"
+
+
 def as_it_was(url: str) -> None:
     """Make the tables of the first version, with one task."""
 

@@ -19,7 +19,7 @@ from duetime.scheduler.store.migrations import trigrams
 from duetime.scheduler.store.schema.base import Base
 from sqlalchemy import Column, Connection, MetaData, String, Table, func, insert, inspect, select
 
-HEAD = "0007"
+HEAD = "0008"
 """The newest migration; they are numbered, so that older and newer can be told apart without reading them."""
 
 _LOCK = 0x64756574  # "duet": one process at a time looks after a PostgreSQL schema

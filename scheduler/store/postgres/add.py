@@ -17,10 +17,10 @@ from duetime.scheduler.store.postgres import known_keys
 from duetime.scheduler.store.schema.rows import (
     CURRENT,
     LABEL_VALUES,
-    RUN_VALUES,
+    NEW_RUN_VALUES,
     TASK_VALUES,
     label_rows,
-    run_values,
+    new_run_values,
     task_values,
 )
 from duetime.scheduler.store.schema.tables import events, labels, runs, tasks
@@ -56,7 +56,7 @@ _TIMES_ASKED = 3
 
 _VALUES: Mapping[Table, Sequence[str]] = {
     tasks: TASK_VALUES,
-    runs: RUN_VALUES,
+    runs: NEW_RUN_VALUES,
     labels: LABEL_VALUES,
     events: ("seq", *event_log.VALUES),
     key_table: tuple(column.name for column in key_table.c),
@@ -100,7 +100,7 @@ def _inserted(
     plan = _planned(connection.dialect, twins)
     given: dict[str, Sequence[Mapping[str, Any]]] = {
         tasks.name: [task_values(item.task) for item in items],
-        runs.name: [run_values(item.run) for item in items],
+        runs.name: [new_run_values(item.task, item.run) for item in items],
         labels.name: label_rows(item.task for item in items),
         events.name: [
             {**entry, "seq": entry["nth"]} for entry in event_log.numbered(told) if entry["task_id"] in wanted
@@ -139,7 +139,14 @@ def _statement(twins: bool) -> Select[Any]:
     claimed = _claimed()
     asked, its_run, of_keys = _given(tasks), _given(runs), _given(key_table)
     new = (
-        select(asked.c.id, asked.c.tenant, asked.c.owner, asked.c.title_folded, its_run.c.scheduled_for)
+        select(
+            asked.c.id,
+            asked.c.tenant,
+            asked.c.owner,
+            asked.c.title_folded,
+            its_run.c.twin_hash,
+            its_run.c.scheduled_for,
+        )
         .join_from(asked, its_run, its_run.c.task_id == asked.c.id)
         .where(asked.c.id.not_in(select(of_keys.c.task_id)) | asked.c.id.in_(select(claimed.c.task_id)))
         .cte("new")
@@ -184,5 +191,11 @@ def _is_free() -> ColumnElement[bool]:
 
 
 def _twin(new: CTE) -> ColumnElement[str]:
-    same = {"of": new.c.tenant, "by": new.c.owner, "named": new.c.title_folded, "at": new.c.scheduled_for}
+    same = {
+        "of": new.c.tenant,
+        "by": new.c.owner,
+        "named": new.c.title_folded,
+        "alike": new.c.twin_hash,
+        "at": new.c.scheduled_for,
+    }
     return with_columns(SIMILAR, same).correlate(new).scalar_subquery()

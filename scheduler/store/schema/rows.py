@@ -5,10 +5,12 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from dataclasses import fields
 from datetime import datetime, timedelta
+from hashlib import blake2b
 from typing import Any
 
 from duetime.scheduler.events import Event
 from duetime.scheduler.store.schema import tables
+from duetime.scheduler.store.schema.types import storable
 from duetime.scheduler.task import Attempt, DeadLetter, Delivery, InboxMessage, Json, Run, Task
 from sqlalchemy import Column, ColumnElement, Table, literal_column
 
@@ -37,6 +39,7 @@ _TASK_NAMES = [column.name for column in TASK]
 _RUN_NAMES = [column.name for column in RUN]
 TASK_VALUES = (*_TASK_NAMES, "title_folded")
 RUN_VALUES = (*_RUN_NAMES, "listed_at")
+NEW_RUN_VALUES = (*RUN_VALUES, "twin_hash")
 LABEL_VALUES = ("tenant", "label", "task_id")
 _DELIVERY_NAMES = [column.name for column in DELIVERY]
 _MESSAGE_NAMES = [column.name for column in MESSAGE]
@@ -57,6 +60,11 @@ def run_values(run: Run) -> dict[str, Any]:
     values: dict[str, Any] = {name: getattr(run, name) for name in _RUN_NAMES}
     values["listed_at"] = listed_at(run)
     return values
+
+
+def new_run_values(task: Task, run: Run) -> dict[str, Any]:
+    """Return the row of a run whose task is known; `run_values` leaves out what comes from the task."""
+    return {**run_values(run), "twin_hash": twin_hash(task.tenant, task.owner, task.title)}
 
 
 def label_rows(of: Iterable[Task]) -> list[dict[str, Any]]:
@@ -82,6 +90,12 @@ def listed_at(run: Run) -> datetime:
 def folded(text: str) -> str:
     """Return the text as it is compared without regard to case."""
     return text.casefold()
+
+
+def twin_hash(tenant: str, owner: str, title: str) -> int:
+    """Return a number that tasks of one owner share whose titles are equal without regard to case."""
+    text = storable("\n".join((tenant, owner, folded(title))))
+    return int.from_bytes(blake2b(text.encode(), digest_size=8).digest(), signed=True)
 
 
 def in_json(value: Any) -> Json:

@@ -64,7 +64,8 @@ class RunRow(Base):
     """One occurrence of a task. `listed_at` orders lists: when it is next due while open, when it ended after that.
 
     `reserved` and `token` are what the running attempt holds in the queue's pools, for a queue that has to be rebuilt.
-    `paused` leaves a run of a paused task out of the indexes of the timers, however many there are.
+    `paused` leaves a run of a paused task out of the indexes of the timers, however many there are. `twin_hash` finds
+    tasks of the same owner and title; ended runs of older versions have none.
     """
 
     __tablename__ = "runs"
@@ -74,6 +75,7 @@ class RunRow(Base):
         Index("runs_by_occurrence", "task_id", "scheduled_for", "generation", unique=True),
         Index("runs_by_state", "tenant", "current", "state"),
         partial("runs_current", "task_id", where="current", unique=True),
+        Index("runs_by_twin", "twin_hash", "scheduled_for"),
         partial("runs_beside", "task_id", where="NOT current AND ended_at IS NULL"),
         partial("runs_wake", "wake_at", where="wake_at IS NOT NULL AND NOT paused"),
         partial("runs_drop", "drop_at", where="drop_at IS NOT NULL AND ended_at IS NULL AND NOT paused"),
@@ -115,6 +117,7 @@ class RunRow(Base):
     reserved: Mapped[Mapping[str, int] | None]
     token: Mapped[str | None]
     paused: Mapped[bool] = mapped_column(server_default=false())
+    twin_hash: Mapped[int | None] = mapped_column(BigInteger)
 
 
 class AttemptRow(Base):

@@ -11,11 +11,11 @@ from duetime.scheduler.rules.states import check_move
 from duetime.scheduler.store.postgres import add as postgres_add
 from duetime.scheduler.store.schema.rows import (
     LABEL_VALUES,
-    RUN_VALUES,
+    NEW_RUN_VALUES,
     TASK_VALUES,
     in_json,
     label_rows,
-    run_values,
+    new_run_values,
     task_values,
 )
 from duetime.scheduler.store.schema.tables import labels, runs, tasks
@@ -26,7 +26,7 @@ from duetime.scheduler.task import State, Task, TaskRecord
 from sqlalchemy import Connection, bindparam, insert, select
 
 _TASKS = Batch(insert(tasks), TASK_VALUES)
-_RUNS = Batch(insert(runs), RUN_VALUES)
+_RUNS = Batch(insert(runs), NEW_RUN_VALUES)
 _LABELS = Batch(insert(labels), LABEL_VALUES)
 _THESE = select(tasks.c.id).where(tasks.c.id.in_(bindparam("task_ids", expanding=True)))
 
@@ -101,7 +101,7 @@ def _twin(connection: Connection, item: NewTask) -> str | None:
 
 def _insert(connection: Connection, items: Sequence[NewTask], told: Sequence[event_log.EventValues]) -> None:
     _TASKS.run(connection, [task_values(item.task) for item in items])
-    _RUNS.run(connection, [run_values(item.run) for item in items])
+    _RUNS.run(connection, [new_run_values(item.task, item.run) for item in items])
     _LABELS.run(connection, label_rows(item.task for item in items))
     idempotency.store(connection, items)
     event_log.append(connection, told)

@@ -11,7 +11,7 @@ from duetime.scheduler.events import Event, EventKind
 from duetime.scheduler.records import Change
 from duetime.scheduler.rules.states import TERMINAL, check_move
 from duetime.scheduler.store.schema.constraints import WAKES
-from duetime.scheduler.store.schema.rows import EVENT, folded, in_json, listed_at, run_values
+from duetime.scheduler.store.schema.rows import EVENT, folded, in_json, listed_at, new_run_values, twin_hash
 from duetime.scheduler.store.schema.tables import events, labels, runs, tasks
 from duetime.scheduler.store.schema.types import policy_to_json
 from duetime.scheduler.store.statements import add, event_log, read, ready_runs, side_runs
@@ -77,7 +77,7 @@ def apply(
     _write_run(connection, old, run)
     if next_run:
         next_run = _placed(connection, next_run)
-        connection.execute(insert(runs), [run_values(next_run)])
+        connection.execute(insert(runs), [new_run_values(task, next_run)])
     moves = side_runs.follow(connection, (record.task, old), (task, run))
     moves += side_runs.cancel(connection, change.cancelled_beside, now)
     told: Fields = {"kind": change.kind or kind, "at": now, "actor": actor, "reason": reason}
@@ -87,7 +87,7 @@ def apply(
     for each in begun:
         extra = _placed(connection, replace(each, current=False))
         entries.append(_beginning(extra, task=task, **told))
-        connection.execute(insert(runs), [run_values(extra)])
+        connection.execute(insert(runs), [new_run_values(task, extra)])
     ready_runs.follow_pause(connection, record.task, task)
     event_log.append(connection, entries + side_runs.entries(moves, task, actor=actor, reason=reason))
     shown = next_run or run
@@ -130,6 +130,10 @@ def _write_task(connection: Connection, old: Task, new: Task) -> None:
     values = _changed(old, new)
     if "title" in values:
         values["title_folded"] = folded(new.title)
+        alike = twin_hash(new.tenant, new.owner, new.title)
+        connection.execute(
+            update(runs).where(runs.c.task_id == old.id, runs.c.ended_at.is_(None)), {"twin_hash": alike}
+        )
     statement = update(tasks).where(tasks.c.id == old.id, tasks.c.revision == old.revision).values(values)
     _exactly_one(connection.execute(statement).rowcount, old.id)
     if "labels" in values:

@@ -59,8 +59,10 @@ _END_ATTEMPT = Batch(
 _TAKEN = select(func.coalesce(func.max(runs.c.generation), 0) + 1).where(
     runs.c.task_id == bindparam("of_task"), runs.c.scheduled_for == bindparam("of_time")
 )
+_ALIKE = select(runs.c.twin_hash).where(runs.c.id == bindparam("ending"))
 INSERT_NEXT = Batch(
-    insert(runs).values(generation=_TAKEN.scalar_subquery()), [name for name in RUN_VALUES if name != "generation"]
+    insert(runs).values(generation=_TAKEN.scalar_subquery(), twin_hash=_ALIKE.scalar_subquery()),
+    [name for name in RUN_VALUES if name != "generation"],
 )
 _NOT_CURRENT = Batch(update(runs).where(runs.c.id == bindparam("run_id")).values(current=false()))
 _PAYLOAD = select(tasks.c.payload).where(tasks.c.id == bindparam("of_task")).scalar_subquery()

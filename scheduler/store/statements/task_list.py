@@ -9,13 +9,26 @@ from typing import Any, NamedTuple
 
 from duetime.scheduler.rules.states import OPEN, TERMINAL
 from duetime.scheduler.store.database import unreadable
-from duetime.scheduler.store.schema.rows import CURRENT, folded, task_and_run
+from duetime.scheduler.store.schema.rows import CURRENT, folded, task_and_run, twin_hash
 from duetime.scheduler.store.schema.tables import labels, runs, tasks
 from duetime.scheduler.store.schema.types import from_microseconds, to_microseconds
 from duetime.scheduler.store.sql import cursors
 from duetime.scheduler.store.statements import read
 from duetime.scheduler.task import Run, State, Task, TaskFilter, TaskRecord
-from sqlalchemy import ColumnElement, Connection, Row, Select, bindparam, func, literal, select, true, tuple_, union_all
+from sqlalchemy import (
+    ColumnElement,
+    Connection,
+    Row,
+    Select,
+    and_,
+    bindparam,
+    func,
+    literal,
+    select,
+    true,
+    tuple_,
+    union_all,
+)
 
 Condition = ColumnElement[bool]
 Found = Sequence[Row[Any]]
@@ -25,12 +38,21 @@ _RUN_AND_TASK = runs.join(tasks, tasks.c.id == runs.c.task_id)
 _OPEN, _ENDED = "open", "ended"
 _PER_SECTION = {_OPEN: runs.c.ended_at.is_(None), _ENDED: runs.c.ended_at.is_not(None)}
 _SECTIONS = {_OPEN: OPEN, _ENDED: TERMINAL}
-SIMILAR = (  # built once: every schedule call asks it
+_SAME_TASK = (
+    select(
+        and_(
+            tasks.c.tenant == bindparam("of"),
+            tasks.c.owner == bindparam("by"),
+            tasks.c.title_folded == bindparam("named"),
+        )
+    )
+    .where(tasks.c.id == runs.c.task_id)
+    .correlate(runs)
+)
+SIMILAR = (  # by its hash alone: whatever else stands at the same time costs nothing
     select(runs.c.task_id)
-    .select_from(_RUN_AND_TASK)
-    .where(runs.c.tenant == bindparam("of"), CURRENT, _PER_SECTION[_OPEN], runs.c.listed_at == bindparam("at"))
-    .where(tasks.c.title_folded == bindparam("named"), tasks.c.owner == bindparam("by"))
-    .where(runs.c.scheduled_for == bindparam("at"))
+    .where(runs.c.twin_hash == bindparam("alike"), runs.c.scheduled_for == bindparam("at"))
+    .where(CURRENT, _PER_SECTION[_OPEN], runs.c.listed_at == bindparam("at"), _SAME_TASK.scalar_subquery())
     .limit(1)
 )
 _LISTED = read.TASK_AND_RUN.add_columns(runs.c.listed_at)
@@ -174,5 +196,6 @@ def _counted(connection: Connection, tenant: str, where: TaskFilter, section: st
 
 def similar(connection: Connection, tenant: str, owner: str, title: str, scheduled_for: datetime) -> str | None:
     """Return the id of an open task with the same title, time and owner."""
-    same = {"of": tenant, "by": owner, "named": folded(title), "at": scheduled_for}
+    alike = twin_hash(tenant, owner, title)
+    same = {"of": tenant, "by": owner, "named": folded(title), "alike": alike, "at": scheduled_for}
     return connection.execute(SIMILAR, same).scalar()

@@ -34,6 +34,7 @@ QUESTIONS: dict[str, tuple[Ask, set[str]]] = {
         {"runs_running"},
     ),
     "usage": (lambda store: store.usage.since({"tokens": NOON}), {"usage_by_pool"}),
+    "similar": (lambda store: store.tasks.similar(TENANT, "alice", "Call", NOON), {"runs_by_twin"}),
     "counts": (lambda store: store.tasks.counts(TENANT, TaskFilter()), {"runs_by_state"}),
 }
 

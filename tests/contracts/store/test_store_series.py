@@ -316,3 +316,23 @@ def test_a_run_between_two_attempts_is_the_same_whether_it_is_ready_or_not(
             found.append(str(refused).replace(task_id, "it"))
         target.scheduler.cancel(task_id)
     assert found[0] == found[1]
+
+
+# -- twins
+
+
+def test_a_task_like_the_next_occurrence_is_told_of_it(target: Desk) -> None:
+    task_id = target.schedule(repeat="every day at 9:00")
+    target.run(day(1))
+    made = target.scheduler.schedule("Take the PILL", when=day(2))
+    assert [warning for warning in made.warnings if task_id in warning]
+
+
+def test_a_task_like_one_that_was_renamed_moved_or_brought_back_is_told_of_it(target: Desk) -> None:
+    task_id = target.schedule(when=day(2))
+    target.scheduler.reschedule(task_id, title="Take two pills", when=day(3))
+    cancelled = target.scheduler.cancel(task_id)
+    target.scheduler.act(task_id, "undo", undo=cancelled.undo)
+    like, unlike = (target.scheduler.schedule(title, when=day(3)) for title in ("Take two pills", "Take the pill"))
+    assert [warning for warning in like.warnings if task_id in warning]
+    assert unlike.warnings == ()
