@@ -10,7 +10,7 @@ from duetime.scheduler.errors import HandlerError
 from duetime.scheduler.handlers import Context, Link, handler
 from duetime.scheduler.outcomes import Done
 
-from tests.contracts.store.making import a_task, with_deadline
+from tests.builders import a_task, with_deadline
 
 
 def work(_ctx: Context) -> Done:

@@ -20,7 +20,7 @@ from duetime.scheduler.rules.states import LEGAL
 from duetime.scheduler.store import open_store
 from duetime.scheduler.task import RetryPolicy, State, TaskFilter, TaskRecord
 
-from tests.contracts.store.making import TENANT, a_task
+from tests.builders import TENANT, a_task
 
 ROOT = Path(__file__).resolve().parents[2]
 

@@ -15,7 +15,7 @@ from duetime.scheduler.nodes.ipc import RunnerClient
 from duetime.scheduler.rules import changes
 from duetime.scheduler.task import State
 
-from tests.contracts.store.making import TENANT
+from tests.builders import TENANT
 from tests.faults.conftest import PATIENCE_S, Site, assert_taken_over_at_once, until
 from tests.faults.node import THREADS
 

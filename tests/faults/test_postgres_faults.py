@@ -24,8 +24,8 @@ from duetime.scheduler.worker.completer import BatchCompleter, CompletedRun
 from sqlalchemy import Connection, event, make_url, text
 
 from tests import services
+from tests.builders import LEASE, TENANT, Clock, a_task, added, settlement, started
 from tests.contracts.store.conftest import emptied
-from tests.contracts.store.making import LEASE, TENANT, Clock, a_task, added, settlement, started
 from tests.faults.proxy import Proxy
 from tests.services import OwnPostgres
 

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 from duetime.scheduler.store import Store, open_store
 
-from tests.contracts.store.making import Clock
+from tests.builders import Clock
 
 
 @pytest.fixture

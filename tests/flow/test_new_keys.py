@@ -14,7 +14,6 @@ from duetime.scheduler.queue.memory.queue import MemoryQueue
 from duetime.scheduler.rules.estimates import Estimate
 from duetime.scheduler.store import Store
 from duetime.scheduler.task import DeadlineType
-
 from tests.contracts.store.making import Clock, a_task, with_deadline
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from tests.contracts.queue.admission import AdmissionContract
 from tests.contracts.queue.case import LEASE, Clock
 from tests.contracts.queue.clock_steps import ClockStepsContract
+from tests.contracts.queue.explain import TellingContract
 from tests.contracts.queue.feedback import FeedbackContract
 from tests.contracts.queue.leases import LeaseContract
 from tests.contracts.queue.load import LoadContract
@@ -13,7 +14,6 @@ from tests.contracts.queue.parking import ParkingContract
 from tests.contracts.queue.rates import RatesContract
 from tests.contracts.queue.rebuilding import RebuildContract
 from tests.contracts.queue.sharing import SharesContract
-from tests.contracts.queue.telling import TellingContract
 from tests.contracts.queue.tenants import TenantsContract
 from tests.contracts.queue.threads import ThreadsContract
 from tests.contracts.queue.turns import TurnsContract

@@ -14,12 +14,12 @@ from duetime.scheduler.queue.redis.queue import RedisQueue
 from duetime.scheduler.rules.limits.admission import Kind, Limits
 
 from tests.contracts.queue.admission import AdmissionContract
+from tests.contracts.queue.explain import TellingContract
 from tests.contracts.queue.feedback import FeedbackContract
 from tests.contracts.queue.leases import LeaseContract
 from tests.contracts.queue.order import OrderContract
 from tests.contracts.queue.rebuilding import RebuildContract
 from tests.contracts.queue.suite import Clock, QueueContract
-from tests.contracts.queue.telling import TellingContract
 
 
 def opened(url: str, clock: Clock | None = None) -> RedisQueue:

@@ -11,7 +11,7 @@ from duetime.scheduler.store.schema.base import Base
 from sqlalchemy import create_engine
 
 from tests import services
-from tests.contracts.store.making import Clock
+from tests.builders import Clock
 
 
 @pytest.fixture

@@ -17,8 +17,8 @@ from duetime.scheduler.store.statements import event_log, settle
 from duetime.scheduler.task import State, TaskRecord
 from sqlalchemy import Connection, text
 
+from tests.builders import LEASE, NOON, TENANT, Clock, a_run, added, message, settlement, started
 from tests.contracts.store.conftest import emptied
-from tests.contracts.store.making import LEASE, NOON, TENANT, Clock, a_run, added, message, settlement, started
 
 pytestmark = pytest.mark.postgres
 

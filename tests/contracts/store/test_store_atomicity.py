@@ -19,7 +19,7 @@ from duetime.scheduler.store.schema.base import Base
 from duetime.scheduler.task import State, TaskRecord
 from sqlalchemy import event, select
 
-from tests.contracts.store.making import (
+from tests.builders import (
     LEASE,
     NOON,
     TENANT,

@@ -13,7 +13,7 @@ from duetime.scheduler.store import Store
 from duetime.scheduler.store.sql.locks import exactly
 from duetime.scheduler.task import State, TaskRecord
 
-from tests.contracts.store.making import (
+from tests.builders import (
     LEASE,
     NOON,
     TENANT,

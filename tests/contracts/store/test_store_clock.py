@@ -18,7 +18,7 @@ from duetime.scheduler.store.database.clock import Sample, ServerClock, on_a_thr
 from duetime.scheduler.task import State
 from sqlalchemy import text
 
-from tests.contracts.store.making import LEASE, NOON, Clock, added, settlement
+from tests.builders import LEASE, NOON, Clock, added, settlement
 
 HOUR = timedelta(hours=1)
 

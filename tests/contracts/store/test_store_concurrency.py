@@ -26,7 +26,7 @@ from duetime.scheduler.task import State, TaskFilter, TaskRecord
 from sqlalchemy import Connection, create_engine, func, select, text
 
 from tests import services
-from tests.contracts.store.making import (
+from tests.builders import (
     LEASE,
     NOON,
     TENANT,

@@ -16,7 +16,7 @@ from duetime.scheduler.store.statements.recover import Conclude
 from duetime.scheduler.task import DeadlineType, Penalty, State, TaskRecord, Tier
 from sqlalchemy import select
 
-from tests.contracts.store.making import (
+from tests.builders import (
     LEASE,
     NOON,
     TENANT,

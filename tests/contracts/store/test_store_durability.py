@@ -9,7 +9,7 @@ from duetime.scheduler.records import Start
 from duetime.scheduler.store import open_store
 from duetime.scheduler.store.database.database import Sqlite
 
-from tests.contracts.store.making import LEASE, NOON, Clock, added, settlement
+from tests.builders import LEASE, NOON, Clock, added, settlement
 
 
 def levels(statements: list[str], level: str) -> list[str]:

@@ -13,7 +13,7 @@ from duetime.scheduler.store import Store
 from duetime.scheduler.task import DeliveryState, State, TaskFilter, TaskRecord
 from sqlalchemy.exc import IntegrityError
 
-from tests.contracts.store.making import (
+from tests.builders import (
     LEASE,
     NOON,
     TENANT,

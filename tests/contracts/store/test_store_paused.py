@@ -11,8 +11,8 @@ from duetime.scheduler.store import Store
 from duetime.scheduler.task import State, TaskRecord
 from sqlalchemy import text
 
-from tests.contracts.store.making import NOON, TENANT, Clock, a_run, added, settlement, started, with_deadline
-from tests.contracts.store.making import a_task as made
+from tests.builders import NOON, TENANT, Clock, a_run, added, settlement, started, with_deadline
+from tests.builders import a_task as made
 
 HOUR = timedelta(hours=1)
 IN_THE_TIMERS = {

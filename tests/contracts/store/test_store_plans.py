@@ -14,7 +14,7 @@ from duetime.scheduler.store import Store, open_store
 from duetime.scheduler.task import TaskFilter
 from sqlalchemy import event
 
-from tests.contracts.store.making import NOON, TENANT, Clock
+from tests.builders import NOON, TENANT, Clock
 
 Ask = Callable[[Store], object]
 

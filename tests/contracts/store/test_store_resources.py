@@ -17,7 +17,7 @@ from duetime.scheduler.store import Store, open_store
 from duetime.scheduler.store.pools import CONFIGURATION
 from duetime.scheduler.task import State
 
-from tests.contracts.store.making import LEASE, NOON, TENANT, Clock, added, settlement, started
+from tests.builders import LEASE, NOON, TENANT, Clock, added, settlement, started
 
 GPU = {"kind": "slots", "slots": 4}
 SMALLER = {"kind": "slots", "slots": 2}

@@ -19,7 +19,7 @@ from duetime.scheduler.store import Store
 from duetime.scheduler.task import State, TaskFilter, TaskView
 from duetime.scheduler.worker.completer import renewed
 
-from tests.contracts.store.making import LEASE, Clock
+from tests.builders import LEASE, Clock
 
 MORNING = datetime(2026, 11, 23, 8, tzinfo=UTC)  # a Monday
 OPEN = (State.SCHEDULED, State.READY, State.RUNNING)

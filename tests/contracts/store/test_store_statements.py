@@ -24,8 +24,7 @@ from duetime.scheduler.store.statements.idempotency import Name
 from duetime.scheduler.task import State, TaskFilter, TaskRecord, TaskView
 from sqlalchemy import Connection, event, text
 
-from tests.contracts.store.conftest import emptied
-from tests.contracts.store.making import (
+from tests.builders import (
     LEASE,
     NOON,
     TENANT,
@@ -37,6 +36,7 @@ from tests.contracts.store.making import (
     settlement,
     started,
 )
+from tests.contracts.store.conftest import emptied
 
 pytestmark = pytest.mark.postgres
 

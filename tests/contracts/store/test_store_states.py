@@ -28,8 +28,7 @@ from hypothesis.stateful import (
     run_state_machine_as_test,
 )
 
-from tests.contracts.store.conftest import emptied
-from tests.contracts.store.making import (
+from tests.builders import (
     LEASE,
     NOON,
     TENANT,
@@ -41,6 +40,7 @@ from tests.contracts.store.making import (
     settlement,
     with_deadline,
 )
+from tests.contracts.store.conftest import emptied
 from tests.search import examples
 
 DAY = timedelta(days=1)

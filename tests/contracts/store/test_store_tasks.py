@@ -13,7 +13,7 @@ from duetime.scheduler.records import Change, IdempotencyKey, NewTask, Start
 from duetime.scheduler.store import Store
 from duetime.scheduler.task import RetryPolicy, Run, State, TaskFilter, TaskRecord
 
-from tests.contracts.store.making import (
+from tests.builders import (
     NOON,
     TENANT,
     Clock,

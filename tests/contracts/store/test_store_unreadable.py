@@ -16,7 +16,7 @@ from duetime.scheduler.store.store import connect
 from duetime.scheduler.task import State, TaskFilter
 from sqlalchemy import Connection, TextClause, text
 
-from tests.contracts.store.making import (
+from tests.builders import (
     LEASE,
     NOON,
     TENANT,

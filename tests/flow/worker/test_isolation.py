@@ -21,9 +21,9 @@ from duetime.scheduler.task import Json, State, TaskRecord
 from duetime.scheduler.worker.watchdog import TIME_LIMIT_GRACE_S
 from duetime.scheduler.worker.worker import Worker, WorkerOptions
 
-from tests.contracts.store.making import NOON, TENANT, added
-from tests.flow import isolated_handlers
+from tests.builders import NOON, TENANT, added
 from tests.flow.waiting import eventually
+from tests.flow.worker import isolated_handlers
 
 NOON_MS = NOON.timestamp() * 1000
 

@@ -20,7 +20,7 @@ from duetime.scheduler.store import open_store
 from duetime.scheduler.store.migrations import upgrade
 from duetime.server.cli.main import run
 
-from tests.contracts.store.making import Clock, started
+from tests.builders import Clock, started
 
 Run = Callable[..., "Ended"]
 SECRET = "whsec_" + "Q" * 32

@@ -19,7 +19,7 @@ from duetime.scheduler.task import State, TaskFilter, TaskView, Tier
 from duetime.server.app import build
 from duetime.server.settings.model import Settings
 
-from tests.contracts.store.making import NOON, Clock, a_task, with_deadline
+from tests.builders import NOON, Clock, a_task, with_deadline
 from tests.flow.waiting import eventually
 
 

@@ -20,9 +20,9 @@ from duetime.scheduler.worker.capacity import JUDGED, ThreadCapacity
 from duetime.scheduler.worker.threads.gate import ThreadGate
 from duetime.scheduler.worker.worker import Worker, WorkerOptions
 
-from tests.contracts.store.making import TENANT, Clock, a_task, added
-from tests.flow.test_worker_pools import GRACE
+from tests.builders import TENANT, Clock, a_task, added
 from tests.flow.waiting import eventually
+from tests.flow.worker.test_pools import GRACE
 
 THREADS = 3
 

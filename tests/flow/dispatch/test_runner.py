@@ -23,7 +23,7 @@ from duetime.scheduler.runtime.interrupt import WorkerStopping
 from duetime.scheduler.store import Store, open_store
 from duetime.scheduler.task import RetryPolicy, State, TaskRecord
 
-from tests.contracts.store.making import TENANT, added
+from tests.builders import TENANT, added
 from tests.flow.waiting import eventually
 
 NO_BACKOFF = RetryPolicy(max_attempts=3, backoff=timedelta(0), max_backoff=timedelta(0))

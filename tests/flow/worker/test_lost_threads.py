@@ -21,7 +21,7 @@ from duetime.scheduler.task import State, TaskRecord
 from duetime.scheduler.worker.watchdog import TIME_LIMIT_GRACE_S
 from duetime.scheduler.worker.worker import Worker, WorkerOptions
 
-from tests.contracts.store.making import NOON, TENANT, added
+from tests.builders import NOON, TENANT, added
 from tests.flow.waiting import eventually
 
 TIME_LIMIT_S = 2.0

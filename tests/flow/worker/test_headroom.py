@@ -20,7 +20,7 @@ from duetime.scheduler.task import State, TaskRecord, Tier
 from duetime.scheduler.worker.threads.preemption import GAVE_WAY
 from duetime.scheduler.worker.worker import Worker, WorkerOptions
 
-from tests.contracts.store.making import NOON, TENANT, Clock, added
+from tests.builders import NOON, TENANT, Clock, added
 from tests.flow.waiting import eventually
 
 GRACE = timedelta(seconds=10)

@@ -20,7 +20,7 @@ from duetime.scheduler.service import Scheduler
 from duetime.scheduler.store import Store, open_store
 from duetime.scheduler.task import Principal, State, TaskView
 
-from tests.contracts.store.making import Clock
+from tests.builders import Clock
 
 IN_A_MINUTE = "2026-11-24 12:01"
 

@@ -11,7 +11,7 @@ import typer.main
 from duetime.server.cli.exit_codes import DONE, FAILED, INTERRUPTED, NOT_FOUND, REFUSED, WRONG_USAGE
 from duetime.server.cli.verbs import app
 
-PAGE = (Path(__file__).parents[2] / "docs" / "cli.md").read_text(encoding="utf-8")
+PAGE = (Path(__file__).parents[3] / "docs" / "cli.md").read_text(encoding="utf-8")
 EVERYWHERE = {"--help", "-h"}
 
 

@@ -17,9 +17,9 @@ from duetime.scheduler.task import State
 from duetime.scheduler.worker.capacity import AHEAD, BRIEF, JUDGED, MOST_LONG, ThreadCapacity
 from duetime.scheduler.worker.executor import OVERTAKEN
 
-from tests.contracts.store.making import TENANT, Clock, added
-from tests.flow.test_worker_pools import House
+from tests.builders import TENANT, Clock, added
 from tests.flow.waiting import eventually
+from tests.flow.worker.test_pools import House
 
 THREADS = 3
 NOTHING = BRIEF / 100

@@ -16,7 +16,7 @@ from duetime.scheduler.queue.memory.queue import MemoryQueue
 from duetime.scheduler.records import ReadyRun
 from duetime.scheduler.runtime.loop import Loop
 
-from tests.contracts.store.making import NOON, Clock
+from tests.builders import NOON, Clock
 from tests.flow.waiting import eventually
 
 

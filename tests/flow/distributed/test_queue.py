@@ -18,7 +18,7 @@ from duetime.scheduler.records import Start
 from duetime.scheduler.store import Store
 from duetime.scheduler.task import State
 
-from tests.contracts.store.making import LEASE, NOON, Clock, added, started
+from tests.builders import LEASE, NOON, Clock, added, started
 from tests.flow.breaking import Breaking
 
 MINUTE = 60_000.0

@@ -20,7 +20,7 @@ from duetime.tools.registration import make_tools
 from duetime.widgets.schema import TaskListPayload, TaskPayload
 from mcp.types import CallToolResult, TextContent
 
-PAGE = (Path(__file__).parents[2] / "docs" / "tools.md").read_text("utf-8")
+PAGE = (Path(__file__).parents[3] / "docs" / "tools.md").read_text("utf-8")
 NOW = datetime(2026, 11, 21, 23, 0, tzinfo=UTC)
 BLOCK = re.compile(r"^```(\w+)\n(.*?)\n```$", re.MULTILINE | re.DOTALL)
 CONTEXT: Any = None

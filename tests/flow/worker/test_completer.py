@@ -27,7 +27,7 @@ from duetime.scheduler.worker.completer import (
     PendingResult,
 )
 
-from tests.contracts.store.making import TENANT, started
+from tests.builders import TENANT, started
 from tests.flow.waiting import eventually
 
 

@@ -21,7 +21,7 @@ from duetime.scheduler.worker import broker
 from duetime.scheduler.worker.active_runs import ActiveRuns
 from duetime.scheduler.worker.worker import Worker, WorkerOptions
 
-from tests.contracts.store.making import NOON, TENANT, Clock, a_task, added
+from tests.builders import NOON, TENANT, Clock, a_task, added
 from tests.flow.waiting import eventually
 
 

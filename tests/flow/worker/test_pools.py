@@ -17,7 +17,7 @@ from duetime.scheduler.store import Store
 from duetime.scheduler.task import State, TaskRecord
 from duetime.scheduler.worker.worker import Worker, WorkerOptions
 
-from tests.contracts.store.making import NOON, TENANT, Clock, added
+from tests.builders import NOON, TENANT, Clock, added
 from tests.flow.waiting import eventually
 
 GRACE = timedelta(seconds=10)

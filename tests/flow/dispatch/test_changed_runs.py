@@ -20,7 +20,7 @@ from duetime.scheduler.service import Scheduler
 from duetime.scheduler.store import Store
 from duetime.scheduler.task import Principal, State, TaskView
 
-from tests.contracts.store.making import Clock
+from tests.builders import Clock
 
 POOLS = {"gpu": Pool("gpu", capacity=2), "tpu": Pool("tpu", capacity=2)}
 

@@ -23,8 +23,8 @@ from duetime.scheduler.worker.capacity import JUDGED, ThreadCapacity
 from duetime.scheduler.worker.middleware import Admission
 from duetime.scheduler.worker.threads.preemption import Preemption
 
+from tests.builders import a_task
 from tests.contracts.queue.suite import Clock
-from tests.contracts.store.making import a_task
 from tests.flow.waiting import eventually
 
 THREADS = 3

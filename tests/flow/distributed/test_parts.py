@@ -31,7 +31,7 @@ from duetime.server.workers import supervisor, worker
 from duetime.server.workers.supervisor import FIRST_PAUSE, LONGEST_PAUSE, STEADY, ChildProcess, run_processes
 from duetime.server.workers.worker import REPLACE_ME
 
-from tests.contracts.store.making import NOON, Clock
+from tests.builders import NOON, Clock
 from tests.flow.waiting import eventually
 from tests.services import valkey_server
 

@@ -25,7 +25,7 @@ from tests.flow import waiting
 
 pytestmark = [pytest.mark.postgres, pytest.mark.faults]
 
-ROOT = Path(__file__).resolve().parents[2]
+ROOT = Path(__file__).resolve().parents[3]
 PATIENCE = 120
 eventually = partial(waiting.eventually, patience=PATIENCE)  # processes start, on machines that do much else
 DUETIME = [sys.executable, "-m", "duetime"]

@@ -15,7 +15,7 @@ from duetime.scheduler.store import Store, open_store
 from duetime.scheduler.store.database.clock import ASKED_EVERY, Sample, ServerClock
 from duetime.scheduler.task import State
 
-from tests.contracts.store.making import LEASE, NOON, added, restarted
+from tests.builders import LEASE, NOON, added, restarted
 
 RENEWED_EVERY_S = int(LEASE.total_seconds() / 3)
 MINUTE, HOUR = timedelta(minutes=1), timedelta(hours=1)

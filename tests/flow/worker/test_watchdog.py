@@ -14,7 +14,7 @@ from duetime.scheduler.store import Store, open_store
 from duetime.scheduler.worker.active_runs import ActiveRun, ActiveRuns
 from duetime.scheduler.worker.watchdog import CHECK_INTERVAL, TIME_LIMIT_GRACE_S, Watchdog
 
-from tests.contracts.store.making import Clock, started
+from tests.builders import Clock, started
 
 LEASE = timedelta(seconds=30)
 FAR = timedelta(days=1)

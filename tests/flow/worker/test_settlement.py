@@ -12,7 +12,7 @@ from duetime.scheduler.records import Claim, Settlement
 from duetime.scheduler.rules.settlement import AttemptResult, StoppedByRequest, concluded, settle
 from duetime.scheduler.task import RetryPolicy, State
 
-from tests.contracts.store.making import NOON, a_task
+from tests.builders import NOON, a_task
 
 
 def a_claim(*, scheduled_for: datetime = NOON, run: dict[str, Any] | None = None, **task: Any) -> Claim:

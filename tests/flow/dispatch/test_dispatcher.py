@@ -19,7 +19,7 @@ from duetime.scheduler.rules.changes import move, pause
 from duetime.scheduler.store import Store
 from duetime.scheduler.task import DeadlineType, State
 
-from tests.contracts.store.making import (
+from tests.builders import (
     NOON,
     TENANT,
     Clock,

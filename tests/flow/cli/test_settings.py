@@ -222,7 +222,7 @@ def test_other_databases_have_no_file(url: str) -> None:
 
 
 def test_the_page_of_the_documentation_is_the_one_that_the_model_writes() -> None:
-    page = Path(__file__).parents[2] / "docs" / "configuration.md"
+    page = Path(__file__).parents[3] / "docs" / "configuration.md"
     assert page.read_text(encoding="utf-8") == configuration_page(), "python -m duetime.server.settings.page " + str(
         page
     )

@@ -23,7 +23,7 @@ from duetime.scheduler.service import Scheduler
 from duetime.scheduler.store import Store, open_store
 from duetime.scheduler.task import Principal, Run, State, Task, TaskRecord
 
-from tests.contracts.store.making import TENANT, a_task
+from tests.builders import TENANT, a_task
 
 NOW = datetime(2026, 11, 20, 12, 0, tzinfo=UTC)
 MS = NOW.timestamp() * 1000
