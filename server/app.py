@@ -182,7 +182,7 @@ def build(
         registry.pools,
         lambda tenant, action, own: learned_estimates.estimate(tenant, action, estimates.get(action), own),
         working=partial(someone_works, store) if settings.distributed else lambda: True,
-        known=partial(someone_knows, store) if settings.distributed else known.__contains__,
+        known=partial(someone_knows, store) if settings.distributed else partial(_knows, runner, known),
     )
     scheduler = service.Scheduler(
         store,
@@ -193,6 +193,11 @@ def build(
         fast_path=FastPath(runner, told),
     )
     return App(settings, store, known, channels, scheduler, runner, registry, remote_queue, listeners)
+
+
+def _knows(runner: Runner | Member, handlers: Handlers, action: str) -> bool:
+    """Whether the runner has a handler for an action. Only the runner's own process can deny it."""
+    return action in handlers or not runner.dispatches
 
 
 def _planner(settings: Settings, handlers: Handlers, channels: Channels) -> Planner:

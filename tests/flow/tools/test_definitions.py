@@ -56,7 +56,7 @@ def test_the_instructions_are_short() -> None:
 
 def test_no_more_is_promised_than_is_kept() -> None:
     assert "while a Duetime process is up" in INSTRUCTIONS
-    assert "repeat the same schedule_task call within a minute" in INSTRUCTIONS
+    assert "repeat the same call within a minute" in INSTRUCTIONS
     assert "within a minute" in TOOLS[0].about
 
 
