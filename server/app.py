@@ -195,7 +195,7 @@ def build(
     return App(settings, store, known, channels, scheduler, runner, registry, remote_queue, listeners)
 
 
-def _knows(runner: Runner | Member, handlers: Handlers, action: str) -> bool:
+def _knows(runner: Running, handlers: Handlers, action: str) -> bool:
     """Whether the runner has a handler for an action. Only the runner's own process can deny it."""
     return action in handlers or not runner.dispatches
 

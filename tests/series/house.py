@@ -20,8 +20,8 @@ from duetime.scheduler.service import Scheduler
 from duetime.scheduler.store import Store
 from duetime.scheduler.task import RetryPolicy, TaskFilter, TaskRecord
 from duetime.scheduler.worker.completer import renewed
-from tests.contracts.store.making import Clock
 
+from tests.builders import Clock
 from tests.series.model import ATTEMPTS, PAUSE_BETWEEN_ATTEMPTS
 
 FOR_EVER_MS = 1e13

@@ -27,8 +27,8 @@ from duetime.scheduler.rules.states import TERMINAL
 from duetime.scheduler.store import open_store
 from duetime.scheduler.task import Run as StoredRun
 from duetime.scheduler.task import TaskRecord, TaskView
-from tests.contracts.store.making import Clock
 
+from tests.builders import Clock
 from tests.series.calendar import DAY, HOUR, MINUTE, RULES, begun
 from tests.series.house import RETRY, House
 from tests.series.model import Model, Refuses, Run

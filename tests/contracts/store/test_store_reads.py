@@ -9,7 +9,8 @@ from duetime.scheduler.store import Store, history, open_store
 from duetime.scheduler.store.database import postgres
 from duetime.scheduler.store.migrations import trigrams
 from sqlalchemy import text
-from tests.contracts.store.making import TENANT, Clock, added
+
+from tests.builders import TENANT, Clock, added
 
 pytestmark = pytest.mark.postgres
 

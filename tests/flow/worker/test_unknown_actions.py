@@ -20,8 +20,8 @@ from duetime.scheduler.store import Store, open_store
 from duetime.scheduler.task import State, TaskRecord
 from duetime.scheduler.worker.unknown_actions import UNKNOWN_DELAY_MS, UnknownActions
 from duetime.scheduler.worker.worker import Worker, WorkerOptions
-from tests.contracts.store.making import LEASE, NOON, TENANT, Clock, added
 
+from tests.builders import LEASE, NOON, TENANT, Clock, added
 from tests.flow.waiting import eventually
 
 MS = NOON.timestamp() * 1000

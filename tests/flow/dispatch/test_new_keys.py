@@ -14,7 +14,8 @@ from duetime.scheduler.queue.memory.queue import MemoryQueue
 from duetime.scheduler.rules.estimates import Estimate
 from duetime.scheduler.store import Store
 from duetime.scheduler.task import DeadlineType
-from tests.contracts.store.making import Clock, a_task, with_deadline
+
+from tests.builders import Clock, a_task, with_deadline
 
 
 @dataclass
