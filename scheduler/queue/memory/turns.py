@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from functools import partial
+from urllib.parse import quote
 
 from duetime.scheduler.queue.constants import MAX_TURNS_REFRESHED
 from duetime.scheduler.queue.memory.lazy_heap import LazyHeap
@@ -27,7 +28,7 @@ class Ring:
         self._turn_of = turn_of
         self._heads: dict[str, LazyHeap[Rank]] = {}
         self._turn: dict[str, float] = {}
-        self._order = LazyHeap[tuple[float, str]](self._is_waiting)
+        self._order = LazyHeap[tuple[float, str, str]](self._is_waiting)
 
     def add(self, tenant: str, head: Rank) -> None:
         heads = self._heads.setdefault(tenant, LazyHeap(partial(self._is_here, tenant)))
@@ -42,12 +43,12 @@ class Ring:
             first = self._order.top()
             if first is None:
                 return None
-            turn = self._turn_of(first[1])
+            turn = self._turn_of(first[2])
             if turn <= first[0]:
                 break
-            self._put(first[1], turn)
+            self._put(first[2], turn)
         first = self._order.top()
-        return self._heads[first[1]].top() if first is not None else None
+        return self._heads[first[2]].top() if first is not None else None
 
     def forget(self, tenant: str) -> None:
         """Forget a tenant that has nothing here."""
@@ -57,8 +58,8 @@ class Ring:
 
     def _put(self, tenant: str, turn: float) -> None:
         self._turn[tenant] = turn
-        self._order.push((turn, tenant))
+        self._order.push((turn, quote(tenant, safe=""), tenant))  # as Redis names it: equal turns go by name
 
-    def _is_waiting(self, item: tuple[float, str]) -> bool:
-        turn, tenant = item
+    def _is_waiting(self, item: tuple[float, str, str]) -> bool:
+        turn, _, tenant = item
         return self._turn.get(tenant) == turn and self._heads[tenant].top() is not None

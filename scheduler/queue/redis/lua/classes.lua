@@ -129,6 +129,7 @@ local function is_held_for_another(p, id, key, class)
   if hold == '' or hold == id or p.state.hold_key >= key then return false end
   local owner = class.tenant and read_run(hold)
   if not owner or owner.class.tier ~= class.tier then return true end
+  if not call('ZSCORE', P .. 'q:' .. owner.class.name, owner.member) then return true end -- it does not wait
   if not owner.class.tenant or owner.class.tenant == class.tenant then return true end
   return turn_of(class.tier, class.tenant) >= turn_of(class.tier, owner.class.tenant)
 end
