@@ -11,7 +11,7 @@ from duetime.scheduler.task import Json, State
 
 
 class EventKind(StrEnum):
-    """What happened. Documented in docs/states.md."""
+    """The kind of a change to a task. Documented in docs/states.md."""
 
     CREATED = "created"
     RESCHEDULED = "rescheduled"
@@ -38,7 +38,7 @@ class EventKind(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Event:
-    """Who did what to which task, when and why. `seq` counts 1, 2, 3 ... without a gap within a task."""
+    """A change to a task: its actor, kind, time and reason. `seq` counts 1, 2, 3 ... without a gap within a task."""
 
     id: int
     tenant: str
@@ -58,7 +58,7 @@ class Event:
 
 @dataclass(frozen=True, slots=True)
 class EventFilter:
-    """Which events to show; absent parts match everything. `since` is inclusive, `until` exclusive."""
+    """A filter for events; absent parts match everything. `since` is inclusive, `until` exclusive."""
 
     task_id: str | None = None
     since: datetime | None = None

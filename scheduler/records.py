@@ -1,4 +1,4 @@
-"""What goes into the store and comes out of it, beside the nouns of `scheduler.task`."""
+"""Records that go into the store and come out of it, in addition to the nouns of `scheduler.task`."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ class Added:
 
 @dataclass(frozen=True, slots=True)
 class Change:
-    """What a task and its current run should become.
+    """The new values of a task and its current run.
 
     `next_run` takes over as the current run (undo, skip, snooze of what fired); then `run` must have ended. `extra_run`
     is stored beside the current one (run now, snooze of a recurring task), and those of `cancelled_beside` are
@@ -137,7 +137,7 @@ class Claim:
 
 
 class Known(NamedTuple):
-    """What is told of a run that others wait for; `started_at` is when its latest attempt began."""
+    """A run that others wait for, as explanations name it; `started_at` is when its latest attempt began."""
 
     task_id: str
     title: str
@@ -202,7 +202,7 @@ class Settlement:
 
 
 class Verdict(StrEnum):
-    """What became of a settlement; only SETTLED wrote anything.
+    """The result of a settlement; only SETTLED wrote anything.
 
     FENCED: the run is not running, or a later attempt owns it. STALE: the task was changed since the claim and a next
     occurrence depends on it; read the task again, compute it anew and settle again.

@@ -1,4 +1,4 @@
-"""What a caller asks for when scheduling, before anything is understood."""
+"""The arguments of a call that schedules, before anything is understood."""
 
 from __future__ import annotations
 
@@ -81,7 +81,7 @@ class ScheduleArguments(TypedDict, total=False):
 
 
 class RescheduleArguments(TypedDict, total=False):
-    """What `Scheduler.reschedule` may change: the fields of `Reschedule`."""
+    """The arguments of `Scheduler.reschedule`: the fields of `Reschedule`."""
 
     title: str | None
     when: str | datetime | timedelta | None

@@ -58,7 +58,7 @@ _RANKS = {tier: rank for rank, tier in enumerate(Tier, start=1)}
 
 
 class DeadlineType(StrEnum):
-    """What a deadline means: worthless after it (hard), or worth less (soft)."""
+    """The kind of a deadline: a run is worthless after it (hard), or worth less (soft)."""
 
     SOFT = "soft"
     HARD = "hard"
@@ -74,7 +74,7 @@ class Penalty(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Principal:
-    """Who calls. `user` is recorded as the actor of every change; `tenant` bounds what can be seen at all."""
+    """The caller. `user` is recorded as the actor of every change; `tenant` bounds what can be seen at all."""
 
     tenant: str = "local"
     user: str = "local"
@@ -96,7 +96,7 @@ class RetryPolicy:
 
 @dataclass(frozen=True, slots=True)
 class Task:
-    """What someone scheduled: the intent. `revision` rises by one with each change of it by an actor.
+    """A scheduled task: the intent. `revision` rises by one with each change of it by an actor.
 
     `deadline` is when each run must be finished, as it was said; `deadline_after` is that as a span from the run's
     `scheduled_for`. `estimate` is how long the caller says a run takes; `needs` are units of each pool that one holds.
@@ -270,7 +270,7 @@ class TaskView:
 
 @dataclass(frozen=True, slots=True)
 class TaskFilter:
-    """Which tasks to list; absent parts match everything. `after` is inclusive, `before` exclusive (next due time)."""
+    """A filter for tasks; absent parts match everything. `after` is inclusive, `before` exclusive (next due time)."""
 
     states: tuple[State, ...] = ()
     action: str | None = None

@@ -40,7 +40,7 @@ Listener = Callable[[Sequence[str]], None]
 
 
 class Role(StrEnum):
-    """What a process of a shared installation does; without Redis each is both."""
+    """The role of a process in a shared installation; without Redis each is both."""
 
     SERVE = "serve"  # answers callers and dispatches what is due
     WORK = "work"  # runs it

@@ -1,4 +1,4 @@
-"""What the verbs share: the global options, the settings they lead to, and the application made of these."""
+"""The session of a verb: the global options, the settings they lead to, and the application made of these."""
 
 from __future__ import annotations
 

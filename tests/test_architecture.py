@@ -41,6 +41,7 @@ EXCUSE = re.compile(
     r"#\s*(?P<mark>noqa(?!:)|noqa:\s*(?P<codes>[A-Z0-9, ]+)|type:\s*ignore(?:\[[^\]]*\])?)(?P<reason>.*)"
 )
 LATE_IMPORT = re.compile(r'import_module\(\s*"(duetime[\w.]*)"\s*\)(?:\.(\w+))?')
+INDIRECT_OPENING = re.compile(r"\s*(?:What|Who|Whom|Whose|Which|Those|One (?:that|which|who))\b")
 NEVER_EXCUSED = {"C901", "TID251", "PLR0912", "PLR0915"}
 
 
@@ -246,6 +247,17 @@ def word_files(root: Path) -> list[Path]:
     return [path for path in product_files(root, ".py") if path.parent == scheduler and path.stem in WORDS]
 
 
+def indirect_openings(root: Path) -> list[str]:
+    """Docstrings, those below constants too, that open with a relative clause in place of a noun."""
+    return [
+        f"{where(root, path, node.lineno)}: opens with {node.value.value.split()[0]}; name the thing"
+        for path in product_files(root, ".py")
+        for node in ast.walk(ast.parse(path.read_text("utf-8")))
+        if isinstance(node, ast.Expr) and isinstance(node.value, ast.Constant) and isinstance(node.value.value, str)
+        if INDIRECT_OPENING.match(node.value.value)
+    ]
+
+
 def impure_imports(root: Path) -> list[str]:
     """Rules import the standard library, the words and each other; words only the standard library and words."""
     words = {f"duetime.scheduler.{word}" for word in WORDS}
@@ -325,6 +337,7 @@ CHECKS: list[Callable[[Path], list[str]]] = [
     vague_names,
     bare_imports,
     late_imports_of_nothing,
+    indirect_openings,
     impure_imports,
     clocks_in_rules,
     excuses,
@@ -386,6 +399,10 @@ SEEDS: list[tuple[Callable[[Path], list[str]], dict[str, str], str]] = [
         {"server/a.py": 'import_module("duetime.server.cli.b").Old', "server/cli/b.py": "class New: ..."},
         "duetime.server.cli.b has no Old",
     ),
+    (indirect_openings, {"tools/a.py": '"""What a tool does."""'}, "tools/a.py:1: opens with What"),
+    (indirect_openings, {"tools/a.py": 'class A:\n    """Those that wait."""'}, "tools/a.py:2: opens with Those"),
+    (indirect_openings, {"tools/a.py": 'def f():\n    """\n    One that waits."""'}, "tools/a.py:2: opens with One"),
+    (indirect_openings, {"tools/a.py": 'WAIT_S = 5\n"""Whose turn it is."""'}, "tools/a.py:2: opens with Whose"),
     (impure_imports, {"scheduler/rules/a.py": "import sqlalchemy"}, "scheduler/rules/a.py:1: sqlalchemy"),
     (impure_imports, {"scheduler/rules/a.py": "from duetime.scheduler import store"}, "duetime.scheduler.store"),
     (impure_imports, {"scheduler/rules/time/a.py": "import sqlalchemy"}, "scheduler/rules/time/a.py:1: sqlalchemy"),

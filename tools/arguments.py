@@ -46,7 +46,7 @@ MEANT = {
     "duration": "estimate",
     "takes": "estimate",
 }
-"""What models write for an argument whose name is not near it in letters."""
+"""The words that models write for an argument whose name is not near it in letters."""
 
 CLOSE = 0.75
 """How alike two names have to be for one to be a slip of the other: `whem` and `when` are, `sort` and `cursor` not."""

@@ -1,4 +1,4 @@
-"""What each tool does: read arguments become one call of the scheduler, and its answer is said in both forms."""
+"""The calls of the tools: read arguments become one call of the scheduler, and its answer is given in both forms."""
 
 from __future__ import annotations
 

@@ -17,7 +17,7 @@ STATES: dict[str, tuple[State, ...]] = {
     "ended": tuple(state for state in State if state in TERMINAL),
     **{state.value: (state,) for state in State if state is not State.WAITING},
 }
-"""What the filter `state` may be: all that is still to come, all that is over, or one state.
+"""Values of the filter `state`: all that is still to come, all that is over, or one state.
 
 Nothing can wait for an event or an approval yet. Whoever asks for what waits means what is held by a pool or by its
 turn, and that is ready.
@@ -31,7 +31,7 @@ MEANT_STATES = {
     **dict.fromkeys(("missed", "late"), "expired"),
     "over": "ended",
 }
-"""What people write for a state that is called otherwise."""
+"""The words that people write for a state with another name."""
 
 _AGO = re.compile(r"(?P<length>.+) ago", re.IGNORECASE)
 _PAST = frozenset({"since", "until"})

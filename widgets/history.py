@@ -1,4 +1,4 @@
-"""What happened to a task, as the payload has it: attempts, events, and what each change changed."""
+"""The history of a task in the payload: attempts, events, and the fields that each change changed."""
 
 from __future__ import annotations
 

@@ -100,7 +100,7 @@ class AttemptPart(_Part):
 
 
 class EventPart(_Part):
-    """Who did what, when and why.
+    """A change to the task: its actor, its kind, its time and its reason.
 
     `changes` maps what was changed to [before, after] in words, where an empty text stands for nothing; times are wall
     times of the task's zone.

@@ -13,7 +13,7 @@ from pydantic import BaseModel, Field
 
 
 class Folder(BaseModel):
-    """What an agent gives as `payload`; descriptions and examples are shown to it when it gets one wrong."""
+    """The payload that an agent gives; descriptions and examples are shown to it when it gets one wrong."""
 
     path: str = Field(description="a folder of .txt files", examples=["/home/me/notes"])
 

@@ -1,4 +1,4 @@
-"""What a channel is: one way to tell a user an outcome."""
+"""A channel: one way to send an outcome to a user."""
 
 from __future__ import annotations
 

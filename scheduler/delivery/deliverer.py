@@ -29,10 +29,10 @@ MOST: Final = 16
 """Threads of all channels together."""
 
 PAUSE: Final = timedelta(seconds=1)
-"""Who hangs holds up the look for more by no more than this."""
+"""A channel that hangs delays the next batch by no more than this."""
 
 LEASE: Final = timedelta(seconds=30)
-"""What a process sends is taken for so long, and prolonged at half of it: when it dies, another one sends it then."""
+"""A process leases a delivery for so long and renews at half of it; when it dies, another one sends it then."""
 
 MAX_ERROR: Final = 500
 DELIVERY_RETRY: Final = RetryPolicy(max_attempts=6, backoff=timedelta(seconds=30), max_backoff=timedelta(hours=1))

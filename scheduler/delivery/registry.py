@@ -15,7 +15,7 @@ from duetime.scheduler.errors import InvalidArgument
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ChannelOptions:
-    """What is configured: webhooks and Apprise URLs by name; `desktop` `auto` means where there is one."""
+    """The configured channels: webhooks and Apprise URLs by name; `desktop` `auto` means where there is one."""
 
     desktop: Literal["auto", "on", "off"] = "auto"
     webhooks: Mapping[str, WebhookTarget] = field(default_factory=dict)

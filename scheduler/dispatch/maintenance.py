@@ -38,7 +38,7 @@ LOST = "were missing from the queue; they are in it again"
 """A queue of this process is empty when it begins; later on a run is missing because something went wrong."""
 
 NOBODY = "nobody"
-"""Who hands in what the dead cannot."""
+"""The worker name under which attempts of dead workers are settled."""
 
 log = logging.getLogger(__name__)
 

@@ -24,7 +24,7 @@ MAX_EARLY = timedelta(seconds=2)
 """Runs are made ready up to a second early: one that is ready earlier was due before the clock was set back."""
 
 _AT_LEAST = timedelta(milliseconds=100)
-"""What a better estimate has to change to be worth a write."""
+"""The change of an estimate that is worth a write."""
 
 
 def nothing_declared() -> Mapping[str, Pool]:

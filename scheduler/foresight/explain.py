@@ -37,7 +37,7 @@ def nothing_known(_tenant: str, _action: str, _own: timedelta | None) -> Estimat
 
 @dataclass(frozen=True, slots=True)
 class RunFacts:
-    """What is known beside the task itself: the queue's answer (None when it does not know the run), and the pools.
+    """The facts about a run: the queue's answer (None when it does not know the run), and the pools.
 
     `silence` is why the queue did not answer, where it did not; `working` whether any worker is up to run something,
     `known` whether one has a handler for the task's action.

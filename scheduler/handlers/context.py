@@ -1,4 +1,4 @@
-"""What a handler is told about its run, and how it speaks back while it works."""
+"""The context of a handler: the facts about its run, and the calls that it makes while it works."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a handler is, and the decorator that declares one; mistakes are caught here, with the remedy."""
+"""Handlers, and the decorator that declares one; mistakes are caught here, with the remedy."""
 
 from __future__ import annotations
 

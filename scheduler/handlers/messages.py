@@ -1,4 +1,4 @@
-"""What a worker and the process of one attempt send each other: a JSON object a line, each with one key as its kind.
+"""Messages between a worker and the process of one attempt: a JSON object a line, each with one key as its kind.
 
 From the worker: `run` (an `Assignment`, first), `interrupt` (why), `answer` (to a call). From the process: `call` (a
 method of `Link`), and in the end `outcome`, or `interrupted` when an interrupt has stopped it.

@@ -9,7 +9,7 @@ from pydantic import BaseModel, Field
 
 
 class ReminderPayload(BaseModel):
-    """What to say; the title where nothing is given."""
+    """The text of a reminder; the title where nothing is given."""
 
     message: str | None = Field(default=None, max_length=2000, description="text of at most 2,000 characters")
 

@@ -17,7 +17,7 @@ from duetime.scheduler.rules.time.tokens import Misread, Unknown, tokens
 from duetime.scheduler.task import DeadlineType, Penalty, Tier
 
 NONE = frozenset({"none", "never", "no"})
-"""What `deadline` may be to take one away, and `estimate` to have it learned again."""
+"""A `deadline` that takes one away, and an `estimate` that has it learned again."""
 
 MAX_AFTER = timedelta(days=366)
 MAX_ESTIMATE = timedelta(days=7)
@@ -27,7 +27,7 @@ KINDS: Mapping[str, tuple[DeadlineType, Penalty]] = {
     "soft-linear": (DeadlineType.SOFT, Penalty.LINEAR),
     "soft-step": (DeadlineType.SOFT, Penalty.STEP),
 }
-"""What `deadline_type` may be: the kind of a deadline and the penalty for missing it, in one word."""
+"""Values of `deadline_type`: the kind of a deadline and the penalty for missing it, in one word."""
 
 _LENGTHS = "a duration such as `90 s`, `5 min`, `PT5M`, or seconds, up to 7 days"
 _DEADLINES = "a time (`17:00`, `tomorrow noon`, `2026-11-24T17:00`), or a duration from when a run is due (`2 hours`)"

@@ -1,4 +1,4 @@
-"""What a task asks of whoever orders and admits runs: its tier, deadline, length of work, and needs."""
+"""The arguments that order and admit runs: a task's tier, deadline, length of work, and needs."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ class UrgencyArguments(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class RunContext:
-    """Which task the arguments belong to, and when its run is due."""
+    """The task that the arguments belong to, and the time when its run is due."""
 
     tenant: str
     action: str
@@ -62,7 +62,7 @@ class RunContext:
 
 @dataclass(frozen=True, slots=True)
 class Demand:
-    """What a task asks for; `p50` is how long a run of it probably takes."""
+    """The tier, deadline, estimate and needs of a task; `p50` is how long a run of it probably takes."""
 
     priority: Tier = Tier.NORMAL
     deadline: Deadline | None = None

@@ -1,4 +1,4 @@
-"""What a run holds of each pool while it runs, as callers say it, and whether the pools can ever give it."""
+"""Needs: the units of each pool that a run holds, as callers state them, and whether the pools can ever grant them."""
 
 from __future__ import annotations
 

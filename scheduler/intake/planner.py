@@ -67,7 +67,7 @@ class Planner:
 
     @property
     def demands(self) -> Demands:
-        """What reads the arguments that order and admit runs."""
+        """The reader of the arguments that order and admit runs."""
         return Demands(self.handlers, self.pools, self.estimates)
 
     def plan(self, request: Request, by: Principal, now: datetime) -> Plan:

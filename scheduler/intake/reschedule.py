@@ -23,7 +23,7 @@ from duetime.scheduler.rules.time.times import describe
 from duetime.scheduler.task import Occurrence, Run, State, Task, TaskRecord
 
 ONCE = frozenset({"never", "none", "once", "no"})
-"""What `repeat` may be to turn a recurring task into a one-shot, and `until` to let it recur for good."""
+"""A `repeat` that turns a recurring task into a one-shot, and an `until` that lets it recur for good."""
 
 NOTHING_CHANGED = "it is so already; nothing was changed"
 ONCE_MORE = "its recurrence was cancelled: it runs once more then, and does not recur"

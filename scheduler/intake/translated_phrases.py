@@ -50,7 +50,7 @@ _LOCK = threading.Lock()
 
 @dataclass(frozen=True, slots=True)
 class _Found:
-    """What the library makes of a text: a wall time, and whether the text named a time of day."""
+    """The library's reading of a text: a wall time, and whether the text named a time of day."""
 
     wall: datetime
     timed: bool

@@ -30,7 +30,7 @@ log = logging.getLogger(__name__)
 
 
 class Signal(StrEnum):
-    """What members tell each other; who misses it finds out by itself, within two seconds or at the next renewal."""
+    """A message between members; one that is lost costs two seconds, or the time until the next renewal."""
 
     DUE = "due"  # something may be due, and who says so does not dispatch it
     CHANGED = "changed"  # something that runs may be wanted to stop
@@ -50,7 +50,7 @@ class SignalBus(Protocol):
 
 
 class EngineProtocol(Protocol):
-    """What works in a member: a dispatcher alone, or a crew."""
+    """The engine of a member: a dispatcher alone, or a dispatcher with a worker."""
 
     def start(self) -> None: ...
 

@@ -60,7 +60,7 @@ class Grant:
 
 @dataclass(frozen=True, slots=True)
 class Take:
-    """What a worker got, in the order to start it.
+    """The runs that a worker was granted, in the order to start them.
 
     `generation` goes to `wait`; `hint` is in how many seconds time alone may bring something up: 0 at once, None never.
     """
@@ -114,7 +114,7 @@ class Finish:
 
 
 class Cancelled(StrEnum):
-    """What cancelling found: it was waiting and is gone; a worker has it and must be told; it was not there."""
+    """The result of cancelling: the run was waiting and is gone; a worker has it and must be told; it was not there."""
 
     REMOVED = "removed"
     LEASED = "leased"

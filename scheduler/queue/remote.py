@@ -48,7 +48,7 @@ def answer(queue: DispatchQueue, question: Question) -> Json:
 
 
 class RemoteQueue:
-    """What the queue knows, asked by `ask`, which gives None when nobody answers; `silence` then says why."""
+    """A queue in another process, read by `ask`, which gives None when nobody answers; `silence` then says why."""
 
     def __init__(self, ask: Ask, silence: Callable[[], NoAnswer] = lambda: NoAnswer.NOBODY) -> None:
         self._ask = ask

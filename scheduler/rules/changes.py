@@ -1,4 +1,4 @@
-"""What an actor may change on a task, as pure decisions: (record, now, arguments) -> Change, or Refused with a remedy.
+"""Changes of a task by an actor, as pure decisions: (record, now, arguments) -> Change, or Refused with a remedy.
 
 `Tasks.change` calls them inside its transaction, so that a decision is always made on the newest state.
 """

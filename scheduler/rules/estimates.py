@@ -37,7 +37,7 @@ ENOUGH: Final = 5
 """So many samples make a histogram worth more than what the handler declares."""
 
 UNKNOWN: Final = timedelta(seconds=1)
-"""What a run is taken to need when nobody has said and none has run."""
+"""The estimate of a run when no caller gave one and no earlier run was measured."""
 
 _DECAY: Final = 0.5 ** (1 / HALF_LIFE)
 _HEAVIEST: Final = 2 / (1 - _DECAY)  # twice what endless samples of one length add up to
@@ -46,7 +46,7 @@ _NEGLIGIBLE: Final = 0.0005
 
 @dataclass(frozen=True, slots=True)
 class Estimate:
-    """What a run will take: less than `p50` in half of all cases, less than `p90` in nine of ten."""
+    """The length of a run: less than `p50` in half of all cases, less than `p90` in nine of ten."""
 
     p50: timedelta
     p90: timedelta

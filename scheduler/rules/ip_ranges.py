@@ -1,4 +1,4 @@
-"""Which internet addresses an outgoing request may reach.
+"""The internet addresses that an outgoing request may reach.
 
 `ipaddress` alone is not enough: it calls translated addresses, cloud metadata services and multicast global, and does
 not call the carrier-grade range private.
@@ -15,7 +15,7 @@ Address = IPv4Address | IPv6Address
 
 
 class Reach(StrEnum):
-    """What lies behind an address: the internet, a network of one's own, or nothing a request has business with."""
+    """The network behind an address: the internet, a private network, or one that no request may reach."""
 
     PUBLIC = "public"
     PRIVATE = "private"

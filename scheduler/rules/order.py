@@ -1,4 +1,4 @@
-"""What goes first: one number per run, in milliseconds since 1970, smaller first.
+"""The order of runs: one number per run, in milliseconds since 1970, smaller first.
 
     order_key = min(deadline - p90, first_ready + patience[tier]) - unblock bonus + cost term
 
@@ -44,7 +44,7 @@ VALUE: Final[Mapping[Tier, float]] = {
     Tier.LOW: 2.0,
     Tier.BACKGROUND: 1.0,
 }
-"""What finishing a run of each tier is worth when nobody states it; without a unit, only ratios count."""
+"""The value of finishing a run of each tier when nobody states it; without a unit, only ratios count."""
 
 HALF_BONUS: Final = 8.0
 """Where the unblock bonus reaches half of its bound: one waiting run of tier high, or two normal ones."""

@@ -1,4 +1,4 @@
-"""Which runs are asked to give way, when more urgent ones wait for a thread for longer than they may.
+"""Preemption: runs give way when more urgent ones have waited for a thread for longer than they may.
 
 Giving way is cooperative: a handler that never calls `ctx.should_yield()` loses nothing and gives nothing. A run that
 gave way once is asked again only after it got further, so that two runs never push each other aside for ever.

@@ -1,4 +1,4 @@
-"""What text and JSON from outside may contain: one place that says it, for titles, payloads and results."""
+"""Checks of text and JSON from outside: one place for titles, payloads and results."""
 
 from __future__ import annotations
 

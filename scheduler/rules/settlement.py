@@ -1,4 +1,4 @@
-"""What follows from how an attempt ended: a pure function from (claim, ending, now) to one settlement."""
+"""Settlement of an attempt that ended: a pure function from (claim, ending, now) to one settlement."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Which tier is served next: the smallest key, and among tiers that are late their shares and ceilings first.
+"""The tier that is served next: the smallest key, and among tiers that are late their shares and ceilings first.
 
 While no tier is late, least laxity first keeps every deadline that can be kept, and a share would only put another run
 before it. A tier is late while its best run that may start is past its key; nobody starves, since who waits long enough
@@ -47,7 +47,7 @@ class Shares:
 
 @dataclass(slots=True)
 class Standing:
-    """What each tier has saved while it was late: dispatches owed to it, and dispatches left below its ceiling."""
+    """The balance of each late tier: dispatches owed to it, and dispatches left below its ceiling."""
 
     owed: list[float] = field(default_factory=lambda: [0.0] * TIERS)
     room: list[float] = field(default_factory=lambda: [_SAVED] * TIERS)

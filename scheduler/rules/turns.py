@@ -1,4 +1,4 @@
-"""Whose turn it is among the tenants of one tier: the one that was served longest ago.
+"""Turns among the tenants of one tier: the tenant that was served longest ago is next.
 
 `rules.shares` and the key decide when a tier is served. Within it the run with the smallest key goes if its deadline
 says so and can still be kept. Else the tenants take turns, and each starts its own best run: a backlog of 10,000 runs

@@ -1,1 +1,1 @@
-"""What every loop is built from: the loop itself, the file lock, fail points."""
+"""The parts of every loop: the loop itself, the file lock, fail points."""

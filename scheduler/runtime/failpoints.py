@@ -42,7 +42,7 @@ class Step(StrEnum):
 
 
 class FailPoint(Exception):
-    """What the fail point "<step>:raise" raises."""
+    """The exception that the fail point "<step>:raise" raises."""
 
 
 log = logging.getLogger(__name__)

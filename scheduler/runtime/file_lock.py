@@ -44,7 +44,7 @@ class FileLock:
 
     @property
     def _mark(self) -> tuple[int, str]:
-        """Who holds which file: a forked child inherits the set, but not the locks."""
+        """The process and the file that it locks: a forked child inherits the set, but not the locks."""
         return os.getpid(), os.path.realpath(self._path)
 
 

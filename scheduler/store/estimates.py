@@ -21,7 +21,7 @@ _TURN = 0x65737469  # "esti"
 
 
 class Estimates:
-    """What was learned. Decay and merging are pure: `rules.estimates`."""
+    """The learned estimates. Decay and merging are pure: `rules.estimates`."""
 
     def __init__(self, database: Database, now: Callable[[], datetime]) -> None:
         self._database = database

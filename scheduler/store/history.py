@@ -25,7 +25,7 @@ _EVENTS = select(*EVENT).select_from(events.join(tasks, tasks.c.id == events.c.t
 
 
 class History:
-    """What happened to the tasks of a tenant; and, for telling others of changes, the events of all."""
+    """The events of a tenant's tasks; and the events of all tenants, for notifying subscribers."""
 
     def __init__(self, database: Database) -> None:
         self._database = database

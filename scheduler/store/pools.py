@@ -21,7 +21,7 @@ from sqlalchemy import Connection, bindparam, func, insert, select, update
 Spec = Mapping[str, Json]
 
 CONFIGURATION = "configuration"
-"""Who changed a pool that a start declared."""
+"""The actor of a change to a pool that a start declared."""
 
 _COLUMNS = columns_of(StoredPool, pools)
 _ALL = select(*_COLUMNS).order_by(pools.c.name)

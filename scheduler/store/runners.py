@@ -15,7 +15,7 @@ _CURRENT = select(runner.c.epoch, runner.c.pid, runner.c.endpoint, runner.c.toke
 
 
 class Runners:
-    """Who runs the tasks of this database."""
+    """The runner of this database: the one process that runs its tasks."""
 
     def __init__(self, database: Database, now: Callable[[], datetime]) -> None:
         self._database = database

@@ -16,7 +16,7 @@ from sqlalchemy import Connection
 
 
 class Tasks:
-    """What was scheduled. Every method sees one tenant only."""
+    """The scheduled tasks. Every method sees one tenant only."""
 
     def __init__(self, database: Database, now: Callable[[], datetime]) -> None:
         self._database = database

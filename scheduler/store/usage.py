@@ -1,4 +1,4 @@
-"""What attempts really used of pools. Rows are written with the attempt's end; budgets are rebuilt from them."""
+"""The pool units that attempts really used. Rows are written with the attempt's end; budgets are rebuilt from them."""
 
 from __future__ import annotations
 

@@ -25,7 +25,7 @@ _BEAT = {
 
 
 class Workers:
-    """Who runs tasks on this database, whatever the machine."""
+    """The worker processes of this database, on every machine."""
 
     def __init__(self, database: Database, now: Callable[[], datetime]) -> None:
         self._database = database

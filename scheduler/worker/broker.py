@@ -237,7 +237,7 @@ class DispatchBroker(dramatiq.Broker):
 
 
 class RunConsumer(dramatiq.Consumer):
-    """What Dramatiq's consumer thread iterates over. A thread is idle again when Dramatiq is done with its message.
+    """The iterator of Dramatiq's consumer thread. A thread is idle again when Dramatiq is done with its message.
 
     The lease in the queue ends elsewhere, when the outcome is stored: the database first, the queue second.
     """

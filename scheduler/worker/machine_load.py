@@ -1,4 +1,4 @@
-"""What the machine under this process has left: memory and processors, read where the system tells."""
+"""The free memory and processor time of this machine, read where the system reports them."""
 
 from __future__ import annotations
 

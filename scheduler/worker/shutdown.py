@@ -1,4 +1,4 @@
-"""What becomes of runs that have not ended when their worker stops."""
+"""Shutdown of a worker: its unfinished runs are interrupted and handed back."""
 
 from __future__ import annotations
 

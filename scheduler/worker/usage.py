@@ -1,4 +1,4 @@
-"""What attempts used of the pools that they had reserved, what they found out about these, and how long they took."""
+"""Usage of attempts: the units that they used of their pools, their reports on these, and their lengths."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What the verb `workers` shows."""
+"""The verb `workers`: a table of worker processes."""
 
 from __future__ import annotations
 

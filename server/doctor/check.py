@@ -1,4 +1,4 @@
-"""What one check of `duetime doctor` comes to."""
+"""The result of one check of `duetime doctor`."""
 
 from __future__ import annotations
 

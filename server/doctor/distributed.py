@@ -1,4 +1,4 @@
-"""What `duetime doctor` looks at where many processes share the work: Redis, the database's clock, the workers."""
+"""Checks of `duetime doctor` where many processes share the work: Redis, the database's clock, the workers."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What `duetime doctor` looks at: each check says what it found, and what to do when that is not as it should be."""
+"""The checks of `duetime doctor`: each reports a finding, and the remedy when something is wrong."""
 
 from __future__ import annotations
 

@@ -47,7 +47,7 @@ log = logging.getLogger(__name__)
 
 
 class Events(Protocol):
-    """What is asked of the history: the newest event's id, and the events after one."""
+    """The history that subscriptions read: the newest event's id, and the events after one."""
 
     def latest(self) -> int: ...
 

@@ -1,4 +1,4 @@
-"""What a single setting's value has to be: small checks, each of which says what is accepted."""
+"""Checks of a single setting's value; each states what is accepted."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What can be configured: one model, read from the environment and a TOML file, checked before anything starts."""
+"""The settings: one model, read from the environment and a TOML file, checked before anything starts."""
 
 from __future__ import annotations
 

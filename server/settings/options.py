@@ -1,4 +1,4 @@
-"""What each part is told, taken from the settings."""
+"""The options of each part, taken from the settings."""
 
 from __future__ import annotations
 

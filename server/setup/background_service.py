@@ -24,7 +24,7 @@ LABEL = "duetime.serve"
 
 @dataclass(frozen=True, slots=True)
 class ServicePlan:
-    """What a service manager needs: one file and the commands that make it known, ask for it and take it away."""
+    """The plan for a service manager: one file, and the commands that register, query and remove it."""
 
     manager: str
     path: Path

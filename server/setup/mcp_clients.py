@@ -30,7 +30,7 @@ class Client(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class WriteResult:
-    """What `write` did: whether the file changed, and where its earlier content is kept (None: there was no file)."""
+    """The result of `write`: whether the file changed, and the path of its earlier content (None: no file)."""
 
     path: Path
     changed: bool

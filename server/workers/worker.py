@@ -22,7 +22,7 @@ REPLACE_ME = 75
 """The exit code of a process that has lost too many threads (EX_TEMPFAIL): its supervisor is to start another."""
 
 FAREWELL = b"end\n"
-"""What a parent writes to the stdin of its processes before it closes it: they end because it was told to."""
+"""The line that a parent writes to the stdin of its processes before it closes it: they end because it was told to."""
 
 log = logging.getLogger(__name__)
 

@@ -1,4 +1,4 @@
-"""What the queue in memory says of itself: where a run is, what it lacks, how much of everything there is."""
+"""Explanations of the queue in memory: where a run is, what it lacks, how much of everything there is."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What the queue in memory holds, and every step on it: where runs stand, who has them, what pools have left.
+"""The state of the queue in memory, and every step on it: the place and holder of runs, the free units of pools.
 
 Each run is in one place: leased, delayed or waiting. Nothing in here locks or reads a clock.
 """
@@ -42,7 +42,7 @@ from duetime.scheduler.rules.shares import Shares, Standing, choose, overdue, se
 
 
 class Put(Enum):
-    """What became of a run that was put: it is new, has another place now, or stays as it was."""
+    """The result of putting a run: it is new, has another place now, or stays as it was."""
 
     ADDED = auto()
     MOVED = auto()

@@ -13,7 +13,7 @@ from duetime.scheduler.queue.port import ThreadUse
 
 
 class WorkerThreads:
-    """What workers report of their threads. `now` is in milliseconds since 1970."""
+    """The threads that each worker reports. `now` is in milliseconds since 1970."""
 
     def __init__(self) -> None:
         self._reported: dict[str, tuple[ThreadUse, float]] = {}

@@ -1,4 +1,4 @@
-"""What goes to the scripts of the queue in Redis, and what comes back, as the words of the port."""
+"""Arguments and replies of the scripts of the queue in Redis, as the types of the port."""
 
 from __future__ import annotations
 

@@ -15,7 +15,7 @@ PATIENCE = 2.0
 
 @dataclass(frozen=True, slots=True)
 class RedisHealth:
-    """What a server says of itself: `Redis 7.4.1` or `Valkey 9.0.0`, and what it does when its memory is full."""
+    """The state that a server reports: `Redis 7.4.1` or `Valkey 9.0.0`, and its policy for a full memory."""
 
     name: str
     version: tuple[int, ...]

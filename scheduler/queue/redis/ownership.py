@@ -1,4 +1,4 @@
-"""Whose the queue in Redis is: two installations that share a namespace would start and limit each other's runs.
+"""The owner of the queue in Redis: two installations that share a namespace would start and limit each other's runs.
 
 Keys: `{<namespace>}:database` is the database whose runs the queue holds, `{<namespace>}:used` is there while a process
 of it works. A queue that nobody uses any more is taken over: a database may move to another server.

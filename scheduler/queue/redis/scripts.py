@@ -40,7 +40,7 @@ from redis.backoff import ExponentialBackoff
 from redis.retry import Retry
 
 LAYOUT = 2
-"""What is stored, and how: a process refuses a namespace that a newer one has filled, and refills one that is older."""
+"""Version of the layout of the keys: a process refuses a namespace with a newer one, and refills one that is older."""
 
 PATIENCE = 3.0
 """Seconds until a script that does not answer is sent again, and until a connection that is not made is given up."""

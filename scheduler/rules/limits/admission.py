@@ -1,4 +1,4 @@
-"""What a pool admits: the arithmetic of slots, rates and budgets, and when waiting alone will help.
+"""Admission to a pool: the arithmetic of slots, rates and budgets, and when waiting alone will help.
 
 The queue in memory calls this; the Lua scripts repeat it, number by number, so it uses nothing that a double does not
 have. Times are milliseconds since 1970, `tier` is 1 (critical) to 5 (background).
@@ -30,7 +30,7 @@ class Kind(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Limits:
-    """What a queue is told of a pool.
+    """The limits of a pool, as a queue knows them.
 
     `capacity` is what can be reserved at once: slots, the size of the bucket, the budget of a window. From each of
     `steps` (time, capacity) on another capacity holds; at each of `resets` a window ends. `refill` is in units a

@@ -1,4 +1,4 @@
-"""What a pool learns from outcomes: a circuit breaker, and throttling in proportion to the shortage.
+"""A pool's feedback from outcomes: a circuit breaker, and throttling in proportion to the shortage.
 
 The breaker is closed, open until a time, or half-open behind that time, when one probe decides (Nygard, Release It!,
 2007). Throttling is a proportional decrease and an additive recovery (after Chiu and Jain, 1989). Like `admission`, the
@@ -21,7 +21,7 @@ MOST_DOUBLINGS = 5
 
 @dataclass(frozen=True, slots=True)
 class Report:
-    """What a run found out about a pool: it answered in `latency` ms, failed, or was too busy for `retry_after` ms."""
+    """A run's report on a pool: it answered in `latency` ms, failed, or was too busy for `retry_after` ms."""
 
     pool: str
     ok: bool = True

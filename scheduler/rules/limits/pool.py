@@ -34,7 +34,7 @@ SECONDS: Final = {"second": 1.0, "minute": 60.0, "hour": 3600.0, "day": 86_400.0
 
 
 class PoolKind(StrEnum):
-    """What a pool counts."""
+    """The unit that a pool counts."""
 
     SLOTS = "slots"
     RATE = "rate"

@@ -38,7 +38,7 @@ class QueueTime:
 
     @property
     def wall(self) -> float:
-        """What the clock shows."""
+        """The time that the clock shows."""
         return self.now - self.behind
 
     def limits(self, limits: Limits) -> Limits:

@@ -1,4 +1,4 @@
-"""Which days a rule falls on: a search that goes month by month and never further than a hundred years."""
+"""The days that a rule falls on: a search that goes month by month and never further than a hundred years."""
 
 from __future__ import annotations
 

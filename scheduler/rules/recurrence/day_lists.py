@@ -18,7 +18,7 @@ _LONGEST_MONTH = 31
 
 @dataclass(slots=True)
 class Draft:
-    """What the words have said so far."""
+    """The part of a rule that the words have given so far."""
 
     freq: str = ""
     interval: int = 1

@@ -1,4 +1,4 @@
-"""What a time phrase says: an instant, or a wall time with what had to be assumed."""
+"""The meaning of a time phrase: an instant, or a wall time with what had to be assumed."""
 
 from __future__ import annotations
 

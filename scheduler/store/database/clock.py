@@ -1,4 +1,4 @@
-"""What time it is: the database server's clock where there is a server, since many machines have to agree.
+"""The clock of the store: the database server's where there is a server, since many machines have to agree.
 
 The server is asked when the store is opened and then now and then, never by whoever wants to know the time: between
 two answers its clock is carried on by this process's monotonic one. Cristian's algorithm: the answer was true halfway
@@ -39,7 +39,7 @@ def utc_now() -> datetime:
 
 
 class Sample(NamedTuple):
-    """What a server answered, and this process's monotonic seconds when it was asked and when it had answered."""
+    """A server's time, with this process's monotonic seconds at the question and at the answer."""
 
     at: datetime
     asked: float

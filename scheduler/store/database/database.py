@@ -25,7 +25,7 @@ BUSY_SECONDS = 5
 
 @dataclass(frozen=True, slots=True)
 class Tried(Generic[T]):
-    """What came of one statement on its own: nothing that is known of without a `result`.
+    """The result of a statement on its own; without a `result`, nothing is known of it.
 
     `unanswered`: the connection broke, so it may be stored, or may yet be.
     """

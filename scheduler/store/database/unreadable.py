@@ -22,7 +22,7 @@ LEFT_ALONE_S = 300.0
 
 MAX_KNOWN = 10_000
 PROBLEMS = (LookupError, TypeError, ValueError, AttributeError)
-"""What reading a row raises when a word, a shape or a type in it is not known."""
+"""The errors that reading a row raises when a word, a shape or a type in it is not known."""
 
 RowId = str | int
 

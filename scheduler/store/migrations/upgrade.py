@@ -29,7 +29,7 @@ version = Table("duetime_version", MetaData(), Column("version_num", String(32),
 
 @dataclass(frozen=True, slots=True)
 class Upgrade:
-    """What was done to a schema: its version before, None for a new database, and its version now.
+    """A finished schema upgrade: its version before, None for a new database, and its version now.
 
     `copied` is where an older SQLite file was copied to, if it was.
     """

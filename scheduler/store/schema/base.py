@@ -1,4 +1,4 @@
-"""What all tables share: how Duetime's types and names look in them."""
+"""The base of all tables: how Duetime's types and names look in them."""
 
 from __future__ import annotations
 

@@ -25,7 +25,7 @@ class PoolRow(Base):
 
 
 class UsageRow(Base):
-    """What one attempt really used of one pool: budgets are counted from these rows."""
+    """The units of one pool that one attempt really used; budgets are counted from these rows."""
 
     __tablename__ = "usage"
     __table_args__ = (Index("usage_by_pool", "pool", "at"), {"sqlite_with_rowid": False})

@@ -15,7 +15,7 @@ from sqlalchemy.orm import Mapped, mapped_column
 
 
 class TaskRow(Base):
-    """What someone scheduled. `title_folded` is the title for comparing without case."""
+    """A scheduled task. `title_folded` is the title for comparing without case."""
 
     __tablename__ = "tasks"
     __table_args__ = (Index("tasks_by_age", "tenant", "created_at"),)
@@ -136,7 +136,7 @@ class AttemptRow(Base):
 
 
 class EventRow(Base):
-    """Who did what to which task. `revision` is the task's after it; `tx` orders commits where ids cannot."""
+    """A change to a task and its actor. `revision` is the task's after it; `tx` orders commits where ids cannot."""
 
     __tablename__ = "events"
     __table_args__ = (

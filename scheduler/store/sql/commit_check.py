@@ -1,4 +1,4 @@
-"""What became of a transaction whose COMMIT was never answered: whether what it wrote is there.
+"""After a lost COMMIT reply: check whether the transaction's rows exist.
 
 Rows that were changed are locked before they are looked at, so that a commit which is still under way is waited for.
 """

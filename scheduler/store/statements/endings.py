@@ -73,7 +73,7 @@ _USAGE = Batch(insert(usage), [column.name for column in usage.c])
 
 
 class Claimed(NamedTuple):
-    """What of a stored run and its task decides about its end."""
+    """The columns of a run and its task that decide how the run ends."""
 
     run_id: str
     task_id: str
