@@ -22,7 +22,9 @@ from duetime.scheduler.service import Scheduler
 from duetime.scheduler.task import DeliveryState, State
 from duetime.server.cli.verbs import app
 from duetime.server.settings.model import Settings
-from duetime.tools.definitions import REMINDER, Definition, definitions
+from duetime.tools.definition import AnyDefinition
+from duetime.tools.registration import definitions
+from duetime.tools.schedule_task import REMINDER
 from typer.main import get_command
 
 ROOT = Path(__file__).resolve().parents[1]
@@ -123,7 +125,7 @@ def test_every_state_event_and_outcome_has_its_row() -> None:
 
 
 @pytest.mark.parametrize("tool", definitions(REMINDER), ids=lambda tool: tool.name)
-def test_every_argument_of_a_tool_has_its_row(tool: Definition) -> None:
+def test_every_argument_of_a_tool_has_its_row(tool: AnyDefinition) -> None:
     assert documented(page("tools.md"), f"## `{tool.name}`") == [argument.name for argument in tool.arguments]
 
 

@@ -8,12 +8,18 @@ from typing import Any
 from duetime.scheduler.errors import DuetimeError, IllegalMove, InvalidArgument, InvalidArguments
 from duetime.scheduler.service import Scheduler
 from duetime.scheduler.task import LOCAL, Json, Principal
+from duetime.tools.act_on_task import ACT_ON_TASK
 from duetime.tools.arguments import Arguments
-from duetime.tools.calls import Call, also_wrong
-from duetime.tools.definitions import REMINDER, Actions, Definition, definitions
+from duetime.tools.cancel_task import CANCEL_TASK
+from duetime.tools.definition import AnyDefinition, Sender
+from duetime.tools.get_task import GET_TASK
+from duetime.tools.list_tasks import LIST_TASKS
 from duetime.tools.output_schema import output_schema
+from duetime.tools.reschedule_task import RESCHEDULE_TASK
 from duetime.tools.results import apology, refusal
+from duetime.tools.schedule_task import REMINDER, Actions, schedule_task
 from duetime.tools.threads import cross
+from duetime.widgets.cards import Card, cards
 from mcp.server.mcpserver.tools import Tool
 from mcp.server.mcpserver.utilities.func_metadata import ArgModelBase, FuncMetadata
 from mcp.types import CallToolResult
@@ -26,17 +32,17 @@ Caller = Callable[[], Principal]
 class StrictTool(Tool):
     """A tool that reads its arguments by its own table; the SDK's models would drop what they do not know."""
 
-    _definition: Definition = PrivateAttr()
+    _definition: AnyDefinition = PrivateAttr()
     _arguments: Arguments = PrivateAttr()
     _scheduler: Scheduler = PrivateAttr()
     _caller: Caller = PrivateAttr()
 
     @classmethod
-    def of(cls, definition: Definition, scheduler: Scheduler, caller: Caller) -> StrictTool:
+    def of(cls, definition: AnyDefinition, scheduler: Scheduler, caller: Caller) -> StrictTool:
         """Make the tool that calls `scheduler` in the name of whoever `caller` says."""
         arguments = definition.read()
         tool = cls(
-            fn=definition.call,
+            fn=definition.answer,
             name=definition.name,
             title=definition.title,
             description=definition.about,
@@ -63,22 +69,50 @@ class StrictTool(Tool):
 
     def _answer(self, given: Mapping[str, Json], by: Principal) -> CallToolResult:
         values, problems = self._arguments.read(given)
-        call = Call(self._scheduler, by, values, given)
+        sender = Sender(self._scheduler, by, given)
         if problems:
-            raise _all_of([*problems, *(also_wrong(call, problems) if self._definition.complete else ())])
-        return self._definition.call(call)
+            raise _all_of([*problems, *self._also_wrong(values, problems, sender)])
+        return self._definition.answer(self._definition.call(**values), sender)
+
+    def _also_wrong(
+        self, values: Mapping[str, Json], problems: Sequence[InvalidArgument], sender: Sender
+    ) -> list[InvalidArgument]:
+        reported = {problem.argument for problem in problems}
+        found = self._definition.also_wrong(values, sender)
+        return [problem for problem in found if problem.argument.partition(".")[0] not in reported]
 
 
-def make_tools(scheduler: Scheduler, *, caller: Caller = lambda: LOCAL, actions: Actions = REMINDER) -> list[Tool]:
-    """Return all tools, in their fixed order. `actions` and pools are named to models, the scheduler decides."""
-    return [StrictTool.of(definition, scheduler, caller) for definition in definitions(actions, scheduler.pools)]
+def definitions(actions: Actions, pools: Sequence[str] = ()) -> tuple[AnyDefinition, ...]:
+    """Return the tools in their fixed order; `actions` are the names that `action` may take, with their payloads.
+
+    `pools` are named to models, where `needs` may be given.
+    """
+    return (schedule_task(actions, pools), LIST_TASKS, GET_TASK, RESCHEDULE_TASK, CANCEL_TASK, ACT_ON_TASK)
+
+
+def make_tools(
+    scheduler: Scheduler,
+    *,
+    caller: Caller = lambda: LOCAL,
+    actions: Actions = REMINDER,
+    served: Sequence[Card] | None = None,
+) -> list[Tool]:
+    """Return all tools, in their fixed order. `actions` and pools are named to models, the scheduler decides.
+
+    `served` are the cards that the server has as resources. A tool of another card would show nothing: refused.
+    """
+    known = {card.uri for card in (cards() if served is None else served)}
+    found = definitions(actions, scheduler.pools)
+    if missing := [tool.name for tool in found if tool.card not in known]:
+        raise ValueError(f"no resource has the cards of {', '.join(missing)}")
+    return [StrictTool.of(definition, scheduler, caller) for definition in found]
 
 
 def _all_of(problems: Sequence[InvalidArgument]) -> DuetimeError:
     return problems[0] if len(problems) == 1 else InvalidArguments(problems)
 
 
-def _meta(definition: Definition) -> dict[str, Any]:
+def _meta(definition: AnyDefinition) -> dict[str, Any]:
     visibility = ["model", "app"] if definition.for_models else ["app"]
     return {
         "ui": {"resourceUri": definition.card, "visibility": visibility},

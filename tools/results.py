@@ -6,8 +6,11 @@ import logging
 from secrets import token_hex
 
 from duetime.scheduler.errors import DuetimeError
-from duetime.scheduler.task import Json
+from duetime.scheduler.task import Json, TaskView
 from duetime.widgets.history_text import retold
+from duetime.widgets.payload import as_json, task_payload
+from duetime.widgets.schema import HistoryPart
+from duetime.widgets.text import task_text
 from mcp.types import CallToolResult, TextContent
 
 log = logging.getLogger(__name__)
@@ -16,6 +19,12 @@ log = logging.getLogger(__name__)
 def answer(structured: dict[str, Json], text: str) -> CallToolResult:
     """Say the same twice: as structured content and as text."""
     return CallToolResult(content=[TextContent(type="text", text=text)], structured_content=structured)
+
+
+def task_answer(view: TaskView, history: HistoryPart | None = None) -> CallToolResult:
+    """Answer with one task."""
+    payload = task_payload(view, history)
+    return answer(as_json(payload), task_text(payload))
 
 
 def refusal(error: DuetimeError) -> CallToolResult:

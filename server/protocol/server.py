@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import asynccontextmanager
 from importlib.metadata import version
 from typing import Any
@@ -10,16 +10,15 @@ from typing import Any
 from duetime.scheduler.service import Scheduler
 from duetime.scheduler.task import Principal
 from duetime.server.protocol.resources import add_resources
+from duetime.server.protocol.sdk import serve_subscribe
 from duetime.server.protocol.subscriptions import Subscriptions, local_caller
-from duetime.tools.definitions import REMINDER, Actions
 from duetime.tools.registration import make_tools
-from duetime.widgets.cards import cards
+from duetime.tools.schedule_task import REMINDER, Actions
+from duetime.widgets.cards import Card, cards
 from mcp.server import MCPServer
 from mcp.server.apps import EXTENSION_ID, Apps, ResourceCsp
 from mcp.server.caching import CacheHint
 from mcp.server.context import CallNext, HandlerResult, ServerRequestContext
-from mcp.server.subscriptions import ListenHandler
-from mcp.types import SubscribeRequestParams, UnsubscribeRequestParams
 
 NAME = "duetime"
 INSTRUCTIONS = """\
@@ -54,20 +53,21 @@ def make_server(
         async with changes.serving():
             yield
 
+    served = cards()
     server: MCPServer[None] = MCPServer(
         NAME,
         title="Duetime",
         instructions=INSTRUCTIONS,
         version=version("duetime"),
-        tools=make_tools(scheduler, caller=caller, actions=actions),
-        extensions=[_apps()],
+        tools=make_tools(scheduler, caller=caller, actions=actions, served=served),
+        extensions=[_apps(served)],
         lifespan=lifespan,
         cache_hints={"tools/list": _FOR_MINUTES, "resources/templates/list": _FOR_A_DAY, "prompts/list": _FOR_A_DAY},
         subscriptions=changes,
         middleware=[advertise_ui],
     )
     add_resources(server, scheduler, caller)
-    _serve_subscribe(server, changes)
+    serve_subscribe(server, changes.subscribe_session, changes.unsubscribe_session)
     return server
 
 
@@ -79,9 +79,9 @@ async def advertise_ui(ctx: ServerRequestContext[Any, Any], call_next: CallNext)
     return result
 
 
-def _apps() -> Apps:
+def _apps(served: Sequence[Card]) -> Apps:
     apps = Apps()
-    for card in cards():
+    for card in served:
         apps.add_html_resource(
             card.uri,
             card.html,
@@ -92,16 +92,3 @@ def _apps() -> Apps:
             prefers_border=True,
         )
     return apps
-
-
-def end_streams(server: MCPServer[None]) -> None:
-    """Tell those who listen that the server ends, instead of cutting them off. Call it on the event loop."""
-    entry = server._lowlevel_server.get_request_handler("subscriptions/listen")  # noqa: SLF001 - as below
-    if entry is not None and isinstance(entry.handler, ListenHandler):
-        entry.handler.close()
-
-
-def _serve_subscribe(server: MCPServer[None], changes: Subscriptions) -> None:
-    lowlevel = server._lowlevel_server  # noqa: SLF001 - MCPServer has no public way to serve resources/subscribe
-    lowlevel.add_request_handler("resources/subscribe", SubscribeRequestParams, changes.subscribe_session)
-    lowlevel.add_request_handler("resources/unsubscribe", UnsubscribeRequestParams, changes.unsubscribe_session)

@@ -17,6 +17,7 @@ import anyio
 from duetime.scheduler.errors import DuetimeError
 from duetime.scheduler.events import Event, EventKind
 from duetime.scheduler.task import LOCAL, Principal
+from duetime.server.protocol.sdk import connection_of
 from duetime.tools.threads import cross
 from mcp.server.context import ServerRequestContext
 from mcp.server.session import ServerSession
@@ -114,7 +115,7 @@ class Subscriptions:
     async def subscribe_session(
         self, ctx: ServerRequestContext[Any, Any], params: SubscribeRequestParams
     ) -> EmptyResult:
-        connection = ctx.session._connection  # noqa: SLF001 - the SDK has no public way to learn that a client left
+        connection = connection_of(ctx)
         uri, key = str(params.uri), id(connection)
         self._begin()
         if key not in self._sessions.setdefault(uri, {}):
@@ -125,7 +126,7 @@ class Subscriptions:
     async def unsubscribe_session(
         self, ctx: ServerRequestContext[Any, Any], params: UnsubscribeRequestParams
     ) -> EmptyResult:
-        self._forget(str(params.uri), id(ctx.session._connection))  # noqa: SLF001 - as in subscribe_session
+        self._forget(str(params.uri), id(connection_of(ctx)))
         return EmptyResult()
 
     def _forget(self, uri: str, key: int) -> None:

@@ -13,7 +13,7 @@ from contextlib import contextmanager
 import anyio
 import uvicorn
 from duetime.scheduler.errors import DuetimeError, InvalidSetting
-from duetime.server.protocol.server import end_streams
+from duetime.server.protocol.sdk import end_streams
 from duetime.server.runtime.shutdown import Shutdown, on_loop
 from duetime.tools.threads import cross
 from mcp.server import MCPServer

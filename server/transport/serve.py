@@ -13,7 +13,7 @@ from duetime.server.settings.model import Settings
 from duetime.server.transport.http import listening, run_http, say
 from duetime.server.transport.stdio import run_stdio
 from duetime.server.transport.stdio_wire import Wire
-from duetime.tools.definitions import actions_of
+from duetime.tools.schedule_task import actions_of
 from mcp.server import MCPServer
 
 log = logging.getLogger(__name__)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 
 import anyio
-from duetime.server.protocol.server import end_streams
+from duetime.server.protocol.sdk import end_streams, lowlevel
 from duetime.server.runtime.shutdown import Shutdown, on_loop
 from duetime.server.transport.stdio_wire import Incoming, Outgoing, Wire
 from mcp.server import MCPServer
@@ -42,6 +42,6 @@ async def _serve(server: MCPServer[None], wire: Wire, ending: Shutdown) -> None:
 
     incoming = Incoming(wire, outgoing, drain=LAST_ANSWERS, on_end=end)
     ending.on_begin(on_loop(incoming.end))
-    lowlevel = server._lowlevel_server  # noqa: SLF001 - the SDK's own transports run it the same way
-    await lowlevel.run(incoming, outgoing, lowlevel.create_initialization_options())
+    running = lowlevel(server)  # the SDK's own transports run it the same way
+    await running.run(incoming, outgoing, running.create_initialization_options())
     outgoing.flush(1.0)

@@ -23,7 +23,7 @@ from duetime.server.runtime.logs import configure_logs
 from duetime.server.transport.http import listening, run_http
 from duetime.server.transport.stdio import run_stdio
 from duetime.server.transport.stdio_wire import Wire
-from duetime.tools.definitions import actions_of
+from duetime.tools.schedule_task import actions_of
 from pydantic import BaseModel, field_validator
 
 say = print

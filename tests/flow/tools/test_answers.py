@@ -16,9 +16,9 @@ from duetime.scheduler.intake.planner import Planner
 from duetime.scheduler.service import Scheduler
 from duetime.scheduler.store import Store, open_store
 from duetime.scheduler.task import Principal
-from duetime.tools.definitions import REMINDER, definitions
 from duetime.tools.output_schema import output_schema
-from duetime.tools.registration import make_tools
+from duetime.tools.registration import definitions, make_tools
+from duetime.tools.schedule_task import REMINDER
 from hypothesis import example, given
 from hypothesis import strategies as st
 from jsonschema import validate  # type: ignore[import-untyped]  # it has no stubs of its own

@@ -2,19 +2,26 @@
 
 from __future__ import annotations
 
+import dataclasses
 import json
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
 
 import pytest
 from duetime.scheduler.errors import InvalidArgument
 from duetime.scheduler.handlers import Handlers
+from duetime.scheduler.intake.planner import Planner
+from duetime.scheduler.service import Scheduler
+from duetime.scheduler.store import open_store
 from duetime.scheduler.task import State
 from duetime.server.protocol.server import INSTRUCTIONS
-from duetime.tools.definitions import Definition, actions_of, definitions
+from duetime.tools.definition import AnyDefinition
 from duetime.tools.filters import states_of
 from duetime.tools.output_schema import output_schema
-from duetime.widgets.cards import cards
+from duetime.tools.registration import definitions, make_tools
+from duetime.tools.schedule_task import actions_of
+from duetime.widgets.cards import TASK_LIST, cards
 
 CHARACTERS_A_TOKEN = 4
 HANDLERS = Handlers.load(entry_points=False)
@@ -98,7 +105,7 @@ def test_an_example_shows_the_argument_as_it_is_passed(argument: str, example: s
 
 
 @pytest.mark.parametrize("tool", TOOLS, ids=lambda tool: tool.name)
-def test_every_tool_has_a_title_a_short_description_and_four_explicit_hints(tool: Definition) -> None:
+def test_every_tool_has_a_title_a_short_description_and_four_explicit_hints(tool: AnyDefinition) -> None:
     assert tool.title
     assert 0 < len(tool.about) <= 200
     assert None not in tool.hints.model_dump().values() or tool.hints.title is None
@@ -128,7 +135,7 @@ def parts(schema: Any) -> Iterator[dict[str, Any]]:
 
 
 @pytest.mark.parametrize("tool", TOOLS, ids=lambda tool: tool.name)
-def test_schemas_hold_nothing_that_clients_stumble_over(tool: Definition) -> None:
+def test_schemas_hold_nothing_that_clients_stumble_over(tool: AnyDefinition) -> None:
     for schema in (tool.read().schema(), output_schema(tool.output)):
         assert schema["type"] == "object"
         for part in parts(schema):
@@ -139,16 +146,36 @@ def test_schemas_hold_nothing_that_clients_stumble_over(tool: Definition) -> Non
 
 
 @pytest.mark.parametrize("tool", TOOLS, ids=lambda tool: tool.name)
-def test_input_schemas_are_closed_and_answers_may_grow(tool: Definition) -> None:
+def test_input_schemas_are_closed_and_answers_may_grow(tool: AnyDefinition) -> None:
     assert tool.read().schema()["additionalProperties"] is False
     assert "additionalProperties" not in output_schema(tool.output)
 
 
 @pytest.mark.parametrize("tool", TOOLS, ids=lambda tool: tool.name)
-def test_every_example_of_an_argument_is_one_that_it_accepts(tool: Definition) -> None:
+def test_every_example_of_an_argument_is_one_that_it_accepts(tool: AnyDefinition) -> None:
     for argument in tool.arguments:
         name, separator, value = argument.example.partition("=")
         if separator:
             literal = {"true": True, "false": False}.get(value)
             argument.kind.read(literal if literal is not None else eval(value))
             assert name == argument.name
+
+
+@pytest.mark.parametrize("tool", TOOLS, ids=lambda tool: tool.name)
+def test_the_call_of_every_tool_is_a_frozen_dataclass_with_a_field_for_each_argument(tool: AnyDefinition) -> None:
+    call = tool.call(**{argument.name: {} if argument.name == "retry" else "x" for argument in tool.arguments})
+
+    assert dataclasses.is_dataclass(call)
+    with pytest.raises(dataclasses.FrozenInstanceError):
+        setattr(call, tool.arguments[0].name, "y")
+    assert {argument.name for argument in tool.arguments} <= {item.name for item in dataclasses.fields(call)}
+
+
+def test_a_tool_whose_card_is_no_resource_is_refused_at_the_start(tmp_path: Path) -> None:
+    store = open_store(f"sqlite:///{tmp_path / 'duetime.db'}")
+    scheduler = Scheduler(store, Planner(HANDLERS, "UTC"))
+    listed = [card for card in cards() if card.uri == TASK_LIST]
+
+    with pytest.raises(ValueError, match="no resource has the cards of schedule_task, get_task"):
+        make_tools(scheduler, served=listed)
+    store.close()

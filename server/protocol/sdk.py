@@ -1,0 +1,40 @@
+"""The private names of the MCP SDK, all here: an upgrade of the SDK is checked against this module."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable
+from typing import Any
+
+from mcp.server import MCPServer
+from mcp.server.connection import Connection
+from mcp.server.context import ServerRequestContext
+from mcp.server.lowlevel import Server
+from mcp.server.subscriptions import ListenHandler
+from mcp.types import EmptyResult, SubscribeRequestParams, UnsubscribeRequestParams
+
+Subscribe = Callable[[ServerRequestContext[Any, Any], SubscribeRequestParams], Awaitable[EmptyResult]]
+Unsubscribe = Callable[[ServerRequestContext[Any, Any], UnsubscribeRequestParams], Awaitable[EmptyResult]]
+
+
+def lowlevel(server: MCPServer[None]) -> Server[None]:
+    """Return what the SDK's own transports run; MCPServer has no public way to it."""
+    return server._lowlevel_server  # noqa: SLF001 - see above
+
+
+def connection_of(ctx: ServerRequestContext[Any, Any]) -> Connection:
+    """Return the connection of a request: there is no public way to learn that a client left."""
+    return ctx.session._connection  # noqa: SLF001 - see above
+
+
+def serve_subscribe(server: MCPServer[None], subscribe: Subscribe, unsubscribe: Unsubscribe) -> None:
+    """Serve `resources/subscribe` of the earlier eras, for which MCPServer has no public way."""
+    handlers = lowlevel(server)
+    handlers.add_request_handler("resources/subscribe", SubscribeRequestParams, subscribe)
+    handlers.add_request_handler("resources/unsubscribe", UnsubscribeRequestParams, unsubscribe)
+
+
+def end_streams(server: MCPServer[None]) -> None:
+    """Tell those who listen that the server ends, instead of cutting them off. Call it on the event loop."""
+    entry = lowlevel(server).get_request_handler("subscriptions/listen")
+    if entry is not None and isinstance(entry.handler, ListenHandler):
+        entry.handler.close()

@@ -1,0 +1,60 @@
+"""The tool `act_on_task`, which only cards call: their buttons."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from duetime.tools.argument_types import Choice, Text, Whole
+from duetime.tools.arguments import Argument
+from duetime.tools.definition import KEY, REVISION, TASK_ID, TIME, Definition, Sender, hints
+from duetime.tools.results import task_answer
+from mcp.types import CallToolResult
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ActOnTask:
+    """A button that was pressed; a snooze is by `minutes` or `until` a time, `undo` is the token of a cancel."""
+
+    task_id: str
+    action: str
+    revision: int | None = None
+    minutes: int | None = None
+    until: str | None = None
+    undo: str | None = None
+    idempotency_key: str | None = None
+
+
+def _answer(call: ActOnTask, sender: Sender) -> CallToolResult:
+    view = sender.scheduler.act(
+        call.task_id,
+        call.action,
+        minutes=call.minutes,
+        until=call.until,
+        undo=call.undo,
+        revision=call.revision,
+        idempotency_key=call.idempotency_key,
+        raw=sender.raw,
+        by=sender.by,
+    )
+    return task_answer(view)
+
+
+ACT_ON_TASK = Definition(
+    "act_on_task",
+    "Press a button of a task card",
+    "What the buttons of a task's card do: snooze it, run it now, skip its next run, undo its cancel, or mark its "
+    "outcome as read (done).",
+    (
+        TASK_ID,
+        Argument("action", Choice(("snooze", "run_now", "skip_next", "undo", "done")), "", "run_now", required=True),
+        REVISION,
+        Argument("minutes", Whole(1, 527_040), "Snooze for", "minutes=10"),
+        Argument("until", TIME, "Snooze until", "until='tomorrow 9am'"),
+        Argument("undo", Text(60), "The token that undoes a cancel"),
+        KEY,
+    ),
+    ActOnTask,
+    _answer,
+    hints(idempotent=True, outside=True),
+    for_models=False,
+)

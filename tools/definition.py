@@ -1,0 +1,102 @@
+"""A tool as clients see it, and the arguments that several tools share."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Generic, TypeVar
+
+from duetime.scheduler.errors import InvalidArgument
+from duetime.scheduler.intake.deadlines import KINDS
+from duetime.scheduler.service import Scheduler
+from duetime.scheduler.task import Json, Principal, Tier
+from duetime.tools.argument_types import Amounts, Choice, Length, Object, Text, Whole
+from duetime.tools.arguments import Argument, Arguments
+from duetime.widgets.cards import TASK_CARD
+from duetime.widgets.schema import TaskPayload
+from mcp.types import CallToolResult, ToolAnnotations
+from pydantic import BaseModel
+
+CallT = TypeVar("CallT")
+
+TIME = Text(200, "a time")
+
+TASK_ID = Argument(
+    "task_id",
+    Text(40, "the id of a task, as schedule_task and list_tasks give it"),
+    "",
+    "task_id='t_7k3m9qx2w4hb'",
+    required=True,
+)
+REVISION = Argument("revision", Whole(1), "Refuse if the task is no longer at this revision", "revision=3")
+KEY = Argument(
+    "idempotency_key", Text(200, "1 to 200 characters"), "As in schedule_task", "idempotency_key='call-john-1'"
+)
+TITLE = Argument("title", Text(200, "1 to 200 visible characters"), "", "title='Call John'")
+TIMEZONE = Argument(
+    "timezone",
+    Text(60, "an IANA time zone name"),
+    "IANA name for wall times; default: the user's zone",
+    "timezone='America/Edmonton'",
+)
+RECURRENCE_END = Argument("until", TIME, "When the recurrence ends", "until='2026-12-31'")
+PAYLOAD = Argument("payload", Object(), "Replaces the payload", "payload={'message': 'Bring the contract'}")
+PRIORITY = Argument("priority", Choice(tuple(Tier)), "Default normal", "priority='high'")
+DEADLINE = Argument("deadline", TIME, "As in schedule_task; 'none' removes it", "deadline='2 hours'")
+DEADLINE_TYPE = Argument(
+    "deadline_type",
+    Choice(tuple(KINDS)),
+    "hard: worthless after it, so dropped; soft: done late, at a penalty. Default soft",
+    "deadline_type='soft'",
+)
+ESTIMATE = Argument(
+    "estimate", Length(), "How long it takes: '90 s', '5 min'; default: learned from earlier runs", "estimate='5 min'"
+)
+NEEDS = Argument("needs", Amounts(), "Replaces the needs", "needs={'gpu': 1}")
+
+
+@dataclass(frozen=True, slots=True)
+class Sender:
+    """The scheduler that a call goes to, who sent the call, and its arguments as they were sent."""
+
+    scheduler: Scheduler
+    by: Principal
+    raw: Mapping[str, Json]
+
+
+def _nothing_else(values: Mapping[str, Json], sender: Sender) -> Sequence[InvalidArgument]:  # noqa: ARG001 - the signature of all
+    return ()
+
+
+@dataclass(frozen=True, slots=True)
+class Definition(Generic[CallT]):
+    """One tool: `call` makes a typed call of the arguments that were read, `answer` does what it asks.
+
+    `also_wrong` finds further problems of a call that is refused anyway: a caller that corrects everything at once
+    needs one more call, not two.
+    """
+
+    name: str
+    title: str
+    about: str
+    arguments: tuple[Argument, ...]
+    call: Callable[..., CallT]
+    answer: Callable[[CallT, Sender], CallToolResult]
+    hints: ToolAnnotations
+    card: str = TASK_CARD
+    output: type[BaseModel] = TaskPayload
+    for_models: bool = True
+    also_wrong: Callable[[Mapping[str, Json], Sender], Sequence[InvalidArgument]] = _nothing_else
+
+    def read(self) -> Arguments:
+        return Arguments(self.name, self.arguments)
+
+
+AnyDefinition = Definition[Any]
+
+
+def hints(*, read_only: bool = False, destructive: bool = False, idempotent: bool, outside: bool) -> ToolAnnotations:
+    """Say what a host may assume of a tool; none is left to the defaults of the protocol."""
+    return ToolAnnotations(
+        read_only_hint=read_only, destructive_hint=destructive, idempotent_hint=idempotent, open_world_hint=outside
+    )

@@ -1,0 +1,45 @@
+"""The tool `get_task`."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from duetime.scheduler.events import EventFilter
+from duetime.tools.argument_types import Flag
+from duetime.tools.arguments import Argument
+from duetime.tools.definition import TASK_ID, Definition, Sender, hints
+from duetime.tools.results import task_answer
+from duetime.widgets.history import history_payload
+from duetime.widgets.schema import HistoryPart
+from mcp.types import CallToolResult
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class GetTask:
+    """One task; `history` adds its attempts and events."""
+
+    task_id: str
+    history: bool = False
+
+
+def _answer(call: GetTask, sender: Sender) -> CallToolResult:
+    view = sender.scheduler.get(call.task_id, by=sender.by)
+    zone = view.record.task.timezone
+    return task_answer(view, _history(call.task_id, zone, sender) if call.history else None)
+
+
+def _history(task_id: str, zone: str, sender: Sender) -> HistoryPart:
+    page = sender.scheduler.history(EventFilter(task_id=task_id), by=sender.by)
+    attempts = sender.scheduler.attempts(task_id, by=sender.by)
+    return history_payload(attempts, page.events, zone, limited=True, older=page.cursor is not None)
+
+
+GET_TASK = Definition(
+    "get_task",
+    "Show a task",
+    "Everything about one task: state, times, last outcome, delivery; with history also what happened and why.",
+    (TASK_ID, Argument("history", Flag(), "With attempts and events", "history=true")),
+    GetTask,
+    _answer,
+    hints(read_only=True, idempotent=True, outside=False),
+)

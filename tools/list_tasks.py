@@ -1,0 +1,75 @@
+"""The tool `list_tasks`."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from datetime import datetime
+
+from duetime.scheduler.task import TaskFilter
+from duetime.tools.argument_types import Choice, Text, Whole
+from duetime.tools.arguments import Argument
+from duetime.tools.definition import TIME, Definition, Sender, hints
+from duetime.tools.filters import MEANT_STATES, STATES, resolve_bound, states_of
+from duetime.tools.results import answer
+from duetime.widgets.cards import TASK_LIST
+from duetime.widgets.payload import as_json, list_payload
+from duetime.widgets.schema import TaskListPayload
+from duetime.widgets.text import list_text
+from mcp.types import CallToolResult
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ListTasks:
+    """A page of the tasks that all filters match."""
+
+    state: str | None = None
+    label: str | None = None
+    query: str | None = None
+    before: str | None = None
+    after: str | None = None
+    limit: int = 20
+    cursor: str | None = None
+
+
+def _answer(call: ListTasks, sender: Sender) -> CallToolResult:
+    where = TaskFilter(
+        states_of(call.state),
+        label=call.label,
+        query=call.query,
+        before=_bound("before", call.before, sender),
+        after=_bound("after", call.after, sender),
+    )
+    page = sender.scheduler.list(where, limit=call.limit, cursor=call.cursor, by=sender.by, mention=True)
+    return answer(as_json(list_payload(page)), list_text(page, filtered=where != TaskFilter()))
+
+
+def _bound(name: str, text: str | None, sender: Sender) -> datetime | None:
+    if text is None:
+        return None
+    return resolve_bound(text, now=sender.scheduler.now(), zone=sender.scheduler.zone, argument=name)
+
+
+LIST_TASKS = Definition(
+    "list_tasks",
+    "List tasks",
+    "Find tasks: a line each, counts by state, and outcomes not mentioned before.",
+    (
+        Argument(
+            "state",
+            Choice(tuple(STATES), MEANT_STATES),
+            "open: all still to come; ended: all over; ready: due, also while a pool holds it",
+            "state='open'",
+        ),
+        Argument("label", Text(60), "A whole label", "label='workflow=onboarding'"),
+        Argument("query", Text(200), "Part of the title", "query='john'"),
+        Argument("before", TIME, "Due before this time", "before='friday'"),
+        Argument("after", TIME, "Due at or after this time", "after='yesterday'"),
+        Argument("limit", Whole(1, 100), "Default 20", "limit=20"),
+        Argument("cursor", Text(400), "From the answer before, for the next page"),
+    ),
+    ListTasks,
+    _answer,
+    hints(read_only=True, idempotent=True, outside=False),
+    card=TASK_LIST,
+    output=TaskListPayload,
+)

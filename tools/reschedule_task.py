@@ -1,0 +1,83 @@
+"""The tool `reschedule_task`; its typed call adds the task to the scheduler's own `Reschedule`."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, fields, replace
+from typing import Any
+
+from duetime.scheduler.request import Reschedule
+from duetime.tools.argument_types import Flag, Text
+from duetime.tools.arguments import Argument
+from duetime.tools.definition import (
+    DEADLINE,
+    DEADLINE_TYPE,
+    ESTIMATE,
+    KEY,
+    NEEDS,
+    PAYLOAD,
+    PRIORITY,
+    RECURRENCE_END,
+    REVISION,
+    TASK_ID,
+    TIME,
+    TIMEZONE,
+    TITLE,
+    Definition,
+    Sender,
+    hints,
+)
+from duetime.tools.results import task_answer
+from mcp.types import CallToolResult
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RescheduleTask(Reschedule):
+    """Changes of one task; an argument that is None stays as it is."""
+
+    task_id: str
+    revision: int | None = None
+    idempotency_key: str | None = None
+
+
+def _answer(call: RescheduleTask, sender: Sender) -> CallToolResult:
+    changes: dict[str, Any] = {item.name: getattr(call, item.name) for item in fields(Reschedule)}
+    view = sender.scheduler.reschedule(
+        call.task_id,
+        **changes,
+        revision=call.revision,
+        idempotency_key=call.idempotency_key,
+        raw=sender.raw,
+        by=sender.by,
+    )
+    return task_answer(view)
+
+
+RESCHEDULE_TASK = Definition(
+    "reschedule_task",
+    "Change a task",
+    "Change a task's time, recurrence, text, payload or urgency; pause it, resume it, or skip its next run. "
+    "What is given changes, the rest stays.",
+    (
+        TASK_ID,
+        REVISION,
+        TITLE,
+        Argument("when", TIME, "As in schedule_task", "when='tomorrow 9am'"),
+        TIMEZONE,
+        Argument(
+            "repeat", Text(400, "a recurrence"), "As in schedule_task; 'never' makes it run once", "repeat='daily'"
+        ),
+        RECURRENCE_END,
+        PAYLOAD,
+        replace(PRIORITY, about="Until the run has started, as the next four"),
+        DEADLINE,
+        replace(DEADLINE_TYPE, about=""),
+        replace(ESTIMATE, about="'none': learned again"),
+        NEEDS,
+        Argument("pause", Flag(), "true holds it, false resumes it", "pause=true"),
+        Argument("skip_next", Flag(), "Leave out the next occurrence", "skip_next=true"),
+        KEY,
+    ),
+    RescheduleTask,
+    _answer,
+    hints(idempotent=True, outside=True),
+)

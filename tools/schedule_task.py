@@ -1,0 +1,153 @@
+"""The tool `schedule_task`; its typed call is the scheduler's own `Request`."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from datetime import timedelta
+from typing import Any
+
+from duetime.scheduler.errors import DuetimeError, InvalidArgument, InvalidArguments
+from duetime.scheduler.handlers import Handler
+from duetime.scheduler.request import Request
+from duetime.scheduler.rules.limits.pool import PREFIXES
+from duetime.scheduler.task import Json, RetryPolicy
+from duetime.tools.argument_types import Flag, Object, Text, Texts, Whole
+from duetime.tools.arguments import Argument
+from duetime.tools.definition import (
+    DEADLINE,
+    DEADLINE_TYPE,
+    ESTIMATE,
+    KEY,
+    NEEDS,
+    PAYLOAD,
+    PRIORITY,
+    RECURRENCE_END,
+    TIME,
+    TIMEZONE,
+    TITLE,
+    Definition,
+    Sender,
+    hints,
+)
+from duetime.tools.results import task_answer
+from duetime.widgets.payload import as_dry_run
+from mcp.types import CallToolResult
+
+Actions = Mapping[str, Sequence[str]]
+"""The names of the actions, each with the members of its payload."""
+
+REMINDER: Actions = {"reminder": ("message",)}
+SHOWN = 12
+"""As many actions, and as many members of each, are named to models; an error names all."""
+
+_RETRY = Object(
+    {"max_attempts": Whole(1, 100), "backoff_seconds": Whole(1, 86_400), "max_backoff_seconds": Whole(1, 604_800)}
+)
+
+
+def actions_of(handlers: Mapping[str, Handler]) -> dict[str, tuple[str, ...]]:
+    """Return the name of each action with the members of its payload."""
+    return {
+        name: tuple(handler.payload_model.model_fields if handler.payload_model else ())
+        for name, handler in handlers.items()
+    }
+
+
+def schedule_task(actions: Actions, pools: Sequence[str]) -> Definition[Request]:
+    """Define the tool; `actions` and `pools` are named to models."""
+    return Definition(
+        "schedule_task",
+        "Schedule a task",
+        "Schedule a reminder or an action, once or repeatedly. Give times in the user's own words; tell the user the "
+        "time that the answer says back. The same call within a minute makes nothing twice.",
+        (*_TIMES, *_work(actions), *_urgency(pools), *_HANDLING),
+        _request,
+        _answer,
+        hints(idempotent=True, outside=True),
+        also_wrong=_also_wrong,
+    )
+
+
+_TIMES = (
+    replace(TITLE, about="What the user will see", required=True),
+    Argument(
+        "when",
+        TIME,
+        "'in 2 hours', 'tomorrow 9am', 'next tuesday 14:00', '2026-11-24T09:00'. A reminder needs it unless it "
+        "repeats; else the default is now",
+        "when='in 2 hours'",
+    ),
+    TIMEZONE,
+    Argument(
+        "repeat",
+        Text(400, "a recurrence"),
+        "'every weekday at 9:00', 'every 15 minutes', five-field cron or RRULE; starts at or after when",
+        "repeat='every weekday at 9:00'",
+    ),
+    RECURRENCE_END,
+    Argument("max_runs", Whole(1, 1_000_000), "How often it runs at most", "max_runs=10"),
+)
+_HANDLING = (
+    replace(KEY, about="The same value on every retry: it holds longer than the minute that equal calls do"),
+    Argument("retry", _RETRY, "How failures are tried again", "retry={'max_attempts': 3}"),
+    Argument("deliver_to", Texts(20), "Configured channels, beside the inbox", "deliver_to=['inbox']"),
+    Argument("labels", Texts(100), "Up to 10", "labels=['workflow=onboarding']"),
+    Argument("dry_run", Flag(), "Only say what would be scheduled", "dry_run=true"),
+)
+
+
+def _work(actions: Actions) -> tuple[Argument, ...]:
+    named = dict(list(actions.items())[:SHOWN])
+    known = ", ".join(named)
+    inputs = "; ".join(f"{name}: {{{', '.join(members[:SHOWN])}}}" for name, members in named.items() if members)
+    return (
+        Argument("action", Text(100, known), f"What to run: {known}. Default reminder", "action='reminder'"),
+        replace(PAYLOAD, about=f"Input of the action. {inputs}"),
+    )
+
+
+def _urgency(pools: Sequence[str]) -> tuple[Argument, ...]:
+    usual = [name for name in pools if not name.startswith(PREFIXES)]
+    named = ", ".join((*usual[:SHOWN], "key:<anything> (one at a time)"))
+    due_by = (
+        "When it must be finished: 'tomorrow 17:00'; or '2 hours', counted from when it is due, the only form for a "
+        "recurring task"
+    )
+    return (
+        PRIORITY,
+        replace(DEADLINE, about=due_by),
+        DEADLINE_TYPE,
+        ESTIMATE,
+        replace(NEEDS, about=f"Units that it holds while it runs, of: {named}"),
+    )
+
+
+def _request(*, retry: Mapping[str, int] | None = None, **given: Any) -> Request:
+    return Request(**given, retry=None if retry is None else _retry_policy(retry))
+
+
+def _retry_policy(given: Mapping[str, int]) -> RetryPolicy:
+    seconds = {"backoff": "backoff_seconds", "max_backoff": "max_backoff_seconds"}
+    parts: dict[str, Any] = {part: timedelta(seconds=given[name]) for part, name in seconds.items() if name in given}
+    if "max_attempts" in given:
+        parts["max_attempts"] = given["max_attempts"]
+    return RetryPolicy(**parts)
+
+
+def _answer(call: Request, sender: Sender) -> CallToolResult:
+    view = sender.scheduler.submit(replace(call, raw=sender.raw), by=sender.by)
+    return task_answer(as_dry_run(view) if call.dry_run else view)
+
+
+def _also_wrong(values: Mapping[str, Json], sender: Sender) -> Sequence[InvalidArgument]:
+    """Ask the scheduler what else is wrong with a task some of whose arguments could not be read; nothing is stored."""
+    try:
+        sender.scheduler.submit(_request(**{"title": "-", **values, "dry_run": True}), by=sender.by)
+    except InvalidArgument as problem:
+        return (problem,)
+    except InvalidArguments as several:
+        return several.problems
+    except DuetimeError:
+        return ()
+    return ()
