@@ -10,7 +10,7 @@ import time
 from datetime import timedelta
 from pathlib import Path
 
-from duetime import Context, Done, ProgramScheduler, handler
+from duetime import Context, Done, Scheduler, handler
 from duetime.server.settings import Settings
 from pydantic import BaseModel
 
@@ -32,7 +32,7 @@ def main() -> None:
     """Schedule a greeting in 200 ms and a daily one, wait for the first, list both, and cancel the daily one."""
     with tempfile.TemporaryDirectory() as folder:
         settings = Settings(database_url=f"sqlite:///{Path(folder) / 'duetime.db'}", timezone="Europe/Berlin")
-        with ProgramScheduler.open(settings, handlers=[greet]) as scheduler:
+        with Scheduler.open(settings, handlers=[greet]) as scheduler:
             soon = timedelta(milliseconds=200)
             once = scheduler.schedule("Greet Ada", when=soon, action="greet", payload={"name": "Ada"})
             daily = scheduler.schedule("Greet all", repeat="every day at 9:00", action="greet", payload={"name": "all"})

@@ -85,9 +85,11 @@ def test_what_is_due_while_no_worker_is_up_says_that_it_waits_for_one(installati
         return server.scheduler.get(view.record.task.id).waiting_for
 
     assert waits() == ("a worker, and none is up now: start one with `duetime worker`",)
-    server.store.workers.beat(WorkerProcess("w_1", "host", 1, 2, server.store.now()))
+    server.store.workers.beat(WorkerProcess("w_1", "host", 1, 2, server.store.now(), actions=("gate",)))
     assert waits() == ("a free thread of a worker: it is the first of its tier and needs",)
-    server.store.workers.beat(WorkerProcess("w_1", "host", 1, 2, server.store.now(), state="draining"))
+    server.store.workers.beat(
+        WorkerProcess("w_1", "host", 1, 2, server.store.now(), state="draining", actions=("gate",))
+    )
     assert "none is up now" in waits()[0], "one that takes nothing more does not count"
 
 

@@ -107,12 +107,14 @@ def test_what_was_really_used_is_settled_with_the_queue_and_kept_in_the_database
     assert house.store.usage.since({"tokens": NOON, "gpu": NOON}) == {"tokens": 10.0, "gpu": 1.0}
 
 
-def test_an_attempt_without_a_handler_uses_nothing(store: Store, queue: MemoryQueue) -> None:
+def test_a_run_without_a_handler_goes_back_and_uses_nothing(store: Store, queue: MemoryQueue) -> None:
     house = House(store, queue, knows=False)
     record = house.schedule({"tokens": 60, "gpu": 1})
     house.worker.start()
-    house.await_(record, State.SUSPENDED)
+    eventually(lambda: queue.stats().delayed == 1, "the run to be given back")
     house.stop()
+    run = store.tasks.get(TENANT, record.task.id).run
+    assert (run.state, run.attempt) == (State.READY, 0)
     assert queue.stats().pools["tokens"].spent == 0
     assert store.usage.since({"tokens": NOON}) in ({}, {"tokens": 0.0})
 
