@@ -113,29 +113,30 @@ class Demands:
 
     def read(self, asked: UrgencyArguments, at: RunContext, was: Demand | None = None) -> Demand:
         """Return what is asked for, on top of what was. Raises InvalidArgument(s) with every problem found."""
-        before = was or Demand()
-        problems = ProblemCollector()
-        found = before
-        with problems.collect():
-            found = replace(found, priority=tier_of(asked.priority) if asked.priority is not None else found.priority)
-        with problems.collect():
-            found = replace(found, deadline=_deadline(asked, at, before))
-        with problems.collect():
-            found = _with_kind(found, asked)
-        with problems.collect():
-            found = replace(found, estimate=_estimate(asked, before))
-        with problems.collect():
-            found = replace(found, needs=self._needs(asked, at, found, new=was is None))
-        problems.raise_any()
+        problems, found = ProblemCollector(), was or Demand()
+        needs = self._with_needs_of_new if was is None else self._with_needs
+        for step in (_with_priority, _with_deadline, _with_kind, _with_estimate, needs):
+            found = problems.of(step, found, asked, at) or found
+        if problems:
+            raise problems.error()
         return self._judged(found, at)
 
-    def _needs(self, asked: UrgencyArguments, at: RunContext, found: Demand, *, new: bool) -> Mapping[str, int]:
-        """Merge needs and check them against the pools as they are; those of an old task only when they change."""
-        declared = self.handlers[at.action].needs if at.action in self.handlers else {}
-        needs = merged(declared, asked.needs, tenant=at.tenant) if new or asked.needs is not None else found.needs
-        if needs and (new or asked.needs is not None or asked.priority is not None):
+    def _with_needs_of_new(self, found: Demand, asked: UrgencyArguments, at: RunContext) -> Demand:
+        needs = self._merged(asked, at)
+        if needs:
             check(needs, found.priority, self.pools())
-        return needs
+        return replace(found, needs=needs)
+
+    def _with_needs(self, found: Demand, asked: UrgencyArguments, at: RunContext) -> Demand:
+        """Merge needs and check them against the pools as they are; those of an old task only when they change."""
+        needs = self._merged(asked, at) if asked.needs is not None else found.needs
+        if needs and (asked.needs is not None or asked.priority is not None):
+            check(needs, found.priority, self.pools())
+        return replace(found, needs=needs)
+
+    def _merged(self, asked: UrgencyArguments, at: RunContext) -> Mapping[str, int]:
+        declared = self.handlers[at.action].needs if at.action in self.handlers else {}
+        return merged(declared, asked.needs, tenant=at.tenant)
 
     def _judged(self, found: Demand, at: RunContext) -> Demand:
         """Say whether the deadline can be met at all by a run that starts when it is due."""
@@ -153,18 +154,22 @@ def _assumed(found: Demand) -> tuple[str, ...]:
     return tuple(f"deadline: {assumption}" for assumption in (found.deadline.assumptions if found.deadline else ()))
 
 
-def _deadline(asked: UrgencyArguments, at: RunContext, before: Demand) -> Deadline | None:
+def _with_priority(found: Demand, asked: UrgencyArguments, _at: RunContext) -> Demand:
+    return found if asked.priority is None else replace(found, priority=tier_of(asked.priority))
+
+
+def _with_deadline(found: Demand, asked: UrgencyArguments, at: RunContext) -> Demand:
     given = asked.deadline
     if given is None:
-        if before.instant is not None and at.recurring:
-            raise instant_of_many(before.instant, at.due)
-        return before.deadline
+        if found.instant is not None and at.recurring:
+            raise instant_of_many(found.instant, at.due)
+        return found
     if isinstance(given, str) and given.strip().lower() in NONE:
-        return None
-    return deadline_of(given, due=at.due, now=at.now, zone=at.zone, recurring=at.recurring)
+        return replace(found, deadline=None)
+    return replace(found, deadline=deadline_of(given, due=at.due, now=at.now, zone=at.zone, recurring=at.recurring))
 
 
-def _with_kind(found: Demand, asked: UrgencyArguments) -> Demand:
+def _with_kind(found: Demand, asked: UrgencyArguments, _at: RunContext) -> Demand:
     if asked.deadline_type is None:
         return found if found.deadline else replace(found, kind=DeadlineType.SOFT, penalty=Penalty.NONE)
     kind, penalty = kind_of(asked.deadline_type)
@@ -178,12 +183,12 @@ def _with_kind(found: Demand, asked: UrgencyArguments) -> Demand:
     return replace(found, kind=kind, penalty=penalty)
 
 
-def _estimate(asked: UrgencyArguments, before: Demand) -> timedelta | None:
+def _with_estimate(found: Demand, asked: UrgencyArguments, _at: RunContext) -> Demand:
     if asked.estimate is None:
-        return before.estimate
+        return found
     if isinstance(asked.estimate, str) and asked.estimate.strip().lower() in NONE:
-        return None
-    return estimate_of(asked.estimate)
+        return replace(found, estimate=None)
+    return replace(found, estimate=estimate_of(asked.estimate))
 
 
 def _against_deadline(found: Demand, at: RunContext) -> tuple[str, ...]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
+from typing import NamedTuple
 
 from duetime.scheduler.delivery import Channels
 from duetime.scheduler.errors import InvalidArgument, InvalidArguments
@@ -36,6 +37,14 @@ class Timing:
     until: datetime | None = None
     max_runs: int | None = None
     assumptions: tuple[str, ...] = ()
+
+
+class Recurring(NamedTuple):
+    """A recurrence as it was read, its first occurrence, and what was assumed to get there."""
+
+    rule: Recurrence
+    first: Occurrence
+    notes: tuple[str, ...]
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,22 +82,14 @@ class Planner:
     def plan(self, request: Request, by: Principal, now: datetime) -> Plan:
         """Return the task that `request` means, or raise InvalidArgument(s) with every problem found."""
         problems = ProblemCollector()
-        payload: Mapping[str, Json] = {}
-        timing: Timing | None = None
-        demand = Demand()
-        with problems.collect():
-            check_text("title", request.title)
-        with problems.collect():
-            timing = self.timing(request, now)
-        with problems.collect():
-            payload = self.payload(request.action, request.payload)
-        with problems.collect():
-            demand = self.demands.read(request, self._situation(request, timing, by, now))
+        problems.of(check_text, "title", request.title)
+        timing = problems.of(self.timing, request, now)
+        payload = problems.of(self.payload, request.action, request.payload)
+        demand = problems.of(self.demands.read, request, self._situation(request, timing, by, now))
         for check in (check_key, check_retry, self._check_deliver_to, check_labels):
-            with problems.collect():
-                check(request)
-        problems.raise_any()
-        assert timing is not None
+            problems.of(check, request)
+        if timing is None or payload is None or demand is None or problems:
+            raise problems.error()
         return self._planned(request, payload, timing, demand, by=by, now=now)
 
     def payload(self, action: str, payload: Mapping[str, Json]) -> Mapping[str, Json]:
@@ -100,17 +101,14 @@ class Planner:
         """Resolve when, repeat, until and max_runs together: each is read in the same zone."""
         problems = ProblemCollector()
         zone = self._zone(request)
-        start: Resolved | None = None
-        with problems.collect():
-            start = self._start(request, now, zone)
-        with problems.collect():
-            _ = request.timezone and zones.find(request.timezone)
+        start = problems.of(self._start, request, now, zone)
+        if request.timezone:
+            problems.of(zones.find, request.timezone)
         if request.repeat is not None:
             return self._recurring(request, request.repeat, start, zone=zone, now=now, known=problems)
-        with problems.collect():
-            self._refuse_ends_without_repeat(request)
-        problems.raise_any()
-        assert start is not None
+        problems.of(_refuse_ends_without_repeat, request)
+        if start is None or problems:
+            raise problems.error()
         return Timing(start.instant, start.zone, assumptions=start.assumptions)
 
     def _zone(self, request: Request) -> str | None:
@@ -142,24 +140,17 @@ class Planner:
         now: datetime,
         known: ProblemCollector,
     ) -> Timing:
-        rule: Recurrence | None = None
-        until: datetime | None = None
-        begins, assumptions = now, start.assumptions if start else ()
-        with known.collect():
-            rule, first, notes = self.recurrence(repeat, zone, start.instant if start else None, now)
-            begins, assumptions = first.instant, (*assumptions, *notes)
-        with known.collect():
-            until = self.until(request.until, rule, now=now, zone=zone, first=begins)
-        if request.max_runs is not None and not 1 <= request.max_runs <= MAX_RUNS:
-            with known.collect():
-                raise InvalidArgument("max_runs", "out of range", accepted=f"1 to {MAX_RUNS}", example="max_runs=10")
-        known.raise_any()
-        assert rule is not None
-        return Timing(begins, rule.zone, rule, until, request.max_runs, assumptions)
+        read = known.of(self.recurrence, repeat, zone, start.instant if start else None, now)
+        rule = read.rule if read else None
+        begins = read.first.instant if read else now
+        until = known.of(self.until, request.until, rule, now=now, zone=zone, first=begins)
+        known.of(_check_max_runs, request)
+        if read is None or known:
+            raise known.error()
+        assumptions = (*(start.assumptions if start else ()), *read.notes)
+        return Timing(begins, read.rule.zone, read.rule, until, request.max_runs, assumptions)
 
-    def recurrence(
-        self, repeat: str, zone: str | None, start: datetime | None, now: datetime
-    ) -> tuple[Recurrence, Occurrence, tuple[str, ...]]:
+    def recurrence(self, repeat: str, zone: str | None, start: datetime | None, now: datetime) -> Recurring:
         """Read a recurrence that begins at `start`, or by itself when None; return its first occurrence and notes."""
         if zone is None:
             raise _no_zone()
@@ -172,7 +163,7 @@ class Planner:
         if first is None:
             problem = "it has no occurrence that is still to come"
             raise InvalidArgument("repeat", problem, example="every weekday at 9:00")
-        return rule, first, (*assumptions, *((first.note,) if first.note else ()))
+        return Recurring(rule, first, (*assumptions, *((first.note,) if first.note else ())))
 
     def until(
         self, given: Moment | None, rule: Recurrence | None, *, now: datetime, zone: str | None, first: datetime
@@ -195,12 +186,6 @@ class Planner:
                 example=f"{first.astimezone(zones.load(end.zone)):%Y-%m-%d}",
             )
         return end.instant
-
-    def _refuse_ends_without_repeat(self, request: Request) -> None:
-        problem, accepted, example = "only a recurring task has an end", "together with repeat", "repeat='daily'"
-        given = [name for name in ("until", "max_runs") if getattr(request, name) is not None]
-        if given:
-            raise InvalidArguments([InvalidArgument(n, problem, accepted=accepted, example=example) for n in given])
 
     def _check_deliver_to(self, request: Request) -> None:
         self.channels.check(request.deliver_to)
@@ -268,6 +253,18 @@ def first_run(task: Task, scheduled_for: datetime) -> Run:
         state=State.SCHEDULED,
         wake_at=scheduled_for,
     )
+
+
+def _refuse_ends_without_repeat(request: Request) -> None:
+    problem, accepted, example = "only a recurring task has an end", "together with repeat", "repeat='daily'"
+    given = [name for name in ("until", "max_runs") if getattr(request, name) is not None]
+    if given:
+        raise InvalidArguments([InvalidArgument(n, problem, accepted=accepted, example=example) for n in given])
+
+
+def _check_max_runs(request: Request) -> None:
+    if request.max_runs is not None and not 1 <= request.max_runs <= MAX_RUNS:
+        raise InvalidArgument("max_runs", "out of range", accepted=f"1 to {MAX_RUNS}", example="max_runs=10")
 
 
 def _second_end(rule: Recurrence, given: Moment) -> InvalidArgument:

@@ -57,15 +57,11 @@ def decide_reschedule(
 
 def _described(task: Task, asked: Reschedule, planner: Planner) -> Task:
     problems = ProblemCollector()
-    if asked.title is not None:
-        with problems.collect():
-            check_text("title", asked.title)
-            task = replace(task, title=asked.title.strip())
-    if asked.payload is not None:
-        with problems.collect():
-            task = replace(task, payload=planner.payload(task.action, asked.payload))
-    problems.raise_any()
-    return task
+    title = None if asked.title is None else problems.of(check_text, "title", asked.title)
+    payload = None if asked.payload is None else problems.of(planner.payload, task.action, asked.payload)
+    if problems:
+        raise problems.error()
+    return replace(task, title=title or task.title, payload=task.payload if payload is None else payload)
 
 
 def _timing_step(

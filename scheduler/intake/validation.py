@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
 from datetime import timedelta
+from typing import ParamSpec, TypeVar
 
 from duetime.scheduler.errors import InvalidArgument, InvalidArguments
 from duetime.scheduler.request import Request
 from duetime.scheduler.rules.sanitize import check_text
+
+P = ParamSpec("P")
+T = TypeVar("T")
 
 MAX_COUNTED = 1_000
 """Tasks of a state that a list counts: the exact number of more tells nobody anything, and costs by how many it is."""
@@ -65,19 +68,20 @@ class ProblemCollector:
     def __init__(self) -> None:
         self._found: list[InvalidArgument] = []
 
-    @contextmanager
-    def collect(self) -> Iterator[None]:
-        """Swallow an invalid argument inside the block and go on with the next one."""
+    def of(self, read: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> T | None:
+        """Return what `read` makes of these arguments, or None and keep what is wrong with them."""
         try:
-            yield
+            return read(*args, **kwargs)
         except InvalidArgument as problem:
             self._found.append(problem)
         except InvalidArguments as several:
             self._found.extend(several.problems)
+        return None
 
-    def raise_any(self) -> None:
-        """Raise InvalidArgument for one problem, InvalidArguments for several, nothing for none."""
-        if len(self._found) == 1:
-            raise self._found[0]
-        if self._found:
-            raise InvalidArguments(self._found)
+    def __bool__(self) -> bool:
+        """Whether something is wrong."""
+        return bool(self._found)
+
+    def error(self) -> InvalidArgument | InvalidArguments:
+        """Return all problems as one error."""
+        return self._found[0] if len(self._found) == 1 else InvalidArguments(self._found)
