@@ -16,7 +16,7 @@ import subprocess
 import sys
 import tomllib
 from collections import Counter
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Collection, Iterator, Mapping
 from fnmatch import fnmatch
 from pathlib import Path
 from typing import Any
@@ -238,6 +238,56 @@ def defines(root: Path, module: str, name: str) -> bool:
     return False
 
 
+def circles_of_rooms(root: Path) -> list[str]:
+    """List what lies in one folder, rooms and modules, and imports each other in a circle.
+
+    A room counts as one, with all that is in it. Imports for the type checker alone count too: a reader follows them.
+    """
+    inside = {module_of(root, path): path for path in product_files(root, ".py")}
+    arrows: dict[str, dict[str, set[str]]] = {}
+    for module, path in inside.items():
+        for name in {resolved(name, inside) for _, name in imported(ast.parse(path.read_text("utf-8")))} - {""}:
+            folder, one, other = parted(module, name)
+            if one != other:
+                arrows.setdefault(folder, {}).setdefault(one, set()).add(other)
+    return sorted(f"{folder}: {one} imports itself by way of others" for folder, one in turning(arrows))
+
+
+def module_of(root: Path, path: Path) -> str:
+    """`scheduler/store/__init__.py` -> `duetime.scheduler.store.__init__`: the face of a room is a module in it."""
+    return f"{package_of(path.parent.relative_to(root).as_posix())}.{path.stem}"
+
+
+def resolved(name: str, inside: Collection[str]) -> str:
+    """Return the module of the product that an imported name belongs to; empty where it is of none."""
+    while name:
+        found = next((module for module in (name, f"{name}.__init__") if module in inside), None)
+        if found:
+            return found
+        name = name.rpartition(".")[0]
+    return ""
+
+
+def parted(module: str, other: str) -> tuple[str, str, str]:
+    """Return the folder that holds both, and what of it holds each."""
+    one, two = module.split("."), other.split(".")
+    same = next((n for n, pair in enumerate(zip(one, two, strict=False)) if pair[0] != pair[1]), len(one) - 1)
+    return ".".join(one[:same]), one[same], two[same]
+
+
+def turning(arrows: Mapping[str, Mapping[str, set[str]]]) -> Iterator[tuple[str, str]]:
+    for folder, of_folder in arrows.items():
+        for start in of_folder:
+            reached: set[str] = set()
+            ahead = [start]
+            while ahead:
+                new = of_folder.get(ahead.pop(), set()) - reached
+                reached |= new
+                ahead += new
+            if start in reached:
+                yield folder, start
+
+
 def rule_files(root: Path) -> list[Path]:
     """Modules of `scheduler/rules` and of every room inside it."""
     return [path for path in product_files(root, ".py") if root / "scheduler" / "rules" in path.parents]
@@ -350,6 +400,7 @@ CHECKS: list[Callable[[Path], list[str]]] = [
     bare_imports,
     late_imports_of_nothing,
     indirect_openings,
+    circles_of_rooms,
     impure_imports,
     clocks_in_rules,
     excuses,
@@ -416,6 +467,28 @@ SEEDS: list[tuple[Callable[[Path], list[str]], dict[str, str], str]] = [
     (indirect_openings, {"tools/a.py": 'class A:\n    """Those that wait."""'}, "tools/a.py:2: opens with Those"),
     (indirect_openings, {"tools/a.py": 'def f():\n    """\n    One that waits."""'}, "tools/a.py:2: opens with One"),
     (indirect_openings, {"tools/a.py": 'WAIT_S = 5\n"""Whose turn it is."""'}, "tools/a.py:2: opens with Whose"),
+    (
+        circles_of_rooms,
+        {
+            "scheduler/store/sql/a.py": "from duetime.scheduler.store.statements.b import x",
+            "scheduler/store/statements/b.py": "from duetime.scheduler.store import c",
+            "scheduler/store/c.py": "if TYPE_CHECKING:\n    from duetime.scheduler.store.sql import a",
+        },
+        "duetime.scheduler.store: sql imports itself by way of others",
+    ),
+    (
+        circles_of_rooms,
+        {
+            "scheduler/rules/time/__init__.py": "from duetime.scheduler.rules.order import x",
+            "scheduler/rules/order.py": "import duetime.scheduler.rules.time",
+        },
+        "duetime.scheduler.rules: order imports itself by way of others",
+    ),
+    (
+        circles_of_rooms,
+        {"tools/a.py": "import duetime.server.b", "server/b.py": "import duetime.tools.c", "tools/c.py": ""},
+        "duetime: server imports itself by way of others",
+    ),
     (impure_imports, {"scheduler/rules/a.py": "import sqlalchemy"}, "scheduler/rules/a.py:1: sqlalchemy"),
     (impure_imports, {"scheduler/rules/a.py": "from duetime.scheduler import store"}, "duetime.scheduler.store"),
     (impure_imports, {"scheduler/rules/time/a.py": "import sqlalchemy"}, "scheduler/rules/time/a.py:1: sqlalchemy"),

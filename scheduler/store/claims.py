@@ -14,6 +14,7 @@ from duetime.scheduler.records import Claim, Expired, NextTimes, ReadyRun, Runni
 from duetime.scheduler.store.database.database import Database, Tried
 from duetime.scheduler.store.database.unreadable import PROBLEMS, Unreadable
 from duetime.scheduler.store.postgres import settle as postgres_settle
+from duetime.scheduler.store.postgres import start as postgres_start
 from duetime.scheduler.store.schema.tables import runs
 from duetime.scheduler.store.sql import commit_check
 from duetime.scheduler.store.statements import expire, ready_runs, recover, settle, start
@@ -81,7 +82,9 @@ class Claims:
 
         def work(connection: Connection) -> list[ReadyRun]:
             now = self._now()
-            return start.make_ready(connection, limit, epoch, now, now + ahead)
+            of_postgres = connection.dialect.name == "postgresql"
+            move = postgres_start.move_to_ready if of_postgres else start.move_to_ready
+            return start.make_ready(connection, limit, epoch, now, now + ahead, move=move)
 
         return self._database.write(work, durable=False, stored=commit_check.made_ready)
 
@@ -134,12 +137,13 @@ class Claims:
         doubtful = tried.unanswered or bool(claims)  # nobody else knows of what has started
         if claims and not left:
             return claims
-        return claims + self._database.write(
-            lambda connection: start.start(connection, left, now=self._now(), again=doubtful, **how),
-            durable=False,
-            stored=commit_check.started,
-            doubtful=doubtful,
-        )
+
+        def work(connection: Connection) -> list[Claim]:
+            form = postgres_start.start if connection.dialect.name == "postgresql" else start.start
+            return form(connection, left, now=self._now(), again=doubtful, **how)
+
+        stored = commit_check.started
+        return claims + self._database.write(work, durable=False, stored=stored, doubtful=doubtful)
 
     def ready_actions(self, run_ids: Sequence[str]) -> dict[str, str]:
         """Return the actions of those of the runs that are ready."""
@@ -150,7 +154,9 @@ class Claims:
         if not starts or how["epoch"] is not None or not all(wish.token for wish in starts):
             return Tried()
         try:
-            return self._database.attempt(lambda connection: start.at_once(connection, starts, now=self._now(), **how))
+            return self._database.attempt(
+                lambda connection: postgres_start.at_once(connection, starts, now=self._now(), **how)
+            )
         except PROBLEMS:  # one of them cannot be read; what has started is known again by its token
             return Tried(unanswered=True)
 

@@ -8,6 +8,7 @@ from datetime import datetime
 from duetime.scheduler.events import EventKind
 from duetime.scheduler.records import Added, Change, Changed, IdempotencyKey, Known, NewTask
 from duetime.scheduler.store.database.database import Database, Tried
+from duetime.scheduler.store.postgres import add as postgres_add
 from duetime.scheduler.store.sql import commit_check
 from duetime.scheduler.store.statements import add, idempotency, read, repeats, task_list
 from duetime.scheduler.store.statements import change as changing
@@ -36,7 +37,9 @@ class Tasks:
 
     def _add(self, items: Sequence[NewTask], *, twins: bool = False) -> list[Added]:
         def work(connection: Connection) -> list[Added]:
-            return add.add(connection, items, self._now(), twins=twins, again=tried.unanswered)
+            of_postgres = connection.dialect.name == "postgresql"
+            form = postgres_add.store_new if of_postgres else add.store_new
+            return add.add(connection, items, self._now(), store_new=form, twins=twins, again=tried.unanswered)
 
         tried: Tried[list[Added]] = Tried()
         if len(items) == 1 or not any(item.key for item in items):  # else one may be refused when others are stored

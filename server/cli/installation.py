@@ -7,7 +7,6 @@ from datetime import UTC, datetime
 from importlib import import_module
 from typing import Annotated, Any
 
-import duetime
 import typer
 from duetime.scheduler.errors import Refused
 from duetime.server.cli import output
@@ -16,11 +15,12 @@ from duetime.server.session import session
 from duetime.server.settings.source import config_path, default_config_path, effective
 from duetime.server.setup import background_service, mcp_clients
 from duetime.server.setup.mcp_clients import Client
+from duetime.version import __version__
 
 
 def version() -> None:
     """Show the version."""
-    output.say(f"duetime {duetime.__version__}")
+    output.say(f"duetime {__version__}")
 
 
 def migrate(context: typer.Context) -> None:

@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from importlib import import_module
 from typing import Any
 
-import duetime
+from duetime.version import __version__
 
 
 def main() -> None:
@@ -19,7 +19,7 @@ def main() -> None:
 def run(arguments: Sequence[str]) -> int:
     """Run one command and return its exit code; errors are said on stderr."""
     if list(arguments) == ["--version"]:
-        sys.stdout.write(f"duetime {duetime.__version__}\n")
+        sys.stdout.write(f"duetime {__version__}\n")
         return 0
     # The verbs need settings, tables and a parser of arguments; asking for the version should not wait for them.
     endings: Any = import_module("duetime.server.cli.exit_codes")

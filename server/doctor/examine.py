@@ -11,7 +11,6 @@ from functools import partial
 from pathlib import Path
 from platform import python_version
 
-import duetime
 from duetime.scheduler.delivery import ChannelError, Channels
 from duetime.scheduler.errors import DuetimeError, InvalidSetting, SchemaTooNew, StoreUnavailable
 from duetime.scheduler.events import EventFilter
@@ -28,6 +27,7 @@ from duetime.server.settings.model import Settings, default_database_url
 from duetime.server.settings.options import channel_options, webhook_options
 from duetime.server.settings.source import config_path, masked
 from duetime.server.setup import background_service
+from duetime.version import __version__
 
 LITTLE_SPACE = 100 * 1024 * 1024
 CLOCK_TOLERANCE = timedelta(seconds=2)
@@ -52,7 +52,7 @@ def examine(session: Session, *, send_test: bool = False) -> list[Check]:
 def _configuration(settings: Settings, session: Session) -> Check:
     path = config_path(session.config)
     changed = sum(settings.origin(name) != "default" for name in Settings.model_fields)
-    said = f"{path or 'no file'}, {changed} settings changed; duetime {duetime.__version__}, Python {python_version()}"
+    said = f"{path or 'no file'}, {changed} settings changed; duetime {__version__}, Python {python_version()}"
     return Check("configuration", CheckVerdict.OK, said)
 
 

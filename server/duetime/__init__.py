@@ -9,13 +9,14 @@ from __future__ import annotations
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
+from duetime.version import __version__ as __version__
+
 if TYPE_CHECKING:
     from duetime.scheduler.handlers import Context, handler
     from duetime.scheduler.outcomes import Done, Failed, Retry, Wait, Yielded
     from duetime.server.app import ProgramScheduler as Scheduler
 
 __all__ = ["Context", "Done", "Failed", "Retry", "Scheduler", "Wait", "Yielded", "handler"]
-__version__ = "0.1.0"
 
 _HOMES = {
     "Context": "duetime.scheduler.handlers",

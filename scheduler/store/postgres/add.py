@@ -64,7 +64,7 @@ _VALUES: Mapping[Table, Sequence[str]] = {
 _NOW, _CUTOFF = bindparam("now", type_=Instant()), bindparam("cutoff", type_=Instant())
 
 
-def store(
+def store_new(
     connection: Connection,
     items: Sequence[NewTask],
     told: Sequence[event_log.EventValues],

@@ -3,21 +3,26 @@
 It may be a transaction of its own, although what it sees is older than the locks it waits for: a task is locked, and a
 run updated, as the newest of its row that still meets the conditions. What else such a transaction wrote is seen late:
 a number of an event that is taken refuses the whole, a run that was not ready before is left out. Then it is said again
-behind the locks (`starting`), where everything is seen.
+behind the locks (`start`), where everything is seen.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Mapping, Sequence
+from datetime import datetime, timedelta
 from typing import Any
 
 from duetime.scheduler.events import EventKind
-from duetime.scheduler.records import Start
-from duetime.scheduler.store.schema.rows import RUN, TASK
+from duetime.scheduler.records import Claim, Start
+from duetime.scheduler.store.database import unreadable
+from duetime.scheduler.store.schema.rows import RUN, TASK, task_and_run
 from duetime.scheduler.store.schema.tables import attempts, events, runs, tasks
 from duetime.scheduler.store.schema.types import Instant
+from duetime.scheduler.store.sql.locks import among, check_epoch, exactly, lock_tasks_of
 from duetime.scheduler.store.sql.recordset import few, recordset
 from duetime.scheduler.store.statements import event_log
+from duetime.scheduler.store.statements.read import TASK_AND_RUN
+from duetime.scheduler.store.statements.start import MAKE_READY, Columns, Conditions, held_claim, may_start
 from duetime.scheduler.task import State
 from sqlalchemy import (
     CTE,
@@ -29,6 +34,7 @@ from sqlalchemy import (
     Select,
     Text,
     Update,
+    any_,
     bindparam,
     cast,
     func,
@@ -37,19 +43,17 @@ from sqlalchemy import (
     null,
     or_,
     select,
+    true,
     update,
 )
-from sqlalchemy.sql.base import ReadOnlyColumnCollection
-
-Columns = ReadOnlyColumnCollection[str, Any]
-Conditions = Sequence[ColumnElement[bool]]
+from sqlalchemy.dialects.postgresql import ARRAY
 
 _NOW = bindparam("now", type_=Instant())
 _WORKER = bindparam("by_worker", type_=Text())
 _WISHES = {"run_id": runs.c.id.type, "holds": runs.c.reserved.type, "proof": runs.c.token.type}
 
 
-def statement(may_start: Callable[[Columns], Conditions]) -> Select[Any]:
+def _statement(may_start: Callable[[Columns], Conditions]) -> Select[Any]:
     """Return the statement for runs that meet these conditions of a task; its rows are those of TASK and RUN."""
     locked = _locked()
     values = {
@@ -79,7 +83,7 @@ def _locked() -> CTE:
 
 
 def _has_reserved(locked: CTE) -> ColumnElement[bool]:
-    """Whether a queue has reserved what the task needs now, as `starting` asks of runs that it has read."""
+    """Whether a queue has reserved what the task needs now, as `statements.start` asks of runs that it has read."""
     need = func.jsonb_each_text(locked.c.needs).table_valued("key", "value", name="need")
     reserved = func.coalesce(cast(locked.c.holds.op("->>", return_type=Text())(need.c.key), Float()), 0.0)
     short = select(literal(1)).select_from(need).where(reserved < cast(need.c.value, Float())).correlate(locked)
@@ -117,7 +121,7 @@ def _told(moved: CTE, kind: EventKind, *, actor: ColumnElement[str], move: tuple
     return insert(events).from_select(list(values), select(*values.values())).cte("told")
 
 
-def making_ready(move: Update) -> Select[Any]:
+def _making_ready(move: Update) -> Select[Any]:
     """Return the statement that makes runs ready and tells it; it returns how many were.
 
     `due` are their ids and what they `was`. Their tasks have to be locked.
@@ -131,10 +135,77 @@ def making_ready(move: Update) -> Select[Any]:
     return select(func.count(moved.c.runs_id)).add_cte(told)
 
 
-def start(
+def _started_rows(
     connection: Connection, starting: Select[Any], wanted: Collection[Start], values: Mapping[str, Any]
 ) -> Sequence[Row[Any]]:
     wishes = [
         {"run_id": wish.run_id, "holds": dict(wish.reserved) or None, "proof": wish.token or None} for wish in wanted
     ]
     return connection.execute(starting, {"wishes": wishes, **values}).all()
+
+
+def _known_may_start(task: Columns) -> Conditions:
+    return (*may_start(task), task.action == any_(bindparam("actions", type_=ARRAY(Text))))
+
+
+_MAKE_READY_AT_ONCE = _making_ready(MAKE_READY)
+_START_AT_ONCE = _statement(may_start)
+_START_KNOWN_AT_ONCE = _statement(_known_may_start)
+_RUNNING = TASK_AND_RUN.add_columns(runs.c.token).where(
+    among(runs.c.id), (runs.c.state == State.RUNNING).is_(true()), runs.c.worker == bindparam("by_worker")
+)
+
+
+def move_to_ready(connection: Connection, found: Sequence[Row[Any]], now: datetime) -> None:
+    given = [{"run_id": row.id, "was": row.state} for row in found]
+    exactly(len(found), connection.execute(_MAKE_READY_AT_ONCE, {"due": given, "now": now}).scalar_one())
+
+
+def start(
+    connection: Connection,
+    starts: Sequence[Start],
+    *,
+    worker: str,
+    epoch: int | None,
+    now: datetime,
+    lease: timedelta,
+    actions: Collection[str] | None = None,
+    again: bool = False,
+) -> list[Claim]:
+    """Start runs that may; `again`: those that run by the same wish already count as started."""
+    check_epoch(connection, epoch)
+    if not starts:
+        return []
+    wanted = {wish.run_id: wish for wish in starts}
+    lock_tasks_of(connection, list(wanted))
+    mine = _mine(connection, wanted, worker) if again else []
+    left = [wish for wish in starts if wish.run_id not in {claim.run.id for claim in mine}]
+    return mine + at_once(connection, left, worker=worker, epoch=epoch, now=now, lease=lease, actions=actions)
+
+
+def at_once(
+    connection: Connection,
+    starts: Sequence[Start],
+    *,
+    worker: str,
+    epoch: int | None,
+    now: datetime,
+    lease: timedelta,
+    actions: Collection[str] | None = None,
+) -> list[Claim]:
+    """Start runs by one statement."""
+    wanted = {wish.run_id: wish for wish in starts}
+    values: dict[str, Any] = {"by_worker": worker, "by_epoch": epoch, "now": now, "until": now + lease}
+    if actions is None:
+        rows = _started_rows(connection, _START_AT_ONCE, starts, values)
+    else:
+        rows = _started_rows(connection, _START_KNOWN_AT_ONCE, starts, {**values, "actions": list(actions)})
+    return [held_claim(task, run, wanted[run.id], worker) for task, run in map(task_and_run, rows)]
+
+
+def _mine(connection: Connection, wanted: Mapping[str, Start], worker: str) -> list[Claim]:
+    rows = unreadable.rows(connection, _RUNNING, {"run_ids": list(wanted), "by_worker": worker}, runs.c.id)
+    found = [(*task_and_run(row), row.token) for row in rows]
+    return [
+        held_claim(task, run, wanted[run.id], worker) for task, run, token in found if token == wanted[run.id].token
+    ]

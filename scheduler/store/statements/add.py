@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from datetime import datetime
+from typing import Protocol
 
 from duetime.scheduler.events import EventKind
 from duetime.scheduler.records import Added, NewTask
 from duetime.scheduler.rules.states import check_move
-from duetime.scheduler.store.postgres import add as postgres_add
 from duetime.scheduler.store.schema.rows import (
     LABEL_VALUES,
     NEW_RUN_VALUES,
@@ -31,8 +31,28 @@ _LABELS = Batch(insert(labels), LABEL_VALUES)
 _THESE = select(tasks.c.id).where(tasks.c.id.in_(bindparam("task_ids", expanding=True)))
 
 
+class StoreNew(Protocol):
+    """Stores what is new and returns the answers by the ids asked for: the form of one kind of database."""
+
+    def __call__(
+        self,
+        connection: Connection,
+        items: Sequence[NewTask],
+        told: Sequence[event_log.EventValues],
+        *,
+        now: datetime,
+        twins: bool,
+    ) -> dict[str, Added]: ...
+
+
 def add(
-    connection: Connection, items: Sequence[NewTask], now: datetime, *, twins: bool = False, again: bool = False
+    connection: Connection,
+    items: Sequence[NewTask],
+    now: datetime,
+    *,
+    store_new: StoreNew,
+    twins: bool = False,
+    again: bool = False,
 ) -> list[Added]:
     """Store the tasks that are new; those whose key is known come back as they are stored.
 
@@ -41,10 +61,9 @@ def add(
     firsts = _firsts(items)
     asked = [item for item in items if item.key is None or firsts[name_of(item)] is item]
     told = [entry for item in asked for entry in _told(item, now)]
-    store = postgres_add.store if connection.dialect.name == "postgresql" else _step_by_step
     there = _there(connection, asked) if again else {}
     left = [item for item in asked if item.task.id not in there]
-    stored = there | store(connection, left, told, now=now, twins=twins)
+    stored = there | store_new(connection, left, told, now=now, twins=twins)
     return [_answer(item, firsts, stored) for item in items]
 
 
@@ -72,7 +91,7 @@ def _answer(item: NewTask, firsts: Mapping[Name, NewTask], stored: Mapping[str, 
     return added if first is item else Added(added.record, created=False)
 
 
-def _step_by_step(
+def store_new(
     connection: Connection,
     items: Sequence[NewTask],
     told: Sequence[event_log.EventValues],

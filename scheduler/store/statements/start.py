@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Sequence
 from dataclasses import replace
 from datetime import datetime, timedelta
 from typing import Any
@@ -10,20 +10,19 @@ from typing import Any
 from duetime.scheduler.events import EventKind
 from duetime.scheduler.records import Claim, ReadyRun, Start
 from duetime.scheduler.store.database import unreadable
-from duetime.scheduler.store.postgres import start as postgres_start
 from duetime.scheduler.store.schema.rows import NOT_PAUSED, task_and_run
 from duetime.scheduler.store.schema.tables import attempts, runs, tasks
 from duetime.scheduler.store.schema.types import Instant
 from duetime.scheduler.store.sql.batch import Batch
-from duetime.scheduler.store.sql.locks import among, check_epoch, exactly, lock_tasks_of
+from duetime.scheduler.store.sql.locks import check_epoch, exactly, lock_tasks_of
 from duetime.scheduler.store.statements import event_log
 from duetime.scheduler.store.statements.read import TASK_AND_RUN
 from duetime.scheduler.store.statements.ready_runs import JOINED, READY, ready_run
 from duetime.scheduler.task import DeadlineType, Run, State, Task
 from sqlalchemy import (
+    ColumnElement,
     Connection,
-    Text,
-    any_,
+    Row,
     bindparam,
     case,
     false,
@@ -35,7 +34,12 @@ from sqlalchemy import (
     true,
     update,
 )
-from sqlalchemy.dialects.postgresql import ARRAY
+from sqlalchemy.sql.base import ReadOnlyColumnCollection
+
+Columns = ReadOnlyColumnCollection[str, Any]
+Conditions = Sequence[ColumnElement[bool]]
+Move = Callable[[Connection, Sequence[Row[Any]], datetime], None]
+"""Moves runs that are due to ready and tells it: the form of one kind of database."""
 
 _NOW = bindparam("now", type_=Instant())
 _THESE = runs.c.id.in_(bindparam("run_ids", expanding=True))
@@ -53,7 +57,7 @@ _DUE = (
     .limit(bindparam("most"))
 )
 _DUE_LOCKED = _DUE.with_for_update(of=[runs, tasks], skip_locked=True)
-_MAKE_READY = (
+MAKE_READY = (
     update(runs)
     .where(runs.c.wake_at.is_not(None))
     .values(
@@ -63,11 +67,10 @@ _MAKE_READY = (
     )
 )
 
-_MAKE_THESE_READY = _MAKE_READY.where(_THESE)
-_MAKE_READY_AT_ONCE = postgres_start.making_ready(_MAKE_READY)
+_MAKE_THESE_READY = MAKE_READY.where(_THESE)
 
 
-def _may_start(task: postgres_start.Columns) -> postgres_start.Conditions:
+def may_start(task: Columns) -> Conditions:
     return (
         (runs.c.state == State.READY).is_(true()),  # by its id, never by the index of all that are ready
         runs.c.cancel_requested == false(),
@@ -76,19 +79,10 @@ def _may_start(task: postgres_start.Columns) -> postgres_start.Conditions:
     )
 
 
-def _known_may_start(task: postgres_start.Columns) -> postgres_start.Conditions:
-    return (*_may_start(task), task.action == any_(bindparam("actions", type_=ARRAY(Text))))
-
-
-_STARTABLE = TASK_AND_RUN.where(_THESE, *_may_start(tasks.c))
-_START_AT_ONCE = postgres_start.statement(_may_start)
-_START_KNOWN_AT_ONCE = postgres_start.statement(_known_may_start)
+_STARTABLE = TASK_AND_RUN.where(_THESE, *may_start(tasks.c))
 _OF_ACTIONS = tasks.c.action.in_(bindparam("actions", expanding=True))
 _READY_ACTIONS = (
     select(runs.c.id, tasks.c.action).select_from(JOINED).where(_THESE, (runs.c.state == State.READY).is_(true()))
-)
-_RUNNING = TASK_AND_RUN.add_columns(runs.c.token).where(
-    among(runs.c.id), (runs.c.state == State.RUNNING).is_(true()), runs.c.worker == bindparam("by_worker")
 )
 _START = Batch(
     update(runs)
@@ -113,19 +107,22 @@ def look_at_due(connection: Connection, limit: int, now: datetime) -> None:
     unreadable.rows(connection, _DUE, {"now": now, "until": now, "most": limit}, runs.c.id)
 
 
-def make_ready(connection: Connection, limit: int, epoch: int | None, now: datetime, until: datetime) -> list[ReadyRun]:
+def make_ready(
+    connection: Connection, limit: int, epoch: int | None, now: datetime, until: datetime, *, move: Move
+) -> list[ReadyRun]:
+    """Move runs to ready that are due, or will be `until` then."""
     check_epoch(connection, epoch)
     found = unreadable.rows(connection, _DUE_LOCKED, {"now": now, "until": until, "most": limit}, runs.c.id)
     if not found:
         return []
-    if connection.dialect.name == "postgresql":
-        given = [{"run_id": row.id, "was": row.state} for row in found]
-        exactly(len(found), connection.execute(_MAKE_READY_AT_ONCE, {"due": given, "now": now}).scalar_one())
-    else:
-        these = {"run_ids": [row.id for row in found], "now": now}
-        exactly(len(found), connection.execute(_MAKE_THESE_READY, these).rowcount)
-        event_log.append(connection, [_made_ready(row, now) for row in found])
+    move(connection, found, now)
     return [ready_run(row, now, first_ready_at=max(now, row.wake_at)) for row in found]
+
+
+def move_to_ready(connection: Connection, found: Sequence[Row[Any]], now: datetime) -> None:
+    these = {"run_ids": [row.id for row in found], "now": now}
+    exactly(len(found), connection.execute(_MAKE_THESE_READY, these).rowcount)
+    event_log.append(connection, [_made_ready(row, now) for row in found])
 
 
 def _made_ready(row: Any, now: datetime) -> event_log.EventValues:
@@ -141,26 +138,6 @@ def _made_ready(row: Any, now: datetime) -> event_log.EventValues:
     )
 
 
-def at_once(
-    connection: Connection,
-    starts: Sequence[Start],
-    *,
-    worker: str,
-    epoch: int | None,
-    now: datetime,
-    lease: timedelta,
-    actions: Collection[str] | None = None,
-) -> list[Claim]:
-    """Start runs by one statement, on PostgreSQL."""
-    wanted = {wish.run_id: wish for wish in starts}
-    values: dict[str, Any] = {"by_worker": worker, "by_epoch": epoch, "now": now, "until": now + lease}
-    if actions is None:
-        rows = postgres_start.start(connection, _START_AT_ONCE, starts, values)
-    else:
-        rows = postgres_start.start(connection, _START_KNOWN_AT_ONCE, starts, {**values, "actions": list(actions)})
-    return [_held(task, run, wanted[run.id], worker) for task, run in map(task_and_run, rows)]
-
-
 def start(
     connection: Connection,
     starts: Sequence[Start],
@@ -170,18 +147,14 @@ def start(
     now: datetime,
     lease: timedelta,
     actions: Collection[str] | None = None,
-    again: bool = False,
+    again: bool = False,  # noqa: ARG001 - the signature of both forms; here a write that stands was answered
 ) -> list[Claim]:
-    """Start runs that may; `again`: those that run by the same wish already count as started."""
+    """Start runs that may."""
     check_epoch(connection, epoch)
     if not starts:
         return []
     wanted = {wish.run_id: wish for wish in starts}
     lock_tasks_of(connection, list(wanted))
-    if connection.dialect.name == "postgresql":
-        mine = _mine(connection, wanted, worker) if again else []
-        left = [wish for wish in starts if wish.run_id not in {claim.run.id for claim in mine}]
-        return mine + at_once(connection, left, worker=worker, epoch=epoch, now=now, lease=lease, actions=actions)
     startable = _STARTABLE if actions is None else _STARTABLE.where(_OF_ACTIONS)
     given = {"run_ids": list(wanted), "now": now, "actions": list(actions or ())}
     rows = unreadable.rows(connection, startable, given, runs.c.id)
@@ -202,13 +175,7 @@ def ready_actions(connection: Connection, run_ids: Sequence[str]) -> dict[str, s
     return {row.id: row.action for row in rows}
 
 
-def _mine(connection: Connection, wanted: Mapping[str, Start], worker: str) -> list[Claim]:
-    rows = unreadable.rows(connection, _RUNNING, {"run_ids": list(wanted), "by_worker": worker}, runs.c.id)
-    found = [(*task_and_run(row), row.token) for row in rows]
-    return [_held(task, run, wanted[run.id], worker) for task, run, token in found if token == wanted[run.id].token]
-
-
-def _held(task: Task, run: Run, wish: Start, worker: str) -> Claim:
+def held_claim(task: Task, run: Run, wish: Start, worker: str) -> Claim:
     return Claim(run, task, worker, wish.reserved, wish.token)
 
 
@@ -220,7 +187,7 @@ def _has_reserved(wish: Start, task: Task) -> bool:
 def _claim(task: Task, run: Run, wish: Start, *, worker: str, now: datetime) -> Claim:
     started_at = run.started_at or now
     running = replace(run, state=State.RUNNING, attempt=run.attempt + 1, started_at=started_at, progress=None)
-    return _held(task, running, wish, worker)
+    return held_claim(task, running, wish, worker)
 
 
 def _write(connection: Connection, claims: list[Claim], epoch: int | None, now: datetime, until: datetime) -> None:
