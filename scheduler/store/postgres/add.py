@@ -13,7 +13,7 @@ from typing import Any, NamedTuple
 
 from duetime.scheduler.errors import StoreUnavailable
 from duetime.scheduler.records import Added, NewTask
-from duetime.scheduler.store.postgres import known_keys
+from duetime.scheduler.store.postgres import add_one, known_keys
 from duetime.scheduler.store.schema.rows import (
     CURRENT,
     LABEL_VALUES,
@@ -96,6 +96,8 @@ def _inserted(
     now: datetime,
     twins: bool,
 ) -> dict[str, Added]:
+    if len(items) == 1 and add_one.is_first_run(items[0].run):
+        return add_one.insert(connection, items[0], told[0], now=now, twins=twins)
     wanted = {item.task.id: item for item in items}
     plan = _planned(connection.dialect, twins)
     given: dict[str, Sequence[Mapping[str, Any]]] = {

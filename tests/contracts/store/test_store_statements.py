@@ -286,3 +286,15 @@ def test_a_batch_of_a_backlog_is_made_ready_without_reading_and_sorting_all_of_i
     plan = store._database.write(lambda it: it.exec_driver_sql(f"EXPLAIN {sql}", values).scalars().all())
     assert any("Index Scan using runs_wake" in line for line in plan), plan
     assert not any("Sort" in line for line in plan), plan
+
+
+def test_a_schedule_call_is_one_prepared_statement_whatever_of_it_is_left_out(
+    store: Store, scheduler: Scheduler
+) -> None:
+    schedule(scheduler, "labelled")
+    schedule(scheduler, "plain", labels=(), deadline="in 5 hours", priority="high", estimate="2 minutes")
+    schedule(scheduler, "daily", repeat="every day at 9:00", when=None, max_runs=3)
+    scheduler.schedule("Call Jane", when="in 2 hours", needs={})
+    prepared = text("SELECT count(*) FROM pg_prepared_statements WHERE statement LIKE '%INTO tasks%'")
+    with store._database.engine.connect() as connection:
+        assert connection.execute(prepared).scalar() == 1

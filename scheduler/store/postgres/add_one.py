@@ -1,0 +1,139 @@
+"""PostgreSQL: one new task by one prepared statement with scalar parameters: what nearly every schedule call is.
+
+A document of rows, as many tasks are stored by, costs the server twice as much for a single one.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from datetime import datetime
+from typing import Any
+
+from duetime.scheduler.records import Added, NewTask
+from duetime.scheduler.store.schema.rows import TASK_VALUES, listed_at, task_values, twin_hash
+from duetime.scheduler.store.schema.tables import events, runs, tasks
+from duetime.scheduler.store.schema.tables import keys as key_table
+from duetime.scheduler.store.sql.prepared import PreparedStatement, TextValues, instant_text, texts_of, written
+from duetime.scheduler.store.statements import event_log, idempotency
+from duetime.scheduler.store.statements.idempotency import KEPT_AFTER_END
+from duetime.scheduler.task import Run, TaskRecord
+from sqlalchemy import Connection
+
+# Tables: idempotency_keys, tasks, runs, task_labels, events; all are written, runs and tasks are read.
+# Parameters: the columns of the task and of its key by their names (`key` is NULL without one), `run_id` and what else
+#   a first run has, `actor` and `after` of the event, `now`, and `cutoff`: keys of tasks that ended before it are free.
+# Sees: what was committed when it began, and the key as it is once every other call with it has ended.
+# Returns: nothing when the key holds, else the task's id and that of its twin, if it has one.
+# Why: the key decides. Whoever inserts it makes the task, in the same round trip and the same transaction.
+_ADD = PreparedStatement.of(
+    """
+WITH claimed AS (
+    INSERT INTO idempotency_keys AS held (tenant, key, task_id, fingerprint, expires_at, derived, look_at)
+    SELECT :tenant, :key, :id, :fingerprint, :expires_at, :derived, :look_at WHERE :key::text IS NOT NULL
+    ON CONFLICT (tenant, key) DO UPDATE SET
+        task_id = excluded.task_id, fingerprint = excluded.fingerprint, expires_at = excluded.expires_at,
+        derived = excluded.derived, revision = excluded.revision, look_at = excluded.look_at
+    WHERE held.expires_at <= :now
+        OR held.derived AND 'cancelled' = (SELECT state FROM runs WHERE runs.task_id = held.task_id AND runs.current)
+        OR held.expires_at IS NULL
+            AND :cutoff >= (SELECT ended_at FROM runs WHERE runs.task_id = held.task_id AND runs.current)
+    RETURNING 1
+), task AS (
+    INSERT INTO tasks (
+        id, tenant, owner, title, title_folded, action, payload, timezone, "when", repeat, anchor, until, max_runs,
+        paused, retry, deliver_to, labels, revision, created_at, updated_at, priority, deadline, deadline_after,
+        deadline_type, penalty, estimate, needs)
+    SELECT
+        :id, :tenant, :owner, :title, :title_folded, :action, :payload, :timezone, :when, :repeat, :anchor, :until,
+        :max_runs, :paused, :retry, :deliver_to, :labels, :revision, :created_at, :updated_at, :priority, :deadline,
+        :deadline_after, :deadline_type, :penalty, :estimate, :needs
+    WHERE :key::text IS NULL OR EXISTS (SELECT FROM claimed)
+    RETURNING id
+), run AS (
+    INSERT INTO runs (
+        id, task_id, tenant, scheduled_for, state, wake_at, first_ready_at, drop_at, deadline, listed_at, twin_hash,
+        generation, number, current, attempt, failures, crashes, missed, cancel_requested)
+    SELECT
+        :run_id, :id, :tenant, :scheduled_for, :state, :wake_at, :first_ready_at, :drop_at, :run_deadline, :listed_at,
+        :twin_hash, 1, 1, true, 0, 0, 0, 0, false
+    FROM task
+), label AS (
+    INSERT INTO task_labels (tenant, label, task_id)
+    SELECT :tenant, label, :id
+    FROM task, (SELECT DISTINCT jsonb_array_elements_text(:labels::jsonb) AS label) AS given
+), event AS (
+    INSERT INTO events (tenant, task_id, run_id, seq, at, kind, actor, from_state, to_state, after, revision)
+    SELECT
+        :tenant, :id, :run_id, seq, :now, kind, CASE seq WHEN 1 THEN :actor ELSE 'duetime' END, from_state, to_state,
+        CASE seq WHEN 1 THEN :after::jsonb END, CASE seq WHEN 1 THEN :revision::integer END
+    FROM task, (VALUES (1, 'created', NULL, 'scheduled'), (2, 'ready', 'scheduled', 'ready'))
+        AS move (seq, kind, from_state, to_state)
+    WHERE seq = 1 OR :state = 'ready'
+)
+SELECT task.id, (
+    SELECT runs.task_id FROM runs
+    WHERE runs.twin_hash = :twin_hash AND runs.scheduled_for = :scheduled_for AND runs.listed_at = :scheduled_for
+        AND runs.current AND runs.ended_at IS NULL
+        AND (SELECT tenant = :tenant AND owner = :owner AND title_folded = :title_folded
+             FROM tasks WHERE tasks.id = runs.task_id)
+    LIMIT 1)
+FROM task
+"""
+)
+
+_FIRST_RUN = ("scheduled_for", "state", "wake_at", "first_ready_at", "drop_at")
+_KEY = ("fingerprint", "expires_at", "derived", "look_at")
+_EVENT = ("actor", "after")
+_NO_KEY: TextValues = dict.fromkeys(("key", *_KEY))
+
+
+def is_first_run(run: Run) -> bool:
+    """Whether the run has nothing but what the statement stores: all else is as a new run has it."""
+    new = Run(
+        run.id,
+        run.task_id,
+        run.tenant,
+        run.scheduled_for,
+        run.state,
+        wake_at=run.wake_at,
+        first_ready_at=run.first_ready_at,
+        deadline=run.deadline,
+        drop_at=run.drop_at,
+    )
+    return run == new
+
+
+def insert(
+    connection: Connection, item: NewTask, created: event_log.EventValues, *, now: datetime, twins: bool
+) -> dict[str, Added]:
+    """Store the task unless its key holds; returns the answer by its id, none when it does."""
+    values = {
+        **written(task_values(item.task), texts_of(tasks, TASK_VALUES)),
+        **_run_values(item),
+        **_key_values(item),
+        **written(created, texts_of(events, _EVENT)),
+        "now": instant_text(now),
+        "cutoff": instant_text(now - KEPT_AFTER_END),
+    }
+    made = _ADD.rows(connection, values)
+    record = TaskRecord(item.task, item.run)
+    return {task_id: Added(record, created=True, twin=twin if twins else None) for task_id, twin in made}
+
+
+def _run_values(item: NewTask) -> TextValues:
+    task, run = item.task, item.run
+    values = {name: getattr(run, name) for name in _FIRST_RUN}
+    return {
+        **written(values, texts_of(runs, _FIRST_RUN)),
+        "run_id": run.id,
+        "run_deadline": instant_text(run.deadline) if run.deadline else None,
+        "listed_at": instant_text(listed_at(run)),
+        "twin_hash": str(twin_hash(task.tenant, task.owner, task.title)),
+    }
+
+
+def _key_values(item: NewTask) -> TextValues:
+    if item.key is None:
+        return _NO_KEY
+    row: Mapping[str, Any] = idempotency.key_row(item.task, item.key, item.task.created_at)
+    return {"key": item.key.key, **written(row, texts_of(key_table, _KEY))}

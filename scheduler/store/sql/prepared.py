@@ -1,0 +1,105 @@
+"""PostgreSQL: a statement that stands as SQL, which each connection prepares once and the driver takes as it is.
+
+Its parameters are named in the text and numbered once. All are sent as text, so that the server sees the same types
+whichever of them are NULL: one prepared statement, not one for each pattern.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from functools import lru_cache
+from typing import Any
+
+from duetime.scheduler.store.schema.types import (
+    Instant,
+    Interval,
+    JsonValue,
+    Retrying,
+    Strings,
+    Words,
+    encode,
+    policy_to_json,
+    storable,
+)
+from duetime.scheduler.task import RetryPolicy
+from sqlalchemy import Boolean, Connection, Table
+
+_NAME = re.compile(r"(?<!:):([a-z_]+)")
+_MICROSECOND = timedelta(microseconds=1)
+
+TextValues = Mapping[str, str | None]
+ToText = Callable[[Any], str]
+
+
+@dataclass(frozen=True, slots=True)
+class PreparedStatement:
+    """The text for the driver, and the names of its parameters in their order."""
+
+    sql: str
+    names: Sequence[str]
+
+    @classmethod
+    def of(cls, text: str) -> PreparedStatement:
+        """Read a text in which a parameter is written `:name`."""
+        names = list(dict.fromkeys(_NAME.findall(text)))
+        return cls(_NAME.sub(lambda found: f"${names.index(found[1]) + 1}", text), names)
+
+    def rows(self, connection: Connection, values: TextValues) -> list[tuple[Any, ...]]:
+        """Execute it and return its rows; raises what SQLAlchemy would."""
+        from psycopg import Error, RawCursor  # noqa: PLC0415 - the driver is optional
+
+        if not connection.in_transaction():
+            connection.begin()  # else the connection is rolled back when it is put away, and forgets its statements
+        raw: Any = connection.connection.driver_connection
+        cursor, parameters = RawCursor(raw), [values[name] for name in self.names]
+        for observe in connection.dispatch.before_cursor_execute:
+            observe(connection, cursor, self.sql, parameters, None, False)
+        try:
+            return cursor.execute(self.sql, parameters, prepare=True).fetchall()
+        except Error as error:
+            recognise = connection._handle_dbapi_exception  # noqa: SLF001 - there is no public way
+            recognise(error, self.sql, None, None, None)
+
+
+@lru_cache
+def texts_of(table: Table, names: Sequence[str]) -> Mapping[str, ToText]:
+    """Return how the values of these columns are written."""
+    return {name: _to_text(table.c[name].type) for name in names}
+
+
+def written(values: Mapping[str, Any], texts: Mapping[str, ToText]) -> dict[str, str | None]:
+    """Return the values as text; None is NULL."""
+    return {name: None if (value := values[name]) is None else to_text(value) for name, to_text in texts.items()}
+
+
+def instant_text(value: datetime) -> str:
+    """Return an instant as PostgreSQL reads it; a naive datetime is refused."""
+    if value.tzinfo is None:
+        msg = f"a naive datetime ({value.isoformat()}) is not an instant; attach its time zone"
+        raise ValueError(msg)
+    return value.isoformat()
+
+
+@lru_cache(maxsize=1000)
+def _policy_text(policy: RetryPolicy) -> str:
+    return encode(policy_to_json(policy))
+
+
+_BY_TYPE: Mapping[type, ToText] = {
+    Instant: instant_text,
+    Interval: lambda value: str(value // _MICROSECOND),
+    Strings: lambda value: encode(list(value)),
+    Retrying: _policy_text,
+    Words: storable,
+    Boolean: lambda value: "t" if value else "f",
+}
+
+
+def _to_text(kind: object) -> ToText:
+    known = _BY_TYPE.get(type(kind))
+    if known is not None:
+        return known
+    return encode if isinstance(kind, JsonValue) else str
