@@ -1,6 +1,6 @@
-"""The dispatch queue: what is due, in order, handed to idle workers when everything it needs can be reserved.
+"""The dispatch queue: due runs in start order; a worker gets a run when everything it needs can be reserved.
 
-It is disposable. The database decides; losing a queue at any moment loses nothing.
+It is disposable: the database decides who runs what, so losing a queue at any moment loses no run.
 """
 
 from duetime.scheduler.queue.constants import MAX_COUNTED_AHEAD

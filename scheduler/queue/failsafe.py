@@ -1,7 +1,6 @@
-"""A queue on another machine, as the processes of this one see it: while it is away it hands out nothing.
+"""A decorator for a queue on another machine: during an outage it grants nothing, and its callers see no exception.
 
-Few who work with it have to know of an outage. What it could not be told is told when it is back; what it forgot is
-in the database.
+Results that could not be sent are kept and sent when the queue is back; whatever the queue lost is in the database.
 """
 
 from __future__ import annotations
@@ -32,15 +31,15 @@ from duetime.scheduler.rules.limits.admission import Limits
 from duetime.scheduler.rules.shares import TIERS
 
 MOST_OWED = 10_000
-"""Endings that are kept for a queue that is away; older ones are dropped, and their leases run out by themselves."""
+"""Results that are kept while the queue is away; older ones are dropped, and their leases expire."""
 
 
 class FailsafeQueue:
-    """A `DispatchQueue` over one that may be lost or out of reach: what processes ask of it never raises that.
+    """A `DispatchQueue` over one that may be lost or unreachable: most calls swallow these errors.
 
-    It becomes `away` with the first call that finds it so; then calls answer at once, without trying, until `back`.
-    `on_trouble` is called at that moment, on the thread that found out. Questions (`stats`, `explain`, `can_admit`,
-    `reserve`), `renew`, `set_pool` and what a rebuild is made of do raise `QueueLost` and `QueueUnavailable`.
+    The first call that fails makes it `away` and calls `on_trouble` on its own thread; until `back`, calls return at
+    once without a try. The questions (`stats`, `explain`, `can_admit`, `reserve`), `renew`, `set_pool` and the steps
+    of a rebuild do raise `QueueLost` and `QueueUnavailable`.
     """
 
     def __init__(
@@ -61,10 +60,10 @@ class FailsafeQueue:
         self._changed = threading.Condition()
         self._waking = 0
 
-    # -- trouble
+    # -- outages
 
     def back(self) -> None:
-        """Try again from now on, and tell what could not be told. May be away again when this returns."""
+        """Resume calls, and send the results that were kept. The queue may be away again when this returns."""
         with self._changed:
             self.away = None
             self.answered_at = self._clock()
@@ -74,7 +73,7 @@ class FailsafeQueue:
 
     @contextmanager
     def _noticing(self) -> Iterator[None]:
-        """Pass over a call of which the queue knows nothing now."""
+        """Ignore a failed call; the database still has its effect."""
         with suppress(QueueLost, QueueUnavailable), self._asking():
             yield
 
@@ -92,7 +91,7 @@ class FailsafeQueue:
             raise
 
     def _tell(self, call: Callable[[], object]) -> None:
-        """Call now, or when the queue is back."""
+        """Send a result now, or keep it until the queue is back."""
         if self.away is None:
             with self._noticing():
                 call()
@@ -100,12 +99,15 @@ class FailsafeQueue:
         self._owed.append(call)
 
     def look(self, claim: Callable[[], None]) -> None:
-        """Find out how it is, also while it is away; `claim` is asked first. Raises QueueLost and QueueUnavailable."""
+        """Probe the queue, also while it is away; calls `claim` first.
+
+        Raises QueueLost and QueueUnavailable.
+        """
         with self._asking():
             claim()
-            self.within.explain("")  # which costs it next to nothing, whatever it holds
+            self.within.explain("")  # the cheapest question, whatever the queue holds
 
-    # -- what processes ask
+    # -- calls of processes
 
     def put(self, entries: Sequence[Entry]) -> int:
         added = 0
@@ -115,9 +117,10 @@ class FailsafeQueue:
         return added
 
     def take(self, worker: str, n: int, lease: float, *, nonce: str = "", threads: ThreadUse | None = None) -> Take:
-        """Take as the queue does. What a lost answer gave is asked for again by the next take, whatever its nonce."""
+        """Take as the queue does. After a lost reply the next take repeats its nonce, and so gets the same grants."""
         taken = Take()
         if self.away is None:
+            # Kept before the call, cleared after the reply: the next take repeats a nonce without a reply.
             nonce = self._unanswered or nonce or new_id("n")
             with self._noticing():
                 self._unanswered = nonce
@@ -151,7 +154,7 @@ class FailsafeQueue:
             self.within.wake()
 
     def renew(self, worker: str, tokens: Mapping[str, str], lease: float) -> set[str]:
-        """Prolong as the queue does. Raises while it is away: then it proves nothing, and has lost nothing yet."""
+        """Prolong leases. Raises while the queue is away: without a reply no lease is proved held or lost."""
         if self.away is not None:
             raise self.away
         with self._asking():
@@ -188,7 +191,7 @@ class FailsafeQueue:
                 done = self.within.rescore(run_id, key)
         return done
 
-    # -- questions, and rebuilding
+    # -- questions, and the steps of a rebuild
 
     def set_pool(self, name: str, limits: Limits | None, *, spent: float = 0.0, empty: bool = False) -> None:
         with self._asking():

@@ -1,7 +1,7 @@
-"""The port `DispatchQueue`: what every queue promises. tests/contracts/queue proves it of each implementation.
+"""The port `DispatchQueue`: the promises of every queue. tests/contracts/queue proves them for each implementation.
 
-Times are milliseconds since 1970 as floats, because they order things; only `wait` and `Take.hint` are in seconds. Each
-method may raise `QueueLost` when what the queue held is gone, and `QueueUnavailable` when it cannot be reached.
+Times are milliseconds since 1970 as floats; only `wait` and `Take.hint` are in seconds. Each method may raise
+`QueueLost` when the content of the queue is gone, and `QueueUnavailable` when the queue cannot be reached.
 """
 
 from __future__ import annotations
@@ -18,11 +18,11 @@ from duetime.scheduler.rules.shares import TIERS
 
 
 class QueueLost(Exception):
-    """The queue holds nothing any more, or never did: it has to be rebuilt from the database."""
+    """The queue is empty after a restart, an eviction or a takeover: rebuild it from the database."""
 
 
 class QueueUnavailable(Exception):
-    """The queue cannot be reached, or did not answer in time: what was asked may have happened or not."""
+    """The queue cannot be reached or did not answer in time: the call may or may not have taken effect."""
 
 
 class QueueTaken(QueueUnavailable):
@@ -31,12 +31,11 @@ class QueueTaken(QueueUnavailable):
 
 @dataclass(frozen=True, slots=True)
 class Entry:
-    """A run that may start, `delay` after it is put: the smaller `key` goes first, then `created`, then `run_id`.
+    """A run that may start `delay` ms after it is put; sorted by `key`, then `created`, then `run_id`, smallest first.
 
-    `delay` is in milliseconds of the queue's own clock, which may be another than the database's. `needs` maps pools to
-    units: all of them are reserved together, or none. Tenants of one tier take turns. A run with `by_deadline` goes by
-    its key alone until that is past, and so does one without a tenant. Runs of one tier and tenant with equal needs are
-    a class.
+    `delay` counts on the queue's own clock, which may differ from the database's. `needs` maps pools to units; all of
+    them are reserved together, or none. Runs of one tier, tenant and needs form a class. Tenants of one tier take
+    turns, except for a run without a tenant and a run `by_deadline` whose key is not past: they go by their key alone.
     """
 
     run_id: str
@@ -51,7 +50,7 @@ class Entry:
 
 @dataclass(frozen=True, slots=True)
 class Grant:
-    """A run leased to a worker with all its pools reserved; `token` proves it, and no two grants have the same."""
+    """A run leased to a worker with all its pools reserved; `token`, unique to this grant, proves the lease."""
 
     run_id: str
     token: str
@@ -60,9 +59,9 @@ class Grant:
 
 @dataclass(frozen=True, slots=True)
 class Take:
-    """The runs that a worker was granted, in the order to start them.
+    """The runs granted to a worker, in the order to start them.
 
-    `generation` goes to `wait`; `hint` is in how many seconds time alone may bring something up: 0 at once, None never.
+    Pass `generation` to `wait`. Time alone may make another run ready in `hint` seconds: 0 at once, None never.
     """
 
     grants: tuple[Grant, ...] = ()
@@ -76,10 +75,10 @@ class Take:
 
 @dataclass(frozen=True, slots=True)
 class ThreadUse:
-    """The threads of a worker, as it reports them: how many are `busy`, and the `headroom` left to more urgent runs.
+    """The threads of a worker, as it reports them: `busy` ones, and the `headroom` reserved for more urgent tiers.
 
-    `preempted` counts its runs that gave way to more urgent ones since it started, `lost` the threads beside these that
-    handlers keep which did not stop at their time limit.
+    `preempted` counts its runs that were preempted since it started. `lost` counts threads, beyond `total`, whose
+    handlers did not stop at their time limit.
     """
 
     total: int
@@ -90,7 +89,7 @@ class ThreadUse:
 
 
 def added_up(each: Iterable[ThreadUse]) -> ThreadUse | None:
-    """Add up the threads of several workers, None of none."""
+    """Add up the thread reports of several workers; None for no report."""
     found = list(each)
     if not found:
         return None
@@ -105,7 +104,7 @@ def added_up(each: Iterable[ThreadUse]) -> ThreadUse | None:
 
 @dataclass(frozen=True, slots=True)
 class Finish:
-    """The end of a leased run: what it `used` of rates and budgets (else what it reserved), what it learned."""
+    """The end of a leased run: units it `used` of rates and budgets (default: all reserved), reports on its pools."""
 
     run_id: str
     token: str
@@ -114,7 +113,7 @@ class Finish:
 
 
 class Cancelled(StrEnum):
-    """The result of cancelling: the run was waiting and is gone; a worker has it and must be told; it was not there."""
+    """Result of a cancel: the waiting run was removed, a worker holds it and must be notified, or the run is absent."""
 
     REMOVED = "removed"
     LEASED = "leased"
@@ -122,21 +121,21 @@ class Cancelled(StrEnum):
 
 
 class Why(StrEnum):
-    """Why a pool does not admit a run: no such pool, it has too little, it will never have enough, or it is shut."""
+    """The reason why a pool does not admit a run: unknown, short of units, too small for ever, or closed for now."""
 
     UNKNOWN = "unknown"
     SHORT = "short"
     TOO_SMALL = "too_small"
-    HELD = "held"  # an overdue run has first call
-    STOPPED = "stopped"  # a provider said: not before then
+    HELD = "held"  # an overdue run has first call on the free units
+    STOPPED = "stopped"  # a provider asked for a pause
     BREAKER = "breaker"
 
 
 @dataclass(frozen=True, slots=True)
 class Shortage:
-    """The pool that keeps a run from starting: `needed` units against `free` of `capacity`, until `helped_at` at least.
+    """A pool that keeps a run from starting: `needed` units, `free` of `capacity`; `helped_at` is the earliest remedy.
 
-    `holders` are runs that have units of it now, ten at most; `held_for` is the overdue run that has first call.
+    `holders` are runs that hold units of it, ten at most; `held_for` is the overdue run that has first call.
     """
 
     pool: str
@@ -151,11 +150,11 @@ class Shortage:
 
 @dataclass(frozen=True, slots=True)
 class Explanation:
-    """Where a run is: `status` is waiting, delayed, parked or leased.
+    """The place of a run in the queue: `status` is waiting, delayed, parked or leased.
 
-    `ahead` are runs of its own class that go first, counted up to `MOST_AHEAD`. For a parked one `shortage` is what the
-    head of its class lacks; `worker` has a leased one, and a delayed one waits until `not_before`, by the clock of the
-    queue. For a waiting one `threads` adds up the workers, where any reported its threads lately.
+    `ahead` counts earlier runs of its class, up to `MAX_COUNTED_AHEAD`. For a parked run, `shortage` is the shortage of
+    the head of its class. `worker` holds a leased run; a delayed run waits until `not_before`, by the queue's clock.
+    For a waiting run, `threads` adds up the recent thread reports of the workers.
     """
 
     status: str
@@ -168,10 +167,10 @@ class Explanation:
 
 @dataclass(frozen=True, slots=True)
 class PoolUse:
-    """A pool now: units `used` (of a rate: taken from the bucket), `spent` in the window, and what throttling left.
+    """Current use of a pool: units `used` (rate: taken from the bucket), `spent` in its window, `factor` by throttling.
 
-    `state` is admitting, stopped (a provider said so), tripped (the breaker is open), probing or closed (there is none
-    of it now); `until` is when that ends, where time alone ends it.
+    `state` is admitting, stopped (by a provider), tripped (breaker open), probing, or closed (no capacity now). `until`
+    is when that state ends, None when time alone does not end it.
     """
 
     capacity: float
@@ -186,10 +185,10 @@ class PoolUse:
 
 @dataclass(frozen=True, slots=True)
 class Stats:
-    """How many runs wait their turn by tier (critical first), are delayed, parked, leased; each pool, and the threads.
+    """Counts of runs: ready by tier (critical first), delayed, parked, leased; and the use of pools and threads.
 
-    `parked` counts runs whose class stands behind a pool. Pools made on use are counted where they are in use.
-    `threads` are by worker, of those that reported them lately.
+    `parked` counts runs by the pool that their class is parked on. A pool made from a template is listed while in use.
+    `threads` are by worker, from recent reports.
     """
 
     waiting: tuple[int, ...]
@@ -201,100 +200,99 @@ class Stats:
 
 
 class DispatchQueue(Protocol):
-    """Hands out due runs in order, each to one worker at a time. Every method may be called from any thread."""
+    """Grant due runs in order, each to one worker at a time. Every method may be called from any thread."""
 
     def put(self, entries: Sequence[Entry]) -> int:
-        """Add runs and return how many were new; of one that is named twice the first counts.
+        """Add runs and return how many were new; the first entry of a repeated run counts.
 
-        One that is waiting already stays as it is, unless it needs something else by now: then it takes its place
-        among those that do. So putting all that is ready now and then is enough for what changes for many at once.
-        One that is leased is kept aside, and takes its place as soon as that lease is finished: a run that is due
-        again while the queue still hears of its last attempt is never lost.
+        A waiting run stays as it is, unless its needs have changed: then it moves to its new class. So a periodic put
+        of all ready runs is enough after a change of many. A leased run is kept aside and placed when its lease ends:
+        a run that is due again is not lost while its last result is still on its way.
         """
 
     def take(self, worker: str, n: int, lease: float, *, nonce: str = "", threads: ThreadUse | None = None) -> Take:
         """Lease up to `n` runs to `worker` for `lease` ms, best first, with every pool they need.
 
-        `rules.shares` choose the tier, `rules.turns` the tenant, the key its run. A class short of a pool is parked
-        there and costs nothing until the pool changes. One that needs an unknown pool, or more than it has, is held.
-        Repeating the last take with the same `nonce` returns the same grants again, less those that have ended.
+        `rules.shares` choose the tier, `rules.turns` the tenant, the key its run. A class short of a pool is parked on
+        it and costs nothing until that pool changes. A run that needs an unknown pool, or more than its capacity, is
+        held. Repeating the last take with the same `nonce` returns the same grants, less those that have ended.
 
-        With `threads`, `n` is how many of them are idle, and a run starts only while more are idle than the headroom of
-        its tier; tiers that may not start count as if they had nothing that may.
+        With `threads`, `n` counts idle threads, and a run starts only while more are idle than the headroom of its
+        tier. A tier that may not start counts as empty.
         """
 
     def preemptors(
         self, worker: str, n: int, tiers: tuple[int, int], notice: float, *, threads: ThreadUse | None = None
     ) -> tuple[int, ...]:
-        """Return the tiers of up to `n` runs for which this worker should make room, the most urgent first.
+        """Return the tiers of up to `n` runs for which this worker should preempt others, the most urgent first.
 
-        They are of `tiers` (first and last), wait for nothing but a thread, and are past their key in `notice` ms.
-        Each is returned to one worker only, and to nobody else for `PREEMPTOR_HOLD_MS`.
+        The runs are of `tiers` (first and last), lack only a thread, and reach their key within `notice` ms. Each is
+        returned to one worker only, for `PREEMPTOR_HOLD_MS`.
         """
 
     def wait(self, generation: int, timeout: float, *, tier: int = TIERS) -> None:
-        """Return when the queue has changed since the take that gave `generation`, after `timeout` seconds at most.
+        """Return when the queue has changed since the take that returned `generation`, or after `timeout` seconds.
 
-        It may go on when nothing changed but for runs less urgent than `tier`.
+        A wait with a `tier` may ignore changes that concern only runs less urgent than that tier.
         """
 
     def wake(self) -> None:
-        """Let everyone in `wait` of this process return."""
+        """End every `wait` of this process."""
 
     def renew(self, worker: str, tokens: Mapping[str, str], lease: float) -> set[str]:
-        """Prolong the leases of `tokens` (by run) from now, and return the runs that these tokens do not hold."""
+        """Prolong the leases of `tokens` (by run) to `lease` ms from now; return the runs that they do not hold."""
 
     def finish(self, worker: str, ended: Sequence[Finish], *, jitter: float = 0.0) -> set[str]:
-        """Forget runs and release their pools, settling what they really used and learning from their reports.
+        """Remove runs, release their pools, settle the units really used and learn from their reports.
 
-        Returns the runs that these tokens do not hold: nothing happened to those. `jitter`, 0 to 1, spreads pauses.
+        Returns the runs that these tokens do not hold; those are left unchanged. `jitter`, 0 to 1, spreads the pauses.
         """
 
     def give_back(self, worker: str, run_id: str, token: str, *, delay: float = 0) -> bool:
-        """Return a run unstarted, with all it had reserved: it keeps its key, and waits for `delay` ms first.
+        """Return a run unstarted, with all it had reserved; it keeps its key and is delayed for `delay` ms.
 
-        False when the token does not hold it.
+        Returns False when the token does not hold the run.
         """
 
     def reap(self) -> list[str]:
-        """Forget up to 100 runs whose lease has run out, release their pools, and return them: the store decides."""
+        """Remove up to 100 runs whose lease has expired, release their pools and return them; the store decides."""
 
     def cancel(self, run_id: str) -> Cancelled:
-        """Remove a run that is waiting; one that is leased stays with its worker."""
+        """Remove a waiting run; a leased run stays with its worker."""
 
     def rescore(self, run_id: str, key: float) -> bool:
-        """Give a waiting run another key; False when it is leased or not there."""
+        """Change the key of a waiting run; return False when the run is leased or absent."""
 
     def set_pool(self, name: str, limits: Limits | None, *, spent: float = 0.0, empty: bool = False) -> None:
-        """Create or change a pool; None removes it. What is reserved stays reserved; runs that need it are held.
+        """Create or change a pool; None removes it. Reserved units stay reserved; runs that need it are held.
 
-        A name that ends in `:*` is the template of pools made on use: `key:*` of `key:customer-42`, until nothing of
-        them is in use. `spent` and `empty` are for a new pool: what its window has seen, a bucket with nothing in it.
+        A name that ends in `:*` is a template, as `key:*` for `key:customer-42`; such a pool exists while it is in
+        use. `spent` and `empty` initialise a new pool: the units its window has seen, and an empty bucket.
         """
 
     def can_admit(self, entry: Entry) -> Shortage | None:
-        """Return what would keep the run from starting now, None when nothing would. Changes nothing."""
+        """Return the shortage that keeps the run from starting now, None when it could start. Changes nothing."""
 
     def reserve(self, worker: str, entry: Entry, lease: float) -> Grant | None:
         """Lease one run out of turn with every pool it needs, all or nothing; None when it cannot be admitted now.
 
-        A run that is waiting leaves its place for it; one that is leased already gives None.
+        A waiting run leaves its class. A run that is leased already returns None.
         """
 
     def stats(self) -> Stats:
         """Count what is in the queue."""
 
     def explain(self, run_id: str) -> Explanation | None:
-        """Say why a run has not been handed out, or that it has; None when the queue does not know it."""
+        """Return the place of a run and why it has not started; None when the queue does not hold it."""
 
     def begin_rebuild(self, owner: str) -> bool:
-        """Empty the queue for `owner` to fill it again; False while someone else does (for 30 s at most).
+        """Empty the queue so that `owner` can fill it; False while another process rebuilds (for 30 s at most).
 
-        Until `end_rebuild`, take gives nothing, and renew, finish, give_back and reserve raise QueueLost.
+        Until `end_rebuild`, take grants nothing, and renew, finish, give_back and reserve raise QueueLost.
         """
 
     def adopt(self, worker: str, entry: Entry, token: str, lease: float) -> bool:
-        """Take up a run that the store says is running, with what it has reserved; False when it is here already."""
+        """Lease a run that the store records as running, with all it reserved; False when the queue already has it."""
 
     def end_rebuild(self, owner: str) -> bool:
-        """Hand out runs again; False when the rebuild was lost meanwhile, and has to begin anew."""
+        """Resume granting runs; False when another process took over the rebuild: then `owner` must begin again."""

@@ -1,4 +1,4 @@
-"""Asking a queue that may live in another process: questions and answers as JSON, over whatever reaches it."""
+"""A client for a queue that may live in another process: questions and answers as JSON, over any transport."""
 
 from __future__ import annotations
 
@@ -24,11 +24,11 @@ Ask = Callable[[Question], Json]
 
 
 class NoAnswer(StrEnum):
-    """Why nobody answers for the queue."""
+    """The reason why no process answers for the queue."""
 
     NOBODY = "nobody"  # no process runs tasks: the queue lives in the one that does
-    AWAY = "away"  # a shared queue cannot be reached
-    EMPTY = "empty"  # it can, and nobody has filled it yet
+    AWAY = "away"  # the shared queue cannot be reached
+    EMPTY = "empty"  # the shared queue is reachable, and no process has filled it yet
 
 
 def answer(queue: DispatchQueue, question: Question) -> Json:
@@ -48,14 +48,14 @@ def answer(queue: DispatchQueue, question: Question) -> Json:
 
 
 class RemoteQueue:
-    """A queue in another process, read by `ask`, which gives None when nobody answers; `silence` then says why."""
+    """Asks a queue by `ask`, which returns None when no process answers; `silence` then returns the reason."""
 
     def __init__(self, ask: Ask, silence: Callable[[], NoAnswer] = lambda: NoAnswer.NOBODY) -> None:
         self._ask = ask
         self.silence = silence
 
     def explain(self, run_id: str) -> tuple[NoAnswer | None, Explanation | None]:
-        """Return why nobody answered, if so, and where the run is in the queue (None when it does not know it)."""
+        """Return why nobody answered, if so, and the place of the run in the queue (None when it is not in it)."""
         said = self._ask({"explain": run_id})
         if not isinstance(said, dict):
             return self.silence(), None
@@ -63,12 +63,12 @@ class RemoteQueue:
         return None, _explanation(found) if isinstance(found, dict) else None
 
     def recall(self, run_ids: Sequence[str]) -> None:
-        """Take runs back that are not to start any more; where nobody answers, their claims will be refused."""
+        """Take runs back that must not start any more; where no process answers, the store refuses their claims."""
         if run_ids:
             self._ask({"recall": list(run_ids)})
 
     def stats(self) -> Stats | None:
-        """Return what is in the queue; None when nobody answers."""
+        """Return the counts of the queue; None when no process answers."""
         said = self._ask({"stats": True})
         found = said.get("stats") if isinstance(said, dict) else None
         if not isinstance(found, dict):

@@ -46,21 +46,21 @@ class Shares:
 
 
 @dataclass(slots=True)
-class Standing:
-    """The balance of each late tier: dispatches owed to it, and dispatches left below its ceiling."""
+class ShareBalance:
+    """What each tier has saved while it was late: dispatches owed to it, and dispatches left below its ceiling."""
 
     owed: list[float] = field(default_factory=lambda: [0.0] * TIERS)
     room: list[float] = field(default_factory=lambda: [_SAVED] * TIERS)
 
 
-def choose(shares: Shares, standing: Standing, heads: Sequence[float | None], now: float) -> int | None:
+def choose(shares: Shares, balance: ShareBalance, heads: Sequence[float | None], now: float) -> int | None:
     """Return the index of the tier to look at next; `heads` are the smallest keys of what may start, None without."""
     late = overdue(heads, now)
-    owed = [tier for tier in late if standing.owed[tier] >= 1]
+    owed = [tier for tier in late if balance.owed[tier] >= 1]
     if owed:
-        return min(owed, key=lambda tier: ((_SAVED - standing.owed[tier]) / shares.guaranteed[tier], tier))
+        return min(owed, key=lambda tier: ((_SAVED - balance.owed[tier]) / shares.guaranteed[tier], tier))
     waiting = [tier for tier in range(TIERS) if heads[tier] is not None]
-    below = [tier for tier in late if standing.room[tier] >= 1] or waiting
+    below = [tier for tier in late if balance.room[tier] >= 1] or waiting
     return min(below, key=lambda tier: (heads[tier], tier), default=None)
 
 
@@ -69,12 +69,12 @@ def overdue(heads: Sequence[float | None], now: float) -> list[int]:
     return [tier for tier, key in enumerate(heads) if key is not None and key < now]
 
 
-def served(shares: Shares, standing: Standing, late: Sequence[int], tier: int) -> None:
+def served(shares: Shares, balance: ShareBalance, late: Sequence[int], tier: int) -> None:
     """Note that `tier` got a dispatch while all in `late` were overdue; where nobody was, nothing counts."""
     for each in late:
-        owed = standing.owed[each] + shares.guaranteed[each] - (each == tier)
-        standing.owed[each] = min(_SAVED, max(0.0, owed))
+        owed = balance.owed[each] + shares.guaranteed[each] - (each == tier)
+        balance.owed[each] = min(_SAVED, max(0.0, owed))
     if len(late) > 1:
         for each in late:
-            room = standing.room[each] + shares.ceilings[each] - (each == tier)
-            standing.room[each] = min(_SAVED, max(-_SAVED, room))
+            room = balance.room[each] + shares.ceilings[each] - (each == tier)
+            balance.room[each] = min(_SAVED, max(-_SAVED, room))

@@ -1,7 +1,7 @@
-"""The runs that wait their turn, by class, for the queue in memory.
+"""The waiting runs by class, for the queue in memory. Twin: lua/classes.lua.
 
-A class is all runs of a tenant and a tier with equal needs, in order, so that one look at its head decides for all of
-them. While its head lacks a pool the class is parked behind that pool and no take sees it.
+A class is all runs of a tenant and a tier with equal needs, in order: one look at its head decides for all of them.
+While the head lacks a pool, the class is parked on that pool and no take sees it.
 """
 
 from __future__ import annotations
@@ -33,18 +33,18 @@ def class_name(entry: Entry) -> ClassName:
 
 
 class Place(Protocol):
-    """Where a class is parked: `name` is the pool's."""
+    """The place a class is parked in: `name` is that of the pool."""
 
     @property
     def name(self) -> str: ...
 
     def leave(self) -> None:
-        """Hear that one class less is parked here."""
+        """Note that one class less is parked here."""
 
 
 @dataclass(slots=True, eq=False)
 class RunClass:
-    """`entries` of one class; `behind` is where it is parked, None while takes look at it."""
+    """The runs of one class; `behind` is the place it is parked in, None while takes examine it."""
 
     tier: int
     needs: ClassNeeds
@@ -69,13 +69,13 @@ class RunClass:
         return self.runs.top()
 
     def _is_here(self, rank: Rank) -> bool:
-        """Whether a run waits in this very class: one that needs something else by now may have kept its rank."""
+        """Whether a run waits in this class; a run whose needs have changed may keep its rank in another class."""
         entry = self.entries.get(rank[2])
         return entry is not None and rank_of(entry) == rank
 
 
 class RunClasses:
-    """All of them. What changes the head of a parked class unparks it: takes look at it again."""
+    """All classes. A change of the head of a parked class unparks it: the next take examines it again."""
 
     def __init__(self) -> None:
         self._class_of: dict[str, RunClass] = {}
@@ -126,20 +126,20 @@ class RunClasses:
         return entry
 
     def start(self, run_id: str, now: float) -> None:
-        """Take out a run that starts: it was the turn of its tenant."""
+        """Remove a run that starts, and count it as the turn of its tenant."""
         entry = self.remove(run_id)
         if entry.tenant:
             self._turns.served(entry.tier, entry.tenant, now)
 
     def in_turn(self, head: Rank, now: float) -> Rank:
-        """Return what starts when `head` is the best head of its tier: this, or the best of the tenant in turn."""
+        """Return the run to start when `head` is best of its tier: `head`, or the best of the tenant in turn."""
         cls = self._class_of[head[2]]
         if not cls.tenant or goes_out_of_turn(cls.by_deadline, head[0], now):
             return head
         return self._rings[cls.tier - 1].first() or head
 
     def has_turn_before(self, entry: Entry, run_id: str) -> bool:
-        """Whether a run goes before a waiting one of its tier for the turn of its tenant."""
+        """Whether the tenant turn of `entry` comes before that of a waiting run of the same tier."""
         other = self._class_of.get(run_id)
         if other is None or other.tier != entry.tier or not entry.tenant or other.tenant in ("", entry.tenant):
             return False
@@ -150,7 +150,7 @@ class RunClasses:
         return Ring(partial(self._is_head_of, is_here), partial(self._turns.of, tier))
 
     def move(self, entry: Entry) -> None:
-        """Give a run the key of `entry`, which is otherwise the same."""
+        """Change the key of a waiting run to that of `entry`, which is otherwise equal."""
         cls = self.class_of(entry.run_id)
         before = cls.head()
         cls.entries[entry.run_id] = entry
@@ -158,7 +158,7 @@ class RunClasses:
         self._look_again(cls, before)
 
     def unpark(self, cls: RunClass) -> None:
-        """Let takes look at a class; it must have a head."""
+        """Return a class, which must have a head, to the candidates of the next take."""
         if cls.behind is not None:
             cls.behind.leave()
             cls.behind = None
@@ -169,17 +169,17 @@ class RunClasses:
             self._rings[cls.tier - 1].add(cls.tenant, head)
 
     def unpark_headed_by(self, head: Rank, name: ClassName) -> None:
-        """Let takes look at a class if it is still parked with this head."""
+        """Unpark a class if it is still parked with this head."""
         cls = self._classes.get(name)
         if cls is not None and cls.behind is not None and cls.head() == head:
             self.unpark(cls)
 
     def best(self) -> list[Rank | None]:
-        """Return, by tier, the best head that is not parked."""
+        """Return by tier the best head that is not parked."""
         return [heads.top() for heads in self._heads]
 
     def late(self, tier: int, before: float, most: int) -> list[str]:
-        """Return runs of a tier that are not parked and have a key up to `before`: `most` of as many classes."""
+        """Return up to `most` unparked runs of a tier with a key up to `before`, from `most` classes."""
         heads = [head for head in self._heads[tier - 1].first(most) if head[0] <= before]
         firsts = [rank for head in heads for rank in self._class_of[head[2]].runs.first(most)]
         return [run_id for key, _, run_id in sorted(firsts) if key <= before]

@@ -1,4 +1,4 @@
-"""Explanations of the queue in memory: where a run is, what it lacks, how much of everything there is."""
+"""Explanations and counts of the queue in memory: the place of a run, its shortage, the use of each pool."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from duetime.scheduler.rules.shares import TIERS
 
 
 def shortage(pools: LivePools, entry: Entry, having: Callable[[str], list[str]], now: float) -> Shortage | None:
-    """Return what a run lacks now, None when it may start; `having` gives the runs that have units of a pool."""
+    """Return the shortage of a run now, None when it may start; `having` returns the runs that hold units of a pool."""
     short = pools.short(entry, now)
     if short is None:
         return None
@@ -39,7 +39,7 @@ def shortage(pools: LivePools, entry: Entry, having: Callable[[str], list[str]],
 def explained(
     waiting: RunClasses, run_id: str, lacks: Callable[[Entry], Shortage | None], threads: ThreadUse | None
 ) -> Explanation | None:
-    """Explain a run that is neither delayed nor leased; `lacks` is asked of the head of its class."""
+    """Explain a run that is neither delayed nor leased; `lacks` returns the shortage of the head of its class."""
     if waiting.get(run_id) is None:
         return None
     cls, ahead = waiting.class_of(run_id), waiting.ahead(run_id)
@@ -50,7 +50,7 @@ def explained(
 
 
 def counted(waiting: RunClasses, pools: LivePools, now: float, *, delayed: int, leased: int) -> Stats:
-    """Count everything."""
+    """Count runs by tier and by place, and the use of each pool."""
     by_tier, parked = [0] * TIERS, 0
     for cls in waiting.classes():
         if cls.behind is None:
@@ -69,17 +69,17 @@ def _use(pool: LivePool, parked: int, time: QueueTime, now: float) -> PoolUse | 
     limits, state = pool.limits, pool.at(now)
     used = limits.capacity - state.level if limits.kind is Kind.RATE else state.used
     whole, left = capacity(limits, now), free(limits, state, 1, now)
-    standing, until = _standing(limits, state, now)
-    return PoolUse(whole, used, state.spent, left, state.factor, parked, standing, _shown(until, time))
+    status, until = _status(limits, state, now)
+    return PoolUse(whole, used, state.spent, left, state.factor, parked, status, _shown(until, time))
 
 
 def _shown(at: float | None, time: QueueTime) -> float | None:
-    """Return what the clock shows at a time of the queue."""
+    """Return the time that the wall clock shows at a time of the queue."""
     return None if at is None else at - time.behind
 
 
-def _standing(limits: Limits, state: PoolState, now: float) -> tuple[str, float | None]:
-    """Return how a pool stands, and until when."""
+def _status(limits: Limits, state: PoolState, now: float) -> tuple[str, float | None]:
+    """Return the status of a pool, and when it ends (None when time alone does not end it)."""
     if state.open_until > 0:
         return ("tripped", state.open_until) if now < state.open_until else ("probing", None)
     if now < state.stopped_until:

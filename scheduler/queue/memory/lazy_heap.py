@@ -1,4 +1,4 @@
-"""A heap whose items die where they lie: cheap to change, cleaned when one comes up or when most are dead."""
+"""A heap with lazy deletion: dead items stay until they reach the top or until most items are dead."""
 
 from __future__ import annotations
 
@@ -7,13 +7,13 @@ from collections.abc import Callable
 from typing import Generic, TypeVar
 
 LEAST = 32
-"""Below this many items nothing is gained by cleaning."""
+"""Minimum number of items for a cleaning; below it a cleaning saves nothing."""
 
 T = TypeVar("T", bound=tuple[object, ...])
 
 
 class LazyHeap(Generic[T]):
-    """The smallest of the items for which `alive` holds; one may be in it more than once. Every call is O(log n)."""
+    """A heap of the items for which `alive` holds; an item may be in it twice. Every call is O(log n)."""
 
     def __init__(self, alive: Callable[[T], bool]) -> None:
         self._alive = alive
@@ -28,7 +28,7 @@ class LazyHeap(Generic[T]):
             self._clean_at = max(LEAST, 2 * len(self._items))
 
     def top(self) -> T | None:
-        """Return the smallest that is alive, and keep it."""
+        """Return the smallest live item without removing it."""
         while self._items:
             if self._alive(self._items[0]):
                 return self._items[0]
@@ -36,11 +36,11 @@ class LazyHeap(Generic[T]):
         return None
 
     def all(self) -> list[T]:
-        """Return every item that is alive, once, in no order."""
+        """Return every live item once, in no order."""
         return list({item for item in self._items if self._alive(item)})
 
     def first(self, most: int) -> list[T]:
-        """Return the smallest that are alive, `most` of them, in order: the heap's order spares it most others."""
+        """Return the `most` smallest live items in order, without a look at most of the others."""
         found: list[T] = []
         places = [(self._items[0], 0)] if self._items else []
         while places and len(found) < most:
@@ -53,7 +53,7 @@ class LazyHeap(Generic[T]):
         return found
 
     def before(self, item: T, most: int) -> int:
-        """Count those that are alive and smaller, up to `most`: the heap's order spares it all that are larger."""
+        """Count the smaller live items, up to `most`; larger subtrees of the heap are skipped."""
         found: set[T] = set()
         places = [0]
         while places and len(found) < most:
@@ -65,5 +65,5 @@ class LazyHeap(Generic[T]):
         return len(found)
 
     def __len__(self) -> int:
-        """Count the items, dead ones among them."""
+        """Return the number of items, dead ones included."""
         return len(self._items)

@@ -1,7 +1,7 @@
-"""Runs that were parked before they were overdue, for the queue in memory: each is looked at once more when it is.
+"""Runs that were parked before they were overdue, for the queue in memory: each is examined once more when it is.
 
-Only a look gives a run first call of the pool that it lacks, and nothing else may ever make the queue look at it while
-smaller ones take what is released.
+A run gets first call of the pool that it lacks only when a take examines it. Without a timer, smaller runs could take
+all that is released and the queue would never examine it again.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from duetime.scheduler.queue.memory.turns import Rank
 
 
 class OverdueHeads:
-    """Heads of classes by the millisecond at which they are overdue. One that moved on is ignored at its time."""
+    """Heads of classes by the millisecond at which they become overdue. A head that has moved on is ignored."""
 
     def __init__(self) -> None:
         self._heads: list[tuple[Rank, ClassName]] = []
@@ -26,11 +26,11 @@ class OverdueHeads:
             heapq.heappush(self._heads, (head, name))
 
     def next(self, behind: float) -> float | None:
-        """Return when the first is overdue, by a clock from which the one on the wall is `behind`."""
+        """Return when the first head becomes overdue in queue time; the wall clock is `behind` ms behind that."""
         return self._heads[0][0][0] + 1 + behind if self._heads else None
 
     def due(self, wall: float) -> list[tuple[Rank, ClassName]]:
-        """Return the first that are overdue when the clock shows `wall`, and forget them."""
+        """Remove and return the first heads that are overdue when the wall clock shows `wall`."""
         found: list[tuple[Rank, ClassName]] = []
         while self._heads and self._heads[0][0][0] + 1 <= wall and len(found) < MAX_OVERDUE_PER_TAKE:
             found.append(heapq.heappop(self._heads))

@@ -1,8 +1,8 @@
-"""One pool, for the queue in memory: what it has, who stands behind it, and when time alone may help.
+"""One pool of the queue in memory: its limits, its state, the classes parked on it, and when time alone may help.
 
-Classes are parked under the units that their runs need. A change of a pool wakes the best class of each size that fits
-now, largest sizes first; each look at a class that leaves room wakes the next: nothing that fits stands still, and
-nothing is scanned.
+Classes are parked by the units that their runs need. A change of a pool unparks the best class of each size that fits
+now, largest sizes first. A take that leaves room unparks the next class: no class that fits stays parked, and no scan
+is needed.
 """
 
 from __future__ import annotations
@@ -56,7 +56,7 @@ class ParkedSize:
             self.pool.drop(self)
 
     def firsts(self) -> list[Rank]:
-        """Return the head with the smallest key, and that of the class whose turn it is where this is another."""
+        """Return the head with the smallest key, and that of the class whose turn it is if it is another."""
         firsts = (self.heads.top(), self.ring.first())
         return list(dict.fromkeys(head for head in firsts if head is not None))
 
@@ -66,9 +66,9 @@ class ParkedSize:
 
 @dataclass(slots=True, eq=False)
 class LivePool:
-    """One pool; without `limits` nobody knows it, and only what is in use of it is kept.
+    """One pool; without `limits` it is undeclared, and only its use is kept.
 
-    Its limits are as they were `told`, but with the times of the queue.
+    Its limits are those of `told`, with the times of the queue.
     """
 
     name: str
@@ -81,11 +81,11 @@ class LivePool:
     units: tuple[list[int], ...] = field(default_factory=lambda: tuple([] for _ in range(TIERS)))
 
     def at(self, now: float) -> PoolState:
-        """Return the state as of `now`, which is not kept."""
+        """Return the state as of `now` without storing it."""
         return advanced(self.limits, self.state, now) if self.limits else self.state
 
     def lacks(self, units: int, entry: Entry, waiting: RunClasses, now: float) -> Why | None:
-        """Say why this pool does not admit a run, None when it does."""
+        """Return why this pool does not admit a run, None when it does."""
         limits, state = self.limits, self.at(now)
         if limits is None:
             return Why.UNKNOWN
@@ -94,12 +94,12 @@ class LivePool:
         return Why.HELD if self.is_held(entry, waiting) else None
 
     def is_held(self, entry: Entry, waiting: RunClasses) -> bool:
-        """Whether an overdue run has first call, which goes before this one: it has the smaller key, and the turn."""
+        """Whether an overdue run with first call goes before this one: it has the smaller key, and the turn."""
         held = self.state.hold not in ("", entry.run_id) and self.state.hold_key < entry.key
         return held and not waiting.has_turn_before(entry, self.state.hold)
 
     def park(self, cls: RunClass, units: int, waiting: RunClasses) -> None:
-        """Put a class behind this pool."""
+        """Park a class on this pool."""
         head = cls.head()
         assert head is not None
         size = self.sizes.get((cls.tier, units))
@@ -113,37 +113,37 @@ class LivePool:
             size.ring.add(cls.tenant, head)
 
     def drop(self, size: ParkedSize) -> None:
-        """Forget a size that nobody is parked under."""
+        """Remove a size without parked classes."""
         del self.sizes[(size.tier, size.units)]
         units = self.units[size.tier - 1]
         del units[bisect_left(units, size.units)]
 
     def gives_nothing(self, units: int, tier: int, why: Why, now: float) -> bool:
-        """Whether no release could let this many units in, so that a run that waits here should keep nothing else."""
+        """Whether no release could admit these units, so that a run parked here drops its other first calls."""
         if why is Why.SHORT and self.limits is not None:
             return units > in_reach(self.limits, self.at(now), tier, now)
         return why is not Why.HELD
 
     def give_up_first_call(self, run_id: str) -> bool:
-        """Take first call from a run; whether it had it."""
+        """Drop the first call of a run; return whether it had it."""
         had = self.state.hold == run_id
         if had:
             self.state.hold, self.state.hold_key = "", 0.0
         return had
 
     def claim_first_call(self, rank: Rank, units: int, tier: int, now: float) -> None:
-        """Let an overdue run that could ever have its units keep later ones away from them."""
+        """Give first call to an overdue run that could ever get its units, so that later runs leave them free."""
         if self.limits is None or units > most(self.limits, tier, now):
             return
         if not self.state.hold or rank[0] < self.state.hold_key:
             self.state.hold, self.state.hold_key = rank[2], rank[0]
 
     def helped_at(self, units: int, tier: int, now: float) -> float | None:
-        """Return when time alone may let this many units in."""
+        """Return when time alone may admit these units."""
         return helped_at(self.limits, self.at(now), units, tier, now) if self.limits else None
 
     def fitting(self, waiting: RunClasses, now: float) -> Iterator[Rank]:
-        """Give the heads that may be admitted now: of each tier those of the largest sizes that fit."""
+        """Yield the heads that may be admitted now: for each tier those of the largest sizes that fit."""
         if self.limits is None or not self.sizes:
             return
         state = self.at(now)
@@ -155,7 +155,7 @@ class LivePool:
                         yield head
 
     def rest(self, now: float) -> float | None:
-        """Return when to look again at what is still parked here, None when no time will help."""
+        """Return when to examine the classes still parked here, None when no time will help."""
         times = [time for tier in range(1, TIERS + 1) for time in self._rest_of(tier, now)]
         return min(times, default=None)
 
@@ -173,7 +173,7 @@ class LivePool:
                 yield max(now + 1, at)
 
     def is_idle(self, now: float) -> bool:
-        """Whether nothing would be lost by forgetting this pool: nobody uses it, and it has nothing to remember."""
+        """Whether the pool can be removed without loss: it is unused and has no history to keep."""
         state = self.at(now)
         if self.own or state.used or self.sizes or state.hold:
             return False

@@ -1,4 +1,4 @@
-"""All pools of the queue in memory: found by name, made from templates, reserved, released, and looked at in time."""
+"""All pools of the queue in memory: made from templates, reserved, released, timed. Twin: lua/pools.lua."""
 
 from __future__ import annotations
 
@@ -12,11 +12,11 @@ from duetime.scheduler.rules.limits.breaker import Report, learn
 from duetime.scheduler.rules.limits.queue_time import QueueTime
 
 TEMPLATE = ":*"
-"""Templates that are there from the start: one at a time of each key."""
+"""Built-in templates: one run at a time for each key."""
 
 
 class LivePools:
-    """All pools by name, those made from templates among them."""
+    """All pools by name, including those made from templates."""
 
     def __init__(self, waiting: RunClasses, time: QueueTime) -> None:
         self._waiting = waiting
@@ -26,12 +26,12 @@ class LivePools:
         self._timers = LazyHeap[tuple[float, str]](self._is_set)
 
     def get(self, name: str, now: float) -> LivePool:
-        """Return a pool, one made from its template or an unknown one if need be; that one is not kept yet."""
+        """Return a pool; one made from its template, or undeclared, is not stored yet."""
         pool = self._pools.get(name)
         return pool or self._made(LivePool(name), self._templates.get(_template_of(name)), now)
 
     def pass_time(self, time: QueueTime) -> None:
-        """Take note of the time; when the clock was set back, the calendar is later by the time of the queue."""
+        """Advance to `time`; after the clock was set back, calendar windows end later in time of the queue."""
         set_back, self.time = time.behind != self.time.behind, time
         for pool in self._pools.values() if set_back else ():
             pool.limits = pool.told and time.limits(pool.told)
@@ -43,7 +43,7 @@ class LivePools:
         return self._pools.setdefault(pool.name, pool)
 
     def park(self, cls: RunClass, pool: LivePool, why: Why, now: float) -> None:
-        """Park a class on what its head lacks."""
+        """Park a class on the pool that its head lacks."""
         units, head = dict(cls.needs)[pool.name], cls.head()
         assert head is not None
         self.keep(pool).park(cls, units, self._waiting)
@@ -53,12 +53,12 @@ class LivePools:
             pool.claim_first_call(head, units, cls.tier, now)
 
     def wake(self, pool: LivePool, now: float) -> None:
-        """Let takes look at what may be admitted now."""
+        """Unpark the classes that may be admitted now."""
         for head in list(pool.fitting(self._waiting, now)):
             self._waiting.unpark(self._waiting.class_of(head[2]))
 
     def remind(self, pool: LivePool, at: float | None) -> None:
-        """Look at a pool at that time, unless it is looked at before."""
+        """Set the timer of a pool to `at`, unless it fires earlier."""
         if at is not None and (pool.timer is None or at < pool.timer):
             pool.timer = at
             self._timers.push((at, pool.name))
@@ -68,7 +68,7 @@ class LivePools:
         return timer[0] if timer else None
 
     def ring(self, now: float) -> bool:
-        """Wake the pool of the first timer that has run out, if any, and set its next one."""
+        """Unpark the classes of the first pool whose timer has fired, and set its next timer."""
         timer = self._timers.top()
         if timer is None or timer[0] > now:
             return False
@@ -80,7 +80,7 @@ class LivePools:
         return True
 
     def drop_holds(self, entry: Entry, now: float) -> None:
-        """Take first call from a run that has left its place, and let others have a try."""
+        """Drop the first calls of a run that has left its place, and unpark those it kept out."""
         for pool in [self.get(name, now) for name in sorted(entry.needs)]:
             if pool.give_up_first_call(entry.run_id):
                 self.wake(pool, now)
@@ -96,7 +96,7 @@ class LivePools:
         return None
 
     def reserve(self, name: str, run_id: str, units: int, now: float) -> LivePool:
-        """Take units whether they are there or not; of an unknown pool they are only counted."""
+        """Reserve units even beyond the capacity; for an undeclared pool only the use is counted."""
         pool = self.keep(self.get(name, now))
         pool.state = pool.at(now)
         if pool.limits is None:
@@ -115,12 +115,12 @@ class LivePools:
         return pool
 
     def probed_by(self, entry: Entry) -> set[str]:
-        """Return the pools of which a run is the probe."""
+        """Return the pools for which a run is the probe."""
         pools = [self._pools[name] for name in entry.needs if name in self._pools]
         return {pool.name for pool in pools if pool.state.probe == entry.run_id}
 
     def learn(self, report: Report, now: float, jitter: float, *, probed: bool) -> LivePool | None:
-        """Take in what a run, which may be the pool's probe, found out about a pool; None where there is none."""
+        """Apply the report of a run, which may be the probe, to a pool; return it, None when it does not exist."""
         pool = self._pools.get(report.pool)
         if pool is None or pool.limits is None:
             return None
@@ -134,13 +134,13 @@ class LivePools:
         return pool
 
     def rest(self, pool: LivePool, now: float) -> None:
-        """See to a pool of which units came back: time may help sooner than its timer knows, or nobody needs it."""
+        """After units were released: reset the timer, as time may help sooner, or remove the pool if it is unused."""
         if pool.limits is not None and pool.limits.kind is Kind.RATE:
             self.remind(pool, pool.rest(now))
         self.forget(pool, now)
 
     def forget(self, pool: LivePool, now: float) -> None:
-        """Forget a pool that was made on use, when it is not in use."""
+        """Remove an unused pool that was made from a template."""
         if pool.is_idle(now):
             self._pools.pop(pool.name, None)
 
@@ -181,7 +181,7 @@ class LivePools:
     def _made(
         self, pool: LivePool, limits: Limits | None, now: float, *, spent: float = 0.0, empty: bool = False
     ) -> LivePool:
-        """Give limits to a pool that had none: full, but for what runs still have of it."""
+        """Set the limits of a pool that had none: it is full, less the units that runs still hold."""
         if limits is not None:
             level = 0.0 if empty else limits.capacity
             pool.told, pool.limits = limits, self.time.limits(limits)

@@ -194,10 +194,10 @@ class MemoryQueue:
             self._wake()
             return True
 
-    # What follows expects the lock to be held.
+    # The methods below expect the caller to hold the lock.
 
     def _called(self, *, complete: bool = False) -> float:
-        """Note a call and return its time. Raises QueueLost where this queue holds nothing that can be relied on."""
+        """Record a call and return its time. Raises QueueLost while the content of the queue is incomplete."""
         now = self._pass_time()
         if not self._complete and (complete or now >= self._builder[1]):
             raise QueueLost("the queue is being rebuilt from the database")

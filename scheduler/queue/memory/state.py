@@ -1,6 +1,6 @@
-"""The state of the queue in memory, and every step on it: the place and holder of runs, the free units of pools.
+"""The state of the queue in memory, and each step on it. Twins: lua/state.lua, lua/leases.lua, lua/take.lua.
 
-Each run is in one place: leased, delayed or waiting. Nothing in here locks or reads a clock.
+Each run is in one place: leased, delayed or waiting. No method locks or reads a clock.
 """
 
 from __future__ import annotations
@@ -38,11 +38,11 @@ from duetime.scheduler.queue.port import (
 )
 from duetime.scheduler.rules.headroom import NO_HEADROOM, Headroom, may_start
 from duetime.scheduler.rules.limits.queue_time import QueueTime
-from duetime.scheduler.rules.shares import Shares, Standing, choose, overdue, served
+from duetime.scheduler.rules.shares import ShareBalance, Shares, choose, overdue, served
 
 
 class Put(Enum):
-    """The result of putting a run: it is new, has another place now, or stays as it was."""
+    """Result of a put: a new run, a run that moved, or no change."""
 
     ADDED = auto()
     MOVED = auto()
@@ -51,7 +51,7 @@ class Put(Enum):
 
 @dataclass(slots=True)
 class Lease:
-    """A run that a worker has; `again` is put as soon as it is finished, not to start before its time."""
+    """A run held by a worker; `again` is an entry that is placed when the lease ends, not to start before its time."""
 
     entry: Entry
     token: str
@@ -61,12 +61,12 @@ class Lease:
 
 
 class QueueState:
-    """`epoch` and a serial number make the tokens. `now` and `until` are in milliseconds since 1970."""
+    """Tokens are `epoch` and a serial number. `now` and `until` are in milliseconds since 1970."""
 
     def __init__(self, shares: Shares, *, epoch: int, time: QueueTime) -> None:
         self.epoch = epoch
         self._shares = shares
-        self._standing = Standing()
+        self._balance = ShareBalance()
         self._serial = 0
         self._waiting = RunClasses()
         self._leases: dict[str, Lease] = {}
@@ -99,7 +99,7 @@ class QueueState:
         return Put.ADDED if known is None else Put.MOVED
 
     def pass_time(self, now: float) -> None:
-        """Let come up what time brings: delayed runs, pools to look at again, and runs that have become overdue."""
+        """Advance time: promote delayed runs, fire pool timers, and examine runs that became overdue."""
         for _ in range(MAX_PROMOTED_PER_TAKE):
             first = self._by_time.top()
             if first is None or first[0] > now:
@@ -114,7 +114,7 @@ class QueueState:
     def grant(
         self, worker: str, n: int, now: float, until: float, threads: ThreadUse | None = None
     ) -> tuple[tuple[Grant, ...], float | None]:
-        """Lease up to `n` runs, and say in how many seconds time alone may bring up more."""
+        """Lease up to `n` runs; return with them in how many seconds time alone may make another run ready."""
         granted: list[Grant] = []
         looks, headroom = 0, threads.headroom if threads else NO_HEADROOM
         while looks < MAX_CLASSES_PER_TAKE and self._look(
@@ -128,7 +128,7 @@ class QueueState:
         return tuple(granted), self._hint(now)
 
     def preemptors(self, n: int, tiers: tuple[int, int], before: float, now: float) -> tuple[int, ...]:
-        """Return the tiers of up to `n` runs that wait for a thread, are late by `before`, and get no room yet."""
+        """Return the tiers of up to `n` runs that lack a thread, are late by `before` and await no preemption."""
         first, last = tiers
         late = [run for tier in range(first, last + 1) for run in self._waiting.late(tier, before, MAX_PREEMPTORS)]
         return tuple(self._waiting.entry(run_id).tier for run_id in self.threads.assign(late, n, now))
@@ -211,7 +211,6 @@ class QueueState:
         return replace(found, threads=self.threads.known(now))
 
     def _here(self, run_id: str) -> Entry | None:
-        """Return a run that waits or is delayed."""
         return self._waiting.get(run_id) or self._delayed.get(run_id, (None, 0.0))[0]
 
     def _place(self, entry: Entry, not_before: float, now: float) -> None:
@@ -222,19 +221,18 @@ class QueueState:
             self._waiting.add(entry, now)
 
     def _remove(self, run_id: str) -> Entry | None:
-        """Take a run out of where it waits or is delayed."""
         if self._waiting.get(run_id) is not None:
             return self._waiting.remove(run_id)
         return self._delayed.pop(run_id, (None, 0.0))[0]
 
     def _heads(self, headroom: Headroom, idle: int) -> list[Rank | None]:
-        """Return, by tier, the best head that may start on so many idle threads."""
+        """Return by tier the best head that may start on this many idle threads."""
         return [head if may_start(headroom, tier, idle) else None for tier, head in enumerate(self._waiting.best(), 1)]
 
     def _look(self, worker: str, now: float, until: float, granted: list[Grant], heads: list[Rank | None]) -> bool:
-        """Grant the best run of the tier whose turn it is, or park its class; False when there is none."""
+        """Grant the best run of the chosen tier, or park its class; return False when no tier has a run."""
         keys, wall = [head[0] if head else None for head in heads], self.pools.time.wall
-        tier = choose(self._shares, self._standing, keys, wall)
+        tier = choose(self._shares, self._balance, keys, wall)
         head = heads[tier] if tier is not None else None
         if tier is None or head is None:
             return False
@@ -244,24 +242,26 @@ class QueueState:
             self._park(cls, head, *short, now)
         else:
             self._waiting.start(head[2], now)
-            served(self._shares, self._standing, overdue(keys, wall), tier)
+            served(self._shares, self._balance, overdue(keys, wall), tier)
             granted.append(self._lease(entry, worker, now, until))
         return True
 
     def _park(self, cls: RunClass, head: Rank, pool: LivePool, why: Why, now: float) -> None:
-        """Park a class on what its head lacks; while no release can help that, it keeps nothing else from others."""
+        """Park a class on the pool that its head lacks."""
         units = dict(cls.needs)[pool.name]
         self.pools.park(cls, pool, why, now)
+        # Smaller runs could overtake this one for ever; once it is overdue, a look gives it first call.
         if units > 1 and head[0] >= self.pools.time.wall and why in (Why.SHORT, Why.HELD):
             self._overdue.add(head, cls.name)
         others = [self.pools.get(name, now) for name, _ in cls.needs if name != pool.name]
+        # Released units cannot help this pool soon, so the run must not reserve its other pools against later runs.
         if pool.gives_nothing(units, cls.tier, why, now):
             for other in others:
                 other.give_up_first_call(head[2])
-        self._wake(others, now)
+        self._wake(others, now)  # runs that it kept out of them may fit now
 
     def _lease(self, entry: Entry, worker: str, now: float, until: float, token: str = "") -> Grant:
-        """Give a run to a worker with all it needs; whoever takes leaves the rest of the pools to others."""
+        """Lease a run to a worker with all it needs, then unpark what still fits into its pools."""
         if not token:
             self._serial += 1
             token = f"{self.epoch}.{self._serial}"
@@ -280,7 +280,7 @@ class QueueState:
             self.pools.wake(pool, now)
 
     def _after(self, lease: Lease, pools: Iterable[LivePool], now: float) -> None:
-        """Put what was kept aside, and look at the pools: units that came back let time help sooner."""
+        """Place the run that was kept aside, and reset the pools' timers: released units let time help sooner."""
         if lease.again is not None:
             self._place(*lease.again, now)
         for pool in pools:
@@ -292,7 +292,6 @@ class QueueState:
         return max(0.0, min(times) - now) / 1000 if times else None
 
     def _having(self, pool: str) -> list[str]:
-        """Return the runs that have units of a pool."""
         return sorted(run_id for run_id, lease in self._leases.items() if pool in lease.entry.needs)
 
     def _is_delayed(self, rank: Rank) -> bool:

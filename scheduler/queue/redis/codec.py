@@ -1,4 +1,4 @@
-"""Arguments and replies of the scripts of the queue in Redis, as the types of the port."""
+"""Encodes the types of the port as arguments of the Lua scripts, and decodes their replies."""
 
 from __future__ import annotations
 
@@ -61,7 +61,7 @@ def _read(written: str) -> tuple[tuple[str, int], ...]:
 
 
 def needs_of(name: str) -> dict[str, int]:
-    """Return what the runs of a class need."""
+    """Return the needs of the runs of a class."""
     return dict(_read(name.rpartition("|")[2]))
 
 
@@ -116,7 +116,7 @@ def threads_words(threads: ThreadUse | None) -> tuple[int, ...]:
 
 
 def threads_of(words: Sequence[str]) -> dict[str, ThreadUse]:
-    """Return the threads of each worker."""
+    """Return the threads by worker."""
     rows = ((name, [int(word) for word in numbers]) for name, *numbers in _rows(words, _THREADS))
     return {
         name: ThreadUse(total, busy, tuple(kept), gave_way, lost) for name, (total, busy, gave_way, *kept, lost) in rows
@@ -126,7 +126,7 @@ def threads_of(words: Sequence[str]) -> dict[str, ThreadUse]:
 def stats_of(
     classes: Iterable[Sequence[str]], pools: Iterable[Sequence[str]], threads: Mapping[str, ThreadUse]
 ) -> Stats:
-    """Add up the pages of the script `stats`: of classes that are parked, and of pools."""
+    """Add up the pages of the script `stats`: parked classes, and pools."""
     parked, behind = [0] * TIERS, dict[str, int]()
     totals: list[int] = []
     for page in classes:

@@ -1,4 +1,4 @@
-"""How a Redis fares, for people who set one up."""
+"""Checks of a Redis server, for the doctor: its version, its eviction policy, and how fast it replies."""
 
 from __future__ import annotations
 
@@ -10,12 +10,12 @@ from redis.backoff import NoBackoff
 from redis.retry import Retry
 
 PATIENCE = 2.0
-"""Seconds in which a Redis answers that can be worked with."""
+"""Seconds within which a usable Redis replies."""
 
 
 @dataclass(frozen=True, slots=True)
 class RedisHealth:
-    """The state that a server reports: `Redis 7.4.1` or `Valkey 9.0.0`, and its policy for a full memory."""
+    """Version (`Redis 7.4.1`, `Valkey 9.0.0`) and eviction policy of a server."""
 
     name: str
     version: tuple[int, ...]
@@ -23,7 +23,7 @@ class RedisHealth:
 
 
 def examine(url: str) -> RedisHealth:
-    """Ask the server at `url`. Raises QueueUnavailable, with the reason and without the password."""
+    """Query the server at `url`. Raises QueueUnavailable, with the reason and without the password."""
     client = redis.Redis.from_url(
         url, socket_timeout=PATIENCE, socket_connect_timeout=PATIENCE, retry=Retry(NoBackoff(), 0)
     )

@@ -1,7 +1,7 @@
-"""The owner of the queue in Redis: two installations that share a namespace would start and limit each other's runs.
+"""Ownership of a namespace in Redis: two databases that share one would start and limit each other's runs.
 
-Keys: `{<namespace>}:database` is the database whose runs the queue holds, `{<namespace>}:used` is there while a process
-of it works. A queue that nobody uses any more is taken over: a database may move to another server.
+Keys: `{<namespace>}:database` names the database whose runs the queue holds; `{<namespace>}:used` exists while one of
+its processes works. Another database may take over an unused queue, so a database can move to another server.
 """
 
 from __future__ import annotations
@@ -11,11 +11,11 @@ from duetime.scheduler.queue.port import QueueTaken
 from duetime.scheduler.queue.redis.scripts import connect, translated
 
 USED_FOR = 15
-"""Seconds for which a look says that the queue is in use."""
+"""Seconds for which one check marks the queue as used."""
 
 
 class NamespaceClaim:
-    """Claims the queue of a namespace for a `database`, by a name that no other database has."""
+    """Claims the queue of a namespace for a `database`, by a name that is unique to it."""
 
     def __init__(self, url: str, *, namespace: str, database: str) -> None:
         self._client: redis.Redis = connect(url)
@@ -24,7 +24,7 @@ class NamespaceClaim:
         self._queue = f"{{{namespace}}}"
 
     def check(self) -> bool:
-        """Return whether the queue is of another database, which uses it no more; changes nothing.
+        """Return whether the queue belongs to another database that no longer uses it; changes nothing.
 
         Raises QueueTaken while processes of another database use it, and QueueUnavailable.
         """
@@ -39,7 +39,7 @@ class NamespaceClaim:
         return foreign
 
     def claim(self) -> None:
-        """Say that this database uses the queue. What another one has left there is forgotten: the queue is lost then.
+        """Mark the queue as used by this database; a queue of another database is emptied and then lost.
 
         Raises as `check` does.
         """

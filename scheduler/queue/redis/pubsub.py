@@ -1,6 +1,6 @@
-"""News between processes on many machines: a Redis channel, on which a word that nobody hears is lost.
+"""Signals between processes on many machines, over Redis pub/sub: a signal without a listener is lost.
 
-Key of the channel: `{<namespace>}:news`. A message is `<sender> <word>`, so that nobody hears himself.
+Channel: `{<namespace>}:news`. A message is `<sender> <signal>`, so that a sender can ignore its own.
 """
 
 from __future__ import annotations
@@ -17,19 +17,19 @@ from redis.client import PubSub
 from redis.retry import Retry
 
 PATIENCE = 2.0
-"""Seconds for which telling may hold up who tells."""
+"""Seconds for which sending may delay the sender."""
 
 HEALTH = 10
-"""Seconds of silence after which the connection is tried: a dead one is silent too."""
+"""Seconds of silence after which the connection is probed, because a dead connection is silent too."""
 
 AGAIN = 1.0
-"""Seconds until a listener whose connection broke tries to hear again."""
+"""Seconds until a listener reconnects after its connection broke."""
 
 log = logging.getLogger(__name__)
 
 
 class RedisSignalBus:
-    """Tells and hears words of all who use the same `namespace` of the same Redis."""
+    """Sends signals to, and receives them from, all processes on the same `namespace` of the same Redis."""
 
     def __init__(self, url: str, *, namespace: str = "duetime") -> None:
         self._client = redis.Redis.from_url(
@@ -59,7 +59,7 @@ class RedisSignalBus:
     def close(self) -> None:
         self._process.stop(0)
         if self._hearing is not None:
-            self.tell("")  # which says nothing to others, and ends the silence that this listener waits in
+            self.tell("")  # an empty signal is ignored by others, and ends the wait of this listener
         self._process.stop(PATIENCE)
         with suppress(redis.RedisError):
             self._client.close()

@@ -1,7 +1,7 @@
-"""The dispatch queue in Redis: Lua scripts decide, on the server's own clock; any number of processes share one queue.
+"""The dispatch queue in Redis: Lua scripts decide, on the server's clock; any number of processes share one queue.
 
-What it holds and how is described in `lua/state.lua`. The arithmetic is that of `rules`, repeated in Lua: a random walk
-compares this queue with the one in memory, answer by answer. Works with Redis 6.2, Valkey 7.2 and later.
+The keys are described in `lua/state.lua`. The Lua repeats the arithmetic of `rules`; a random walk compares its
+replies with those of the queue in memory, one by one. Works with Redis 6.2, Valkey 7.2 and later.
 """
 
 from __future__ import annotations
@@ -33,10 +33,10 @@ from duetime.scheduler.rules.limits.admission import Limits
 from duetime.scheduler.rules.shares import TIERS, Shares
 
 BATCH = 500
-"""Entries that one script takes: it runs about 5 ms, during which Redis answers nobody else."""
+"""Entries per script call: it blocks Redis for about 5 ms."""
 
 SWEEP = 1000
-"""Keys that one step of emptying looks at."""
+"""Keys that one step of a sweep scans."""
 
 _NAMESPACE = re.compile(r"[A-Za-z0-9][A-Za-z0-9._:-]{0,99}")
 
@@ -44,10 +44,10 @@ T = TypeVar("T")
 
 
 class RedisQueue:
-    """See `DispatchQueue`. All keys begin with `{namespace}`: one queue for all who use the same one.
+    """See `DispatchQueue`. All keys begin with `{namespace}`: processes with the same namespace share one queue.
 
-    Give a URL (`redis://`, `rediss://`, `unix://`), or a client that may block. Nothing is sent before the first call.
-    `clock`, milliseconds since 1970, is for tests: without it the server's time counts.
+    Takes a URL (`redis://`, `rediss://`, `unix://`), or a client that may block. It connects with the first call.
+    `clock`, milliseconds since 1970, is for tests: by default the server's time counts.
     """
 
     def __init__(
@@ -149,7 +149,7 @@ class RedisQueue:
         return bool(self._scripts.call("end_rebuild", owner))
 
     def close(self) -> None:
-        """End all waits, and close the connections; they are opened again when the queue is used."""
+        """End all waits and close the connections; a later call opens them again."""
         self._wakeup.close()
         self._client.close()
         self._blocking.close()
@@ -163,7 +163,7 @@ class RedisQueue:
                 return
 
     def _sweep(self, fill: str) -> None:
-        """Free what earlier fills have left; nobody looks at it any more. A later one is another's, who took over."""
+        """Delete the keys of earlier fills, which no process reads. A later fill is that of a takeover."""
         cursor = 0
         while True:
             with translated():
@@ -177,7 +177,7 @@ class RedisQueue:
 
 
 def _fill_of(name: str, key: str) -> float:
-    """Return the number of the fill that a key belongs to, without end for one of no fill."""
+    """Return the fill number of a key, infinity when it has none."""
     number = name[len(key) + 1 :].partition(":")[0]
     return int(number) if number.isdecimal() else math.inf
 

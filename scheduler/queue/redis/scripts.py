@@ -1,7 +1,7 @@
-"""The Lua scripts of the queue in Redis: put together from `lua/`, called by their hash, their errors translated.
+"""The Lua scripts of the queue in Redis: assembled from `lua/`, called by hash, with their errors translated.
 
-Every script is idempotent: it remembers its answer under the name of the call, so that a call whose reply was lost can
-simply be sent again, which redis-py does.
+Every script is idempotent: it stores its reply under the name of the call. After a lost reply, redis-py can send the
+same call again.
 """
 
 from __future__ import annotations
@@ -40,26 +40,26 @@ from redis.backoff import ExponentialBackoff
 from redis.retry import Retry
 
 LAYOUT = 2
-"""Version of the layout of the keys: a process refuses a namespace with a newer one, and refills one that is older."""
+"""Version of the stored keys: a process refuses a namespace of a newer version, and refills one of an older version."""
 
 PATIENCE = 3.0
-"""Seconds until a script that does not answer is sent again, and until a connection that is not made is given up."""
+"""Seconds until a script without a reply is sent again, and until a connection attempt fails."""
 
 RETRIES = 2
 SIZE = 2**48
-"""More units than a pool can have: sizes are sorted by tier, then by units, in one number."""
+"""More units than any pool has: sizes are sorted by tier, then by units, in one number."""
 
 REMEMBERED_FOR = 60_000
-"""Milliseconds for which answers are remembered: longer than all retries together."""
+"""Milliseconds for which a reply is stored: longer than all retries together."""
 
 CALLS = 256
-"""Answers that are remembered of one process: more than it can have calls under way."""
+"""Stored replies per process: more than it can have calls in flight."""
 
 MOST_HOLDERS = 2000
-"""Leases that are asked whether they hold a pool."""
+"""Leases that are examined for whether they hold a pool."""
 
 MOST_UNPACKED = 2000
-"""Arguments of one command in a script, an even number: Lua gives up at 8,000."""
+"""Arguments of one command in a script, an even number: Lua fails at 8,000."""
 
 _PARTS = ("state", "pools", "classes", "leases")
 _SCRIPTS = {
@@ -75,13 +75,13 @@ _SCRIPTS = {
 
 
 def connect(url: str) -> redis.Redis:
-    """Return a client for scripts. Nothing is sent yet."""
+    """Return a client for scripts. It connects with the first call."""
     retry = Retry(ExponentialBackoff(cap=0.2, base=0.02), RETRIES)
     return redis.Redis.from_url(url, socket_timeout=PATIENCE, socket_connect_timeout=PATIENCE, retry=retry)
 
 
 class Scripts:
-    """The scripts over one namespace. `clock` takes the place of the server's time, in milliseconds since 1970."""
+    """The scripts over one namespace. `clock`, milliseconds since 1970, replaces the server's time."""
 
     def __init__(self, client: redis.Redis, key: str, shares: Shares, clock: Callable[[], float] | None) -> None:
         head = _constants(shares)
@@ -95,11 +95,11 @@ class Scripts:
         }
 
     def ask(self, name: str, *args: str | float) -> Any:
-        """Run a script that may run twice."""
+        """Run a script that only reads, and so may run twice."""
         return self._run(name, "", 0, args)
 
     def call(self, name: str, *args: str | float) -> Any:
-        """Run a script that answers the same when it is sent again."""
+        """Run a script that changes the queue; a retry returns the stored reply of the first run."""
         number = next(self._calls)
         return self._run(name, f"{self._me}-{os.getpid()}:{number % CALLS}", number, args)
 
@@ -110,7 +110,7 @@ class Scripts:
 
 
 class translated:  # noqa: N801 - reads like a function
-    """Give errors of Redis the words of the port."""
+    """Translate exceptions of redis-py into those of the port."""
 
     def __enter__(self) -> None:
         pass

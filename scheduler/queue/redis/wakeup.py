@@ -1,12 +1,12 @@
-"""Waiting for the queue in Redis: one thread of a process listens for all of its waiting threads.
+"""Waits for the queue in Redis: one thread of a process listens for all waiting threads of that process.
 
-The baton is a token in a list. A script that lets something start puts it there unless it lies there; one process
-takes it, looks, and passes it on when it leaves something behind. So nothing is missed between a take and a wait, one
-process is woken and not all, and a baton that dies with its bearer costs no more than the time-out of the next wait.
+The wakeup token lies in a list. A script that lets a run start puts it there unless it is there already; one process
+takes it, calls take, and puts it back when it leaves runs behind. So no wakeup is lost between a take and a wait, and
+each token wakes one process only. If that process dies, others resume at the time-out of their waits.
 
-Redis ends what it blocks up to a tenth of a second late. So whoever listens watches the time himself, and shortly
-before it is over he puts something into a list of his own, on another connection: then Redis answers at once, without
-a command that an ACL may refuse. When a baton was faster, it is in that answer: nobody takes one without hearing of it.
+Redis ends a blocking command up to 0.1 s late. So the listener measures the time itself, and shortly before its end
+pushes to a list of its own on another connection: Redis then replies at once, without a command that an ACL may
+refuse. A token that arrived first is in that reply, so the listener never takes one unnoticed.
 """
 
 from __future__ import annotations
@@ -28,25 +28,25 @@ from redis.backoff import NoBackoff
 from redis.retry import Retry
 
 LONGEST = 2.0
-"""Seconds that one question to Redis may block: so much later a dead connection is noticed."""
+"""Seconds for which one command may block Redis, which bounds the time until a dead connection is noticed."""
 
 LEAST_BEFORE, MOST_BEFORE = 0.005, 0.03
-"""Seconds before the end of a wait at which Redis is asked to answer: as long as that took lately, within these.
+"""Bounds, in seconds, of how long before the end of a wait the listener pushes: as long as pushes took lately.
 
-On an idle machine that is some milliseconds, most of them until the thread is awake; what is left is slept.
+On an idle machine that is some milliseconds, most of them until the thread is awake; the rest is slept.
 """
 
 NET = 0.1
-"""Seconds later Redis ends a wait by itself: of a process that died, or when it lets nobody else do it."""
+"""Seconds after the end of a wait at which Redis ends it itself, if the process died or could not push."""
 
 LEFTOVER = 60
-"""Seconds after which a call to `wake` that nobody heard is forgotten."""
+"""Seconds after which an unread push of `wake` expires."""
 
 log = logging.getLogger(__name__)
 
 
 def connect(url: str) -> redis.Redis:
-    """Return a client for waits: it never asks twice, and never waits for ever."""
+    """Return a client for waits: it never retries, and no command blocks for ever."""
     return redis.Redis.from_url(
         url,
         socket_timeout=PATIENCE,
@@ -56,7 +56,7 @@ def connect(url: str) -> redis.Redis:
 
 
 class WakeupToken:
-    """Waits for the token at `key` + `:baton`, or for those of urgent tiers; `generation` counts what was heard."""
+    """Waits for the token at `key` + `:baton`, or for those of urgent tiers; `generation` counts received tokens."""
 
     def __init__(self, client: redis.Redis, key: str) -> None:
         self._client = client
@@ -68,9 +68,9 @@ class WakeupToken:
         self.generation = 0
 
     def wait(self, generation: int, timeout: float, tier: int = TIERS) -> None:
-        """Return when something was heard since `generation`, after `timeout` seconds at most.
+        """Return when a token arrived since `generation`, or after `timeout` seconds.
 
-        One who may take critical or high runs only, up to `tier`, leaves the other tokens to whoever may take them.
+        A process that may start critical or high runs only, up to `tier`, leaves the other tokens to others.
         """
         until, before = time.monotonic() + timeout, self._before
         while self._shall_listen(generation, until, before):
@@ -89,19 +89,19 @@ class WakeupToken:
             listening = self._listening
         if listening:
             with suppress(redis.RedisError), self._connected() as connection:
-                self._end_listening(connection)  # when it fails: whoever listens has the same trouble, and ends by it
+                self._end_listening(connection)  # on failure the listener has the same trouble, and ends by it
 
     def close(self) -> None:
-        """End every wait, and return when nobody uses the connections any more, or does not stop within seconds."""
+        """End every wait; return when the connections are unused, or after some seconds."""
         self.wake()
         with self._changed:
             self._changed.wait_for(lambda: not self._listening, PATIENCE)
 
     def _shall_listen(self, generation: int, until: float, before: float) -> bool:
-        """Wait while another thread listens; True when this one has to, False when the wait is over."""
+        """Wait while another thread listens; True when this one must listen, False when the wait is over."""
         with self._changed:
             self._wait_for(lambda: self.generation != generation or not self._listening, until)
-            if until - time.monotonic() <= before:  # too little to ask for; what comes now, the next take finds
+            if until - time.monotonic() <= before:  # too short to listen for; the next take finds what comes now
                 self._wait_for(lambda: self.generation != generation, until)
             elif self.generation == generation and not self._listening:
                 self._listening = True
@@ -115,7 +115,7 @@ class WakeupToken:
         return [self._wakeup] if tier > HIGHER_TIERS else [f"{self._wakeup}:{each}" for each in range(1, tier + 1)]
 
     def _listen(self, until: float, tokens: list[str]) -> bool:
-        """Return whether one of the tokens, or a call to `wake`, came before `until`."""
+        """Return whether a token, or a call to `wake`, arrived before `until`."""
         with self._connected() as connection, self._connected() as another:
             return self._heard(connection, another, until, tokens)
 
@@ -130,25 +130,25 @@ class WakeupToken:
         if answer is not None and answer[0] in (self._mine, self._mine.encode()):
             return False
         if ended:
-            self._client.delete(self._mine)  # else what came too late to end this wait ends the next one
+            self._client.delete(self._mine)  # else a late push ends the next wait
         return answer is not None
 
     def _end_listening(self, connection: Any) -> bool:
-        """Let Redis answer whoever listens in this process; False when it does not take that."""
+        """Make Redis reply to the listener of this process; False when it refuses the command."""
         commands = (("LPUSH", self._mine, "1"), ("EXPIRE", self._mine, LEFTOVER))
         connection.send_packed_command(connection.pack_commands(commands))
         refused: list[Exception] = []
         for _ in commands:
             try:
                 connection.read_response()
-            except redis.ResponseError as error:  # it is full, for example: then it ends the wait by itself, a bit late
+            except redis.ResponseError as error:  # out of memory, say: Redis ends the wait itself, later
                 refused.append(error)
                 log.debug("a wait cannot be ended: %s", error)
         return not refused
 
     @contextmanager
     def _connected(self) -> Iterator[Any]:
-        """Lend a connection; one whose answer was not read stands in no line for the baton any more."""
+        """Lend a connection; one with an unread reply is closed, so that it takes no token any more."""
         connections: Any = self._client.connection_pool
         connection = connections.get_connection()
         try:

@@ -1,5 +1,5 @@
--- adopt: take up a run that the store says is running, whatever its pools have left. ARGV from 4: worker, run id, class,
--- key, created, token, lease in ms. Returns 1, or 0 when it is here already.
+-- adopt: lease a run that the store records as running, whatever its pools have left. ARGV from 4: worker, run id, class,
+-- key, created, token, lease in ms. Returns 1, or 0 when the queue already has it.
 
 filled()
 local again = said()

@@ -1,5 +1,5 @@
--- begin_rebuild: empty the queue for an owner. ARGV from 4: owner, for how many ms nobody else may. Returns
--- [whether something is left below an older <fill>, the new one, '' when somebody else fills the queue].
+-- begin_rebuild: empty the queue for an owner. ARGV from 4: owner, ms for which no other process may rebuild. Returns
+-- [whether keys of an older <fill> exist, the new fill, '' when another process rebuilds].
 
 local owner, lasting = ARGV[4], tonumber(ARGV[5])
 if S and S.builder ~= '' and S.builder ~= owner and NOW < S.build_until then
@@ -16,6 +16,6 @@ S = {
   now = NOW, behind = before and before.behind or 0, shown = before and before.shown or 0,
   behind_then = before and before.behind_then or 0,
 }
-drop_batons()
+drop_wakeup_tokens()
 save()
 return {before and 1 or 0, fill}

@@ -1,4 +1,4 @@
--- can_admit: what would keep a run from starting now. ARGV from 4: run id, class, key. Returns a shortage, empty without.
+-- can_admit: the shortage that keeps a run from starting now. ARGV from 4: run id, class, key. Returns it, or empty.
 
 filled()
 save()

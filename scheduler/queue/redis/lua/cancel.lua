@@ -1,4 +1,4 @@
--- cancel: remove a run that waits; one that is leased only forgets that it was put again. ARGV[4]: run id.
+-- cancel: remove a waiting run; a leased run only drops the entry kept aside for it. ARGV[4]: run id.
 -- Returns removed, leased or absent.
 
 filled()
@@ -13,5 +13,5 @@ end
 remove(run)
 drop_holds(run)
 store_pools()
-pass_baton()
+pass_wakeup_token()
 return answer('removed')

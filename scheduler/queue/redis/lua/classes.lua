@@ -1,11 +1,11 @@
--- Classes of runs: their heads, parking behind a pool that the head lacks, and waking what stands there.
+-- Classes of runs: their heads, parking on a pool that the head lacks, unparking. Twin: queue/memory/classes.py.
 
 local CLASSES = {}
 local TOP = {}
-local OFFERED = false -- something may start that could not before
+local OFFERED = false -- a run may start now that could not before
 
--- '3|!acme|gpu=1,tpm=600' -> its tier, its tenant, whether its runs go by their deadline ('!'), and what they need, in the
--- order of the pools' names.
+-- '3|!acme|gpu=1,tpm=600' -> tier, tenant, whether its runs go by their deadline ('!'), and needs in the order of the
+-- pools' names.
 local function class_of(name)
   local found = CLASSES[name]
   if not found then
@@ -30,7 +30,7 @@ local function parts_of(member)
   return tonumber(created), id
 end
 
--- Redis orders equal scores byte by byte; Lua would compare by the locale.
+-- Redis sorts equal scores byte by byte; a comparison in Lua would follow the locale.
 local function goes_before(a, b)
   if a.key ~= b.key then return a.key < b.key end
   for i = 1, min(#a.member, #b.member) do
@@ -62,8 +62,8 @@ local function head_of(class)
   return tonumber(head[2]), head[1]
 end
 
--- Turns of tenants in one tier: the arithmetic of rules/turns.py. A ring is the tenants of one place (the heads of a tier,
--- or what is parked for one size of a pool), as in memory/turns.py: its name is that of the place and ':ring'.
+-- Turns of tenants in one tier: the arithmetic of rules/turns.py. Twin of the rings: queue/memory/turns.py. A ring holds
+-- the tenants of one place (heads of a tier, or a size of a pool); its key is that of the place and ':ring'.
 
 local function turn_of(tier, tenant)
   return tonumber(call('ZSCORE', P .. 'turns:' .. tier, tenant) or 0)
@@ -102,7 +102,7 @@ local function drop_head(place, class, entry)
   if call('EXISTS', ring .. ':' .. class.tenant) == 0 then call('ZREM', ring, class.tenant) end
 end
 
--- The tenant whose turn it is, nil without any. A turn that has passed since it came is found out here.
+-- The tenant whose turn it is, nil without any. A turn that has passed since it was stored is corrected here.
 local function tenant_in_turn(place, tier)
   local ring = place .. ':ring'
   local first = call('ZRANGE', ring, 0, 0, 'WITHSCORES')
@@ -115,7 +115,7 @@ local function tenant_in_turn(place, tier)
   return first[1]
 end
 
--- The best head of the tenant whose turn it is: its entry and its key, nothing without.
+-- The best head of the tenant whose turn it is: its entry and its key, or nothing.
 local function first_in_turn(place, tier)
   local tenant = tenant_in_turn(place, tier)
   if not tenant then return nil end
@@ -123,7 +123,7 @@ local function first_in_turn(place, tier)
   return head[1], tonumber(head[2])
 end
 
--- Whether an overdue run has first call, which goes before this one: it has the smaller key, and the turn.
+-- Whether an overdue run with first call goes before this one: it has the smaller key, and the turn.
 local function is_held_for_another(p, id, key, class)
   local hold = p.state.hold
   if hold == '' or hold == id or p.state.hold_key >= key then return false end
@@ -157,7 +157,7 @@ local function size_of(class, name)
   return class.tier .. ' ' .. string.format('%.0f', units_of(class, name))
 end
 
--- Take the head of a class out of where it stands: among the candidates, or behind a pool.
+-- Remove the head of a class from the candidates, or from the pool that the class is parked on.
 local function withdraw(class, member)
   local entry = member .. '\n' .. class.name
   local name = class.needs[1] and call('HGET', P .. 'parked', class.name)
@@ -170,7 +170,7 @@ local function withdraw(class, member)
   end
 end
 
--- A class whose head has changed, parked or not, is a candidate again. Its head was (key, member), nil without.
+-- Make a class with a changed head a candidate again, parked or not. Its head was (key, member), or nil.
 local function look_again(class, key, member)
   local key_now, member_now = head_of(class)
   if key_now == key and member_now == member then return end
@@ -178,7 +178,7 @@ local function look_again(class, key, member)
   if member_now then offer(class, key_now, member_now) end
 end
 
--- Let runs {class, key, member} wait in their classes.
+-- Add runs {class, key, member} to their classes.
 local function enter_all(runs)
   local by_class, order = {}, {}
   for _, run in ipairs(runs) do
@@ -199,7 +199,7 @@ local function enter_all(runs)
   end
 end
 
--- Take a run out of its class, whether it waits or is parked with it.
+-- Remove a run from its class, parked or not.
 local function leave_class(run)
   local key, member = head_of(run.class)
   if call('ZREM', P .. 'q:' .. run.class.name, run.member) == 1 then
@@ -208,7 +208,7 @@ local function leave_class(run)
   end
 end
 
--- Let a run wait, or be delayed until its time.
+-- Add a run to its class, or to the delayed runs until its time.
 local function place(id, class, key, created, not_before)
   local member = member_of(created, id)
   call('HSET', P .. 'runs', id, packed_run(class.name, key, created, not_before))
@@ -229,7 +229,7 @@ local function park(class, key, member, p)
   call('ZADD', P .. 'sizes:' .. name, class.tier * SIZE + units_of(class, name), size)
 end
 
--- Make a parked class a candidate, unless it is held back for another run.
+-- Make a parked class a candidate, unless another run has first call.
 local function unpark(p, size, entry, key, even_if_held)
   local cut = string.find(entry, '\n', 1, true)
   local member, class = string.sub(entry, 1, cut - 1), class_of(string.sub(entry, cut + 1))
@@ -240,7 +240,7 @@ local function unpark(p, size, entry, key, even_if_held)
   offer(class, key, member)
 end
 
--- Make the class of a size with the smallest key a candidate, and that of the tenant whose turn it is.
+-- Make two classes of a size candidates: that with the smallest key, and that of the tenant whose turn it is.
 local function unpark_best(p, size, even_if_held)
   local place = P .. 'behind:' .. p.name .. ' ' .. size
   local best = call('ZRANGE', place, 0, 0, 'WITHSCORES')
@@ -251,12 +251,12 @@ local function unpark_best(p, size, even_if_held)
   if entry and entry ~= best[1] then unpark(p, size, entry, key) end
 end
 
--- The scores of what a tier may have of a pool now: from one unit to the whole units that are free.
+-- The scores of the sizes that a tier may have of a pool now: from one unit to the whole units that are free.
 local function fitting(p, tier)
   return tier * SIZE, tier * SIZE + max(0, min(SIZE - 1, floor(free(p, tier))))
 end
 
--- Let takes look again at the best class of each size that fits, tier by tier, the largest sizes first.
+-- Unpark the best class of each size that fits, tier by tier, the largest sizes first.
 local function wake(p)
   local sizes = P .. 'sizes:' .. p.name
   if not p.limits or call('EXISTS', sizes) == 0 then return end
@@ -270,7 +270,7 @@ local function set_timer(name, at)
   if at then call('ZADD', P .. 'timers', 'LT', at, name) end
 end
 
--- Look again when time may have helped what is still parked.
+-- Set the timer for when time may help the classes still parked.
 local function set_timer_for_rest(p)
   if not p.limits then return end
   local sizes, at = P .. 'sizes:' .. p.name, nil
@@ -285,7 +285,7 @@ local function set_timer_for_rest(p)
   set_timer(p.name, at)
 end
 
--- A run that is gone, or goes elsewhere, holds back nobody.
+-- A run that is removed or moved drops its first calls.
 local function drop_holds(run)
   for _, need in ipairs(run.class.needs) do
     local p = pool(need.pool)

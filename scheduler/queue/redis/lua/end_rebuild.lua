@@ -1,4 +1,4 @@
--- end_rebuild: hand out runs again. ARGV[4]: owner. Returns 1, or 0 when the rebuild was lost meanwhile.
+-- end_rebuild: resume granting. ARGV[4]: owner. Returns 1, or 0 when another process took over the rebuild.
 
 if not S then return 0 end
 local again = said()
@@ -9,5 +9,5 @@ if S.builder == '' or S.builder ~= ARGV[4] or NOW >= S.build_until then
 end
 S.builder, S.epoch = '', S.fill
 URGENT[1], URGENT[2] = true, true
-pass_baton()
+pass_wakeup_token()
 return answer(1)

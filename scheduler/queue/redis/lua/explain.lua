@@ -1,4 +1,4 @@
--- explain: where a run is. ARGV[4]: run id. Returns nothing, or [status, how many are ahead, worker, not_before] and for a
+-- explain: the place of a run. ARGV[4]: run id. Returns nothing, or [status, runs ahead, worker, not_before] and for a
 -- parked run the shortage of the head of its class, for a waiting one the threads of the workers (see threads.lua).
 
 filled()

@@ -1,4 +1,4 @@
--- What keeps a run from starting, as a reply: [pool, why, units, free, capacity, helped_at or '', held_for or '', holders ..].
+-- Shortages as a reply: [pool, why, units, free, capacity, helped_at or '', held_for or '', holders ..].
 
 local function holders(name)
   local found = {}

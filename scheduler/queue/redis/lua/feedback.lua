@@ -1,4 +1,4 @@
--- What a pool learns from outcomes: the arithmetic of rules/limits/breaker.py. A report: {pool, ok, throttled, retry_after,
+-- Learning of a pool from results. Twin: rules/limits/breaker.py. A report: {pool, ok, throttled, retry_after,
 -- latency}.
 
 local function cut(s, shortage)
@@ -38,13 +38,13 @@ local function failed(limits, s, jitter)
   end
 end
 
--- `probed` is whether the run that reports was the probe of this pool.
+-- `probed`: the reporting run was the probe of this pool.
 local function learn(p, report, jitter, probed)
   local s = changing(p)
   if report.throttled then
     throttled(s, report)
   elseif NOW < s.open_until or (s.open_until > 0 and not probed) then
-    return -- an answer to what was asked before the breaker opened
+    return -- the call began before the breaker opened
   elseif report.ok then
     answered(p.limits, s, report)
   else
@@ -52,7 +52,7 @@ local function learn(p, report, jitter, probed)
   end
 end
 
--- After learning: when time alone opens the pool again.
+-- After a report: set the timer for when time alone opens the pool again.
 local function set_timer_after_learning(p)
   local s = p.state
   local blocked = max(s.stopped_until, s.open_until)

@@ -1,5 +1,5 @@
--- finish: forget leased runs, release their pools and learn. ARGV from 4: jitter, then for each run its id, its token,
--- how many pools it says the use of and [pool, units], how many reports and [pool, ok, throttled, retry_after, latency].
+-- finish: remove leased runs, release their pools and learn. ARGV from 4: jitter, then for each run its id, its token,
+-- the number of uses and [pool, units], the number of reports and [pool, ok, throttled, retry_after, latency].
 -- Returns the runs that their tokens do not hold.
 
 complete()
@@ -37,14 +37,14 @@ while at <= #ARGV do
   ends[#ends + 1] = {id = id, token = token, used = read_used(), reports = read_reports()}
 end
 
--- The pools of which a run is the probe.
+-- The pools for which a run is the probe.
 local function probed_by(run)
   local probed = {}
   for _, need in ipairs(run.class.needs) do probed[need.pool] = pool(need.pool).state.probe == run.id end
   return probed
 end
 
--- Take in the reports on pools that are here; returns their names without repetition, in order.
+-- Apply the reports to the pools that exist; return the names of these, sorted, each once.
 local function learn_all(reports, jitter, probed)
   local names, seen = {}, {}
   for _, report in ipairs(reports) do
@@ -78,5 +78,5 @@ for _, ended in ipairs(ends) do
   end
 end
 store_pools()
-if OFFERED then pass_baton() end
+if OFFERED then pass_wakeup_token() end
 return answer(lost)

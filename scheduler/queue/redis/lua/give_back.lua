@@ -1,4 +1,4 @@
--- give_back: a leased run waits again, unstarted. ARGV from 4: run id, token, delay. Returns 1, or 0 when lost.
+-- give_back: return a leased run unstarted. ARGV from 4: run id, token, delay. Returns 1, or 0 when the lease is lost.
 
 complete()
 local again = said()
@@ -12,5 +12,5 @@ wake_all(run.class)
 run.again = {run.class.name, run.key, run.created, not_before}
 after_lease(run)
 store_pools()
-pass_baton()
+pass_wakeup_token()
 return answer(1)

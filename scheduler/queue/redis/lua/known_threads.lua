@@ -1,5 +1,5 @@
--- known_threads: the threads of the workers that reported them lately. Returns of each [worker, total, busy, preempted,
--- headroom by tier x5, lost].
+-- known_threads: recent thread reports. Returns for each worker [worker, total, busy, preempted, headroom by tier x5,
+-- lost].
 
 filled()
 save()

@@ -1,6 +1,6 @@
--- Leases: who may start a run, what it has reserved, and how that ends.
+-- Leases: the holder of a run, its reservations, and its end. Twin: queue/memory/state.py.
 
--- Why a pool has too little: for ever, until a time, or until others release some.
+-- Why a pool has too few units: for ever, until a time, or until others release some.
 local function shortness(p, units, tier)
   local limits, s = p.limits, p.state
   local ever = units <= most(limits, tier, NOW)
@@ -13,7 +13,7 @@ local function shortness(p, units, tier)
   return 'short'
 end
 
--- The first pool that does not admit a run, how many units of it are needed, and why; nothing when all do.
+-- The first pool that does not admit a run, the units needed, and why; nothing when all admit it.
 local function lacking(class, id, key)
   for _, need in ipairs(class.needs) do
     local p = pool(need.pool)
@@ -23,7 +23,7 @@ local function lacking(class, id, key)
   end
 end
 
--- Whether no release could let this many units in, so that a run that waits here should keep nothing else.
+-- Whether no release could admit these units, so that a run parked here drops its other first calls.
 local function gives_nothing(p, units, tier, why)
   if why == 'short' then return units > in_reach(p, tier) end
   return why ~= 'held'
@@ -52,7 +52,7 @@ local function held(id, token)
   return run and run.token and run.token == token and run or nil
 end
 
--- Lease a run with all it needs, and leave the rest of its pools to others.
+-- Lease a run with all it needs, then unpark what still fits into its pools.
 local function lease_to(worker, id, class, key, created, token, lease)
   reserve_all(class, id)
   call('HSET', P .. 'runs', id, packed_lease(class, key, created, token, worker))
@@ -60,13 +60,13 @@ local function lease_to(worker, id, class, key, created, token, lease)
   wake_all(class)
 end
 
--- Take a run out of where it waits or is delayed.
+-- Remove a run from where it waits or is delayed.
 local function remove(run)
   call('HDEL', P .. 'runs', run.id)
   if call('ZREM', P .. 'delayed', run.member) == 0 then leave_class(run) end
 end
 
--- Forget a lease and release its pools; `used` says by pool what was really used, all of it where it says nothing.
+-- Remove a lease and release its pools; `used` gives by pool the units really used, all of them where it is silent.
 local function release_lease(run, used)
   call('HDEL', P .. 'runs', run.id)
   call('ZREM', P .. 'leases', run.id)
@@ -75,13 +75,13 @@ local function release_lease(run, used)
   end
 end
 
--- Units came back to a pool: time may help sooner than its timer knows, or nobody needs it any more.
+-- After units were released: reset the timer, as time may help sooner, or remove the pool if it is unused.
 local function rest(p)
   if p.limits and p.limits.kind == 'rate' then set_timer_for_rest(p) end
   forget_if_idle(p)
 end
 
--- The run that was put again meanwhile takes its place.
+-- Place the entry that was kept aside during the lease.
 local function after_lease(run)
   local again = run.again
   if again then place(run.id, class_of(again[1]), again[2], again[3], again[4]) end

@@ -1,23 +1,23 @@
--- Pools: the arithmetic of rules/limits/admission.py, number by number, and how pools are kept.
+-- Pools, and the arithmetic of rules/limits/admission.py, number by number. Twin: queue/memory/pools.py.
 --   limits: [kind, capacity, refill, headroom, failures, error_rate, samples, cooldown, latency, steps, resets]
 --   pools:  [at, used, spent, level, factor, cut_at, good, bad, stopped_until, open_until, trips, probe, failing, errors,
 --            seen, hold, hold_key]
--- A state is stored when something changes it; who only looks sees an advanced copy. A pool without limits of its own
--- has those of its template ('key:*' of 'key:customer-42'). One that nobody declared is kept while it is in use: for a
--- pool without any limits that means what is reserved of it, and what is parked behind it.
+-- A state is stored only when it changes; a reader gets a copy advanced to now. A pool without limits of its own has
+-- those of its template ('key:*' of 'key:customer-42'). An undeclared pool is stored while it is in use: without any
+-- limits this means its reservations, and the classes parked on it.
 
 local floor, max, min, ceil = math.floor, math.max, math.min, math.ceil
 local POOLS = {}
 local LIMITS = {}
 
--- Steps as times of the queue.
+-- Steps in queue time.
 local function steps_from(steps)
   local found = {}
   for i = 1, #steps, 2 do found[i], found[i + 1] = steps[i] + S.behind, steps[i + 1] end
   return found
 end
 
--- Resets as times of the queue; a window that the clock ended once is over.
+-- Resets in queue time; a window that has ended once stays ended after the clock is set back.
 local function resets_from(resets)
   local found = {}
   for i, at in ipairs(resets) do found[i] = at + (at <= S.shown and S.behind_then or S.behind) end
@@ -80,13 +80,13 @@ local function capacity(limits, at)
   return found
 end
 
--- How many of the milliseconds a bucket was filled at its full rate: the integral of the factor.
+-- Milliseconds that a bucket was filled at its full rate: the integral of the factor.
 local function running(factor, passed)
   local rising = min(passed, (1 - factor) * RECOVERY)
   return factor * rising + rising * rising / (2 * RECOVERY) + (passed - rising)
 end
 
--- The size of a throttled bucket: one unit fits in whatever happens.
+-- The size of a throttled bucket: at least one unit fits.
 local function bucket(limits, factor)
   return max(min(1, limits.capacity), limits.capacity * factor)
 end
@@ -108,8 +108,8 @@ local function advanced(limits, s)
   return copy
 end
 
--- The pool of this name: `state` as of now, `kept` as it is stored, `limits` nil when nobody knows it, `own` when it
--- was declared itself.
+-- The pool of this name: `state` as of now, `kept` as stored, `limits` nil when it is undeclared, `own` when it has
+-- limits of its own.
 local function pool(name)
   local p = POOLS[name]
   if p then return p end
@@ -159,7 +159,7 @@ local function free(p, tier)
   return free_in(p.limits, p.state, tier, NOW)
 end
 
--- What a run of a tier could reserve at a time if nobody else had any.
+-- The units that a run of a tier could reserve at a time if nothing else were reserved.
 local function most(limits, tier, at)
   return free_in(limits, new_state(limits.capacity, 0, 0), tier, at)
 end
@@ -172,7 +172,7 @@ local function free_when_full(p, tier)
   return found
 end
 
--- What a run of a tier could reserve now if all who have some gave them back unused.
+-- The units that a run of a tier could reserve now if all reserved units came back unused.
 local function in_reach(p, tier)
   local s = p.state
   local used, level = s.used, s.level
@@ -182,7 +182,7 @@ local function in_reach(p, tier)
   return found
 end
 
--- The smaller of two times, either of them nil.
+-- The earlier of two times, either of them nil.
 local function earlier(a, b)
   if a and b then return min(a, b) end
   return a or b
@@ -226,7 +226,7 @@ local function release(p, id, units, actual)
   if s.probe == id then s.probe = '' end
 end
 
--- Nothing would be lost by forgetting this pool: nobody uses it, and it has nothing to remember.
+-- The pool can be removed without loss: it is unused and has no history to keep.
 local function is_idle(p)
   local s = p.state
   if p.own or s.used ~= 0 or s.hold ~= '' or call('EXISTS', P .. 'sizes:' .. p.name) == 1 then return false end

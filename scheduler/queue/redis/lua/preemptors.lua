@@ -1,5 +1,5 @@
--- preemptors: for which waiting runs a worker should make room. ARGV from 4: worker, how many, first and last tier, notice
--- in ms, and its threads (see threads.lua) where it reports them. Returns the tiers of these runs.
+-- preemptors: waiting runs for which a worker should preempt others. ARGV from 4: worker, how many, first and last tier,
+-- notice in ms, and its threads (see threads.lua) if it reports them. Returns the tiers of these runs.
 
 filled()
 if S.builder ~= '' then
@@ -13,7 +13,7 @@ local before, threads = WALL + tonumber(ARGV[8]), threads_from(9)
 if threads then keep_threads(worker, threads, 0) end
 call('ZREMRANGEBYSCORE', P .. 'preemptors', '-inf', NOW)
 
--- The runs of a tier that wait for nothing but a thread and are late, in their order.
+-- The runs of a tier that lack only a thread and are late, in their order.
 local function late(tier)
   local found = {}
   for _, head in ipairs(call('ZRANGE', P .. 'heads:' .. tier, 0, MAX_PREEMPTORS - 1)) do

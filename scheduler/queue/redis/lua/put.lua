@@ -44,7 +44,7 @@ local function keep_aside(run, entry)
   call('HSET', P .. 'runs', entry.id, kept)
 end
 
--- One that needs something else by now takes its place among those that do.
+-- A waiting run whose needs have changed moves to its new class.
 local function move(run, entry)
   enter_added()
   remove(run)
@@ -63,5 +63,5 @@ for i, entry in ipairs(entries) do
 end
 enter_added()
 if moved then store_pools() end
-if added > 0 or moved then pass_baton() end
+if added > 0 or moved then pass_wakeup_token() end
 return answer(added)

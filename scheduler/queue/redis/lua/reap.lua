@@ -1,4 +1,4 @@
--- reap: forget runs whose lease has run out, and release their pools. Returns these runs: the store decides.
+-- reap: remove runs whose lease has expired, and release their pools. Returns these runs: the store decides.
 
 filled()
 local again = said()
@@ -18,5 +18,5 @@ if NOW >= S.calm and S.builder == '' then
   end
   store_pools()
 end
-if reaped[1] then pass_baton() end
+if reaped[1] then pass_wakeup_token() end
 return answer(reaped)

@@ -1,4 +1,4 @@
--- rescore: give a waiting run another key. ARGV from 4: run id, key. Returns 1, or 0 when it does not wait.
+-- rescore: change the key of a waiting run. ARGV from 4: run id, key. Returns 1, or 0 when it does not wait.
 
 filled()
 local run, key = read_run(ARGV[4]), tonumber(ARGV[5])
@@ -14,6 +14,6 @@ if not call('ZSCORE', P .. 'delayed', run.member) then
   drop_holds(run)
   store_pools()
 end
-pass_baton()
+pass_wakeup_token()
 save()
 return 1

@@ -12,5 +12,5 @@ if run then remove(run) end
 local token = new_token()
 lease_to(worker, id, class, key, created, token, lease)
 store_pools()
-pass_baton()
+pass_wakeup_token()
 return answer(token)

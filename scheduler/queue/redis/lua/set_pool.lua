@@ -1,10 +1,10 @@
--- set_pool: create, change or remove a pool, or a template with all pools made from it. ARGV from 4: name, limits as JSON or
--- '', spent, '1' for an empty bucket, cursor. Returns the cursor with which to call again, '0' at the end: the pools of a
+-- set_pool: create, change or remove a pool, or a template with all pools made from it. ARGV from 4: name, limits as JSON
+-- or '', spent, '1' for an empty bucket, cursor. Returns the cursor of the next call, '0' at the end: the pools of a
 -- template are changed in pages.
 
 filled()
 local name, cursor = ARGV[4], ARGV[8]
-local BEFORE = name .. '\nbefore' -- while the pools of a template are changed: its limits until now
+local BEFORE = name .. '\nbefore' -- while the pools of a template are changed: its previous limits
 local given = ARGV[5] ~= '' and cjson.decode(ARGV[5])
 local limits_now = given and limits_from(given) or nil
 
@@ -20,7 +20,7 @@ local function unpark_everything(p)
   for _, size in ipairs(call('ZRANGE', P .. 'sizes:' .. p.name, 0, -1)) do unpark_best(p, size, true) end
 end
 
--- Give a pool other limits. One that had none is new: full, but for what runs still have of it.
+-- Change the limits of a pool. A pool that had none is new: full, less the units that runs still hold.
 local function change(p, limits, spent, empty)
   local s = changing(p)
   if not limits then
@@ -35,8 +35,8 @@ local function change(p, limits, spent, empty)
   forget_if_idle(p)
 end
 
--- A pool as it stands in the queue, without what its template would make of it if it is not there.
-local function standing_pool(pool_name)
+-- A pool as stored, without the limits that its template would give it.
+local function stored_pool(pool_name)
   local p = pool(pool_name)
   p.known = p.stored
   if not p.stored then p.kept, p.state = new_state(0, 0, 0), new_state(0, 0, 0) end
@@ -44,7 +44,7 @@ local function standing_pool(pool_name)
 end
 
 local function set_one()
-  local p = standing_pool(name)
+  local p = stored_pool(name)
   declare()
   p.own = given and true or false
   local template = template_of(name)
@@ -61,7 +61,7 @@ local function set_template()
   local page = call('HSCAN', P .. 'pools', cursor, 'COUNT', 500)
   for i = 1, #page[2], 2 do
     if template_of(page[2][i]) == name then
-      local p = standing_pool(page[2][i])
+      local p = stored_pool(page[2][i])
       if not p.own then change(p, limits_then, 0, false) end
     end
   end
@@ -72,6 +72,6 @@ end
 
 local next_cursor = string.sub(name, -2) == ':*' and set_template() or set_one()
 store_pools()
-pass_baton()
+pass_wakeup_token()
 save()
 return next_cursor

@@ -1,13 +1,13 @@
--- Which tier is served next: the arithmetic of rules/shares.py. GUARANTEED and CEILINGS are the shares by tier.
+-- The choice of the next tier. Twin: rules/shares.py. GUARANTEED and CEILINGS are the shares by tier.
 
 local SAVED = 2
 
--- Shares and ceilings act between tiers whose best run is past its key.
+-- Shares and ceilings count only between tiers whose best run is past its key.
 local function is_late(head)
   return head ~= nil and head.key < WALL
 end
 
--- The tier to look at next; `heads` are by tier the best candidates, nil without.
+-- The next tier to examine; `heads` are the best candidates by tier, or nil.
 local function choose(heads)
   local best, best_at
   for tier = 1, 5 do
@@ -29,7 +29,7 @@ local function choose(heads)
   return best
 end
 
--- A tier got a dispatch while the late ones in `heads`, itself among them, waited; without a late one nothing counts.
+-- Count a dispatch of a tier, one of the late ones in `heads`; without a late tier nothing counts.
 local function served(heads, tier)
   local late = 0
   for each = 1, 5 do

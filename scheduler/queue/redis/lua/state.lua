@@ -1,24 +1,24 @@
--- The dispatch queue in Redis: what it holds, and what every script starts with. Each script is this file, then the parts
--- it names in `redis_scripts.py`, then its own file. One script is one step: nobody sees half of it, but nothing is rolled
--- back either, so each checks first and writes after.
+-- The state of the queue in Redis, and the start of every script. Twin: queue/memory/state.py. A script is this file, the
+-- parts that scripts.py names for it, then its own file. Redis runs a script as one step but rolls nothing back, so each
+-- script checks first and writes after.
 --
 -- Every script: KEYS[1] = {namespace}, the state; KEYS[2] = {namespace}:baton. All other names begin with KEYS[1], whose
 --   braces put them into one slot of a cluster. ARGV[1] = milliseconds since 1970, '' for the server's own clock; ARGV[2] and
---   ARGV[3] = where to remember the answer, and of which call ('' for a question). Its own arguments are one JSON array,
+--   ARGV[3] = where to store the reply, and of which call ('' for a question). Its own arguments are one JSON array,
 --   which a client writes many times faster than single ones; below they are ARGV[4] and so on, numbers and texts.
 --
 -- {ns}                  STRING  the state below (msgpack); without it the queue is lost
--- {ns}:baton            LIST    one token at most: something may start; one waiting process takes it
+-- {ns}:baton            LIST    the wakeup token, at most one: a run may start; one waiting process takes it
 -- {ns}:baton:<tier>     LIST    the same for critical and high runs, for processes with idle threads for these only
 -- {ns}:woken:<client>   LIST    ends the wait of one process
--- and below {ns}:<fill>: where every rebuild has a <fill> of its own, so that emptying is one write
+-- and below {ns}:<fill>, where every rebuild has a new <fill>, so that one write empties the queue:
 --   runs                HASH    run id -> [class, key, created, not_before] and while leased [.., token, worker, again]
 --   q:<class>           ZSET    runs of a class by key, named <created><run id>; a class is '<tier>|<tenant>|<pool>=<units>,..'
 --   heads:<tier>        ZSET    the head of each class that is not parked, named <created><run id>\n<class>
 --   turns:<tier>        ZSET    tenants by when they were served last
---   heads:<tier>:ring   ZSET    tenants that have heads there, by their turn when they came
+--   heads:<tier>:ring   ZSET    tenants that have heads there, by their turn on entry
 --   heads:<tier>:ring:<tenant>    ZSET  the heads of one of them
---   parked              HASH    class -> the pool behind which it is parked
+--   parked              HASH    class -> the pool that it is parked on
 --   behind:<pool> <tier> <units>  ZSET  heads of the classes parked there
 --   behind:<pool> <tier> <units>:ring, :ring:<tenant>  ZSET  as with the heads of a tier
 --   sizes:<pool>        ZSET    '<tier> <units>' parked there, scored tier * SIZE + units
@@ -56,7 +56,7 @@ local function shown_now()
   return time[1] * 1000 + time[2] / 1000
 end
 
--- The time of the queue when the clock shows `wall`: rules/limits/queue_time.py.
+-- The queue time when the wall clock shows `wall`: rules/limits/queue_time.py.
 local function time_at(wall)
   if not S then return wall end
   local now = wall + S.behind
@@ -72,7 +72,7 @@ end
 local NOW = time_at(tonumber(ARGV[1]) or shown_now())
 local WALL = S and S.now - S.behind or NOW
 
--- One call a while after the last: nobody could renew meanwhile, so no lease is taken for expired yet.
+-- After a while without calls no worker could have renewed, so no lease counts as expired yet.
 local function touch()
   if NOW - S.last > CALM then S.calm = NOW + CALM_FOR end
   S.last = NOW
@@ -85,25 +85,25 @@ local function save()
   }))
 end
 
--- Time goes on for a queue that is lost, too.
+-- Queue time goes on while the queue is lost.
 local function lose()
   if S then save() end
   error(LOST)
 end
 
--- Go on only in a queue that is filled or being filled.
+-- Continue only in a queue that is complete or being rebuilt.
 local function filled()
   if not S or (S.builder ~= '' and S.build_until <= NOW) then lose() end
   touch()
 end
 
--- Go on only in a queue that is complete.
+-- Continue only in a queue that is complete.
 local function complete()
   if S and S.builder ~= '' then lose() end
   filled()
 end
 
--- The answer this very call had before, when its reply was lost; nil for a new call.
+-- The stored reply of this very call, when its reply was lost; nil for a new call.
 local function said()
   local raw = ARGV[2] ~= '' and call('GET', P .. 'said:' .. ARGV[2])
   local found = raw and cmsgpack.unpack(raw)
@@ -116,24 +116,24 @@ local function answer(reply)
   return reply
 end
 
--- Tiers of which something may start that could not before.
+-- Tiers in which a run may start that could not before.
 local URGENT = {}
 
 local function pass(list)
   if call('LLEN', list) == 0 then call('LPUSH', list, '1') end
 end
 
--- Wake one waiting process; one token is enough, as whoever leaves something behind passes it on. Workers that have idle
--- threads for urgent runs only listen to the batons of those tiers.
-local function pass_baton()
+-- Wake one waiting process: one token is enough, as a process that leaves runs behind puts it back. Workers with idle
+-- threads for urgent runs only wait for the tokens of those tiers.
+local function pass_wakeup_token()
   pass(KEYS[2])
   for tier = 1, HIGHER_TIERS do
     if URGENT[tier] then pass(KEYS[2] .. ':' .. tier) end
   end
 end
 
--- Nothing may start that anybody could be woken for.
-local function drop_batons()
+-- Remove the tokens: no run is left to wake a process for.
+local function drop_wakeup_tokens()
   call('DEL', KEYS[2])
   for tier = 1, HIGHER_TIERS do call('DEL', KEYS[2] .. ':' .. tier) end
 end

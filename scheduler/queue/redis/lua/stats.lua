@@ -1,6 +1,6 @@
--- stats: count, in pages. ARGV from 4: 'parked' or 'pools', and the cursor of the page.
--- Returns [next cursor, ready by tier x5, delayed, leased] and of each class [tier, pool, runs], or of each pool in use
--- [name, capacity, used, spent, free, factor, state, until when it is in this].
+-- stats: counts, in pages. ARGV from 4: 'parked' or 'pools', and the cursor of the page.
+-- Returns [next cursor, ready by tier x5, delayed, leased] and for each class [tier, pool, runs], or for each used pool
+-- [name, capacity, used, spent, free, factor, state, end of that state].
 
 filled()
 save()
@@ -20,7 +20,7 @@ local function opens(limits)
   end
 end
 
-local function standing(limits, s)
+local function pool_state(limits, s)
   if s.open_until > 0 then
     if NOW < s.open_until then return 'tripped', s.open_until end
     return 'probing'
@@ -40,7 +40,7 @@ local function count_pool(name)
   local s = p.state
   local used = p.limits.kind == 'rate' and p.limits.capacity - s.level or s.used
   local whole, left = capacity(p.limits, NOW), free(p, 1)
-  local state, ends = standing(p.limits, s)
+  local state, ends = pool_state(p.limits, s)
   add(name, number(whole), number(used), number(s.spent), number(left), number(s.factor), state, number(ends and ends - S.behind))
 end
 

@@ -1,5 +1,5 @@
 -- take: lease the best runs that can start. ARGV from 4: worker, how many, lease in ms, nonce, and its threads (see
--- threads.lua) where it reports them. Returns as JSON [hint in seconds or '', run id, token, class, ..].
+-- threads.lua) if it reports them. Returns as JSON [hint in seconds or '', run id, token, class, ..].
 
 filled()
 local worker, wanted, lease, nonce = ARGV[4], tonumber(ARGV[5]), tonumber(ARGV[6]), ARGV[7]
@@ -9,7 +9,7 @@ if S.builder ~= '' then
   return cjson.encode({'0.05'})
 end
 
--- The same grants again, less those that have ended: the reply to the last take was lost.
+-- After a lost reply: the same grants again, less those that have ended.
 local function granted_before(grants)
   local reply = {'0'}
   for i = 1, #grants, 3 do
@@ -55,7 +55,7 @@ local function look_at_timers()
   end
 end
 
--- Runs that were parked before they were overdue are looked at once more: only a look gives them first call.
+-- Examine once more the runs that became overdue while parked: only a look gives them first call.
 local function look_at_overdue()
   for _, entry in ipairs(call('ZRANGEBYSCORE', P .. 'patience', '-inf', WALL - 1, 'LIMIT', 0, MOST_OVERDUE)) do
     call('ZREM', P .. 'patience', entry)
@@ -77,7 +77,7 @@ end
 if first_timer and first_timer <= NOW then look_at_timers() end
 if first_overdue and first_overdue + 1 <= WALL then look_at_overdue() end
 
--- Candidates. A class under a cursor is not among the heads; its runs were read ahead, as many as may be granted.
+-- Candidates. A class under a cursor is not among the heads; its runs are read ahead, as many as may be granted.
 local CURSORS = {{}, {}, {}, {}, {}}
 local grants, ended, looks = {}, {}, 0
 local runs, leases = {}, {}
@@ -105,7 +105,7 @@ local function best_head(tier)
   return best
 end
 
--- By tier, the best head that may start on the threads that are left idle.
+-- By tier, the best head that may start on the threads that stay idle.
 local function best_heads()
   local heads, idle = {}, wanted - #grants / 3
   for tier = 1, 5 do
@@ -148,9 +148,11 @@ local function park_behind(cursor, p, units, why, id)
   if p.limits and key < WALL and units <= most(p.limits, class.tier, NOW) then
     if p.state.hold == '' or key < p.state.hold_key then set_hold(p, id, key) end
   end
+  -- Smaller runs could overtake this one for ever; once it is overdue, a look gives it first call.
   if units > 1 and key >= WALL and (why == 'short' or why == 'held') then
     call('ZADD', P .. 'patience', key, number(key) .. '\n' .. cursor.member .. '\n' .. class.name)
   end
+  -- Released units cannot help this pool soon, so the run must not reserve its other pools against later runs.
   local nothing = gives_nothing(p, units, class.tier, why)
   for _, need in ipairs(class.needs) do
     local other = pool(need.pool)
@@ -183,7 +185,7 @@ local function grant(cursor, heads, created, id)
   wake_all(class)
 end
 
--- Whether several tenants have something to start in a tier, under cursors or not.
+-- Whether several tenants have a candidate in a tier, under cursors or not.
 local function has_others(place, tier, tenant)
   local first = call('ZRANGE', place .. ':ring', 0, 1)
   if first[2] or (first[1] and first[1] ~= tenant) then return true end
@@ -193,7 +195,7 @@ local function has_others(place, tier, tenant)
   return false
 end
 
--- What starts when `head` is the best of its tier: this, or the best of the tenant whose turn it is.
+-- The run that starts when `head` is the best of its tier: `head`, or the best of the tenant whose turn it is.
 local function in_turn(tier, head)
   local class = head.class or class_of(string.sub(head.entry, head.cut + 1))
   if not class.tenant or (class.by_deadline and head.key >= WALL) then return head end
@@ -236,17 +238,17 @@ end
 store_pools()
 if nonce ~= '' then call('SET', P .. 'took:' .. worker, cmsgpack.pack({nonce, grants}), 'PX', TOOK_FOR) end
 
--- Who got nothing waits, and knows until when; what is left, or comes up soon, is for another.
+-- A worker without grants waits, for `hint` at most; runs that are left, or due soon, go to another worker.
 first_overdue = first_of('patience')
 local first = earlier(earlier(first_delayed, first_of('timers')), first_overdue and first_overdue + 1 + S.behind)
 local hint = first and max(0, (first - NOW) / 1000)
 if left then
   if looks == MOST_LOOKS then hint = 0 end
-  pass_baton()
+  pass_wakeup_token()
 elseif not grants[1] then
-  drop_batons()
+  drop_wakeup_tokens()
 elseif hint and hint < 1 then
-  pass_baton()
+  pass_wakeup_token()
 end
 local reply = {number(hint)}
 for i, part in ipairs(grants) do reply[i + 1] = part end

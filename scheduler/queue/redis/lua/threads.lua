@@ -1,10 +1,9 @@
--- The threads of all workers, and who makes room for which run. Its twin is queue/memory/threads.py.
+-- The threads of all workers, and the worker that preempts for a run. Twin: queue/memory/threads.py.
 --
---   threads      HASH  worker -> its threads as it reported them last (msgpack), and when
---   preemptors   ZSET  run ids by until when one worker alone makes room for them
+--   threads      HASH  worker -> its last thread report (msgpack), and its time
+--   preemptors   ZSET  run ids by until when they are assigned to one preempting worker
 
--- The threads that a caller reports, its arguments from `at` on: total, busy, preempted, the headroom of each tier,
--- lost.
+-- The thread report of a caller, its arguments from `at` on: total, busy, preempted, the headroom of each tier, lost.
 local function threads_from(at)
   if not ARGV[at] then return nil end
   local headroom = {}
@@ -22,8 +21,7 @@ local function keep_threads(worker, t, granted)
   call('HSET', P .. 'threads', worker, packed)
 end
 
--- Worker, total, busy, preempted, headroom by tier and lost of each that reported its threads lately; the others are
--- forgotten.
+-- Recent reports: worker, total, busy, preempted, headroom by tier and lost; older reports are removed.
 local function known_threads()
   local found = {}
   local all = call('HGETALL', P .. 'threads')
