@@ -47,7 +47,7 @@ class Shares:
 
 @dataclass(slots=True)
 class ShareBalance:
-    """What each tier has saved while it was late: dispatches owed to it, and dispatches left below its ceiling."""
+    """The balance of each late tier: dispatches owed to it, and dispatches left below its ceiling."""
 
     owed: list[float] = field(default_factory=lambda: [0.0] * TIERS)
     room: list[float] = field(default_factory=lambda: [_SAVED] * TIERS)
