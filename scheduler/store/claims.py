@@ -1,7 +1,7 @@
-"""Claims: which runs may start, who has started them, and that they are still alive.
+"""Claims: runs that may start, the worker that started each, and the leases that show it is alive.
 
-All are batches of one transaction each, because this is what happens for every run. What a power cut may take back is
-made again after it: it stopped the workers too.
+Each call handles a batch in one transaction, because every run passes here. A power cut may undo steps that are
+repeated after it; it has stopped the workers too.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from duetime.scheduler.task import Json, State
 from sqlalchemy import Connection, Update, bindparam, false, select, update
 
 _MOST_EXAMINED = 5_000
-"""Runs of each kind that are read to find those that cannot be."""
+"""Rows of each kind that are read to find the unreadable ones."""
 
 _MINE = (
     runs.c.id.in_(bindparam("run_ids", expanding=True)),
@@ -48,7 +48,7 @@ def _unwanted(connection: Connection, mine: Mapping[str, Any]) -> set[str]:
 
 
 class Claims:
-    """The one door through which runs start and end. `seen` is told the revision of the pools now and then."""
+    """The only way to start and end runs. `seen` is called with the revision of the pools."""
 
     def __init__(
         self, database: Database, now: Callable[[], datetime], *, seen: Callable[[int], None] = lambda _: None
@@ -58,26 +58,26 @@ class Claims:
         self._seen = seen
 
     def next_wake(self) -> datetime | None:
-        """Return when the next run has to be made ready, expired or relaxed; None when none does.
+        """Return when the next run must be made ready, expired or relaxed; None when none must.
 
-        Those of paused tasks wait until they are resumed.
+        Runs of paused tasks are left out until their task is resumed.
         """
         return self.next_times().first()
 
     def next_times(self) -> NextTimes:
-        """Return what `next_wake` is the earlier one of: when a run is due, and when a deadline's timer fires.
+        """Return the two parts of `next_wake`: when the next run is due, and when the next deadline timer fires.
 
-        `seen` is told the revision of the pools, which comes with it.
+        Calls `seen` with the revision of the pools, which the same query reads.
         """
         times = self._database.look(expire.next_times)
         self._seen(times.pools)
         return times
 
     def make_ready(self, *, limit: int, epoch: int | None = None, ahead: timedelta = timedelta(0)) -> list[ReadyRun]:
-        """Move at most `limit` runs to ready that are due, or will be for the first time within `ahead`; in that order.
+        """Make at most `limit` runs ready, in order of time: those due, and first attempts due within `ahead`.
 
-        One that is early has its time as `first_ready_at`, before which it must not start. Raises `RunnerReplaced` when
-        `epoch` is not the newest.
+        A run made ready early has its time as `first_ready_at` and must not start before that. Raises `RunnerReplaced`
+        when `epoch` is not the newest.
         """
 
         def work(connection: Connection) -> list[ReadyRun]:
@@ -89,21 +89,21 @@ class Claims:
         return self._database.write(work, durable=False, stored=commit_check.made_ready)
 
     def note_paused(self, *, limit: int) -> int:
-        """Leave at most `limit` overdue runs of paused tasks out of the timers until those go on; returns how many."""
+        """Remove at most `limit` overdue runs of paused tasks from the timers until a resume; return how many."""
         return self._database.write(
             lambda connection: ready_runs.note_paused(connection, limit, self._now()), durable=False
         )
 
     def ready(self, *, limit: int, after: str | None = None) -> list[ReadyRun]:
-        """Return runs in state ready by id, behind the id `after`: what a queue is rebuilt from."""
+        """Return ready runs by id, after the id `after`, for a rebuild of the queue."""
         return self._database.read(lambda connection: ready_runs.ready(connection, limit, after, self._now()))
 
     def running(self, *, limit: int, after: str | None = None) -> list[RunningRun]:
-        """Return runs in state running by id, behind the id `after`: what a queue that lost everything takes over."""
+        """Return running runs by id, after the id `after`; a rebuilt queue leases them again."""
         return self._database.read(lambda connection: ready_runs.running(connection, limit, after))
 
     def unreadable(self) -> list[str]:
-        """Return the runs that this version cannot read, of those that are due, ready or running: thousands at most."""
+        """Return due, ready or running runs that this version cannot read, thousands at most."""
 
         def work(connection: Connection) -> list[str]:
             now = self._now()
@@ -123,18 +123,18 @@ class Claims:
         lease: timedelta,
         actions: Collection[str] | None = None,
     ) -> list[Claim]:
-        """Start the runs that are still ready, for `worker`, as their next attempt, with what is reserved for them.
+        """Start the runs that are still ready as their next attempts, for `worker`, and store their reservations.
 
-        Those that are no longer ready, whose task is paused, that shall be cancelled or whose hard deadline cannot be
-        met any more are left out, those that a queue leased with less than their task needs by now, and those of other
-        actions than `actions`, where these are given. Raises `RunnerReplaced` when `epoch` is not the newest.
+        A run is left out when it is no longer ready, its task is paused, it is to be cancelled, its hard deadline
+        cannot be met, the queue reserved less than its task needs now, or its action is not among `actions`. Raises
+        `RunnerReplaced` when `epoch` is not the newest.
         """
         how: dict[str, Any] = {"worker": worker, "epoch": epoch, "lease": lease, "actions": actions}
         tried = self._tried(starts, how)
         claims = tried.result or []
         started = {claim.run.id for claim in claims}
         left = [wish for wish in starts if wish.run_id not in started]
-        doubtful = tried.unanswered or bool(claims)  # nobody else knows of what has started
+        doubtful = tried.unanswered or bool(claims)  # earlier parts may have started runs
         if claims and not left:
             return claims
 
@@ -146,37 +146,36 @@ class Claims:
         return claims + self._database.write(work, durable=False, stored=stored, doubtful=doubtful)
 
     def ready_actions(self, run_ids: Sequence[str]) -> dict[str, str]:
-        """Return the actions of those of the runs that are ready."""
+        """Return by run the actions of those that are ready."""
         return self._database.read(lambda connection: start.ready_actions(connection, run_ids)) if run_ids else {}
 
     def _tried(self, starts: Sequence[Start], how: Mapping[str, Any]) -> Tried[list[Claim]]:
-        """Start runs by one round trip, if there are tokens by which to know again what was started."""
+        """Start runs in one round trip if each has a token, which identifies started runs after a lost reply."""
         if not starts or how["epoch"] is not None or not all(wish.token for wish in starts):
             return Tried()
         try:
-            return self._database.attempt(
-                lambda connection: postgres_start.at_once(connection, starts, now=self._now(), **how)
-            )
-        except PROBLEMS:  # one of them cannot be read; what has started is known again by its token
+            return self._database.attempt(lambda connection: start.at_once(connection, starts, now=self._now(), **how))
+        except PROBLEMS:  # a row cannot be read; the tokens identify what was started
             return Tried(unanswered=True)
 
     def expire(self, *, limit: int, conclude: Conclude | None = None) -> list[Expired]:
-        """End at most `limit` runs whose hard deadline cannot be met any more, wherever they wait; any number may call.
+        """End at most `limit` waiting runs whose hard deadline cannot be met any more.
 
-        Runs of paused tasks are left alone. `conclude` may add the message, the deliveries and the next occurrence.
+        Any number of processes may call. Runs of paused tasks are left alone. `conclude` may add the message, the
+        deliveries and the next occurrence.
         """
         return self._database.write(lambda connection: expire.expire(connection, limit, conclude, self._now()))
 
     def relax(self, *, limit: int) -> list[ReadyRun]:
-        """Take note that at most `limit` soft runs are past `drop_at`; returns those that are ready, to be re-keyed."""
+        """Mark at most `limit` soft runs as past `drop_at`; return the ready ones, whose key must change."""
         return self._database.write(lambda connection: expire.relax(connection, limit, self._now()), durable=False)
 
     def redate(self, drops: Mapping[str, datetime]) -> None:
-        """Set the `drop_at` of these runs, where one is still ahead: how long they take is known better by now."""
+        """Set a new `drop_at` for these runs where the old one is still ahead, after a better estimate."""
         self._database.write(lambda connection: expire.redate(connection, drops), durable=False)
 
     def renew(self, run_ids: Sequence[str], *, worker: str, lease: timedelta) -> set[str]:
-        """Say that the runs are alive; returns those to stop, as `unwanted` does."""
+        """Renew the leases of runs; return the runs to stop, as `unwanted` does."""
         mine = {"run_ids": list(run_ids), "of_worker": worker}
 
         def work(connection: Connection) -> set[str]:
@@ -186,12 +185,12 @@ class Claims:
         return self._database.write(work, durable=False) if run_ids else set()
 
     def unwanted(self, run_ids: Sequence[str], *, worker: str) -> set[str]:
-        """Return which of the runs to stop: cancelled by someone, or no longer this worker's."""
+        """Return the runs to stop: a cancel was requested, or another worker owns them."""
         mine = {"run_ids": list(run_ids), "of_worker": worker}
         return self._database.read(lambda connection: _unwanted(connection, mine)) if run_ids else set()
 
     def settle(self, settlements: Sequence[Settlement]) -> list[Verdict]:
-        """Store how attempts ended and all that follows from it; one verdict for each settlement, in order."""
+        """Store the ends of attempts with all their consequences; return one verdict per settlement, in order."""
         tried = self._database.attempt(lambda connection: postgres_settle.settle(connection, settlements, self._now()))
         ended = tried.result or set()
         left = [each for n, each in enumerate(settlements) if n not in ended]
@@ -206,11 +205,11 @@ class Claims:
         )
 
     def progress(self, run_id: str, attempt: int, value: Json) -> bool:
-        """Keep the last progress of a running attempt; False when it is not running, or not that attempt."""
+        """Store the progress of a running attempt; False when the run is not running this attempt."""
         return self._keep(_PROGRESS, run_id, attempt, value)
 
     def checkpoint(self, run_id: str, attempt: int, state: Json) -> bool:
-        """Keep the state that the run's next attempt starts from; False as for `progress`."""
+        """Store the state that the next attempt starts from; False as for `progress`."""
         return self._keep(_CHECKPOINT, run_id, attempt, state)
 
     def _keep(self, statement: Update, run_id: str, attempt: int, value: Json) -> bool:
@@ -218,23 +217,22 @@ class Claims:
         return self._database.write(lambda connection: connection.execute(statement, parameters).rowcount) == 1
 
     def recover(self, *, epoch: int, conclude: Conclude | None = None) -> int:
-        """End the attempts that older runners left running; returns how many.
+        """End the attempts that older runners left running; return how many.
 
-        A run is tried again at once, is cancelled when that was asked for, and fails with a dead letter when its
-        process died for the third time. `conclude` may add to such an end what the store cannot know: the message, the
-        deliveries and the next occurrence.
+        A run starts again at once, is cancelled if that was requested, and fails with a dead letter after its third
+        crash. `conclude` may add what the store cannot derive: the message, the deliveries and the next occurrence.
         """
         return self._database.write(lambda connection: len(recover.recover(connection, epoch, conclude, self._now())))
 
     def retry_from_now(self) -> list[str]:
-        """Let runs whose last attempt ended in the future wait as long as they should, from now on; returns them.
+        """Restart the retry delay of runs whose last attempt ended in the future; return these runs.
 
-        For the one process that starts runs, after the clock that it and the others go by was set back.
+        Only the process that starts runs may call this, after the clock that all processes use was set back.
         """
         return self._database.write(lambda connection: recover.retry_from_now(connection, self._now()), durable=False)
 
     def lapsed(self, before: datetime) -> dict[str, datetime]:
-        """Return the ends of all leases that were over `before`, by run."""
+        """Return by run the ends of all leases that expired before `before`."""
         return self._database.look(lambda connection: recover.lapsed(connection, before))
 
     def recover_lapsed(
@@ -246,12 +244,12 @@ class Claims:
         conclude: Conclude | None = None,
         only: Collection[str] | None = None,
     ) -> dict[str, str]:
-        """End the attempts whose lease was over `before` and that nobody has in hand, as `recover` does.
+        """End the attempts whose lease expired before `before` and that no worker holds, as `recover` does.
 
-        With `only`, no others than these. Returns by run what proves its lease in the queue, '' where it has none.
-        `held` are the runs that the caller has in hand, read after `before`: what was claimed since has a newer lease.
-        Any number of processes may do this at once: each run is recovered by one. Raises `RunnerReplaced` when `epoch`
-        is not the newest and there is something to end.
+        With `only`, just these. Returns by run the token of its lease in the queue, '' without one. `held` are the runs
+        of the caller, read after `before`: a later claim has a newer lease. Any number of processes may call this at
+        once; one of them recovers a run. Raises `RunnerReplaced` when `epoch` is not the newest and there is a run to
+        end.
         """
         orphans = set(self.lapsed(before) if only is None else only).difference(held)
         if not orphans:

@@ -39,7 +39,7 @@ _HOLD = (
 
 
 class Deliveries:
-    """Telling users outcomes through channels; each with its own state and retries."""
+    """Deliveries of outcomes to users through channels."""
 
     def __init__(self, database: Database, now: Callable[[], datetime]) -> None:
         self._database = database
@@ -52,31 +52,32 @@ class Deliveries:
         )
 
     def due(self, *, limit: int) -> list[tuple[Delivery, InboxMessage]]:
-        """Return deliveries that are due now, longest due first, each with the message to deliver."""
+        """Return deliveries that are due, longest due first, each with its message."""
         due = {"now": self._now(), "most": limit}
         rows = self._database.read(lambda connection: unreadable.rows(connection, _DUE, due, deliveries.c.id))
         return [(Delivery(*row[: len(DELIVERY)]), InboxMessage(*row[len(DELIVERY) :])) for row in rows]
 
     def take(self, ids: Sequence[str], *, lease: timedelta) -> set[str]:
-        """Take those of the deliveries that are still due and return them: for `lease` nobody else finds them due.
+        """Lease those of the deliveries that are still due and return them.
 
-        Any number of processes may try; each delivery is taken by one.
+        For `lease` they are due for no other process. Any number of processes may call this; one of them gets a
+        delivery.
         """
         now = self._now()
         values = {"ids": list(ids), "now": now, "until": now + lease}
         return self._database.write(lambda connection: set(connection.execute(_TAKE, values).scalars()), durable=False)
 
     def hold(self, ids: Sequence[str], *, lease: timedelta) -> None:
-        """Keep taken deliveries for `lease` from now on, those that have not been settled."""
+        """Extend the leases of these deliveries to `lease` from now, unless they were settled."""
         values = {"ids": list(ids), "until": self._now() + lease}
         self._database.write(lambda connection: connection.execute(_HOLD, values), durable=False)
 
     def settle(
         self, delivery_id: str, attempts: int, *, delivered: bool, error: str | None, next_at: datetime | None
     ) -> bool:
-        """Store how a try ended; False, and nothing written, when another has settled it since.
+        """Store the result of a try; False, and nothing written, when another process has settled it.
 
-        `attempts` is the delivery's as it was read. Not delivered and no `next_at` means given up.
+        `attempts` is the delivery's as it was read. A failure without `next_at` gives up.
         """
         now = self._now()
         state = DeliveryState.DELIVERED if delivered else DeliveryState.PENDING if next_at else DeliveryState.FAILED

@@ -1,4 +1,4 @@
-"""How long actions take, as it was learned from what they took: one histogram for each action of a tenant."""
+"""Learned durations of actions: one histogram for each action of a tenant."""
 
 from __future__ import annotations
 
@@ -21,14 +21,14 @@ _TURN = 0x65737469  # "esti"
 
 
 class Estimates:
-    """The learned estimates. Decay and merging are pure: `rules.estimates`."""
+    """Stored histograms. Decay and merging are pure: `rules.estimates`."""
 
     def __init__(self, database: Database, now: Callable[[], datetime]) -> None:
         self._database = database
         self._now = now
 
     def get(self, keys: Sequence[ActionKey]) -> dict[ActionKey, Histogram]:
-        """Return the histograms of these actions; those of which nothing was learned are left out."""
+        """Return the histograms of these actions; an action without one is left out."""
         parts = (keys[start : start + _MAX_KEYS_PER_QUERY] for start in range(0, len(keys), _MAX_KEYS_PER_QUERY))
         return {of: histogram for part in parts for of, histogram in self._of(part).items()}
 
@@ -37,10 +37,10 @@ class Estimates:
         return {(row.tenant, row.action): Histogram.from_json(row.histogram) for row in rows}
 
     def add(self, deltas: Mapping[ActionKey, Sequence[float]]) -> None:
-        """Take in durations of successful attempts in seconds, oldest first; none is lost between many callers."""
+        """Add durations of successful attempts in seconds, oldest first; concurrent callers lose none."""
 
         def work(connection: Connection) -> None:
-            if connection.dialect.name == "postgresql":  # one writer at a time: they are rare, and rows may be new
+            if connection.dialect.name == "postgresql":  # one writer at a time: writes are rare, and rows may be new
                 connection.execute(select(func.pg_advisory_xact_lock(_TURN)))
             for of, seconds in deltas.items():
                 self._merge(connection, of, seconds)

@@ -1,4 +1,4 @@
-"""History: what happened, to which task, when and by whom."""
+"""History: the events, attempts and runs of tasks."""
 
 from __future__ import annotations
 
@@ -19,19 +19,19 @@ from duetime.scheduler.task import Attempt, DeadLetter, Run
 from sqlalchemy import Connection, Select, any_, func, or_, select, tuple_, union_all
 
 MAX_RARE = 2_000
-"""Tasks, or events, with a text for which all of them are found and put in order, rather than met one by one."""
+"""Matching tasks, or events, up to which a text search sorts all matches instead of scanning by time."""
 
 _EVENTS = select(*EVENT).select_from(events.join(tasks, tasks.c.id == events.c.task_id))
 
 
 class History:
-    """The events of a tenant's tasks; and the events of all tenants, for notifying subscribers."""
+    """Events of a tenant's tasks; and the events of all tenants, for change notifications."""
 
     def __init__(self, database: Database) -> None:
         self._database = database
 
     def events(self, tenant: str, where: EventFilter, *, limit: int, cursor: str | None = None) -> EventPage:
-        """Return a page of events, newest first. Raises `InvalidArgument` for a cursor that is not of this list."""
+        """Return a page of events, newest first. Raises `InvalidArgument` for a cursor of another list."""
         of = ("events", tenant, where)
         behind = cursors.read(cursor, of=of) if cursor else []
         statement = _ordered(_EVENTS.where(*_conditions(tenant, where)), where, behind).limit(limit + 1)
@@ -44,7 +44,7 @@ class History:
         return EventPage(tuple(found[:limit]), following)
 
     def attempts(self, tenant: str, task_id: str) -> list[Attempt]:
-        """Return every attempt of every run of a task, in the order they were made."""
+        """Return every attempt of every run of a task, in order of start."""
         statement = (
             select(*ATTEMPT)
             .select_from(attempts.join(runs, runs.c.id == attempts.c.run_id))
@@ -68,13 +68,13 @@ class History:
         return self._database.read(latest)
 
     def since(self, event_id: int, *, limit: int = 500) -> list[Event]:
-        """Return the events of all tenants behind that one, oldest first: each exactly once, however it is polled."""
+        """Return the events of all tenants after `event_id`, oldest first; repeated polls return each exactly once."""
         return self._database.read(lambda connection: since(connection, event_id, limit))
 
     def dead_letters(
         self, tenant: str, *, limit: int, cursor: str | None = None
     ) -> tuple[list[DeadLetter], str | None]:
-        """Return runs that are out of attempts, newest first, with every attempt; and the next page's cursor."""
+        """Return runs that are out of attempts, newest first, with every attempt; and the cursor of the next page."""
         of = ("dead letters", tenant)
         behind = cursors.read(cursor, of=of) if cursor else []
         key = (dead_letters.c.at, dead_letters.c.run_id)
@@ -97,7 +97,7 @@ def _letters(connection: Connection, statement: Select[Any]) -> list[DeadLetter]
 
 
 def _ordered(statement: Select[Any], where: EventFilter, behind: Sequence[int | str]) -> Select[Any]:
-    """Order one task's events by their number, which no clock disturbs; those of many tasks by time."""
+    """Sort one task's events by number, which no clock affects; those of many tasks by time."""
     if where.task_id is None:
         return _behind(statement, (events.c.at, events.c.id), behind)
     if behind:
@@ -129,9 +129,9 @@ def _says(text: str) -> Condition:
 
 
 def _narrowed(connection: Connection, statement: Select[Any], tenant: str, where: EventFilter) -> Select[Any]:
-    """Find a rare text by its indexes first; a common one is met soon on the way back in time.
+    """Look a rare text up by its indexes; a scan back in time finds a common one soon.
 
-    No planner can do both for words that stand in one table or in another.
+    No planner chooses between both for words in either of two tables.
     """
     if where.text is None or where.task_id is not None or connection.dialect.name != "postgresql":
         return statement
@@ -141,7 +141,7 @@ def _narrowed(connection: Connection, statement: Select[Any], tenant: str, where
         return statement
     of_tasks = select(events.c.id).where(events.c.task_id == any_(func.array(titled.scalar_subquery())))
     rows = union_all(of_tasks, said).scalar_subquery()
-    return statement.where(events.c.id == any_(func.array(rows)))  # found first: an IN would be joined as it likes
+    return statement.where(events.c.id == any_(func.array(rows)))  # computed first: an IN could be joined in any order
 
 
 def _is_rare(connection: Connection, found: Select[Any]) -> bool:

@@ -30,7 +30,7 @@ class Inbox:
         return self._database.read(lambda connection: _messages(connection, statement))
 
     def mark_read(self, tenant: str, user: str, ids: Sequence[str] | None = None, *, task_id: str | None = None) -> int:
-        """Mark these messages, or all (of a task), as read; returns how many were unread before."""
+        """Mark these messages, or all (of a task), as read; return how many were unread."""
         unread = (inbox.c.tenant == tenant, inbox.c.user == user, inbox.c.read_at.is_(None))
         statement = update(inbox).where(*unread).values(read_at=self._now())
         if ids is not None:
@@ -40,9 +40,9 @@ class Inbox:
         return self._database.write(lambda connection: connection.execute(statement).rowcount)
 
     def unmentioned(self, tenant: str, user: str, *, limit: int = 5) -> list[InboxMessage]:
-        """Return unread messages that no answer has mentioned yet, newest first, and mark them as mentioned.
+        """Return unread messages that no answer has mentioned, newest first, and mark them as mentioned.
 
-        Each message is returned once, to one caller, whatever the number of processes that ask.
+        Each message is returned once, to one caller, for any number of processes.
         """
         statement = _of(_UNREAD, tenant, user).where(inbox.c.mentioned_at.is_(None)).limit(limit)
         if not self._database.read(lambda connection: connection.execute(statement).first()):

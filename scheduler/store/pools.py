@@ -1,7 +1,7 @@
-"""Pools as they were declared: by configuration at a start, and by admins at any time.
+"""Declared pools: by configuration at a start, and by admins at any time.
 
-A row outlives its pool, so that revisions only rise, and so that a pool which an admin removed stays removed when the
-next start declares it again. Writers take turns.
+A row outlives its pool. So revisions only rise, and a pool that an admin removed stays removed when the next start
+declares it again. Writers take turns.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from sqlalchemy import Connection, bindparam, func, insert, select, update
 Spec = Mapping[str, Json]
 
 CONFIGURATION = "configuration"
-"""The actor of a change to a pool that a start declared."""
+"""The actor of pools that a start declared."""
 
 _COLUMNS = columns_of(StoredPool, pools)
 _ALL = select(*_COLUMNS).order_by(pools.c.name)
@@ -31,7 +31,7 @@ _TURN = 0x706F6F6C  # "pool"
 
 
 class Pools:
-    """The limits of an installation; they are the same for all tenants."""
+    """The pools of an installation, shared by all tenants."""
 
     def __init__(self, database: Database, now: Callable[[], datetime]) -> None:
         self._database = database
@@ -41,18 +41,18 @@ class Pools:
         self._seen: int | None = None
 
     def see(self, revision: int) -> None:
-        """Hear which revision of the pools is the newest."""
+        """Note the newest revision of the pools."""
         if revision != self._seen:
             self._seen = revision
             self.on_change()
 
     def all(self) -> list[StoredPool]:
-        """Return the pools that there are, by name."""
+        """Return the existing pools by name."""
         statement = _ALL.where(_THERE)
         return self._database.read(lambda connection: [StoredPool(*row) for row in connection.execute(statement)])
 
     def removed(self) -> set[str]:
-        """Return the names of the pools that there were once."""
+        """Return the names of removed pools."""
         statement = select(pools.c.name).where(pools.c.spec.is_(None))
         return self._database.read(lambda connection: set(connection.execute(statement).scalars()))
 
@@ -61,7 +61,7 @@ class Pools:
         return self._database.look(_revision)
 
     def put(self, name: str, spec: Spec, *, actor: str) -> StoredPool:
-        """Create or replace a pool. One that is the same already keeps its revision."""
+        """Create or replace a pool. An unchanged pool keeps its revision."""
 
         def work(connection: Connection) -> StoredPool:
             self._write(connection, name, spec=_as_stored(spec), actor=actor)
@@ -70,14 +70,13 @@ class Pools:
         return self._database.write(work)
 
     def remove(self, name: str, *, actor: str) -> bool:
-        """Remove a pool; False when it was not there. Declaring it unchanged does not bring it back."""
+        """Remove a pool; False when it did not exist. An unchanged declaration does not restore it."""
         return self._database.write(lambda connection: self._write(connection, name, spec=None, actor=actor))
 
     def declare(self, specs: Mapping[str, Spec]) -> list[str]:
-        """Apply what configuration declares where that differs from what it declared last time; returns those names.
+        """Apply declarations that differ from the last declared ones; return the names of the changed pools.
 
-        What an admin changed since therefore stays until configuration itself says something else. A pool that is no
-        longer declared is removed.
+        So a change by an admin stays until configuration itself changes. A pool that is no longer declared is removed.
         """
         wanted = {name: _as_stored(spec) for name, spec in specs.items()}
 
@@ -94,7 +93,7 @@ class Pools:
         return [] if self._database.read(_declared) == wanted else self._database.write(work)
 
     def _write(self, connection: Connection, name: str, *, spec: Spec | None, actor: str) -> bool:
-        """Store what a pool is from now on, None for nothing; False when it was that already."""
+        """Store the spec of a pool, None for a removal; False when it is unchanged."""
         _take_turn(connection)
         found = connection.execute(_ONE, {"pool": name}).first()
         if (found.spec if found else None) == spec:
@@ -118,7 +117,7 @@ def _declared(connection: Connection) -> dict[str, Spec]:
 
 
 def _as_stored(spec: Spec) -> Spec:
-    """Return the declaration as it comes back from the database, so that the two can be compared."""
+    """Return the declaration as the database returns it, so that the two can be compared."""
     found: Spec = json.loads(encode(spec))
     return found
 

@@ -1,4 +1,4 @@
-"""The runner: which process runs tasks now. Each new one raises the epoch, and claims of older epochs are refused."""
+"""The runner: the process that runs tasks now. Each new one raises the epoch; claims of older epochs are refused."""
 
 from __future__ import annotations
 
@@ -15,14 +15,14 @@ _CURRENT = select(runner.c.epoch, runner.c.pid, runner.c.endpoint, runner.c.toke
 
 
 class Runners:
-    """The runner of this database: the one process that runs its tasks."""
+    """The runner of this database."""
 
     def __init__(self, database: Database, now: Callable[[], datetime]) -> None:
         self._database = database
         self._now = now
 
     def take_over(self, *, pid: int, endpoint: str, token: str) -> int:
-        """Become the runner: return a new epoch, higher than any before. Older epochs can start nothing any more."""
+        """Become the runner; return a new epoch, higher than any before. Runs of older epochs cannot start any more."""
 
         def work(connection: Connection) -> int:
             values = {"pid": pid, "endpoint": endpoint, "token": token, "started_at": self._now()}

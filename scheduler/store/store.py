@@ -1,4 +1,4 @@
-"""Opening a database: which kind it is, and that its tables are those of this version."""
+"""Opens a database: detects its kind, and checks or upgrades its schema."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ from sqlalchemy.exc import ArgumentError
 
 
 class Store:
-    """Everything that Duetime remembers. Safe to use from many threads; several processes may open one database."""
+    """All persistent state of Duetime. Thread-safe; several processes may open one database."""
 
     def __init__(self, database: Database, clock: Callable[[], datetime]) -> None:
         self._database = database
@@ -43,22 +43,22 @@ class Store:
         self.estimates = Estimates(database, clock)
 
     def now(self) -> datetime:
-        """Return the time by the clock that decides: a server's own, else the system's."""
+        """Return the time (UTC) by the deciding clock: the server's, for a file the system's."""
         return self._clock()
 
     def skew(self) -> float:
-        """Return how many seconds the wall clock of this process is ahead of `now`; 0 where it is the one that decides.
+        """Return by how many seconds the wall clock of this process is ahead of `now`.
 
-        Nothing is asked for it.
+        0 where it is the deciding clock. Makes no query.
         """
         return self._clock.skew() if isinstance(self._clock, ServerClock) else 0.0
 
     def clock_leapt(self) -> bool:
-        """Whether the server's clock was moved lately: leases that others write may not go by the new time yet."""
+        """Whether the server's clock jumped lately, so that leases of other processes may follow the old time."""
         return isinstance(self._clock, ServerClock) and self._clock.leapt()
 
     def identity(self) -> str:
-        """Return a name that no other database has; none where that cannot be told, as with a file."""
+        """Return a name that no other database has; empty where there is none, as for a file."""
         return self._database.identity() if isinstance(self._database, Postgres) else ""
 
     def close(self) -> None:
@@ -70,11 +70,10 @@ def open_store(
 ) -> Store:
     """Open the store at a SQLAlchemy URL: `sqlite:///<path>` or `postgresql://...`.
 
-    With `migrate` an older schema is upgraded, an SQLite file after it was copied beside itself; without it, one that
-    is not the newest raises `SchemaTooOld`. A newer one raises `SchemaTooNew`. `synchronous` is SQLite's: FULL survives
-    a power cut, OFF is for tests. `clock` takes the place of a server's clock, or of the system's with SQLite. Raises
-    `InvalidSetting` for a URL that names no database Duetime can use, and `StoreUnavailable` when the database cannot
-    be reached.
+    With `migrate` an older schema is upgraded, and an SQLite file is first copied to the same folder; without it an
+    older schema raises `SchemaTooOld`. A newer one raises `SchemaTooNew`. `synchronous` is SQLite's: FULL survives a
+    power cut, OFF is for tests. `clock` replaces the server's clock, or the system's with SQLite. Raises
+    `InvalidSetting` for an unusable URL, and `StoreUnavailable` when the database cannot be reached.
     """
     database = connect(url, synchronous=synchronous)
     try:
@@ -93,7 +92,7 @@ def _clock_of(database: Database) -> Callable[[], datetime]:
 
 
 def migrate_store(url: str) -> Upgrade:
-    """Upgrade the schema at the URL to the newest, and return what that took."""
+    """Upgrade the schema at the URL to the newest; return the versions before and after."""
     database = connect(url)
     try:
         return upgrade(database)

@@ -1,4 +1,4 @@
-"""Tasks of a tenant: adding, reading, listing and changing them."""
+"""Tasks of a tenant: add, read, list and change them."""
 
 from __future__ import annotations
 
@@ -17,22 +17,22 @@ from sqlalchemy import Connection
 
 
 class Tasks:
-    """The scheduled tasks. Every method sees one tenant only."""
+    """The tasks. Every method sees one tenant only."""
 
     def __init__(self, database: Database, now: Callable[[], datetime]) -> None:
         self._database = database
         self._now = now
 
     def add(self, task: Task, run: Run, *, actor: str, key: IdempotencyKey | None = None) -> Added:
-        """Store a task with its first run; with a key that is known and the same content, return the first one.
+        """Store a task with its first run; for a known key with the same content, return the first task.
 
-        Looks for the task's twin as well. Raises `IdempotencyConflict` when the key was used for other content.
+        Also searches for the task's twin. Raises `IdempotencyConflict` when the key was used for other content.
         """
         item = NewTask(task, run, actor, key)
         return self._add([item], twins=True)[0]
 
     def add_many(self, items: Sequence[NewTask]) -> list[Added]:
-        """Store all of them or, when one is refused, none."""
+        """Store all items or, when one is refused, none."""
         return self._add(items)
 
     def _add(self, items: Sequence[NewTask], *, twins: bool = False) -> list[Added]:
@@ -42,14 +42,14 @@ class Tasks:
             return add.add(connection, items, self._now(), store_new=form, twins=twins, again=tried.unanswered)
 
         tried: Tried[list[Added]] = Tried()
-        if len(items) == 1 or not any(item.key for item in items):  # else one may be refused when others are stored
+        if len(items) == 1 or not any(item.key for item in items):  # a refused item must undo the others
             tried = self._database.attempt(work)
         if tried.result is not None:
             return tried.result
         return self._database.write(work, stored=commit_check.added, doubtful=tried.unanswered)
 
     def made_by(self, tenant: str, key: IdempotencyKey) -> TaskRecord | None:
-        """Return the task that the key still stands for, if it does; raises `IdempotencyConflict` as `add` does."""
+        """Return the task that the key still names, None without one; raises `IdempotencyConflict` as `add` does."""
 
         def work(connection: Connection) -> TaskRecord | None:
             task_id = idempotency.stands_for(connection, tenant, key, self._now())
@@ -58,33 +58,33 @@ class Tasks:
         return self._database.read(work)
 
     def get(self, tenant: str, task_id: str) -> TaskRecord:
-        """Return one task; raises `TaskNotFound`, which names the tenant's closest ids."""
+        """Return one task; raises `TaskNotFound`, with the tenant's closest ids."""
         return self._database.read(lambda connection: read.record(connection, tenant, task_id))
 
     def of_runs(self, tenant: str, run_ids: Sequence[str]) -> dict[str, Known]:
-        """Return what is known of each run that is of this tenant."""
+        """Return title and task by run, for runs of this tenant."""
         return self._database.read(lambda connection: read.of_runs(connection, tenant, run_ids))
 
     def page(
         self, tenant: str, where: TaskFilter, *, limit: int, cursor: str | None = None
     ) -> tuple[list[TaskRecord], str | None]:
-        """Return a page of tasks, open ones by due time and then ended ones newest first, and the next page's cursor.
+        """Return a page of tasks, open ones by due time, then ended ones newest first, and the cursor of the next page.
 
-        Raises `InvalidArgument` for a cursor that this list, with this filter, did not give.
+        Raises `InvalidArgument` for a cursor of another list or filter.
         """
         return self._database.read(
             lambda connection: task_list.page(connection, tenant, where, limit=limit, cursor=cursor)
         )
 
     def counts(self, tenant: str, where: TaskFilter) -> dict[State, int]:
-        """Return how many tasks of the filter are in each state; states with none are left out."""
+        """Return the number of tasks of the filter by state, without empty states."""
         return self._database.read(lambda connection: task_list.counts(connection, tenant, where))
 
     def counts_up_to(self, tenant: str, where: TaskFilter, most: int) -> task_list.Counts:
-        """Return how many tasks of the filter are in each state, and of which states there may be more than that.
+        """Return the number of tasks of the filter by state, and the states of which there may be more.
 
-        It stops at `most` of each state, or of all that are open and all that have ended where titles, labels, actions
-        or times are asked for: what it costs does not grow with the tasks.
+        Counting stops at `most` for each state; with titles, labels, actions or times in the filter, at `most` open and
+        `most` ended tasks. So the cost does not grow with the number of tasks.
         """
         return self._database.read(lambda connection: task_list.counts_up_to(connection, tenant, where, most))
 
@@ -105,10 +105,10 @@ class Tasks:
         revision: int | None = None,
         reason: str | None = None,
     ) -> TaskRecord:
-        """Read a task, let `decide` say what it should become, and store that with an event, in one transaction.
+        """Read a task, call `decide` for its change, and store the change with an event, in one transaction.
 
-        `decide` must be pure, and may raise `Refused`. A change that changes nothing writes nothing. Raises
-        `StaleRevision` when `revision` is given and is not the task's, `TaskNotFound`, and `IllegalMove`.
+        `decide` must be pure, and may raise `Refused`. An empty change writes nothing. Raises `StaleRevision` when
+        `revision` is given and is not the task's, `TaskNotFound`, and `IllegalMove`.
         """
         return self.change_once(
             tenant, task_id, None, actor=actor, kind=kind, decide=decide, revision=revision, reason=reason
@@ -126,9 +126,9 @@ class Tasks:
         revision: int | None = None,
         reason: str | None = None,
     ) -> Changed:
-        """Change a task like `change`, unless the key names a change that was made before.
+        """Change a task like `change`, unless the key names an earlier change.
 
-        Raises `IdempotencyConflict` when the key was used for something else.
+        Raises `IdempotencyConflict` when the key was used for another change.
         """
 
         def work(connection: Connection) -> Changed:
@@ -145,7 +145,7 @@ class Tasks:
         return self._database.write(work)
 
     def forget_keys(self, *, limit: int = 500) -> int:
-        """Look at `limit` idempotency keys that may hold no longer, and remove those that do not; returns how many."""
+        """Examine `limit` idempotency keys that may have expired, and remove those that have; return how many."""
         now = self._now()
         return self._database.write(
             lambda connection: idempotency.forget_outdated(connection, now, limit), durable=False

@@ -1,4 +1,4 @@
-"""The pool units that attempts really used. Rows are written with the attempt's end; budgets are rebuilt from them."""
+"""Units of pools that attempts used. A row is written with the attempt's end; budgets are rebuilt from these rows."""
 
 from __future__ import annotations
 
@@ -14,13 +14,13 @@ _FIRST = select(func.min(usage.c.at)).where(usage.c.pool == bindparam("of_pool")
 
 
 class Usage:
-    """The account of what was used."""
+    """Recorded use of pools."""
 
     def __init__(self, database: Database) -> None:
         self._database = database
 
     def since(self, starts: Mapping[str, datetime]) -> dict[str, float]:
-        """Return what was used of each pool from its instant on; 0.0 for nothing."""
+        """Return by pool the units used since its instant; 0.0 for none."""
 
         def work(connection: Connection) -> dict[str, float]:
             return {pool: _spent(connection, pool, start) for pool, start in starts.items()}
@@ -28,7 +28,7 @@ class Usage:
         return self._database.read(work)
 
     def first(self, pool: str) -> datetime | None:
-        """Return when something was first used of a pool; None when nothing ever was."""
+        """Return the time of the first recorded use of a pool; None without one."""
         return self._database.read(lambda connection: connection.execute(_FIRST, {"of_pool": pool}).scalar())
 
 

@@ -1,4 +1,4 @@
-"""Workers: the processes that run tasks, and when each was last heard of. For people; leases decide who is dead."""
+"""Workers: the processes that run tasks, and when each was last seen. For display only; leases decide about crashes."""
 
 from __future__ import annotations
 
@@ -25,34 +25,34 @@ _BEAT = {
 
 
 class Workers:
-    """The worker processes of this database, on every machine."""
+    """The workers of this database, on any machine."""
 
     def __init__(self, database: Database, now: Callable[[], datetime]) -> None:
         self._database = database
         self._now = now
 
     def beat(self, worker: WorkerProcess) -> None:
-        """Keep what a worker says of itself now; only that worker's own process may say it."""
+        """Store the report of a worker; only that worker's own process may call this."""
         values = {name: getattr(worker, name) for name in _NAMES} | {"seen_at": self._now()}
         self._database.write(
             lambda connection: connection.execute(_BEAT[connection.dialect.name], values), durable=False
         )
 
     def all(self) -> list[WorkerProcess]:
-        """Return the workers, longest started first, those that are not heard of any more too."""
+        """Return the workers, longest started first, silent ones included."""
         return self._database.read(lambda connection: [WorkerProcess(*row) for row in connection.execute(_ALL)])
 
     def active_runs(self) -> Mapping[str, int]:
-        """Return how many runs are running by the name of their worker, whatever that says of itself."""
+        """Return the number of running runs by worker, counted from the runs themselves."""
         return self._database.read(
             lambda connection: {str(name): count for name, count in connection.execute(_IN_HAND)}
         )
 
     def remove(self, worker_id: str) -> None:
-        """Forget a worker that ended as it should."""
+        """Remove a worker that stopped in order."""
         self._database.write(lambda connection: connection.execute(delete(workers).where(workers.c.id == worker_id)))
 
     def forget(self, before: datetime) -> int:
-        """Forget the workers that were last heard of before `before`; returns how many."""
+        """Remove the workers last seen before `before`; return how many."""
         old = delete(workers).where(workers.c.seen_at < before)
         return self._database.write(lambda connection: connection.execute(old).rowcount)

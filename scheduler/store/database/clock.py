@@ -1,9 +1,8 @@
-"""The clock of the store: the database server's where there is a server, since many machines have to agree.
+"""The deciding clock: the database server's where there is one, because many machines must agree.
 
-The server is asked when the store is opened and then now and then, never by whoever wants to know the time: between
-two answers its clock is carried on by this process's monotonic one. Cristian's algorithm: the answer was true halfway
-between the question and its arrival, give or take half of the time between (F. Cristian, "Probabilistic clock
-synchronization", 1989).
+The server is sampled when the store is opened and then periodically, never by a reader of the clock: between samples
+this process's monotonic clock carries it on. Cristian's algorithm: a reply was true halfway between request and
+arrival, give or take half of the round trip (F. Cristian, "Probabilistic clock synchronization", 1989).
 """
 
 from __future__ import annotations
@@ -18,13 +17,13 @@ from datetime import UTC, datetime, timedelta
 from typing import NamedTuple
 
 ASKED_EVERY = 30.0
-"""Seconds of use between two questions."""
+"""Seconds of use between two samples."""
 
 LEAP_CALM_S = 60.0
-"""Seconds after a leap within which other processes may not have asked, or not renewed a lease by the new time."""
+"""Seconds after a jump within which other processes may not have sampled it, or not renewed a lease by it."""
 
 TOLERATED = 5.0
-"""Seconds that the clock of this machine may be off before that is said."""
+"""Seconds of skew of this machine's clock above which the log reports it."""
 
 _SAMPLES = 3
 _JUMP = 1.0
@@ -39,7 +38,7 @@ def utc_now() -> datetime:
 
 
 class Sample(NamedTuple):
-    """A server's time, with this process's monotonic seconds at the question and at the answer."""
+    """Time of a server, and this process's monotonic seconds at request and at reply."""
 
     at: datetime
     asked: float
@@ -51,10 +50,10 @@ def on_a_thread(work: Callable[[], None]) -> None:
 
 
 class ServerClock:
-    """The clock of a server. Calling it asks nothing; it never goes backwards.
+    """The clock of a server. A call makes no query; the time never goes backwards.
 
-    When the server's clock was set back, time passes at half its speed until the two agree again. `ask` may raise what
-    it likes after the first time: then the clock goes on as it is. `soon` runs a piece of work beside the caller.
+    After the server's clock was set back, time passes at half speed until the two agree. When `ask` raises after the
+    first sample, the clock goes on from the last one. `soon` runs work off the caller's thread.
     """
 
     def __init__(
@@ -80,11 +79,11 @@ class ServerClock:
         return _EPOCH + timedelta(seconds=self._seconds())
 
     def skew(self) -> float:
-        """Return how many seconds the wall clock of this process is ahead of the server's; below 0: behind."""
+        """Return by how many seconds this process's wall clock is ahead of the server's; negative when behind."""
         return _seconds(self._wall()) - self._seconds()
 
     def leapt(self) -> bool:
-        """Whether the server's clock was moved lately, which others may not know yet, or this one still lags behind."""
+        """Whether the server's clock jumped lately: other processes may not know, or this one still lags behind."""
         with self._lock:
             at = self._monotonic()
             return at - self._leapt_at <= LEAP_CALM_S or self._last - (at + self._offset) > _JUMP
@@ -102,11 +101,11 @@ class ServerClock:
         return now
 
     def _stale(self, at: float) -> bool:
-        """Whether it is time to ask again: also when this machine slept, which its monotonic clock does not notice."""
+        """Whether a new sample is due: also after this machine slept, which its monotonic clock does not notice."""
         return at >= self._ask_at or abs(_seconds(self._wall()) - at - self._wall_offset) > _JUMP
 
     def _learn_again(self) -> None:
-        with suppress(Exception):  # what is wrong with the server, whoever needs it says
+        with suppress(Exception):  # the next query reports what is wrong with the server
             self._learn()
         with self._lock:
             self._asking = False

@@ -1,4 +1,4 @@
-"""How transactions are made: one interface, two databases."""
+"""Transactions: one interface, two databases."""
 
 from __future__ import annotations
 
@@ -25,9 +25,9 @@ BUSY_SECONDS = 5
 
 @dataclass(frozen=True, slots=True)
 class Tried(Generic[T]):
-    """The result of a statement on its own; without a `result`, nothing is known of it.
+    """Result of a single statement: without a `result` nothing is known.
 
-    `unanswered`: the connection broke, so it may be stored, or may yet be.
+    `unanswered`: the connection broke, so the statement may be stored, or may yet be.
     """
 
     result: T | None = None
@@ -35,22 +35,22 @@ class Tried(Generic[T]):
 
 
 class Database(ABC):
-    """Runs a piece of work in one transaction: all of it is stored, or nothing."""
+    """Runs a piece of work in one transaction, all or nothing."""
 
     engine: Engine
 
     @abstractmethod
     def read(self, work: Work[T]) -> T:
-        """Run `work` on one consistent view of the data; never waits for a writer."""
+        """Run `work` on one consistent snapshot; never waits for a writer."""
 
     def look(self, work: Work[T]) -> T:
-        """Run `work`, which reads by one statement alone: that needs no transaction."""
+        """Run `work`, a single read statement, which needs no transaction."""
         return self.read(work)
 
     def attempt(self, work: Work[T]) -> Tried[T]:  # noqa: ARG002 - where a transaction is no round trip
-        """Run `work`, one statement that is a transaction of its own, where that is quicker.
+        """Run `work`, a single statement in a transaction of its own, where that is faster.
 
-        It has to stand what is committed while it waits for a lock. Whatever it did not do, `write` is to do.
+        It must tolerate commits that happen during its lock waits. The caller does the rest with `write`.
         """
         return Tried()
 
@@ -58,15 +58,15 @@ class Database(ABC):
     def write(
         self, work: Work[T], *, durable: bool = True, stored: Stored[T] | None = None, doubtful: bool = False
     ) -> T:
-        """Run `work` and commit; it may be run twice when the first time left nothing behind, so it must be pure.
+        """Run `work` and commit; `work` must be pure, because it may run twice after a failure that stored nothing.
 
-        What is not `durable` survives the death of every process, but not surely a power cut, and then only together
-        with all that was written after it: for steps that are simply made again when they are lost.
+        A write that is not `durable` survives the crash of every process, but perhaps no power cut, and then only with
+        all later writes: use it for steps that are simply repeated.
 
-        `stored` tells whether what `work` returned is there. It is asked, in a transaction of its own, when the
-        connection broke during the commit; without it, or when it says no, that is `StoreUnavailable`. When it is
-        `doubtful` what was stored before, `work` finds that out: it is run until the database answers, or has been
-        away for as long as it may be busy.
+        `stored` checks whether the result of `work` was committed, in a new transaction after the connection broke
+        during the commit. Without it, or when it returns False, this raises `StoreUnavailable`. With `doubtful` an
+        earlier statement may be stored, and `work` finds out: it runs until the database replies, or has been away for
+        the busy timeout.
         """
 
     def migrate(self, work: Work[None]) -> None:
@@ -78,7 +78,7 @@ class Database(ABC):
 
 
 class Sqlite(Database):
-    """One file, written by one connection at a time, in this process by the lock, between processes by SQLite's own.
+    """One file with one writer at a time: in this process by a lock, between processes by SQLite's own.
 
     The driver begins no transactions by itself: writes begin IMMEDIATE, because an upgrade from reading to writing
     fails at once, without waiting, when another process wrote in between.
@@ -101,13 +101,13 @@ class Sqlite(Database):
         self._make_private()
         with translated():
             self._writer = self.engine.connect()
-            self._writer.begin()  # for ever, in the eyes of SQLAlchemy: what really begins and ends is below
+            self._writer.begin()  # SQLAlchemy sees one endless transaction; the real ones are below
         self._raw: Any = self._writer.connection.dbapi_connection
         self._writer.exec_driver_sql("PRAGMA cache_size=-8000")  # KiB; readers keep SQLite's 2 MB each
 
     def _make_private(self) -> None:
-        """Let only its owner read a new file; SQLite gives the files beside it the same mode."""
-        with suppress(OSError):  # what is wrong with the path, SQLite says when it opens it
+        """Make a new file readable by its owner only; SQLite gives its journal files the same mode."""
+        with suppress(OSError):  # SQLite reports a bad path when it opens it
             if self.path and not Path(self.path).exists():
                 Path(self.path).touch(mode=0o600)
 
@@ -143,14 +143,14 @@ class Sqlite(Database):
             return result
 
     def _synchronise(self, *, durable: bool) -> None:
-        """Wait for the disk at the next commit, or leave that to the one after: waiting is most of a small write."""
+        """Sync the disk at the next commit, or leave that to a later one: the sync is most of a small write."""
         level = self._durable_level if durable or self._durable_level == "OFF" else "NORMAL"
         if level != self._level:
             self._raw.execute(f"PRAGMA synchronous={level}")
             self._level = level
 
     def migrate(self, work: Work[None]) -> None:
-        """Run `work` with foreign keys unchecked, since a table is altered by making it anew; then check them all."""
+        """Run `work` with foreign keys off, because altering a table rebuilds it; then check them all."""
 
         def checked(connection: Connection) -> None:
             work(connection)
@@ -189,7 +189,7 @@ def _configure(synchronous: str) -> Callable[[Any, Any], None]:
 
 @contextmanager
 def translated() -> Iterator[None]:
-    """Turn what the driver raises when it cannot work into one sentence that says what to do."""
+    """Translate driver errors of an unusable database into one sentence with a remedy."""
     try:
         yield
     except Exception as error:

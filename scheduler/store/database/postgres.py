@@ -1,4 +1,4 @@
-"""Transactions on a PostgreSQL server, which may restart, drop a connection, or lose the answer to a COMMIT."""
+"""Transactions on a PostgreSQL server, which may restart, drop a connection, or lose the reply to a COMMIT."""
 
 from __future__ import annotations
 
@@ -20,32 +20,32 @@ from sqlalchemy.exc import DBAPIError
 T = TypeVar("T")
 
 _DEADLOCKED = frozenset({"40001", "40P01"})  # PostgreSQL rolled the transaction back: nothing of it exists
-_OUTRUN = _DEADLOCKED | {"23505"}  # as does a statement that comes too late for its unique number
+_OUTRUN = _DEADLOCKED | {"23505"}  # so does a statement that lost the race for a unique number
 _OVER = ("08", "57P01", "57P02", "57P03")  # the connection failed, or the server ends the session or shuts down
 _BY_INDEX = (
     "-c enable_seqscan=off -c enable_bitmapscan=off -c enable_hashjoin=off -c enable_mergejoin=off "
     "-c random_page_cost=1.1 -c jit=off"
 )
 _PAUSE = 0.1
-"""Seconds between looks for a server that is away."""
+"""Seconds between tries to reach a server that is away."""
 
 
 _FOR_READING = (
     "-c statement_timeout={} -c plan_cache_mode=force_custom_plan -c enable_hashjoin=off -c enable_mergejoin=off "
     "-c random_page_cost=1.1 -c jit=off"
 )
-"""Everything that is read is a page: joins that read a whole table first are never worth it."""
+"""Planner settings: every read is a page, so a join that scans a table never pays off."""
 
 READ_TIMEOUT_S = 30.0
-"""The longest that one question may keep the server busy: nobody waits for the answer any more."""
+"""Longest duration of one read; its caller has given up by then."""
 
 
 MAX_CONNECTIONS = 32
-"""Connections of one process in a rush: so many that store and start, and so many that read."""
+"""Connections per process under load: for writes, and for reads."""
 
 
 class EndUnknown(StoreUnavailable):
-    """The connection broke during the commit of what has this `result`."""
+    """The connection broke during the commit of this `result`."""
 
     def __init__(self, result: object) -> None:
         super().__init__(
@@ -62,12 +62,12 @@ _IDENTITY = (
 
 
 class Postgres(Database):
-    """A server. What left nothing behind, by a dropped connection or a deadlock, is tried once more.
+    """A PostgreSQL server. Work that left nothing behind, after a dropped connection or a deadlock, is tried once more.
 
-    Statements that schedule, start and settle have connections of their own, as planner settings belong to a session.
-    Their plans stay until the tables are next analysed: one that was made while a table was empty must not scan it when
-    it has a million rows, so every row is found by an index (without: 15 times slower at 30,000 runs). What only reads
-    is planned for the values that are asked for, and ends after `READ_TIMEOUT_S`.
+    Statements that schedule, start and settle have connections of their own, because planner settings belong to a
+    session. Their plans stay until the tables are analysed again. A plan made for an empty table must not scan one with
+    a million rows, so every row is found by an index (without: 15 times slower at 30,000 runs). Reads are planned for
+    their parameters, and end after `READ_TIMEOUT_S`.
     """
 
     def __init__(self, url: URL) -> None:
@@ -82,7 +82,7 @@ class Postgres(Database):
         return self._attempted(work, self._reading)
 
     def look(self, work: Work[T]) -> T:
-        """Run `work` by one round trip in place of three."""
+        """Run `work` in one round trip instead of three."""
         return self._attempted(work, None)
 
     def attempt(self, work: Work[T]) -> Tried[T]:
@@ -106,7 +106,7 @@ class Postgres(Database):
             if _code(error.orig) in _OUTRUN:
                 return Tried()
             raise
-        connection.commit()  # which is said to nobody, but at a rollback the driver forgets what it has prepared
+        connection.commit()  # a rollback would make the driver drop its prepared statements
         return Tried(result)
 
     def write(
@@ -128,7 +128,7 @@ class Postgres(Database):
             return result
 
     def sample(self) -> Sample:
-        """Ask the server what time it is."""
+        """Return the server's time."""
 
         def work(connection: Connection) -> Sample:
             asked = time.monotonic()
@@ -138,7 +138,7 @@ class Postgres(Database):
         return self.read(work)
 
     def identity(self) -> str:
-        """Return a name that no other database has, on whatever server; none where that cannot be told."""
+        """Return a name that no other database on any server has; empty where it cannot be determined."""
 
         def work(connection: Connection) -> str:
             asked = "has_function_privilege('pg_control_system()', 'execute')"
@@ -168,10 +168,10 @@ class Postgres(Database):
             if raw.autocommit != (isolation is None):
                 raw.autocommit = isolation is None
             if isolation is not None and raw.isolation_level != isolation:
-                raw.isolation_level = isolation  # BEGIN says it; SQLAlchemy's own way costs a third of a transaction
+                raw.isolation_level = isolation  # sent with BEGIN; SQLAlchemy's own way costs a third of a transaction
             result = work(connection)
             try:
-                connection.commit()  # of reading too: at a rollback the driver forgets what it has prepared
+                connection.commit()  # reads too: a rollback would make the driver drop its prepared statements
             except DBAPIError as error:
                 if error.connection_invalidated and isolation == self._writing:
                     raise EndUnknown(result) from error
@@ -179,15 +179,15 @@ class Postgres(Database):
             return result
 
     def _there(self, look: Work[bool]) -> bool:
-        """Look whether something is there; False when the server does not answer."""
+        """Check whether rows exist; False when the server does not reply."""
         with suppress(StoreUnavailable):
             return self._patiently(look)
         return False
 
     def _patiently(self, work: Work[T]) -> T:
-        """Run `work` until the server answers again, for as long as it may be busy.
+        """Run `work` until the server replies, for the busy timeout at most.
 
-        What was thought lost may come between, and is found by the next time.
+        An unconfirmed earlier write may appear in between; the next run of `work` finds it.
         """
         latest = time.monotonic() + BUSY_SECONDS
         while True:
@@ -208,12 +208,12 @@ def _engine(url: URL, planner: str, options: Mapping[str, Any], *, kept: int) ->
         pool_size=kept,
         max_overflow=MAX_CONNECTIONS - kept,
         pool_timeout=BUSY_SECONDS,
-        pool_use_lifo=True,  # the connection that was used last knows its statements, and their plans are made
+        pool_use_lifo=True,  # the last used connection has its statements prepared and planned
         json_serializer=encode,
         json_deserializer=decode,
         connect_args={
             "connect_timeout": BUSY_SECONDS,
-            "prepare_threshold": 1,  # most are large, and planning one takes longer than running it
+            "prepare_threshold": 1,  # most statements are large: planning takes longer than running
             "application_name": "duetime",
             "options": f"-c timezone=UTC -c lock_timeout={BUSY_SECONDS}s {planner}",
         },
@@ -223,16 +223,16 @@ def _engine(url: URL, planner: str, options: Mapping[str, Any], *, kept: int) ->
 
 
 def _recognise(context: ExceptionContext) -> None:
-    """Notice that a session is over by what the server says last, even before the connection ends.
+    """Detect a closed session by the server's last message, even before the connection ends.
 
-    SQLAlchemy then makes all connections anew that are in the pool: they are as old as this one was.
+    SQLAlchemy then replaces all pooled connections, which are as old as this one.
     """
     if _code(context.original_exception).startswith(_OVER):
         context.is_disconnect = True
 
 
 def _has_spoken(raw: Any) -> bool:
-    """Whether the server has something to say before it is asked: mostly that the session is over."""
+    """Whether the server has sent a message unasked: mostly the end of the session."""
     if sys.platform == "win32":
         return False
     heard = select.poll()

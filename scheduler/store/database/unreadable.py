@@ -1,7 +1,7 @@
-"""Rows that this version cannot read: written by a newer one, or damaged. They are left alone, and hold up no other.
+"""Rows that this version cannot read: written by a newer one, or damaged. They stay unchanged and hold up no other row.
 
-A batch is read as always. Only when that fails are its rows read one by one, and those at fault are left out from then
-on: of the answer, and of the limits and times that would be found for them again and again.
+A batch is read as usual. Only when that fails are its rows read one by one; the faulty ones are then left out of
+results, limits and timers.
 """
 
 from __future__ import annotations
@@ -15,14 +15,14 @@ from typing import Any
 from sqlalchemy import Column, Connection, Select
 
 OPTION = "duetime_unreadable"
-"""The execution option under which an engine has its `Unreadable`."""
+"""The execution option that holds the `Unreadable` of an engine."""
 
 LEFT_ALONE_S = 300.0
-"""Seconds after which a row is tried again: someone may have mended it."""
+"""Seconds after which a row is tried again, since it may have been repaired."""
 
 MAX_KNOWN = 10_000
 PROBLEMS = (LookupError, TypeError, ValueError, AttributeError)
-"""The errors that reading a row raises when a word, a shape or a type in it is not known."""
+"""Exceptions from a row with an unknown word, shape or type."""
 
 RowId = str | int
 
@@ -30,7 +30,7 @@ log = logging.getLogger(__name__)
 
 
 class Unreadable:
-    """The rows of one database that could not be read lately, by table; thread-safe."""
+    """Recently unreadable rows of one database, by table; thread-safe."""
 
     def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
         self._clock = clock
@@ -45,7 +45,7 @@ class Unreadable:
         return found
 
     def ids(self, table: str) -> list[RowId]:
-        """Return the rows of a table that are to be left out now."""
+        """Return the rows of a table to leave out now."""
         if not self._until:
             return []
         with self._lock:
@@ -54,7 +54,7 @@ class Unreadable:
             return sorted((row_id for name, row_id in self._until if name == table), key=str)
 
     def add(self, table: str, row_id: RowId, problem: Exception) -> None:
-        """Leave a row out for a while, and say so in the log once."""
+        """Leave a row out for a while, and log it once."""
         row = (table, row_id)
         with self._lock:
             if len(self._until) < MAX_KNOWN:
@@ -67,13 +67,13 @@ class Unreadable:
 
 
 def without(connection: Connection, statement: Select[Any], key: Column[Any]) -> Select[Any]:
-    """Return the statement without the rows that are known to be unreadable."""
+    """Return the statement without the known unreadable rows."""
     known = Unreadable.of(connection).ids(key.table.name)
     return statement.where(key.not_in(known)) if known else statement
 
 
 def rows(connection: Connection, statement: Select[Any], parameters: Mapping[str, Any], key: Column[Any]) -> list[Any]:
-    """Return the rows of a statement that can be read; `key` is the column by which one row is found again."""
+    """Return the readable rows of a statement; `key` is the column that identifies a row."""
     while True:
         wanted = without(connection, statement, key)
         try:
@@ -84,7 +84,7 @@ def rows(connection: Connection, statement: Select[Any], parameters: Mapping[str
 
 
 def _find(connection: Connection, statement: Select[Any], parameters: Mapping[str, Any], key: Column[Any]) -> bool:
-    """Read the rows of a statement one by one; whether some could not be read that were not known before."""
+    """Read the rows of a statement one by one; return whether a new unreadable one was found."""
     known = Unreadable.of(connection)
     before = known.ids(key.table.name)
     names = statement.with_only_columns(key, maintain_column_froms=True)

@@ -1,4 +1,4 @@
-"""Alembic's entry: the connection comes from `running`, open and locked."""
+"""Alembic's entry point: `run` supplies the connection, open and locked."""
 
 from __future__ import annotations
 

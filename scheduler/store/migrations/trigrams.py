@@ -1,7 +1,7 @@
-"""PostgreSQL's indexes of trigrams, by which titles and reasons are searched for a part of a word.
+"""PostgreSQL's trigram indexes, which find titles and reasons by a part of a word.
 
 They need the extension pg_trgm, which a server may lack and a user may not be allowed to create. Without them a search
-reads every row, and is cancelled when that takes too long: nothing else changes.
+reads every row, and is cancelled when it takes too long; all else works the same.
 """
 
 from __future__ import annotations
@@ -17,13 +17,13 @@ STATEMENTS = (
     """CREATE INDEX IF NOT EXISTS events_reason_trigrams ON events USING gin (lower(reason) gin_trgm_ops)
         WHERE reason IS NOT NULL""",
 )
-"""Most events have no reason, and cost nothing here."""
+"""Condition of the index: most events have no reason, and cost nothing here."""
 
 log = logging.getLogger(__name__)
 
 
 def create(connection: Connection) -> None:
-    """Create the indexes where the server can; say so in the log where it cannot."""
+    """Create the indexes where the server can; log it where it cannot."""
     if connection.dialect.name != "postgresql":
         return
     try:

@@ -1,7 +1,7 @@
-"""The schema's version: making it, checking it, upgrading it.
+"""The version of the schema: create, check, upgrade.
 
-A database at HEAD is used as it is and Alembic is not even imported; a new one gets its tables from the models. Only an
-older one runs migrations, which a test holds equal to the models.
+A database at HEAD is used as it is, without an import of Alembic; a new one gets its tables from the models. Only an
+older one runs migrations; a test proves that both give the same schema.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from duetime.scheduler.store.schema.base import Base
 from sqlalchemy import Column, Connection, MetaData, String, Table, func, insert, inspect, select
 
 HEAD = "0008"
-"""The newest migration; they are numbered, so that older and newer can be told apart without reading them."""
+"""The newest migration; numbers tell older from newer without reading the migrations."""
 
 _LOCK = 0x64756574  # "duet": one process at a time looks after a PostgreSQL schema
 
@@ -29,9 +29,9 @@ version = Table("duetime_version", MetaData(), Column("version_num", String(32),
 
 @dataclass(frozen=True, slots=True)
 class Upgrade:
-    """A finished schema upgrade: its version before, None for a new database, and its version now.
+    """The upgrade of a schema: its version before (None for a new database), and its version now.
 
-    `copied` is where an older SQLite file was copied to, if it was.
+    `copied` is the path of the copy of an older SQLite file, if one was made.
     """
 
     before: str | None
@@ -47,7 +47,7 @@ def revision(connection: Connection) -> str | None:
 
 
 def check(database: Database) -> None:
-    """Raise `SchemaTooOld` or `SchemaTooNew` unless the schema is the one that this code knows."""
+    """Raise `SchemaTooOld` or `SchemaTooNew` unless the schema has the version of this code."""
     found = database.read(revision)
     if found != HEAD:
         _refuse_newer(found)
@@ -57,9 +57,9 @@ def check(database: Database) -> None:
 
 
 def upgrade(database: Database) -> Upgrade:
-    """Bring the schema to HEAD, whatever it is now, and return what that took.
+    """Upgrade the schema to HEAD from any version, and return the versions before and after.
 
-    Several processes may do this at once: one does it, the others wait and find it done.
+    Several processes may call this at once: one upgrades, the others wait and find it done.
     """
     found = database.read(revision)
     if found == HEAD:
@@ -81,7 +81,7 @@ def _refuse_newer(found: str | None) -> None:
 def _bring_to_head(connection: Connection) -> None:
     if connection.dialect.name == "postgresql":
         connection.execute(select(func.pg_advisory_xact_lock(_LOCK)))
-    found = revision(connection)  # again, now that nobody else can change it
+    found = revision(connection)  # again: only now no other process can change it
     _refuse_newer(found)
     if found is None:
         _create(connection)
@@ -106,7 +106,7 @@ def _create(connection: Connection) -> None:
 
 
 def _copy(database: Sqlite, found: str) -> Path | None:
-    """Copy the file beside itself, complete with what is still in its log, and safe from a kill halfway."""
+    """Copy the file into the same folder, with its journal's content, and complete even after a kill halfway."""
     if database.path is None:
         return None
     path = Path(database.path)

@@ -1,7 +1,7 @@
-"""PostgreSQL: a task with its key, run, labels and event in one statement; a repeated call needs a second one.
+"""PostgreSQL: add a task with its key, run, labels and event by one statement; a repeated call needs a second one.
 
-The key decides. Whoever inserts it first makes the task; anyone else waits for that to be committed, inserts nothing,
-and reads what the key stands for. A key that holds no longer is taken over in the same step.
+The key decides. The first insert of a key makes the task; any other insert waits for its commit, adds nothing, and
+reads the task of the key. The same statement takes an expired key over.
 """
 
 from __future__ import annotations
@@ -52,7 +52,7 @@ from sqlalchemy.dialects.postgresql import JSONB, insert
 from sqlalchemy.sql.compiler import SQLCompiler
 
 _TIMES_ASKED = 3
-"""A key may be let go between the look that found it held and the one at its task; not time and again."""
+"""Tries of an add, since a key may expire between the two statements."""
 
 _VALUES: Mapping[Table, Sequence[str]] = {
     tasks: TASK_VALUES,
@@ -72,7 +72,7 @@ def store_new(
     now: datetime,
     twins: bool,
 ) -> dict[str, Added]:
-    """Store what is new; returns the answers by the ids asked for."""
+    """Store new tasks; return the results by the ids of the items."""
     answers: dict[str, Added] = {}
     left = list(items)
     for _ in range(_TIMES_ASKED):
@@ -119,7 +119,7 @@ def _inserted(
 
 
 class _AddStatement(NamedTuple):
-    """The text for the driver, and how the rows of each table are written."""
+    """The SQL text, and how to write the rows of each table."""
 
     sql: str
     documents: Mapping[str, Document]
@@ -158,7 +158,7 @@ def _statement(twins: bool) -> Select[Any]:
 
 
 def _given(table: Table) -> TableValuedAlias:
-    """Return the rows of the parameter that is named after a table; what they leave out is NULL."""
+    """Return the rows of the parameter named after a table; a missing field is NULL."""
     row: ColumnElement[Any] = literal_column(f"NULL::{table.name}")
     rows = func.jsonb_populate_recordset(row, bindparam(table.name, type_=JSONB()))
     return rows.table_valued(*(column(name, table.c[name].type) for name in _VALUES[table]), name=f"given_{table.name}")
@@ -172,7 +172,7 @@ def _inserting(table: Table, names: Sequence[str], new: CTE) -> CTE:
 
 
 def _claimed() -> CTE:
-    """Insert the keys; one that holds is left as it is and not returned."""
+    """Insert the keys; a key that holds stays as it is and is not returned."""
     names, given = _VALUES[key_table], _given(key_table)
     statement = insert(key_table).from_select(list(names), select(*(given.c[name] for name in names)))
     taken_over = {name: statement.excluded[name] for name in names if name not in key_table.primary_key}
@@ -181,8 +181,8 @@ def _claimed() -> CTE:
 
 
 def _is_free() -> ColumnElement[bool]:
-    """Whether the key that is there holds no longer: the opposite of `keys.holds`."""
-    its_task: ColumnElement[str] = literal_column("idempotency_keys.task_id")  # a column would be correlated to nothing
+    """Whether the existing key has expired: the opposite of `idempotency.holds`."""
+    its_task: ColumnElement[str] = literal_column("idempotency_keys.task_id")  # a column object would not be correlated
     its_run = select(runs.c.state).where(runs.c.task_id == its_task, CURRENT)
     ended_at = select(runs.c.ended_at).where(runs.c.task_id == its_task, CURRENT)
     return or_(

@@ -1,4 +1,4 @@
-"""PostgreSQL: what idempotency keys stand for, each task whole with its runs and deliveries, in one statement."""
+"""PostgreSQL: read the tasks of idempotency keys, each with its runs and deliveries, by one statement."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ _STANDING = (
 
 
 def known(connection: Connection, items: Sequence[NewTask], now: datetime) -> dict[Name, TaskRecord]:
-    """Return what the items' keys stand for; those that hold no longer are left out.
+    """Return the tasks of the items' keys, without expired keys.
 
     Raises `IdempotencyConflict` when a key that holds was used for other content.
     """
@@ -58,7 +58,7 @@ def known(connection: Connection, items: Sequence[NewTask], now: datetime) -> di
 
 
 def _record(rows: Sequence[Row[Any]]) -> TaskRecord:
-    """Put together what `reading.with_past` reads by and by."""
+    """Assemble the record that `read.with_past` reads in several statements."""
     pairs = [task_and_run(row) for row in rows]
     task = pairs[0][0]
     its_runs = {run.id: run for _, run in pairs}

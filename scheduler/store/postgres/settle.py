@@ -1,8 +1,8 @@
-"""PostgreSQL: settle attempts by one statement, if nothing has happened to their tasks since they were claimed.
+"""PostgreSQL: settle attempts by one statement, if their tasks are unchanged since the claim.
 
-It locks the tasks that still have the revision that the settler knows, ends those of their runs that still run by this
-attempt, and writes what follows from each end that it wrote. What it does not end is left to `settling`. How it stands
-what is committed while it waits for a lock is told in `claiming`.
+The statement locks the tasks that still have the revision of the claim, ends those of their runs that still run this
+attempt, and writes the consequences of each end. All others are left to `statements.settle`. `postgres.start` explains
+why commits during its lock wait do no harm.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ _KNOWN = {"its_task": tasks.c.id.type, "revision": tasks.c.revision.type}
 
 
 def _is_known(settlement: Settlement) -> bool:
-    """Whether it says all that its end needs: not where a run beside may have to take its place."""
+    """Whether the settlement contains all its consequences: not where a side run may become current."""
     claim = settlement.claim
     if endings.may_have_heirs(settlement, settlement.task_revision):
         return False
@@ -51,7 +51,7 @@ def _is_known(settlement: Settlement) -> bool:
 
 
 def settle(connection: Connection, settlements: Sequence[Settlement], now: datetime) -> set[int]:
-    """Settle what can be; returns which of them it was. A second settlement of the same run is left out."""
+    """Settle what can be settled; return the indexes of these. A second settlement of a run is left out."""
     known = {settlements[n].run_id: n for n in reversed(range(len(settlements))) if _is_known(settlements[n])}
     if not known:
         return set()
@@ -64,7 +64,7 @@ def settle(connection: Connection, settlements: Sequence[Settlement], now: datet
 
 
 def _following(connection: Connection, found: Sequence[AttemptEnd], now: datetime) -> list[tuple[Batch, Rows]]:
-    """Return what follows, the next occurrences first; each row names the run that is ending."""
+    """Return the consequences, next occurrences first; each row names the run that is ending."""
     begun = endings.next_rows(found)
     origins = {row["id"]: row["ending"] for row in begun}
     parts = [(batch, rows) for batch, rows in endings.parts(connection, found, now) if rows]
@@ -80,7 +80,7 @@ def _origin(row: Mapping[str, Any], origins: Mapping[str, str]) -> str:
 
 
 def _key(rows: Rows) -> str:
-    """Return where these rows name the run that is ending."""
+    """Return the column that names the ending run."""
     return next(name for name in _KEYS if name in rows[0])
 
 
@@ -96,7 +96,7 @@ def _claimed(settlement: Settlement) -> Claimed:
         settlement.attempt,
         claim.worker,
         run.scheduled_for,
-        False,  # a wish to cancel would have changed the task
+        False,  # a requested cancel would have changed the task
         task.revision,
         task.repeat,
         task.paused,
@@ -133,8 +133,8 @@ def _ended(types: Types) -> CTE:
 
 
 def _only_of(ended: CTE, key: str) -> Callable[[Any], ColumnElement[bool]]:
-    """Leave out what follows from an end that was not written.
+    """Limit consequences to ends that were written.
 
-    By a table of all that were, so that none of it comes before them: there is one current run of a task.
+    They join the table of written ends, and so come after it, because an index allows one current run per task.
     """
     return lambda given: given.c[key].in_(select(ended.c.id)).is_(true())

@@ -1,9 +1,9 @@
-"""PostgreSQL: lock tasks and start their runs, with attempts and events, in one statement.
+"""PostgreSQL: lock tasks and start their runs, with attempts and events, by one statement.
 
-It may be a transaction of its own, although what it sees is older than the locks it waits for: a task is locked, and a
-run updated, as the newest of its row that still meets the conditions. What else such a transaction wrote is seen late:
-a number of an event that is taken refuses the whole, a run that was not ready before is left out. Then it is said again
-behind the locks (`start`), where everything is seen.
+It may be a transaction of its own, although its snapshot is older than the locks it waits for. PostgreSQL locks and
+updates the newest version of a row that still meets the conditions. Other writes of a concurrent transaction stay
+invisible: a taken event number then rolls everything back, and a run that became ready later is left out. In both cases
+`statements.start` repeats the work behind the locks, where everything is visible.
 """
 
 from __future__ import annotations
@@ -53,8 +53,8 @@ _WORKER = bindparam("by_worker", type_=Text())
 _WISHES = {"run_id": runs.c.id.type, "holds": runs.c.reserved.type, "proof": runs.c.token.type}
 
 
-def _statement(may_start: Callable[[Columns], Conditions]) -> Select[Any]:
-    """Return the statement for runs that meet these conditions of a task; its rows are those of TASK and RUN."""
+def statement(may_start: Callable[[Columns], Conditions]) -> Select[Any]:
+    """Return the statement for runs whose tasks meet these conditions; it returns columns TASK and RUN."""
     locked = _locked()
     values = {
         "state": State.RUNNING,
@@ -75,7 +75,7 @@ def _statement(may_start: Callable[[Columns], Conditions]) -> Select[Any]:
 
 
 def _locked() -> CTE:
-    """Lock the tasks of the wanted runs, always in the same order, as everyone else does."""
+    """Lock the tasks of the wanted runs, always in the same order, which avoids deadlocks."""
     wish = few(recordset(_WISHES, "wishes", "wish"))
     whose = wish.join(runs, runs.c.id == wish.c.run_id).join(tasks, tasks.c.id == runs.c.task_id)
     found = select(*TASK, wish.c.run_id, wish.c.holds, wish.c.proof).select_from(whose)
@@ -83,7 +83,7 @@ def _locked() -> CTE:
 
 
 def _has_reserved(locked: CTE) -> ColumnElement[bool]:
-    """Whether a queue has reserved what the task needs now, as `statements.start` asks of runs that it has read."""
+    """Whether the queue reserved the current needs of the task, as `statements.start` checks."""
     need = func.jsonb_each_text(locked.c.needs).table_valued("key", "value", name="need")
     reserved = func.coalesce(cast(locked.c.holds.op("->>", return_type=Text())(need.c.key), Float()), 0.0)
     short = select(literal(1)).select_from(need).where(reserved < cast(need.c.value, Float())).correlate(locked)
@@ -101,7 +101,7 @@ def _started(started: CTE) -> CTE:
 
 
 def _told(moved: CTE, kind: EventKind, *, actor: ColumnElement[str], move: tuple[ColumnElement[State], State]) -> CTE:
-    """Write the events as `journal.append` does: each with the next number of its task."""
+    """Insert the events as `event_log.append` does: each with the next number of its task."""
     before, after = move
     of_task = moved.c.runs_task_id
     last = select(func.coalesce(func.max(events.c.seq), 0)).where(events.c.task_id == of_task)
@@ -121,10 +121,10 @@ def _told(moved: CTE, kind: EventKind, *, actor: ColumnElement[str], move: tuple
     return insert(events).from_select(list(values), select(*values.values())).cte("told")
 
 
-def _making_ready(move: Update) -> Select[Any]:
-    """Return the statement that makes runs ready and tells it; it returns how many were.
+def making_ready(move: Update) -> Select[Any]:
+    """Return the statement that makes runs ready with their events; it returns how many were.
 
-    `due` are their ids and what they `was`. Their tasks have to be locked.
+    `due` holds their ids and their previous state. The caller has locked their tasks.
     """
     due = few(recordset({"run_id": runs.c.id.type, "was": runs.c.state.type}, "due", "due"))
     names = ("id", "task_id", "tenant", "attempt")

@@ -1,4 +1,4 @@
-"""The base of all tables: how Duetime's types and names look in them."""
+"""Common base of all tables: Duetime's column types and the naming of constraints."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ Serial = BigInteger().with_variant(Integer(), "sqlite")
 
 
 class Base(DeclarativeBase):
-    """Types and names that all tables share."""
+    """Common column types and constraint names."""
 
     metadata = MetaData(
         naming_convention={
@@ -48,7 +48,7 @@ class Base(DeclarativeBase):
 
 
 def partial(name: str, *columns: Any, where: str, unique: bool = False) -> Index:
-    """Return an index of the rows for which `where` holds."""
+    """Return an index over the rows for which `where` holds."""
     return Index(name, *columns, unique=unique, sqlite_where=text(where), postgresql_where=text(where))
 
 

@@ -1,4 +1,4 @@
-"""The tables of what runs share: pools, what was used of them, workers, and how long actions take."""
+"""Tables of shared state: pools, their use, workers, and learned durations."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from sqlalchemy.orm import Mapped, mapped_column
 
 
 class PoolRow(Base):
-    """A limit that was declared. Without a `spec` it was removed; `declared` is what configuration said last."""
+    """A declared limit. Without a `spec` it was removed; `declared` is the last configured declaration."""
 
     __tablename__ = "pools"
 
@@ -25,7 +25,7 @@ class PoolRow(Base):
 
 
 class UsageRow(Base):
-    """The units of one pool that one attempt really used; budgets are counted from these rows."""
+    """Units that one attempt used of one pool: budgets are counted from these rows."""
 
     __tablename__ = "usage"
     __table_args__ = (Index("usage_by_pool", "pool", "at"), {"sqlite_with_rowid": False})
@@ -39,7 +39,7 @@ class UsageRow(Base):
 
 
 class WorkerRow(Base):
-    """A process that runs tasks, as it last said of itself; `seen_at` is when that was."""
+    """A process that runs tasks, with its last report; `seen_at` is the time of that report."""
 
     __tablename__ = "workers"
 
@@ -56,7 +56,7 @@ class WorkerRow(Base):
 
 
 class EstimateRow(Base):
-    """How long an action of a tenant takes, as learned from the attempts that succeeded."""
+    """Durations of an action of a tenant, learned from successful attempts."""
 
     __tablename__ = "estimates"
     __table_args__ = ({"sqlite_with_rowid": False},)

@@ -1,4 +1,4 @@
-"""Between rows and values: a row's columns stand in the order of the value's fields."""
+"""Converts between rows and values: a row's columns have the order of the value's fields."""
 
 from __future__ import annotations
 
@@ -15,10 +15,10 @@ from duetime.scheduler.task import Attempt, DeadLetter, Delivery, InboxMessage, 
 from sqlalchemy import Column, ColumnElement, Table, literal_column
 
 CURRENT: ColumnElement[bool] = literal_column("runs.current")
-"""The run stands for its task. Written bare, as the partial indexes have it, else SQLite does not use them."""
+"""The current run of a task. Literal, as in the partial indexes; else SQLite does not use them."""
 
 NOT_PAUSED: ColumnElement[bool] = literal_column("NOT runs.paused")
-"""No run of a paused task, as far as that is noted; bare, as above."""
+"""Runs not marked as paused; literal, as above."""
 
 Row = Sequence[Any]
 
@@ -63,7 +63,7 @@ def run_values(run: Run) -> dict[str, Any]:
 
 
 def new_run_values(task: Task, run: Run) -> dict[str, Any]:
-    """Return the row of a run whose task is known; `run_values` leaves out what comes from the task."""
+    """Return the row of a run whose task is known; `run_values` leaves out the columns of the task."""
     return {**run_values(run), "twin_hash": twin_hash(task.tenant, task.owner, task.title)}
 
 
@@ -88,12 +88,12 @@ def listed_at(run: Run) -> datetime:
 
 
 def folded(text: str) -> str:
-    """Return the text as it is compared without regard to case."""
+    """Return the text folded for comparison without case."""
     return text.casefold()
 
 
 def twin_hash(tenant: str, owner: str, title: str) -> int:
-    """Return a number that tasks of one owner share whose titles are equal without regard to case."""
+    """Return a hash of owner and title, without regard to case."""
     text = storable("\n".join((tenant, owner, folded(title))))
     return int.from_bytes(blake2b(text.encode(), digest_size=8).digest(), signed=True)
 

@@ -15,7 +15,7 @@ from sqlalchemy.orm import Mapped, mapped_column
 
 
 class TaskRow(Base):
-    """A scheduled task. `title_folded` is the title for comparing without case."""
+    """A scheduled task. `title_folded` is the title for comparison without case."""
 
     __tablename__ = "tasks"
     __table_args__ = (Index("tasks_by_age", "tenant", "created_at"),)
@@ -50,7 +50,7 @@ class TaskRow(Base):
 
 
 class LabelRow(Base):
-    """One label of one task, for finding; the task's own row has them in their order."""
+    """One label of one task, for filters; the task's own row keeps their order."""
 
     __tablename__ = "task_labels"
     __table_args__ = ({"sqlite_with_rowid": False},)
@@ -61,11 +61,11 @@ class LabelRow(Base):
 
 
 class RunRow(Base):
-    """One occurrence of a task. `listed_at` orders lists: when it is next due while open, when it ended after that.
+    """One occurrence of a task. `listed_at` sorts lists: its next time while open, its end after that.
 
-    `reserved` and `token` are what the running attempt holds in the queue's pools, for a queue that has to be rebuilt.
-    `paused` leaves a run of a paused task out of the indexes of the timers, however many there are. `twin_hash` finds
-    tasks of the same owner and title; ended runs of older versions have none.
+    `reserved` and `token` are the running attempt's reservations in the queue, for a rebuild of the queue. `paused`
+    removes a run of a paused task from the indexes of the timers. `twin_hash` finds tasks of the same owner and title;
+    ended runs of older versions have none.
     """
 
     __tablename__ = "runs"
@@ -136,7 +136,10 @@ class AttemptRow(Base):
 
 
 class EventRow(Base):
-    """A change to a task and its actor. `revision` is the task's after it; `tx` orders commits where ids cannot."""
+    """One change of a task, its actor and reason. `revision` is the task's after it.
+
+    `tx` orders commits where ids cannot.
+    """
 
     __tablename__ = "events"
     __table_args__ = (
@@ -166,10 +169,10 @@ class EventRow(Base):
 
 
 class KeyRow(Base):
-    """An idempotency key and what it was first used for; `revision` is the task's after the change that it names.
+    """An idempotency key and the content of its first use; `revision` is the task's after the change that it names.
 
-    A key without a `revision` names the call that made the task. `look_at` is the earliest time at which it may no
-    longer hold: then it is looked at, and removed or given a later one.
+    A key without a `revision` names the call that made the task. `look_at` is its earliest possible expiry: then it is
+    examined, and removed or given a later one.
     """
 
     __tablename__ = "idempotency_keys"
@@ -203,7 +206,7 @@ class DeadLetterRow(Base):
 
 
 class InboxRow(Base):
-    """An outcome as a user reads it; `mentioned_at` is when a list of tasks first named it."""
+    """An outcome in a user's inbox; `mentioned_at` is when a list of tasks first named it."""
 
     __tablename__ = "inbox"
     __table_args__ = (
@@ -225,7 +228,7 @@ class InboxRow(Base):
 
 
 class DeliveryRow(Base):
-    """Telling a user one outcome through one channel: the message in the inbox, which has to be there."""
+    """Delivery of one outcome to a user through one channel; its inbox message must exist."""
 
     __tablename__ = "deliveries"
     __table_args__ = (

@@ -1,4 +1,4 @@
-"""Column types: what Duetime's values look like in a row.
+"""Column types: how Duetime's values are stored.
 
 Instants are microseconds since the epoch on SQLite (which has no type for them) and TIMESTAMP WITH TIME ZONE on
 PostgreSQL. JSON is compact text on SQLite and JSONB on PostgreSQL.
@@ -45,7 +45,7 @@ def from_microseconds(value: int) -> datetime:
 
 
 def storable(text: str) -> str:
-    """Replace what no database stores (NUL, lone surrogates) by U+FFFD: a handler's words never fail a write."""
+    """Replace characters that no database stores (NUL, lone surrogates) by U+FFFD, so that text never fails a write."""
     return _UNSTORABLE.sub("\N{REPLACEMENT CHARACTER}", text)
 
 
@@ -58,7 +58,7 @@ def encode(value: Json) -> str:
 
 
 def decode(text: str | bytes) -> Json:
-    """Return the value of JSON in UTF-8; most of what a row holds is empty."""
+    """Parse JSON in UTF-8, with a shortcut for empty values, which are the most frequent."""
     if isinstance(text, bytes):
         text = text.decode()
     empty = _EMPTY.get(text)
@@ -124,7 +124,7 @@ class JsonValue(TypeDecorator[Any]):
 
 
 class JsonObject(JsonValue):
-    """A JSON object; anything else that stands there is a value that cannot be read."""
+    """A JSON object; any other stored value is unreadable."""
 
     cache_ok = True
 
@@ -168,7 +168,7 @@ def _strings(text: str) -> tuple[str, ...]:
 
 @lru_cache(maxsize=1000)
 def _policy(text: str) -> RetryPolicy:
-    """Read a policy; most tasks have the same one, and it cannot be changed."""
+    """Parse a policy; cached, because most tasks have the same immutable one."""
     return policy_from_json(_DECODE(text))
 
 
@@ -223,7 +223,7 @@ def _transaction_number(_element: ThisTransaction, _compiler: SQLCompiler, **_op
 
 
 class Words(TypeDecorator[str]):
-    """Text that people or handlers wrote: stored whatever it contains."""
+    """Text from users or handlers: storable characters only."""
 
     impl = Text
     cache_ok = True

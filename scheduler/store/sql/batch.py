@@ -1,8 +1,8 @@
-"""Writing many rows by one statement, fast: what every run needs three times.
+"""Writes many rows by one statement; every run needs three such writes.
 
-SQLAlchemy binds each row of an executemany through several layers, which cost more than the database's own work. A
-`Batch` is compiled by SQLAlchemy once for each dialect; its rows are then bound in one loop, by the same types, and
-sent as they are: to SQLite one by one, to PostgreSQL all together as one JSON document (`recordsets`).
+SQLAlchemy binds each row of an executemany through several layers, which costs more than the database's own work. A
+`Batch` is compiled once per dialect; one loop then binds its rows by the same types. SQLite gets them one by one,
+PostgreSQL all together as one JSON document (`recordset`).
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ class _BatchPlan(Protocol):
 class Batch:
     """An INSERT or UPDATE; `columns` are those that an INSERT takes from its rows.
 
-    On PostgreSQL all rows are written at once: no two may be about the same row of the table, and none sees another.
+    On PostgreSQL all rows are written at once: no two may name the same row of the table, and none sees another.
     """
 
     def __init__(self, statement: Insert | Update, columns: Sequence[str] = ()) -> None:
@@ -35,7 +35,7 @@ class Batch:
         self._plans: dict[str, _BatchPlan] = {}
 
     def run(self, connection: Connection, rows: Rows) -> int:
-        """Execute it once for each row; returns how many rows of the table it found or made, 0 without any."""
+        """Execute the statement for all rows; return the number of rows found or inserted, 0 without any."""
         if not rows:
             return 0
         dialect = connection.dialect
@@ -56,9 +56,9 @@ class Batch:
 
 
 def together(connection: Connection, *parts: tuple[Batch, Rows]) -> int:
-    """Execute several batches, as one statement on PostgreSQL; returns how many rows the first found or made.
+    """Execute several batches, on PostgreSQL by one statement; return the rows that the first found or inserted.
 
-    None may need what another one writes, but as something to refer to.
+    No batch may read the rows of another; a foreign key may refer to them.
     """
     filled = [(batch, rows) for batch, rows in parts if rows]
     if connection.dialect.name != "postgresql":
@@ -75,7 +75,7 @@ def _combined(batches: tuple[Batch, ...], dialect: Dialect) -> recordset.Compile
 
 @dataclass(frozen=True, slots=True)
 class _Positional:
-    """The text for the driver, and how each of its parameters is made from a row, or else from a constant."""
+    """The SQL text, and how each parameter is made: from a row or from a constant."""
 
     sql: str
     binds: Sequence[Bind]

@@ -1,6 +1,6 @@
 """After a lost COMMIT reply: check whether the transaction's rows exist.
 
-Rows that were changed are locked before they are looked at, so that a commit which is still under way is waited for.
+Changed rows are locked before they are read, so the check waits for a commit that is still in progress.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ _TASKS = select(tasks.c.id).where(tasks.c.id.in_(bindparam("task_ids", expanding
 
 
 def added(connection: Connection, answers: Sequence[Added]) -> bool:
-    """Whether the tasks that were made are there; one that is not may still come."""
+    """Whether the added tasks exist; a missing one may still be committed later."""
     made = {each.record.task.id for each in answers if each.created}
     return made == set(connection.execute(_TASKS, {"task_ids": list(made)}).scalars())
 
@@ -34,7 +34,7 @@ def made_ready(connection: Connection, ready: Sequence[ReadyRun]) -> bool:
 
 
 def started(connection: Connection, claims: Sequence[Claim]) -> bool:
-    """Whether these claims hold: a worker starts an attempt of a run once."""
+    """Whether these claims are stored: a worker starts an attempt of a run once."""
     rows = _now(connection, [claim.run.id for claim in claims])
     running = {(row.id, row.attempt, row.worker) for row in rows if row.state is State.RUNNING}
     return not claims or any((claim.run.id, claim.run.attempt, claim.worker) in running for claim in claims)

@@ -13,13 +13,13 @@ _SEAL_BYTES = 9
 
 
 def write(position: list[int | str], *, of: object) -> str:
-    """Return a cursor that stands behind `position` in the list that `of` describes."""
+    """Return the cursor after `position` in the list that `of` describes."""
     body = json.dumps(position, separators=(",", ":")).encode()
     return base64.urlsafe_b64encode(_seal(body, of) + body).decode().rstrip("=")
 
 
 def read(cursor: str, *, of: object) -> list[int | str]:
-    """Return the position; raises `InvalidArgument` when this list did not give out the cursor."""
+    """Return the position; raises `InvalidArgument` for a cursor of another list."""
     try:
         raw = base64.b64decode(cursor + "=" * (-len(cursor) % 4), altchars=b"-_", validate=True)
     except (binascii.Error, ValueError):

@@ -1,6 +1,6 @@
-"""Locks and checks that make a lost update impossible.
+"""Locks and checks against lost updates.
 
-The lock of a task's row is the lock of all its runs and events. SQLite needs none: a write transaction is alone.
+The lock of a task's row covers all its runs and events. SQLite needs none: it has one write transaction at a time.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from sqlalchemy import ARRAY, ColumnElement, Connection, Text, any_, bindparam, 
 
 
 def among(column: ColumnElement[str]) -> ColumnElement[bool]:
-    """Whether the column is one of `run_ids`, on PostgreSQL: an IN would be planned anew for each number of them."""
+    """Whether the column is one of `run_ids`, on PostgreSQL, where an IN would need a plan for each length."""
     return column == any_(bindparam("run_ids", type_=ARRAY(Text())))
 
 
@@ -23,19 +23,19 @@ _NEWEST_EPOCH = select(runner.c.epoch).with_for_update(read=True)
 
 
 def lock_tasks_of(connection: Connection, run_ids: Sequence[str]) -> None:
-    """Wait for the tasks of these runs, always in the same order; what is read after this is the newest."""
+    """Lock the tasks of these runs, always in the same order; later reads see the newest rows."""
     if connection.dialect.name == "postgresql":
         connection.execute(_LOCK, {"run_ids": list(run_ids)})
 
 
 def exactly(expected: int, changed: int) -> None:
-    """Check that an update found every row in the state it was read in; otherwise the transaction must not stand."""
+    """Raise, which rolls the transaction back, unless an update changed the expected number of rows."""
     if changed != expected:
         raise IllegalMove(f"{expected} runs were to move, {changed} did: another transaction moved them meanwhile")
 
 
 def check_epoch(connection: Connection, epoch: int | None) -> None:
-    """Raise `RunnerReplaced` unless `epoch` is the newest, and stays it until the commit; None needs no runner."""
+    """Raise `RunnerReplaced` unless `epoch` is the newest, and lock it until the commit; None checks nothing."""
     if epoch is None:
         return
     newest = connection.execute(_NEWEST_EPOCH).scalar() or 0

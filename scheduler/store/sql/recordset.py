@@ -1,7 +1,7 @@
-"""PostgreSQL takes the rows of a batch as one parameter: a JSON document that `jsonb_to_recordset` makes a table of.
+"""PostgreSQL: the rows of a batch as one JSON parameter, which `jsonb_to_recordset` turns into a table.
 
 One statement for any number of rows is one round trip, one execution, and one text that the server plans once. A
-statement written for one row becomes that by putting the recordset's columns where its parameters are.
+statement written for one row becomes such a statement when columns of the record set replace its parameters.
 """
 
 from __future__ import annotations
@@ -46,27 +46,27 @@ Types = Mapping[str, TypeEngine[Any]]
 ROWS = "rows"
 _ALL = 2**31 - 1
 _AS_THEY_ARE = (ClosedSet, Words, Strings)
-"""Types whose values JSON writes as PostgreSQL reads them; `encode` replaces what it does not store."""
+"""Types whose values have the same text in JSON and in PostgreSQL; `encode` replaces unstorable characters."""
 
 
 def recordset(types: Mapping[str, TypeEngine[Any]], parameter: str, name: str = "given") -> Any:
-    """Return a table of these columns, whose rows are the JSON parameter's."""
+    """Return a table of these columns, with the rows of the JSON parameter."""
     columns = [column(key, kind) for key, kind in types.items()]
     rows = func.jsonb_to_recordset(bindparam(parameter, type_=JSONB()))
     return rows.table_valued(*columns, name=name).render_derived(name=name, with_types=True)
 
 
 def few(given: Any) -> Any:
-    """Return the same rows where other tables are joined to them: the planner is to take them for few, so 10 not 100.
+    """Return the same rows with a LIMIT for a join: the planner then assumes 10 rows instead of 100.
 
-    It takes a limit that it does not know for a tenth of what there is.
+    It takes an unknown limit for a tenth of the rows.
     """
     return select(given).limit(bindparam("all", _ALL, type_=Integer())).subquery(given.name)
 
 
 @dataclass(frozen=True, slots=True)
 class Document:
-    """Writes rows as the JSON document of a recordset."""
+    """Writes rows as the JSON document of a record set."""
 
     names: Sequence[str]
     converters: Mapping[str, Converter]
@@ -105,7 +105,7 @@ def _instant(value: datetime) -> str:
 
 
 class RowStatement(NamedTuple):
-    """An INSERT or UPDATE as it is written for one row, and the columns that an INSERT takes from its rows."""
+    """An INSERT or UPDATE written for one row, and the columns that an INSERT takes from its rows."""
 
     statement: Insert | Update
     columns: Sequence[str]
@@ -113,14 +113,14 @@ class RowStatement(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class CompiledStatement:
-    """The text for the driver, and what each of its parameters is made of, in the order of the statements."""
+    """The SQL text, and the source of each parameter, in the order of the statements."""
 
     sql: str
     documents: Mapping[str, Document]
     constants: Mapping[str, Any]
 
     def run(self, connection: Connection, *rows: Rows) -> int:
-        """Execute all; returns how many rows of its table the first found or made."""
+        """Execute all; return the number of rows that the first statement found or inserted."""
         done = self.execute(connection, *rows)
         return done.rowcount if len(rows) == 1 else done.scalar_one()
 
@@ -132,14 +132,14 @@ class CompiledStatement:
 
 
 def planned(written: Sequence[RowStatement], dialect: Dialect) -> CompiledStatement:
-    """Return the statements, each of one row, as one statement of many rows of each."""
+    """Return these single-row statements as one statement for many rows of each."""
     types = [types_of(*each, dialect) for each in written]
     many = [of_many(*each, of_this, number) for number, (each, of_this) in enumerate(zip(written, types, strict=True))]
     return compiled(many[0] if len(many) == 1 else _together(many), types, dialect)
 
 
 def compiled(whole: Executable, types: Sequence[Types], dialect: Dialect) -> CompiledStatement:
-    """Return a statement whose parameters are recordsets of these types."""
+    """Compile a statement whose parameters are record sets of these types."""
     text = whole.compile(dialect=dialect)  # type: ignore[attr-defined]  # every statement has it
     assert isinstance(text, SQLCompiler)
     documents = {parameter(number): Document.of(of_this, dialect) for number, of_this in enumerate(types)}
@@ -147,7 +147,7 @@ def compiled(whole: Executable, types: Sequence[Types], dialect: Dialect) -> Com
 
 
 def parameter(number: int) -> str:
-    """Return the name of the recordset of a statement's part."""
+    """Return the name of the record set of one part of a statement."""
     return f"{ROWS}_{number}"
 
 
@@ -158,7 +158,7 @@ def of_many(
     number: int,
     where: Callable[[Any], ColumnElement[bool]] = lambda _given: true(),
 ) -> Insert | Update:
-    """Return a statement of one row for all rows of a recordset of which `where` holds."""
+    """Return a single-row statement for all rows of a record set for which `where` holds."""
     given = recordset(types, parameter(number))
     if isinstance(statement, Insert):
         return _inserting(statement, columns, given, where)
@@ -173,7 +173,7 @@ def _together(many: Sequence[Insert | Update]) -> Select[int]:
 
 
 def constants(compiled: SQLCompiler, dialect: Dialect) -> dict[str, Any]:
-    """Return the parameters of a statement that are already known, as the driver takes them."""
+    """Return the constant parameters of a statement, as the driver takes them."""
     found = {}
     for bind, name in compiled.bind_names.items():
         process = bind.type.dialect_impl(dialect).bind_processor(dialect)
@@ -183,7 +183,7 @@ def constants(compiled: SQLCompiler, dialect: Dialect) -> dict[str, Any]:
 
 
 def types_of(statement: Insert | Update, columns: Sequence[str], dialect: Dialect) -> dict[str, TypeEngine[Any]]:
-    """Return what a row has to have, each with its type: the statement's parameters without a value."""
+    """Return by name the types of a statement's open parameters, which its rows must supply."""
     compiled = statement.compile(dialect=dialect, column_keys=list(columns), for_executemany=True)
     assert isinstance(compiled, SQLCompiler)
     return {name: bind.type for bind, name in compiled.bind_names.items() if bind.required}
@@ -202,7 +202,7 @@ def _inserting(
 
 
 def with_columns(element: E, columns: Mapping[str, ColumnElement[Any]]) -> E:
-    """Return the statement with these columns in the places of its parameters of these names."""
+    """Return the statement with these columns in place of its parameters of the same names."""
 
     def replace(element: Any, **_options: Any) -> Any:
         return columns.get(element.key) if isinstance(element, BindParameter) else None

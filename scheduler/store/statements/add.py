@@ -54,7 +54,7 @@ def add(
     twins: bool = False,
     again: bool = False,
 ) -> list[Added]:
-    """Store the tasks that are new; those whose key is known come back as they are stored.
+    """Store the new tasks; for a known key, return the stored task.
 
     `again`: an earlier try may have stored them.
     """
@@ -75,7 +75,7 @@ def _there(connection: Connection, items: Sequence[NewTask]) -> dict[str, Added]
 
 
 def _firsts(items: Sequence[NewTask]) -> dict[Name, NewTask]:
-    """Return the first item under each key; the others with this key have to ask for the same."""
+    """Return the first item under each key; the later items of a key must have the same content."""
     firsts: dict[Name, NewTask] = {}
     for item in items:
         if item.key:
@@ -99,7 +99,7 @@ def store_new(
     now: datetime,
     twins: bool,
 ) -> dict[str, Added]:
-    """Store what is new where nobody else can write meanwhile; returns the answers by the ids asked for."""
+    """Store new tasks under SQLite's write lock; return the results by the ids of the items."""
     owners = idempotency.known(connection, items, now)
     existing = read.records(connection, set(owners.values())) if owners else {}
     known = {item.task.id: existing[owners[name_of(item)]] for item in items if item.key and name_of(item) in owners}
@@ -131,7 +131,7 @@ def insert_labels(connection: Connection, task: Task) -> None:
 
 
 def _told(item: NewTask, now: datetime) -> list[event_log.EventValues]:
-    """Return the events of a new task; a run that is due at once is scheduled and made ready in one step."""
+    """Return the events of a new task; a run due at once is scheduled and made ready in one step."""
     task, run = item.task, item.run
     if run.state is not State.READY:
         return [_created(item, now, run.state)]

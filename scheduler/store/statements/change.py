@@ -1,4 +1,4 @@
-"""Changing a task: read, decide, write, with one event that says what was and what is."""
+"""Changes a task: read, decide, write, and record one event with the values before and after."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ _UNTOLD = frozenset({"id", "task_id", "tenant", "current", "revision", "updated_
 _OURS = frozenset(
     {"wake_at", "first_ready_at", "started_at", "ended_at", "generation", "anchor", "progress", "drop_at"}
 )
-"""Parts of a change that the history keeps and that say nothing to whoever is told what happened since."""
+"""Fields of a change that the history keeps and that a stale caller does not need."""
 
 _MOST_CHANGES_TOLD = 5
 
@@ -30,7 +30,7 @@ Fields = dict[str, Any]
 
 
 def check_revision(connection: Connection, record: TaskRecord, revision: int | None) -> None:
-    """Raise `StaleRevision`, with what happened since, when the caller has seen another revision."""
+    """Raise `StaleRevision`, with the later events, when the caller has seen another revision."""
     task = record.task
     if revision is None or revision == task.revision:
         return
@@ -63,7 +63,11 @@ def apply(
     reason: str | None,
     now: datetime,
 ) -> TaskRecord:
-    """Write the change, or nothing when it changes nothing; returns the task as it is now."""
+    """Write the change, or nothing when it is empty; return the task as it is now.
+
+    The order matters: the current run gives up its place before the next run is inserted, since an index allows one
+    current run per task. Side runs follow, then the events, which number themselves.
+    """
     old, run = record.run, held(change.run, now)
     if run.scheduled_for != old.scheduled_for:
         run = _placed(connection, run)
@@ -96,19 +100,22 @@ def apply(
 
 
 def _beside(change: Change) -> bool:
-    """Whether the change is about runs beside the current one."""
+    """Whether the change affects side runs."""
     return bool(change.extra_run or change.cancelled_beside)
 
 
 def held(run: Run, now: datetime) -> Run:
-    """Return the run with its times as its state has them: no wake unless it waits for a time."""
+    """Return the run with the times of its state.
+
+    `wake_at` only while it waits for a time, `ended_at` once it ended.
+    """
     wake_at = run.wake_at if run.state in WAKES else None
     ended_at = (run.ended_at or now) if run.state in TERMINAL else None
     return replace(run, wake_at=wake_at, ended_at=ended_at)
 
 
 def _placed(connection: Connection, run: Run) -> Run:
-    """Return the run with a generation of its own: an earlier one (skipped, cancelled) may stand at the same time."""
+    """Return the run with a free generation, as an earlier run (skipped, cancelled) may have the same time."""
     at_the_time = (runs.c.task_id == run.task_id, runs.c.scheduled_for == run.scheduled_for, runs.c.id != run.id)
     taken = connection.scalar(select(func.max(runs.c.generation)).where(*at_the_time))
     return run if taken is None or taken < run.generation else replace(run, generation=taken + 1)
@@ -162,7 +169,7 @@ def _changed(old: Task | Run, new: Task | Run) -> Fields:
 def _entries(
     record: TaskRecord, task: Task, run: Run, next_run: Run | None, *, kind: EventKind, **told: Any
 ) -> list[event_log.EventValues]:
-    """One event; two when one run ends and the next begins, since each move has its own."""
+    """Return one event, or two when one run ends and the next begins, since each move has its own."""
     old = record.run
     move = (old.state, run.state) if run.state != old.state else None
     if next_run is None:

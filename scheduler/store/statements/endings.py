@@ -1,4 +1,4 @@
-"""How attempts end: the attempt, the run, its event and everything that follows, in one transaction."""
+"""Ends attempts: the attempt, the run, its event and all consequences, in one transaction."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ from sqlalchemy import Connection, bindparam, false, func, insert, null, select,
 END = (
     update(runs)
     .where(runs.c.id == bindparam("run_id"), runs.c.attempt == bindparam("fence"))
-    .where((runs.c.state == State.RUNNING).is_(true()))  # by its id, never by the index of all that are running
+    .where((runs.c.state == State.RUNNING).is_(true()))  # finds the row by id, never by the index of running runs
     .values(
         state=bindparam("to"),
         wake_at=bindparam("wake"),
@@ -73,7 +73,7 @@ _USAGE = Batch(insert(usage), [column.name for column in usage.c])
 
 
 class Claimed(NamedTuple):
-    """The columns of a run and its task that decide how the run ends."""
+    """Columns of a stored run and its task that decide about its end."""
 
     run_id: str
     task_id: str
@@ -92,7 +92,7 @@ class Claimed(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class AttemptEnd:
-    """A settlement that holds, with the run it ends."""
+    """A valid settlement, with the run that it ends."""
 
     claim: Claimed
     settlement: Settlement
@@ -104,7 +104,7 @@ class AttemptEnd:
 
 
 def write(connection: Connection, endings: Sequence[AttemptEnd], now: datetime) -> None:
-    """Store the ends, each with its event and what follows from it."""
+    """Store the ends, each with its event and consequences."""
     if not endings:
         return
     _write_next(connection, endings)
@@ -115,7 +115,7 @@ def write(connection: Connection, endings: Sequence[AttemptEnd], now: datetime) 
 
 
 def parts(connection: Connection, endings: Sequence[AttemptEnd], now: datetime) -> list[tuple[Batch, Rows]]:
-    """Return what is stored together with the runs that end; each row names its run."""
+    """Return the batches that are stored together with the ending runs; each row names its run."""
     return [
         (_END_ATTEMPT, [_attempt_row(ending, now) for ending in endings]),
         *_following(connection, endings, now),
@@ -123,7 +123,7 @@ def parts(connection: Connection, endings: Sequence[AttemptEnd], now: datetime) 
 
 
 def follow(connection: Connection, endings: Sequence[AttemptEnd], now: datetime) -> None:
-    """Store what follows from ends that are written: next occurrences, events, what users are told, what was used."""
+    """Store the consequences of ends: next occurrences, events, messages, use of pools."""
     _write_next(connection, endings)
     together(connection, *_following(connection, endings, now))
 
@@ -171,7 +171,7 @@ def _attempt_row(ending: AttemptEnd, now: datetime) -> dict[str, Any]:
 
 
 def _write_next(connection: Connection, endings: Sequence[AttemptEnd]) -> None:
-    """Make the next occurrences current. One that was skipped or moved away before comes as its next generation."""
+    """Make the next occurrences current. An occurrence that was skipped or moved before gets its next generation."""
     last = [ending.claim for ending in endings if may_have_heirs(ending.settlement, ending.claim.revision)]
     side_runs.succeed(connection, [claim.run_id for claim in last])
     rows = next_rows(endings)
@@ -181,7 +181,7 @@ def _write_next(connection: Connection, endings: Sequence[AttemptEnd]) -> None:
 
 
 def may_have_heirs(settlement: Settlement, revision: int) -> bool:
-    """Whether a run of the task may have to take the place of the one that ends; none was made before a change."""
+    """Whether a side run may have to replace the ending one; an unchanged task has none."""
     return settlement.to in TERMINAL and settlement.next_run is None and revision > 1
 
 
@@ -214,7 +214,7 @@ def _entries(ending: AttemptEnd, now: datetime) -> list[event_log.EventValues]:
 
 
 def _missed(ending: AttemptEnd, now: datetime) -> bool:
-    """Whether the run has ended without meeting its deadline; a run ends once, so this is told once."""
+    """Whether the run ended without meeting its deadline; a run ends once, so this is recorded once."""
     if ending.settlement.to is State.EXPIRED:
         return True
     deadline = ending.claim.deadline

@@ -1,6 +1,6 @@
-"""Writing events: the only place that numbers them.
+"""Writes events; no other module numbers them.
 
-`seq` is taken inside the INSERT. On SQLite the write lock makes that safe; on PostgreSQL every writer has locked the
+`seq` is computed inside the INSERT. On SQLite the write lock makes that safe; on PostgreSQL every writer has locked the
 task's row before.
 """
 
@@ -22,7 +22,7 @@ from sqlalchemy import Connection, Integer, Select, bindparam, func, insert, sel
 EventValues = dict[str, Any]
 
 ITSELF = "duetime"
-"""The actor of what happens by itself."""
+"""The actor of changes that nobody requested."""
 
 _LAST = select(func.coalesce(func.max(events.c.seq), 0)).where(events.c.task_id == bindparam("of_task"))
 VALUES = (
@@ -59,7 +59,7 @@ def entry(
     after: Mapping[str, Json] | None = None,
     revision: int | None = None,
 ) -> EventValues:
-    """Return an event's row; `move` is the run's change of state, if this is one."""
+    """Return the row of an event; `move` is the run's change of state, if any."""
     from_state, to_state = move or (None, None)
     return {
         "of_task": task_id,
@@ -81,18 +81,18 @@ def entry(
 
 
 def append(connection: Connection, entries: Sequence[EventValues]) -> None:
-    """Store the events in their order, each with the next number of its task."""
+    """Store the events in order, each with the next number of its task."""
     batch, rows = appending(connection, entries)
     batch.run(connection, rows)
 
 
 def appending(connection: Connection, entries: Sequence[EventValues]) -> tuple[Batch, Sequence[EventValues]]:
-    """Return the batch that stores the events, and its rows: for `together`, and only once in a transaction's step."""
+    """Return the batch that stores the events, and its rows: for `together`, at most once per step of a transaction."""
     return _APPEND, numbered(entries) if connection.dialect.name == "postgresql" else entries
 
 
 def numbered(entries: Sequence[EventValues]) -> list[EventValues]:
-    """Count the entries of each task: all of a batch see the same last number where they are written together."""
+    """Count the entries of each task within a batch, because all rows of a statement see the same last number."""
     counts: Counter[str] = Counter()
     numbered = []
     for each in entries:
@@ -113,10 +113,10 @@ _OLDEST_OPEN = text(
         WHERE session.backend_xid = open.tx::xid AND session.datname <> current_database()
     ))"""
 )
-"""The oldest transaction that may yet write an event here: what the snapshot has as open, else what begins after it.
+"""The oldest transaction that may still write an event: the oldest open one in the snapshot, else the next to begin.
 
-One that has no session any more has just ended, and counts as open. `pg_stat_activity` shows a session's database and
-transaction to every role.
+A transaction without a session has just ended, and counts as open. `pg_stat_activity` shows database and transaction of
+a session to every role.
 """
 
 
@@ -125,7 +125,7 @@ def latest(connection: Connection) -> int:
 
 
 def _closed(connection: Connection, statement: Select[Any]) -> Select[Any]:
-    """Return the statement over the events of finished transactions, last first."""
+    """Return the statement limited to events of finished transactions, newest first."""
     if connection.dialect.name != "postgresql":
         return statement.order_by(events.c.id.desc())
     return statement.where(_finished()).order_by(events.c.tx.desc(), events.c.id.desc())

@@ -1,7 +1,7 @@
-"""The timer of deadlines: what can no longer be met expires (hard) or is ordered by its patience from now on (soft).
+"""The deadline timer: a run that can no longer meet its deadline expires (hard) or gets a key by patience (soft).
 
-`drop_at` of an open run is set as long as the timer has to look at it, so that a partial index finds what is due.
-Pausing a task stops this timer as it stops the other: what passed meanwhile expires when it is resumed.
+`drop_at` of an open run is set while the timer must examine it, so a partial index finds due runs. A pause stops this
+timer like the other; deadlines that passed during the pause expire at the resume.
 """
 
 from __future__ import annotations
@@ -95,7 +95,7 @@ _NEXT = _next(_WAKE, _DROP)
 
 
 def next_times(connection: Connection) -> NextTimes:
-    """Return when the timers have to look next; what cannot be read moves neither."""
+    """Return when the timers must look next, ignoring unreadable rows."""
     wake, drop = (unreadable.without(connection, each, runs.c.id) for each in (_WAKE, _DROP))
     return NextTimes(*connection.execute(_NEXT if wake is _WAKE else _next(wake, drop)).one())
 
@@ -158,5 +158,5 @@ def _reason(task: Task, run: Run) -> str:
 def _in_words(deadline: datetime, run: Run, zone: str) -> str:
     try:
         return describe_deadline(deadline, run.scheduled_for, zone)
-    except ZoneInfoNotFoundError:  # the machine that took the task knows newer zones than this one
+    except ZoneInfoNotFoundError:  # written by a machine with newer zone data
         return f"{describe_deadline(deadline, run.scheduled_for, 'UTC')} UTC"

@@ -1,6 +1,6 @@
-"""Idempotency keys: the same request twice makes one task.
+"""Idempotency keys: a repeated request makes one task.
 
-Whether a key still holds is decided when it is looked up: by its own `expires_at`, or by how its task ended.
+A lookup decides whether a key still holds: by its own `expires_at`, or by how its task ended.
 """
 
 from __future__ import annotations
@@ -51,7 +51,7 @@ Name = tuple[str, str]
 """Tenant and key."""
 
 Owned = tuple[str, str, str]
-"""Tenant, key and task: a key that has come to stand for another task meanwhile is not the same."""
+"""Tenant, key and task: a key that names another task by now is another entry."""
 
 
 def name_of(item: NewTask) -> Name:
@@ -60,7 +60,7 @@ def name_of(item: NewTask) -> Name:
 
 
 def known(connection: Connection, items: Sequence[NewTask], now: datetime) -> dict[Name, str]:
-    """Return the task that each (tenant, key) still stands for; keys that no longer hold are removed.
+    """Return the task that each (tenant, key) still names; remove expired keys.
 
     Raises `IdempotencyConflict` when a key that holds was used for other content.
     """
@@ -80,12 +80,12 @@ def known(connection: Connection, items: Sequence[NewTask], now: datetime) -> di
 
 
 def find(connection: Connection, tenant: str, key: str) -> Row[Any] | None:
-    """Return a key's row with the state and the end of its task's current run, whether it holds or not."""
+    """Return the row of a key with state and end of its task's current run, expired or not; None without one."""
     return connection.execute(_LOOK_UP, {"tenant": tenant, "keys": [key]}).first()
 
 
 def stands_for(connection: Connection, tenant: str, key: IdempotencyKey, now: datetime) -> str | None:
-    """Return the task that one key still stands for; raises `IdempotencyConflict` for other content."""
+    """Return the task that a key still names; raises `IdempotencyConflict` for other content."""
     row = find(connection, tenant, key.key)
     if row is None or not row_holds(row, now):
         return None
@@ -94,7 +94,7 @@ def stands_for(connection: Connection, tenant: str, key: IdempotencyKey, now: da
 
 
 def holds(run: Run | Row[Any], *, derived: bool, expires_at: datetime | None, now: datetime) -> bool:
-    """Whether a key still stands for its task, whose current run this is."""
+    """Whether a key still names its task, whose current run this is."""
     if derived and run.state is State.CANCELLED:
         return False
     until = expires_at or (run.ended_at and run.ended_at + KEPT_AFTER_END)
@@ -102,13 +102,13 @@ def holds(run: Run | Row[Any], *, derived: bool, expires_at: datetime | None, no
 
 
 def row_holds(row: Row[Any], now: datetime) -> bool:
-    """Whether a key still stands for the call that it names; only one that made a task ends with a cancel."""
+    """Whether a key still names its call; only a key that made a task ends with a cancel."""
     made_task = row.revision is None
     return holds(row, derived=row.derived and made_task, expires_at=row.expires_at, now=now)
 
 
 def check_same(key: IdempotencyKey, task_id: str, first: Mapping[str, Json]) -> None:
-    """Raise `IdempotencyConflict` when the key's content is not that of the first time."""
+    """Raise `IdempotencyConflict` when the content differs from that of the first call."""
     now = reduced(key.fingerprint)
     differing = [name for name in {**first, **now} if first.get(name) != now.get(name)]
     if differing:
@@ -124,7 +124,7 @@ def _shown(value: Json) -> str:
 
 
 def reduced(fingerprint: Mapping[str, Json]) -> dict[str, Json]:
-    """Return the fingerprint with long values replaced by their beginning and a digest; None means absent."""
+    """Return the fingerprint with each long value replaced by its beginning and a digest; None means absent."""
     return {name: _reduced_value(value) for name, value in fingerprint.items() if value is not None}
 
 
@@ -157,9 +157,9 @@ def key_row(task: Task, key: IdempotencyKey, now: datetime, *, revision: int | N
 
 
 def forget_outdated(connection: Connection, now: datetime, limit: int) -> int:
-    """Look at keys whose time has come, at most `limit`: remove those that hold no longer; returns how many it saw.
+    """Examine at most `limit` keys that may have expired, remove the expired ones, and return how many were examined.
 
-    One process at a time does this on a server; another one finds nothing to do.
+    On a server one process at a time does this; any other finds nothing to do.
     """
     if connection.dialect.name == "postgresql" and not connection.execute(_MY_TURN).scalar():
         return 0
@@ -174,7 +174,7 @@ def forget_outdated(connection: Connection, now: datetime, limit: int) -> int:
 
 
 def _later(row: Row[Any], now: datetime) -> dict[str, Any]:
-    """Return when a key that holds may be over at the earliest: that of an open task not for a month."""
+    """Return the earliest expiry of a key that holds: for an open task in a month at the earliest."""
     at = row.expires_at or (row.ended_at or now) + KEPT_AFTER_END
     return {"of_tenant": row.tenant, "of_key": row.key, "at": at}
 

@@ -1,4 +1,4 @@
-"""Reading tasks with what belongs to them."""
+"""Reads tasks with their runs and deliveries."""
 
 from __future__ import annotations
 
@@ -64,7 +64,7 @@ _LOCK = select(tasks.c.id).where(tasks.c.id == bindparam("task_id")).with_for_up
 def record(connection: Connection, tenant: str, task_id: str, *, locking: bool = False) -> TaskRecord:
     """Return one task; raises `TaskNotFound` with the tenant's closest ids, and `UnreadableTask`."""
     if locking and connection.dialect.name == "postgresql":
-        # By a statement of its own: a later one sees the run that became current while this one waited.
+        # a separate statement sees the run that became current while this one waited for the lock
         connection.execute(_LOCK, {"task_id": task_id})
     try:
         row = connection.execute(_ONE, {"task_id": task_id, "tenant": tenant}).first()
@@ -77,19 +77,19 @@ def record(connection: Connection, tenant: str, task_id: str, *, locking: bool =
 
 
 def records(connection: Connection, task_ids: Iterable[str]) -> dict[str, TaskRecord]:
-    """Return tasks by id, whatever their tenant: for callers that got the ids from a tenant's own query."""
+    """Return tasks by id, whatever their tenant; the caller got the ids from a query of one tenant."""
     rows = connection.execute(_MANY, {"task_ids": list(task_ids)}).all()
     return {found.task.id: found for found in with_past(connection, [task_and_run(row) for row in rows])}
 
 
 def of_runs(connection: Connection, tenant: str, run_ids: Sequence[str]) -> dict[str, Known]:
-    """Return what is known of each run of the tenant."""
+    """Return title and task by run, for runs of the tenant."""
     rows = connection.execute(_OF_RUNS, {"tenant": tenant, "run_ids": list(run_ids)}).all()
     return {run_id: Known(*facts) for run_id, *facts in rows}
 
 
 def with_past(connection: Connection, pairs: Sequence[tuple[Task, Run]]) -> list[TaskRecord]:
-    """Add to each task the latest run that ended, and the deliveries of the runs shown."""
+    """Add to each task its latest ended run, and the deliveries of the runs shown."""
     last = _last_runs(connection, pairs)
     sent = _deliveries(connection, [run.id for run in last.values()])
     open_beside = beside(connection, [task for task, _ in pairs])
@@ -102,7 +102,7 @@ def with_past(connection: Connection, pairs: Sequence[tuple[Task, Run]]) -> list
 
 
 def beside(connection: Connection, of: Iterable[Task]) -> dict[str, tuple[Run, ...]]:
-    """Return the open runs beside the current one; only a task that was changed has such runs."""
+    """Return the open side runs; only a changed task has such runs."""
     task_ids = [task.id for task in of if task.revision > 1]
     found: dict[str, tuple[Run, ...]] = {}
     if task_ids:
@@ -113,7 +113,7 @@ def beside(connection: Connection, of: Iterable[Task]) -> dict[str, tuple[Run, .
 
 
 def ran(run: Run) -> bool:
-    """Whether a run has ended with something to tell: not skipped, and not cancelled before it started."""
+    """Whether a run ended with a result: not skipped, and not cancelled before its start."""
     if run.ended_at is None or run.state is State.SKIPPED:
         return False
     return run.state is not State.CANCELLED or run.started_at is not None
@@ -137,7 +137,7 @@ def _deliveries(connection: Connection, run_ids: list[str]) -> dict[str, list[De
 
 
 def closest(connection: Connection, tenant: str, task_id: str) -> list[tuple[str, str]]:
-    """Return (id, title) of the tenant's own recent tasks whose ids are most like the one given."""
+    """Return (id, title) of the tenant's recent tasks with the ids most similar to the given one."""
     recent = (
         select(tasks.c.id, tasks.c.title)
         .where(tasks.c.tenant == tenant)

@@ -1,4 +1,4 @@
-"""Runs that may start and runs that are running, as queues are filled and rebuilt from."""
+"""Reads ready and running runs, to fill or rebuild a queue."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from sqlalchemy import Connection, Select, bindparam, func, literal_column, sele
 
 JOINED = runs.join(tasks, tasks.c.id == runs.c.task_id)
 
-# In the order of the fields of `ReadyRun`, but `late`.
+# in the order of the fields of `ReadyRun`, except `late`
 READY = (
     runs.c.id,
     runs.c.task_id,
@@ -35,7 +35,7 @@ READY = (
 )
 _FIRST_READY, _DEADLINE, _TYPE, _DROP_AT = 4, 9, 10, 12
 
-# The states are written bare, as the partial indexes have them, else neither database is sure to use those.
+# literal states, as in the partial indexes: with parameters neither database is sure to use these
 _ALL_READY = select(*READY).select_from(JOINED).where(literal_column("runs.state = 'ready'"))
 _RESERVED = 7  # of the fields of `RunningRun`, in whose order these are
 _ALL_RUNNING = (
@@ -58,7 +58,7 @@ _ALL_RUNNING = (
 
 
 def ready_run(row: Row, now: datetime, first_ready_at: datetime | None = None) -> ReadyRun:
-    """Read a row that begins with the READY columns; `first_ready_at` is for one that has none yet."""
+    """Read a row that begins with the READY columns; `first_ready_at` is for a run that has none yet."""
     values = list(row[: len(READY)])
     values[_FIRST_READY] = values[_FIRST_READY] or first_ready_at or now
     return replace(ReadyRun(*values), late=_late(values, now))
@@ -108,13 +108,13 @@ _NOTE_PAUSED = update(runs).where(runs.c.id.in_(bindparam("run_ids", expanding=T
 
 
 def follow_pause(connection: Connection, before: Task, after: Task) -> None:
-    """Write to the open runs of a changed task whether it is paused; the caller has locked the task."""
+    """Copy a changed pause to the open runs of a task; the caller has locked the task."""
     if before.paused or after.paused:
         connection.execute(_FOLLOW_PAUSE, {"of_task": after.id, "now_paused": after.paused})
 
 
 def note_paused(connection: Connection, limit: int, now: datetime) -> int:
-    """Note that at most `limit` overdue runs are of paused tasks; returns how many were not noted so far."""
+    """Mark at most `limit` overdue runs of paused tasks; return how many were not marked before."""
     found = list(connection.execute(_OVERDUE_PAUSED, {"now": now, "most": limit}).scalars())
     if found:
         connection.execute(_NOTE_PAUSED, {"run_ids": found})

@@ -1,6 +1,6 @@
-"""After a crash: attempts that a dead runner left running, or that nobody holds any more, end as crashed.
+"""After a crash: attempts that a dead runner left running, or that no worker holds, end as crashed.
 
-After the clock was set back: runs wait for their next attempt as long as they should, and not until it is there again.
+After the clock was set back: retry delays restart, else runs would wait until the old time comes again.
 """
 
 from __future__ import annotations
@@ -30,11 +30,11 @@ log = logging.getLogger(__name__)
 Conclude = Callable[[Claim, Settlement], Settlement]
 
 MOST_CRASHES = 3
-"""A run that took its process down this often is poison: it fails instead of starting again."""
+"""Crashes after which a run fails instead of starting again, because it may be what kills its worker."""
 
 _WHOLE = TASK_AND_RUN.where(runs.c.id.in_(bindparam("run_ids", expanding=True)))
 _HELD = select(runs.c.id, runs.c.reserved, runs.c.token).where(runs.c.id.in_(bindparam("run_ids", expanding=True)))
-_RUNNING: ColumnElement[bool] = literal_column("runs.state = 'running'")  # bare, as the partial index has it
+_RUNNING: ColumnElement[bool] = literal_column("runs.state = 'running'")  # literal, as in the partial index
 _ORPHANS = select(runs.c.id).where(_RUNNING, runs.c.epoch < bindparam("newest"))
 _PAST = (_RUNNING, runs.c.lease_until < bindparam("before", type_=Instant()))
 _LAPSED = select(runs.c.id, runs.c.lease_until).where(*_PAST)
@@ -64,7 +64,7 @@ _ENDED = Batch(
 
 
 def concluding(conclude: Conclude | None, claim: Claim, settlement: Settlement) -> Settlement:
-    """Add what follows from an end; one of which that cannot be worked out ends bare, and holds up no other."""
+    """Add the consequences of an end; when `conclude` raises, the run ends without them and holds up no other."""
     try:
         return conclude(claim, settlement) if conclude else settlement
     except Exception:
@@ -78,7 +78,7 @@ def recover(connection: Connection, epoch: int, conclude: Conclude | None, now: 
 
 
 def lapsed(connection: Connection, before: datetime) -> dict[str, datetime]:
-    """Return until when each running attempt was claimed whose lease was over before then."""
+    """Return the lease ends of running attempts whose lease expired before `before`."""
     return {row.id: row.lease_until for row in unreadable.rows(connection, _LAPSED, {"before": before}, runs.c.id)}
 
 
@@ -97,7 +97,7 @@ def recover_lapsed(
 
 
 def _crash(connection: Connection, orphans: list[str], conclude: Conclude | None, now: datetime) -> dict[str, str]:
-    """End the attempts as crashed; returns the tokens of what they held in the queue, by run."""
+    """End the attempts as crashed; return by run the tokens of their leases in the queue."""
     if not orphans:
         return {}
     held_by = unreadable.rows(connection, _HELD, {"run_ids": orphans}, runs.c.id)
@@ -143,7 +143,7 @@ def _settlement(claim: Claim, now: datetime) -> Settlement:
 
 
 def retry_from_now(connection: Connection, now: datetime) -> list[str]:
-    """Let runs whose last attempt ended in the future wait for the next one from now on, as long as they should."""
+    """Restart the retry delay of runs whose last attempt ended in the future."""
     found = connection.execute(_ENDED_AHEAD, {"now": now}).all()
     _RETRY.run(connection, [{"run_id": row.id, "again": now + (row.wake_at - row.ended_at)} for row in found])
     ended = [

@@ -1,7 +1,7 @@
-"""Idempotency keys of changes: the same change of a task, asked for twice, is made once.
+"""Idempotency keys of changes: a repeated change of a task is made once.
 
-A key that the caller gave holds as long as one of a new task. A derived key holds until it expires, or until the same
-actor changes the task in another way: to pause, resume and pause again within a minute is no repeat.
+A key from the caller holds as long as that of a new task. A derived key holds until it expires, or until the same actor
+changes the task in another way: pause, resume and pause within a minute is no repeat.
 """
 
 from __future__ import annotations
@@ -35,9 +35,9 @@ _STORE: Mapping[str, Any] = {
 
 
 def is_repeat(connection: Connection, task: Task, key: IdempotencyKey, actor: str, now: datetime) -> bool:
-    """Whether the change that the key names was made already; a key that no longer holds is removed.
+    """Whether the change that the key names was made already; an expired key is removed.
 
-    Raises `IdempotencyConflict` when a key that holds was used for something else.
+    Raises `IdempotencyConflict` when a key that holds was used for another change.
     """
     row = idempotency.find(connection, task.tenant, key.key)
     if row is None:
@@ -50,7 +50,7 @@ def is_repeat(connection: Connection, task: Task, key: IdempotencyKey, actor: st
 
 
 def _is_over(connection: Connection, row: Row[Any], actor: str) -> bool:
-    """Whether the actor has changed the task in another way since a derived key was stored."""
+    """Whether the actor changed the task in another way after a derived key was stored."""
     if not row.derived:
         return False
     since = {"of_task": row.task_id, "revision": row.revision, "by_actor": actor}
@@ -58,7 +58,7 @@ def _is_over(connection: Connection, row: Row[Any], actor: str) -> bool:
 
 
 def store(connection: Connection, task: Task, key: IdempotencyKey) -> None:
-    """Store the key of a change that left this task; one that another call has stored since then is a conflict."""
+    """Store the key of a change of this task; raises a conflict when another call has stored it since."""
     values = idempotency.key_row(task, key, task.updated_at, revision=task.revision)
     if connection.execute(_STORE[connection.dialect.name], values).first() is not None:
         return

@@ -1,4 +1,4 @@
-"""Judging how attempts say they ended: whether they still hold, and whether they know the newest task."""
+"""Judges settlements: whether the attempt still holds its run, and whether the worker knows the newest task."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from duetime.scheduler.store.statements.endings import AttemptEnd, Claimed
 from duetime.scheduler.task import State
 from sqlalchemy import Connection, bindparam, select
 
-# In the order of the fields of `Claimed`.
+# in the order of the fields of `Claimed`
 _CLAIMED = select(
     runs.c.id,
     runs.c.task_id,
@@ -47,14 +47,14 @@ def settle(connection: Connection, settlements: Sequence[Settlement], now: datet
         verdict = _judge(claim, settlement)
         verdicts.append(verdict)
         if claim and verdict is Verdict.SETTLED:
-            del claims[settlement.run_id]  # a second settlement of the same run comes too late
+            del claims[settlement.run_id]  # a second settlement of a run is late
             holding.append(AttemptEnd(claim, _heeding(claim, settlement)))
     endings.write(connection, holding, now)
     return verdicts
 
 
 def claimed(connection: Connection, run_ids: Sequence[str]) -> dict[str, Claimed]:
-    """Return the runs as they are stored now, with what of their tasks decides about an end."""
+    """Return the stored runs, with the columns of their tasks that decide about an end."""
     lock_tasks_of(connection, run_ids)
     statement = _CLAIMED_AMONG if connection.dialect.name == "postgresql" else _CLAIMED_OF
     rows: Sequence[Row] = connection.execute(statement, {"run_ids": list(run_ids)}).all()
@@ -63,7 +63,7 @@ def claimed(connection: Connection, run_ids: Sequence[str]) -> dict[str, Claimed
 
 
 def _heeding(claim: Claimed, settlement: Settlement) -> Settlement:
-    """End a run that shall be cancelled, even if whoever settles it does not know: it would never start again."""
+    """Turn a retry into a cancel when one was requested: the worker may not know, and the run would start again."""
     if settlement.to in TERMINAL or not claim.cancel_requested:
         return settlement
     return replace(settlement, to=State.CANCELLED, kind=EventKind.CANCELLED, wake_at=None)
@@ -78,9 +78,9 @@ def _judge(claim: Claimed | None, settlement: Settlement) -> Verdict:
 
 
 def _decides_what_is_next(claim: Claimed, settlement: Settlement) -> bool:
-    """Whether the settlement goes on (with an occurrence, or another attempt) where the change may have ended it.
+    """Whether a settlement continues (next occurrence, another attempt) although a change may have ended the task.
 
-    A failure of what was asked to stop is none: it counts as cancelled.
+    A failure of a run that was to be cancelled counts as cancelled.
     """
     if claim.cancel_requested and settlement.to not in {State.SUCCEEDED, State.CANCELLED}:
         return True

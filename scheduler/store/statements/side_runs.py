@@ -1,7 +1,7 @@
-"""Runs beside the current one (run now, a recurring task's snooze) follow their task when it is cancelled or paused.
+"""Side runs (run now, a recurring task's snooze) follow a cancel or a pause of their task.
 
-Where the current run ends and nothing follows it, the next of them takes its place: what is still to come is what a
-list shows and a cancel ends.
+When the current run ends without a successor, the earliest of them becomes current, because lists and cancels act on
+the current run.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ _CANCELLED_WITH = (
     .where((runs.c.state == State.CANCELLED).is_(true()), runs.c.started_at.is_(None))
     .order_by(runs.c.id)
 )
-"""Runs that were cancelled by the same change as the current one: the revision of their events is one and the same."""
+"""Runs cancelled by the same change as the current one: their events have the same revision."""
 
 
 _heir = runs.alias("heir")
@@ -61,14 +61,14 @@ _SUCCEED = Batch(
 
 
 def succeed(connection: Connection, ending: Sequence[str]) -> None:
-    """Let runs beside take the place of current ones that end with nothing to follow, and their place in the series.
+    """Make the earliest side run current when the current one ends without a successor; it also inherits the slot.
 
-    What ends together with it is nothing to follow either.
+    A run that ends in the same batch is no successor.
     """
     if not ending:
         return
     heirs = connection.execute(_HEIRS, {"run_ids": ending}).all()
-    found = {row.id: row for row in heirs if row.heir_id not in ending}  # the earliest comes last
+    found = {row.id: row for row in heirs if row.heir_id not in ending}  # rows are sorted, so the earliest one stays
     _GIVE_WAY.run(connection, [{"run_id": run_id} for run_id in found])
     passed = {row.id: max(row.scheduled_for, row.slot or row.scheduled_for) for row in found.values()}
     places = [{"heir": row.heir_id, "of_number": row.number + 1, "passed": passed[row.id]} for row in found.values()]
@@ -76,7 +76,7 @@ def succeed(connection: Connection, ending: Sequence[str]) -> None:
 
 
 def follow(connection: Connection, before: tuple[Task, Run], after: tuple[Task, Run]) -> list[tuple[Run, Run]]:
-    """Move the runs beside as the change of the task and its current run asks; returns each as it was and as it is."""
+    """Move the side runs as the change of the task and its current run requires; return each before and after."""
     (old_task, old_run), (task, run) = before, after
     step: Callable[[Run, datetime], Run] | None = None
     if _to_cancel(run) and not _to_cancel(old_run):
@@ -94,7 +94,7 @@ def follow(connection: Connection, before: tuple[Task, Run], after: tuple[Task, 
 
 
 def to_revive(connection: Connection, cancelled: Run, now: datetime) -> list[Run]:
-    """Return what a cancel that is undone brings back beside the current run: the next generations of what it ended."""
+    """Return the side runs that an undone cancel restores: the next generations of those it ended."""
     told = {"tenant": cancelled.tenant, "of_task": cancelled.task_id, "itself": cancelled.id}
     found = (Run(*row) for row in connection.execute(_CANCELLED_WITH, {**told, "since": cancelled.ended_at}).all())
     return [
@@ -111,7 +111,7 @@ def to_revive(connection: Connection, cancelled: Run, now: datetime) -> list[Run
 
 
 def cancel(connection: Connection, beside: Sequence[Run], now: datetime) -> list[tuple[Run, Run]]:
-    """Cancel these runs; returns each as it was and as it is."""
+    """Cancel these runs; return each before and after."""
     moves = [(run, _cancelled(run, now)) for run in beside]
     for old, new in moves:
         _write(connection, old, new)
@@ -129,7 +129,7 @@ def _cancelled(run: Run, now: datetime) -> Run:
 
 
 def _held(run: Run, now: datetime) -> Run:
-    """Take a ready run back; nothing of a paused task is made ready, and when it goes on this is due at once."""
+    """Return a ready run to its timer: a paused task makes nothing ready, and at the resume the run is due at once."""
     return replace(run, state=State.SCHEDULED, wake_at=now) if run.state is State.READY else run
 
 

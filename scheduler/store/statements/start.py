@@ -1,4 +1,4 @@
-"""From due to ready, and from ready to running: both for a whole batch with a handful of statements."""
+"""Makes due runs ready, and starts ready runs: each a whole batch in a few statements."""
 
 from __future__ import annotations
 
@@ -72,7 +72,7 @@ _MAKE_THESE_READY = MAKE_READY.where(_THESE)
 
 def may_start(task: Columns) -> Conditions:
     return (
-        (runs.c.state == State.READY).is_(true()),  # by its id, never by the index of all that are ready
+        (runs.c.state == State.READY).is_(true()),  # finds the row by id, never by the index of ready runs
         runs.c.cancel_requested == false(),
         task.paused == false(),
         or_(task.deadline_type != DeadlineType.HARD, runs.c.drop_at.is_(None), runs.c.drop_at > _NOW),
@@ -103,7 +103,7 @@ _ATTEMPT = Batch(insert(attempts), ("run_id", "number", "worker", "started_at"))
 
 
 def look_at_due(connection: Connection, limit: int, now: datetime) -> None:
-    """Read what is due, for what of it cannot be read."""
+    """Read the due rows, to find the unreadable ones."""
     unreadable.rows(connection, _DUE, {"now": now, "until": now, "most": limit}, runs.c.id)
 
 
@@ -170,7 +170,7 @@ def start(
 
 
 def ready_actions(connection: Connection, run_ids: Sequence[str]) -> dict[str, str]:
-    """Return the actions of those of the runs that are ready."""
+    """Return by run the actions of those that are ready."""
     rows = connection.execute(_READY_ACTIONS, {"run_ids": list(run_ids)}).all()
     return {row.id: row.action for row in rows}
 
@@ -180,7 +180,7 @@ def held_claim(task: Task, run: Run, wish: Start, worker: str) -> Claim:
 
 
 def _has_reserved(wish: Start, task: Task) -> bool:
-    """Whether a queue has reserved what the task needs now, which may have changed since the run was put there."""
+    """Whether the queue reserved the current needs of the task, which may have changed since the run was put there."""
     return not wish.token or all(wish.reserved.get(pool, 0) >= units for pool, units in task.needs.items())
 
 

@@ -1,4 +1,4 @@
-"""Lists of tasks: open ones by when they are next due, then ended ones, newest first."""
+"""Lists tasks: open ones by due time, then ended ones, newest first."""
 
 from __future__ import annotations
 
@@ -59,7 +59,7 @@ _LISTED = read.TASK_AND_RUN.add_columns(runs.c.listed_at)
 
 
 class Counts(NamedTuple):
-    """Tasks by state; of those `at_least` there may be more."""
+    """Number of tasks by state; for the states in `at_least` there may be more."""
 
     by_state: dict[State, int]
     at_least: frozenset[State]
@@ -67,7 +67,7 @@ class Counts(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class _List:
-    """One tenant's list under one filter; it is what a cursor belongs to."""
+    """One tenant's list under one filter; a cursor belongs to one such list."""
 
     tenant: str
     where: TaskFilter
@@ -149,7 +149,7 @@ def labelled(tenant: str, label: str) -> Condition:
 
 
 def counts(connection: Connection, tenant: str, where: TaskFilter) -> dict[State, int]:
-    """Return how many tasks the filter finds in each state; states with none are left out."""
+    """Return the number of tasks of the filter by state, without empty states."""
     statement = select(runs.c.state, func.count()).where(runs.c.tenant == tenant, runs.c.current == true())
     if _of_task(tenant, where):
         statement = statement.select_from(_RUN_AND_TASK)
@@ -158,7 +158,7 @@ def counts(connection: Connection, tenant: str, where: TaskFilter) -> dict[State
 
 
 def counts_up_to(connection: Connection, tenant: str, where: TaskFilter, most: int) -> Counts:
-    """Count no further than `most` of each state or, where a filter is more than states, of open and of ended tasks."""
+    """Count up to `most` tasks of each state; with other filters, up to `most` open and `most` ended ones."""
     if _is_only_of_states(where):
         states = where.states or tuple(State)
         rows = connection.execute(union_all(*(_up_to(tenant, state, most) for state in states))).all()
