@@ -1,4 +1,4 @@
-"""The claims that this worker has in hand: from the transaction that started a run to the one that settled it."""
+"""The claims that this worker holds: from the transaction that started a run to the one that settled it."""
 
 from __future__ import annotations
 
@@ -13,9 +13,9 @@ from duetime.scheduler.worker.usage import AttemptUsage
 
 @dataclass(slots=True)
 class Turn:
-    """A run on its thread: when it began and was asked to give way, in seconds of the clock of preemption.
+    """A run on its thread: its start and its preemption request, in seconds of the preemption clock.
 
-    `progressed` says that it saved a checkpoint or showed progress, `polls` that its handler called `should_yield`.
+    `progressed`: it saved a checkpoint or reported progress; `polls`: its handler called `should_yield`.
     """
 
     began_at: float | None = None
@@ -25,7 +25,7 @@ class Turn:
 
 
 class ActiveRun:
-    """One claimed run. `begin` lets exactly one thread run it; `hand_over` lets exactly one settle it."""
+    """One claimed run. `begin` lets exactly one thread run it; `hand_over` lets exactly one thread settle it."""
 
     def __init__(self, claim: Claim) -> None:
         self.claim = claim
@@ -57,11 +57,11 @@ class ActiveRun:
         return self.call.wanted is CancelRequested
 
     def begin(self) -> bool:
-        """Return True to the first who asks."""
+        """Return True to the first caller only."""
         return self._begun.acquire(blocking=False)
 
     def put_back(self) -> None:
-        """Let another thread begin it later; only the thread that began it may say so, before it ran."""
+        """Let another thread begin it later; only the thread that began it may call this, before it ran."""
         self._begun.release()
 
     @property
@@ -70,21 +70,21 @@ class ActiveRun:
         return self._handed_over.locked()
 
     def should_yield(self) -> bool:
-        """Answer its handler, and note that it asks."""
+        """Return the preemption flag to its handler, and record the poll."""
         self.turn.polls = True
         return self.yielding
 
     def progressed(self, *, written: bool) -> bool:
-        """Note that a checkpoint or progress was `written`; returns that."""
+        """Record that a checkpoint or progress was `written`; return `written`."""
         self.turn.progressed |= written
         return written
 
     def hand_over(self) -> bool:
-        """Return True to the first who asks."""
+        """Return True to the first caller only."""
         return self._handed_over.acquire(blocking=False)
 
     def abandon(self) -> bool:
-        """Take over the end of the attempt from its handler; False when that has come to an end."""
+        """Take the end of the attempt over from its handler; False when the handler has ended."""
         if not self.hand_over():
             return False
         self.usage.end()
@@ -95,7 +95,7 @@ class ActiveRun:
 
 
 class ActiveRuns:
-    """All of them, by run. Thread-safe."""
+    """All claims of the worker, by run. Thread-safe."""
 
     def __init__(self) -> None:
         self._held: dict[str, ActiveRun] = {}
@@ -103,14 +103,14 @@ class ActiveRuns:
         self._changed = Condition()
 
     def add(self, claims: Iterable[Claim]) -> bool:
-        """Take claims in hand; False, and none is, after `close`."""
+        """Add claims; False, and none is added, after `close`."""
         with self._changed:
             if not self._closed:
                 self._held.update({claim.run.id: ActiveRun(claim) for claim in claims})
             return not self._closed
 
     def close(self) -> list[ActiveRun]:
-        """Take nothing more in hand, and return what is."""
+        """Accept no more claims, and return the current ones."""
         with self._changed:
             self._closed = True
             return list(self._held.values())
@@ -119,7 +119,7 @@ class ActiveRuns:
         return self._held.get(run_id)
 
     def remove(self, ended: Iterable[ActiveRun]) -> None:
-        """Let go of these claims, but never of a later claim of the same run."""
+        """Remove these claims, but never a later claim of the same run."""
         with self._changed:
             for held in ended:
                 if self._held.get(held.run_id) is held:
@@ -131,7 +131,7 @@ class ActiveRuns:
             return list(self._held.values())
 
     def wait_until(self, condition: Callable[[], bool], timeout: float) -> bool:
-        """Wait until `condition` holds, looking again after each removal; False when it took longer than `timeout`."""
+        """Wait until `condition` holds, tested after each removal; False after `timeout` seconds."""
         with self._changed:
             return self._changed.wait_for(condition, timeout)
 

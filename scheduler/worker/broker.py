@@ -1,6 +1,6 @@
-"""A Dramatiq broker over a `DispatchQueue`: nothing is fetched before a thread is idle, nothing is delayed in here.
+"""A Dramatiq broker over a `DispatchQueue`: it fetches runs for idle threads only, and keeps no delayed messages.
 
-A message carries the id of a run and nothing else; what to do is read from the database when the run is claimed.
+A message carries the id of a run only; the claim reads everything else from the database.
 """
 
 from __future__ import annotations
@@ -26,40 +26,40 @@ from duetime.scheduler.worker.threads.preemption import Preemption
 QUEUE = "runs"
 ACTOR = "run"
 RETRY_DELAY = 500.0
-"""Milliseconds until runs that could not be claimed are tried again."""
+"""Milliseconds until runs that could not be claimed may be taken again."""
 
 LONGEST_WAIT = 2.0
-"""Seconds for which an empty queue is waited for: who puts something in wakes it, and so does draining."""
+"""Seconds of one wait on an empty queue; a put or a drain ends it earlier."""
 
 CLAIM_PATIENCE = 2.0
-"""Seconds that draining waits for a claim that is under way: as long as a database is usually busy."""
+"""Seconds that draining waits for a claim in progress: the usual busy timeout of a database."""
 
 COMING_BACK = 0.5
-"""Seconds within which threads should come back for what was claimed ahead of them: else others may be free for it."""
+"""Seconds after which runs that were claimed ahead of busy threads are handed back, since other workers may be idle."""
 
 PREEMPTION_INTERVAL_S = 0.25
-"""Seconds between looks for urgent runs that find no thread, while none is idle but those that are kept for others."""
+"""Seconds between looks for urgent runs without a thread, while no thread is idle except the headroom."""
 
 DRAINING_PAUSE = 0.02
-"""Seconds between Dramatiq's questions for more while there is none: it asks until all its threads have ended."""
+"""Seconds between Dramatiq's polls after draining: it polls until all its threads have ended."""
 
 RELIEF = 0.5
-"""Seconds after which a machine under pressure is looked at again, when no run has ended before."""
+"""Seconds after which a machine under load is measured again, unless a run ends before."""
 
 log = logging.getLogger(__name__)
 
 
 class DispatchBroker(dramatiq.Broker):
-    """Takes as many runs as there are idle threads, and claims them all before any is handed to a thread.
+    """Takes as many runs as threads are idle, and claims all of them before a thread gets one.
 
-    While runs are brief it takes a few for each thread ahead, and calls `let_go` when their threads do not come back.
+    While runs are brief it claims a few more per thread, and calls `let_go` when their threads do not return.
 
-    `claim` starts runs in the database and returns the ids of those it started; what it leaves out is dropped. When it
-    raises, nothing has started, and everything goes back to the queue for a moment. `lease` and `clock` are in
-    milliseconds. `of_others` tells which runs that were not claimed are for other workers, and after how many
-    milliseconds these may take them. Whoever holds the lock `claiming` sees no claim between the database and its hand.
-    `allowance` says of so many threads how many should be used now, `headroom` which of these are kept for urgent runs;
-    `preemption` makes room for urgent runs that find none, `lost` counts lost threads.
+    `claim` starts runs in the database and returns the ids of the started ones; the others are dropped. When it raises,
+    nothing has started, and all runs return to the queue with a delay. `lease` and `clock` are in milliseconds.
+    `of_others` returns the unclaimed runs that other workers may take, each with a delay in milliseconds. A thread that
+    holds the lock `claiming` sees every claim either in the database and in the worker, or in neither. `allowance`
+    returns how many threads to use now, `headroom` how many of these are reserved for urgent runs. `preemption` frees
+    threads for urgent runs, `lost` counts lost threads.
     """
 
     def __init__(
@@ -102,14 +102,14 @@ class DispatchBroker(dramatiq.Broker):
         self._clock = clock
 
     def declare_queue(self, queue_name: str) -> None:
-        """Declare a queue. No delay queue comes with it, so no worker ever holds delayed messages in its memory."""
+        """Declare a queue, without a delay queue, so that no worker ever keeps delayed messages in memory."""
         if queue_name not in self.queues:
             self.emit_before("declare_queue", queue_name)
             self.queues[queue_name] = True
             self.emit_after("declare_queue", queue_name)
 
     def enqueue(self, message: Message[None], *, delay: int | None = None) -> Message[None]:
-        """Put the run that a message names into the dispatch queue; `delay` is in milliseconds."""
+        """Put the run of a message into the dispatch queue; `delay` is in milliseconds."""
         self.emit_before("enqueue", message, delay)
         now = self._clock()
         self.queue.put([Entry(message.message_id, key=now, delay=delay or 0)])
@@ -117,11 +117,11 @@ class DispatchBroker(dramatiq.Broker):
         return message
 
     def consume(self, queue_name: str, prefetch: int = 1, timeout: int = 30_000) -> RunConsumer:  # noqa: ARG002 - Dramatiq's signature; nothing is prefetched
-        """Iterate over the runs to start now; `timeout`, in milliseconds, is how long threads are waited for."""
+        """Iterate over the runs to start now; `timeout`, in milliseconds, bounds each wait for an idle thread."""
         return RunConsumer(self, min(timeout / 1000, COMING_BACK))
 
     def drain(self) -> None:
-        """Take nothing more; returns when a claim that was under way has ended, or does not end in 2 seconds."""
+        """Take no more runs; return when a claim in progress has ended, or after 2 seconds."""
         self.draining = True
         self.idle.wake()
         self.queue.wake()
@@ -162,16 +162,16 @@ class DispatchBroker(dramatiq.Broker):
         return started
 
     def headroom(self) -> Headroom:
-        """Return how many idle threads each tier leaves to more urgent runs, of those that should be used now."""
+        """Return how many idle threads each tier leaves to more urgent runs, of the threads to use now."""
         return self._headroom.of(min(self.idle.total, self._allowance(self.idle.total)))
 
     def _threads(self, idle: int) -> ThreadUse:
-        """Return what the queue is to know of the threads while `idle` places are counted as out for more runs."""
+        """Return the thread report for the queue while `idle` places are reserved for a take."""
         preempted = self._preemption.count if self._preemption else 0
         return ThreadUse(self.idle.total, self.idle.busy(idle), self.headroom(), preempted, self._lost())
 
     def _await(self, taken: Take, wanted: int, idle: int) -> None:
-        """Wait until there may be something to take: for urgent runs alone, or a thread, if the idle ones are kept."""
+        """Wait for a change of the queue, for urgent runs only if just the headroom is idle, or for another thread."""
         timeout, tier = LONGEST_WAIT if taken.hint is None else min(taken.hint, LONGEST_WAIT), TIERS
         if wanted <= max(self.headroom()):
             tier, timeout = least_urgent(self.headroom(), wanted), min(timeout, PREEMPTION_INTERVAL_S)
@@ -186,7 +186,7 @@ class DispatchBroker(dramatiq.Broker):
             self._preemption.make_room(self._threads(0))
 
     def _wait_in_vain(self) -> None:
-        """Let go of what was claimed ahead when threads do not come back: others may be free for it."""
+        """Hand back runs claimed ahead when their threads do not return: other workers may be idle."""
         if self.draining:
             time.sleep(DRAINING_PAUSE)
         elif self.idle.behind:
@@ -196,7 +196,7 @@ class DispatchBroker(dramatiq.Broker):
             self._make_room()
 
     def _wanted(self, idle: int) -> int:
-        """Return how many there should be more, as the machine is now: none ahead while it allows less than all."""
+        """Return how many runs to take on this machine now; none ahead while its load limits the threads."""
         allowed = self._allowance(self.idle.total)
         return idle if allowed >= self.idle.total else min(idle, allowed - (self.idle.out - idle))
 
@@ -207,7 +207,10 @@ class DispatchBroker(dramatiq.Broker):
         return self.queue.take(self.worker, n, self._lease, nonce=new_id("n"), threads=threads)
 
     def _start(self, grants: Sequence[Grant]) -> list[str]:
-        """Claim what was taken. What cannot be claimed now goes back, what must not be started is dropped."""
+        """Claim granted runs. A run that cannot be claimed now returns to the queue.
+
+        One that must not start is dropped.
+        """
         if not grants:
             return []
         try:
@@ -222,10 +225,10 @@ class DispatchBroker(dramatiq.Broker):
         return [grant.run_id for grant in grants if grant.run_id in claimed]
 
     def _leave(self, grants: Sequence[Grant]) -> None:
-        """Drop what must not be started, and give back what another worker may start."""
+        """Drop runs that must not start, and give back runs of other workers."""
         try:
             others = self._of_others([grant.run_id for grant in grants]) if grants else {}
-        except Exception as error:  # noqa: BLE001 - what has started meanwhile must reach its threads
+        except Exception as error:  # noqa: BLE001 - runs that have started must reach their threads
             log.warning("%d runs go back to the queue, since nobody knows whose they are: %s", len(grants), error)
             others = dict.fromkeys((grant.run_id for grant in grants), RETRY_DELAY)
         for grant in grants:
@@ -237,9 +240,9 @@ class DispatchBroker(dramatiq.Broker):
 
 
 class RunConsumer(dramatiq.Consumer):
-    """The iterator of Dramatiq's consumer thread. A thread is idle again when Dramatiq is done with its message.
+    """The consumer that Dramatiq's thread iterates over. A thread is idle again when Dramatiq acknowledges its message.
 
-    The lease in the queue ends elsewhere, when the outcome is stored: the database first, the queue second.
+    The lease in the queue ends only after the outcome is stored: the database first, the queue second.
     """
 
     def __init__(self, broker: DispatchBroker, timeout: float) -> None:
@@ -259,13 +262,13 @@ class RunConsumer(dramatiq.Consumer):
         self.ack(message)
 
     def requeue(self, messages: Iterable[MessageProxy]) -> None:
-        """Count the threads of messages that never ran; their claims are handed back by the worker that stops."""
+        """Count the threads of messages that never ran; the stopping worker hands their claims back."""
         for message in messages:
             self.ack(message)
 
 
 def _unstarted(grant: Grant) -> Finish:
-    """End a lease of which nothing was used."""
+    """End the lease of a run that used nothing."""
     return Finish(grant.run_id, grant.token, dict.fromkeys(grant.needs, 0.0))
 
 

@@ -1,4 +1,4 @@
-"""For how many runs there is room: threads that have nothing to do, and those that soon will."""
+"""The number of runs that a worker can take: its idle threads, and some more while runs are brief."""
 
 from __future__ import annotations
 
@@ -9,29 +9,29 @@ from collections import deque
 from collections.abc import Callable
 
 BRIEF = 0.002
-"""Seconds below which runs are brief, on average: as long as a claim takes."""
+"""Seconds below which runs count as brief, on average: the duration of a claim."""
 
 JUDGED = 16
-"""Runs that are judged, before more are claimed than threads are idle."""
+"""Runs that are measured before more runs are claimed than threads are idle."""
 
 MOST_LONG = 4
-"""How many of those may have been long: they hold up their own threads only, and a busy machine stretches a few."""
+"""How many of these may be long: they block their own threads only, and a busy machine delays a few."""
 
 AHEAD = 16
-"""Runs for each thread that are claimed ahead while runs are brief: one claim of 64 costs a third of eight of 8."""
+"""Runs per thread that are claimed ahead while runs are brief: one claim of 64 costs a third of eight claims of 8."""
 
 SOON = 0.01
-"""Seconds within which threads come back soon."""
+"""Seconds since the last handout within which threads are expected to return soon."""
 
 GATHERING = 0.001
-"""Seconds without another thread that comes back until those that did get new runs, while they come back soon."""
+"""Seconds without another returning thread after which the returned ones get new runs."""
 
 
 class ThreadCapacity:
-    """Counts the worker threads, `total`, and for how many runs there is room: one for each that has nothing to do.
+    """Counts the worker threads, `total`, and the places for runs: one per idle thread.
 
-    While runs are brief there is room for a few more, which wait for their thread for less time than it takes to claim
-    them: a claim of many runs costs little more than one of few.
+    While runs are brief there are a few more places. A run waits in such a place for less time than its claim takes,
+    and a claim of many runs costs little more than one of few.
     """
 
     def __init__(self, threads: int) -> None:
@@ -48,31 +48,32 @@ class ThreadCapacity:
 
     @property
     def brief(self) -> bool:
-        """Whether there is room for more runs than threads, since they are brief."""
+        """Whether runs are brief, so that there are more places than threads."""
         return self._ahead > 0
 
     @property
     def behind(self) -> bool:
-        """Whether runs were handed out for which no thread was free yet."""
+        """Whether more runs were handed out than threads were idle."""
         return self.out > self.total
 
     def busy(self, beside: int = 0) -> int:
-        """Return how many threads have a run, leaving out so many places that were counted as out for more."""
+        """Return the number of busy threads, apart from the given number of places that are reserved for a take."""
         return max(0, min(self.total, self.out - beside))
 
     def took(self, seconds: float | None, *, alone: bool) -> None:
-        """Hear how long a run kept its thread, and whether it did so `alone`, without anything reserved."""
+        """Record for how many seconds a run kept its thread, and whether `alone`, with nothing reserved."""
         with self._changed:
             self._recent.append(seconds if alone and seconds is not None else math.inf)
 
     def forget(self) -> None:
-        """Take nothing for granted any more: there was nothing to run, and what comes next may be of another kind."""
+        """Forget the measurements: the queue was empty, and the next runs may be of another kind."""
         self.took(None, alone=True)
 
     def take_all(self, timeout: float) -> int:
-        """Return for how many there is room, and count them as out; waits for some, 0 after `timeout` seconds.
+        """Reserve all free places and return their number; waits for one, and returns 0 after `timeout` seconds.
 
-        While threads come back soon it waits a moment for more of them.
+        If the last handout was a moment ago, more threads return soon, and one claim for all of them is cheaper than
+        one for each. So this waits a moment more, unless it claims ahead anyway.
         """
         with self._changed:
             self._ahead = AHEAD * self.total if self.out > 0 and self._are_brief() else 0
@@ -86,7 +87,7 @@ class ThreadCapacity:
             return taken
 
     def add(self, threads: int) -> None:
-        """Count threads that are new, and idle."""
+        """Add new, idle threads."""
         with self._changed:
             self.total += threads
             self._changed.notify()
@@ -98,7 +99,7 @@ class ThreadCapacity:
             self._call()
 
     def call_when_more(self, than: int, call: Callable[[], object]) -> None:
-        """Call once there is room for more than so many, at once if there is."""
+        """Call once when more than `than` places are free, at once if they are."""
         with self._changed:
             self._call, self._call_above = call, than
         self.give(0)
@@ -107,15 +108,15 @@ class ThreadCapacity:
         with self._changed:
             enough, self.out = self._enough(), self.out - threads
             if (not enough and self._enough()) or self.out <= 0 or self._room() > self._wake_above:
-                self._changed.notify()  # whoever gathers looks by itself for what comes in between
+                self._changed.notify()  # a gathering thread polls, and needs no notification
 
     def count_out(self, threads: int) -> None:
-        """Count threads that `give` will be called for, though they were given before."""
+        """Reserve places for which `give` will be called a second time."""
         with self._changed:
             self.out += threads
 
     def wait_for_more(self, than: int, timeout: float) -> None:
-        """Return when there is room for more than so many, after `timeout` seconds at most, and when woken."""
+        """Return when more than `than` places are free, after `timeout` seconds, or when woken."""
         with self._changed:
             if self._room() <= than:
                 self._wake_above = than
@@ -127,7 +128,7 @@ class ThreadCapacity:
             self._changed.notify_all()
 
     def give_back(self, threads: int) -> None:
-        """Give those for which there was no run; the others begin theirs now."""
+        """Release the places for which there was no run; the runs of the others begin now."""
         self._handed_out_at = time.monotonic()
         self.give(threads)
 
@@ -140,7 +141,7 @@ class ThreadCapacity:
         return self.total + self._ahead - self.out
 
     def _enough(self) -> bool:
-        """Whether taking is worth it: ahead of the threads, only half of what may be out or more."""
+        """Whether a take is worth it: when claiming ahead, only while at most half of the places are taken."""
         return self._room() > self._ahead // 2
 
     def _gather(self) -> None:

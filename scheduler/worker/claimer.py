@@ -1,4 +1,4 @@
-"""Claims in the database what the queue has handed out, before any of it is given to a thread."""
+"""Claims granted runs in the database before a thread gets one of them."""
 
 from __future__ import annotations
 
@@ -20,10 +20,10 @@ log = logging.getLogger(__name__)
 
 
 class Claimer:
-    """Starts runs for the worker `name`, each with a lease of its own: those of the `actions` that it has handlers for.
+    """Starts runs for the worker `name`, each with a lease, if their action is among the `actions` of its handlers.
 
-    `unproven` is told of claims whose reservation may be gone, `on_start` the task ids of all that started, and
-    `on_replaced` that another runner has taken over.
+    `unproven` is called with claims whose reservation may be lost, `on_start` with the task ids of all started runs,
+    and `on_replaced` when another runner has taken over.
     """
 
     def __init__(
@@ -54,7 +54,7 @@ class Claimer:
         self._on_replaced = on_replaced
 
     def claim(self, grants: Sequence[Grant]) -> list[str]:
-        """Take in hand what the database lets start, and return its runs that are to be run."""
+        """Start granted runs in the database, and return the ids of those to run."""
         try:
             starts = [Start(grant.run_id, grant.token, grant.needs) for grant in grants]
             claims = self._store.claims.start(
@@ -75,15 +75,18 @@ class Claimer:
         return [claim.run.id for claim in claims if claim.run.id not in lost]
 
     def of_others(self, run_ids: Sequence[str]) -> dict[str, float]:
-        """Return which of these runs are ready and of an action that this worker does not know, each with a delay.
+        """Return the ready runs of actions that this worker does not know, each with a delay in milliseconds.
 
-        After so many milliseconds any worker may take it.
+        After the delay any worker may take the run.
         """
         found = self._store.claims.ready_actions(run_ids)
         return self._unknown.left({run_id: action for run_id, action in found.items() if action not in self._actions})
 
     def _lost(self, claims: Sequence[Claim]) -> set[str]:
-        """Return the runs whose reservation may be gone: between the take and the claim a queue may lose everything."""
+        """Return the runs whose reservation may be lost.
+
+        The queue may lose everything between the take and the claim.
+        """
         tokens = {claim.run.id: claim.token for claim in claims if claim.reserved}
         if not tokens:
             return set()
@@ -94,7 +97,7 @@ class Claimer:
             return set(tokens)
 
     def _give_back(self, claims: Sequence[Claim]) -> list[str]:
-        """Give back what the database let start only after `stop` had waited for it in vain."""
+        """Hand back the claims that the database stored only after `stop` had given up waiting for them."""
         now = self._store.now()
         self._store.claims.settle([settle(claim, STOPPED, now=now, jitter=0.0) for claim in claims])
         return []

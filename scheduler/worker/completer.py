@@ -1,7 +1,7 @@
-"""Group commit: threads hand in how their attempts ended, and one transaction stores all that wait.
+"""Group commit: threads hand in the results of attempts, and one transaction stores all pending ones.
 
-An outcome is never lost while this process lives: what cannot be stored now is tried again until it can. Only so many
-may wait; then handing in blocks, and with it the worker's threads, so that nothing new starts without a database.
+While this process lives no result is lost: what cannot be stored is tried again until it can. The number of pending
+results is limited; then handing in blocks the worker's threads, so that nothing new starts without a database.
 """
 
 from __future__ import annotations
@@ -28,13 +28,13 @@ from duetime.scheduler.worker.active_runs import ActiveRun
 LARGEST_GROUP = 256
 LONGEST_BACKOFF = 2.0
 GATHERING = 0.01
-"""Seconds without another ending after which a group is stored, when the last group was more than one."""
+"""Flush the batch after this many seconds without a new result, if the last batch had more than one."""
 
 MOST_ROUNDS = 3
-"""So often that is waited at most: what has ended holds its slots and units until it is stored."""
+"""Waits per batch at most: an ended run keeps its slots and units until it is stored."""
 
 ROUNDS_IN_A_RUSH = 25
-"""So often while brief runs that hold nothing wait to be started: that goes first, for a quarter of a second."""
+"""Waits while brief runs without reservations are being started: starting goes first, for a quarter of a second."""
 
 T = TypeVar("T")
 
@@ -43,7 +43,7 @@ log = logging.getLogger(__name__)
 
 @dataclass(frozen=True, slots=True)
 class PendingResult:
-    """How one attempt ended, waiting to be stored."""
+    """The result of one attempt, pending."""
 
     held: ActiveRun
     ending: AttemptResult
@@ -52,17 +52,18 @@ class PendingResult:
 
 @dataclass(frozen=True, slots=True)
 class CompletedRun:
-    """An attempt that needs nothing more, and what was to be stored of it."""
+    """An attempt that is finished, and its settlement."""
 
     held: ActiveRun
     settlement: Settlement
 
 
 class BatchCompleter:
-    """Stores endings in groups, in the order they came in, on a thread of its own.
+    """Stores results in batches, in the order they came in, on a thread of its own.
 
-    `on_settled` is told after each commit what needs nothing more, because it is settled or a later attempt owns it,
-    each with what was to be stored. While `starting` says that more is about to start, storing waits a little longer.
+    After each commit `on_settled` is called with the attempts that are settled, or that a later attempt has replaced,
+    and their settlements. While `starting` returns True, more runs are about to start, and a flush waits a little
+    longer.
     """
 
     def __init__(
@@ -88,15 +89,15 @@ class BatchCompleter:
         self._thread.start()
 
     def hand_in(self, held: ActiveRun, ending: AttemptResult, *, wait: bool = True) -> None:
-        """Hand in an ending; blocks while `limit` endings wait to be stored, unless told not to `wait`."""
+        """Hand in a result; blocks while `limit` results are pending, unless `wait` is False."""
         with self._changed:
             self._changed.wait_for(lambda: not wait or len(self._waiting) < self._limit or self._closing)
             self._waiting.append(PendingResult(held, ending))
-            if len(self._waiting) in {1, self._limit}:  # whoever gathers looks by itself for what comes in between
+            if len(self._waiting) in {1, self._limit}:  # a gathering thread polls, and needs no notification
                 self._changed.notify_all()
 
     def close(self, timeout: float) -> bool:
-        """Store what waits, for `timeout` seconds at most, and end; False when the store did not take it all."""
+        """Flush for `timeout` seconds at most, and end; False when the store did not take all results."""
         with self._changed:
             self._closing = True
             self._changed.notify_all()
@@ -126,7 +127,7 @@ class BatchCompleter:
             return group
 
     def _gather(self) -> None:
-        """Wait a moment for more while many runs end, so that they share one write to the disk."""
+        """Wait a moment for more results while many runs end, so that they share one sync of the disk."""
         known = -1
         for waited in range(ROUNDS_IN_A_RUSH):
             if len(self._waiting) >= self._limit or self._closing:
@@ -143,7 +144,7 @@ class BatchCompleter:
             verdicts = self._retried(lambda: self._store.claims.settle(settlements))
         except StoreUnavailable:
             raise
-        except Exception as error:  # noqa: BLE001 - one ending that no database takes must not take others with it
+        except Exception as error:  # noqa: BLE001 - a result that no database accepts must not block others
             self._store_singly(group, error)
         else:
             failpoints.hit(failpoints.Step.SETTLED)
@@ -154,7 +155,7 @@ class BatchCompleter:
         return replace(settlement, used=handed.held.usage.charged(settlement.outcome))
 
     def _settled(self, handed: PendingResult) -> Settlement:
-        """Return what is to be stored. Never raises: an ending that nothing follows from is a failure."""
+        """Return the settlement. Never raises: a result whose consequences cannot be computed becomes a failure."""
         claim = handed.held.claim
         try:
             return settle(claim, handed.ending, now=self._store.now(), jitter=self._jitter())
@@ -181,7 +182,7 @@ class BatchCompleter:
             self._store_group([self._reloaded(handed) for handed in stale])
 
     def _reloaded(self, handed: PendingResult) -> PendingResult:
-        """Take up what was changed on the task and its run since the claim."""
+        """Apply the changes of the task and its run since the claim."""
         claim = handed.held.claim
         record = self._retried(lambda: self._store.tasks.get(claim.run.tenant, claim.run.task_id))
         handed.held.claim = renewed(claim, record)
@@ -218,14 +219,14 @@ class BatchCompleter:
 
 
 def renewed(claim: Claim, record: TaskRecord) -> Claim:
-    """Return the claim with what was changed on its task and its run since."""
+    """Return the claim with the changes of its task and its run since."""
     known = {run.id: run for run in (record.run, *record.beside)}
     run = known.get(claim.run.id, claim.run)
     return replace(claim, task=record.task, run=replace(run, attempt=claim.run.attempt))
 
 
 def _bare(claim: Claim, reason: str) -> Settlement:
-    """Fail a run with nothing that follows from it: what is left when even that cannot be worked out."""
+    """Fail a run without consequences: the last resort when they cannot be computed."""
     return Settlement(
         claim.run.id,
         claim.run.attempt,

@@ -1,4 +1,4 @@
-"""The event loop of async handlers, on a thread of its own, and the next one when a handler blocks it."""
+"""The event loop of async handlers, on a thread of its own; a blocked one is replaced."""
 
 from __future__ import annotations
 
@@ -10,14 +10,14 @@ log = logging.getLogger(__name__)
 
 
 class EventLoop:
-    """Runs coroutines for other threads. `replace` leaves a blocked loop behind; it ends after its last coroutine."""
+    """Runs coroutines for other threads. `replace` abandons a blocked loop, which ends after its last coroutine."""
 
     def __init__(self) -> None:
         self._blocked: set[threading.Thread] = set()
 
     @property
     def blocked(self) -> int:
-        """How many loops were left behind and have not ended."""
+        """The number of abandoned loops that have not ended."""
         return len(self._blocked)
 
     def start(self) -> None:
@@ -27,7 +27,7 @@ class EventLoop:
         self._thread.start()
 
     def replace(self, blocked: asyncio.AbstractEventLoop) -> bool:
-        """Send what comes next to a new loop; False when that has happened already."""
+        """Send new coroutines to a new loop; False when `blocked` was replaced before."""
         if blocked is not self.loop:
             return False
         self._blocked.add(self._thread)
@@ -36,7 +36,7 @@ class EventLoop:
         return True
 
     def stop(self, timeout: float) -> None:
-        """End the loop; what still runs on it, and loops that are blocked, end with the process."""
+        """End the loop; coroutines that still run, and blocked loops, end with the process."""
         self.loop.call_soon_threadsafe(self.loop.stop)
         self._thread.join(timeout)
 
@@ -49,8 +49,8 @@ class EventLoop:
 
 
 async def _end_after_the_last() -> None:
-    """Stop this loop when everything else on it has ended."""
+    """Stop this loop when every other coroutine on it has ended."""
     while others := asyncio.all_tasks() - {asyncio.current_task()}:
         await asyncio.wait(others)
-        await asyncio.sleep(0)  # what was sent here just before the loop was left begins now
+        await asyncio.sleep(0)  # coroutines sent just before the replacement begin now
     asyncio.get_running_loop().stop()

@@ -1,4 +1,4 @@
-"""One attempt, from a claim in hand to an ending handed in."""
+"""One attempt, from its claim to its result."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ log = logging.getLogger(__name__)
 
 
 class Executor:
-    """Runs claims with the handlers of this process; `started` is told when an attempt's clock starts to run."""
+    """Runs claims with the handlers of this process; `started` is called when the time limit of an attempt begins."""
 
     def __init__(
         self,
@@ -40,8 +40,8 @@ class Executor:
         self._started = started
 
     def run(self, held: ActiveRun) -> AttemptResult:
-        """Run the handler on this thread and return how it ended. Never raises."""
-        handler = self._handlers[held.claim.task.action]  # nothing else is claimed
+        """Run the handler on this thread and return its result. Never raises."""
+        handler = self._handlers[held.claim.task.action]  # the claimer starts known actions only
         self._started(held, handler.time_limit)
         held.usage.begin()
         try:
@@ -55,7 +55,7 @@ class Executor:
         return outcome if isinstance(outcome, Done) or not held.cancelled else StoppedByRequest()
 
     def unstopped(self, held: ActiveRun) -> AttemptResult:
-        """Return how an attempt ends whose handler did not stop at its time limit."""
+        """Return the result of an attempt whose handler did not stop at its time limit."""
         limit = self._handlers[held.claim.task.action].time_limit
         return StoppedByRequest() if held.cancelled else Retry(f"{_over(limit)}, and its thread did not stop")
 

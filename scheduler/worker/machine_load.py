@@ -1,4 +1,4 @@
-"""The free memory and processor time of this machine, read where the system reports them."""
+"""Load of the machine: free memory and runnable processes, as far as the system reports them."""
 
 from __future__ import annotations
 
@@ -16,28 +16,28 @@ def load_average() -> tuple[float, float, float]:
 
 
 FRESH = 1.0
-"""Seconds for which what was read is good enough: every take asks."""
+"""Seconds for which a measurement is reused, since every take needs one."""
 
 
 @dataclass(frozen=True, slots=True)
 class Machine:
-    """Reads pressure from `root` (a folder with `proc` and `sys`); what a system does not tell counts as none.
+    """Measures load under `root` (a folder with `proc` and `sys`); a system without such figures counts as idle.
 
-    Inside a container the limits of its control group (version 2, its own and those above it) count too: the kernel
+    Inside a container the limits of its control group (version 2, its own and its ancestors') count too: the kernel
     kills a process for these long before the machine itself is full.
     """
 
     root: Path = Path("/")
     load_average: Callable[[], tuple[float, float, float]] = load_average
-    cores: int = os.cpu_count() or 1  # of the machine, because its load is of the machine too, in a container as well
+    cores: int = os.cpu_count() or 1  # of the machine, as its load average is, in a container too
 
     def free_memory(self) -> float:
-        """Return the part of memory that can still be had, 0 to 1; 1 where nothing is known."""
+        """Return the available part of memory, 0 to 1; 1 where it is unknown."""
         parts = [part for part in (self._of_machine(), *self._of_groups()) if part is not None]
         return min(parts, default=1.0)
 
     def load(self) -> float:
-        """Return the runnable processes for each core, averaged over a minute; 0 where nothing is known."""
+        """Return the runnable processes per core, averaged over a minute; 0 where they are unknown."""
         try:
             return self.load_average()[0] / self.cores
         except OSError:
@@ -54,7 +54,7 @@ class Machine:
         return [_left(folder) for folder in self._groups(top)]
 
     def _groups(self, top: Path) -> list[Path]:
-        """List the control group of this process and all above it, to the top that is visible here."""
+        """Return the control group of this process and its ancestors, up to the top that is visible here."""
         lines = _text(self.root / "proc/self/cgroup").splitlines()
         own = next((line[3:] for line in lines if line.startswith("0::/")), "/")
         folder = top if ".." in own else top / own.strip("/")
@@ -62,7 +62,7 @@ class Machine:
 
 
 class LoadShedder:
-    """Says how many of its threads a worker should use as the machine is now; reads it once a second at most."""
+    """Computes how many of its threads a worker should use now; measures once a second at most."""
 
     def __init__(self, machine: Machine, *, clock: Callable[[], float] = time.monotonic) -> None:
         self._machine = machine
@@ -105,24 +105,24 @@ def _text(path: Path) -> str:
 
 
 ENOUGH_MEMORY: Final = 0.20
-"""The free part of memory from which on every thread may work."""
+"""Free part of memory above which every thread may work."""
 
 NO_MEMORY: Final = 0.05
-"""The free part below which nothing more is started: what runs needs the rest to end."""
+"""Free part of memory below which nothing new starts: running handlers need the rest."""
 
 FULL_LOAD: Final = 2.0
-"""Runnable processes for each core up to which every thread may work."""
+"""Runnable processes per core up to which every thread may work."""
 
 OVERLOAD: Final = 6.0
-"""Runnable processes for each core from which on one thread works."""
+"""Runnable processes per core above which only one thread works."""
 
 
 def allowance(threads: int, *, free_memory: float, load: float) -> int:
-    """Say how many of its threads a node should use now.
+    """Return how many of its threads a node should use now.
 
-    `free_memory` is the part of memory that can still be had, 0 to 1; `load` is runnable processes for each core. All
-    threads with enough of both; fewer in proportion, as the scarcer of the two falls; one at least, but none when
-    memory is nearly gone. Linear, so that the answer does not jump around a threshold.
+    `free_memory` is the available part of memory, 0 to 1; `load` is runnable processes per core. With enough of both
+    all threads work; else fewer, in proportion to the scarcer one, but at least one, and none when memory is nearly
+    exhausted. The curve is linear, so that the result does not jump around a threshold.
     """
     if free_memory < NO_MEMORY:
         return 0

@@ -1,7 +1,7 @@
-"""Admission: no message is run without a live claim. Hosting: Dramatiq's own command line runs the threads.
+"""Admission: no message runs without a live claim. Hosting: Dramatiq's own command line runs the threads.
 
-Dramatiq logs and swallows what a hook raises, and runs the actor all the same; only `SkipMessage` stops it. So every
-failure in here becomes that.
+Dramatiq logs and swallows exceptions of a hook, and runs the actor all the same; only `SkipMessage` stops it. So every
+failure in this module becomes a `SkipMessage`.
 """
 
 from __future__ import annotations
@@ -22,13 +22,13 @@ log = logging.getLogger(__name__)
 
 
 class Admission(Middleware):
-    """Lets a message through once, and only while its run is in hand."""
+    """Lets a message through once, and only while its run is claimed."""
 
     def __init__(self, active_runs: ActiveRuns) -> None:
         self._active_runs = active_runs
 
     def before_process_message(self, broker: Broker, message: MessageProxy) -> None:  # noqa: ARG002 - Dramatiq's signature
-        """Raise SkipMessage unless this thread is the one that is to run the claim of this message."""
+        """Raise SkipMessage unless this thread is the one to run the claim of this message."""
         try:
             held = self._active_runs.get(message.message_id)
             admitted = held is not None and held.begin()
@@ -39,7 +39,7 @@ class Admission(Middleware):
 
 
 class Hosting(Middleware):
-    """Hears of the worker that Dramatiq's command line makes: how many threads it has, and that it stops."""
+    """Hooks of the worker that Dramatiq's command line makes: its number of threads, and its stop."""
 
     def __init__(self, boot: Callable[[int], None], shutdown: Callable[[], None]) -> None:
         self._boot = boot
@@ -49,7 +49,7 @@ class Hosting(Middleware):
         self._boot(worker.worker_threads)
 
     def before_worker_shutdown(self, broker: Broker, worker: Worker) -> None:  # noqa: ARG002 - as above
-        """End everything around the threads before they do: running work has its grace period now."""
+        """Stop all loops before the threads: the grace period of running work begins now."""
         self._shutdown()
 
 
@@ -60,7 +60,7 @@ class ThreadReplacement(Middleware):
         self._worker = worker
 
     def replace(self, lost: threading.Thread) -> None:
-        """Start another thread; Dramatiq waits for the lost one no more when it stops."""
+        """Start another thread; Dramatiq no longer waits for the lost one when it stops."""
         worker = self._worker
         started = WorkerThread(
             broker=worker.broker,
@@ -72,7 +72,7 @@ class ThreadReplacement(Middleware):
         started.start()
 
     def end_this(self) -> None:
-        """Let the thread that calls this end after the message that it is at."""
+        """End the calling thread after its current message."""
         thread = threading.current_thread()
         if isinstance(thread, WorkerThread):
             thread.stop()

@@ -1,4 +1,4 @@
-"""Shutdown of a worker: its unfinished runs are interrupted and handed back."""
+"""Runs that have not ended when their worker stops: interrupted, then handed back."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ def interrupt(left: Sequence[ActiveRun]) -> None:
 
 
 def hand_back(left: Sequence[ActiveRun], hand_in: Callable[[ActiveRun, AttemptResult], None]) -> None:
-    """Hand in the runs that have not begun, and those that do not stop, to be started elsewhere."""
+    """Hand in the runs that have not begun, and those that do not stop, so that another worker starts them."""
     for held in left:
         if held.kill is not None:
             held.kill()

@@ -1,4 +1,4 @@
-"""Runs of actions that this worker has no handler for: given back for those that have one, without an attempt."""
+"""Runs of actions without a handler in this worker: given back, without an attempt, to workers that have one."""
 
 from __future__ import annotations
 
@@ -9,19 +9,19 @@ from datetime import timedelta
 from duetime.scheduler.store import Store
 
 KNOWN_DELAY_MS = 100.0
-"""Milliseconds until a run may be taken again whose action another worker knows."""
+"""Milliseconds until a run whose action another worker knows may be taken again."""
 
 DELAY_PER_RUN_MS = 10.0
-"""The same for each such run that this worker gave back lately: a backlog is handed round a hundred times a second."""
+"""Added milliseconds per such run given back lately: a backlog would be passed around a hundred times a second."""
 
 UNKNOWN_DELAY_MS = 2_000.0
-"""The same while no live worker knows the action."""
+"""Milliseconds of delay while no live worker knows the action."""
 
 ALONE_DELAY_MS = 30_000.0
-"""The same where no other process may start runs: a runner with the handler begins with a queue of its own."""
+"""Milliseconds of delay where no other process may start runs: a runner with the handler begins with its own queue."""
 
 LATELY_S = 5.0
-"""Seconds for which given back runs are counted, and for which the workers' actions are taken for what they were."""
+"""Seconds for which given back runs are counted, and for which the actions of workers are cached."""
 
 ALIVE_FOR = timedelta(seconds=15)
 
@@ -29,7 +29,7 @@ log = logging.getLogger(__name__)
 
 
 class UnknownActions:
-    """Says how long each run is delayed that is left to others. `alone`: no other process may start runs."""
+    """Computes the delay of each run left to others. `alone`: no other process may start runs."""
 
     def __init__(self, store: Store, actions: Collection[str], *, alone: bool, clock: Callable[[], float]) -> None:
         self._store = store
@@ -42,7 +42,7 @@ class UnknownActions:
         self._read_at = float("-inf")
 
     def left(self, unknown: Mapping[str, str]) -> dict[str, float]:
-        """Return the delay in milliseconds of each of these runs, which are given with their actions."""
+        """Return by run the delay in milliseconds; `unknown` maps runs to their actions."""
         if not unknown:
             return {}
         self._log(set(unknown.values()) - self._logged)

@@ -1,4 +1,4 @@
-"""Usage of attempts: the units that they used of their pools, their reports on these, and their lengths."""
+"""Use of reserved pools by attempts, their reports on these pools, and their durations."""
 
 from __future__ import annotations
 
@@ -15,21 +15,21 @@ from duetime.scheduler.rules.estimates import ActionKey
 from duetime.scheduler.rules.limits.pool import chargeable
 
 MOST_KEPT: Final = 1000
-"""Durations of one action that are kept while the database is away; older ones are dropped."""
+"""Durations per action that are kept while the database is away; older ones are dropped."""
 
 
 _RETRIED: Final = "retry"
 _UNKNOWN: Final = ("cancelled", "lost", "yielded")
-"""Outcomes that say nothing about a pool: a probe that was interrupted proves no recovery."""
+"""Outcomes that say nothing about a pool: an interrupted probe proves no recovery."""
 
 _GAVE_UP: Final = ("wait", "cancelled")
-"""Outcomes of a handler that returned what `Context.throttled` gave it; `cancelled` when someone wished for that."""
+"""Outcomes of a handler that returned the result of `Context.throttled`; `cancelled` when a cancel was requested."""
 
 log = logging.getLogger(__name__)
 
 
 class AttemptUsage:
-    """One attempt's account. `needs` is what it has reserved. Thread-safe, for handlers may use threads."""
+    """Use of pools by one attempt. `needs` are its reservations. Thread-safe, because handlers may use threads."""
 
     def __init__(self, needs: Mapping[str, int], clock: Callable[[], float] = time.monotonic) -> None:
         self._needs = needs
@@ -45,7 +45,7 @@ class AttemptUsage:
         self._began = self._clock()
 
     def end(self) -> None:
-        """Take the time; the first end counts, which may come before a lost thread returns."""
+        """Stop the clock; the first call counts, which may precede the return of a lost thread."""
         if self._began is not None and self.took is None:
             self.took = self._clock() - self._began
 
@@ -55,23 +55,23 @@ class AttemptUsage:
             self._used[pool] = self._used.get(pool, 0.0) + units
 
     def busy(self, pool: str, retry_after: float) -> None:
-        """Note that a pool was too busy, for `retry_after` milliseconds."""
+        """Record that a pool was too busy, for `retry_after` milliseconds."""
         with self._lock:
             self._busy[pool] = max(self._busy.get(pool, 0.0), retry_after)
 
     def charged(self, outcome: str) -> dict[str, float]:
-        """Return what is to be remembered as used: what was counted, else what was reserved and may have been used."""
+        """Return the use to store: the counted units, else the reserved ones, which may have been used."""
         with self._lock:
             return dict(self._used) if self._idle(outcome) else {**chargeable(self._needs), **self._used}
 
     def finish(self, run_id: str, token: str, outcome: str) -> Finish:
-        """Return the end of its lease. What never began used nothing and found out nothing."""
+        """Return the end of its lease. An attempt that never began used nothing and reports nothing."""
         with self._lock:
             used = {**dict.fromkeys(self._needs, 0.0), **self._used} if self._idle(outcome) else dict(self._used)
         return Finish(run_id, token, used, self._reports(outcome))
 
     def _idle(self, outcome: str) -> bool:
-        """Whether it used only what it counted: it never began, or gave up because a pool was too busy for it."""
+        """Whether it used only what it counted: it never began, or gave up because a pool was too busy."""
         return self._began is None or (bool(self._busy) and outcome in _GAVE_UP)
 
     def _reports(self, outcome: str) -> tuple[Report, ...]:
@@ -90,7 +90,7 @@ class AttemptUsage:
 
 
 class Durations:
-    """How long successful attempts took, in seconds, until `store` has it. Thread-safe."""
+    """Durations of successful attempts, in seconds, until `store` has taken them. Thread-safe."""
 
     def __init__(self, store: Callable[[Mapping[ActionKey, Sequence[float]]], None]) -> None:
         self._store = store
@@ -98,13 +98,13 @@ class Durations:
         self._found: dict[ActionKey, list[float]] = {}
 
     def add(self, tenant: str, action: str, usage: AttemptUsage, end: Settlement) -> None:
-        """Take in an attempt that has settled, if it was a success."""
+        """Add a settled attempt, if it succeeded."""
         if usage.took is not None and end.outcome == "done":
             with self._lock:
                 self._found.setdefault((tenant, action), []).append(usage.took)
 
     def flush(self) -> None:
-        """Store what was found; what the database does not take now is kept for the next time."""
+        """Store the durations; those that the database does not take now are kept for the next call."""
         with self._lock:
             found, self._found = self._found, {}
         try:

@@ -1,4 +1,4 @@
-"""Watches over what runs: time limits, leases, and the wish of someone to cancel."""
+"""Supervises running attempts: time limits, leases, and requested cancels."""
 
 from __future__ import annotations
 
@@ -14,13 +14,13 @@ from duetime.scheduler.store import Store
 from duetime.scheduler.worker.active_runs import ActiveRun, ActiveRuns
 
 CHECK_INTERVAL = 0.2
-"""Wishes to cancel are looked for at most this often (seconds) when others report changes."""
+"""Minimum seconds between two looks for requested cancels when other processes report changes."""
 
 RETRY_INTERVAL = 1.0
-"""Seconds until a queue that is away is asked again."""
+"""Seconds until a queue that is away is called again."""
 
 TIME_LIMIT_GRACE_S = 5.0
-"""Seconds that a handler has to stop after its time limit, before its attempt is ended without it."""
+"""Seconds that a handler has to stop after its time limit; then its attempt ends without it."""
 
 KILLED = "run %s (%s) did not stop within %g s of being asked to: its process is killed"
 
@@ -28,13 +28,13 @@ log = logging.getLogger(__name__)
 
 
 class Watchdog:
-    """Renews the leases of what runs every third of a lease; `check` lets it look for wishes to cancel, and no more.
+    """Renews the leases of running attempts every third of a lease; `check` makes it look for requested cancels only.
 
-    A handler that does not stop in the grace period after its time limit is left to `abandon`.
+    A handler that does not stop in the grace period after its time limit is passed to `abandon`.
 
-    A run whose reservation the queue does not know goes back; that the queue is away stops nothing.
+    A run whose reservation the queue does not know goes back; an outage of the queue stops nothing.
 
-    Nothing happens, and nobody wakes up, while nothing runs.
+    While nothing runs, the thread sleeps.
     """
 
     def __init__(
@@ -62,21 +62,21 @@ class Watchdog:
         self.process = Loop("supervision", self.step)
 
     def started(self, held: ActiveRun, time_limit: timedelta) -> None:
-        """Start the clock of an attempt."""
+        """Start the time limit of an attempt."""
         held.ends_by = ends_by = self._clock() + time_limit.total_seconds()
         if self._next_limit is None:
-            self._last_renewal = self._clock()  # until now nothing ran, so there was nothing to renew
+            self._last_renewal = self._clock()  # nothing ran before, so no lease needed a renewal
         if self._next_limit is None or ends_by < self._next_limit:
             self._next_limit = ends_by
             self.process.wake()
 
     def check(self) -> None:
-        """Look soon for wishes to cancel."""
+        """Look soon for requested cancels."""
         self._asked = True
         self.process.wake()
 
     def step(self) -> float | None:
-        """Do what is due and return the seconds until something is."""
+        """Do what is due and return the seconds until the next step."""
         if not len(self._active_runs):
             self._asked, self._next_limit = False, None
             return None
@@ -109,18 +109,18 @@ class Watchdog:
         self._next_limit = min(limits, default=None)
 
     def _enforce_limit(self, held: ActiveRun) -> None:
-        """Interrupt at the time limit; a blocking call may be deaf to that, so the attempt ends without it later."""
+        """Interrupt at the time limit; a blocking call may ignore that, so the attempt ends without it later."""
         if held.timed_out:
             held.ends_by = None
             self._abandon(held)
         else:
             held.timed_out = True
-            patience = TIME_LIMIT_GRACE_S if held.kill is None else 2 * TIME_LIMIT_GRACE_S  # it is killed in between
+            patience = TIME_LIMIT_GRACE_S if held.kill is None else 2 * TIME_LIMIT_GRACE_S  # the kill comes in between
             held.ends_by = self._clock() + patience
             self._interrupt(held, TimeLimitReached)
 
     def _interrupt(self, held: ActiveRun, why: type[Interrupt]) -> None:
-        """Ask a handler to stop; the process of one that does not is killed."""
+        """Interrupt a handler; if it does not stop, its process is killed."""
         held.interrupt(why)
         if held.kill is not None and not held.told_to_stop:
             held.told_to_stop = True
@@ -134,7 +134,7 @@ class Watchdog:
             held.kill()
 
     def _look(self) -> None:
-        """Stop what someone wants cancelled: others change things often, so this reads and writes nothing."""
+        """Stop runs with a requested cancel: changes are frequent, so this reads only, and writes nothing."""
         self._asked = False
         running = self._running()
         self._stop(running, self._store.claims.unwanted(list(running), worker=self._worker))
@@ -155,7 +155,7 @@ class Watchdog:
         self._last_look = self._clock()
 
     def _renew_reservations(self, running: Mapping[str, ActiveRun]) -> None:
-        """Prolong the leases in the queue, and stop what has lost units that others may have now."""
+        """Prolong the leases in the queue, and stop runs whose lost units another run may have now."""
         tokens = {run_id: held.claim.token for run_id, held in running.items()}
         try:
             lost = self._queue.renew(self._worker, tokens, self._lease.total_seconds() * 1000)

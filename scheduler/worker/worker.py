@@ -1,4 +1,4 @@
-"""The worker of one process: Dramatiq's threads, fed by the dispatch queue, running claims and settling them."""
+"""The worker of one process: Dramatiq's threads take runs from the dispatch queue, run their claims and settle them."""
 
 from __future__ import annotations
 
@@ -33,19 +33,19 @@ from duetime.scheduler.worker.usage import Durations
 from duetime.scheduler.worker.watchdog import Watchdog
 
 POLL = 5_000
-"""Milliseconds after which Dramatiq's idle threads look whether they shall end: when they do, nobody waits for them."""
+"""Milliseconds after which Dramatiq's idle threads check for a stop; nobody waits for them then."""
 
 LAST_WORDS = 1.0
-"""Seconds that a handler has, after the grace period, between its interrupt and the end."""
+"""Seconds that a handler has between its interrupt, after the grace period, and the end of the process."""
 
 log = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True, slots=True)
 class WorkerOptions:
-    """`threads` is how many runs may be under way at once; `lease` how long a claim lasts without a sign of life.
+    """`threads` is the number of runs at once; `lease` how long a claim is valid without a renewal.
 
-    `headroom` is how many of the threads are kept for urgent runs.
+    `headroom` is how many of the threads are reserved for urgent runs.
     """
 
     name: str
@@ -55,22 +55,22 @@ class WorkerOptions:
 
 
 MOST_UNSTORED = 64
-"""Outcomes for each thread that may wait to be stored; then nothing new starts."""
+"""Pending results per thread; above that nothing new starts."""
 
 
 def all_of_them(threads: int) -> int:
-    """Use every thread, however the machine fares."""
+    """Use every thread, whatever the load of the machine."""
     return threads
 
 
 class Worker:
-    """Runs what the queue hands out.
+    """Runs the runs that the queue grants.
 
-    `on_change` is told the task ids of what started or settled, `on_settled` how attempts ended, after each commit.
-    `on_replaced` is called when a claim is refused because another runner has taken over, `on_exhausted` when as many
-    threads are lost as it has: a new process would be better off. A `hosted` worker brings no
-    threads of its own: `start` makes its broker that of Dramatiq's command line, which calls `hosted` when it stops.
-    `allowance` says how many of the threads should be used as the machine is now.
+    `on_change` is called with the task ids of started or settled runs, `on_settled` with settlements, after each
+    commit. `on_replaced` is called when a claim is refused because another runner has taken over, `on_exhausted` when
+    as many threads are lost as the worker has: a new process would do better. A `hosted` worker has no threads of its
+    own: `start` gives its broker to Dramatiq's command line, which calls `hosted` when it stops. `allowance` returns
+    how many of the threads to use now.
     """
 
     def __init__(
@@ -143,16 +143,16 @@ class Worker:
 
     @property
     def running(self) -> int:
-        """How many runs are in hand."""
+        """The number of claimed runs."""
         return len(self._active_runs)
 
     @property
     def lost_threads(self) -> int:
-        """How many threads were left behind, with handlers that did not stop at their time limit."""
+        """The number of threads whose handlers did not stop at their time limit."""
         return len(self._lost)
 
     def held(self) -> set[str]:
-        """Return the runs in hand; what this worker has claimed is in there until it is settled, without a gap."""
+        """Return the claimed runs, each without a gap from its claim until it is settled."""
         with self._broker.claiming:
             return {held.run_id for held in self._active_runs.all()}
 
@@ -162,21 +162,21 @@ class Worker:
         if self._dramatiq is None:
             dramatiq.set_broker(self._broker)
             return
-        self._broker.emit_after("process_boot")  # Dramatiq's own command line does this; middleware relies on it
+        self._broker.emit_after("process_boot")  # as Dramatiq's command line does; middleware relies on it
         self._dramatiq.start()
 
     def learn(self) -> None:
-        """Store how long successful attempts took, as far as it is not stored."""
+        """Store the pending durations of successful attempts."""
         self._durations.flush()
 
     def check(self) -> None:
-        """Look soon whether someone wants a run cancelled that is under way."""
+        """Look soon for requested cancels of running attempts."""
         self._watchdog.check()
 
     def stop(self, grace: timedelta) -> bool:
-        """Take nothing more, let running work finish within `grace`, and hand back the rest to be started elsewhere.
+        """Take no more runs, let running ones finish within `grace`, and hand the rest back for other workers.
 
-        Returns within `grace` and a few seconds; False when the database took no answer, so that runs stay `running`
+        Returns within `grace` and a few seconds; False when the database took no result, so that runs stay `running`
         until the next runner recovers them.
         """
         self._broker.drain()
@@ -191,7 +191,7 @@ class Worker:
             self.learn()
         self._watchdog.process.stop(LAST_WORDS)
         if self._dramatiq is not None:
-            self._dramatiq.stop(timeout=0)  # its threads end by themselves: there is nothing left to wait for
+            self._dramatiq.stop(timeout=0)  # its threads end by themselves, with nothing left to wait for
         self._loop.stop(LAST_WORDS)
         return stored
 
@@ -230,7 +230,7 @@ class Worker:
         self._on_replaced()
 
     def _let_go(self) -> None:
-        """Hand back what was claimed ahead of the threads and has not begun, for whoever is free."""
+        """Hand back runs that were claimed ahead and have not begun, for an idle worker."""
         for held in self._active_runs.all():
             if held.begin():
                 self._hand_in(held, OVERTAKEN)
@@ -243,7 +243,7 @@ class Worker:
             self._gate.run(held, self._run_here)
 
     def _run_here(self, held: ActiveRun) -> bool:
-        """Run a claim on this thread; return whether it may run others."""
+        """Run a claim on this thread; return whether the thread may run others."""
         held.yielding = self._broker.draining
         held.thread = threading.current_thread()
         self._preemption.began(held)
@@ -268,9 +268,9 @@ class Worker:
             self._completer.hand_in(held, ending)
 
     def _finish(self, ended: Sequence[CompletedRun]) -> None:
-        """Let the queue forget what the database has settled: the database first, the queue second.
+        """Remove settled runs from the queue: the database first, the queue second.
 
-        As soon as it has, a run that goes on may be taken, and claimed, again.
+        After that, a run that continues may be taken and claimed again.
         """
         self._active_runs.remove([each.held for each in ended])
         self._release(ended)

@@ -149,7 +149,7 @@ def start(
     actions: Collection[str] | None = None,
     again: bool = False,  # noqa: ARG001 - the signature of both forms; here a write that stands was answered
 ) -> list[Claim]:
-    """Start runs that may."""
+    """Start runs that may start; `again`: runs that this same request started before count as started."""
     check_epoch(connection, epoch)
     if not starts:
         return []

@@ -1,1 +1,1 @@
-"""The threads of a worker: which are kept for urgent runs, who gives way to these, and which were lost."""
+"""The threads of a worker: headroom for urgent runs, preemption, and lost threads."""

@@ -1,7 +1,7 @@
 """Keeps the headroom of threads free of runs that were claimed ahead of their threads.
 
-Runs that were claimed for idle threads respect it already, as the queue hands out no others. Those claimed ahead stand
-in one line for all threads, so a thread that gets one of them looks whether it may start it.
+Runs claimed for idle threads respect the headroom already, because the queue grants no others. Runs claimed ahead wait
+in one line for all threads, so a thread that gets one checks whether it may start it.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from duetime.scheduler.worker.capacity import ThreadCapacity
 
 
 class ThreadGate:
-    """Lets threads start runs. A run that would take a thread kept for others is set aside for the next that ends."""
+    """Lets threads start runs. A run that would use the headroom is set aside for the next thread that becomes free."""
 
     def __init__(self, idle: ThreadCapacity, headroom: Callable[[], Headroom]) -> None:
         self._idle = idle
@@ -26,20 +26,20 @@ class ThreadGate:
         self._lock = threading.Lock()
 
     def run(self, held: ActiveRun, run: Callable[[ActiveRun], bool]) -> None:
-        """Run a claim that has begun, then those that were set aside, or set it aside.
+        """Run a claim that has begun, then the claims set aside; or set it aside.
 
         `run` returns whether its thread may go on with another run.
         """
         following: ActiveRun | None = held
         if not self._enter(held):
-            self._idle.count_out(1)  # its message is done with, the run is not
+            self._idle.count_out(1)  # its message is done, the run is not
             return
         while following is not None:
             current = following
             following = self._leave(current, go_on=run(current))
 
     def clear(self) -> None:
-        """Forget the runs that were set aside: they were handed back."""
+        """Forget the runs set aside, which were handed back."""
         with self._lock:
             cleared = len(self._aside)
             self._aside.clear()
@@ -55,12 +55,12 @@ class ThreadGate:
             return True
 
     def _leave(self, held: ActiveRun, *, go_on: bool) -> ActiveRun | None:
-        """Return a run that was set aside and that this thread starts now."""
+        """Return a run set aside that this thread starts now."""
         with self._lock:
             self._running.discard(held)
             while go_on and (found := next(filter(self._fits, self._aside), None)) is not None:
                 self._aside.remove(found)
-                self._idle.give(1)  # for the run that ended, or the one found, if it was handed back meanwhile
+                self._idle.give(1)  # for the ended run, or for the one set aside, if it was handed back since
                 if found.begin():
                     self._running.add(found)
                     return found

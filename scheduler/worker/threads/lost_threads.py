@@ -1,7 +1,7 @@
-"""Lost threads: their handler did not stop at its time limit, so its attempt was ended without it.
+"""Lost threads: the handler did not stop at its time limit, so its attempt ended without it.
 
-A thread cannot be killed. So another takes its place, and it ends when its handler returns at last. As many are
-replaced as the worker has threads; a worker that loses more shrinks, because what blocks them eats up the process.
+A thread cannot be killed. So another one replaces it, and the lost one ends when its handler returns. Replacements are
+limited to the worker's number of threads; beyond that the worker shrinks, because blocked handlers use up the process.
 """
 
 from __future__ import annotations
@@ -28,8 +28,8 @@ log = logging.getLogger(__name__)
 class LostThreads:
     """Ends attempts without their handlers, and counts the threads that these keep. Thread-safe.
 
-    `end` hands in such an attempt, `replace` starts another thread. `exhausted` is called when as many as `limit` are
-    lost: a new process would be better off.
+    `end` hands in such an attempt, `replace` starts another thread. `exhausted` is called when `limit` threads are
+    lost: a new process would do better.
     """
 
     def __init__(
@@ -50,7 +50,7 @@ class LostThreads:
         self._lock = threading.Lock()
 
     def __len__(self) -> int:
-        """How many are lost now; an event loop that is blocked counts as well."""
+        """Return the number of lost threads; a blocked event loop counts as one."""
         return len(self._replaced) + self._loop.blocked
 
     def abandon(self, held: ActiveRun) -> None:
@@ -63,7 +63,7 @@ class LostThreads:
             self._exhausted()
 
     def returned(self, held: ActiveRun, ending: AttemptResult) -> bool:
-        """Discard what a lost handler came to; return whether its thread, which calls this, has been replaced."""
+        """Discard the result of a lost handler; return whether its thread, the caller, has been replaced."""
         with self._lock:
             replaced = self._replaced.pop(threading.current_thread(), None)
         if replaced is not None:
@@ -72,7 +72,7 @@ class LostThreads:
         return bool(replaced)
 
     def _replace_loop(self, held: ActiveRun) -> bool:
-        """Replace the event loop if an async handler blocks it; return whether that was so."""
+        """Replace the event loop if an async handler blocks it; return whether it did."""
         blocked = held.call.blocked_loop
         if blocked is None or not self._loop.replace(blocked):
             return False
@@ -83,7 +83,7 @@ class LostThreads:
         thread = held.thread
         if thread is None:
             return False
-        with self._lock:  # a thread that returns just now waits in `returned`, and learns what became of its attempt
+        with self._lock:  # a thread that returns now waits in `returned` for the end of its attempt
             if not held.abandon():
                 return False
             self._replaced[thread] = replaced = len(self._replaced) < self._limit()

@@ -1,6 +1,7 @@
-"""Preemption: runs of this worker give way to more urgent ones that wait for a thread.
+"""Preemption: runs of this worker yield to more urgent ones that wait for a thread.
 
-It is cooperative: `ctx.should_yield()` turns true, and a handler that returns `Yielded` is suspended with its age kept.
+It is cooperative: `ctx.should_yield()` turns true, and a handler that returns `Yielded` is suspended, with its age
+kept.
 """
 
 from __future__ import annotations
@@ -24,7 +25,7 @@ log = logging.getLogger(__name__)
 
 
 class Preemption:
-    """Asks runs of `worker` to give way; `count` is how many did. `clock` is in seconds."""
+    """Requests runs of `worker` to yield; `count` is how many did. `clock` is in seconds."""
 
     def __init__(
         self, queue: DispatchQueue, active_runs: ActiveRuns, *, worker: str, clock: Callable[[], float] = time.monotonic
@@ -36,11 +37,11 @@ class Preemption:
         self._clock = clock
 
     def began(self, held: ActiveRun) -> None:
-        """Note that a run starts on a thread now."""
+        """Record that a run starts on a thread now."""
         held.turn.began_at = self._clock()
 
     def make_room(self, threads: ThreadUse) -> None:
-        """Look for runs that no idle thread is for and that are about to be late, and ask others to give way."""
+        """Look for urgent runs without an idle thread that are about to be late, and request that others yield."""
         running = {held.run_id: held for held in self._active_runs.all() if held.turn.began_at is not None}
         turns = [self._turn(held) for held in running.values() if not held.ended]
         willing = [turn for turn in turns if turn.may_be_asked]
@@ -54,7 +55,7 @@ class Preemption:
                 log.info("run %s is asked to give way to a more urgent one", run_id)
 
     def ended(self, held: ActiveRun, ending: AttemptResult) -> AttemptResult:
-        """Count a run that gave way because it was asked to, and return how its attempt ended, with the reason."""
+        """Count a run that yielded on request, and return its result with the reason."""
         if held.turn.asked_at is None or not isinstance(ending, Yielded):
             return ending
         self.count += 1
