@@ -154,7 +154,9 @@ class Claims:
         if not starts or how["epoch"] is not None or not all(wish.token for wish in starts):
             return Tried()
         try:
-            return self._database.attempt(lambda connection: start.at_once(connection, starts, now=self._now(), **how))
+            return self._database.attempt(
+                lambda connection: postgres_start.at_once(connection, starts, now=self._now(), **how)
+            )
         except PROBLEMS:  # a row cannot be read; the tokens identify what was started
             return Tried(unanswered=True)
 

@@ -53,7 +53,7 @@ _WORKER = bindparam("by_worker", type_=Text())
 _WISHES = {"run_id": runs.c.id.type, "holds": runs.c.reserved.type, "proof": runs.c.token.type}
 
 
-def statement(may_start: Callable[[Columns], Conditions]) -> Select[Any]:
+def _statement(may_start: Callable[[Columns], Conditions]) -> Select[Any]:
     """Return the statement for runs whose tasks meet these conditions; it returns columns TASK and RUN."""
     locked = _locked()
     values = {
@@ -121,7 +121,7 @@ def _told(moved: CTE, kind: EventKind, *, actor: ColumnElement[str], move: tuple
     return insert(events).from_select(list(values), select(*values.values())).cte("told")
 
 
-def making_ready(move: Update) -> Select[Any]:
+def _making_ready(move: Update) -> Select[Any]:
     """Return the statement that makes runs ready with their events; it returns how many were.
 
     `due` holds their ids and their previous state. The caller has locked their tasks.
