@@ -13,7 +13,6 @@ from __future__ import annotations
 import argparse
 import sys
 import tempfile
-import threading
 import time
 from collections import deque
 from collections.abc import Callable, Iterator
@@ -33,52 +32,10 @@ from duetime.scheduler.task import TaskFilter
 
 sys.path.insert(0, str(Path(__file__).parents[1]))
 from benchmarks.bench_drain import crew_of, new_task
+from benchmarks.peers.provider import CALLS_A_SECOND, CALLS_IN_FLIGHT, Provider
 from tests import services
 
 THREADS = 16
-CALL = 0.06
-A_SECOND = 50
-IN_FLIGHT = 5
-
-
-class Provider:
-    """Answers after 60 ms, or refuses at once."""
-
-    def __init__(self) -> None:
-        self._lock = threading.Lock()
-        self._calls: deque[float] = deque()
-        self._now = 0
-        self.answered = 0
-        self.refused = 0
-        self.most_a_second = 0
-        self.most_in_flight = 0
-        self.first = 0.0
-        self.last = 0.0
-
-    def call(self) -> bool:
-        """Return whether the call was answered."""
-        if not self._admitted(time.monotonic()):
-            return False
-        time.sleep(CALL)
-        with self._lock:
-            self._now -= 1
-            self.answered += 1
-            self.last = time.monotonic()
-        return True
-
-    def _admitted(self, now: float) -> bool:
-        with self._lock:
-            self.first = self.first or now
-            while self._calls and self._calls[0] <= now - 1:
-                self._calls.popleft()
-            if len(self._calls) >= A_SECOND or self._now >= IN_FLIGHT:
-                self.refused += 1
-                return False
-            self._calls.append(now)
-            self._now += 1
-            self.most_a_second = max(self.most_a_second, len(self._calls))
-            self.most_in_flight = max(self.most_in_flight, self._now)
-            return True
 
 
 @contextmanager
@@ -106,9 +63,9 @@ WAYS: dict[str, Way] = {"embedded": embedded, "distributed": distributed}
 
 def declare(store: Store) -> None:
     registry = PoolRegistry(store)
-    registry.set("provider-slots", {"capacity": IN_FLIGHT})
+    registry.set("provider-slots", {"capacity": CALLS_IN_FLIGHT})
     registry.set(
-        "provider-calls", {"kind": "rate", "capacity": A_SECOND - 1, "per": "second", "burst": 2, "sliding": True}
+        "provider-calls", {"kind": "rate", "capacity": CALLS_A_SECOND - 1, "per": "second", "burst": 2, "sliding": True}
     )
 
 
