@@ -1,8 +1,8 @@
-"""The dispatcher: moves runs that are due from the database into the queue, at their time, and drops what is too late.
+"""The dispatcher: moves due runs from the database into the queue, at their time, and ends those that are too late.
 
-It sleeps until the next one, at most two seconds, and then looks at the clock of the wall again: a laptop that wakes up
-fires at once what fell due meanwhile. Runs are moved a second early and wait in the queue for their time, so that
-nothing is left to do but to start them at a second for which thousands are scheduled.
+It sleeps until the next run is due, two seconds at most, and then reads the wall clock again: after a laptop wakes up,
+all runs that fell due start at once. Runs are moved a second early and wait in the queue for their time. So a second
+for which thousands are scheduled needs no more database work than their starts.
 """
 
 from __future__ import annotations
@@ -26,17 +26,17 @@ from duetime.scheduler.task import State, TaskRecord
 
 LONGEST_SLEEP = 2.0
 AHEAD = timedelta(seconds=1)
-"""So long before its time a run goes into the queue, which hands it out at its time and not before."""
+"""Time before its due time at which a run enters the queue, which grants it at its due time and not before."""
 
 BATCH = 200
-"""Runs made ready in one transaction: enough to be cheap, few enough that the first ones start meanwhile."""
+"""Runs made ready in one transaction: enough to be cheap, few enough that the first ones start soon."""
 
 
 MOST_ASKED = 20
-"""Runs given up in one transaction of which the queue is asked what they waited for."""
+"""Expired runs per transaction for which the queue is queried about what they waited for."""
 
 PAGE = 5000
-"""Ready runs read at once: finding a page costs a look at all of them, so there should be few pages."""
+"""Ready runs per page: each page scans all of them, so there should be few pages."""
 
 
 def refill(
@@ -47,9 +47,9 @@ def refill(
     enough: Callable[[], bool] = lambda: False,
     on_page: Callable[[Sequence[ReadyRun]], None] = lambda _: None,
 ) -> int:
-    """Put every run that is ready into the queue and return how many were not there: after a start, and as a net.
+    """Put every ready run into the queue, at a start and periodically; return how many were missing.
 
-    `on_page` is called with each page, and after it `enough` may end this.
+    `on_page` is called with each page; then `enough` may end the refill.
     """
     added, after = 0, None
     while page := store.claims.ready(limit=PAGE, after=after):
@@ -63,7 +63,7 @@ def refill(
 
 
 class Dispatcher:
-    """Makes due runs ready, as the runner of `epoch`. `on_change` is told the ids of their tasks."""
+    """Makes due runs ready, as the runner of `epoch`. `on_change` is called with the ids of their tasks."""
 
     def __init__(
         self,
@@ -89,20 +89,20 @@ class Dispatcher:
         self.process = Loop("dispatcher", self.step, replaced=replaced)
 
     def place(self, run: ReadyRun) -> None:
-        """Put a run that was stored as ready into the queue, soon. May be called from any thread."""
+        """Put a run that was stored as READY into the queue, soon. May be called from any thread."""
         self._new.append(run)
         self.process.wake()
 
     def wake(self) -> None:
-        """Look at once for what is due. May be called from any thread."""
+        """Look at once for due runs. May be called from any thread."""
         self._asked = True
         self.process.wake()
 
     def step(self) -> float:
-        """Dispatch what was handed in, else one batch of what is due, and return the seconds until more is."""
+        """Dispatch the runs handed in, else one batch of due runs; return the seconds until the next step."""
         placed, left = self._place_new(), self._look_at - self._clock()
         if placed and left > 0 and not self._asked:
-            return left  # the database has enough to do with the start of what was placed
+            return left  # the database is busy enough with the starts of these
         self._asked, self._look_at = False, -math.inf
         sleep = self._look()
         self._look_at = self._clock() + sleep
@@ -121,7 +121,7 @@ class Dispatcher:
         return min(due, lost, LONGEST_SLEEP) if min(due, lost) > 0 else LONGEST_SLEEP / 100
 
     def _place_new(self) -> bool:
-        """Put what was handed in; whether that was all there is to do, as no timer goes with it."""
+        """Queue the runs handed in; return whether no other work is left, since no timer belongs to them."""
         new = [self._new.popleft() for _ in range(len(self._new))]
         if new:
             now = self._store.now()
@@ -143,16 +143,16 @@ class Dispatcher:
         return bool(ready)
 
     def _put_anew(self, entries: Sequence[Entry]) -> None:
-        """Give those a new place that the queue still had from before they were moved, paused or changed.
+        """Replace entries that the queue still holds from before their run was moved, paused or changed.
 
-        What is leased takes its place when that lease ends: cancelling forgets it, so it is put again like all others.
+        A leased run takes its new place when its lease ends: a cancel drops the entry kept aside, so it is put again.
         """
         for entry in entries:
             self._queue.cancel(entry.run_id)
         self._queue.put(entries)
 
     def _drop(self) -> bool:
-        """End what cannot meet its hard deadline any more, and order anew what is late."""
+        """End runs that cannot meet their hard deadline any more, and give late soft runs a new key."""
         self._asking = MOST_ASKED
         expired = self._store.claims.expire(limit=BATCH, conclude=self._conclude)
         for run in expired:
@@ -170,7 +170,7 @@ class Dispatcher:
         return concluded(claim, end, now=self._store.now())
 
     def _last_waited_for(self, claim: Claim) -> str:
-        """Ask the queue what kept a run; a few of each batch, since the database waits meanwhile."""
+        """Query the queue for what kept a run; only a few of each batch, because the transaction waits."""
         self._asking -= 1
         if self._asking < 0:
             return ""

@@ -1,6 +1,6 @@
-"""The direct way into the queue: what is due when it is scheduled is stored as ready, and handed to the dispatcher.
+"""Fast path: a run that is already due is stored as READY and handed straight to the dispatcher.
 
-It need not be looked for in the database then, which takes longer than all the rest between the call and the start.
+This saves the search in the database, which takes longer than all other steps between call and start.
 """
 
 from __future__ import annotations
@@ -16,31 +16,31 @@ from duetime.scheduler.task import Run, State, TaskRecord
 
 
 class DispatchTarget(Protocol):
-    """A process that may be able to put runs into the queue. What it does not put after all is found within 30 s."""
+    """A process that may be able to put runs into the queue. A run that it fails to put is found within 30 s."""
 
     @property
     def dispatches(self) -> bool:
-        """Whether it can now."""
+        """Whether it can put runs into the queue now."""
 
     def place(self, run: ReadyRun) -> None:
-        """Put a run that is stored as ready into the queue, soon."""
+        """Put a run that was stored as READY into the queue, soon."""
 
 
 class FastPath:
-    """Brings new runs forward, where `target` dispatches; `told` hears the ids of their tasks."""
+    """Moves due runs to the queue at once, where `target` dispatches; `told` is called with the ids of their tasks."""
 
     def __init__(self, target: DispatchTarget, told: Callable[[Sequence[str]], None]) -> None:
         self._target = target
         self._told = told
 
     def forward(self, run: Run, now: datetime) -> Run:
-        """Return a new run as it should be stored: as ready, if it is due or will be in a moment."""
+        """Return a new run as it must be stored: as READY, if it is due now or in a moment."""
         if not self._target.dispatches or run.wake_at is None or run.wake_at > now + AHEAD:
             return run
         return replace(run, state=State.READY, wake_at=None, first_ready_at=max(now, run.wake_at))
 
     def put(self, record: TaskRecord) -> None:
-        """Put the run of a task, which was stored as ready, into the queue."""
+        """Put the run of a task into the queue, if it was stored as READY."""
         self._target.place(_ready_run(record))
         self._told([record.task.id])
 

@@ -1,4 +1,4 @@
-"""Learned estimates: how long actions take, read by key from the database and cached for a while."""
+"""Learned estimates: durations of actions, read by key from the database and cached."""
 
 from __future__ import annotations
 
@@ -15,13 +15,13 @@ from duetime.scheduler.rules.estimates import ActionKey, Estimate, estimate, lea
 from duetime.scheduler.store import Store
 
 FRESH_FOR_S = 10.0
-"""An answer of this age is used as it is: an action's length does not change by the second."""
+"""Age up to which a cached estimate is used as it is, because durations change slowly."""
 
 USABLE_FOR_S = 60.0
-"""An older answer is used while a thread reads the newer one; past this age the caller reads that one row itself."""
+"""Age up to which a cached estimate is used while a thread reads a newer one; past it the caller reads the row."""
 
 MAX_CACHED_ACTIONS = 10_000
-"""Actions of tenants that one process remembers: those used last, some hundred bytes each."""
+"""Cached actions per process: the last used ones, some hundred bytes each."""
 
 
 log = logging.getLogger(__name__)
@@ -37,9 +37,9 @@ def on_a_thread(work: Callable[[], None]) -> None:
 
 
 class LearnedEstimates:
-    """Answers how long an action takes. A call reads one row at most; without a database, it uses what it knew.
+    """Returns durations of actions. A call reads one row at most; without a database it uses the cache.
 
-    `soon` runs a piece of work off the caller's path. Thread-safe.
+    `soon` runs work off the caller's thread. Thread-safe.
     """
 
     def __init__(
@@ -60,12 +60,12 @@ class LearnedEstimates:
         self._refreshing = False
 
     def estimate(self, tenant: str, action: str, declared: timedelta | None, own: timedelta | None = None) -> Estimate:
-        """Return how long a run takes: the caller's own word, else what was learned, else what its handler declares."""
+        """Return the duration of a run: the caller's own estimate, else the learned one, else the declared one."""
         found = self._learned((tenant, action)) if own is None else None
         return found or estimate(own, None, declared)
 
     def prefetch(self, keys: Iterable[ActionKey]) -> None:
-        """Read what is not known of these actions together, for a caller that will ask for each of them."""
+        """Read the unknown ones of these actions in one query, before a caller needs them one by one."""
         now = self._clock()
         with self._lock:
             missing = [of for of in dict.fromkeys(keys) if self._age_s(of, now) > USABLE_FOR_S]
@@ -88,7 +88,7 @@ class LearnedEstimates:
         return now - known.read_at_s if known else float("inf")
 
     def _refresh(self, of: ActionKey) -> None:
-        """Have a row read again by the one thread that does so, with all others that were asked for meanwhile."""
+        """Queue a row for the reading thread, which reads all queued rows together."""
         with self._lock:
             self._stale.add(of)
             starts, self._refreshing = not self._refreshing, True
@@ -114,7 +114,10 @@ class LearnedEstimates:
                 self._cache.popitem(last=False)
 
     def _found(self, keys: list[ActionKey]) -> dict[ActionKey, Estimate | None]:
-        """Read estimates; while the database is away, those known count as read, so that nobody waits for it again."""
+        """Read estimates.
+
+        While the database is away, cached ones count as fresh, so that no caller waits for it again.
+        """
         try:
             return {of: learned(histogram) for of, histogram in self._store.estimates.get(keys).items()}
         except StoreUnavailable as error:

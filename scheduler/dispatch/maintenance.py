@@ -1,4 +1,4 @@
-"""Maintenance: the net under the dispatcher. Whatever the queue has lost, the database still has."""
+"""Maintenance: repairs what the dispatcher or a crash missed; whatever the queue lost, the database still has."""
 
 from __future__ import annotations
 
@@ -18,24 +18,24 @@ from duetime.scheduler.store import Store
 
 INTERVAL = 30.0
 LEASE_INTERVAL = 3.0
-"""Seconds between two looks for leases that are over: with a lease of 30 s, work goes on 35 s after a death at most."""
+"""Seconds between two looks for expired leases: with a lease of 30 s, work goes on at most 35 s after a crash."""
 
 LONGEST_PAUSE = 10.0
-"""Seconds between two rounds after which the database was away, or this process stood still."""
+"""Seconds between two rounds that prove an outage of the database, or a pause of this process."""
 
 UNCHANGED_FOR_S = 30.0
-"""Seconds of this process for which a lapsed lease has to stand unchanged, when clocks do not agree on its end."""
+"""Seconds for which an expired lease must stay unchanged when clocks disagree about its end."""
 
 SHARE = 50
-"""At most one part in so many of the time goes into looking, however many runs are ready."""
+"""Maintenance uses at most one part in this many of the time, for any number of ready runs."""
 FORGET_EVERY = timedelta(hours=1)
 _MOST_FORGOTTEN = 500
 _MOST_NOTED = 1000
-"""Runs of paused tasks that one look takes out of the timers, beside those that the pause itself did."""
+"""Runs of paused tasks that one look removes from the timers, beyond those that the pause itself removed."""
 
 FOUND = "waited when this process began; they are in the queue now"
 LOST = "were missing from the queue; they are in it again"
-"""A queue of this process is empty when it begins; later on a run is missing because something went wrong."""
+"""Seconds after a start within which missing runs are no fault: a queue in memory begins empty."""
 
 NOBODY = "nobody"
 """The worker name under which attempts of dead workers are settled."""
@@ -44,14 +44,15 @@ log = logging.getLogger(__name__)
 
 
 class Maintenance:
-    """Puts what is ready in the database, but not in the queue, back into it; at the start, and every 30 seconds.
+    """Puts ready runs that the queue has lost back into it, at the start and every 30 seconds.
 
-    Every 3 seconds it ends attempts whose lease has passed and that are not among `held`, the runs that the worker has
-    in hand: their start was stored though it seemed to fail, or their end cannot be. What they had reserved is free
-    with that. When it could not look before, it does this one round later: others, who could not speak for what they
-    run either, speak first. After a leap of the database's clock, which others see later, it ends only those whose
-    lease nobody renews for half a minute. It also takes from the queue the leases that have run out, whoever held them;
-    what had not started then goes back at once. Once an hour it forgets idempotency keys that are past their time.
+    Every 3 s: mark as crashed every attempt whose lease has expired and which this worker is not running (`held`). Its
+    claim was stored although it seemed to fail, or its end could not be stored. The end releases its reservations.
+    After an outage, wait one round so that other workers can renew first. After a jump of the database's clock, end
+    only attempts whose lease nobody renews for half a minute, because other processes see the jump later.
+
+    The same step removes expired leases from the queue; a run that had not started returns at once. Once an hour it
+    removes expired idempotency keys.
     """
 
     def __init__(
@@ -86,7 +87,7 @@ class Maintenance:
         self.process = Loop("maintenance", self.step, replaced=replaced)
 
     def step(self) -> float:
-        """Do what is due, and return the seconds until something is."""
+        """Do what is due, and return the seconds until the next step."""
         could_look = self._could_look and self._clock() - self._ended_at <= LONGEST_PAUSE
         self._could_look = False
         self._check_clock()
@@ -105,7 +106,7 @@ class Maintenance:
         return max(0.0, min(LEASE_INTERVAL, self._look_at - self._clock()))
 
     def _check_clock(self) -> None:
-        """At the start, and when the clock of this machine was set back: no retry waits until it is there again."""
+        """At the start, and after this machine's clock was set back: restart retry delays that end too late."""
         now = self._store.now()
         if self._epoch is not None and (self._seen is None or now < self._seen):
             moved = self._store.claims.retry_from_now()
@@ -114,7 +115,7 @@ class Maintenance:
         self._seen = now
 
     def _look(self) -> None:
-        """Look for what the queue has lost, or has by an old estimate: the longer that takes, the rarer it is."""
+        """Look for runs that the queue lost, or that have an old estimate; a slow look makes the next one later."""
         began = self._clock()
         self._new_keys.begin()
         found = refill(self._store, self._queue, self._placement, on_page=self._new_keys.update)
@@ -127,7 +128,7 @@ class Maintenance:
         self._look_at = now + max(INTERVAL, SHARE * (now - began))
 
     def _recover(self) -> None:
-        before = self._store.now()  # first, so that no claim made meanwhile can look abandoned
+        before = self._store.now()  # first, so that no later claim can look abandoned
         ended = self._store.claims.recover_lapsed(
             epoch=self._epoch,
             held=self._held(),
@@ -141,7 +142,7 @@ class Maintenance:
             self._recovered()
 
     def _unchanged(self, before: datetime) -> list[str]:
-        """Return the runs with a lapsed lease that nobody has renewed while this process watched."""
+        """Return the runs whose expired lease nobody has renewed while this process watched."""
         now = self._clock()
         seen = {run_id: (until, now) for run_id, until in self._store.claims.lapsed(before).items()}
         known = self._lapsed
@@ -152,7 +153,10 @@ class Maintenance:
         return [run_id for run_id, (_, since) in self._lapsed.items() if now - since >= UNCHANGED_FOR_S]
 
     def _release(self, tokens: Mapping[str, str]) -> None:
-        """Free what crashed attempts had reserved, all of it used: else it stays taken until their leases run out."""
+        """Release the reservations of crashed attempts, all of it as used.
+
+        Else it stays taken until the leases expire.
+        """
         try:
             self._queue.finish(NOBODY, [Finish(run_id, token) for run_id, token in tokens.items() if token])
         except (QueueLost, QueueUnavailable) as error:

@@ -1,4 +1,4 @@
-"""New keys for runs that wait: when the learned estimate of an action has moved, its runs take another place."""
+"""New keys for ready runs: when the learned estimate of an action has changed, its runs move in the queue."""
 
 from __future__ import annotations
 
@@ -11,20 +11,20 @@ from duetime.scheduler.records import ReadyRun
 from duetime.scheduler.store import Store
 
 MAX_NEW_KEYS = 1_000
-"""Runs that one look gives a new key: the next look goes on behind them."""
+"""Runs per look that get a new key; the next look continues after them."""
 
 LEAST_MOVE = timedelta(seconds=1)
 LEAST_MOVE_PART = 4
-"""An estimate has moved when it changed by more than a fourth, and by a second at least."""
+"""An estimate has changed when it differs by more than a fourth, and by a second at least."""
 
 Of = tuple[str, str]
 """A tenant and one of its actions."""
 
 
 class NewKeys:
-    """Compares estimates with those by which runs were keyed: at first, what is said of an action without learning.
+    """Compares estimates with those of the current keys: at first, with the estimates without learning.
 
-    Only runs with a deadline have keys that depend on how long they take, and only where the caller did not say that.
+    Only the key of a run with a deadline depends on its duration, and only without an estimate of the caller.
     """
 
     def __init__(self, store: Store, queue: DispatchQueue, placement: Placement) -> None:
@@ -38,11 +38,11 @@ class NewKeys:
         self._left = MAX_NEW_KEYS
 
     def begin(self) -> None:
-        """Begin a look at all runs that are ready, by id."""
+        """Begin a look at all ready runs, by id."""
         self._now, self._unfinished, self._left = {}, set(), MAX_NEW_KEYS
 
     def update(self, runs: Iterable[ReadyRun]) -> None:
-        """Give those of the runs a new key whose action takes longer or shorter than was thought."""
+        """Give a new key to those of the runs whose action takes longer or shorter than its key assumed."""
         drops: dict[str, datetime] = {}
         for run in runs:
             if run.deadline is None or run.estimate is not None or not self._is_due(run):
@@ -54,7 +54,7 @@ class NewKeys:
             self._store.claims.redate(drops)
 
     def end(self) -> None:
-        """Take note of the estimates by which all runs of an action are keyed now."""
+        """Store the estimates that the keys of all runs of an action now use."""
         for of in self._now.keys() - self._unfinished:
             if self._has_moved(of):
                 self._keyed_by[of] = self._now[of]

@@ -1,4 +1,4 @@
-"""Where a run stands in the queue: its order key, and everything that it has to reserve before it starts."""
+"""The place of a run in the queue: its order key, and all units that it must reserve before it starts."""
 
 from __future__ import annotations
 
@@ -17,11 +17,11 @@ from duetime.scheduler.rules.order import drop_at, goes_by_deadline, order_key
 from duetime.scheduler.store.statements.recover import MOST_CRASHES
 
 CALM = 5000.0
-"""Milliseconds that runs on their last chance wait first: a machine that is in trouble should not end them."""
+"""Milliseconds of delay for a run's last attempt after a crash, because a machine in trouble should not end it."""
 
 
 MAX_EARLY = timedelta(seconds=2)
-"""Runs are made ready up to a second early: one that is ready earlier was due before the clock was set back."""
+"""Runs become ready up to a second early; an earlier one was due before the clock was set back."""
 
 _AT_LEAST = timedelta(milliseconds=100)
 """The change of an estimate that is worth a write."""
@@ -32,14 +32,14 @@ def nothing_declared() -> Mapping[str, Pool]:
 
 
 def nothing_to_prefetch(_keys: Iterable[tuple[str, str]]) -> None:
-    """Leave every estimate to be asked for by itself."""
+    """Prefetch nothing: every estimate is read by itself."""
 
 
 @dataclass(frozen=True, slots=True)
 class Placement:
-    """Places runs by what is known of pools and of how long actions take; `declared` is what handlers say of that.
+    """Computes the places of runs from pools and durations; `declared` returns the estimate of a handler.
 
-    `prefetch` is called with the tenants and actions of a batch before its estimates are asked for one by one.
+    `prefetch` is called with the tenants and actions of a batch before their estimates are read one by one.
     """
 
     pools: Callable[[], Mapping[str, Pool]] = nothing_declared
@@ -53,11 +53,11 @@ class Placement:
         return [self.entry(run, now) for run in runs]
 
     def entry(self, run: ReadyRun, now: datetime) -> Entry:
-        """Return the place of a run that is ready; one that was made ready ahead of its time waits for that first."""
+        """Return the place of a ready run; a run made ready early is delayed until its time."""
         if run.first_ready_at > now + MAX_EARLY:
             run = replace(run, first_ready_at=now)
         needs = dict(run.needs)
-        quota = f"tenant:{quote(run.tenant)}"  # a tenant may be called what no pool may
+        quota = f"tenant:{quote(run.tenant)}"  # a tenant's name may contain characters that no pool name may
         if find(self.pools(), quota) is not None:
             needs.setdefault(quota, 1)
         delay = max(0.0, (run.first_ready_at - now).total_seconds() * 1000)
@@ -77,7 +77,7 @@ class Placement:
         )
 
     def key(self, run: ReadyRun) -> float:
-        """Return the order key of a run: smaller goes first."""
+        """Return the order key of a run, in milliseconds since 1970: smaller goes first."""
         return order_key(
             first_ready=run.first_ready_at,
             tier=run.tier,
@@ -97,7 +97,7 @@ class Placement:
         )
 
     def drop_at(self, run: ReadyRun) -> datetime | None:
-        """Return when a timer must look at the run by what is known now; None where what it has is good enough."""
+        """Return the new time of the run's deadline timer; None where the stored one is good enough."""
         if run.deadline is None or run.drop_at is None:
             return None
         p50 = self._estimate(run).p50
@@ -105,17 +105,18 @@ class Placement:
         return better if abs(better - run.drop_at) > max(p50 / 10, _AT_LEAST) else None
 
     def learned_p90(self, tenant: str, action: str) -> timedelta:
-        """Return how long nearly all runs of an action take, by what is known now."""
+        """Return the duration that nine of ten runs of an action stay below, as learned or declared."""
         return self.estimates(tenant, action, self.declared.get(action)).p90
 
     def declared_p90(self, action: str) -> timedelta:
-        """Return the same by what the handler says of it alone."""
+        """Return the same, as declared by the handler alone."""
         return estimate(None, None, self.declared.get(action)).p90
 
     def _estimate(self, run: ReadyRun) -> Estimate:
-        """Say what a run will take; what was learned, as far as the run could ever be in time by that.
+        """Return the estimate of a run; the learned one counts only while the run can meet its deadline by it.
 
-        Else no run of an action that was slow for a while would start again, and nobody learn that it is quick by now.
+        Otherwise no run of an action that was slow for a while would start again, and its speed could not be learned
+        anew.
         """
         declared = self.declared.get(run.action)
         said = estimate(run.estimate, None, declared)

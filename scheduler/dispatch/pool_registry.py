@@ -1,4 +1,4 @@
-"""The pools of an installation: declared in its settings and by admins, kept in the database, told to the queue."""
+"""The pools of an installation: declared by settings and by admins, stored in the database, published to the queue."""
 
 from __future__ import annotations
 
@@ -19,33 +19,34 @@ from duetime.scheduler.store import Store
 from duetime.scheduler.task import LOCAL, Json, Principal
 
 FRESH = 1.0
-"""Seconds for which what was read of the pools is good enough to refuse or accept a task by."""
+"""Seconds for which cached pools may decide about a task."""
 
 LOOK_EVERY = 10.0
-"""Seconds between looks for changed pools; the dispatcher of each process sees them within two, and says so."""
+"""Seconds between two looks for changed pools; the dispatcher of each process reports a change within two."""
 
 AGAIN = 2.0
-"""Seconds until a queue that is away is told again."""
+"""Seconds until a queue that is away gets the pools again."""
 
 TELL_EVERY = timedelta(days=1)
-"""When a queue is told of calendars and windows again, which it knows for a week: by the wall, as a laptop sleeps."""
+"""Interval, by the wall clock, at which the queue gets calendars and windows, of which it holds a week."""
 
 LAST_CHANCE = "duetime:last-chance"
-"""A pool of one slot: runs that one more crash would end run one at a time, so that the one that takes its process
-down takes none of the others with it.
+"""A pool of one slot: a run on its last attempt after crashes runs alone.
+
+If it crashes the worker again, no other such run crashes with it.
 """
 
 UNDECLARED: Final[Mapping[str, Limits]] = {
     LAST_CHANCE: Limits(Kind.SLOTS, 1),
-    "tenant:*": Limits(Kind.SLOTS, 1e12),  # no limit: of a quota that is removed, runs that wait still have the name
+    "tenant:*": Limits(Kind.SLOTS, 1e12),  # no limit: runs still name the quota that was removed
 }
-"""Pools that are there unless someone declares them otherwise; beside `key:*`, which every queue knows by itself."""
+"""Default pools, which a declaration replaces; `key:*` is built into every queue."""
 
 log = logging.getLogger(__name__)
 
 
 class PoolRegistry:
-    """Reads and changes the pools. Thread-safe. `zone` is that of windows and hours whose declaration names none."""
+    """Reads and changes the pools. Thread-safe. `zone` is the default time zone of windows and hours."""
 
     def __init__(self, store: Store, *, zone: str | None = None, clock: Callable[[], float] = time.monotonic) -> None:
         self._store = store
@@ -57,7 +58,7 @@ class PoolRegistry:
         """The pools that this process last told the queue; None when they may have changed since."""
 
     def pools(self) -> Mapping[str, Pool]:
-        """Return the pools by name, as they were at most a second ago; without a database, as they were last."""
+        """Return the pools by name, at most a second old; without a database, the last known ones."""
         if self._read_at is None or self._clock() - self._read_at > FRESH:
             try:
                 self._known = self.read()
@@ -68,33 +69,36 @@ class PoolRegistry:
         return self._known
 
     def known(self) -> Mapping[str, Pool]:
-        """Return the pools as the queue knows them. Where a `PoolPublisher` looks, nobody asks the database."""
+        """Return the pools that the queue has. With a `PoolPublisher` in this process, this makes no query."""
         told = self.told
         return self.pools() if told is None else told
 
     def read(self) -> Mapping[str, Pool]:
-        """Return the pools by name, as they are now; a declaration that this version cannot read is left out."""
+        """Return the current pools by name, without declarations that this version cannot read."""
         found = {stored.name: self._understood(stored.name, stored.spec) for stored in self._store.pools.all()}
         return {name: pool for name, pool in found.items() if pool is not None}
 
     def declare(self, specs: Mapping[str, Mapping[str, Json]]) -> None:
-        """Take over what configuration declares, where that differs from what it declared last time.
+        """Apply declarations that differ from the last declared ones.
 
-        So a change that an admin made meanwhile stays. Raises InvalidArgument(s) for a wrong declaration.
+        So a change by an admin stays. Raises InvalidArgument(s) for a wrong declaration.
         """
         read = {name: spec_of(read_pool(name, spec, zone=self._zone)) for name, spec in specs.items()}
         self._store.pools.declare(read)
         self._read_at = self.told = None
 
     def set(self, name: str, spec: Mapping[str, Json], *, by: Principal = LOCAL) -> Pool:
-        """Create or change a pool; what is reserved stays reserved. Raises InvalidArgument(s) for a wrong `spec`."""
+        """Create or change a pool; reserved units stay reserved. Raises InvalidArgument(s) for a wrong `spec`."""
         pool = read_pool(name, spec, zone=self._zone)
         self._store.pools.put(name, spec_of(pool), actor=by.user)
         self._read_at = self.told = None
         return pool
 
     def remove(self, name: str, *, by: Principal = LOCAL) -> None:
-        """Remove a pool: runs that need it are held until it is there again. Raises InvalidArgument without one."""
+        """Remove a pool; runs that need it are held until it exists again.
+
+        Raises InvalidArgument for an unknown one.
+        """
         pools = self.read()
         if name not in pools:
             present = ", ".join(sorted(pools)) or "none is declared"
@@ -103,11 +107,11 @@ class PoolRegistry:
         self._read_at = self.told = None
 
     def removed(self) -> Collection[str]:
-        """Return the names of the pools that there were once, and are no more."""
+        """Return the names of removed pools."""
         return self._store.pools.removed()
 
     def watch(self, changed: Callable[[], None]) -> None:
-        """Call `changed`, and nobody who watched before, when the dispatcher of this process sees a change."""
+        """Call `changed` when the dispatcher of this process sees a change; it replaces an earlier callback."""
         self._store.pools.on_change = changed
 
     def revision(self) -> int:
@@ -115,7 +119,7 @@ class PoolRegistry:
         return self._store.pools.revision()
 
     def spent(self, pools: Mapping[str, Pool], now: datetime) -> Mapping[str, float]:
-        """Return what has been used of each budget since its window began, and the debt of the windows before it."""
+        """Return by budget the units used since its window began, and the debt of earlier windows."""
         budgets = {name: pool for name, pool in pools.items() if pool.kind is PoolKind.BUDGET}
         return {name: self._spent(name, pool, now) for name, pool in budgets.items()}
 
@@ -134,7 +138,7 @@ class PoolRegistry:
 
 
 class PoolPublisher:
-    """Tells a queue what pools there are: at the start, when they change, and once a day."""
+    """Publishes the pools to a queue: at the start, after a change, and once a day."""
 
     def __init__(self, registry: PoolRegistry, queue: DispatchQueue, *, now: Callable[[], datetime]) -> None:
         self._registry = registry
@@ -147,20 +151,20 @@ class PoolPublisher:
         registry.watch(self.process.wake)
 
     def step(self) -> float:
-        """Tell what has changed, and return the seconds until the next look."""
+        """Publish changes, and return the seconds until the next look."""
         revision = self._registry.revision()
-        again = not self._told_at <= self._now() < self._tell_at  # told it later than now: the clock was set back
+        again = not self._told_at <= self._now() < self._tell_at  # published in the future: the clock was set back
         if revision != self._revision or again:
             try:
                 self._tell(all_of_them=again)
             except (QueueLost, QueueUnavailable):
-                return AGAIN  # whoever rebuilds the queue fills it with the pools of that moment
+                return AGAIN  # the rebuilding process fills the queue with its current pools
             self._revision = revision
         return LOOK_EVERY
 
     def fill(self) -> None:
-        """Tell a queue that is being rebuilt everything: what budgets have seen, and buckets with nothing in them."""
-        revision = self._registry.revision()  # first: what changes after it is told by the next step
+        """Publish all pools to a queue that is being rebuilt: with the use of budgets, and with empty buckets."""
+        revision = self._registry.revision()  # first: a later change is published by the next step
         now, pools = self._now(), self._registry.read()
         spent = self._registry.spent(pools, now)
         for name, limits in self._all(pools, now).items():

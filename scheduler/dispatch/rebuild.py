@@ -1,4 +1,4 @@
-"""Filling a queue that lost everything from the database, and looking after one that may be away."""
+"""Rebuilds a lost queue from the database, and monitors a queue that may be away."""
 
 from __future__ import annotations
 
@@ -18,21 +18,22 @@ from duetime.scheduler.runtime.loop import Loop
 from duetime.scheduler.store import Store
 
 PAGE = 1000
-"""Running runs that are read at once."""
+"""Running runs per page."""
 
 FILLING = 10.0
-"""Seconds for which a rebuild puts in what is ready: workers are idle so long, and it lapses after half a minute."""
+"""Seconds for which a rebuild puts ready runs: workers are idle until then, and a rebuild expires after 30 s."""
 
 PROBE = 0.5
-"""Seconds between looks for a queue that is away, or that someone else rebuilds."""
+"""Seconds between two probes of a queue that is away, or that another process rebuilds."""
 
 LOOK = 2.2
-"""Seconds after the last answer of a queue until it is looked at: a server with nothing to do would not learn of an
-outage otherwise; a worker with nothing to do asks it for runs every two seconds.
+"""Idle servers never call Redis, so probe it after 2.2 s of silence.
+
+An idle worker calls it for runs every two seconds.
 """
 
 CLAIM = 5.0
-"""Seconds between two claims of a queue that is well."""
+"""Seconds between two claims of a healthy queue."""
 
 log = logging.getLogger(__name__)
 
@@ -46,11 +47,11 @@ def rebuild(
     owner: str,
     clock: Callable[[], float] = time.monotonic,
 ) -> bool:
-    """Fill an empty queue: its pools by `fill`, what runs with what it has reserved, then what is ready.
+    """Fill an empty queue: its pools by `fill`, then running runs with their reservations, then ready runs.
 
-    Of more than fits into ten seconds the rest is missing, for a `refill` while runs are handed out already. False when
-    another process does it, or has begun anew meanwhile. Raises what the queue and the store raise; then it may be
-    called again by the same `owner` at once, and by others half a minute after it began.
+    Ready runs that do not fit into ten seconds are left to a `refill`, while the queue already grants runs. Returns
+    False when another process rebuilds, or has taken over. Exceptions of queue and store pass through; then the same
+    `owner` may call again at once, and others half a minute after the begin.
     """
     if not queue.begin_rebuild(owner):
         return False
@@ -75,15 +76,15 @@ def _entry(run: RunningRun) -> Entry:
 
 
 def _left(run: RunningRun, now: datetime) -> float:
-    """Return the milliseconds that are left of a claim's lease: none, when it is for the database to recover it."""
+    """Return the milliseconds left of a claim's lease, 0 when it has expired and the store must recover the run."""
     return max(0.0, (run.lease_until - now).total_seconds() * 1000)
 
 
 class QueueMonitor:
-    """Looks after the queue: notices when it is away, rebuilds it when it was lost, and fills in what it missed.
+    """Monitors the queue: detects an outage, rebuilds a lost queue, and refills what it missed.
 
-    `fill` tells the queue its pools, for a rebuild. `claim` says that the queue is in use by this database, and raises
-    QueueTaken when it is by another. An outage makes two lines in the log, however long it is.
+    `fill` publishes the pools for a rebuild. `claim` marks the queue as used by this database, and raises QueueTaken
+    when another one uses it. An outage of any length makes two lines in the log.
     """
 
     def __init__(
@@ -111,7 +112,7 @@ class QueueMonitor:
         queue.on_trouble = self.process.wake
 
     def open(self) -> None:
-        """Find out how the queue is before anything else asks it: an empty one is rebuilt now, if it can be.
+        """Probe the queue before its first use, and rebuild an empty one if possible.
 
         Raises QueueTaken.
         """
@@ -125,7 +126,7 @@ class QueueMonitor:
             self.process.wake()
 
     def step(self) -> float:
-        """Look whether the queue is well, try to mend what is not, and return the seconds until the next look."""
+        """Probe the queue, repair it if needed, and return the seconds until the next step."""
         if self._queue.away is None:
             self._look()
         trouble = self._queue.away
@@ -149,7 +150,7 @@ class QueueMonitor:
         return min(self._claim_at, self._queue.answered_at + LOOK)
 
     def _keep(self) -> None:
-        """Claim the queue when that is due, and whenever it may have changed hands."""
+        """Claim the queue when that is due, and whenever its owner may have changed."""
         now = self._clock()
         if self._claim_at <= now or self._queue.away is not None:
             self._claim()
@@ -157,7 +158,7 @@ class QueueMonitor:
 
     def _mend(self) -> None:
         if self._unfinished or self._is_lost():
-            self._unfinished = True  # until it has been: whatever ends it half-way, this process begins it anew
+            self._unfinished = True  # cleared at the end: after any failure this process begins again
             rebuilt = self._rebuilt()
             self._unfinished = False
             if not rebuilt:
@@ -178,7 +179,7 @@ class QueueMonitor:
         return rebuild(self._store, self._queue.within, fill=self._fill, placement=self._placement, owner=self._owner)
 
     def _begin(self, trouble: Exception) -> None:
-        if self._since is None and isinstance(trouble, QueueUnavailable):  # an empty one was not away
+        if self._since is None and isinstance(trouble, QueueUnavailable):  # an empty queue was not away
             self._since = self._clock()
             log.warning("the queue is away, what is due starts when it is back: %s", trouble)
 

@@ -1,1 +1,1 @@
-"""Foresight: why a run is not running yet, and the view of a task that answers show."""
+"""Foresight: why a run has not started yet, and the view of a task that answers show."""

@@ -1,4 +1,4 @@
-"""Why a run is not running, in words that name what it waits for: its time, its turn, a pool and who holds it."""
+"""Explains why a run has not started: its time, its turn, a pool and the runs that hold it."""
 
 from __future__ import annotations
 
@@ -24,14 +24,14 @@ _NO_WORKER = "a worker, and none is up now: start one with `duetime worker`"
 _QUOTES = str.maketrans("«»", "\u2039\u203a")
 
 Named = Callable[[str], str]
-"""Says a run id in words that the caller may see: its task's id and title, or that it is another tenant's."""
+"""Names a run for the caller: its task's id and title, or that it belongs to another tenant."""
 
 Lengths = Callable[[str, str, timedelta | None], Estimate]
-"""Says how long runs of a tenant's action take, with the word of the caller where there is one."""
+"""Estimates the duration of a tenant's action, from the caller's own estimate where there is one."""
 
 
 def nothing_known(_tenant: str, _action: str, _own: timedelta | None) -> Estimate:
-    """Know of no action how long it takes."""
+    """Return the default estimate, without any measurement."""
     return Estimate(UNKNOWN, UNKNOWN)
 
 
@@ -52,9 +52,9 @@ class RunFacts:
 
 
 def waiting_for(record: TaskRecord, now: datetime, facts: RunFacts | None = None) -> tuple[str, ...]:
-    """Return what the task's current run waits for, each in a sentence; nothing when it waits only for its time.
+    """Return what the task's current run waits for, one sentence each; empty when it waits only for its time.
 
-    Without `facts` only what the database knows is said.
+    Without `facts` the sentences use the database only.
     """
     if record.run.state in TERMINAL:
         return ()
@@ -65,12 +65,12 @@ def waiting_for(record: TaskRecord, now: datetime, facts: RunFacts | None = None
 
 
 def explained(record: TaskRecord, now: datetime, facts: RunFacts) -> tuple[str, ...]:
-    """Return why the run stands where it stands, always with an answer: for a person who asked."""
+    """Return why the run is in its state, in at least one sentence: for a user who requested it."""
     return waiting_for(record, now, facts) or (_plainly(record, now),)
 
 
 def last_waited_for(found: Explanation | None, record: TaskRecord, now: datetime) -> str:
-    """Return what a run waited for that is given up, without anybody's name; empty where nobody knows."""
+    """Return what an expired run waited for, without names of other tasks; empty when it is unknown."""
     if found is None or found.status not in ("parked", "waiting"):
         return ""
     short, having = found.shortage, ""
@@ -149,7 +149,7 @@ def _queued(record: TaskRecord, now: datetime, facts: RunFacts) -> Iterator[str]
 
 
 def _threads(threads: ThreadUse | None, tier: Tier) -> str:
-    """Say how many threads are busy, and how many of the others are kept from a run of this tier."""
+    """Describe how many threads are busy, and how many of the others are reserved for more urgent tiers."""
     if threads is None:
         return ""
     kept = threads.headroom[tier.rank - 1]
@@ -196,7 +196,7 @@ def _short(short: Shortage, record: TaskRecord, now: datetime, facts: RunFacts) 
 
 
 def _units(free: float) -> str:
-    """Round down: what is nearly one is not one."""
+    """Round down: nearly one unit is not one."""
     return f"{max(0, math.floor(free * 10) / 10):g}"
 
 
@@ -216,13 +216,13 @@ def _moment(ms: float, record: TaskRecord, now: datetime) -> str:
 
 
 def _quoted(title: str) -> str:
-    """Quote what a user wrote so that it cannot close the quotation: a model reads these sentences."""
+    """Quote a user's text so that it cannot close the quotation, because a model reads these sentences."""
     shown = title if len(title) <= _TITLE else f"{title[: _TITLE - 1].rstrip()}…"
     return f"«{shown.translate(_QUOTES)}»"
 
 
 class Explainer:
-    """Gathers what is known of a task: asks the queue only about a run that is there."""
+    """Collects the facts about a task; queries the queue only about a run that is in it."""
 
     def __init__(
         self,
@@ -242,7 +242,7 @@ class Explainer:
         self._known = known
 
     def facts(self, record: TaskRecord) -> RunFacts:
-        """Return the facts about a task, as the tenant whose task it is may see them."""
+        """Return the facts about a task that its tenant may see."""
         if record.run.state is not State.READY or record.task.paused:
             return RunFacts()
         silence, found = self._remote_queue.explain(record.run.id)
@@ -265,7 +265,7 @@ class Explainer:
         return named
 
     def _left(self, tenant: str, holder: Known) -> str:
-        """Say how long a run that is under way will probably take yet; nothing where nobody knows how long it takes."""
+        """Describe how long a running run will probably take; empty when that is unknown."""
         found = self._lengths(tenant, holder.action, holder.estimate)
         if holder.started_at is None or found.p50 == UNKNOWN:
             return ""

@@ -1,4 +1,4 @@
-"""Views: everything there is to show of a task at one moment, from what is stored."""
+"""Views: all displayed data of a task at one moment, from stored values."""
 
 from __future__ import annotations
 
@@ -22,9 +22,9 @@ def view_of(
     warnings: tuple[str, ...] = (),
     facts: RunFacts | None = None,
 ) -> TaskView:
-    """Return what a card, the CLI or a tool shows of one task: next occurrences, what holds it, how to undo.
+    """Return the view of one task for a card, the CLI or a tool: next occurrences, reasons for a wait, how to undo.
 
-    `facts` are what is known beside the database, for saying what a run that is due waits for.
+    `facts` come from outside the database, and explain why a due run waits.
     """
     rule = recurrence_of(record.task)
     live = record.run.state not in TERMINAL
@@ -42,12 +42,12 @@ def view_of(
 
 
 def row_of(record: TaskRecord, now: datetime) -> TaskView:
-    """Return the view of one line of a list: without the next occurrences, which nothing there shows."""
+    """Return the view of a task in a list: without the next occurrences, which no list shows."""
     rule = recurrence_of(record.task)
     return TaskView(record, now, repeat_text=rule.text if rule else None, waiting_for=waiting_for(record, now))
 
 
 def _also(record: TaskRecord) -> tuple[str, ...]:
-    """Say when runs beside the current one come: what was snoozed, or is to run now."""
+    """Describe when the side runs come: a snoozed run, or one to run now."""
     zone = record.task.timezone
     return tuple(f"it also runs {describe(run.wake_at or run.scheduled_for, zone)}" for run in record.beside)

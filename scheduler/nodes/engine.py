@@ -1,4 +1,4 @@
-"""The crew of one process that runs tasks: a dispatcher, a worker, maintenance and delivery over one queue."""
+"""The engine of one process that runs tasks: a dispatcher, a worker, maintenance and delivery over one queue."""
 
 from __future__ import annotations
 
@@ -19,17 +19,17 @@ from duetime.scheduler.store import Store
 from duetime.scheduler.worker.worker import Worker, WorkerOptions, all_of_them
 
 LONGEST_SLEEP = 10.0
-"""Seconds after which deliveries are looked for in any case, should the clock of the wall have jumped."""
+"""Seconds after which deliveries are checked in any case, should the wall clock have jumped."""
 
 log = logging.getLogger(__name__)
 
 
 class Engine:
-    """Runs what is due, as the runner of `epoch` or, without one, as one process of many.
+    """Runs due tasks, as the runner of `epoch` or, without one, as one process of many.
 
-    What is due already is in the queue once this is made. `on_change` is told the ids of tasks whose run moved, on some
-    thread; what it raises is logged. `on_replaced` is called when another process has raised the epoch. `on_exhausted`,
-    `allowance` and `hosted` are the worker's.
+    The constructor returns after everything already due has been queued. `on_change` is called with the ids of tasks
+    whose run moved, on any thread; its exceptions are logged. `on_replaced` is called when another process has raised
+    the epoch. `on_exhausted`, `allowance` and `hosted` are the worker's.
     """
 
     def __init__(
@@ -54,7 +54,7 @@ class Engine:
         self._dispatcher = Dispatcher(
             store, queue, placement=placement, epoch=epoch, on_change=self._changed, replaced=on_replaced
         )
-        self._dispatcher.step()  # what was interrupted goes first: nothing is left half done for longer than need be
+        self._dispatcher.step()  # interrupted runs first, so that none stays half done
         self.worker = Worker(
             store,
             queue,
@@ -81,7 +81,7 @@ class Engine:
         self._delivery = Loop("delivery", self._deliver)
         self._processes = [self._dispatcher.process, self.maintenance, self._delivery]
         self._heartbeat: Heartbeat | None = None
-        if epoch is None:  # the only runner needs no row to be known by
+        if epoch is None:  # the only runner needs no row of its own
             self._heartbeat = Heartbeat(
                 store,
                 options.name,
@@ -98,21 +98,21 @@ class Engine:
             process.start()
 
     def wake(self) -> None:
-        """Look at once for what is due, cancelled or to be delivered. May be called from any thread."""
+        """Look at once for runs that are due or cancelled, and for deliveries. May be called from any thread."""
         self._dispatcher.wake()
         self.worker.check()
         self._delivery.wake()
 
     def place(self, run: ReadyRun) -> None:
-        """Put a run that was stored as ready into the queue. May be called from any thread."""
+        """Put a run that was stored as READY into the queue. May be called from any thread."""
         self._dispatcher.place(run)
 
     def check(self) -> None:
-        """Look soon whether what runs here is to be cancelled."""
+        """Look soon for requested cancels of running runs."""
         self.worker.check()
 
     def end(self, grace: timedelta) -> None:
-        """Stop everything; running work finishes within `grace` or is handed back."""
+        """Stop all loops; running work finishes within `grace` or is handed back."""
         for process in self._processes:
             process.stop(0)
         if self._heartbeat is not None:
@@ -124,7 +124,7 @@ class Engine:
             self._heartbeat.gone()
 
     def _deliver(self) -> float | None:
-        """Send what is due, and return the seconds until more is; what settles meanwhile wakes this up."""
+        """Send due deliveries, and return the seconds until the next one; a settlement wakes this loop."""
         if self._deliverer is None:
             return None
         wake_at = self._deliverer.next_wake()
@@ -135,7 +135,7 @@ class Engine:
         return 0.0
 
     def _settled(self, settlements: Sequence[Settlement]) -> None:
-        """Wake whom an ending concerns: what follows may be due before they would look by themselves."""
+        """Wake the loops that an end concerns: its consequences may be due before their next look."""
         if any(settlement.wake_at or settlement.next_run for settlement in settlements):
             self._dispatcher.wake()
         if any(settlement.deliveries for settlement in settlements):
@@ -149,7 +149,7 @@ class Engine:
 
 
 class DispatchOnly:
-    """A crew that runs nothing: it makes due what is due, for others to run."""
+    """An engine without a worker: it makes due runs ready for other processes."""
 
     def __init__(
         self,
@@ -165,15 +165,15 @@ class DispatchOnly:
         self._dispatcher.process.start()
 
     def wake(self) -> None:
-        """Look at once for what is due. May be called from any thread."""
+        """Look at once for due runs. May be called from any thread."""
         self._dispatcher.wake()
 
     def place(self, run: ReadyRun) -> None:
-        """Put a run that was stored as ready into the queue. May be called from any thread."""
+        """Put a run that was stored as READY into the queue. May be called from any thread."""
         self._dispatcher.place(run)
 
     def check(self) -> None:
-        """Nothing runs here that could be cancelled."""
+        """Do nothing: no run of this process could be cancelled."""
 
-    def end(self, grace: timedelta) -> None:  # noqa: ARG002 - a crew needs it
+    def end(self, grace: timedelta) -> None:  # noqa: ARG002 - the engine with a worker uses it
         self._dispatcher.process.stop(STEP_PATIENCE)

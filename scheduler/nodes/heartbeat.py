@@ -1,4 +1,4 @@
-"""The heartbeat of a worker process: a row that says who it is and how it fares, for people to look at."""
+"""The heartbeat of a worker process: a row with its identity and load, for display."""
 
 from __future__ import annotations
 
@@ -16,38 +16,38 @@ from duetime.scheduler.store import Store
 
 INTERVAL = 5.0
 FORGOTTEN_AFTER = timedelta(minutes=10)
-"""Of a worker that was not heard of for longer nothing is left but its attempts."""
+"""Age of the last heartbeat after which the row of a worker is removed."""
 
 ALIVE_FOR = timedelta(seconds=15)
-"""A worker that was not heard of for longer is taken for silent."""
+"""Age of the last heartbeat after which a worker counts as silent."""
 
 _FORGET_EVERY = 24
-"""Beats between looks for such workers."""
+"""Heartbeats between two cleanups of such rows."""
 
 _DRAINING = "draining"
 
 
 def is_alive(seen_at: datetime | None, now: datetime) -> bool:
-    """Whether a worker that was heard of then still works."""
+    """Whether a worker with this last heartbeat is alive."""
     return seen_at is not None and now - seen_at <= ALIVE_FOR
 
 
 def someone_works(store: Store) -> bool:
-    """Whether any worker is up that takes runs, wherever it is."""
+    """Whether any live worker, on any machine, takes runs."""
     now = store.now()
     return any(is_alive(worker.seen_at, now) and worker.state != _DRAINING for worker in store.workers.all())
 
 
 def someone_knows(store: Store, action: str) -> bool:
-    """Whether any worker is up that has a handler for an action, wherever it is."""
+    """Whether any live worker, on any machine, has a handler for an action."""
     now = store.now()
     return any(is_alive(worker.seen_at, now) and action in worker.actions for worker in store.workers.all())
 
 
 class Heartbeat:
-    """Writes the row of one worker every 5 seconds, and removes it in the end.
+    """Writes the row of one worker every 5 seconds, and removes it at the end.
 
-    `running` counts its runs in hand, `lost_threads` the threads of handlers that did not stop.
+    `running` counts its claimed runs, `lost_threads` the threads of handlers that did not stop.
     """
 
     def __init__(
@@ -76,7 +76,7 @@ class Heartbeat:
         self.process = Loop("heartbeat", self.step)
 
     def step(self) -> float:
-        """Write the row, now and then forget those of the dead, and return the seconds until the next beat."""
+        """Write the row, sometimes remove rows of dead workers, and return the seconds until the next beat."""
         self._say("running")
         if self._beats % _FORGET_EVERY == 0:
             self._store.workers.forget(self._store.now() - FORGOTTEN_AFTER)
@@ -84,7 +84,7 @@ class Heartbeat:
         return INTERVAL
 
     def draining(self) -> None:
-        """Say that this worker takes nothing more."""
+        """Report that this worker takes no more runs."""
         with suppress(DuetimeError):
             self._say(_DRAINING)
 

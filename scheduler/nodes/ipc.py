@@ -1,7 +1,7 @@
-"""How the other processes of this machine reach the runner: one line of JSON to a port on the loopback interface.
+"""Messages to the runner from other processes of this machine: a line of JSON to a port on the loopback interface.
 
-A wake-up is only a hint: what to do is in the database, and the runner looks there every two seconds anyway. A question
-is about the queue, which only the runner has.
+A wake-up is only a hint: the work is in the database, and the runner looks there every two seconds anyway. A question
+concerns the queue, which only the runner has.
 """
 
 from __future__ import annotations
@@ -24,19 +24,19 @@ from duetime.scheduler.task import Json
 LONGEST_LINE = 1024
 LONGEST_ANSWER = 1 << 24
 PATIENCE = 0.04
-"""Seconds that waking may take in all: nobody's tool call waits for longer."""
+"""Seconds for one wake-up in all; a tool call waits no longer."""
 
 LOOPBACK = "127.0.0.1"
 READ_TIMEOUT = 1.0
 ANSWER_PATIENCE = 1.0
-"""Seconds that an answer may take: it comes in a millisecond from a runner that lives."""
+"""Seconds for one answer; a live runner replies within a millisecond."""
 
 MOST_CALLERS = 16
-"""Connections that are answered at once; more are closed unheard."""
+"""Connections that are served at once; more are closed unread."""
 
 
 class RunnerServer:
-    """Listens for wake-ups and questions while this process is the runner, on a port that the system chooses."""
+    """Accepts wake-ups and questions while this process is the runner, on a port that the system chooses."""
 
     def __init__(self, woken: Callable[[], None], answer: Callable[[Question], Json] = lambda _question: None) -> None:
         self.token = secrets.token_urlsafe(24)
@@ -73,7 +73,7 @@ class RunnerServer:
                 connection.close()
 
     def _answer(self, connection: socket.socket) -> None:
-        """Answer one line, whoever sent it; wake up, and say anything, only for one who knows the token."""
+        """Read one line from any client; act on it, and reply, only with the right token."""
         try:
             with connection, suppress(OSError):
                 connection.settimeout(READ_TIMEOUT)
@@ -106,21 +106,21 @@ def _knows(said: Mapping[str, Json], token: str) -> bool:
 
 
 class RunnerClient:
-    """Wakes the runner of a database from another process, in well under a millisecond when it lives."""
+    """Wakes the runner of a database from another process; takes well under a millisecond while the runner lives."""
 
     def __init__(self, store: Store) -> None:
         self._store = store
         self._runner: RunnerRecord | None = None
 
     def wake(self, patience: float = PATIENCE) -> bool:
-        """Wake the runner; False when there is none to be reached, which is no error: it looks by itself, later.
+        """Wake the runner; False when none can be reached, which is no error: it looks by itself within two seconds.
 
-        `patience` is in seconds: a tool call has little, a person who asks whether anybody runs tasks has more.
+        `patience` is in seconds: short for a tool call, longer for a command that checks whether a runner lives.
         """
         return self._said({}, patience).get("woken") is True
 
     def ask(self, question: Question, patience: float = ANSWER_PATIENCE) -> Json:
-        """Return the runner's answer; None when it has none, or there is no runner to be reached."""
+        """Return the runner's answer; None when it has none, or no runner can be reached."""
         return self._said({"question": question}, patience).get("answer")
 
     def _said(self, message: Mapping[str, Json], patience: float) -> Mapping[str, Json]:
@@ -136,7 +136,7 @@ class RunnerClient:
 
 
 def _say(runner: RunnerRecord, message: Mapping[str, Json], deadline: float) -> Mapping[str, Json]:
-    """Return what the runner said, nothing when it did not say it in time."""
+    """Return the runner's reply, empty without one in time."""
     port = runner.endpoint.rpartition(":")[2]
     try:
         with socket.create_connection((LOOPBACK, int(port)), timeout=_left(deadline)) as connection:

@@ -1,6 +1,6 @@
-"""A member: one process of many on one database, with one queue between them and no leader among them.
+"""A member: one process of many on one database, with one queue between them and no leader.
 
-Each of them makes due what is due, and looks after the queue; those with a crew also run tasks.
+Every member makes due runs ready and monitors the queue; members with a worker also run tasks.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from duetime.scheduler.store import Store
 from duetime.scheduler.task import Json
 
 FEWEST_SECONDS = 0.1
-"""Seconds between two pieces of news: what changes meanwhile is told together."""
+"""Minimum seconds between two signals; changes in between share one."""
 
 log = logging.getLogger(__name__)
 
@@ -32,21 +32,21 @@ log = logging.getLogger(__name__)
 class Signal(StrEnum):
     """A message between members; one that is lost costs two seconds, or the time until the next renewal."""
 
-    DUE = "due"  # something may be due, and who says so does not dispatch it
-    CHANGED = "changed"  # something that runs may be wanted to stop
+    DUE = "due"  # runs may be due, and the sender does not dispatch them
+    CHANGED = "changed"  # a running run may be cancelled
 
 
 class SignalBus(Protocol):
-    """Tells the other members, and hears them. Never raises; what cannot be told is lost."""
+    """Sends signals to the other members, and receives theirs. Never raises; a signal that cannot be sent is lost."""
 
     def tell(self, word: str) -> None:
-        """Say this to all others."""
+        """Send a signal to all other members."""
 
     def listen(self, heard: Callable[[str], None]) -> None:
-        """Call `heard`, on a thread of its own, with what others say, until `close`."""
+        """Call `heard` with each received signal, on a thread of its own, until `close`."""
 
     def close(self) -> None:
-        """Neither tell nor hear any more."""
+        """Stop sending and receiving."""
 
 
 class EngineProtocol(Protocol):
@@ -64,9 +64,9 @@ class EngineProtocol(Protocol):
 
 
 class Member:
-    """Works on what is due from `start` to `stop`. `recruit` makes the team when there is a queue, `close` ends it.
+    """Works from `start` to `stop`. `recruit` makes the engine when there is a queue, `close` ends it.
 
-    One that is never started, as in a command that only schedules something, lets the others know with `wake`.
+    A member that is never started, as in a command that only schedules a task, notifies the others with `wake`.
     """
 
     def __init__(
@@ -98,9 +98,9 @@ class Member:
         self._tell_at = time.monotonic()
 
     def start(self) -> None:
-        """Begin; an empty queue is rebuilt first.
+        """Start; an empty queue is rebuilt first.
 
-        Raises StoreUnavailable without a database, and QueueTaken when another one uses the queue.
+        Raises StoreUnavailable without a database, and QueueTaken when another database uses the queue.
         """
         self._monitor.open()
         self._team = self._recruit(self.queue)
@@ -110,7 +110,7 @@ class Member:
         self._news.listen(self._heard)
 
     def wake(self) -> None:
-        """Say that something was stored that may be due, or cancelled: here, and wherever it may run."""
+        """Notify this process and all others that a stored run may be due, or cancelled."""
         if self._team is None:
             self._news.tell(Signal.DUE)
             return
@@ -124,25 +124,25 @@ class Member:
         return self._team is not None and self.queue.away is None
 
     def place(self, run: ReadyRun) -> None:
-        """Put a run that was stored as ready into the queue, soon; what is missing there is found within 30 s."""
+        """Put a run that was stored as READY into the queue, soon; a run that is missing there is found within 30 s."""
         team = self._team
         if team is not None:
             team.place(run)
 
     def ask(self, question: Question) -> Json:
-        """Ask the queue; None while it is away."""
+        """Query the queue; None while it is away."""
         return answer(self.queue, question)
 
     def silence(self) -> NoAnswer:
-        """Say why the queue did not answer when it was last asked."""
+        """Return why the queue did not answer the last question."""
         return NoAnswer.EMPTY if isinstance(self.queue.away, QueueLost) else NoAnswer.AWAY
 
     def stop(self, grace: timedelta | None = None) -> None:
-        """End: running work finishes within `grace` (by default as it was made) or is handed back. Never hangs."""
+        """End: running work finishes within `grace` (default: the member's) or is handed back. Never hangs."""
         team, self._team = self._team, None
         if team is not None:
             team.end(self._grace if grace is None else grace)
-            self._news.tell(Signal.DUE)  # what was handed back may be started elsewhere
+            self._news.tell(Signal.DUE)  # runs that were handed back may start elsewhere
         for process in self._processes:
             process.stop(0)
         self._news.close()

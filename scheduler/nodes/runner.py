@@ -1,7 +1,7 @@
-"""The runner: the one process of this machine that runs the tasks of a database, and the others that wait to become it.
+"""The runner: the only process of this machine that runs the tasks of a database; the others wait to replace it.
 
-A lock of the operating system makes it one. Each new runner raises the epoch in the database, so that one that was
-only frozen starts nothing any more, and recovers what the last one left running.
+A file lock of the operating system makes it the only one. Each new runner raises the epoch in the database and recovers
+the runs of the last one. A frozen process that continues later has an old epoch, and can start nothing.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ from duetime.scheduler.task import Json
 __all__ = ["Runner", "RunnerOptions"]
 
 CANDIDATE_INTERVAL = 0.5
-"""Seconds between a candidate's tries for the lock."""
+"""Seconds between two tries of a candidate for the lock."""
 
 log = logging.getLogger(__name__)
 
@@ -35,9 +35,9 @@ log = logging.getLogger(__name__)
 class Runner:
     """Runs due tasks while this process holds the lock, and waits for the lock otherwise. Start and stop it once.
 
-    `placement` decides where runs stand in the queue, by default from what `registry` knows of pools; `deliverer` tells
-    users the outcomes, where there are channels. `on_change` is called on some thread with the ids of tasks whose run
-    moved; it must be quick, and what it raises is logged.
+    `placement` computes order keys, by default from the pools of `registry`; `deliverer` sends outcomes, where there
+    are channels. `on_change` is called on any thread with the ids of tasks whose run moved; it must be quick, and its
+    exceptions are logged.
     """
 
     def __init__(
@@ -70,11 +70,11 @@ class Runner:
         return self._term is not None
 
     def start(self) -> None:
-        """Become the runner as soon as nobody else is; returns at once."""
+        """Become the runner when the lock is free; returns at once."""
         self._candidate.start()
 
     def wake(self) -> None:
-        """Say that something was stored that may be due, or cancelled: here or in the process that is the runner.
+        """Notify the runner, here or in another process, that a stored run may be due, or cancelled.
 
         Takes less than a millisecond, and 50 at most.
         """
@@ -86,26 +86,26 @@ class Runner:
 
     @property
     def dispatches(self) -> bool:
-        """Whether this process can put runs into the queue: that of the runner is in its memory."""
+        """Whether this process can put runs into the queue, which is in the memory of the runner."""
         return self.running
 
     def place(self, run: ReadyRun) -> None:
-        """Put a run that was stored as ready into the queue; the next runner finds what this one did not put."""
+        """Put a run that was stored as READY into the queue; the next runner finds any that this one did not put."""
         term = self._term
         if term is not None:
             term.place(run)
 
     def ask(self, question: Question) -> Json:
-        """Ask the queue, here or in the process that is the runner; None when there is none to be reached."""
+        """Query the queue, here or in the runner's process; None when no runner can be reached."""
         term = self._term
         return answer(term.queue, question) if term is not None else self._client.ask(question)
 
     def silence(self) -> NoAnswer:
-        """Say why nobody answered: there is no runner to answer."""
+        """Return why nobody answered: there is no runner."""
         return NoAnswer.NOBODY
 
     def stop(self, grace: timedelta | None = None) -> None:
-        """End: running work finishes within `grace` (the options' by default) or is handed back. Never hangs."""
+        """End: running work finishes within `grace` (default: the options') or is handed back. Never hangs."""
         self._given_up = not self._candidate.stop(STEP_PATIENCE)
         self._abdicate(self._options.grace if grace is None else grace)
 
@@ -138,7 +138,7 @@ class Runner:
             self._lock.release()
             raise
         self._term = term
-        if self._given_up:  # it was stopped, and waited no longer for this
+        if self._given_up:  # `stop` was called, and no longer waits for this term
             self._abdicate(timedelta(0))
 
     def _abdicate(self, grace: timedelta) -> None:

@@ -1,4 +1,4 @@
-"""A reign: one time of being the runner, from the raised epoch to the last run that was handed back."""
+"""A term: one period as the runner, from the raised epoch to the last run that was handed back."""
 
 from __future__ import annotations
 
@@ -29,11 +29,11 @@ log = logging.getLogger(__name__)
 
 @dataclass(frozen=True, slots=True)
 class RunnerOptions:
-    """`lock` is the file that makes the runner one, beside the database; it is made if need be, and stays.
+    """`lock` is the path of the lock file, in the folder of the database.
 
-    `threads` is how many runs may be under way at once, `lease` how long a claim lasts without a sign of life, `grace`
-    how long running work may take to finish when the runner stops. `allowance` says how many of the threads should be
-    used as the machine is now, `headroom` which parts of these are kept for urgent runs.
+    It is created when missing, and never removed. `threads` is how many runs may run at once, `lease` how long a claim
+    is valid without a renewal, `grace` how long running work may take to finish when the runner stops. `allowance`
+    returns how many of the threads to use now, `headroom` gives the parts that are reserved for urgent runs.
     """
 
     lock: Path
@@ -45,9 +45,10 @@ class RunnerOptions:
 
 
 class RunnerTerm:
-    """Takes over, recovers what the last runner left running, and runs what is due until `end`.
+    """Takes over, recovers the runs of the last runner, and runs due tasks until `end`.
 
-    `replaced` turns True, and `on_replaced` is called, when another process has raised the epoch: nothing starts then.
+    When another process has raised the epoch, `replaced` turns True, `on_replaced` is called, and nothing starts any
+    more.
     """
 
     def __init__(
@@ -92,16 +93,16 @@ class RunnerTerm:
         self._endpoint.start()
 
     def wake(self) -> None:
-        """Look at once for what is due, cancelled or to be delivered. May be called from any thread."""
+        """Look at once for runs that are due or cancelled, and for deliveries. May be called from any thread."""
         self._engine.wake()
         self._publisher.process.wake()
 
     def place(self, run: ReadyRun) -> None:
-        """Put a run that was stored as ready into the queue. May be called from any thread."""
+        """Put a run that was stored as READY into the queue. May be called from any thread."""
         self._engine.place(run)
 
     def end(self, grace: timedelta) -> None:
-        """Stop everything; running work finishes within `grace` or is handed back."""
+        """Stop all loops; running work finishes within `grace` or is handed back."""
         self._endpoint.close()
         self._publisher.process.stop(0)
         self._engine.end(grace)

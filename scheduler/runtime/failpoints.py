@@ -1,8 +1,8 @@
-"""Fail points: the steps between which a crash must lose nothing, where tests make one happen.
+"""Fail points: named steps at which tests crash a process, to prove that no run is lost between them.
 
-`hit` does nothing unless DUETIME_TEST_FAILPOINT names a step and what is to happen there, such as "put:kill" (at the
-first time), "put:kill:3" (at the third), "claimed:raise", "settled:hang:8" (seconds) or "taken:segfault". A production
-process never has that variable, and then a step costs one look-up and one empty call.
+`hit` does nothing unless DUETIME_TEST_FAILPOINT names a step and a failure, such as "put:kill" (the first time),
+"put:kill:3" (the third), "claimed:raise", "settled:hang:8" (seconds) or "taken:segfault". In production the variable is
+not set, and a step costs one look-up and one empty call.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ VARIABLE = "DUETIME_TEST_FAILPOINT"
 
 
 class Step(StrEnum):
-    """Where a process may be stopped, in the order in which a run passes."""
+    """Steps at which a process may be stopped, in the order in which a run passes them."""
 
     SCHEDULED = "scheduled"
     """A schedule call has committed; nobody has been woken."""
@@ -49,11 +49,11 @@ log = logging.getLogger(__name__)
 
 
 def _pass(step: Step) -> None:
-    """Do nothing, which is what happens in production."""
+    """Do nothing, as in production."""
 
 
 def armed(spec: str | None) -> Callable[[Step], None]:
-    """Return what `hit` is to be for the value of DUETIME_TEST_FAILPOINT; raises `InvalidSetting`."""
+    """Return the function for `hit` from the value of DUETIME_TEST_FAILPOINT; raises `InvalidSetting`."""
     if not spec:
         return _pass
     name, _, rest = spec.partition(":")
@@ -93,4 +93,4 @@ def _raise(_number: int) -> None:
 _ACTIONS: dict[str, Callable[[int], None]] = {"kill": _kill, "raise": _raise, "hang": time.sleep, "segfault": _segfault}
 
 hit: Callable[[Step], None] = armed(os.environ.get(VARIABLE))
-"""Say that a step has been reached; callers look it up in this module each time."""
+"""Reach a step; callers look it up in this module each time."""

@@ -1,4 +1,4 @@
-"""A lock between processes that the operating system releases when its holder dies, however it dies."""
+"""A lock between processes, which the operating system releases however its holder dies."""
 
 from __future__ import annotations
 

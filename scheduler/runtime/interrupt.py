@@ -1,8 +1,8 @@
-"""Stopping a handler from outside: an exception raised in its thread, at most once, and only while it is in there.
+"""Interrupts: an exception raised in a handler's thread, at most once, and only while the handler runs.
 
-An interrupt that arrived a moment late would hit whatever the thread does next, and kill it. So the region that can be
-interrupted starts and ends inside the call. Whoever pops the only ticket decides: the thread itself, when it is done,
-or one interrupter, which the thread then waits for. A blocking call in C is not interrupted until it returns.
+An interrupt that arrived a moment late would hit, and kill, the worker's own code. So the interruptible region starts
+and ends inside the call. A single ticket decides: the thread pops it at its end, or one interrupter pops it, and the
+thread then waits for that interrupt. A blocking call in C is not interrupted until it returns.
 """
 
 from __future__ import annotations
@@ -26,19 +26,19 @@ class TimeLimitReached(Interrupt):
 
 
 class CancelRequested(Interrupt):
-    """Someone asked to stop this run, or the attempt does not own it any more."""
+    """A cancel was requested, or the attempt no longer owns its run."""
 
 
 class ReservationLost(Interrupt):
-    """The queue does not know its reservation any more, so others may use those pools: the run goes back."""
+    """The queue lost the reservation, so other runs may use those pools: the run goes back."""
 
 
 class WorkerStopping(Interrupt):
-    """The process ends and the grace period is over: the run goes back, and is started again elsewhere."""
+    """The process stops and the grace period is over: the run goes back, and starts again elsewhere."""
 
 
 class Interruptible:
-    """One call that may be interrupted once, from any thread, by the first who asks."""
+    """One call that may be interrupted once, from any thread; the first interrupt wins."""
 
     def __init__(self) -> None:
         self.wanted: type[Interrupt] | None = None
@@ -48,7 +48,7 @@ class Interruptible:
         self._loop: asyncio.AbstractEventLoop | None = None
 
     def interrupt(self, why: type[Interrupt]) -> None:
-        """Raise `why` in the call, at its beginning if it has not begun; nothing happens when it has ended."""
+        """Raise `why` in the call, at its beginning if it has not begun; does nothing after its end."""
         if self.wanted is None:
             self.wanted = why
         try:
@@ -59,7 +59,7 @@ class Interruptible:
         self._sent = True
 
     def call(self, fn: Callable[[], T]) -> T:
-        """Run `fn` on this thread. What it returned counts, even when an interrupt crossed it at the very end."""
+        """Run `fn` on this thread. Its return value counts, even if an interrupt arrives at the very end."""
         thread = threading.get_ident()
         returned: list[T] = []
         try:
@@ -74,12 +74,12 @@ class Interruptible:
         return returned[0]
 
     def shield(self, fn: Callable[[], T]) -> T:
-        """Run `fn`, a part of the call that must not be left half done, and let an interrupt wait until its end."""
+        """Run `fn`, which must not stop half done; an interrupt waits until its end."""
         try:
             send = self._ticket.pop()
         except IndexError:
             while self.wanted is not None and not self._sent:
-                time.sleep(0.0005)  # it is raised here, before `fn`
+                time.sleep(0.0005)  # the interrupt is raised here, before `fn`
             return fn()
         try:
             return fn()
@@ -87,7 +87,7 @@ class Interruptible:
             self._arm(send)
 
     def hand_on(self, fn: Callable[[], T], send: Callable[[type[Interrupt]], object]) -> T:
-        """Run `fn`, which waits for a call in another process; an interrupt goes there by `send`, and not into `fn`."""
+        """Run `fn`, which waits for a call in another process; an interrupt goes there by `send` instead."""
         self._arm(send)
         try:
             return fn()
@@ -121,11 +121,11 @@ class Interruptible:
 
     @property
     def blocked_loop(self) -> asyncio.AbstractEventLoop | None:
-        """The loop of a coroutine that was interrupted, as long as the interrupt has not got through to it."""
+        """The loop of an interrupted coroutine that has not ended, else None."""
         return self._loop if self._sent else None
 
     def leave(self) -> bool:
-        """Let the thread go that waits for a coroutine, though it has not ended; False when the call needs its thread.
+        """Release the thread that waits for a coroutine which has not ended; False when the call needs its thread.
 
         Only after an interrupt, which the thread then raises.
         """
@@ -155,6 +155,6 @@ class Interruptible:
 
 
 def _raise_in(thread: int, why: type[Interrupt] | None) -> None:
-    """Set the exception that a thread raises at its next step in Python; None takes a pending one back."""
+    """Set the exception that a thread raises at its next Python step; None clears a pending one."""
     error = ctypes.py_object(why) if why is not None else None
     ctypes.pythonapi.PyThreadState_SetAsyncExc(ctypes.c_ulong(thread), error)

@@ -1,4 +1,4 @@
-"""A step that is repeated on a thread of its own: the loop, the sleep and the end of every process live here, once."""
+"""A loop: a step repeated on a thread of its own, with its sleep, its wake-up and its end."""
 
 from __future__ import annotations
 
@@ -11,15 +11,16 @@ from duetime.scheduler.errors import DuetimeError, RunnerReplaced, StoreUnavaila
 FIRST_BACKOFF = 0.1
 LONGEST_BACKOFF = 2.0
 STEP_PATIENCE = 5.0
-"""Seconds that a process may take to end its last step: as long as a busy database may hold one."""
+"""Seconds that a loop may take to end its last step: the busy timeout of a database."""
 
 log = logging.getLogger(__name__)
 
 
 class Loop:
-    """Repeats `step`, which returns how many seconds to sleep, None: until woken. A failing one is logged and repeated.
+    """Repeats `step`, which returns the seconds to sleep, or None to sleep until woken. A failing step is repeated.
 
-    `replaced` is called, and the process ends, when the step finds that another runner has taken over.
+    The first of a row of failures is logged. When the step finds that another runner has taken over, `replaced` is
+    called and the loop ends.
     """
 
     def __init__(
@@ -38,7 +39,7 @@ class Loop:
         self._thread.start()
 
     def wake(self) -> None:
-        """Do the next step at once. May be called from any thread, at any time."""
+        """Run the next step at once. May be called from any thread, at any time."""
         self._woken.set()
 
     def stop(self, timeout: float) -> bool:
@@ -66,7 +67,7 @@ class Loop:
             pause = self._step()
         except RunnerReplaced:
             raise
-        except Exception as error:  # noqa: BLE001 - a process outlives whatever its step meets
+        except Exception as error:  # noqa: BLE001 - the loop survives any failure of its step
             self._failures += 1
             self._report(error)
             return min(FIRST_BACKOFF * 2.0 ** min(self._failures, 8), LONGEST_BACKOFF)
@@ -81,7 +82,7 @@ class Loop:
         self._failures, self._trouble = 0, None
 
     def _report(self, error: Exception) -> None:
-        """Log the first of a row of failures, with the traceback of what nobody expects."""
+        """Log the first of a row of failures, with a traceback for an unexpected one."""
         self._trouble = error
         level = logging.WARNING if self._failures == 1 else logging.DEBUG
         log.log(level, "%s: %s", self._name, error, exc_info=not isinstance(error, DuetimeError))
