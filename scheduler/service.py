@@ -11,9 +11,9 @@ from duetime.scheduler.dispatch.fast_path import FastPath
 from duetime.scheduler.errors import InvalidArgument, InvalidArguments, Refused
 from duetime.scheduler.events import EventFilter, EventKind, EventPage
 from duetime.scheduler.foresight.explain import Explainer, RunFacts, explained
-from duetime.scheduler.foresight.task_view import row_of, view_of
+from duetime.scheduler.foresight.task_view import repeats, row_of, view_of, warned
 from duetime.scheduler.intake.actions import DONE, decide_action
-from duetime.scheduler.intake.idempotency import REPEATED, key_of, repeats, warned
+from duetime.scheduler.intake.idempotency import REPEATED, key_of
 from duetime.scheduler.intake.planner import Plan, Planner
 from duetime.scheduler.intake.reschedule import decide_reschedule
 from duetime.scheduler.intake.validation import MAX_COUNTED, check_key_text, page_size
@@ -103,7 +103,7 @@ class Scheduler:
         if request.dry_run:
             return view_of(TaskRecord(planned.task, planned.run), now, warnings=planned.warnings)
         run = self._fast_path.forward(planned.run, now) if self._fast_path else planned.run
-        added = self._store.tasks.add(planned.task, run, actor=by.user, key=key_of(request, by, now))
+        added = self._store.tasks.add(planned.task, run, actor=by.user, key=planned.key)
         failpoints.hit(failpoints.Step.SCHEDULED)
         if added.created:
             self._announce(added.record)
@@ -130,11 +130,7 @@ class Scheduler:
         """Store several tasks in one transaction: all of them, or none when one is wrong."""
         now = self._store.now()
         planned = [self._planned(request, by, now) for request in requests]
-        new = [
-            NewTask(plan.task, plan.run, actor=by.user, key=key_of(request, by, now))
-            for plan, request in zip(planned, requests, strict=True)
-            if isinstance(plan, Plan)
-        ]
+        new = [NewTask(plan.task, plan.run, actor=by.user, key=plan.key) for plan in planned if isinstance(plan, Plan)]
         stored = iter(self._store.tasks.add_many(new))
         added = [next(stored) if isinstance(plan, Plan) else Added(plan, created=False) for plan in planned]
         self._on_change([each.record.task.id for each in added if each.created])

@@ -59,7 +59,7 @@ class StrictTool(Tool):
     async def run(self, arguments: dict[str, Any], context: Any, convert_result: bool = False) -> CallToolResult:  # noqa: ARG002 - the SDK's signature
         """Answer one call. Every failure is an answer that the model can act on; none is raised."""
         try:
-            return await cross(self._answer, arguments, self._caller())
+            return await cross(self.answer, arguments, self._caller())
         except IllegalMove as defect:
             return apology(self.name, defect)
         except DuetimeError as error:
@@ -67,7 +67,8 @@ class StrictTool(Tool):
         except Exception as defect:  # noqa: BLE001 - a defect must cost one call, not the server
             return apology(self.name, defect)
 
-    def _answer(self, given: Mapping[str, Json], by: Principal) -> CallToolResult:
+    def answer(self, given: Mapping[str, Json], by: Principal) -> CallToolResult:
+        """Answer one call on this thread; raises what is wrong with it."""
         values, problems = self._arguments.read(given)
         sender = Sender(self._scheduler, by, given)
         if problems:

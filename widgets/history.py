@@ -10,7 +10,7 @@ from typing import TypeVar
 
 from duetime.scheduler.errors import InvalidArgument
 from duetime.scheduler.events import Event, EventKind
-from duetime.scheduler.intake.needs import in_words
+from duetime.scheduler.rules.limits.pool import needs_in_words
 from duetime.scheduler.rules.recurrence import recurrence
 from duetime.scheduler.rules.time import times
 from duetime.scheduler.task import Attempt, Json
@@ -170,7 +170,7 @@ def _penalty(value: Json, side: _Side) -> str:
 
 
 def _needs(value: Json, _side: _Side) -> str:
-    return cut(in_words(value), VALUE)
+    return cut(needs_in_words(value), VALUE)
 
 
 _PARTS: Mapping[str, tuple[str, Callable[[Json, _Side], str]]] = {

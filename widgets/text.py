@@ -10,7 +10,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from datetime import UTC, datetime
 
-from duetime.scheduler.intake.needs import in_words
+from duetime.scheduler.rules.limits.pool import needs_in_words
 from duetime.scheduler.rules.states import OPEN
 from duetime.scheduler.rules.time import times, zones
 from duetime.scheduler.task import DeliveryState, InboxMessage, State, TaskPage, TaskView, Tier
@@ -122,7 +122,7 @@ def _waiting(reason: str, state: State, room: _Room) -> str:
 
 
 def _demand_line(task: TaskPayload, room: _Room) -> str:
-    needs = in_words(task.needs or {})
+    needs = needs_in_words(task.needs or {})
     return _sentences(
         f"Priority {task.priority}." if task.priority else "",
         f"{deadline_in_words(task)}." if task.deadline else "",

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from datetime import datetime
 
 from duetime.scheduler.foresight.explain import RunFacts, waiting_for
+from duetime.scheduler.records import Added
 from duetime.scheduler.rules.changes import undo_token
 from duetime.scheduler.rules.occurrences import recurrence_of, upcoming
 from duetime.scheduler.rules.states import TERMINAL
@@ -51,3 +53,18 @@ def _also(record: TaskRecord) -> tuple[str, ...]:
     """Describe when the side runs come: a snoozed run, or one to run now."""
     zone = record.task.timezone
     return tuple(f"it also runs {describe(run.wake_at or run.scheduled_for, zone)}" for run in record.beside)
+
+
+def repeats(stored: TaskRecord) -> str:
+    """Say that a call repeats an earlier one."""
+    made = describe(stored.task.created_at, stored.task.timezone)
+    return f"this repeats an earlier call: the task it made at {made} is returned, nothing new was scheduled"
+
+
+def warned(warnings: Sequence[str], added: Added) -> tuple[str, ...]:
+    """Return the warnings of a call that made a task or repeats an earlier one, or makes another one like it."""
+    if not added.created:
+        return (repeats(added.record),)
+    if added.twin is not None:
+        return (*warnings, f"{added.twin} has the same title and time; cancel one of them if that is not meant")
+    return tuple(warnings)

@@ -1,16 +1,14 @@
-"""Repeated calls: the key that makes a second call return the first one's task, and what is said of that."""
+"""Repeated calls: the key that makes a second call return the first one's task."""
 
 from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Sequence
 from datetime import datetime, timedelta
 
-from duetime.scheduler.records import Added, IdempotencyKey
+from duetime.scheduler.records import IdempotencyKey
 from duetime.scheduler.request import Repeatable, Request
-from duetime.scheduler.rules.time.times import describe
-from duetime.scheduler.task import Principal, TaskRecord
+from duetime.scheduler.task import Principal
 
 REPEAT_WINDOW = timedelta(seconds=60)
 """How long a repeated call without a key of its own returns the first task."""
@@ -28,18 +26,3 @@ def key_of(request: Request | Repeatable, by: Principal, now: datetime) -> Idemp
         return None
     digest = hashlib.sha256(json.dumps([by.tenant, by.user, content], sort_keys=True).encode()).hexdigest()
     return IdempotencyKey(f"derived:{digest}", content, expires_at=now + REPEAT_WINDOW, derived=True)
-
-
-def repeats(stored: TaskRecord) -> str:
-    """Say that a call repeats an earlier one."""
-    made = describe(stored.task.created_at, stored.task.timezone)
-    return f"this repeats an earlier call: the task it made at {made} is returned, nothing new was scheduled"
-
-
-def warned(warnings: Sequence[str], added: Added) -> tuple[str, ...]:
-    """Return the warnings of a call that made a task or repeats an earlier one, or makes another one like it."""
-    if not added.created:
-        return (repeats(added.record),)
-    if added.twin is not None:
-        return (*warnings, f"{added.twin} has the same title and time; cancel one of them if that is not meant")
-    return tuple(warnings)

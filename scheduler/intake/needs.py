@@ -48,11 +48,6 @@ def check(needs: Mapping[str, int], tier: Tier, pools: PoolsByName) -> None:
             raise _too_much(pool, needs, name, tier, pools)
 
 
-def in_words(needs: Mapping[str, int]) -> str:
-    """Write needs as a person reads them: `gpu 1, tokens 2000`."""
-    return ", ".join(f"{name} {units}" for name, units in needs.items())
-
-
 def _keys_of(tenant: str) -> str:
     """Return how the pools of a tenant's keys begin: whatever another one is called, none of its pools does."""
     return _KEY if tenant == LOCAL.tenant else f"{_KEY}{quote(tenant, safe='')}/"

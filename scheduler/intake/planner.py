@@ -12,9 +12,11 @@ from duetime.scheduler.errors import InvalidArgument, InvalidArguments
 from duetime.scheduler.handlers import Handlers
 from duetime.scheduler.ids import new_id, new_task_id
 from duetime.scheduler.intake.demand import Demand, Demands, EstimateLookup, RunContext, word_alone
+from duetime.scheduler.intake.idempotency import key_of
 from duetime.scheduler.intake.instants import Moment, resolve_end, resolve_moment
 from duetime.scheduler.intake.needs import PoolsByName
 from duetime.scheduler.intake.validation import ProblemCollector, check_key, check_labels, check_retry
+from duetime.scheduler.records import IdempotencyKey
 from duetime.scheduler.request import Request
 from duetime.scheduler.rules.occurrences import dated
 from duetime.scheduler.rules.recurrence import recurrence
@@ -49,10 +51,11 @@ class Recurring(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Plan:
-    """A request understood: the task and first run as they would be stored."""
+    """A request understood: the task and first run as they would be stored, and the key of the call."""
 
     task: Task
     run: Run
+    key: IdempotencyKey | None
     recurrence: Recurrence | None = None
     warnings: tuple[str, ...] = field(default=())
 
@@ -234,7 +237,7 @@ class Planner:
             **demand.parts(),
         )
         run = dated(task, first_run(task, timing.first), at=demand.instant, p50=demand.p50)
-        return Plan(task, run, timing.recurrence, (*timing.assumptions, *demand.warnings))
+        return Plan(task, run, key_of(request, by, now), timing.recurrence, (*timing.assumptions, *demand.warnings))
 
     def _handler_retry(self, action: str) -> RetryPolicy:
         return self.handlers.get_or_explain(action).retry or self.retry

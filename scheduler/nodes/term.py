@@ -66,7 +66,7 @@ class RunnerTerm:
         self.replaced = False
         self._store = store
         self._on_replaced = on_replaced
-        self.queue = MemoryQueue(lambda: store.now().timestamp() * 1000)
+        self.queue = MemoryQueue(self._now_ms)
         self._publisher = PoolPublisher(registry, self.queue, now=store.now)
         self._endpoint = RunnerServer(self.wake, lambda question: answer(self.queue, question))
         try:
@@ -106,6 +106,10 @@ class RunnerTerm:
         self._endpoint.close()
         self._publisher.process.stop(0)
         self._engine.end(grace)
+
+    def _now_ms(self) -> float:
+        """Return the time of the queue."""
+        return self._store.now().timestamp() * 1000
 
     def _take_over(self) -> int:
         store, endpoint = self._store, self._endpoint

@@ -10,7 +10,7 @@ from typing import Annotated
 
 import typer
 from duetime.scheduler.events import Event
-from duetime.scheduler.intake.needs import in_words
+from duetime.scheduler.rules.limits.pool import needs_in_words
 from duetime.scheduler.rules.time import times
 from duetime.scheduler.task import Json, State, TaskPage
 from duetime.server.cli.phrases import in_words_of_the_command_line
@@ -139,7 +139,7 @@ def task_facts(task: TaskPayload) -> None:
             ("priority", task.priority),
             ("deadline", deadline_in_words(task)),
             ("takes", f"about {task.estimate}" if task.estimate else None),
-            ("needs", in_words(task.needs or {})),
+            ("needs", needs_in_words(task.needs or {})),
             ("action", task.action),
             ("message", task.message),
             ("waits for", in_words_of_the_command_line("; ".join(task.waiting_for or ()), task.id)),

@@ -191,3 +191,8 @@ def spent_with_debt(since: Callable[[int], float], windows: int, capacity: float
 
 def _ms(moment: datetime) -> float:
     return moment.timestamp() * 1000
+
+
+def needs_in_words(needs: Mapping[str, int]) -> str:
+    """Write needs as a person reads them: `gpu 1, tokens 2000`."""
+    return ", ".join(f"{name} {units}" for name, units in needs.items())
