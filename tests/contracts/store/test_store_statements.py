@@ -18,7 +18,7 @@ from duetime.scheduler.intake.planner import Planner
 from duetime.scheduler.records import Change, Claim, IdempotencyKey, NewTask, Start
 from duetime.scheduler.service import Scheduler
 from duetime.scheduler.store import Store, open_store
-from duetime.scheduler.store.postgres import known_keys
+from duetime.scheduler.store.postgres import add_one, known_keys
 from duetime.scheduler.store.statements import idempotency
 from duetime.scheduler.store.statements.idempotency import Name
 from duetime.scheduler.task import State, TaskFilter, TaskRecord, TaskView
@@ -298,3 +298,11 @@ def test_a_schedule_call_is_one_prepared_statement_whatever_of_it_is_left_out(
     prepared = text("SELECT count(*) FROM pg_prepared_statements WHERE statement LIKE '%INTO tasks%'")
     with store._database.engine.connect() as connection:
         assert connection.execute(prepared).scalar() == 1
+
+
+def test_the_look_for_a_twin_is_planned_by_its_own_index_while_the_database_is_empty(store: Store) -> None:
+    """A plan is kept: one that looks through all runs of an instant would cost more with each that is added."""
+    with store._database.engine.connect() as connection:
+        plan = connection.exec_driver_sql(f"EXPLAIN (GENERIC_PLAN) {add_one.ADD.sql}").scalars().all()
+    found = [line.split(" using ")[1].split(" on ")[0] for line in plan if " on runs " in line and " using " in line]
+    assert [index for index in found if index != "runs_current"] == ["runs_by_twin"]
