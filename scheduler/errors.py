@@ -149,8 +149,8 @@ class UnreadableTask(DuetimeError):
         self.task_id = task_id
         super().__init__(
             f"task_id: {task_id} cannot be read by this version of Duetime ({problem}), so it is neither run nor "
-            "changed here. A newer version has written it, or its row is damaged: upgrade this process, or restore a "
-            "copy."
+            "changed here. Either a newer version wrote it, or its row is damaged: upgrade this process, or restore a "
+            "backup."
         )
 
 
@@ -197,7 +197,7 @@ class IdempotencyConflict(DuetimeError):
         parts = [f"{name} was {first}, now {now}" for name, (first, now) in self.differences.items()]
         shown = listed(parts, "; ", _MAX_LISTED_BYTES)
         super().__init__(
-            f"idempotency_key: {key[:60]!r} already made {task_id} with other content ({shown}). "
+            f"idempotency_key: {key[:60]!r} already created {task_id} with other content ({shown}). "
             "Use a new key for a new task, or reschedule_task to change that one."
         )
 

@@ -165,7 +165,7 @@ class RunningRun:
 
 @dataclass(frozen=True, slots=True)
 class Expired:
-    """A run that was given up because its hard deadline could not be met any more."""
+    """A run that was given up because its hard deadline could no longer be met."""
 
     run_id: str
     task_id: str

@@ -91,8 +91,8 @@ class App:
         self.store.history.latest()
         if isinstance(self.runner, Member) and self.runner.queue.away is not None:
             why = self.runner.queue.away
-            wrong = str(why) if isinstance(why, QueueTaken) else "Redis is away"
-            return f"ok, but {wrong}: tasks are stored, and start when it is back"
+            wrong = str(why) if isinstance(why, QueueTaken) else "Redis is unreachable"
+            return f"ok, but {wrong}: tasks are stored and start when it is back"
         return "ok"
 
     def close(self) -> None:

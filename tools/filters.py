@@ -90,7 +90,7 @@ def _earlier(length: str, now: datetime, argument: str) -> datetime:
     except (InvalidArgument, ValueError, OverflowError) as error:
         raise InvalidArgument(
             argument,
-            "it does not say how long ago",
+            "it does not specify how long ago",
             accepted="a number of minutes, hours, days or weeks",
             example=f"{argument}='2 days ago'",
         ) from error

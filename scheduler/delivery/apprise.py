@@ -29,7 +29,7 @@ class AppriseChannel:
         body = message.text if message.text.strip() else str(message.state)
         result = self._apprise.notify(body=body, title=message.title, body_format="text", timeout=SEND_SECONDS)
         if not result:
-            raise ChannelError(f"the service did not take the message ({result.status.name.lower()})")
+            raise ChannelError(f"the service rejected the message ({result.status.name.lower()})")
 
     def close(self) -> None:
         """Nothing to do: Apprise keeps no connection for us."""

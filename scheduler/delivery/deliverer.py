@@ -216,7 +216,7 @@ class _Sending:
         try:
             channel = self._channels[self.delivery.channel]
         except KeyError:
-            return ChannelError(f"no channel {self.delivery.channel!r} is configured any more")
+            return ChannelError(f"channel {self.delivery.channel!r} is no longer configured")
         try:
             channel.send(self._message, key=self.delivery.run_id)
         except ChannelError as error:

@@ -47,7 +47,7 @@ class DesktopChannel:
         self._call(lambda notifier: notifier.send(title, body, on_dispatched=lambda: shown.append(True)))
         if not shown:
             self.close()
-            raise ChannelError("the desktop did not take the notification")
+            raise ChannelError("the desktop rejected the notification")
 
     def close(self) -> None:
         """Drop the connection; the next send makes a new one."""

@@ -121,5 +121,5 @@ class LearnedEstimates:
         try:
             return {of: learned(histogram) for of, histogram in self._store.estimates.get(keys).items()}
         except StoreUnavailable as error:
-            log.debug("estimates cannot be read: %s", error)
+            log.debug("cannot read estimates: %s", error)
             return {of: known.learned for of in keys if (known := self._cache.get(of))}

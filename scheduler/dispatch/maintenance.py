@@ -33,8 +33,8 @@ _MOST_FORGOTTEN = 500
 _MOST_NOTED = 1000
 """Runs of paused tasks that one look removes from the timers, beyond those that the pause itself removed."""
 
-FOUND = "waited when this process began; they are in the queue now"
-LOST = "were missing from the queue; they are in it again"
+FOUND = "were waiting when this process started; queued them"
+LOST = "were missing from the queue; queued them again"
 """Seconds after a start within which missing runs are no fault: a queue in memory begins empty."""
 
 NOBODY = "nobody"
@@ -111,7 +111,7 @@ class Maintenance:
         if self._epoch is not None and (self._seen is None or now < self._seen):
             moved = self._store.claims.retry_from_now()
             if moved:
-                log.info("the clock was set back: %s wait for the next attempt from now on", runs_words(moved))
+                log.info("the clock was set back: %s now wait their full retry delay again", runs_words(moved))
         self._seen = now
 
     def _look(self) -> None:
@@ -137,7 +137,7 @@ class Maintenance:
             only=self._unchanged(before) if self._store.clock_leapt() else None,
         )
         if ended:
-            log.warning("%s in nobody's hand: what was running there counts as crashed", runs_words(ended))
+            log.warning("lease expired without a live worker, marked as crashed: %s", runs_words(ended))
             self._release(ended)
             self._recovered()
 
@@ -160,7 +160,7 @@ class Maintenance:
         try:
             self._queue.finish(NOBODY, [Finish(run_id, token) for run_id, token in tokens.items() if token])
         except (QueueLost, QueueUnavailable) as error:
-            log.debug("leases in the queue run out by themselves: %s", error)
+            log.debug("cannot release the leases in the queue, they expire on their own: %s", error)
 
     def _forget(self) -> None:
         now = self._store.now()

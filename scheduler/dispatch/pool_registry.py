@@ -133,7 +133,7 @@ class PoolRegistry:
         try:
             return read_pool(name, spec, zone=self._zone)
         except Exception as error:  # noqa: BLE001 - one bad row must not stop all pools
-            log.error("pool %s cannot be read, so what needs it is held: %s", name, error)  # noqa: TRY400 - no defect
+            log.error("cannot read pool %s, so runs that need it are held: %s", name, error)  # noqa: TRY400 - no defect
             return None
 
 

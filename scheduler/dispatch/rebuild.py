@@ -162,9 +162,9 @@ class QueueMonitor:
             rebuilt = self._rebuilt()
             self._unfinished = False
             if not rebuilt:
-                raise QueueLost("another process fills it")
-            log.info("the queue was empty and has been filled from the database")
-        self._queue.within.renew("", {"": ""}, 1)  # raises while another process fills it
+                raise QueueLost("another process is rebuilding it")
+            log.info("rebuilt the empty queue from the database")
+        self._queue.within.renew("", {"": ""}, 1)  # raises while another process is rebuilding it
         self._queue.back()
         refill(self._store, self._queue, self._placement)
 
@@ -181,9 +181,9 @@ class QueueMonitor:
     def _begin(self, trouble: Exception) -> None:
         if self._since is None and isinstance(trouble, QueueUnavailable):  # an empty queue was not away
             self._since = self._clock()
-            log.warning("the queue is away, what is due starts when it is back: %s", trouble)
+            log.warning("the queue is unreachable, due runs start when it is back: %s", trouble)
 
     def _end(self) -> None:
         since, self._since = self._since, None
         if since is not None:
-            log.info("the queue is in use again after %.1f s", self._clock() - since)
+            log.info("the queue is reachable again after %.1f s", self._clock() - since)

@@ -18,9 +18,9 @@ from duetime.scheduler.store import Store
 from duetime.scheduler.task import State, TaskRecord, Tier
 
 _TITLE = 40
-_APART = "it starts apart from others, as it was running in a crash"
-_THREAD = "a free thread of a worker"
-_NO_WORKER = "a worker, and none is up now: start one with `duetime worker`"
+_APART = "it runs alone, because its last attempt crashed the worker"
+_THREAD = "a free worker thread"
+_NO_WORKER = "a worker: none is running, so start one with `duetime worker`"
 _QUOTES = str.maketrans("«»", "\u2039\u203a")
 
 Named = Callable[[str], str]
@@ -75,7 +75,7 @@ def last_waited_for(found: Explanation | None, record: TaskRecord, now: datetime
         return ""
     short, having = found.shortage, ""
     if short is not None and short.holders:
-        having = f"; {len(short.holders)} run{'s have' if len(short.holders) > 1 else ' has'} units of it"
+        having = f"; held by {len(short.holders)} run{'s' if len(short.holders) > 1 else ''}"
         found = replace(found, shortage=replace(short, holders=()))
     in_line = short is not None or found.ahead
     first = next(_queued(record, now, RunFacts(found, named=lambda _: "another run"))) if in_line else _THREAD
@@ -88,12 +88,12 @@ def _plainly(record: TaskRecord, now: datetime) -> str:
         when = f" {describe(run.ended_at, zone)}" if run.ended_at else ""
         return f"nothing: it {_ENDED[run.state]}{when}" + (f" ({run.error})" if run.error else "")
     if run.state is State.RUNNING:
-        return f"nothing: it runs, attempt {run.attempt}"
+        return f"nothing: it is running, attempt {run.attempt}"
     due = run.wake_at or run.scheduled_for
     if due < now:
         return (
-            f"a process that looks for what is due, as it is since {describe(due, zone)} ({relative(due, now)}): "
-            "`duetime serve`, a worker or an open chat client does"
+            f"a process to queue it (it was due {describe(due, zone)}, {relative(due, now)}): "
+            "start `duetime serve` or a worker, or open a chat client"
         )
     return f"its time: {describe(due, zone)} {zone} ({relative(due, now)})"
 
@@ -121,7 +121,7 @@ def _timed(record: TaskRecord, now: datetime) -> Iterator[str]:
     if run.state is State.RETRYING and run.error:
         yield f"attempt {run.attempt + 1}{until} after: {run.error}"
     if run.state is State.SUSPENDED:
-        yield f"{run.summary or 'its handler asked to go on later'}{until.rstrip(',')}"
+        yield f"{run.summary or 'its handler asked to continue'}{until.rstrip(',')}"
 
 
 def _queued(record: TaskRecord, now: datetime, facts: RunFacts) -> Iterator[str]:
@@ -132,7 +132,7 @@ def _queued(record: TaskRecord, now: datetime, facts: RunFacts) -> Iterator[str]
     if not facts.working:
         yield _NO_WORKER
     elif not facts.known:
-        yield f"a worker that knows the action {record.task.action!r}: none that is up does (setting `handlers`)"
+        yield f"a worker with a handler for {record.task.action!r}: no running worker has one (setting `handlers`)"
         return
     if answer is None:
         yield _unknown(facts)
@@ -141,11 +141,11 @@ def _queued(record: TaskRecord, now: datetime, facts: RunFacts) -> Iterator[str]
         yield f"{_moment(answer.not_before, record, now)}: {why}"
     elif answer.shortage is not None:
         yield _short(answer.shortage, record, now, facts)
-        yield from _turn(answer.ahead, "of the same tier and needs go first")
+        yield from _turn(answer.ahead, "with the same tier and needs")
     else:
-        yield from _turn(answer.ahead, "of the same tier and needs go first")
+        yield from _turn(answer.ahead, "with the same tier and needs")
         if facts.working and not answer.ahead:
-            yield f"{_THREAD}: it is the first of its tier and needs{_threads(answer.threads, record.task.priority)}"
+            yield f"{_THREAD}: it is next for its tier and needs{_threads(answer.threads, record.task.priority)}"
 
 
 def _threads(threads: ThreadUse | None, tier: Tier) -> str:
@@ -154,43 +154,41 @@ def _threads(threads: ThreadUse | None, tier: Tier) -> str:
         return ""
     kept = threads.headroom[tier.rank - 1]
     whom = "critical" if kept == threads.headroom[Tier.HIGH.rank - 1] else "critical and high"
-    keeping = f", {kept} {'is' if kept == 1 else 'are'} kept for {whom} runs" if kept else ""
+    keeping = f", {kept} {'is' if kept == 1 else 'are'} reserved for {whom} runs" if kept else ""
     return f"; {threads.busy} of {threads.total} threads are busy{keeping}"
 
 
 def _unknown(facts: RunFacts) -> str:
     if facts.silence is not None:
         return _SILENT[facts.silence]
-    return (
-        "a dispatcher to hand it to the workers: at once while one runs, else when `duetime serve` or a worker starts"
-    )
+    return "a dispatcher to queue it: immediately if one is running, otherwise when `duetime serve` or a worker starts"
 
 
 _SILENT = {
-    NoAnswer.NOBODY: "a process that runs tasks, and none does now; `duetime serve` does, or an open chat client",
-    NoAnswer.AWAY: "Redis, which cannot be reached now: nothing starts until it is back, and nothing is lost",
-    NoAnswer.EMPTY: "the queue in Redis to be filled from the database: at once while a server or a worker runs",
+    NoAnswer.NOBODY: "a process that runs tasks: none is running, so start `duetime serve` or open a chat client",
+    NoAnswer.AWAY: "Redis, which is unreachable: no run starts until it is back, and no task is lost",
+    NoAnswer.EMPTY: "the queue in Redis to be rebuilt from the database: a running server or worker rebuilds it",
 }
 
 
 def _turn(ahead: int, what: str) -> Iterator[str]:
     if ahead:
         number = f"{ahead} or more" if ahead >= MAX_COUNTED_AHEAD else f"{ahead}"
-        yield f"its turn: {number} run{'s' if ahead > 1 else ''} {what}"
+        yield f"its turn, behind {number} run{'s' if ahead > 1 else ''} {what}"
 
 
 def _short(short: Shortage, record: TaskRecord, now: datetime, facts: RunFacts) -> str:
     until = f", {_moment(short.helped_at, record, now)}" if short.helped_at is not None else ""
     words = {
-        Why.UNKNOWN: lambda: f"no such pool is there{_present(facts)}: declare it, or reschedule with other needs",
+        Why.UNKNOWN: lambda: f"there is no pool {short.pool!r}{_present(facts)}; declare it, or change `needs`",
         Why.TOO_SMALL: lambda: (
-            f"it needs {short.needed:g}, and there are {short.capacity:g} in all{until}: "
-            "raise its capacity, or reschedule with less"
+            f"it needs {short.needed:g}, but the capacity is {short.capacity:g}{until}: "
+            "raise the capacity, or lower `needs`"
         ),
         Why.SHORT: lambda: f"it needs {short.needed:g}, {_units(short.free)} of {short.capacity:g} are free{until}",
-        Why.HELD: lambda: f"kept for {facts.named(short.held_for or '')}, which is overdue and goes first",
-        Why.STOPPED: lambda: f"its provider asked to wait{until}",
-        Why.BREAKER: lambda: f"its breaker is open after failures{until or ', one run probes it now'}",
+        Why.HELD: lambda: f"reserved for {facts.named(short.held_for or '')}, which is overdue and goes first",
+        Why.STOPPED: lambda: f"its provider requested a pause{until}",
+        Why.BREAKER: lambda: f"its breaker is open after failures{until or ', and one run is probing it now'}",
     }
     return f"pool {short.pool}: {words[short.why]()}{_holders(short, facts)}"
 
@@ -201,7 +199,7 @@ def _units(free: float) -> str:
 
 
 def _present(facts: RunFacts) -> str:
-    return f" (there are {', '.join(sorted(facts.pools))})" if facts.pools else ""
+    return f" (pools: {', '.join(sorted(facts.pools))})" if facts.pools else ""
 
 
 def _holders(short: Shortage, facts: RunFacts) -> str:
@@ -257,7 +255,7 @@ class Explainer:
 
         def named(run_id: str) -> str:
             if run_id not in known:
-                return "a task of someone else"
+                return "another user's task"
             holder = known[run_id]
             left = "" if run_id == shortage.held_for else self._left(tenant, holder)
             return f"{holder.task_id} {_quoted(holder.title)}{left}"
@@ -273,4 +271,4 @@ class Explainer:
         for end in (holder.started_at + found.p50, holder.started_at + found.p90):
             if end > now:
                 return f" (probably done {relative(end, now)})"
-        return " (takes longer than usual)"
+        return " (running longer than usual)"

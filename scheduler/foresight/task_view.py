@@ -58,7 +58,7 @@ def _also(record: TaskRecord) -> tuple[str, ...]:
 def repeats(stored: TaskRecord) -> str:
     """Say that a call repeats an earlier one."""
     made = describe(stored.task.created_at, stored.task.timezone)
-    return f"this repeats an earlier call: the task it made at {made} is returned, nothing new was scheduled"
+    return f"this repeats an earlier call: it returns the task created at {made}, nothing new was scheduled"
 
 
 def warned(warnings: Sequence[str], added: Added) -> tuple[str, ...]:
@@ -66,5 +66,5 @@ def warned(warnings: Sequence[str], added: Added) -> tuple[str, ...]:
     if not added.created:
         return (repeats(added.record),)
     if added.twin is not None:
-        return (*warnings, f"{added.twin} has the same title and time; cancel one of them if that is not meant")
+        return (*warnings, f"{added.twin} has the same title and time; cancel one of them if this is unintended")
     return tuple(warnings)

@@ -139,9 +139,7 @@ class Context:
         It may be called as often as you like: what comes sooner than 0.2 s after the last is left out, but for 1.0.
         """
         if not (math.isfinite(fraction) and 0 <= fraction <= 1):
-            raise InvalidArgument(
-                "fraction", f"{fraction} is no part of the work", accepted="0.0 to 1.0", example="0.5"
-            )
+            raise InvalidArgument("fraction", f"{fraction} is out of range", accepted="0.0 to 1.0", example="0.5")
         if fraction < 1 and not self._is_time():
             return True
         return self.link.report({"fraction": float(fraction), "text": clean_text(text, 200, lines=False)}) is not False
@@ -155,7 +153,7 @@ class Context:
         """
         self._check_need(pool)
         if not (math.isfinite(units) and units >= 0):
-            raise InvalidArgument("units", f"{units} is no amount", accepted="a number from 0", example="1200")
+            raise InvalidArgument("units", f"{units} is not an amount", accepted="a number from 0", example="1200")
         self.link.use(pool, float(units))
 
     def throttled(self, pool: str, retry_after: timedelta | None = None, *, checkpoint: Json = None) -> Wait:
@@ -178,7 +176,7 @@ class Context:
             raise InvalidArgument(
                 "pool",
                 f"this run does not need {pool!r}; it has reserved {known}",
-                accepted="a pool of needs, as the handler or the task names it",
+                accepted="a pool in the needs of the handler or the task",
                 example=f"@handler(..., needs={{{pool!r}: 1}})",
             )
 

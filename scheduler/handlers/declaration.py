@@ -147,7 +147,7 @@ def _seconds(name: str, argument: str, value: object) -> timedelta:
 
 def _check_name(name: object) -> None:
     if callable(name):
-        raise HandlerError('write @handler("name"), not a bare @handler: the name is what `action` says')
+        raise HandlerError('write @handler("name"), not a bare @handler: tasks use the name as their `action`')
     if not isinstance(name, str) or not _NAME.fullmatch(name):
         raise HandlerError(
             f"handler name {str(name)[:80]!r}: use a lower-case letter, then at most 63 letters, digits, - or _, "
@@ -166,7 +166,7 @@ def _check_model(name: str, model: object) -> None:
         return
     if not (isinstance(model, type) and issubclass(model, BaseModel)):
         shown = getattr(model, "__name__", type(model).__name__)
-        raise HandlerError(f"handler {name}: payload={shown} is no pydantic model; subclass pydantic.BaseModel")
+        raise HandlerError(f"handler {name}: payload={shown} is not a pydantic model; subclass pydantic.BaseModel")
     if _holds_secret(model.model_json_schema()):
         raise HandlerError(
             f"handler {name}: {model.__name__} has a secret field, and payloads are stored and shown as they are; "

@@ -92,7 +92,7 @@ def _delay(handler: Handler, after: object) -> timedelta | None:
         return after
     raise InvalidArgument(
         f"{handler.name}: Retry.after",
-        "is no delay, or one of more than 5 years",
+        "is not a delay of at most 5 years",
         accepted="a timedelta from 0 to 5 years",
         example="timedelta(seconds=30)",
     )
@@ -105,7 +105,7 @@ def _until(handler: Handler, until: object, now: datetime) -> datetime | timedel
         return until
     raise InvalidArgument(
         f"{handler.name}: Wait.until",
-        "is no moment of the next 5 years",
+        "is not within the next 5 years",
         accepted="an aware datetime or a timedelta above 0, at most 5 years from now",
         example="timedelta(minutes=5)",
     )

@@ -95,7 +95,7 @@ def _check_importable(item: Handler) -> None:
         if thing is not None:
             found = imported(reference(thing))
             if thing not in {found, getattr(found, "fn", None)}:
-                raise HandlerError(f"handler {item.name}: {reference(thing)} names something else by now; rename it")
+                raise HandlerError(f"handler {item.name}: {reference(thing)} now refers to something else; rename it")
 
 
 def _origin(item: Handler) -> str:
@@ -116,7 +116,7 @@ def _imported(source: str, load: Callable[[], object]) -> list[Handler]:
 
 def _remedy(error: BaseException) -> str:
     if isinstance(error, ModuleNotFoundError):
-        return "install it beside Duetime or put its folder in PYTHONPATH, or remove the setting"
+        return "install it in Duetime's environment, add its folder to PYTHONPATH, or remove the setting"
     return "repair or remove it"
 
 

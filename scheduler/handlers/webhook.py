@@ -75,7 +75,7 @@ class _Webhook:
         except InvalidArgument as problem:
             yield problem
         if payload.method == "GET" and payload.body is not None:
-            yield InvalidArgument("payload.body", "a GET has none", accepted="POST or PUT with a body")
+            yield InvalidArgument("payload.body", "a GET request has no body", accepted="POST or PUT with a body")
         for name, value in payload.headers.items():
             yield from _header_problems(name, value)
 
@@ -122,7 +122,7 @@ def _outcome(reply: Reply, request: str, ctx: Context) -> Outcome:
 def _header_problems(name: str, value: str) -> Iterator[InvalidArgument]:
     place = f"payload.headers.{clean_text(name, 40, lines=False)}"
     if not _TOKEN.fullmatch(name):
-        yield InvalidArgument(place, "is no header name", accepted="letters, digits and hyphens", example="X-Source")
+        yield InvalidArgument(place, "is not a header name", accepted="letters, digits and hyphens", example="X-Source")
     elif name.lower() in _OURS or name.lower().startswith(("webhook-", "proxy-")):
         yield InvalidArgument(place, "is set by Duetime", accepted="other headers")
     if len(value) > MAX_HEADER or not _VALUE.fullmatch(value):

@@ -176,8 +176,8 @@ def _with_kind(found: Demand, asked: UrgencyArguments, _at: RunContext) -> Deman
     if found.deadline is None and asked.deadline is None:
         raise InvalidArgument(
             "deadline_type",
-            "there is no deadline that it could be the type of",
-            accepted="together with deadline",
+            "it needs a deadline to apply to",
+            accepted="give deadline in the same call",
             example=f"deadline='2 hours', deadline_type={asked.deadline_type!r}",
         )
     return replace(found, kind=kind, penalty=penalty)

@@ -14,7 +14,7 @@ REPEAT_WINDOW = timedelta(seconds=60)
 """How long a repeated call without a key of its own returns the first task."""
 
 
-REPEATED = "this repeats an earlier call: the task is returned as it is now, nothing was changed again"
+REPEATED = "this repeats an earlier call: nothing was changed again, the task is returned in its current state"
 
 
 def key_of(request: Request | Repeatable, by: Principal, now: datetime) -> IdempotencyKey | None:

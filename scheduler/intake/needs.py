@@ -66,12 +66,12 @@ def _pool_of(name: str, tenant: str) -> str:
 
 def _check_name(name: object) -> None:
     if isinstance(name, str) and name.startswith("tenant:"):
-        problem = f"{name[:40]!r} is the quota of a tenant, which every run of that tenant takes a unit of by itself"
+        problem = f"{name[:40]!r} is a tenant's quota; every run of that tenant takes one unit automatically"
         raise InvalidArgument("needs", problem, accepted="other pools", example=_call({"gpu": 1}))
     if not isinstance(name, str) or not NAME.fullmatch(name) or name in PREFIXES:
         raise InvalidArgument(
             "needs",
-            f"{str(name)[:40]!r} is no name of a pool",
+            f"{str(name)[:40]!r} is not a pool name",
             accepted="letters, digits and ._:@/- after a letter or digit, 100 at most",
             example=_call({"key:customer-42": 1} if str(name).startswith("key:") else {"gpu": 1}),
         )
@@ -92,7 +92,7 @@ def _unknown(name: str, needs: Mapping[str, int], tier: Tier, pools: PoolsByName
     if not known:
         return InvalidArgument(
             "needs",
-            f"there is no pool {name[:60]!r}, and none is declared",
+            f"there is no pool {name[:60]!r}, because none is declared",
             accepted=_listed(pools, tier),
             example=_call({"key:customer-42": 1}),
         )

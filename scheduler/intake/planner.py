@@ -130,7 +130,7 @@ class Planner:
         if request.action != "reminder":
             return resolve_moment(timedelta(0), now=now, zone=zone, argument="when")
         raise InvalidArgument(
-            "when", "a reminder must say when", accepted="a time or a duration from now", example="when='in 2 hours'"
+            "when", "a reminder needs a time", accepted="a time or a duration from now", example="when='in 2 hours'"
         )
 
     def _recurring(
@@ -164,7 +164,7 @@ class Planner:
             rule = recurrence.parse(repeat, zone=zone, anchor=start, minimum=self.minimum_interval)
         first = rule.first(max(rule.anchor, now))
         if first is None:
-            problem = "it has no occurrence that is still to come"
+            problem = "it has no future occurrence"
             raise InvalidArgument("repeat", problem, example="every weekday at 9:00")
         return Recurring(rule, first, (*assumptions, *((first.note,) if first.note else ())))
 
@@ -259,7 +259,7 @@ def first_run(task: Task, scheduled_for: datetime) -> Run:
 
 
 def _refuse_ends_without_repeat(request: Request) -> None:
-    problem, accepted, example = "only a recurring task has an end", "together with repeat", "repeat='daily'"
+    problem, accepted, example = "only a recurring task has an end", "give repeat in the same call", "repeat='daily'"
     given = [name for name in ("until", "max_runs") if getattr(request, name) is not None]
     if given:
         raise InvalidArguments([InvalidArgument(n, problem, accepted=accepted, example=example) for n in given])
@@ -274,7 +274,7 @@ def _second_end(rule: Recurrence, given: Moment) -> InvalidArgument:
     endless, _, end = rule.text.rpartition(" until ")
     return InvalidArgument(
         "until",
-        f"repeat itself says until {end}, and a task has one end",
+        f"repeat already ends at {end}, and a task has only one end",
         accepted="the end in repeat or in until",
         example=f"repeat={endless!r}, until={str(given)!r}",
     )

@@ -25,9 +25,9 @@ from duetime.scheduler.task import Occurrence, Run, State, Task, TaskRecord
 ONCE = frozenset({"never", "none", "once", "no"})
 """A `repeat` that turns a recurring task into a one-shot, and an `until` that lets it recur for good."""
 
-NOTHING_CHANGED = "it is so already; nothing was changed"
-ONCE_MORE = "its recurrence was cancelled: it runs once more then, and does not recur"
-ONE_OCCURRENCE = "only the next occurrence was moved; repeat changes the rule itself"
+NOTHING_CHANGED = "it already has these values; nothing was changed"
+ONCE_MORE = "its recurrence was cancelled: it runs once at that time and does not recur"
+ONE_OCCURRENCE = "only the next occurrence was moved; change `repeat` to move them all"
 
 
 def decide_reschedule(
@@ -161,7 +161,10 @@ def _until_step(
         if endless:
             return change, ()
         raise InvalidArgument(
-            "until", "only a recurring task has an end", accepted="together with repeat", example="repeat='daily'"
+            "until",
+            "only a recurring task has an end",
+            accepted="give repeat in the same call",
+            example="repeat='daily'",
         )
     _refuse_cancelled(record, "until")
     coming = change.next_run or change.run
@@ -211,7 +214,7 @@ def _joined(change: Change, step: Change) -> Change:
 
 HAS_STARTED = (State.RUNNING, State.RETRYING, State.SUSPENDED)
 DEMANDS = ("priority", "deadline", "deadline_type", "estimate", "needs")
-FROM_THE_NEXT_RUN = "the run that has started goes on as it was; the next one has what was changed"
+FROM_THE_NEXT_RUN = "the running attempt is unchanged; the change applies to the next run"
 
 
 def demand_step(
@@ -248,7 +251,7 @@ def _refuse_what_is_over(record: TaskRecord, change: Change, argument: str) -> N
             "schedule another task with schedule_task."
         )
     if run.state in HAS_STARTED and change.task.repeat is None:
-        raise Refused(f"{argument}: {record.task.id} has started already. Cancel it, or let it come to its end.")
+        raise Refused(f"{argument}: {record.task.id} has already started. Cancel it, or let it finish.")
 
 
 def _situation(change: Change, run: Run, now: datetime) -> RunContext:

@@ -145,7 +145,7 @@ class Engine:
         try:
             self._on_change(task_ids)
         except Exception:
-            log.exception("a listener to changes failed")
+            log.exception("a change listener failed")
 
 
 class DispatchOnly:

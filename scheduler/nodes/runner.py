@@ -111,7 +111,7 @@ class Runner:
 
     def _step(self) -> float | None:
         if self._term is not None and self._term.replaced:
-            log.warning("another process has taken over as the runner; this one is a candidate again")
+            log.warning("another process took over as the runner; this process is a candidate again")
             self._abdicate(timedelta(0))
             return self._options.lease.total_seconds()
         if self._term is None and self._lock.acquire():
@@ -131,7 +131,7 @@ class Runner:
                 on_replaced=self._candidate.wake,
             )
         except RunnerReplaced as error:
-            log.warning("another process became the runner in the same moment: %s", error)
+            log.warning("another process became the runner first: %s", error)
             self._lock.release()
             return
         except BaseException:

@@ -117,7 +117,7 @@ class RunnerTerm:
         left = store.claims.recover(
             epoch=epoch, conclude=lambda claim, settlement: concluded(claim, settlement, now=store.now())
         )
-        log.info("this process is the runner now (epoch %d); %d runs were left running by the last one", epoch, left)
+        log.info("this process is now the runner (epoch %d); the previous runner left %d runs running", epoch, left)
         return epoch
 
     def _hear_of_the_next(self) -> None:

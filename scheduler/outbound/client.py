@@ -79,7 +79,7 @@ class GuardedClient:
                 return reply
             before, target = target, self._checked(_location(method, target, reply))
             headers = headers if _origin(before) == _origin(target) else {}
-        raise Blocked(f"{target.host} redirects more than {MAX_REDIRECTS} times; use the final address")
+        raise Blocked(f"{target.host} redirected more than {MAX_REDIRECTS} times; use the final address")
 
     def _checked(self, url: str) -> httpx2.URL:
         try:
@@ -143,7 +143,7 @@ class _Guard(httpcore2.NetworkBackend):
         try:
             found = self._resolve(host, port)
         except (OSError, UnicodeError) as error:
-            raise httpcore2.ConnectError(f"the name cannot be resolved ({type(error).__name__})") from error
+            raise httpcore2.ConnectError(f"the host name cannot be resolved ({type(error).__name__})") from error
         if not all(self._options.permits(host, address) for address in found):
             raise Blocked(
                 f"{host} leads to an address that is not public; an administrator can allow it "
@@ -208,7 +208,7 @@ def _location(method: str, url: httpx2.URL, reply: Reply) -> str:
     try:
         return str(url.join(reply.headers.get("location", "")))
     except httpx2.InvalidURL:
-        raise Blocked(f"{url.host} redirects to an address that is no URL") from None
+        raise Blocked(f"{url.host} redirects to an invalid URL") from None
 
 
 def _origin(url: httpx2.URL) -> tuple[str, str, int | None]:

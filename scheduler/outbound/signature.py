@@ -42,7 +42,7 @@ def _checked(secret: str) -> str:
         key = b""
     if len(key) < SECRET_BYTES:
         raise InvalidSetting(
-            "webhook secret: is no Standard Webhooks secret. "
-            f"Accepted: whsec_ and {SECRET_BYTES} or more bytes in base64 (`openssl rand -base64 32` makes some)."
+            "webhook secret: is not a Standard Webhooks secret. "
+            f"Accepted: whsec_ and {SECRET_BYTES} or more bytes in base64 (`openssl rand -base64 32` generates them)."
         )
     return secret

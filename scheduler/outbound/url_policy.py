@@ -60,7 +60,7 @@ def _parsed(argument: str, text: str) -> httpx2.URL:
     try:
         return httpx2.URL(text)
     except (httpx2.InvalidURL, ValueError):
-        raise InvalidArgument(argument, "is no URL", example="https://example.com/hook") from None
+        raise InvalidArgument(argument, "is not a URL", example="https://example.com/hook") from None
 
 
 def _form_problem(url: httpx2.URL, options: WebhookOptions) -> str:
@@ -76,7 +76,7 @@ def _host_problem(host: str, options: WebhookOptions) -> str:
     try:
         address = literal(name)
     except ValueError:
-        return "the host is a misleading spelling of an address"
+        return "the host is a disguised IP address"
     if name == "localhost" or name.endswith(".localhost"):
         address = "127.0.0.1"
     permitted = address is None or options.permits(host, address)

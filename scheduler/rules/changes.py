@@ -112,13 +112,13 @@ def snooze(record: TaskRecord, to: datetime, now: datetime) -> Change:
 
 
 def _put_off(record: TaskRecord, to: datetime, now: datetime) -> Change:
-    """Move the current occurrence; not to where its hard deadline could not be met any more."""
+    """Move the current occurrence; not to where its hard deadline could no longer be met."""
     change, task = move(record, to, now, EventKind.SNOOZED), record.task
     run = change.next_run or change.run
     if task.deadline_type is DeadlineType.HARD and run.deadline and run.drop_at and run.drop_at <= to:
         by = f"{describe(run.deadline, task.timezone)} {task.timezone}"
         raise Refused(
-            f"action: {task.id} must be finished by {by}, so it cannot be put off until then. "
+            f"action: {task.id} must be finished by {by}, so it cannot be postponed until then. "
             "reschedule_task takes a later when together with a later deadline."
         )
     return change
@@ -163,7 +163,7 @@ def resume(record: TaskRecord, now: datetime) -> Change:
         return Change(live, replace(run, wake_at=max(due, now)), kind=EventKind.RESUMED)
     following = next_run(live, run, now, number=run.number)
     if following is None:
-        raise Refused(f"pause: every occurrence of {task.id} has passed while it was paused. Cancel it instead.")
+        raise Refused(f"pause: every occurrence of {task.id} passed while it was paused. Cancel it instead.")
     return Change(live, _skipped(run, now), next_run=replace(following, missed=0), kind=EventKind.RESUMED)
 
 

@@ -60,7 +60,7 @@ def armed(spec: str | None) -> Callable[[Step], None]:
     action, _, number = rest.partition(":")
     if name not in set(Step) or action not in _ACTIONS or not (number or "1").isdecimal():
         raise InvalidSetting(
-            f"{VARIABLE}: {spec!r} is no fail point. Accepted: <step>:<action> and <step>:<action>:<number>, with a "
+            f"{VARIABLE}: {spec!r} is not a fail point. Accepted: <step>:<action> and <step>:<action>:<number>, with a "
             f"step of {', '.join(Step)} and an action of {', '.join(_ACTIONS)}. Example: put:kill:3"
         )
     return _trap(Step(name), action, int(number or "1"))

@@ -56,7 +56,7 @@ class Loop:
             try:
                 pause = self._attempt()
             except RunnerReplaced as error:
-                log.warning("%s ends: %s", self._name, error)
+                log.warning("%s stops: %s", self._name, error)
                 self._replaced()
                 return
             if not self._stopping:
@@ -77,8 +77,8 @@ class Loop:
     def _recovered(self) -> None:
         """Log the end of a row of failures."""
         if self._trouble is not None:
-            what = "the database can be used again" if isinstance(self._trouble, StoreUnavailable) else "it works again"
-            log.info("%s: %s, at try %d", self._name, what, self._failures + 1)
+            what = "the database is available again" if isinstance(self._trouble, StoreUnavailable) else "recovered"
+            log.info("%s: %s, on attempt %d", self._name, what, self._failures + 1)
         self._failures, self._trouble = 0, None
 
     def _report(self, error: Exception) -> None:

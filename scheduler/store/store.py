@@ -108,7 +108,7 @@ def connect(url: str, *, synchronous: str = "FULL") -> Database:
     if parsed and backend == "postgresql":
         return _postgres(parsed)
     raise InvalidSetting(
-        f"database_url: {_without_password(url)!r} names no database that Duetime can use. "
+        f"database_url: {_without_password(url)!r} is not a database that Duetime supports. "
         "Accepted: sqlite:///<path> and postgresql://<user>@<host>/<name>. Example: sqlite:////home/alice/duetime.db"
     )
 

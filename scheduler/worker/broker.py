@@ -217,7 +217,7 @@ class DispatchBroker(dramatiq.Broker):
             failpoints.hit(failpoints.Step.TAKEN)
             claimed = set(self._claim(grants))
         except Exception as error:  # noqa: BLE001 - whatever it is, nothing may run without a claim
-            log.warning("%d runs cannot be claimed and go back to the queue: %s", len(grants), error)
+            log.warning("returned %d runs to the queue, because the claim failed: %s", len(grants), error)
             for grant in grants:
                 self.queue.give_back(self.worker, grant.run_id, grant.token, delay=RETRY_DELAY)
             return []
@@ -229,7 +229,7 @@ class DispatchBroker(dramatiq.Broker):
         try:
             others = self._of_others([grant.run_id for grant in grants]) if grants else {}
         except Exception as error:  # noqa: BLE001 - runs that have started must reach their threads
-            log.warning("%d runs go back to the queue, since nobody knows whose they are: %s", len(grants), error)
+            log.warning("returned %d runs to the queue, because their state could not be read: %s", len(grants), error)
             others = dict.fromkeys((grant.run_id for grant in grants), RETRY_DELAY)
         for grant in grants:
             if grant.run_id in others:

@@ -93,7 +93,11 @@ class Claimer:
         try:
             return self._queue.renew(self._name, tokens, self._lease.total_seconds() * 1000)
         except (QueueLost, QueueUnavailable) as error:
-            log.warning("%d runs go back, since the queue cannot prove what they reserved: %s", len(tokens), error)
+            log.warning(
+                "returned %d runs to the queue, because their reservations could not be confirmed: %s",
+                len(tokens),
+                error,
+            )
             return set(tokens)
 
     def _give_back(self, claims: Sequence[Claim]) -> list[str]:

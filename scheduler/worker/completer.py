@@ -110,10 +110,10 @@ class BatchCompleter:
             try:
                 self._store_group(group)
             except StoreUnavailable:
-                log.exception("%d outcomes could not be stored before the end; their runs start again", len(group))
+                log.exception("could not store %d results before shutdown; the runs will be retried", len(group))
                 return
             except Exception:
-                log.exception("%d outcomes are lost; their runs start again when their leases have passed", len(group))
+                log.exception("dropped %d results; the runs will be retried when their leases expire", len(group))
                 self._tell([CompletedRun(handed.held, _bare(handed.held.claim, "lost")) for handed in group])
 
     def _next_group(self) -> list[PendingResult]:
@@ -160,12 +160,12 @@ class BatchCompleter:
         try:
             return settle(claim, handed.ending, now=self._store.now(), jitter=self._jitter())
         except Exception as error:
-            log.exception("run %s: its outcome cannot be settled, so it fails", claim.run.id)
-            reason = f"its outcome could not be settled: {type(error).__name__}"
+            log.exception("run %s: cannot settle its result, so the run fails", claim.run.id)
+            reason = f"could not settle its result: {type(error).__name__}"
         try:
             return settle(claim, Failed(reason), now=self._store.now(), jitter=0.0)
         except Exception:
-            log.exception("run %s: it fails without a message and a next occurrence", claim.run.id)
+            log.exception("run %s: failed without an inbox message or a next occurrence", claim.run.id)
             return _bare(claim, reason)
 
     def _conclude(self, group: list[PendingResult], settlements: list[Settlement], verdicts: Sequence[Verdict]) -> None:
@@ -176,7 +176,7 @@ class BatchCompleter:
         ]
         if Verdict.FENCED in verdicts:
             late = [handed.held.run_id for handed, _, verdict in judged if verdict is Verdict.FENCED]
-            log.warning("outcomes that came too late, from attempts that had lost their run: %s", runs_words(late))
+            log.warning("discarded late results from attempts that no longer own their run: %s", runs_words(late))
         self._tell(ended)
         if stale:
             self._store_group([self._reloaded(handed) for handed in stale])
@@ -193,11 +193,11 @@ class BatchCompleter:
             for handed in group:
                 self._store_group([handed])
         elif group[0].unstorable:
-            log.critical("run %s: its outcome cannot be stored: %r", group[0].held.run_id, error)
+            log.critical("run %s: cannot store its result: %r", group[0].held.run_id, error)
             self._tell([CompletedRun(group[0].held, self._settlement(group[0]))])
         else:
-            log.error("run %s: its outcome cannot be stored, so it fails: %r", group[0].held.run_id, error)
-            ending = Failed(f"its outcome could not be stored: {type(error).__name__}")
+            log.error("run %s: cannot store its result, so the run fails: %r", group[0].held.run_id, error)
+            ending = Failed(f"could not store its result: {type(error).__name__}")
             self._store_group([PendingResult(group[0].held, ending, unstorable=True)])
 
     def _retried(self, call: Callable[[], T]) -> T:
@@ -206,7 +206,7 @@ class BatchCompleter:
             try:
                 return call()
             except StoreUnavailable as error:
-                log.warning("outcomes wait for the database: %s", error)
+                log.warning("results are waiting for the database: %s", error)
                 if self._given_up.wait(backoff):
                     raise
                 backoff = min(2 * backoff, LONGEST_BACKOFF)

@@ -17,8 +17,8 @@ from duetime.scheduler.worker.active_runs import ActiveRun
 from duetime.scheduler.worker.event_loop import EventLoop
 
 STOPPED: Final = Yielded(reason="the worker stopped")
-UNRESERVED: Final = Yielded(reason="what it had reserved was lost")
-OVERTAKEN: Final = Yielded(reason="the runs before it took longer than those before them")
+UNRESERVED: Final = Yielded(reason="its pool reservation was lost")
+OVERTAKEN: Final = Yielded(reason="handed back: earlier runs on this worker took longer than expected")
 
 log = logging.getLogger(__name__)
 
@@ -81,7 +81,7 @@ class Executor:
             process.close()
         if outcome is None and held.call.wanted is not None:
             raise held.call.wanted
-        return outcome or Retry(f"its process {process.end} before it returned")
+        return outcome or Retry(f"its handler process {process.end} before it returned")
 
     def _context(self, held: ActiveRun, guard: Callable[[Callable[[], bool]], bool]) -> Context:
         claim, link = held.claim, self._link(held, guard)

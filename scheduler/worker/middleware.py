@@ -33,9 +33,9 @@ class Admission(Middleware):
             held = self._active_runs.get(message.message_id)
             admitted = held is not None and held.begin()
         except Exception as error:
-            raise SkipMessage(f"the claim of run {message.message_id} cannot be checked") from error
+            raise SkipMessage(f"cannot check the claim of run {message.message_id}") from error
         if not admitted:
-            raise SkipMessage(f"run {message.message_id} is not claimed by this worker, or runs already")
+            raise SkipMessage(f"run {message.message_id} is not claimed by this worker, or is already running")
 
 
 class Hosting(Middleware):

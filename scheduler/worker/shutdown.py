@@ -11,8 +11,8 @@ from duetime.scheduler.worker.active_runs import ActiveRun
 from duetime.scheduler.worker.executor import STOPPED
 
 TOO_LONG = (
-    "They start again elsewhere, from their last checkpoint. To prevent that, set grace_seconds above what they take, "
-    "or let their handlers ask ctx.should_yield()"
+    "They start again elsewhere, from their last checkpoint. To avoid this, raise grace_seconds above their duration, "
+    "or have their handlers check ctx.should_yield()"
 )
 
 log = logging.getLogger(__name__)
@@ -33,5 +33,8 @@ def hand_back(left: Sequence[ActiveRun], hand_in: Callable[[ActiveRun, AttemptRe
         if held.kill is not None:
             held.kill()
         elif not held.begin():
-            log.warning("run %s does not stop; it is handed back, and may start elsewhere before it ends", held.run_id)
+            log.warning(
+                "run %s did not stop; handed it back, so it may start elsewhere while this attempt is still running",
+                held.run_id,
+            )
         hand_in(held, STOPPED)

@@ -71,8 +71,8 @@ class UnknownActions:
         self._logged.update(actions)
         for action in sorted(actions):
             log.warning(
-                "no handler %r is loaded here; there are %s. Its runs are left to workers that have it: see `handlers` "
-                "in the settings",
+                "this worker has no handler %r (handlers: %s) and leaves its runs to other workers; "
+                "see the setting `handlers`",
                 action,
                 ", ".join(self._actions),
             )

@@ -110,7 +110,7 @@ class Durations:
         try:
             self._store(found)
         except StoreUnavailable as error:
-            log.debug("durations wait for the database: %s", error)
+            log.debug("durations are waiting for the database: %s", error)
             with self._lock:
                 for of, seconds in found.items():
                     self._found[of] = [*seconds, *self._found.get(of, [])][-MOST_KEPT:]

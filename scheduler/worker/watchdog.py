@@ -22,7 +22,7 @@ RETRY_INTERVAL = 1.0
 TIME_LIMIT_GRACE_S = 5.0
 """Seconds that a handler has to stop after its time limit; then its attempt ends without it."""
 
-KILLED = "run %s (%s) did not stop within %g s of being asked to: its process is killed"
+KILLED = "run %s (%s) did not stop within %g s of the request: killed its process"
 
 log = logging.getLogger(__name__)
 
@@ -160,13 +160,13 @@ class Watchdog:
         try:
             lost = self._queue.renew(self._worker, tokens, self._lease.total_seconds() * 1000)
         except (QueueLost, QueueUnavailable) as error:
-            log.debug("leases in the queue cannot be renewed now: %s", error)
+            log.debug("cannot renew leases in the queue: %s", error)
             self._queue_away = True
             return
         self._queue_away = False
         for run_id in lost:
             if running[run_id].claim.reserved:
-                log.warning("run %s has lost what it had reserved, and goes back", run_id)
+                log.warning("run %s lost its pool reservation and returns to the queue", run_id)
                 self._interrupt(running[run_id], ReservationLost)
 
 

@@ -286,13 +286,13 @@ class Worker:
         try:
             self._queue.finish(self._options.name, ends, jitter=self._jitter())
         except (QueueLost, QueueUnavailable) as error:
-            log.warning("%d leases in the queue run out by themselves: %s", len(ends), error)
+            log.warning("cannot release %d leases in the queue, they expire on their own: %s", len(ends), error)
 
     def _tell(self, task_ids: Sequence[str]) -> None:
         try:
             self._on_change(task_ids)
         except Exception:
-            log.exception("telling of changes")
+            log.exception("cannot notify listeners of changes")
 
     def _emptied(self, timeout: float) -> bool:
         return self._active_runs.wait_until(lambda: not len(self._active_runs), timeout)

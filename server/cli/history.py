@@ -23,8 +23,8 @@ def history(
     action: Annotated[str | None, typer.Option(help="only tasks with this action")] = None,
     label: Annotated[str | None, typer.Option(help="only tasks with this label")] = None,
     text: Annotated[str | None, typer.Option(help="only events whose task or reason contains this")] = None,
-    limit: Annotated[int, typer.Option(help="events a page, 1 to 100")] = 50,
-    cursor: Annotated[str | None, typer.Option(help="where the next page begins, as the last one said")] = None,
+    limit: Annotated[int, typer.Option(help="events per page, 1 to 100")] = 50,
+    cursor: Annotated[str | None, typer.Option(help="the cursor that the previous page printed")] = None,
     as_json: Annotated[bool, typer.Option("--json", help="write JSON")] = False,
 ) -> None:
     """Show what happened to tasks, newest first: who did what, when and why."""

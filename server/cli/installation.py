@@ -24,7 +24,7 @@ def version() -> None:
 
 
 def migrate(context: typer.Context) -> None:
-    """Bring the database to this version; an SQLite file is copied beside itself first."""
+    """Upgrade the database to this version; an SQLite file is backed up next to itself first."""
     settings = session(context).settings()
     settings.create_data_directory()
     store: Any = import_module("duetime.scheduler.store")
@@ -43,11 +43,11 @@ def doctor(
     context: typer.Context,
     *,
     send_test: Annotated[
-        bool, typer.Option("--send-test", help="send a test to every channel and the desktop")
+        bool, typer.Option("--send-test", help="send a test message to every channel and the desktop")
     ] = False,
     as_json: AsJson = False,
 ) -> None:
-    """Check database, clock, zone, runner, handlers, channels and settings, and say what to do."""
+    """Check database, clock, zone, runner, handlers, channels and settings, and suggest remedies."""
     checks: Any = import_module("duetime.server.doctor.examine")
     found = checks.examine(session(context), send_test=send_test)
     if as_json:
@@ -62,7 +62,7 @@ def workers(
     context: typer.Context,
     *,
     here: Annotated[
-        bool, typer.Option("--here", help="only those of this host; exit code 1 when none of them is heard of")
+        bool, typer.Option("--here", help="only those of this host; exit code 1 if none of them has reported lately")
     ] = False,
     as_json: AsJson = False,
 ) -> None:
@@ -73,7 +73,7 @@ def workers(
 
 
 def config(context: typer.Context, *, as_json: AsJson = False) -> None:
-    """Show every setting as it is in force, and where it is from; secrets are masked."""
+    """Show every setting in force and its source; secrets are masked."""
     asked = session(context)
     settings = asked.settings()
     path = config_path(asked.config)
@@ -89,19 +89,19 @@ def install(
     context: typer.Context,
     *,
     client: Annotated[Client, typer.Argument(metavar="CLIENT", help="claude, claude-code, vscode or cursor")],
-    write: Annotated[bool, typer.Option("--write", help="merge it into the file, a copy is kept beside it")] = False,
+    write: Annotated[bool, typer.Option("--write", help="merge it into the file and keep a backup next to it")] = False,
 ) -> None:
-    """Show what to put into a chat client's MCP configuration, or put it there."""
+    """Show the entry for a chat client's MCP configuration, or write it there."""
     invocation = session(context).invocation()
     if not write:
         output.raw(json.dumps(mcp_clients.entry(client, invocation), indent=2, ensure_ascii=False) + "\n")
-        output.note(f"It belongs into {mcp_clients.configuration_path(client)}; --write merges it there.")
+        output.note(f"It belongs in {mcp_clients.configuration_path(client)}; --write merges it there.")
         return
     written = mcp_clients.write(client, invocation, now=datetime.now(UTC))
     if not written.changed:
         output.say(f"{written.path} has it already.")
         return
-    output.say(f"Written to {written.path}. Start {client.value} again to use it.")
+    output.say(f"Written to {written.path}. Restart {client.value} to use it.")
     if written.backup:
         output.say(f"The file as it was: {written.backup}")
 
@@ -121,15 +121,15 @@ def service_install(
         raise typer.Exit(0 if show else 1)
     if show:
         output.raw(plan.content.decode())
-        output.note(f"It belongs into {plan.path}")
+        output.note(f"It belongs in {plan.path}")
         return
     background_service.install(plan)
-    output.say(f"The service runs now and from each log-in on ({plan.manager}, {plan.path}).")
+    output.say(f"The service is running and will start at each login ({plan.manager}, {plan.path}).")
     output.say(plan.hint)
 
 
 def service_status(context: typer.Context, *, as_json: AsJson = False) -> None:
-    """Say whether the background service runs; exit code 1 when it does not."""
+    """Report whether the background service is running; exit code 1 if it is not."""
     plan = _plan(context)
     state = background_service.status(plan)
     if as_json:
@@ -150,5 +150,5 @@ def service_remove(context: typer.Context) -> None:
 def _plan(context: typer.Context) -> background_service.ServicePlan:
     plan = background_service.plan(session(context).invocation())
     if plan is None:
-        raise Refused("there is neither systemd nor launchd here; `duetime service install` says what to do instead.")
+        raise Refused("this machine has neither systemd nor launchd; `duetime service install` prints an alternative.")
     return plan

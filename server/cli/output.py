@@ -22,7 +22,7 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
-AsJson = Annotated[bool, typer.Option("--json", help="write JSON, the same that the tools answer")]
+AsJson = Annotated[bool, typer.Option("--json", help="write JSON, the same payload that the tools return")]
 
 UNLIMITED = 10_000
 """Columns where no terminal sets the width: whoever reads a pipe wants whole lines."""
@@ -30,8 +30,8 @@ UNLIMITED = 10_000
 JOINER = "\u200d"
 """Joins emoji into one; not printable by itself, and harmless."""
 
-NO_TASKS = "No tasks. Make one: duetime schedule 'Call John' --when 'in 20 min'"
-NO_MATCH = "No task matches this filter; `duetime list` without one lists all."
+NO_TASKS = "No tasks. Create one: duetime schedule 'Call John' --when 'in 20 min'"
+NO_MATCH = "No task matches this filter; `duetime list` without a filter lists all."
 
 _COLOURS = {
     State.SCHEDULED: "cyan",

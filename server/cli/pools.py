@@ -22,10 +22,10 @@ if TYPE_CHECKING:
 
 TIERS = ("critical", "high", "normal", "low", "background")
 SILENT = {  # by `inquiry.Silence`
-    "nobody": "no process runs tasks now, so there is no queue to ask; start `duetime serve`",
-    "away": "Redis does not answer, so the queue cannot be asked: what is due starts when it is back. Check redis_url "
-    "with `duetime config`, and that Redis runs; `duetime doctor` says more",
-    "empty": "the queue in Redis is empty, and is filled by the first `duetime worker` or `duetime serve` that runs; "
+    "nobody": "no process is running tasks, so there is no queue to query; start `duetime serve`",
+    "away": "Redis does not answer, so the queue cannot be queried; due runs start when it is back. Check redis_url "
+    "with `duetime config`, and that Redis is running; `duetime doctor` reports more",
+    "empty": "the queue in Redis is empty; the first running `duetime worker` or `duetime serve` rebuilds it; "
     "start one, or ask again in a moment",
 }
 
@@ -36,7 +36,7 @@ def explain(
     *,
     as_json: AsJson = False,
 ) -> None:
-    """Say why a task is not running: what it waits for, how much is missing, and who holds it."""
+    """Explain why a task is not running: what it waits for, how much is missing, and which task holds it."""
     with session(context).scheduler() as scheduler:
         view, reasons = scheduler.explain(task_id)
     if as_json:
@@ -48,7 +48,7 @@ def explain(
 
 
 def stats(context: typer.Context, *, as_json: AsJson = False) -> None:
-    """Count what waits by tier, with what each tier is promised, and show what is used of pools and threads."""
+    """Count waiting runs by tier, with the share of each tier, and show the use of pools and threads."""
     with session(context).app() as app:
         found = app.remote_queue.stats()
         now, zone = app.store.now(), app.scheduler.zone or "UTC"
@@ -70,7 +70,7 @@ def stats(context: typer.Context, *, as_json: AsJson = False) -> None:
             for row in _tiers(found)
         ),
     )
-    output.say(f"{found.leased} running or about to, {found.parked} held by a pool, {found.delayed} delayed")
+    output.say(f"{found.leased} running or about to start, {found.parked} held by a pool, {found.delayed} delayed")
     output.table(
         ("POOL", "STATE", "USED", "SPENT", "FREE", "CAPACITY", "HELD"),
         (_use(name, use, now, zone) for name, use in _pools(found)),
@@ -135,7 +135,7 @@ def _threads(name: str, threads: ThreadUse) -> tuple[str, ...]:
 
 
 def pools_list(context: typer.Context, *, as_json: AsJson = False) -> None:
-    """List the pools as they are declared."""
+    """List the declared pools."""
     declarations: Any = import_module("duetime.scheduler.rules.limits.pool_spec")
     with session(context).app() as app:
         pools = app.registry.read()
@@ -152,10 +152,12 @@ def pools_list(context: typer.Context, *, as_json: AsJson = False) -> None:
 
 def pools_set(
     context: typer.Context,
-    name: Annotated[str, typer.Argument(metavar="NAME", help="its name, or tenant:* for the quota of each tenant")],
-    spec: Annotated[str, typer.Argument(metavar="JSON", help='what it is: {"kind": "slots", "capacity": 2}')],
+    name: Annotated[
+        str, typer.Argument(metavar="NAME", help="the pool's name, or tenant:* for the quota of each tenant")
+    ],
+    spec: Annotated[str, typer.Argument(metavar="JSON", help='its definition: {"kind": "slots", "capacity": 2}')],
 ) -> None:
-    """Create or change a pool at run time; what is reserved stays reserved."""
+    """Create or change a pool at run time; existing reservations stay."""
     with session(context).app() as app:
         pool = app.registry.set(name, _object(spec))
         app.runner.wake()
@@ -163,11 +165,11 @@ def pools_set(
 
 
 def pools_remove(context: typer.Context, name: Annotated[str, typer.Argument(metavar="NAME", help="the pool")]) -> None:
-    """Remove a pool; tasks that need it are held until it is there again."""
+    """Remove a pool; tasks that need it are held until it is declared again."""
     with session(context).app() as app:
         app.registry.remove(name)
         app.runner.wake()
-    output.say(f"Removed {name}. Tasks that need it are held until it is there again.")
+    output.say(f"Removed {name}. Tasks that need it are held until it is declared again.")
 
 
 def _object(text: str) -> dict[str, Any]:
@@ -175,7 +177,7 @@ def _object(text: str) -> dict[str, Any]:
     try:
         found = json.loads(text)
     except ValueError as wrong:
-        raise InvalidArgument("JSON", f"is no JSON: {wrong}", accepted="one object", example=example) from None
+        raise InvalidArgument("JSON", f"is not JSON: {wrong}", accepted="one object", example=example) from None
     if not isinstance(found, dict):
         raise InvalidArgument("JSON", f"is {type(found).__name__}", accepted="one object", example=example)
     return found

@@ -13,7 +13,7 @@ from duetime.server.session import session
 def stdio(context: typer.Context) -> None:
     """Serve one chat client until its input ends."""
     if sys.stdin.isatty():
-        sys.stderr.write("duetime waits for an MCP client on stdin; the commands for people: duetime --help\n")
+        sys.stderr.write("duetime waits for an MCP client on stdin; for the command-line verbs, see duetime --help\n")
     settings = session(context).settings()
     raise typer.Exit(_serving().serve_stdio(settings))
 
@@ -22,7 +22,7 @@ def serve(
     context: typer.Context,
     *,
     host: Annotated[str | None, typer.Option(help="loopback address to listen on; default: the setting `host`")] = None,
-    port: Annotated[int | None, typer.Option(help="port, 0 for a free one; default: the setting `port`")] = None,
+    port: Annotated[int | None, typer.Option(help="port; 0 picks a free one; default: the setting `port`")] = None,
 ) -> None:
     """Serve MCP over HTTP on this machine until stopped, and run tasks unless workers do."""
     settings = session(context).settings(host=host, port=port)
@@ -32,13 +32,13 @@ def serve(
 def worker(
     context: typer.Context,
     *,
-    threads: Annotated[int | None, typer.Option(help="runs at a time; default: the setting `threads`")] = None,
+    threads: Annotated[int | None, typer.Option(help="concurrent runs; default: the setting `threads`")] = None,
     processes: Annotated[
-        int | None, typer.Option(help="processes, each with its threads; default: the setting `processes`")
+        int | None, typer.Option(help="processes, each with its own threads; default: the setting `processes`")
     ] = None,
-    until_eof: Annotated[bool, typer.Option("--until-eof", help="also end when the standard input ends")] = False,
+    until_eof: Annotated[bool, typer.Option("--until-eof", help="also stop when standard input closes")] = False,
 ) -> None:
-    """Run tasks as one of many, with a PostgreSQL database and Redis, until stopped."""
+    """Run tasks as one of many workers, with PostgreSQL and Redis, until stopped."""
     settings = session(context).settings(threads=threads, processes=processes)
     if settings.processes == 1:
         raise typer.Exit(import_module("duetime.server.workers.worker").run_worker(settings, until_eof=until_eof))

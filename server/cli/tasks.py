@@ -23,37 +23,40 @@ if TYPE_CHECKING:
 
 EVENTS_SHOWN = 100
 NOBODY_RUNS = (
-    "No process runs tasks now, so nothing will happen by itself: `duetime serve` runs them while it is open, "
+    "No process is running tasks, so no task will start: `duetime serve` runs them while it is open; "
     "`duetime service install` sets that up for good."
 )
 
 Id = Annotated[str, typer.Argument(metavar="ID", help="the task, such as t_7k3m9qx2w4hb")]
 WhenOption = Annotated[str | None, typer.Option(help="'in 2 hours', 'tomorrow 9am', '2026-11-24T09:00'")]
 RepeatOption = Annotated[str | None, typer.Option(help="'every weekday at 9:00', a five-field cron, or an RRULE")]
-Timezone = Annotated[str | None, typer.Option(help="IANA zone of wall times; default: the configured one")]
+Timezone = Annotated[str | None, typer.Option(help="IANA time zone for wall times; default: the configured one")]
 Until = Annotated[str | None, typer.Option(help="when a recurrence ends")]
-Payload = Annotated[str | None, typer.Option(metavar="JSON", help="what the action needs, a JSON object")]
+Payload = Annotated[str | None, typer.Option(metavar="JSON", help="the action's arguments, a JSON object")]
 Priority = Annotated[str | None, typer.Option(help="critical, high, normal, low or background; normal by default")]
 DeadlineOption = Annotated[str | None, typer.Option(help="'tomorrow 17:00', or '2 hours' counted from when it is due")]
 DeadlineTypeOption = Annotated[str | None, typer.Option(help="hard, soft, soft-linear or soft-step; soft by default")]
-EstimateOption = Annotated[str | None, typer.Option(help="how long it takes: '90 s', '5 min'; learned by default")]
-NeedsOption = Annotated[
-    list[str] | None, typer.Option("--need", metavar="POOL=UNITS", help="what it holds while it runs; may be repeated")
+EstimateOption = Annotated[
+    str | None, typer.Option(help="how long it takes: '90 s', '5 min'; learned from earlier runs by default")
 ]
-Key = Annotated[str | None, typer.Option(help="idempotency key: a call with the same key changes nothing again")]
-Revision = Annotated[int | None, typer.Option(help="refuse when the task was changed since this revision")]
+NeedsOption = Annotated[
+    list[str] | None,
+    typer.Option("--need", metavar="POOL=UNITS", help="pool units it holds while it runs; may be repeated"),
+]
+Key = Annotated[str | None, typer.Option(help="idempotency key: repeating a call with the same key changes nothing")]
+Revision = Annotated[int | None, typer.Option(help="refuse if the task changed after this revision")]
 
 
 def schedule(
     context: typer.Context,
     *,
-    title: Annotated[str, typer.Argument(metavar="TITLE", help="what you will see when it is due")],
+    title: Annotated[str, typer.Argument(metavar="TITLE", help="the message shown when it is due")],
     when: WhenOption = None,
     repeat: RepeatOption = None,
     timezone: Timezone = None,
     until: Until = None,
-    max_runs: Annotated[int | None, typer.Option(help="how often a recurrence fires at most")] = None,
-    action: Annotated[str, typer.Option(help="what is done: reminder, webhook, or a handler of yours")] = "reminder",
+    max_runs: Annotated[int | None, typer.Option(help="the maximum number of occurrences")] = None,
+    action: Annotated[str, typer.Option(help="the action: reminder, webhook, or one of your handlers")] = "reminder",
     payload: Payload = None,
     priority: Priority = None,
     deadline: DeadlineOption = None,
@@ -61,12 +64,14 @@ def schedule(
     estimate: EstimateOption = None,
     needs: NeedsOption = None,
     label: Annotated[list[str] | None, typer.Option(help="a label to find it by; may be repeated")] = None,
-    deliver_to: Annotated[list[str] | None, typer.Option(help="a channel beside the inbox; may be repeated")] = None,
-    key: Annotated[str | None, typer.Option(help="idempotency key: the same key never makes a second task")] = None,
+    deliver_to: Annotated[
+        list[str] | None, typer.Option(help="a channel in addition to the inbox; may be repeated")
+    ] = None,
+    key: Annotated[str | None, typer.Option(help="idempotency key: the same key never creates a second task")] = None,
     dry_run: Annotated[bool, typer.Option("--dry-run", help="show what would be stored, store nothing")] = False,
     as_json: AsJson = False,
 ) -> None:
-    """Schedule a task: a reminder, a webhook, or a handler of your own."""
+    """Schedule a task: a reminder, a webhook, or one of your handlers."""
     request = Request(
         title,
         when=when,
@@ -105,8 +110,8 @@ def list_(
     query: Annotated[str | None, typer.Option(help="only tasks whose title contains this")] = None,
     after: Annotated[str | None, typer.Option(help="only tasks due at or after this time")] = None,
     before: Annotated[str | None, typer.Option(help="only tasks due before this time")] = None,
-    limit: Annotated[int, typer.Option(help="tasks a page, 1 to 100")] = 20,
-    cursor: Annotated[str | None, typer.Option(help="where the next page begins, as the last one said")] = None,
+    limit: Annotated[int, typer.Option(help="tasks per page, 1 to 100")] = 20,
+    cursor: Annotated[str | None, typer.Option(help="the cursor that the previous page printed")] = None,
     as_json: AsJson = False,
 ) -> None:
     """List tasks: open ones by time, then those that ended."""
@@ -160,13 +165,13 @@ def reschedule(
     deadline_type: DeadlineTypeOption = None,
     estimate: EstimateOption = None,
     needs: NeedsOption = None,
-    pause: Annotated[bool | None, typer.Option("--pause/--resume", help="hold it, or let it go on")] = None,
-    skip_next: Annotated[bool, typer.Option("--skip-next", help="leave out the next occurrence")] = False,
+    pause: Annotated[bool | None, typer.Option("--pause/--resume", help="pause or resume it")] = None,
+    skip_next: Annotated[bool, typer.Option("--skip-next", help="skip the next occurrence")] = False,
     revision: Revision = None,
     key: Key = None,
     as_json: AsJson = False,
 ) -> None:
-    """Change a task: what is given changes, everything else stays."""
+    """Change a task: given options change, everything else stays."""
     asked: RescheduleArguments = {
         "title": title,
         "when": when,
@@ -192,19 +197,19 @@ def cancel(
     context: typer.Context,
     *,
     task_id: Id,
-    reason: Annotated[str | None, typer.Option(help="why, for the history")] = None,
+    reason: Annotated[str | None, typer.Option(help="the reason, for the history")] = None,
     revision: Revision = None,
     key: Key = None,
     as_json: AsJson = False,
 ) -> None:
-    """Cancel a task; one that runs just now is asked to stop."""
+    """Cancel a task; a running attempt is asked to stop."""
     with session(context).scheduler() as scheduler:
         view = scheduler.cancel(task_id, reason=reason, revision=revision, idempotency_key=key)
     _show_change("Cancelled" if view.record.run.state is State.CANCELLED else "Asked to stop:", view, as_json)
 
 
 def undo(context: typer.Context, *, task_id: Id, key: Key = None, as_json: AsJson = False) -> None:
-    """Take back a cancel, within 30 seconds of it."""
+    """Undo a cancel within 30 seconds."""
     with session(context).scheduler() as scheduler:
         view = scheduler.act(task_id, "undo", idempotency_key=key)
     _show_change("Scheduled again", view, as_json)

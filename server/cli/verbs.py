@@ -17,7 +17,7 @@ app = typer.Typer(
     name="duetime",
     cls=Verbs,
     rich_markup_mode=None,
-    help="Scheduling that LLM agents can trust. Without a verb it serves MCP on stdin and stdout, for a chat client.",
+    help="Scheduling that LLM agents can trust. Without a verb, it serves MCP on stdin and stdout for a chat client.",
     epilog=EXIT_CODES,
     no_args_is_help=False,
     pretty_exceptions_enable=False,
@@ -26,14 +26,14 @@ app = typer.Typer(
 service = typer.Typer(
     cls=Verbs,
     rich_markup_mode=None,
-    help="The background service: runs tasks while no chat is open.",
+    help="The background service, which runs tasks while no chat is open.",
     no_args_is_help=False,
 )
 
 pools = typer.Typer(
     cls=Verbs,
     rich_markup_mode=None,
-    help="Pools: what limits how much runs at once or in a time.",
+    help="Pools, which limit concurrency and rate.",
     no_args_is_help=False,
 )
 
@@ -45,9 +45,9 @@ def root(
     config: Annotated[Path | None, typer.Option(help="the TOML file with settings, instead of DUETIME_CONFIG")] = None,
     database_url: Annotated[str | None, typer.Option(help="the database, instead of DUETIME_DATABASE_URL")] = None,
     handlers: Annotated[
-        list[str] | None, typer.Option(metavar="MODULE", help="a module with handlers of yours; may be repeated")
+        list[str] | None, typer.Option(metavar="MODULE", help="a module with your own handlers; may be repeated")
     ] = None,
-    version: Annotated[bool, typer.Option("--version", help="show the version and stop")] = False,
+    version: Annotated[bool, typer.Option("--version", help="show the version and exit")] = False,
 ) -> None:
     """Serve MCP on stdin and stdout when no verb is given."""
     open_session(context, config=config, database_url=database_url, handlers=",".join(handlers or ()) or None)

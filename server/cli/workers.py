@@ -32,7 +32,7 @@ def show(context: typer.Context, *, here: bool, as_json: bool) -> bool:
         columns = ("WORKER", "HOST", "PID", "STATE", "RUNNING", "THREADS", "LOST", "HEARD OF")
         output.table(columns, (_row(worker, state, now) for worker, state in zip(found, states, strict=True)))
     else:
-        output.say("No worker was heard of lately. `duetime worker` starts one.")
+        output.say("No worker has reported lately. `duetime worker` starts one.")
     return any(state != SILENT for state in states)
 
 

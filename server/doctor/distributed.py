@@ -29,7 +29,9 @@ def redis_check(settings: Settings) -> Check:
     try:
         health = examine(settings.redis_url)
     except QueueUnavailable as error:
-        advice = "Check redis_url with `duetime config`, and that Redis runs. Tasks can be scheduled, but none starts."
+        advice = (
+            "Check redis_url with `duetime config`, and that Redis is running. Tasks can be scheduled, but none starts."
+        )
         return Check("redis", CheckVerdict.WRONG, f"{where} does not answer ({error}).", advice)
     if health.version < OLDEST:
         return Check("redis", CheckVerdict.WRONG, f"{where} is {health.name}.", "Use Redis 6.2 or newer, or Valkey.")
@@ -43,9 +45,9 @@ def namespace_check(settings: Settings, store: Store) -> Check:
     """Look whether the queue is that of this database, where the database may say which one it is."""
     database = store.identity()
     if not database:
-        said = "whose the queue is cannot be told: this user of PostgreSQL may not ask which database this is."
+        said = "cannot check who owns the queue: this PostgreSQL user may not read the database's identity."
         advice = (
-            "GRANT EXECUTE ON FUNCTION pg_control_system() TO it, or see to it yourself that no other installation has "
+            "GRANT EXECUTE ON FUNCTION pg_control_system() to that user, or make sure that no other installation has "
             f"redis_namespace {settings.redis_namespace!r}."
         )
         return Check("namespace", CheckVerdict.NOTE, said, advice)
@@ -56,7 +58,7 @@ def namespace_check(settings: Settings, store: Store) -> Check:
     except QueueTaken as error:
         return Check("namespace", CheckVerdict.WRONG, f"{error}.")
     except QueueUnavailable:
-        return Check("namespace", CheckVerdict.NOTE, "whose the queue is cannot be told while Redis does not answer.")
+        return Check("namespace", CheckVerdict.NOTE, "cannot check who owns the queue while Redis does not answer.")
     finally:
         mine.close()
     return Check("namespace", CheckVerdict.OK, f"no other database uses the queue {settings.redis_namespace!r}")
@@ -70,7 +72,7 @@ def skew_check(store: Store) -> Check:
     ahead = "behind" if skew > timedelta(0) else "ahead of"
     said = f"this machine is {abs(skew).total_seconds():.1f} s {ahead} the database"
     if abs(skew) > SKEW:
-        advice = "Let both set their clocks by themselves (NTP). What is due goes by the database's clock."
+        advice = "Synchronize both clocks with NTP. The database's clock decides when a run is due."
         return Check("clock skew", CheckVerdict.WRONG, f"{said}.", advice)
     return Check("clock skew", CheckVerdict.OK, said)
 
@@ -82,4 +84,4 @@ def workers_check(store: Store) -> Check:
         threads = sum(worker.threads for worker in alive)
         said = f"{len(alive)} processes with {threads} threads; `duetime workers` lists them"
         return Check("workers", CheckVerdict.OK, said)
-    return Check("workers", CheckVerdict.WRONG, "no worker was heard of lately.", "Start one: `duetime worker`.")
+    return Check("workers", CheckVerdict.WRONG, "no worker has reported lately.", "Start one: `duetime worker`.")

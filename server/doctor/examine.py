@@ -71,7 +71,7 @@ def _database(settings: Settings) -> Iterator[Check]:
         yield Check("database", CheckVerdict.WRONG, str(error), _remedy(error))
         return
     try:
-        yield Check("database", CheckVerdict.OK, f"{masked(settings.database_url)}, its schema is of this version")
+        yield Check("database", CheckVerdict.OK, f"{masked(settings.database_url)}, its schema matches this version")
         yield _safely("clock", _clock, store)
         yield _safely("rows", _rows, store)
         if settings.distributed:
@@ -99,9 +99,9 @@ def _disk(path: Path) -> Check:
 
 def _missing(settings: Settings, path: Path) -> Check:
     if path.parent.is_dir() or settings.database_url == default_database_url():
-        return Check("database", CheckVerdict.NOTE, f"{path} is not there yet; the first start makes it.")
+        return Check("database", CheckVerdict.NOTE, f"{path} does not exist yet; the first start creates it.")
     said = f"the directory {path.parent} does not exist."
-    return Check("database", CheckVerdict.WRONG, said, f"Make it, or correct {settings.origin('database_url')}.")
+    return Check("database", CheckVerdict.WRONG, said, f"Create it, or correct {settings.origin('database_url')}.")
 
 
 def _nearest_directory(path: Path) -> Path:
@@ -111,7 +111,7 @@ def _nearest_directory(path: Path) -> Path:
 def _remedy(error: DuetimeError) -> str:
     remedies: dict[type[DuetimeError], str] = {
         SchemaTooNew: "Upgrade this Duetime: pip install --upgrade duetime",
-        StoreUnavailable: "Check database_url with `duetime config`, and that the database runs.",
+        StoreUnavailable: "Check database_url with `duetime config`, and that the database is running.",
     }
     return next((said for kind, said in remedies.items() if isinstance(error, kind)), "")
 
@@ -128,37 +128,40 @@ def _clock(store: Store) -> Check:
     newest = next(iter(store.history.events(LOCAL.tenant, EventFilter(), limit=1).events), None)
     if newest is not None and newest.at > now + CLOCK_TOLERANCE:
         said = f"it is {now:%Y-%m-%d %H:%M:%S} UTC, but an event was recorded at {newest.at:%Y-%m-%d %H:%M:%S} UTC."
-        return Check("clock", CheckVerdict.WRONG, said, "Let the machine set its clock by itself (NTP).")
+        return Check("clock", CheckVerdict.WRONG, said, "Synchronize the machine's clock with NTP.")
     return Check("clock", CheckVerdict.OK, f"{now:%Y-%m-%d %H:%M:%S} UTC")
 
 
 def _rows(store: Store) -> Check:
     found = store.claims.unreadable()
     if not found:
-        return Check("rows", CheckVerdict.OK, "all that is due, ready or running can be read")
+        return Check("rows", CheckVerdict.OK, "every due, ready or running row can be read")
     said = f"{runs_words(found)} cannot be read by this version and will not run here."
     return Check(
-        "rows", CheckVerdict.WRONG, said, "Upgrade this Duetime if a newer one has written them; the log says why."
+        "rows", CheckVerdict.WRONG, said, "Upgrade this Duetime if a newer one wrote them; the log has the reason."
     )
 
 
 def _runner(store: Store) -> Check:
     current = store.runners.current()
     if current is not None and RunnerClient(store).wake(ASKING):
-        said = f"process {current.pid} runs tasks since {current.started_at:%Y-%m-%d %H:%M} UTC"
+        said = f"process {current.pid} has been running tasks since {current.started_at:%Y-%m-%d %H:%M} UTC"
         return Check("runner", CheckVerdict.OK, said)
     due = store.claims.next_wake()
     advice = "`duetime service install` keeps one running; a chat client or `duetime serve` does while it is open."
     if due is not None and due <= store.now():
         return Check(
-            "runner", CheckVerdict.WRONG, f"tasks are due since {due:%Y-%m-%d %H:%M} UTC and nobody runs them.", advice
+            "runner",
+            CheckVerdict.WRONG,
+            f"tasks have been due since {due:%Y-%m-%d %H:%M} UTC, and no process is running them.",
+            advice,
         )
-    return Check("runner", CheckVerdict.NOTE, "no process runs tasks now.", advice)
+    return Check("runner", CheckVerdict.NOTE, "no process is running tasks.", advice)
 
 
 def _zone(settings: Settings) -> Check:
     if settings.timezone is None:
-        said = "the system's time zone cannot be told, so wall times without a zone are refused."
+        said = "the system's time zone is unknown, so wall times without a zone are refused."
         return Check("zone", CheckVerdict.WRONG, said, "Set DUETIME_TIMEZONE, for example to Europe/Berlin.")
     now = times.describe(datetime.now(UTC), settings.timezone)
     return Check("zone", CheckVerdict.OK, f"{settings.timezone}, where it is {now} ({settings.origin('timezone')})")
@@ -169,7 +172,7 @@ def _handlers(settings: Settings) -> Check:
         loaded = Handlers.load(settings.handlers, webhooks=webhook_options(settings))
         found = loaded.isolated(settings.isolated_actions)
     except DuetimeError as error:
-        where = f"Modules are looked for in: {os.pathsep.join(sys.path[:3])} ..."
+        where = f"Modules are searched in: {os.pathsep.join(sys.path[:3])} ..."
         return Check("handlers", CheckVerdict.WRONG, str(error), where)
     return Check("handlers", CheckVerdict.OK, f"{len(found)} actions: {', '.join(sorted(found))}")
 
@@ -181,14 +184,14 @@ def _channels(settings: Settings, *, send_test: bool) -> Iterator[Check]:
         yield Check("channels", CheckVerdict.WRONG, str(error))
         return
     if "desktop" not in channels and settings.desktop_notifications == "auto":
-        said = "there is no desktop here that shows notifications; outcomes go to the inbox and the channels."
+        said = "no desktop here can show notifications; outcomes go to the inbox and the channels."
         yield Check("desktop", CheckVerdict.NOTE, said)
     try:
         for name in channels:
             yield (
                 _sent(channels, name)
                 if send_test
-                else Check(name, CheckVerdict.OK, "is configured; --send-test tries it")
+                else Check(name, CheckVerdict.OK, "is configured; --send-test tests it")
             )
     finally:
         channels.close()
@@ -215,19 +218,22 @@ def _sent(channels: Channels, name: str) -> Check:
             f"the test did not arrive: {error}.",
             "Check its settings (docs/configuration.md).",
         )
-    return Check(name, CheckVerdict.OK, "took the test; look whether it arrived")
+    return Check(name, CheckVerdict.OK, "accepted the test message; check that it arrived")
 
 
 def _service(session: Session, *, shared: bool) -> Check:
     plan = background_service.plan(session.invocation())
     if plan is None:
         return Check(
-            "service", CheckVerdict.NOTE, "there is neither systemd nor launchd.", "See `duetime service install`."
+            "service",
+            CheckVerdict.NOTE,
+            "this machine has neither systemd nor launchd.",
+            "See `duetime service install`.",
         )
     state = background_service.status(plan)
     if state == "running":
         return Check("service", CheckVerdict.OK, f"runs ({plan.manager})")
     if shared:
-        return Check("service", CheckVerdict.NOTE, f"{state}; what is due is run by the workers, here or elsewhere")
+        return Check("service", CheckVerdict.NOTE, f"{state}; workers run due tasks, here or elsewhere")
     said = f"{state}: reminders fire only while a chat client or `duetime serve` runs."
     return Check("service", CheckVerdict.NOTE, said, "`duetime service install` sets it up.")

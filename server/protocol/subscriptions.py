@@ -79,7 +79,7 @@ class Subscriptions:
             try:
                 loop.call_soon_threadsafe(self._woken.set)
             except RuntimeError:  # the loop closed between the two lines: nobody is left to tell
-                log.debug("a change came after the server had stopped")
+                log.debug("a change arrived after the server had stopped")
 
     @property
     def watching(self) -> bool:
@@ -163,9 +163,9 @@ class Subscriptions:
                 try:
                     await self._tell_of(await self._news())
                 except DuetimeError as error:
-                    log.warning("cannot look for changes: %s", error)
+                    log.warning("cannot poll for changes: %s", error)
                 except Exception:
-                    log.exception("telling subscribers failed")
+                    log.exception("notifying subscribers failed")
 
     async def _pause(self) -> None:
         with anyio.move_on_after(self._interval if self.wanted else None):
@@ -211,9 +211,9 @@ async def _tell(session: ServerSession, uri: str) -> None:
         try:
             await session.send_resource_updated(uri)
         except Exception as error:  # noqa: BLE001 - whatever it is, it concerns this session alone
-            log.debug("a subscriber cannot be told of %s: %r", uri, error)
+            log.debug("cannot notify a subscriber of %s: %r", uri, error)
     if scope.cancelled_caught:
-        log.debug("a subscriber that does not read was not told of %s", uri)
+        log.debug("a subscriber that does not read missed the notification of %s", uri)
 
 
 def local_caller() -> Principal:

@@ -60,7 +60,7 @@ class Shutdown:
         self._stop()
 
     def _give_up(self) -> None:
-        log.warning("something did not stop within %g s and is left behind", self._limit)
+        log.warning("shutdown took longer than %g s; exiting without waiting", self._limit)
         _leave(self.code)
 
     def _signalled(self, number: int) -> None:

@@ -92,7 +92,7 @@ def _signing_secret(secret: SecretStr) -> SecretStr:
         key = b""
     if len(key) < SECRET_BYTES:
         raise ValueError(
-            f"it must be whsec_ and {SECRET_BYTES} or more bytes in base64 (`openssl rand -base64 32` makes some)"
+            f"it must be whsec_ and {SECRET_BYTES} or more bytes in base64 (`openssl rand -base64 32` generates them)"
         )
     return secret
 

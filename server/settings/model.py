@@ -43,7 +43,7 @@ class ChannelSettings(BaseModel):
         default=None, description="an Apprise URL; needs `duetime[channels]`", examples=["tgram://bot-token/chat-id"]
     )
     webhook: WebUrl | None = Field(
-        default=None, description="the address that gets a signed POST", examples=["https://example.com/hook"]
+        default=None, description="the address that receives a signed POST", examples=["https://example.com/hook"]
     )
     secret: Secret | None = Field(
         default=None, description="signs the webhook (Standard Webhooks)", examples=["whsec_<32 bytes in base64>"]
@@ -54,9 +54,7 @@ class ChannelSettings(BaseModel):
         if (self.apprise is None) == (self.webhook is None):
             raise ValueError('give exactly one of apprise = "..." or webhook = "..."')
         if (self.webhook is None) != (self.secret is None):
-            raise ValueError(
-                'a webhook needs its secret = "whsec_..." to be signed with, and an Apprise URL takes none'
-            )
+            raise ValueError('a webhook needs a secret = "whsec_..." to be signed with, and an Apprise URL takes none')
         return self
 
 
@@ -78,71 +76,71 @@ class Settings(BaseSettings):
     )
     redis_url: RedisUrl | None = Field(
         default=None,
-        description="the Redis over which many processes share the work (needs `duetime[redis]` and a PostgreSQL "
-        "`database_url`); without it one process runs everything",
+        description="the Redis that many processes share to distribute runs (needs `duetime[redis]` and a PostgreSQL "
+        "`database_url`); without it, one process runs everything",
         examples=["redis://localhost:6379/0", "rediss://duetime:password@redis.example.com:6380/0"],
     )
     redis_namespace: Namespace = Field(
         default="duetime",
-        description="what every key in Redis begins with: one for each installation that shares a Redis",
+        description="the prefix of every key in Redis; each installation that shares a Redis needs its own",
         examples=["duetime"],
     )
     sqlite_synchronous: Annotated[Literal["FULL", "NORMAL", "OFF"], BeforeValidator(upper_case)] = Field(
         default="FULL",
-        description="how hard SQLite writes: `FULL` survives a power cut, `NORMAL` and `OFF` are faster and do not",
+        description="how durably SQLite writes: `FULL` survives a power cut; `NORMAL` and `OFF` do not, but are faster",
         examples=["FULL"],
     )
     timezone: ZoneName | None = Field(
         default_factory=system_zone,
-        description="the zone of wall times such as `tomorrow 9am` when a call names none (default: the system's)",
+        description="the time zone for wall times such as `tomorrow 9am` if a call names none (default: the system's)",
         examples=["America/Edmonton"],
     )
     minimum_interval_seconds: int = Field(
         default=60,
         ge=1,
         le=86_400,
-        description="the shortest distance of two occurrences that a recurrence may ask for",
+        description="the shortest interval between two occurrences that a recurrence may have",
         examples=["60"],
         json_schema_extra={"unit": "seconds"},
     )
     handlers: Names = Field(
         default=(),
-        description="modules with handlers of your own, separated by commas",
+        description="modules with your own handlers, separated by commas",
         examples=["my_handlers,shop.jobs"],
     )
     isolated_actions: Names = Field(
         default=(),
-        description="actions whose runs each get a process of their own, which is killed when it does not stop",
+        description="actions that run in a process of their own, which is killed when it does not stop",
         examples=["resize,import-orders"],
     )
     threads: int = Field(
-        default=16, ge=1, le=256, description="how many runs may be worked on at the same time", examples=["16"]
+        default=16, ge=1, le=256, description="how many runs may execute at the same time", examples=["16"]
     )
     critical_headroom: Part = Field(
         default=0.0625,
-        description="the part of the threads kept for `critical` runs, in whole threads",
+        description="the fraction of threads reserved for `critical` runs, in whole threads",
         examples=["0.25"],
     )
     high_headroom: Part = Field(
-        default=0.125, description="the part of the threads kept for `critical` and `high` runs", examples=["0.25"]
+        default=0.125, description="the fraction of threads reserved for `critical` and `high` runs", examples=["0.25"]
     )
     processes: int = Field(
         default=1,
         ge=1,
         le=64,
-        description="how many processes `duetime worker` starts, each with `threads` of its own",
+        description="how many processes `duetime worker` starts, each with its own `threads`",
         examples=["4"],
     )
     yield_to_load: bool = Field(
         default=True,
-        description="start fewer runs at once while this machine is short of memory or processors",
+        description="start fewer runs in parallel while this machine is short of memory or CPU",
         examples=["true"],
     )
     lease_seconds: float = Field(
         default=30,
         ge=2,
         le=3600,
-        description="how long a silent worker keeps its run before it is attempted again",
+        description="how long a worker that stops renewing its lease keeps its run before the run is retried",
         examples=["30"],
         json_schema_extra={"unit": "seconds"},
     )
@@ -150,22 +148,24 @@ class Settings(BaseSettings):
         default=5,
         ge=0,
         le=600,
-        description="how long a stopping process waits for running work before it hands it back",
+        description="how long a stopping process waits for its active runs before it hands them back",
         examples=["5"],
         json_schema_extra={"unit": "seconds"},
     )
     pools: PoolSettings = Field(
         default_factory=dict,
-        description="what limits how much runs at once or in a time, one TOML table each: see [Pools](pools.md)",
+        description="limits on concurrency and rate, one TOML table each: see [Pools](pools.md)",
         examples=['{"gpu": {"kind": "slots", "capacity": 2}}'],
     )
     deliver_to: Names = Field(
         default=(),
-        description="channels that are told of outcomes when a task names none, beside the inbox (names of `channels`)",
+        description="the channels (names of `channels`) that receive outcomes, besides the inbox, if a task names none",
         examples=["team"],
     )
     desktop_notifications: Annotated[Literal["auto", "on", "off"], BeforeValidator(lower_case)] = Field(
-        default="auto", description="tell outcomes on the desktop: `auto` does where there is one", examples=["auto"]
+        default="auto",
+        description="show outcomes as desktop notifications; `auto` does so where there is a desktop",
+        examples=["auto"],
     )
     channels: dict[ChannelName, ChannelSettings] = Field(
         default_factory=dict,
@@ -174,20 +174,20 @@ class Settings(BaseSettings):
     )
     webhook_secret: Secret | None = Field(
         default=None,
-        description="signs the calls of the `webhook` action (Standard Webhooks); without it they go unsigned",
+        description="signs the calls of the `webhook` action (Standard Webhooks); without it, they are unsigned",
         examples=["whsec_<32 bytes in base64>"],
     )
     webhook_timeout_seconds: float = Field(
         default=10,
         gt=0,
         le=300,
-        description="how long one call of a webhook may take",
+        description="how long one webhook call may take",
         examples=["10"],
         json_schema_extra={"unit": "seconds"},
     )
     webhook_allow_hosts: Names = Field(
         default=(),
-        description="hosts that webhooks may call even when they resolve to private addresses",
+        description="hosts that webhooks may call even if they resolve to private addresses",
         examples=["hooks.internal.example.com"],
     )
     webhook_allow_private: bool = Field(
@@ -195,23 +195,23 @@ class Settings(BaseSettings):
     )
     webhook_allow_http: bool = Field(
         default=False,
-        description="let webhooks use plain `http://`, which anyone on the way can read",
+        description="let webhooks use plain `http://`, which anyone on the network path can read",
         examples=["false"],
     )
     host: LoopbackHost = Field(
         default="127.0.0.1",
-        description="the address `duetime serve` listens on; loopback only, as it does not authenticate callers",
+        description="the address `duetime serve` listens on; loopback only, because it does not authenticate callers",
         examples=["127.0.0.1"],
     )
     port: int = Field(
-        default=8787, ge=0, le=65_535, description="the port of `duetime serve`; 0 takes a free one", examples=["8787"]
+        default=8787, ge=0, le=65_535, description="the port of `duetime serve`; 0 picks a free one", examples=["8787"]
     )
     log_level: Annotated[Literal["debug", "info", "warning", "error"], BeforeValidator(lower_case)] = Field(
-        default="info", description="the least severe messages that are logged, on stderr", examples=["info"]
+        default="info", description="the lowest level that is logged, on stderr", examples=["info"]
     )
     log_format: Annotated[Literal["auto", "json", "text"], BeforeValidator(lower_case)] = Field(
         default="auto",
-        description="`json` is one line each, `auto` is text on a terminal and JSON elsewhere",
+        description="`json` writes one object a line; `auto` writes text on a terminal and JSON elsewhere",
         examples=["auto"],
     )
 
@@ -235,7 +235,7 @@ class Settings(BaseSettings):
         unknown = next((name for name in self.deliver_to if name not in known), None)
         if unknown is not None:
             raise ValueError(
-                f"deliver_to names {unknown!r}, which is no channel; there are: {', '.join(sorted(known))}"
+                f"deliver_to names {unknown!r}, which is not a channel; known channels: {', '.join(sorted(known))}"
             )
         return self
 
@@ -243,7 +243,7 @@ class Settings(BaseSettings):
     def _shared_database(self) -> Settings:
         if self.distributed and not self.database_url.startswith("postgresql"):
             raise ValueError(
-                "redis_url is for many processes, and these share a PostgreSQL database: set database_url "
+                "redis_url needs a PostgreSQL database that all processes share: set database_url "
                 "(DUETIME_DATABASE_URL) to postgresql+psycopg://user@host/name as well, or leave redis_url out"
             )
         return self
@@ -282,7 +282,7 @@ class Settings(BaseSettings):
         if self.database_url != default_database_url():
             raise InvalidSetting(
                 f"database_url: the directory {path.parent} does not exist. Create it, or correct the path "
-                f"(the value is from {self.origin('database_url')})."
+                f"(the value comes from {self.origin('database_url')})."
             )
         try:
             path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)

@@ -22,8 +22,8 @@ HEAD = """\
 <!-- Written by `python -m duetime.server.settings.page docs/configuration.md`; a test compares it with the model. -->
 
 Everything works without any configuration. A setting is an environment variable or a line of a TOML file, under one
-name: `DUETIME_THREADS=4` or `threads = 4`. A variable wins over the file, an option of the command line over both.
-`duetime config` shows every value in force and where it is from.
+name: `DUETIME_THREADS=4` or `threads = 4`. A variable overrides the file; a command-line option overrides both.
+`duetime config` shows every value in force and its source.
 
 The file is the one that `--config` or `DUETIME_CONFIG` names, else `duetime.toml` in the user's configuration
 directory if it is there: `~/.config/duetime/` on Linux, `~/Library/Application Support/duetime/` on macOS,
@@ -32,7 +32,7 @@ directory if it is there: `~/.config/duetime/` on Linux, `~/Library/Application 
 A setting that does not exist or is wrong stops the start with exit code 2, and names the setting, its value and what is
 accepted. Variables that begin with `DUETIME_TEST_` belong to the test suite and are ignored.
 
-Several values are separated by commas in a variable, and are a list in the file. Secrets are never shown.
+Separate several values by commas in a variable; write a list in the file. Secrets are never shown.
 
 ## Settings
 """
@@ -40,8 +40,8 @@ Several values are separated by commas in a variable, and are a list in the file
 CHANNELS = """\
 ## Channels
 
-A channel tells outcomes beside the inbox. Tasks name it in `deliver_to`, or `deliver_to` of the settings does for all.
-`inbox` exists without being configured, and `desktop` where there is one.
+A channel delivers outcomes in addition to the inbox. A task names its channels in `deliver_to`; the setting
+`deliver_to` applies to every other task. `inbox` always exists, and `desktop` exists where there is a desktop.
 """
 
 EXAMPLE = """\
@@ -68,10 +68,10 @@ webhook = "https://crm.example.com/duetime"
 secret = "whsec_<32 bytes in base64>"
 ```
 
-In the environment channels and pools are one variable each, with JSON: `DUETIME_POOLS='{"gpu": {"capacity": 2}}'`,
-`DUETIME_CHANNELS='{"team": {"apprise": "tgram://bot-token/chat-id"}}'`. A pool that the settings name no more is
+In the environment, channels and pools are one variable each, in JSON: `DUETIME_POOLS='{"gpu": {"capacity": 2}}'`,
+`DUETIME_CHANNELS='{"team": {"apprise": "tgram://bot-token/chat-id"}}'`. A pool that the settings no longer name is
 removed at the next start. Settings without `pools` remove none; an empty table (`[pools]`, `DUETIME_POOLS='{}'`)
-removes all that settings have declared.
+removes every pool that settings have declared.
 """
 
 
@@ -130,7 +130,7 @@ def _range(field: FieldInfo) -> str:
 
 def _default(name: str, field: FieldInfo) -> str:
     elsewhere = {
-        "database_url": "an SQLite file `duetime.db` in the user's data directory, see [Operations](operations.md)",
+        "database_url": "the SQLite file `duetime.db` in the user's data directory, see [Operations](operations.md)",
         "timezone": "the system's zone",
     }
     if name in elsewhere:

@@ -97,10 +97,10 @@ def check_loopback(host: str) -> None:
     try:
         found = {ipaddress.ip_address(item[4][0]) for item in socket.getaddrinfo(host, None)}
     except (OSError, UnicodeError) as error:
-        raise InvalidSetting(f"host: {host[:100]!r} is no address of this machine. Use 127.0.0.1.") from error
+        raise InvalidSetting(f"host: {host[:100]!r} is not an address of this machine. Use 127.0.0.1.") from error
     if not all(address.is_loopback for address in found):
         raise InvalidSetting(
-            f"host: {host[:100]!r} can be reached from other machines, and Duetime does not ask callers who they are. "
+            f"host: {host[:100]!r} can be reached from other machines, and Duetime does not authenticate callers. "
             "Use 127.0.0.1, and a reverse proxy that authenticates for others."
         )
 
@@ -132,7 +132,7 @@ def listening(host: str, port: int) -> Iterator[socket.socket]:
 
 def _not_bound(host: str, port: int, error: OSError) -> str:
     if error.errno == errno.EADDRINUSE:
-        return f"port: {port} is taken by another program. Choose another one, or 0 for any free one."
+        return f"port: {port} is in use by another program. Choose another port, or 0 for any free port."
     if error.errno == errno.EACCES:
         return f"port: {port} needs more rights than this user has. Choose one above 1023, for example 8787."
     return f"host: cannot listen on {host} port {port} ({error.strerror}). Use 127.0.0.1 and port 8787."

@@ -54,9 +54,7 @@ class ChildProcess:
             )
         except OSError as error:  # no memory, no process or no file is left: the other processes go on meanwhile
             self._delay(now)
-            log.warning(
-                "worker process %d cannot be started; it is tried again in %g s: %s", self._number, self._pause, error
-            )
+            log.warning("cannot start worker process %d; retrying in %g s: %s", self._number, self._pause, error)
         else:
             self._began = now
 
@@ -68,7 +66,7 @@ class ChildProcess:
         if now - self._began >= STEADY:
             self._pause = 0.0
         self._delay(now)
-        log.warning("%s ended with code %d; it is replaced in %g s", self._name, code, self._pause)
+        log.warning("%s exited with code %d; restarting it in %g s", self._name, code, self._pause)
         self._close()
         self.process = None
 
@@ -93,7 +91,7 @@ class ChildProcess:
         try:
             self.process.wait(max(0.0, until - time.monotonic()))
         except subprocess.TimeoutExpired:
-            log.warning("%s does not end and is killed; its runs start again elsewhere", self._name)
+            log.warning("killed %s, which did not exit; its runs will be retried elsewhere", self._name)
             self.process.kill()
             self.process.wait()
 

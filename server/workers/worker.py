@@ -28,7 +28,7 @@ log = logging.getLogger(__name__)
 
 
 def run_worker(settings: Settings, *, until_eof: bool = False) -> int:
-    """Run tasks until SIGTERM or SIGINT, with `until_eof` until stdin ends, or until too many threads are lost.
+    """Run tasks until SIGTERM or SIGINT, with `until_eof` until stdin ends, or until too many threads were lost.
 
     Then nothing more is started, and what runs has the grace period to end before it is handed back. Returns the exit
     code. Raises InvalidSetting without a Redis: there the process that serves runs tasks itself.
@@ -40,12 +40,12 @@ def run_worker(settings: Settings, *, until_eof: bool = False) -> int:
         ending.on_begin(stopped.set)
         if until_eof:
             end_with_input(ending)
-        exhausted = partial(ending.begin, "too many threads are lost", code=REPLACE_ME)
+        exhausted = partial(ending.begin, "too many threads were lost", code=REPLACE_ME)
         with build(settings, role=Role.WORK, exhausted=exhausted) as app:
             gc.collect()
             gc.freeze()  # what is loaded by now lives as long as the process, and need not be looked at again
             app.start()
-            log.info("this process runs tasks now, %d at a time", settings.threads)
+            log.info("this process now runs tasks, %d at a time", settings.threads)
             stopped.wait()
     return ending.code
 
@@ -54,7 +54,7 @@ def check_distributed(settings: Settings) -> None:
     """Raise InvalidSetting where there is nothing that a worker could share its work over."""
     if not settings.distributed:
         raise InvalidSetting(
-            "redis_url: a worker takes its tasks from Redis, and none is set. Set DUETIME_REDIS_URL (for example "
+            "redis_url: a worker takes its tasks from Redis, but this is not set. Set DUETIME_REDIS_URL (for example "
             "redis://localhost:6379/0) here and for `duetime serve`; without Redis, `duetime serve` runs tasks itself."
         )
 

@@ -92,7 +92,7 @@ class Node:
         return words in self.log.read_text(errors="replace")
 
     def is_up(self) -> bool:
-        return self.said("serves MCP at") or self.said("runs tasks now")
+        return self.said("serves MCP at") or self.said("now runs tasks")
 
 
 @dataclass

@@ -287,7 +287,7 @@ def test_a_key_is_of_the_tenant_who_names_it_however_often_it_is_read_and_given_
 
     assert needs("key:customer-42") == needs(pool) == {"key:report": 1, pool: 1}
     assert needs("gpu", "key:report") == {"gpu": 1, "key:report": 1}, "what a handler declares is everybody's"
-    with pytest.raises(InvalidArgument, match="is no name of a pool"):
+    with pytest.raises(InvalidArgument, match="is not a pool name"):
         needs(pool.removesuffix("customer-42"))
 
 

@@ -74,7 +74,7 @@ def test_the_whole_request_is_judged_in_the_order_of_its_arguments() -> None:
 @pytest.mark.parametrize("repeat", ["every day at 9 until friday", "FREQ=DAILY;BYHOUR=9;UNTIL=20261127"])
 def test_a_recurrence_has_one_end(repeat: str) -> None:
     (problem,) = problems({"repeat": repeat, "until": "monday"})
-    assert problem.problem == "repeat itself says until 27 November 2026, and a task has one end"
+    assert problem.problem == "repeat already ends at 27 November 2026, and a task has only one end"
     assert problem.example == "repeat='every day at 09:00', until='monday'"
     assert timing({"repeat": "every day at 09:00", "until": "monday"}).until is not None
 
@@ -146,5 +146,5 @@ def test_a_zone_may_be_written_in_any_case(when: str | datetime | timedelta) -> 
 def test_a_reschedule_gives_no_second_end_either() -> None:
     planned = INTAKE.plan(Request("Call John", repeat="every day at 9 until friday"), by=LOCAL, now=NOW)
     record = TaskRecord(planned.task, planned.run)
-    with pytest.raises(InvalidArgument, match=r"^until: repeat itself says until 27 November 2026"):
+    with pytest.raises(InvalidArgument, match=r"^until: repeat already ends at 27 November 2026"):
         decide_reschedule(record, Reschedule(until="monday"), INTAKE, NOW)

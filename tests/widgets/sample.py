@@ -82,7 +82,7 @@ def held_back() -> dict[str, Any]:
         needs={"gpu": 2, "key:studio-7": 1},
         waiting_for=[
             "pool gpu: it needs 2, 1 of 4 are free; held by t_00000000000c «Train the model»",
-            "its turn: 3 runs of the same tier and needs go first",
+            "its turn, behind 3 runs with the same tier and needs",
         ],
     )
 

@@ -50,7 +50,7 @@ class RedisSignalBus:
         try:
             self._client.publish(self._channel, f"{self._me} {word}")
         except redis.RedisError as error:
-            log.debug("news cannot be told: %s", error)
+            log.debug("cannot publish a change: %s", error)
 
     def listen(self, heard: Callable[[str], None]) -> None:
         self._heard = heard
@@ -68,7 +68,7 @@ class RedisSignalBus:
         try:
             message = self._subscribed().get_message(ignore_subscribe_messages=True, timeout=HEALTH)
         except (redis.RedisError, OSError) as error:
-            log.debug("news cannot be heard: %s", error)
+            log.debug("cannot receive changes: %s", error)
             self._hearing = None
             return AGAIN
         sender, _, word = str(message["data"] if message else "").partition(" ")

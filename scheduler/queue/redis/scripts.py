@@ -119,10 +119,10 @@ class translated:  # noqa: N801 - reads like a function
         if not isinstance(error, redis.RedisError):
             return
         if "NOEPOCH" in str(error):
-            raise QueueLost("the queue in Redis holds nothing: it has to be rebuilt from the database") from error
+            raise QueueLost("the queue in Redis is empty: it must be rebuilt from the database") from error
         if "NEWER" in str(error):
             raise QueueUnavailable(
-                f"the queue in Redis was filled by a newer Duetime than this one, which knows layout {LAYOUT}: "
+                f"a newer Duetime built the queue in Redis; this version knows layout {LAYOUT}: "
                 'upgrade this process, or give it a namespace of its own, for example "duetime-old"'
             ) from error
         raise QueueUnavailable(f"the queue in Redis does not answer: {error}") from error

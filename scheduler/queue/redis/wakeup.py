@@ -143,7 +143,7 @@ class WakeupToken:
                 connection.read_response()
             except redis.ResponseError as error:  # out of memory, say: Redis ends the wait itself, later
                 refused.append(error)
-                log.debug("a wait cannot be ended: %s", error)
+                log.debug("cannot end a wait: %s", error)
         return not refused
 
     @contextmanager

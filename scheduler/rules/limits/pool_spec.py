@@ -37,7 +37,7 @@ def read_pool(name: str, given: Mapping[str, Json], *, zone: str = "UTC") -> Poo
     if not (NAME.fullmatch(name) or TEMPLATE.fullmatch(name)):
         raise InvalidArgument(
             f"pools.{name[:100]}",
-            "is no name of a pool",
+            "is not a pool name",
             accepted="a letter or digit, then letters, digits and . _ : @ / -, 100 at most; or tenant:*, key:*",
             example="pools.openai",
         )

@@ -121,7 +121,7 @@ def _span(span: Span, draft: Draft) -> bool:
     """Turn a length of time into a frequency and an interval."""
     kinds = [kind for kind in (span.months, span.days, span.elapsed) if kind]
     if not kinds:
-        raise Misread("an interval of nothing never ends", "every 15 minutes")
+        raise Misread("an interval of zero is not allowed", "every 15 minutes")
     if len(kinds) > 1:
         raise Misread("an interval is either of the calendar (days, weeks, months) or of hours and minutes")
     if span.elapsed:

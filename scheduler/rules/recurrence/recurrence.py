@@ -90,12 +90,12 @@ def parse(
     """
     zones.find(zone)
     if not text.strip() or len(text) > LONGEST:
-        problem = f"has to be 1 to {LONGEST} characters of text"
+        problem = f"must be 1 to {LONGEST} characters of text"
         raise InvalidArgument(argument, problem, accepted=ACCEPTED, example=_EXAMPLE)
     try:
         return _parse(" ".join(text.split()), zones.find(zone).key, anchor.astimezone(UTC), minimum)
     except OverflowError:
-        raise InvalidArgument(argument, "goes beyond the calendar", accepted=ACCEPTED, example=_EXAMPLE) from None
+        raise InvalidArgument(argument, "is beyond the calendar", accepted=ACCEPTED, example=_EXAMPLE) from None
     except Misread as error:
         shown = repr(text if len(text) <= 60 else f"{text[:60]}...")  # noqa: PLR2004 - enough to recognise it
         problem = f"{shown} is not understood" if isinstance(error, Unknown) else f"{shown}: {error.problem}"
@@ -170,7 +170,7 @@ def _nth(planned: Expansion, anchor: datetime, count: int) -> datetime:
         seen += found is not None
         if found and seen == count:
             return found.instant
-    raise Misread(f"does not fire {count} times within reach", "every day at 9:00, 10 times")
+    raise Misread(f"does not fire {count} times within the supported range", "every day at 9:00, 10 times")
 
 
 def _check_fires(found: Recurrence) -> None:
@@ -179,7 +179,7 @@ def _check_fires(found: Recurrence) -> None:
     if found.until is not None:
         end = found.until.astimezone(zones.load(found.zone))
         raise Misread(f"ends on {day_text(end.date())} {end:%H:%M}, before it first fires")
-    raise Misread("never fires: no such day or time comes within reach")
+    raise Misread("never fires: no such day or time exists within the supported range")
 
 
 def _changes(zone: ZoneInfo, here: datetime, coming: Occurrence) -> list[str]:

@@ -111,7 +111,7 @@ def _amount(row: Tokens) -> Fraction | None:
 
 def _span(amount: Fraction, unit: str) -> Span:
     if amount > _MOST:
-        raise Misread("that is far too long")
+        raise Misread("that is too long")
     if unit in _EXACT:
         return Span(elapsed=_elapsed(amount * _EXACT[unit]))
     months, days = _CALENDAR[unit]

@@ -131,7 +131,7 @@ class ServerClock:
             self._warned = True
             side = "ahead of" if off > 0 else "behind"
             log.warning(
-                "the clock of this machine is %.0f s %s the database's, which decides; set it right", abs(off), side
+                "this machine's clock is %.0f s %s the database clock, which decides; correct it", abs(off), side
             )
 
 

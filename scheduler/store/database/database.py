@@ -202,10 +202,10 @@ def translated() -> Iterator[None]:
 _REASONS = (
     (
         "statement timeout",
-        "The database took too long to find that. Ask for less: a narrower filter, or a shorter time.",
+        "The query took too long. Narrow the filter, or shorten the time range.",
     ),
-    ("locked", "The database is busy: another process held it for 5 seconds. Nothing was stored; try again."),
-    ("busy", "The database is busy: another process held it for 5 seconds. Nothing was stored; try again."),
+    ("locked", "The database is busy: another process locked it for 5 seconds. Nothing was stored; try again."),
+    ("busy", "The database is busy: another process locked it for 5 seconds. Nothing was stored; try again."),
     ("full", "The disk is full. Nothing was stored; free some space and try again."),
     ("readonly", "The database file cannot be written. Nothing was stored; check its permissions and its disk."),
     ("unable to open", "The database file cannot be opened. Check that its folder exists and may be written."),

@@ -49,7 +49,7 @@ class EndUnknown(StoreUnavailable):
 
     def __init__(self, result: object) -> None:
         super().__init__(
-            "The connection to the database broke while it was storing, so it may be stored or not. "
+            "The connection to the database broke during the commit, so the change may or may not be stored. "
             "Read it again, or repeat the call with the same idempotency_key."
         )
         self.result = result

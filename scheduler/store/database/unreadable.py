@@ -63,7 +63,7 @@ class Unreadable:
             self._logged |= {row} if new else set()
         if new:
             why = f"{type(problem).__name__}: {problem}"[:200]
-            log.error("%s %s cannot be read by this version of Duetime and is left alone: %s", table, row_id, why)
+            log.error("skipped %s %s, which this version of Duetime cannot read: %s", table, row_id, why)
 
 
 def without(connection: Connection, statement: Select[Any], key: Column[Any]) -> Select[Any]:

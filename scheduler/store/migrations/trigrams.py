@@ -32,4 +32,4 @@ def create(connection: Connection) -> None:
                 connection.exec_driver_sql(statement)
     except DBAPIError as error:
         reason = str(error.orig).strip().partition("\n")[0]
-        log.warning("searches read every row, as the extension pg_trgm is not to be had: %s", reason)
+        log.warning("searches read every row, because the extension pg_trgm is not available: %s", reason)

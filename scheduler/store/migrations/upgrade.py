@@ -96,7 +96,7 @@ def _create(connection: Connection) -> None:
     strangers = existing if connection.dialect.name == "sqlite" else existing & set(Base.metadata.tables)
     if strangers:
         raise InvalidSetting(
-            f"database_url: the database is of another program (it has the table {min(strangers)!r}). "
+            f"database_url: the database belongs to another program (it has the table {min(strangers)!r}). "
             "Name a new file, or an empty database, for Duetime."
         )
     Base.metadata.create_all(connection)

@@ -85,7 +85,7 @@ def store_new(
             left = [item for item in left if item.task.id not in answers]
         if not left:
             return answers
-    raise StoreUnavailable("Other calls with the same idempotency_key came and went. Nothing was stored; try again.")
+    raise StoreUnavailable("Other calls used the same idempotency_key at this moment. Nothing was stored; try again.")
 
 
 def _inserted(

@@ -149,10 +149,10 @@ def _row(ending: AttemptEnd, now: datetime) -> dict[str, object]:
 
 def _reason(task: Task, run: Run) -> str:
     if run.deadline is None or run.drop_at is None:
-        return "its deadline could not be met any more"
+        return "its deadline could no longer be met"
     needed = run.deadline - run.drop_at
     why = f": it needs about {about(needed)}" if needed else ""
-    return f"its deadline of {_in_words(run.deadline, run, task.timezone)} could not be met any more{why}"
+    return f"its deadline of {_in_words(run.deadline, run, task.timezone)} could no longer be met{why}"
 
 
 def _in_words(deadline: datetime, run: Run, zone: str) -> str:

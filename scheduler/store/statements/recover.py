@@ -68,7 +68,7 @@ def concluding(conclude: Conclude | None, claim: Claim, settlement: Settlement) 
     try:
         return conclude(claim, settlement) if conclude else settlement
     except Exception:
-        log.exception("run %s: it ends without a message and a next occurrence", claim.run.id)
+        log.exception("run %s: ended without an inbox message or a next occurrence", claim.run.id)
         return settlement
 
 
@@ -122,10 +122,10 @@ def _ending(claimed: Claimed, claim: Claim, conclude: Conclude | None, now: date
 
 def _settlement(claim: Claim, now: datetime) -> Settlement:
     run, crashes = claim.run, claim.run.crashes + 1
-    reason = f"its process ({claim.worker}) ended without an answer (crash {crashes} of {MOST_CRASHES})"
+    reason = f"its worker process ({claim.worker}) died during the attempt (crash {crashes} of {MOST_CRASHES})"
     to = State.FAILED if crashes >= MOST_CRASHES else State.RETRYING
     if run.cancel_requested:
-        to, reason = State.CANCELLED, f"cancelled; its process ({claim.worker}) ended before it could answer"
+        to, reason = State.CANCELLED, f"cancelled; its worker process ({claim.worker}) died before the handler stopped"
     return Settlement(
         run_id=run.id,
         attempt=run.attempt,

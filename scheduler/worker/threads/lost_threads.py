@@ -18,8 +18,8 @@ from duetime.scheduler.worker.watchdog import TIME_LIMIT_GRACE_S
 UNSTOPPED = f"run %s (%s) did not stop within {TIME_LIMIT_GRACE_S:g} s of its time limit: %s"
 
 TOO_MANY = (
-    "%d threads are lost to handlers that do not stop at their time limit, and no more are replaced: this process has "
-    "to be started anew. Let these handlers run in processes of their own (isolated_actions)"
+    "lost %d threads to handlers that ignore their time limit, and will replace no more: restart this process. "
+    "Run these handlers in processes of their own (isolated_actions)"
 )
 
 log = logging.getLogger(__name__)
@@ -68,7 +68,7 @@ class LostThreads:
             replaced = self._replaced.pop(threading.current_thread(), None)
         if replaced is not None:
             said = type(ending).__name__
-            log.warning("run %s: %s came after its attempt had timed out, and is discarded", held.run_id, said)
+            log.warning("run %s: discarded %s, which arrived after the attempt had timed out", held.run_id, said)
         return bool(replaced)
 
     def _replace_loop(self, held: ActiveRun) -> bool:
@@ -76,7 +76,7 @@ class LostThreads:
         blocked = held.call.blocked_loop
         if blocked is None or not self._loop.replace(blocked):
             return False
-        log.warning(UNSTOPPED, held.run_id, held.action, "it blocks the event loop, so another takes its place")
+        log.warning(UNSTOPPED, held.run_id, held.action, "it blocks the event loop, so a new loop replaces it")
         return True
 
     def _lose(self, held: ActiveRun) -> bool:
@@ -88,7 +88,7 @@ class LostThreads:
                 return False
             self._replaced[thread] = replaced = len(self._replaced) < self._limit()
         self._end(held)
-        log.warning(UNSTOPPED, held.run_id, held.action, "its thread is lost until it returns")
+        log.warning(UNSTOPPED, held.run_id, held.action, "its thread is lost until the handler returns")
         if replaced:
             self._replace(thread)
         return True

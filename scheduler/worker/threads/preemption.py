@@ -52,7 +52,7 @@ class Preemption:
             for run_id in runs_to_ask(waiting, turns, idle=idle, headroom=threads.headroom):
                 running[run_id].turn.asked_at = self._clock()
                 running[run_id].yielding = True
-                log.info("run %s is asked to give way to a more urgent one", run_id)
+                log.info("asked run %s to yield to a more urgent run", run_id)
 
     def ended(self, held: ActiveRun, ending: AttemptResult) -> AttemptResult:
         """Count a run that yielded on request, and return its result with the reason."""

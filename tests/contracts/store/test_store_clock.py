@@ -171,7 +171,7 @@ def test_a_machine_with_a_wrong_clock_is_told_once(
             clock()
             world.later()
     assert [record.getMessage() for record in caplog.records] == [
-        f"the clock of this machine is 3600 s {side} the database's, which decides; set it right"
+        f"this machine's clock is 3600 s {side} the database clock, which decides; correct it"
     ]
     assert clock.skew() == pytest.approx(off.total_seconds())
 

@@ -94,7 +94,7 @@ def test_a_hard_run_that_cannot_be_in_time_expires_with_its_reason_and_without_a
     assert (gone.run_id, gone.task_id) == (ready.run_id, record.task.id)
     assert store.claims.expire(limit=9) == []
     run = store.tasks.get(TENANT, record.task.id).run
-    reason = "its deadline of Tue 24 Nov 2026 22:00 could not be met any more: it needs about 2 s"
+    reason = "its deadline of Tue 24 Nov 2026 22:00 could no longer be met: it needs about 2 s"
     assert (run.state, run.ended_at, run.error, run.attempt) == (State.EXPIRED, clock.at, reason, 0)
     assert store.history.attempts(TENANT, record.task.id) == []
     events = store.history.events(TENANT, EventFilter(task_id=record.task.id), limit=9).events

@@ -33,7 +33,7 @@ def test_a_read_that_takes_too_long_is_a_sentence_that_says_what_to_do(
 ) -> None:
     monkeypatch.setattr(postgres, "READ_TIMEOUT_S", 0.05)
     store = open_store(postgres_url, clock=Clock())
-    with pytest.raises(StoreUnavailable, match="took too long to find that"):
+    with pytest.raises(StoreUnavailable, match="query took too long"):
         store._database.read(lambda connection: connection.execute(text("SELECT pg_sleep(5)")))
     assert added(store).run.id
     store.close()

@@ -92,7 +92,7 @@ def test_a_process_that_runs_tasks_is_found(doctor: Doctor) -> None:
         assert running.wait(20)
         code, checks = doctor()
     assert code == 0
-    assert checks["runner"]["said"].startswith(f"process {os.getpid()} runs tasks since ")
+    assert checks["runner"]["said"].startswith(f"process {os.getpid()} has been running tasks since ")
     assert {checks[name]["verdict"] for name in ("database", "disk", "clock", "runner")} == {"ok"}
 
 
@@ -102,7 +102,7 @@ def test_due_tasks_that_nobody_runs_are_wrong(doctor: Doctor) -> None:
     with time_machine.travel(datetime.now(UTC) + timedelta(hours=1)):
         code, checks = doctor()
     assert (code, checks["runner"]["verdict"]) == (1, "wrong")
-    assert "nobody runs them" in checks["runner"]["said"]
+    assert "no process is running them" in checks["runner"]["said"]
     assert "duetime service install" in checks["runner"]["advice"]
 
 
@@ -193,7 +193,7 @@ def test_a_test_is_sent_to_every_channel_only_when_asked_for(doctor: Doctor, mon
         assert doctor()[1]["webhook:team"]["verdict"] == "ok"
         assert came == []
         code, checks = doctor("--send-test")
-    assert (code, checks["webhook:team"]["said"]) == (0, "took the test; look whether it arrived")
+    assert (code, checks["webhook:team"]["said"]) == (0, "accepted the test message; check that it arrived")
     headers, body = came[0]
     assert json.loads(body)["data"]["title"] == "Duetime test"
     Webhook(SECRET).verify(body, headers)

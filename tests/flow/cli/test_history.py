@@ -132,7 +132,7 @@ def test_where_nothing_happened_it_says_so(lines: Answer) -> None:
 
 def test_a_time_that_is_not_understood_names_the_option(lines: Answer, capsys: pytest.CaptureFixture[str]) -> None:
     assert run(["history", "--since", "a while ago"]) == 2
-    assert capsys.readouterr().err.startswith("duetime: --since: it does not say how long ago.")
+    assert capsys.readouterr().err.startswith("duetime: --since: it does not specify how long ago.")
     assert run(["history", "--since", "whenever"]) == 2
     said = capsys.readouterr().err.rstrip()
     assert said.endswith("Example: --since 'yesterday'")

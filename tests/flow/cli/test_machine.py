@@ -209,7 +209,7 @@ def test_install_prints_for_a_pipe_and_explains_beside_it(cli: Run, home: Path) 
 
 def test_install_writes_and_says_where_the_old_file_is(cli: Run, home: Path) -> None:
     first = cli("install", "cursor", "--write")
-    assert f"Written to {home}/.cursor/mcp.json. Start cursor again to use it." in first.out
+    assert f"Written to {home}/.cursor/mcp.json. Restart cursor to use it." in first.out
     assert "has it already" in cli("install", "cursor", "--write").out
     changed = cli("--handlers", "mine", "install", "cursor", "--write")
     backup = changed.out.splitlines()[-1].removeprefix("The file as it was: ")

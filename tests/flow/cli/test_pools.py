@@ -90,7 +90,7 @@ def test_a_held_task_is_explained_by_another_process_with_who_holds_the_pool(app
     )
     assert words in " ".join(cli("explain", second).out.split())
     assert app.scheduler.get(second).waiting_for == (words,)
-    assert cli("explain", first).out.endswith("nothing: it runs, attempt 1\n")
+    assert cli("explain", first).out.endswith("nothing: it is running, attempt 1\n")
 
 
 def test_stats_print_what_is_promised_to_each_tier_and_what_is_used_of_each_pool(app: App, cli: Run) -> None:
@@ -134,7 +134,7 @@ def test_pools_are_declared_listed_and_removed_from_the_command_line(cli: Run) -
     ("spec", "said"),
     [
         ('{"capacity": -1}', "pools.gpu.capacity: is -1"),
-        ('{"capacity": 1', "is no JSON"),
+        ('{"capacity": 1', "is not JSON"),
         ("[1]", "is list"),
     ],
 )
@@ -148,7 +148,7 @@ def test_a_wrong_declaration_is_refused_in_one_sentence(cli: Run, spec: str, sai
 def test_without_a_runner_the_queue_cannot_be_asked_and_that_is_said(cli: Run) -> None:
     ended = cli("stats")
     assert ended.code == 1
-    assert "no process runs tasks now" in ended.err
+    assert "no process is running tasks" in ended.err
 
 
 @pytest.mark.postgres
@@ -160,8 +160,8 @@ def test_in_a_shared_installation_a_queue_that_cannot_be_asked_is_told_by_its_ca
     monkeypatch.setenv("DUETIME_REDIS_URL", "redis://127.0.0.1:1/0")
     assert cli("migrate").code == 0
     away = cli("stats")
-    assert away.err.startswith("duetime: Redis does not answer, so the queue cannot be asked")
+    assert away.err.startswith("duetime: Redis does not answer, so the queue cannot be queried")
     monkeypatch.setenv("DUETIME_REDIS_URL", valkey_url)
     empty = cli("stats")
-    assert empty.err.startswith("duetime: the queue in Redis is empty, and is filled by the first `duetime worker`")
+    assert empty.err.startswith("duetime: the queue in Redis is empty; the first running `duetime worker`")
     assert (away.code, empty.code) == (1, 1)

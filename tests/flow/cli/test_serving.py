@@ -59,7 +59,7 @@ def serving(surroundings: Mapping[str, str], log: Path) -> Iterator[subprocess.P
     with log.open("wb") as errors:
         process = subprocess.Popen([*DUETIME, "serve", "--port", "0"], env=dict(surroundings), stderr=errors)
     try:
-        said = ("serves MCP at", "is the runner now")
+        said = ("serves MCP at", "is now the runner")
         wait_until(lambda: all(words in log.read_text("utf-8") for words in said), "it serves and runs tasks")
         yield process
     finally:
@@ -74,7 +74,7 @@ def test_what_the_command_line_schedules_is_run_by_the_process_that_serves(
         task = answer(surroundings, "schedule", "Call John", "--when", "in 1 second")
         wait_until(lambda: answer(surroundings, "show", task["id"])["state"] == "succeeded", "the reminder fired")
         checks = {check["name"]: check for check in answer(surroundings, "doctor")["checks"]}
-        assert checks["runner"]["said"].startswith(f"process {process.pid} runs tasks")
+        assert checks["runner"]["said"].startswith(f"process {process.pid} has been running tasks")
         history = answer(surroundings, "history", task["id"])
         assert [attempt["outcome"] for attempt in history["attempts"]] == ["done"]
         process.send_signal(signal.SIGTERM)
@@ -110,7 +110,7 @@ def test_a_port_that_is_taken_is_said_in_one_sentence(surroundings: dict[str, st
         address = (tmp_path / "log").read_text("utf-8").split("http://127.0.0.1:")[1]
         taken = call(surroundings, "serve", "--port", address.split("/")[0])
     assert taken.returncode == 2
-    assert "is taken by another program" in taken.stderr
+    assert "is in use by another program" in taken.stderr
     assert "Traceback" not in taken.stderr
 
 

@@ -96,7 +96,7 @@ def test_a_key_used_for_something_else_is_refused_with_4(cli: Run) -> None:
     scheduled(cli, "Call John", "--when", "in 2 hours", "--key", "k")
     ended = cli("schedule", "Call Jane", "--when", "in 2 hours", "--key", "k")
     assert ended.code == 4
-    assert ended.err.startswith("duetime: --key: 'k' already made t_")
+    assert ended.err.startswith("duetime: --key: 'k' already created t_")
     assert "`duetime reschedule`" in ended.err
 
 
@@ -111,7 +111,7 @@ def test_a_dry_run_stores_nothing(cli: Run) -> None:
 @pytest.mark.parametrize(
     ("arguments", "said"),
     [
-        (("Call John",), "duetime: --when: a reminder must say when"),
+        (("Call John",), "duetime: --when: a reminder needs a time"),
         (("Call John", "--when", "soonish"), "duetime: --when: "),
         (
             ("Call John", "--when", "in 1 h", "--payload", "{"),
@@ -156,8 +156,9 @@ def test_the_list_shows_open_tasks_by_time_and_counts(cli: Run) -> None:
 
 
 def test_an_empty_list_says_how_to_begin_or_that_the_filter_finds_nothing(cli: Run) -> None:
-    assert cli("list").out == "No tasks. Make one: duetime schedule 'Call John' --when 'in 20 min'\n"
-    assert cli("list", "--query", "x").out == "No task matches this filter; `duetime list` without one lists all.\n"
+    assert cli("list").out == "No tasks. Create one: duetime schedule 'Call John' --when 'in 20 min'\n"
+    nothing = "No task matches this filter; `duetime list` without a filter lists all.\n"
+    assert cli("list", "--query", "x").out == nothing
 
 
 @pytest.mark.parametrize(
@@ -307,13 +308,13 @@ def test_what_is_wrong_with_urgency_is_said_in_options(cli: Run) -> None:
     ended = cli("schedule", "Call John", "--when", "tomorrow 9am", "--need", "gpu", "--deadline-type", "hard")
 
     assert ended.code == 2
-    assert "--deadline-type: there is no deadline" in ended.err
+    assert "--deadline-type: it needs a deadline" in ended.err
     assert "--need: gpu is given no number." in ended.err
 
 
 def test_scheduling_where_nothing_runs_tasks_says_so_and_what_to_do(cli: Run) -> None:
     ended = cli("schedule", "Call John", "--when", "in 2 hours")
-    assert ended.err.startswith("No process runs tasks now")
+    assert ended.err.startswith("No process is running tasks")
     assert ended.err.count("\n") == 1
     assert "`duetime serve`" in ended.err
     assert "`duetime service install`" in ended.err

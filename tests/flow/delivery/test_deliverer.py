@@ -204,7 +204,7 @@ def test_an_exception_of_a_library_fails_the_send_and_its_text_is_kept_to_itself
 def test_a_channel_that_is_gone_is_waited_for(store: Store, clock: Clock) -> None:
     fire(store, "team")
     deliverer(store).tick(store.now())
-    assert state(store) == (DeliveryState.PENDING, 1, "no channel 'team' is configured any more")
+    assert state(store) == (DeliveryState.PENDING, 1, "channel 'team' is no longer configured")
     clock.advance(60)
     deliverer(store, FakeChannel()).tick(store.now())
     assert state(store)[0] is DeliveryState.DELIVERED

@@ -84,7 +84,7 @@ def test_a_notification_that_was_swallowed_is_an_error_and_the_next_one_connects
     made = [FakeNotifier(shows=False), FakeNotifier()]
     waiting = iter(made)
     channel = DesktopChannel(lambda: next(waiting))
-    with pytest.raises(ChannelError, match="did not take"):
+    with pytest.raises(ChannelError, match="rejected"):
         channel.send(MESSAGE, key="r_1")
     channel.send(MESSAGE, key="r_1")
     channel.close()
@@ -138,7 +138,7 @@ def test_a_mac_without_a_bundle_shows_by_script_and_texts_are_no_part_of_it(scri
     hostile = '-e " & (do shell script "id") & "'
     channel.send(replace(MESSAGE, title=hostile, text="plain"), key="r_1")
     (script_runner / "fails").touch()
-    with pytest.raises(ChannelError, match="did not take"):
+    with pytest.raises(ChannelError, match="rejected"):
         channel.send(MESSAGE, key="r_1")
     channel.close()
     first, _ = (json.loads(line) for line in (script_runner / "noted").read_text().splitlines())
@@ -200,7 +200,7 @@ def test_a_notification_reaches_a_real_desktop_service_and_its_text_is_no_markup
 def test_a_bus_without_a_notification_service_is_no_desktop(bus: None) -> None:
     channel = DesktopChannel()
     assert not channel.available()
-    with pytest.raises(ChannelError, match="the desktop did not take the notification"):
+    with pytest.raises(ChannelError, match="the desktop rejected the notification"):
         channel.send(MESSAGE, key="r_1")
 
 
@@ -240,6 +240,6 @@ def test_apprise_carries_title_and_text_and_says_when_it_could_not(
     channel.send(MESSAGE, key="r_1")
     assert [(body["title"], body["message"]) for body in Receiver.bodies] == [(MESSAGE.title, MESSAGE.text)]
     monkeypatch.setattr(Receiver, "status", 500)
-    with pytest.raises(ChannelError, match=r"did not take the message \(failure\)") as refused:
+    with pytest.raises(ChannelError, match=r"rejected the message \(failure\)") as refused:
         channel.send(MESSAGE, key="r_1")
     assert "secret" not in str(refused.value)

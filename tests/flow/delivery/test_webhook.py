@@ -248,7 +248,7 @@ def test_a_name_that_does_not_resolve_is_tried_again() -> None:
         raise socket.gaierror(8, "unknown")
 
     outcome = call({"url": "https://nowhere.example"}, of=webhook(resolve=nothing))
-    assert outcome == Retry("nowhere.example: ConnectError: the name cannot be resolved (gaierror)")
+    assert outcome == Retry("nowhere.example: ConnectError: the host name cannot be resolved (gaierror)")
 
 
 def test_a_server_that_drips_is_left_at_the_time_limit(server: Server) -> None:

@@ -91,7 +91,7 @@ def test_a_run_that_was_scheduled_before_its_length_was_learned_expires_by_what_
     run = scheduler.get(made.record.task.id).record.run
     assert run.state is State.EXPIRED
     assert run.error is not None
-    assert run.error.endswith("it needs about 4 min; it waited for a free thread of a worker")
+    assert run.error.endswith("it needs about 4 min; it waited for a free worker thread")
 
 
 def test_a_run_that_expires_behind_a_pool_says_what_it_lacked(
@@ -113,8 +113,8 @@ def test_a_run_that_expires_behind_a_pool_says_what_it_lacked(
     run = scheduler.get(left.task.id).record.run
     assert run.state is State.EXPIRED
     assert run.error == (
-        "its deadline of Tue 24 Nov 2026 12:01:17 could not be met any more: it needs about 2 s; "
-        "it waited for pool tpu: it needs 2, 0 of 2 are free; 1 run has units of it"
+        "its deadline of Tue 24 Nov 2026 12:01:17 could no longer be met: it needs about 2 s; "
+        "it waited for pool tpu: it needs 2, 0 of 2 are free; held by 1 run"
     )
 
 

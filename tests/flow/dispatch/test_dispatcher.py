@@ -269,7 +269,7 @@ def test_a_run_of_which_nothing_can_be_worked_out_ends_bare_and_holds_up_no_othe
     assert run.state is State.EXPIRED
     assert "deadline of Tue 24 Nov 2026 13:00 UTC" in str(run.error)
     assert queued(queue) == [other.run.id]
-    assert "ends without a message" in caplog.text
+    assert "ended without an inbox message" in caplog.text
 
 
 def test_maintenance_finds_what_the_queue_lost(store: Store, queue: MemoryQueue) -> None:
@@ -323,7 +323,9 @@ def test_maintenance_ends_what_runs_past_its_lease_unless_it_is_in_hand(
     maintenance.step()
     run = store.tasks.get(TENANT, claim.task.id).run
     assert (run.state, run.crashes) == (state, int(not holds))
-    assert (f"1 run ({claim.run.id}) in nobody's hand" in caplog.text) is not holds
+    assert (
+        f"lease expired without a live worker, marked as crashed: 1 run ({claim.run.id})" in caplog.text
+    ) is not holds
 
 
 @pytest.mark.parametrize("restart", [False, True])
@@ -442,8 +444,8 @@ def test_runs_that_waited_at_a_start_are_not_told_like_runs_that_a_queue_has_los
         said += [record.message for record in caplog.records]
         now[0] += 30
     assert said == [
-        "1 ready runs waited when this process began; they are in the queue now",
-        "1 ready runs were missing from the queue; they are in it again",
+        "1 ready runs were waiting when this process started; queued them",
+        "1 ready runs were missing from the queue; queued them again",
     ]
 
 

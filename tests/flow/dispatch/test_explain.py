@@ -68,12 +68,15 @@ def test_a_rate_says_when_there_is_more() -> None:
 @pytest.mark.parametrize(
     ("shortage", "words"),
     [
-        (short(Why.UNKNOWN), "pool gpu: no such pool is there (there are disk, net): declare it"),
-        (short(Why.TOO_SMALL, needed=9), "it needs 9, and there are 4 in all: raise its capacity"),
-        (short(Why.HELD, held_for="r9"), "kept for r9, which is overdue and goes first"),
-        (short(Why.STOPPED, helped_at=MS + 5000), "its provider asked to wait, until Fri 20 Nov 2026 12:00 (in 5 s)"),
+        (short(Why.UNKNOWN), "pool gpu: there is no pool 'gpu' (pools: disk, net); declare it, or change `needs`"),
+        (short(Why.TOO_SMALL, needed=9), "it needs 9, but the capacity is 4: raise the capacity"),
+        (short(Why.HELD, held_for="r9"), "reserved for r9, which is overdue and goes first"),
+        (
+            short(Why.STOPPED, helped_at=MS + 5000),
+            "its provider requested a pause, until Fri 20 Nov 2026 12:00 (in 5 s)",
+        ),
         (short(Why.BREAKER, helped_at=MS + 5000), "its breaker is open after failures, until Fri 20 Nov 2026 12:00"),
-        (short(Why.BREAKER), "its breaker is open after failures, one run probes it now"),
+        (short(Why.BREAKER), "its breaker is open after failures, and one run is probing it now"),
     ],
 )
 def test_every_reason_of_a_pool_has_words_of_its_own(shortage: Shortage, words: str) -> None:
@@ -86,23 +89,23 @@ def test_every_reason_is_known_to_the_words() -> None:
 
 
 def test_a_turn_says_how_many_go_first() -> None:
-    assert why(ahead=MAX_COUNTED_AHEAD) == ("its turn: 10000 or more runs of the same tier and needs go first",)
-    assert why(ahead=1) == ("its turn: 1 run of the same tier and needs go first",)
-    assert why() == ("a free thread of a worker: it is the first of its tier and needs",)
+    assert why(ahead=MAX_COUNTED_AHEAD) == ("its turn, behind 10000 or more runs with the same tier and needs",)
+    assert why(ahead=1) == ("its turn, behind 1 run with the same tier and needs",)
+    assert why() == ("a free worker thread: it is next for its tier and needs",)
     first = why()[0]
     assert why(threads=ThreadUse(2, 2)) == (f"{first}; 2 of 2 threads are busy",)
-    kept = "14 of 16 threads are busy, 2 are kept for critical and high runs"
+    kept = "14 of 16 threads are busy, 2 are reserved for critical and high runs"
     assert why(threads=ThreadUse(16, 14, (0, 1, 2, 2, 2))) == (f"{first}; {kept}",)
-    kept = "4 of 4 threads are busy, 1 is kept for critical runs"
+    kept = "4 of 4 threads are busy, 1 is reserved for critical runs"
     assert why(threads=ThreadUse(4, 4, (0, 1, 1, 1, 1))) == (f"{first}; {kept}",)
-    assert why(short(), ahead=3)[1] == "its turn: 3 runs of the same tier and needs go first"
+    assert why(short(), ahead=3)[1] == "its turn, behind 3 runs with the same tier and needs"
 
 
 @pytest.mark.parametrize("found", [Explanation("waiting"), Explanation("parked", ahead=3, shortage=short()), None])
 def test_where_no_worker_is_up_that_is_said_before_anything_else(found: Explanation | None) -> None:
     first, *rest = waiting_for(a_record(), NOW, RunFacts(found, working=False))
-    assert first == "a worker, and none is up now: start one with `duetime worker`"
-    assert rest == [said for said in waiting_for(a_record(), NOW, RunFacts(found)) if "free thread" not in said]
+    assert first == "a worker: none is running, so start one with `duetime worker`"
+    assert rest == [said for said in waiting_for(a_record(), NOW, RunFacts(found)) if "free worker thread" not in said]
 
 
 def test_a_run_that_a_worker_has_names_the_worker() -> None:
@@ -112,7 +115,7 @@ def test_a_run_that_a_worker_has_names_the_worker() -> None:
 def test_a_run_apart_after_crashes_says_until_when() -> None:
     facts = RunFacts(Explanation("delayed", not_before=MS + 5000))
     assert waiting_for(a_record(crashes=2), NOW, facts)[0].startswith(
-        "until Fri 20 Nov 2026 12:00 (in 5 s): it starts apart"
+        "until Fri 20 Nov 2026 12:00 (in 5 s): it runs alone"
     )
 
 
@@ -123,17 +126,17 @@ def test_a_run_that_is_early_says_until_when() -> None:
 
 def test_a_queue_that_does_not_answer_and_one_that_was_not_told_yet_are_told_apart() -> None:
     said = [waiting_for(a_record(), NOW, RunFacts(silence=silence))[0] for silence in (*NoAnswer, None)]
-    assert said[0].startswith("a process that runs tasks, and none does now")
-    assert said[1].startswith("Redis, which cannot be reached now")
-    assert said[2].startswith("the queue in Redis to be filled")
-    assert said[3].startswith("a dispatcher to hand it to the workers")
+    assert said[0].startswith("a process that runs tasks: none is running")
+    assert said[1].startswith("Redis, which is unreachable")
+    assert said[2].startswith("the queue in Redis to be rebuilt")
+    assert said[3].startswith("a dispatcher to queue it")
 
 
 def test_what_is_due_and_was_seen_by_nobody_waits_for_somebody_and_not_for_its_time() -> None:
     late = replace(a_record(), run=replace(a_record().run, state=State.SCHEDULED))
     (reason,) = explained(late, late.run.scheduled_for + timedelta(minutes=5), RunFacts())
-    assert reason.startswith("a process that looks for what is due, as it is since")
-    assert "(5 min ago)" in reason
+    assert reason.startswith("a process to queue it (it was due")
+    assert "5 min ago)" in reason
 
 
 def test_what_the_database_knows_is_said_without_a_queue() -> None:
@@ -174,13 +177,13 @@ def test_holders_are_named_by_task_and_other_tenants_are_not(store: Store, queue
     record = store.tasks.get(TENANT, waiting.id)
     said = " ".join(waiting_for(record, NOW, explainer.facts(record)))
     assert f"{mine.id} «Render\u203a the film, at great length and i…»" in said
-    assert "a task of someone else" in said
+    assert "another user's task" in said
     assert "secret" not in said
 
 
 @pytest.mark.parametrize(
     ("took", "said"),
-    [(60, "done in 3 min"), (5 * 60, "done in 1 min"), (7 * 60, "(takes longer than usual)")],
+    [(60, "done in 3 min"), (5 * 60, "done in 1 min"), (7 * 60, "(running longer than usual)")],
 )
 def test_a_holder_says_when_it_is_probably_done_where_its_length_is_known(
     store: Store, queue: MemoryQueue, monkeypatch: pytest.MonkeyPatch, took: int, said: str

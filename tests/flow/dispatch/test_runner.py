@@ -282,9 +282,9 @@ def test_an_action_that_nobody_here_knows_waits_in_the_queue_and_uses_up_no_atte
     house.run()
     for task_id in (house.add("resize"), house.add("resize")):
         house.reaches(task_id, State.READY)
-    eventually(lambda: "no handler 'resize' is loaded here; there are reminder" in caplog.text, "the log to tell")
+    eventually(lambda: "this worker has no handler 'resize' (handlers: reminder" in caplog.text, "the log to tell")
     record = house.reaches(task_id, State.READY)
-    assert caplog.text.count("Its runs are left to workers that have it") == 1
+    assert caplog.text.count("leaves its runs to other workers") == 1
     assert (record.run.attempt, record.run.failures) == (0, 0)
 
 
@@ -340,7 +340,7 @@ def test_work_that_outlasts_the_grace_period_is_handed_back_and_started_by_the_n
     assert house.reasons(task_id) == ["the worker stopped"]
     assert gate.stopped_by == ([] if deaf else [WorkerStopping])
     assert "1 runs (gate) did not end within the grace period. They start again elsewhere" in caplog.text
-    assert ("does not stop; it is handed back" in caplog.text) is deaf
+    assert ("did not stop; handed it back" in caplog.text) is deaf
     house.run(work)
     gate.await_begun()
     gate.go.set()

@@ -51,8 +51,8 @@ def test_a_wake_up_during_a_step_is_not_lost() -> None:
 @pytest.mark.parametrize(
     ("error", "back"),
     [
-        (StoreUnavailable("the disk is full"), "test: the database can be used again, at try 3"),
-        (DuetimeError("a line is cut"), "test: it works again, at try 3"),
+        (StoreUnavailable("the disk is full"), "test: the database is available again, on attempt 3"),
+        (DuetimeError("a line is cut"), "test: recovered, on attempt 3"),
     ],
 )
 def test_a_failing_step_is_repeated_and_its_first_failure_and_its_end_are_logged(

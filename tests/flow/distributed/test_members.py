@@ -84,13 +84,13 @@ def test_what_is_due_while_no_worker_is_up_says_that_it_waits_for_one(installati
     def waits() -> tuple[str, ...]:
         return server.scheduler.get(view.record.task.id).waiting_for
 
-    assert waits() == ("a worker, and none is up now: start one with `duetime worker`",)
+    assert waits() == ("a worker: none is running, so start one with `duetime worker`",)
     server.store.workers.beat(WorkerProcess("w_1", "host", 1, 2, server.store.now(), actions=("gate",)))
-    assert waits() == ("a free thread of a worker: it is the first of its tier and needs",)
+    assert waits() == ("a free worker thread: it is next for its tier and needs",)
     server.store.workers.beat(
         WorkerProcess("w_1", "host", 1, 2, server.store.now(), state="draining", actions=("gate",))
     )
-    assert "none is up now" in waits()[0], "one that takes nothing more does not count"
+    assert "none is running" in waits()[0], "one that takes nothing more does not count"
 
 
 def test_a_command_that_only_schedules_lets_others_dispatch_it_at_once(
@@ -140,7 +140,7 @@ def test_scheduling_goes_on_while_the_queue_is_away_and_what_fell_due_runs_when_
     gate.open.set()
     installation.queue.away = True
     views = [server.scheduler.schedule(f"During {n}", action="gate") for n in range(5)]
-    eventually(lambda: server.ready().startswith("ok, but Redis is away"), "it is noticed")
+    eventually(lambda: server.ready().startswith("ok, but Redis is unreachable"), "it is noticed")
     eventually(lambda: {state(server, view) for view in views} == {State.READY}, "they are due")
     installation.queue.away = False
     eventually(lambda: {state(server, view) for view in views} == {State.SUCCEEDED}, "they ran")
@@ -155,7 +155,7 @@ def test_a_server_with_nothing_to_do_says_that_the_queue_is_away_and_that_it_is_
     server = installation.member(Role.SERVE)
     assert server.ready() == "ok"
     installation.queue.away = True
-    eventually(lambda: server.ready().startswith("ok, but Redis is away"), "it is noticed")
+    eventually(lambda: server.ready().startswith("ok, but Redis is unreachable"), "it is noticed")
     installation.queue.away = False
     eventually(lambda: server.ready() == "ok", "it is well again")
 

@@ -187,8 +187,7 @@ def test_a_process_that_the_machine_has_no_room_for_is_tried_again_later(
         for now in (0.0, FIRST_PAUSE / 2, FIRST_PAUSE):
             place.look(now)
     assert [record.getMessage() for record in caplog.records] == [
-        f"worker process 1 cannot be started; it is tried again in {pause:g} s: "
-        "[Errno 11] Resource temporarily unavailable"
+        f"cannot start worker process 1; retrying in {pause:g} s: [Errno 11] Resource temporarily unavailable"
         for pause in (FIRST_PAUSE, 2 * FIRST_PAUSE)
     ]
     place.look(place.start_at)

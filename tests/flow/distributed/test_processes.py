@@ -29,7 +29,7 @@ ROOT = Path(__file__).resolve().parents[3]
 PATIENCE = 120
 eventually = partial(waiting.eventually, patience=PATIENCE)  # processes start, on machines that do much else
 DUETIME = [sys.executable, "-m", "duetime"]
-WORKER = (["worker"], "runs tasks now")
+WORKER = (["worker"], "now runs tasks")
 SERVER = (["serve", "--port", "0"], "serves MCP at")
 DRAMATIQ = [sys.executable, "-m", "dramatiq", "duetime.server.dramatiq:broker"]
 

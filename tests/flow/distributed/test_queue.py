@@ -243,8 +243,8 @@ def test_an_outage_is_noticed_and_logged_by_a_process_that_asks_the_queue_nothin
             monitor.step()
             assert (queue.away is not None) is away
     assert [message.split(":")[0].split(" after")[0] for message in caplog.messages] == [
-        "the queue is away, what is due starts when it is back",
-        "the queue is in use again",
+        "the queue is unreachable, due runs start when it is back",
+        "the queue is reachable again",
     ]
 
 
@@ -260,9 +260,9 @@ def test_an_outage_is_two_lines_in_the_log_however_long_it_is(
         inner.away = False
         monitor.step()
     assert [record.levelname for record in caplog.records] == ["WARNING", "INFO"]
-    assert "the queue is away" in caplog.messages[0]
+    assert "the queue is unreachable" in caplog.messages[0]
     assert "connection refused" in caplog.messages[0]
-    assert "the queue is in use again" in caplog.messages[1]
+    assert "the queue is reachable again" in caplog.messages[1]
 
 
 def test_a_queue_that_lost_everything_is_rebuilt_with_what_runs_and_what_is_ready(
@@ -289,7 +289,7 @@ def test_an_empty_queue_is_rebuilt_before_anything_starts(
     with caplog.at_level(logging.INFO):
         monitor.open()
     assert sorted(queue.take("w", 9, MINUTE).run_ids) == sorted(made)
-    assert caplog.messages == ["the queue was empty and has been filled from the database"], "it was never away"
+    assert caplog.messages == ["rebuilt the empty queue from the database"], "it was never away"
 
 
 def test_only_one_of_many_rebuilds_and_the_others_wait_for_it(

@@ -107,7 +107,7 @@ def test_a_wall_time_is_read_in_the_zone_of_the_caller(house: House) -> None:
 
 
 def test_a_reminder_that_says_no_time_is_refused_with_an_example(house: House) -> None:
-    with pytest.raises(InvalidArgument, match=r"when: a reminder must say when.*in 2 hours"):
+    with pytest.raises(InvalidArgument, match=r"when: a reminder needs a time.*in 2 hours"):
         house.scheduler.schedule("Call John")
 
 
@@ -183,7 +183,7 @@ def test_cancelling_twice_changes_nothing(house: House) -> None:
     first = house.scheduler.cancel(view.record.task.id)
     second = house.scheduler.cancel(view.record.task.id)
     assert second.record.task.revision == first.record.task.revision
-    assert "cancelled before" in second.warnings[0]
+    assert "already cancelled" in second.warnings[0]
 
 
 def test_a_stale_revision_is_refused_and_says_what_changed(house: House) -> None:
@@ -216,7 +216,7 @@ def test_repeating_a_reschedule_is_harmless(house: House) -> None:
     view = house.scheduler.schedule("Call John", when="in 2 hours")
     first = house.scheduler.reschedule(view.record.task.id, when="tomorrow 9am", pause=True)
     again = house.scheduler.reschedule(view.record.task.id, when="tomorrow 9am", pause=True)
-    assert again.warnings == ("it is so already; nothing was changed",)
+    assert again.warnings == ("it already has these values; nothing was changed",)
     assert again.record.task.revision == first.record.task.revision
 
 
@@ -352,7 +352,7 @@ def test_moving_a_recurring_task_moves_one_occurrence_and_says_so(house: House) 
     moved = house.scheduler.reschedule(view.record.task.id, when="tomorrow")
     assert moved.warnings == (
         "no time given: 09:00 assumed",
-        "only the next occurrence was moved; repeat changes the rule itself",
+        "only the next occurrence was moved; change `repeat` to move them all",
     )
     assert moved.record.task.repeat == view.record.task.repeat
 

@@ -219,4 +219,4 @@ def test_a_cancel_is_repeated_by_its_own_state(scheduler: Scheduler) -> None:
     first = scheduler.cancel(task_id, idempotency_key="off")
     again = scheduler.cancel(task_id, idempotency_key="off")
     assert again.record == first.record
-    assert "cancelled before" in again.warnings[0]
+    assert "already cancelled" in again.warnings[0]

@@ -167,7 +167,7 @@ def test_what_models_write_instead_is_refused_with_the_real_name(refused: Callab
     ("arguments", "said"),
     [
         ({"priority": "urgent"}, "priority: 'urgent' is not one of them. Accepted: critical, high, normal, low"),
-        ({"deadline_type": "hard"}, "deadline_type: there is no deadline that it could be the type of."),
+        ({"deadline_type": "hard"}, "deadline_type: it needs a deadline to apply to."),
         ({"needs": {"gpu": -1}}, "needs: 'gpu': it is out of range; a whole number from 1"),
         (
             {"needs": {"gpus": 1}},
@@ -179,7 +179,7 @@ def test_what_models_write_instead_is_refused_with_the_real_name(refused: Callab
         (
             {"needs": {"key:": 1}},
             (
-                "needs: 'key:' is no name of a pool. "
+                "needs: 'key:' is not a pool name. "
                 "Accepted: letters, digits and ._:@/- after a letter or digit, 100 at most. "
                 "Example: needs={'key:customer-42': 1}"
             ),
@@ -270,7 +270,7 @@ def test_a_type_needs_a_deadline_of_the_task_or_in_the_call(ask: Ask, refused: C
     said = refused("reschedule_task", task_id=made["id"], deadline_type="hard")
     _, task = ask("reschedule_task", task_id=made["id"], deadline_type="hard", deadline="2 hours")
 
-    assert said.startswith("deadline_type: there is no deadline")
+    assert said.startswith("deadline_type: it needs a deadline")
     assert task["deadline"]["type"] == "hard"
 
 
@@ -357,7 +357,7 @@ def test_a_run_that_has_started_is_not_made_urgent(
     start(store, made)
     said = refused("reschedule_task", task_id=made["id"], priority="high")
 
-    assert said == f"priority: {made['id']} has started already. Cancel it, or let it come to its end."
+    assert said == f"priority: {made['id']} has already started. Cancel it, or let it finish."
 
 
 def test_while_a_run_of_a_recurring_task_goes_on_only_the_next_one_changes(
@@ -370,7 +370,7 @@ def test_while_a_run_of_a_recurring_task_goes_on_only_the_next_one_changes(
 
     assert (task["state"], task["priority"]) == ("running", "high")
     assert task["deadline"]["text"] == made["deadline"]["text"]
-    assert task["warnings"] == ["the run that has started goes on as it was; the next one has what was changed"]
+    assert task["warnings"] == ["the running attempt is unchanged; the change applies to the next run"]
 
 
 def test_a_run_that_waits_for_its_turn_is_ordered_anew_and_keeps_its_age(ask: Ask, store: Store, clock: Clock) -> None:
@@ -450,7 +450,7 @@ def test_a_task_says_whether_it_met_its_deadline(scheduler: Scheduler, after: in
 
 
 def test_what_expired_tells_its_reason(scheduler: Scheduler) -> None:
-    why = "its deadline of Sun 22 Nov 2026 10:00 could not be met any more: it needs about 5 min"
+    why = "its deadline of Sun 22 Nov 2026 10:00 could no longer be met: it needs about 5 min"
     made = scheduler.schedule("Render", action="render", when="tomorrow 9am", deadline="1 hour", deadline_type="hard")
     text = task_text(task_payload(ended(made, State.EXPIRED, after=timedelta(minutes=55), error=why)))
 
@@ -482,10 +482,10 @@ def waiting(view: TaskView, state: State, *reasons: str) -> TaskView:
 def test_what_a_run_waits_for_is_told_in_our_words(scheduler: Scheduler) -> None:
     made = scheduler.schedule("Render", action="render", when="tomorrow 9am")
     held = "pool gpu: it needs 2, 1 of 4 are free; held by t_00000000000c"
-    payload = task_payload(waiting(made, State.READY, held, "its turn: 3 runs of the same tier and needs go first"))
+    payload = task_payload(waiting(made, State.READY, held, "its turn, behind 3 runs with the same tier and needs"))
 
-    assert payload.waiting_for == (held, "its turn: 3 runs of the same tier and needs go first")
-    assert f"Waiting for {held}. Waiting for its turn: 3 runs of the same tier and needs go first." in task_text(
+    assert payload.waiting_for == (held, "its turn, behind 3 runs with the same tier and needs")
+    assert f"Waiting for {held}. Waiting for its turn, behind 3 runs with the same tier and needs." in task_text(
         payload
     )
 

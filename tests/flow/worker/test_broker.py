@@ -171,7 +171,7 @@ def test_a_message_without_a_live_claim_is_refused(broker: DispatchBroker, targe
     target.claim([Grant("known", "token")])
     known, unknown = (MessageProxy(message_of(broker, name)) for name in ("known", "unknown"))
     admission.before_process_message(broker, known)
-    with pytest.raises(SkipMessage, match="runs already"):
+    with pytest.raises(SkipMessage, match="is already running"):
         admission.before_process_message(broker, known)
     with pytest.raises(SkipMessage, match="not claimed"):
         admission.before_process_message(broker, unknown)
@@ -184,7 +184,7 @@ def test_a_check_that_fails_refuses_the_message(
         raise RuntimeError("anything")
 
     monkeypatch.setattr(target.active_runs, "get", broken)
-    with pytest.raises(SkipMessage, match="cannot be checked"):
+    with pytest.raises(SkipMessage, match="cannot check the claim"):
         Admission(target.active_runs).before_process_message(broker, MessageProxy(message_of(broker, "r")))
 
 

@@ -221,9 +221,8 @@ def test_a_process_ends_with_the_worker_that_hands_its_run_back(house: Callable[
 
 
 def test_a_process_that_dies_is_a_failed_attempt_and_the_worker_goes_on(house: Callable[[Handler], House]) -> None:
-    assert (
-        house(isolated_handlers.dies).reaches(State.RETRYING) == "its process was killed by SIGSEGV before it returned"
-    )
+    reason = house(isolated_handlers.dies).reaches(State.RETRYING)
+    assert reason == "its handler process was killed by SIGSEGV before it returned"
 
 
 def test_a_process_ends_when_its_worker_is_gone() -> None:

@@ -195,7 +195,7 @@ def test_nothing_starts_on_a_reservation_that_cannot_be_proven(
     record = house.schedule({"gpu": 1})
     house.worker.start()
     house.await_(record, State.SUSPENDED)
-    assert house.outcomes(record) == [("yielded", "what it had reserved was lost")]
+    assert house.outcomes(record) == [("yielded", "its pool reservation was lost")]
     assert (began, house.store.tasks.get(TENANT, record.task.id).run.failures) == ([], 0)
     Dispatcher(house.store, house.queue).step()
     house.await_(record, State.SUCCEEDED)
@@ -239,7 +239,7 @@ def test_what_runs_on_a_lost_reservation_is_interrupted_and_goes_back_and_what_n
     assert next(filter(None, lost)) == {record.run.id}
     if needs:
         house.await_(record, State.SUSPENDED)
-        assert house.outcomes(record) == [("yielded", "what it had reserved was lost")]
+        assert house.outcomes(record) == [("yielded", "its pool reservation was lost")]
         go_on.set()
     else:
         go_on.set()

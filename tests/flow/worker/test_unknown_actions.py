@@ -107,7 +107,7 @@ def test_explain_says_that_no_worker_that_is_up_knows_the_action(store: Store, q
         return " ".join(waiting_for(record, NOON, explainer.facts(record)))
 
     Heartbeat(store, "w1", threads=lambda: 1, running=lambda: 0, actions=["reminder"]).step()
-    assert said().startswith("a worker that knows the action 'resize': none that is up does")
+    assert said().startswith("a worker with a handler for 'resize': no running worker has one")
     Heartbeat(store, "w2", threads=lambda: 1, running=lambda: 0, actions=["reminder", "resize"]).step()
     assert "knows the action" not in said()
 

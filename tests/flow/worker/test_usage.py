@@ -121,7 +121,7 @@ def test_a_handler_counts_what_it_used_of_what_it_needs() -> None:
 
 @pytest.mark.parametrize("units", [-1, float("nan"), float("inf")])
 def test_an_amount_is_a_number_from_0(units: float) -> None:
-    with pytest.raises(InvalidArgument, match="is no amount"):
+    with pytest.raises(InvalidArgument, match="is not an amount"):
         Context.for_test(needs=NEEDS).use("tokens", units)
 
 
