@@ -20,7 +20,7 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from duetime.scheduler.events import EventFilter
-from duetime.scheduler.intake.validation import MAX_COUNTED
+from duetime.scheduler.intake.validation import MAX_TASKS_COUNTED
 from duetime.scheduler.store import Store, open_store
 from duetime.scheduler.task import LOCAL, State, TaskFilter
 from sqlalchemy import Connection, text
@@ -83,7 +83,7 @@ CALLS: dict[str, Call] = {
 def page(store: Store, where: TaskFilter) -> None:
     """Read what `list_tasks` shows: a page and the counts."""
     store.tasks.page(TENANT, where, limit=PAGE)
-    store.tasks.counts_up_to(TENANT, where, MAX_COUNTED)
+    store.tasks.counts_up_to(TENANT, where, MAX_TASKS_COUNTED)
 
 
 def said(store: Store, words: str) -> None:

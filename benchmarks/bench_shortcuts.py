@@ -29,7 +29,7 @@ from tests import services
 
 def claim_ahead() -> None:
     """Claim no more runs than threads are idle."""
-    capacity.AHEAD = 0
+    capacity.MAX_RUNS_AHEAD_PER_THREAD = 0
 
 
 def single_statements() -> None:

@@ -14,8 +14,8 @@ ALPHABET = "0123456789abcdefghjkmnpqrstvwxyz"
 """Crockford's base 32 in lower case: no i, l, o or u."""
 
 _VALUES = {letter: value for value, letter in enumerate(ALPHABET)}
-_TASK_LETTERS = 12
-_FIELD_POLYNOMIAL = 0b100101  # x^5 + x^2 + 1 is primitive over GF(2)
+_TASK_ID_CHARS = 12
+_FIELD_POLYNOMIAL_BITS = 0b100101  # x^5 + x^2 + 1 is primitive over GF(2)
 
 # Seeded by the system, anew in each child. Asking the system for each id would let go of the interpreter every time.
 _random = random.Random()  # noqa: S311 - ids are names, not secrets
@@ -28,7 +28,7 @@ def new_task_id() -> str:
 
     So no id becomes another one by a single wrong letter, or by two that are swapped.
     """
-    body = _letters(secrets.randbits(5 * (_TASK_LETTERS - 1)), _TASK_LETTERS - 1)
+    body = _letters(secrets.randbits(5 * (_TASK_ID_CHARS - 1)), _TASK_ID_CHARS - 1)
     return f"t_{body}{_check_letter(body)}"
 
 
@@ -51,7 +51,7 @@ def _check_letter(body: str) -> str:
 
 def _times_generator(value: int) -> int:
     doubled = value << 1
-    return doubled ^ _FIELD_POLYNOMIAL if doubled & 32 else doubled
+    return doubled ^ _FIELD_POLYNOMIAL_BITS if doubled & 32 else doubled
 
 
 def runs_words(run_ids: Iterable[str]) -> str:

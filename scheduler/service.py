@@ -16,7 +16,7 @@ from duetime.scheduler.intake.actions import DONE, decide_action
 from duetime.scheduler.intake.idempotency import REPEATED, key_of
 from duetime.scheduler.intake.planner import Plan, Planner
 from duetime.scheduler.intake.reschedule import decide_reschedule
-from duetime.scheduler.intake.validation import MAX_COUNTED, check_key_text, page_size
+from duetime.scheduler.intake.validation import MAX_TASKS_COUNTED, check_key_text, page_size
 from duetime.scheduler.queue.remote import NoAnswer
 from duetime.scheduler.records import Added, Change, NewTask
 from duetime.scheduler.request import (
@@ -167,7 +167,7 @@ class Scheduler:
         """Return a page of tasks: open ones by time, then ended ones; `mention` also hands out new outcomes, once."""
         now = self._store.now()
         records, following = self._store.tasks.page(by.tenant, where, limit=page_size(limit), cursor=cursor)
-        counts = self._store.tasks.counts_up_to(by.tenant, where, MAX_COUNTED)
+        counts = self._store.tasks.counts_up_to(by.tenant, where, MAX_TASKS_COUNTED)
         return TaskPage(
             tuple(row_of(record, now) for record in records),
             *counts,

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from duetime.server.app import App
 
 
-ASKING = 1.0
+RUNNER_ANSWER_TIMEOUT_S = 1.0
 """Seconds that a runner gets to answer, which may be busy; where there is none, that is known at once."""
 
 
@@ -83,7 +83,7 @@ def someone_runs(app: App) -> bool:
     """Whether a process of this machine runs the tasks of the database now."""
     if not app.settings.database_url.startswith("sqlite"):
         return True  # perhaps on another machine, which cannot be asked from here
-    return bool(import_module("duetime.scheduler.nodes.ipc").RunnerClient(app.store).wake(ASKING))
+    return bool(import_module("duetime.scheduler.nodes.ipc").RunnerClient(app.store).wake(RUNNER_ANSWER_TIMEOUT_S))
 
 
 def open_session(context: typer.Context, **options: Any) -> None:

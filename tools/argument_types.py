@@ -16,10 +16,10 @@ from typing import Any, Protocol
 
 from duetime.scheduler.task import Json
 
-MAX_TEXT = 2_000
+MAX_TEXT_CHARS = 2_000
 """Far above what any argument needs; the service has the exact bounds of what it stores."""
 
-MAX_NUMBER = 10**9
+MAX_NUMBER_VALUE = 10**9
 MAX_ITEMS = 100
 _WHOLE = re.compile(r"[+-]?[0-9]{1,10}(\.0)?")
 _HYPHENS = re.compile(r"[\s_-]+")
@@ -41,7 +41,7 @@ class ArgumentType(Protocol):
 class Text:
     """Text of at most `limit` characters."""
 
-    limit: int = MAX_TEXT
+    limit: int = MAX_TEXT_CHARS
     accepted: str = "text"
 
     def schema(self) -> dict[str, Json]:
@@ -62,7 +62,7 @@ class Whole:
     """A whole number within bounds."""
 
     low: int
-    high: int = MAX_NUMBER
+    high: int = MAX_NUMBER_VALUE
 
     @property
     def accepted(self) -> str:
@@ -198,7 +198,7 @@ class Length:
 
 
 def _seconds(given: float) -> float:
-    if not 0 < given <= MAX_NUMBER:
+    if not 0 < given <= MAX_NUMBER_VALUE:
         raise ValueError("it is out of range")
     return given
 

@@ -48,7 +48,7 @@ MEANT = {
 }
 """The words that models write for an argument whose name is not near it in letters."""
 
-CLOSE = 0.75
+MIN_SIMILARITY_RATIO = 0.75
 """How alike two names have to be for one to be a slip of the other: `whem` and `when` are, `sort` and `cursor` not."""
 
 
@@ -121,7 +121,7 @@ class Arguments:
         """Return the argument that was most likely meant by `name`, None when nothing is near."""
         plain = name[:60].strip().lower().replace("-", "_")
         letters = {known.replace("_", ""): known for known in self.table}
-        found = get_close_matches(plain.replace("_", ""), letters, n=1, cutoff=CLOSE)
+        found = get_close_matches(plain.replace("_", ""), letters, n=1, cutoff=MIN_SIMILARITY_RATIO)
         meant = MEANT.get(plain)
         if meant in self.table:
             return meant

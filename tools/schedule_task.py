@@ -38,7 +38,7 @@ Actions = Mapping[str, Sequence[str]]
 """The names of the actions, each with the members of its payload."""
 
 REMINDER: Actions = {"reminder": ("message",)}
-SHOWN = 12
+MAX_ACTIONS_NAMED = 12
 """As many actions, and as many members of each, are named to models; an error names all."""
 
 _RETRY = Object(
@@ -98,9 +98,11 @@ _HANDLING = (
 
 
 def _work(actions: Actions) -> tuple[Argument, ...]:
-    named = dict(list(actions.items())[:SHOWN])
+    named = dict(list(actions.items())[:MAX_ACTIONS_NAMED])
     known = ", ".join(named)
-    inputs = "; ".join(f"{name}: {{{', '.join(members[:SHOWN])}}}" for name, members in named.items() if members)
+    inputs = "; ".join(
+        f"{name}: {{{', '.join(members[:MAX_ACTIONS_NAMED])}}}" for name, members in named.items() if members
+    )
     return (
         Argument("action", Text(100, known), f"What to run: {known}. Default reminder", "action='reminder'"),
         replace(PAYLOAD, about=f"Input of the action. {inputs}"),
@@ -109,7 +111,7 @@ def _work(actions: Actions) -> tuple[Argument, ...]:
 
 def _urgency(pools: Sequence[str]) -> tuple[Argument, ...]:
     usual = [name for name in pools if not name.startswith(PREFIXES)]
-    named = ", ".join((*usual[:SHOWN], "key:<anything> (one at a time)"))
+    named = ", ".join((*usual[:MAX_ACTIONS_NAMED], "key:<anything> (one at a time)"))
     due_by = (
         "When it must be finished: 'tomorrow 17:00'; or '2 hours', counted from when it is due, the only form for a "
         "recurring task"

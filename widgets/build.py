@@ -15,7 +15,7 @@ HERE = Path(__file__).resolve().parent  # of the checkout, also where an editabl
 SOURCES = HERE / "src"
 PAGES = HERE / "html"
 CARDS = {"task-card": "Task", "task-list": "Tasks"}
-MOST_BYTES = 60_000
+MAX_CARD_BYTES = 60_000
 
 _IMPORT = re.compile(r'^import \{[^}]*\} from "\./([\w-]+\.js)";\n', re.MULTILINE)
 _TOP_LEVEL = re.compile(r"^(?:export )?(?:async )?(?:function|const|let|class) (\w+)", re.MULTILINE)
@@ -97,8 +97,8 @@ def _css(path: Path) -> str:
 def _checked(name: str, html: str) -> str:
     if html.count("</script") != 1 or "<!--" in html:
         raise BuildError(f"{name}: a source holds `</script` or `<!--`, which would end the script early")
-    if (size := len(html.encode())) >= MOST_BYTES:
-        raise BuildError(f"{name}: {size:,} bytes, but a card has to stay below {MOST_BYTES:,}")
+    if (size := len(html.encode())) >= MAX_CARD_BYTES:
+        raise BuildError(f"{name}: {size:,} bytes, but a card has to stay below {MAX_CARD_BYTES:,}")
     return html
 
 

@@ -14,15 +14,15 @@ from duetime.scheduler.rules.limits.pool import needs_in_words
 from duetime.scheduler.rules.recurrence import recurrence
 from duetime.scheduler.rules.time import times
 from duetime.scheduler.task import Attempt, Json
-from duetime.widgets.payload import SAID, utc
+from duetime.widgets.payload import MAX_SAID_CHARS, utc
 from duetime.widgets.quote import cut
 from duetime.widgets.schema import AttemptPart, EventPart, HistoryPart
 
-VALUE = 60
-ROOM = 2_400
+MAX_VALUE_CHARS = 60
+MAX_HISTORY_CHARS = 2_400
 """Characters of attempts and events, as JSON, that an answer to a model has room for."""
 
-_FOR_ATTEMPTS = ROOM // 3
+_MAX_ATTEMPTS_CHARS = MAX_HISTORY_CHARS // 3
 _MOVES = frozenset({EventKind.SNOOZED, EventKind.RESCHEDULED, EventKind.RUN_NOW})
 _SAID_BY_KIND = {
     EventKind.CREATED: frozenset({"title", "action", "repeat"}),
@@ -47,7 +47,7 @@ def history_payload(
     tries = [_attempt(attempt, runs[attempt.run_id]) for attempt in reversed(attempts)]
     happened = [_event(event, zone) for event in events]
     if limited:
-        kept = _newest(tries, _FOR_ATTEMPTS), _newest(happened, ROOM - _FOR_ATTEMPTS)
+        kept = _newest(tries, _MAX_ATTEMPTS_CHARS), _newest(happened, MAX_HISTORY_CHARS - _MAX_ATTEMPTS_CHARS)
         older = older or (len(kept[0]), len(kept[1])) < (len(tries), len(happened))
         tries, happened = kept
     return HistoryPart(attempts=tuple(tries), events=tuple(happened), older=older or None)
@@ -70,7 +70,7 @@ def _attempt(attempt: Attempt, run: int) -> AttemptPart:
         started=utc(attempt.started_at),
         ended=utc(attempt.ended_at) if attempt.ended_at else None,
         outcome=attempt.outcome,
-        reason=cut(attempt.reason, SAID) if attempt.reason else None,
+        reason=cut(attempt.reason, MAX_SAID_CHARS) if attempt.reason else None,
     )
 
 
@@ -79,7 +79,7 @@ def _event(event: Event, zone: str) -> EventPart:
         at=utc(event.at),
         kind=event.kind,
         actor=event.actor,
-        reason=cut(event.reason, SAID) if event.reason else None,
+        reason=cut(event.reason, MAX_SAID_CHARS) if event.reason else None,
         from_state=event.from_state,
         to_state=event.to_state,
         changes=changes_of(event, zone) or None,
@@ -135,11 +135,11 @@ def _payload(value: Json, side: _Side) -> str:
 
 
 def _text(value: Json, _side: _Side) -> str:
-    return cut(value if isinstance(value, str) else json.dumps(value, ensure_ascii=False), VALUE)
+    return cut(value if isinstance(value, str) else json.dumps(value, ensure_ascii=False), MAX_VALUE_CHARS)
 
 
 def _names(value: Json, _side: _Side) -> str:
-    return cut(", ".join(map(str, value)), VALUE)
+    return cut(", ".join(map(str, value)), MAX_VALUE_CHARS)
 
 
 def _wall(value: Json, side: _Side) -> str:
@@ -170,7 +170,7 @@ def _penalty(value: Json, side: _Side) -> str:
 
 
 def _needs(value: Json, _side: _Side) -> str:
-    return cut(needs_in_words(value), VALUE)
+    return cut(needs_in_words(value), MAX_VALUE_CHARS)
 
 
 _PARTS: Mapping[str, tuple[str, Callable[[Json, _Side], str]]] = {

@@ -12,7 +12,7 @@ from duetime.widgets.history import changes_of
 from duetime.widgets.quote import cut, quoted
 from duetime.widgets.schema import AttemptPart, EventPart, HistoryPart
 
-SAID = 60
+MAX_QUOTE_CHARS = 60
 _THEIRS = frozenset({"title", "payload", "labels", "needs"})
 """Parts whose values users wrote."""
 
@@ -40,7 +40,7 @@ def retold(error: DuetimeError) -> DuetimeError:
 
 def _since(event: Event, zone: str) -> str:
     changed = changes_in_words(changes_of(event, zone))
-    return f"{event.kind} by {cut(event.actor, SAID)}" + (f" ({changed})" if changed else "")
+    return f"{event.kind} by {cut(event.actor, MAX_QUOTE_CHARS)}" + (f" ({changed})" if changed else "")
 
 
 def clock_time(utc: str, zone: str) -> str:
@@ -54,17 +54,19 @@ def changes_in_words(changes: Mapping[str, tuple[str, ...]] | None, *, fence: bo
 
 
 def _change(name: str, values: tuple[str, ...], *, fence: bool) -> str:
-    shown = [quoted(value, SAID) if fence and value and name in _THEIRS else value or "none" for value in values]
+    shown = [
+        quoted(value, MAX_QUOTE_CHARS) if fence and value and name in _THEIRS else value or "none" for value in values
+    ]
     return f"{name} {shown[1]}" if not values[0] else f"{name} {' -> '.join(shown)}"
 
 
 def _attempt_line(attempt: AttemptPart, zone: str) -> str:
     run = f"run {attempt.run} " if attempt.run else ""
-    reason = f" {quoted(attempt.reason, SAID)}" if attempt.reason else ""
+    reason = f" {quoted(attempt.reason, MAX_QUOTE_CHARS)}" if attempt.reason else ""
     return f"{clock_time(attempt.started, zone)} {run}attempt {attempt.number}: {attempt.outcome or 'running'}{reason}"
 
 
 def _event_line(event: EventPart, zone: str) -> str:
     changed = f": {changes_in_words(event.changes)}" if event.changes else ""
-    reason = f" {quoted(event.reason, SAID)}" if event.reason else ""
-    return f"{clock_time(event.at, zone)} {event.kind} by {cut(event.actor, SAID)}{changed}{reason}"
+    reason = f" {quoted(event.reason, MAX_QUOTE_CHARS)}" if event.reason else ""
+    return f"{clock_time(event.at, zone)} {event.kind} by {cut(event.actor, MAX_QUOTE_CHARS)}{changed}{reason}"

@@ -38,17 +38,17 @@ from duetime.widgets.schema import (
     When,
 )
 
-TITLE_IN_LIST = 40
-SAID = 120
+LIST_TITLE_CHARS = 40
+MAX_SAID_CHARS = 120
 """Characters of what users and handlers wrote: a message, an error, a reason."""
 
-SENTENCE = 240
+MAX_SENTENCE_CHARS = 240
 """Characters of a sentence of ours: more than any has, so that none is ever cut."""
 
-MESSAGE = 100
-SENTENCES = 4
-UPCOMING = 5
-UNREAD = 5
+MAX_MESSAGE_CHARS = 100
+MAX_SENTENCES = 4
+MAX_UPCOMING_TIMES = 5
+MAX_UNREAD_MESSAGES = 5
 DRY_RUN = "dry run: nothing was stored"
 TOLD = frozenset({State.SUCCEEDED, State.FAILED, State.EXPIRED})
 """How runs end that the user is told of."""
@@ -143,7 +143,7 @@ def _repeat(view: TaskView) -> Repeat | None:
         until=_local(task.until, task.timezone) if task.until else None,
         max_runs=task.max_runs,
         runs_left=max(task.max_runs - run.number + 1, 0) if task.max_runs and run.state in OPEN else None,
-        next=tuple(_local(coming.instant, task.timezone) for coming in view.upcoming[:UPCOMING]),
+        next=tuple(_local(coming.instant, task.timezone) for coming in view.upcoming[:MAX_UPCOMING_TIMES]),
         notes=_sentences(view.repeat_notes),
     )
 
@@ -178,7 +178,7 @@ def _local(instant: datetime, zone: str) -> str:
 
 def _message(record: TaskRecord) -> str | None:
     message = record.task.payload.get("message")
-    return cut(message, SAID) if isinstance(message, str) and message != record.task.title else None
+    return cut(message, MAX_SAID_CHARS) if isinstance(message, str) and message != record.task.title else None
 
 
 def _last_run(record: TaskRecord) -> LastRun | None:
@@ -189,7 +189,7 @@ def _last_run(record: TaskRecord) -> LastRun | None:
     return LastRun(
         state=run.state,
         ended=utc(run.ended_at) if run.ended_at else None,
-        summary=cut(said, SAID) if said else None,
+        summary=cut(said, MAX_SAID_CHARS) if said else None,
     )
 
 
@@ -202,7 +202,7 @@ def _delivery(record: TaskRecord) -> DeliveryPart | None:
     if record.run.state in _UNDELIVERABLE:
         return None
     channels = dict.fromkeys(("inbox", *record.task.deliver_to))
-    return DeliveryPart(channel=cut(", ".join(channels), SENTENCE), state=DeliveryState.PENDING)
+    return DeliveryPart(channel=cut(", ".join(channels), MAX_SENTENCE_CHARS), state=DeliveryState.PENDING)
 
 
 def _delivered(state: DeliveryState, deliveries: Sequence[Delivery]) -> DeliveryPart:
@@ -210,25 +210,25 @@ def _delivered(state: DeliveryState, deliveries: Sequence[Delivery]) -> Delivery
     channels = dict.fromkeys((*inbox, *(delivery.channel for delivery in deliveries)))
     error = next((delivery.error for delivery in deliveries if delivery.error), None)
     return DeliveryPart(
-        channel=cut(", ".join(channels), SENTENCE),
+        channel=cut(", ".join(channels), MAX_SENTENCE_CHARS),
         state=state,
-        error=cut(error, SAID) if error and state is not DeliveryState.DELIVERED else None,
+        error=cut(error, MAX_SAID_CHARS) if error and state is not DeliveryState.DELIVERED else None,
     )
 
 
 def _sentences(texts: Sequence[str]) -> tuple[str, ...] | None:
-    return tuple(cut(text, SENTENCE) for text in texts[:SENTENCES]) or None
+    return tuple(cut(text, MAX_SENTENCE_CHARS) for text in texts[:MAX_SENTENCES]) or None
 
 
 def _unread(messages: Sequence[InboxMessage], *, titled: bool) -> tuple[Unread, ...] | None:
-    return tuple(_message_part(message, titled=titled) for message in messages[:UNREAD]) or None
+    return tuple(_message_part(message, titled=titled) for message in messages[:MAX_UNREAD_MESSAGES]) or None
 
 
 def _message_part(message: InboxMessage, *, titled: bool) -> Unread:
     return Unread(
         task_id=message.task_id,
-        title=cut(message.title, TITLE_IN_LIST) if titled else None,
-        text=cut(message.text, MESSAGE),
+        title=cut(message.title, LIST_TITLE_CHARS) if titled else None,
+        text=cut(message.text, MAX_MESSAGE_CHARS),
         state=message.state,
         at=utc(message.created_at),
     )
@@ -242,7 +242,7 @@ def _row(record: TaskRecord) -> ListRow:
     task = record.task
     return ListRow(
         id=task.id,
-        title=cut(task.title, TITLE_IN_LIST),
+        title=cut(task.title, LIST_TITLE_CHARS),
         state=record.run.state,
         when=_short(due(record.run)),
         priority=_priority(task),

@@ -15,15 +15,15 @@ from duetime.scheduler.rules.states import OPEN
 from duetime.scheduler.rules.time import times, zones
 from duetime.scheduler.task import DeliveryState, InboxMessage, State, TaskPage, TaskView, Tier
 from duetime.widgets.history_text import history_text
-from duetime.widgets.payload import DRY_RUN, TITLE_IN_LIST, TOLD, UNREAD, due
+from duetime.widgets.payload import DRY_RUN, LIST_TITLE_CHARS, MAX_UNREAD_MESSAGES, TOLD, due
 from duetime.widgets.quote import cut, quoted
 from duetime.widgets.schema import DRY_RUN_ID, DeliveryPart, Repeat, TaskPayload
 
-LONGEST = 600
+MAX_TASK_TEXT_CHARS = 600
 """Characters of one task's text, without its history."""
 
-SAID = 100
-COMING = 3
+MAX_SNIPPET_CHARS = 100
+MAX_TIMES_SHOWN = 3
 DELIVERED = {
     DeliveryState.DELIVERED: "delivered to",
     DeliveryState.PENDING: "not yet delivered to",
@@ -48,7 +48,9 @@ _ROOMS = (_Room(100, 100, 5), _Room(80, 60, 5), _Room(60, 40, 3), _Room(40, 24, 
 
 def task_text(task: TaskPayload) -> str:
     """One task in at most 150 tokens: what, when, where, in which state, and what to call to change it."""
-    text = next((short for room in _ROOMS if len(short := _task(task, room)) <= LONGEST), _task(task, _ROOMS[-1]))
+    text = next(
+        (short for room in _ROOMS if len(short := _task(task, room)) <= MAX_TASK_TEXT_CHARS), _task(task, _ROOMS[-1])
+    )
     if task.history is None:
         return text
     return f"{text}\n{history_text(task.history, task.when.timezone, task.id)}"
@@ -144,7 +146,7 @@ def _repeat_line(task: TaskPayload, room: _Room) -> str:
     repeat = task.repeat
     if repeat is None:
         return ""
-    shown = room.coming if task.id == DRY_RUN_ID else min(room.coming, COMING)
+    shown = room.coming if task.id == DRY_RUN_ID else min(room.coming, MAX_TIMES_SHOWN)
     year = datetime.fromisoformat(task.when.local).year
     coming = ", ".join(_wall(text).replace(f" {year} ", " ") for text in repeat.next[:shown])
     return _sentences(
@@ -235,7 +237,7 @@ def _row_line(view: TaskView, zone: str) -> str:
         "" if task.timezone == zone else task.timezone,
         "" if state == State.SCHEDULED else state,
         "" if task.priority is Tier.NORMAL else task.priority.value,
-        quoted(task.title, TITLE_IN_LIST),
+        quoted(task.title, LIST_TITLE_CHARS),
         f"by {_short(run.deadline, task.timezone, view.now)}" if run.deadline and run.state in OPEN else "",
         "(repeats)" if task.repeat else "",
     )
@@ -247,14 +249,14 @@ def _short(instant: datetime, zone: str, now: datetime) -> str:
 
 
 def _unread_lines(page: TaskPage) -> Iterable[str]:
-    return [_unread_line(message, page.now or message.created_at) for message in page.unread[:UNREAD]]
+    return [_unread_line(message, page.now or message.created_at) for message in page.unread[:MAX_UNREAD_MESSAGES]]
 
 
 def _unread_line(message: InboxMessage, now: datetime) -> str:
     ended = "" if message.state is State.SUCCEEDED else f" {message.state.value}"
-    said = "" if message.text == message.title else f": {quoted(message.text, SAID)}"
+    said = "" if message.text == message.title else f": {quoted(message.text, MAX_SNIPPET_CHARS)}"
     when = times.relative(message.created_at, now)
-    return f"New ({when}): {quoted(message.title, TITLE_IN_LIST)}{ended}{said} {message.task_id}"
+    return f"New ({when}): {quoted(message.title, LIST_TITLE_CHARS)}{ended}{said} {message.task_id}"
 
 
 def _nothing(page: TaskPage, filtered: bool) -> str:

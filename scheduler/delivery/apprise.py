@@ -11,7 +11,7 @@ from duetime.scheduler.task import InboxMessage
 if TYPE_CHECKING:
     from apprise import Apprise
 
-SEND_SECONDS: Final = 20.0
+APPRISE_TIMEOUT_S: Final = 20.0
 
 
 class AppriseChannel:
@@ -27,7 +27,7 @@ class AppriseChannel:
     def send(self, message: InboxMessage, *, key: str) -> None:  # noqa: ARG002 - these services have no place for a key
         """Send title and text, as plain text."""
         body = message.text if message.text.strip() else str(message.state)
-        result = self._apprise.notify(body=body, title=message.title, body_format="text", timeout=SEND_SECONDS)
+        result = self._apprise.notify(body=body, title=message.title, body_format="text", timeout=APPRISE_TIMEOUT_S)
         if not result:
             raise ChannelError(f"the service rejected the message ({result.status.name.lower()})")
 

@@ -16,25 +16,25 @@ from duetime.scheduler.rules.retry import next_attempt
 from duetime.scheduler.rules.sanitize import clean_text
 from duetime.scheduler.task import Delivery, InboxMessage, RetryPolicy
 
-BATCH: Final = 8
+MAX_DELIVERIES_PER_TICK: Final = 8
 """Messages sent in one tick at most."""
 
-LOOK: Final = 256
+MAX_DUE_ROWS_PER_TICK: Final = 256
 """Due deliveries that a tick chooses from, so that a channel that hangs does not fill its batch."""
 
-EACH: Final = 2
+MAX_THREADS_PER_CHANNEL: Final = 2
 """Threads that one channel may occupy: what hangs keeps its thread, and leaves those of the others alone."""
 
-MOST: Final = 16
+MAX_DELIVERY_THREADS: Final = 16
 """Threads of all channels together."""
 
-PAUSE: Final = timedelta(seconds=1)
+DELIVERY_PAUSE: Final = timedelta(seconds=1)
 """A channel that hangs delays the next batch by no more than this."""
 
-LEASE: Final = timedelta(seconds=30)
+DELIVERY_LEASE: Final = timedelta(seconds=30)
 """A process leases a delivery for so long and renews at half of it; when it dies, another one sends it then."""
 
-MAX_ERROR: Final = 500
+MAX_ERROR_CHARS: Final = 500
 DELIVERY_RETRY: Final = RetryPolicy(max_attempts=6, backoff=timedelta(seconds=30), max_backoff=timedelta(hours=1))
 
 
@@ -95,10 +95,10 @@ class Deliverer:
         on one thread.
         """
         began = time.monotonic()
-        ends = began + min(PAUSE.total_seconds(), self._patience)
+        ends = began + min(DELIVERY_PAUSE.total_seconds(), self._patience)
         waiting, sent = self._waiting(), 0
         while True:
-            started = self._start(waiting, BATCH - sent, began + self._patience)
+            started = self._start(waiting, MAX_DELIVERIES_PER_TICK - sent, began + self._patience)
             sent += started
             moment = time.monotonic()
             self._hold(moment)
@@ -111,7 +111,7 @@ class Deliverer:
     def _waiting(self) -> list[_Sending]:
         """Return what is due and not on its way."""
         on_the_way = {sending.delivery.id for sending in self._sendings if not sending.settled}
-        due = self._outbox.due(limit=LOOK)
+        due = self._outbox.due(limit=MAX_DUE_ROWS_PER_TICK)
         made = [_Sending(delivery, message, self._channels, self._answer) for delivery, message in due]
         return [sending for sending in made if sending.delivery.id not in on_the_way]
 
@@ -120,7 +120,11 @@ class Deliverer:
         busy = Counter(sending.delivery.channel for sending in self._sendings if not sending.answered)
         started: list[_Sending] = []
         for sending in waiting:
-            if len(started) < most and busy.total() < MOST and busy[sending.delivery.channel] < EACH:
+            if (
+                len(started) < most
+                and busy.total() < MAX_DELIVERY_THREADS
+                and busy[sending.delivery.channel] < MAX_THREADS_PER_CHANNEL
+            ):
                 busy[sending.delivery.channel] += 1
                 started.append(sending)
         return self._begin(waiting, started, ends_by) if started else 0
@@ -128,7 +132,7 @@ class Deliverer:
     def _begin(self, waiting: list[_Sending], chosen: list[_Sending], ends_by: float) -> int:
         """Send what no other process has taken; returns how many."""
         began = time.monotonic()
-        taken = self._outbox.take([sending.delivery.id for sending in chosen], lease=LEASE)
+        taken = self._outbox.take([sending.delivery.id for sending in chosen], lease=DELIVERY_LEASE)
         for sending in chosen:
             waiting.remove(sending)
             if sending.delivery.id in taken:
@@ -138,10 +142,10 @@ class Deliverer:
 
     def _hold(self, moment: float) -> None:
         """Keep what is on its way for longer, before its time is over."""
-        half = LEASE.total_seconds() / 2
+        half = DELIVERY_LEASE.total_seconds() / 2
         fading = [it for it in self._sendings if not it.settled and moment - it.taken_at >= half]
         if fading:
-            self._outbox.hold([sending.delivery.id for sending in fading], lease=LEASE)
+            self._outbox.hold([sending.delivery.id for sending in fading], lease=DELIVERY_LEASE)
         for sending in fading:
             sending.taken_at = moment
 
@@ -155,7 +159,7 @@ class Deliverer:
         return len(over)
 
     def _through(self, waiting: list[_Sending], sent: int) -> bool:
-        return all(sending.settled for sending in self._sendings) and (not waiting or sent >= BATCH)
+        return all(sending.settled for sending in self._sendings) and (not waiting or sent >= MAX_DELIVERIES_PER_TICK)
 
     def _wait(self, seconds: float) -> None:
         with self._answered:
@@ -171,7 +175,7 @@ class Deliverer:
             delivery.id,
             delivery.attempts,
             delivered=error is None,
-            error=clean_text(str(error), MAX_ERROR) if error else None,
+            error=clean_text(str(error), MAX_ERROR_CHARS) if error else None,
             next_at=self._again(delivery, error, now),
         )
 

@@ -15,8 +15,8 @@ from duetime.scheduler.delivery.notifiers import Notifier, system_notifier
 from duetime.scheduler.rules.sanitize import clean_text
 from duetime.scheduler.task import InboxMessage
 
-SEND_SECONDS: Final = 5.0
-MAX_BODY: Final = 500
+DESKTOP_TIMEOUT_S: Final = 5.0
+MAX_BODY_CHARS: Final = 500
 T = TypeVar("T")
 
 
@@ -42,7 +42,7 @@ class DesktopChannel:
     def send(self, message: InboxMessage, *, key: str) -> None:  # noqa: ARG002 - desktops have no place for a key
         """Show the message once."""
         shown: list[bool] = []
-        title = clean_text(message.title, MAX_BODY, lines=False)
+        title = clean_text(message.title, MAX_BODY_CHARS, lines=False)
         body = _body(message)
         self._call(lambda notifier: notifier.send(title, body, on_dispatched=lambda: shown.append(True)))
         if not shown:
@@ -63,8 +63,8 @@ class DesktopChannel:
         """Run on a thread and loop of our own: callers may themselves be inside a running loop."""
         try:
             loop, notifier = self._connected()
-            asked = asyncio.run_coroutine_threadsafe(asyncio.wait_for(ask(notifier), SEND_SECONDS), loop)
-            return asked.result(2 * SEND_SECONDS)
+            asked = asyncio.run_coroutine_threadsafe(asyncio.wait_for(ask(notifier), DESKTOP_TIMEOUT_S), loop)
+            return asked.result(2 * DESKTOP_TIMEOUT_S)
         except ChannelError:
             raise
         except TimeoutError as error:
@@ -93,5 +93,5 @@ def _serve(loop: asyncio.AbstractEventLoop) -> None:
 
 def _body(message: InboxMessage) -> str:
     """Give the text as the service takes it: those of Linux read markup, so what looks like it is escaped."""
-    text = clean_text(message.text if message.text.strip() else str(message.state), MAX_BODY)
+    text = clean_text(message.text if message.text.strip() else str(message.state), MAX_BODY_CHARS)
     return html.escape(text, quote=False) if sys.platform == "linux" else text

@@ -24,18 +24,18 @@ from duetime.scheduler.runtime.loop import Loop
 from duetime.scheduler.store import Store
 from duetime.scheduler.task import State, TaskRecord
 
-LONGEST_SLEEP = 2.0
-AHEAD = timedelta(seconds=1)
+MAX_DISPATCH_SLEEP_S = 2.0
+READY_AHEAD = timedelta(seconds=1)
 """Time before its due time at which a run enters the queue, which grants it at its due time and not before."""
 
-BATCH = 200
+MAX_RUNS_PER_BATCH = 200
 """Runs made ready in one transaction: enough to be cheap, few enough that the first ones start soon."""
 
 
-MOST_ASKED = 20
+MAX_EXPIRED_RUNS_EXPLAINED = 20
 """Expired runs per transaction for which the queue is queried about what they waited for."""
 
-PAGE = 5000
+READY_PAGE_ROWS = 5000
 """Ready runs per page: each page scans all of them, so there should be few pages."""
 
 
@@ -52,7 +52,7 @@ def refill(
     `on_page` is called with each page; then `enough` may end the refill.
     """
     added, after = 0, None
-    while page := store.claims.ready(limit=PAGE, after=after):
+    while page := store.claims.ready(limit=READY_PAGE_ROWS, after=after):
         now = store.now()
         added += queue.put(placement.entries(page, now))
         on_page(page)
@@ -111,14 +111,14 @@ class Dispatcher:
     def _look(self) -> float:
         times = self._store.claims.next_times()
         due, lost = self._until(times.wake_at), self._until(times.drop_at)
-        early = due - AHEAD.total_seconds()
+        early = due - READY_AHEAD.total_seconds()
         if min(early, lost) > 0:
-            return min(early, lost, LONGEST_SLEEP)
+            return min(early, lost, MAX_DISPATCH_SLEEP_S)
         dropped = lost <= 0 and self._drop()
         ready = early <= 0 and self._make_ready()
         if ready or dropped:
             return 0.0
-        return min(due, lost, LONGEST_SLEEP) if min(due, lost) > 0 else LONGEST_SLEEP / 100
+        return min(due, lost, MAX_DISPATCH_SLEEP_S) if min(due, lost) > 0 else MAX_DISPATCH_SLEEP_S / 100
 
     def _place_new(self) -> bool:
         """Queue the runs handed in; return whether no other work is left, since no timer belongs to them."""
@@ -129,7 +129,7 @@ class Dispatcher:
         return bool(new) and all(run.drop_at is None for run in new)
 
     def _make_ready(self) -> bool:
-        ready = self._store.claims.make_ready(limit=BATCH, epoch=self._epoch, ahead=AHEAD)
+        ready = self._store.claims.make_ready(limit=MAX_RUNS_PER_BATCH, epoch=self._epoch, ahead=READY_AHEAD)
         failpoints.hit(failpoints.Step.MADE_READY)
         drops = {run.run_id: at for run in ready if (at := self._placement.drop_at(run)) is not None}
         if drops:
@@ -153,11 +153,11 @@ class Dispatcher:
 
     def _drop(self) -> bool:
         """End runs that cannot meet their hard deadline any more, and give late soft runs a new key."""
-        self._asking = MOST_ASKED
-        expired = self._store.claims.expire(limit=BATCH, conclude=self._conclude)
+        self._asking = MAX_EXPIRED_RUNS_EXPLAINED
+        expired = self._store.claims.expire(limit=MAX_RUNS_PER_BATCH, conclude=self._conclude)
         for run in expired:
             self._queue.cancel(run.run_id)
-        late = self._store.claims.relax(limit=BATCH)
+        late = self._store.claims.relax(limit=MAX_RUNS_PER_BATCH)
         for ready in late:
             self._queue.rescore(ready.run_id, self._placement.key(ready))
         self._on_change([run.task_id for run in expired])

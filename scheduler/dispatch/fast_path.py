@@ -10,7 +10,7 @@ from dataclasses import replace
 from datetime import datetime
 from typing import Protocol
 
-from duetime.scheduler.dispatch.dispatcher import AHEAD
+from duetime.scheduler.dispatch.dispatcher import READY_AHEAD
 from duetime.scheduler.records import ReadyRun
 from duetime.scheduler.task import Run, State, TaskRecord
 
@@ -35,7 +35,7 @@ class FastPath:
 
     def forward(self, run: Run, now: datetime) -> Run:
         """Return a new run as it must be stored: as READY, if it is due now or in a moment."""
-        if not self._target.dispatches or run.wake_at is None or run.wake_at > now + AHEAD:
+        if not self._target.dispatches or run.wake_at is None or run.wake_at > now + READY_AHEAD:
             return run
         return replace(run, state=State.READY, wake_at=None, first_ready_at=max(now, run.wake_at))
 

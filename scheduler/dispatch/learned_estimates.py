@@ -14,10 +14,10 @@ from duetime.scheduler.errors import StoreUnavailable
 from duetime.scheduler.rules.estimates import ActionKey, Estimate, estimate, learned
 from duetime.scheduler.store import Store
 
-FRESH_FOR_S = 10.0
+ESTIMATE_FRESH_S = 10.0
 """Age up to which a cached estimate is used as it is, because durations change slowly."""
 
-USABLE_FOR_S = 60.0
+ESTIMATE_USABLE_S = 60.0
 """Age up to which a cached estimate is used while a thread reads a newer one; past it the caller reads the row."""
 
 MAX_CACHED_ACTIONS = 10_000
@@ -68,14 +68,14 @@ class LearnedEstimates:
         """Read the unknown ones of these actions in one query, before a caller needs them one by one."""
         now = self._clock()
         with self._lock:
-            missing = [of for of in dict.fromkeys(keys) if self._age_s(of, now) > USABLE_FOR_S]
+            missing = [of for of in dict.fromkeys(keys) if self._age_s(of, now) > ESTIMATE_USABLE_S]
         self._read(missing[: self._max_cached])
 
     def _learned(self, of: ActionKey) -> Estimate | None:
         age_s = self._age_s(of, self._clock())
-        if age_s > USABLE_FOR_S:
+        if age_s > ESTIMATE_USABLE_S:
             self._read([of])
-        elif age_s > FRESH_FOR_S:
+        elif age_s > ESTIMATE_FRESH_S:
             self._refresh(of)
         with self._lock:
             known = self._cache.get(of)

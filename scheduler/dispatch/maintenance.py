@@ -16,21 +16,21 @@ from duetime.scheduler.rules.settlement import concluded
 from duetime.scheduler.runtime.loop import Loop
 from duetime.scheduler.store import Store
 
-INTERVAL = 30.0
-LEASE_INTERVAL = 3.0
+MAINTENANCE_INTERVAL_S = 30.0
+LEASE_CHECK_INTERVAL_S = 3.0
 """Seconds between two looks for expired leases: with a lease of 30 s, work goes on at most 35 s after a crash."""
 
-LONGEST_PAUSE = 10.0
+MAX_ROUND_GAP_S = 10.0
 """Seconds between two rounds that prove an outage of the database, or a pause of this process."""
 
-UNCHANGED_FOR_S = 30.0
+LEASE_UNCHANGED_S = 30.0
 """Seconds for which an expired lease must stay unchanged when clocks disagree about its end."""
 
-SHARE = 50
+MAINTENANCE_PAUSE_RATIO = 50
 """Maintenance uses at most one part in this many of the time, for any number of ready runs."""
-FORGET_EVERY = timedelta(hours=1)
-_MOST_FORGOTTEN = 500
-_MOST_NOTED = 1000
+KEY_CLEANUP_INTERVAL = timedelta(hours=1)
+_MAX_KEYS_FORGOTTEN = 500
+_MAX_PAUSED_RUNS_NOTED = 1000
 """Runs of paused tasks that one look removes from the timers, beyond those that the pause itself removed."""
 
 FOUND = "were waiting when this process started; queued them"
@@ -88,7 +88,7 @@ class Maintenance:
 
     def step(self) -> float:
         """Do what is due, and return the seconds until the next step."""
-        could_look = self._could_look and self._clock() - self._ended_at <= LONGEST_PAUSE
+        could_look = self._could_look and self._clock() - self._ended_at <= MAX_ROUND_GAP_S
         self._could_look = False
         self._check_clock()
         if self._clock() >= self._look_at:
@@ -103,7 +103,7 @@ class Maintenance:
         if self._queue.reap():
             self._look()
         self._ended_at = self._clock()
-        return max(0.0, min(LEASE_INTERVAL, self._look_at - self._clock()))
+        return max(0.0, min(LEASE_CHECK_INTERVAL_S, self._look_at - self._clock()))
 
     def _check_clock(self) -> None:
         """At the start, and after this machine's clock was set back: restart retry delays that end too late."""
@@ -122,10 +122,10 @@ class Maintenance:
         self._new_keys.end()
         if found:
             log.info("%d ready runs %s", found, LOST if self._looked else FOUND)
-        self._store.claims.note_paused(limit=_MOST_NOTED)
+        self._store.claims.note_paused(limit=_MAX_PAUSED_RUNS_NOTED)
         self._looked = True
         now = self._clock()
-        self._look_at = now + max(INTERVAL, SHARE * (now - began))
+        self._look_at = now + max(MAINTENANCE_INTERVAL_S, MAINTENANCE_PAUSE_RATIO * (now - began))
 
     def _recover(self) -> None:
         before = self._store.now()  # first, so that no later claim can look abandoned
@@ -150,7 +150,7 @@ class Maintenance:
             run_id: known[run_id] if run_id in known and known[run_id][0] == first[0] else first
             for run_id, first in seen.items()
         }
-        return [run_id for run_id, (_, since) in self._lapsed.items() if now - since >= UNCHANGED_FOR_S]
+        return [run_id for run_id, (_, since) in self._lapsed.items() if now - since >= LEASE_UNCHANGED_S]
 
     def _release(self, tokens: Mapping[str, str]) -> None:
         """Release the reservations of crashed attempts, all of it as used.
@@ -164,5 +164,5 @@ class Maintenance:
 
     def _forget(self) -> None:
         now = self._store.now()
-        if now >= self._forget_at and self._store.tasks.forget_keys(limit=_MOST_FORGOTTEN) < _MOST_FORGOTTEN:
-            self._forget_at = now + FORGET_EVERY
+        if now >= self._forget_at and self._store.tasks.forget_keys(limit=_MAX_KEYS_FORGOTTEN) < _MAX_KEYS_FORGOTTEN:
+            self._forget_at = now + KEY_CLEANUP_INTERVAL

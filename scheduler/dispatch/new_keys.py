@@ -13,8 +13,8 @@ from duetime.scheduler.store import Store
 MAX_NEW_KEYS = 1_000
 """Runs per look that get a new key; the next look continues after them."""
 
-LEAST_MOVE = timedelta(seconds=1)
-LEAST_MOVE_PART = 4
+MIN_ESTIMATE_MOVE = timedelta(seconds=1)
+MIN_ESTIMATE_MOVE_DIVISOR = 4
 """An estimate has changed when it differs by more than a fourth, and by a second at least."""
 
 Of = tuple[str, str]
@@ -75,4 +75,4 @@ class NewKeys:
 
     def _has_moved(self, of: Of) -> bool:
         before = self._keyed_by.setdefault(of, self._placement.declared_p90(of[1]))
-        return abs(self._now[of] - before) > max(before / LEAST_MOVE_PART, LEAST_MOVE)
+        return abs(self._now[of] - before) > max(before / MIN_ESTIMATE_MOVE_DIVISOR, MIN_ESTIMATE_MOVE)

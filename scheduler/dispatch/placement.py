@@ -11,19 +11,19 @@ from duetime.scheduler.dispatch.pool_registry import LAST_CHANCE
 from duetime.scheduler.intake.demand import EstimateLookup, word_alone
 from duetime.scheduler.queue import Entry
 from duetime.scheduler.records import ReadyRun
-from duetime.scheduler.rules.estimates import UNKNOWN, Estimate, estimate
+from duetime.scheduler.rules.estimates import UNKNOWN_ESTIMATE, Estimate, estimate
 from duetime.scheduler.rules.limits.pool import Pool, find
 from duetime.scheduler.rules.order import drop_at, goes_by_deadline, order_key
-from duetime.scheduler.store.statements.recover import MOST_CRASHES
+from duetime.scheduler.store.statements.recover import MAX_CRASHES
 
-CALM = 5000.0
+LAST_CHANCE_DELAY_MS = 5000.0
 """Milliseconds of delay for a run's last attempt after a crash, because a machine in trouble should not end it."""
 
 
-MAX_EARLY = timedelta(seconds=2)
+MAX_EARLY_PLACEMENT = timedelta(seconds=2)
 """Runs become ready up to a second early; an earlier one was due before the clock was set back."""
 
-_AT_LEAST = timedelta(milliseconds=100)
+_MIN_ESTIMATE_CHANGE = timedelta(milliseconds=100)
 """The change of an estimate that is worth a write."""
 
 
@@ -54,16 +54,16 @@ class Placement:
 
     def entry(self, run: ReadyRun, now: datetime) -> Entry:
         """Return the place of a ready run; a run made ready early is delayed until its time."""
-        if run.first_ready_at > now + MAX_EARLY:
+        if run.first_ready_at > now + MAX_EARLY_PLACEMENT:
             run = replace(run, first_ready_at=now)
         needs = dict(run.needs)
         quota = f"tenant:{quote(run.tenant)}"  # a tenant's name may contain characters that no pool name may
         if find(self.pools(), quota) is not None:
             needs.setdefault(quota, 1)
         delay = max(0.0, (run.first_ready_at - now).total_seconds() * 1000)
-        if run.crashes >= MOST_CRASHES - 1:
+        if run.crashes >= MAX_CRASHES - 1:
             needs[LAST_CHANCE] = 1
-            delay = max(delay, CALM)
+            delay = max(delay, LAST_CHANCE_DELAY_MS)
         created = _ms(run.created_at or run.scheduled_for)
         return Entry(
             run.run_id,
@@ -101,8 +101,8 @@ class Placement:
         if run.deadline is None or run.drop_at is None:
             return None
         p50 = self._estimate(run).p50
-        better = run.drop_at if p50 == UNKNOWN else drop_at(run.deadline, p50)
-        return better if abs(better - run.drop_at) > max(p50 / 10, _AT_LEAST) else None
+        better = run.drop_at if p50 == UNKNOWN_ESTIMATE else drop_at(run.deadline, p50)
+        return better if abs(better - run.drop_at) > max(p50 / 10, _MIN_ESTIMATE_CHANGE) else None
 
     def learned_p90(self, tenant: str, action: str) -> timedelta:
         """Return the duration that nine of ten runs of an action stay below, as learned or declared."""

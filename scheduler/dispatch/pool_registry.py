@@ -18,16 +18,16 @@ from duetime.scheduler.runtime.loop import Loop
 from duetime.scheduler.store import Store
 from duetime.scheduler.task import LOCAL, Json, Principal
 
-FRESH = 1.0
+POOLS_FRESH_S = 1.0
 """Seconds for which cached pools may decide about a task."""
 
-LOOK_EVERY = 10.0
+POOL_CHECK_INTERVAL_S = 10.0
 """Seconds between two looks for changed pools; the dispatcher of each process reports a change within two."""
 
-AGAIN = 2.0
+POOL_RETRY_DELAY_S = 2.0
 """Seconds until a queue that is away gets the pools again."""
 
-TELL_EVERY = timedelta(days=1)
+POOL_REFRESH_INTERVAL = timedelta(days=1)
 """Interval, by the wall clock, at which the queue gets calendars and windows, of which it holds a week."""
 
 LAST_CHANCE = "duetime:last-chance"
@@ -59,7 +59,7 @@ class PoolRegistry:
 
     def pools(self) -> Mapping[str, Pool]:
         """Return the pools by name, at most a second old; without a database, the last known ones."""
-        if self._read_at is None or self._clock() - self._read_at > FRESH:
+        if self._read_at is None or self._clock() - self._read_at > POOLS_FRESH_S:
             try:
                 self._known = self.read()
             except StoreUnavailable:
@@ -158,9 +158,9 @@ class PoolPublisher:
             try:
                 self._tell(all_of_them=again)
             except (QueueLost, QueueUnavailable):
-                return AGAIN  # the rebuilding process fills the queue with its current pools
+                return POOL_RETRY_DELAY_S  # the rebuilding process fills the queue with its current pools
             self._revision = revision
-        return LOOK_EVERY
+        return POOL_CHECK_INTERVAL_S
 
     def fill(self) -> None:
         """Publish all pools to a queue that is being rebuilt: with the use of budgets, and with empty buckets."""
@@ -170,7 +170,7 @@ class PoolPublisher:
         for name, limits in self._all(pools, now).items():
             self._queue.set_pool(name, limits, spent=spent.get(name, 0.0), empty=True)
         self._told, self._revision = pools, revision
-        self._told_at, self._tell_at = now, now + TELL_EVERY
+        self._told_at, self._tell_at = now, now + POOL_REFRESH_INTERVAL
         self._registry.told = pools
 
     def _tell(self, *, all_of_them: bool) -> None:
@@ -184,7 +184,7 @@ class PoolPublisher:
                 self._queue.set_pool(name, limits, spent=spent.get(name, 0.0))
         self._told = self._registry.told = pools
         if all_of_them:
-            self._told_at, self._tell_at = now, now + TELL_EVERY
+            self._told_at, self._tell_at = now, now + POOL_REFRESH_INTERVAL
 
     def _all(self, pools: Mapping[str, Pool], now: datetime) -> Mapping[str, Limits]:
         return {**UNDECLARED, **{name: pool.limits(now) for name, pool in pools.items()}}

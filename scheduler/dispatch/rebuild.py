@@ -17,22 +17,22 @@ from duetime.scheduler.records import RunningRun
 from duetime.scheduler.runtime.loop import Loop
 from duetime.scheduler.store import Store
 
-PAGE = 1000
+RUNNING_PAGE_ROWS = 1000
 """Running runs per page."""
 
-FILLING = 10.0
+MAX_FILL_S = 10.0
 """Seconds for which a rebuild puts ready runs: workers are idle until then, and a rebuild expires after 30 s."""
 
-PROBE = 0.5
+QUEUE_PROBE_INTERVAL_S = 0.5
 """Seconds between two probes of a queue that is away, or that another process rebuilds."""
 
-LOOK = 2.2
+IDLE_PROBE_DELAY_S = 2.2
 """Idle servers never call Redis, so probe it after 2.2 s of silence.
 
 An idle worker calls it for runs every two seconds.
 """
 
-CLAIM = 5.0
+QUEUE_CLAIM_INTERVAL_S = 5.0
 """Seconds between two claims of a healthy queue."""
 
 log = logging.getLogger(__name__)
@@ -55,7 +55,7 @@ def rebuild(
     """
     if not queue.begin_rebuild(owner):
         return False
-    until = clock() + FILLING
+    until = clock() + MAX_FILL_S
     fill()
     _adopt(store, queue)
     refill(store, queue, placement, enough=lambda: clock() >= until)
@@ -64,7 +64,7 @@ def rebuild(
 
 def _adopt(store: Store, queue: DispatchQueue) -> None:
     after = None
-    while page := store.claims.running(limit=PAGE, after=after):
+    while page := store.claims.running(limit=RUNNING_PAGE_ROWS, after=after):
         for run in page:
             queue.adopt(run.worker, _entry(run), run.token, _left(run, store.now()))
         after = page[-1].run_id
@@ -137,7 +137,7 @@ class QueueMonitor:
             except (QueueLost, QueueUnavailable) as error:
                 log.debug("the queue: %s", error)
         if self._queue.away is not None:
-            return PROBE
+            return QUEUE_PROBE_INTERVAL_S
         self._end()
         return max(0.0, self._look_at() - self._clock())
 
@@ -147,14 +147,14 @@ class QueueMonitor:
                 self._queue.look(self._keep)
 
     def _look_at(self) -> float:
-        return min(self._claim_at, self._queue.answered_at + LOOK)
+        return min(self._claim_at, self._queue.answered_at + IDLE_PROBE_DELAY_S)
 
     def _keep(self) -> None:
         """Claim the queue when that is due, and whenever its owner may have changed."""
         now = self._clock()
         if self._claim_at <= now or self._queue.away is not None:
             self._claim()
-            self._claim_at = now + CLAIM
+            self._claim_at = now + QUEUE_CLAIM_INTERVAL_S
 
     def _mend(self) -> None:
         if self._unfinished or self._is_lost():

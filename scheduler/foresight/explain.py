@@ -10,14 +10,14 @@ from datetime import UTC, datetime, timedelta
 from duetime.scheduler.queue import MAX_COUNTED_AHEAD, Explanation, Shortage, ThreadUse, Why
 from duetime.scheduler.queue.remote import NoAnswer, RemoteQueue
 from duetime.scheduler.records import Known
-from duetime.scheduler.rules.estimates import UNKNOWN, Estimate
+from duetime.scheduler.rules.estimates import UNKNOWN_ESTIMATE, Estimate
 from duetime.scheduler.rules.limits.pool import Pool
 from duetime.scheduler.rules.states import TERMINAL
 from duetime.scheduler.rules.time.times import describe, relative
 from duetime.scheduler.store import Store
 from duetime.scheduler.task import State, TaskRecord, Tier
 
-_TITLE = 40
+_MAX_TITLE_CHARS = 40
 _APART = "it runs alone, because its last attempt crashed the worker"
 _THREAD = "a free worker thread"
 _NO_WORKER = "a worker: none is running, so start one with `duetime worker`"
@@ -32,7 +32,7 @@ Lengths = Callable[[str, str, timedelta | None], Estimate]
 
 def nothing_known(_tenant: str, _action: str, _own: timedelta | None) -> Estimate:
     """Return the default estimate, without any measurement."""
-    return Estimate(UNKNOWN, UNKNOWN)
+    return Estimate(UNKNOWN_ESTIMATE, UNKNOWN_ESTIMATE)
 
 
 @dataclass(frozen=True, slots=True)
@@ -215,7 +215,7 @@ def _moment(ms: float, record: TaskRecord, now: datetime) -> str:
 
 def _quoted(title: str) -> str:
     """Quote a user's text so that it cannot close the quotation, because a model reads these sentences."""
-    shown = title if len(title) <= _TITLE else f"{title[: _TITLE - 1].rstrip()}…"
+    shown = title if len(title) <= _MAX_TITLE_CHARS else f"{title[: _MAX_TITLE_CHARS - 1].rstrip()}…"
     return f"«{shown.translate(_QUOTES)}»"
 
 
@@ -265,7 +265,7 @@ class Explainer:
     def _left(self, tenant: str, holder: Known) -> str:
         """Describe how long a running run will probably take; empty when that is unknown."""
         found = self._lengths(tenant, holder.action, holder.estimate)
-        if holder.started_at is None or found.p50 == UNKNOWN:
+        if holder.started_at is None or found.p50 == UNKNOWN_ESTIMATE:
             return ""
         now = self._store.now()
         for end in (holder.started_at + found.p50, holder.started_at + found.p90):

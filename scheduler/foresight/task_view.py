@@ -13,7 +13,7 @@ from duetime.scheduler.rules.states import TERMINAL
 from duetime.scheduler.rules.time.times import describe
 from duetime.scheduler.task import TaskRecord, TaskView
 
-UPCOMING = 5
+MAX_UPCOMING_TIMES = 5
 
 
 def view_of(
@@ -33,9 +33,9 @@ def view_of(
     return TaskView(
         record=record,
         now=now,
-        upcoming=upcoming(record.task, record.run, UPCOMING) if live else (),
+        upcoming=upcoming(record.task, record.run, MAX_UPCOMING_TIMES) if live else (),
         repeat_text=rule.text if rule else None,
-        repeat_notes=rule.notes(now, UPCOMING) if rule and live else (),
+        repeat_notes=rule.notes(now, MAX_UPCOMING_TIMES) if rule and live else (),
         waiting_for=waiting_for(record, now, facts),
         created=created,
         warnings=(*warnings, *_also(record)),

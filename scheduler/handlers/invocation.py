@@ -15,9 +15,9 @@ from duetime.scheduler.outcomes import Done, Failed, Outcome, Retry, Wait, Yield
 from duetime.scheduler.rules.sanitize import check_json, clean_text
 from duetime.scheduler.task import Json
 
-MAX_REASON: Final = 500
-MAX_SUMMARY: Final = 2000
-MAX_DELAY: Final = timedelta(days=5 * 366)
+MAX_REASON_CHARS: Final = 500
+MAX_SUMMARY_CHARS: Final = 2000
+MAX_RETRY_DELAY: Final = timedelta(days=5 * 366)
 """Five years: nothing waits longer for its next attempt."""
 _OUTCOMES = ", ".join(outcome.__name__ for outcome in get_args(Outcome))
 
@@ -36,7 +36,7 @@ def run_handler(
     try:
         arguments = (ctx, handler.parse(payload)) if handler.takes_payload else (ctx,)
     except InvalidArguments as error:
-        return Failed(clean_text(f"the payload does not fit {handler.name}: {error}", MAX_REASON))
+        return Failed(clean_text(f"the payload does not fit {handler.name}: {error}", MAX_REASON_CHARS))
     try:
         returned = handler.fn(*arguments)
         outcome = wait_for(returned) if asyncio.iscoroutine(returned) else returned
@@ -47,14 +47,14 @@ def run_handler(
     try:
         return _checked(handler, outcome, ctx.now())
     except DuetimeError as error:
-        return Failed(clean_text(str(error), MAX_REASON))
+        return Failed(clean_text(str(error), MAX_REASON_CHARS))
 
 
 def explain(error: BaseException) -> str:
     """Name an exception as a reason: `ValueError: no such file`, at most 500 characters."""
     text = str(error)
     name = type(error).__name__
-    return clean_text(f"{name}: {text}" if text else name, MAX_REASON)
+    return clean_text(f"{name}: {text}" if text else name, MAX_REASON_CHARS)
 
 
 def _checked(handler: Handler, outcome: object, now: datetime) -> Outcome:
@@ -67,18 +67,20 @@ def _checked(handler: Handler, outcome: object, now: datetime) -> Outcome:
     match outcome:
         case Done():
             check_json(f"{handler.name}: result", outcome.result)
-            return Done(_text(outcome.summary, MAX_SUMMARY), outcome.result)
+            return Done(_text(outcome.summary, MAX_SUMMARY_CHARS), outcome.result)
         case Failed():
             check_json(f"{handler.name}: result", outcome.result)
-            return Failed(_text(outcome.reason, MAX_REASON), outcome.result)
+            return Failed(_text(outcome.reason, MAX_REASON_CHARS), outcome.result)
         case Retry():
-            return Retry(_text(outcome.reason, MAX_REASON), _delay(handler, outcome.after))
+            return Retry(_text(outcome.reason, MAX_REASON_CHARS), _delay(handler, outcome.after))
         case Wait():
             check_json(f"{handler.name}: checkpoint", outcome.checkpoint)
-            return Wait(_until(handler, outcome.until, now), _text(outcome.reason, MAX_REASON), outcome.checkpoint)
+            return Wait(
+                _until(handler, outcome.until, now), _text(outcome.reason, MAX_REASON_CHARS), outcome.checkpoint
+            )
         case Yielded():
             check_json(f"{handler.name}: checkpoint", outcome.checkpoint)
-            return Yielded(outcome.checkpoint, _text(outcome.reason, MAX_REASON))
+            return Yielded(outcome.checkpoint, _text(outcome.reason, MAX_REASON_CHARS))
         case _:
             assert_never(outcome)
 
@@ -88,7 +90,7 @@ def _text(value: object, maximum: int) -> str:
 
 
 def _delay(handler: Handler, after: object) -> timedelta | None:
-    if after is None or (isinstance(after, timedelta) and timedelta(0) <= after <= MAX_DELAY):
+    if after is None or (isinstance(after, timedelta) and timedelta(0) <= after <= MAX_RETRY_DELAY):
         return after
     raise InvalidArgument(
         f"{handler.name}: Retry.after",
@@ -99,9 +101,9 @@ def _delay(handler: Handler, after: object) -> timedelta | None:
 
 
 def _until(handler: Handler, until: object, now: datetime) -> datetime | timedelta:
-    if isinstance(until, timedelta) and timedelta(0) < until <= MAX_DELAY:
+    if isinstance(until, timedelta) and timedelta(0) < until <= MAX_RETRY_DELAY:
         return until
-    if isinstance(until, datetime) and until.utcoffset() is not None and until - now <= MAX_DELAY:
+    if isinstance(until, datetime) and until.utcoffset() is not None and until - now <= MAX_RETRY_DELAY:
         return until
     raise InvalidArgument(
         f"{handler.name}: Wait.until",

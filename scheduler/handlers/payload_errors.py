@@ -11,7 +11,7 @@ from duetime.scheduler.errors import InvalidArgument
 from duetime.scheduler.rules.sanitize import clean_text, kind_of
 from pydantic import BaseModel, ValidationError
 
-SHORT: Final = 40
+MAX_VALUE_CHARS: Final = 40
 
 
 def complaints(error: ValidationError, model: type[BaseModel]) -> list[InvalidArgument]:
@@ -42,9 +42,9 @@ def _problem(item: Any) -> str:
 
 
 def _shown(value: object) -> str:
-    """Short values help, long ones flood: show a scalar of up to `SHORT` characters, else name its kind."""
+    """Short values help, long ones flood: show a scalar of up to `MAX_VALUE_CHARS` characters, else name its kind."""
     text = repr(value)
-    return text if isinstance(value, str | int | float) and len(text) <= SHORT else kind_of(value)
+    return text if isinstance(value, str | int | float) and len(text) <= MAX_VALUE_CHARS else kind_of(value)
 
 
 def _fields(given: str, model: type[BaseModel] | None) -> str:

@@ -22,9 +22,9 @@ from duetime.scheduler.rules.sanitize import clean_text
 from duetime.scheduler.task import RetryPolicy
 from pydantic import BaseModel, Field
 
-EXCERPT: Final = 2000
+MAX_EXCERPT_CHARS: Final = 2000
 MAX_HEADERS: Final = 20
-MAX_HEADER: Final = 4096
+MAX_HEADER_CHARS: Final = 4096
 PATIENT: Final = RetryPolicy(max_attempts=10)
 """The other side may be down for minutes: about a quarter of an hour of tries, unless the task says otherwise."""
 
@@ -111,7 +111,7 @@ def _encoded(body: Any) -> tuple[str, dict[str, str]]:
 
 def _outcome(reply: Reply, request: str, ctx: Context) -> Outcome:
     said = f"{request} answered {reply.status} {responses.get(reply.status, '')}".rstrip()
-    result = {"status": reply.status, "body": clean_text(reply.body.decode("utf-8", "replace"), EXCERPT)}
+    result = {"status": reply.status, "body": clean_text(reply.body.decode("utf-8", "replace"), MAX_EXCERPT_CHARS)}
     if HTTPStatus.OK <= reply.status < HTTPStatus.MULTIPLE_CHOICES:
         return Done(said, result)
     if reply.status >= HTTPStatus.INTERNAL_SERVER_ERROR or reply.status in _PASSING:
@@ -125,5 +125,5 @@ def _header_problems(name: str, value: str) -> Iterator[InvalidArgument]:
         yield InvalidArgument(place, "is not a header name", accepted="letters, digits and hyphens", example="X-Source")
     elif name.lower() in _OURS or name.lower().startswith(("webhook-", "proxy-")):
         yield InvalidArgument(place, "is set by Duetime", accepted="other headers")
-    if len(value) > MAX_HEADER or not _VALUE.fullmatch(value):
+    if len(value) > MAX_HEADER_CHARS or not _VALUE.fullmatch(value):
         yield InvalidArgument(place, "its value is too long, or not plain ASCII on one line", accepted="plain ASCII")

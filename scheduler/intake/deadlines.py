@@ -19,7 +19,7 @@ from duetime.scheduler.task import DeadlineType, Penalty, Tier
 NONE = frozenset({"none", "never", "no"})
 """A `deadline` that takes one away, and an `estimate` that has it learned again."""
 
-MAX_AFTER = timedelta(days=366)
+MAX_DEADLINE_AFTER = timedelta(days=366)
 MAX_ESTIMATE = timedelta(days=7)
 KINDS: Mapping[str, tuple[DeadlineType, Penalty]] = {
     "hard": (DeadlineType.HARD, Penalty.NONE),
@@ -144,7 +144,7 @@ def _after(given: Moment) -> timedelta | None:
         found = given
     else:
         return None
-    if not timedelta(0) < found <= MAX_AFTER:
+    if not timedelta(0) < found <= MAX_DEADLINE_AFTER:
         raise InvalidArgument(
             "deadline", "out of range", accepted="a duration of up to a year", example="deadline='2 hours'"
         )

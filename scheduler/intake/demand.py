@@ -21,7 +21,7 @@ from duetime.scheduler.intake.deadlines import (
 from duetime.scheduler.intake.instants import Moment
 from duetime.scheduler.intake.needs import PoolsByName, check, merged
 from duetime.scheduler.intake.validation import ProblemCollector
-from duetime.scheduler.rules.estimates import UNKNOWN, Estimate, estimate
+from duetime.scheduler.rules.estimates import UNKNOWN_ESTIMATE, Estimate, estimate
 from duetime.scheduler.rules.time import zones
 from duetime.scheduler.rules.time.times import about, describe, length
 from duetime.scheduler.task import DeadlineType, Json, Penalty, Run, Task, Tier
@@ -70,7 +70,7 @@ class Demand:
     penalty: Penalty = Penalty.NONE
     estimate: timedelta | None = None
     needs: Mapping[str, int] = field(default_factory=dict)
-    p50: timedelta = UNKNOWN
+    p50: timedelta = UNKNOWN_ESTIMATE
     warnings: tuple[str, ...] = ()
 
     @classmethod

@@ -17,7 +17,7 @@ Moment = str | datetime | timedelta
 
 WHOLE_DAY = "no time given: the end of that day"
 
-JUST_NOW_S = 5
+NOW_TOLERANCE_S = 5
 """An instant that passed so few seconds ago means now: a program that says `datetime.now()` is heard a little later."""
 
 _INSTANT = re.compile(r"\d{4}-\d\d-\d\d[Tt ]\d\d:\d\d")
@@ -51,7 +51,7 @@ def _just_passed(words: str, *, now: datetime, zone: str | None) -> Resolved | N
     if not _INSTANT.match(words.strip()):
         return None
     try:
-        return understand(words, now=now - timedelta(seconds=JUST_NOW_S), zone=zone)
+        return understand(words, now=now - timedelta(seconds=NOW_TOLERANCE_S), zone=zone)
     except InvalidArgument:
         return None
 
@@ -71,7 +71,7 @@ def resolve_end(given: Moment, *, now: datetime, zone: str | None, argument: str
 
 def _instant(instant: datetime, *, now: datetime, zone: str | None, argument: str) -> Resolved:
     home = zones.find(zone or "UTC")
-    if instant < now - timedelta(seconds=JUST_NOW_S):
+    if instant < now - timedelta(seconds=NOW_TOLERANCE_S):
         raise InvalidArgument(
             argument,
             f"{describe(instant, home.key)} {home.key} is in the past: it was {relative(instant, now)}",

@@ -15,7 +15,7 @@ MAX_POOLS = 20
 MAX_UNITS = 10**9
 
 _WHOLE = f"whole numbers from 1 to {MAX_UNITS:,}"
-_SHOWN = 12
+_MAX_POOLS_SHOWN = 12
 _KEY = "key:"
 
 PoolsByName = Mapping[str, Pool]
@@ -114,8 +114,8 @@ def _too_much(pool: Pool, needs: Mapping[str, int], name: str, tier: Tier, pools
 def _listed(pools: PoolsByName, tier: Tier) -> str:
     """List the pools with what each has, and the most that one run gets of it where that is less."""
     known = _nameable(pools)
-    shown = [f"{name} ({_room(pool, tier)})" for name, pool in list(known.items())[:_SHOWN]]
-    more = [f"{len(known) - _SHOWN} more"] if len(known) > _SHOWN else []
+    shown = [f"{name} ({_room(pool, tier)})" for name, pool in list(known.items())[:_MAX_POOLS_SHOWN]]
+    more = [f"{len(known) - _MAX_POOLS_SHOWN} more"] if len(known) > _MAX_POOLS_SHOWN else []
     return ", ".join([*shown, *more, f"key:<anything> ({_room(pools.get(KEYS.name, KEYS), tier)} each)"])
 
 

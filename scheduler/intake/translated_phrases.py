@@ -26,7 +26,7 @@ LANGUAGES = {
     "en": "English", "de": "German", "fr": "French", "es": "Spanish", "it": "Italian", "pt": "Portuguese",
     "nl": "Dutch", "sv": "Swedish", "da": "Danish", "nb": "Norwegian", "fi": "Finnish", "pl": "Polish", "cs": "Czech",
 }  # fmt: skip
-LONGEST = 60
+MAX_TRANSLATED_CHARS = 60
 """Longer phrases are not put before the library."""
 
 _FILLERS = frozenset({
@@ -90,7 +90,7 @@ def understand(text: str, *, now: datetime, zone: str | None, argument: str = "w
 
 def _readable(text: str) -> bool:
     """Tell whether a text may be put before the library, which has its own idea of what `JST` and `GMT+1` are."""
-    if len(text) > LONGEST or _UNREADABLE.search(text):
+    if len(text) > MAX_TRANSLATED_CHARS or _UNREADABLE.search(text):
         return False
     _, zone = _zone_parser().pop_tz_offset_from_string(text, as_offset=False)
     return zone is None

@@ -13,13 +13,13 @@ from duetime.scheduler.rules.sanitize import check_text
 P = ParamSpec("P")
 T = TypeVar("T")
 
-MAX_COUNTED = 1_000
+MAX_TASKS_COUNTED = 1_000
 """Tasks of a state that a list counts: the exact number of more tells nobody anything, and costs by how many it is."""
 
 MAX_LABELS = 10
-MAX_KEY = 200
+MAX_KEY_CHARS = 200
 MAX_ATTEMPTS = 100
-MAX_LIMIT = 100
+MAX_PAGE_ROWS = 100
 
 
 def check_key(request: Request) -> None:
@@ -30,7 +30,7 @@ def check_key(request: Request) -> None:
 def check_key_text(key: str | None) -> None:
     """Refuse an idempotency key that is empty, too long or unreadable; None is none."""
     if key is not None:
-        check_text("idempotency_key", key, limit=MAX_KEY)
+        check_text("idempotency_key", key, limit=MAX_KEY_CHARS)
 
 
 def check_retry(request: Request) -> None:
@@ -57,8 +57,8 @@ def check_labels(request: Request) -> None:
 
 def page_size(limit: int) -> int:
     """Return how many items a page is to have. Raises InvalidArgument."""
-    if not 1 <= limit <= MAX_LIMIT:
-        raise InvalidArgument("limit", f"{limit} is out of range", accepted=f"1 to {MAX_LIMIT}", example="limit=20")
+    if not 1 <= limit <= MAX_PAGE_ROWS:
+        raise InvalidArgument("limit", f"{limit} is out of range", accepted=f"1 to {MAX_PAGE_ROWS}", example="limit=20")
     return limit
 
 

@@ -14,11 +14,11 @@ from duetime.scheduler.handlers import Handlers
 from duetime.scheduler.nodes.heartbeat import Heartbeat
 from duetime.scheduler.queue import DispatchQueue
 from duetime.scheduler.records import ReadyRun, Settlement
-from duetime.scheduler.runtime.loop import STEP_PATIENCE, Loop
+from duetime.scheduler.runtime.loop import STEP_TIMEOUT_S, Loop
 from duetime.scheduler.store import Store
 from duetime.scheduler.worker.worker import Worker, WorkerOptions, all_of_them
 
-LONGEST_SLEEP = 10.0
+MAX_DELIVERY_SLEEP_S = 10.0
 """Seconds after which deliveries are checked in any case, should the wall clock have jumped."""
 
 log = logging.getLogger(__name__)
@@ -119,7 +119,7 @@ class Engine:
             self._heartbeat.draining()
         self.worker.stop(grace)
         for process in self._processes:
-            process.stop(STEP_PATIENCE)
+            process.stop(STEP_TIMEOUT_S)
         if self._heartbeat is not None:
             self._heartbeat.gone()
 
@@ -128,9 +128,9 @@ class Engine:
         if self._deliverer is None:
             return None
         wake_at = self._deliverer.next_wake()
-        sleep = (wake_at - self._store.now()).total_seconds() if wake_at else LONGEST_SLEEP
+        sleep = (wake_at - self._store.now()).total_seconds() if wake_at else MAX_DELIVERY_SLEEP_S
         if sleep > 0:
-            return min(sleep, LONGEST_SLEEP)
+            return min(sleep, MAX_DELIVERY_SLEEP_S)
         self._deliverer.tick(self._store.now())
         return 0.0
 
@@ -176,4 +176,4 @@ class DispatchOnly:
         """Do nothing: no run of this process could be cancelled."""
 
     def end(self, grace: timedelta) -> None:  # noqa: ARG002 - the engine with a worker uses it
-        self._dispatcher.process.stop(STEP_PATIENCE)
+        self._dispatcher.process.stop(STEP_TIMEOUT_S)

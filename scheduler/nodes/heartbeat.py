@@ -14,14 +14,14 @@ from duetime.scheduler.records import WorkerProcess
 from duetime.scheduler.runtime.loop import Loop
 from duetime.scheduler.store import Store
 
-INTERVAL = 5.0
-FORGOTTEN_AFTER = timedelta(minutes=10)
+HEARTBEAT_INTERVAL_S = 5.0
+WORKER_FORGOTTEN_AFTER = timedelta(minutes=10)
 """Age of the last heartbeat after which the row of a worker is removed."""
 
-ALIVE_FOR = timedelta(seconds=15)
+WORKER_ALIVE_FOR = timedelta(seconds=15)
 """Age of the last heartbeat after which a worker counts as silent."""
 
-_FORGET_EVERY = 24
+_BEATS_PER_CLEANUP = 24
 """Heartbeats between two cleanups of such rows."""
 
 _DRAINING = "draining"
@@ -29,7 +29,7 @@ _DRAINING = "draining"
 
 def is_alive(seen_at: datetime | None, now: datetime) -> bool:
     """Whether a worker with this last heartbeat is alive."""
-    return seen_at is not None and now - seen_at <= ALIVE_FOR
+    return seen_at is not None and now - seen_at <= WORKER_ALIVE_FOR
 
 
 def someone_works(store: Store) -> bool:
@@ -78,10 +78,10 @@ class Heartbeat:
     def step(self) -> float:
         """Write the row, sometimes remove rows of dead workers, and return the seconds until the next beat."""
         self._say("running")
-        if self._beats % _FORGET_EVERY == 0:
-            self._store.workers.forget(self._store.now() - FORGOTTEN_AFTER)
+        if self._beats % _BEATS_PER_CLEANUP == 0:
+            self._store.workers.forget(self._store.now() - WORKER_FORGOTTEN_AFTER)
         self._beats += 1
-        return INTERVAL
+        return HEARTBEAT_INTERVAL_S
 
     def draining(self) -> None:
         """Report that this worker takes no more runs."""

@@ -21,17 +21,17 @@ from duetime.scheduler.records import RunnerRecord
 from duetime.scheduler.store import Store
 from duetime.scheduler.task import Json
 
-LONGEST_LINE = 1024
-LONGEST_ANSWER = 1 << 24
-PATIENCE = 0.04
+MAX_REQUEST_BYTES = 1024
+MAX_ANSWER_BYTES = 1 << 24
+WAKE_TIMEOUT_S = 0.04
 """Seconds for one wake-up in all; a tool call waits no longer."""
 
 LOOPBACK = "127.0.0.1"
-READ_TIMEOUT = 1.0
-ANSWER_PATIENCE = 1.0
+REQUEST_TIMEOUT_S = 1.0
+ANSWER_TIMEOUT_S = 1.0
 """Seconds for one answer; a live runner replies within a millisecond."""
 
-MOST_CALLERS = 16
+MAX_CALLERS = 16
 """Connections that are served at once; more are closed unread."""
 
 
@@ -44,7 +44,7 @@ class RunnerServer:
         self._answer_to = answer
         self._socket = socket.create_server(("127.0.0.1", 0), backlog=64)
         self._port: int = self._socket.getsockname()[1]
-        self._room = threading.Semaphore(MOST_CALLERS)
+        self._room = threading.Semaphore(MAX_CALLERS)
         self._closing = False
         self._thread = threading.Thread(target=self._accept, name="duetime-wake", daemon=True)
 
@@ -58,7 +58,7 @@ class RunnerServer:
     def close(self) -> None:
         self._closing = True
         with suppress(OSError):
-            socket.create_connection((LOOPBACK, self._port), timeout=READ_TIMEOUT).close()  # ends its accept()
+            socket.create_connection((LOOPBACK, self._port), timeout=REQUEST_TIMEOUT_S).close()  # ends its accept()
         self._socket.close()
 
     def _accept(self) -> None:
@@ -76,8 +76,8 @@ class RunnerServer:
         """Read one line from any client; act on it, and reply, only with the right token."""
         try:
             with connection, suppress(OSError):
-                connection.settimeout(READ_TIMEOUT)
-                said = _read(connection.makefile("rb").readline(LONGEST_LINE))
+                connection.settimeout(REQUEST_TIMEOUT_S)
+                said = _read(connection.makefile("rb").readline(MAX_REQUEST_BYTES))
                 connection.sendall(json.dumps(self._reply(said)).encode() + b"\n")
         finally:
             self._room.release()
@@ -112,14 +112,14 @@ class RunnerClient:
         self._store = store
         self._runner: RunnerRecord | None = None
 
-    def wake(self, patience: float = PATIENCE) -> bool:
+    def wake(self, patience: float = WAKE_TIMEOUT_S) -> bool:
         """Wake the runner; False when none can be reached, which is no error: it looks by itself within two seconds.
 
         `patience` is in seconds: short for a tool call, longer for a command that checks whether a runner lives.
         """
         return self._said({}, patience).get("woken") is True
 
-    def ask(self, question: Question, patience: float = ANSWER_PATIENCE) -> Json:
+    def ask(self, question: Question, patience: float = ANSWER_TIMEOUT_S) -> Json:
         """Return the runner's answer; None when it has none, or no runner can be reached."""
         return self._said({"question": question}, patience).get("answer")
 
@@ -142,7 +142,7 @@ def _say(runner: RunnerRecord, message: Mapping[str, Json], deadline: float) -> 
         with socket.create_connection((LOOPBACK, int(port)), timeout=_left(deadline)) as connection:
             connection.sendall(json.dumps({"token": runner.token, **message}).encode() + b"\n")
             connection.settimeout(_left(deadline))
-            return _read(connection.makefile("rb").readline(LONGEST_ANSWER))
+            return _read(connection.makefile("rb").readline(MAX_ANSWER_BYTES))
     except (OSError, ValueError):
         return {}
 

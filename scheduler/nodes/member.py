@@ -19,11 +19,11 @@ from duetime.scheduler.queue import DispatchQueue, QueueLost
 from duetime.scheduler.queue.failsafe import FailsafeQueue
 from duetime.scheduler.queue.remote import NoAnswer, Question, answer
 from duetime.scheduler.records import ReadyRun
-from duetime.scheduler.runtime.loop import STEP_PATIENCE, Loop
+from duetime.scheduler.runtime.loop import STEP_TIMEOUT_S, Loop
 from duetime.scheduler.store import Store
 from duetime.scheduler.task import Json
 
-FEWEST_SECONDS = 0.1
+MIN_SIGNAL_INTERVAL_S = 0.1
 """Minimum seconds between two signals; changes in between share one."""
 
 log = logging.getLogger(__name__)
@@ -147,7 +147,7 @@ class Member:
             process.stop(0)
         self._news.close()
         for process in self._processes:
-            process.stop(STEP_PATIENCE)
+            process.stop(STEP_TIMEOUT_S)
         self._close()
 
     def _heard(self, word: str) -> None:
@@ -160,6 +160,6 @@ class Member:
         if not self._untold or wait > 0:
             return wait if self._untold else None
         self._untold = False
-        self._tell_at = time.monotonic() + FEWEST_SECONDS
+        self._tell_at = time.monotonic() + MIN_SIGNAL_INTERVAL_S
         self._news.tell(Signal.CHANGED)
         return None

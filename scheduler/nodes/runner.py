@@ -20,13 +20,13 @@ from duetime.scheduler.nodes.term import RunnerOptions, RunnerTerm
 from duetime.scheduler.queue.remote import NoAnswer, Question, answer
 from duetime.scheduler.records import ReadyRun
 from duetime.scheduler.runtime.file_lock import FileLock
-from duetime.scheduler.runtime.loop import STEP_PATIENCE, Loop
+from duetime.scheduler.runtime.loop import STEP_TIMEOUT_S, Loop
 from duetime.scheduler.store import Store
 from duetime.scheduler.task import Json
 
 __all__ = ["Runner", "RunnerOptions"]
 
-CANDIDATE_INTERVAL = 0.5
+LOCK_RETRY_INTERVAL_S = 0.5
 """Seconds between two tries of a candidate for the lock."""
 
 log = logging.getLogger(__name__)
@@ -106,7 +106,7 @@ class Runner:
 
     def stop(self, grace: timedelta | None = None) -> None:
         """End: running work finishes within `grace` (default: the options') or is handed back. Never hangs."""
-        self._given_up = not self._candidate.stop(STEP_PATIENCE)
+        self._given_up = not self._candidate.stop(STEP_TIMEOUT_S)
         self._abdicate(self._options.grace if grace is None else grace)
 
     def _step(self) -> float | None:
@@ -116,7 +116,7 @@ class Runner:
             return self._options.lease.total_seconds()
         if self._term is None and self._lock.acquire():
             self._begin()
-        return None if self._term is not None else CANDIDATE_INTERVAL
+        return None if self._term is not None else LOCK_RETRY_INTERVAL_S
 
     def _begin(self) -> None:
         try:

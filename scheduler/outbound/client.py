@@ -21,7 +21,7 @@ from duetime.scheduler.outbound.url_policy import WebhookOptions, check_url
 
 MAX_REDIRECTS: Final = 3
 MAX_RESPONSE_BYTES: Final = 64 * 1024
-CONNECT_SECONDS: Final = 5.0
+CONNECT_TIMEOUT_S: Final = 5.0
 MAX_ADDRESSES: Final = 3
 _REDIRECTS: Final = frozenset({301, 302, 303, 307, 308})
 
@@ -99,7 +99,7 @@ class GuardedClient:
                     httpcore2.URL(scheme=url.raw_scheme, host=url.raw_host, port=url.port, target=url.raw_path),
                     headers=list(sent.items()),
                     content=None if method == "GET" else body,
-                    extensions={"timeout": {"connect": CONNECT_SECONDS}},
+                    extensions={"timeout": {"connect": CONNECT_TIMEOUT_S}},
                 ) as response,
             ):
                 return Reply(response.status, _headers(response), _capped(response.iter_stream()))

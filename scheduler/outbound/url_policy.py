@@ -9,7 +9,7 @@ import httpx2
 from duetime.scheduler.errors import InvalidArgument
 from duetime.scheduler.rules.ip_ranges import Reach, literal, reach
 
-MAX_URL: Final = 2048
+MAX_URL_CHARS: Final = 2048
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -53,8 +53,8 @@ def _plain(host: str) -> str:
 
 
 def _parsed(argument: str, text: str) -> httpx2.URL:
-    if len(text) > MAX_URL:
-        raise InvalidArgument(argument, "is too long", accepted=f"at most {MAX_URL:,} characters")
+    if len(text) > MAX_URL_CHARS:
+        raise InvalidArgument(argument, "is too long", accepted=f"at most {MAX_URL_CHARS:,} characters")
     if any(char.isspace() or not char.isprintable() or char == "\\" for char in text):
         raise InvalidArgument(argument, "contains blanks, backslashes or control characters", accepted="a plain URL")
     try:

@@ -30,7 +30,7 @@ from duetime.scheduler.queue import (
 from duetime.scheduler.rules.limits.admission import Limits
 from duetime.scheduler.rules.shares import TIERS
 
-MOST_OWED = 10_000
+MAX_ENDINGS_OWED = 10_000
 """Results that are kept while the queue is away; older ones are dropped, and their leases expire."""
 
 
@@ -55,7 +55,7 @@ class FailsafeQueue:
         """When it last proved to be well, by `clock`."""
         self.on_trouble = on_trouble
         self._clock = clock
-        self._owed: deque[Callable[[], object]] = deque(maxlen=MOST_OWED)
+        self._owed: deque[Callable[[], object]] = deque(maxlen=MAX_ENDINGS_OWED)
         self._unanswered = ""
         self._changed = threading.Condition()
         self._waking = 0

@@ -19,29 +19,29 @@ from duetime.scheduler.task import Json
 ActionKey = tuple[str, str]
 """A tenant and one of its actions."""
 
-SHORTEST: Final = 0.001
+MIN_DURATION_S: Final = 0.001
 """Seconds; what took less is counted as this."""
 
-LONGEST: Final = 86_400.0
+MAX_DURATION_S: Final = 86_400.0
 """Seconds; what took longer is counted in the last bucket."""
 
-PER_OCTAVE: Final = 4
+BUCKETS_PER_OCTAVE: Final = 4
 """Buckets from one duration to its double; each is 19 % wide."""
 
-BUCKETS: Final = math.ceil(math.log2(LONGEST / SHORTEST) * PER_OCTAVE)
+BUCKETS: Final = math.ceil(math.log2(MAX_DURATION_S / MIN_DURATION_S) * BUCKETS_PER_OCTAVE)
 
-HALF_LIFE: Final = 200
+HALF_LIFE_SAMPLES: Final = 200
 """After so many further samples one counts half."""
 
-ENOUGH: Final = 5
+MIN_SAMPLES: Final = 5
 """So many samples make a histogram worth more than what the handler declares."""
 
-UNKNOWN: Final = timedelta(seconds=1)
+UNKNOWN_ESTIMATE: Final = timedelta(seconds=1)
 """The estimate of a run when no caller gave one and no earlier run was measured."""
 
-_DECAY: Final = 0.5 ** (1 / HALF_LIFE)
-_HEAVIEST: Final = 2 / (1 - _DECAY)  # twice what endless samples of one length add up to
-_NEGLIGIBLE: Final = 0.0005
+_DECAY_RATIO: Final = 0.5 ** (1 / HALF_LIFE_SAMPLES)
+_MAX_BUCKET_WEIGHT: Final = 2 / (1 - _DECAY_RATIO)  # twice what endless samples of one length add up to
+_MIN_BUCKET_WEIGHT: Final = 0.0005
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,12 +69,12 @@ class Histogram:
         weights: dict[int, float] = {}
         for age, each in enumerate(reversed(taken)):
             bucket = _bucket(each)
-            weights[bucket] = weights.get(bucket, 0.0) + _DECAY**age
+            weights[bucket] = weights.get(bucket, 0.0) + _DECAY_RATIO**age
         return self.merged_with(Histogram(weights, len(taken)))
 
     def merged_with(self, newer: Histogram) -> Histogram:
         """Take in another histogram, whose samples count as newer than all of this one."""
-        fading = _DECAY**newer.samples
+        fading = _DECAY_RATIO**newer.samples
         weights = {bucket: weight * fading for bucket, weight in self.weights.items()}
         for bucket, weight in newer.weights.items():
             weights[bucket] = weights.get(bucket, 0.0) + weight
@@ -96,13 +96,13 @@ class Histogram:
     def to_json(self) -> Json:
         """Give what `from_json` reads; weights that cannot matter any more are left out."""
         kept = {str(bucket): round(weight, 3) for bucket, weight in sorted(self.weights.items())}
-        shown = {bucket: weight for bucket, weight in kept.items() if weight > _NEGLIGIBLE}
-        return {"per_octave": PER_OCTAVE, "samples": self.samples, "weights": shown}
+        shown = {bucket: weight for bucket, weight in kept.items() if weight > _MIN_BUCKET_WEIGHT}
+        return {"per_octave": BUCKETS_PER_OCTAVE, "samples": self.samples, "weights": shown}
 
     @classmethod
     def from_json(cls, stored: Json) -> Histogram:
         """Read a histogram back. What is not understood is left out: the worst is to learn it anew."""
-        if not isinstance(stored, Mapping) or stored.get("per_octave") != PER_OCTAVE:
+        if not isinstance(stored, Mapping) or stored.get("per_octave") != BUCKETS_PER_OCTAVE:
             return cls()
         found, samples = stored.get("weights"), stored.get("samples")
         weights = dict(_readable(found)) if isinstance(found, Mapping) else {}
@@ -112,8 +112,8 @@ class Histogram:
 
 
 def learned(histogram: Histogram | None) -> Estimate | None:
-    """Return what a histogram of at least `ENOUGH` successful attempts says; None for fewer."""
-    if histogram is None or histogram.samples < ENOUGH:
+    """Return what a histogram of at least `MIN_SAMPLES` successful attempts says; None for fewer."""
+    if histogram is None or histogram.samples < MIN_SAMPLES:
         return None
     p50, p90 = histogram.quantile(0.5), histogram.quantile(0.9)
     return None if p50 is None or p90 is None else Estimate(timedelta(seconds=p50), timedelta(seconds=p90))
@@ -124,22 +124,22 @@ def estimate(own: timedelta | None, histogram: Histogram | None, declared: timed
     found = learned(histogram) if own is None else None
     if found is not None:
         return found
-    said = next((each for each in (own, declared) if each is not None), UNKNOWN)
+    said = next((each for each in (own, declared) if each is not None), UNKNOWN_ESTIMATE)
     return Estimate(said, said)
 
 
 def _bucket(seconds: float) -> int:
-    within = min(max(seconds, SHORTEST), LONGEST)
-    place = math.floor(math.log2(within / SHORTEST) * PER_OCTAVE)
+    within = min(max(seconds, MIN_DURATION_S), MAX_DURATION_S)
+    place = math.floor(math.log2(within / MIN_DURATION_S) * BUCKETS_PER_OCTAVE)
     return min(place, BUCKETS - 1)
 
 
 def _edge(place: float) -> float:
-    return float(min(SHORTEST * 2 ** (place / PER_OCTAVE), LONGEST))
+    return float(min(MIN_DURATION_S * 2 ** (place / BUCKETS_PER_OCTAVE), MAX_DURATION_S))
 
 
 def _readable(weights: Mapping[Json, Json]) -> Iterable[tuple[int, float]]:
     for bucket in range(BUCKETS):
         weight = weights.get(str(bucket))
-        if isinstance(weight, int | float) and 0 < weight <= _HEAVIEST:
+        if isinstance(weight, int | float) and 0 < weight <= _MAX_BUCKET_WEIGHT:
             yield bucket, float(weight)

@@ -7,14 +7,14 @@ from datetime import datetime, timedelta
 from functools import lru_cache
 
 from duetime.scheduler.ids import new_id
-from duetime.scheduler.rules.estimates import UNKNOWN
+from duetime.scheduler.rules.estimates import UNKNOWN_ESTIMATE
 from duetime.scheduler.rules.order import drop_at
 from duetime.scheduler.rules.recurrence import recurrence
 from duetime.scheduler.rules.recurrence.recurrence import Recurrence
 from duetime.scheduler.rules.time import zones
 from duetime.scheduler.task import Occurrence, Run, State, Task
 
-MISSED_COUNTED = 10_000
+MAX_MISSES_COUNTED = 10_000
 """Passed-over occurrences are counted up to this many, so that a long outage cannot hold up a settlement."""
 
 
@@ -82,7 +82,7 @@ def _ended(task: Task, instant: datetime, number: int) -> bool:
 
 def _missed(rule: Recurrence, after: datetime, now: datetime) -> int:
     passed = 0
-    while passed < MISSED_COUNTED:
+    while passed < MAX_MISSES_COUNTED:
         following = rule.after(after)
         if following is None or following.instant > now:
             break
@@ -114,4 +114,4 @@ def set_aside(task: Task, run: Run) -> timedelta:
     """Return how much time before its deadline a run was thought to take."""
     if run.deadline is not None and run.drop_at is not None:
         return run.deadline - run.drop_at
-    return task.estimate or UNKNOWN
+    return task.estimate or UNKNOWN_ESTIMATE

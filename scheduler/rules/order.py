@@ -46,16 +46,16 @@ VALUE: Final[Mapping[Tier, float]] = {
 }
 """The value of finishing a run of each tier when nobody states it; without a unit, only ratios count."""
 
-HALF_BONUS: Final = 8.0
+HALF_BONUS_WEIGHT: Final = 8.0
 """Where the unblock bonus reaches half of its bound: one waiting run of tier high, or two normal ones."""
 
-MOST_COST: Final = 0.5
+MAX_COST_RATIO: Final = 0.5
 """The largest cost term, as a part of the time from first ready to latest start."""
 
-THREAD: Final = 0.05
+MIN_NODE_RATIO: Final = 0.05
 """The part of a node that any run takes at least, whatever pools it needs: a thread of twenty."""
 
-SMALLEST_ALLOWANCE: Final = timedelta(seconds=60)
+MIN_TIME_ALLOWED: Final = timedelta(seconds=60)
 """A linear penalty is counted against at least this much, so that a deadline of a second does not explode it."""
 
 NOTHING_WAITS: Final[Mapping[Tier, int]] = {}
@@ -90,7 +90,7 @@ def order_key(
     if deadline is not None and not late:
         latest = min(latest, _milliseconds(deadline) - p90 / _MILLISECOND)
     span = max(latest - ready, 0.0)
-    effort = min(max(cost, THREAD), 1.0) * max(p90.total_seconds(), 0.0)
+    effort = min(max(cost, MIN_NODE_RATIO), 1.0) * max(p90.total_seconds(), 0.0)
     term = cost_term(effort, VALUE[tier] if value is None else value)
     # In this form rounding cannot put a later deadline before an earlier one.
     return min(latest, ready) + span * (1.0 - unblock_bonus(unblocks) + term)
@@ -106,16 +106,16 @@ def goes_by_deadline(
 def unblock_bonus(unblocks: Mapping[Tier, int]) -> float:
     """Say how much earlier a run goes for what waits for it: 0 for nothing, growing with number and tiers, below 1."""
     weight = sum(VALUE[tier] * max(count, 0) for tier, count in unblocks.items())
-    return weight / (weight + HALF_BONUS)
+    return weight / (weight + HALF_BONUS_WEIGHT)
 
 
 def cost_term(effort: float, value: float) -> float:
-    """Say how much later a run goes for what it takes from others: 0 to `MOST_COST`, less the more it is worth.
+    """Say how much later a run goes for what it takes from others: 0 to `MAX_COST_RATIO`, less the more it is worth.
 
     `effort` is in seconds of a whole pool. Without this term all share an overload alike and start so late that half of
     them miss: least laxity first knows no value (Baruah & Rosier 1991, on overloaded real-time systems).
     """
-    return MOST_COST * effort / (effort + max(value, 0.0) / VALUE[Tier.CRITICAL]) if effort > 0 else 0.0
+    return MAX_COST_RATIO * effort / (effort + max(value, 0.0) / VALUE[Tier.CRITICAL]) if effort > 0 else 0.0
 
 
 def drop_at(deadline: datetime, p50: timedelta) -> datetime:
@@ -134,7 +134,7 @@ def penalty(kind: Penalty, late: timedelta, allowed: timedelta) -> float:
     """
     if kind is Penalty.NONE or late <= timedelta(0):
         return 0.0
-    return 1.0 if kind is Penalty.STEP else late / max(allowed, SMALLEST_ALLOWANCE)
+    return 1.0 if kind is Penalty.STEP else late / max(allowed, MIN_TIME_ALLOWED)
 
 
 def _milliseconds(moment: datetime) -> float:

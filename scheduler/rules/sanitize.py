@@ -12,14 +12,14 @@ from duetime.scheduler.errors import InvalidArgument
 from duetime.scheduler.task import Json
 
 MAX_JSON_BYTES: Final = 64 * 1024
-MAX_JSON_DEPTH: Final = 32
-MAX_INTEGER: Final = 2**63
+MAX_JSON_LEVELS: Final = 32
+MAX_INTEGER_VALUE: Final = 2**63
 
 _BIDI = frozenset("\u061c\u200e\u200f\u202a\u202b\u202c\u202d\u202e\u2066\u2067\u2068\u2069")
 _SEPARATORS = frozenset("\u2028\u2029\ufeff")
 _TAGS = range(0xE0000, 0xE0080)
 _NONCHARACTERS = range(0xFDD0, 0xFDF0)
-_LAST_OF_PLANE = 0xFFFE  # and the code after it, in each of the 17 planes
+_NONCHARACTER_CODE = 0xFFFE  # and the code after it, in each of the 17 planes
 _CONTROL_NAMES = {
     "\x00": "NULL",
     "\x07": "BELL",
@@ -59,7 +59,9 @@ def clean_text(value: str, limit: int, *, lines: bool = True) -> str:
     return "".join("\ufffd" if _is_refused(char, lines=lines) else char for char in cut)
 
 
-def check_json(argument: str, value: Json, *, max_bytes: int = MAX_JSON_BYTES, max_depth: int = MAX_JSON_DEPTH) -> None:
+def check_json(
+    argument: str, value: Json, *, max_bytes: int = MAX_JSON_BYTES, max_depth: int = MAX_JSON_LEVELS
+) -> None:
     """Raise `InvalidArgument` unless `value` is JSON that every database keeps as it is.
 
     At most `max_bytes` of UTF-8 and `max_depth` levels; text without NUL and lone surrogates; finite numbers, whole
@@ -111,7 +113,7 @@ def _is_refused(char: str, *, lines: bool) -> bool:
 
 
 def _is_noncharacter(code: int) -> bool:
-    return code & _LAST_OF_PLANE == _LAST_OF_PLANE or code in _NONCHARACTERS
+    return code & _NONCHARACTER_CODE == _NONCHARACTER_CODE or code in _NONCHARACTERS
 
 
 def _is_visible(char: str) -> bool:
@@ -168,5 +170,5 @@ def _check_float(path: str, number: float) -> None:
 
 
 def _check_integer(path: str, number: int) -> None:
-    if not -MAX_INTEGER <= number < MAX_INTEGER:
+    if not -MAX_INTEGER_VALUE <= number < MAX_INTEGER_VALUE:
         raise InvalidArgument(path, "is too large a number", accepted="whole numbers of at most 64 bits; else as text")

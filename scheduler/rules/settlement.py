@@ -15,7 +15,7 @@ from duetime.scheduler.rules.retry import next_attempt
 from duetime.scheduler.rules.time.times import describe
 from duetime.scheduler.task import Delivery, InboxMessage, Json, Run, State
 
-LATE = timedelta(minutes=1)
+LATE_AFTER = timedelta(minutes=1)
 """A run that started later than this says so in its message."""
 
 INBOX = "inbox"
@@ -166,7 +166,7 @@ def _lateness(claim: Claim) -> list[str]:
     """Say that a run was late, and what it stands for."""
     run, zone = claim.run, claim.task.timezone
     said = []
-    if run.started_at is not None and run.started_at - run.scheduled_for > LATE:
+    if run.started_at is not None and run.started_at - run.scheduled_for > LATE_AFTER:
         said.append(f"(late: was due {describe(run.scheduled_for, zone)} {zone})")
     if run.missed:
         said.append(f"({run.missed} earlier occurrence{'s' if run.missed > 1 else ''} missed)")

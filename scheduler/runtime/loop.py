@@ -8,9 +8,9 @@ from collections.abc import Callable
 
 from duetime.scheduler.errors import DuetimeError, RunnerReplaced, StoreUnavailable
 
-FIRST_BACKOFF = 0.1
-LONGEST_BACKOFF = 2.0
-STEP_PATIENCE = 5.0
+MIN_BACKOFF_S = 0.1
+MAX_BACKOFF_S = 2.0
+STEP_TIMEOUT_S = 5.0
 """Seconds that a loop may take to end its last step: the busy timeout of a database."""
 
 log = logging.getLogger(__name__)
@@ -70,7 +70,7 @@ class Loop:
         except Exception as error:  # noqa: BLE001 - the loop survives any failure of its step
             self._failures += 1
             self._report(error)
-            return min(FIRST_BACKOFF * 2.0 ** min(self._failures, 8), LONGEST_BACKOFF)
+            return min(MIN_BACKOFF_S * 2.0 ** min(self._failures, 8), MAX_BACKOFF_S)
         self._recovered()
         return pause
 

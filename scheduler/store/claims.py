@@ -22,7 +22,7 @@ from duetime.scheduler.store.statements.recover import Conclude
 from duetime.scheduler.task import Json, State
 from sqlalchemy import Connection, Update, bindparam, false, select, update
 
-_MOST_EXAMINED = 5_000
+_MAX_ROWS_EXAMINED = 5_000
 """Rows of each kind that are read to find the unreadable ones."""
 
 _MINE = (
@@ -107,9 +107,9 @@ class Claims:
 
         def work(connection: Connection) -> list[str]:
             now = self._now()
-            start.look_at_due(connection, _MOST_EXAMINED, now)
-            ready_runs.ready(connection, _MOST_EXAMINED, None, now)
-            ready_runs.running(connection, _MOST_EXAMINED, None)
+            start.look_at_due(connection, _MAX_ROWS_EXAMINED, now)
+            ready_runs.ready(connection, _MAX_ROWS_EXAMINED, None, now)
+            ready_runs.running(connection, _MAX_ROWS_EXAMINED, None)
             return [str(run_id) for run_id in Unreadable.of(connection).ids(runs.name)]
 
         return self._database.read(work)

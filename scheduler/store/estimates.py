@@ -17,7 +17,7 @@ _MAX_KEYS_PER_QUERY = 500
 _ITS = (estimates.c.tenant == bindparam("of_tenant"), estimates.c.action == bindparam("of_action"))
 _ONE = select(estimates.c.histogram).where(*_ITS)
 _UPDATE = update(estimates).where(*_ITS)
-_TURN = 0x65737469  # "esti"
+_WRITE_LOCK_ID = 0x65737469  # "esti"
 
 
 class Estimates:
@@ -41,7 +41,7 @@ class Estimates:
 
         def work(connection: Connection) -> None:
             if connection.dialect.name == "postgresql":  # one writer at a time: writes are rare, and rows may be new
-                connection.execute(select(func.pg_advisory_xact_lock(_TURN)))
+                connection.execute(select(func.pg_advisory_xact_lock(_WRITE_LOCK_ID)))
             for of, seconds in deltas.items():
                 self._merge(connection, of, seconds)
 

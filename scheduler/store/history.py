@@ -18,7 +18,7 @@ from duetime.scheduler.store.statements.task_list import Condition, labelled
 from duetime.scheduler.task import Attempt, DeadLetter, Run
 from sqlalchemy import Connection, Select, any_, func, or_, select, tuple_, union_all
 
-MAX_RARE = 2_000
+MAX_RARE_ROWS = 2_000
 """Matching tasks, or events, up to which a text search sorts all matches instead of scanning by time."""
 
 _EVENTS = select(*EVENT).select_from(events.join(tasks, tasks.c.id == events.c.task_id))
@@ -145,8 +145,8 @@ def _narrowed(connection: Connection, statement: Select[Any], tenant: str, where
 
 
 def _is_rare(connection: Connection, found: Select[Any]) -> bool:
-    first = found.limit(MAX_RARE + 1).subquery()
-    return (connection.scalar(select(func.count()).select_from(first)) or 0) <= MAX_RARE
+    first = found.limit(MAX_RARE_ROWS + 1).subquery()
+    return (connection.scalar(select(func.count()).select_from(first)) or 0) <= MAX_RARE_ROWS
 
 
 _MEANINGS: dict[str, Callable[[Any], Condition]] = {

@@ -27,7 +27,7 @@ _COLUMNS = columns_of(StoredPool, pools)
 _ALL = select(*_COLUMNS).order_by(pools.c.name)
 _ONE = _ALL.where(pools.c.name == bindparam("pool"))
 _THERE = pools.c.spec.is_not(None)
-_TURN = 0x706F6F6C  # "pool"
+_CHANGE_LOCK_ID = 0x706F6F6C  # "pool"
 
 
 class Pools:
@@ -124,4 +124,4 @@ def _as_stored(spec: Spec) -> Spec:
 
 def _take_turn(connection: Connection) -> None:
     if connection.dialect.name == "postgresql":
-        connection.execute(select(func.pg_advisory_xact_lock(_TURN)))
+        connection.execute(select(func.pg_advisory_xact_lock(_CHANGE_LOCK_ID)))

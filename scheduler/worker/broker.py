@@ -25,25 +25,25 @@ from duetime.scheduler.worker.threads.preemption import Preemption
 
 QUEUE = "runs"
 ACTOR = "run"
-RETRY_DELAY = 500.0
+CLAIM_RETRY_DELAY_MS = 500.0
 """Milliseconds until runs that could not be claimed may be taken again."""
 
-LONGEST_WAIT = 2.0
+MAX_TAKE_WAIT_S = 2.0
 """Seconds of one wait on an empty queue; a put or a drain ends it earlier."""
 
-CLAIM_PATIENCE = 2.0
+CLAIM_TIMEOUT_S = 2.0
 """Seconds that draining waits for a claim in progress: the usual busy timeout of a database."""
 
-COMING_BACK = 0.5
+MAX_THREAD_RETURN_S = 0.5
 """Seconds after which runs that were claimed ahead of busy threads are handed back, since other workers may be idle."""
 
 PREEMPTION_INTERVAL_S = 0.25
 """Seconds between looks for urgent runs without a thread, while no thread is idle except the headroom."""
 
-DRAINING_PAUSE = 0.02
+DRAINING_PAUSE_S = 0.02
 """Seconds between Dramatiq's polls after draining: it polls until all its threads have ended."""
 
-RELIEF = 0.5
+LOAD_CHECK_INTERVAL_S = 0.5
 """Seconds after which a machine under load is measured again, unless a run ends before."""
 
 log = logging.getLogger(__name__)
@@ -118,14 +118,14 @@ class DispatchBroker(dramatiq.Broker):
 
     def consume(self, queue_name: str, prefetch: int = 1, timeout: int = 30_000) -> RunConsumer:  # noqa: ARG002 - Dramatiq's signature; nothing is prefetched
         """Iterate over the runs to start now; `timeout`, in milliseconds, bounds each wait for an idle thread."""
-        return RunConsumer(self, min(timeout / 1000, COMING_BACK))
+        return RunConsumer(self, min(timeout / 1000, MAX_THREAD_RETURN_S))
 
     def drain(self) -> None:
         """Take no more runs; return when a claim in progress has ended, or after 2 seconds."""
         self.draining = True
         self.idle.wake()
         self.queue.wake()
-        if self.claiming.acquire(timeout=CLAIM_PATIENCE):
+        if self.claiming.acquire(timeout=CLAIM_TIMEOUT_S):
             self.claiming.release()
 
     def take(self, timeout: float) -> list[str]:
@@ -139,7 +139,7 @@ class DispatchBroker(dramatiq.Broker):
         left, self._left = self._left, None
         if wanted <= 0:
             self.idle.give(idle)
-            self.idle.wait_for_more(idle, min(timeout, RELIEF))
+            self.idle.wait_for_more(idle, min(timeout, LOAD_CHECK_INTERVAL_S))
             return []
         if left is not None and wanted <= left[1]:
             self.idle.give(idle)
@@ -172,7 +172,7 @@ class DispatchBroker(dramatiq.Broker):
 
     def _await(self, taken: Take, wanted: int, idle: int) -> None:
         """Wait for a change of the queue, for urgent runs only if just the headroom is idle, or for another thread."""
-        timeout, tier = LONGEST_WAIT if taken.hint is None else min(taken.hint, LONGEST_WAIT), TIERS
+        timeout, tier = MAX_TAKE_WAIT_S if taken.hint is None else min(taken.hint, MAX_TAKE_WAIT_S), TIERS
         if wanted <= max(self.headroom()):
             tier, timeout = least_urgent(self.headroom(), wanted), min(timeout, PREEMPTION_INTERVAL_S)
             self._make_room()
@@ -188,7 +188,7 @@ class DispatchBroker(dramatiq.Broker):
     def _wait_in_vain(self) -> None:
         """Hand back runs claimed ahead when their threads do not return: other workers may be idle."""
         if self.draining:
-            time.sleep(DRAINING_PAUSE)
+            time.sleep(DRAINING_PAUSE_S)
         elif self.idle.behind:
             self.idle.forget()
             self._let_go()
@@ -219,7 +219,7 @@ class DispatchBroker(dramatiq.Broker):
         except Exception as error:  # noqa: BLE001 - whatever it is, nothing may run without a claim
             log.warning("returned %d runs to the queue, because the claim failed: %s", len(grants), error)
             for grant in grants:
-                self.queue.give_back(self.worker, grant.run_id, grant.token, delay=RETRY_DELAY)
+                self.queue.give_back(self.worker, grant.run_id, grant.token, delay=CLAIM_RETRY_DELAY_MS)
             return []
         self._leave([grant for grant in grants if grant.run_id not in claimed])
         return [grant.run_id for grant in grants if grant.run_id in claimed]
@@ -230,7 +230,7 @@ class DispatchBroker(dramatiq.Broker):
             others = self._of_others([grant.run_id for grant in grants]) if grants else {}
         except Exception as error:  # noqa: BLE001 - runs that have started must reach their threads
             log.warning("returned %d runs to the queue, because their state could not be read: %s", len(grants), error)
-            others = dict.fromkeys((grant.run_id for grant in grants), RETRY_DELAY)
+            others = dict.fromkeys((grant.run_id for grant in grants), CLAIM_RETRY_DELAY_MS)
         for grant in grants:
             if grant.run_id in others:
                 self.queue.give_back(self.worker, grant.run_id, grant.token, delay=others[grant.run_id])

@@ -8,22 +8,22 @@ import time
 from collections import deque
 from collections.abc import Callable
 
-BRIEF = 0.002
+BRIEF_RUN_S = 0.002
 """Seconds below which runs count as brief, on average: the duration of a claim."""
 
-JUDGED = 16
+MIN_RUNS_JUDGED = 16
 """Runs that are measured before more runs are claimed than threads are idle."""
 
-MOST_LONG = 4
+MAX_LONG_RUNS = 4
 """How many of these may be long: they block their own threads only, and a busy machine delays a few."""
 
-AHEAD = 16
+MAX_RUNS_AHEAD_PER_THREAD = 16
 """Runs per thread that are claimed ahead while runs are brief: one claim of 64 costs a third of eight claims of 8."""
 
-SOON = 0.01
+THREAD_RETURN_S = 0.01
 """Seconds since the last handout within which threads are expected to return soon."""
 
-GATHERING = 0.001
+THREAD_GATHERING_S = 0.001
 """Seconds without another returning thread after which the returned ones get new runs."""
 
 
@@ -39,7 +39,7 @@ class ThreadCapacity:
         self.out = 0
         """How many runs were handed out and have not come back."""
         self._ahead = 0
-        self._recent: deque[float] = deque([math.inf], maxlen=JUDGED)
+        self._recent: deque[float] = deque([math.inf], maxlen=MIN_RUNS_JUDGED)
         self._changed = threading.Condition()
         self._handed_out_at = 0.0
         self._wake_above = math.inf
@@ -76,11 +76,11 @@ class ThreadCapacity:
         one for each. So this waits a moment more, unless it claims ahead anyway.
         """
         with self._changed:
-            self._ahead = AHEAD * self.total if self.out > 0 and self._are_brief() else 0
+            self._ahead = MAX_RUNS_AHEAD_PER_THREAD * self.total if self.out > 0 and self._are_brief() else 0
             self._changed.wait_for(self._enough, timeout)
             if not self._enough():
                 return 0
-            if not self._ahead and time.monotonic() - self._handed_out_at < SOON:
+            if not self._ahead and time.monotonic() - self._handed_out_at < THREAD_RETURN_S:
                 self._gather()
             taken = self._room()
             self.out += taken
@@ -134,8 +134,8 @@ class ThreadCapacity:
 
     def _are_brief(self) -> bool:
         recent = sorted(self._recent)
-        counted = recent[: JUDGED - MOST_LONG]
-        return recent[-1] < math.inf and sum(counted) < BRIEF * len(counted)
+        counted = recent[: MIN_RUNS_JUDGED - MAX_LONG_RUNS]
+        return recent[-1] < math.inf and sum(counted) < BRIEF_RUN_S * len(counted)
 
     def _room(self) -> int:
         return self.total + self._ahead - self.out
@@ -148,4 +148,4 @@ class ThreadCapacity:
         known = 0
         while known < self._room() < self.total:
             known = self._room()
-            self._changed.wait(GATHERING)
+            self._changed.wait(THREAD_GATHERING_S)

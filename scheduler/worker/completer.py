@@ -25,15 +25,15 @@ from duetime.scheduler.store import Store
 from duetime.scheduler.task import State, TaskRecord
 from duetime.scheduler.worker.active_runs import ActiveRun
 
-LARGEST_GROUP = 256
-LONGEST_BACKOFF = 2.0
-GATHERING = 0.01
+MAX_OUTCOMES_PER_GROUP = 256
+MAX_STORE_BACKOFF_S = 2.0
+GROUP_FLUSH_DELAY_S = 0.01
 """Flush the batch after this many seconds without a new result, if the last batch had more than one."""
 
-MOST_ROUNDS = 3
+MAX_GATHER_ROUNDS = 3
 """Waits per batch at most: an ended run keeps its slots and units until it is stored."""
 
-ROUNDS_IN_A_RUSH = 25
+MAX_RUSH_ROUNDS = 25
 """Waits while brief runs without reservations are being started: starting goes first, for a quarter of a second."""
 
 T = TypeVar("T")
@@ -72,7 +72,7 @@ class BatchCompleter:
         *,
         on_settled: Callable[[Sequence[CompletedRun]], None],
         starting: Callable[[], bool] = lambda: False,
-        limit: int = LARGEST_GROUP,
+        limit: int = MAX_OUTCOMES_PER_GROUP,
         jitter: Callable[[], float] = random.random,
     ) -> None:
         self._store = store
@@ -121,7 +121,7 @@ class BatchCompleter:
             self._changed.wait_for(lambda: self._waiting or self._closing)
             if self._busy:
                 self._gather()
-            group = [self._waiting.popleft() for _ in range(min(len(self._waiting), LARGEST_GROUP))]
+            group = [self._waiting.popleft() for _ in range(min(len(self._waiting), MAX_OUTCOMES_PER_GROUP))]
             self._busy = len(group) > 1
             self._changed.notify_all()
             return group
@@ -129,14 +129,14 @@ class BatchCompleter:
     def _gather(self) -> None:
         """Wait a moment for more results while many runs end, so that they share one sync of the disk."""
         known = -1
-        for waited in range(ROUNDS_IN_A_RUSH):
+        for waited in range(MAX_RUSH_ROUNDS):
             if len(self._waiting) >= self._limit or self._closing:
                 return
-            over = waited >= MOST_ROUNDS or len(self._waiting) <= known
+            over = waited >= MAX_GATHER_ROUNDS or len(self._waiting) <= known
             if over and not self._starting():
                 return
             known = len(self._waiting)
-            self._changed.wait(GATHERING)
+            self._changed.wait(GROUP_FLUSH_DELAY_S)
 
     def _store_group(self, group: list[PendingResult]) -> None:
         settlements = [self._settlement(handed) for handed in group]
@@ -209,7 +209,7 @@ class BatchCompleter:
                 log.warning("results are waiting for the database: %s", error)
                 if self._given_up.wait(backoff):
                     raise
-                backoff = min(2 * backoff, LONGEST_BACKOFF)
+                backoff = min(2 * backoff, MAX_STORE_BACKOFF_S)
 
     def _tell(self, ended: Sequence[CompletedRun]) -> None:
         try:

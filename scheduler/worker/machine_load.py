@@ -15,7 +15,7 @@ def load_average() -> tuple[float, float, float]:
     return os.getloadavg() if hasattr(os, "getloadavg") else (0.0, 0.0, 0.0)
 
 
-FRESH = 1.0
+READING_FRESH_S = 1.0
 """Seconds for which a measurement is reused, since every take needs one."""
 
 
@@ -72,7 +72,7 @@ class LoadShedder:
 
     def __call__(self, threads: int) -> int:
         now = self._clock()
-        if self._read_at is None or now - self._read_at >= FRESH:
+        if self._read_at is None or now - self._read_at >= READING_FRESH_S:
             self._read_at = now
             self._free_memory, self._load = self._machine.free_memory(), self._machine.load()
         return allowance(threads, free_memory=self._free_memory, load=self._load)
@@ -104,16 +104,16 @@ def _text(path: Path) -> str:
         return ""
 
 
-ENOUGH_MEMORY: Final = 0.20
+ENOUGH_MEMORY_RATIO: Final = 0.20
 """Free part of memory above which every thread may work."""
 
-NO_MEMORY: Final = 0.05
+MIN_MEMORY_RATIO: Final = 0.05
 """Free part of memory below which nothing new starts: running handlers need the rest."""
 
-FULL_LOAD: Final = 2.0
+FULL_LOAD_PER_CORE: Final = 2.0
 """Runnable processes per core up to which every thread may work."""
 
-OVERLOAD: Final = 6.0
+OVERLOAD_PER_CORE: Final = 6.0
 """Runnable processes per core above which only one thread works."""
 
 
@@ -124,9 +124,9 @@ def allowance(threads: int, *, free_memory: float, load: float) -> int:
     all threads work; else fewer, in proportion to the scarcer one, but at least one, and none when memory is nearly
     exhausted. The curve is linear, so that the result does not jump around a threshold.
     """
-    if free_memory < NO_MEMORY:
+    if free_memory < MIN_MEMORY_RATIO:
         return 0
-    by_memory = (free_memory - NO_MEMORY) / (ENOUGH_MEMORY - NO_MEMORY)
-    by_load = (OVERLOAD - load) / (OVERLOAD - FULL_LOAD)
+    by_memory = (free_memory - MIN_MEMORY_RATIO) / (ENOUGH_MEMORY_RATIO - MIN_MEMORY_RATIO)
+    by_load = (OVERLOAD_PER_CORE - load) / (OVERLOAD_PER_CORE - FULL_LOAD_PER_CORE)
     part = min(by_memory, by_load, 1.0)
     return max(1, round(threads * part)) if threads > 0 else 0

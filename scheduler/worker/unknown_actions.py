@@ -20,10 +20,10 @@ UNKNOWN_DELAY_MS = 2_000.0
 ALONE_DELAY_MS = 30_000.0
 """Milliseconds of delay where no other process may start runs: a runner with the handler begins with its own queue."""
 
-LATELY_S = 5.0
+GIVEN_BACK_WINDOW_S = 5.0
 """Seconds for which given back runs are counted, and for which the actions of workers are cached."""
 
-ALIVE_FOR = timedelta(seconds=15)
+WORKER_ALIVE_FOR = timedelta(seconds=15)
 
 log = logging.getLogger(__name__)
 
@@ -47,7 +47,7 @@ class UnknownActions:
             return {}
         self._log(set(unknown.values()) - self._logged)
         now = self._clock()
-        self._left_at = {run_id: at for run_id, at in self._left_at.items() if now - at < LATELY_S}
+        self._left_at = {run_id: at for run_id, at in self._left_at.items() if now - at < GIVEN_BACK_WINDOW_S}
         self._left_at |= dict.fromkeys(unknown, now)
         return {run_id: self._delay_ms(action, now) for run_id, action in unknown.items()}
 
@@ -59,10 +59,10 @@ class UnknownActions:
         return max(KNOWN_DELAY_MS, DELAY_PER_RUN_MS * len(self._left_at))
 
     def _known_elsewhere(self, now: float) -> frozenset[str]:
-        if now - self._read_at >= LATELY_S:
+        if now - self._read_at >= GIVEN_BACK_WINDOW_S:
             at = self._store.now()
             workers = self._store.workers.all()
-            alive = [each for each in workers if each.seen_at is not None and at - each.seen_at <= ALIVE_FOR]
+            alive = [each for each in workers if each.seen_at is not None and at - each.seen_at <= WORKER_ALIVE_FOR]
             self._elsewhere = frozenset(action for each in alive for action in each.actions)
             self._read_at = now
         return self._elsewhere

@@ -14,7 +14,7 @@ from duetime.scheduler.records import Settlement
 from duetime.scheduler.rules.estimates import ActionKey
 from duetime.scheduler.rules.limits.pool import chargeable
 
-MOST_KEPT: Final = 1000
+MAX_DURATIONS_KEPT: Final = 1000
 """Durations per action that are kept while the database is away; older ones are dropped."""
 
 
@@ -113,4 +113,4 @@ class Durations:
             log.debug("durations are waiting for the database: %s", error)
             with self._lock:
                 for of, seconds in found.items():
-                    self._found[of] = [*seconds, *self._found.get(of, [])][-MOST_KEPT:]
+                    self._found[of] = [*seconds, *self._found.get(of, [])][-MAX_DURATIONS_KEPT:]

@@ -13,10 +13,10 @@ from duetime.scheduler.runtime.loop import Loop
 from duetime.scheduler.store import Store
 from duetime.scheduler.worker.active_runs import ActiveRun, ActiveRuns
 
-CHECK_INTERVAL = 0.2
+CANCEL_CHECK_INTERVAL_S = 0.2
 """Minimum seconds between two looks for requested cancels when other processes report changes."""
 
-RETRY_INTERVAL = 1.0
+QUEUE_RETRY_INTERVAL_S = 1.0
 """Seconds until a queue that is away is called again."""
 
 TIME_LIMIT_GRACE_S = 5.0
@@ -83,19 +83,19 @@ class Watchdog:
         self._enforce_limits()
         if self._next_renewal() <= self._clock():
             self._renew()
-        elif self._asked and self._last_look + CHECK_INTERVAL <= self._clock():
+        elif self._asked and self._last_look + CANCEL_CHECK_INTERVAL_S <= self._clock():
             self._look()
         due = [self._next_renewal()]
         if self._next_limit is not None:
             due.append(self._next_limit)
         if self._asked:
-            due.append(self._last_look + CHECK_INTERVAL)
+            due.append(self._last_look + CANCEL_CHECK_INTERVAL_S)
         return max(0.0, min(due) - self._clock())
 
     def _next_renewal(self) -> float:
         interval = self._lease.total_seconds() / 3
         if self._queue_away:
-            interval = min(interval, RETRY_INTERVAL)
+            interval = min(interval, QUEUE_RETRY_INTERVAL_S)
         return self._last_renewal + interval
 
     def _enforce_limits(self) -> None:

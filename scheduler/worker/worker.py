@@ -32,10 +32,10 @@ from duetime.scheduler.worker.threads.preemption import Preemption
 from duetime.scheduler.worker.usage import Durations
 from duetime.scheduler.worker.watchdog import Watchdog
 
-POLL = 5_000
+IDLE_POLL_MS = 5_000
 """Milliseconds after which Dramatiq's idle threads check for a stop; nobody waits for them then."""
 
-LAST_WORDS = 1.0
+INTERRUPT_GRACE_S = 1.0
 """Seconds that a handler has between its interrupt, after the grace period, and the end of the process."""
 
 log = logging.getLogger(__name__)
@@ -54,7 +54,7 @@ class WorkerOptions:
     headroom: HeadroomParts = DEFAULT_HEADROOM
 
 
-MOST_UNSTORED = 64
+MAX_UNSTORED_PER_THREAD = 64
 """Pending results per thread; above that nothing new starts."""
 
 
@@ -136,8 +136,9 @@ class Worker:
         self._preemption = Preemption(queue, self._active_runs, worker=options.name, clock=monotonic)
         self._broker = self._make_broker(hosted)
         self._gate = ThreadGate(self._broker.idle, self._broker.headroom)
+        limit = MAX_UNSTORED_PER_THREAD * options.threads
         self._completer = BatchCompleter(
-            store, on_settled=self._finish, starting=lambda: self._broker.rushed, limit=MOST_UNSTORED * options.threads
+            store, on_settled=self._finish, starting=lambda: self._broker.rushed, limit=limit
         )
         self._dramatiq = self._make_threads() if hosted is None else None
 
@@ -184,19 +185,19 @@ class Worker:
             held.yielding = True
         if not self._emptied(grace.total_seconds()):
             shutdown.interrupt(self._active_runs.all())
-            self._emptied(LAST_WORDS)
+            self._emptied(INTERRUPT_GRACE_S)
         shutdown.hand_back(self._active_runs.close(), self._hand_in)
-        stored = self._completer.close(timeout=2 * LAST_WORDS)
+        stored = self._completer.close(timeout=2 * INTERRUPT_GRACE_S)
         if stored:
             self.learn()
-        self._watchdog.process.stop(LAST_WORDS)
+        self._watchdog.process.stop(INTERRUPT_GRACE_S)
         if self._dramatiq is not None:
             self._dramatiq.stop(timeout=0)  # its threads end by themselves, with nothing left to wait for
-        self._loop.stop(LAST_WORDS)
+        self._loop.stop(INTERRUPT_GRACE_S)
         return stored
 
     def _make_threads(self) -> dramatiq.Worker:
-        return dramatiq.Worker(self._broker, worker_threads=self.threads, worker_timeout=POLL)
+        return dramatiq.Worker(self._broker, worker_threads=self.threads, worker_timeout=IDLE_POLL_MS)
 
     def _host(self, threads: int) -> None:
         self.threads = threads

@@ -21,24 +21,24 @@ from duetime.widgets.history_text import retold
 from typer import Abort
 from typer.exceptions import TyperException
 
-DONE, FAILED, WRONG_USAGE, NOT_FOUND, REFUSED = range(5)
-INTERRUPTED = 130
+DONE_CODE, FAILED_CODE, WRONG_USAGE_CODE, NOT_FOUND_CODE, REFUSED_CODE = range(5)
+INTERRUPTED_CODE = 130
 
 _CODES: tuple[tuple[type[DuetimeError], int], ...] = (
-    (InvalidArgument, WRONG_USAGE),
-    (InvalidArguments, WRONG_USAGE),
-    (InvalidSetting, WRONG_USAGE),
-    (TaskNotFound, NOT_FOUND),
-    (Refused, REFUSED),
-    (StaleRevision, REFUSED),
-    (IdempotencyConflict, REFUSED),
+    (InvalidArgument, WRONG_USAGE_CODE),
+    (InvalidArguments, WRONG_USAGE_CODE),
+    (InvalidSetting, WRONG_USAGE_CODE),
+    (TaskNotFound, NOT_FOUND_CODE),
+    (Refused, REFUSED_CODE),
+    (StaleRevision, REFUSED_CODE),
+    (IdempotencyConflict, REFUSED_CODE),
 )
 
 
 def explain(error: BaseException) -> int:
     """Say on stderr why the command failed, without a traceback, and return its exit code."""
     if isinstance(error, KeyboardInterrupt | Abort):
-        return INTERRUPTED
+        return INTERRUPTED_CODE
     if isinstance(error, TyperException):
         context = getattr(error, "ctx", None)
         said = error.format_message().replace("Value error, ", "")
@@ -50,12 +50,12 @@ def explain(error: BaseException) -> int:
     if os.environ.get("DUETIME_LOG_LEVEL", "").lower() == "debug":
         traceback.print_exception(error)
     _say(f"{type(error).__name__}: {error}. This is a defect of Duetime; DUETIME_LOG_LEVEL=debug shows where it is.")
-    return FAILED
+    return FAILED_CODE
 
 
 def code_of(error: DuetimeError) -> int:
     """Return the exit code of an error: 2 wrong usage, 3 not found, 4 refused, 1 for the rest."""
-    return next((code for kind, code in _CODES if isinstance(error, kind)), FAILED)
+    return next((code for kind, code in _CODES if isinstance(error, kind)), FAILED_CODE)
 
 
 def _say(text: str) -> None:

@@ -24,7 +24,7 @@ from rich.text import Text
 
 AsJson = Annotated[bool, typer.Option("--json", help="write JSON, the same payload that the tools return")]
 
-UNLIMITED = 10_000
+UNLIMITED_COLUMNS = 10_000
 """Columns where no terminal sets the width: whoever reads a pipe wants whole lines."""
 
 JOINER = "\u200d"
@@ -47,7 +47,7 @@ _COLOURS = {
 
 def console() -> Console:
     """Return the console on stdout: coloured on a terminal unless `NO_COLOR` is set, plain and unwrapped elsewhere."""
-    width = None if sys.stdout.isatty() else UNLIMITED
+    width = None if sys.stdout.isatty() else UNLIMITED_COLUMNS
     return Console(file=sys.stdout, width=width, highlight=False, markup=False, emoji=False, soft_wrap=True)
 
 

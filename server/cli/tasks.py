@@ -21,7 +21,7 @@ from duetime.widgets.payload import as_dry_run, as_json, list_payload, task_payl
 if TYPE_CHECKING:
     from duetime.scheduler.service import Scheduler
 
-EVENTS_SHOWN = 100
+MAX_EVENTS_SHOWN = 100
 NOBODY_RUNS = (
     "No process is running tasks, so no task will start: `duetime serve` runs them while it is open; "
     "`duetime service install` sets that up for good."
@@ -136,7 +136,7 @@ def show(
     with session(context).scheduler() as scheduler:
         view = scheduler.get(task_id)
         attempts = scheduler.attempts(task_id) if history else []
-        page = scheduler.history(EventFilter(task_id=task_id), limit=EVENTS_SHOWN) if history else EventPage(())
+        page = scheduler.history(EventFilter(task_id=task_id), limit=MAX_EVENTS_SHOWN) if history else EventPage(())
     zone = view.record.task.timezone
     past = history_payload(attempts, page.events, zone, older=page.cursor is not None) if history else None
     if as_json:

@@ -16,7 +16,7 @@ from duetime.server.settings.source import masked
 OLDEST = (6, 2)
 """The first Redis that has what the scripts use; every Valkey has."""
 
-SKEW = timedelta(seconds=5)
+MAX_CLOCK_SKEW = timedelta(seconds=5)
 
 
 def redis_check(settings: Settings) -> Check:
@@ -71,7 +71,7 @@ def skew_check(store: Store) -> Check:
     skew = theirs - before - (datetime.now(UTC) - before) / 2
     ahead = "behind" if skew > timedelta(0) else "ahead of"
     said = f"this machine is {abs(skew).total_seconds():.1f} s {ahead} the database"
-    if abs(skew) > SKEW:
+    if abs(skew) > MAX_CLOCK_SKEW:
         advice = "Synchronize both clocks with NTP. The database's clock decides when a run is due."
         return Check("clock skew", CheckVerdict.WRONG, f"{said}.", advice)
     return Check("clock skew", CheckVerdict.OK, said)

@@ -22,14 +22,14 @@ from duetime.scheduler.store import Store, open_store
 from duetime.scheduler.task import LOCAL, InboxMessage, State
 from duetime.server.doctor.check import Check, CheckVerdict
 from duetime.server.doctor.distributed import namespace_check, redis_check, skew_check, workers_check
-from duetime.server.session import ASKING, Session
+from duetime.server.session import RUNNER_ANSWER_TIMEOUT_S, Session
 from duetime.server.settings.model import Settings, default_database_url
 from duetime.server.settings.options import channel_options, webhook_options
 from duetime.server.settings.source import config_path, masked
 from duetime.server.setup import background_service
 from duetime.version import __version__
 
-LITTLE_SPACE = 100 * 1024 * 1024
+LOW_DISK_BYTES = 100 * 1024 * 1024
 CLOCK_TOLERANCE = timedelta(seconds=2)
 
 
@@ -92,7 +92,7 @@ def _disk(path: Path) -> Check:
         )
     free = shutil.disk_usage(directory).free
     said = f"{free // 1024**2} MiB free at {directory}"
-    if free < LITTLE_SPACE:
+    if free < LOW_DISK_BYTES:
         return Check("disk", CheckVerdict.WRONG, said, "Free some space: a full disk refuses every new task.")
     return Check("disk", CheckVerdict.OK, said)
 
@@ -144,7 +144,7 @@ def _rows(store: Store) -> Check:
 
 def _runner(store: Store) -> Check:
     current = store.runners.current()
-    if current is not None and RunnerClient(store).wake(ASKING):
+    if current is not None and RunnerClient(store).wake(RUNNER_ANSWER_TIMEOUT_S):
         said = f"process {current.pid} has been running tasks since {current.started_at:%Y-%m-%d %H:%M} UTC"
         return Check("runner", CheckVerdict.OK, said)
     due = store.claims.next_wake()

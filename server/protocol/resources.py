@@ -14,7 +14,7 @@ from mcp.server import MCPServer
 from mcp.server.mcpserver.exceptions import ResourceNotFoundError
 
 JSON_TYPE = "application/json"
-INBOX_LIMIT = 50
+MAX_INBOX_MESSAGES = 50
 
 
 def add_resources(server: MCPServer, scheduler: Scheduler, caller: Callable[[], Principal]) -> None:
@@ -28,7 +28,7 @@ def add_resources(server: MCPServer, scheduler: Scheduler, caller: Callable[[], 
         mime_type=JSON_TYPE,
     )
     async def inbox() -> str:
-        messages = await cross(scheduler.inbox, limit=INBOX_LIMIT, by=caller())
+        messages = await cross(scheduler.inbox, limit=MAX_INBOX_MESSAGES, by=caller())
         return _text({"schema": "duetime.inbox/1", "messages": [_message(message) for message in messages]})
 
     @server.resource(

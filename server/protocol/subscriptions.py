@@ -26,10 +26,10 @@ from mcp.types import EmptyResult, SubscribeRequestParams, UnsubscribeRequestPar
 
 INBOX = "duetime://inbox"
 TASK = "duetime://tasks/"
-INTERVAL = 0.5
+CHANGE_POLL_INTERVAL_S = 0.5
 """Seconds between looks at the database for changes that another process made."""
 
-PATIENCE = 1.0
+NOTIFICATION_TIMEOUT_S = 1.0
 """Seconds that a subscriber has to take a notification."""
 
 _SETTLED = frozenset(
@@ -42,7 +42,7 @@ _SETTLED = frozenset(
         EventKind.CRASHED,
     }
 )
-_MORE_THAN_A_BURST = 500
+_EVENTS_PER_POLL = 500
 
 log = logging.getLogger(__name__)
 
@@ -58,7 +58,9 @@ class Events(Protocol):
 class Subscriptions:
     """The subscriptions of one server: the SDK's bus for 2026-07-28, and `resources/subscribe` for earlier eras."""
 
-    def __init__(self, history: Events, *, tenant: str = LOCAL.tenant, interval: float = INTERVAL) -> None:
+    def __init__(
+        self, history: Events, *, tenant: str = LOCAL.tenant, interval: float = CHANGE_POLL_INTERVAL_S
+    ) -> None:
         self._history = history
         self._tenant = tenant
         self._interval = interval
@@ -178,14 +180,14 @@ class Subscriptions:
         if self._seen is None:
             self._seen = await cross(self._history.latest)
             return []
-        events = await cross(self._history.since, self._seen, limit=_MORE_THAN_A_BURST)
+        events = await cross(self._history.since, self._seen, limit=_EVENTS_PER_POLL)
         if events:
             self._seen = max(event.id for event in events)
             self._loop_again(len(events))
         return [event for event in events if event.tenant == self._tenant]
 
     def _loop_again(self, found: int) -> None:
-        if found == _MORE_THAN_A_BURST:
+        if found == _EVENTS_PER_POLL:
             self._woken.set()
 
     async def _tell_of(self, events: Sequence[Event]) -> None:
@@ -207,7 +209,7 @@ class Subscriptions:
 
 async def _tell(session: ServerSession, uri: str) -> None:
     """Tell one session, or leave it: one that does not read, or is gone, keeps the news from no other."""
-    with anyio.move_on_after(PATIENCE) as scope:
+    with anyio.move_on_after(NOTIFICATION_TIMEOUT_S) as scope:
         try:
             await session.send_resource_updated(uri)
         except Exception as error:  # noqa: BLE001 - whatever it is, it concerns this session alone

@@ -15,7 +15,7 @@ from types import FrameType
 from typing import Self
 
 STOPS = (signal.SIGTERM, signal.SIGINT)
-LAST_RESORT = 2.0
+FORCED_EXIT_DELAY_S = 2.0
 """Seconds beyond the time given after which the process ends whatever still holds it."""
 
 log = logging.getLogger(__name__)
@@ -37,7 +37,7 @@ class Shutdown:
 
     def __init__(self, seconds: float) -> None:
         self.code = 0
-        self._limit = seconds + LAST_RESORT
+        self._limit = seconds + FORCED_EXIT_DELAY_S
         self._begun = threading.Event()
         self._stop: Callable[[], None] = lambda: None
         self._given_up = threading.Timer(self._limit, self._give_up)

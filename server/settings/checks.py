@@ -14,7 +14,7 @@ from duetime.scheduler.rules.limits.pool_spec import read_pool
 from duetime.scheduler.rules.time import zones
 from pydantic import AfterValidator, SecretStr, StringConstraints
 
-SECRET_BYTES = 24
+MIN_SECRET_BYTES = 24
 """The shortest signing key that Standard Webhooks allows."""
 
 
@@ -90,9 +90,9 @@ def _signing_secret(secret: SecretStr) -> SecretStr:
         key = base64.b64decode(text + "=" * (-len(text) % 4), validate=True)
     except binascii.Error:
         key = b""
-    if len(key) < SECRET_BYTES:
+    if len(key) < MIN_SECRET_BYTES:
         raise ValueError(
-            f"it must be whsec_ and {SECRET_BYTES} or more bytes in base64 (`openssl rand -base64 32` generates them)"
+            f"it must be whsec_ and {MIN_SECRET_BYTES} or more bytes in base64 (`openssl rand -base64 32` makes them)"
         )
     return secret
 

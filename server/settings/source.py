@@ -24,7 +24,7 @@ CONFIG_VARIABLE = "DUETIME_CONFIG"
 TESTS_PREFIX = "DUETIME_TEST_"
 """Reserved for the test suite: where its own services are. Never settings of Duetime."""
 MASK = "***"
-SHOWN = 60
+MAX_VALUE_CHARS = 60
 
 
 @dataclass(frozen=True, slots=True)
@@ -167,7 +167,7 @@ def nearest(name: str, names: Iterable[str]) -> str | None:
 
 def _brief(name: str, value: Any) -> str:
     secret = any(word in name.lower() for word in ("secret", "token", "password", "channel", "key"))
-    return MASK if secret or isinstance(value, Mapping) else repr(masked(value))[:SHOWN]
+    return MASK if secret or isinstance(value, Mapping) else repr(masked(value))[:MAX_VALUE_CHARS]
 
 
 def _sentence(detail: ErrorDetails, origins: Mapping[str, str]) -> str:

@@ -24,8 +24,8 @@ from starlette.responses import PlainTextResponse, Response
 from starlette.routing import Route
 
 PATH = "/mcp"
-MAX_BODY = 1024 * 1024
-STREAMS = 1
+MAX_BODY_BYTES = 1024 * 1024
+STREAM_CLOSE_GRACE_S = 1
 """Seconds that open streams get to end when the server stops; they never end by themselves."""
 
 
@@ -49,10 +49,10 @@ def run_http(
     `bound` is a socket of `listening`. `ready` is called on a thread for `/readyz`: it gives the answer, or raises a
     DuetimeError while nothing can be scheduled. `announce` is told a sentence with the address.
     """
-    with Shutdown(STREAMS + grace) as ending:
+    with Shutdown(STREAM_CLOSE_GRACE_S + grace) as ending:
         app = http_app(server, ready)
         announce(f"duetime serves MCP at {url_of(bound)}")
-        config = uvicorn.Config(app, log_config=None, access_log=False, timeout_graceful_shutdown=STREAMS)
+        config = uvicorn.Config(app, log_config=None, access_log=False, timeout_graceful_shutdown=STREAM_CLOSE_GRACE_S)
         running = _Server(config)
         anyio.run(_serve, running, bound, server, ending)
         ending.begin("the server ended")
@@ -85,7 +85,7 @@ def http_app(server: MCPServer[None], ready: Callable[[], str]) -> Starlette:
     app = server.streamable_http_app(
         streamable_http_path=PATH,
         json_response=True,
-        max_request_body_size=MAX_BODY,
+        max_request_body_size=MAX_BODY_BYTES,
         transport_security=_against_rebinding(),
     )
     app.routes.extend([Route("/livez", livez), Route("/readyz", readyz)])

@@ -10,7 +10,7 @@ from duetime.server.runtime.shutdown import Shutdown, on_loop
 from duetime.server.transport.stdio_wire import Incoming, Outgoing, Wire
 from mcp.server import MCPServer
 
-LAST_ANSWERS = 2.0
+ANSWER_GRACE_S = 2.0
 """Seconds that calls under way get to be answered after the end of input."""
 
 
@@ -26,7 +26,7 @@ def run_stdio(
     `close` gets `grace` seconds. What does not end by then (a handler that is stuck, a database that does not answer)
     is left behind: everything that was acknowledged has been committed. A second signal ends the process at once.
     """
-    with Shutdown(LAST_ANSWERS + grace) as ending:
+    with Shutdown(ANSWER_GRACE_S + grace) as ending:
         anyio.run(_serve, server, wire, ending)
         ending.begin("the server ended")
         close()
@@ -40,7 +40,7 @@ async def _serve(server: MCPServer[None], wire: Wire, ending: Shutdown) -> None:
         ending.begin("the input ended")
         end_streams(server)
 
-    incoming = Incoming(wire, outgoing, drain=LAST_ANSWERS, on_end=end)
+    incoming = Incoming(wire, outgoing, drain=ANSWER_GRACE_S, on_end=end)
     ending.on_begin(on_loop(incoming.end))
     running = lowlevel(server)  # the SDK's own transports run it the same way
     await running.run(incoming, outgoing, running.create_initialization_options())

@@ -34,11 +34,11 @@ from mcp.types import (
 )
 from pydantic import ValidationError
 
-MAX_LINE: Final = 4 * 1024 * 1024
+MAX_LINE_BYTES: Final = 4 * 1024 * 1024
 """The longest message, in bytes; a longer one is answered with an error and forgotten."""
 
-_AHEAD = 64
-_UNWRITTEN = 1_000
+_MAX_LINES_AHEAD = 64
+_MAX_LINES_UNWRITTEN = 1_000
 _UNANSWERED = "subscriptions/listen"
 _STDIN, _STDOUT, _STDERR = 0, 1, 2
 
@@ -109,7 +109,7 @@ class Outgoing:
     async def send(self, item: SessionMessage, /) -> None:
         if not self._thread.is_alive():
             raise anyio.BrokenResourceError
-        while self._queue.qsize() > _UNWRITTEN:  # noqa: ASYNC110 - a thread drains it; a client that reads never waits
+        while self._queue.qsize() > _MAX_LINES_UNWRITTEN:  # noqa: ASYNC110 - a thread drains it; a client that reads never waits
             await anyio.sleep(0.01)
         self.put(item.message)
 
@@ -151,7 +151,7 @@ class Incoming:
         self._on_end = on_end
         self._loop = asyncio.get_running_loop()
         self._lines: asyncio.Queue[bytes | None] = asyncio.Queue()
-        self._room = threading.Semaphore(_AHEAD)
+        self._room = threading.Semaphore(_MAX_LINES_AHEAD)
         threading.Thread(target=self._read, name="duetime-stdin", daemon=True).start()
 
     def end(self) -> None:
@@ -188,8 +188,8 @@ class Incoming:
             return None
 
     def _refuse(self, line: bytes, error: Exception) -> None:
-        if len(line) >= MAX_LINE:
-            problem = ErrorData(code=INVALID_REQUEST, message=f"Message too long: {MAX_LINE} bytes are the limit")
+        if len(line) >= MAX_LINE_BYTES:
+            problem = ErrorData(code=INVALID_REQUEST, message=f"Message too long: {MAX_LINE_BYTES} bytes are the limit")
         elif isinstance(error, ValidationError):
             problem = ErrorData(code=INVALID_REQUEST, message="Not a JSON-RPC 2.0 message")
         else:
@@ -198,10 +198,10 @@ class Incoming:
 
     def _read(self) -> None:
         with suppress(OSError, RuntimeError), os.fdopen(self._wire.incoming, "rb", closefd=False) as stream:
-            while line := stream.readline(MAX_LINE):
+            while line := stream.readline(MAX_LINE_BYTES):
                 rest = line
-                while len(rest) == MAX_LINE and not rest.endswith(b"\n"):
-                    rest = stream.readline(MAX_LINE)
+                while len(rest) == MAX_LINE_BYTES and not rest.endswith(b"\n"):
+                    rest = stream.readline(MAX_LINE_BYTES)
                 self._room.acquire()
                 self._loop.call_soon_threadsafe(self._lines.put_nowait, line)
         with suppress(RuntimeError):  # the loop has ended already

@@ -12,17 +12,17 @@ from contextlib import suppress
 from duetime.server.runtime.logs import configure_logs
 from duetime.server.runtime.shutdown import Shutdown
 from duetime.server.settings.model import Settings
-from duetime.server.workers.worker import BEYOND, FAREWELL, check_distributed, end_with_input
+from duetime.server.workers.worker import FAREWELL, HAND_BACK_GRACE_S, check_distributed, end_with_input
 
-LOOK = 0.1
+PROCESS_CHECK_INTERVAL_S = 0.1
 """Seconds between looks for processes that have died."""
 
-FIRST_PAUSE = 0.5
-LONGEST_PAUSE = 15.0
-STEADY = 30.0
+MIN_RESTART_PAUSE_S = 0.5
+MAX_RESTART_PAUSE_S = 15.0
+STEADY_PROCESS_S = 30.0
 """Seconds after which a process that dies did not die of its start: it is replaced at once."""
 
-LAST_WORDS = 3.0
+KILL_GRACE_S = 3.0
 """Seconds that a process has beyond its own end before it is killed."""
 
 log = logging.getLogger(__name__)
@@ -63,7 +63,7 @@ class ChildProcess:
         return f"worker process {self._number} (pid {self.process.pid if self.process else 'none'})"
 
     def _mourn(self, code: int, now: float) -> None:
-        if now - self._began >= STEADY:
+        if now - self._began >= STEADY_PROCESS_S:
             self._pause = 0.0
         self._delay(now)
         log.warning("%s exited with code %d; restarting it in %g s", self._name, code, self._pause)
@@ -72,7 +72,7 @@ class ChildProcess:
 
     def _delay(self, now: float) -> None:
         """Let the next start wait: twice as long as for the one before."""
-        self._pause = min(max(FIRST_PAUSE, 2 * self._pause), LONGEST_PAUSE)
+        self._pause = min(max(MIN_RESTART_PAUSE_S, 2 * self._pause), MAX_RESTART_PAUSE_S)
         self.start_at = now + self._pause
 
     def end(self) -> None:
@@ -103,7 +103,7 @@ def run_processes(settings: Settings, command: Sequence[str], *, until_eof: bool
     """
     check_distributed(settings)
     configure_logs(settings.log_level, settings.log_format)
-    longest = settings.grace_seconds + BEYOND + LAST_WORDS
+    longest = settings.grace_seconds + HAND_BACK_GRACE_S + KILL_GRACE_S
     with Shutdown(longest) as ending:
         stopped = threading.Event()
         ending.on_begin(stopped.set)
@@ -113,7 +113,7 @@ def run_processes(settings: Settings, command: Sequence[str], *, until_eof: bool
         while not stopped.is_set():
             for place in places:
                 place.look(time.monotonic())
-            stopped.wait(LOOK)
+            stopped.wait(PROCESS_CHECK_INTERVAL_S)
         latest = time.monotonic() + longest
         for place in places:
             place.end()

@@ -15,10 +15,10 @@ from duetime.server.runtime.logs import configure_logs
 from duetime.server.runtime.shutdown import Shutdown
 from duetime.server.settings.model import Settings
 
-BEYOND = 3.0
+HAND_BACK_GRACE_S = 3.0
 """Seconds beyond the grace period that it takes to interrupt what still runs and to hand it back."""
 
-REPLACE_ME = 75
+REPLACE_EXIT_CODE = 75
 """The exit code of a process that has lost too many threads (EX_TEMPFAIL): its supervisor is to start another."""
 
 FAREWELL = b"end\n"
@@ -35,12 +35,12 @@ def run_worker(settings: Settings, *, until_eof: bool = False) -> int:
     """
     check_distributed(settings)
     configure_logs(settings.log_level, settings.log_format)
-    with Shutdown(settings.grace_seconds + BEYOND) as ending:
+    with Shutdown(settings.grace_seconds + HAND_BACK_GRACE_S) as ending:
         stopped = threading.Event()
         ending.on_begin(stopped.set)
         if until_eof:
             end_with_input(ending)
-        exhausted = partial(ending.begin, "too many threads were lost", code=REPLACE_ME)
+        exhausted = partial(ending.begin, "too many threads were lost", code=REPLACE_EXIT_CODE)
         with build(settings, role=Role.WORK, exhausted=exhausted) as app:
             gc.collect()
             gc.freeze()  # what is loaded by now lives as long as the process, and need not be looked at again

@@ -10,12 +10,12 @@ from datetime import timedelta
 import pytest
 from duetime.scheduler.rules.estimates import (
     BUCKETS,
-    ENOUGH,
-    HALF_LIFE,
-    LONGEST,
-    PER_OCTAVE,
-    SHORTEST,
-    UNKNOWN,
+    BUCKETS_PER_OCTAVE,
+    HALF_LIFE_SAMPLES,
+    MAX_DURATION_S,
+    MIN_DURATION_S,
+    MIN_SAMPLES,
+    UNKNOWN_ESTIMATE,
     Estimate,
     Histogram,
     estimate,
@@ -24,8 +24,8 @@ from duetime.scheduler.task import Json
 from hypothesis import given
 from hypothesis import strategies as st
 
-WIDTH = 2 ** (1 / PER_OCTAVE)
-DURATIONS = st.floats(SHORTEST, LONGEST)
+WIDTH = 2 ** (1 / BUCKETS_PER_OCTAVE)
+DURATIONS = st.floats(MIN_DURATION_S, MAX_DURATION_S)
 SAMPLES = st.lists(DURATIONS, min_size=1, max_size=60)
 PARTS = st.floats(0, 1)
 
@@ -36,7 +36,7 @@ def learned(*seconds: float) -> Histogram:
 
 def weighted_quantile(samples: list[float], p: float) -> tuple[float, float]:
     """Compute it from the samples themselves: the smallest and largest value that answers to `p`, give or take 1e-9."""
-    weights = [0.5 ** ((len(samples) - 1 - place) / HALF_LIFE) for place in range(len(samples))]
+    weights = [0.5 ** ((len(samples) - 1 - place) / HALF_LIFE_SAMPLES) for place in range(len(samples))]
     ordered = sorted(zip(samples, weights, strict=True))
     below = 0.0
     fitting = []
@@ -60,7 +60,7 @@ def test_a_quantile_never_falls_as_p_grows(samples: list[float], one: float, oth
     low, high = (learned(*samples).quantile(p) for p in sorted([one, other]))
     assert low is not None
     assert high is not None
-    assert SHORTEST <= low <= high <= LONGEST
+    assert MIN_DURATION_S <= low <= high <= MAX_DURATION_S
 
 
 @pytest.mark.parametrize("p", [-1.0, 2.0])
@@ -100,9 +100,9 @@ def test_anything_may_be_fed_and_only_durations_are_taken(samples: list[float]) 
 
 
 def test_what_is_shorter_than_a_millisecond_or_longer_than_a_day_counts_at_the_ends() -> None:
-    assert learned(0.0).weights.keys() == learned(SHORTEST).weights.keys()
-    assert learned(1e9).weights.keys() == learned(LONGEST).weights.keys()
-    assert learned(1e9).quantile(1) == LONGEST
+    assert learned(0.0).weights.keys() == learned(MIN_DURATION_S).weights.keys()
+    assert learned(1e9).weights.keys() == learned(MAX_DURATION_S).weights.keys()
+    assert learned(1e9).quantile(1) == MAX_DURATION_S
 
 
 def test_without_samples_there_is_no_quantile() -> None:
@@ -122,7 +122,7 @@ def test_a_stored_histogram_reads_back_with_the_same_quantiles(samples: list[flo
 
 def test_a_long_history_takes_little_room() -> None:
     draw = random.Random(5)
-    long = learned(*(SHORTEST * 2 ** draw.uniform(0, 26) for _ in range(10_000)))
+    long = learned(*(MIN_DURATION_S * 2 ** draw.uniform(0, 26) for _ in range(10_000)))
     assert len(json.dumps(long.to_json())) < 2000
     forgotten = learned(1.0).merged([60.0] * 5000)
     assert [*forgotten.to_json()["weights"]] == [*learned(60.0).to_json()["weights"]]
@@ -135,7 +135,11 @@ JSONS = st.recursive(
 )
 KEYS = st.integers(-5, 300).map(str) | st.text(max_size=5)
 ALMOST = st.fixed_dictionaries(
-    {"per_octave": st.just(PER_OCTAVE), "samples": JSONS | st.integers(1, 9), "weights": st.dictionaries(KEYS, JSONS)}
+    {
+        "per_octave": st.just(BUCKETS_PER_OCTAVE),
+        "samples": JSONS | st.integers(1, 9),
+        "weights": st.dictionaries(KEYS, JSONS),
+    }
 )
 
 
@@ -144,7 +148,7 @@ def test_no_stored_garbage_breaks_the_reading(stored: Json) -> None:
     histogram = Histogram.from_json(stored)
     found = histogram.quantile(0.9)
     assert (found is None) == (histogram.weights == {}) == (histogram.samples == 0)
-    assert found is None or SHORTEST <= found <= LONGEST
+    assert found is None or MIN_DURATION_S <= found <= MAX_DURATION_S
 
 
 def test_an_action_that_always_takes_the_same_is_still_known_after_storing_it() -> None:
@@ -162,7 +166,7 @@ def test_what_is_understood_of_a_stored_histogram_is_kept() -> None:
 # --- whose word counts ------------------------------------------------------------------------------------------------
 
 SECOND = timedelta(seconds=1)
-LEARNED = learned(*[10.0] * ENOUGH)
+LEARNED = learned(*[10.0] * MIN_SAMPLES)
 
 
 def test_the_callers_own_word_comes_first() -> None:
@@ -174,13 +178,13 @@ def test_what_was_learned_comes_before_what_the_handler_declares() -> None:
     assert 10 / WIDTH < found.p50.total_seconds() <= found.p90.total_seconds() < 10 * WIDTH
 
 
-@pytest.mark.parametrize("history", [None, Histogram.empty(), learned(*[10.0] * (ENOUGH - 1))])
+@pytest.mark.parametrize("history", [None, Histogram.empty(), learned(*[10.0] * (MIN_SAMPLES - 1))])
 def test_too_little_history_leaves_the_handlers_word_and_then_a_second(history: Histogram | None) -> None:
     assert estimate(None, history, 5 * SECOND) == Estimate(5 * SECOND, 5 * SECOND)
-    assert estimate(None, history, None) == Estimate(UNKNOWN, UNKNOWN) == Estimate(SECOND, SECOND)
+    assert estimate(None, history, None) == Estimate(UNKNOWN_ESTIMATE, UNKNOWN_ESTIMATE) == Estimate(SECOND, SECOND)
 
 
-@given(SAMPLES.filter(lambda samples: len(samples) >= ENOUGH))
+@given(SAMPLES.filter(lambda samples: len(samples) >= MIN_SAMPLES))
 def test_nine_cases_of_ten_never_take_less_than_half_of_them(samples: list[float]) -> None:
     found = estimate(None, learned(*samples), None)
     assert timedelta(0) < found.p50 <= found.p90

@@ -6,10 +6,10 @@ from pathlib import Path
 
 import pytest
 from duetime.scheduler.worker.machine_load import (
-    ENOUGH_MEMORY,
-    FULL_LOAD,
-    NO_MEMORY,
-    OVERLOAD,
+    ENOUGH_MEMORY_RATIO,
+    FULL_LOAD_PER_CORE,
+    MIN_MEMORY_RATIO,
+    OVERLOAD_PER_CORE,
     LoadShedder,
     Machine,
     allowance,
@@ -22,17 +22,17 @@ PARTS = st.floats(0, 1)
 LOADS = st.floats(0, 100)
 
 
-@given(THREADS, st.floats(ENOUGH_MEMORY, 1), st.floats(0, FULL_LOAD))
+@given(THREADS, st.floats(ENOUGH_MEMORY_RATIO, 1), st.floats(0, FULL_LOAD_PER_CORE))
 def test_without_pressure_every_thread_works(threads: int, free: float, load: float) -> None:
     assert allowance(threads, free_memory=free, load=load) == threads
 
 
-@given(THREADS, st.floats(0, NO_MEMORY, exclude_max=True), LOADS)
+@given(THREADS, st.floats(0, MIN_MEMORY_RATIO, exclude_max=True), LOADS)
 def test_nothing_starts_when_memory_is_nearly_gone(threads: int, free: float, load: float) -> None:
     assert allowance(threads, free_memory=free, load=load) == 0
 
 
-@given(THREADS, st.floats(NO_MEMORY, 1), LOADS)
+@given(THREADS, st.floats(MIN_MEMORY_RATIO, 1), LOADS)
 def test_else_one_thread_works_at_least(threads: int, free: float, load: float) -> None:
     assert 1 <= allowance(threads, free_memory=free, load=load) <= threads
 
@@ -49,7 +49,7 @@ def test_more_pressure_never_means_more_threads(
 
 @pytest.mark.parametrize(
     ("free", "load", "threads"),
-    [(0.125, 0, 8), (0.2, 4, 8), (0.125, 4, 8), (0.06, 0, 1), (0.05, 0, 1), (0.5, 5, 4), (0.5, OVERLOAD, 1)],
+    [(0.125, 0, 8), (0.2, 4, 8), (0.125, 4, 8), (0.06, 0, 1), (0.05, 0, 1), (0.5, 5, 4), (0.5, OVERLOAD_PER_CORE, 1)],
 )
 def test_between_the_bounds_it_falls_in_proportion_to_what_is_scarcer(free: float, load: float, threads: int) -> None:
     assert allowance(16, free_memory=free, load=load) == threads
@@ -159,7 +159,7 @@ def test_pressure_is_read_once_a_second_at_most() -> None:
 
     pressure = LoadShedder(Machine(Path("/nowhere"), load_average, cores=1), clock=lambda: at[0])
     assert [pressure(8), pressure(4)] == [8, 4]
-    load[0] = OVERLOAD
+    load[0] = OVERLOAD_PER_CORE
     at[0] = 0.9
     assert pressure(8) == 8
     at[0] = 1.0

@@ -11,10 +11,10 @@ from pathlib import Path
 
 import pytest
 from duetime.scheduler.rules.order import (
-    MOST_COST,
+    MAX_COST_RATIO,
+    MIN_NODE_RATIO,
+    MIN_TIME_ALLOWED,
     PATIENCE,
-    SMALLEST_ALLOWANCE,
-    THREAD,
     VALUE,
     cost_term,
     drop_at,
@@ -68,7 +68,7 @@ class Waiting:
         least = min(patience_left, laxity)
         waited = now - self.ready
         span = max(least + waited, timedelta(0))
-        effort = max(self.cost, THREAD) * self.p90.total_seconds()
+        effort = max(self.cost, MIN_NODE_RATIO) * self.p90.total_seconds()
         change = cost_term(effort, VALUE[self.tier]) - unblock_bonus(self.unblocks)
         return (least + span * change).total_seconds()
 
@@ -185,7 +185,7 @@ def test_the_cost_grows_with_effort_falls_with_value_and_is_bounded(
     low, high = sorted([effort, more])
     poor, rich = sorted([value, worth])
     assert 0 <= cost_term(low, rich) <= cost_term(high, rich) * (1 + 1e-9)
-    assert cost_term(high, rich) <= cost_term(high, poor) * (1 + 1e-9) <= MOST_COST * (1 + 1e-9)
+    assert cost_term(high, rich) <= cost_term(high, poor) * (1 + 1e-9) <= MAX_COST_RATIO * (1 + 1e-9)
 
 
 def test_what_takes_nothing_pays_nothing() -> None:
@@ -194,7 +194,7 @@ def test_what_takes_nothing_pays_nothing() -> None:
     assert place(cost=1) == place(cost=0)
 
 
-@pytest.mark.parametrize(("cost", "same"), [(7.0, 1.0), (-1.0, 0.0), (0.0, THREAD)])
+@pytest.mark.parametrize(("cost", "same"), [(7.0, 1.0), (-1.0, 0.0), (0.0, MIN_NODE_RATIO)])
 def test_a_cost_counts_from_a_thread_to_a_whole_pool(cost: float, same: float) -> None:
     one, other = (order_key(first_ready=NOW, tier=Tier.LOW, cost=each) for each in (cost, same))
     assert one == other
@@ -215,7 +215,7 @@ def test_no_run_comes_before_its_first_ready_nor_long_after_its_latest_start(run
     if run.deadline:
         latest = min(latest, (run.deadline - run.p90).timestamp() * 1000)
     span = max(latest - ready, 0)
-    assert min(ready, latest) - 1e-3 <= key <= latest + MOST_COST * span + 1e-3
+    assert min(ready, latest) - 1e-3 <= key <= latest + MAX_COST_RATIO * span + 1e-3
 
 
 def test_a_stated_value_replaces_that_of_the_tier() -> None:
@@ -256,7 +256,7 @@ def test_being_late_costs_what_its_kind_says(kind: Penalty, late: float, allowed
 
 
 def test_the_smallest_allowance_is_a_minute() -> None:
-    assert timedelta(minutes=1) == SMALLEST_ALLOWANCE
+    assert timedelta(minutes=1) == MIN_TIME_ALLOWED
 
 
 # --- the page ---------------------------------------------------------------------------------------------------------

@@ -28,7 +28,7 @@ def parse(text: str, anchor: datetime = START, zone: str = ZONE) -> Recurrence:
     return recurrence.parse(text, zone=zone, anchor=anchor)
 
 
-def refusal(text: str, minimum: timedelta = recurrence.SHORTEST) -> InvalidArgument:
+def refusal(text: str, minimum: timedelta = recurrence.MIN_INTERVAL) -> InvalidArgument:
     with pytest.raises(InvalidArgument) as caught:
         recurrence.parse(text, zone=ZONE, anchor=START, minimum=minimum)
     return caught.value

@@ -69,7 +69,7 @@ def test_one_name_in_two_modules_is_refused() -> None:
 
 
 def test_a_page_that_grew_too_large_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(build, "MOST_BYTES", 1_000)
+    monkeypatch.setattr(build, "MAX_CARD_BYTES", 1_000)
     with pytest.raises(build.BuildError, match="a card has to stay below 1,000"):
         build.page("task-card")
 

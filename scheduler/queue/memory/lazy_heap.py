@@ -6,7 +6,7 @@ import heapq
 from collections.abc import Callable
 from typing import Generic, TypeVar
 
-LEAST = 32
+MIN_ITEMS_CLEANED = 32
 """Minimum number of items for a cleaning; below it a cleaning saves nothing."""
 
 T = TypeVar("T", bound=tuple[object, ...])
@@ -18,14 +18,14 @@ class LazyHeap(Generic[T]):
     def __init__(self, alive: Callable[[T], bool]) -> None:
         self._alive = alive
         self._items: list[T] = []
-        self._clean_at = LEAST
+        self._clean_at = MIN_ITEMS_CLEANED
 
     def push(self, item: T) -> None:
         heapq.heappush(self._items, item)
         if len(self._items) >= self._clean_at:
             self._items = self.all()
             heapq.heapify(self._items)
-            self._clean_at = max(LEAST, 2 * len(self._items))
+            self._clean_at = max(MIN_ITEMS_CLEANED, 2 * len(self._items))
 
     def top(self) -> T | None:
         """Return the smallest live item without removing it."""

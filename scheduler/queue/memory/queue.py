@@ -24,7 +24,7 @@ from duetime.scheduler.rules.limits.admission import Limits
 from duetime.scheduler.rules.limits.queue_time import QueueTime
 from duetime.scheduler.rules.shares import TIERS, Shares
 
-REBUILDING_HINT = 0.05
+REBUILD_HINT_S = 0.05
 
 
 def wall_ms() -> float:
@@ -60,7 +60,7 @@ class MemoryQueue:
         with self._changed:
             now = self._called()
             if not self._complete:
-                return Take((), self._generation, REBUILDING_HINT)
+                return Take((), self._generation, REBUILD_HINT_S)
             known, before = self._takes.get(worker, ("", ()))
             if nonce and nonce == known:
                 held = tuple(grant for grant in before if self._state.held(grant.run_id, grant.token))

@@ -23,10 +23,10 @@ from duetime.scheduler.queue.port import (
 from duetime.scheduler.rules.shares import TIERS
 
 _POOL = re.compile(r"[^\s,=]+")
-_TOTALS = TIERS + 2
-_CLASS = 3
-_USE = 8
-_THREADS = 5 + TIERS
+_TOTALS_COLUMNS = TIERS + 2
+_CLASS_COLUMNS = 3
+_USE_COLUMNS = 8
+_THREADS_COLUMNS = 5 + TIERS
 
 
 def class_of(entry: Entry) -> str:
@@ -117,7 +117,7 @@ def threads_words(threads: ThreadUse | None) -> tuple[int, ...]:
 
 def threads_of(words: Sequence[str]) -> dict[str, ThreadUse]:
     """Return the threads by worker."""
-    rows = ((name, [int(word) for word in numbers]) for name, *numbers in _rows(words, _THREADS))
+    rows = ((name, [int(word) for word in numbers]) for name, *numbers in _rows(words, _THREADS_COLUMNS))
     return {
         name: ThreadUse(total, busy, tuple(kept), gave_way, lost) for name, (total, busy, gave_way, *kept, lost) in rows
     }
@@ -130,12 +130,12 @@ def stats_of(
     parked, behind = [0] * TIERS, dict[str, int]()
     totals: list[int] = []
     for page in classes:
-        totals = [int(word) for word in page[:_TOTALS]]
-        for tier, pool, runs in _rows(page[_TOTALS:], _CLASS):
+        totals = [int(word) for word in page[:_TOTALS_COLUMNS]]
+        for tier, pool, runs in _rows(page[_TOTALS_COLUMNS:], _CLASS_COLUMNS):
             parked[int(tier) - 1] += int(runs)
             behind[pool] = behind.get(pool, 0) + int(runs)
     waiting = tuple(ready - aside for ready, aside in zip(totals[:TIERS], parked, strict=True))
-    uses = (row for page in pools for row in _rows(page[_TOTALS:], _USE))
+    uses = (row for page in pools for row in _rows(page[_TOTALS_COLUMNS:], _USE_COLUMNS))
     return Stats(waiting, totals[-2], sum(parked), totals[-1], _uses(uses, behind), threads)
 
 

@@ -9,7 +9,7 @@ from duetime.scheduler.queue.port import QueueUnavailable
 from redis.backoff import NoBackoff
 from redis.retry import Retry
 
-PATIENCE = 2.0
+HEALTHY_ANSWER_S = 2.0
 """Seconds within which a usable Redis replies."""
 
 
@@ -25,7 +25,7 @@ class RedisHealth:
 def examine(url: str) -> RedisHealth:
     """Query the server at `url`. Raises QueueUnavailable, with the reason and without the password."""
     client = redis.Redis.from_url(
-        url, socket_timeout=PATIENCE, socket_connect_timeout=PATIENCE, retry=Retry(NoBackoff(), 0)
+        url, socket_timeout=HEALTHY_ANSWER_S, socket_connect_timeout=HEALTHY_ANSWER_S, retry=Retry(NoBackoff(), 0)
     )
     try:
         with client:

@@ -10,7 +10,7 @@ import redis
 from duetime.scheduler.queue.port import QueueTaken
 from duetime.scheduler.queue.redis.scripts import connect, translated
 
-USED_FOR = 15
+USE_MARK_TTL_S = 15
 """Seconds for which one check marks the queue as used."""
 
 
@@ -48,7 +48,7 @@ class NamespaceClaim:
             if foreign:
                 together.delete(self._queue)
             together.set(f"{self._queue}:database", self._database)
-            together.set(f"{self._queue}:used", b"", ex=USED_FOR)
+            together.set(f"{self._queue}:used", b"", ex=USE_MARK_TTL_S)
             together.execute()
 
     def close(self) -> None:

@@ -16,13 +16,13 @@ from redis.backoff import NoBackoff
 from redis.client import PubSub
 from redis.retry import Retry
 
-PATIENCE = 2.0
+PUBLISH_TIMEOUT_S = 2.0
 """Seconds for which sending may delay the sender."""
 
-HEALTH = 10
+HEALTH_CHECK_INTERVAL_S = 10
 """Seconds of silence after which the connection is probed, because a dead connection is silent too."""
 
-AGAIN = 1.0
+LISTEN_RETRY_DELAY_S = 1.0
 """Seconds until a listener reconnects after its connection broke."""
 
 log = logging.getLogger(__name__)
@@ -35,9 +35,9 @@ class RedisSignalBus:
         self._client = redis.Redis.from_url(
             url,
             decode_responses=True,
-            socket_timeout=PATIENCE,
-            socket_connect_timeout=PATIENCE,
-            health_check_interval=HEALTH,
+            socket_timeout=PUBLISH_TIMEOUT_S,
+            socket_connect_timeout=PUBLISH_TIMEOUT_S,
+            health_check_interval=HEALTH_CHECK_INTERVAL_S,
             retry=Retry(NoBackoff(), 0),
         )
         self._channel = f"{{{namespace}}}:news"
@@ -60,17 +60,17 @@ class RedisSignalBus:
         self._process.stop(0)
         if self._hearing is not None:
             self.tell("")  # an empty signal is ignored by others, and ends the wait of this listener
-        self._process.stop(PATIENCE)
+        self._process.stop(PUBLISH_TIMEOUT_S)
         with suppress(redis.RedisError):
             self._client.close()
 
     def _step(self) -> float:
         try:
-            message = self._subscribed().get_message(ignore_subscribe_messages=True, timeout=HEALTH)
+            message = self._subscribed().get_message(ignore_subscribe_messages=True, timeout=HEALTH_CHECK_INTERVAL_S)
         except (redis.RedisError, OSError) as error:
             log.debug("cannot receive changes: %s", error)
             self._hearing = None
-            return AGAIN
+            return LISTEN_RETRY_DELAY_S
         sender, _, word = str(message["data"] if message else "").partition(" ")
         if word and sender != self._me:
             self._heard(word)

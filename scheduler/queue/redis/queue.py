@@ -32,10 +32,10 @@ from duetime.scheduler.queue.redis.scripts import Scripts, fields_of, translated
 from duetime.scheduler.rules.limits.admission import Limits
 from duetime.scheduler.rules.shares import TIERS, Shares
 
-BATCH = 500
+MAX_ENTRIES_PER_SCRIPT = 500
 """Entries per script call: it blocks Redis for about 5 ms."""
 
-SWEEP = 1000
+MAX_KEYS_PER_SWEEP = 1000
 """Keys that one step of a sweep scans."""
 
 _NAMESPACE = re.compile(r"[A-Za-z0-9][A-Za-z0-9._:-]{0,99}")
@@ -167,7 +167,7 @@ class RedisQueue:
         cursor = 0
         while True:
             with translated():
-                cursor, keys = self._client.scan(cursor, match=f"{self._key}:*", count=SWEEP)
+                cursor, keys = self._client.scan(cursor, match=f"{self._key}:*", count=MAX_KEYS_PER_SWEEP)
                 names = [key.decode() if isinstance(key, bytes) else key for key in keys]
                 old = [name for name in names if _fill_of(name, self._key) < int(fill)]
                 if old:
@@ -183,4 +183,4 @@ def _fill_of(name: str, key: str) -> float:
 
 
 def _batches(items: Sequence[T]) -> Iterator[Sequence[T]]:
-    return (items[start : start + BATCH] for start in range(0, len(items), BATCH))
+    return (items[start : start + MAX_ENTRIES_PER_SCRIPT] for start in range(0, len(items), MAX_ENTRIES_PER_SCRIPT))

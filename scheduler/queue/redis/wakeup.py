@@ -27,7 +27,7 @@ from duetime.scheduler.rules.shares import TIERS
 from redis.backoff import NoBackoff
 from redis.retry import Retry
 
-LONGEST = 2.0
+MAX_BLOCKING_S = 2.0
 """Seconds for which one command may block Redis, which bounds the time until a dead connection is noticed."""
 
 LEAST_BEFORE, MOST_BEFORE = 0.005, 0.03
@@ -36,10 +36,10 @@ LEAST_BEFORE, MOST_BEFORE = 0.005, 0.03
 On an idle machine that is some milliseconds, most of them until the thread is awake; the rest is slept.
 """
 
-NET = 0.1
+WAIT_MARGIN_S = 0.1
 """Seconds after the end of a wait at which Redis ends it itself, if the process died or could not push."""
 
-LEFTOVER = 60
+WAKE_TOKEN_TTL_S = 60
 """Seconds after which an unread push of `wake` expires."""
 
 log = logging.getLogger(__name__)
@@ -77,7 +77,7 @@ class WakeupToken:
             heard = False
             try:
                 with translated():
-                    heard = self._listen(min(until - before, time.monotonic() + LONGEST), self._tokens(tier))
+                    heard = self._listen(min(until - before, time.monotonic() + MAX_BLOCKING_S), self._tokens(tier))
             finally:
                 self._stop_listening(heard=heard)
 
@@ -121,7 +121,7 @@ class WakeupToken:
 
     def _heard(self, connection: Any, another: Any, until: float, tokens: list[str]) -> bool:
         left = max(0.0, until - time.monotonic())
-        connection.send_command("BLPOP", self._mine, *tokens, left + NET)
+        connection.send_command("BLPOP", self._mine, *tokens, left + WAIT_MARGIN_S)
         if connection.can_read(left):
             return connection.read_response() is not None
         ended = self._end_listening(another)
@@ -135,7 +135,7 @@ class WakeupToken:
 
     def _end_listening(self, connection: Any) -> bool:
         """Make Redis reply to the listener of this process; False when it refuses the command."""
-        commands = (("LPUSH", self._mine, "1"), ("EXPIRE", self._mine, LEFTOVER))
+        commands = (("LPUSH", self._mine, "1"), ("EXPIRE", self._mine, WAKE_TOKEN_TTL_S))
         connection.send_packed_command(connection.pack_commands(commands))
         refused: list[Exception] = []
         for _ in commands:

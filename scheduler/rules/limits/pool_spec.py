@@ -15,7 +15,7 @@ from duetime.scheduler.task import Json
 
 T = TypeVar("T")
 
-MOST_UNITS: Final = 10**12
+MAX_POOL_UNITS: Final = 10**12
 
 EXAMPLES: Final[Mapping[PoolKind, str]] = {
     PoolKind.SLOTS: '{"kind": "slots", "capacity": 2}',
@@ -66,10 +66,10 @@ def spec_of(pool: Pool) -> dict[str, Json]:
 
 
 def _read(reader: _SpecReader, name: str, kind: PoolKind, zone: str) -> Pool:
-    capacity = int(reader.number("capacity", 1, least=0, most=MOST_UNITS, whole=True))
+    capacity = int(reader.number("capacity", 1, least=0, most=MAX_POOL_UNITS, whole=True))
     pool = Pool(name, kind, capacity, zone=zone)
     if kind is PoolKind.RATE:
-        burst = reader.number("burst", 0, least=1, most=MOST_UNITS, whole=True) if "burst" in reader.given else None
+        burst = reader.number("burst", 0, least=1, most=MAX_POOL_UNITS, whole=True) if "burst" in reader.given else None
         per = reader.choice("per", "minute", tuple(SECONDS))
         sliding = bool(reader.given.get("sliding", False))
         pool = replace(pool, per=per, burst=None if burst is None else int(burst), sliding=sliding)
@@ -144,7 +144,7 @@ class _SpecReader:
             self.problem("hours", "are missing", accepted="days and hours, each with a capacity", example=example)
             return ()
         read = _SpecReader(self._name, given, ".hours")
-        units = {text: int(read.number(text, 0, least=0, most=MOST_UNITS, whole=True)) for text in given}
+        units = {text: int(read.number(text, 0, least=0, most=MAX_POOL_UNITS, whole=True)) for text in given}
         self._problems += read._problems
         found = (self._tried("hours", partial(read_hours, text, units[text])) for text in given)
         return tuple(each for each in found if each is not None)

@@ -9,7 +9,7 @@ from functools import lru_cache
 
 from duetime.scheduler.rules.recurrence.rule import DAILY, HOURLY, MINUTELY, MONTHLY, NONE, WEEKLY, YEARLY, Rule
 
-REACH = 1200
+MAX_MONTHS_SEARCHED = 1200
 """How many months the search for a next day goes ahead: what does not happen in a hundred years never does."""
 
 _Weekdays = frozenset[tuple[int, int]]
@@ -37,7 +37,7 @@ class Days:
     def next(self, day: date) -> date | None:
         """Return the first day at or after `day`, None if there is none within reach."""
         year, month, skip = day.year, day.month, day.day - 1
-        for _ in range(REACH):
+        for _ in range(MAX_MONTHS_SEARCHED):
             if year > date.max.year:
                 return None
             found = self._month(year, month) >> skip

@@ -13,7 +13,7 @@ _WEEKDAYS = WEEKDAYS | {f"{name.lower()}s": index for index, name in enumerate(W
 _GROUPS = {"weekday": WORKDAYS, "weekdays": WORKDAYS, "workday": WORKDAYS, "workdays": WORKDAYS,
            "weekend": WEEKEND, "weekends": WEEKEND}  # fmt: skip
 _MONTH_PHRASES = ("of the month", "of every month", "of each month", "of a month", "each month", "every month")
-_LONGEST_MONTH = 31
+_MAX_MONTH_DAYS = 31
 
 
 @dataclass(slots=True)
@@ -145,6 +145,6 @@ def _monthday(row: Tokens, draft: Draft) -> bool:
 def _number(row: Tokens) -> int | None:
     token = row.take()
     found = int(token) if token.isdigit() and len(token) < 3 else ordinal(token)  # noqa: PLR2004 - two digits
-    if found is not None and not 1 <= found <= _LONGEST_MONTH:
+    if found is not None and not 1 <= found <= _MAX_MONTH_DAYS:
         raise Misread(f"no month has a day {token}", "every month on the last day")
     return found

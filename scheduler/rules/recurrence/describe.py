@@ -12,8 +12,8 @@ from duetime.scheduler.rules.time.tokens import MONTH_NAMES, WEEKDAY_NAMES
 _UNITS = {MINUTELY: "minute", HOURLY: "hour", DAILY: "day", WEEKLY: "week", MONTHLY: "month", YEARLY: "year"}
 _NTH = {0: "", 1: "first ", 2: "second ", 3: "third ", 4: "fourth ", 5: "fifth ", -1: "last "}
 _WORKDAYS = frozenset((0, day) for day in range(5))
-_FEW_TIMES = 6
-_SHORT_MONTH = 28
+_MAX_TIMES_LISTED = 6
+_MIN_MONTH_DAYS = 28
 
 
 def sentence(rule: Rule, anchor: datetime) -> str:
@@ -71,7 +71,7 @@ def _days(rule: Rule, anchor: date) -> str:
     if rule.freq == YEARLY:
         return _yearly(rule, anchor)
     if rule.freq == MONTHLY and not rule.weekdays and not rule.monthdays:
-        rare = " (in months that have it)" if anchor.day > _SHORT_MONTH else ""
+        rare = " (in months that have it)" if anchor.day > _MIN_MONTH_DAYS else ""
         return f"{_every(rule)} on the {ordinal_text(anchor.day)}{rare}{_in(rule)}"
     if rule.freq in {WEEKLY, DAILY} and not rule.monthdays:
         return _weekly(rule, anchor)
@@ -128,7 +128,7 @@ def _nth(nth: int) -> str:
 
 def _at(rule: Rule, anchor: datetime) -> str:
     times = rule.clock_times(anchor.time())
-    if len(times) <= _FEW_TIMES:
+    if len(times) <= _MAX_TIMES_LISTED:
         return f" at {_listed(map(time_text, times))}"
     minutes = [found.hour * 60 + found.minute for found in times]
     steps = {later - earlier for earlier, later in pairwise(minutes)}

@@ -20,14 +20,14 @@ from duetime.scheduler.rules.time import zones
 from duetime.scheduler.rules.time.parser import shift_note
 from duetime.scheduler.task import Occurrence
 
-STEPS = 5000
+MAX_CANDIDATES_SEARCHED = 5000
 """How many candidates the search among elapsed times looks at."""
 
 _MINUTE = timedelta(minutes=1)
 _HOUR = timedelta(hours=1)
 _DAY = timedelta(days=1)
 _TICK = timedelta(microseconds=1)
-_ADJACENT_SEARCH = 400
+_MAX_NEIGHBOURS_SEARCHED = 400
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,7 +71,7 @@ class WallPlan:
     def _adjacent(self) -> bool:
         """Tell whether the rule ever falls on two days in a row."""
         day = self.days.next(self.days.anchor)
-        for _ in range(_ADJACENT_SEARCH):
+        for _ in range(_MAX_NEIGHBOURS_SEARCHED):
             following = self.days.next(day + _DAY) if day else None
             if day is None or following is None:
                 return False
@@ -110,7 +110,7 @@ class ElapsedPlan:
 
     def after(self, instant: datetime) -> Occurrence | None:
         """Return the first occurrence after `instant`."""
-        return next((found for found in islice(self.walk(instant), STEPS) if found), None)
+        return next((found for found in islice(self.walk(instant), MAX_CANDIDATES_SEARCHED) if found), None)
 
     def walk(self, instant: datetime) -> Iterator[Occurrence | None]:
         """Yield the occurrences after `instant`, and None for every step between them that leads to none."""

@@ -8,8 +8,8 @@ from duetime.scheduler.rules.recurrence.day_lists import Draft, join, read_days
 from duetime.scheduler.rules.recurrence.rule import (
     DAILY,
     HOURLY,
-    LONGEST_COUNT,
-    LONGEST_INTERVAL,
+    MAX_COUNT,
+    MAX_INTERVALS,
     MINUTELY,
     MONTHLY,
     WEEKLY,
@@ -211,8 +211,8 @@ def _end(row: Tokens, draft: Draft, today: date) -> bool:
     count = int(token[:6]) if token.isdigit() else NUMBERS.get(token)
     if count is None or not row.accept(*_COUNTED):
         return False
-    if not 1 <= count <= LONGEST_COUNT:
-        raise Misread(f"it can recur 1 to {LONGEST_COUNT} times", "every day at 9:00, 10 times")
+    if not 1 <= count <= MAX_COUNT:
+        raise Misread(f"it can recur 1 to {MAX_COUNT} times", "every day at 9:00, 10 times")
     draft.count = count
     return True
 
@@ -251,7 +251,7 @@ def _implied(draft: Draft) -> str:
 
 def _check(freq: str, draft: Draft) -> None:
     """Refuse what cannot be meant together."""
-    if draft.interval > LONGEST_INTERVAL[freq]:
+    if draft.interval > MAX_INTERVALS[freq]:
         raise Misread("an interval is at most 20 years")
     if draft.until and draft.count:
         raise Misread("an end date and a number of times exclude each other", "every day at 9:00, 10 times")

@@ -16,22 +16,22 @@ from duetime.scheduler.errors import InvalidArgument
 from duetime.scheduler.rules.recurrence import cron, plain_words, rrule
 from duetime.scheduler.rules.recurrence.describe import sentence
 from duetime.scheduler.rules.recurrence.expansion import Expansion, expand
-from duetime.scheduler.rules.recurrence.rule import LONGEST_COUNT, Rule, canonical
+from duetime.scheduler.rules.recurrence.rule import MAX_COUNT, Rule, canonical
 from duetime.scheduler.rules.time import zones
 from duetime.scheduler.rules.time.dates import day_text
 from duetime.scheduler.rules.time.time_of_day import ASSUMED, NO_TIME
-from duetime.scheduler.rules.time.tokens import LONGEST, MONTH_NAMES, Misread, Unknown
+from duetime.scheduler.rules.time.tokens import MAX_PHRASE_CHARS, MONTH_NAMES, Misread, Unknown
 from duetime.scheduler.task import Occurrence
 
 ACCEPTED = (
     "`every weekday at 9:00`, `every 15 minutes`, `every 2 weeks on monday`, `monthly on the 1st`, "
     "five-field cron `0 9 * * 1-5`, an RRULE such as `FREQ=WEEKLY;BYDAY=MO;BYHOUR=9;BYMINUTE=0`"
 )
-SHORTEST = timedelta(minutes=1)
+MIN_INTERVAL = timedelta(minutes=1)
 
 _EXAMPLE = "every weekday at 9:00"
 _TICK = timedelta(microseconds=1)
-_STEPS_OF_COUNT = 10 * LONGEST_COUNT
+_MAX_STEPS_COUNTED = 10 * MAX_COUNT
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,15 +82,15 @@ class Recurrence:
 
 
 def parse(
-    text: str, *, zone: str, anchor: datetime, minimum: timedelta = SHORTEST, argument: str = "repeat"
+    text: str, *, zone: str, anchor: datetime, minimum: timedelta = MIN_INTERVAL, argument: str = "repeat"
 ) -> Recurrence:
     """Read a recurrence that starts at `anchor` (aware) and keeps the wall time of the IANA `zone`.
 
     Raises `InvalidArgument` for what is not understood, ambiguous, more often than `minimum`, or never fires.
     """
     zones.find(zone)
-    if not text.strip() or len(text) > LONGEST:
-        problem = f"must be 1 to {LONGEST} characters of text"
+    if not text.strip() or len(text) > MAX_PHRASE_CHARS:
+        problem = f"must be 1 to {MAX_PHRASE_CHARS} characters of text"
         raise InvalidArgument(argument, problem, accepted=ACCEPTED, example=_EXAMPLE)
     try:
         return _parse(" ".join(text.split()), zones.find(zone).key, anchor.astimezone(UTC), minimum)
@@ -103,7 +103,7 @@ def parse(
 
 
 def soonest(
-    text: str, *, zone: str, now: datetime, minimum: timedelta = SHORTEST, argument: str = "repeat"
+    text: str, *, zone: str, now: datetime, minimum: timedelta = MIN_INTERVAL, argument: str = "repeat"
 ) -> tuple[Recurrence, tuple[str, ...]]:
     """Read a recurrence that nobody gave a start, and return it with what had to be assumed.
 
@@ -166,7 +166,7 @@ def _until(rule: Rule, zone: ZoneInfo) -> datetime | None:
 def _nth(planned: Expansion, anchor: datetime, count: int) -> datetime:
     """Return the instant of the last of `count` occurrences."""
     seen = 0
-    for found in islice(planned.walk(anchor - _TICK), _STEPS_OF_COUNT):
+    for found in islice(planned.walk(anchor - _TICK), _MAX_STEPS_COUNTED):
         seen += found is not None
         if found and seen == count:
             return found.instant

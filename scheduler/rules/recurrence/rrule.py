@@ -16,8 +16,8 @@ from duetime.scheduler.rules.recurrence.rule import (
     DAY_CODES,
     FREQUENCIES,
     HOURLY,
-    LONGEST_COUNT,
-    LONGEST_INTERVAL,
+    MAX_COUNT,
+    MAX_INTERVALS,
     MINUTELY,
     MONTHLY,
     WEEKLY,
@@ -29,7 +29,7 @@ from duetime.scheduler.rules.time.tokens import Misread
 _EXAMPLE = "FREQ=WEEKLY;BYDAY=MO,WE;BYHOUR=9;BYMINUTE=0"
 _DAY = re.compile(r"([+-]?[1-9][0-9]?)?(MO|TU|WE|TH|FR|SA|SU)")
 _UNTIL = re.compile(r"([0-9]{4})([0-9]{2})([0-9]{2})(?:T([0-9]{2})([0-9]{2})([0-9]{2})(Z?))?")
-_LAST_YEAR = 9000
+_MAX_YEAR = 9000
 
 
 def looks_like(text: str) -> bool:
@@ -108,7 +108,7 @@ def _until(_name: str, value: str) -> datetime | date:
     match = _UNTIL.fullmatch(value)
     try:
         assert match is not None
-        day = date(min(int(match[1]), _LAST_YEAR), int(match[2]), int(match[3]))
+        day = date(min(int(match[1]), _MAX_YEAR), int(match[2]), int(match[3]))
         if match[4] is None:
             return day
         zone = UTC if match[7] else None
@@ -126,14 +126,14 @@ def _only(accepted: str) -> Callable[[str, str], None]:
 
 
 _READERS: dict[str, tuple[str, Callable[[str, str], object]]] = {
-    "INTERVAL": ("interval", lambda name, value: _whole(name, value, 1, max(LONGEST_INTERVAL.values()))),
+    "INTERVAL": ("interval", lambda name, value: _whole(name, value, 1, max(MAX_INTERVALS.values()))),
     "BYMONTH": ("months", _numbers(1, 12)),
     "BYMONTHDAY": ("monthdays", _monthdays),
     "BYDAY": ("weekdays", _weekdays),
     "BYHOUR": ("hours", _numbers(0, 23)),
     "BYMINUTE": ("minutes", _numbers(0, 59)),
     "UNTIL": ("until", _until),
-    "COUNT": ("count", lambda name, value: _whole(name, value, 1, LONGEST_COUNT)),
+    "COUNT": ("count", lambda name, value: _whole(name, value, 1, MAX_COUNT)),
     "BYSECOND": ("", _only("0")),
     "WKST": ("", _only("MO")),
 }
@@ -142,8 +142,8 @@ _PUBLIC = tuple(_READERS)[:8]
 
 def _check(freq: str, given: dict[str, Any]) -> None:
     """Refuse what RFC 5545 does not allow together."""
-    if given.get("interval", 1) > LONGEST_INTERVAL[freq]:
-        raise Misread(f"INTERVAL of {freq} is at most {LONGEST_INTERVAL[freq]}", _EXAMPLE)
+    if given.get("interval", 1) > MAX_INTERVALS[freq]:
+        raise Misread(f"INTERVAL of {freq} is at most {MAX_INTERVALS[freq]}", _EXAMPLE)
     if "until" in given and "count" in given:
         raise Misread("UNTIL and COUNT exclude each other", "FREQ=DAILY;COUNT=10")
     if freq == WEEKLY and "monthdays" in given:

@@ -10,10 +10,10 @@ from itertools import product
 MINUTELY, HOURLY, DAILY, WEEKLY, MONTHLY, YEARLY = FREQUENCIES = (
     "MINUTELY", "HOURLY", "DAILY", "WEEKLY", "MONTHLY", "YEARLY",
 )  # fmt: skip
-LONGEST_INTERVAL = dict(zip(FREQUENCIES, (10_512_000, 175_200, 7_300, 1_000, 240, 20), strict=True))
+MAX_INTERVALS = dict(zip(FREQUENCIES, (10_512_000, 175_200, 7_300, 1_000, 240, 20), strict=True))
 """About 20 years of each."""
 
-LONGEST_COUNT = 1_000
+MAX_COUNT = 1_000
 DAY_CODES = ("MO", "TU", "WE", "TH", "FR", "SA", "SU")
 NONE: frozenset[int] = frozenset()
 

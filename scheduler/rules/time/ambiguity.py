@@ -10,7 +10,7 @@ from datetime import UTC, datetime
 from duetime.scheduler.rules.time.tokens import Misread
 
 _BARE = re.compile(r"(?:in )?[-+]?([0-9]+(?:[.,][0-9]+)?)")
-_YEARS_SHOWN = 5
+_MAX_YEARS_SHOWN = 5
 _VAGUE = frozenset({
     "soon", "later", "asap", "sometime", "someday", "eventually", "whenever", "never", "shortly", "anytime",
     "later today", "in a while", "in a bit", "in a moment", "as soon as possible", "some time", "any time", "next time",
@@ -37,7 +37,7 @@ def _meant(number: str, now: datetime) -> Iterator[str]:
     if len(number) <= 3:  # noqa: PLR2004 - a count
         yield f"in {number} minutes"
     if re.fullmatch(r"[0-9]{4}", number):
-        if now.year < int(number) <= now.year + _YEARS_SHOWN:
+        if now.year < int(number) <= now.year + _MAX_YEARS_SHOWN:
             yield f"{number}-01-01T09:00"
         if int(number[:2]) < 24 and int(number[2:]) < 60:  # noqa: PLR2004 - a time of day
             yield f"{number[:2]}:{number[2:]}"

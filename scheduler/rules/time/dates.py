@@ -21,10 +21,10 @@ from duetime.scheduler.rules.time.tokens import (
 
 _DAY = timedelta(days=1)
 _END = time(23, 59)
-_YEARS_TO_A_LEAP_DAY = 9
-_FRIDAY = 4
+_MAX_LEAP_DAY_YEARS = 9
+_FRIDAY_WEEKDAY = 4
 _LEAP_YEAR = 2024
-_MOST_BUSINESS_DAYS = 2000
+_MAX_BUSINESS_DAYS = 2000
 _ISO = re.compile(r"[0-9]{4}-[0-9]{2}-[0-9]{2}")
 _YEAR = re.compile(r"[0-9]{4}")
 _DAY_NUMBER = re.compile(r"[0-9]{1,2}")
@@ -64,11 +64,11 @@ def add_months(day: date, months: int) -> date:
 def add_business_days(day: date, count: int) -> date:
     """Return the day `count` Mondays to Fridays after `day`."""
     weeks, rest = divmod(count, 5)
-    while day.weekday() > _FRIDAY:  # counting from a weekend is counting from the Friday before it
+    while day.weekday() > _FRIDAY_WEEKDAY:  # counting from a weekend is counting from the Friday before it
         day -= _DAY
     day += timedelta(weeks=weeks)
     for _ in range(rest):
-        day += timedelta(days=3 if day.weekday() == _FRIDAY else 1)
+        day += timedelta(days=3 if day.weekday() == _FRIDAY_WEEKDAY else 1)
     return day
 
 
@@ -184,7 +184,7 @@ def _business(row: Tokens, today: date) -> Day | None:
         return None
     if not after and row.peek(-3) != "next" and not workday and not row.phrase("from now"):
         return None
-    if count > _MOST_BUSINESS_DAYS:
+    if count > _MAX_BUSINESS_DAYS:
         raise Misread("that is more than 5 years ahead")
     return Day((add_business_days(today, count),), "business days are Monday to Friday, holidays are not known: {day}")
 
@@ -272,7 +272,7 @@ def _last_day(month: int, today: date) -> date:
 
 
 def _day_of_year(month: int, number: int, today: date) -> Day:
-    years = range(today.year, today.year + _YEARS_TO_A_LEAP_DAY)
+    years = range(today.year, today.year + _MAX_LEAP_DAY_YEARS)
     days = tuple(date(year, month, number) for year in years if number <= monthrange(year, month)[1])
     coming = tuple(day for day in days if day >= today)
     note = None if coming[0].year == today.year else "no year given: read as {day}"

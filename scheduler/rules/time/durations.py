@@ -27,7 +27,7 @@ _ISO = re.compile(
     r"(?:t(?:([0-9]+)h)?(?:([0-9]+)m)?(?:([0-9]+(?:\.[0-9]+)?)s)?)?"
 )
 _THOUSANDS = re.compile(r"[0-9]{1,3}\.[0-9]{3}")
-_MOST = 10**9
+_MAX_AMOUNT_VALUE = 10**9
 _TWO = ("a couple of", "couple of", "a couple")
 
 
@@ -110,7 +110,7 @@ def _amount(row: Tokens) -> Fraction | None:
 
 
 def _span(amount: Fraction, unit: str) -> Span:
-    if amount > _MOST:
+    if amount > _MAX_AMOUNT_VALUE:
         raise Misread("that is too long")
     if unit in _EXACT:
         return Span(elapsed=_elapsed(amount * _EXACT[unit]))

@@ -11,7 +11,7 @@ ASSUMED = time(9)
 NO_TIME = f"no time given: {ASSUMED:%H:%M} assumed"
 """The time of day of a date that names none."""
 
-_HALF_DAY = 12
+_HALF_DAY_HOURS = 12
 _NAMED = {"noon": time(12), "midday": time(12), "midnight": time(0)}
 _HALVES = {"in the morning": "am", "in the afternoon": "pm", "in the evening": "pm", "at night": "pm"}
 _SPANS = {"morning": (0, 12), "afternoon": (12, 18), "evening": (17, 24), "night": (18, 24)}
@@ -41,8 +41,8 @@ def within(part: str, clock: Clock) -> Clock:
     """
     start, end = _SPANS[part]
     meant = clock.time
-    if not clock.halved and meant.hour < _HALF_DAY <= start:
-        meant = meant.replace(hour=meant.hour + _HALF_DAY)
+    if not clock.halved and meant.hour < _HALF_DAY_HOURS <= start:
+        meant = meant.replace(hour=meant.hour + _HALF_DAY_HOURS)
     if not start <= meant.hour < end or (meant != clock.time and clock.time.hour == 0):
         raise Misread(f"{clock.time:%H:%M} is not in the {part}")
     note = None if meant == clock.time else f"read as {meant:%H:%M}, in the {part}"
@@ -91,9 +91,9 @@ def _half(row: Tokens) -> str | None:
 def _time(token: str, half: str | None) -> time:
     hour, minute, second = ([int(part) for part in token.split(":")] + [0, 0])[:3]
     if half is not None:
-        if not 1 <= hour <= _HALF_DAY:
+        if not 1 <= hour <= _HALF_DAY_HOURS:
             raise Misread(f"{token} {half} is not a time of day", f"{hour % 24:02}:{minute % 60:02}")
-        hour = hour % _HALF_DAY + (_HALF_DAY if half == "pm" else 0)
+        hour = hour % _HALF_DAY_HOURS + (_HALF_DAY_HOURS if half == "pm" else 0)
     try:
         return time(hour, minute, second)
     except ValueError:

@@ -16,16 +16,16 @@ from duetime.scheduler.rules.time import durations, parser, zones
 from duetime.scheduler.rules.time.ambiguity import Vague
 from duetime.scheduler.rules.time.dates import add_months, day_text
 from duetime.scheduler.rules.time.parser import Reading, Viewpoint
-from duetime.scheduler.rules.time.tokens import LONGEST, Misread, Unknown
+from duetime.scheduler.rules.time.tokens import MAX_PHRASE_CHARS, Misread, Unknown
 
 ACCEPTED = (
     "`in 2 hours`, `tomorrow 9am`, `friday at noon`, `next tuesday 14:00`, `nov 24 9:00`, `2026-11-24T09:00`, "
     "RFC 3339 with offset, `PT2H`, `end of month`, `in 3 business days`"
 )
 DURATIONS = "`20 min`, `2 hours and 30 minutes`, `1h30m`, `PT2H`, `3 days`"
-YEARS_AHEAD = 5
+MAX_YEARS_AHEAD = 5
 
-_SHOWN = 40
+_MAX_CHARS_SHOWN = 40
 _LONG_AGO = timedelta(days=31)
 _SHORT = timedelta(minutes=10)
 _UTC_NAMES = frozenset({"utc", "gmt", "z"})
@@ -132,8 +132,8 @@ def _largest(seconds: int) -> str:
 
 
 def _check_length(text: str, argument: str) -> None:
-    if len(text) > LONGEST:
-        raise InvalidArgument(argument, f"is longer than {LONGEST} characters", accepted=ACCEPTED)
+    if len(text) > MAX_PHRASE_CHARS:
+        raise InvalidArgument(argument, f"is longer than {MAX_PHRASE_CHARS} characters", accepted=ACCEPTED)
 
 
 def _corrected(error: Misread, argument: str, now: datetime, home: ZoneInfo | None) -> str:
@@ -157,7 +157,7 @@ def _resolve(text: str, now: datetime, home: ZoneInfo | None) -> Resolved:
     try:
         return _resolved(text, now, home)
     except OverflowError:
-        raise Misread(f"that is more than {YEARS_AHEAD} years ahead", _example(now)) from None
+        raise Misread(f"that is more than {MAX_YEARS_AHEAD} years ahead", _example(now)) from None
 
 
 def _resolved(text: str, now: datetime, home: ZoneInfo | None) -> Resolved:
@@ -254,12 +254,12 @@ def _future(wall: datetime, now: datetime) -> datetime:
 
 
 def _check_far(instant: datetime, now: datetime) -> None:
-    if instant > datetime.combine(add_months(now.date(), 12 * YEARS_AHEAD), now.time(), UTC):
-        raise Misread(f"{instant:%Y-%m-%d} is more than {YEARS_AHEAD} years ahead", _example(now))
+    if instant > datetime.combine(add_months(now.date(), 12 * MAX_YEARS_AHEAD), now.time(), UTC):
+        raise Misread(f"{instant:%Y-%m-%d} is more than {MAX_YEARS_AHEAD} years ahead", _example(now))
 
 
 def _shown(text: str) -> str:
-    return repr(text if len(text) <= _SHOWN else f"{text[:_SHOWN]}...")
+    return repr(text if len(text) <= _MAX_CHARS_SHOWN else f"{text[:_MAX_CHARS_SHOWN]}...")
 
 
 def _example(now: datetime) -> str:

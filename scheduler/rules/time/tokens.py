@@ -6,7 +6,7 @@ import re
 from collections.abc import Callable
 from typing import Concatenate, ParamSpec, TypeVar
 
-LONGEST = 200
+MAX_PHRASE_CHARS = 200
 """Longer texts are refused unread."""
 
 WEEKDAY_NAMES = ("Monday", "Tuesday", "Wednesday", "Thursday", "Friday", "Saturday", "Sunday")

@@ -16,18 +16,18 @@ from contextlib import suppress
 from datetime import UTC, datetime, timedelta
 from typing import NamedTuple
 
-ASKED_EVERY = 30.0
+CLOCK_SAMPLE_INTERVAL_S = 30.0
 """Seconds of use between two samples."""
 
 LEAP_CALM_S = 60.0
 """Seconds after a jump within which other processes may not have sampled it, or not renewed a lease by it."""
 
-TOLERATED = 5.0
+MAX_CLOCK_OFFSET_S = 5.0
 """Seconds of skew of this machine's clock above which the log reports it."""
 
-_SAMPLES = 3
-_JUMP = 1.0
-_SLOWEST = 0.5
+_SAMPLE_COUNT = 3
+_MIN_LEAP_S = 1.0
+_MAX_ROUND_TRIP_S = 0.5
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
 log = logging.getLogger(__name__)
@@ -86,14 +86,14 @@ class ServerClock:
         """Whether the server's clock jumped lately: other processes may not know, or this one still lags behind."""
         with self._lock:
             at = self._monotonic()
-            return at - self._leapt_at <= LEAP_CALM_S or self._last - (at + self._offset) > _JUMP
+            return at - self._leapt_at <= LEAP_CALM_S or self._last - (at + self._offset) > _MIN_LEAP_S
 
     def _seconds(self) -> float:
         with self._lock:
             at = self._monotonic()
             stale = not self._asking and self._stale(at)
             self._asking |= stale
-            slowest = self._last + (at - self._last_at) * _SLOWEST
+            slowest = self._last + (at - self._last_at) * _MAX_ROUND_TRIP_S
             self._last, self._last_at = max(at + self._offset, slowest), at
             now = self._last
         if stale:
@@ -102,7 +102,7 @@ class ServerClock:
 
     def _stale(self, at: float) -> bool:
         """Whether a new sample is due: also after this machine slept, which its monotonic clock does not notice."""
-        return at >= self._ask_at or abs(_seconds(self._wall()) - at - self._wall_offset) > _JUMP
+        return at >= self._ask_at or abs(_seconds(self._wall()) - at - self._wall_offset) > _MIN_LEAP_S
 
     def _learn_again(self) -> None:
         with suppress(Exception):  # the next query reports what is wrong with the server
@@ -112,22 +112,22 @@ class ServerClock:
             self._postpone()
 
     def _learn(self) -> None:
-        best = min((self._ask() for _ in range(_SAMPLES)), key=lambda sample: sample.answered - sample.asked)
+        best = min((self._ask() for _ in range(_SAMPLE_COUNT)), key=lambda sample: sample.answered - sample.asked)
         with self._lock:
             before, self._offset = self._offset, _seconds(best.at) - (best.asked + best.answered) / 2
-            if abs(self._offset - before) > _JUMP:
+            if abs(self._offset - before) > _MIN_LEAP_S:
                 self._leapt_at = self._monotonic()
             self._postpone()
         self._say_if_wrong()
 
     def _postpone(self) -> None:
         at = self._monotonic()
-        self._ask_at = at + ASKED_EVERY
+        self._ask_at = at + CLOCK_SAMPLE_INTERVAL_S
         self._wall_offset = _seconds(self._wall()) - at
 
     def _say_if_wrong(self) -> None:
         off = self._wall_offset - self._offset
-        if abs(off) > TOLERATED and not self._warned:
+        if abs(off) > MAX_CLOCK_OFFSET_S and not self._warned:
             self._warned = True
             side = "ahead of" if off > 0 else "behind"
             log.warning(

@@ -19,7 +19,7 @@ T = TypeVar("T")
 Work = Callable[[Connection], T]
 Stored = Callable[[Connection, T], bool]
 
-BUSY_SECONDS = 5
+BUSY_TIMEOUT_S = 5
 """How long a database may be busy, or away, before a call gives up."""
 
 
@@ -93,7 +93,7 @@ class Sqlite(Database):
             poolclass=QueuePool,
             pool_size=4,
             max_overflow=60,
-            connect_args={"check_same_thread": False, "timeout": BUSY_SECONDS},
+            connect_args={"check_same_thread": False, "timeout": BUSY_TIMEOUT_S},
         )
         event.listen(self.engine, "connect", _configure(synchronous))
         self._lock = threading.RLock()

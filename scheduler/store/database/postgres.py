@@ -11,7 +11,7 @@ from typing import Any, TypeVar, cast
 
 from duetime.scheduler.errors import StoreUnavailable
 from duetime.scheduler.store.database.clock import Sample
-from duetime.scheduler.store.database.database import BUSY_SECONDS, Database, Stored, Tried, Work, translated
+from duetime.scheduler.store.database.database import BUSY_TIMEOUT_S, Database, Stored, Tried, Work, translated
 from duetime.scheduler.store.database.unreadable import OPTION, Unreadable
 from duetime.scheduler.store.schema.types import decode, encode
 from sqlalchemy import URL, Connection, Engine, ExceptionContext, create_engine, event
@@ -26,7 +26,7 @@ _BY_INDEX = (
     "-c enable_seqscan=off -c enable_bitmapscan=off -c enable_hashjoin=off -c enable_mergejoin=off "
     "-c random_page_cost=1.1 -c jit=off"
 )
-_PAUSE = 0.1
+_RECONNECT_PAUSE_S = 0.1
 """Seconds between tries to reach a server that is away."""
 
 
@@ -189,7 +189,7 @@ class Postgres(Database):
 
         An unconfirmed earlier write may appear in between; the next run of `work` finds it.
         """
-        latest = time.monotonic() + BUSY_SECONDS
+        latest = time.monotonic() + BUSY_TIMEOUT_S
         while True:
             try:
                 return self._attempted(work, self._writing)
@@ -198,7 +198,7 @@ class Postgres(Database):
                     raise
                 if time.monotonic() > latest:
                     raise EndUnknown(None) from error
-            time.sleep(_PAUSE)
+            time.sleep(_RECONNECT_PAUSE_S)
 
 
 def _engine(url: URL, planner: str, options: Mapping[str, Any], *, kept: int) -> Engine:
@@ -207,15 +207,15 @@ def _engine(url: URL, planner: str, options: Mapping[str, Any], *, kept: int) ->
         execution_options=options,
         pool_size=kept,
         max_overflow=MAX_CONNECTIONS - kept,
-        pool_timeout=BUSY_SECONDS,
+        pool_timeout=BUSY_TIMEOUT_S,
         pool_use_lifo=True,  # the last used connection has its statements prepared and planned
         json_serializer=encode,
         json_deserializer=decode,
         connect_args={
-            "connect_timeout": BUSY_SECONDS,
+            "connect_timeout": BUSY_TIMEOUT_S,
             "prepare_threshold": 1,  # most statements are large: planning takes longer than running
             "application_name": "duetime",
-            "options": f"-c timezone=UTC -c lock_timeout={BUSY_SECONDS}s {planner}",
+            "options": f"-c timezone=UTC -c lock_timeout={BUSY_TIMEOUT_S}s {planner}",
         },
     )
     event.listen(made, "handle_error", _recognise)

@@ -17,10 +17,10 @@ from sqlalchemy import Column, Connection, Select
 OPTION = "duetime_unreadable"
 """The execution option that holds the `Unreadable` of an engine."""
 
-LEFT_ALONE_S = 300.0
+UNREADABLE_RETRY_DELAY_S = 300.0
 """Seconds after which a row is tried again, since it may have been repaired."""
 
-MAX_KNOWN = 10_000
+MAX_ROWS_KNOWN = 10_000
 PROBLEMS = (LookupError, TypeError, ValueError, AttributeError)
 """Exceptions from a row with an unknown word, shape or type."""
 
@@ -57,9 +57,9 @@ class Unreadable:
         """Leave a row out for a while, and log it once."""
         row = (table, row_id)
         with self._lock:
-            if len(self._until) < MAX_KNOWN:
-                self._until[row] = self._clock() + LEFT_ALONE_S
-            new = row not in self._logged and len(self._logged) < MAX_KNOWN
+            if len(self._until) < MAX_ROWS_KNOWN:
+                self._until[row] = self._clock() + UNREADABLE_RETRY_DELAY_S
+            new = row not in self._logged and len(self._logged) < MAX_ROWS_KNOWN
             self._logged |= {row} if new else set()
         if new:
             why = f"{type(problem).__name__}: {problem}"[:200]

@@ -22,7 +22,7 @@ from sqlalchemy import Column, Connection, MetaData, String, Table, func, insert
 HEAD = "0008"
 """The newest migration; numbers tell older from newer without reading the migrations."""
 
-_LOCK = 0x64756574  # "duet": one process at a time looks after a PostgreSQL schema
+_UPGRADE_LOCK_ID = 0x64756574  # "duet": one process at a time looks after a PostgreSQL schema
 
 version = Table("duetime_version", MetaData(), Column("version_num", String(32), primary_key=True))
 
@@ -80,7 +80,7 @@ def _refuse_newer(found: str | None) -> None:
 
 def _bring_to_head(connection: Connection) -> None:
     if connection.dialect.name == "postgresql":
-        connection.execute(select(func.pg_advisory_xact_lock(_LOCK)))
+        connection.execute(select(func.pg_advisory_xact_lock(_UPGRADE_LOCK_ID)))
     found = revision(connection)  # again: only now no other process can change it
     _refuse_newer(found)
     if found is None:

@@ -28,7 +28,7 @@ from duetime.scheduler.store.schema.tables import keys as key_table
 from duetime.scheduler.store.schema.types import Instant
 from duetime.scheduler.store.sql.recordset import Document, constants, with_columns
 from duetime.scheduler.store.statements import event_log, idempotency
-from duetime.scheduler.store.statements.idempotency import KEPT_AFTER_END, name_of
+from duetime.scheduler.store.statements.idempotency import KEY_KEPT_AFTER_END, name_of
 from duetime.scheduler.store.statements.task_list import SIMILAR
 from duetime.scheduler.task import State, TaskRecord
 from sqlalchemy import (
@@ -51,7 +51,7 @@ from sqlalchemy import (
 from sqlalchemy.dialects.postgresql import JSONB, insert
 from sqlalchemy.sql.compiler import SQLCompiler
 
-_TIMES_ASKED = 3
+_MAX_KEY_LOOKUPS = 3
 """Tries of an add, since a key may expire between the two statements."""
 
 _VALUES: Mapping[Table, Sequence[str]] = {
@@ -75,7 +75,7 @@ def store_new(
     """Store new tasks; return the results by the ids of the items."""
     answers: dict[str, Added] = {}
     left = list(items)
-    for _ in range(_TIMES_ASKED):
+    for _ in range(_MAX_KEY_LOOKUPS):
         answers |= _inserted(connection, left, told, now=now, twins=twins)
         left = [item for item in left if item.task.id not in answers]
         if left:
@@ -110,7 +110,7 @@ def _inserted(
         key_table.name: sorted(idempotency.rows(items), key=lambda row: (row["tenant"], row["key"])),
     }
     parameters = {**plan.constants} | {name: plan.documents[name].written(rows) for name, rows in given.items()}
-    parameters |= {"now": now, "cutoff": now - KEPT_AFTER_END}
+    parameters |= {"now": now, "cutoff": now - KEY_KEPT_AFTER_END}
     made = connection.exec_driver_sql(plan.sql, parameters).all()
     return {
         task_id: Added(TaskRecord(wanted[task_id].task, wanted[task_id].run), created=True, twin=twin)

@@ -15,7 +15,7 @@ from duetime.scheduler.store.schema.tables import events, runs, tasks
 from duetime.scheduler.store.schema.tables import keys as key_table
 from duetime.scheduler.store.sql.prepared import PreparedStatement, TextValues, instant_text, texts_of, written
 from duetime.scheduler.store.statements import event_log, idempotency
-from duetime.scheduler.store.statements.idempotency import KEPT_AFTER_END
+from duetime.scheduler.store.statements.idempotency import KEY_KEPT_AFTER_END
 from duetime.scheduler.task import Run, TaskRecord
 from sqlalchemy import Connection
 
@@ -114,7 +114,7 @@ def insert(
         **_key_values(item),
         **written(created, texts_of(events, _EVENT)),
         "now": instant_text(now),
-        "cutoff": instant_text(now - KEPT_AFTER_END),
+        "cutoff": instant_text(now - KEY_KEPT_AFTER_END),
     }
     made = ADD.rows(connection, values)
     record = TaskRecord(item.task, item.run)

@@ -44,7 +44,7 @@ Converter = Callable[[Any], Any]
 Types = Mapping[str, TypeEngine[Any]]
 
 ROWS = "rows"
-_ALL = 2**31 - 1
+_MAX_ROWS = 2**31 - 1
 _AS_THEY_ARE = (ClosedSet, Words, Strings)
 """Types whose values have the same text in JSON and in PostgreSQL; `encode` replaces unstorable characters."""
 
@@ -61,7 +61,7 @@ def few(given: Any) -> Any:
 
     It takes an unknown limit for a tenth of the rows.
     """
-    return select(given).limit(bindparam("all", _ALL, type_=Integer())).subquery(given.name)
+    return select(given).limit(bindparam("all", _MAX_ROWS, type_=Integer())).subquery(given.name)
 
 
 @dataclass(frozen=True, slots=True)

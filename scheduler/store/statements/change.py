@@ -24,7 +24,7 @@ _OURS = frozenset(
 )
 """Fields of a change that the history keeps and that a stale caller does not need."""
 
-_MOST_CHANGES_TOLD = 5
+_MAX_CHANGES_TOLD = 5
 
 Fields = dict[str, Any]
 
@@ -38,7 +38,7 @@ def check_revision(connection: Connection, record: TaskRecord, revision: int | N
         select(*EVENT)
         .where(events.c.task_id == task.id, events.c.revision > revision)
         .order_by(events.c.seq)
-        .limit(_MOST_CHANGES_TOLD)
+        .limit(_MAX_CHANGES_TOLD)
     )
     since = [Event(*row) for row in connection.execute(later)]
     raise StaleRevision(

@@ -19,9 +19,9 @@ from duetime.scheduler.store.sql.batch import Batch
 from duetime.scheduler.task import Json, Run, State, Task
 from sqlalchemy import Connection, Row, Select, bindparam, delete, func, insert, select, update
 
-KEPT_AFTER_END = timedelta(days=30)
-_LONGEST_KEPT = 200
-_LONGEST_SHOWN = 60
+KEY_KEPT_AFTER_END = timedelta(days=30)
+_MAX_CHARS_KEPT = 200
+_MAX_CHARS_SHOWN = 60
 
 _WITH_RUN = keys.join(runs, (runs.c.task_id == keys.c.task_id) & CURRENT)
 _LOOK_UP = (
@@ -97,7 +97,7 @@ def holds(run: Run | Row[Any], *, derived: bool, expires_at: datetime | None, no
     """Whether a key still names its task, whose current run this is."""
     if derived and run.state is State.CANCELLED:
         return False
-    until = expires_at or (run.ended_at and run.ended_at + KEPT_AFTER_END)
+    until = expires_at or (run.ended_at and run.ended_at + KEY_KEPT_AFTER_END)
     return until is None or until > now
 
 
@@ -120,7 +120,7 @@ def _shown(value: Json) -> str:
     if value is None:
         return "not given"
     text = value if isinstance(value, str) else encode(value)
-    return text if len(text) <= _LONGEST_SHOWN else f"{text[:_LONGEST_SHOWN]}..."
+    return text if len(text) <= _MAX_CHARS_SHOWN else f"{text[:_MAX_CHARS_SHOWN]}..."
 
 
 def reduced(fingerprint: Mapping[str, Json]) -> dict[str, Json]:
@@ -130,9 +130,9 @@ def reduced(fingerprint: Mapping[str, Json]) -> dict[str, Json]:
 
 def _reduced_value(value: Json) -> Json:
     text = encode(value)
-    if len(text) <= _LONGEST_KEPT:
+    if len(text) <= _MAX_CHARS_KEPT:
         return value
-    return f"{text[:_LONGEST_SHOWN]}... sha256:{sha256(text.encode()).hexdigest()}"
+    return f"{text[:_MAX_CHARS_SHOWN]}... sha256:{sha256(text.encode()).hexdigest()}"
 
 
 def store(connection: Connection, items: Sequence[NewTask]) -> None:
@@ -152,7 +152,7 @@ def key_row(task: Task, key: IdempotencyKey, now: datetime, *, revision: int | N
         "expires_at": key.expires_at,
         "derived": key.derived,
         "revision": revision,
-        "look_at": key.expires_at or now + KEPT_AFTER_END,
+        "look_at": key.expires_at or now + KEY_KEPT_AFTER_END,
     }
 
 
@@ -175,7 +175,7 @@ def forget_outdated(connection: Connection, now: datetime, limit: int) -> int:
 
 def _later(row: Row[Any], now: datetime) -> dict[str, Any]:
     """Return the earliest expiry of a key that holds: for an open task in a month at the earliest."""
-    at = row.expires_at or (row.ended_at or now) + KEPT_AFTER_END
+    at = row.expires_at or (row.ended_at or now) + KEY_KEPT_AFTER_END
     return {"of_tenant": row.tenant, "of_key": row.key, "at": at}
 
 

@@ -13,8 +13,8 @@ from duetime.scheduler.store.schema.tables import attempts, deliveries, runs, ta
 from duetime.scheduler.task import Delivery, Run, State, Task, TaskRecord
 from sqlalchemy import Connection, and_, bindparam, literal_column, select
 
-_RECENT = 1_000
-_ALIKE = 0.7
+_RECENT_ROWS = 1_000
+_MIN_SIMILARITY_RATIO = 0.7
 
 TASK_AND_RUN = select(*TASK, *RUN).select_from(tasks.join(runs, runs.c.task_id == tasks.c.id))
 
@@ -142,7 +142,7 @@ def closest(connection: Connection, tenant: str, task_id: str) -> list[tuple[str
         select(tasks.c.id, tasks.c.title)
         .where(tasks.c.tenant == tenant)
         .order_by(tasks.c.created_at.desc())
-        .limit(_RECENT)
+        .limit(_RECENT_ROWS)
     )
     titles = {row.id: row.title for row in connection.execute(recent)}
-    return [(name, titles[name]) for name in get_close_matches(task_id[:40], titles, n=3, cutoff=_ALIKE)]
+    return [(name, titles[name]) for name in get_close_matches(task_id[:40], titles, n=3, cutoff=_MIN_SIMILARITY_RATIO)]

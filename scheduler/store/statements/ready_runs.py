@@ -37,7 +37,7 @@ _FIRST_READY, _DEADLINE, _TYPE, _DROP_AT = 4, 9, 10, 12
 
 # literal states, as in the partial indexes: with parameters neither database is sure to use these
 _ALL_READY = select(*READY).select_from(JOINED).where(literal_column("runs.state = 'ready'"))
-_RESERVED = 7  # of the fields of `RunningRun`, in whose order these are
+_RESERVED_INDEX = 7  # of the fields of `RunningRun`, in whose order these are
 _ALL_RUNNING = (
     select(
         runs.c.id,
@@ -75,7 +75,7 @@ def running(connection: Connection, limit: int, after: str | None) -> list[Runni
 
 def _running_run(row: Row) -> RunningRun:
     values = list(row)
-    values[_RESERVED] = values[_RESERVED] or {}
+    values[_RESERVED_INDEX] = values[_RESERVED_INDEX] or {}
     return RunningRun(*values)
 
 

@@ -29,7 +29,7 @@ log = logging.getLogger(__name__)
 
 Conclude = Callable[[Claim, Settlement], Settlement]
 
-MOST_CRASHES = 3
+MAX_CRASHES = 3
 """Crashes after which a run fails instead of starting again, because it may be what kills its worker."""
 
 _WHOLE = TASK_AND_RUN.where(runs.c.id.in_(bindparam("run_ids", expanding=True)))
@@ -122,8 +122,8 @@ def _ending(claimed: Claimed, claim: Claim, conclude: Conclude | None, now: date
 
 def _settlement(claim: Claim, now: datetime) -> Settlement:
     run, crashes = claim.run, claim.run.crashes + 1
-    reason = f"its worker process ({claim.worker}) died during the attempt (crash {crashes} of {MOST_CRASHES})"
-    to = State.FAILED if crashes >= MOST_CRASHES else State.RETRYING
+    reason = f"its worker process ({claim.worker}) died during the attempt (crash {crashes} of {MAX_CRASHES})"
+    to = State.FAILED if crashes >= MAX_CRASHES else State.RETRYING
     if run.cancel_requested:
         to, reason = State.CANCELLED, f"cancelled; its worker process ({claim.worker}) died before the handler stopped"
     return Settlement(

@@ -63,7 +63,7 @@ def test_a_rare_text_and_a_common_one_find_the_same_events(postgres_url: str, mo
         added(store, title=title)
     found = []
     for most in (100, 0):
-        monkeypatch.setattr(history, "MAX_RARE", most)
+        monkeypatch.setattr(history, "MAX_RARE_ROWS", most)
         found.append(store.history.events(TENANT, EventFilter(text="ZEBRA"), limit=9).events)
     assert found[0] == found[1]
     assert len(found[0]) == 1

@@ -8,7 +8,14 @@ from pathlib import Path
 from typing import Any
 
 import typer.main
-from duetime.server.cli.exit_codes import DONE, FAILED, INTERRUPTED, NOT_FOUND, REFUSED, WRONG_USAGE
+from duetime.server.cli.exit_codes import (
+    DONE_CODE,
+    FAILED_CODE,
+    INTERRUPTED_CODE,
+    NOT_FOUND_CODE,
+    REFUSED_CODE,
+    WRONG_USAGE_CODE,
+)
 from duetime.server.cli.verbs import app
 
 PAGE = (Path(__file__).parents[3] / "docs" / "cli.md").read_text(encoding="utf-8")
@@ -67,4 +74,11 @@ def test_every_option_and_verb_says_what_it_does() -> None:
 
 def test_the_exit_codes_are_listed() -> None:
     codes = re.findall(r"^\| (\d+) \|", PAGE, flags=re.MULTILINE)
-    assert [int(code) for code in codes] == [DONE, FAILED, WRONG_USAGE, NOT_FOUND, REFUSED, INTERRUPTED]
+    assert [int(code) for code in codes] == [
+        DONE_CODE,
+        FAILED_CODE,
+        WRONG_USAGE_CODE,
+        NOT_FOUND_CODE,
+        REFUSED_CODE,
+        INTERRUPTED_CODE,
+    ]

@@ -153,7 +153,7 @@ def test_a_place_that_cannot_be_written_is_wrong(doctor: Doctor, home: Path, mon
 
 
 def test_a_full_disk_is_wrong(doctor: Doctor, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("duetime.server.doctor.examine.LITTLE_SPACE", 2**63)
+    monkeypatch.setattr("duetime.server.doctor.examine.LOW_DISK_BYTES", 2**63)
     code, checks = doctor()
     assert (code, checks["disk"]["verdict"]) == (1, "wrong")
 

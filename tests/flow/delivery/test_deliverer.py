@@ -11,7 +11,12 @@ from typing import Any
 import pytest
 from duetime.scheduler.delivery import Channel, ChannelError, ChannelOptions, Channels, WebhookTarget
 from duetime.scheduler.delivery import deliverer as delivery
-from duetime.scheduler.delivery.deliverer import BATCH, DELIVERY_RETRY, EACH, Deliverer
+from duetime.scheduler.delivery.deliverer import (
+    DELIVERY_RETRY,
+    MAX_DELIVERIES_PER_TICK,
+    MAX_THREADS_PER_CHANNEL,
+    Deliverer,
+)
 from duetime.scheduler.delivery.desktop import DesktopChannel
 from duetime.scheduler.errors import InvalidArgument, InvalidSetting
 from duetime.scheduler.events import EventKind
@@ -238,18 +243,18 @@ def test_many_messages_to_a_channel_that_hangs_hold_up_neither_those_due_with_th
             release.wait(60)
 
     hanging, good = Hanging("hanging"), FakeChannel("good")
-    for _ in range(BATCH + 1):
+    for _ in range(MAX_DELIVERIES_PER_TICK + 1):
         fire(store, "hanging")
         clock.advance(1)
     fire(store, "good")
     publisher = deliverer(store, hanging, good)
-    assert publisher.tick(store.now()) == EACH + 1
+    assert publisher.tick(store.now()) == MAX_THREADS_PER_CHANNEL + 1
     assert len(good.sent) == 1
     fire(store, "good")
     assert publisher.tick(store.now()) == 1
-    assert (len(good.sent), len(hanging.sent)) == (2, EACH)
+    assert (len(good.sent), len(hanging.sent)) == (2, MAX_THREADS_PER_CHANNEL)
     found = [(delivery.state, delivery.attempts) for delivery in deliveries(store, 20) if delivery.channel == "hanging"]
-    assert found == [(DeliveryState.PENDING, 0)] * (BATCH + 1)
+    assert found == [(DeliveryState.PENDING, 0)] * (MAX_DELIVERIES_PER_TICK + 1)
     release.set()
     while publisher.tick(store.now()):
         pass
@@ -307,7 +312,7 @@ def test_what_one_process_is_sending_no_other_sends(store: Store) -> None:
 def test_what_hangs_stays_taken_as_long_as_its_process_lives(
     store: Store, clock: Clock, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(delivery, "LEASE", timedelta(seconds=0.5))
+    monkeypatch.setattr(delivery, "DELIVERY_LEASE", timedelta(seconds=0.5))
     release = threading.Event()
 
     class Hanging(FakeChannel):
@@ -335,7 +340,7 @@ def test_of_two_who_send_the_same_only_one_settles(store: Store, clock: Clock) -
     class Freezing(FakeChannel):
         def send(self, message: InboxMessage, *, key: str) -> None:
             frozen.send(message, key=key)
-            clock.advance(delivery.LEASE.total_seconds())
+            clock.advance(delivery.DELIVERY_LEASE.total_seconds())
             deliverer(store, successor).tick(store.now())
             raise ChannelError("too late")
 

@@ -92,7 +92,7 @@ def test_a_notification_that_was_swallowed_is_an_error_and_the_next_one_connects
 
 
 def test_a_desktop_that_hangs_is_given_up(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("duetime.scheduler.delivery.desktop.SEND_SECONDS", 0.05)
+    monkeypatch.setattr("duetime.scheduler.delivery.desktop.DESKTOP_TIMEOUT_S", 0.05)
     channel = DesktopChannel(lambda: FakeNotifier(hangs=True))
     with pytest.raises(ChannelError, match="in time"):
         channel.send(MESSAGE, key="r_1")

@@ -8,11 +8,11 @@ from datetime import datetime, timedelta
 from pathlib import Path
 
 import pytest
-from duetime.scheduler.dispatch.maintenance import UNCHANGED_FOR_S, Maintenance
+from duetime.scheduler.dispatch.maintenance import LEASE_UNCHANGED_S, Maintenance
 from duetime.scheduler.queue.memory.queue import MemoryQueue
 from duetime.scheduler.records import Claim
 from duetime.scheduler.store import Store, open_store
-from duetime.scheduler.store.database.clock import ASKED_EVERY, Sample, ServerClock
+from duetime.scheduler.store.database.clock import CLOCK_SAMPLE_INTERVAL_S, Sample, ServerClock
 from duetime.scheduler.task import State
 
 from tests.builders import LEASE, NOON, added, restarted
@@ -104,14 +104,14 @@ def test_a_leap_that_one_process_sees_first_ends_no_run_of_another(
     watcher, neighbour = nodes
     watcher.maintenance.step()
     claim = running(neighbour.store)
-    server.pass_by(ASKED_EVERY)
+    server.pass_by(CLOCK_SAMPLE_INTERVAL_S)
     renew(neighbour.store, claim)
     server.at += leap
 
     def live(second: int) -> None:
         if second % RENEWED_EVERY_S == 0:
             renew(neighbour.store, claim)
-        if second == ASKED_EVERY + RENEWED_EVERY_S:
+        if second == CLOCK_SAMPLE_INTERVAL_S + RENEWED_EVERY_S:
             neighbour.learn()
         if second % 3 == 0:
             assert state(watcher, claim) is State.RUNNING
@@ -125,7 +125,7 @@ def test_a_clock_that_was_set_back_ends_no_run_of_a_process_that_began_later(
 ) -> None:
     watcher, _ = nodes
     watcher.maintenance.step()
-    server.pass_by(ASKED_EVERY)
+    server.pass_by(CLOCK_SAMPLE_INTERVAL_S)
     server.at -= HOUR
     watcher.learn()
     newcomer = Node(url, server)
@@ -144,11 +144,11 @@ def test_a_clock_that_was_set_back_ends_no_run_of_a_process_that_began_later(
 def test_what_nobody_renews_ends_after_a_leap_too(nodes: tuple[Node, Node], server: Server, leap: timedelta) -> None:
     watcher, dead = nodes
     watcher.maintenance.step()
-    server.pass_by(ASKED_EVERY)
+    server.pass_by(CLOCK_SAMPLE_INTERVAL_S)
     claim = running(dead.store)
     server.at += leap
     watcher.learn()
-    enough_s = 2 * int(LEASE.total_seconds()) + int(UNCHANGED_FOR_S) + 6  # at half speed a lease lasts twice as long
+    enough_s = 2 * int(LEASE.total_seconds()) + int(LEASE_UNCHANGED_S) + 6  # at half speed a lease lasts twice as long
     pass_by(server, enough_s, watcher)
     assert state(watcher, claim) is State.RETRYING
 

@@ -7,7 +7,7 @@ from datetime import timedelta
 from unittest.mock import ANY
 
 import pytest
-from duetime.scheduler.dispatch.dispatcher import AHEAD, BATCH, Dispatcher, refill
+from duetime.scheduler.dispatch.dispatcher import MAX_RUNS_PER_BATCH, READY_AHEAD, Dispatcher, refill
 from duetime.scheduler.dispatch.maintenance import Maintenance
 from duetime.scheduler.errors import RunnerReplaced, StoreUnavailable
 from duetime.scheduler.events import EventKind
@@ -58,7 +58,7 @@ def test_what_is_due_is_queued_in_the_order_it_fell_due(store: Store, queue: Mem
 
 
 def test_what_is_not_due_stays_where_it_is(store: Store, queue: MemoryQueue) -> None:
-    record = added(store, NOON + AHEAD + timedelta(seconds=1))
+    record = added(store, NOON + READY_AHEAD + timedelta(seconds=1))
     assert Dispatcher(store, queue).step() == pytest.approx(1.0)
     assert queue.explain(record.run.id) is None
     assert store.tasks.get(TENANT, record.task.id).run.state is State.SCHEDULED
@@ -197,14 +197,14 @@ def test_a_clock_that_jumped_fires_at_once_what_fell_due_meanwhile(
 
 
 def test_many_due_runs_go_in_batches_without_a_pause(store: Store, queue: MemoryQueue) -> None:
-    store.tasks.add_many([NewTask(*a_task(), actor="alice") for _ in range(BATCH + 1)])
+    store.tasks.add_many([NewTask(*a_task(), actor="alice") for _ in range(MAX_RUNS_PER_BATCH + 1)])
     told: list[str] = []
     dispatcher = Dispatcher(store, queue, on_change=told.extend)
     assert dispatcher.step() == 0.0
-    assert len(told) == BATCH
+    assert len(told) == MAX_RUNS_PER_BATCH
     assert dispatcher.step() == 0.0
     assert dispatcher.step() == 2.0
-    assert len(queued(queue)) == len(set(told)) == BATCH + 1
+    assert len(queued(queue)) == len(set(told)) == MAX_RUNS_PER_BATCH + 1
 
 
 def test_two_dispatchers_never_queue_the_same_run(store: Store, queue: MemoryQueue, clock: Clock) -> None:

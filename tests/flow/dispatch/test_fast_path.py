@@ -6,7 +6,7 @@ from datetime import timedelta
 from pathlib import Path
 
 import pytest
-from duetime.scheduler.dispatch.dispatcher import AHEAD, Dispatcher, refill
+from duetime.scheduler.dispatch.dispatcher import READY_AHEAD, Dispatcher, refill
 from duetime.scheduler.dispatch.fast_path import FastPath
 from duetime.scheduler.events import EventFilter, EventKind
 from duetime.scheduler.handlers import Handlers
@@ -93,9 +93,9 @@ def test_a_repeated_call_places_nothing_again(desks: Desks) -> None:
 def test_a_run_that_is_due_in_a_moment_is_placed_with_its_time(store: Store, clock: Clock) -> None:
     target = ADesk()
     fast_path = FastPath(target, lambda _: None)
-    task, run = a_task(NOON + AHEAD)
+    task, run = a_task(NOON + READY_AHEAD)
     forward = fast_path.forward(run, NOON)
-    assert (forward.state, forward.first_ready_at) == (State.READY, NOON + AHEAD)
+    assert (forward.state, forward.first_ready_at) == (State.READY, NOON + READY_AHEAD)
     assert fast_path.forward(run, NOON - timedelta(milliseconds=1)) is run
     added = store.tasks.add(task, forward, actor="alice")
     fast_path.put(added.record)
@@ -104,13 +104,15 @@ def test_a_run_that_is_due_in_a_moment_is_placed_with_its_time(store: Store, clo
     dispatcher.place(*target.placed)
     dispatcher.step()
     assert not queue.take("w", 9, 1e6).grants
-    clock.forward(seconds=AHEAD.total_seconds())
+    clock.forward(seconds=READY_AHEAD.total_seconds())
     assert queue.take("w", 9, 1e6).run_ids == (run.id,)
 
 
 def test_it_is_placed_as_it_would_be_by_a_look_for_it(store: Store) -> None:
     target = ADesk()
-    task, run = with_deadline(*a_task(priority=Tier.HIGH, needs={"gpu": 2}, estimate=timedelta(seconds=9)), after=AHEAD)
+    task, run = with_deadline(
+        *a_task(priority=Tier.HIGH, needs={"gpu": 2}, estimate=timedelta(seconds=9)), after=READY_AHEAD
+    )
     fast_path = FastPath(target, lambda _: None)
     fast_path.put(store.tasks.add(task, fast_path.forward(run, NOON), actor="alice").record)
     assert target.placed == store.claims.ready(limit=9)

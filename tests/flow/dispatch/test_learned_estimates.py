@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from duetime.scheduler.dispatch.learned_estimates import FRESH_FOR_S, USABLE_FOR_S, LearnedEstimates
+from duetime.scheduler.dispatch.learned_estimates import ESTIMATE_FRESH_S, ESTIMATE_USABLE_S, LearnedEstimates
 from duetime.scheduler.errors import StoreUnavailable
 from duetime.scheduler.store import Store, open_store
 from sqlalchemy import event
@@ -82,7 +82,7 @@ def test_an_answer_that_ages_is_read_again_beside_the_caller(house: House) -> No
         cache.estimate(ACME, action, None)
     house.store.estimates.add({(ACME, "a"): SLOWER})
     house.asked.clear()
-    house.at_s += FRESH_FOR_S + 1
+    house.at_s += ESTIMATE_FRESH_S + 1
     for action in ("a", "a", "b"):
         assert seconds(cache.estimate(ACME, action, None)) == pytest.approx(100, rel=0.2)
     assert (house.asked, len(house.later)) == ([], 1)
@@ -95,7 +95,7 @@ def test_an_answer_of_long_ago_is_read_by_the_caller(house: House) -> None:
     cache = house.cache()
     cache.estimate(ACME, "a", None)
     house.store.estimates.add({(ACME, "a"): SLOWER})
-    house.at_s += USABLE_FOR_S + 1
+    house.at_s += ESTIMATE_USABLE_S + 1
     assert seconds(cache.estimate(ACME, "a", None)) == pytest.approx(1000, rel=0.2)
 
 
@@ -126,6 +126,6 @@ def test_without_a_database_the_last_answer_counts(house: House, monkeypatch: py
         raise StoreUnavailable("away")
 
     monkeypatch.setattr(house.store.estimates, "get", away)
-    house.at_s += USABLE_FOR_S + 1
+    house.at_s += ESTIMATE_USABLE_S + 1
     assert seconds(cache.estimate(ACME, "a", None)) == pytest.approx(100, rel=0.2)
     assert cache.estimate(ACME, "never read", DECLARED).p50 == DECLARED

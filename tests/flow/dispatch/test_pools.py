@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 from duetime.scheduler.dispatch.placement import Placement
-from duetime.scheduler.dispatch.pool_registry import LAST_CHANCE, LOOK_EVERY, PoolPublisher, PoolRegistry
+from duetime.scheduler.dispatch.pool_registry import LAST_CHANCE, POOL_CHECK_INTERVAL_S, PoolPublisher, PoolRegistry
 from duetime.scheduler.errors import InvalidArgument, StoreUnavailable
 from duetime.scheduler.queue import Entry
 from duetime.scheduler.queue.memory.queue import MemoryQueue
@@ -17,7 +17,7 @@ from duetime.scheduler.records import ReadyRun
 from duetime.scheduler.rules.estimates import estimate
 from duetime.scheduler.rules.limits.pool import PoolKind
 from duetime.scheduler.rules.limits.pool_spec import read_pool
-from duetime.scheduler.runtime.loop import STEP_PATIENCE
+from duetime.scheduler.runtime.loop import STEP_TIMEOUT_S
 from duetime.scheduler.store import Store, open_store
 from duetime.scheduler.task import Tier
 
@@ -122,8 +122,8 @@ def test_a_change_is_told_as_soon_as_the_dispatcher_has_seen_it(
     eventually(lambda: publisher._revision == 0, "it has looked once, and sleeps")
     registry.set("gpu", {"capacity": 3})
     store.claims.next_times()
-    eventually(lambda: capacities(queue) == {"gpu": 3}, "it is told", LOOK_EVERY / 2)
-    assert publisher.process.stop(STEP_PATIENCE)
+    eventually(lambda: capacities(queue) == {"gpu": 3}, "it is told", POOL_CHECK_INTERVAL_S / 2)
+    assert publisher.process.stop(STEP_TIMEOUT_S)
 
 
 def test_a_removed_pool_holds_what_needs_it(

@@ -13,7 +13,7 @@ from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
-from duetime.scheduler.nodes.ipc import LONGEST_LINE, MOST_CALLERS, PATIENCE, RunnerClient, RunnerServer
+from duetime.scheduler.nodes.ipc import MAX_CALLERS, MAX_REQUEST_BYTES, WAKE_TIMEOUT_S, RunnerClient, RunnerServer
 from duetime.scheduler.runtime.file_lock import FileLock
 from duetime.scheduler.store import Store, open_store
 
@@ -125,7 +125,7 @@ def test_the_token_opens_the_door(door: Door) -> None:
         b"[]\n",
         b"not json\n",
         b"\xff\xfe\n",
-        b"[" * LONGEST_LINE + b"\n",
+        b"[" * MAX_REQUEST_BYTES + b"\n",
     ],
 )
 def test_anything_else_is_answered_with_no(door: Door, line: bytes) -> None:
@@ -135,7 +135,7 @@ def test_anything_else_is_answered_with_no(door: Door, line: bytes) -> None:
 
 def test_callers_who_say_nothing_do_not_hold_up_one_who_does(door: Door) -> None:
     port = int(door.server.endpoint.rpartition(":")[2])
-    silent = [socket.create_connection(("127.0.0.1", port)) for _ in range(MOST_CALLERS - 1)]
+    silent = [socket.create_connection(("127.0.0.1", port)) for _ in range(MAX_CALLERS - 1)]
     assert json.loads(door.says(json.dumps({"token": door.server.token}).encode() + b"\n")) == {"woken": True}
     for connection in silent:
         connection.close()
@@ -166,7 +166,7 @@ def test_a_runner_that_is_frozen_holds_nobody_up(store: Store) -> None:
         waking.start()
         eventually(lambda: answers, "the client to give up")
         assert answers == [False]
-    assert PATIENCE < 1, "a promise to every tool call"
+    assert WAKE_TIMEOUT_S < 1, "a promise to every tool call"
 
 
 def test_only_this_machine_is_ever_called(store: Store, door: Door) -> None:

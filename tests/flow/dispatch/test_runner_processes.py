@@ -8,7 +8,7 @@ from dataclasses import replace
 from datetime import timedelta
 
 import pytest
-from duetime.scheduler.dispatch.placement import CALM, Placement
+from duetime.scheduler.dispatch.placement import LAST_CHANCE_DELAY_MS, Placement
 from duetime.scheduler.dispatch.pool_registry import LAST_CHANCE
 from duetime.scheduler.errors import DuetimeError, RunnerReplaced, StoreUnavailable
 from duetime.scheduler.queue import Finish, Kind, Limits
@@ -99,7 +99,7 @@ def test_runs_on_their_last_chance_wait_for_calm_and_run_one_at_a_time_but_other
     others = [replace(run, run_id=f"b{n}", crashes=n) for n in range(2)]
     queue.put([Placement().entry(each, NOON) for each in [*suspects, *others]])
     assert queue.take("w", 9, 1e6).run_ids == ("b0", "b1")
-    clock.forward(milliseconds=CALM)
+    clock.forward(milliseconds=LAST_CHANCE_DELAY_MS)
     (grant,) = queue.take("w", 9, 1e6).grants
     assert grant.run_id == "a0"
     queue.finish("w", [Finish("a0", grant.token)])

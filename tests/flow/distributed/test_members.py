@@ -96,7 +96,9 @@ def test_what_is_due_while_no_worker_is_up_says_that_it_waits_for_one(installati
 def test_a_command_that_only_schedules_lets_others_dispatch_it_at_once(
     installation: Installation, gate: Gate, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("duetime.scheduler.dispatch.dispatcher.LONGEST_SLEEP", 3600.0)  # nobody looks unless told to
+    monkeypatch.setattr(
+        "duetime.scheduler.dispatch.dispatcher.MAX_DISPATCH_SLEEP_S", 3600.0
+    )  # nobody looks unless told to
     installation.member(Role.WORK, handlers=[gate.handler("worker")])
     command = installation.member(Role.SERVE, start=False, handlers=[gate.handler("command")])
     gate.open.set()
@@ -117,7 +119,7 @@ def test_a_running_task_that_another_process_cancels_is_stopped_at_once(installa
 def test_what_a_stopping_worker_hands_back_runs_on_another_one(
     installation: Installation, gate: Gate, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("duetime.scheduler.dispatch.dispatcher.LONGEST_SLEEP", 3600.0)
+    monkeypatch.setattr("duetime.scheduler.dispatch.dispatcher.MAX_DISPATCH_SLEEP_S", 3600.0)
     server = installation.member(Role.SERVE, handlers=[gate.handler("server")])
     first = installation.member(Role.WORK, handlers=[gate.handler("first")])
     view = server.scheduler.schedule("Long", action="gate")
@@ -151,7 +153,7 @@ def test_scheduling_goes_on_while_the_queue_is_away_and_what_fell_due_runs_when_
 def test_a_server_with_nothing_to_do_says_that_the_queue_is_away_and_that_it_is_back(
     installation: Installation, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("duetime.scheduler.dispatch.rebuild.LOOK", 0.05)
+    monkeypatch.setattr("duetime.scheduler.dispatch.rebuild.IDLE_PROBE_DELAY_S", 0.05)
     server = installation.member(Role.SERVE)
     assert server.ready() == "ok"
     installation.queue.away = True
@@ -163,7 +165,7 @@ def test_a_server_with_nothing_to_do_says_that_the_queue_is_away_and_that_it_is_
 def test_a_process_does_not_start_on_the_queue_of_another_database_and_leaves_it_when_it_is_taken(
     installation: Installation, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("duetime.scheduler.dispatch.rebuild.CLAIM", 0.05)
+    monkeypatch.setattr("duetime.scheduler.dispatch.rebuild.QUEUE_CLAIM_INTERVAL_S", 0.05)
     taken: list[str] = []
 
     def claim() -> None:
@@ -209,7 +211,7 @@ def test_a_worker_that_loses_its_threads_shows_them_and_asks_for_a_new_process(
 ) -> None:
     go, exhausted = threading.Event(), threading.Event()
     monkeypatch.setattr(watchdog, "TIME_LIMIT_GRACE_S", 0.01)
-    monkeypatch.setattr(heartbeat, "INTERVAL", 0.01)
+    monkeypatch.setattr(heartbeat, "HEARTBEAT_INTERVAL_S", 0.01)
 
     @handler("block", time_limit=0.01)
     def block(_ctx: Context) -> Done:

@@ -15,7 +15,7 @@ from unittest.mock import MagicMock, Mock
 
 import pytest
 from duetime.scheduler.errors import StoreUnavailable
-from duetime.scheduler.nodes.heartbeat import FORGOTTEN_AFTER, INTERVAL, Heartbeat
+from duetime.scheduler.nodes.heartbeat import HEARTBEAT_INTERVAL_S, WORKER_FORGOTTEN_AFTER, Heartbeat
 from duetime.scheduler.queue import QueueUnavailable
 from duetime.scheduler.queue.redis import health as redis_health
 from duetime.scheduler.queue.redis.health import RedisHealth
@@ -28,8 +28,14 @@ from duetime.server.runtime import shutdown
 from duetime.server.runtime.shutdown import Shutdown
 from duetime.server.settings.model import Settings
 from duetime.server.workers import supervisor, worker
-from duetime.server.workers.supervisor import FIRST_PAUSE, LONGEST_PAUSE, STEADY, ChildProcess, run_processes
-from duetime.server.workers.worker import REPLACE_ME
+from duetime.server.workers.supervisor import (
+    MAX_RESTART_PAUSE_S,
+    MIN_RESTART_PAUSE_S,
+    STEADY_PROCESS_S,
+    ChildProcess,
+    run_processes,
+)
+from duetime.server.workers.worker import REPLACE_EXIT_CODE
 
 from tests.builders import NOON, Clock
 from tests.flow.waiting import eventually
@@ -114,7 +120,7 @@ def test_who_tells_news_to_a_redis_that_is_away_fails_not() -> None:
 
 def test_a_worker_says_who_it_is_how_it_fares_and_that_it_ends(store: Store, clock: Clock) -> None:
     heartbeat = Heartbeat(store, "w1", threads=lambda: 4, running=lambda: 3, lost_threads=lambda: 2)
-    assert heartbeat.step() == INTERVAL
+    assert heartbeat.step() == HEARTBEAT_INTERVAL_S
     (row,) = store.workers.all()
     assert (row.id, row.threads, row.running, row.state, row.seen_at) == ("w1", 4, 3, "running", NOON)
     assert row.lost_threads == 2
@@ -129,7 +135,7 @@ def test_a_worker_says_who_it_is_how_it_fares_and_that_it_ends(store: Store, clo
 
 def test_workers_that_were_not_heard_of_for_long_are_forgotten(store: Store, clock: Clock) -> None:
     store.workers.beat(WorkerProcess("dead", "host", 1, 4, clock()))
-    clock.forward(seconds=FORGOTTEN_AFTER.total_seconds() + 1)
+    clock.forward(seconds=WORKER_FORGOTTEN_AFTER.total_seconds() + 1)
     Heartbeat(store, "w1", threads=lambda: 4, running=lambda: 0).step()
     assert [row.id for row in store.workers.all()] == ["w1"]
 
@@ -166,7 +172,7 @@ def test_a_process_that_dies_at_its_start_is_replaced_after_longer_and_longer_pa
         assert place.process is None, "not at once"
         pauses.append(place.start_at - now)
         now = place.start_at
-    assert pauses == [0.5, 1, 2, 4, 8, LONGEST_PAUSE, LONGEST_PAUSE, LONGEST_PAUSE]
+    assert pauses == [0.5, 1, 2, 4, 8, MAX_RESTART_PAUSE_S, MAX_RESTART_PAUSE_S, MAX_RESTART_PAUSE_S]
 
 
 def test_a_process_that_had_worked_for_long_is_replaced_after_the_shortest_pause() -> None:
@@ -174,8 +180,8 @@ def test_a_process_that_had_worked_for_long_is_replaced_after_the_shortest_pause
     for now in (0.0, 100.0):
         place.look(now)
         wait_for_death(place)
-        place.look(now + STEADY)
-        assert place.start_at - now - STEADY == FIRST_PAUSE
+        place.look(now + STEADY_PROCESS_S)
+        assert place.start_at - now - STEADY_PROCESS_S == MIN_RESTART_PAUSE_S
 
 
 def test_a_process_that_the_machine_has_no_room_for_is_tried_again_later(
@@ -184,11 +190,11 @@ def test_a_process_that_the_machine_has_no_room_for_is_tried_again_later(
     place = ChildProcess(1, STUBBORN)
     with monkeypatch.context() as full:
         full.setattr(subprocess, "Popen", Mock(side_effect=BlockingIOError(11, "Resource temporarily unavailable")))
-        for now in (0.0, FIRST_PAUSE / 2, FIRST_PAUSE):
+        for now in (0.0, MIN_RESTART_PAUSE_S / 2, MIN_RESTART_PAUSE_S):
             place.look(now)
     assert [record.getMessage() for record in caplog.records] == [
         f"cannot start worker process 1; retrying in {pause:g} s: [Errno 11] Resource temporarily unavailable"
-        for pause in (FIRST_PAUSE, 2 * FIRST_PAUSE)
+        for pause in (MIN_RESTART_PAUSE_S, 2 * MIN_RESTART_PAUSE_S)
     ]
     place.look(place.start_at)
     assert place.process is not None
@@ -224,8 +230,8 @@ def alone(monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.mark.usefixtures("alone")
 def test_the_parent_ends_with_0_and_leaves_nobody_behind(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(supervisor, "LAST_WORDS", 0.1)
-    monkeypatch.setattr(supervisor, "BEYOND", 0.1)
+    monkeypatch.setattr(supervisor, "KILL_GRACE_S", 0.1)
+    monkeypatch.setattr(supervisor, "HAND_BACK_GRACE_S", 0.1)
     begun: list[subprocess.Popen[bytes]] = []
     look = ChildProcess.look
 
@@ -334,5 +340,5 @@ def test_a_worker_process_with_too_many_lost_threads_ends_to_be_replaced(monkeyp
     monkeypatch.setattr(worker, "build", built)
     monkeypatch.setattr(worker, "configure_logs", lambda *_: None)
     monkeypatch.setattr(gc, "freeze", lambda: None)
-    assert worker.run_worker(SETTINGS) == REPLACE_ME
+    assert worker.run_worker(SETTINGS) == REPLACE_EXIT_CODE
     app.__exit__.assert_called_once()  # what runs has been handed back

@@ -11,7 +11,13 @@ from functools import partial
 import pytest
 from duetime.scheduler.dispatch.dispatcher import Dispatcher
 from duetime.scheduler.dispatch.placement import Placement
-from duetime.scheduler.dispatch.rebuild import CLAIM, LOOK, PROBE, QueueMonitor, rebuild
+from duetime.scheduler.dispatch.rebuild import (
+    IDLE_PROBE_DELAY_S,
+    QUEUE_CLAIM_INTERVAL_S,
+    QUEUE_PROBE_INTERVAL_S,
+    QueueMonitor,
+    rebuild,
+)
 from duetime.scheduler.queue import Entry, Finish, Kind, Limits, QueueLost, QueueUnavailable
 from duetime.scheduler.queue.failsafe import FailsafeQueue
 from duetime.scheduler.records import Start
@@ -182,19 +188,19 @@ def test_what_fell_due_while_it_was_away_is_put_when_it_is_back(
 ) -> None:
     inner.away = True
     made = ready(store, queue, 3)
-    assert monitor.step() == PROBE
+    assert monitor.step() == QUEUE_PROBE_INTERVAL_S
     inner.away = False
-    assert monitor.step() == pytest.approx(LOOK)
+    assert monitor.step() == pytest.approx(IDLE_PROBE_DELAY_S)
     assert sorted(queue.take("w", 9, MINUTE).run_ids) == sorted(made)
 
 
 def test_a_queue_that_is_well_is_looked_at_now_and_then(
     inner: Breaking, monitor: QueueMonitor, seconds: Seconds
 ) -> None:
-    assert monitor.step() == pytest.approx(LOOK)
+    assert monitor.step() == pytest.approx(IDLE_PROBE_DELAY_S)
     assert dict(inner.asked) == {"explain": 1}
-    seconds.now += LOOK
-    assert monitor.step() == pytest.approx(LOOK)
+    seconds.now += IDLE_PROBE_DELAY_S
+    assert monitor.step() == pytest.approx(IDLE_PROBE_DELAY_S)
     assert dict(inner.asked) == {"explain": 2}
 
 
@@ -202,10 +208,10 @@ def test_a_queue_that_answers_others_is_not_looked_at(
     inner: Breaking, queue: FailsafeQueue, monitor: QueueMonitor, seconds: Seconds, claims: list[str]
 ) -> None:
     monitor.step()
-    while seconds.now < 1000 + CLAIM - LOOK:
-        seconds.now += LOOK / 2
+    while seconds.now < 1000 + QUEUE_CLAIM_INTERVAL_S - IDLE_PROBE_DELAY_S:
+        seconds.now += IDLE_PROBE_DELAY_S / 2
         queue.take("w", 1, MINUTE)
-        assert monitor.step() == pytest.approx(min(LOOK, 1000 + CLAIM - seconds.now))
+        assert monitor.step() == pytest.approx(min(IDLE_PROBE_DELAY_S, 1000 + QUEUE_CLAIM_INTERVAL_S - seconds.now))
     assert (inner.asked["explain"], len(claims)) == (1, 1)
 
 
@@ -213,9 +219,9 @@ def test_a_queue_is_claimed_again_though_it_answers_others(
     queue: FailsafeQueue, monitor: QueueMonitor, seconds: Seconds, claims: list[str]
 ) -> None:
     monitor.step()
-    seconds.now += CLAIM
+    seconds.now += QUEUE_CLAIM_INTERVAL_S
     queue.take("w", 1, MINUTE)
-    assert monitor.step() == pytest.approx(LOOK)
+    assert monitor.step() == pytest.approx(IDLE_PROBE_DELAY_S)
     assert len(claims) == 2
 
 
@@ -225,8 +231,8 @@ def test_a_queue_that_was_away_is_claimed_before_it_is_used_again(
     monitor.step()
     inner.away = True
     queue.take("w", 1, MINUTE)
-    seconds.now += PROBE
-    assert monitor.step() == PROBE
+    seconds.now += QUEUE_PROBE_INTERVAL_S
+    assert monitor.step() == QUEUE_PROBE_INTERVAL_S
     inner.away = False
     monitor.step()
     assert queue.away is None
@@ -273,7 +279,7 @@ def test_a_queue_that_lost_everything_is_rebuilt_with_what_runs_and_what_is_read
     store.claims.start([Start(running, "t1", {"gpu": 1})], worker="w", epoch=None, lease=LEASE)
     inner.lose_everything()
     assert queue.take("w", 9, MINUTE).run_ids == ()
-    assert monitor.step() == pytest.approx(LOOK)
+    assert monitor.step() == pytest.approx(IDLE_PROBE_DELAY_S)
     assert queue.stats().pools["gpu"].used == 1
     assert queue.take("w", 9, MINUTE).run_ids == (waiting,)
     assert queue.renew("w", {running: "t1", "r_none": "t2"}, MINUTE) == {"r_none"}, "its old token holds it"
@@ -300,10 +306,10 @@ def test_only_one_of_many_rebuilds_and_the_others_wait_for_it(
     queue.reap()
     assert inner.begin_rebuild("another")
     inner.lost = True  # as it looks to who asks before the other has written anything
-    assert monitor.step() == PROBE
+    assert monitor.step() == QUEUE_PROBE_INTERVAL_S
     inner.lost = False
     assert inner.end_rebuild("another")
-    assert monitor.step() == pytest.approx(LOOK)
+    assert monitor.step() == pytest.approx(IDLE_PROBE_DELAY_S)
     assert sorted(queue.take("w", 9, MINUTE).run_ids) == sorted(made)
 
 
@@ -315,10 +321,10 @@ def test_while_another_fills_it_nobody_reads_all_that_is_ready_again_and_again(
     with pytest.raises(QueueLost):
         queue.renew("w", {"r_1": "t"}, MINUTE)
     inner.asked.clear()
-    assert [monitor.step() for _ in range(3)] == [PROBE] * 3
+    assert [monitor.step() for _ in range(3)] == [QUEUE_PROBE_INTERVAL_S] * 3
     assert (inner.asked["put"], inner.asked["begin_rebuild"]) == (0, 0)
     assert inner.end_rebuild("another")
-    assert monitor.step() == pytest.approx(LOOK)
+    assert monitor.step() == pytest.approx(IDLE_PROBE_DELAY_S)
     assert sorted(queue.take("w", 9, MINUTE).run_ids) == sorted(made)
 
 
@@ -334,14 +340,14 @@ def test_more_than_a_rebuild_has_time_for_follows_while_runs_are_handed_out(
     store: Store, queue: FailsafeQueue, inner: Breaking, monitor: QueueMonitor, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     made, seconds = ready(store, queue, 5), itertools.count(step=6.0)
-    monkeypatch.setattr("duetime.scheduler.dispatch.dispatcher.PAGE", 1)
+    monkeypatch.setattr("duetime.scheduler.dispatch.dispatcher.READY_PAGE_ROWS", 1)
     assert rebuild(store, inner, fill=lambda: None, placement=Placement(), owner="me", clock=lambda: next(seconds)), (
         "well before half a minute has passed"
     )
     assert sum(queue.stats().waiting) == 2
     inner.lose_everything()
     queue.reap()
-    assert monitor.step() == pytest.approx(LOOK)
+    assert monitor.step() == pytest.approx(IDLE_PROBE_DELAY_S)
     assert sorted(queue.take("w", 9, MINUTE).run_ids) == sorted(made)
 
 
@@ -356,7 +362,7 @@ def test_a_rebuild_without_a_database_is_tried_again_by_the_same_process(
         with pytest.raises(ZeroDivisionError):
             monitor.step()
     assert queue.away is not None
-    assert monitor.step() == pytest.approx(LOOK)
+    assert monitor.step() == pytest.approx(IDLE_PROBE_DELAY_S)
     assert list(queue.take("w", 9, MINUTE).run_ids) == made
 
 

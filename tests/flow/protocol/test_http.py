@@ -22,7 +22,7 @@ from duetime.scheduler.service import Scheduler
 from duetime.scheduler.store import open_store
 from duetime.server.protocol.server import make_server
 from duetime.server.protocol.subscriptions import Subscriptions
-from duetime.server.transport.http import MAX_BODY, http_app, listening, url_of
+from duetime.server.transport.http import MAX_BODY_BYTES, http_app, listening, url_of
 
 PROGRAM = Path(__file__).with_name("served_process.py")
 SECONDS = 120
@@ -123,7 +123,7 @@ def test_a_web_page_cannot_reach_the_server_through_a_name_of_its_own(
 
 
 def test_a_body_beyond_the_limit_is_refused(site: Site) -> None:
-    assert site.post(b'{"x": "' + b"y" * MAX_BODY + b'"}').status_code == 413
+    assert site.post(b'{"x": "' + b"y" * MAX_BODY_BYTES + b'"}').status_code == 413
 
 
 @pytest.mark.parametrize("text", [rb"half \ud83d", rb"a\u0000b"])

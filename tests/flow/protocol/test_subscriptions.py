@@ -235,7 +235,7 @@ class Session:
 async def test_a_session_that_does_not_read_or_is_gone_keeps_the_news_from_no_other(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr("duetime.server.protocol.subscriptions.PATIENCE", 0.01)
+    monkeypatch.setattr("duetime.server.protocol.subscriptions.NOTIFICATION_TIMEOUT_S", 0.01)
     changes, heard = Subscriptions(Scripted([event(11, "t_a")], [event(12, "t_b")]), interval=0.01), Heard()
     sessions: Any = [Session(heard, reads=False), Session(heard, gone=True), Session(heard)]
     for uri in ("duetime://tasks/t_a", "duetime://tasks/t_b"):

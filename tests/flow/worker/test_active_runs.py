@@ -101,7 +101,7 @@ def test_what_the_database_lets_start_only_after_the_end_of_the_worker_is_given_
         return real(starts, **options)
 
     monkeypatch.setattr(store.claims, "start", start_late)
-    monkeypatch.setattr(broker, "CLAIM_PATIENCE", 0)
+    monkeypatch.setattr(broker, "CLAIM_TIMEOUT_S", 0)
     worker.start()
     assert starting.wait(30)
     assert worker.stop(timedelta(0))

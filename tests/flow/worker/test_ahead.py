@@ -14,7 +14,13 @@ from duetime.scheduler.outcomes import Done
 from duetime.scheduler.queue.memory.queue import MemoryQueue
 from duetime.scheduler.store import Store, open_store
 from duetime.scheduler.task import State
-from duetime.scheduler.worker.capacity import AHEAD, BRIEF, JUDGED, MOST_LONG, ThreadCapacity
+from duetime.scheduler.worker.capacity import (
+    BRIEF_RUN_S,
+    MAX_LONG_RUNS,
+    MAX_RUNS_AHEAD_PER_THREAD,
+    MIN_RUNS_JUDGED,
+    ThreadCapacity,
+)
 from duetime.scheduler.worker.executor import OVERTAKEN
 
 from tests.builders import TENANT, Clock, added
@@ -22,21 +28,21 @@ from tests.flow.waiting import eventually
 from tests.flow.worker.test_pools import House
 
 THREADS = 3
-NOTHING = BRIEF / 100
+NOTHING = BRIEF_RUN_S / 100
 
 
 @pytest.fixture
 def idle() -> ThreadCapacity:
     """Threads that have only had brief runs, all of them busy."""
     made = ThreadCapacity(THREADS)
-    for _ in range(JUDGED):
+    for _ in range(MIN_RUNS_JUDGED):
         made.took(NOTHING, alone=True)
     assert made.take_all(0) == THREADS
     return made
 
 
 def test_while_runs_are_brief_some_are_taken_ahead(idle: ThreadCapacity) -> None:
-    assert idle.take_all(0) == AHEAD * THREADS
+    assert idle.take_all(0) == MAX_RUNS_AHEAD_PER_THREAD * THREADS
     assert idle.behind
     assert idle.take_all(0) == 0
 
@@ -58,10 +64,10 @@ def test_one_run_of_another_kind_ends_it(idle: ThreadCapacity, seconds: float | 
 
 
 def test_a_quarter_of_long_runs_is_borne_and_one_more_ends_it(idle: ThreadCapacity) -> None:
-    for _ in range(MOST_LONG):
+    for _ in range(MAX_LONG_RUNS):
         idle.took(1.0, alone=True)
-    assert idle.take_all(0) == AHEAD * THREADS
-    idle.give(AHEAD * THREADS)
+    assert idle.take_all(0) == MAX_RUNS_AHEAD_PER_THREAD * THREADS
+    idle.give(MAX_RUNS_AHEAD_PER_THREAD * THREADS)
     idle.took(1.0, alone=True)
     assert idle.take_all(0) == 0
     assert not idle.brief
@@ -87,8 +93,8 @@ def store(tmp_path: Path) -> Iterator[Store]:
 def test_what_was_claimed_ahead_of_threads_that_do_not_come_back_is_handed_back_and_runs_once(
     store: Store, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("duetime.scheduler.worker.capacity.BRIEF", 10.0)  # whatever the machine is doing
-    brief, long = JUDGED + 10, 12
+    monkeypatch.setattr("duetime.scheduler.worker.capacity.BRIEF_RUN_S", 10.0)  # whatever the machine is doing
+    brief, long = MIN_RUNS_JUDGED + 10, 12
     queue, begun, go = MemoryQueue(lambda: store.now().timestamp() * 1000), Counter[str](), threading.Event()
     slow: set[str] = set()
     house = House(store, queue)

@@ -18,8 +18,8 @@ from duetime.scheduler.queue.memory.queue import MemoryQueue
 from duetime.scheduler.records import Claim
 from duetime.scheduler.rules.headroom import HeadroomParts
 from duetime.scheduler.worker.active_runs import ActiveRuns
-from duetime.scheduler.worker.broker import ACTOR, QUEUE, RETRY_DELAY, DispatchBroker
-from duetime.scheduler.worker.capacity import JUDGED, ThreadCapacity
+from duetime.scheduler.worker.broker import ACTOR, CLAIM_RETRY_DELAY_MS, QUEUE, DispatchBroker
+from duetime.scheduler.worker.capacity import MIN_RUNS_JUDGED, ThreadCapacity
 from duetime.scheduler.worker.middleware import Admission
 from duetime.scheduler.worker.threads.preemption import Preemption
 
@@ -138,7 +138,7 @@ def test_nothing_runs_while_the_database_is_down_and_all_runs_when_it_is_back(
         eventually(lambda: queue.stats().delayed == 3, "the runs to be back in the queue")
         assert not seen
         target.down = False
-        clock.ms += RETRY_DELAY
+        clock.ms += CLAIM_RETRY_DELAY_MS
         queue.wake()
         eventually(lambda: sorted(seen) == ["r0", "r1", "r2"], "all runs")
 
@@ -159,7 +159,7 @@ def test_delays_are_kept_whatever_the_clock_of_the_database_says(
     put(queue, clock, 1)
     target.down = True
     assert broker.take(0) == []
-    clock.ms += RETRY_DELAY - 1
+    clock.ms += CLAIM_RETRY_DELAY_MS - 1
     assert queue.take("w", 1, 1e4).run_ids == ()
     clock.ms += 1
     target.down = False
@@ -284,7 +284,7 @@ def message_of(broker: DispatchBroker, run_id: str) -> dramatiq.Message[None]:
 def test_under_pressure_a_thread_that_comes_back_is_given_a_new_run_at_once(
     queue: MemoryQueue, target: Desk, clock: Clock, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("duetime.scheduler.worker.broker.RELIEF", 60)
+    monkeypatch.setattr("duetime.scheduler.worker.broker.LOAD_CHECK_INTERVAL_S", 60)
     queue.put([Entry("a", 1), Entry("b", 2)])
     broker = DispatchBroker(
         queue,
@@ -319,7 +319,7 @@ def test_a_take_that_fills_every_thread_is_a_rush_of_brief_runs_that_hold_nothin
     monkeypatch.setattr(queue, "wait", lambda *_, **__: None)
     queue.set_pool("gpu", Limits(Kind.SLOTS, 99))
     queue.put([Entry(f"r{n}", clock.ms + n, needs=needs) for n in range(3 * THREADS - 1)])
-    for _ in range(JUDGED):
+    for _ in range(MIN_RUNS_JUDGED):
         broker.idle.took(0.0, alone=True)
     assert (len(broker.take(0)), broker.rushed) == (THREADS, False)
     assert (len(broker.take(0)), broker.rushed) == (2 * THREADS - 1, rushed)

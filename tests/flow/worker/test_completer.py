@@ -19,9 +19,9 @@ from duetime.scheduler.store import Store
 from duetime.scheduler.task import State
 from duetime.scheduler.worker.active_runs import ActiveRun
 from duetime.scheduler.worker.completer import (
-    GATHERING,
-    MOST_ROUNDS,
-    ROUNDS_IN_A_RUSH,
+    GROUP_FLUSH_DELAY_S,
+    MAX_GATHER_ROUNDS,
+    MAX_RUSH_ROUNDS,
     BatchCompleter,
     CompletedRun,
     PendingResult,
@@ -104,11 +104,11 @@ def test_endings_that_never_cease_are_waited_for_a_few_times_and_no_longer(
             steady.setattr(completer._changed, "wait", another)
             completer._gather()
         completer._waiting.clear()
-    assert waited == [GATHERING] * MOST_ROUNDS
+    assert waited == [GROUP_FLUSH_DELAY_S] * MAX_GATHER_ROUNDS
 
 
 @pytest.mark.parametrize(
-    ("last", "rounds"), [(5, 5), (1000, ROUNDS_IN_A_RUSH)], ids=["until they have started", "at most"]
+    ("last", "rounds"), [(5, 5), (1000, MAX_RUSH_ROUNDS)], ids=["until they have started", "at most"]
 )
 def test_while_brief_runs_wait_to_be_started_endings_are_stored_later(
     store: Store, told: Told, monkeypatch: pytest.MonkeyPatch, last: int, rounds: int
@@ -121,7 +121,7 @@ def test_while_brief_runs_wait_to_be_started_endings_are_stored_later(
             steady.setattr(completer._changed, "wait", waited.append)
             completer._gather()
         completer._waiting.clear()
-    assert waited == [GATHERING] * rounds
+    assert waited == [GROUP_FLUSH_DELAY_S] * rounds
     assert completer.close(10)
 
 

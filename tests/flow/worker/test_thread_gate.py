@@ -16,7 +16,7 @@ from duetime.scheduler.rules.headroom import HeadroomParts
 from duetime.scheduler.store import Store
 from duetime.scheduler.task import State, TaskRecord, Tier
 from duetime.scheduler.worker.active_runs import ActiveRun
-from duetime.scheduler.worker.capacity import JUDGED, ThreadCapacity
+from duetime.scheduler.worker.capacity import MIN_RUNS_JUDGED, ThreadCapacity
 from duetime.scheduler.worker.threads.gate import ThreadGate
 from duetime.scheduler.worker.worker import Worker, WorkerOptions
 
@@ -136,7 +136,7 @@ def test_a_thread_that_is_lost_starts_nothing_more(gate: ThreadGate) -> None:
 def test_a_critical_run_finds_a_thread_though_long_runs_were_claimed_ahead_as_if_they_were_brief(
     store: Store, clock: Clock, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("duetime.scheduler.worker.capacity.BRIEF", 10.0)  # whatever the machine is doing
+    monkeypatch.setattr("duetime.scheduler.worker.capacity.BRIEF_RUN_S", 10.0)  # whatever the machine is doing
     queue, go = MemoryQueue(lambda: clock().timestamp() * 1000), threading.Event()
     slow, running = set[str](), set[str]()
 
@@ -148,7 +148,7 @@ def test_a_critical_run_finds_a_thread_though_long_runs_were_claimed_ahead_as_if
             go.wait(30)
         return Done()
 
-    brief = [added(store).task.id for _ in range(JUDGED + 10)]
+    brief = [added(store).task.id for _ in range(MIN_RUNS_JUDGED + 10)]
     slow.update(added(store).task.id for _ in range(40))
     worker = Worker(store, queue, Handlers([remind]), WorkerOptions("w", threads=8))
     while Dispatcher(store, queue).step() <= 0:

@@ -13,7 +13,7 @@ from duetime.scheduler.outcomes import Wait
 from duetime.scheduler.queue import Finish, Report
 from duetime.scheduler.records import Settlement
 from duetime.scheduler.task import State
-from duetime.scheduler.worker.usage import MOST_KEPT, AttemptUsage, Durations
+from duetime.scheduler.worker.usage import MAX_DURATIONS_KEPT, AttemptUsage, Durations
 
 NEEDS = {"openai": 1, "tokens": 1000, "key:acme": 1}
 
@@ -181,7 +181,7 @@ def test_what_the_database_does_not_take_now_it_gets_later_in_order_and_not_with
     shelf = Shelf()
     durations = Durations(shelf)
     shelf.down = True
-    for number in range(MOST_KEPT):
+    for number in range(MAX_DURATIONS_KEPT):
         durations.add("acme", "resize", ended(float(number)), settled("done"))
         durations.flush()
     durations.add("acme", "resize", ended(7.0), settled("done"))
@@ -189,4 +189,4 @@ def test_what_the_database_does_not_take_now_it_gets_later_in_order_and_not_with
     shelf.down = False
     durations.flush()
     [found] = shelf.taken
-    assert found[("acme", "resize")] == [*map(float, range(1, MOST_KEPT)), 7.0]
+    assert found[("acme", "resize")] == [*map(float, range(1, MAX_DURATIONS_KEPT)), 7.0]

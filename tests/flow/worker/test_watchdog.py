@@ -12,7 +12,7 @@ from duetime.scheduler.records import Claim
 from duetime.scheduler.runtime.interrupt import TimeLimitReached
 from duetime.scheduler.store import Store, open_store
 from duetime.scheduler.worker.active_runs import ActiveRun, ActiveRuns
-from duetime.scheduler.worker.watchdog import CHECK_INTERVAL, TIME_LIMIT_GRACE_S, Watchdog
+from duetime.scheduler.worker.watchdog import CANCEL_CHECK_INTERVAL_S, TIME_LIMIT_GRACE_S, Watchdog
 
 from tests.builders import Clock, started
 
@@ -94,7 +94,7 @@ def test_who_reports_changes_makes_it_look_and_write_nothing(house: House) -> No
         house.watchdog.check()
         house.pass_time(0.1)
     assert house.asked[1:] == (0, 0)
-    assert 40 <= house.looks <= 9 / CHECK_INTERVAL
+    assert 40 <= house.looks <= 9 / CANCEL_CHECK_INTERVAL_S
 
 
 def test_leases_are_renewed_in_time_however_many_changes_there_are(house: House) -> None:
@@ -107,7 +107,7 @@ def test_leases_are_renewed_in_time_however_many_changes_there_are(house: House)
 def test_a_wish_to_cancel_is_heard_by_a_look(house: House) -> None:
     house.unwanted = {house.claim.run.id}
     house.watchdog.check()
-    house.pass_time(CHECK_INTERVAL)
+    house.pass_time(CANCEL_CHECK_INTERVAL_S)
     held = house.active_runs.get(house.claim.run.id)
     assert held is not None
     assert held.cancelled
