@@ -42,7 +42,7 @@ def _answer(call: ActOnTask, sender: Sender) -> CallToolResult:
 ACT_ON_TASK = Definition(
     "act_on_task",
     "Press a button of a task card",
-    "What the buttons of a task's card do: snooze it, run it now, skip its next run, undo its cancel, or mark its "
+    "Press a button of a task's card: snooze it, run it now, skip its next run, undo its cancel, or mark its "
     "outcome as read (done).",
     (
         TASK_ID,

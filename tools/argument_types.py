@@ -51,7 +51,7 @@ class Text:
         if not isinstance(given, str):
             raise ValueError(f"{named(given)} is not text")  # noqa: TRY004 - one family for all kinds
         if len(given) > self.limit:
-            raise ValueError(f"it has {len(given)} characters, and {self.limit} are the limit")
+            raise ValueError(f"it has {len(given)} characters, the limit is {self.limit}")
         if found := _UNWANTED.search(given):
             raise ValueError(f"it contains the character U+{ord(found[0]):04X}, which is not text")
         return given
@@ -218,7 +218,7 @@ class Texts:
         if not isinstance(value, list):
             raise ValueError(f"{named(given)} is not a list of texts")  # noqa: TRY004 - one family for all kinds
         if len(value) > self.limit:
-            raise ValueError(f"it has {len(value)} items, and {self.limit} are the limit")
+            raise ValueError(f"it has {len(value)} items, the limit is {self.limit}")
         return [Text().read(item) for item in value]
 
 

@@ -23,7 +23,7 @@ TIME = Text(200, "a time")
 
 TASK_ID = Argument(
     "task_id",
-    Text(40, "the id of a task, as schedule_task and list_tasks give it"),
+    Text(40, "the id of a task, as schedule_task and list_tasks return it"),
     "",
     "task_id='t_7k3m9qx2w4hb'",
     required=True,

@@ -65,7 +65,7 @@ LIST_TASKS = Definition(
         Argument("before", TIME, "Due before this time", "before='friday'"),
         Argument("after", TIME, "Due at or after this time", "after='yesterday'"),
         Argument("limit", Whole(1, 100), "Default 20", "limit=20"),
-        Argument("cursor", Text(400), "From the answer before, for the next page"),
+        Argument("cursor", Text(400), "From the previous answer, for the next page"),
     ),
     ListTasks,
     _answer,

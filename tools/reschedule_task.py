@@ -56,7 +56,7 @@ RESCHEDULE_TASK = Definition(
     "reschedule_task",
     "Change a task",
     "Change a task's time, recurrence, text, payload or urgency; pause it, resume it, or skip its next run. "
-    "What is given changes, the rest stays.",
+    "Given arguments change, the rest stays.",
     (
         TASK_ID,
         REVISION,
@@ -71,10 +71,10 @@ RESCHEDULE_TASK = Definition(
         replace(PRIORITY, about="Until the run has started, as the next four"),
         DEADLINE,
         replace(DEADLINE_TYPE, about=""),
-        replace(ESTIMATE, about="'none': learned again"),
+        replace(ESTIMATE, about="'none': learn it again"),
         NEEDS,
-        Argument("pause", Flag(), "true holds it, false resumes it", "pause=true"),
-        Argument("skip_next", Flag(), "Leave out the next occurrence", "skip_next=true"),
+        Argument("pause", Flag(), "true pauses it, false resumes it", "pause=true"),
+        Argument("skip_next", Flag(), "Skip the next occurrence", "skip_next=true"),
         KEY,
     ),
     RescheduleTask,

@@ -60,7 +60,7 @@ def schedule_task(actions: Actions, pools: Sequence[str]) -> Definition[Request]
         "schedule_task",
         "Schedule a task",
         "Schedule a reminder or an action, once or repeatedly. Give times in the user's own words; tell the user the "
-        "time that the answer says back. The same call within a minute makes nothing twice.",
+        "time in the answer. Repeating a call within a minute creates nothing twice.",
         (*_TIMES, *_work(actions), *_urgency(pools), *_HANDLING),
         _request,
         _answer,
@@ -70,7 +70,7 @@ def schedule_task(actions: Actions, pools: Sequence[str]) -> Definition[Request]
 
 
 _TIMES = (
-    replace(TITLE, about="What the user will see", required=True),
+    replace(TITLE, about="Shown to the user", required=True),
     Argument(
         "when",
         TIME,
@@ -86,14 +86,14 @@ _TIMES = (
         "repeat='every weekday at 9:00'",
     ),
     RECURRENCE_END,
-    Argument("max_runs", Whole(1, 1_000_000), "How often it runs at most", "max_runs=10"),
+    Argument("max_runs", Whole(1, 1_000_000), "Maximum number of runs", "max_runs=10"),
 )
 _HANDLING = (
     replace(KEY, about="The same value on every retry: it holds longer than the minute that equal calls do"),
     Argument("retry", _RETRY, "How failures are tried again", "retry={'max_attempts': 3}"),
-    Argument("deliver_to", Texts(20), "Configured channels, beside the inbox", "deliver_to=['inbox']"),
+    Argument("deliver_to", Texts(20), "Configured channels, besides the inbox", "deliver_to=['inbox']"),
     Argument("labels", Texts(100), "Up to 10", "labels=['workflow=onboarding']"),
-    Argument("dry_run", Flag(), "Only say what would be scheduled", "dry_run=true"),
+    Argument("dry_run", Flag(), "Only show what would be scheduled", "dry_run=true"),
 )
 
 
@@ -121,7 +121,7 @@ def _urgency(pools: Sequence[str]) -> tuple[Argument, ...]:
         replace(DEADLINE, about=due_by),
         DEADLINE_TYPE,
         ESTIMATE,
-        replace(NEEDS, about=f"Units that it holds while it runs, of: {named}"),
+        replace(NEEDS, about=f"Units held while it runs, of: {named}"),
     )
 
 

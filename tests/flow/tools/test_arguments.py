@@ -40,7 +40,7 @@ def test_what_has_only_one_meaning_is_accepted(kind: ArgumentType, given_: objec
     ("kind", "given_", "problem"),
     [
         (Text(), 5, "a number is not text"),
-        (Text(5), "x" * 6, "it has 6 characters, and 5 are the limit"),
+        (Text(5), "x" * 6, "it has 6 characters, the limit is 5"),
         (Text(), "a\x00b", "it contains the character U+0000, which is not text"),
         (Text(), "half \ud83d", "it contains the character U+D83D, which is not text"),
         (Whole(1, 100), True, "true or false is not a whole number"),
@@ -59,7 +59,7 @@ def test_what_has_only_one_meaning_is_accepted(kind: ArgumentType, given_: objec
         (MEMBERS, {"max_attempts": 0}, "max_attempts: it is out of range; a whole number from 1 to 100 is accepted"),
         (Texts(), "a, b", "several in one text could mean several things"),
         (Texts(), [1], "a number is not text"),
-        (Texts(2), ["a", "b", "c"], "it has 3 items, and 2 are the limit"),
+        (Texts(2), ["a", "b", "c"], "it has 3 items, the limit is 2"),
         (Texts(), {"a": 1}, "an object is not a list of texts"),
     ],
 )
