@@ -13,6 +13,7 @@ from typing import Any
 from duetime.scheduler.records import Claim, Expired, NextTimes, ReadyRun, RunningRun, Settlement, Start, Verdict
 from duetime.scheduler.store.database.database import Database, Tried
 from duetime.scheduler.store.database.unreadable import PROBLEMS, Unreadable
+from duetime.scheduler.store.forms import Forms
 from duetime.scheduler.store.postgres import settle as postgres_settle
 from duetime.scheduler.store.postgres import start as postgres_start
 from duetime.scheduler.store.schema.tables import runs
@@ -51,10 +52,16 @@ class Claims:
     """The only way to start and end runs. `seen` is called with the revision of the pools."""
 
     def __init__(
-        self, database: Database, now: Callable[[], datetime], *, seen: Callable[[int], None] = lambda _: None
+        self,
+        database: Database,
+        now: Callable[[], datetime],
+        forms: Forms,
+        *,
+        seen: Callable[[int], None] = lambda _: None,
     ) -> None:
         self._database = database
         self._now = now
+        self._forms = forms
         self._seen = seen
 
     def next_wake(self) -> datetime | None:
@@ -82,9 +89,7 @@ class Claims:
 
         def work(connection: Connection) -> list[ReadyRun]:
             now = self._now()
-            of_postgres = connection.dialect.name == "postgresql"
-            move = postgres_start.move_to_ready if of_postgres else start.move_to_ready
-            return start.make_ready(connection, limit, epoch, now, now + ahead, move=move)
+            return start.make_ready(connection, limit, epoch, now, now + ahead, move=self._forms.move_to_ready)
 
         return self._database.write(work, durable=False, stored=commit_check.made_ready)
 
@@ -139,8 +144,7 @@ class Claims:
             return claims
 
         def work(connection: Connection) -> list[Claim]:
-            form = postgres_start.start if connection.dialect.name == "postgresql" else start.start
-            return form(connection, left, now=self._now(), again=doubtful, **how)
+            return self._forms.start(connection, left, now=self._now(), again=doubtful, **how)
 
         stored = commit_check.started
         return claims + self._database.write(work, durable=False, stored=stored, doubtful=doubtful)

@@ -13,6 +13,7 @@ from duetime.scheduler.store.database.database import Database, Sqlite
 from duetime.scheduler.store.database.postgres import Postgres
 from duetime.scheduler.store.deliveries import Deliveries
 from duetime.scheduler.store.estimates import Estimates
+from duetime.scheduler.store.forms import forms_of
 from duetime.scheduler.store.history import History
 from duetime.scheduler.store.inbox import Inbox
 from duetime.scheduler.store.migrations.upgrade import Upgrade, check, upgrade
@@ -31,9 +32,10 @@ class Store:
     def __init__(self, database: Database, clock: Callable[[], datetime]) -> None:
         self._database = database
         self._clock = clock
-        self.tasks = Tasks(database, clock)
+        forms = forms_of(database)
+        self.tasks = Tasks(database, clock, forms)
         self.pools = Pools(database, clock)
-        self.claims = Claims(database, clock, seen=self.pools.see)
+        self.claims = Claims(database, clock, forms, seen=self.pools.see)
         self.runners = Runners(database, clock)
         self.history = History(database)
         self.inbox = Inbox(database, clock)

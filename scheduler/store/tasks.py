@@ -8,7 +8,7 @@ from datetime import datetime
 from duetime.scheduler.events import EventKind
 from duetime.scheduler.records import Added, Change, Changed, IdempotencyKey, Known, NewTask
 from duetime.scheduler.store.database.database import Database, Tried
-from duetime.scheduler.store.postgres import add as postgres_add
+from duetime.scheduler.store.forms import Forms
 from duetime.scheduler.store.sql import commit_check
 from duetime.scheduler.store.statements import add, idempotency, read, repeats, task_list
 from duetime.scheduler.store.statements import change as changing
@@ -19,9 +19,10 @@ from sqlalchemy import Connection
 class Tasks:
     """The tasks. Every method sees one tenant only."""
 
-    def __init__(self, database: Database, now: Callable[[], datetime]) -> None:
+    def __init__(self, database: Database, now: Callable[[], datetime], forms: Forms) -> None:
         self._database = database
         self._now = now
+        self._forms = forms
 
     def add(self, task: Task, run: Run, *, actor: str, key: IdempotencyKey | None = None) -> Added:
         """Store a task with its first run; for a known key with the same content, return the first task.
@@ -37,8 +38,7 @@ class Tasks:
 
     def _add(self, items: Sequence[NewTask], *, twins: bool = False) -> list[Added]:
         def work(connection: Connection) -> list[Added]:
-            of_postgres = connection.dialect.name == "postgresql"
-            form = postgres_add.store_new if of_postgres else add.store_new
+            form = self._forms.store_new
             return add.add(connection, items, self._now(), store_new=form, twins=twins, again=tried.unanswered)
 
         tried: Tried[list[Added]] = Tried()

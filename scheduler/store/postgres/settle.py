@@ -89,19 +89,19 @@ def _claimed(settlement: Settlement) -> Claimed:
     assert claim is not None
     run, task = claim.run, claim.task
     return Claimed(
-        run.id,
-        task.id,
-        run.tenant,
-        State.RUNNING,
-        settlement.attempt,
-        claim.worker,
-        run.scheduled_for,
-        False,  # a requested cancel would have changed the task
-        task.revision,
-        task.repeat,
-        task.paused,
-        run.deadline,
-        task.penalty,
+        run_id=run.id,
+        task_id=task.id,
+        tenant=run.tenant,
+        state=State.RUNNING,
+        attempt=settlement.attempt,
+        worker=claim.worker,
+        scheduled_for=run.scheduled_for,
+        cancel_requested=False,  # a wish to cancel would have changed the task
+        revision=task.revision,
+        repeat=task.repeat,
+        paused=task.paused,
+        deadline=run.deadline,
+        penalty=task.penalty,
     )
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
+from dataclasses import fields, replace
 from datetime import datetime
 from typing import Any
 
@@ -33,11 +33,15 @@ READY = (
     runs.c.drop_at,
     tasks.c.created_at,
 )
-_FIRST_READY, _DEADLINE, _TYPE, _DROP_AT = 4, 9, 10, 12
+_OF_READY = [field.name for field in fields(ReadyRun)]
+_FIRST_READY, _DEADLINE, _TYPE, _DROP_AT = map(
+    _OF_READY.index, ("first_ready_at", "deadline", "deadline_type", "drop_at")
+)
 
 # literal states, as in the partial indexes: with parameters neither database is sure to use these
 _ALL_READY = select(*READY).select_from(JOINED).where(literal_column("runs.state = 'ready'"))
-_RESERVED_INDEX = 7  # of the fields of `RunningRun`, in whose order these are
+_RESERVED_INDEX = [field.name for field in fields(RunningRun)].index("reserved")
+# In the order of the fields of `RunningRun`.
 _ALL_RUNNING = (
     select(
         runs.c.id,
