@@ -105,15 +105,9 @@ class Scheduler:
         run = self._fast_path.forward(planned.run, now) if self._fast_path else planned.run
         added = self._store.tasks.add(planned.task, run, actor=by.user, key=planned.key)
         failpoints.hit(failpoints.Step.SCHEDULED)
-        if added.created:
-            self._announce(added.record)
+        if added.created and not (self._fast_path and self._fast_path.serves(added.record, now)):
+            self._on_change([added.record.task.id])
         return view_of(added.record, now, created=added.created, warnings=warned(planned.warnings, added))
-
-    def _announce(self, record: TaskRecord) -> None:
-        if self._fast_path and record.run.state is State.READY:
-            self._fast_path.put(record)
-        else:
-            self._on_change([record.task.id])
 
     def _planned(self, request: Request, by: Principal, now: datetime) -> Plan | TaskRecord:
         """Return what a request means, or the task of a repeated call whose time has passed since the first one."""

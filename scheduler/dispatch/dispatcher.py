@@ -28,6 +28,9 @@ MAX_DISPATCH_SLEEP_S = 2.0
 READY_AHEAD = timedelta(seconds=1)
 """Time before its due time at which a run enters the queue, which grants it at its due time and not before."""
 
+WAKE_HORIZON = READY_AHEAD + 2 * timedelta(seconds=MAX_DISPATCH_SLEEP_S)
+"""A new run whose timers fire later than this needs no wake-up: the dispatcher looks again in time by itself."""
+
 MAX_RUNS_PER_BATCH = 200
 """Runs made ready in one transaction: enough to be cheap, few enough that the first ones start soon."""
 

@@ -1,6 +1,7 @@
 """Fast path: a run that is already due is stored as READY and handed straight to the dispatcher.
 
-This saves the search in the database, which takes longer than all other steps between call and start.
+This saves the search in the database, which takes longer than all other steps between call and start. A run that is
+due much later wakes nobody.
 """
 
 from __future__ import annotations
@@ -10,7 +11,7 @@ from dataclasses import replace
 from datetime import datetime
 from typing import Protocol
 
-from duetime.scheduler.dispatch.dispatcher import READY_AHEAD
+from duetime.scheduler.dispatch.dispatcher import READY_AHEAD, WAKE_HORIZON
 from duetime.scheduler.records import ReadyRun
 from duetime.scheduler.task import Run, State, TaskRecord
 
@@ -39,10 +40,24 @@ class FastPath:
             return run
         return replace(run, state=State.READY, wake_at=None, first_ready_at=max(now, run.wake_at))
 
+    def serves(self, record: TaskRecord, now: datetime) -> bool:
+        """Tell of a new run, and put it into the queue if it was stored as ready; False when others have to look."""
+        if record.run.state is State.READY:
+            self.put(record)
+        elif not _can_wait(record.run, now):
+            return False
+        self._told([record.task.id])
+        return True
+
     def put(self, record: TaskRecord) -> None:
         """Put the run of a task into the queue, if it was stored as READY."""
         self._target.place(_ready_run(record))
-        self._told([record.task.id])
+
+
+def _can_wait(run: Run, now: datetime) -> bool:
+    """Tell whether the dispatcher finds a new run, and the timer of its deadline, in time without being woken."""
+    timers = [timer for timer in (run.wake_at, run.drop_at) if timer is not None]
+    return run.state is State.SCHEDULED and bool(timers) and min(timers) > now + WAKE_HORIZON
 
 
 def _ready_run(record: TaskRecord) -> ReadyRun:

@@ -6,7 +6,7 @@ from datetime import timedelta
 from pathlib import Path
 
 import pytest
-from duetime.scheduler.dispatch.dispatcher import READY_AHEAD, Dispatcher, refill
+from duetime.scheduler.dispatch.dispatcher import READY_AHEAD, WAKE_HORIZON, Dispatcher, refill
 from duetime.scheduler.dispatch.fast_path import FastPath
 from duetime.scheduler.events import EventFilter, EventKind
 from duetime.scheduler.handlers import Handlers
@@ -74,6 +74,18 @@ def test_what_is_due_later_is_left_to_the_dispatchers(desks: Desks) -> None:
     assert record.run.state is State.SCHEDULED
     assert kinds(desks.store, record.task.id) == [EventKind.CREATED]
     assert (desks.told, desks.changed, desks.target.placed) == ([], [record.task.id], [])
+
+
+def test_what_is_due_much_later_wakes_no_dispatcher_which_looks_in_time_anyway(desks: Desks) -> None:
+    waits = desks.schedule("in 6 seconds").record
+    assert (desks.told, desks.changed, desks.target.placed) == ([waits.task.id], [], [])
+
+
+def test_a_run_whose_timer_fires_soon_wakes_the_dispatchers_however_late_it_is_due(desks: Desks) -> None:
+    record = desks.scheduler.schedule("Stretch", when="in 10 minutes", deadline="5 min", estimate="15 min").record
+    assert record.run.drop_at is not None
+    assert record.run.drop_at < NOON + WAKE_HORIZON
+    assert desks.changed == [record.task.id]
 
 
 def test_a_process_that_does_not_dispatch_leaves_everything_to_those_that_do(store: Store) -> None:
