@@ -27,6 +27,8 @@ def cut(text: str, width: int) -> str:
 
 def one_line(text: str) -> str:
     """`text` without line breaks and control, surrogate or bidirectional characters, which could disguise it."""
+    if text.isprintable():  # most texts are, and looking at each character takes longer than all the rest
+        return " ".join(text.split())
     return " ".join("".join(" " if _is_invisible(character) else character for character in text).split())
 
 
