@@ -1,0 +1,74 @@
+"""Measure the parts of a `schedule_task` call one after the other, on one thread and without a server."""
+
+from __future__ import annotations
+
+import tempfile
+import time
+from collections import defaultdict
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+from duetime.scheduler.foresight.task_view import view_of
+from duetime.scheduler.intake.idempotency import key_of
+from duetime.scheduler.intake.planner import Planner
+from duetime.scheduler.request import Request
+from duetime.scheduler.task import LOCAL
+from duetime.server.app import build
+from duetime.server.settings.model import Settings
+from duetime.tools.arguments import Arguments
+from duetime.tools.results import answer
+from duetime.tools.schedule_task import schedule_task
+from duetime.widgets.payload import as_json, task_payload
+from duetime.widgets.text import task_text
+from mcp_types.methods import serialize_server_result
+
+WARM_UP_CALLS = 100
+
+
+class Stopwatch:
+    """Adds up the CPU time of this thread by part."""
+
+    def __init__(self) -> None:
+        self.spent_ns: dict[str, int] = defaultdict(int)
+
+    @contextmanager
+    def part(self, name: str) -> Iterator[None]:
+        before = time.thread_time_ns()
+        yield
+        self.spent_ns[name] += time.thread_time_ns() - before
+
+
+def parts(calls: int, when: str) -> dict[str, float]:
+    """Return what each part of a call costs, in microseconds of CPU; the database is a new SQLite file."""
+    with tempfile.TemporaryDirectory(dir=Path.cwd(), prefix=".bench-") as folder:
+        url = f"sqlite:///{folder}/duetime.db"
+        settings = Settings.model_validate({"database_url": url, "timezone": "America/Edmonton"})
+        with build(settings) as app:
+            planner = Planner(app.handlers, settings.timezone)
+            arguments = Arguments("schedule_task", schedule_task({"reminder": ("message",)}, ()).arguments)
+            watch = Stopwatch()
+            for number in range(WARM_UP_CALLS + calls):
+                if number == WARM_UP_CALLS:
+                    watch = Stopwatch()
+                given = {"title": f"Call John {number}", "when": when}
+                with watch.part("arguments read"):
+                    values, _ = arguments.read(given)
+                request, now = Request(**values, raw=given), app.store.now()
+                with watch.part("words of the time"):
+                    planner.timing(request, now)
+                with watch.part("words, checks and task"):
+                    plan = planner.plan(request, LOCAL, now)
+                with watch.part("idempotency key"):
+                    key = key_of(request, LOCAL, now)
+                with watch.part("store, one transaction"):
+                    added = app.store.tasks.add(plan.task, plan.run, actor="local", key=key)
+                with watch.part("view and payload"):
+                    payload = task_payload(view_of(added.record, now, created=True, warnings=plan.warnings))
+                    structured = as_json(payload)
+                with watch.part("text"):
+                    text = task_text(payload)
+                with watch.part("the SDK's validation of the answer"):
+                    dumped = answer(structured, text).model_dump(by_alias=True, mode="json", exclude_none=True)
+                    serialize_server_result("tools/call", "2026-07-28", {"resultType": "complete", **dumped})
+    return {name: spent / calls / 1_000 for name, spent in watch.spent_ns.items()}
