@@ -48,10 +48,8 @@ _ROOMS = (_Room(100, 100, 5), _Room(80, 60, 5), _Room(60, 40, 3), _Room(40, 24, 
 
 def task_text(task: TaskPayload) -> str:
     """One task in at most 150 tokens: what, when, where, in which state, and what to call to change it."""
-    for room in _ROOMS:
-        text = _task(task, room)
-        if len(text) <= MAX_TASK_TEXT_CHARS:
-            break
+    fitting = (short for room in _ROOMS if len(short := _task(task, room)) <= MAX_TASK_TEXT_CHARS)
+    text = next(fitting, None) or _task(task, _ROOMS[-1])
     if task.history is None:
         return text
     return f"{text}\n{history_text(task.history, task.when.timezone, task.id)}"
