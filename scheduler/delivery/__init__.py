@@ -1,4 +1,4 @@
-"""Channels: the ways to tell a user an outcome, beside the inbox."""
+"""Channels: the ways to deliver an outcome to a user, in addition to the inbox."""
 
 from duetime.scheduler.delivery.channel import Channel, ChannelError
 from duetime.scheduler.delivery.registry import ChannelOptions, Channels

@@ -1,4 +1,4 @@
-"""Tells outcomes by mail, chat or push, through Apprise (the extra `duetime[channels]`)."""
+"""Delivers outcomes by mail, chat or push, through Apprise (the extra `duetime[channels]`)."""
 
 from __future__ import annotations
 
@@ -17,15 +17,15 @@ APPRISE_TIMEOUT_S: Final = 20.0
 class AppriseChannel:
     """Sends to one Apprise URL, which is a secret: no message shows it.
 
-    Raises `InvalidSetting` when Apprise is not installed or does not know the URL.
+    Raises `InvalidSetting` when Apprise is not installed or does not support the URL.
     """
 
     def __init__(self, name: str, url: str) -> None:
         self.name = name
         self._apprise = _opened(name, url)
 
-    def send(self, message: InboxMessage, *, key: str) -> None:  # noqa: ARG002 - these services have no place for a key
-        """Send title and text, as plain text."""
+    def send(self, message: InboxMessage, *, key: str) -> None:  # noqa: ARG002 - these services accept no key
+        """Send title and text, as plain text. Raises `ChannelError`."""
         body = message.text if message.text.strip() else str(message.state)
         result = self._apprise.notify(body=body, title=message.title, body_format="text", timeout=APPRISE_TIMEOUT_S)
         if not result:

@@ -10,9 +10,9 @@ from duetime.scheduler.task import InboxMessage
 
 
 class ChannelError(DuetimeError):
-    """The message was not taken; the text says why, and holds no secret.
+    """The message was not accepted; the text gives the reason, without secrets.
 
-    `retry_after` is the shortest wait that the other side asked for. `permanent` means that repeating would not help.
+    `retry_after` is the shortest wait that the service requested. `permanent` means that a retry would not help.
     """
 
     def __init__(self, reason: str, *, retry_after: timedelta | None = None, permanent: bool = False) -> None:
@@ -22,17 +22,17 @@ class ChannelError(DuetimeError):
 
 
 class Channel(Protocol):
-    """Sends messages, from any thread, each within a time of its own; `name` is what `deliver_to` says."""
+    """Sends messages, from any thread, each with a time limit of its own."""
 
     @property
     def name(self) -> str:
-        """The name that `deliver_to` says."""
+        """The name of the channel in `deliver_to`."""
 
     def send(self, message: InboxMessage, *, key: str) -> None:
         """Send once, or raise `ChannelError`.
 
-        `key` is the same for every try of a message: what can carry it does, so that a repeat is recognised.
+        `key` is the same for every try of a message, so that a service that accepts a key recognises a retry.
         """
 
     def close(self) -> None:
-        """Let go of connections and threads."""
+        """Close connections and threads."""

@@ -1,4 +1,4 @@
-"""The process that moves deliveries: sends what is due through its channel, and settles it with its own retries."""
+"""The loop that sends due deliveries through their channels, and settles each with retries of its own."""
 
 from __future__ import annotations
 
@@ -16,54 +16,54 @@ from duetime.scheduler.rules.retry import next_attempt
 from duetime.scheduler.rules.sanitize import clean_text
 from duetime.scheduler.task import Delivery, InboxMessage, RetryPolicy
 
-MAX_DELIVERIES_PER_TICK: Final = 8
-"""Messages sent in one tick at most."""
+BATCH: Final = 8
+"""Messages sent per tick."""
 
-MAX_DUE_ROWS_PER_TICK: Final = 256
-"""Due deliveries that a tick chooses from, so that a channel that hangs does not fill its batch."""
+LOOK: Final = 256
+"""Due deliveries read per tick, so that those of a hanging channel do not fill the batch."""
 
-MAX_THREADS_PER_CHANNEL: Final = 2
-"""Threads that one channel may occupy: what hangs keeps its thread, and leaves those of the others alone."""
+EACH: Final = 2
+"""Threads per channel: a hanging send keeps its thread, and leaves those of other channels free."""
 
 MAX_DELIVERY_THREADS: Final = 16
 """Threads of all channels together."""
 
-DELIVERY_PAUSE: Final = timedelta(seconds=1)
-"""A channel that hangs delays the next batch by no more than this."""
+PAUSE: Final = timedelta(seconds=1)
+"""Seconds for which a hanging channel may delay the next batch."""
 
-DELIVERY_LEASE: Final = timedelta(seconds=30)
-"""A process leases a delivery for so long and renews at half of it; when it dies, another one sends it then."""
+LEASE: Final = timedelta(seconds=30)
+"""Lease of a delivery, renewed at half of it; after a crash another process sends it when the lease expires."""
 
 MAX_ERROR_CHARS: Final = 500
 DELIVERY_RETRY: Final = RetryPolicy(max_attempts=6, backoff=timedelta(seconds=30), max_backoff=timedelta(hours=1))
 
 
 class Outbox(Protocol):
-    """The part of the store that is needed here."""
+    """The part of the store that a deliverer needs."""
 
     def due(self, *, limit: int) -> list[tuple[Delivery, InboxMessage]]:
-        """Give pending deliveries whose time has come."""
+        """Return pending deliveries that are due."""
 
     def take(self, ids: Sequence[str], *, lease: timedelta) -> set[str]:
-        """Take deliveries that are due, and return those that nobody else has taken."""
+        """Lease due deliveries, and return those that no other process has leased."""
 
     def hold(self, ids: Sequence[str], *, lease: timedelta) -> None:
-        """Keep what was taken for longer."""
+        """Extend leases."""
 
     def settle(
         self, delivery_id: str, attempts: int, *, delivered: bool, error: str | None, next_at: datetime | None
     ) -> bool:
-        """Write the end of one try, unless the delivery has not `attempts` tries behind it any more."""
+        """Store the result of one try, unless the delivery has had more than `attempts` tries."""
 
     def next_wake(self) -> datetime | None:
-        """Give the time of the next due delivery."""
+        """Return the time of the next due delivery."""
 
 
 class Deliverer:
     """Sends through channels. A message is sent again only after a failure or a crash, and then under the same key.
 
-    A send that gives no answer within `patience` has failed. A channel that hangs holds up nobody else. Several
-    processes may send from one outbox: each message is taken by one.
+    A send without an answer within `patience` has failed. A hanging channel delays no other one. Several processes may
+    send from one outbox: one of them gets a message.
     """
 
     def __init__(
@@ -84,15 +84,14 @@ class Deliverer:
         self._answered = threading.Condition()
 
     def next_wake(self) -> datetime | None:
-        """Give the time when `tick` has something to do next; None when nothing is pending."""
+        """Return the time of the next useful `tick`; None when nothing is pending."""
         times = [sending.delivery.next_at for sending in self._sendings if not sending.settled]
         return min((at for at in (self._outbox.next_wake(), *times) if at is not None), default=None)
 
     def tick(self, now: datetime) -> int:
-        """Send up to 8 due messages side by side, and give their number; settle what has been answered.
+        """Send up to 8 due messages in parallel, settle answered ones, and return the number of both.
 
-        Takes as long as the slowest channel, at most a second: the answer of a slower one is for a later tick. Call it
-        on one thread.
+        Takes as long as the slowest channel, at most a second; a later tick settles slower ones. Call it on one thread.
         """
         began = time.monotonic()
         ends = began + min(DELIVERY_PAUSE.total_seconds(), self._patience)
@@ -105,18 +104,18 @@ class Deliverer:
             settled = self._settle_answered(now + timedelta(seconds=moment - began), moment)
             if moment >= ends or self._through(waiting, sent):
                 return sent
-            if not started and not settled:  # otherwise there may be threads for more
+            if not started and not settled:  # otherwise threads for more may be free
                 self._wait(ends - moment)
 
     def _waiting(self) -> list[_Sending]:
-        """Return what is due and not on its way."""
+        """Return due deliveries that are not being sent."""
         on_the_way = {sending.delivery.id for sending in self._sendings if not sending.settled}
         due = self._outbox.due(limit=MAX_DUE_ROWS_PER_TICK)
         made = [_Sending(delivery, message, self._channels, self._answer) for delivery, message in due]
         return [sending for sending in made if sending.delivery.id not in on_the_way]
 
     def _start(self, waiting: list[_Sending], most: int, ends_by: float) -> int:
-        """Start what threads may be had for, at most so many; returns how many."""
+        """Start sends on free threads, `most` of them; return how many."""
         busy = Counter(sending.delivery.channel for sending in self._sendings if not sending.answered)
         started: list[_Sending] = []
         for sending in waiting:
@@ -130,7 +129,7 @@ class Deliverer:
         return self._begin(waiting, started, ends_by) if started else 0
 
     def _begin(self, waiting: list[_Sending], chosen: list[_Sending], ends_by: float) -> int:
-        """Send what no other process has taken; returns how many."""
+        """Send the deliveries that no other process has leased; return how many."""
         began = time.monotonic()
         taken = self._outbox.take([sending.delivery.id for sending in chosen], lease=DELIVERY_LEASE)
         for sending in chosen:
@@ -150,7 +149,7 @@ class Deliverer:
             sending.taken_at = moment
 
     def _settle_answered(self, now: datetime, moment: float) -> int:
-        """Settle what has its answer, or has had its time, forget what is over, and return how many were settled."""
+        """Settle sends that have answered or timed out, remove ended ones, and return how many were settled."""
         over = [it for it in self._sendings if not it.settled and (it.answered or moment >= it.ends_by)]
         for sending in over:
             self._settle(sending, now)
@@ -187,7 +186,7 @@ class Deliverer:
 
 
 class _Sending:
-    """One send, on a thread of its own once it has begun."""
+    """One send, on a thread of its own after its start."""
 
     def __init__(
         self,

@@ -1,4 +1,4 @@
-"""Tells outcomes as a notification on the desktop, where there is one."""
+"""Delivers outcomes as desktop notifications, where there is a desktop."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ T = TypeVar("T")
 
 
 class DesktopChannel:
-    """Shows title and text. The connection is kept: some desktops remove what a vanished sender has shown."""
+    """Shows title and text. The connection stays open, as some desktops remove notifications of a vanished sender."""
 
     name = "desktop"
 
@@ -32,14 +32,14 @@ class DesktopChannel:
         self._loop: asyncio.AbstractEventLoop | None = None
 
     def available(self) -> bool:
-        """Whether a notification service answers that can show text."""
+        """Whether a notification service replies that can show text."""
         try:
             return bool(self._call(lambda notifier: notifier.get_capabilities()))
         except ChannelError:
             self.close()
             return False
 
-    def send(self, message: InboxMessage, *, key: str) -> None:  # noqa: ARG002 - desktops have no place for a key
+    def send(self, message: InboxMessage, *, key: str) -> None:  # noqa: ARG002 - desktops accept no key
         """Show the message once."""
         shown: list[bool] = []
         title = clean_text(message.title, MAX_BODY_CHARS, lines=False)
@@ -50,17 +50,17 @@ class DesktopChannel:
             raise ChannelError("the desktop rejected the notification")
 
     def close(self) -> None:
-        """Drop the connection; the next send makes a new one."""
+        """Close the connection; the next send opens a new one."""
         with self._lock:
             loop, notifier, self._loop, self._notifier = self._loop, self._notifier, None, None
         if loop is None or notifier is None:
             return
-        with suppress(Exception):  # a connection that is broken already
+        with suppress(Exception):  # the connection may be broken already
             asyncio.run_coroutine_threadsafe(asyncio.wait_for(notifier.close(), 1), loop).result(2)
         loop.call_soon_threadsafe(loop.stop)
 
     def _call(self, ask: Callable[[Notifier], Coroutine[Any, Any, T]]) -> T:
-        """Run on a thread and loop of our own: callers may themselves be inside a running loop."""
+        """Run on a thread and event loop of our own, because callers may be inside a running loop."""
         try:
             loop, notifier = self._connected()
             asked = asyncio.run_coroutine_threadsafe(asyncio.wait_for(ask(notifier), DESKTOP_TIMEOUT_S), loop)

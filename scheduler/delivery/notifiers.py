@@ -16,13 +16,13 @@ class Notifier(Protocol):
     """The part of `desktop_notifier.DesktopNotifier` that is used here."""
 
     async def get_capabilities(self) -> frozenset[Any]:
-        """Ask the desktop's notification service what it can show; raises when there is none."""
+        """Return the capabilities of the desktop's notification service; raises without one."""
 
     async def send(self, title: str, message: str, *, on_dispatched: Callable[[], Any] | None = None) -> str:
-        """Show it; a failure is only seen by `on_dispatched` not being called."""
+        """Show a notification; on a failure `on_dispatched` is not called."""
 
     async def close(self) -> None:
-        """Let go of the connection."""
+        """Close the connection."""
 
 
 def system_notifier() -> Notifier:
@@ -37,7 +37,7 @@ def _library() -> Notifier:
 
     class Closable(DesktopNotifier):
         async def close(self) -> None:
-            """Close the bus of Linux, which the library leaves open."""
+            """Close the D-Bus connection, which the library leaves open on Linux."""
             bus = getattr(self._backend, "bus", None)
             if bus is not None:
                 bus.disconnect()
@@ -52,29 +52,29 @@ end run"""
 
 
 class MacNotifier:
-    """The library on a Mac, or else a script of the system.
+    """The library on a Mac, or else a system script.
 
-    The notification centre serves only programs in an application bundle; a Python from a package manager is none, and
-    then the library does nothing. Texts are arguments of the script, never a part of it.
+    The notification centre serves only programs in an application bundle. A Python from a package manager has none, and
+    the library then does nothing. Texts are arguments of the script, never a part of it.
     """
 
     def __init__(self, library: Notifier) -> None:
         self._library = library
 
     async def get_capabilities(self) -> frozenset[Any]:
-        """Ask the library, then look for the system's script runner."""
+        """Query the library, then look for the system's script runner."""
         script = {"script"} if shutil.which("osascript") else set()
         return await self._library.get_capabilities() or frozenset(script)
 
     async def send(self, title: str, message: str, *, on_dispatched: Callable[[], Any] | None = None) -> str:
-        """Show it by whichever is there; the script succeeds or calls nobody back."""
+        """Show a notification by the available one; a failed script calls no callback."""
         if await self._library.get_capabilities():
             return await self._library.send(title, message, on_dispatched=on_dispatched)
         process = await asyncio.create_subprocess_exec(
             "osascript",
             "-e",
             SCRIPT,
-            "Duetime",  # options end here, so that a title that begins with a dash is none
+            "Duetime",  # ends the options, so that a title may begin with a dash
             title,
             message,
             stdin=asyncio.subprocess.DEVNULL,

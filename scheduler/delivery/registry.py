@@ -1,4 +1,4 @@
-"""The channels of one process, by the name that `deliver_to` says."""
+"""The channels of one process, by their name in `deliver_to`."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from duetime.scheduler.errors import InvalidArgument
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ChannelOptions:
-    """The configured channels: webhooks and Apprise URLs by name; `desktop` `auto` means where there is one."""
+    """Configured channels: webhooks and Apprise URLs by name; `desktop` is on, off or `auto` (if there is one)."""
 
     desktop: Literal["auto", "on", "off"] = "auto"
     webhooks: Mapping[str, WebhookTarget] = field(default_factory=dict)
@@ -24,9 +24,9 @@ class ChannelOptions:
 
 
 class Channels(Mapping[str, Channel]):
-    """A read-only registry. A webhook is named `webhook:<name>`, and answers to its bare name as well.
+    """A read-only registry. A webhook is named `webhook:<name>`; its bare name works as well.
 
-    The inbox is none of them: it is written with the outcome itself, in the same transaction.
+    The inbox is not among them: the transaction that stores an outcome writes its inbox message.
     """
 
     def __init__(self, channels: Iterable[Channel] = ()) -> None:
@@ -34,7 +34,7 @@ class Channels(Mapping[str, Channel]):
 
     @classmethod
     def from_options(cls, options: ChannelOptions, *, desktop: DesktopChannel | None = None) -> Self:
-        """Open what is configured; raises `InvalidSetting` naming the channel that cannot be."""
+        """Open the configured channels; raises `InvalidSetting` with the name of a channel that cannot be opened."""
         screen = desktop or DesktopChannel()
         wanted = options.desktop == "on" or (options.desktop == "auto" and screen.available())
         channels: list[Channel] = [screen] if wanted else []
@@ -43,11 +43,14 @@ class Channels(Mapping[str, Channel]):
         return cls(channels)
 
     def default_channels(self) -> tuple[str, ...]:
-        """Give the channels that are told beside the inbox when a task names none."""
+        """Return the channels of a task that names none, without the inbox."""
         return tuple(name for name in self._by_name if name == DesktopChannel.name)
 
     def check(self, deliver_to: Sequence[str]) -> tuple[str, ...]:
-        """Give the channels named, less the inbox and repeats, or raise `InvalidArgument` that lists what exists."""
+        """Return the named channels, without the inbox and repeats.
+
+        Raises `InvalidArgument` with a list of known ones.
+        """
         unknown = next((name for name in deliver_to if name != "inbox" and name not in self), None)
         if unknown is not None:
             known = ", ".join(("inbox", *self._by_name))
@@ -60,7 +63,7 @@ class Channels(Mapping[str, Channel]):
         return tuple(dict.fromkeys(self[name].name for name in deliver_to if name != "inbox"))
 
     def close(self) -> None:
-        """Let go of what the channels hold."""
+        """Close all channels."""
         for channel in self._by_name.values():
             channel.close()
 

@@ -1,4 +1,4 @@
-"""Tells outcomes by a signed POST to a configured address."""
+"""Delivers outcomes by a signed POST to a configured address."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ _PASSING: Final = frozenset({408, 425, 429})
 
 @dataclass(frozen=True, slots=True)
 class WebhookTarget:
-    """Where to, and the `whsec_...` secret to sign with."""
+    """The address, and the `whsec_...` secret of the signature."""
 
     url: str
     secret: str | None = field(default=None, repr=False)
@@ -30,8 +30,8 @@ class WebhookTarget:
 class WebhookChannel:
     """Posts `{"type": "task.succeeded", "timestamp": ..., "data": {...}}`, signed by Standard Webhooks.
 
-    The address is an administrator's word, so it may be private or plain http; redirects are not followed. Raises
-    `InvalidSetting` for a secret that is none.
+    An administrator sets the address, so it may be private or plain http; redirects are not followed. Raises
+    `InvalidSetting` for a malformed secret.
     """
 
     def __init__(
@@ -44,10 +44,10 @@ class WebhookChannel:
         self._clock = clock or (lambda: datetime.now(UTC))
 
     def send(self, message: InboxMessage, *, key: str) -> None:
-        """Post the message; any status but 2xx is an error, permanent where the request itself was refused."""
+        """Post the message; any status but 2xx raises `ChannelError`, permanent when the request itself was refused."""
         now = self._clock()
         body = json.dumps(_event(message), ensure_ascii=False, separators=(",", ":"))
-        # A task's own webhook call carries the run id too, perhaps to the same receiver: the two must not look alike.
+        # A task's own webhook call carries the run id too, perhaps to the same receiver: the two ids must differ.
         headers = self._signer.headers(f"{key}-outcome", now, body) | {
             "content-type": "application/json",
             "idempotency-key": f"{key}-outcome",

@@ -1,7 +1,7 @@
 """The program of a process that runs one attempt of one handler, and ends with it.
 
-It speaks to its worker over the pipes that it was started with as stdin and stdout. What the handler prints goes to
-stderr, since the worker's own stdout may carry a protocol. When the worker is gone, so is this process.
+It talks to its worker over the pipes of its stdin and stdout. Output of the handler goes to stderr, because the
+worker's own stdout may carry a protocol. When the worker ends, so does this process.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ CHUNK_BYTES = 65_536
 
 
 class ParentPipe:
-    """This end of the pipes. Thread-safe, for handlers may use threads."""
+    """The child's end of the pipes. Thread-safe, because handlers may use threads."""
 
     def __init__(self, incoming: int, outgoing: int) -> None:
         self._incoming = incoming
@@ -43,14 +43,14 @@ class ParentPipe:
         self._answers: dict[int, SimpleQueue[Json]] = {}
 
     def received(self) -> Iterator[Json]:
-        """Iterate over what the worker sends, until it closes its end."""
+        """Yield the messages of the worker, until it closes its end."""
         rest = b""
         while chunk := os.read(self._incoming, CHUNK_BYTES):
             *lines, rest = (rest + chunk).split(b"\n")
             yield from map(json.loads, lines)
 
     def listen(self, received: Iterator[Json], call: Interruptible) -> None:
-        """Hand on answers and interrupts, and end this process and all that it started with the worker."""
+        """Dispatch replies and interrupts; when the worker ends, kill this process and all that it started."""
         for message in received:
             if "interrupt" in message:
                 call.interrupt(getattr(interrupt, message["interrupt"]))
@@ -65,7 +65,7 @@ class ParentPipe:
                 left = left[os.write(self._outgoing, left) :]
 
     def ask(self, name: str, *arguments: Json) -> Json:
-        """Call the worker's `Link` and return what it answers."""
+        """Call the worker's `Link` and return the reply."""
         number, answer = next(self._numbers), SimpleQueue[Json]()
         self._answers[number] = answer
         self.send("call", name, arguments=list(arguments), number=number)
@@ -122,7 +122,7 @@ def _handler(assignment: messages.Assignment) -> Handler:
 
 
 def _take_pipes() -> ParentPipe:
-    """Take stdin and stdout for the worker alone; whatever reads finds nothing, and what is printed goes to stderr."""
+    """Keep stdin and stdout for the worker: other readers find nothing, and prints go to stderr."""
     channel = ParentPipe(os.dup(0), os.dup(1))
     nothing = os.open(os.devnull, os.O_RDWR)
     os.dup2(nothing, 0)

@@ -1,4 +1,4 @@
-"""The context of a handler: the facts about its run, and the calls that it makes while it works."""
+"""The context of a handler: the facts about its run, and the calls that it may make."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from duetime.scheduler.task import Json, Run, Task
 
 PROGRESS_PACE: Final = timedelta(milliseconds=200)
 BUSY_PAUSE: Final = timedelta(seconds=1)
-"""How long a run waits at least that found a pool too busy and was not told for how long."""
+"""Shortest wait of a run that found a pool too busy and got no time to wait."""
 
 NOTHING: Final[Mapping[str, int]] = {}
 
@@ -38,10 +38,10 @@ def _no() -> bool:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Link:
-    """How a context reaches the worker that runs it; every callable may be called from any thread.
+    """The connection of a context to its worker; every callable may be called from any thread.
 
-    `save` and `report` give False when the attempt no longer owns its run, so that nothing was written. `use` counts
-    units of a pool, `busy` notes that it was too busy for so many milliseconds.
+    `save` and `report` return False when the attempt no longer owns its run, so that nothing was written. `use` counts
+    units of a pool, `busy` records for how many milliseconds it was too busy.
     """
 
     save: Callable[[Json], bool | None] = _ignored
@@ -55,11 +55,11 @@ class Link:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Context:
-    """One attempt of one run, as its handler sees it.
+    """One attempt of one run, for its handler.
 
     `scheduled_for` and `deadline` are aware and in UTC; `deadline` is None where the task has none. `attempt` counts
-    from 1. `needs` are the units of each pool that are reserved for it. `checkpoint_state` is what the latest
-    checkpoint of an earlier attempt saved, None at first. Progress is shown at most once in `pace`.
+    from 1. `needs` are the reserved units of each pool. `checkpoint_state` is the latest checkpoint of an earlier
+    attempt, None at first. Progress is stored at most once in `pace`.
     """
 
     task_id: str
@@ -96,7 +96,7 @@ class Context:
 
     @classmethod
     def for_test(cls, *, link: Link | None = None, **facts: Any) -> Self:
-        """Build a context that stands alone, for the test of a handler; `facts` replaces any field."""
+        """Build a context without a worker, for the test of a handler; `facts` replaces any field."""
         example: dict[str, Any] = {
             "task_id": "t_test",
             "run_id": "r_test",
@@ -109,12 +109,15 @@ class Context:
 
     @property
     def idempotency_key(self) -> str:
-        """The same text for every attempt of this run: send it with every effect outside, so that repeats are seen."""
+        """The same text for every attempt of this run.
+
+        Send it with every external effect, so that repeats are recognised.
+        """
         return self.run_id
 
     @property
     def cancelled(self) -> bool:
-        """Whether someone asked to stop this run, or the attempt lost it: stop soon, and return anything."""
+        """Whether a cancel was requested, or the attempt lost its run: stop soon, and return anything."""
         return self.link.cancelled()
 
     def should_yield(self) -> bool:
@@ -122,7 +125,7 @@ class Context:
         return self.link.should_yield()
 
     def now(self) -> datetime:
-        """Tell the time, aware and in UTC; use it instead of the system's clock, so that tests can set it."""
+        """Return the time, aware and in UTC; use it instead of the system's clock, so that tests can set it."""
         return self.link.now()
 
     def checkpoint(self, state: Json) -> bool:
@@ -134,9 +137,9 @@ class Context:
         return self.link.save(state) is not False
 
     def progress(self, fraction: float, text: str = "") -> bool:
-        """Show how far the work is, 0.0 to 1.0; only the latest is kept. False when this attempt lost its run.
+        """Report progress, 0.0 to 1.0; only the latest is kept. False when this attempt lost its run.
 
-        It may be called as often as you like: what comes sooner than 0.2 s after the last is left out, but for 1.0.
+        Call it as often as you like: a report within 0.2 s of the last one is dropped, except 1.0.
         """
         if not (math.isfinite(fraction) and 0 <= fraction <= 1):
             raise InvalidArgument("fraction", f"{fraction} is out of range", accepted="0.0 to 1.0", example="0.5")
@@ -145,11 +148,11 @@ class Context:
         return self.link.report({"fraction": float(fraction), "text": clean_text(text, 200, lines=False)}) is not False
 
     def use(self, pool: str, units: float) -> None:
-        """Count `units` that were really used of a pool that this run needs, on top of what was counted before.
+        """Count `units` that were really used of a pool that this run needs, in addition to earlier calls.
 
-        In the end the sum takes the place of what was reserved: what is left can be used again at once, and what is
-        more is missing in the next window. Without a call, all that was reserved counts as used, unless the attempt
-        ends by `throttled`. Raises `InvalidArgument` for a pool that the run does not need, and for less than 0.
+        At the end the sum replaces the reservation: unused units are free at once, and extra units are missing in the
+        next window. Without a call, the whole reservation counts as used, unless the attempt ends by `throttled`.
+        Raises `InvalidArgument` for a pool that the run does not need, and for a negative number.
         """
         self._check_need(pool)
         if not (math.isfinite(units) and units >= 0):
@@ -157,7 +160,7 @@ class Context:
         self.link.use(pool, float(units))
 
     def throttled(self, pool: str, retry_after: timedelta | None = None, *, checkpoint: Json = None) -> Wait:
-        """Say that a pool's provider was too busy (HTTP 429), and get the outcome to return; it is no failure.
+        """Report that a pool's provider was too busy (HTTP 429), and return the outcome to return; it is no failure.
 
         Nothing that needs the pool starts before `retry_after` has passed, and then less of it runs at once for a
         while. `return ctx.throttled("openai", timedelta(seconds=5))`. Raises `InvalidArgument` as `use` does.
@@ -181,7 +184,7 @@ class Context:
             )
 
     def _is_time(self) -> bool:
-        """Whether the last report is long enough ago: each one is a write to the database that others wait for."""
+        """Whether the last report is old enough: each one is a database write."""
         now = self.now()
         if self._reported and timedelta(0) <= now - self._reported[-1] < self.pace:
             return False

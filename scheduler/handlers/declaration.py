@@ -1,4 +1,4 @@
-"""Handlers, and the decorator that declares one; mistakes are caught here, with the remedy."""
+"""Handlers, and the decorator that declares one; it reports mistakes at once, with a remedy."""
 
 from __future__ import annotations
 
@@ -27,14 +27,15 @@ Isolation = Literal["thread", "process"]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Handler:
-    """The code behind one action.
+    """The code of one action.
 
-    `fn` is a function of (context) or (context, payload); the payload is an instance of `payload_model`, or the JSON
-    object as it is without one. `time_limit` bounds one attempt. `retry` is for tasks that name no policy of their own,
-    `estimate` (how long it takes) for those that give none while none was learned, and `needs` (units of each pool that
-    it holds while it runs) is what a task's own needs are laid over.
+    `fn` is a function of (context) or (context, payload); the payload is an instance of `payload_model`, or without one
+    the JSON object itself. `time_limit` bounds one attempt. `retry` applies to tasks without a policy of their own,
+    `estimate` (the duration of a run) to tasks without one while none was learned. `needs` are units of each pool that
+    a run holds; a task's own needs replace them.
+
     `isolation` says where an attempt runs: in a thread of the worker, or in a process of its own, which can be killed.
-    `verify` refuses payloads that the model cannot judge (by options, say); it does no I/O.
+    `verify` refuses payloads by rules beyond the model (options, for example); it does no I/O.
     """
 
     name: str
@@ -48,7 +49,7 @@ class Handler:
     isolation: Isolation = "thread"
     verify: Callable[[Any], Iterable[InvalidArgument]] | None = None
     takes_payload: bool = field(init=False, repr=False, compare=False)
-    """Whether the function has a parameter for the payload; found out once, because every attempt asks."""
+    """Whether the function has a parameter for the payload; computed once, because every attempt needs it."""
 
     def __post_init__(self) -> None:
         _check_name(self.name)
@@ -63,18 +64,18 @@ class Handler:
             raise HandlerError(f'handler {self.name}: isolation must be "thread" or "process"')
 
     def __call__(self, *args: Any) -> Any:
-        """Call the function as it was written, for tests: `resize(Context.for_test(), Resize(path="a.png"))`."""
+        """Call the function directly, for tests: `resize(Context.for_test(), Resize(path="a.png"))`."""
         return self.fn(*args)
 
     @property
     def is_async(self) -> bool:
-        """Whether calling it gives a coroutine."""
+        """Whether a call returns a coroutine."""
         return _is_async(self.fn)
 
     def check(self, payload: Mapping[str, Json]) -> Mapping[str, Json]:
-        """Give the payload back as it is to be stored: checked, with defaults filled in.
+        """Return the payload to store: checked, with defaults filled in.
 
-        Raises `InvalidArguments`, each naming its place as `payload.x`.
+        Raises `InvalidArguments`, each with its path as `payload.x`.
         """
         value = self.parse(payload)
         if not isinstance(value, BaseModel):
@@ -82,7 +83,7 @@ class Handler:
         return dict(value.model_dump(mode="json", by_alias=True))
 
     def parse(self, payload: Mapping[str, Json]) -> Any:
-        """Turn a payload into what the function takes; raises `InvalidArguments` as `check` does."""
+        """Convert a payload to the function's argument; raises `InvalidArguments` as `check` does."""
         _check_bounds(payload)
         if self.payload_model is None:
             return self._without_model(payload)
@@ -115,10 +116,10 @@ def handler(
 ) -> Callable[[HandlerFunction], Handler]:
     """Declare a function, sync or async, as the handler of the action `name`.
 
-    `time_limit` is in seconds, for one attempt; so is `estimate`, how long it takes as a rule. `needs` are whole units
-    by pool that a run holds from its start to its end. With `isolation="process"` each attempt runs in a process of its
-    own, which is killed when it does not stop. `description` defaults to the first line of the docstring.
-    Raises `HandlerError` at once when the declaration is wrong.
+    `time_limit` is in seconds, for one attempt; so is `estimate`, the usual duration. `needs` are whole units by pool
+    that a run holds from start to end. With `isolation="process"` each attempt runs in a process of its own, which is
+    killed when it does not stop. `description` defaults to the first line of the docstring. Raises `HandlerError` at
+    once when the declaration is wrong.
     """
     _check_name(name)
 
@@ -175,7 +176,7 @@ def _check_model(name: str, model: object) -> None:
 
 
 def _holds_secret(schema: Json) -> bool:
-    """Whether a secret type is anywhere in the schema: its JSON form is asterisks, so the value would be lost."""
+    """Whether the schema contains a secret type: its JSON form is asterisks, so the value would be lost."""
     if isinstance(schema, dict):
         return schema.get("writeOnly") is True or any(_holds_secret(part) for part in schema.values())
     return isinstance(schema, list) and any(_holds_secret(part) for part in schema)
@@ -220,7 +221,7 @@ def _is_async(fn: HandlerFunction) -> bool:
 
 
 def _extra(model: type[BaseModel]) -> Any:
-    """Refuse unknown fields unless the model says otherwise: a mis-spelt field must not be dropped silently."""
+    """Refuse unknown fields unless the model allows them: a mis-spelt field must not be dropped silently."""
     return model.model_config.get("extra") or "forbid"
 
 

@@ -1,4 +1,4 @@
-"""Runs one attempt of a handler: whatever happens in there, one outcome comes out."""
+"""Runs one attempt of a handler, and turns any result or exception into one outcome."""
 
 from __future__ import annotations
 
@@ -15,10 +15,10 @@ from duetime.scheduler.outcomes import Done, Failed, Outcome, Retry, Wait, Yield
 from duetime.scheduler.rules.sanitize import check_json, clean_text
 from duetime.scheduler.task import Json
 
-MAX_REASON_CHARS: Final = 500
-MAX_SUMMARY_CHARS: Final = 2000
-MAX_RETRY_DELAY: Final = timedelta(days=5 * 366)
-"""Five years: nothing waits longer for its next attempt."""
+MAX_REASON: Final = 500
+MAX_SUMMARY: Final = 2000
+MAX_DELAY: Final = timedelta(days=5 * 366)
+"""Five years: the longest wait for a next attempt."""
 _OUTCOMES = ", ".join(outcome.__name__ for outcome in get_args(Outcome))
 
 Awaiter = Callable[[Coroutine[Any, Any, Any]], Any]
@@ -27,9 +27,9 @@ Awaiter = Callable[[Coroutine[Any, Any, Any]], Any]
 def run_handler(
     handler: Handler, ctx: Context, payload: Mapping[str, Json], *, wait_for: Awaiter = asyncio.run
 ) -> Outcome:
-    """Run one attempt and give its outcome.
+    """Run one attempt and return its outcome.
 
-    An exception becomes `Retry` with its type and text; a payload that no longer fits, and a return value that is no
+    An exception becomes `Retry` with its type and text. A payload that no longer fits, and a return value that is no
     outcome, become `Failed`. Cancellation and interrupts (`asyncio.CancelledError`, Dramatiq's, `KeyboardInterrupt`)
     are raised, for the worker to settle. `wait_for` runs the coroutine of an async handler to its end.
     """
@@ -58,7 +58,7 @@ def explain(error: BaseException) -> str:
 
 
 def _checked(handler: Handler, outcome: object, now: datetime) -> Outcome:
-    """Give an outcome that can be stored and shown; raises for what is none."""
+    """Return a storable outcome; raises for any other value."""
     if not isinstance(outcome, Done | Retry | Wait | Yielded | Failed):
         raise HandlerError(
             f"handler {handler.name} returned {type(outcome).__name__}; it must return one of {_OUTCOMES}, "

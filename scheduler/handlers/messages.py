@@ -24,7 +24,7 @@ _OUTCOMES: Final = {kind.__name__: TypeAdapter[Outcome](kind) for kind in get_ar
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ContextFacts:
-    """A `Context` without its link."""
+    """The fields of a `Context`, without its link."""
 
     task_id: str
     run_id: str
@@ -48,7 +48,7 @@ class ContextFacts:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Assignment:
-    """All that a process needs to run one attempt; `function` and `payload_model` are found by `imported`."""
+    """All that a process needs to run one attempt; `imported` finds `function` and `payload_model`."""
 
     name: str
     function: str
@@ -56,7 +56,7 @@ class Assignment:
     payload: Mapping[str, Json]
     facts: ContextFacts
     path: tuple[str, ...]
-    """Where modules are looked for, as in the worker."""
+    """The worker's module search path."""
 
 
 _ASSIGNMENT: Final = TypeAdapter(Assignment)
@@ -88,14 +88,14 @@ def error_to_json(error: Exception) -> Json:
 
 
 def error_from_json(value: Json) -> Exception:
-    """Return the error that a call met in the worker: a handler may expect that the database is away."""
+    """Return the exception that a call raised in the worker: a handler may expect an outage of the database."""
     if value["kind"] == StoreUnavailable.__name__:
         return StoreUnavailable(value["text"])
     return RuntimeError(f"{value['kind']}: {value['text']}")
 
 
 def reference(thing: Any) -> str:
-    """Say where another process finds a function or class: `module:name`. Raises HandlerError when it cannot."""
+    """Return where another process finds a function or class: `module:name`. Raises HandlerError when it cannot."""
     module, name = getattr(thing, "__module__", ""), getattr(thing, "__qualname__", "<unnamed>")
     if not module or module == "__main__" or "<" in name or hasattr(thing, "__self__"):
         raise HandlerError(
@@ -106,7 +106,7 @@ def reference(thing: Any) -> str:
 
 
 def imported(where: str) -> Any:
-    """Return what `reference` named."""
+    """Return the object that `reference` named."""
     module, _, name = where.partition(":")
     found: Any = import_module(module)
     for part in name.split("."):

@@ -1,4 +1,4 @@
-"""Turns pydantic's complaints about a payload into our own error sentences."""
+"""Translates pydantic's errors about a payload into our own sentences."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ MAX_VALUE_CHARS: Final = 40
 
 
 def complaints(error: ValidationError, model: type[BaseModel]) -> list[InvalidArgument]:
-    """One `InvalidArgument` for each complaint, named by its place (`payload.size.width`), without long values."""
+    """Return one `InvalidArgument` for each error, with its path (`payload.size.width`), without long values."""
     found = error.errors(include_url=False, include_context=False)
     return [_complaint(item, model) for item in found]
 
@@ -42,7 +42,7 @@ def _problem(item: Any) -> str:
 
 
 def _shown(value: object) -> str:
-    """Short values help, long ones flood: show a scalar of up to `MAX_VALUE_CHARS` characters, else name its kind."""
+    """Return a scalar of up to `SHORT` characters, else the name of its kind, because long values hide the message."""
     text = repr(value)
     return text if isinstance(value, str | int | float) and len(text) <= MAX_VALUE_CHARS else kind_of(value)
 
@@ -57,7 +57,7 @@ def _fields(given: str, model: type[BaseModel] | None) -> str:
 
 
 def _field_help(model: type[BaseModel], loc: Sequence[str | int]) -> tuple[str, str]:
-    """Give what the author of the model says about a field: its description and its first example."""
+    """Return the description of a field and its first example, as its model declares them."""
     field = model.model_fields.get(str(loc[0])) if len(loc) == 1 else None
     if field is None:
         return "", ""

@@ -1,4 +1,4 @@
-"""One attempt of a handler in a process of its own, which can be killed; `child` is the program in there."""
+"""Runs one attempt of a handler in a process of its own, which can be killed; `child` is its program."""
 
 from __future__ import annotations
 
@@ -25,9 +25,9 @@ _OWN_GROUP_ON_WINDOWS: Final[int] = getattr(subprocess, "CREATE_NEW_PROCESS_GROU
 
 
 class HandlerProcess:
-    """Starts the process; `run` serves it until it has ended, `interrupt` and `kill` may come from other threads.
+    """Starts the process; `run` serves it until it ends; `interrupt` and `kill` may come from other threads.
 
-    It leads a group of its own, which `kill` ends with all that the handler has started, and so does the end of `run`.
+    It leads a process group of its own; `kill` and the end of `run` end the whole group.
     """
 
     def __init__(self, handler: Handler, context: Context, payload: Mapping[str, Json]) -> None:
@@ -58,12 +58,12 @@ class HandlerProcess:
 
     @property
     def end(self) -> str:
-        """How it ended, as part of a reason."""
+        """Return how the process ended, as part of a reason."""
         code = self._process.returncode
         return f"was killed by {signal.Signals(-code).name}" if code < 0 else f"ended with code {code}"
 
     def run(self) -> Outcome | None:
-        """Answer its calls until it ends; return the outcome, None when it ended without one."""
+        """Serve its calls until it ends; return the outcome, None when it ended without one."""
         outcome: Outcome | None = None
         try:
             for received in self._from:
@@ -81,34 +81,34 @@ class HandlerProcess:
         self._send(line("interrupt", why.__name__))
 
     def kill(self) -> None:
-        """End it at once, with all that it has started."""
+        """Kill the process group at once."""
         with self._lock:
-            if not self._ended:  # as long as nobody has waited for it, its number is no other process's
+            if not self._ended:  # until it is waited for, its id belongs to no other process
                 _kill_group(self._process)
 
     def close(self) -> None:
-        """Kill what is left of it; afterwards its number may be another process's."""
+        """Kill the rest of the group; afterwards its id may belong to another process."""
         self.kill()
         with self._lock:
             ended, self._ended = self._ended, True
         if not ended:
-            with suppress(OSError):  # what was not read is lost with it
+            with suppress(OSError):  # unread messages are lost
                 self._to.close()
             self._from.close()
             self._process.wait()
 
     def _send(self, message: bytes) -> None:
-        with self._lock, suppress(OSError, ValueError):  # it has ended: `run` finds that out
+        with self._lock, suppress(OSError, ValueError):  # the process has ended, as `run` will notice
             self._to.write(message)
             self._to.flush()
 
 
 def _answer(link: Link, message: Mapping[str, Json]) -> bytes:
-    """Do what a call of the context asks for."""
+    """Execute a call of the context."""
     number = message["number"]
     try:
         value = getattr(link, message["call"])(*message["arguments"])
-    except Exception as error:  # noqa: BLE001 - it is raised in the handler, as in a thread
+    except Exception as error:  # noqa: BLE001 - raised in the handler, as in a thread
         return line("error", messages.error_to_json(error), number=number)
     return line("answer", value.isoformat() if message["call"] == "now" else value, number=number)
 
@@ -117,5 +117,5 @@ def _kill_group(process: subprocess.Popen[bytes]) -> None:
     if sys.platform == "win32":
         subprocess.run(["taskkill", "/F", "/T", "/PID", str(process.pid)], check=False, capture_output=True)  # noqa: S603, S607 - a tool of the system
         return
-    with suppress(ProcessLookupError, PermissionError):  # macOS says so of a group that has ended
+    with suppress(ProcessLookupError, PermissionError):  # macOS raises this for a group that has ended
         os.killpg(process.pid, signal.SIGKILL)

@@ -1,4 +1,4 @@
-"""The handlers of one process, by the name that `action` says."""
+"""The handlers of one process, by action."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ ENTRY_POINT_GROUP: Final = "duetime.handlers"
 
 
 class Handlers(Mapping[str, Handler]):
-    """A read-only registry; two different handlers of one name are refused with `HandlerError`."""
+    """A read-only registry; two different handlers of one action raise `HandlerError`."""
 
     def __init__(self, handlers: Iterable[Handler] = ()) -> None:
         self._by_name: dict[str, Handler] = {}
@@ -33,10 +33,10 @@ class Handlers(Mapping[str, Handler]):
     def load(
         cls, modules: Sequence[str] = (), *, entry_points: bool = True, webhooks: WebhookOptions | None = None
     ) -> Self:
-        """Collect the built-in handlers, those of installed packages, and those of the named modules.
+        """Load the built-in handlers, those of installed packages, and those of the named modules.
 
-        `webhooks` says how far the built-in `webhook` may reach. Raises `InvalidSetting` naming the module and the
-        cause when one cannot be imported or declares no handler.
+        `webhooks` is the policy of the built-in `webhook`. Raises `InvalidSetting` with the module and the cause when
+        one cannot be imported or declares no handler.
         """
         found = [reminder, webhook(webhooks)]
         for point in installed(group=ENTRY_POINT_GROUP) if entry_points else ():
@@ -46,9 +46,9 @@ class Handlers(Mapping[str, Handler]):
         return cls(found)
 
     def isolated(self, actions: Iterable[str]) -> Handlers:
-        """Return these handlers, those of `actions` each in a process of its own.
+        """Return these handlers, with those of `actions` isolated in processes.
 
-        Raises `InvalidSetting` for an action that is not here, and for a handler that another process cannot import.
+        Raises `InvalidSetting` for an unknown action, and for a handler that another process cannot import.
         """
         named = set(actions)
         unknown = ", ".join(sorted(named.difference(self._by_name)))
@@ -62,7 +62,7 @@ class Handlers(Mapping[str, Handler]):
             raise InvalidSetting(f"isolated_actions: {error}") from error
 
     def get_or_explain(self, name: str) -> Handler:
-        """Give the handler of an action, or raise `InvalidArgument` that lists what exists."""
+        """Return the handler of an action, or raise `InvalidArgument` with a list of actions."""
         if name in self._by_name:
             return self._by_name[name]
         names = ", ".join(self._by_name)
@@ -121,7 +121,7 @@ def _remedy(error: BaseException) -> str:
 
 
 def _handlers_in(found: object) -> Iterator[Handler]:
-    """Give the handlers of an entry point or module: itself, a list of them, or those at a module's top level."""
+    """Yield the handlers of an entry point or module: the object itself, a list, or a module's top level."""
     if isinstance(found, Handler):
         yield found
     elif isinstance(found, ModuleType):

@@ -1,4 +1,4 @@
-"""The action `reminder`: tell the user something, at its time."""
+"""The action `reminder`: deliver a message to the user at its time."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from pydantic import BaseModel, Field
 
 
 class ReminderPayload(BaseModel):
-    """The text of a reminder; the title where nothing is given."""
+    """The text of a reminder; by default the title of the task."""
 
     message: str | None = Field(default=None, max_length=2000, description="text of at most 2,000 characters")
 

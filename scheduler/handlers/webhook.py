@@ -26,7 +26,7 @@ MAX_EXCERPT_CHARS: Final = 2000
 MAX_HEADERS: Final = 20
 MAX_HEADER_CHARS: Final = 4096
 PATIENT: Final = RetryPolicy(max_attempts=10)
-"""The other side may be down for minutes: about a quarter of an hour of tries, unless the task says otherwise."""
+"""Default retry policy: tries for about a quarter of an hour, because a server may be down for minutes."""
 
 _TOKEN = re.compile(r"[A-Za-z0-9!#$%&'*+.^_`|~-]{1,100}")
 _VALUE = re.compile(r"[\t\x20-\x7e]*")
@@ -38,7 +38,7 @@ _PASSING = frozenset({408, 425, 429})
 
 
 class WebhookPayload(BaseModel):
-    """The request: an object or list as `body` is sent as JSON, text as it is."""
+    """The request: an object or list as `body` is sent as JSON, a text unchanged."""
 
     url: str = Field(description="a public https URL", examples=["https://example.com/hook"])
     method: Literal["POST", "GET", "PUT"] = Field(default="POST", description="POST, GET or PUT")
@@ -49,7 +49,7 @@ class WebhookPayload(BaseModel):
 
 
 def webhook(options: WebhookOptions | None = None, *, resolve: Resolver = system_resolver) -> Handler:
-    """Make the handler; raises `InvalidSetting` when the secret of the options is none."""
+    """Build the handler; raises `InvalidSetting` for a malformed secret."""
     work = _Webhook(options or WebhookOptions(), resolve)
     return Handler(
         name="webhook",
@@ -69,7 +69,7 @@ class _Webhook:
         self._signer = Signer(options.secret)
 
     def verify(self, payload: WebhookPayload) -> Iterator[InvalidArgument]:
-        """Judge what can be judged without asking a name server: the URL, the headers, the body of a GET."""
+        """Check all that needs no name server: the URL, the headers, the body of a GET."""
         try:
             check_url("payload.url", payload.url, self.options)
         except InvalidArgument as problem:
@@ -80,7 +80,7 @@ class _Webhook:
             yield from _header_problems(name, value)
 
     def run(self, ctx: Context, payload: WebhookPayload) -> Outcome:
-        """Send the request once and read the answer as an outcome."""
+        """Send the request once and return the outcome of its answer."""
         body, kind = _encoded(payload.body)
         headers = kind | _lower(payload.headers) | self._identity(ctx, body)
         try:

@@ -1,4 +1,4 @@
-"""Decide what the buttons of a card ask for: each names an event and a change of the task."""
+"""Decides what a button of a card does: the event, and the change of the task."""
 
 from __future__ import annotations
 
@@ -13,13 +13,13 @@ from duetime.scheduler.rules import changes
 from duetime.scheduler.task import TaskRecord
 
 DONE = "done"
-"""Marks the outcome as read; it changes nothing of the task."""
+"""Marks the outcome as read; the task does not change."""
 
 
 def decide_action(
     action: str, now: datetime, *, minutes: int | None = None, until: str | None = None, undo: str | None = None
 ) -> tuple[EventKind, Callable[[TaskRecord], Change]]:
-    """Return the event of an action, and the decision that it is; raises InvalidArgument for an unknown one."""
+    """Return the event and the decision of an action; raises InvalidArgument for an unknown action."""
     decisions: dict[str, tuple[EventKind, Callable[[TaskRecord], Change]]] = {
         "snooze": (
             EventKind.SNOOZED,

@@ -1,4 +1,4 @@
-"""How urgent a task is, as callers say it: its tier, its deadline with the kind of it, and how long it takes."""
+"""Parses the urgency arguments: priority, deadline, deadline type and estimate."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from duetime.scheduler.rules.time.tokens import Misread, Unknown, tokens
 from duetime.scheduler.task import DeadlineType, Penalty, Tier
 
 NONE = frozenset({"none", "never", "no"})
-"""A `deadline` that takes one away, and an `estimate` that has it learned again."""
+"""Values that remove a `deadline`, and that return an `estimate` to the learned one."""
 
 MAX_DEADLINE_AFTER = timedelta(days=366)
 MAX_ESTIMATE = timedelta(days=7)
@@ -27,7 +27,7 @@ KINDS: Mapping[str, tuple[DeadlineType, Penalty]] = {
     "soft-linear": (DeadlineType.SOFT, Penalty.LINEAR),
     "soft-step": (DeadlineType.SOFT, Penalty.STEP),
 }
-"""Values of `deadline_type`: the kind of a deadline and the penalty for missing it, in one word."""
+"""Values of `deadline_type`: the kind of a deadline and the penalty for missing it, as one word."""
 
 _LENGTHS = "a duration such as `90 s`, `5 min`, `PT5M`, or seconds, up to 7 days"
 _DEADLINES = "a time (`17:00`, `tomorrow noon`, `2026-11-24T17:00`), or a duration from when a run is due (`2 hours`)"
@@ -38,7 +38,7 @@ _NUMBER = re.compile(r"[0-9]+(?:\.[0-9]+)?")
 
 @dataclass(frozen=True, slots=True)
 class Deadline:
-    """A deadline as understood: an instant `at` for one run, or a time `after` each run is due; one of the two."""
+    """A parsed deadline: either an instant `at` for one run, or a time `after` each run is due."""
 
     given: str
     at: datetime | None = None
@@ -46,27 +46,27 @@ class Deadline:
     assumptions: tuple[str, ...] = ()
 
     def of(self, due: datetime) -> datetime:
-        """Return when a run that is due at `due` has to be finished."""
+        """Return the deadline (UTC) of a run that is due at `due`."""
         return due + self.after if self.after is not None else self.at or due
 
 
 def tier_of(given: str) -> Tier:
-    """Return the tier that `priority` names. Raises InvalidArgument."""
+    """Return the tier of a `priority`. Raises InvalidArgument."""
     return Tier(_one_of("priority", given, [tier.value for tier in Tier], usual=Tier.NORMAL))
 
 
 def kind_of(given: str) -> tuple[DeadlineType, Penalty]:
-    """Return the kind of deadline and the penalty that `deadline_type` names. Raises InvalidArgument."""
+    """Return the kind of deadline and the penalty of a `deadline_type`. Raises InvalidArgument."""
     return KINDS[_one_of("deadline_type", given, list(KINDS), usual="soft")]
 
 
 def kind_word(kind: DeadlineType, penalty: Penalty) -> str:
-    """Return the word that `deadline_type` has for a kind and a penalty: `soft-linear`."""
+    """Return the `deadline_type` of a kind and a penalty, such as `soft-linear`."""
     return next(word for word, meant in KINDS.items() if meant == (kind, penalty))
 
 
 def estimate_of(given: str | float | timedelta) -> timedelta:
-    """Return the length of work that `estimate` says; a number, or a text of digits, counts seconds."""
+    """Parse `estimate`; a number, or a text of digits, counts seconds. Raises InvalidArgument."""
     found = _length(given)
     if not timedelta(0) < found <= MAX_ESTIMATE:
         raise InvalidArgument("estimate", "out of range", accepted=_LENGTHS, example="estimate='5 min'")
@@ -74,11 +74,11 @@ def estimate_of(given: str | float | timedelta) -> timedelta:
 
 
 def deadline_of(given: Moment, *, due: datetime, now: datetime, zone: str | None, recurring: bool) -> Deadline:
-    """Understand `deadline` for a task that is first due at `due`.
+    """Parse `deadline` for a task that is first due at `due`.
 
-    A bare duration counts from when each run is due; everything else is an instant, which only a task that runs once
-    can have. A time of day alone is the first such time after the run is due, a date alone the end of that day.
-    Raises InvalidArgument for what cannot be understood, and for an instant beside a recurrence.
+    A bare duration counts from when each run is due; any other value is an instant, which only a one-shot task can
+    have. A time of day alone is the first such time after the run is due, a date alone the end of that day. Raises
+    InvalidArgument for an unknown phrase, and for an instant with a recurrence.
     """
     after = _after(given)
     if after is not None:
@@ -93,7 +93,7 @@ def deadline_of(given: Moment, *, due: datetime, now: datetime, zone: str | None
 
 
 def instant_of_many(deadline: datetime, due: datetime) -> InvalidArgument:
-    """Return the error for an instant as the deadline of a recurring task; its example is the same time of each day."""
+    """Return the error for an instant as the deadline of a recurring task; it suggests the same time of each day."""
     span = (deadline - due) % timedelta(days=1)
     example = length(span) if span >= timedelta(minutes=1) else "2 hours"
     return InvalidArgument(
@@ -105,7 +105,7 @@ def instant_of_many(deadline: datetime, due: datetime) -> InvalidArgument:
 
 
 def _one_of(argument: str, given: str, words: Sequence[str], *, usual: str) -> str:
-    """Return the word that was meant; a refusal shows the nearest one, or the `usual` one, which does no harm."""
+    """Return the allowed value, else raise with the nearest one, or with the harmless default `usual`."""
     word = re.sub(r"[\s_-]+", "-", str(given).strip().lower())
     if word in words:
         return word
@@ -131,7 +131,7 @@ def _length(given: str | float | timedelta) -> timedelta:
 
 
 def _after(given: Moment) -> timedelta | None:
-    """Return the duration that a deadline is, None if it is no bare duration."""
+    """Return the duration of a deadline that is a bare duration, else None."""
     if isinstance(given, str):
         try:
             found = parse_exact(_WITHIN.sub("", given))
@@ -161,7 +161,7 @@ def _instant(given: Moment, *, due: datetime, now: datetime, zone: str | None) -
 
 
 def _is_time_of_day(text: str) -> bool:
-    """Tell whether a text is a clock time and nothing else: `17:00`, `at noon`."""
+    """Whether a text is a clock time and nothing else: `17:00`, `at noon`."""
     try:
         row = tokens(text)
         return read_clock(row) is not None and row.done

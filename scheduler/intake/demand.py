@@ -1,4 +1,4 @@
-"""The arguments that order and admit runs: a task's tier, deadline, length of work, and needs."""
+"""The arguments that order and admit runs: a task's tier, deadline, estimate and needs."""
 
 from __future__ import annotations
 
@@ -30,11 +30,11 @@ MINUTE = timedelta(minutes=1)
 
 
 EstimateLookup = Callable[[str, str, timedelta | None], Estimate]
-"""From tenant, action and what its handler declares (None when nothing) to how long a run of it takes."""
+"""Returns the estimate for a tenant, an action and the handler's declared duration (None without one)."""
 
 
 class UrgencyArguments(Protocol):
-    """The arguments that a request to schedule and one to reschedule have in common; None is absent."""
+    """Arguments common to the requests schedule and reschedule; None means absent."""
 
     @property
     def priority(self) -> str | None: ...
@@ -50,7 +50,7 @@ class UrgencyArguments(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class RunContext:
-    """The task that the arguments belong to, and the time when its run is due."""
+    """The task of the arguments, and the time when its run is due."""
 
     tenant: str
     action: str
@@ -62,7 +62,7 @@ class RunContext:
 
 @dataclass(frozen=True, slots=True)
 class Demand:
-    """The tier, deadline, estimate and needs of a task; `p50` is how long a run of it probably takes."""
+    """Tier, deadline, estimate and needs of a task; `p50` is the median duration of a run."""
 
     priority: Tier = Tier.NORMAL
     deadline: Deadline | None = None
@@ -75,18 +75,18 @@ class Demand:
 
     @classmethod
     def of(cls, task: Task, run: Run) -> Demand:
-        """Return what a task asks for so far; `run` has the deadline if that is an instant."""
+        """Return the current demand of a task; `run` has the deadline if that is an instant."""
         deadline = Deadline(task.deadline or "", at=run.deadline, after=task.deadline_after)
         known = deadline if deadline.at or deadline.after else None
         return cls(task.priority, known, task.deadline_type, task.penalty, task.estimate, task.needs)
 
     @property
     def instant(self) -> datetime | None:
-        """The deadline if it is an instant, of one run alone."""
+        """The deadline of one run if it is an instant, else None."""
         return self.deadline.at if self.deadline and self.deadline.after is None else None
 
     def parts(self) -> dict[str, Any]:
-        """Return the fields of a task that hold it."""
+        """Return the task fields that store the demand."""
         return {
             "priority": self.priority,
             "deadline": self.deadline.given if self.deadline else None,
@@ -99,20 +99,20 @@ class Demand:
 
 
 def word_alone(_tenant: str, _action: str, declared: timedelta | None) -> Estimate:
-    """Return what was declared, for nothing was learned."""
+    """Return the declared estimate, without learning."""
     return estimate(None, None, declared)
 
 
 @dataclass(frozen=True, slots=True)
 class Demands:
-    """Understands what requests ask for, and refuses what can never be: a pool, an amount, a hard deadline."""
+    """Parses the demand of a request, and refuses an impossible one: an unknown pool, an amount, a hard deadline."""
 
     handlers: Handlers
     pools: Callable[[], PoolsByName] = dict
     estimates: EstimateLookup = word_alone
 
     def read(self, asked: UrgencyArguments, at: RunContext, was: Demand | None = None) -> Demand:
-        """Return what is asked for, on top of what was. Raises InvalidArgument(s) with every problem found."""
+        """Return the requested demand on top of `was`. Raises InvalidArgument(s) with every problem found."""
         problems, found = ProblemCollector(), was or Demand()
         needs = self._with_needs_of_new if was is None else self._with_needs
         for step in (_with_priority, _with_deadline, _with_kind, _with_estimate, needs):
@@ -128,7 +128,7 @@ class Demands:
         return replace(found, needs=needs)
 
     def _with_needs(self, found: Demand, asked: UrgencyArguments, at: RunContext) -> Demand:
-        """Merge needs and check them against the pools as they are; those of an old task only when they change."""
+        """Merge needs and check them against the current pools; unchanged needs of an existing task are not checked."""
         needs = self._merged(asked, at) if asked.needs is not None else found.needs
         if needs and (asked.needs is not None or asked.priority is not None):
             check(needs, found.priority, self.pools())
@@ -139,7 +139,7 @@ class Demands:
         return merged(declared, asked.needs, tenant=at.tenant)
 
     def _judged(self, found: Demand, at: RunContext) -> Demand:
-        """Say whether the deadline can be met at all by a run that starts when it is due."""
+        """Check whether a run that starts when it is due can meet the deadline."""
         handler = self.handlers.get(at.action)
         declared = handler.estimate if handler else None
         p50 = found.estimate or self.estimates(at.tenant, at.action, declared).p50
@@ -192,7 +192,7 @@ def _with_estimate(found: Demand, asked: UrgencyArguments, _at: RunContext) -> D
 
 
 def _against_deadline(found: Demand, at: RunContext) -> tuple[str, ...]:
-    """Refuse a deadline before the run is due, and a hard one that cannot be met; warn of a soft one that cannot."""
+    """Refuse a deadline before the due time, and a hard one that cannot be met; warn about such a soft one."""
     assert found.deadline is not None
     deadline, zone = found.deadline.of(at.due), zones.find(at.zone or "UTC").key
     takes = f"it is due {describe(at.due, zone)} and takes about {about(found.p50)}"

@@ -1,4 +1,4 @@
-"""Repeated calls: the key that makes a second call return the first one's task."""
+"""Repeated calls: the key by which a second call returns the first one's task, and the warning about it."""
 
 from __future__ import annotations
 
@@ -11,14 +11,14 @@ from duetime.scheduler.request import Repeatable, Request
 from duetime.scheduler.task import Principal
 
 REPEAT_WINDOW = timedelta(seconds=60)
-"""How long a repeated call without a key of its own returns the first task."""
+"""Time for which a repeated call without a key of its own returns the first task."""
 
 
 REPEATED = "this repeats an earlier call: nothing was changed again, the task is returned in its current state"
 
 
 def key_of(request: Request | Repeatable, by: Principal, now: datetime) -> IdempotencyKey | None:
-    """Return the caller's key, or one derived from who calls and the raw arguments; None where there are none."""
+    """Return the caller's key, or one derived from caller and raw arguments; None without either."""
     content = request.content()
     if request.idempotency_key is not None:
         return IdempotencyKey(request.idempotency_key, content, expires_at=None, derived=False)

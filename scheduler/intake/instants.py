@@ -1,4 +1,4 @@
-"""Turn what a caller gave as a time - words, a datetime, a timedelta - into an instant that is still to come."""
+"""Resolves a time argument (words, a datetime or a timedelta) to a future instant."""
 
 from __future__ import annotations
 
@@ -28,9 +28,9 @@ _LAST = time(23, 59, 59)
 def resolve_moment(given: Moment, *, now: datetime, zone: str | None, argument: str) -> Resolved:
     """Resolve `given` against `now`.
 
-    Words go through the grammar; a naive datetime is a wall time in `zone` and obeys the same rules as written ones; an
-    aware one is an instant. An instant of the last 5 seconds means now. Raises InvalidArgument naming `argument` when
-    it is in the past or cannot be understood.
+    Words go through the grammar. A naive datetime is a wall time in `zone`, under the same rules as a written one; an
+    aware one is an instant. An instant of the last 5 seconds means now. Raises InvalidArgument for `argument` when the
+    time is in the past or unknown.
     """
     if isinstance(given, timedelta):
         return _instant(now + given, now=now, zone=zone, argument=argument)
@@ -47,7 +47,7 @@ def resolve_moment(given: Moment, *, now: datetime, zone: str | None, argument: 
 
 
 def _just_passed(words: str, *, now: datetime, zone: str | None) -> Resolved | None:
-    """Return the instant that a written date and time names, if it was within the last seconds."""
+    """Return the instant of a written date and time if it was within the last seconds, else None."""
     if not _INSTANT.match(words.strip()):
         return None
     try:
@@ -57,7 +57,7 @@ def _just_passed(words: str, *, now: datetime, zone: str | None) -> Resolved | N
 
 
 def resolve_end(given: Moment, *, now: datetime, zone: str | None, argument: str = "until") -> Resolved:
-    """Resolve an end as `resolve_moment` does a start, but a date without a time is the whole day, today too."""
+    """Resolve an end like `resolve_moment`, but a date without a time means the end of that day, today included."""
     with suppress(InvalidArgument):
         home = zones.find(zone or "UTC")
         midnight = datetime.combine(now.astimezone(home), time(), home)
@@ -82,7 +82,7 @@ def _instant(instant: datetime, *, now: datetime, zone: str | None, argument: st
 
 
 def snooze_to(zone: str, minutes: int | None, until: str | None, now: datetime) -> datetime:
-    """Return when what is snoozed comes again, by exactly one of the two; raises InvalidArgument."""
+    """Return the time (UTC) of a snooze, from exactly one of the two arguments; raises InvalidArgument."""
     if (minutes is None) == (until is None):
         raise InvalidArgument("minutes", "give minutes or until", accepted="one of the two", example="minutes=10")
     if until is not None:

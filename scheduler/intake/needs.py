@@ -1,4 +1,4 @@
-"""Needs: the units of each pool that a run holds, as callers state them, and whether the pools can ever grant them."""
+"""Needs: the units of each pool that a run holds, and whether the pools can ever grant them."""
 
 from __future__ import annotations
 
@@ -24,9 +24,9 @@ PoolsByName = Mapping[str, Pool]
 def merged(
     declared: Mapping[str, int], own: Mapping[str, Json] | None, *, tenant: str = LOCAL.tenant
 ) -> dict[str, int]:
-    """Return what the handler declared with the caller's own amounts over it. Raises InvalidArgument for odd ones.
+    """Return the handler's needs with the caller's amounts in place of its own. Raises InvalidArgument.
 
-    A key that a tenant names is its own; one that a handler declares is everybody's.
+    A key that a tenant names belongs to that tenant; one that a handler declares is shared by all.
     """
     given: dict[str, Any] = {}
     for name, units in (own or {}).items():
@@ -39,7 +39,7 @@ def merged(
 
 
 def check(needs: Mapping[str, int], tier: Tier, pools: PoolsByName) -> None:
-    """Raise InvalidArgument, with the pools listed, for a pool that is not there or can never give as much."""
+    """Raise InvalidArgument, with a list of the pools, for an unknown pool or more units than it can ever grant."""
     for name, units in needs.items():
         pool = find(pools, name)
         if pool is None and not name.startswith(PREFIXES):
@@ -49,12 +49,12 @@ def check(needs: Mapping[str, int], tier: Tier, pools: PoolsByName) -> None:
 
 
 def _keys_of(tenant: str) -> str:
-    """Return how the pools of a tenant's keys begin: whatever another one is called, none of its pools does."""
+    """Return the prefix of a tenant's own pools, unique among all tenants."""
     return _KEY if tenant == LOCAL.tenant else f"{_KEY}{quote(tenant, safe='')}/"
 
 
 def _as_named(name: object, tenant: str) -> object:
-    """Return what a tenant calls a pool, also of one that was read from a task, where a key is written in full."""
+    """Return the name that a tenant uses for a pool; a task stores keys in full."""
     keys = _keys_of(tenant)
     return f"{_KEY}{name.removeprefix(keys)}" if isinstance(name, str) and name.startswith(keys) else name
 
@@ -112,7 +112,7 @@ def _too_much(pool: Pool, needs: Mapping[str, int], name: str, tier: Tier, pools
 
 
 def _listed(pools: PoolsByName, tier: Tier) -> str:
-    """List the pools with what each has, and the most that one run gets of it where that is less."""
+    """List the pools with their capacities, and the most that one run gets where that is less."""
     known = _nameable(pools)
     shown = [f"{name} ({_room(pool, tier)})" for name, pool in list(known.items())[:_MAX_POOLS_SHOWN]]
     more = [f"{len(known) - _MAX_POOLS_SHOWN} more"] if len(known) > _MAX_POOLS_SHOWN else []
@@ -120,7 +120,7 @@ def _listed(pools: PoolsByName, tier: Tier) -> str:
 
 
 def _nameable(pools: PoolsByName) -> PoolsByName:
-    """Return the pools that callers may name: no template, and no quota of a tenant."""
+    """Return the pools that callers may name: no templates, and no quotas of tenants."""
     return {name: pool for name, pool in pools.items() if not name.startswith(PREFIXES)}
 
 

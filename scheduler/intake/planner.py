@@ -1,4 +1,4 @@
-"""Intake: understand one request whole, or say everything that is wrong with it. Nothing is stored here."""
+"""Plans a request: validates all its arguments, and reports every problem at once. Stores nothing."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ MAX_RUNS = 1_000_000
 
 @dataclass(frozen=True, slots=True)
 class Timing:
-    """When a task runs: its first instant, the recurrence if any, and what was assumed to get there."""
+    """The times of a task: its first instant, its recurrence if any, and the assumptions made."""
 
     first: datetime
     zone: str
@@ -42,7 +42,7 @@ class Timing:
 
 
 class Recurring(NamedTuple):
-    """A recurrence as it was read, its first occurrence, and what was assumed to get there."""
+    """A parsed recurrence, its first occurrence, and the assumptions made."""
 
     rule: Recurrence
     first: Occurrence
@@ -51,7 +51,7 @@ class Recurring(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Plan:
-    """A request understood: the task and first run as they would be stored, and the key of the call."""
+    """A planned request: the task and its first run, ready to be stored."""
 
     task: Task
     run: Run
@@ -62,10 +62,10 @@ class Plan:
 
 @dataclass(frozen=True, slots=True)
 class Planner:
-    """Understands requests.
+    """Plans requests.
 
-    `zone` is used where the caller names none; None makes a wall time without one an error. `pools` are those that
-    exist at the moment, `estimates` says how long a run takes.
+    `zone` is the default time zone; with None a wall time without a zone is an error. `pools` returns the current
+    pools, `estimates` the duration of a run.
     """
 
     handlers: Handlers
@@ -79,11 +79,11 @@ class Planner:
 
     @property
     def demands(self) -> Demands:
-        """The reader of the arguments that order and admit runs."""
+        """The parser of the arguments that order and admit runs."""
         return Demands(self.handlers, self.pools, self.estimates)
 
     def plan(self, request: Request, by: Principal, now: datetime) -> Plan:
-        """Return the task that `request` means, or raise InvalidArgument(s) with every problem found."""
+        """Return the task of `request`, or raise InvalidArgument(s) with every problem found."""
         problems = ProblemCollector()
         problems.of(check_text, "title", request.title)
         timing = problems.of(self.timing, request, now)
@@ -101,7 +101,7 @@ class Planner:
         return handler.check(payload)
 
     def timing(self, request: Request, now: datetime) -> Timing:
-        """Resolve when, repeat, until and max_runs together: each is read in the same zone."""
+        """Resolve when, repeat, until and max_runs together, all in the same zone."""
         problems = ProblemCollector()
         zone = self._zone(request)
         start = problems.of(self._start, request, now, zone)
@@ -115,7 +115,7 @@ class Planner:
         return Timing(start.instant, start.zone, assumptions=start.assumptions)
 
     def _zone(self, request: Request) -> str | None:
-        """Return the zone to read a request in: in place of one that does not exist the nearest that does."""
+        """Return the zone of a request; for an unknown one keep the problem and use the nearest known one."""
         zone = request.timezone or self.zone
         try:
             return zones.find(zone).key if zone else None
@@ -154,7 +154,7 @@ class Planner:
         return Timing(begins, read.rule.zone, read.rule, until, request.max_runs, assumptions)
 
     def recurrence(self, repeat: str, zone: str | None, start: datetime | None, now: datetime) -> Recurring:
-        """Read a recurrence that begins at `start`, or by itself when None; return its first occurrence and notes."""
+        """Parse a recurrence from `start`, or by its own start when None; return its first occurrence and notes."""
         if zone is None:
             raise _no_zone()
         if start is None:
@@ -173,7 +173,7 @@ class Planner:
     ) -> datetime | None:
         """Resolve the end of a recurrence, which must not lie before its next occurrence, `first`.
 
-        A rule with an end of its own has no second one. `rule` is None where it could not be understood.
+        A rule with its own end accepts no second one. `rule` is None when the recurrence was invalid.
         """
         if given is None:
             return None
@@ -194,7 +194,7 @@ class Planner:
         self.channels.check(request.deliver_to)
 
     def _situation(self, request: Request, timing: Timing | None, by: Principal, now: datetime) -> RunContext:
-        """Return where the demand is judged; with a time that is not understood, as if the run were due now."""
+        """Return the context of the demand; for an invalid time, as if the run were due now."""
         return RunContext(
             by.tenant,
             request.action,

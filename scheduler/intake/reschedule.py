@@ -1,4 +1,4 @@
-"""Decide one reschedule: several parts may change in a single call, and all of them do or none."""
+"""Decides one reschedule: a single call may change several parts, all of them or none."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from duetime.scheduler.rules.time.times import describe
 from duetime.scheduler.task import Occurrence, Run, State, Task, TaskRecord
 
 ONCE = frozenset({"never", "none", "once", "no"})
-"""A `repeat` that turns a recurring task into a one-shot, and an `until` that lets it recur for good."""
+"""A `repeat` that makes a recurring task one-shot, and an `until` that removes its end."""
 
 NOTHING_CHANGED = "it already has these values; nothing was changed"
 ONCE_MORE = "its recurrence was cancelled: it runs once at that time and does not recur"
@@ -33,9 +33,9 @@ ONE_OCCURRENCE = "only the next occurrence was moved; change `repeat` to move th
 def decide_reschedule(
     record: TaskRecord, asked: Reschedule, planner: Planner, now: datetime
 ) -> tuple[Change, tuple[str, ...]]:
-    """Return the change that `asked` means for this task, and what had to be assumed or should be known about it.
+    """Return the change that `asked` makes to this task, with its assumptions and warnings.
 
-    The last part that names an event gives the change's kind.
+    The last part with an event of its own gives the change its kind.
     """
     if asked == Reschedule():
         raise InvalidArgument(
@@ -96,19 +96,19 @@ def _new_recurrence(
     if asked.until is None:
         _check_end(task, first)
     said = (*(given.assumptions if given else ()), *notes)
-    if changes.has_started(record.run):  # it is not touched; the next occurrence follows the new rule
+    if changes.has_started(record.run):  # a started run stays as it is; the next occurrence follows the new rule
         return replace(change, task=task), said
     return replace(changes.move(replace(record, task=task), first.instant, now, by_rule=True), task=task), said
 
 
 def _refuse_cancelled(record: TaskRecord, argument: str) -> None:
-    """Refuse to let a series go on that was cancelled, before it ran or while it did."""
+    """Refuse to continue a series that was cancelled before or during its run."""
     if record.run.state is State.CANCELLED or record.run.cancel_requested:
         raise Refused(f"{argument}: {record.task.id} was cancelled. Schedule a new task with schedule_task.")
 
 
 def _check_end(task: Task, first: Occurrence) -> None:
-    """Refuse a rule that the task's own end leaves no occurrence."""
+    """Refuse a rule that has no occurrence before the task's end."""
     if task.until is not None and first.instant > task.until:
         raise InvalidArgument(
             "repeat",
@@ -119,7 +119,7 @@ def _check_end(task: Task, first: Occurrence) -> None:
 
 
 def _check_runs_left(task: Task, run: Run, argument: str) -> None:
-    """Refuse to let a series go on that has run as often as it may."""
+    """Refuse to continue a series that has reached `max_runs`."""
     used = run.number - (run.state not in TERMINAL and not changes.has_started(run))
     if task.max_runs is not None and used >= task.max_runs:
         raise Refused(
@@ -154,7 +154,7 @@ def _wall_time(instant: datetime, zone: str) -> datetime:
 def _until_step(
     record: TaskRecord, change: Change, asked: Reschedule, planner: Planner, now: datetime
 ) -> tuple[Change, tuple[str, ...]]:
-    """Give the series another end; one that is over goes on, if that leaves it an occurrence."""
+    """Change the end of a series; an ended series continues, if the new end leaves it an occurrence."""
     endless = str(asked.until).strip().lower() in ONCE
     rule = recurrence_of(change.task)
     if rule is None:
@@ -181,7 +181,7 @@ def _until_step(
 
 
 def _goes_on(task: Task, last: Run, now: datetime) -> Run:
-    """Return what follows the last run of a series that is over; raises Refused where nothing can."""
+    """Return the successor of the last run of an ended series; raises Refused when there is none."""
     _check_runs_left(task, last, "until")
     following = next_run(replace(task, until=None), last, now)
     if following is None:
@@ -204,7 +204,7 @@ def _skip_step(record: TaskRecord, change: Change, asked: Reschedule, now: datet
 
 
 def _joined(change: Change, step: Change) -> Change:
-    """Apply `step` on top of `change`; two parts that each make a new run cannot stand in one call."""
+    """Apply `step` on top of `change`; two parts that each make a new run exclude each other."""
     if change.next_run is None:
         return step
     if step.next_run is None:
@@ -220,10 +220,10 @@ FROM_THE_NEXT_RUN = "the running attempt is unchanged; the change applies to the
 def demand_step(
     record: TaskRecord, change: Change, asked: Reschedule, demands: Demands, now: datetime
 ) -> tuple[Change, tuple[str, ...]]:
-    """Return `change` with what is asked of tier, deadline, estimate and needs, and what should be known about it.
+    """Return `change` with the requested tier, deadline, estimate and needs, and the warnings about them.
 
-    A new time alone is judged against the deadline too. A run that waits for its turn already goes back to its time and
-    is ordered anew; one that has started is not touched.
+    A new time alone is checked against the deadline too. A ready run returns to its timer and gets a new key; a started
+    run stays as it is.
     """
     given = [name for name in DEMANDS if getattr(asked, name) is not None]
     run = change.next_run or change.run
@@ -262,5 +262,5 @@ def _situation(change: Change, run: Run, now: datetime) -> RunContext:
 
 
 def _to_be_ordered(run: Run) -> Run:
-    """Let the dispatcher see a run again that stands in the queue with its old place; it keeps its age."""
+    """Return a ready run to its timer, so that the dispatcher gives it a new place; it keeps its age."""
     return replace(run, state=State.SCHEDULED, wake_at=run.scheduled_for) if run.state is State.READY else run

@@ -1,8 +1,8 @@
 """The long tail of time phrases, mostly in other languages: `demain à 9h`, `in 2 Stunden`.
 
-`rules.times` reads a phrase first. What it does not understand goes to the dateparser library, which guesses and skips
-words. Its answer counts only if every number and every word of the phrase took part in it, if all languages that
-know the phrase agree, and if neither the order of day and month nor the rest of a date was made up.
+`rules.time.times` parses a phrase first. Unknown phrases go to the dateparser library, which guesses and skips words.
+Its result counts only under three conditions. Every number and word of the phrase contributed to it; all languages that
+know the phrase agree; and neither the order of day and month nor a part of the date was guessed.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ _FILLERS = frozenset({
     "las", "le", "les", "los", "na", "nel", "o", "o'clock", "of", "om", "on", "ore", "p", "på", "r", "roku", "the",
     "til", "tra", "u", "uhr", "um", "uur", "v", "ve", "w", "za", "à", "às",
 })  # fmt: skip
-"""Words such as `at` and `in`, which may be left out without changing what is meant."""
+"""Words such as `at` and `in`, which may be missing without a change of meaning."""
 
 _WORD = re.compile(r"[^\W\d_]+|[0-9]+")
 _UNREADABLE = re.compile(
@@ -50,7 +50,7 @@ _LOCK = threading.Lock()
 
 @dataclass(frozen=True, slots=True)
 class _Found:
-    """The library's reading of a text: a wall time, and whether the text named a time of day."""
+    """The library's result for a text: a wall time, and whether the text named a time of day."""
 
     wall: datetime
     timed: bool
@@ -58,7 +58,7 @@ class _Found:
 
 @dataclass(frozen=True, slots=True)
 class _Reader:
-    """The library in one language, looking from a wall time."""
+    """The library in one language, relative to a wall time."""
 
     language: str
     base: datetime
@@ -67,7 +67,7 @@ class _Reader:
     def read(self, text: str) -> _Found | None:
         try:
             found = _parser(self.language, self.base, self.order).get_date_data(text)
-        except Exception:  # noqa: BLE001 - the library fails in many ways on texts it does not know
+        except Exception:  # noqa: BLE001 - the library fails in many ways on unknown texts
             return None
         if found is None or found.date_obj is None or found.period not in _PERIODS:
             return None
@@ -75,9 +75,9 @@ class _Reader:
 
 
 def understand(text: str, *, now: datetime, zone: str | None, argument: str = "when") -> Resolved:
-    """Return the instant that `text` means, as `times.resolve` does, with the long tail of phrases on top.
+    """Return the instant of `text`, as `times.resolve` does, extended by the long tail of phrases.
 
-    What only the library could read carries an assumption that says how it was read. Raises `InvalidArgument`.
+    A result of the library carries an assumption that says how the text was read. Raises `InvalidArgument`.
     """
     try:
         return times.resolve(text, now=now, zone=zone, argument=argument)
@@ -99,7 +99,7 @@ def _readable(text: str) -> bool:
 def _long_tail(text: str, now: datetime, zone: str) -> Resolved | None:
     place = zones.find(zone)
     base = now.astimezone(place).replace(tzinfo=None)
-    with _LOCK, warnings.catch_warnings():  # the library's warnings are about its own ways with strptime
+    with _LOCK, warnings.catch_warnings():  # the library warns about its own use of strptime
         warnings.simplefilter("ignore")
         read = list(_readings(text.strip().lower(), base))
         if len({found for _, found in read}) != 1 or not all(_whole(text, reader, found) for reader, found in read):
@@ -109,7 +109,7 @@ def _long_tail(text: str, now: datetime, zone: str) -> Resolved | None:
     phrase = f"{found.wall:%Y-%m-%dT%H:%M:%S}" if elapsed is None else f"PT{round(elapsed.total_seconds())}S"
     try:
         resolved = times.resolve(phrase, now=now, zone=zone)
-    except InvalidArgument:  # past or far away: more likely misread than meant
+    except InvalidArgument:  # in the past or far away: more likely misread than intended
         return None
     return replace(resolved, assumptions=(*_said(reader, found, resolved), *resolved.assumptions))
 
@@ -128,7 +128,7 @@ def _said(reader: _Reader, found: _Found, resolved: Resolved) -> tuple[str, ...]
 
 
 def _whole(text: str, reader: _Reader, found: _Found) -> bool:
-    """Tell whether all of a text took part in what was read, and nothing was made up."""
+    """Whether every part of a text contributed to the result, and nothing was guessed."""
     lowered = text.strip().lower()
     same = partial(_same, found=found)
     if not same(replace(reader, order="MDY"), lowered):
@@ -146,7 +146,7 @@ def _alike(again: _Found, found: _Found) -> bool:
 
 
 def _changes(text: str) -> Iterator[str]:
-    """Yield the text with each number raised by one, and with each word that carries meaning left out."""
+    """Yield the text with each number raised by one, and with each meaningful word left out."""
     for word in _WORD.finditer(text):
         before, after = text[: word.start()], text[word.end() :]
         if word[0].isdecimal():
@@ -156,7 +156,7 @@ def _changes(text: str) -> Iterator[str]:
 
 
 def _elapsed(text: str, reader: _Reader, found: _Found) -> timedelta | None:
-    """Return how far ahead of now the text says, None if it names a wall time."""
+    """Return the distance from now that the text states, None for a wall time."""
     if not found.timed:
         return None
     moved = timedelta(minutes=-37 if reader.base.hour >= ASSUMED.hour else 37)
@@ -185,5 +185,5 @@ def _zone_parser() -> Any:
 
 @cache
 def _library() -> Any:
-    """Import the library when it is first needed: it is slow to load."""
+    """Import the library on first use, because it loads slowly."""
     return importlib.import_module("dateparser.date").DateDataParser

@@ -1,4 +1,4 @@
-"""Bounds of single arguments of a request: what is too long, too many or out of range."""
+"""Bounds of single arguments: length, number and range."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ def check_key_text(key: str | None) -> None:
 
 
 def check_retry(request: Request) -> None:
-    """Refuse a retry policy that tries never, for ever, or with delays that shrink."""
+    """Refuse a retry policy with no attempts, endless attempts, or shrinking delays."""
     policy = request.retry
     if policy is None:
         return
@@ -63,13 +63,13 @@ def page_size(limit: int) -> int:
 
 
 class ProblemCollector:
-    """Collects what is wrong with the arguments, so that all of it is reported at once."""
+    """Collects the problems of all arguments, so that one error reports them."""
 
     def __init__(self) -> None:
         self._found: list[InvalidArgument] = []
 
     def of(self, read: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> T | None:
-        """Return what `read` makes of these arguments, or None and keep what is wrong with them."""
+        """Return the result of `read`, or None after keeping its problem."""
         try:
             return read(*args, **kwargs)
         except InvalidArgument as problem:
@@ -79,7 +79,7 @@ class ProblemCollector:
         return None
 
     def __bool__(self) -> bool:
-        """Whether something is wrong."""
+        """Whether a problem was found."""
         return bool(self._found)
 
     def error(self) -> InvalidArgument | InvalidArguments:

@@ -1,8 +1,8 @@
-"""The one HTTP client for addresses that users name, guarded against requests into private networks (SSRF).
+"""The only HTTP client for addresses that users name, guarded against requests into private networks (SSRF).
 
-A name is resolved once for each connection, all of its addresses must be permitted, and the connection goes to the very
-address that was checked: a name that answers differently a moment later (DNS rebinding) gains nothing. Proxies of the
-environment are not used, because a proxy would resolve the name again.
+A name is resolved once for each connection, and all of its addresses must be permitted. The connection goes to a
+checked address, so a name that changes a moment later (DNS rebinding) gains nothing. Proxies of the environment are not
+used, because a proxy would resolve the name again.
 """
 
 from __future__ import annotations
@@ -29,15 +29,15 @@ Resolver = Callable[[str, int], Sequence[str]]
 
 
 class SendError(DuetimeError):
-    """A request got no answer."""
+    """A request without an answer."""
 
 
 class Unreachable(SendError):
-    """No answer for a reason that may pass: name, connection, certificate, time."""
+    """No answer, for a reason that may pass: name, connection, certificate, time."""
 
 
 class Blocked(SendError):
-    """The guard refused the request; sending it again would not help."""
+    """The guard refused the request; a retry would not help."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,13 +50,13 @@ class Reply:
 
 
 def system_resolver(host: str, port: int) -> Sequence[str]:
-    """Ask the system for all addresses of a name; raises `OSError` when there are none."""
+    """Resolve a name by the system; raises `OSError` without an address."""
     found = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)
     return list(dict.fromkeys(str(entry[4][0]) for entry in found))
 
 
 class GuardedClient:
-    """Sends single requests within `WebhookOptions`; safe to use from many threads, and keeps no connection."""
+    """Sends single requests within `WebhookOptions`; thread-safe, and keeps no connection open."""
 
     def __init__(
         self, options: WebhookOptions, *, resolve: Resolver = system_resolver, tls: ssl.SSLContext | None = None
@@ -66,10 +66,10 @@ class GuardedClient:
         self._tls = tls
 
     def send(self, method: str, url: str, *, headers: dict[str, str], body: bytes = b"") -> Reply:
-        """Send a request and give the answer, whatever its status. Raises `Unreachable` or `Blocked`.
+        """Send a request and return the answer, whatever its status. Raises `Unreachable` or `Blocked`.
 
-        At most 3 redirects are followed, each checked as the first address was, and for GET only; `headers` do not
-        follow to another origin. Header names are in lower case.
+        At most 3 redirects are followed, for GET only, and each is checked like the first address; `headers` are not
+        sent to another origin. Header names are in lower case.
         """
         deadline = time.monotonic() + self._options.timeout
         target = self._checked(url)
@@ -153,7 +153,7 @@ class _Guard(httpcore2.NetworkBackend):
 
 
 class _Bounded(httpcore2.NetworkStream):
-    """A stream that ends at a deadline, however slowly the other side drips."""
+    """A stream that ends at a deadline, however slowly bytes arrive."""
 
     def __init__(self, inner: httpcore2.NetworkStream, deadline: float) -> None:
         self._inner = inner

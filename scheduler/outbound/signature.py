@@ -1,4 +1,4 @@
-"""Signatures of what Duetime sends, by Standard Webhooks."""
+"""Signatures of outgoing messages, by Standard Webhooks."""
 
 from __future__ import annotations
 
@@ -25,9 +25,9 @@ class Signer:
         self._keys = tuple(Webhook(_checked(part)) for part in (secret or "").split())
 
     def headers(self, message_id: str, at: datetime, body: str) -> dict[str, str]:
-        """Give the headers of a message, as it is sent `at` a time in UTC.
+        """Return the headers of a message that is sent `at` a time in UTC.
 
-        `message_id` stays the same when the message is sent again, so that the receiver can tell.
+        `message_id` is the same for every try, so that the receiver recognises a retry.
         """
         signatures = [key.sign(message_id, at, body) for key in self._keys]
         signed = {"webhook-signature": " ".join(signatures)} if signatures else {}

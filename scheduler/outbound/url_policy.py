@@ -1,4 +1,4 @@
-"""How far outgoing requests may reach, and which URLs are refused before anything is sent."""
+"""The policy of outgoing requests: which URLs and addresses are refused before anything is sent."""
 
 from __future__ import annotations
 
@@ -14,11 +14,11 @@ MAX_URL_CHARS: Final = 2048
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class WebhookOptions:
-    """How far webhooks may reach, and how they are signed.
+    """Permitted addresses of webhooks, and their signature.
 
     Public https addresses only, unless: `allow_http` permits plain http, `allow_private` permits private addresses of
-    any host, and `allow_hosts` those of the named ones. Cloud metadata and link-local addresses are never reached.
-    `secret` signs (see `signing.Signer`). `timeout` is in seconds, for one request with its redirects and its answer.
+    any host, and `allow_hosts` those of the named hosts. Cloud metadata and link-local addresses are never permitted.
+    `secret` signs (see `signature.Signer`). `timeout` is in seconds, for one request with its redirects and its answer.
     """
 
     allow_http: bool = False
@@ -32,7 +32,7 @@ class WebhookOptions:
         return _plain(host) in {_plain(name) for name in self.allow_hosts}
 
     def permits(self, host: str, address: str) -> bool:
-        """Whether a connection to `address`, named by `host`, is permitted."""
+        """Whether a connection to `address`, resolved from `host`, is permitted."""
         found = reach(address)
         if found is Reach.PRIVATE:
             return self.allow_private or self.trusts(host)
@@ -40,7 +40,7 @@ class WebhookOptions:
 
 
 def check_url(argument: str, text: str, options: WebhookOptions) -> httpx2.URL:
-    """Give the URL parsed, or raise `InvalidArgument`; judges what is written, and asks no name server."""
+    """Return the parsed URL, or raise `InvalidArgument`; checks the text only, without a name server."""
     url = _parsed(argument, text)
     problem = _form_problem(url, options) or _host_problem(url.host, options)
     if problem:
