@@ -1,1 +1,1 @@
-"""Processes and their doors: MCP over stdio and HTTP, the command line, settings."""
+"""Processes and their entry points: MCP over stdio and HTTP, the command line, settings."""

@@ -1,4 +1,4 @@
-"""The application: the only place that constructs things."""
+"""The application: the only module that constructs the parts of a process."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ class Role(StrEnum):
 
 
 class Running(DispatchTarget, Protocol):
-    """The part of a process that moves runs: the runner or a candidate for it, or one of many."""
+    """The part of a process that dispatches runs: the runner or a candidate for it, or a member."""
 
     def start(self) -> None: ...
 
@@ -62,7 +62,7 @@ class Running(DispatchTarget, Protocol):
 
 @dataclass(frozen=True, slots=True)
 class App:
-    """Everything of one process, constructed and connected. Closing it stops the runner and gives back what ran."""
+    """All parts of one process, constructed and connected. Closing it stops the runner and hands its runs back."""
 
     settings: Settings
     store: Store
@@ -73,13 +73,13 @@ class App:
     registry: PoolRegistry
     remote_queue: RemoteQueue
     listeners: list[Listener]
-    """Told, on any thread, the ids of tasks that changed or fired in this process; must be quick."""
+    """Called, on any thread, with the ids of tasks that changed or fired in this process; must be quick."""
 
     def start(self) -> None:
-        """Run what is due as soon as no other process does; a process that only reads or schedules need not.
+        """Run due tasks once no other process does; a process that only reads or schedules need not call this.
 
-        In a shared installation this process does its part of it; InvalidSetting is raised where the queue is that of
-        another one.
+        In a shared installation this process joins the others; raises InvalidSetting when the queue belongs to another
+        one.
         """
         try:
             self.runner.start()
@@ -87,7 +87,7 @@ class App:
             raise InvalidSetting(str(error)) from error
 
     def ready(self) -> str:
-        """Say that tasks can be scheduled, and what is wrong nevertheless. Raises StoreUnavailable when they cannot."""
+        """Return whether tasks can be scheduled, with any lesser problem. Raises StoreUnavailable when they cannot."""
         self.store.history.latest()
         if isinstance(self.runner, Member) and self.runner.queue.away is not None:
             why = self.runner.queue.away
@@ -96,7 +96,7 @@ class App:
         return "ok"
 
     def close(self) -> None:
-        """Stop running within the grace period, hand back what did not end, and close the database."""
+        """Stop within the grace period, hand back unfinished runs, and close the database."""
         self.runner.stop(timedelta(seconds=self.settings.grace_seconds))
         self.channels.close()
         self.store.close()
@@ -211,7 +211,7 @@ def _planner(settings: Settings, handlers: Handlers, channels: Channels) -> Plan
 
 
 def _default_channels(settings: Settings, channels: Channels) -> tuple[str, ...]:
-    """Return where outcomes go when a task does not say; a desktop that this machine has not is left out."""
+    """Return the default channels; a desktop that this machine lacks is left out."""
     named = settings.deliver_to or channels.default_channels()
     return tuple(name for name in named if name in channels)
 

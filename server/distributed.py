@@ -1,4 +1,4 @@
-"""One process of a shared installation, put together: its queue and news in Redis, and the team that works in it."""
+"""Constructs one process of a shared installation: its queue and signals in Redis, and its engine."""
 
 from __future__ import annotations
 
@@ -34,9 +34,9 @@ def make_member(
     placement: Placement,
     recruit: Callable[[FailsafeQueue, WorkerOptions], EngineProtocol],
 ) -> Member:
-    """Construct this process as one of many; `recruit` makes its team when it starts.
+    """Construct this process as a member; `recruit` makes its engine when it starts.
 
-    Raises InvalidSetting where the client for Redis is not installed.
+    Raises InvalidSetting when the client for Redis is not installed.
     """
     name = _name()
     called(name)
@@ -58,14 +58,14 @@ def make_member(
 
 
 def _name() -> str:
-    """Return a name that no other process has, now or after this one: a pod keeps its host and its pid."""
+    """Return a name that no other process ever has: a pod keeps its host name and its pid."""
     return f"{socket.gethostname()[:60]}-{os.getpid()}-{secrets.token_hex(3)}"
 
 
 def connected(
     url: str, namespace: str, database: str
 ) -> tuple[DispatchQueue, SignalBus, Callable[[], None], Callable[[], None]]:
-    """Return the queue, the news, what claims the queue for a database, and what closes all connections."""
+    """Return the queue, the signal bus, the namespace claim, and the function that closes all connections."""
     try:
         redis_queue = import_module("duetime.scheduler.queue.redis.queue").RedisQueue
         redis_news = import_module("duetime.scheduler.queue.redis.pubsub").RedisSignalBus

@@ -1,4 +1,4 @@
-"""The session of a verb: the global options, the settings they lead to, and the application made of these."""
+"""The session of a verb: the global options, the settings from them, and the application."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ class Session:
     def settings(self, **overrides: Any) -> Settings:
         """Load the settings; the options of the command line win. Raises InvalidSetting.
 
-        Handlers that are named on the command line may lie in the current directory.
+        Handlers named on the command line may lie in the current directory.
         """
         if self.handlers and str(Path.cwd()) not in sys.path:
             sys.path.append(str(Path.cwd()))
@@ -44,7 +44,7 @@ class Session:
 
     @contextmanager
     def app(self, settings: Settings | None = None) -> Iterator[App]:
-        """Build the application for the time of the block."""
+        """Build the application for the duration of the block."""
         # Database, broker and handlers are loaded only by the verbs that use them.
         build = import_module("duetime.server.app").build
         with build(settings or self.settings()) as app:
@@ -52,7 +52,7 @@ class Session:
 
     @contextmanager
     def store(self) -> Iterator[Store]:
-        """Open the database alone for the time of the block."""
+        """Open the database alone for the duration of the block."""
         settings = self.settings()
         store: Store = import_module("duetime.scheduler.store").open_store(settings.database_url, migrate=False)
         try:
@@ -62,12 +62,12 @@ class Session:
 
     @contextmanager
     def scheduler(self) -> Iterator[Scheduler]:
-        """Open the service for the time of the block; changes wake the runner, wherever it is."""
+        """Open the service for the duration of the block; changes wake the runner, in any process."""
         with self.app() as app:
             yield app.scheduler
 
     def invocation(self) -> Invocation:
-        """Return how to call this `duetime` again from anywhere with the same options."""
+        """Return the command that starts this `duetime` from any directory with the same options."""
         return this_invocation(config=self.config, database_url=self.database_url, handlers=self.handlers or "")
 
 
@@ -87,5 +87,5 @@ def someone_runs(app: App) -> bool:
 
 
 def open_session(context: typer.Context, **options: Any) -> None:
-    """Keep the global options for the verb that follows."""
+    """Store the global options for the verb that follows."""
     context.obj = replace(Session(), **options)

@@ -19,11 +19,11 @@ from duetime.scheduler.task import DeadlineType, Run, State, Task, TaskRecord
 
 UNDO_WINDOW = timedelta(seconds=30)
 UNDO_GRACE = timedelta(seconds=5)
-"""A click at the end of the window still counts when it arrives a little later."""
+"""Seconds that a click at the end of the undo window may arrive late."""
 
 
 def cancel(record: TaskRecord, now: datetime) -> Change:
-    """Cancel all that is still to come; a running run gets the wish to stop, and ends when its handler did."""
+    """Cancel everything that has not started; a running run gets a cancel request, and ends with its handler."""
     task, run = record.task, record.run
     if run.state in TERMINAL:
         if not record.beside:
@@ -35,13 +35,13 @@ def cancel(record: TaskRecord, now: datetime) -> Change:
 
 
 def undo_token(run: Run, now: datetime) -> str | None:
-    """Return the token that takes a cancel back, while it still can be; None otherwise."""
+    """Return the token that undoes a cancel, while that is possible; None otherwise."""
     fresh = run.state is State.CANCELLED and run.ended_at is not None and now - run.ended_at <= UNDO_WINDOW
     return f"u_{run.id[2:]}" if fresh and run.started_at is None else None
 
 
 def undo_cancel(record: TaskRecord, now: datetime, token: str | None) -> Change:
-    """Bring back a cancelled task as the next generation of its run, at its old time or at once if that has passed."""
+    """Restore a cancelled task as the next generation of its run, at its old time, or at once if that has passed."""
     run = record.run
     if undo_token(run, now - UNDO_GRACE) is None:
         raise Refused(
@@ -56,7 +56,7 @@ def undo_cancel(record: TaskRecord, now: datetime, token: str | None) -> Change:
 
 
 def has_started(run: Run) -> bool:
-    """Whether an open run has been attempted: it runs, or waits for its next attempt, in whatever state."""
+    """Whether an open run has been attempted: it runs, or waits for its next attempt, in any state."""
     return run.state not in TERMINAL and run.started_at is not None
 
 
@@ -68,10 +68,10 @@ def move(
     *,
     by_rule: bool = False,
 ) -> Change:
-    """Move the current occurrence to another time; one that has fired is run again then, as its next generation.
+    """Move the current occurrence to another time; one that has fired runs again then, as its next generation.
 
-    It keeps standing for its slot in the recurrence, unless `by_rule` says that the rule itself puts it there. After a
-    run that has ended it is the next of the series, and counts as one: skipping it leaves no number free.
+    It still fills its slot in the recurrence, unless `by_rule` says that the rule itself puts it there. After an ended
+    run it is the next of the series, and counts as one: skipping it leaves no number free.
     """
     run, task = record.run, record.task
     if run.state is State.RUNNING:
@@ -91,15 +91,15 @@ def move(
 
 
 def _at_its_end(task: Task, run: Run) -> Task:
-    """Return the task that a run which ended leaves: one that was to be cancelled does not recur again."""
+    """Return the task that an ended run leaves: after a requested cancel it no longer recurs."""
     return replace(task, repeat=None, until=None, max_runs=None) if run.cancel_requested else task
 
 
 def snooze(record: TaskRecord, to: datetime, now: datetime) -> Change:
-    """Put off what is on the user's mind: the outcome that just fired, or the occurrence that is about to.
+    """Snooze the outcome that just fired, or the occurrence that is about to fire.
 
-    For a recurring task these differ: whichever of the two is nearer in time is meant. A new snooze of what fired takes
-    the place of an earlier one.
+    For a recurring task these differ: the nearer one in time is snoozed. A new snooze of a fired outcome replaces an
+    earlier one.
     """
     fired = record.last_run
     if record.task.repeat is None or fired is None or fired.ended_at is None or record.run.state in TERMINAL:
@@ -112,7 +112,7 @@ def snooze(record: TaskRecord, to: datetime, now: datetime) -> Change:
 
 
 def _put_off(record: TaskRecord, to: datetime, now: datetime) -> Change:
-    """Move the current occurrence; not to where its hard deadline could no longer be met."""
+    """Move the current occurrence, but not to a time at which it cannot meet its hard deadline."""
     change, task = move(record, to, now, EventKind.SNOOZED), record.task
     run = change.next_run or change.run
     if task.deadline_type is DeadlineType.HARD and run.deadline and run.drop_at and run.drop_at <= to:
@@ -136,7 +136,7 @@ def run_now(record: TaskRecord, now: datetime) -> Change:
 
 
 def pause(record: TaskRecord) -> Change:
-    """Hold everything that has not started; a running run goes on to its end."""
+    """Hold everything that has not started; a running run continues to its end."""
     task, run = record.task, record.run
     if task.paused:
         raise Refused(f"pause: {task.id} is paused already. Resume it with pause=false.")
@@ -148,9 +148,9 @@ def pause(record: TaskRecord) -> Change:
 
 
 def resume(record: TaskRecord, now: datetime) -> Change:
-    """Let a paused task go on: what fell due meanwhile runs at once if one-shot, and is passed over if recurring.
+    """Resume a paused task: a one-shot that fell due during the pause runs at once; a recurring task skips it.
 
-    A run that has started before goes on with its next attempt.
+    A run that was attempted before continues with its next attempt.
     """
     task, run = record.task, record.run
     if not task.paused:
@@ -168,7 +168,7 @@ def resume(record: TaskRecord, now: datetime) -> Change:
 
 
 def skip_next(record: TaskRecord, now: datetime) -> Change:
-    """Leave out the coming occurrence of a recurring task; it does not count towards `max_runs`."""
+    """Skip the next occurrence of a recurring task; it does not count towards `max_runs`."""
     task, run = record.task, record.run
     if recurrence_of(task) is None:
         raise Refused(f"skip_next: {task.id} is not recurring. cancel_task cancels it.")
@@ -190,7 +190,7 @@ def _unpaused(record: TaskRecord) -> TaskRecord:
 
 
 def _again(task: Task, run: Run, to: datetime, *, wake_at: datetime | None) -> Run:
-    """Return the next generation of a run that ended: a terminal run stays as it ended."""
+    """Return the next generation of an ended run, which itself stays as it ended."""
     again = Run(
         id=new_id("r"),
         task_id=run.task_id,
@@ -206,7 +206,7 @@ def _again(task: Task, run: Run, to: datetime, *, wake_at: datetime | None) -> R
 
 
 def _extra(task: Task, run: Run, to: datetime) -> Run:
-    """Return a run beside the current one: it has no next occurrence of its own."""
+    """Return a side run: it has no next occurrence of its own."""
     return replace(_again(task, run, to, wake_at=to), current=False, slot=None)
 
 
@@ -215,11 +215,11 @@ def _ended(record: TaskRecord) -> str:
 
 
 def leaving_the_queue(record: TaskRecord, change: Change) -> list[str]:
-    """Return the runs that stood in the queue, or may have, and are not to be started now any more."""
+    """Return the runs that are or may be in the queue, and must no longer start."""
     stood = record.run.state is State.READY and (change.run.state is not State.READY or change.task.paused)
     return [*([record.run.id] if stood else []), *(run.id for run in change.cancelled_beside)]
 
 
 def when_words(run: Run, task: Task) -> str:
-    """Return when a run was or is to be, as a person in the task's zone would write it."""
+    """Return the time of a run for display, in the task's zone."""
     return f"{describe(run.ended_at or run.scheduled_for, task.timezone)} {task.timezone}"

@@ -1,9 +1,9 @@
-"""How long a run of an action will take: a small histogram of what its successful attempts took, old ones forgotten.
+"""Estimates of durations: a small histogram per action of its successful attempts, with decay.
 
 Buckets are spaced by powers (four to an octave), so that a millisecond and a day are both known to a fifth: the
 logarithmic histogram of DDSketch (Masson, Rim & Lee, VLDB 2019). Weights decay exponentially with each sample, as the
-round-trip estimates of TCP do (Jacobson 1988), and so follow when a handler becomes slower or faster. Histograms of
-samples taken apart add up to the histogram of all of them, so any number of processes can learn together.
+round-trip estimates of TCP do (Jacobson 1988), and so follow a handler that becomes slower or faster. Histograms of
+separate samples add up to the histogram of all, so any number of processes can learn together.
 """
 
 from __future__ import annotations
@@ -19,29 +19,29 @@ from duetime.scheduler.task import Json
 ActionKey = tuple[str, str]
 """A tenant and one of its actions."""
 
-MIN_DURATION_S: Final = 0.001
-"""Seconds; what took less is counted as this."""
+SHORTEST: Final = 0.001
+"""Shortest duration in seconds; shorter ones count as this."""
 
-MAX_DURATION_S: Final = 86_400.0
-"""Seconds; what took longer is counted in the last bucket."""
+LONGEST: Final = 86_400.0
+"""Longest duration in seconds; longer ones count in the last bucket."""
 
 BUCKETS_PER_OCTAVE: Final = 4
 """Buckets from one duration to its double; each is 19 % wide."""
 
 BUCKETS: Final = math.ceil(math.log2(MAX_DURATION_S / MIN_DURATION_S) * BUCKETS_PER_OCTAVE)
 
-HALF_LIFE_SAMPLES: Final = 200
-"""After so many further samples one counts half."""
+HALF_LIFE: Final = 200
+"""Samples after which an older sample counts half."""
 
-MIN_SAMPLES: Final = 5
-"""So many samples make a histogram worth more than what the handler declares."""
+ENOUGH: Final = 5
+"""Samples from which a histogram replaces the handler's declaration."""
 
 UNKNOWN_ESTIMATE: Final = timedelta(seconds=1)
 """The estimate of a run when no caller gave one and no earlier run was measured."""
 
-_DECAY_RATIO: Final = 0.5 ** (1 / HALF_LIFE_SAMPLES)
-_MAX_BUCKET_WEIGHT: Final = 2 / (1 - _DECAY_RATIO)  # twice what endless samples of one length add up to
-_MIN_BUCKET_WEIGHT: Final = 0.0005
+_DECAY: Final = 0.5 ** (1 / HALF_LIFE)
+_HEAVIEST: Final = 2 / (1 - _DECAY)  # twice the sum of endless samples of one length
+_NEGLIGIBLE: Final = 0.0005
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,7 +64,10 @@ class Histogram:
         return cls()
 
     def merged(self, seconds: Iterable[float]) -> Histogram:
-        """Take in durations in seconds, oldest first; what is no duration (negative, not finite) is left out."""
+        """Return the histogram with durations in seconds added, oldest first.
+
+        Negative or infinite ones are left out.
+        """
         taken = [each for each in seconds if 0 <= each < math.inf]
         weights: dict[int, float] = {}
         for age, each in enumerate(reversed(taken)):
@@ -81,9 +84,9 @@ class Histogram:
         return Histogram(weights, self.samples + newer.samples)
 
     def quantile(self, p: float) -> float | None:
-        """Give the duration in seconds that a part `p` (0 to 1) of the samples stayed below; None without samples.
+        """Return the duration in seconds that a part `p` (0 to 1) of the samples stayed below; None without samples.
 
-        It lies within the bucket of the true one, so it is off by 19 % at most; between 1 ms and a day.
+        The result lies in the bucket of the true one, so it is off by 19 % at most; between 1 ms and a day.
         """
         left = min(max(p, 0.0), 1.0) * sum(self.weights.values())
         for bucket in sorted(self.weights):
@@ -94,7 +97,7 @@ class Histogram:
         return _edge(max(self.weights) + 1) if self.weights else None
 
     def to_json(self) -> Json:
-        """Give what `from_json` reads; weights that cannot matter any more are left out."""
+        """Return the JSON for `from_json`, without negligible weights."""
         kept = {str(bucket): round(weight, 3) for bucket, weight in sorted(self.weights.items())}
         shown = {bucket: weight for bucket, weight in kept.items() if weight > _MIN_BUCKET_WEIGHT}
         return {"per_octave": BUCKETS_PER_OCTAVE, "samples": self.samples, "weights": shown}
@@ -120,7 +123,7 @@ def learned(histogram: Histogram | None) -> Estimate | None:
 
 
 def estimate(own: timedelta | None, histogram: Histogram | None, declared: timedelta | None) -> Estimate:
-    """Return how long a run takes: the caller's own word, else what was learned, else what is declared, else 1 s."""
+    """Return the duration of a run: the caller's own estimate, else the learned, else the declared one, else 1 s."""
     found = learned(histogram) if own is None else None
     if found is not None:
         return found

@@ -1,7 +1,7 @@
-"""The internet addresses that an outgoing request may reach.
+"""Ranges of internet addresses that an outgoing request may or may not reach.
 
-`ipaddress` alone is not enough: it calls translated addresses, cloud metadata services and multicast global, and does
-not call the carrier-grade range private.
+`ipaddress` alone is not enough: it classifies translated addresses, cloud metadata services and multicast as global,
+and the carrier-grade range as not private.
 """
 
 from __future__ import annotations
@@ -68,7 +68,7 @@ _LOOPBACK6: Final = IPv6Address("::1")
 
 
 def reach(text: str) -> Reach:
-    """Classify a literal address; raises `ValueError` when `text` is none."""
+    """Classify a literal address; raises `ValueError` for any other text."""
     address = ip_address(text)
     if isinstance(address, IPv6Address):
         return _reach6(address)
@@ -76,9 +76,9 @@ def reach(text: str) -> Reach:
 
 
 def literal(host: str) -> str | None:
-    """Give the address that a URL's host is, as plain text; None when it is a name.
+    """Return the address of a URL's host as plain text; None for a name.
 
-    Raises `ValueError` for the short and numeric spellings that system resolvers take for IPv4 (`127.1`, `0x7f000001`,
+    Raises `ValueError` for the short and numeric spellings that system resolvers accept as IPv4 (`127.1`, `0x7f000001`,
     `2130706433`, `0177.0.0.1`).
     """
     bare = host.strip("[]")
@@ -100,7 +100,10 @@ def _reach6(address: IPv6Address) -> Reach:
 
 
 def _look_up(address: Address) -> Reach:
-    """Take the forbidden first, then the private; what neither we nor the library know as global is forbidden."""
+    """Look up the forbidden ranges first, then the private ones.
+
+    An address that is not known as global is forbidden.
+    """
     if any(address in network for network in _FORBIDDEN):
         return Reach.FORBIDDEN
     if any(address in network for network in _PRIVATE):

@@ -1,4 +1,4 @@
-"""The occurrences of a recurring task: which comes next, which are to be shown, and what was missed."""
+"""Occurrences of a recurring task: the next one, the upcoming ones, and the missed ones."""
 
 from __future__ import annotations
 
@@ -29,10 +29,10 @@ def _parsed(rule: str, zone: str, anchor: datetime) -> Recurrence:
 
 
 def next_run(task: Task, run: Run, now: datetime, *, number: int | None = None) -> Run | None:
-    """Return the occurrence that follows `run`: the first one after its slot, its time and `now`, None at the end.
+    """Return the occurrence after `run`: the first one after its slot, its time and `now`; None at the end.
 
-    Occurrences in between were missed while nothing ran; they are counted on the new run and never run one by one.
-    It gets the next number unless `number` says another: one that was skipped uses none up.
+    Occurrences in between were missed; the new run has their number, and they never run one by one. It gets the next
+    number, or `number`: a skipped occurrence uses none up.
     """
     rule = recurrence_of(task)
     if rule is None:
@@ -55,7 +55,7 @@ def next_run(task: Task, run: Run, now: datetime, *, number: int | None = None) 
 
 
 def upcoming(task: Task, run: Run, n: int) -> tuple[Occurrence, ...]:
-    """Return up to `n` occurrences of a recurring task: `run` itself, wherever it was moved to, and what follows it."""
+    """Return up to `n` occurrences of a recurring task: `run` itself, at its current time, and its successors."""
     rule = recurrence_of(task)
     if rule is None:
         return ()
@@ -64,7 +64,7 @@ def upcoming(task: Task, run: Run, n: int) -> tuple[Occurrence, ...]:
 
 
 def _passed(run: Run) -> datetime:
-    """Return the time up to which the rule is used up: a run that was moved earlier still stands for its slot."""
+    """Return the time up to which the rule is used up: a run that was moved earlier still fills its slot."""
     return max(run.scheduled_for, run.slot or run.scheduled_for)
 
 
@@ -91,18 +91,18 @@ def _missed(rule: Recurrence, after: datetime, now: datetime) -> int:
 
 
 def dated(task: Task, run: Run, *, at: datetime | None, p50: timedelta) -> Run:
-    """Return `run` with its deadline: counted from when it is due where the task says so, else the instant `at`.
+    """Return `run` with its deadline: relative to its due time where the task says so, else the instant `at`.
 
-    `p50` is how long it probably takes.
+    `p50` is the median duration of the run.
     """
     deadline = run.scheduled_for + task.deadline_after if task.deadline_after is not None else at
     return replace(run, deadline=deadline, drop_at=None if deadline is None else drop_at(deadline, p50))
 
 
 def dated_like(task: Task, run: Run, earlier: Run) -> Run:
-    """Return `run`, which follows `earlier` or is another time of it, with the deadline that the task gives it.
+    """Return `run`, the successor or another time of `earlier`, with the deadline of the task.
 
-    A deadline that was an instant belongs to it only as long as it can still be met.
+    A deadline that was an instant stays only while it can still be met.
     """
     p50 = set_aside(task, earlier)
     found = dated(task, run, at=earlier.deadline, p50=p50)
@@ -111,7 +111,7 @@ def dated_like(task: Task, run: Run, earlier: Run) -> Run:
 
 
 def set_aside(task: Task, run: Run) -> timedelta:
-    """Return how much time before its deadline a run was thought to take."""
+    """Return the estimated duration that `run` subtracts from its deadline."""
     if run.deadline is not None and run.drop_at is not None:
         return run.deadline - run.drop_at
     return task.estimate or UNKNOWN_ESTIMATE

@@ -1,7 +1,7 @@
-"""Preemption: runs give way when more urgent ones have waited for a thread for longer than they may.
+"""Preemption: less urgent runs yield when urgent ones have waited for a thread for too long.
 
-Giving way is cooperative: a handler that never calls `ctx.should_yield()` loses nothing and gives nothing. A run that
-gave way once is asked again only after it got further, so that two runs never push each other aside for ever.
+It is cooperative: a handler that never calls `ctx.should_yield()` is never preempted. A run that yielded once is
+requested again only after it made progress, so that two runs cannot preempt each other for ever.
 """
 
 from __future__ import annotations
@@ -13,25 +13,25 @@ from typing import Final
 from duetime.scheduler.rules.headroom import Headroom
 
 YIELD_NOTICE_MS: Final = 1500.0
-"""Milliseconds before a waiting run is late at which others are asked: so long a handler has to save its state.
+"""Milliseconds before a waiting run is late at which others are requested to yield, so that handlers can save state.
 
-As long as a critical run without a deadline may wait at most, so for these others are asked at once.
+It equals the longest wait of a critical run without a deadline, so for such a run the request comes at once.
 """
 
 YIELD_PATIENCE_S: Final = 5.0
-"""Seconds for which a run that was asked counts as giving way; one that has not by then may never do it."""
+"""Seconds for which a request counts as being followed; a run that has not yielded by then may never do it."""
 
 MIN_TURN_S: Final = 10.0
-"""Seconds after which a run that started anew may be asked again though it has neither saved nor shown any progress."""
+"""Seconds after which a restarted run may be requested again even without a checkpoint or progress."""
 
 
 @dataclass(frozen=True, slots=True)
 class RunningTurn:
-    """A run on a thread of this worker, in its current turn: since it was last started.
+    """A run on a thread of this worker, in its current turn, which began with its last start.
 
-    `seconds` is how long that is ago. `anew` says that an earlier attempt was interrupted, gave way or failed,
-    `progressed` that this one saved a checkpoint or showed progress, `polls` that its handler ever called
-    `should_yield`. `asked` is how many seconds ago it was asked to give way, None when it was not.
+    `seconds` is the duration of the turn. `anew`: an earlier attempt was interrupted, yielded or failed. `progressed`:
+    this one saved a checkpoint or reported progress. `polls`: its handler ever called `should_yield`. `asked` is how
+    many seconds ago it was requested to yield, or None.
     """
 
     run_id: str
@@ -44,15 +44,15 @@ class RunningTurn:
 
     @property
     def may_be_asked(self) -> bool:
-        """Whether it was not asked yet, and got further since it was started anew."""
+        """Whether it has no request yet, and made progress since a restart."""
         return self.asked is None and (not self.anew or self.progressed or self.seconds >= MIN_TURN_S)
 
 
 def runs_to_ask(preemptors: Sequence[int], turns: Sequence[RunningTurn], *, idle: int, headroom: Headroom) -> list[str]:
-    """Return the runs to ask now, so that `preemptors`, the tiers of runs that wait for a thread, can start.
+    """Return the runs to request now, so that `preemptors`, the tiers of runs without a thread, can start.
 
-    As many give way as threads are missing, counting those that were asked a moment ago. Each is less urgent than whom
-    it makes room for. Handlers that poll go first, then the least urgent tiers, then what has run for the least time.
+    One run yields per missing thread, pending requests included. Each is less urgent than the run it makes room for.
+    Handlers that poll go first, then the least urgent tiers, then the shortest turns.
     """
     giving = sum(turn.asked is not None and turn.asked < YIELD_PATIENCE_S for turn in turns)
     order = sorted(turns, key=lambda turn: (not turn.polls, -turn.tier, turn.seconds, turn.run_id))

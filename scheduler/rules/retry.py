@@ -1,4 +1,4 @@
-"""When a failing run is tried again."""
+"""The time of the next attempt of a failed run."""
 
 from __future__ import annotations
 
@@ -10,20 +10,20 @@ from duetime.scheduler.outcomes import Retry
 from duetime.scheduler.task import RetryPolicy
 
 MAX_DOUBLINGS: Final = 40
-"""Past this every backoff is capped anyway; it keeps the power small."""
+"""Failures after which every backoff has reached its cap, which keeps the power small."""
 
 MAX_RETRY_AFTER: Final = timedelta(days=1)
-"""A server may ask for more; nobody waits longer than this on one answer."""
+"""Longest wait that a server's Retry-After can cause."""
 
 
 def next_attempt(
     outcome: Retry, *, failures: int, policy: RetryPolicy, now: datetime, jitter: float
 ) -> datetime | None:
-    """Say when to try again, or None when the run is out of attempts.
+    """Return the time of the next attempt, or None when the run is out of attempts.
 
-    `failures` counts the attempts that failed, this one included. The delay is `jitter` (0.0 to 1.0, drawn by the
-    caller) times a ceiling that doubles with each failure: full jitter, so that what failed together does not come back
-    together. `outcome.after` is a minimum, and the jittered backoff comes on top of it for the same reason.
+    `failures` counts the failed attempts, this one included. The delay is `jitter` (0.0 to 1.0, drawn by the caller)
+    times a ceiling that doubles with each failure: full jitter, which spreads runs that failed together.
+    `outcome.after` is a minimum, and the jittered backoff is added to it for the same reason.
     """
     if failures >= policy.max_attempts:
         return None
@@ -32,16 +32,16 @@ def next_attempt(
 
 
 def ceiling(failures: int, policy: RetryPolicy) -> timedelta:
-    """Give the longest delay after so many failures: `backoff` times 1, 2, 4, 8 ..., at most `max_backoff`."""
+    """Return the longest delay after this many failures: `backoff` times 1, 2, 4, 8 ..., at most `max_backoff`."""
     doublings = min(max(failures - 1, 0), MAX_DOUBLINGS)
     seconds = policy.backoff.total_seconds() * 2**doublings
     return timedelta(seconds=min(seconds, policy.max_backoff.total_seconds()))
 
 
 def retry_after(header: str | None, *, now: datetime) -> timedelta | None:
-    """Read a Retry-After header (seconds or an HTTP date): how long to wait from `now`, at most a day.
+    """Parse a Retry-After header (seconds or an HTTP date): the time to wait from `now`, at most a day.
 
-    None when it is absent or not understood; zero when its moment has passed.
+    None when it is absent or malformed; zero when its time has passed.
     """
     text = (header or "").strip()
     if text.isascii() and text.isdigit():

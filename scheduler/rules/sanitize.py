@@ -1,4 +1,4 @@
-"""Checks of text and JSON from outside: one place for titles, payloads and results."""
+"""Checks of text and JSON from outside: titles, payloads and results."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ _CONTROL_NAMES = {
 
 
 def check_text(argument: str, value: object, *, limit: int = 200, lines: bool = False) -> str:
-    """Give `value` back without the blanks around it, or raise `InvalidArgument`.
+    """Return `value` without the blanks around it, or raise `InvalidArgument`.
 
     It must hold 1 to `limit` characters, one of them visible. Control and bidirectional controls, surrogates,
     noncharacters and tag characters are refused by name; `lines` permits tabs and line ends.
@@ -54,7 +54,10 @@ def check_text(argument: str, value: object, *, limit: int = 200, lines: bool = 
 
 
 def clean_text(value: str, limit: int, *, lines: bool = True) -> str:
-    """Make any text safe to store and show: refused characters become U+FFFD, and it is cut to `limit` characters."""
+    """Return text that is safe to store and show.
+
+    Refused characters become U+FFFD, and it is cut to `limit` characters.
+    """
     cut = value if len(value) <= limit else value[: limit - 1] + "…"
     return "".join("\ufffd" if _is_refused(char, lines=lines) else char for char in cut)
 
@@ -121,7 +124,7 @@ def _is_visible(char: str) -> bool:
 
 
 def _walk(path: str, value: Json) -> Iterator[tuple[str, Json, int]]:
-    """Every key and value below `value` with its place and depth, without recursion, so that no input is too deep."""
+    """Yield every key and value below `value` with its place and depth, without recursion, for any depth."""
     pending: list[tuple[str, Json, int]] = [(path, value, 0)]
     while pending:
         place, item, depth = pending.pop()

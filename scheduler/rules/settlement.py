@@ -1,4 +1,4 @@
-"""Settlement of an attempt that ended: a pure function from (claim, ending, now) to one settlement."""
+"""Settlement of an ended attempt: a pure function from (claim, result, now) to one settlement."""
 
 from __future__ import annotations
 
@@ -19,12 +19,12 @@ LATE_AFTER = timedelta(minutes=1)
 """A run that started later than this says so in its message."""
 
 INBOX = "inbox"
-"""The channel that needs no delivery: the message is there as soon as the run has settled."""
+"""The channel without a delivery: the settlement itself writes the inbox message."""
 
 
 @dataclass(frozen=True, slots=True)
 class StoppedByRequest:
-    """The handler stopped because someone had asked for it."""
+    """The handler stopped because a cancel was requested."""
 
     reason: str = "cancelled while it ran"
 
@@ -33,9 +33,9 @@ AttemptResult = Outcome | StoppedByRequest
 
 
 def settle(claim: Claim, ending: AttemptResult, *, now: datetime, jitter: float) -> Settlement:
-    """Return what is to be stored; `jitter`, 0.0 to 1.0, spreads the next attempt of what failed.
+    """Return the settlement; `jitter`, 0.0 to 1.0, spreads the next attempt of a failed run.
 
-    Where the claim carries a wish to cancel, only `Done` still counts.
+    With a requested cancel only `Done` still counts.
     """
     if claim.run.cancel_requested and not isinstance(ending, Done | StoppedByRequest):
         return _cancelled(claim, ending.reason)
@@ -55,7 +55,7 @@ def settle(claim: Claim, ending: AttemptResult, *, now: datetime, jitter: float)
 
 
 def concluded(claim: Claim, settlement: Settlement, *, now: datetime) -> Settlement:
-    """Add to an end that was settled without its handler (a crash, an expiry) what follows from every failure."""
+    """Add the consequences of a failure to an end without its handler (a crash, an expiry)."""
     if settlement.to not in {State.FAILED, State.EXPIRED}:
         return settlement
     words = settlement.reason or settlement.to.value
@@ -163,7 +163,7 @@ def _message(claim: Claim, now: datetime, to: State, text: str) -> InboxMessage:
 
 
 def _lateness(claim: Claim) -> list[str]:
-    """Say that a run was late, and what it stands for."""
+    """Describe that a run was late, and which occurrences it stands for."""
     run, zone = claim.run, claim.task.timezone
     said = []
     if run.started_at is not None and run.started_at - run.scheduled_for > LATE_AFTER:
@@ -180,7 +180,7 @@ def _deliveries(claim: Claim, now: datetime) -> tuple[Delivery, ...]:
 
 
 def _following(claim: Claim, now: datetime) -> Run | None:
-    """Return the next occurrence; a run beside the current one has none, nor has a task that is being cancelled."""
+    """Return the next occurrence; a side run has none, nor has a task with a requested cancel."""
     if not claim.run.current or claim.run.cancel_requested:
         return None
     return next_run(claim.task, claim.run, now)

@@ -1,12 +1,12 @@
-"""The tier that is served next: the smallest key, and among tiers that are late their shares and ceilings first.
+"""The choice of the next tier: the smallest key, but late tiers first, by their shares and ceilings. Twin.
 
-While no tier is late, least laxity first keeps every deadline that can be kept, and a share would only put another run
-before it. A tier is late while its best run that may start is past its key; nobody starves, since who waits long enough
-is late. Late tiers divide the dispatches: each earns its share of a dispatch with every dispatch during which it is
-late. A tier that has earned a whole one is owed the next; among several the one whose next guarantee would be broken
-first goes first. This is earliest deadline first over unit jobs, which keeps every promise while the shares add up to
-at most 1 (Liu and Layland 1973; Baruah et al., proportionate progress, 1996). What nobody is owed goes by key. The Lua
-scripts repeat this arithmetic (`lua/shares.lua`).
+Lua/shares.lua. While no tier is late, least laxity first keeps every deadline that can be kept, and a share would only
+put another run before it. A tier is late while its best run that may start is past its key; so every run that waits is
+late some time, and none starves. Late tiers divide the dispatches: each earns its share with every dispatch during
+which it is late. A tier that has earned a whole dispatch gets the next one; among several, the tier whose next
+guarantee would be broken first. This is earliest deadline first over unit jobs, which keeps every guarantee while the
+shares add up to at most 1 (Liu and Layland 1973; Baruah et al., proportionate progress, 1996). A dispatch that no tier
+has earned goes by key.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from dataclasses import dataclass, field
 
 TIERS = 5
 _SAVED = 2.0
-"""Dispatches that a tier can save up, owed or below its ceiling: bursts of an idle tier stay short."""
+"""Dispatches that a tier can save up, owed or below its ceiling, which bounds its bursts."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,10 +37,10 @@ class Shares:
             raise ValueError(f"five shares, each above 0 and below its ceiling, 1 at most in all; got {self}")
 
     def bound(self, rank: int) -> int:
-        """Return within how many dispatches a tier is served from when it is late, whatever arrives.
+        """Return the number of dispatches within which a tier is served after it becomes late, under any load.
 
-        A promise falls due when the tier would have saved a second dispatch: after 2 / share dispatches, and one more
-        because a dispatch cannot be cut in pieces. By then each other tier may be due one that it had saved before.
+        The guarantee falls due when the tier would have saved a second dispatch: after 2 / share dispatches, and one
+        more because a dispatch cannot be divided. By then each other tier may be due one that it had saved before.
         """
         return math.ceil(_SAVED / self.guaranteed[rank - 1]) + TIERS
 
@@ -54,7 +54,7 @@ class ShareBalance:
 
 
 def choose(shares: Shares, balance: ShareBalance, heads: Sequence[float | None], now: float) -> int | None:
-    """Return the index of the tier to look at next; `heads` are the smallest keys of what may start, None without."""
+    """Return the index of the next tier to examine; `heads` are the smallest keys that may start, None without."""
     late = overdue(heads, now)
     owed = [tier for tier in late if balance.owed[tier] >= 1]
     if owed:
@@ -65,12 +65,12 @@ def choose(shares: Shares, balance: ShareBalance, heads: Sequence[float | None],
 
 
 def overdue(heads: Sequence[float | None], now: float) -> list[int]:
-    """Return the tiers whose best run should have started by now: shares and ceilings act between these alone."""
+    """Return the tiers whose best run is past its key: shares and ceilings count only between these."""
     return [tier for tier, key in enumerate(heads) if key is not None and key < now]
 
 
 def served(shares: Shares, balance: ShareBalance, late: Sequence[int], tier: int) -> None:
-    """Note that `tier` got a dispatch while all in `late` were overdue; where nobody was, nothing counts."""
+    """Count a dispatch of `tier` while all in `late` were overdue; without a late tier nothing counts."""
     for each in late:
         owed = balance.owed[each] + shares.guaranteed[each] - (each == tier)
         balance.owed[each] = min(_SAVED, max(0.0, owed))

@@ -29,7 +29,7 @@ LEGAL: Mapping[State | None, frozenset[State]] = {
 """From each state (None: not yet stored) to the states a run may move to."""
 
 TERMINAL = frozenset(state for state in State if not LEGAL[state])
-"""States that a run never leaves: a later generation takes over instead."""
+"""States that a run never leaves; a later generation replaces it."""
 
 OPEN = frozenset(State) - TERMINAL
 

@@ -74,7 +74,7 @@ class Subscriptions:
         self._watching = anyio.Lock()
 
     def touched(self, task_ids: Sequence[str]) -> None:
-        """Note that tasks changed or fired in this process. Safe on any thread, and when nothing is served."""
+        """Record that tasks changed or fired in this process. Thread-safe, also without a server."""
         loop = self._loop
         if loop is not None and self.wanted:
             self._touched.extend(task_ids)
@@ -85,12 +85,12 @@ class Subscriptions:
 
     @property
     def watching(self) -> bool:
-        """Tell whether a server runs that could tell somebody."""
+        """Whether a running server could notify a subscriber."""
         return self._loop is not None
 
     @property
     def wanted(self) -> bool:
-        """Tell whether anybody is subscribed."""
+        """Whether there is a subscriber."""
         return bool(self._listeners or self._sessions)
 
     # -- 2026-07-28: the SDK asks this bus for each subscriptions/listen

@@ -15,7 +15,7 @@ from typing import Literal, TextIO
 
 _OURS = "duetime"
 _CHATTY = ("mcp", "uvicorn", "httpx2", "dramatiq", "asyncio", "sse_starlette")
-"""Libraries that say at `info` what only their developers want to know; they are heard from `warning` up."""
+"""Libraries whose `info` lines only help their developers; their level is `warning`."""
 
 _BUILT_IN = frozenset(vars(logging.makeLogRecord({}))) | {"message", "asctime", "taskName"}
 
@@ -80,7 +80,7 @@ def configure_logs(
 
 
 def called(name: str) -> None:
-    """Write this name into every line of JSON from now on."""
+    """Set the process name of all later JSON lines."""
     for handler in logging.getLogger().handlers:
         if isinstance(handler.formatter, JsonLines):
             handler.formatter.process = name

@@ -1,4 +1,4 @@
-"""The end of a serving process: it begins with a signal or the end of input, and comes, whatever hangs."""
+"""The shutdown of a serving process: begun by a signal or the end of input, and bounded in time."""
 
 from __future__ import annotations
 
@@ -44,13 +44,13 @@ class Shutdown:
         self._given_up.daemon = True
 
     def on_begin(self, stop: Callable[[], None]) -> None:
-        """Call `stop` when the end begins; at once if it has begun."""
+        """Call `stop` when the shutdown begins; at once if it has begun."""
         self._stop = stop
         if self._begun.is_set():
             stop()
 
     def begin(self, why: str, *, code: int = 0) -> None:
-        """Begin the end, after which the process exits with `code`; only the first call does something."""
+        """Begin the shutdown, after which the process exits with `code`; only the first call counts."""
         if self._begun.is_set():
             return
         self.code = code
@@ -115,7 +115,7 @@ def _listen(ear: socket.socket, handler: Callable[[int], None]) -> None:
 
 
 def _others_alive() -> bool:
-    """Tell whether the interpreter would wait for somebody: a thread that is stuck must not keep the process."""
+    """Whether the interpreter would wait for a thread: a stuck one must not keep the process alive."""
     return any(thread is not threading.main_thread() and not thread.daemon for thread in threading.enumerate())
 
 

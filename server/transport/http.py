@@ -1,4 +1,4 @@
-"""Serving over streamable HTTP, on this machine only: `/mcp`, and `/livez` and `/readyz` for supervisors."""
+"""Serves MCP over streamable HTTP, on this machine only: `/mcp`, and `/livez` and `/readyz` for supervisors."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ STREAM_CLOSE_GRACE_S = 1
 
 
 def say(sentence: str) -> None:
-    """Write to stderr, as it stands."""
+    """Write a sentence to stderr."""
     sys.stderr.write(f"{sentence}\n")
     sys.stderr.flush()
 
@@ -63,7 +63,7 @@ def run_http(
 async def _serve(running: uvicorn.Server, bound: socket.socket, server: MCPServer[None], ending: Shutdown) -> None:
     def stop() -> None:
         end_streams(server)
-        logging.getLogger("uvicorn.error").setLevel(logging.CRITICAL)  # it would call each stream that is cut an error
+        logging.getLogger("uvicorn.error").setLevel(logging.CRITICAL)  # it would log each cut stream as an error
         running.should_exit = True
 
     ending.on_begin(on_loop(stop))

@@ -1,4 +1,4 @@
-"""Serving an application: what the verbs `duetime` and `duetime serve` do."""
+"""Serves an application: the implementation of `duetime` and `duetime serve`."""
 
 from __future__ import annotations
 
@@ -20,17 +20,18 @@ log = logging.getLogger(__name__)
 
 
 def connect(app: App) -> MCPServer[None]:
-    """Return the MCP server of an application; its subscribers hear of every change."""
+    """Return the MCP server of an application; its subscribers are notified of every change."""
     changes = Subscriptions(app.store.history)
     app.listeners.append(changes.touched)
     return make_server(app.scheduler, changes, actions=actions_of(app.handlers))
 
 
 def _started(settings: Settings) -> App:
-    """Build an application and let it run what is due.
+    """Build an application and start it.
 
-    What is loaded by then lives as long as the process. Left out of garbage collections, it makes none of them stop all
-    threads for tens of milliseconds in the middle of a burst, nor hold up the end of the process for a second or more.
+    Objects loaded so far live as long as the process. `gc.freeze` removes them from garbage collections, which would
+    otherwise stop all threads for tens of milliseconds in a burst, and delay the end of the process by a second or
+    more.
     """
     app = build(settings)
     gc.collect()
@@ -41,7 +42,7 @@ def _started(settings: Settings) -> App:
 
 def serve_stdio(settings: Settings) -> int:
     """Serve one client over stdin and stdout until it leaves; return the exit code. Logs go to stderr."""
-    wire = Wire.claim()  # before handlers are imported: what they print must not reach the client
+    wire = Wire.claim()  # before the import of handlers, whose prints must not reach the client
     configure_logs(settings.log_level, settings.log_format)
     app = _started(settings)
     return run_stdio(connect(app), wire, close=app.close, grace=settings.grace_seconds)
@@ -50,7 +51,7 @@ def serve_stdio(settings: Settings) -> int:
 def serve_http(settings: Settings) -> int:
     """Serve clients on this machine over HTTP until SIGTERM or SIGINT; return the exit code. Logs go to stderr."""
     announce = say if configure_logs(settings.log_level, settings.log_format) else log.info
-    with listening(settings.host, settings.port) as bound:  # before anything runs: a taken port starts nothing
+    with listening(settings.host, settings.port) as bound:  # first, so that a taken port starts nothing
         app = _started(settings)
         server, grace = connect(app), settings.grace_seconds
         return run_http(server, bound, ready=app.ready, announce=announce, close=app.close, grace=grace)

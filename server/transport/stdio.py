@@ -1,4 +1,4 @@
-"""Serving one client over stdio: from the first line to an end that loses nothing and hangs on nobody."""
+"""Serves one client over stdio; the end loses nothing and waits for nobody."""
 
 from __future__ import annotations
 

@@ -1,8 +1,8 @@
-"""The wire of stdio: this process's stdin and stdout, taken away from everybody else.
+"""The wire of stdio: stdin and stdout of this process, reserved for the protocol.
 
-Once claimed, file descriptor 0 is empty and 1 is stderr, for good: whatever a handler, a library or a child process
-prints, at import or at exit, never reaches the protocol. Reading and writing have threads of their own that may be left
-behind, so that a client that neither writes nor reads cannot hold up the end of the process.
+After the claim, file descriptor 0 is empty and 1 is stderr, for good: prints of a handler, a library or a child
+process, at import or at exit, never reach the protocol. Reading and writing have threads of their own that may be
+abandoned, so that a client that neither writes nor reads cannot delay the end of the process.
 """
 
 from __future__ import annotations
@@ -34,8 +34,8 @@ from mcp.types import (
 )
 from pydantic import ValidationError
 
-MAX_LINE_BYTES: Final = 4 * 1024 * 1024
-"""The longest message, in bytes; a longer one is answered with an error and forgotten."""
+MAX_LINE: Final = 4 * 1024 * 1024
+"""The longest message, in bytes; a longer one is answered with an error and dropped."""
 
 _MAX_LINES_AHEAD = 64
 _MAX_LINES_UNWRITTEN = 1_000
@@ -45,14 +45,14 @@ _STDIN, _STDOUT, _STDERR = 0, 1, 2
 
 @dataclass(frozen=True, slots=True)
 class Wire:
-    """Two file descriptors that only the protocol uses."""
+    """Two file descriptors for the protocol only."""
 
     incoming: int
     outgoing: int
 
     @classmethod
     def claim(cls) -> Wire:
-        """Take stdin and stdout. Do it first of all, before code of others is imported."""
+        """Take stdin and stdout. Call it first, before other code is imported."""
         with suppress(OSError, ValueError, AttributeError):
             sys.stdout.flush()
         wire = cls(os.dup(_STDIN), os.dup(_STDOUT))
@@ -68,7 +68,7 @@ class Wire:
 
 @dataclass(slots=True)
 class Pending:
-    """The requests that wait for an answer, so that the end of input does not cut them off."""
+    """The unanswered requests, so that the end of input does not cut them off."""
 
     ids: set[str | int] = field(default_factory=set)
     changed: asyncio.Event = field(default_factory=asyncio.Event)
@@ -118,7 +118,7 @@ class Outgoing:
         self.pending.answered(message)
 
     async def aclose(self) -> None:
-        """Let the thread write what there is."""
+        """Let the thread write the queued messages."""
         self._queue.put(None)
 
     def flush(self, seconds: float) -> None:
@@ -126,7 +126,7 @@ class Outgoing:
         self._thread.join(seconds)
 
     def _write(self) -> None:
-        with suppress(OSError):  # the client is gone; its end of input ends us too
+        with suppress(OSError):  # the client has left; its end of input ends us too
             while (line := self._queue.get()) is not None:
                 while line:
                     line = line[os.write(self._file, line) :]
@@ -165,7 +165,7 @@ class Incoming:
             if message is not None:
                 self._pending.asked(message)
                 return SessionMessage(message)
-        self._lines.put_nowait(None)  # for whoever asks again
+        self._lines.put_nowait(None)  # for a later reader
         self._on_end()
         await self._pending.drained(self._drain)
         raise anyio.EndOfStream
@@ -179,7 +179,7 @@ class Incoming:
             return self._second_reading(line)
 
     def _second_reading(self, line: bytes) -> JSONRPCMessage | None:
-        """Read what the strict reader refused: half an emoji in an argument must be answered, not dropped."""
+        """Read a line that the strict reader refused: half an emoji in an argument must be answered, not dropped."""
         try:
             found = json.loads(line)
             return jsonrpc_message_adapter.validate_python(_sendable(found), by_name=False)

@@ -1,4 +1,4 @@
-"""Several worker processes under one parent, which replaces what dies and sees to it that all of them end."""
+"""Several worker processes under one parent, which replaces dead ones and ends all of them."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ log = logging.getLogger(__name__)
 
 
 class ChildProcess:
-    """One of the processes: which one works here now, and when the next may be started."""
+    """One slot of the supervisor: its current process, and the time of the next start."""
 
     def __init__(self, number: int, command: Sequence[str]) -> None:
         self._number = number
@@ -71,12 +71,12 @@ class ChildProcess:
         self.process = None
 
     def _delay(self, now: float) -> None:
-        """Let the next start wait: twice as long as for the one before."""
-        self._pause = min(max(MIN_RESTART_PAUSE_S, 2 * self._pause), MAX_RESTART_PAUSE_S)
+        """Delay the next start: twice as long as the one before."""
+        self._pause = min(max(FIRST_PAUSE, 2 * self._pause), LONGEST_PAUSE)
         self.start_at = now + self._pause
 
     def end(self) -> None:
-        """Tell the process to end: its input does."""
+        """End the process by closing its input."""
         self._close(FAREWELL)
 
     def _close(self, last: bytes = b"") -> None:
@@ -85,7 +85,7 @@ class ChildProcess:
                 stdin.write(last)
 
     def wait(self, until: float) -> None:
-        """Wait for its end until then, in monotonic seconds, and kill it otherwise."""
+        """Wait for its end until `until`, in monotonic seconds; then kill it."""
         if self.process is None:
             return
         try:

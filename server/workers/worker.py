@@ -1,4 +1,4 @@
-"""`duetime worker`: runs what is due, as one of many processes on a PostgreSQL database and a Redis."""
+"""`duetime worker`: runs due tasks, as one of many processes on a PostgreSQL database and a Redis."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ REPLACE_EXIT_CODE = 75
 """The exit code of a process that has lost too many threads (EX_TEMPFAIL): its supervisor is to start another."""
 
 FAREWELL = b"end\n"
-"""The line that a parent writes to the stdin of its processes before it closes it: they end because it was told to."""
+"""The line that a parent writes before it closes the stdin of its processes: they end on request."""
 
 log = logging.getLogger(__name__)
 
@@ -30,8 +30,8 @@ log = logging.getLogger(__name__)
 def run_worker(settings: Settings, *, until_eof: bool = False) -> int:
     """Run tasks until SIGTERM or SIGINT, with `until_eof` until stdin ends, or until too many threads were lost.
 
-    Then nothing more is started, and what runs has the grace period to end before it is handed back. Returns the exit
-    code. Raises InvalidSetting without a Redis: there the process that serves runs tasks itself.
+    Then nothing more starts, and running work has the grace period before it is handed back. Returns the exit code.
+    Raises InvalidSetting without a Redis, where the serving process runs tasks itself.
     """
     check_distributed(settings)
     configure_logs(settings.log_level, settings.log_format)
@@ -43,7 +43,7 @@ def run_worker(settings: Settings, *, until_eof: bool = False) -> int:
         exhausted = partial(ending.begin, "too many threads were lost", code=REPLACE_EXIT_CODE)
         with build(settings, role=Role.WORK, exhausted=exhausted) as app:
             gc.collect()
-            gc.freeze()  # what is loaded by now lives as long as the process, and need not be looked at again
+            gc.freeze()  # loaded objects live as long as the process, and need no collection
             app.start()
             log.info("this process now runs tasks, %d at a time", settings.threads)
             stopped.wait()
@@ -51,7 +51,7 @@ def run_worker(settings: Settings, *, until_eof: bool = False) -> int:
 
 
 def check_distributed(settings: Settings) -> None:
-    """Raise InvalidSetting where there is nothing that a worker could share its work over."""
+    """Raise InvalidSetting unless the settings name a PostgreSQL database and a Redis."""
     if not settings.distributed:
         raise InvalidSetting(
             "redis_url: a worker takes its tasks from Redis, but this is not set. Set DUETIME_REDIS_URL (for example "
@@ -60,7 +60,7 @@ def check_distributed(settings: Settings) -> None:
 
 
 def end_with_input(ending: Shutdown) -> None:
-    """Begin the end as soon as stdin ends; of what is written there only a farewell at its end is looked at."""
+    """Begin the shutdown at the end of stdin; the only input that counts is a farewell line at its end."""
 
     def read() -> None:
         heard = b""

@@ -1,7 +1,7 @@
-"""Admission to a pool: the arithmetic of slots, rates and budgets, and when waiting alone will help.
+"""Admission to a pool: the arithmetic of slots, rates and budgets, and when time alone will help. Twin: lua/pools.lua.
 
-The queue in memory calls this; the Lua scripts repeat it, number by number, so it uses nothing that a double does not
-have. Times are milliseconds since 1970, `tier` is 1 (critical) to 5 (background).
+The queue in memory calls this; the Lua scripts repeat it, number by number, so it uses only operations that a double
+has. Times are milliseconds since 1970, `tier` is 1 (critical) to 5 (background).
 """
 
 from __future__ import annotations
@@ -11,17 +11,17 @@ from dataclasses import dataclass, replace
 from enum import StrEnum
 
 RECOVERY = 60_000.0
-"""Milliseconds in which a pool that was throttled to nothing would be whole again: recovery is additive in time."""
+"""Milliseconds in which a fully throttled pool recovers: recovery is linear in time."""
 
 LOOK_AGAIN = 1000.0
-"""Milliseconds until what waits for a throttled pool is looked at again while it recovers."""
+"""Milliseconds until the runs parked on a throttled pool are examined again while it recovers."""
 
 HIGHER_TIERS = 2
-"""Headroom is kept for tiers up to this one: critical and high."""
+"""Last tier that may use the headroom: critical and high."""
 
 
 class Kind(StrEnum):
-    """How a pool counts: units in use, units by a token bucket, units in a window of the calendar."""
+    """The way in which a pool counts: units in use, units of a token bucket, units in a calendar window."""
 
     SLOTS = "slots"
     RATE = "rate"
@@ -30,13 +30,13 @@ class Kind(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Limits:
-    """The limits of a pool, as a queue knows them.
+    """The limits of a pool, for a queue.
 
-    `capacity` is what can be reserved at once: slots, the size of the bucket, the budget of a window. From each of
-    `steps` (time, capacity) on another capacity holds; at each of `resets` a window ends. `refill` is in units a
-    millisecond. `headroom` is the part that only critical and high may use. A breaker opens after `failures` in a row,
-    or when of at least `samples` outcomes a part of `error_rate` failed, for `cooldown` ms; 0 failures is no breaker.
-    Calls slower than `latency` ms count as overload, 0 asks for nothing.
+    `capacity` is the number of units that can be reserved at once: slots, the size of the bucket, the budget of a
+    window. At each of `steps` (time, capacity) the capacity changes; at each of `resets` a window ends. `refill` is in
+    units per millisecond. `headroom` is the part that only critical and high may use. A breaker opens for `cooldown` ms
+    after `failures` in a row, or when a part of `error_rate` of at least `samples` outcomes failed; 0 failures means no
+    breaker. Calls slower than `latency` ms count as overload; 0 disables this.
     """
 
     kind: Kind
@@ -54,15 +54,15 @@ class Limits:
 
 @dataclass(slots=True)
 class PoolState:
-    """How a pool stands, as of `at`.
+    """The state of a pool, as of `at`.
 
-    `used` are units in use or reserved, whatever the kind, so that a pool may change its kind; `spent` are those of the
-    window that are settled, `level` is in the bucket.
-    `factor` is what throttling has left of the capacity; since its last cut at `cut_at`, `good` calls were answered and
-    `bad` ones refused. Nothing is admitted before `stopped_until` (a provider said so) and `open_until` (the breaker);
-    once that has passed, `probe` is the one run that tries, and `trips` says how often in a row that failed. `failing`
-    counts failures in a row, `errors` is the smoothed part that failed of `seen`. `hold` is an overdue run that has
-    first call, and `hold_key` its key.
+    `used` are units in use or reserved, whatever the kind, so that a pool may change its kind; `spent` are the settled
+    units of the window, `level` is in the bucket. `factor` is the part of the capacity that throttling left; since its
+    last cut at `cut_at`, `good` calls were answered and `bad` ones refused.
+
+    Nothing is admitted before `stopped_until` (set by a provider) and `open_until` (set by the breaker). After that
+    `probe` is the one run that tries, and `trips` counts failed probes in a row. `failing` counts failures in a row,
+    `errors` is the smoothed failed part of `seen`. `hold` is an overdue run with first call, and `hold_key` its key.
     """
 
     at: float = 0.0
@@ -85,7 +85,7 @@ class PoolState:
 
 
 def capacity(limits: Limits, now: float) -> float:
-    """Return the capacity that holds at `now`."""
+    """Return the capacity at `now`."""
     found = limits.capacity
     for at, then in limits.steps:
         if at <= now:
@@ -94,7 +94,7 @@ def capacity(limits: Limits, now: float) -> float:
 
 
 def opens(limits: Limits, now: float) -> float | None:
-    """Return when a pool that has no capacity now will have some; None when that is not known, or it has some."""
+    """Return when a pool without capacity at `now` will have some; None when that is unknown, or it has some."""
     later = [at for at, then in limits.steps if at > now and then > 0]
     return min(later, default=None) if capacity(limits, now) <= 0 else None
 
@@ -102,7 +102,7 @@ def opens(limits: Limits, now: float) -> float | None:
 def advanced(limits: Limits, state: PoolState, now: float) -> PoolState:
     """Return the state as of `now`: the bucket refilled, past windows closed, throttling recovered.
 
-    Only what is spent beyond a window's budget is carried into the next: over-use is debt.
+    Units spent beyond a window's budget are debt of the next window; nothing else is carried over.
     """
     passed = max(0.0, now - state.at)
     if passed == 0:
@@ -125,14 +125,14 @@ def _running(factor: float, passed: float) -> float:
 
 
 def _bucket(limits: Limits, factor: float) -> float:
-    """Return the size of a throttled bucket: one unit fits in whatever happens."""
+    """Return the size of a throttled bucket: at least one unit fits."""
     return max(min(1.0, limits.capacity), limits.capacity * factor)
 
 
 def free(limits: Limits, state: PoolState, tier: int, now: float) -> float:
-    """Return how many units a run of `tier` may reserve now; `state` is as of `now`.
+    """Return the number of units that a run of `tier` may reserve now; `state` is as of `now`.
 
-    Throttling takes from the lowest tiers first: background feels it five times over, critical not beyond the cut.
+    Throttling takes from the lowest tiers first: from background five times the cut, from critical only the cut itself.
     """
     if now < state.stopped_until or now < state.open_until or (state.open_until > 0 and state.probe):
         return 0.0
@@ -147,17 +147,17 @@ def free(limits: Limits, state: PoolState, tier: int, now: float) -> float:
 
 
 def most(limits: Limits, tier: int, now: float) -> float:
-    """Return how many units a run of `tier` could reserve at `now` if nobody else had any."""
+    """Return the number of units that a run of `tier` could reserve at `now` if nothing else were reserved."""
     return free(limits, PoolState(level=limits.capacity), tier, now)
 
 
 def in_reach(limits: Limits, state: PoolState, tier: int, now: float) -> float:
-    """Return how many units a run of `tier` could reserve now if all who have some gave them back unused."""
+    """Return the number of units that a run of `tier` could reserve now if all reserved ones came back unused."""
     return free(limits, replace(state, used=0.0, level=state.level + state.used), tier, now)
 
 
 def helped_at(limits: Limits, state: PoolState, units: float, tier: int, now: float) -> float | None:
-    """Return when time alone may let `units` in, None when only a release can; `state` is as of `now`."""
+    """Return when time alone may admit `units`, None when only a release can; `state` is as of `now`."""
     blocked = max(state.stopped_until, state.open_until)
     if blocked > now:
         return blocked
@@ -172,7 +172,10 @@ def helped_at(limits: Limits, state: PoolState, units: float, tier: int, now: fl
 
 
 def reserve(limits: Limits, state: PoolState, run_id: str, units: float) -> None:
-    """Take `units` for a run; the first after a breaker's pause is its probe. `state` is as of now and is changed."""
+    """Reserve `units` for a run; the first after a breaker's pause is its probe.
+
+    Changes `state`, which is as of `now`.
+    """
     state.used += units
     if limits.kind is Kind.RATE:
         state.level -= units
@@ -183,9 +186,10 @@ def reserve(limits: Limits, state: PoolState, run_id: str, units: float) -> None
 
 
 def release(limits: Limits, state: PoolState, run_id: str, units: float, actual: float | None) -> None:
-    """Give back what a run had reserved: `actual` of it was used, all when None. `state` is as of now and is changed.
+    """Release the reservation of a run, which used `actual` of it (all when None).
 
-    Unused units can be used again at once; over-use leaves the bucket in debt, or is spent of the window.
+    Changes `state`, which is as of `now`. Unused units are free at once; over-use leaves the bucket in debt, or is
+    spent of the window.
     """
     used = units if actual is None else actual
     state.used -= units

@@ -1,8 +1,8 @@
-"""A pool's feedback from outcomes: a circuit breaker, and throttling in proportion to the shortage.
+"""Feedback of a pool from outcomes: a circuit breaker, and throttling in proportion to the shortage.
 
-The breaker is closed, open until a time, or half-open behind that time, when one probe decides (Nygard, Release It!,
-2007). Throttling is a proportional decrease and an additive recovery (after Chiu and Jain, 1989). Like `admission`, the
-Lua scripts repeat this arithmetic.
+The breaker is closed, open until a time, or half-open after that time, when one probe decides (Nygard, Release It!,
+2007). Throttling is a proportional decrease and an additive recovery (after Chiu and Jain, 1989). Twin:
+lua/feedback.lua.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from duetime.scheduler.rules.limits.admission import Limits, PoolState
 LEAST_FACTOR = 0.05
 DEEPEST_CUT = 0.5
 CUT_INTERVAL = 1000.0
-"""Milliseconds between two cuts: what was sent before the last cut says nothing about it."""
+"""Milliseconds between two cuts: calls sent before the last cut prove nothing about it."""
 
 MOST_DOUBLINGS = 5
 
@@ -31,14 +31,14 @@ class Report:
 
 
 def learn(limits: Limits, state: PoolState, report: Report, now: float, jitter: float, *, probed: bool) -> None:
-    """Take a report in; `jitter`, 0 to 1, spreads the ends of pauses. `state` is as of `now` and is changed.
+    """Apply a report; `jitter`, 0 to 1, spreads the ends of pauses. Changes `state`, which is as of `now`.
 
-    `probed` is whether the run that reports was the probe of this pool: until one has been answered, no other counts.
+    `probed`: the reporting run was the probe of this pool; until a probe has been answered, no other report counts.
     """
     if report.throttled:
         _throttled(state, report, now)
     elif now < state.open_until or (state.open_until > 0 and not probed):
-        return  # an answer to what was asked before the breaker opened
+        return  # the call began before the breaker opened
     elif report.ok:
         _answered(limits, state, report, now)
     else:
@@ -46,7 +46,7 @@ def learn(limits: Limits, state: PoolState, report: Report, now: float, jitter: 
 
 
 def _throttled(state: PoolState, report: Report, now: float) -> None:
-    """Slow down and stop; the breaker does not count it, as a busy provider is not a broken one."""
+    """Cut and pause the pool; the breaker does not count it, because a busy provider is not a broken one."""
     state.stopped_until = max(state.stopped_until, now + report.retry_after)
     state.bad += 1
     _cut(state, state.bad / (state.good + state.bad), now)
@@ -75,7 +75,7 @@ def _failed(limits: Limits, state: PoolState, now: float, jitter: float) -> None
 
 
 def _count(limits: Limits, state: PoolState, failed: float) -> None:
-    """Keep the part that failed: the mean of the first samples, then exponentially forgotten."""
+    """Update the failed part: the mean of the first samples, then an exponential average."""
     state.seen += 1
     state.errors += (failed - state.errors) / min(state.seen, limits.samples)
 

@@ -1,7 +1,7 @@
-"""Pools as people declare them: what limits how much of something runs, and what a queue is told of it.
+"""Declared pools: their limits, and the form in which a queue gets them.
 
 One concept for slots, requests and tokens a minute, budgets of a day, off-peak hours, tenants' quotas ("tenant:*") and
-one at a time for a customer ("key:*").
+one run at a time for a customer ("key:*").
 """
 
 from __future__ import annotations
@@ -21,13 +21,13 @@ NAME: Final = re.compile(r"[A-Za-z0-9][A-Za-z0-9._:@/-]{0,99}")
 TEMPLATE: Final = re.compile(r"(?:tenant|key):\*")
 
 PREFIXES: Final = ("key:", "tenant:")
-"""Pools with these names are made on use, from the template of their prefix."""
+"""Prefixes of pools that are made on use, from a template."""
 
 UNCOUNTED: Final = ("key:", "duetime:")
-"""Pools that only ever limit how many run at once: what was used of them is not worth a row."""
+"""Prefixes of pools that only limit runs at once: their use needs no row."""
 
 HORIZON_DAYS: Final = 8
-"""How far ahead a queue is told of the calendar: it is told again each day."""
+"""How far ahead a queue gets the calendar; it gets it again each day."""
 
 WINDOWS_AHEAD: Final = {"hour": 200, "day": 9, "week": 3, "month": 3}
 SECONDS: Final = {"second": 1.0, "minute": 60.0, "hour": 3600.0, "day": 86_400.0}
@@ -44,9 +44,10 @@ class PoolKind(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Breaker:
-    """When a pool's circuit opens: after `failures` in a row, or `error_rate` of at least `samples` outcomes.
+    """The circuit breaker of a pool.
 
-    It stays open for `cooldown` seconds, then one run probes; each failing probe doubles that, 32 times at most.
+    It opens after `failures` in a row, or `error_rate` of at least `samples` outcomes. It stays open for `cooldown`
+    seconds, then one run probes; each failing probe doubles that, up to 32 times.
     """
 
     failures: int = 5
@@ -59,10 +60,10 @@ class Breaker:
 class Pool:
     """A limited resource.
 
-    `capacity` is how many units there are: at once (slots, calendar outside of its hours), each `per` (rate), in each
-    window `per` (budget). `burst` is the size of a rate's bucket: what can be taken at once. With `sliding`, no window
-    of length `per`, wherever it begins, sees more than `capacity`. `headroom` is the part that only critical and high
-    may use. Calls that take longer than `latency` seconds slow the pool down; 0 does not look.
+    `capacity` is the number of units: at once (slots, calendar outside of its hours), each `per` (rate), in each window
+    `per` (budget). `burst` is the size of a rate's bucket: the units that can be taken at once. With `sliding`, no
+    window of length `per`, wherever it begins, sees more than `capacity`. `headroom` is the part that only critical and
+    high may use. Calls longer than `latency` seconds slow the pool down; 0 disables this.
     """
 
     name: str
@@ -79,7 +80,7 @@ class Pool:
 
     @property
     def at_once(self) -> int:
-        """How many units one run can be given at most, were nothing else running."""
+        """The most units that one run can get while nothing else runs."""
         if self.kind is PoolKind.RATE:
             return self._burst
         return max([self.capacity, *(each.capacity for each in self.hours)])
@@ -91,11 +92,11 @@ class Pool:
         return max(1, self.capacity // 10) if self.sliding else self.capacity
 
     def largest(self, rank: int) -> float:
-        """Return how many units a run of the tier of this rank (1 to 5) can be given at most."""
-        return self.at_once - (self.at_once * self.headroom if rank > HIGHER_TIERS else 0)  # as the queue reckons it
+        """Return the most units that a run of the tier of this rank (1 to 5) can get."""
+        return self.at_once - (self.at_once * self.headroom if rank > HIGHER_TIERS else 0)  # as the queue computes it
 
     def text(self) -> str:
-        """Say what there is, in words: "2 slots", "50 a second, 5 at once", "1000000 a day"."""
+        """Describe the capacity: "2 slots", "50 a second, 5 at once", "1000000 a day"."""
         if self.kind is PoolKind.RATE:
             return f"{self.capacity} a {self.per}, {self._burst} at once"
         if self.kind is PoolKind.BUDGET:
@@ -104,7 +105,7 @@ class Pool:
         return f"{self.capacity} slot{'s' if self.capacity != 1 else ''}{hours}"
 
     def limits(self, now: datetime) -> Limits:
-        """Return what a queue is told of the pool at `now`; tell it again within a week."""
+        """Return the limits for a queue at `now`; valid for a week."""
         breaker = self.breaker or Breaker(failures=0)
         at = self._kind
         steps: tuple[tuple[float, float], ...] = ()
@@ -134,7 +135,7 @@ class Pool:
         return Kind.SLOTS if self.kind is PoolKind.CALENDAR else Kind(self.kind.value)
 
     def _refill(self) -> float:
-        """Return units a millisecond; a sliding window has to hold the bucket and what refills it meanwhile."""
+        """Return units per millisecond; a sliding window must hold the bucket and its refill."""
         if self.kind is not PoolKind.RATE:
             return 0.0
         refilled = self.capacity - self._burst if self.sliding else self.capacity
@@ -153,12 +154,12 @@ KEYS: Final = Pool("key:*")
 
 
 def template_of(name: str) -> str | None:
-    """Return the template that a pool made on use is made from, None for any other name."""
+    """Return the template of a pool that is made on use, None for any other name."""
     return next((f"{prefix}*" for prefix in PREFIXES if name.startswith(prefix) and name != f"{prefix}*"), None)
 
 
 def find(pools: Mapping[str, Pool], name: str) -> Pool | None:
-    """Return the pool of this name, as it is declared or as it would be made on use."""
+    """Return the pool of this name, as declared or as made from its template."""
     template = template_of(name)
     if name in pools or template is None:
         return pools.get(name)
@@ -166,17 +167,16 @@ def find(pools: Mapping[str, Pool], name: str) -> Pool | None:
 
 
 def chargeable(reserved: Mapping[str, int]) -> dict[str, float]:
-    """Return what an attempt is charged for that has not said what it really used: all that it had reserved."""
+    """Return the charge of an attempt that did not count its use: its whole reservation."""
     return {name: float(units) for name, units in reserved.items() if not name.startswith(UNCOUNTED)}
 
 
 def spent_with_debt(since: Callable[[int], float], windows: int, capacity: float) -> float:
-    """Return what a budget has spent of its newest window, the debt of all before it among that.
+    """Return the spent units of a budget's newest window, including the debt of earlier windows.
 
-    `since` gives what was used from the start of the newest window on (0), of the one before it (1), and so on. Each
-    window pays `capacity` of the debt: so the answer is the most that is left of what was used since any of them. Of
-    thousands of windows only a few are looked at: where all that was used cannot
-    exceed what is found already, none is.
+    `since` returns the use from the start of the newest window on (0), of the one before it (1), and so on. Each window
+    pays `capacity` of the debt, so the result is the maximum of what remains of the use since any window. Few of
+    thousands of windows are read: none whose whole use cannot exceed the maximum so far.
     """
     spent = since(0)
     unseen = [(0, windows - 1)]

@@ -1,4 +1,4 @@
-"""Reading a pool's declaration, from a settings file or an admin's call, and writing it down again."""
+"""Reads and writes declarations of pools, from a settings file or an admin's call."""
 
 from __future__ import annotations
 
@@ -95,7 +95,7 @@ def _check_together(reader: _SpecReader, pool: Pool) -> None:
 
 
 class _SpecReader:
-    """Reads parts of one declaration, and keeps every problem for one answer."""
+    """Reads the parts of one declaration, and collects every problem."""
 
     def __init__(self, name: str, given: Mapping[str, Json], prefix: str = "") -> None:
         self.given = given

@@ -1,7 +1,7 @@
-"""The time of a queue: it goes on at the pace of a clock that somebody may set back, and never goes back itself.
+"""Queue time: it advances with a clock that may be set back, and never goes back itself.
 
-All that lasts (leases, pauses, rates) is measured in it. What is set by the wall (keys, hours and windows of the
-calendar) follows the clock. `redis/lua/state.lua` and `pools.lua` repeat this arithmetic.
+Durations (leases, pauses, rates) are measured in it. Times of the wall clock (keys, hours and windows of the calendar)
+follow the clock. Twins: `redis/lua/state.lua` and `redis/lua/pools.lua`.
 """
 
 from __future__ import annotations
@@ -11,12 +11,12 @@ from dataclasses import dataclass, replace
 from duetime.scheduler.rules.limits.admission import Limits
 
 TOLERATED_MS = 1000.0
-"""So much a clock may step back without any consequence but that time stands still until it is there again."""
+"""Milliseconds that a clock may step back while queue time just stands still until it has caught up."""
 
 
 @dataclass(frozen=True, slots=True)
 class QueueTime:
-    """The time is `now`, in milliseconds since 1970, which the clock on the wall is `behind` by.
+    """The time is `now`, in milliseconds since 1970; the wall clock is `behind` ms behind it.
 
     When it was last set back it had shown `shown` already, and was behind by `behind_then`.
     """
@@ -27,7 +27,7 @@ class QueueTime:
     behind_then: float = 0.0
 
     def at(self, wall: float) -> QueueTime:
-        """Return the time when the clock shows `wall`."""
+        """Return the queue time when the wall clock shows `wall`."""
         now = wall + self.behind
         if now >= self.now - TOLERATED_MS:
             return replace(self, now=max(self.now, now))
@@ -38,11 +38,11 @@ class QueueTime:
 
     @property
     def wall(self) -> float:
-        """The time that the clock shows."""
+        """The time of the wall clock."""
         return self.now - self.behind
 
     def limits(self, limits: Limits) -> Limits:
-        """Return limits whose steps and resets are times of the queue; a window that the clock ended once is over."""
+        """Return limits with steps and resets in queue time; a window that has ended once stays ended."""
         if self.behind == 0:
             return limits
         steps = tuple((at + self.behind, capacity) for at, capacity in limits.steps)

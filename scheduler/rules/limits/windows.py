@@ -1,4 +1,4 @@
-"""Windows of the calendar in a time zone: when a budget begins anew, which hours of the week have which capacity."""
+"""Calendar windows in a time zone: when a budget begins again, and which hours of the week have which capacity."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ _TICK = timedelta.resolution
 
 @dataclass(frozen=True, slots=True)
 class Hours:
-    """Hours of the week with a capacity of their own, from `start` to `end` minutes of a day; past midnight if less."""
+    """Hours of the week with a capacity of their own, from `start` to `end` in minutes of a day; may cross midnight."""
 
     text: str
     days: frozenset[int]
@@ -30,7 +30,7 @@ class Hours:
 
 
 def read_hours(text: str, capacity: int) -> Hours:
-    """Read "mon-fri 22:00-06:00", "sat,sun 00:00-24:00" or "08:00-18:00"; raises ValueError that says what is wrong."""
+    """Parse "mon-fri 22:00-06:00", "sat,sun 00:00-24:00" or "08:00-18:00"; raises ValueError with the reason."""
     found = _HOURS.fullmatch(text.strip().lower())
     if found is None:
         raise ValueError(f"{text[:40]!r} is not days and hours")
@@ -58,7 +58,7 @@ def _day(name: str) -> int:
 def changes(
     hours: Sequence[Hours], base: int, zone: ZoneInfo, start: datetime, days: int
 ) -> list[tuple[datetime, int]]:
-    """Return the capacity at `start` and at each change in the `days` after it; of hours that overlap, the most."""
+    """Return the capacity at `start` and at each change in the `days` after it; overlapping hours have the largest."""
     today = start.astimezone(zone).date()
     spans = [span for offset in range(-1, days + 1) for span in _spans(hours, today + offset * _DAY, zone)]
     moments = sorted({start, *(at for begin, end, _ in spans for at in (begin, end) if at > start)})
@@ -83,7 +83,7 @@ def _instant(day: date, minutes: int, zone: ZoneInfo) -> datetime:
 
 
 def window_start(period: str, zone: ZoneInfo, now: datetime) -> datetime:
-    """Return when the window that `now` is in began, in UTC. An hour begins when the clock of the zone strikes."""
+    """Return the start of the window at `now`, in UTC. An hour begins when the clock of the zone strikes."""
     local = now.astimezone(zone)
     if period == "hour":
         return _last_strike(zone, now.astimezone(UTC))
@@ -115,7 +115,7 @@ def window_ends(period: str, zone: ZoneInfo, now: datetime, count: int) -> list[
 
 
 def _next_start(period: str, zone: ZoneInfo, begin: datetime) -> datetime:
-    """Look ahead until the next window has begun: where clocks are changed, one may be shorter or longer than usual."""
+    """Search ahead for the next start: clock changes make a window shorter or longer than usual."""
     step = {"hour": timedelta(hours=1), "day": _DAY, "week": 7 * _DAY, "month": 31 * _DAY}[period] / 12
     within = begin + step
     while (found := window_start(period, zone, within)) <= begin:
