@@ -16,22 +16,22 @@ from duetime.scheduler.rules.retry import next_attempt
 from duetime.scheduler.rules.sanitize import clean_text
 from duetime.scheduler.task import Delivery, InboxMessage, RetryPolicy
 
-BATCH: Final = 8
+MAX_DELIVERIES_PER_TICK: Final = 8
 """Messages sent per tick."""
 
-LOOK: Final = 256
+MAX_DUE_ROWS_PER_TICK: Final = 256
 """Due deliveries read per tick, so that those of a hanging channel do not fill the batch."""
 
-EACH: Final = 2
+MAX_THREADS_PER_CHANNEL: Final = 2
 """Threads per channel: a hanging send keeps its thread, and leaves those of other channels free."""
 
 MAX_DELIVERY_THREADS: Final = 16
 """Threads of all channels together."""
 
-PAUSE: Final = timedelta(seconds=1)
+DELIVERY_PAUSE: Final = timedelta(seconds=1)
 """Seconds for which a hanging channel may delay the next batch."""
 
-LEASE: Final = timedelta(seconds=30)
+DELIVERY_LEASE: Final = timedelta(seconds=30)
 """Lease of a delivery, renewed at half of it; after a crash another process sends it when the lease expires."""
 
 MAX_ERROR_CHARS: Final = 500
@@ -104,7 +104,7 @@ class Deliverer:
             settled = self._settle_answered(now + timedelta(seconds=moment - began), moment)
             if moment >= ends or self._through(waiting, sent):
                 return sent
-            if not started and not settled:  # otherwise threads for more may be free
+            if not started and not settled:  # otherwise there may be threads for more
                 self._wait(ends - moment)
 
     def _waiting(self) -> list[_Sending]:

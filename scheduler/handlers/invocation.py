@@ -15,9 +15,9 @@ from duetime.scheduler.outcomes import Done, Failed, Outcome, Retry, Wait, Yield
 from duetime.scheduler.rules.sanitize import check_json, clean_text
 from duetime.scheduler.task import Json
 
-MAX_REASON: Final = 500
-MAX_SUMMARY: Final = 2000
-MAX_DELAY: Final = timedelta(days=5 * 366)
+MAX_REASON_CHARS: Final = 500
+MAX_SUMMARY_CHARS: Final = 2000
+MAX_RETRY_DELAY: Final = timedelta(days=5 * 366)
 """Five years: the longest wait for a next attempt."""
 _OUTCOMES = ", ".join(outcome.__name__ for outcome in get_args(Outcome))
 

@@ -19,10 +19,10 @@ from duetime.scheduler.task import Json
 ActionKey = tuple[str, str]
 """A tenant and one of its actions."""
 
-SHORTEST: Final = 0.001
+MIN_DURATION_S: Final = 0.001
 """Shortest duration in seconds; shorter ones count as this."""
 
-LONGEST: Final = 86_400.0
+MAX_DURATION_S: Final = 86_400.0
 """Longest duration in seconds; longer ones count in the last bucket."""
 
 BUCKETS_PER_OCTAVE: Final = 4
@@ -30,18 +30,18 @@ BUCKETS_PER_OCTAVE: Final = 4
 
 BUCKETS: Final = math.ceil(math.log2(MAX_DURATION_S / MIN_DURATION_S) * BUCKETS_PER_OCTAVE)
 
-HALF_LIFE: Final = 200
+HALF_LIFE_SAMPLES: Final = 200
 """Samples after which an older sample counts half."""
 
-ENOUGH: Final = 5
+MIN_SAMPLES: Final = 5
 """Samples from which a histogram replaces the handler's declaration."""
 
 UNKNOWN_ESTIMATE: Final = timedelta(seconds=1)
 """The estimate of a run when no caller gave one and no earlier run was measured."""
 
-_DECAY: Final = 0.5 ** (1 / HALF_LIFE)
-_HEAVIEST: Final = 2 / (1 - _DECAY)  # twice the sum of endless samples of one length
-_NEGLIGIBLE: Final = 0.0005
+_DECAY_RATIO: Final = 0.5 ** (1 / HALF_LIFE_SAMPLES)
+_MAX_BUCKET_WEIGHT: Final = 2 / (1 - _DECAY_RATIO)  # twice what endless samples of one length add up to
+_MIN_BUCKET_WEIGHT: Final = 0.0005
 
 
 @dataclass(frozen=True, slots=True)

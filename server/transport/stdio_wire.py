@@ -34,7 +34,7 @@ from mcp.types import (
 )
 from pydantic import ValidationError
 
-MAX_LINE: Final = 4 * 1024 * 1024
+MAX_LINE_BYTES: Final = 4 * 1024 * 1024
 """The longest message, in bytes; a longer one is answered with an error and dropped."""
 
 _MAX_LINES_AHEAD = 64
@@ -126,7 +126,7 @@ class Outgoing:
         self._thread.join(seconds)
 
     def _write(self) -> None:
-        with suppress(OSError):  # the client has left; its end of input ends us too
+        with suppress(OSError):  # the client is gone; its end of input ends us too
             while (line := self._queue.get()) is not None:
                 while line:
                     line = line[os.write(self._file, line) :]
@@ -165,7 +165,7 @@ class Incoming:
             if message is not None:
                 self._pending.asked(message)
                 return SessionMessage(message)
-        self._lines.put_nowait(None)  # for a later reader
+        self._lines.put_nowait(None)  # for whoever asks again
         self._on_end()
         await self._pending.drained(self._drain)
         raise anyio.EndOfStream

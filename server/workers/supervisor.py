@@ -72,7 +72,7 @@ class ChildProcess:
 
     def _delay(self, now: float) -> None:
         """Delay the next start: twice as long as the one before."""
-        self._pause = min(max(FIRST_PAUSE, 2 * self._pause), LONGEST_PAUSE)
+        self._pause = min(max(MIN_RESTART_PAUSE_S, 2 * self._pause), MAX_RESTART_PAUSE_S)
         self.start_at = now + self._pause
 
     def end(self) -> None:
