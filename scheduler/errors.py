@@ -1,7 +1,8 @@
 """Every error that Duetime raises on purpose, as a tree.
 
 Messages are written for the caller who has to act on them, an agent or a person: one or two sentences that say what is
-wrong, what is accepted, and a corrected example. Whatever was sent, a message has at most `MAX_REFUSAL_BYTES`.
+wrong, what is accepted, and a corrected example, or a remedy as data, which each front end says in its own syntax.
+Whatever was sent and whoever says it, a message has at most `MAX_REFUSAL_BYTES`.
 """
 
 from __future__ import annotations
@@ -9,6 +10,15 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, ClassVar
+
+from duetime.scheduler.remedies import (
+    PLAIN,
+    ErrorWords,
+    ListAll,
+    Remedy,
+    RepeatAtRevision,
+    UseNewKey,
+)
 
 if TYPE_CHECKING:
     from duetime.scheduler.events import Event
@@ -32,6 +42,7 @@ _MAX_LISTED_BYTES = 400
 """Of a list inside a sentence, which has to end with what to do."""
 
 _MAX_TITLE_BYTES = 80
+_MAX_REMEDY_BYTES = 300
 _MAX_MORE_BYTES = 32
 """Of "and 1234 more" with what separates it."""
 
@@ -70,8 +81,17 @@ class DuetimeError(Exception):
     code: ClassVar[str] = "error"
     max_bytes: ClassVar[int] = MAX_REFUSAL_BYTES
 
-    def __init__(self, message: str = "") -> None:
-        super().__init__(in_bytes(message, self.max_bytes))
+    def __init__(self, message: str = "", *, argument: str = "", remedy: Remedy | None = None) -> None:
+        self.message = message
+        self.argument = argument
+        self.remedy = remedy
+        super().__init__(self.said(PLAIN))
+
+    def said(self, words: ErrorWords) -> str:
+        """Say it in the words of a front end: the argument that it is about, the message, the remedy."""
+        place = f"{words.argument(self.argument)}: " if self.argument else ""
+        remedy = f" {in_bytes(words.remedy(self.remedy), _MAX_REMEDY_BYTES)}" if self.remedy else ""
+        return in_bytes(f"{place}{self.message}", self.max_bytes - len(remedy.encode())) + remedy
 
 
 class InvalidArgument(DuetimeError):
@@ -84,18 +104,21 @@ class InvalidArgument(DuetimeError):
     code = "invalid_argument"
 
     def __init__(self, argument: str, problem: str, *, accepted: str = "", example: str = "") -> None:
-        self.argument = argument
         self.problem = problem
         self.accepted = accepted
         self.example = example
-        super().__init__(_told([self]))
+        super().__init__(problem, argument=argument)
 
-    def sentence(self, accepted_bytes: int = _DETAIL_BYTES[0][0], example_bytes: int = _DETAIL_BYTES[0][1]) -> str:
+    def said(self, words: ErrorWords) -> str:
+        return _told([self], words)
+
+    def sentence(self, words: ErrorWords, accepted_bytes: int, example_bytes: int) -> str:
         """Say it with what is accepted, cut, and with the example, which is left out where it is longer."""
-        parts = [f"{in_bytes(self.argument, _MAX_PLACE_BYTES)}: {in_bytes(self.problem, _MAX_PROBLEM_BYTES)}."]
+        place = in_bytes(words.argument(self.argument), _MAX_PLACE_BYTES)
+        parts = [f"{place}: {in_bytes(self.problem, _MAX_PROBLEM_BYTES)}."]
         if self.accepted and accepted_bytes:
             parts.append(f"Accepted: {in_bytes(self.accepted, accepted_bytes)}.")
-        example = self._passed(self.example) if self.example else ""
+        example = words.example(self._passed(self.example)) if self.example else ""
         if example and len(example.encode("utf-8", "replace")) <= example_bytes:
             parts.append(f"Example: {in_bytes(example, example_bytes)}")
         return " ".join(parts)
@@ -113,18 +136,21 @@ class InvalidArguments(DuetimeError):
 
     def __init__(self, problems: Sequence[InvalidArgument]) -> None:
         self.problems = tuple(problems)
-        super().__init__(_told(self.problems))
+        super().__init__()
+
+    def said(self, words: ErrorWords) -> str:
+        return _told(self.problems, words)
 
 
-def _told(problems: Sequence[InvalidArgument]) -> str:
+def _told(problems: Sequence[InvalidArgument], words: ErrorWords) -> str:
     """Tell the first problems with as much detail as has room for all of them, then how many more there are."""
     first = problems[:MAX_PROBLEMS]
     for accepted_bytes, example_bytes in _DETAIL_BYTES:
-        sentences = [problem.sentence(accepted_bytes, example_bytes) for problem in first]
+        sentences = [problem.sentence(words, accepted_bytes, example_bytes) for problem in first]
         text = _with_more(sentences, len(problems), "\n")
         if len(text.encode()) <= MAX_REFUSAL_BYTES:
             return text
-    return listed([problem.sentence(0, 0) for problem in problems], "\n", MAX_REFUSAL_BYTES)
+    return listed([problem.sentence(words, 0, 0) for problem in problems], "\n", MAX_REFUSAL_BYTES)
 
 
 class TaskNotFound(DuetimeError):
@@ -136,8 +162,9 @@ class TaskNotFound(DuetimeError):
         self.task_id = task_id
         self.closest = tuple(closest)
         nearest = ", ".join(f"{found} ({in_bytes(title, _MAX_TITLE_BYTES)!r})" for found, title in self.closest)
-        hint = f"Closest of your tasks: {nearest}." if nearest else "list_tasks shows your tasks and their ids."
-        super().__init__(f"task_id: no task {task_id[:40]!r}. {hint}")
+        hint = f" Closest of your tasks: {nearest}." if nearest else ""
+        remedy = None if nearest else ListAll()
+        super().__init__(f"no task {task_id[:40]!r}.{hint}", argument="task_id", remedy=remedy)
 
 
 class UnreadableTask(DuetimeError):
@@ -148,9 +175,10 @@ class UnreadableTask(DuetimeError):
     def __init__(self, task_id: str, problem: str) -> None:
         self.task_id = task_id
         super().__init__(
-            f"task_id: {task_id} cannot be read by this version of Duetime ({problem}), so it is neither run nor "
+            f"{task_id} cannot be read by this version of Duetime ({problem}), so it is neither run nor "
             "changed here. Either a newer version wrote it, or its row is damaged: upgrade this process, or restore a "
-            "backup."
+            "backup.",
+            argument="task_id",
         )
 
 
@@ -180,8 +208,9 @@ class StaleRevision(DuetimeError):
         self.zone = zone
         since = f" Since then: {listed(self.changes, '; ', _MAX_LISTED_BYTES)}." if self.changes else ""
         super().__init__(
-            f"revision: {task_id} is at revision {current}, not {given}; nothing was changed.{since} "
-            f"Read it with get_task and repeat the call with revision={current}."
+            f"{task_id} is at revision {current}, not {given}; nothing was changed.{since}",
+            argument="revision",
+            remedy=RepeatAtRevision(task_id, current),
         )
 
 
@@ -197,13 +226,14 @@ class IdempotencyConflict(DuetimeError):
         parts = [f"{name} was {first}, now {now}" for name, (first, now) in self.differences.items()]
         shown = listed(parts, "; ", _MAX_LISTED_BYTES)
         super().__init__(
-            f"idempotency_key: {key[:60]!r} already created {task_id} with other content ({shown}). "
-            "Use a new key for a new task, or reschedule_task to change that one."
+            f"{key[:60]!r} already created {task_id} with other content ({shown}).",
+            argument="idempotency_key",
+            remedy=UseNewKey(task_id),
         )
 
 
 class Refused(DuetimeError):
-    """The call is well-formed, but the task's state does not allow it; the message says what is possible instead."""
+    """The call is well-formed, but the task's state does not allow it; the remedy says what is possible instead."""
 
     code = "refused"
 

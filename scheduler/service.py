@@ -7,6 +7,7 @@ from dataclasses import replace
 from datetime import datetime
 from typing import Unpack
 
+from duetime.scheduler import remedies
 from duetime.scheduler.dispatch.fast_path import FastPath
 from duetime.scheduler.errors import InvalidArgument, InvalidArguments, Refused
 from duetime.scheduler.events import EventFilter, EventKind, EventPage
@@ -254,7 +255,9 @@ class Scheduler:
     def _done(self, task_id: str, by: Principal) -> TaskView:
         record = self._store.tasks.get(by.tenant, task_id)
         if record.last_run is None:
-            raise Refused(f"action: {task_id} has no outcome yet to be done with. cancel_task cancels it.")
+            raise Refused(
+                f"{task_id} has no outcome yet to be done with.", argument="action", remedy=remedies.Cancel(task_id)
+            )
         self._store.inbox.mark_read(by.tenant, by.user, task_id=task_id)
         self._on_change([task_id])
         return view_of(record, self._store.now())

@@ -11,6 +11,7 @@ from duetime.widgets.history_text import retold
 from duetime.widgets.payload import as_json, task_payload
 from duetime.widgets.schema import HistoryPart
 from duetime.widgets.text import task_text
+from duetime.widgets.tool_words import TOOL_WORDS
 from mcp.types import CallToolResult, TextContent
 
 log = logging.getLogger(__name__)
@@ -29,7 +30,7 @@ def task_answer(view: TaskView, history: HistoryPart | None = None) -> CallToolR
 
 def refusal(error: DuetimeError) -> CallToolResult:
     """Give the sentence of an error as it is; structured content would have to match the schema of a success."""
-    return _failed(str(retold(error)), error.code)
+    return _failed(retold(error).said(TOOL_WORDS), error.code)
 
 
 def apology(tool: str, defect: Exception) -> CallToolResult:

@@ -10,6 +10,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from datetime import UTC, datetime
 
+from duetime.scheduler.remedies import reason_in
 from duetime.scheduler.rules.limits.pool import needs_in_words
 from duetime.scheduler.rules.states import OPEN
 from duetime.scheduler.rules.time import times, zones
@@ -18,6 +19,7 @@ from duetime.widgets.history_text import history_text
 from duetime.widgets.payload import DRY_RUN, LIST_TITLE_CHARS, MAX_UNREAD_MESSAGES, TOLD, due
 from duetime.widgets.quote import cut, quoted
 from duetime.widgets.schema import DRY_RUN_ID, DeliveryPart, Repeat, TaskPayload
+from duetime.widgets.tool_words import TOOL_WORDS
 
 MAX_TASK_TEXT_CHARS = 600
 """Characters of one task's text, without its history."""
@@ -110,7 +112,7 @@ def _when_line(task: TaskPayload) -> str:
 
 
 def _waiting_line(task: TaskPayload, room: _Room) -> str:
-    reasons = list(task.waiting_for or ())
+    reasons = [reason_in(TOOL_WORDS, reason, task.id) for reason in task.waiting_for or ()]
     held = [f"{reasons[0][0].upper()}{reasons.pop(0)[1:]}."] if task.paused and reasons else []
     return _sentences(*held, *(_waiting(reason, task.state, room) for reason in reasons))
 

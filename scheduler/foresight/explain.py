@@ -10,6 +10,7 @@ from datetime import UTC, datetime, timedelta
 from duetime.scheduler.queue import MAX_COUNTED_AHEAD, Explanation, Shortage, ThreadUse, Why
 from duetime.scheduler.queue.remote import NoAnswer, RemoteQueue
 from duetime.scheduler.records import Known
+from duetime.scheduler.remedies import PAUSED
 from duetime.scheduler.rules.estimates import UNKNOWN_ESTIMATE, Estimate
 from duetime.scheduler.rules.limits.pool import Pool
 from duetime.scheduler.rules.states import TERMINAL
@@ -110,7 +111,7 @@ _ENDED = {
 def _held(record: TaskRecord) -> Iterator[str]:
     run = record.run
     if record.task.paused:
-        yield "paused: resume it with reschedule_task(pause=false)"
+        yield PAUSED
     if run.state is State.RUNNING and run.cancel_requested:
         yield "its handler to stop"
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 from datetime import datetime
 
+from duetime.scheduler import remedies
 from duetime.scheduler.errors import InvalidArgument, Refused
 from duetime.scheduler.events import EventKind
 from duetime.scheduler.intake.demand import Demand, Demands, RunContext
@@ -39,7 +40,7 @@ def decide_reschedule(
     """
     if asked == Reschedule():
         raise InvalidArgument(
-            "reschedule_task",
+            "changes",
             "nothing to change was given",
             accepted="at least one of title, when, timezone, repeat, until, payload, priority, deadline, "
             "deadline_type, estimate, needs, pause, skip_next",
@@ -104,7 +105,7 @@ def _new_recurrence(
 def _refuse_cancelled(record: TaskRecord, argument: str) -> None:
     """Refuse to continue a series that was cancelled before or during its run."""
     if record.run.state is State.CANCELLED or record.run.cancel_requested:
-        raise Refused(f"{argument}: {record.task.id} was cancelled. Schedule a new task with schedule_task.")
+        raise Refused(f"{record.task.id} was cancelled.", argument=argument, remedy=remedies.ScheduleAnother())
 
 
 def _check_end(task: Task, first: Occurrence) -> None:
@@ -113,7 +114,7 @@ def _check_end(task: Task, first: Occurrence) -> None:
         raise InvalidArgument(
             "repeat",
             f"its first occurrence, {describe(first.instant, task.timezone)}, is after the task's end",
-            accepted="a later until in the same call, or until='never'",
+            accepted="a later until in the same call, or 'never'",
             example="until='never'",
         )
 
@@ -123,7 +124,7 @@ def _check_runs_left(task: Task, run: Run, argument: str) -> None:
     used = run.number - (run.state not in TERMINAL and not changes.has_started(run))
     if task.max_runs is not None and used >= task.max_runs:
         raise Refused(
-            f"{argument}: {task.id} has used up its {task.max_runs} runs. Schedule a new task with schedule_task."
+            f"{task.id} has used up its {task.max_runs} runs.", argument=argument, remedy=remedies.ScheduleAnother()
         )
 
 
@@ -185,7 +186,9 @@ def _goes_on(task: Task, last: Run, now: datetime) -> Run:
     _check_runs_left(task, last, "until")
     following = next_run(replace(task, until=None), last, now)
     if following is None:
-        raise Refused(f"until: the rule of {task.id} has no further occurrence. Give a new rule, with repeat.")
+        raise Refused(
+            f"the rule of {task.id} has no further occurrence.", argument="until", remedy=remedies.GiveRule(task.id)
+        )
     return replace(following, missed=0)
 
 
@@ -209,7 +212,7 @@ def _joined(change: Change, step: Change) -> Change:
         return step
     if step.next_run is None:
         return replace(change, task=step.task, next_run=step.run, kind=step.kind)
-    raise Refused("reschedule_task: give pause or skip_next in a call of its own, after the new time.")
+    raise Refused("Two parts of the call would each make a new run.", remedy=remedies.SplitCall(step.task.id))
 
 
 HAS_STARTED = (State.RUNNING, State.RETRYING, State.SUSPENDED)
@@ -247,11 +250,12 @@ def _refuse_what_is_over(record: TaskRecord, change: Change, argument: str) -> N
     if run.state in TERMINAL:
         ended = f"{run.state} {when_words(run, record.task)}"
         raise Refused(
-            f"{argument}: {record.task.id} has already ended ({ended}). Give when in the same call to run it again, or "
-            "schedule another task with schedule_task."
+            f"{record.task.id} has already ended ({ended}).",
+            argument=argument,
+            remedy=remedies.RunAgain(record.task.id),
         )
     if run.state in HAS_STARTED and change.task.repeat is None:
-        raise Refused(f"{argument}: {record.task.id} has already started. Cancel it, or let it finish.")
+        raise Refused(f"{record.task.id} has already started. Cancel it, or let it finish.", argument=argument)
 
 
 def _situation(change: Change, run: Run, now: datetime) -> RunContext:

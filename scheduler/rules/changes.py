@@ -8,6 +8,7 @@ from __future__ import annotations
 from dataclasses import replace
 from datetime import datetime, timedelta
 
+from duetime.scheduler import remedies
 from duetime.scheduler.errors import Refused
 from duetime.scheduler.events import EventKind
 from duetime.scheduler.ids import new_id
@@ -27,7 +28,9 @@ def cancel(record: TaskRecord, now: datetime) -> Change:
     task, run = record.task, record.run
     if run.state in TERMINAL:
         if not record.beside:
-            raise Refused(f"task_id: {task.id} has already ended ({_ended(record)}); there is nothing to cancel.")
+            raise Refused(
+                f"{task.id} has already ended ({_ended(record)}); there is nothing to cancel.", argument="task_id"
+            )
         return Change(task, run, cancelled_beside=record.beside, kind=EventKind.CANCELLED)
     if run.state is State.RUNNING:
         return Change(task, replace(run, cancel_requested=True), kind=EventKind.CANCEL_REQUESTED)
@@ -45,11 +48,11 @@ def undo_cancel(record: TaskRecord, now: datetime, token: str | None) -> Change:
     run = record.run
     if undo_token(run, now - UNDO_GRACE) is None:
         raise Refused(
-            f"undo: {record.task.id} was not cancelled in the last 30 s. Schedule it again with schedule_task."
+            f"{record.task.id} was not cancelled in the last 30 s.", argument="undo", remedy=remedies.ScheduleAnother()
         )
     if token is not None and token != undo_token(run, now - UNDO_GRACE):
         raise Refused(
-            f"undo: {token[:40]!r} belongs to an earlier cancel. Read the task with get_task for the current one."
+            f"{token[:40]!r} belongs to an earlier cancel.", argument="undo", remedy=remedies.Inspect(record.task.id)
         )
     again = _again(record.task, run, run.scheduled_for, wake_at=max(run.scheduled_for, now))
     return Change(record.task, run, next_run=again, kind=EventKind.CANCEL_UNDONE)
@@ -77,7 +80,7 @@ def move(
     if run.state is State.RUNNING:
         raise Refused(f"{task.id} is running now. Cancel it, or schedule another task.")
     if run.state is State.CANCELLED:
-        raise Refused(f"{task.id} was cancelled. Schedule a new task with schedule_task.")
+        raise Refused(f"{task.id} was cancelled.", remedy=remedies.ScheduleAnother())
     slot = (run.slot or run.scheduled_for) if task.repeat and not by_rule else None
     wake = max(to, now)
     if run.state in TERMINAL:
@@ -118,8 +121,9 @@ def _put_off(record: TaskRecord, to: datetime, now: datetime) -> Change:
     if task.deadline_type is DeadlineType.HARD and run.deadline and run.drop_at and run.drop_at <= to:
         by = f"{describe(run.deadline, task.timezone)} {task.timezone}"
         raise Refused(
-            f"action: {task.id} must be finished by {by}, so it cannot be postponed until then. "
-            "reschedule_task takes a later when together with a later deadline."
+            f"{task.id} must be finished by {by}, so it cannot be postponed until then.",
+            argument="action",
+            remedy=remedies.MoveDeadline(task.id),
         )
     return change
 
@@ -127,10 +131,10 @@ def _put_off(record: TaskRecord, to: datetime, now: datetime) -> Change:
 def run_now(record: TaskRecord, now: datetime) -> Change:
     """Run once at once; a recurring task keeps its next occurrence."""
     if record.run.state is State.RUNNING:
-        raise Refused(f"action: {record.task.id} is running already.")
+        raise Refused(f"{record.task.id} is running already.", argument="action")
     if record.task.repeat is not None and record.run.state not in TERMINAL:
         if record.task.paused:
-            raise Refused(f"action: {record.task.id} is paused. Resume it first, with reschedule_task(pause=false).")
+            raise Refused(f"{record.task.id} is paused.", argument="action", remedy=remedies.Resume(record.task.id))
         return Change(record.task, record.run, extra_run=_extra(record.task, record.run, now), kind=EventKind.RUN_NOW)
     return move(_unpaused(record), now, now, EventKind.RUN_NOW)
 
@@ -139,9 +143,9 @@ def pause(record: TaskRecord) -> Change:
     """Hold everything that has not started; a running run continues to its end."""
     task, run = record.task, record.run
     if task.paused:
-        raise Refused(f"pause: {task.id} is paused already. Resume it with pause=false.")
+        raise Refused(f"{task.id} is paused already.", argument="pause", remedy=remedies.Resume(task.id))
     if run.state in TERMINAL:
-        raise Refused(f"pause: {task.id} has already ended ({_ended(record)}).")
+        raise Refused(f"{task.id} has already ended ({_ended(record)}).", argument="pause")
     if run.state is State.READY:
         run = replace(run, state=State.SCHEDULED, wake_at=run.scheduled_for)
     return Change(replace(task, paused=True), run, kind=EventKind.PAUSED)
@@ -154,7 +158,7 @@ def resume(record: TaskRecord, now: datetime) -> Change:
     """
     task, run = record.task, record.run
     if not task.paused:
-        raise Refused(f"pause: {task.id} is not paused.")
+        raise Refused(f"{task.id} is not paused.", argument="pause")
     live = replace(task, paused=False)
     if run.state in TERMINAL or run.state is State.RUNNING:
         return Change(live, run, kind=EventKind.RESUMED)
@@ -163,7 +167,11 @@ def resume(record: TaskRecord, now: datetime) -> Change:
         return Change(live, replace(run, wake_at=max(due, now)), kind=EventKind.RESUMED)
     following = next_run(live, run, now, number=run.number)
     if following is None:
-        raise Refused(f"pause: every occurrence of {task.id} passed while it was paused. Cancel it instead.")
+        raise Refused(
+            f"every occurrence of {task.id} passed while it was paused.",
+            argument="pause",
+            remedy=remedies.Cancel(task.id),
+        )
     return Change(live, _skipped(run, now), next_run=replace(following, missed=0), kind=EventKind.RESUMED)
 
 
@@ -171,13 +179,17 @@ def skip_next(record: TaskRecord, now: datetime) -> Change:
     """Skip the next occurrence of a recurring task; it does not count towards `max_runs`."""
     task, run = record.task, record.run
     if recurrence_of(task) is None:
-        raise Refused(f"skip_next: {task.id} is not recurring. cancel_task cancels it.")
+        raise Refused(f"{task.id} is not recurring.", argument="skip_next", remedy=remedies.Cancel(task.id))
     if run.state in TERMINAL or has_started(run):
         how = run.state if run.state in TERMINAL else "under way"
-        raise Refused(f"skip_next: the occurrence of {task.id} at {when_words(run, task)} is {how}, not to come.")
+        raise Refused(
+            f"the occurrence of {task.id} at {when_words(run, task)} is {how}, not to come.", argument="skip_next"
+        )
     following = next_run(task, run, now, number=run.number)
     if following is None:
-        raise Refused(f"skip_next: this is the last occurrence of {task.id}. cancel_task cancels it.")
+        raise Refused(
+            f"this is the last occurrence of {task.id}.", argument="skip_next", remedy=remedies.Cancel(task.id)
+        )
     return Change(task, _skipped(run, now), next_run=replace(following, missed=0), kind=EventKind.SKIPPED)
 
 

@@ -16,7 +16,7 @@ from duetime.scheduler.errors import (
     StaleRevision,
     TaskNotFound,
 )
-from duetime.server.cli.phrases import in_words_of_the_command_line
+from duetime.server.cli.phrases import COMMAND_WORDS
 from duetime.widgets.history_text import retold
 from typer import Abort
 from typer.exceptions import TyperException
@@ -45,7 +45,7 @@ def explain(error: BaseException) -> int:
         _say(f"{said}\nTry: {context.command_path if context else 'duetime'} --help")
         return error.exit_code
     if isinstance(error, DuetimeError):
-        _say(in_words_of_the_command_line(str(retold(error))))
+        _say(retold(error).said(COMMAND_WORDS))
         return code_of(error)
     if os.environ.get("DUETIME_LOG_LEVEL", "").lower() == "debug":
         traceback.print_exception(error)

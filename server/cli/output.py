@@ -10,10 +10,11 @@ from typing import Annotated
 
 import typer
 from duetime.scheduler.events import Event
+from duetime.scheduler.remedies import reason_in
 from duetime.scheduler.rules.limits.pool import needs_in_words
 from duetime.scheduler.rules.time import times
 from duetime.scheduler.task import Json, State, TaskPage
-from duetime.server.cli.phrases import in_words_of_the_command_line
+from duetime.server.cli.phrases import COMMAND_WORDS, in_options
 from duetime.widgets.history_text import changes_in_words, clock_time
 from duetime.widgets.payload import TOLD, due
 from duetime.widgets.schema import DRY_RUN_ID, AttemptPart, EventPart, HistoryPart, TaskPayload
@@ -123,7 +124,11 @@ def task_line(verb: str, task: TaskPayload) -> None:
     if task.undo:
         say(f"  undo within 30 s: duetime undo {task.id}")
     for warning in (*(task.warnings or ()), *((task.repeat and task.repeat.notes) or ())):
-        say(f"  note: {in_words_of_the_command_line(warning, task.id)}")
+        say(f"  note: {in_options(warning)}")
+
+
+def waiting_in_words(task: TaskPayload) -> str:
+    return "; ".join(reason_in(COMMAND_WORDS, reason, task.id) for reason in task.waiting_for or ())
 
 
 def task_facts(task: TaskPayload) -> None:
@@ -142,7 +147,7 @@ def task_facts(task: TaskPayload) -> None:
             ("needs", needs_in_words(task.needs or {})),
             ("action", task.action),
             ("message", task.message),
-            ("waits for", in_words_of_the_command_line("; ".join(task.waiting_for or ()), task.id)),
+            ("waits for", waiting_in_words(task)),
             ("last run", _last_run(task)),
             ("delivery", _delivery(task)),
             ("error", task.delivery.error if task.delivery else None),

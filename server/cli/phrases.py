@@ -1,89 +1,84 @@
-"""Messages of Duetime speak of tools and arguments; here they come to speak of verbs and options."""
+"""Errors in the words of the command line: arguments as options, examples as they are typed, remedies as commands."""
 
 from __future__ import annotations
 
 import ast
 import json
-import re
 import shlex
+from dataclasses import asdict, fields
 
-_VERBS = {
-    "schedule_task": "`duetime schedule`",
-    "list_tasks": "`duetime list`",
-    "get_task": "`duetime show`",
-    "reschedule_task": "`duetime reschedule`",
-    "cancel_task": "`duetime cancel`",
+from duetime.scheduler import remedies
+from duetime.scheduler.remedies import Remedy, Sentences
+from duetime.scheduler.request import Request, Reschedule
+
+COMMAND_SENTENCES: Sentences = {
+    remedies.Resume: "Resume it with `duetime reschedule {task_id} --resume`.",
+    remedies.Cancel: "`duetime cancel {task_id}` cancels it.",
+    remedies.ScheduleAnother: "Schedule a new task with `duetime schedule`.",
+    remedies.Inspect: "`duetime show {task_id}` shows the task as it is now.",
+    remedies.ListAll: "`duetime list` shows your tasks and their ids.",
+    remedies.RepeatAtRevision: "Read it with `duetime show {task_id}` and repeat this with --revision {revision}.",
+    remedies.UseNewKey: "Use a new key for a new task, or `duetime reschedule {task_id}` to change that one.",
+    remedies.MoveDeadline: "`duetime reschedule {task_id}` takes a later --when together with a later --deadline.",
+    remedies.RunAgain: "Give --when in the same command to run it again, or schedule another task with "
+    "`duetime schedule`.",
+    remedies.GiveRule: "Give a new rule, with `duetime reschedule {task_id} --repeat`.",
+    remedies.SplitCall: "Give --pause, --resume or --skip-next in a command of its own, after the new time.",
+}
+_NAMES = {item.name for kind in (Request, Reschedule) for item in fields(kind)} | {
+    "after",
+    "before",
+    "since",
+    "state",
+    "cursor",
+    "limit",
+    "revision",
 }
 _OPTIONS = {
-    "when": "--when",
-    "repeat": "--repeat",
-    "timezone": "--timezone",
-    "until": "--until",
-    "max_runs": "--max-runs",
-    "action": "--action",
-    "payload": "--payload",
+    **{name: f"--{name.replace('_', '-')}" for name in _NAMES},
     "labels": "--label",
-    "deliver_to": "--deliver-to",
-    "priority": "--priority",
-    "deadline": "--deadline",
-    "deadline_type": "--deadline-type",
-    "estimate": "--estimate",
     "needs": "--need",
     "idempotency_key": "--key",
-    "after": "--after",
-    "before": "--before",
-    "since": "--since",
-    "state": "--state",
-    "cursor": "--cursor",
-    "limit": "--limit",
-    "revision": "--revision",
-    "pause": "--pause",
-    "skip_next": "--skip-next",
     "title": "TITLE",
     "task_id": "ID",
 }
-_NAMES = "|".join(_OPTIONS)
-_CALLS = (
-    (re.compile(r"(?:reschedule_task\(pause=false\)|\bpause=false\b)"), "`duetime reschedule {id} --resume`"),
-    (re.compile(r"(?:reschedule_task\(pause=true\)|\bpause=true\b)"), "`duetime reschedule {id} --pause`"),
-    (re.compile(r"(?:reschedule_task\(skip_next=true\)|\bskip_next=true\b)"), "`duetime reschedule {id} --skip-next`"),
-)
-_SEVERAL = re.compile(r"\b(labels|deliver_to)=(\[[^\]]*\])")
-_OBJECT = re.compile(r"\bpayload=(\{.*?\})(?=\W|$)")
-_NEEDS = re.compile(r"\bneeds=(\{.*?\})(?=\W|$)")
 
 
-def in_words_of_the_command_line(message: str, task_id: str = "ID") -> str:
-    """Rewrite a message that speaks of tools and arguments so that it speaks of verbs and options."""
-    for call, command in _CALLS:
-        message = call.sub(command.format(id=task_id), message)
-    message = re.sub("|".join(_VERBS), lambda found: _VERBS[found[0]], message)
-    message = re.sub(rf"(?m)^({_NAMES})(?=[:.])", lambda found: _OPTIONS[found[1]], message)
-    message = _OBJECT.sub(lambda found: f"--payload {_value(found[1])}", message)
-    message = _NEEDS.sub(lambda found: _pairs(_OPTIONS["needs"], found[1]), message)
-    message = _SEVERAL.sub(lambda found: _each(_OPTIONS[found[1]], found[2]), message)
-    return re.sub(rf"\b({_NAMES})=(?=[\w'\"\[{{])", lambda found: f"{_OPTIONS[found[1]]} ", message)
+class CommandWords:
+    """The words of a shell: what is shown can be typed."""
+
+    def argument(self, name: str) -> str:
+        return _OPTIONS.get(name, name)
+
+    def example(self, passed: str) -> str:
+        """Return keyword arguments as options; what is none, such as two examples with `or`, stays as it is."""
+        try:
+            call = ast.parse(f"f({passed})", mode="eval").body
+            keywords = call.keywords if isinstance(call, ast.Call) else []
+            given = {keyword.arg: ast.literal_eval(keyword.value) for keyword in keywords}
+        except (ValueError, SyntaxError):
+            return passed
+        return " ".join(_typed(_OPTIONS[name], value) for name, value in given.items() if name in _OPTIONS) or passed
+
+    def remedy(self, remedy: Remedy) -> str:
+        return COMMAND_SENTENCES[type(remedy)].format(**asdict(remedy))
 
 
-def _each(option: str, written: str) -> str:
-    values = _literal(written)
-    return " ".join(f"{option} {shlex.quote(str(value))}" for value in values) if isinstance(values, list) else written
+def _typed(option: str, value: object) -> str:
+    if value is True:
+        return option
+    if isinstance(value, list):
+        return " ".join(f"{option} {shlex.quote(str(item))}" for item in value)
+    if isinstance(value, dict) and option == _OPTIONS["needs"]:
+        return " ".join(f"{option} {shlex.quote(f'{name}={units}')}" for name, units in value.items())
+    text = json.dumps(value, ensure_ascii=False) if isinstance(value, dict) else str(value)
+    return shlex.quote(text) if option == _OPTIONS["title"] else f"{option} {shlex.quote(text)}"
 
 
-def _pairs(option: str, written: str) -> str:
-    values = _literal(written)
-    if not isinstance(values, dict):
-        return written
-    return " ".join(f"{option} {shlex.quote(f'{name}={units}')}" for name, units in values.items())
+COMMAND_WORDS = CommandWords()
 
 
-def _value(written: str) -> str:
-    value = _literal(written)
-    return shlex.quote(json.dumps(value, ensure_ascii=False)) if isinstance(value, dict) else written
-
-
-def _literal(written: str) -> object:
-    try:
-        return ast.literal_eval(written)
-    except (ValueError, SyntaxError):
-        return None
+def in_options(note: str) -> str:
+    """Return a note that begins with the name of an argument with the option instead."""
+    name, colon, rest = note.partition(":")
+    return f"{COMMAND_WORDS.argument(name)}{colon}{rest}"

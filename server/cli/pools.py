@@ -11,9 +11,11 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 from duetime.scheduler.errors import InvalidArgument, StoreUnavailable
+from duetime.scheduler.remedies import reason_in
 from duetime.scheduler.rules.time import times
 from duetime.server.cli import output
 from duetime.server.cli.output import AsJson
+from duetime.server.cli.phrases import COMMAND_WORDS
 from duetime.server.session import session
 
 if TYPE_CHECKING:
@@ -44,7 +46,7 @@ def explain(
         return
     output.say(f"{view.record.task.title}: {view.record.run.state}")
     for reason in reasons:
-        output.say(f"  {reason}")
+        output.say(f"  {reason_in(COMMAND_WORDS, reason, task_id)}")
 
 
 def stats(context: typer.Context, *, as_json: AsJson = False) -> None:

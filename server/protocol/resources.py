@@ -10,6 +10,7 @@ from duetime.scheduler.service import Scheduler
 from duetime.scheduler.task import InboxMessage, Json, Principal
 from duetime.tools.threads import cross
 from duetime.widgets.payload import as_json, task_payload, utc
+from duetime.widgets.tool_words import TOOL_WORDS
 from mcp.server import MCPServer
 from mcp.server.mcpserver.exceptions import ResourceNotFoundError
 
@@ -42,7 +43,7 @@ def add_resources(server: MCPServer, scheduler: Scheduler, caller: Callable[[], 
         try:
             view = await cross(scheduler.get, task_id, by=caller())
         except TaskNotFound as error:
-            raise ResourceNotFoundError(str(error)) from error
+            raise ResourceNotFoundError(error.said(TOOL_WORDS)) from error
         return _text(as_json(task_payload(view)))
 
 

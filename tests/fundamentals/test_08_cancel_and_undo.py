@@ -45,4 +45,4 @@ async def test_after_half_a_minute_it_is_too_late(client: Client, turn: Callable
     assert late.is_error
     text = late.content[0]
     assert isinstance(text, TextContent)
-    assert "Schedule it again" in text.text
+    assert "Schedule a new task with schedule_task." in text.text

@@ -101,7 +101,7 @@ def test_a_long_list_of_what_is_accepted_is_cut_and_a_long_example_left_out() ->
 def test_a_stale_revision_ends_with_what_to_do_however_much_was_changed() -> None:
     said = str(StaleRevision("t_1", 1, 40, [f"rescheduled by alice (when {'x' * 90})" for _ in range(39)]))
 
-    assert said.endswith("; and 36 more. Read it with get_task and repeat the call with revision=40.")
+    assert said.endswith("; and 36 more. Read it and repeat the call for revision 40.")
 
 
 @given(st.text(), st.integers(3, 40))

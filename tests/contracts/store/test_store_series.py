@@ -107,7 +107,7 @@ def used_up(target: Desk) -> str:
 @pytest.mark.parametrize("until", ["never", "2026-12-24", None])
 def test_a_task_that_has_used_up_its_runs_gets_no_more_of_them_by_another_rule(target: Desk, until: str | None) -> None:
     task_id = used_up(target)
-    with pytest.raises(Refused, match=r"has used up its 2 runs\. Schedule a new task with schedule_task"):
+    with pytest.raises(Refused, match=r"has used up its 2 runs\. Schedule a new task\."):
         target.scheduler.reschedule(task_id, repeat="every day at 10:00", until=until)
 
 
@@ -163,7 +163,7 @@ def test_a_later_end_gives_a_task_that_has_used_up_its_runs_no_more(target: Desk
 def test_a_later_end_does_not_outlast_that_of_the_rule_itself(target: Desk) -> None:
     task_id = target.schedule(repeat="every day at 9:00, 2 times")
     assert [target.run(day(1)), target.run(day(2)), target.run(day(3))] == [1, 1, 0]
-    with pytest.raises(Refused, match=r"until: the rule of .* has no further occurrence. Give a new rule, with repeat"):
+    with pytest.raises(Refused, match=r"until: the rule of .* has no further occurrence. Give it a new recurrence"):
         target.scheduler.reschedule(task_id, until="2026-12-24")
 
 

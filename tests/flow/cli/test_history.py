@@ -135,5 +135,5 @@ def test_a_time_that_is_not_understood_names_the_option(lines: Answer, capsys: p
     assert capsys.readouterr().err.startswith("duetime: --since: it does not specify how long ago.")
     assert run(["history", "--since", "whenever"]) == 2
     said = capsys.readouterr().err.rstrip()
-    assert said.endswith("Example: --since 'yesterday'")
+    assert said.endswith("Example: --since yesterday")
     assert run(["history", "--since", "yesterday"]) == 0

@@ -16,7 +16,7 @@ from duetime.scheduler.nodes.ipc import RunnerServer
 from duetime.scheduler.store import open_store
 from duetime.server.cli.main import run
 from duetime.server.cli.output import plain
-from duetime.server.cli.phrases import in_words_of_the_command_line
+from duetime.server.cli.phrases import COMMAND_WORDS, in_options
 
 Run = Callable[..., "Ended"]
 
@@ -97,7 +97,7 @@ def test_a_key_used_for_something_else_is_refused_with_4(cli: Run) -> None:
     ended = cli("schedule", "Call Jane", "--when", "in 2 hours", "--key", "k")
     assert ended.code == 4
     assert ended.err.startswith("duetime: --key: 'k' already created t_")
-    assert "`duetime reschedule`" in ended.err
+    assert re.search(r"or `duetime reschedule t_\w+` to change that one\.$", ended.err)
 
 
 def test_a_dry_run_stores_nothing(cli: Run) -> None:
@@ -186,7 +186,7 @@ def test_a_state_that_does_not_exist_is_refused_with_those_that_do(cli: Run) -> 
     ended = cli("list", "--state", "done")
     assert ended.code == 2
     assert ended.err.startswith("duetime: --state: there is no such state. Accepted: open, ended, scheduled, ready")
-    assert ended.err.endswith("Example: --state 'succeeded'\n")
+    assert ended.err.endswith("Example: --state succeeded\n")
 
 
 def test_each_page_of_the_list_says_the_command_for_the_next(cli: Run) -> None:
@@ -240,6 +240,7 @@ def test_a_task_can_be_held_and_let_go_and_skipped(cli: Run) -> None:
     assert paused.startswith(f"Paused {task['id']}")
     assert f"it is held until `duetime reschedule {task['id']} --resume`" in paused
     assert f"paused: resume it with `duetime reschedule {task['id']} --resume`" in cli("show", task["id"]).out
+    assert f"paused: resume it with `duetime reschedule {task['id']} --resume`" in cli("explain", task["id"]).out
     assert cli("show", task["id"], "--json").json["paused"] is True
     assert "paused" in cli("list").out
     assert "paused" not in cli("reschedule", task["id"], "--resume", "--json").json
@@ -335,20 +336,33 @@ def test_scheduling_beside_a_runner_says_nothing_of_it(cli: Run, tmp_path: Path)
 
 
 @pytest.mark.parametrize(
-    ("message", "said"),
+    ("passed", "typed"),
     [
-        ("Resume it with pause=false.", "Resume it with `duetime reschedule t_1 --resume`."),
-        ("resume it with reschedule_task(pause=false)", "resume it with `duetime reschedule t_1 --resume`"),
-        ("skip_next: t_1 is not recurring. cancel_task", "--skip-next: t_1 is not recurring. `duetime cancel`"),
-        ("Example: deliver_to=['inbox']", "Example: --deliver-to inbox"),
+        ("deliver_to=['inbox']", "--deliver-to inbox"),
         ("labels=['a=1', 'two words']", "--label a=1 --label 'two words'"),
         ("payload={'message': 'Call John'}", """--payload '{"message": "Call John"}'"""),
         ("needs={'gpu': 1, 'key:a b': 2}", "--need gpu=1 --need 'key:a b=2'"),
-        ("deadline_type: no. Example: deadline='2 hours'", "--deadline-type: no. Example: --deadline '2 hours'"),
+        ("deadline='2 hours', deadline_type='hard'", "--deadline '2 hours' --deadline-type hard"),
+        ("when='9am' or when='9pm'", "when='9am' or when='9pm'"),
+        ("sort='title'", "sort='title'"),
     ],
 )
-def test_hints_come_in_the_words_of_the_command_line(message: str, said: str) -> None:
-    assert in_words_of_the_command_line(message, "t_1") == said
+def test_an_example_is_shown_as_it_is_typed(passed: str, typed: str) -> None:
+    assert COMMAND_WORDS.example(passed) == typed
+
+
+def test_a_note_begins_with_the_option_that_it_is_about() -> None:
+    assert in_options("deadline_type: soft was assumed") == "--deadline-type: soft was assumed"
+    assert in_options("the series goes on: it next runs today") == "the series goes on: it next runs today"
+
+
+def test_a_refused_command_says_the_command_that_helps(cli: Run) -> None:
+    task = scheduled(cli, "Call John", "--repeat", "every day at 9:00")
+    cli("cancel", task["id"])
+
+    refused = cli("reschedule", task["id"], "--when", "tomorrow 9am")
+
+    assert refused.err == f"duetime: {task['id']} was cancelled. Schedule a new task with `duetime schedule`.\n"
 
 
 @pytest.mark.parametrize("verb", ["", "schedule", "list", "reschedule", "install", "service"])

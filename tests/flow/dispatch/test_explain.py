@@ -148,7 +148,7 @@ def test_what_the_database_knows_is_said_without_a_queue() -> None:
     suspended = replace(retrying, run=replace(retrying.run, state=State.SUSPENDED, summary="the customer's answer"))
     assert waiting_for(suspended, NOW) == ("the customer's answer in 4 min",)
     paused = replace(a_record(), task=replace(a_record().task, paused=True))
-    assert waiting_for(paused, NOW, RunFacts()) == ("paused: resume it with reschedule_task(pause=false)",)
+    assert waiting_for(paused, NOW, RunFacts()) == ("paused: it waits until it is resumed",)
 
 
 @pytest.mark.parametrize("state", State)

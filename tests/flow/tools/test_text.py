@@ -166,7 +166,7 @@ def test_the_hint_for_resuming_is_whole_in_both_forms(ask: Ask) -> None:
     text, task = ask("reschedule_task", task_id=made["id"], pause=True)
 
     assert "Paused: resume it with reschedule_task(pause=false)." in text
-    assert task["waiting_for"] == ["paused: resume it with reschedule_task(pause=false)"]
+    assert task["waiting_for"] == ["paused: it waits until it is resumed"]
 
 
 def test_notes_on_clock_changes_are_whole_in_both_forms(ask: Ask) -> None:

@@ -1,0 +1,155 @@
+"""The remedies of errors, as data: what the caller can do about one. Each front end names it in its own syntax."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass
+from typing import ClassVar, Protocol
+
+
+@dataclass(frozen=True, slots=True)
+class Resume:
+    """Let a paused task go on."""
+
+    task_id: str
+    plain: ClassVar[str] = "Resume it."
+
+
+@dataclass(frozen=True, slots=True)
+class Cancel:
+    """Cancel the task, which is the only way to end it."""
+
+    task_id: str
+    plain: ClassVar[str] = "Cancel it instead."
+
+
+@dataclass(frozen=True, slots=True)
+class ScheduleAnother:
+    """Schedule a new task: this one is over."""
+
+    plain: ClassVar[str] = "Schedule a new task."
+
+
+@dataclass(frozen=True, slots=True)
+class Inspect:
+    """Read the task as it is now."""
+
+    task_id: str
+    plain: ClassVar[str] = "Read the task as it is now."
+
+
+@dataclass(frozen=True, slots=True)
+class ListAll:
+    """Look the id up in the list."""
+
+    plain: ClassVar[str] = "The list shows your tasks and their ids."
+
+
+@dataclass(frozen=True, slots=True)
+class RepeatAtRevision:
+    """Read the task, then repeat the call for what it is now."""
+
+    task_id: str
+    revision: int
+    plain: ClassVar[str] = "Read it and repeat the call for revision {revision}."
+
+
+@dataclass(frozen=True, slots=True)
+class UseNewKey:
+    """Give another idempotency key, or change the task that the key has made."""
+
+    task_id: str
+    plain: ClassVar[str] = "Use a new key for a new task, or change that one."
+
+
+@dataclass(frozen=True, slots=True)
+class MoveDeadline:
+    """Give a later time together with a later deadline."""
+
+    task_id: str
+    plain: ClassVar[str] = "Give it a later time together with a later deadline."
+
+
+@dataclass(frozen=True, slots=True)
+class RunAgain:
+    """Give a time, which runs an ended task again."""
+
+    task_id: str
+    plain: ClassVar[str] = "Give a time in the same call to run it again, or schedule another task."
+
+
+@dataclass(frozen=True, slots=True)
+class GiveRule:
+    """Give a series another recurrence."""
+
+    task_id: str
+    plain: ClassVar[str] = "Give it a new recurrence."
+
+
+@dataclass(frozen=True, slots=True)
+class SplitCall:
+    """Move the task in one call, then pause it or skip its run in another one."""
+
+    task_id: str
+    plain: ClassVar[str] = "Pause or skip in a call of its own, after the new time."
+
+
+Remedy = (
+    Resume
+    | Cancel
+    | ScheduleAnother
+    | Inspect
+    | ListAll
+    | RepeatAtRevision
+    | UseNewKey
+    | MoveDeadline
+    | RunAgain
+    | GiveRule
+    | SplitCall
+)
+"""All remedies that there are; a test sees to it that each front end has a sentence for each."""
+
+Sentences = Mapping[type[Remedy], str]
+"""A sentence for each kind of remedy, with the names of its fields in braces."""
+
+
+class ErrorWords(Protocol):
+    """The syntax of one front end, in which an error is told."""
+
+    def argument(self, name: str) -> str:
+        """Return the name of an argument as the caller writes it."""
+        ...
+
+    def example(self, passed: str) -> str:
+        """Return an example, which comes as keyword arguments."""
+        ...
+
+    def remedy(self, remedy: Remedy) -> str:
+        """Return a sentence that says what to do."""
+        ...
+
+
+class PlainWords:
+    """No syntax but that of the Python API, for a log or a program."""
+
+    def argument(self, name: str) -> str:
+        return name
+
+    def example(self, passed: str) -> str:
+        return passed
+
+    def remedy(self, remedy: Remedy) -> str:
+        return remedy.plain.format(**asdict(remedy))
+
+
+PLAIN = PlainWords()
+PAUSED = "paused: it waits until it is resumed"
+"""The reason of a task that somebody holds; a front end adds the way to resume it."""
+
+
+def reason_in(words: ErrorWords, reason: str, task_id: str) -> str:
+    """Return a reason for which a task waits, with the way to resume one that is paused."""
+    if reason != PAUSED:
+        return reason
+    resume = words.remedy(Resume(task_id)).rstrip(".")
+    return f"paused: {resume[0].lower()}{resume[1:]}"
