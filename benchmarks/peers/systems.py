@@ -48,7 +48,7 @@ BULLMQ = System(
     "",
     "",
     "Redis, one worker, 100 coroutines, finished jobs removed",
-    "no database (what Redis loses is lost), no history as configured, dedupe only by job id, no budgets or costs",
+    "no database (what Redis loses is lost), no history as configured, dedupe only while a job exists, no costs",
     limits=True,
 )
 PEERS = (
@@ -58,7 +58,7 @@ PEERS = (
         "apscheduler3",
         "APScheduler3",
         "SQLAlchemy job store on SQLite (WAL, synchronous=OFF), 16 threads",
-        "a job is removed before it ran, so a crash loses it; no retries, no history, one process, no limits by rate",
+        "a crash loses what a thread has taken; no retries, no history, one process, no limits by rate",
         alone=True,
     ),
     System(
@@ -73,7 +73,7 @@ PEERS = (
         "huey_redis",
         "Huey",
         "Redis, blocking reads, no results, threads, schedule read every 1 s (its least)",
-        "a job is removed before it ran, so a crash loses it; no history, no dedupe; limits by fixed windows only",
+        "a crash loses what a thread has taken; no history, no dedupe; limits by fixed windows only",
         limits=True,
     ),
     System(
@@ -81,7 +81,7 @@ PEERS = (
         "taskiq_redis",
         "Taskiq",
         "Redis stream (acknowledged), list of schedules, coroutines, schedules read every 1 s (its least)",
-        "no database, no history, no dedupe, no order, no limits by rate; a schedule is deleted before it is sent",
+        "no database, no history, no dedupe, no order, no limits by rate; schedules by the second",
     ),
     BULLMQ,
 )
