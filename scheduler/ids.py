@@ -17,7 +17,7 @@ _VALUES = {letter: value for value, letter in enumerate(ALPHABET)}
 _TASK_ID_CHARS = 12
 _FIELD_POLYNOMIAL_BITS = 0b100101  # x^5 + x^2 + 1 is primitive over GF(2)
 
-# Seeded by the system, anew in each child. Asking the system for each id would let go of the interpreter every time.
+# Seeded by the system, and again in each child. A system call for each id would release the interpreter every time.
 _random = random.Random()  # noqa: S311 - ids are names, not secrets
 if hasattr(os, "register_at_fork"):  # Windows has no forks
     os.register_at_fork(after_in_child=_random.seed)

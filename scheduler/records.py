@@ -205,7 +205,7 @@ class Verdict(StrEnum):
     """The result of a settlement; only SETTLED wrote anything.
 
     FENCED: the run is not running, or a later attempt owns it. STALE: the task was changed since the claim and a next
-    occurrence depends on it; read the task again, compute it anew and settle again.
+    occurrence depends on it; read the task again, compute it again, and settle again.
     """
 
     SETTLED = "settled"
@@ -240,7 +240,7 @@ class StoredPool:
 class WorkerProcess:
     """A process that runs tasks, as it says of itself; `state` is `running` or `draining`.
 
-    `running` is how many runs it has in hand, `actions` are those that it has handlers for, `lost_threads` are kept by
+    `running` is the number of its claimed runs, `actions` are those of its handlers, `lost_threads` are kept by
     handlers that did not stop at their time limit, `seen_at` is when it last said so, by the store's clock.
     """
 

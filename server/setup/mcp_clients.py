@@ -122,7 +122,7 @@ def _replace(path: Path, content: Mapping[str, Any]) -> None:
 
 
 def _store(path: Path, content: bytes, *, mode: int) -> None:
-    """Write beside and rename, so that a client that reads meanwhile sees the old file or the new one, never half."""
+    """Write a file beside it and rename, so that a client reads the old file or the new one, never half."""
     descriptor, temporary = tempfile.mkstemp(dir=path.parent, prefix=path.name)
     try:
         with os.fdopen(descriptor, "wb") as file:

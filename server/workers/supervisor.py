@@ -42,7 +42,7 @@ class ChildProcess:
     def look(self, now: float) -> None:
         """Start a process if there is none, at its time; `now` is in monotonic seconds."""
         if self.process is not None and self.process.poll() is not None:
-            self._mourn(self.process.returncode, now)
+            self._on_exit(self.process.returncode, now)
         if self.process is None and now >= self.start_at:
             self._start(now)
 
@@ -52,7 +52,7 @@ class ChildProcess:
             self.process = subprocess.Popen(  # noqa: S603 - this very program
                 self._command, stdin=subprocess.PIPE, start_new_session=True
             )
-        except OSError as error:  # no memory, no process or no file is left: the other processes go on meanwhile
+        except OSError as error:  # no memory, no process or no file is left: the other processes go on
             self._delay(now)
             log.warning("cannot start worker process %d; retrying in %g s: %s", self._number, self._pause, error)
         else:
@@ -62,7 +62,7 @@ class ChildProcess:
     def _name(self) -> str:
         return f"worker process {self._number} (pid {self.process.pid if self.process else 'none'})"
 
-    def _mourn(self, code: int, now: float) -> None:
+    def _on_exit(self, code: int, now: float) -> None:
         if now - self._began >= STEADY_PROCESS_S:
             self._pause = 0.0
         self._delay(now)

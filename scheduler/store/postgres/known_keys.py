@@ -26,7 +26,7 @@ _shown = union(
 _names = func.unnest(bindparam("tenants", type_=ARRAY(Text)), bindparam("names", type_=ARRAY(Text)))
 _asked = _names.table_valued("tenant", "key").render_derived(name="asked")
 _KEY = (key_table.c.tenant, key_table.c.key, key_table.c.fingerprint, key_table.c.expires_at, key_table.c.derived)
-_STANDING = (
+_KNOWN_TASKS = (
     select(*TASK, *RUN, *DELIVERY, *(column.label(f"key_{column.name}") for column in _KEY))
     .select_from(_asked)
     .join(key_table, (key_table.c.tenant == _asked.c.tenant) & (key_table.c.key == _asked.c.key))
@@ -46,7 +46,7 @@ def known(connection: Connection, items: Sequence[NewTask], now: datetime) -> di
     wanted = {name_of(item): item.key for item in items if item.key}
     parameters = {"tenants": [tenant for tenant, _ in wanted], "names": [key for _, key in wanted]}
     found: dict[Name, TaskRecord] = {}
-    rows = connection.execute(_STANDING, parameters).all()
+    rows = connection.execute(_KNOWN_TASKS, parameters).all()
     for name, of_key in groupby(rows, lambda row: (row.key_tenant, row.key_key)):
         key_rows = list(of_key)
         first = key_rows[0]
