@@ -40,6 +40,7 @@ from duetime.scheduler.queue import DispatchQueue
 from duetime.scheduler.queue.redis.pubsub import RedisSignalBus
 from duetime.scheduler.queue.redis.queue import RedisQueue
 from duetime.scheduler.records import NewTask
+from duetime.scheduler.runtime.notifier import RunNotifier
 from duetime.scheduler.store import Store, open_store
 from duetime.scheduler.task import RetryPolicy, Run, State, Task, TaskFilter
 from duetime.scheduler.worker.worker import WorkerOptions
@@ -159,7 +160,7 @@ def crew_of(
 
     def recruit(queue: DispatchQueue) -> Engine:
         options = WorkerOptions("bench", threads)
-        return Engine(store, queue, Handlers(handlers), options, placement=placement, on_change=changed)
+        return Engine(store, queue, Handlers(handlers), options, placement=placement, notifier=RunNotifier(changed))
 
     return Member(
         store,

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from datetime import timedelta
 from enum import StrEnum
 from functools import partial
@@ -28,6 +28,7 @@ from duetime.scheduler.nodes.member import EngineProtocol, Member
 from duetime.scheduler.nodes.runner import Runner
 from duetime.scheduler.queue import DispatchQueue, QueueTaken
 from duetime.scheduler.queue.remote import NoAnswer, Question, RemoteQueue
+from duetime.scheduler.runtime.notifier import RunNotifier
 from duetime.scheduler.store import Store, open_store
 from duetime.scheduler.task import Json
 from duetime.scheduler.worker.worker import WorkerOptions
@@ -132,67 +133,100 @@ def build(
     channels = Channels.from_options(channel_options(settings))
     embedded = settings.database_url.startswith("sqlite")  # a shared database is migrated by `duetime migrate` alone
     store = open_store(settings.database_url, synchronous=settings.sqlite_synchronous, migrate=embedded)
-    listeners: list[Listener] = []
     registry = PoolRegistry(store, zone=settings.timezone)
     if "pools" in settings.model_fields_set:  # who is told nothing of pools, as a client may be, removes none
         registry.declare(settings.pools)
-    learned_estimates = LearnedEstimates(store)
-    estimates = {name: handler.estimate for name, handler in known.items() if handler.estimate is not None}
-    placement = Placement(registry.known, learned_estimates.estimate, estimates, learned_estimates.prefetch)
-    deliverer = Deliverer(store.deliveries, channels) if channels else None
-
-    def told(task_ids: Sequence[str]) -> None:
-        for listener in listeners:
-            listener(task_ids)
-
-    def recruit(queue: DispatchQueue, options: WorkerOptions) -> EngineProtocol:
-        if role is Role.SERVE:
-            return DispatchOnly(store, queue, placement=placement, on_change=told)
-        return Engine(
-            store,
-            queue,
-            known,
-            options,
-            placement=placement,
-            deliverer=deliverer,
-            on_change=told,
-            allowance=allowance(settings),
-            on_exhausted=exhausted,
-            hosted=hosted,
-        )
-
-    runner: Running
-    if settings.distributed:
-        runner = make_member(settings, store, registry, placement, recruit)
-    else:
-        options = runner_options(settings)
-        runner = Runner(
-            store, known, options, placement=placement, registry=registry, deliverer=deliverer, on_change=told
-        )
+    parts = _Parts(settings, store, known, channels, registry, LearnedEstimates(store))
+    runner = parts.runner(role, exhausted, hosted)
     remote_queue = RemoteQueue(runner.ask, runner.silence)
+    scheduler = parts.scheduler(runner, remote_queue)
+    return App(settings, store, known, channels, scheduler, runner, registry, remote_queue, parts.listeners)
 
-    def changed(task_ids: Sequence[str]) -> None:
-        runner.wake()
-        told(task_ids)
 
-    planner = replace(_planner(settings, known, channels), pools=registry.pools, estimates=learned_estimates.estimate)
-    explainer = Explainer(
-        store,
-        remote_queue,
-        registry.pools,
-        lambda tenant, action, own: learned_estimates.estimate(tenant, action, estimates.get(action), own),
-        working=partial(someone_works, store) if settings.distributed else lambda: True,
-        known=partial(someone_knows, store) if settings.distributed else partial(_knows, runner, known),
-    )
-    scheduler = service.Scheduler(
-        store,
-        planner,
-        explainer=explainer,
-        recall=remote_queue.recall,
-        on_change=changed,
-        fast_path=FastPath(runner, told),
-    )
-    return App(settings, store, known, channels, scheduler, runner, registry, remote_queue, listeners)
+@dataclass(frozen=True, slots=True)
+class _Parts:
+    """Parts of one application that others are made of."""
+
+    settings: Settings
+    store: Store
+    handlers: Handlers
+    channels: Channels
+    registry: PoolRegistry
+    estimates: LearnedEstimates
+    listeners: list[Listener] = field(default_factory=list)
+
+    def runner(self, role: Role, exhausted: Callable[[], None], hosted: Callable[[], None] | None) -> Running:
+        """Construct the part of the process that moves runs."""
+        placement, deliverer = self._placement(), self._deliverer()
+        if not self.settings.distributed:
+            return Runner(
+                self.store,
+                self.handlers,
+                runner_options(self.settings),
+                placement=placement,
+                registry=self.registry,
+                deliverer=deliverer,
+                on_change=self._notify,
+            )
+
+        def recruit(queue: DispatchQueue, options: WorkerOptions) -> EngineProtocol:
+            if role is Role.SERVE:
+                return DispatchOnly(self.store, queue, placement=placement, on_change=self._notify)
+            return Engine(
+                self.store,
+                queue,
+                self.handlers,
+                options,
+                placement=placement,
+                deliverer=deliverer,
+                notifier=RunNotifier(self._notify, on_exhausted=exhausted),
+                allowance=allowance(self.settings),
+                hosted=hosted,
+            )
+
+        return make_member(self.settings, self.store, self.registry, placement, recruit)
+
+    def scheduler(self, runner: Running, remote_queue: RemoteQueue) -> service.Scheduler:
+        """Construct the service; what it changes wakes the runner."""
+
+        def changed(task_ids: Sequence[str]) -> None:
+            runner.wake()
+            self._notify(task_ids)
+
+        planner = _planner(self.settings, self.handlers, self.channels)
+        return service.Scheduler(
+            self.store,
+            replace(planner, pools=self.registry.pools, estimates=self.estimates.estimate),
+            explainer=self._explainer(runner, remote_queue),
+            recall=remote_queue.recall,
+            on_change=RunNotifier(changed).changed,
+            fast_path=FastPath(runner, self._notify),
+        )
+
+    def _explainer(self, runner: Running, remote_queue: RemoteQueue) -> Explainer:
+        store, shared, declared = self.store, self.settings.distributed, self._declared()
+        return Explainer(
+            store,
+            remote_queue,
+            self.registry.pools,
+            lambda tenant, action, own: self.estimates.estimate(tenant, action, declared.get(action), own),
+            working=partial(someone_works, store) if shared else lambda: True,
+            known=partial(someone_knows, store) if shared else partial(_knows, runner, self.handlers),
+        )
+
+    def _placement(self) -> Placement:
+        learned = self.estimates
+        return Placement(self.registry.known, learned.estimate, self._declared(), learned.prefetch)
+
+    def _deliverer(self) -> Deliverer | None:
+        return Deliverer(self.store.deliveries, self.channels) if self.channels else None
+
+    def _declared(self) -> dict[str, timedelta]:
+        return {name: item.estimate for name, item in self.handlers.items() if item.estimate is not None}
+
+    def _notify(self, task_ids: Sequence[str]) -> None:
+        for listener in self.listeners:
+            listener(task_ids)
 
 
 def _knows(runner: Running, handlers: Handlers, action: str) -> bool:

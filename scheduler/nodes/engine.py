@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-import logging
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from datetime import timedelta
 
 from duetime.scheduler.delivery.deliverer import Deliverer
@@ -15,21 +15,19 @@ from duetime.scheduler.nodes.heartbeat import Heartbeat
 from duetime.scheduler.queue import DispatchQueue
 from duetime.scheduler.records import ReadyRun, Settlement
 from duetime.scheduler.runtime.loop import STEP_TIMEOUT_S, Loop
+from duetime.scheduler.runtime.notifier import RunNotifier
 from duetime.scheduler.store import Store
 from duetime.scheduler.worker.worker import Worker, WorkerOptions, all_of_them
 
 MAX_DELIVERY_SLEEP_S = 10.0
 """Seconds after which deliveries are checked in any case, should the wall clock have jumped."""
 
-log = logging.getLogger(__name__)
-
 
 class Engine:
     """Runs due tasks, as the runner of `epoch` or, without one, as one process of many.
 
-    The constructor returns after everything already due has been queued. `on_change` is called with the ids of tasks
-    whose run moved, on any thread; its exceptions are logged. `on_replaced` is called when another process has raised
-    the epoch. `on_exhausted`, `allowance` and `hosted` are the worker's.
+    The constructor returns after everything already due has been queued. `notifier` is called with moved and settled
+    runs, on any thread, and when another process has raised the epoch. `allowance` and `hosted` are the worker's.
     """
 
     def __init__(
@@ -42,17 +40,14 @@ class Engine:
         placement: Placement = Placement(),  # noqa: B008 - a frozen value
         epoch: int | None = None,
         deliverer: Deliverer | None = None,
-        on_change: Callable[[Sequence[str]], None] = lambda _: None,
-        on_replaced: Callable[[], None] = lambda: None,
-        on_exhausted: Callable[[], None] = lambda: None,
+        notifier: RunNotifier = RunNotifier(),  # noqa: B008 - a frozen value
         allowance: Callable[[int], int] = all_of_them,
         hosted: Callable[[], None] | None = None,
     ) -> None:
         self._store = store
-        self._on_change = on_change
         self._deliverer = deliverer
         self._dispatcher = Dispatcher(
-            store, queue, placement=placement, epoch=epoch, on_change=self._changed, replaced=on_replaced
+            store, queue, placement=placement, epoch=epoch, on_change=notifier.changed, replaced=notifier.on_replaced
         )
         self._dispatcher.step()  # interrupted runs first, so that none stays half done
         self.worker = Worker(
@@ -61,35 +56,15 @@ class Engine:
             handlers,
             options,
             epoch=epoch,
-            on_change=self._changed,
-            on_settled=self._settled,
-            on_replaced=on_replaced,
-            on_exhausted=on_exhausted,
+            notifier=replace(notifier, on_settled=self._settled),
             allowance=allowance,
             hosted=hosted,
         )
-        self.maintenance = Maintenance(
-            store,
-            queue,
-            held=self.worker.held,
-            placement=placement,
-            learn=self.worker.learn,
-            recovered=self._dispatcher.wake,
-            epoch=epoch,
-            replaced=on_replaced,
-        ).process
+        self.maintenance = self._make_maintenance(queue, placement, epoch, notifier)
         self._delivery = Loop("delivery", self._deliver)
         self._processes = [self._dispatcher.process, self.maintenance, self._delivery]
-        self._heartbeat: Heartbeat | None = None
-        if epoch is None:  # the only runner needs no row of its own
-            self._heartbeat = Heartbeat(
-                store,
-                options.name,
-                threads=lambda: self.worker.threads,
-                running=lambda: self.worker.running,
-                lost_threads=lambda: self.worker.lost_threads,
-                actions=handlers,
-            )
+        self._heartbeat = self._make_heartbeat(options.name, handlers) if epoch is None else None
+        if self._heartbeat is not None:  # the only runner needs no row of its own
             self._processes.append(self._heartbeat.process)
 
     def start(self) -> None:
@@ -123,6 +98,30 @@ class Engine:
         if self._heartbeat is not None:
             self._heartbeat.gone()
 
+    def _make_maintenance(
+        self, queue: DispatchQueue, placement: Placement, epoch: int | None, notifier: RunNotifier
+    ) -> Loop:
+        return Maintenance(
+            self._store,
+            queue,
+            held=self.worker.held,
+            placement=placement,
+            learn=self.worker.learn,
+            recovered=self._dispatcher.wake,
+            epoch=epoch,
+            replaced=notifier.on_replaced,
+        ).process
+
+    def _make_heartbeat(self, name: str, handlers: Handlers) -> Heartbeat:
+        return Heartbeat(
+            self._store,
+            name,
+            threads=lambda: self.worker.threads,
+            running=lambda: self.worker.running,
+            lost_threads=lambda: self.worker.lost_threads,
+            actions=handlers,
+        )
+
     def _deliver(self) -> float | None:
         """Send due deliveries, and return the seconds until the next one; a settlement wakes this loop."""
         if self._deliverer is None:
@@ -140,12 +139,6 @@ class Engine:
             self._dispatcher.wake()
         if any(settlement.deliveries for settlement in settlements):
             self._delivery.wake()
-
-    def _changed(self, task_ids: Sequence[str]) -> None:
-        try:
-            self._on_change(task_ids)
-        except Exception:
-            log.exception("a change listener failed")
 
 
 class DispatchOnly:

@@ -21,6 +21,7 @@ from duetime.scheduler.queue.remote import answer
 from duetime.scheduler.records import ReadyRun
 from duetime.scheduler.rules.headroom import DEFAULT_HEADROOM, HeadroomParts
 from duetime.scheduler.rules.settlement import concluded
+from duetime.scheduler.runtime.notifier import RunNotifier
 from duetime.scheduler.store import Store
 from duetime.scheduler.worker.worker import WorkerOptions, all_of_them
 
@@ -82,8 +83,7 @@ class RunnerTerm:
                 epoch=epoch,
                 allowance=options.allowance,
                 deliverer=deliverer,
-                on_change=on_change,
-                on_replaced=self._hear_of_the_next,
+                notifier=RunNotifier(on_change, on_replaced=self._hear_of_the_next),
             )
         except BaseException:
             self._endpoint.close()

@@ -11,6 +11,7 @@ from duetime.scheduler.queue import DispatchQueue, Grant, QueueLost, QueueUnavai
 from duetime.scheduler.records import Claim, Start
 from duetime.scheduler.rules.settlement import settle
 from duetime.scheduler.runtime import failpoints
+from duetime.scheduler.runtime.notifier import RunNotifier
 from duetime.scheduler.store import Store
 from duetime.scheduler.worker.active_runs import ActiveRun, ActiveRuns
 from duetime.scheduler.worker.executor import STOPPED
@@ -22,8 +23,8 @@ log = logging.getLogger(__name__)
 class Claimer:
     """Starts runs for the worker `name`, each with a lease, if their action is among the `actions` of its handlers.
 
-    `unproven` is called with claims whose reservation may be lost, `on_start` with the task ids of all started runs,
-    and `on_replaced` when another runner has taken over.
+    `unproven` is called with claims whose reservation may be lost, `notifier` with started runs, and when another
+    runner has taken over.
     """
 
     def __init__(
@@ -38,8 +39,7 @@ class Claimer:
         actions: Collection[str],
         clock: Callable[[], float],
         unproven: Callable[[ActiveRun], None],
-        on_start: Callable[[Sequence[str]], None],
-        on_replaced: Callable[[], None],
+        notifier: RunNotifier,
     ) -> None:
         self._store = store
         self._queue = queue
@@ -50,8 +50,7 @@ class Claimer:
         self._actions = actions
         self._unknown = UnknownActions(store, actions, alone=epoch is not None, clock=clock)
         self._unproven = unproven
-        self._on_start = on_start
-        self._on_replaced = on_replaced
+        self._notifier = notifier
 
     def claim(self, grants: Sequence[Grant]) -> list[str]:
         """Start granted runs in the database, and return the ids of those to run."""
@@ -61,7 +60,7 @@ class Claimer:
                 starts, worker=self._name, epoch=self._epoch, lease=self._lease, actions=self._actions
             )
         except RunnerReplaced:
-            self._on_replaced()
+            self._notifier.replaced()
             raise
         if claims:
             failpoints.hit(failpoints.Step.CLAIMED)
@@ -71,7 +70,7 @@ class Claimer:
         for held in [self._active_runs.get(run_id) for run_id in lost]:
             if held is not None and held.begin():
                 self._unproven(held)
-        self._on_start([claim.task.id for claim in claims])
+        self._notifier.changed([claim.task.id for claim in claims])
         return [claim.run.id for claim in claims if claim.run.id not in lost]
 
     def of_others(self, run_ids: Sequence[str]) -> dict[str, float]:

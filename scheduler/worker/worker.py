@@ -7,16 +7,16 @@ import random
 import threading
 import time
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import timedelta
 
 import dramatiq
 from duetime.scheduler.handlers import Handlers
 from duetime.scheduler.queue import DispatchQueue, QueueLost, QueueUnavailable
-from duetime.scheduler.records import Settlement
 from duetime.scheduler.rules.headroom import DEFAULT_HEADROOM, HeadroomParts
 from duetime.scheduler.rules.settlement import AttemptResult
 from duetime.scheduler.runtime import failpoints
+from duetime.scheduler.runtime.notifier import RunNotifier
 from duetime.scheduler.store import Store
 from duetime.scheduler.worker import shutdown
 from duetime.scheduler.worker.active_runs import ActiveRun, ActiveRuns
@@ -66,11 +66,9 @@ def all_of_them(threads: int) -> int:
 class Worker:
     """Runs the runs that the queue grants.
 
-    `on_change` is called with the task ids of started or settled runs, `on_settled` with settlements, after each
-    commit. `on_replaced` is called when a claim is refused because another runner has taken over, `on_exhausted` when
-    as many threads are lost as the worker has: a new process would do better. A `hosted` worker has no threads of its
-    own: `start` gives its broker to Dramatiq's command line, which calls `hosted` when it stops. `allowance` returns
-    how many of the threads to use now.
+    `notifier` is called with started and settled runs after each commit, and when another runner has taken over. A
+    `hosted` worker has no threads of its own: `start` gives its broker to Dramatiq's command line, which calls `hosted`
+    when it stops. `allowance` returns how many of the threads to use now.
     """
 
     def __init__(
@@ -81,11 +79,8 @@ class Worker:
         options: WorkerOptions,
         *,
         epoch: int | None = None,
-        on_change: Callable[[Sequence[str]], None] = lambda _: None,
-        on_settled: Callable[[Sequence[Settlement]], None] = lambda _: None,
-        on_replaced: Callable[[], None] = lambda: None,
+        notifier: RunNotifier = RunNotifier(),  # noqa: B008 - a frozen value
         allowance: Callable[[int], int] = all_of_them,
-        on_exhausted: Callable[[], None] = lambda: None,
         jitter: Callable[[], float] = random.random,
         monotonic: Callable[[], float] = time.monotonic,
         hosted: Callable[[], None] | None = None,
@@ -93,45 +88,18 @@ class Worker:
         self._store = store
         self._queue = queue
         self._options = options
-        self._on_change = on_change
-        self._on_settled = on_settled
-        self._on_replaced = on_replaced
+        self._notifier = notifier
+        self._clock = monotonic
         self._jitter = jitter
         self._allowance = allowance
         self._durations = Durations(store.estimates.add)
         self._active_runs = ActiveRuns()
         self._loop = EventLoop()
         self._threads = ThreadReplacement()
-        self._lost = LostThreads(
-            self._loop,
-            limit=lambda: self.threads,
-            end=lambda held: self._completer.hand_in(held, self._execution.unstopped(held), wait=False),
-            replace=self._replace,
-            exhausted=on_exhausted,
-        )
-        self._watchdog = Watchdog(
-            store,
-            queue,
-            self._active_runs,
-            worker=options.name,
-            lease=options.lease,
-            abandon=self._lost.abandon,
-            clock=monotonic,
-        )
+        self._lost = self._make_lost_threads()
+        self._watchdog = self._make_watchdog()
         self._execution = Executor(store, handlers, self._loop, started=self._watchdog.started)
-        self._claimer = Claimer(
-            store,
-            queue,
-            self._active_runs,
-            name=options.name,
-            epoch=epoch,
-            lease=options.lease,
-            actions=handlers,
-            clock=monotonic,
-            unproven=lambda held: self._hand_in(held, UNRESERVED),
-            on_start=self._tell,
-            on_replaced=self._drain,
-        )
+        self._claimer = self._make_claimer(handlers, epoch)
         self.threads = 0 if hosted else options.threads
         self._preemption = Preemption(queue, self._active_runs, worker=options.name, clock=monotonic)
         self._broker = self._make_broker(hosted)
@@ -196,6 +164,41 @@ class Worker:
         self._loop.stop(INTERRUPT_GRACE_S)
         return stored
 
+    def _make_lost_threads(self) -> LostThreads:
+        return LostThreads(
+            self._loop,
+            limit=lambda: self.threads,
+            end=lambda held: self._completer.hand_in(held, self._execution.unstopped(held), wait=False),
+            replace=self._replace,
+            exhausted=self._notifier.on_exhausted,
+        )
+
+    def _make_watchdog(self) -> Watchdog:
+        options, abandon = self._options, self._lost.abandon
+        return Watchdog(
+            self._store,
+            self._queue,
+            self._active_runs,
+            worker=options.name,
+            lease=options.lease,
+            abandon=abandon,
+            clock=self._clock,
+        )
+
+    def _make_claimer(self, handlers: Handlers, epoch: int | None) -> Claimer:
+        return Claimer(
+            self._store,
+            self._queue,
+            self._active_runs,
+            name=self._options.name,
+            epoch=epoch,
+            lease=self._options.lease,
+            actions=handlers,
+            clock=self._clock,
+            unproven=lambda held: self._hand_in(held, UNRESERVED),
+            notifier=replace(self._notifier, on_replaced=self._drain),
+        )
+
     def _make_threads(self) -> dramatiq.Worker:
         return dramatiq.Worker(self._broker, worker_threads=self.threads, worker_timeout=IDLE_POLL_MS)
 
@@ -228,7 +231,7 @@ class Worker:
 
     def _drain(self) -> None:
         self._broker.drain()
-        self._on_replaced()
+        self._notifier.replaced()
 
     def _let_go(self) -> None:
         """Hand back runs that were claimed ahead and have not begun, for an idle worker."""
@@ -276,8 +279,8 @@ class Worker:
         self._active_runs.remove([each.held for each in ended])
         self._release(ended)
         failpoints.hit(failpoints.Step.FINISHED)
-        self._on_settled([each.settlement for each in ended])
-        self._tell([each.held.claim.task.id for each in ended])
+        self._notifier.settled([each.settlement for each in ended])
+        self._notifier.changed([each.held.claim.task.id for each in ended])
 
     def _release(self, ended: Sequence[CompletedRun]) -> None:
         ends = []
@@ -288,12 +291,6 @@ class Worker:
             self._queue.finish(self._options.name, ends, jitter=self._jitter())
         except (QueueLost, QueueUnavailable) as error:
             log.warning("cannot release %d leases in the queue, they expire on their own: %s", len(ends), error)
-
-    def _tell(self, task_ids: Sequence[str]) -> None:
-        try:
-            self._on_change(task_ids)
-        except Exception:
-            log.exception("cannot notify listeners of changes")
 
     def _emptied(self, timeout: float) -> bool:
         return self._active_runs.wait_until(lambda: not len(self._active_runs), timeout)

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 from duetime.scheduler.errors import InvalidArgument
 from duetime.scheduler.events import EventFilter, EventPage
-from duetime.scheduler.request import Request, RescheduleArguments
+from duetime.scheduler.request import Request, RescheduleArguments, ScheduleArguments
 from duetime.scheduler.task import Json, State, TaskFilter, TaskView
 from duetime.server.cli import output
 from duetime.server.cli.output import AsJson
@@ -72,27 +72,14 @@ def schedule(
     as_json: AsJson = False,
 ) -> None:
     """Schedule a task: a reminder, a webhook, or one of your handlers."""
-    request = Request(
-        title,
-        when=when,
-        repeat=repeat,
-        timezone=timezone,
-        until=until,
-        max_runs=max_runs,
-        action=action,
-        payload=_object(payload) or {},
-        priority=priority,
-        deadline=deadline,
-        deadline_type=deadline_type,
-        estimate=estimate,
-        needs=_units(needs),
-        labels=tuple(label or ()),
-        deliver_to=tuple(deliver_to or ()),
-        idempotency_key=key,
-        dry_run=dry_run,
-    )
+    times: ScheduleArguments = {"when": when, "repeat": repeat, "timezone": timezone, "until": until}
+    urgency: ScheduleArguments = {"priority": priority, "deadline": deadline, "deadline_type": deadline_type}
+    work: ScheduleArguments = {"action": action, "payload": _object(payload) or {}, "estimate": estimate}
+    rest: ScheduleArguments = {"needs": _units(needs), "labels": tuple(label or ()), "max_runs": max_runs}
+    once: ScheduleArguments = {"idempotency_key": key, "dry_run": dry_run, "deliver_to": tuple(deliver_to or ())}
+    asked: ScheduleArguments = {**times, **urgency, **work, **rest, **once}
     with session(context).app() as app:
-        view = app.scheduler.submit(request)
+        view = app.scheduler.submit(Request(title, **asked))
         runs = dry_run or someone_runs(app)
     verb = "Would schedule" if dry_run else "Scheduled" if view.created else "Exists already:"
     _show_change(verb, as_dry_run(view) if dry_run else view, as_json)
@@ -171,22 +158,12 @@ def reschedule(
     key: Key = None,
     as_json: AsJson = False,
 ) -> None:
-    """Change a task: given options change, everything else stays."""
-    asked: RescheduleArguments = {
-        "title": title,
-        "when": when,
-        "repeat": repeat,
-        "timezone": timezone,
-        "until": until,
-        "payload": _object(payload),
-        "priority": priority,
-        "deadline": deadline,
-        "deadline_type": deadline_type,
-        "estimate": estimate,
-        "needs": _units(needs),
-        "pause": pause,
-        "skip_next": skip_next,
-    }
+    """Change a task: what is given changes, everything else stays."""
+    times: RescheduleArguments = {"when": when, "repeat": repeat, "timezone": timezone, "until": until}
+    urgency: RescheduleArguments = {"priority": priority, "deadline": deadline, "deadline_type": deadline_type}
+    work: RescheduleArguments = {"payload": _object(payload), "estimate": estimate, "needs": _units(needs)}
+    rest: RescheduleArguments = {"title": title, "pause": pause, "skip_next": skip_next}
+    asked: RescheduleArguments = {**times, **urgency, **work, **rest}
     with session(context).scheduler() as scheduler:
         view = scheduler.reschedule(task_id, revision=revision, idempotency_key=key, **asked)
     verbs = {None: "Changed", True: "Paused", False: "Resumed"}

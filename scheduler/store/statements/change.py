@@ -87,16 +87,19 @@ def apply(
     told: Fields = {"kind": change.kind or kind, "at": now, "actor": actor, "reason": reason}
     entries = _entries(record, task, run, next_run, **told) if run != old or next_run or not _beside(change) else []
     undone = told["kind"] is EventKind.CANCEL_UNDONE
-    begun = side_runs.to_revive(connection, old, now) if undone else [change.extra_run] if change.extra_run else []
-    for each in begun:
-        extra = _placed(connection, replace(each, current=False))
-        entries.append(_beginning(extra, task=task, **told))
-        connection.execute(insert(runs), [new_run_values(task, extra)])
+    begun = side_runs.to_revive(connection, old, now) if undone else filter(None, [change.extra_run])
+    entries += [_begun(connection, each, task, told) for each in begun]
     ready_runs.follow_pause(connection, record.task, task)
     event_log.append(connection, entries + side_runs.entries(moves, task, actor=actor, reason=reason))
-    shown = next_run or run
     ended = run if read.ran(run) else record.last_run
-    return TaskRecord(task, shown, ended, record.deliveries, read.beside(connection, [task]).get(task.id, ()))
+    return TaskRecord(task, next_run or run, ended, record.deliveries, read.beside(connection, [task]).get(task.id, ()))
+
+
+def _begun(connection: Connection, run: Run, task: Task, told: Fields) -> event_log.EventValues:
+    """Store a run beside the current one, and return its event."""
+    extra = _placed(connection, replace(run, current=False))
+    connection.execute(insert(runs), [new_run_values(task, extra)])
+    return _beginning(extra, task=task, **told)
 
 
 def _beside(change: Change) -> bool:

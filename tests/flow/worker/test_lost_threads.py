@@ -16,6 +16,7 @@ from duetime.scheduler.queue import DispatchQueue, Entry
 from duetime.scheduler.queue.memory.queue import MemoryQueue
 from duetime.scheduler.queue.redis.queue import RedisQueue
 from duetime.scheduler.runtime.interrupt import CancelRequested
+from duetime.scheduler.runtime.notifier import RunNotifier
 from duetime.scheduler.store import Store
 from duetime.scheduler.task import State, TaskRecord
 from duetime.scheduler.worker.watchdog import TIME_LIMIT_GRACE_S
@@ -67,7 +68,7 @@ class House:
             queue,
             Handlers(handlers),
             WorkerOptions("w", threads=threads),
-            on_exhausted=lambda: self.exhausted.append(self.worker.lost_threads),
+            notifier=RunNotifier(on_exhausted=lambda: self.exhausted.append(self.worker.lost_threads)),
             monotonic=lambda: self.at,
         )
 
