@@ -59,7 +59,7 @@ def raising(error: BaseException) -> Handler:
 def problems(of: Handler, payload: Any) -> list[str]:
     with pytest.raises(InvalidArguments) as refused:
         of.check(payload)
-    return [problem.sentence() for problem in refused.value.problems]
+    return [str(problem) for problem in refused.value.problems]
 
 
 # --- declaring ------------------------------------------------------------------------------------------------------
