@@ -43,6 +43,32 @@ EXCUSE = re.compile(
 )
 LATE_IMPORT = re.compile(r'import_module\(\s*"(duetime[\w.]*)"\s*\)(?:\.(\w+))?')
 INDIRECT_OPENING = re.compile(r"\s*(?:What|Who|Whom|Whose|Which|Those|One (?:that|which|who))\b")
+UNITS = [
+    "S",
+    "MS",
+    "US",
+    "HOURS",
+    "DAYS",
+    "YEARS",
+    "CHARS",
+    "BYTES",
+    "BITS",
+    "ROWS",
+    "COLUMNS",
+    "TOKENS",
+    "SAMPLES",
+    "LEVELS",
+    "RATIO",
+    "DIVISOR",
+    "COUNT",
+    "WEIGHT",
+]
+IDENTIFIERS = ["VERSION", "CODE", "PORT", "LOCK_ID", "INDEX", "VALUE", "YEAR", "WEEKDAY"]
+"""Last words of constants that count nothing: an exit code, the number of a lock, of a column, of a day of the week."""
+MEASURED = re.compile(
+    rf"_*(?:\w+_(?:{'|'.join(UNITS + IDENTIFIERS)})|\w+_PER_\w+|(?:MAX|MIN)_(?:[A-Z]+_)*?[A-Z]*[A-RT-Z]S(?:_\w+)?)"
+)
+LUA_NUMBER = re.compile(r"^local ([A-Z_]+) = [\d.-]", re.MULTILINE)
 NEVER_EXCUSED = {"C901", "TID251", "PLR0912", "PLR0915"}
 
 
@@ -310,6 +336,53 @@ def indirect_openings(root: Path) -> list[str]:
     ]
 
 
+def numbers_without_a_unit(root: Path) -> list[str]:
+    """Constants of a module that are numbers end in a unit, or are the MAX_ or MIN_ of things that are counted."""
+    return [
+        f"{where(root, path, line)}: {name} has no unit"
+        for path in product_files(root, ".py")
+        for line, name in numeric_constants(ast.parse(path.read_text("utf-8")))
+        if not MEASURED.fullmatch(name)
+    ]
+
+
+def numeric_constants(tree: ast.Module) -> Iterator[tuple[int, str]]:
+    for node in tree.body:
+        if not isinstance(node, ast.Assign | ast.AnnAssign) or not is_number(node.value):
+            continue
+        targets = node.targets if isinstance(node, ast.Assign) else [node.target]
+        yield from ((node.lineno, each.id) for each in targets if isinstance(each, ast.Name) and each.id.isupper())
+
+
+def is_number(node: ast.expr | None) -> bool:
+    """Whether this is a literal number or arithmetic with one; a name alone takes the unit of what it names."""
+    if isinstance(node, ast.BinOp):
+        parts = (node.left, node.right)
+        return any(map(is_number, parts)) and all(is_number(one) or isinstance(one, ast.Name) for one in parts)
+    if isinstance(node, ast.UnaryOp):
+        return is_number(node.operand)
+    return isinstance(node, ast.Constant) and type(node.value) in {int, float}
+
+
+def twins_with_two_names(root: Path) -> list[str]:
+    """Numbers that Python gives to Lua under another name, and numbers that Lua has of its own."""
+    given = [
+        f"{where(root, path, key.lineno)}: Lua calls {ast.unparse(value)} {key.value}"
+        for path in product_files(root, ".py")
+        for node in ast.walk(ast.parse(path.read_text("utf-8")))
+        if isinstance(node, ast.Dict) and "redis" in path.parts
+        for key, value in zip(node.keys, node.values, strict=True)
+        if isinstance(key, ast.Constant) and isinstance(key.value, str) and isinstance(value, ast.Name | ast.Attribute)
+        if key.value.isupper() and ast.unparse(value).split(".")[-1] != key.value
+    ]
+    own = [
+        f"{where(root, path)}: {name} is a number of Lua alone"
+        for path in product_files(root, ".lua")
+        for name in LUA_NUMBER.findall(path.read_text("utf-8"))
+    ]
+    return given + own
+
+
 def impure_imports(root: Path) -> list[str]:
     """Rules import the standard library, the words and each other; words only the standard library and words."""
     words = {f"duetime.scheduler.{word}" for word in WORDS}
@@ -491,6 +564,17 @@ SEEDS: list[tuple[Callable[[Path], list[str]], dict[str, str], str]] = [
         {"tools/a.py": "import duetime.server.b", "server/b.py": "import duetime.tools.c", "tools/c.py": ""},
         "duetime: server imports itself by way of others",
     ),
+    (numbers_without_a_unit, {"tools/a.py": "LONGEST = 60"}, "tools/a.py:1: LONGEST has no unit"),
+    (numbers_without_a_unit, {"tools/a.py": "_PAUSE: Final = 0.1"}, "tools/a.py:1: _PAUSE has no unit"),
+    (numbers_without_a_unit, {"tools/a.py": "MAX_BODY = 64 * 1024"}, "tools/a.py:1: MAX_BODY has no unit"),
+    (numbers_without_a_unit, {"tools/a.py": "MIN_ACCESS = -1"}, "tools/a.py:1: MIN_ACCESS has no unit"),
+    (numbers_without_a_unit, {"tools/a.py": "DAY_S = 60.0\nWEEK = 7 * DAY_S"}, "tools/a.py:2: WEEK has no unit"),
+    (
+        twins_with_two_names,
+        {"scheduler/queue/redis/a.py": 'x = {"CALM": CALM_AFTER_MS, "WAIT_MS": turns.WAIT_MS}'},
+        "a.py:1: Lua calls CALM_AFTER_MS CALM",
+    ),
+    (twins_with_two_names, {"scheduler/queue/redis/lua/a.lua": "\nlocal SAVED = 2\n"}, "SAVED is a number of Lua"),
     (impure_imports, {"scheduler/rules/a.py": "import sqlalchemy"}, "scheduler/rules/a.py:1: sqlalchemy"),
     (impure_imports, {"scheduler/rules/a.py": "from duetime.scheduler import store"}, "duetime.scheduler.store"),
     (impure_imports, {"scheduler/rules/time/a.py": "import sqlalchemy"}, "scheduler/rules/time/a.py:1: sqlalchemy"),
@@ -529,6 +613,14 @@ def test_an_exemption_in_the_configuration_is_refused(tmp_path: Path, old: str, 
     text = (ROOT / "pyproject.toml").read_text("utf-8")
     assert old in text
     assert exemptions(bad_tree(tmp_path, {"pyproject.toml": text.replace(old, new, 1)}))
+
+
+@pytest.mark.parametrize(
+    "text",
+    ["MAX_CLASSES_PER_TAKE = 1", "_MAX_ROWS_EXAMINED = 1", "LEASE_S = 30.0", "OLD = LEASE_S", "_UPGRADE_LOCK_ID = 7"],
+)
+def test_a_number_with_its_unit_is_accepted(tmp_path: Path, text: str) -> None:
+    assert not numbers_without_a_unit(bad_tree(tmp_path, {"tools/a.py": text}))
 
 
 def test_an_excuse_with_its_reason_is_accepted(tmp_path: Path) -> None:

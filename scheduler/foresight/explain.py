@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime, timedelta
 
-from duetime.scheduler.queue import MAX_COUNTED_AHEAD, Explanation, Shortage, ThreadUse, Why
+from duetime.scheduler.queue import MAX_RUNS_COUNTED_AHEAD, Explanation, Shortage, ThreadUse, Why
 from duetime.scheduler.queue.remote import NoAnswer, RemoteQueue
 from duetime.scheduler.records import Known
 from duetime.scheduler.remedies import PAUSED
@@ -174,7 +174,7 @@ _SILENT = {
 
 def _turn(ahead: int, what: str) -> Iterator[str]:
     if ahead:
-        number = f"{ahead} or more" if ahead >= MAX_COUNTED_AHEAD else f"{ahead}"
+        number = f"{ahead} or more" if ahead >= MAX_RUNS_COUNTED_AHEAD else f"{ahead}"
         yield f"its turn, behind {number} run{'s' if ahead > 1 else ''} {what}"
 
 

@@ -3,7 +3,7 @@
 It is disposable: the database decides who runs what, so losing a queue at any moment loses no run.
 """
 
-from duetime.scheduler.queue.constants import MAX_COUNTED_AHEAD
+from duetime.scheduler.queue.constants import MAX_RUNS_COUNTED_AHEAD
 from duetime.scheduler.queue.port import (
     Cancelled,
     DispatchQueue,
@@ -26,7 +26,7 @@ from duetime.scheduler.rules.limits.breaker import Report
 from duetime.scheduler.rules.shares import Shares
 
 __all__ = [
-    "MAX_COUNTED_AHEAD",
+    "MAX_RUNS_COUNTED_AHEAD",
     "Cancelled",
     "DispatchQueue",
     "Entry",

@@ -13,7 +13,7 @@ MAX_SIZES_PER_WAKE = 32
 MAX_TURNS_REFRESHED = 256
 """Tenants served since they entered a place that one search for the next turn moves to the back."""
 
-MAX_COUNTED_AHEAD = 10_000
+MAX_RUNS_COUNTED_AHEAD = 10_000
 """Runs ahead of a run that its explanation counts: the queue grants nothing while it counts."""
 
 MAX_PROMOTED_PER_TAKE = 256

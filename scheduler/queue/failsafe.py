@@ -28,7 +28,7 @@ from duetime.scheduler.queue import (
     ThreadUse,
 )
 from duetime.scheduler.rules.limits.admission import Limits
-from duetime.scheduler.rules.shares import TIERS
+from duetime.scheduler.rules.shares import TIER_COUNT
 
 MAX_ENDINGS_OWED = 10_000
 """Results that are kept while the queue is away; older ones are dropped, and their leases expire."""
@@ -137,7 +137,7 @@ class FailsafeQueue:
                 found = self.within.preemptors(worker, n, tiers, notice, threads=threads)
         return found
 
-    def wait(self, generation: int, timeout: float, *, tier: int = TIERS) -> None:
+    def wait(self, generation: int, timeout: float, *, tier: int = TIER_COUNT) -> None:
         ends, woken = time.monotonic() + timeout, self._waking
         if self.away is None:
             with self._noticing():

@@ -14,7 +14,7 @@ from typing import Protocol
 from duetime.scheduler.rules.headroom import NO_HEADROOM, Headroom
 from duetime.scheduler.rules.limits.admission import Limits
 from duetime.scheduler.rules.limits.breaker import Report
-from duetime.scheduler.rules.shares import TIERS
+from duetime.scheduler.rules.shares import TIER_COUNT
 
 
 class QueueLost(Exception):
@@ -230,7 +230,7 @@ class DispatchQueue(Protocol):
         returned to one worker only, for `PREEMPTOR_HOLD_MS`.
         """
 
-    def wait(self, generation: int, timeout: float, *, tier: int = TIERS) -> None:
+    def wait(self, generation: int, timeout: float, *, tier: int = TIER_COUNT) -> None:
         """Return when the queue has changed since the take that returned `generation`, or after `timeout` seconds.
 
         A wait with a `tier` may ignore changes that concern only runs less urgent than that tier.

@@ -11,12 +11,12 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Final
 
-from duetime.scheduler.rules.shares import TIERS
+from duetime.scheduler.rules.shares import TIER_COUNT
 
 Headroom = tuple[int, ...]
 """By tier, critical first: the number of idle threads that a run of the tier leaves to more urgent runs."""
 
-NO_HEADROOM: Final[Headroom] = (0,) * TIERS
+NO_HEADROOM: Final[Headroom] = (0,) * TIER_COUNT
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,7 +35,7 @@ class HeadroomParts:
         """
         critical = _whole(threads, self.critical)
         urgent = max(critical, _whole(threads, self.high))
-        return (0, critical, *(urgent,) * (TIERS - 2))
+        return (0, critical, *(urgent,) * (TIER_COUNT - 2))
 
 
 DEFAULT_HEADROOM: Final = HeadroomParts()

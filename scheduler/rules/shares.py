@@ -15,8 +15,8 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
-TIERS = 5
-_SAVED = 2.0
+TIER_COUNT = 5
+MAX_DISPATCHES_SAVED = 2.0
 """Dispatches that a tier can save up, owed or below its ceiling, which bounds its bursts."""
 
 
@@ -31,7 +31,7 @@ class Shares:
     ceilings: tuple[float, ...] = (0.80, 0.70, 0.60, 0.50, 0.40)
 
     def __post_init__(self) -> None:
-        sound = len(self.guaranteed) == len(self.ceilings) == TIERS and sum(self.guaranteed) <= 1 + 1e-9
+        sound = len(self.guaranteed) == len(self.ceilings) == TIER_COUNT and sum(self.guaranteed) <= 1 + 1e-9
         pairs = zip(self.guaranteed, self.ceilings, strict=False)
         if not (sound and all(0 < share < ceiling <= 1 for share, ceiling in pairs)):
             raise ValueError(f"five shares, each above 0 and below its ceiling, 1 at most in all; got {self}")
@@ -42,15 +42,15 @@ class Shares:
         The guarantee falls due when the tier would have saved a second dispatch: after 2 / share dispatches, and one
         more because a dispatch cannot be divided. By then each other tier may be due one that it had saved before.
         """
-        return math.ceil(_SAVED / self.guaranteed[rank - 1]) + TIERS
+        return math.ceil(MAX_DISPATCHES_SAVED / self.guaranteed[rank - 1]) + TIER_COUNT
 
 
 @dataclass(slots=True)
 class ShareBalance:
     """The balance of each late tier: dispatches owed to it, and dispatches left below its ceiling."""
 
-    owed: list[float] = field(default_factory=lambda: [0.0] * TIERS)
-    room: list[float] = field(default_factory=lambda: [_SAVED] * TIERS)
+    owed: list[float] = field(default_factory=lambda: [0.0] * TIER_COUNT)
+    room: list[float] = field(default_factory=lambda: [MAX_DISPATCHES_SAVED] * TIER_COUNT)
 
 
 def choose(shares: Shares, balance: ShareBalance, heads: Sequence[float | None], now: float) -> int | None:
@@ -58,8 +58,8 @@ def choose(shares: Shares, balance: ShareBalance, heads: Sequence[float | None],
     late = overdue(heads, now)
     owed = [tier for tier in late if balance.owed[tier] >= 1]
     if owed:
-        return min(owed, key=lambda tier: ((_SAVED - balance.owed[tier]) / shares.guaranteed[tier], tier))
-    waiting = [tier for tier in range(TIERS) if heads[tier] is not None]
+        return min(owed, key=lambda tier: ((MAX_DISPATCHES_SAVED - balance.owed[tier]) / shares.guaranteed[tier], tier))
+    waiting = [tier for tier in range(TIER_COUNT) if heads[tier] is not None]
     below = [tier for tier in late if balance.room[tier] >= 1] or waiting
     return min(below, key=lambda tier: (heads[tier], tier), default=None)
 
@@ -73,8 +73,8 @@ def served(shares: Shares, balance: ShareBalance, late: Sequence[int], tier: int
     """Count a dispatch of `tier` while all in `late` were overdue; without a late tier nothing counts."""
     for each in late:
         owed = balance.owed[each] + shares.guaranteed[each] - (each == tier)
-        balance.owed[each] = min(_SAVED, max(0.0, owed))
+        balance.owed[each] = min(MAX_DISPATCHES_SAVED, max(0.0, owed))
     if len(late) > 1:
         for each in late:
             room = balance.room[each] + shares.ceilings[each] - (each == tier)
-            balance.room[each] = min(_SAVED, max(-_SAVED, room))
+            balance.room[each] = min(MAX_DISPATCHES_SAVED, max(-MAX_DISPATCHES_SAVED, room))

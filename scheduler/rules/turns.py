@@ -15,12 +15,12 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
-from duetime.scheduler.rules.shares import TIERS
+from duetime.scheduler.rules.shares import TIER_COUNT
 
-FORGOTTEN_AFTER_MS = 3_600_000.0
+TENANT_FORGOTTEN_AFTER_MS = 3_600_000.0
 """Milliseconds after which a tenant without a start is removed; it then counts as new."""
 
-STEP_MS = 1 / 1024
+TURN_STEP_MS = 1 / 1024
 """Between two turns of the same millisecond; exact in a double until the year 2100."""
 
 
@@ -34,7 +34,7 @@ class Turns:
     """When each tenant was served last, by tier; `last` is the latest. Turns rise even when the clock does not."""
 
     last: float = 0.0
-    at: tuple[dict[str, float], ...] = field(default_factory=lambda: tuple({} for _ in range(TIERS)))
+    at: tuple[dict[str, float], ...] = field(default_factory=lambda: tuple({} for _ in range(TIER_COUNT)))
 
     def of(self, tier: int, tenant: str) -> float:
         return self.at[tier - 1].get(tenant, 0.0)
@@ -49,11 +49,11 @@ class Turns:
         at = self.at[tier - 1]
         at.pop(tenant, None)
         turn = self._note(tier, tenant, now)
-        while (oldest := next(iter(at))) != tenant and at[oldest] < now - FORGOTTEN_AFTER_MS:
+        while (oldest := next(iter(at))) != tenant and at[oldest] < now - TENANT_FORGOTTEN_AFTER_MS:
             del at[oldest]
         return turn
 
     def _note(self, tier: int, tenant: str, now: float) -> float:
-        self.last = max(now, self.last + STEP_MS)
+        self.last = max(now, self.last + TURN_STEP_MS)
         self.at[tier - 1][tenant] = self.last
         return self.last

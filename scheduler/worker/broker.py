@@ -18,7 +18,7 @@ from dramatiq.middleware import Middleware
 from duetime.scheduler.ids import new_id
 from duetime.scheduler.queue import DispatchQueue, Entry, Finish, Grant, Take, ThreadUse
 from duetime.scheduler.rules.headroom import DEFAULT_HEADROOM, Headroom, HeadroomParts, least_urgent
-from duetime.scheduler.rules.shares import TIERS
+from duetime.scheduler.rules.shares import TIER_COUNT
 from duetime.scheduler.runtime import failpoints
 from duetime.scheduler.worker.capacity import ThreadCapacity
 from duetime.scheduler.worker.threads.preemption import Preemption
@@ -172,7 +172,7 @@ class DispatchBroker(dramatiq.Broker):
 
     def _await(self, taken: Take, wanted: int, idle: int) -> None:
         """Wait for a change of the queue, for urgent runs only if just the headroom is idle, or for another thread."""
-        timeout, tier = MAX_TAKE_WAIT_S if taken.hint is None else min(taken.hint, MAX_TAKE_WAIT_S), TIERS
+        timeout, tier = MAX_TAKE_WAIT_S if taken.hint is None else min(taken.hint, MAX_TAKE_WAIT_S), TIER_COUNT
         if wanted <= max(self.headroom()):
             tier, timeout = least_urgent(self.headroom(), wanted), min(timeout, PREEMPTION_INTERVAL_S)
             self._make_room()

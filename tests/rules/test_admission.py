@@ -6,8 +6,8 @@ from dataclasses import replace
 
 import pytest
 from duetime.scheduler.rules.limits.admission import (
-    LOOK_AGAIN,
-    RECOVERY,
+    THROTTLE_CHECK_INTERVAL_MS,
+    THROTTLE_RECOVERY_MS,
     Kind,
     Limits,
     PoolState,
@@ -140,9 +140,9 @@ def test_over_use_of_a_budget_is_carried_from_window_to_window() -> None:
 
 def test_throttling_recovers_by_itself_and_at_the_latest_in_a_minute() -> None:
     limits, state = Limits(Kind.SLOTS, 10), PoolState(at=NOW, factor=0.5)
-    assert helped_at(limits, state, 6, 1, NOW) == NOW + LOOK_AGAIN
-    assert advanced(limits, state, NOW + RECOVERY / 4).factor == pytest.approx(0.75)
-    assert advanced(limits, state, NOW + RECOVERY / 2).factor == 1
+    assert helped_at(limits, state, 6, 1, NOW) == NOW + THROTTLE_CHECK_INTERVAL_MS
+    assert advanced(limits, state, NOW + THROTTLE_RECOVERY_MS / 4).factor == pytest.approx(0.75)
+    assert advanced(limits, state, NOW + THROTTLE_RECOVERY_MS / 2).factor == 1
 
 
 def test_a_throttled_pool_of_one_still_admits_one() -> None:

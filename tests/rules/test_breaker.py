@@ -7,10 +7,10 @@ from collections.abc import Iterable
 import pytest
 from duetime.scheduler.rules.limits.admission import Kind, Limits, PoolState
 from duetime.scheduler.rules.limits.breaker import (
-    CUT_INTERVAL,
-    DEEPEST_CUT,
-    LEAST_FACTOR,
-    MOST_DOUBLINGS,
+    CUT_INTERVAL_MS,
+    MAX_COOLDOWN_DOUBLINGS,
+    MAX_CUT_RATIO,
+    MIN_THROTTLE_RATIO,
     Report,
     learn,
 )
@@ -51,11 +51,11 @@ def test_whatever_is_reported_the_state_stays_sound(
     reports: list[tuple[float, Report]], jitter: float, probed: bool
 ) -> None:
     state, now = PoolState(at=NOW), NOW
-    longest = COOLDOWN * 2**MOST_DOUBLINGS * 1.5
+    longest = COOLDOWN * 2**MAX_COOLDOWN_DOUBLINGS * 1.5
     for passed, report in reports:
         now += passed
         learn(LIMITS, state, report, now, jitter, probed=probed)
-        assert LEAST_FACTOR <= state.factor <= 1
+        assert MIN_THROTTLE_RATIO <= state.factor <= 1
         assert state.open_until <= now + longest
         assert 0 <= state.errors <= 1
         assert state.failing < LIMITS.failures
@@ -80,7 +80,7 @@ def test_few_failures_among_many_answers_do_not() -> None:
 def test_each_failing_probe_doubles_the_pause_up_to_a_limit(trips: int) -> None:
     state = PoolState(at=NOW, open_until=NOW, trips=trips, probe="r")
     learn(LIMITS, state, FAILED, NOW, 0.0, probed=True)
-    assert state.open_until == NOW + COOLDOWN * 2 ** min(trips, MOST_DOUBLINGS)
+    assert state.open_until == NOW + COOLDOWN * 2 ** min(trips, MAX_COOLDOWN_DOUBLINGS)
     assert (state.trips, state.probe) == (trips + 1, "")
 
 
@@ -116,7 +116,7 @@ def test_without_a_breaker_nothing_opens() -> None:
     assert state.open_until == 0
 
 
-@pytest.mark.parametrize(("good", "bad", "left"), [(9, 1, 0.9), (3, 1, 0.75), (0, 1, DEEPEST_CUT), (99, 1, 0.99)])
+@pytest.mark.parametrize(("good", "bad", "left"), [(9, 1, 0.9), (3, 1, 0.75), (0, 1, MAX_CUT_RATIO), (99, 1, 0.99)])
 def test_a_cut_is_as_deep_as_the_part_that_was_refused_and_half_at_most(good: int, bad: int, left: float) -> None:
     assert taught([OK] * good + [BUSY] * bad).factor == pytest.approx(left)
 
@@ -124,17 +124,17 @@ def test_a_cut_is_as_deep_as_the_part_that_was_refused_and_half_at_most(good: in
 def test_what_was_sent_before_a_cut_does_not_cut_again() -> None:
     state = taught([BUSY] * 30)
     assert state.factor == 0.5
-    taught([BUSY], state, now=NOW + CUT_INTERVAL - 1)
+    taught([BUSY], state, now=NOW + CUT_INTERVAL_MS - 1)
     assert state.factor == 0.5
-    taught([BUSY], state, now=NOW + CUT_INTERVAL)
+    taught([BUSY], state, now=NOW + CUT_INTERVAL_MS)
     assert state.factor == 0.25
 
 
 def test_it_never_cuts_to_nothing() -> None:
     state = PoolState(at=NOW)
     for second in range(100):
-        taught([BUSY], state, now=NOW + second * CUT_INTERVAL)
-    assert state.factor == LEAST_FACTOR
+        taught([BUSY], state, now=NOW + second * CUT_INTERVAL_MS)
+    assert state.factor == MIN_THROTTLE_RATIO
 
 
 def test_the_longest_pause_that_a_provider_asked_for_counts() -> None:
@@ -146,6 +146,6 @@ def test_busy_is_not_broken() -> None:
     assert taught([BUSY] * 50).open_until == 0
 
 
-@pytest.mark.parametrize(("latency", "left"), [(100, 1.0), (125, 0.8), (1000, DEEPEST_CUT)])
+@pytest.mark.parametrize(("latency", "left"), [(100, 1.0), (125, 0.8), (1000, MAX_CUT_RATIO)])
 def test_slow_answers_cut_in_proportion(latency: float, left: float) -> None:
     assert taught([Report("p", latency=latency)]).factor == pytest.approx(left)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from itertools import product
 
 import pytest
-from duetime.scheduler.rules.shares import TIERS, ShareBalance, Shares, choose, overdue, served
+from duetime.scheduler.rules.shares import TIER_COUNT, ShareBalance, Shares, choose, overdue, served
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -17,14 +17,14 @@ NOW = 0.0
 LATE, EARLY = -1.0, 1.0
 
 ARRIVALS = st.lists(
-    st.tuples(*[st.none() | st.floats(-1e12, 1e12) for _ in range(TIERS)]), min_size=50, max_size=120
+    st.tuples(*[st.none() | st.floats(-1e12, 1e12) for _ in range(TIER_COUNT)]), min_size=50, max_size=120
 ).map(tuple)
 
 
 @st.composite
 def any_shares(draw: st.DrawFn) -> Shares:
     """Shares that are legal: above 0, at most 1 in all, each below its ceiling."""
-    parts = draw(st.lists(st.integers(1, 100), min_size=TIERS, max_size=TIERS))
+    parts = draw(st.lists(st.integers(1, 100), min_size=TIER_COUNT, max_size=TIER_COUNT))
     whole = draw(st.integers(sum(parts), 4 * sum(parts)))
     guaranteed = tuple(part / whole for part in parts)
     ceilings = tuple(min(1.0, share + draw(st.floats(0.01, 1.0))) for share in guaranteed)
@@ -41,13 +41,13 @@ def dispatched(shares: Shares, balance: ShareBalance, heads: Heads) -> int | Non
 
 def longest_waits(shares: Shares, arrivals: tuple[Heads, ...]) -> list[int]:
     """Return, by tier, the most dispatches in a row during which its best run was overdue and it got none."""
-    balance, waits, longest = ShareBalance(), [0] * TIERS, [0] * TIERS
+    balance, waits, longest = ShareBalance(), [0] * TIER_COUNT, [0] * TIER_COUNT
     for heads in arrivals:
         tier = dispatched(shares, balance, heads)
         if tier is None:
             continue
         late = overdue(heads, NOW)
-        waits = [waits[each] + 1 if each in late and each != tier else 0 for each in range(TIERS)]
+        waits = [waits[each] + 1 if each in late and each != tier else 0 for each in range(TIER_COUNT)]
         longest = [max(pair) for pair in zip(longest, waits, strict=True)]
     return longest
 
@@ -67,7 +67,7 @@ def spiteful(shares: Shares, victim: int, balance: ShareBalance) -> int:
     waited = 0
     while waited <= 2 * shares.bound(victim + 1):
         worst: list[tuple[float, ShareBalance]] = []
-        for shown in product([None if waited % 2 else EARLY, 2 * LATE], repeat=TIERS):
+        for shown in product([None if waited % 2 else EARLY, 2 * LATE], repeat=TIER_COUNT):
             heads = tuple(LATE if tier == victim else head for tier, head in enumerate(shown))
             after = ShareBalance(list(balance.owed), list(balance.room))
             if dispatched(shares, after, heads) != victim:
@@ -79,15 +79,17 @@ def spiteful(shares: Shares, victim: int, balance: ShareBalance) -> int:
 
 
 @examples(20)
-@given(any_shares(), st.integers(0, TIERS - 1), st.lists(st.floats(-2, 2), min_size=TIERS, max_size=TIERS))
+@given(
+    any_shares(), st.integers(0, TIER_COUNT - 1), st.lists(st.floats(-2, 2), min_size=TIER_COUNT, max_size=TIER_COUNT)
+)
 def test_not_even_an_adversary_keeps_a_late_tier_from_its_bound(shares: Shares, victim: int, room: list[float]) -> None:
-    owed = [0.0 if tier == victim else 2.0 for tier in range(TIERS)]
+    owed = [0.0 if tier == victim else 2.0 for tier in range(TIER_COUNT)]
     assert spiteful(shares, victim, ShareBalance(owed, room)) < shares.bound(victim + 1)
 
 
 def test_the_adversary_of_these_tests_is_worth_the_name() -> None:
     shares = Shares((0.26, 0.1, 0.04, 0.48, 0.12), (1.0,) * 5)
-    assert spiteful(shares, 3, ShareBalance([2.0, 2.0, 2.0, 0.0, 2.0], [1.0] * TIERS)) > 2 / 0.48
+    assert spiteful(shares, 3, ShareBalance([2.0, 2.0, 2.0, 0.0, 2.0], [1.0] * TIER_COUNT)) > 2 / 0.48
 
 
 @examples(40)
@@ -97,16 +99,16 @@ def test_no_late_tier_waits_longer_than_its_bound_with_the_usual_shares(arrivals
     assert all(wait < shares.bound(tier + 1) for tier, wait in enumerate(longest_waits(shares, arrivals)))
 
 
-@pytest.mark.parametrize("greedy", range(TIERS))
+@pytest.mark.parametrize("greedy", range(TIER_COUNT))
 def test_tiers_that_are_always_late_get_their_shares_and_the_greedy_one_its_ceiling(greedy: int) -> None:
     shares, balance = Shares(), ShareBalance()
-    heads: Heads = tuple(-1e9 if tier == greedy else LATE - tier for tier in range(TIERS))
-    got = [0] * TIERS
+    heads: Heads = tuple(-1e9 if tier == greedy else LATE - tier for tier in range(TIER_COUNT))
+    got = [0] * TIER_COUNT
     for _ in range(10_000):
         tier = dispatched(shares, balance, heads)
         assert tier is not None
         got[tier] += 1
-    assert all(got[tier] >= 10_000 * shares.guaranteed[tier] - 2 for tier in range(TIERS))
+    assert all(got[tier] >= 10_000 * shares.guaranteed[tier] - 2 for tier in range(TIER_COUNT))
     assert got[greedy] <= 10_000 * shares.ceilings[greedy] + 3
 
 
@@ -123,14 +125,14 @@ def test_what_nobody_is_owed_goes_by_key() -> None:
     assert choose(shares, balance, (1.0, 1.0, 1.0, 1.0, 1.0), NOW) == 0
     assert choose(shares, balance, (None, None, 9.0, None, None), NOW) == 2
     assert choose(shares, balance, (LATE, 5 * LATE, None, None, None), NOW) == 1
-    assert choose(shares, balance, (None,) * TIERS, NOW) is None
+    assert choose(shares, balance, (None,) * TIER_COUNT, NOW) is None
 
 
 def test_while_nobody_is_late_the_key_alone_decides_and_nothing_is_earned() -> None:
-    shares, balance = Shares(), ShareBalance([2.0] * TIERS, [-2.0] * TIERS)
+    shares, balance = Shares(), ShareBalance([2.0] * TIER_COUNT, [-2.0] * TIER_COUNT)
     early: Heads = (5.0, 4.0, 3.0, 2.0, EARLY)
     assert {dispatched(shares, balance, early) for _ in range(1000)} == {4}
-    assert balance == ShareBalance([2.0] * TIERS, [-2.0] * TIERS)
+    assert balance == ShareBalance([2.0] * TIER_COUNT, [-2.0] * TIER_COUNT)
 
 
 def test_a_late_tier_is_not_kept_waiting_for_what_others_are_owed_that_are_not_late() -> None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from duetime.scheduler.rules.turns import FORGOTTEN_AFTER_MS, Turns, goes_out_of_turn
+from duetime.scheduler.rules.turns import TENANT_FORGOTTEN_AFTER_MS, Turns, goes_out_of_turn
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -67,9 +67,9 @@ def test_new_tenants_without_end_keep_no_older_one_waiting() -> None:
 def test_who_was_not_served_for_an_hour_is_forgotten() -> None:
     turns = Turns()
     turns.entered(3, "gone", NOW)
-    turns.served(3, "stays", NOW + FORGOTTEN_AFTER_MS)
+    turns.served(3, "stays", NOW + TENANT_FORGOTTEN_AFTER_MS)
     assert set(turns.at[2]) == {"gone", "stays"}
-    turns.served(3, "stays", NOW + FORGOTTEN_AFTER_MS + 1)
+    turns.served(3, "stays", NOW + TENANT_FORGOTTEN_AFTER_MS + 1)
     assert set(turns.at[2]) == {"stays"}
 
 

@@ -11,11 +11,11 @@ from dataclasses import dataclass, field
 from functools import partial
 from typing import Protocol
 
-from duetime.scheduler.queue.constants import MAX_COUNTED_AHEAD
+from duetime.scheduler.queue.constants import MAX_RUNS_COUNTED_AHEAD
 from duetime.scheduler.queue.memory.lazy_heap import LazyHeap
 from duetime.scheduler.queue.memory.turns import Rank, Ring
 from duetime.scheduler.queue.port import Entry
-from duetime.scheduler.rules.shares import TIERS
+from duetime.scheduler.rules.shares import TIER_COUNT
 from duetime.scheduler.rules.turns import Turns, goes_out_of_turn
 
 ClassNeeds = tuple[tuple[str, int], ...]
@@ -80,9 +80,9 @@ class RunClasses:
     def __init__(self) -> None:
         self._class_of: dict[str, RunClass] = {}
         self._classes: dict[ClassName, RunClass] = {}
-        self._heads = [LazyHeap[Rank](partial(self._is_candidate, tier)) for tier in range(1, TIERS + 1)]
+        self._heads = [LazyHeap[Rank](partial(self._is_candidate, tier)) for tier in range(1, TIER_COUNT + 1)]
         self._turns = Turns()
-        self._rings = [self.ring(tier, partial(self._is_candidate, tier)) for tier in range(1, TIERS + 1)]
+        self._rings = [self.ring(tier, partial(self._is_candidate, tier)) for tier in range(1, TIER_COUNT + 1)]
 
     def get(self, run_id: str) -> Entry | None:
         cls = self._class_of.get(run_id)
@@ -185,8 +185,8 @@ class RunClasses:
         return [run_id for key, _, run_id in sorted(firsts) if key <= before]
 
     def ahead(self, run_id: str) -> int:
-        """Count the runs of its class that go before this one, up to `MAX_COUNTED_AHEAD`."""
-        return self.class_of(run_id).runs.before(rank_of(self.entry(run_id)), MAX_COUNTED_AHEAD)
+        """Count the runs of its class that go before this one, up to `MAX_RUNS_COUNTED_AHEAD`."""
+        return self.class_of(run_id).runs.before(rank_of(self.entry(run_id)), MAX_RUNS_COUNTED_AHEAD)
 
     def parked_here(self, place: Place, rank: Rank) -> bool:
         """Whether the class whose head is `rank` is parked at `place`."""

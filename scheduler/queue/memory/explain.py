@@ -11,7 +11,7 @@ from duetime.scheduler.queue.memory.pools import LivePools
 from duetime.scheduler.queue.port import Entry, Explanation, PoolUse, Shortage, Stats, ThreadUse, Why
 from duetime.scheduler.rules.limits.admission import Kind, Limits, PoolState, capacity, free, opens
 from duetime.scheduler.rules.limits.queue_time import QueueTime
-from duetime.scheduler.rules.shares import TIERS
+from duetime.scheduler.rules.shares import TIER_COUNT
 
 
 def shortage(pools: LivePools, entry: Entry, having: Callable[[str], list[str]], now: float) -> Shortage | None:
@@ -51,7 +51,7 @@ def explained(
 
 def counted(waiting: RunClasses, pools: LivePools, now: float, *, delayed: int, leased: int) -> Stats:
     """Count runs by tier and by place, and the use of each pool."""
-    by_tier, parked = [0] * TIERS, 0
+    by_tier, parked = [0] * TIER_COUNT, 0
     for cls in waiting.classes():
         if cls.behind is None:
             by_tier[cls.tier - 1] += cls.size

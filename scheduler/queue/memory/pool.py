@@ -17,7 +17,7 @@ from duetime.scheduler.queue.memory.lazy_heap import LazyHeap
 from duetime.scheduler.queue.memory.turns import Rank, Ring
 from duetime.scheduler.queue.port import Entry, Why
 from duetime.scheduler.rules.limits.admission import (
-    LOOK_AGAIN,
+    THROTTLE_CHECK_INTERVAL_MS,
     Kind,
     Limits,
     PoolState,
@@ -27,7 +27,7 @@ from duetime.scheduler.rules.limits.admission import (
     in_reach,
     most,
 )
-from duetime.scheduler.rules.shares import TIERS
+from duetime.scheduler.rules.shares import TIER_COUNT
 
 
 @dataclass(slots=True, eq=False)
@@ -78,7 +78,7 @@ class LivePool:
     own: bool = False
     timer: float | None = None
     sizes: dict[tuple[int, int], ParkedSize] = field(default_factory=dict)
-    units: tuple[list[int], ...] = field(default_factory=lambda: tuple([] for _ in range(TIERS)))
+    units: tuple[list[int], ...] = field(default_factory=lambda: tuple([] for _ in range(TIER_COUNT)))
 
     def at(self, now: float) -> PoolState:
         """Return the state as of `now` without storing it."""
@@ -156,7 +156,7 @@ class LivePool:
 
     def rest(self, now: float) -> float | None:
         """Return when to examine the classes still parked here, None when no time will help."""
-        times = [time for tier in range(1, TIERS + 1) for time in self._rest_of(tier, now)]
+        times = [time for tier in range(1, TIER_COUNT + 1) for time in self._rest_of(tier, now)]
         return min(times, default=None)
 
     def _rest_of(self, tier: int, now: float) -> Iterator[float]:
@@ -166,7 +166,7 @@ class LivePool:
         state = self.at(now)
         fit = bisect_right(units, free(self.limits, state, tier, now))
         if fit:
-            yield now + LOOK_AGAIN
+            yield now + THROTTLE_CHECK_INTERVAL_MS
         if fit < len(units):
             at = helped_at(self.limits, state, units[fit], tier, now)
             if at is not None:

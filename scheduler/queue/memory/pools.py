@@ -7,7 +7,14 @@ from duetime.scheduler.queue.memory.classes import RunClass, RunClasses
 from duetime.scheduler.queue.memory.lazy_heap import LazyHeap
 from duetime.scheduler.queue.memory.pool import LivePool
 from duetime.scheduler.queue.port import Entry, Why
-from duetime.scheduler.rules.limits.admission import LOOK_AGAIN, Kind, Limits, PoolState, release, reserve
+from duetime.scheduler.rules.limits.admission import (
+    THROTTLE_CHECK_INTERVAL_MS,
+    Kind,
+    Limits,
+    PoolState,
+    release,
+    reserve,
+)
 from duetime.scheduler.rules.limits.breaker import Report, learn
 from duetime.scheduler.rules.limits.queue_time import QueueTime
 
@@ -130,7 +137,7 @@ class LivePools:
         if shut > now:
             self.remind(pool, shut)
         if pool.state.factor < 1:
-            self.remind(pool, now + LOOK_AGAIN)
+            self.remind(pool, now + THROTTLE_CHECK_INTERVAL_MS)
         return pool
 
     def rest(self, pool: LivePool, now: float) -> None:

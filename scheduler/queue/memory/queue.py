@@ -22,7 +22,7 @@ from duetime.scheduler.queue.port import (
 )
 from duetime.scheduler.rules.limits.admission import Limits
 from duetime.scheduler.rules.limits.queue_time import QueueTime
-from duetime.scheduler.rules.shares import TIERS, Shares
+from duetime.scheduler.rules.shares import TIER_COUNT, Shares
 
 REBUILD_HINT_S = 0.05
 
@@ -84,7 +84,7 @@ class MemoryQueue:
                 self._state.threads.report(worker, threads, 0, now)
             return self._state.preemptors(n, tiers, self._time.wall + notice, now)
 
-    def wait(self, generation: int, timeout: float, *, tier: int = TIERS) -> None:  # noqa: ARG002 - it may go on too early
+    def wait(self, generation: int, timeout: float, *, tier: int = TIER_COUNT) -> None:  # noqa: ARG002 - it may go on too early
         with self._changed:
             self._changed.wait_for(lambda: self._generation != generation, timeout)
 

@@ -20,13 +20,13 @@ from duetime.scheduler.queue.port import (
     Why,
     added_up,
 )
-from duetime.scheduler.rules.shares import TIERS
+from duetime.scheduler.rules.shares import TIER_COUNT
 
 _POOL = re.compile(r"[^\s,=]+")
-_TOTALS_COLUMNS = TIERS + 2
+_TOTALS_COLUMNS = TIER_COUNT + 2
 _CLASS_COLUMNS = 3
 _USE_COLUMNS = 8
-_THREADS_COLUMNS = 5 + TIERS
+_THREADS_COLUMNS = 5 + TIER_COUNT
 
 
 def class_of(entry: Entry) -> str:
@@ -127,14 +127,14 @@ def stats_of(
     classes: Iterable[Sequence[str]], pools: Iterable[Sequence[str]], threads: Mapping[str, ThreadUse]
 ) -> Stats:
     """Add up the pages of the script `stats`: parked classes, and pools."""
-    parked, behind = [0] * TIERS, dict[str, int]()
+    parked, behind = [0] * TIER_COUNT, dict[str, int]()
     totals: list[int] = []
     for page in classes:
         totals = [int(word) for word in page[:_TOTALS_COLUMNS]]
         for tier, pool, runs in _rows(page[_TOTALS_COLUMNS:], _CLASS_COLUMNS):
             parked[int(tier) - 1] += int(runs)
             behind[pool] = behind.get(pool, 0) + int(runs)
-    waiting = tuple(ready - aside for ready, aside in zip(totals[:TIERS], parked, strict=True))
+    waiting = tuple(ready - aside for ready, aside in zip(totals[:TIER_COUNT], parked, strict=True))
     uses = (row for page in pools for row in _rows(page[_TOTALS_COLUMNS:], _USE_COLUMNS))
     return Stats(waiting, totals[-2], sum(parked), totals[-1], _uses(uses, behind), threads)
 

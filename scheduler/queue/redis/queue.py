@@ -30,7 +30,7 @@ from duetime.scheduler.queue.redis.codec import (
 )
 from duetime.scheduler.queue.redis.scripts import Scripts, fields_of, translated
 from duetime.scheduler.rules.limits.admission import Limits
-from duetime.scheduler.rules.shares import TIERS, Shares
+from duetime.scheduler.rules.shares import TIER_COUNT, Shares
 
 MAX_ENTRIES_PER_SCRIPT = 500
 """Entries per script call: it blocks Redis for about 5 ms."""
@@ -87,7 +87,7 @@ class RedisQueue:
     ) -> tuple[int, ...]:
         return tuple(self._scripts.call("preemptors", worker, n, *tiers, notice, *threads_words(threads)))
 
-    def wait(self, generation: int, timeout: float, *, tier: int = TIERS) -> None:
+    def wait(self, generation: int, timeout: float, *, tier: int = TIER_COUNT) -> None:
         self._wakeup.wait(generation, timeout, tier)
 
     def wake(self) -> None:

@@ -20,11 +20,11 @@ from duetime.scheduler.queue.constants import (
     CALM_PERIOD_MS,
     DEFAULT_LIMITS,
     MAX_CLASSES_PER_TAKE,
-    MAX_COUNTED_AHEAD,
     MAX_LEASES_PER_REAP,
     MAX_OVERDUE_PER_TAKE,
     MAX_PREEMPTORS,
     MAX_PROMOTED_PER_TAKE,
+    MAX_RUNS_COUNTED_AHEAD,
     MAX_SIZES_PER_WAKE,
     MAX_TIMERS_PER_TAKE,
     MAX_TURNS_REFRESHED,
@@ -35,30 +35,30 @@ from duetime.scheduler.queue.port import QueueLost, QueueUnavailable
 from duetime.scheduler.rules import turns
 from duetime.scheduler.rules.limits import admission, breaker, queue_time
 from duetime.scheduler.rules.limits.admission import Limits
-from duetime.scheduler.rules.shares import Shares
+from duetime.scheduler.rules.shares import MAX_DISPATCHES_SAVED, Shares
 from redis.backoff import ExponentialBackoff
 from redis.retry import Retry
 
-LAYOUT = 2
+LAYOUT_VERSION = 2
 """Version of the stored keys: a process refuses a namespace of a newer version, and refills one of an older version."""
 
-PATIENCE = 3.0
+SCRIPT_TIMEOUT_S = 3.0
 """Seconds until a script without a reply is sent again, and until a connection attempt fails."""
 
-RETRIES = 2
-SIZE = 2**48
+MAX_SCRIPT_RETRIES = 2
+SIZE_SCORES_PER_TIER = 2**48
 """More units than any pool has: sizes are sorted by tier, then by units, in one number."""
 
-REMEMBERED_FOR = 60_000
+ANSWER_TTL_MS = 60_000
 """Milliseconds for which a reply is stored: longer than all retries together."""
 
-CALLS = 256
+MAX_ANSWERS_KEPT = 256
 """Stored replies per process: more than it can have calls in flight."""
 
-MOST_HOLDERS = 2000
+MAX_LEASES_SCANNED = 2000
 """Leases that are examined for whether they hold a pool."""
 
-MOST_UNPACKED = 2000
+MAX_ARGUMENTS_UNPACKED = 2000
 """Arguments of one command in a script, an even number: Lua fails at 8,000."""
 
 _PARTS = ("state", "pools", "classes", "leases")
@@ -76,8 +76,10 @@ _SCRIPTS = {
 
 def connect(url: str) -> redis.Redis:
     """Return a client for scripts. It connects with the first call."""
-    retry = Retry(ExponentialBackoff(cap=0.2, base=0.02), RETRIES)
-    return redis.Redis.from_url(url, socket_timeout=PATIENCE, socket_connect_timeout=PATIENCE, retry=retry)
+    retry = Retry(ExponentialBackoff(cap=0.2, base=0.02), MAX_SCRIPT_RETRIES)
+    return redis.Redis.from_url(
+        url, socket_timeout=SCRIPT_TIMEOUT_S, socket_connect_timeout=SCRIPT_TIMEOUT_S, retry=retry
+    )
 
 
 class Scripts:
@@ -101,7 +103,7 @@ class Scripts:
     def call(self, name: str, *args: str | float) -> Any:
         """Run a script that changes the queue; a retry returns the stored reply of the first run."""
         number = next(self._calls)
-        return self._run(name, f"{self._me}-{os.getpid()}:{number % CALLS}", number, args)
+        return self._run(name, f"{self._me}-{os.getpid()}:{number % MAX_ANSWERS_KEPT}", number, args)
 
     def _run(self, name: str, slot: str, number: int, args: tuple[str | float, ...]) -> Any:
         now = "" if self._clock is None else self._clock()
@@ -122,7 +124,7 @@ class translated:  # noqa: N801 - reads like a function
             raise QueueLost("the queue in Redis is empty: it must be rebuilt from the database") from error
         if "NEWER" in str(error):
             raise QueueUnavailable(
-                f"a newer Duetime built the queue in Redis; this version knows layout {LAYOUT}: "
+                f"a newer Duetime built the queue in Redis; this version knows layout {LAYOUT_VERSION}: "
                 'upgrade this process, or give it a namespace of its own, for example "duetime-old"'
             ) from error
         raise QueueUnavailable(f"the queue in Redis does not answer: {error}") from error
@@ -133,40 +135,40 @@ def _source(name: str) -> str:
 
 
 def _constants(shares: Shares) -> str:
-    """Return the numbers that Lua shares with `rules` and the queue in memory, as Lua."""
+    """Return the numbers that Lua shares with `rules` and the queue in memory, as Lua, under the same names."""
     values = {
-        "LAYOUT": LAYOUT,
-        "CALM": CALM_AFTER_MS,
-        "CALM_FOR": CALM_PERIOD_MS,
-        "SAID_FOR": REMEMBERED_FOR,
-        "TOOK_FOR": REMEMBERED_FOR,
-        "SIZE": SIZE,
-        "STEP": turns.STEP_MS,
-        "FORGOTTEN_AFTER": turns.FORGOTTEN_AFTER_MS,
-        "MOST_REFRESHED": MAX_TURNS_REFRESHED,
-        "MOST_AHEAD": MAX_COUNTED_AHEAD,
-        "MOST_LOOKS": MAX_CLASSES_PER_TAKE,
-        "MOST_WOKEN": MAX_SIZES_PER_WAKE,
-        "MOST_PROMOTED": MAX_PROMOTED_PER_TAKE,
-        "MOST_TIMERS": MAX_TIMERS_PER_TAKE,
-        "MOST_REAPED": MAX_LEASES_PER_REAP,
-        "MOST_OVERDUE": MAX_OVERDUE_PER_TAKE,
-        "MOST_ASKED": MOST_HOLDERS,
-        "MOST_UNPACKED": MOST_UNPACKED,
+        "ANSWER_TTL_MS": ANSWER_TTL_MS,
+        "CALM_AFTER_MS": CALM_AFTER_MS,
+        "CALM_PERIOD_MS": CALM_PERIOD_MS,
+        "LAYOUT_VERSION": LAYOUT_VERSION,
+        "MAX_ARGUMENTS_UNPACKED": MAX_ARGUMENTS_UNPACKED,
+        "MAX_CLASSES_PER_TAKE": MAX_CLASSES_PER_TAKE,
+        "MAX_LEASES_PER_REAP": MAX_LEASES_PER_REAP,
+        "MAX_LEASES_SCANNED": MAX_LEASES_SCANNED,
+        "MAX_OVERDUE_PER_TAKE": MAX_OVERDUE_PER_TAKE,
         "MAX_PREEMPTORS": MAX_PREEMPTORS,
-        "PREEMPTOR_HOLD": PREEMPTOR_HOLD_MS,
-        "THREADS_KNOWN": THREADS_KNOWN_MS,
-        "TOLERATED_MS": queue_time.TOLERATED_MS,
-        "RECOVERY": admission.RECOVERY,
-        "LOOK_AGAIN": admission.LOOK_AGAIN,
-        "HIGHER_TIERS": admission.HIGHER_TIERS,
-        "LEAST_FACTOR": breaker.LEAST_FACTOR,
-        "DEEPEST_CUT": breaker.DEEPEST_CUT,
-        "CUT_INTERVAL": breaker.CUT_INTERVAL,
-        "MOST_DOUBLINGS": breaker.MOST_DOUBLINGS,
+        "MAX_PROMOTED_PER_TAKE": MAX_PROMOTED_PER_TAKE,
+        "MAX_RUNS_COUNTED_AHEAD": MAX_RUNS_COUNTED_AHEAD,
+        "MAX_SIZES_PER_WAKE": MAX_SIZES_PER_WAKE,
+        "MAX_TIMERS_PER_TAKE": MAX_TIMERS_PER_TAKE,
+        "MAX_TURNS_REFRESHED": MAX_TURNS_REFRESHED,
+        "PREEMPTOR_HOLD_MS": PREEMPTOR_HOLD_MS,
+        "SIZE_SCORES_PER_TIER": SIZE_SCORES_PER_TIER,
+        "THREADS_KNOWN_MS": THREADS_KNOWN_MS,
+        "HEADROOM_TIER_COUNT": admission.HEADROOM_TIER_COUNT,
+        "THROTTLE_CHECK_INTERVAL_MS": admission.THROTTLE_CHECK_INTERVAL_MS,
+        "THROTTLE_RECOVERY_MS": admission.THROTTLE_RECOVERY_MS,
+        "CUT_INTERVAL_MS": breaker.CUT_INTERVAL_MS,
+        "MAX_COOLDOWN_DOUBLINGS": breaker.MAX_COOLDOWN_DOUBLINGS,
+        "MAX_CUT_RATIO": breaker.MAX_CUT_RATIO,
+        "MIN_THROTTLE_RATIO": breaker.MIN_THROTTLE_RATIO,
+        "MAX_CLOCK_STEP_MS": queue_time.MAX_CLOCK_STEP_MS,
+        "MAX_DISPATCHES_SAVED": MAX_DISPATCHES_SAVED,
+        "TENANT_FORGOTTEN_AFTER_MS": turns.TENANT_FORGOTTEN_AFTER_MS,
+        "TURN_STEP_MS": turns.TURN_STEP_MS,
         "GUARANTEED": list(shares.guaranteed),
         "CEILINGS": list(shares.ceilings),
-        "DEFAULTS": {name: fields_of(limits) for name, limits in DEFAULT_LIMITS.items()},
+        "DEFAULT_LIMITS": {name: fields_of(limits) for name, limits in DEFAULT_LIMITS.items()},
     }
     return "\n".join(f"local {name} = {_lua(value)}" for name, value in values.items())
 

@@ -21,9 +21,9 @@ from threading import Condition
 from typing import Any
 
 import redis
-from duetime.scheduler.queue.redis.scripts import PATIENCE, translated
-from duetime.scheduler.rules.limits.admission import HIGHER_TIERS
-from duetime.scheduler.rules.shares import TIERS
+from duetime.scheduler.queue.redis.scripts import SCRIPT_TIMEOUT_S, translated
+from duetime.scheduler.rules.limits.admission import HEADROOM_TIER_COUNT
+from duetime.scheduler.rules.shares import TIER_COUNT
 from redis.backoff import NoBackoff
 from redis.retry import Retry
 
@@ -49,8 +49,8 @@ def connect(url: str) -> redis.Redis:
     """Return a client for waits: it never retries, and no command blocks for ever."""
     return redis.Redis.from_url(
         url,
-        socket_timeout=PATIENCE,
-        socket_connect_timeout=PATIENCE,
+        socket_timeout=SCRIPT_TIMEOUT_S,
+        socket_connect_timeout=SCRIPT_TIMEOUT_S,
         retry=Retry(NoBackoff(), 0),
     )
 
@@ -67,7 +67,7 @@ class WakeupToken:
         self._before = LEAST_BEFORE
         self.generation = 0
 
-    def wait(self, generation: int, timeout: float, tier: int = TIERS) -> None:
+    def wait(self, generation: int, timeout: float, tier: int = TIER_COUNT) -> None:
         """Return when a token arrived since `generation`, or after `timeout` seconds.
 
         A process that may start critical or high runs only, up to `tier`, leaves the other tokens to others.
@@ -95,7 +95,7 @@ class WakeupToken:
         """End every wait; return when the connections are unused, or after some seconds."""
         self.wake()
         with self._changed:
-            self._changed.wait_for(lambda: not self._listening, PATIENCE)
+            self._changed.wait_for(lambda: not self._listening, SCRIPT_TIMEOUT_S)
 
     def _shall_listen(self, generation: int, until: float, before: float) -> bool:
         """Wait while another thread listens; True when this one must listen, False when the wait is over."""
@@ -112,7 +112,9 @@ class WakeupToken:
         self._changed.wait_for(condition, max(0.0, until - time.monotonic()))
 
     def _tokens(self, tier: int) -> list[str]:
-        return [self._wakeup] if tier > HIGHER_TIERS else [f"{self._wakeup}:{each}" for each in range(1, tier + 1)]
+        return (
+            [self._wakeup] if tier > HEADROOM_TIER_COUNT else [f"{self._wakeup}:{each}" for each in range(1, tier + 1)]
+        )
 
     def _listen(self, until: float, tokens: list[str]) -> bool:
         """Return whether a token, or a call to `wake`, arrived before `until`."""

@@ -1,6 +1,6 @@
 """Admission to a pool: the arithmetic of slots, rates and budgets, and when time alone will help. Twin: lua/pools.lua.
 
-The queue in memory calls this; the Lua scripts repeat it, number by number, so it uses only operations that a double
+The queue in memory calls this; `lua/pools.lua` repeats it, number by number, so it uses only operations that a double
 has. Times are milliseconds since 1970, `tier` is 1 (critical) to 5 (background).
 """
 
@@ -10,13 +10,13 @@ import math
 from dataclasses import dataclass, replace
 from enum import StrEnum
 
-RECOVERY = 60_000.0
+THROTTLE_RECOVERY_MS = 60_000.0
 """Milliseconds in which a fully throttled pool recovers: recovery is linear in time."""
 
-LOOK_AGAIN = 1000.0
+THROTTLE_CHECK_INTERVAL_MS = 1000.0
 """Milliseconds until the runs parked on a throttled pool are examined again while it recovers."""
 
-HIGHER_TIERS = 2
+HEADROOM_TIER_COUNT = 2
 """Last tier that may use the headroom: critical and high."""
 
 
@@ -108,7 +108,7 @@ def advanced(limits: Limits, state: PoolState, now: float) -> PoolState:
     if passed == 0:
         return state
     level, spent = state.level, state.spent
-    factor = min(1.0, state.factor + passed / RECOVERY)
+    factor = min(1.0, state.factor + passed / THROTTLE_RECOVERY_MS)
     if limits.kind is Kind.RATE:
         level = min(_bucket(limits, factor), level + limits.refill * _running(state.factor, passed))
         level = max(level, min(state.level, limits.capacity))
@@ -120,8 +120,8 @@ def advanced(limits: Limits, state: PoolState, now: float) -> PoolState:
 
 def _running(factor: float, passed: float) -> float:
     """Return how many of the `passed` milliseconds a bucket was filled at its full rate: the integral of the factor."""
-    rising = min(passed, (1 - factor) * RECOVERY)
-    return factor * rising + rising * rising / (2 * RECOVERY) + (passed - rising)
+    rising = min(passed, (1 - factor) * THROTTLE_RECOVERY_MS)
+    return factor * rising + rising * rising / (2 * THROTTLE_RECOVERY_MS) + (passed - rising)
 
 
 def _bucket(limits: Limits, factor: float) -> float:
@@ -139,7 +139,7 @@ def free(limits: Limits, state: PoolState, tier: int, now: float) -> float:
     whole = capacity(limits, now)
     whole = max(min(1.0, whole), whole * state.factor)
     kept = (1 - state.factor) * (tier - 1) / 4
-    if tier > HIGHER_TIERS:
+    if tier > HEADROOM_TIER_COUNT:
         kept = max(kept, limits.headroom)
     if limits.kind is Kind.RATE:
         return state.level - whole * kept
@@ -163,7 +163,7 @@ def helped_at(limits: Limits, state: PoolState, units: float, tier: int, now: fl
         return blocked
     times = [at for at, _ in limits.steps if at > now][:1] + [at for at in limits.resets if at > now][:1]
     if state.factor < 1:
-        times.append(now + LOOK_AGAIN)
+        times.append(now + THROTTLE_CHECK_INTERVAL_MS)
     full = replace(state, level=_bucket(limits, state.factor))
     if limits.kind is Kind.RATE and limits.refill > 0 and units <= free(limits, full, tier, now):
         lacking = units - free(limits, state, tier, now)

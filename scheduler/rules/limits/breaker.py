@@ -11,12 +11,12 @@ from dataclasses import dataclass
 
 from duetime.scheduler.rules.limits.admission import Limits, PoolState
 
-LEAST_FACTOR = 0.05
-DEEPEST_CUT = 0.5
-CUT_INTERVAL = 1000.0
+MIN_THROTTLE_RATIO = 0.05
+MAX_CUT_RATIO = 0.5
+CUT_INTERVAL_MS = 1000.0
 """Milliseconds between two cuts: calls sent before the last cut prove nothing about it."""
 
-MOST_DOUBLINGS = 5
+MAX_COOLDOWN_DOUBLINGS = 5
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,7 +69,7 @@ def _failed(limits: Limits, state: PoolState, now: float, jitter: float) -> None
         return
     often = state.seen >= limits.samples and state.errors >= limits.error_rate
     if state.open_until > 0 or state.failing >= limits.failures or often:
-        state.open_until = now + limits.cooldown * 2 ** min(state.trips, MOST_DOUBLINGS) * (1 + jitter / 2)
+        state.open_until = now + limits.cooldown * 2 ** min(state.trips, MAX_COOLDOWN_DOUBLINGS) * (1 + jitter / 2)
         state.trips += 1
         state.probe, state.failing, state.errors, state.seen = "", 0, 0.0, 0
 
@@ -81,7 +81,7 @@ def _count(limits: Limits, state: PoolState, failed: float) -> None:
 
 
 def _cut(state: PoolState, shortage: float, now: float) -> None:
-    if now - state.cut_at < CUT_INTERVAL:
+    if now - state.cut_at < CUT_INTERVAL_MS:
         return
-    state.factor = max(LEAST_FACTOR, state.factor * (1 - min(DEEPEST_CUT, shortage)))
+    state.factor = max(MIN_THROTTLE_RATIO, state.factor * (1 - min(MAX_CUT_RATIO, shortage)))
     state.good, state.bad, state.cut_at = 0, 0, now

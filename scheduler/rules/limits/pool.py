@@ -13,7 +13,7 @@ from datetime import datetime, timedelta
 from enum import StrEnum
 from typing import Final
 
-from duetime.scheduler.rules.limits.admission import HIGHER_TIERS, Kind, Limits
+from duetime.scheduler.rules.limits.admission import HEADROOM_TIER_COUNT, Kind, Limits
 from duetime.scheduler.rules.limits.windows import Hours, changes, window_ends, window_start
 from duetime.scheduler.rules.time import zones
 
@@ -93,7 +93,9 @@ class Pool:
 
     def largest(self, rank: int) -> float:
         """Return the most units that a run of the tier of this rank (1 to 5) can get."""
-        return self.at_once - (self.at_once * self.headroom if rank > HIGHER_TIERS else 0)  # as the queue computes it
+        return self.at_once - (
+            self.at_once * self.headroom if rank > HEADROOM_TIER_COUNT else 0
+        )  # as the queue computes it
 
     def text(self) -> str:
         """Describe the capacity: "2 slots", "50 a second, 5 at once", "1000000 a day"."""

@@ -10,7 +10,7 @@ from dataclasses import dataclass, replace
 
 from duetime.scheduler.rules.limits.admission import Limits
 
-TOLERATED_MS = 1000.0
+MAX_CLOCK_STEP_MS = 1000.0
 """Milliseconds that a clock may step back while queue time just stands still until it has caught up."""
 
 
@@ -29,7 +29,7 @@ class QueueTime:
     def at(self, wall: float) -> QueueTime:
         """Return the queue time when the wall clock shows `wall`."""
         now = wall + self.behind
-        if now >= self.now - TOLERATED_MS:
+        if now >= self.now - MAX_CLOCK_STEP_MS:
             return replace(self, now=max(self.now, now))
         shown, behind_then = self.shown, self.behind_then
         if self.now - self.behind > shown:

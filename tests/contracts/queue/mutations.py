@@ -52,7 +52,7 @@ MUTATIONS = (
         "    wake_all(run.class)\n    for _, name in ipairs(learned) do wake",
         "    for _, name in ipairs(learned) do wake",
     ),
-    Mutation("a release wakes one size", "classes", "'LIMIT', 0, MOST_WOKEN))", "'LIMIT', 0, 1))"),
+    Mutation("a release wakes one size", "classes", "'LIMIT', 0, MAX_SIZES_PER_WAKE))", "'LIMIT', 0, 1))"),
     Mutation(
         "a throttled bucket refills at full speed",
         "pools",
@@ -96,7 +96,9 @@ MUTATIONS = (
     Mutation(
         "nobody is known as the probe when it ends", "finish", ".state.probe == run.id end", ".state.probe == '' end"
     ),
-    Mutation("a tripped breaker waits no longer each time", "feedback", "2 ^ min(s.trips, MOST_DOUBLINGS)", "1"),
+    Mutation(
+        "a tripped breaker waits no longer each time", "feedback", "2 ^ min(s.trips, MAX_COOLDOWN_DOUBLINGS)", "1"
+    ),
     Mutation("a pool is looked at once and never again", "take", "    set_timer_for_rest(p)\n", ""),
     Mutation(
         "no timer is set for a class that is parked",
@@ -105,7 +107,7 @@ MUTATIONS = (
         "then local _ = (p.name == helped_at",
     ),
     Mutation("unused units of a rate help nobody sooner", "leases", "then set_timer_for_rest(p) end", "then end"),
-    Mutation("headroom is kept from high as well", "pools", "if tier > HIGHER_TIERS then", "if tier > 1 then"),
+    Mutation("headroom is kept from high as well", "pools", "if tier > HEADROOM_TIER_COUNT then", "if tier > 1 then"),
     Mutation(
         "equal keys go by id, whatever came first",
         "classes",
@@ -130,17 +132,17 @@ MUTATIONS = (
     Mutation(
         "pools made on use are kept for good", "pools", "if not is_kept(p) or not is_idle(p) then", "if true then"
     ),
-    Mutation("leases are reaped after a silence at once", "state", "S.calm = NOW + CALM_FOR", "S.calm = NOW"),
+    Mutation("leases are reaped after a silence at once", "state", "S.calm = NOW + CALM_PERIOD_MS", "S.calm = NOW"),
     Mutation(
         "time goes back with the clock",
         "state",
-        "  if now < S.now - TOLERATED_MS then",
+        "  if now < S.now - MAX_CLOCK_STEP_MS then",
         "  if S.now > now then S.now = now elseif false then",
     ),
     Mutation(
         "time stands still until the clock is there again",
         "state",
-        "  if now < S.now - TOLERATED_MS then",
+        "  if now < S.now - MAX_CLOCK_STEP_MS then",
         "  if false then",
     ),
     Mutation(

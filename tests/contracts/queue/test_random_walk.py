@@ -23,7 +23,7 @@ from duetime.scheduler.queue import Cancelled, Entry, Finish, Grant, Kind, Limit
 from duetime.scheduler.queue.memory.queue import MemoryQueue
 from duetime.scheduler.queue.redis.queue import RedisQueue
 from duetime.scheduler.rules.headroom import NO_HEADROOM, least_urgent
-from duetime.scheduler.rules.limits.admission import LOOK_AGAIN, capacity
+from duetime.scheduler.rules.limits.admission import THROTTLE_CHECK_INTERVAL_MS, capacity
 
 from tests.contracts.queue.suite import Clock
 
@@ -189,7 +189,7 @@ class Walk:
         floor = self.memory._state
         heads = [floor._waiting.entry(head[2]) for cls in floor._waiting.classes() if (head := cls.head())]
         fitting = [head for head in heads if head.tier <= tier and floor.shortage(head, self.memory._time.now) is None]
-        soon = taken.hint is not None and taken.hint <= LOOK_AGAIN / 1000
+        soon = taken.hint is not None and taken.hint <= THROTTLE_CHECK_INTERVAL_MS / 1000
         assert not fitting or soon, f"{fitting} could start; hint {taken.hint}"
 
     def some_leased(self) -> list[tuple[str, str, str]]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from duetime.scheduler.queue import MAX_COUNTED_AHEAD, DispatchQueue, Entry, Shortage, Why
+from duetime.scheduler.queue import MAX_RUNS_COUNTED_AHEAD, DispatchQueue, Entry, Shortage, Why
 
 from tests.contracts.queue.case import LEASE, Clock, QueueCase, slots
 
@@ -66,9 +66,13 @@ class TurnsContract(QueueCase):
         assert self.taken(queue) == ["one"]
 
     def test_explain_counts_so_many_ahead_and_no_more(self, queue: DispatchQueue, clock: Clock) -> None:
-        queue.put([self.entry(clock, f"r{i:05}", i) for i in range(MAX_COUNTED_AHEAD + 2)])
-        last = [queue.explain(f"r{i:05}") for i in range(MAX_COUNTED_AHEAD - 1, MAX_COUNTED_AHEAD + 2)]
-        assert [found.ahead for found in last if found] == [MAX_COUNTED_AHEAD - 1, MAX_COUNTED_AHEAD, MAX_COUNTED_AHEAD]
+        queue.put([self.entry(clock, f"r{i:05}", i) for i in range(MAX_RUNS_COUNTED_AHEAD + 2)])
+        last = [queue.explain(f"r{i:05}") for i in range(MAX_RUNS_COUNTED_AHEAD - 1, MAX_RUNS_COUNTED_AHEAD + 2)]
+        assert [found.ahead for found in last if found] == [
+            MAX_RUNS_COUNTED_AHEAD - 1,
+            MAX_RUNS_COUNTED_AHEAD,
+            MAX_RUNS_COUNTED_AHEAD,
+        ]
 
     def test_explain_says_how_many_of_its_class_go_first(self, queue: DispatchQueue, clock: Clock) -> None:
         queue.set_pool("gpu", slots(1))

@@ -12,7 +12,7 @@ import pytest
 from duetime.scheduler.foresight.explain import Explainer, Lengths, RunFacts, explained, nothing_known, waiting_for
 from duetime.scheduler.handlers import Handlers
 from duetime.scheduler.intake.planner import Planner
-from duetime.scheduler.queue import MAX_COUNTED_AHEAD, Entry, Explanation, Report, Shortage, ThreadUse, Why
+from duetime.scheduler.queue import MAX_RUNS_COUNTED_AHEAD, Entry, Explanation, Report, Shortage, ThreadUse, Why
 from duetime.scheduler.queue.memory.queue import MemoryQueue
 from duetime.scheduler.queue.port import Finish
 from duetime.scheduler.queue.remote import NoAnswer, RemoteQueue, answer
@@ -89,7 +89,7 @@ def test_every_reason_is_known_to_the_words() -> None:
 
 
 def test_a_turn_says_how_many_go_first() -> None:
-    assert why(ahead=MAX_COUNTED_AHEAD) == ("its turn, behind 10000 or more runs with the same tier and needs",)
+    assert why(ahead=MAX_RUNS_COUNTED_AHEAD) == ("its turn, behind 10000 or more runs with the same tier and needs",)
     assert why(ahead=1) == ("its turn, behind 1 run with the same tier and needs",)
     assert why() == ("a free worker thread: it is next for its tier and needs",)
     first = why()[0]

@@ -70,7 +70,7 @@ local function turn_of(tier, tenant)
 end
 
 local function note_turn(tier, tenant)
-  S.turn = max(NOW, S.turn + STEP)
+  S.turn = max(NOW, S.turn + TURN_STEP_MS)
   call('ZADD', P .. 'turns:' .. tier, S.turn, tenant)
 end
 
@@ -83,7 +83,7 @@ end
 local function note_served(class)
   if not class.tenant then return end
   note_turn(class.tier, class.tenant)
-  call('ZREMRANGEBYSCORE', P .. 'turns:' .. class.tier, '-inf', string.format('(%.17g', NOW - FORGOTTEN_AFTER))
+  call('ZREMRANGEBYSCORE', P .. 'turns:' .. class.tier, '-inf', string.format('(%.17g', NOW - TENANT_FORGOTTEN_AFTER_MS))
 end
 
 local function add_head(place, class, key, entry)
@@ -106,7 +106,7 @@ end
 local function tenant_in_turn(place, tier)
   local ring = place .. ':ring'
   local first = call('ZRANGE', ring, 0, 0, 'WITHSCORES')
-  for _ = 1, MOST_REFRESHED do
+  for _ = 1, MAX_TURNS_REFRESHED do
     local turn = first[1] and turn_of(tier, first[1])
     if not turn or turn <= tonumber(first[2]) then break end
     call('ZADD', ring, turn, first[1])
@@ -226,7 +226,7 @@ local function park(class, key, member, p)
   keep(p)
   call('HSET', P .. 'parked', class.name, name)
   add_head(P .. 'behind:' .. name .. ' ' .. size, class, key, member .. '\n' .. class.name)
-  call('ZADD', P .. 'sizes:' .. name, class.tier * SIZE + units_of(class, name), size)
+  call('ZADD', P .. 'sizes:' .. name, class.tier * SIZE_SCORES_PER_TIER + units_of(class, name), size)
 end
 
 -- Make a parked class a candidate, unless another run has first call.
@@ -253,7 +253,7 @@ end
 
 -- The scores of the sizes that a tier may have of a pool now: from one unit to the whole units that are free.
 local function fitting(p, tier)
-  return tier * SIZE, tier * SIZE + max(0, min(SIZE - 1, floor(free(p, tier))))
+  return tier * SIZE_SCORES_PER_TIER, tier * SIZE_SCORES_PER_TIER + max(0, min(SIZE_SCORES_PER_TIER - 1, floor(free(p, tier))))
 end
 
 -- Unpark the best class of each size that fits, tier by tier, the largest sizes first.
@@ -262,7 +262,7 @@ local function wake(p)
   if not p.limits or call('EXISTS', sizes) == 0 then return end
   for tier = 1, 5 do
     local from, to = fitting(p, tier)
-    for _, size in ipairs(call('ZREVRANGEBYSCORE', sizes, to, from, 'LIMIT', 0, MOST_WOKEN)) do unpark_best(p, size) end
+    for _, size in ipairs(call('ZREVRANGEBYSCORE', sizes, to, from, 'LIMIT', 0, MAX_SIZES_PER_WAKE)) do unpark_best(p, size) end
   end
 end
 
@@ -276,9 +276,9 @@ local function set_timer_for_rest(p)
   local sizes, at = P .. 'sizes:' .. p.name, nil
   for tier = 1, 5 do
     local from, to = fitting(p, tier)
-    if call('ZCOUNT', sizes, from, to) > 0 then at = earlier(at, NOW + LOOK_AGAIN) end
+    if call('ZCOUNT', sizes, from, to) > 0 then at = earlier(at, NOW + THROTTLE_CHECK_INTERVAL_MS) end
     local above = string.format('(%.0f', to)
-    local larger = call('ZRANGEBYSCORE', sizes, above, (tier + 1) * SIZE - 1, 'WITHSCORES', 'LIMIT', 0, 1)
+    local larger = call('ZRANGEBYSCORE', sizes, above, (tier + 1) * SIZE_SCORES_PER_TIER - 1, 'WITHSCORES', 'LIMIT', 0, 1)
     local helped = larger[2] and helped_at(p, larger[2] - from, tier)
     if helped then at = earlier(at, max(NOW + 1, helped)) end
   end

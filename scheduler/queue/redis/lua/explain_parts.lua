@@ -2,7 +2,7 @@
 
 local function holders(name)
   local found = {}
-  local leased = call('ZRANGE', P .. 'leases', 0, MOST_ASKED - 1)
+  local leased = call('ZRANGE', P .. 'leases', 0, MAX_LEASES_SCANNED - 1)
   if not leased[1] then return found end
   for i, raw in ipairs(call('HMGET', P .. 'runs', unpack(leased))) do
     if raw and units_of(class_of(cmsgpack.unpack(raw)[1]), name) then found[#found + 1] = leased[i] end

@@ -2,8 +2,8 @@
 -- latency}.
 
 local function cut(s, shortage)
-  if NOW - s.cut_at < CUT_INTERVAL then return end
-  s.factor = max(LEAST_FACTOR, s.factor * (1 - min(DEEPEST_CUT, shortage)))
+  if NOW - s.cut_at < CUT_INTERVAL_MS then return end
+  s.factor = max(MIN_THROTTLE_RATIO, s.factor * (1 - min(MAX_CUT_RATIO, shortage)))
   s.good, s.bad, s.cut_at = 0, 0, NOW
 end
 
@@ -32,7 +32,7 @@ local function failed(limits, s, jitter)
   if limits.failures == 0 then return end
   local often = s.seen >= limits.samples and s.errors >= limits.error_rate
   if s.open_until > 0 or s.failing >= limits.failures or often then
-    s.open_until = NOW + limits.cooldown * 2 ^ min(s.trips, MOST_DOUBLINGS) * (1 + jitter / 2)
+    s.open_until = NOW + limits.cooldown * 2 ^ min(s.trips, MAX_COOLDOWN_DOUBLINGS) * (1 + jitter / 2)
     s.trips = s.trips + 1
     s.probe, s.failing, s.errors, s.seen = '', 0, 0, 0
   end
@@ -57,5 +57,5 @@ local function set_timer_after_learning(p)
   local s = p.state
   local blocked = max(s.stopped_until, s.open_until)
   if blocked > NOW then set_timer(p.name, blocked) end
-  if s.factor < 1 then set_timer(p.name, NOW + LOOK_AGAIN) end
+  if s.factor < 1 then set_timer(p.name, NOW + THROTTLE_CHECK_INTERVAL_MS) end
 end

@@ -37,7 +37,7 @@ local function limits_of(name)
   local found = LIMITS[name]
   if found == nil then
     local raw = call('HGET', P .. 'limits', name)
-    local fields = raw and cmsgpack.unpack(raw) or DEFAULTS[name]
+    local fields = raw and cmsgpack.unpack(raw) or DEFAULT_LIMITS[name]
     found = fields and limits_from(fields) or false
     LIMITS[name] = found
   end
@@ -82,8 +82,8 @@ end
 
 -- Milliseconds that a bucket was filled at its full rate: the integral of the factor.
 local function running(factor, passed)
-  local rising = min(passed, (1 - factor) * RECOVERY)
-  return factor * rising + rising * rising / (2 * RECOVERY) + (passed - rising)
+  local rising = min(passed, (1 - factor) * THROTTLE_RECOVERY_MS)
+  return factor * rising + rising * rising / (2 * THROTTLE_RECOVERY_MS) + (passed - rising)
 end
 
 -- The size of a throttled bucket: at least one unit fits.
@@ -96,7 +96,7 @@ local function advanced(limits, s)
   if passed == 0 then return s end
   local copy = {}
   for name, value in pairs(s) do copy[name] = value end
-  copy.factor = min(1, s.factor + passed / RECOVERY)
+  copy.factor = min(1, s.factor + passed / THROTTLE_RECOVERY_MS)
   if limits.kind == 'rate' then
     copy.level = min(bucket(limits, copy.factor), s.level + limits.refill * running(s.factor, passed))
     copy.level = max(copy.level, min(s.level, limits.capacity))
@@ -150,7 +150,7 @@ local function free_in(limits, s, tier, at)
   local whole = capacity(limits, at)
   whole = max(min(1, whole), whole * s.factor)
   local kept = (1 - s.factor) * (tier - 1) / 4
-  if tier > HIGHER_TIERS then kept = max(kept, limits.headroom) end
+  if tier > HEADROOM_TIER_COUNT then kept = max(kept, limits.headroom) end
   if limits.kind == 'rate' then return s.level - whole * kept end
   return whole - whole * kept - s.used - s.spent
 end
@@ -199,7 +199,7 @@ local function helped_at(p, units, tier)
   for _, reset in ipairs(limits.resets) do
     if reset > NOW then at = earlier(at, reset) break end
   end
-  if s.factor < 1 then at = earlier(at, NOW + LOOK_AGAIN) end
+  if s.factor < 1 then at = earlier(at, NOW + THROTTLE_CHECK_INTERVAL_MS) end
   if limits.kind == 'rate' and limits.refill > 0 and units <= free_when_full(p, tier) then
     local lacking = units - free(p, tier)
     at = earlier(at, NOW + max(1, lacking / (limits.refill * s.factor)))
@@ -249,7 +249,7 @@ local function store_pools()
       changed[#changed + 1] = packed_state(p.kept)
     end
   end
-  for first = 1, #changed, MOST_UNPACKED do
-    call('HSET', P .. 'pools', unpack(changed, first, min(#changed, first + MOST_UNPACKED - 1)))
+  for first = 1, #changed, MAX_ARGUMENTS_UNPACKED do
+    call('HSET', P .. 'pools', unpack(changed, first, min(#changed, first + MAX_ARGUMENTS_UNPACKED - 1)))
   end
 end

@@ -29,7 +29,7 @@ local tiers = {}
 for tier = first, last do
   for _, run in ipairs(late(tier)) do
     local _, id = parts_of(run.member)
-    if #tiers < most and call('ZADD', P .. 'preemptors', 'NX', NOW + PREEMPTOR_HOLD, id) == 1 then
+    if #tiers < most and call('ZADD', P .. 'preemptors', 'NX', NOW + PREEMPTOR_HOLD_MS, id) == 1 then
       tiers[#tiers + 1] = tier
     end
   end

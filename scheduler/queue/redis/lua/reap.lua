@@ -5,7 +5,7 @@ local again = said()
 if again then return again end
 local reaped = {}
 if NOW >= S.calm and S.builder == '' then
-  for _, id in ipairs(call('ZRANGEBYSCORE', P .. 'leases', '-inf', NOW, 'LIMIT', 0, MOST_REAPED)) do
+  for _, id in ipairs(call('ZRANGEBYSCORE', P .. 'leases', '-inf', NOW, 'LIMIT', 0, MAX_LEASES_PER_REAP)) do
     local run = read_run(id)
     if run and run.token then
       release_lease(run)

@@ -55,8 +55,8 @@ end
 local function set_template()
   local before = call('HGET', P .. 'limits', cursor == '0' and name or BEFORE)
   if cursor == '0' and before then call('HSET', P .. 'limits', BEFORE, before) end
-  local fields = before and cmsgpack.unpack(before) or DEFAULTS[name]
-  local limits_then = limits_now or (DEFAULTS[name] and limits_from(DEFAULTS[name])) or nil
+  local fields = before and cmsgpack.unpack(before) or DEFAULT_LIMITS[name]
+  local limits_then = limits_now or (DEFAULT_LIMITS[name] and limits_from(DEFAULT_LIMITS[name])) or nil
   LIMITS[name] = fields and limits_from(fields) or false
   local page = call('HSCAN', P .. 'pools', cursor, 'COUNT', 500)
   for i = 1, #page[2], 2 do

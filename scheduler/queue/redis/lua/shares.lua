@@ -1,7 +1,5 @@
 -- The choice of the next tier. Twin: rules/shares.py. GUARANTEED and CEILINGS are the shares by tier.
 
-local SAVED = 2
-
 -- Shares and ceilings count only between tiers whose best run is past its key.
 local function is_late(head)
   return head ~= nil and head.key < WALL
@@ -12,7 +10,7 @@ local function choose(heads)
   local best, best_at
   for tier = 1, 5 do
     if is_late(heads[tier]) and S.owed[tier] >= 1 then
-      local at = (SAVED - S.owed[tier]) / GUARANTEED[tier]
+      local at = (MAX_DISPATCHES_SAVED - S.owed[tier]) / GUARANTEED[tier]
       if not best or at < best_at then best, best_at = tier, at end
     end
   end
@@ -35,13 +33,13 @@ local function served(heads, tier)
   for each = 1, 5 do
     if is_late(heads[each]) then
       late = late + 1
-      S.owed[each] = min(SAVED, max(0, S.owed[each] + GUARANTEED[each] - (each == tier and 1 or 0)))
+      S.owed[each] = min(MAX_DISPATCHES_SAVED, max(0, S.owed[each] + GUARANTEED[each] - (each == tier and 1 or 0)))
     end
   end
   if late < 2 then return end
   for each = 1, 5 do
     if is_late(heads[each]) then
-      S.room[each] = min(SAVED, max(-SAVED, S.room[each] + CEILINGS[each] - (each == tier and 1 or 0)))
+      S.room[each] = min(MAX_DISPATCHES_SAVED, max(-MAX_DISPATCHES_SAVED, S.room[each] + CEILINGS[each] - (each == tier and 1 or 0)))
     end
   end
 end

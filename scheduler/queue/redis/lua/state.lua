@@ -21,7 +21,7 @@
 --   parked              HASH    class -> the pool that it is parked on
 --   behind:<pool> <tier> <units>  ZSET  heads of the classes parked there
 --   behind:<pool> <tier> <units>:ring, :ring:<tenant>  ZSET  as with the heads of a tier
---   sizes:<pool>        ZSET    '<tier> <units>' parked there, scored tier * SIZE + units
+--   sizes:<pool>        ZSET    '<tier> <units>' parked there, scored tier * SIZE_SCORES_PER_TIER + units
 --   limits              HASH    pool or template -> its limits      pools  HASH  pool -> its state (both in pools.lua)
 --   delayed             ZSET    runs by not_before, named <created><run id>
 --   leases              ZSET    run ids by the end of their lease   timers ZSET  pools by when time may have helped
@@ -39,8 +39,8 @@ local function read_state()
   local raw = call('GET', KEYS[1])
   if not raw then return nil end
   local v = cmsgpack.unpack(raw)
-  if v[1] > LAYOUT then error('NEWER layout ' .. v[1] .. ', this process knows ' .. LAYOUT) end
-  if v[1] < LAYOUT then return nil end
+  if v[1] > LAYOUT_VERSION then error('NEWER layout ' .. v[1] .. ', this process knows ' .. LAYOUT_VERSION) end
+  if v[1] < LAYOUT_VERSION then return nil end
   return {
     fill = v[2], epoch = v[3], builder = v[4], build_until = v[5], last = v[6], calm = v[7], serial = v[8],
     ready = v[9], owed = v[10], room = v[11], now = v[12] or v[6], behind = v[13] or 0, shown = v[14] or 0,
@@ -60,7 +60,7 @@ end
 local function time_at(wall)
   if not S then return wall end
   local now = wall + S.behind
-  if now < S.now - TOLERATED_MS then
+  if now < S.now - MAX_CLOCK_STEP_MS then
     if S.now - S.behind > S.shown then S.shown, S.behind_then = S.now - S.behind, S.behind end
     S.behind = S.behind + (S.now - now)
   elseif now > S.now then
@@ -74,13 +74,13 @@ local WALL = S and S.now - S.behind or NOW
 
 -- After a while without calls no worker could have renewed, so no lease counts as expired yet.
 local function touch()
-  if NOW - S.last > CALM then S.calm = NOW + CALM_FOR end
+  if NOW - S.last > CALM_AFTER_MS then S.calm = NOW + CALM_PERIOD_MS end
   S.last = NOW
 end
 
 local function save()
   call('SET', KEYS[1], cmsgpack.pack({
-    LAYOUT, S.fill, S.epoch, S.builder, S.build_until, S.last, S.calm, S.serial, S.ready, S.owed, S.room,
+    LAYOUT_VERSION, S.fill, S.epoch, S.builder, S.build_until, S.last, S.calm, S.serial, S.ready, S.owed, S.room,
     S.now, S.behind, S.shown, S.behind_then, S.turn,
   }))
 end
@@ -112,7 +112,7 @@ end
 
 local function answer(reply)
   save()
-  if ARGV[2] ~= '' then call('SET', P .. 'said:' .. ARGV[2], cmsgpack.pack({ARGV[3], reply}), 'PX', SAID_FOR) end
+  if ARGV[2] ~= '' then call('SET', P .. 'said:' .. ARGV[2], cmsgpack.pack({ARGV[3], reply}), 'PX', ANSWER_TTL_MS) end
   return reply
 end
 
@@ -127,7 +127,7 @@ end
 -- threads for urgent runs only wait for the tokens of those tiers.
 local function pass_wakeup_token()
   pass(KEYS[2])
-  for tier = 1, HIGHER_TIERS do
+  for tier = 1, HEADROOM_TIER_COUNT do
     if URGENT[tier] then pass(KEYS[2] .. ':' .. tier) end
   end
 end
@@ -135,7 +135,7 @@ end
 -- Remove the tokens: no run is left to wake a process for.
 local function drop_wakeup_tokens()
   call('DEL', KEYS[2])
-  for tier = 1, HIGHER_TIERS do call('DEL', KEYS[2] .. ':' .. tier) end
+  for tier = 1, HEADROOM_TIER_COUNT do call('DEL', KEYS[2] .. ':' .. tier) end
 end
 
 local function number(n)

@@ -36,7 +36,7 @@ local function first_of(name)
 end
 
 local function promote()
-  local due, ready = call('ZRANGEBYSCORE', P .. 'delayed', '-inf', NOW, 'LIMIT', 0, MOST_PROMOTED), {}
+  local due, ready = call('ZRANGEBYSCORE', P .. 'delayed', '-inf', NOW, 'LIMIT', 0, MAX_PROMOTED_PER_TAKE), {}
   for _, member in ipairs(due) do
     local _, id = parts_of(member)
     ready[#ready + 1] = read_run(id)
@@ -46,7 +46,7 @@ local function promote()
 end
 
 local function look_at_timers()
-  for _, name in ipairs(call('ZRANGEBYSCORE', P .. 'timers', '-inf', NOW, 'LIMIT', 0, MOST_TIMERS)) do
+  for _, name in ipairs(call('ZRANGEBYSCORE', P .. 'timers', '-inf', NOW, 'LIMIT', 0, MAX_TIMERS_PER_TAKE)) do
     call('ZREM', P .. 'timers', name)
     local p = pool(name)
     wake(p)
@@ -57,7 +57,7 @@ end
 
 -- Examine once more the runs that became overdue while parked: only a look gives them first call.
 local function look_at_overdue()
-  for _, entry in ipairs(call('ZRANGEBYSCORE', P .. 'patience', '-inf', WALL - 1, 'LIMIT', 0, MOST_OVERDUE)) do
+  for _, entry in ipairs(call('ZRANGEBYSCORE', P .. 'patience', '-inf', WALL - 1, 'LIMIT', 0, MAX_OVERDUE_PER_TAKE)) do
     call('ZREM', P .. 'patience', entry)
     local then_key, member, name = string.match(entry, '^(.-)\n(.-)\n(.*)$')
     local class = class_of(name)
@@ -217,7 +217,7 @@ end
 
 local heads = best_heads()
 local tier = choose(heads)
-while tier and looks < MOST_LOOKS do
+while tier and looks < MAX_CLASSES_PER_TAKE do
   looks = looks + 1
   look(tier, heads)
   heads = best_heads()
@@ -236,14 +236,14 @@ if runs[1] then
   call('ZADD', P .. 'leases', unpack(leases))
 end
 store_pools()
-if nonce ~= '' then call('SET', P .. 'took:' .. worker, cmsgpack.pack({nonce, grants}), 'PX', TOOK_FOR) end
+if nonce ~= '' then call('SET', P .. 'took:' .. worker, cmsgpack.pack({nonce, grants}), 'PX', ANSWER_TTL_MS) end
 
 -- A worker without grants waits, for `hint` at most; runs that are left, or due soon, go to another worker.
 first_overdue = first_of('patience')
 local first = earlier(earlier(first_delayed, first_of('timers')), first_overdue and first_overdue + 1 + S.behind)
 local hint = first and max(0, (first - NOW) / 1000)
 if left then
-  if looks == MOST_LOOKS then hint = 0 end
+  if looks == MAX_CLASSES_PER_TAKE then hint = 0 end
   pass_wakeup_token()
 elseif not grants[1] then
   drop_wakeup_tokens()

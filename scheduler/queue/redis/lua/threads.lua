@@ -27,7 +27,7 @@ local function known_threads()
   local all = call('HGETALL', P .. 'threads')
   for i = 1, #all, 2 do
     local v = cmsgpack.unpack(all[i + 1])
-    if NOW - v[1] <= THREADS_KNOWN then
+    if NOW - v[1] <= THREADS_KNOWN_MS then
       found[#found + 1] = all[i]
       for j = 2, 10 do found[#found + 1] = number(v[j] or 0) end
     else
