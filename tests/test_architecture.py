@@ -475,6 +475,8 @@ CHECKS: list[Callable[[Path], list[str]]] = [
     bare_imports,
     late_imports_of_nothing,
     indirect_openings,
+    numbers_without_a_unit,
+    twins_with_two_names,
     circles_of_rooms,
     impure_imports,
     clocks_in_rules,
@@ -621,6 +623,10 @@ def test_an_exemption_in_the_configuration_is_refused(tmp_path: Path, old: str, 
 )
 def test_a_number_with_its_unit_is_accepted(tmp_path: Path, text: str) -> None:
     assert not numbers_without_a_unit(bad_tree(tmp_path, {"tools/a.py": text}))
+
+
+def test_every_check_with_a_seed_judges_this_project() -> None:
+    assert {check.__name__ for check, _, _ in SEEDS} <= {check.__name__ for check in CHECKS}
 
 
 def test_an_excuse_with_its_reason_is_accepted(tmp_path: Path) -> None:
