@@ -1,4 +1,4 @@
-"""Identifiers: short, and typo-proof where people and models type them. Names, not capabilities."""
+"""Identifiers: short where people and models type them. Names, not capabilities."""
 
 from __future__ import annotations
 
@@ -13,9 +13,7 @@ MAX_NAMED_RUNS = 5
 ALPHABET = "0123456789abcdefghjkmnpqrstvwxyz"
 """Crockford's base 32 in lower case: no i, l, o or u."""
 
-_VALUES = {letter: value for value, letter in enumerate(ALPHABET)}
 _TASK_ID_CHARS = 12
-_FIELD_POLYNOMIAL_BITS = 0b100101  # x^5 + x^2 + 1 is primitive over GF(2)
 
 # Seeded by the system, and again in each child. A system call for each id would release the interpreter every time.
 _random = random.Random()  # noqa: S311 - ids are names, not secrets
@@ -24,12 +22,8 @@ if hasattr(os, "register_at_fork"):  # Windows has no forks
 
 
 def new_task_id() -> str:
-    """Return `t_` and 12 letters: 55 random bits and a check letter.
-
-    So no id becomes another one by a single wrong letter, or by two that are swapped.
-    """
-    body = _letters(secrets.randbits(5 * (_TASK_ID_CHARS - 1)), _TASK_ID_CHARS - 1)
-    return f"t_{body}{_check_letter(body)}"
+    """Return `t_` and 12 letters: 60 random bits, so that a typing error hardly ever names another task."""
+    return f"t_{_letters(secrets.randbits(5 * _TASK_ID_CHARS), _TASK_ID_CHARS)}"
 
 
 def new_id(prefix: str) -> str:
@@ -39,19 +33,6 @@ def new_id(prefix: str) -> str:
 
 def _letters(number: int, count: int) -> str:
     return "".join(ALPHABET[(number >> shift) & 31] for shift in range(5 * (count - 1), -1, -5))
-
-
-def _check_letter(body: str) -> str:
-    """Sum the letters in GF(32), each times a different power of the generator, so that order counts too."""
-    total = 0
-    for letter in body:
-        total = _times_generator(total ^ _VALUES[letter])
-    return ALPHABET[total]
-
-
-def _times_generator(value: int) -> int:
-    doubled = value << 1
-    return doubled ^ _FIELD_POLYNOMIAL_BITS if doubled & 32 else doubled
 
 
 def runs_words(run_ids: Iterable[str]) -> str:
