@@ -21,7 +21,7 @@ def is_script(name: str) -> bool:
 
 
 def needs_redis(name: str) -> bool:
-    return name.startswith("duetime.scheduler.queue.redis.queue") and importlib.util.find_spec("redis") is None
+    return name.startswith("duetime.scheduler.queue.redis") and importlib.util.find_spec("redis") is None
 
 
 def load(name: str) -> None:

@@ -388,7 +388,7 @@ def killed_at_commit(store: Store, server: OwnPostgres) -> Iterator[None]:
 def test_a_start_that_was_not_committed_says_so_and_starts_later(store: Store, server: OwnPostgres) -> None:
     record = added(store)
     store.claims.make_ready(limit=9)
-    with killed_at_commit(store, server), pytest.raises(StoreUnavailable, match="may be stored or not"):
+    with killed_at_commit(store, server), pytest.raises(StoreUnavailable, match="may or may not be stored"):
         store.claims.start([Start(record.run.id)], worker="w", epoch=None, lease=LEASE)
     [claim] = store.claims.start([Start(record.run.id)], worker="w", epoch=None, lease=LEASE)
     assert claim.run.attempt == 1
@@ -396,14 +396,14 @@ def test_a_start_that_was_not_committed_says_so_and_starts_later(store: Store, s
 
 def test_runs_whose_being_ready_was_not_committed_are_made_ready_again(store: Store, server: OwnPostgres) -> None:
     record = added(store)
-    with killed_at_commit(store, server), pytest.raises(StoreUnavailable, match="may be stored or not"):
+    with killed_at_commit(store, server), pytest.raises(StoreUnavailable, match="may or may not be stored"):
         store.claims.make_ready(limit=9)
     assert [run.run_id for run in store.claims.make_ready(limit=9)] == [record.run.id]
 
 
 def test_tasks_that_were_not_committed_are_not_said_to_be(store: Store, server: OwnPostgres) -> None:
     items = [NewTask(*a_task(), "alice", IdempotencyKey(name, {"title": name})) for name in ("one", "two")]
-    with killed_at_commit(store, server), pytest.raises(StoreUnavailable, match="may be stored or not"):
+    with killed_at_commit(store, server), pytest.raises(StoreUnavailable, match="may or may not be stored"):
         store.tasks.add_many(items)
     assert store.tasks.counts(TENANT, TaskFilter()) == {}
 
@@ -411,7 +411,7 @@ def test_tasks_that_were_not_committed_are_not_said_to_be(store: Store, server: 
 def test_an_outcome_that_was_not_committed_is_stored_by_settling_again(store: Store, server: OwnPostgres) -> None:
     claim = started(store)
     ended = replace(settlement(claim), claim=None)
-    with killed_at_commit(store, server), pytest.raises(StoreUnavailable, match="may be stored or not"):
+    with killed_at_commit(store, server), pytest.raises(StoreUnavailable, match="may or may not be stored"):
         store.claims.settle([ended])
     assert store.claims.settle([ended]) == [Verdict.SETTLED]
     assert store.claims.settle([ended]) == [Verdict.FENCED]
@@ -429,7 +429,7 @@ def test_a_claim_whose_worker_never_learns_of_it_is_recovered_by_its_lease(
 
     event.listen(store._database.engine, "handle_error", away, once=True)
     proxy.cut_reply(end)
-    with pytest.raises(StoreUnavailable, match="may be stored or not"):
+    with pytest.raises(StoreUnavailable, match="may or may not be stored"):
         store.claims.start([Start(record.run.id, token)], worker="w", epoch=None, lease=LEASE)
     proxy.mode = "ok"
     assert store.claims.start([Start(record.run.id, token)], worker="w", epoch=None, lease=LEASE) == []

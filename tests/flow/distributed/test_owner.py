@@ -50,7 +50,7 @@ def test_who_may_not_ask_which_database_it_is_compares_nothing(valkey_url: str, 
         used.claim()
         found = namespace_check(settings, Mock(identity=lambda: ""))
     assert found.verdict.value == "note"
-    assert "may not ask which database this is" in found.said
+    assert "may not read the database's identity" in found.said
     assert "GRANT EXECUTE ON FUNCTION pg_control_system()" in found.advice
 
 

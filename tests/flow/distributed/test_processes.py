@@ -179,7 +179,7 @@ def test_a_worker_process_that_dies_is_replaced_and_its_siblings_go_on(site: Sit
     mine = children(parent.pid)
     assert site.end(parent) == 0
     assert not any(alive(pid) for pid in mine), "nobody is left behind"
-    assert f"(pid {first}) ended with code -9" in site.log(parent)
+    assert f"(pid {first}) exited with code -9" in site.log(parent)
     told = [line.split()[1] for line in site.log(parent).splitlines() if "stopping: its parent ends" in line]
     assert sorted(map(int, told)) == sorted(mine), "each says so, under its pid"
 

@@ -204,7 +204,7 @@ def test_a_taken_port_is_said_to_be_taken() -> None:
         other.listen()
         port = other.getsockname()[1]
 
-        with pytest.raises(InvalidSetting, match=f"^port: {port} is taken"), listening("127.0.0.1", port):
+        with pytest.raises(InvalidSetting, match=f"^port: {port} is in use"), listening("127.0.0.1", port):
             pass
 
 

@@ -212,7 +212,7 @@ def test_an_attempt_that_lost_its_run_changes_nothing_and_is_named(
     completer.hand_in(ActiveRun(late), Done("too late"))
     told.await_(1)
     assert state(store, claim) is State.RUNNING
-    assert f"that had lost their run: 1 run ({claim.run.id})" in caplog.text
+    assert f"that no longer own their run: 1 run ({claim.run.id})" in caplog.text
 
 
 def test_an_outcome_that_no_database_takes_fails_alone(
@@ -240,7 +240,7 @@ def test_an_outcome_that_no_database_takes_fails_alone(
     assert state(store, good) is State.SUCCEEDED
     failed = store.tasks.get(TENANT, bad.task.id).run
     assert failed.state is State.FAILED
-    assert (failed.error or "").startswith("its outcome could not be stored")
+    assert (failed.error or "").startswith("could not store its result")
 
 
 @pytest.mark.parametrize("ending", [Wait(timedelta.max), Retry("x", timedelta(days=10_000_000))])
@@ -253,7 +253,7 @@ def test_an_outcome_that_no_settlement_follows_from_fails_alone(
     told.await_(2)
     assert state(store, good) is State.SUCCEEDED
     failed = store.tasks.get(TENANT, bad.task.id).run
-    assert (failed.state, failed.error) == (State.FAILED, "its outcome could not be settled: OverflowError")
+    assert (failed.state, failed.error) == (State.FAILED, "could not settle its result: OverflowError")
     assert [message.state for message in store.inbox.unread(TENANT, "alice")].count(State.FAILED) == 1
 
 
@@ -268,7 +268,7 @@ def test_a_failure_that_nothing_can_be_worked_out_for_still_ends_its_run(
     completer.hand_in(ActiveRun(bad), Done("x"))
     told.await_(1)
     failed = store.tasks.get(TENANT, bad.task.id).run
-    assert (failed.state, failed.error) == (State.FAILED, "its outcome could not be settled: ArithmeticError")
+    assert (failed.state, failed.error) == (State.FAILED, "could not settle its result: ArithmeticError")
 
 
 def test_outcomes_that_are_lost_leave_the_hand_and_later_ones_are_stored(
