@@ -34,7 +34,7 @@ MAX_REFUSAL_BYTES = 1024
 """A message is read by a model, whose context it fills; as UTF-8."""
 
 MAX_PROBLEMS = 12
-"""How many problems one message tells; behind them it says how many more there are."""
+"""Problems that one message lists. After them it counts the rest."""
 
 _MAX_PLACE_BYTES = 120
 _MAX_PROBLEM_BYTES = 320
@@ -47,7 +47,7 @@ _MAX_MORE_BYTES = 32
 """Of "and 1234 more" with what separates it."""
 
 _DETAIL_BYTES = ((560, 240), (200, 120), (0, 120), (0, 0))
-"""How long what is accepted and its example may be: the first pair with which all problems fit is taken."""
+"""Longest texts of `accepted` and of its example: the first pair with which all problems fit is taken."""
 
 _ELLIPSIS = "…"
 

@@ -15,7 +15,7 @@ MIN_RUNS_JUDGED = 16
 """Runs that are measured before more runs are claimed than threads are idle."""
 
 MAX_LONG_RUNS = 4
-"""How many of these may be long: they block their own threads only, and a busy machine delays a few."""
+"""Long runs among these that are allowed: they block only their own threads, and a busy machine delays a few."""
 
 MAX_RUNS_AHEAD_PER_THREAD = 16
 """Runs per thread that are claimed ahead while runs are brief: one claim of 64 costs a third of eight claims of 8."""
@@ -37,7 +37,7 @@ class ThreadCapacity:
     def __init__(self, threads: int) -> None:
         self.total = threads
         self.out = 0
-        """How many runs were handed out and have not come back."""
+        """The number of runs that were handed out and have not come back."""
         self._ahead = 0
         self._recent: deque[float] = deque([math.inf], maxlen=MIN_RUNS_JUDGED)
         self._changed = threading.Condition()

@@ -27,7 +27,7 @@ UNCOUNTED: Final = ("key:", "duetime:")
 """Prefixes of pools that only limit runs at once: their use needs no row."""
 
 HORIZON_DAYS: Final = 8
-"""How far ahead a queue gets the calendar; it gets it again each day."""
+"""The calendar that a queue gets reaches this far ahead. The queue gets it again each day."""
 
 WINDOWS_AHEAD: Final = {"hour": 200, "day": 9, "week": 3, "month": 3}
 SECONDS: Final = {"second": 1.0, "minute": 60.0, "hour": 3600.0, "day": 86_400.0}

@@ -1,4 +1,4 @@
-"""How many threads a worker has lost to handlers that do not stop."""
+"""Count the threads that a worker has lost to handlers that do not stop."""
 
 from __future__ import annotations
 
