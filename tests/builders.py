@@ -10,7 +10,10 @@ from duetime.scheduler import ids
 from duetime.scheduler.events import EventKind
 from duetime.scheduler.records import Change, Claim, Settlement, Start
 from duetime.scheduler.store import Store
+from duetime.scheduler.store.schema.rows import RUN
+from duetime.scheduler.store.schema.tables import runs
 from duetime.scheduler.task import DeadlineType, Delivery, InboxMessage, RetryPolicy, Run, State, Task, TaskRecord
+from sqlalchemy import select
 
 NOON = datetime(2026, 11, 24, 12, tzinfo=UTC)
 LEASE = timedelta(seconds=30)
@@ -100,6 +103,12 @@ def restarted(store: Store, record: TaskRecord, *, worker: str = "w1", epoch: in
     run = store.tasks.get(record.task.tenant, record.task.id).run
     [claim] = store.claims.start([Start(run.id)], worker=worker, epoch=epoch, lease=LEASE)
     return claim
+
+
+def runs_of(store: Store, task_id: str) -> list[Run]:
+    """Return all runs of a task, the latest generation first."""
+    statement = select(*RUN).where(runs.c.task_id == task_id).order_by(runs.c.generation.desc())
+    return store._database.read(lambda connection: [Run(*row) for row in connection.execute(statement)])
 
 
 _KINDS = {

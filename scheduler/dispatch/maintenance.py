@@ -97,7 +97,7 @@ class Maintenance:
         if could_look:
             self._recover()
         else:
-            self._store.claims.next_wake()  # raises while the database is away
+            self._store.claims.next_times()  # raises while the database is away
         self._could_look = True
         self._learn()
         if self._queue.reap():

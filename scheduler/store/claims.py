@@ -64,15 +64,10 @@ class Claims:
         self._forms = forms
         self._seen = seen
 
-    def next_wake(self) -> datetime | None:
-        """Return when the next run must be made ready, expired or relaxed; None when none must.
+    def next_times(self) -> NextTimes:
+        """Return when the next run is due, and when the next deadline timer fires.
 
         Runs of paused tasks are left out until their task is resumed.
-        """
-        return self.next_times().first()
-
-    def next_times(self) -> NextTimes:
-        """Return the two parts of `next_wake`: when the next run is due, and when the next deadline timer fires.
 
         Calls `seen` with the revision of the pools, which the same query reads.
         """

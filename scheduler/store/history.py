@@ -9,13 +9,13 @@ from typing import Any
 from duetime.scheduler.events import Event, EventFilter, EventPage
 from duetime.scheduler.store.database import unreadable
 from duetime.scheduler.store.database.database import Database
-from duetime.scheduler.store.schema.rows import ATTEMPT, DEAD_LETTER, EVENT, RUN, folded
+from duetime.scheduler.store.schema.rows import ATTEMPT, DEAD_LETTER, EVENT, folded
 from duetime.scheduler.store.schema.tables import attempts, dead_letters, events, runs, tasks
 from duetime.scheduler.store.schema.types import from_microseconds, to_microseconds
 from duetime.scheduler.store.sql import cursors
 from duetime.scheduler.store.statements.event_log import latest, since
 from duetime.scheduler.store.statements.task_list import Condition, labelled
-from duetime.scheduler.task import Attempt, DeadLetter, Run
+from duetime.scheduler.task import Attempt, DeadLetter
 from sqlalchemy import Connection, Select, any_, func, or_, select, tuple_, union_all
 
 MAX_RARE_ROWS = 2_000
@@ -52,16 +52,6 @@ class History:
             .order_by(attempts.c.started_at, runs.c.id, attempts.c.number)
         )
         return self._database.read(lambda connection: [Attempt(*row) for row in connection.execute(statement)])
-
-    def runs(self, tenant: str, task_id: str, *, limit: int) -> list[Run]:
-        """Return the task's runs, the latest occurrence first."""
-        statement = (
-            select(*RUN)
-            .where(runs.c.task_id == task_id, runs.c.tenant == tenant)
-            .order_by(runs.c.scheduled_for.desc(), runs.c.generation.desc())
-            .limit(limit)
-        )
-        return self._database.read(lambda connection: [Run(*row) for row in connection.execute(statement)])
 
     def latest(self) -> int:
         """Return the id of the newest event of any tenant, 0 when there is none."""

@@ -88,12 +88,6 @@ class Tasks:
         """
         return self._database.read(lambda connection: task_list.counts_up_to(connection, tenant, where, most))
 
-    def similar(self, tenant: str, owner: str, title: str, scheduled_for: datetime) -> str | None:
-        """Return the id of the owner's open task with this title (case apart) and time, if there is one."""
-        return self._database.read(
-            lambda connection: task_list.similar(connection, tenant, owner, title, scheduled_for)
-        )
-
     def change(
         self,
         tenant: str,

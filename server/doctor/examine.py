@@ -147,7 +147,7 @@ def _runner(store: Store) -> Check:
     if current is not None and RunnerClient(store).wake(RUNNER_ANSWER_TIMEOUT_S):
         said = f"process {current.pid} has been running tasks since {current.started_at:%Y-%m-%d %H:%M} UTC"
         return Check("runner", CheckVerdict.OK, said)
-    due = store.claims.next_wake()
+    due = store.claims.next_times().first()
     advice = "`duetime service install` keeps one running; a chat client or `duetime serve` does while it is open."
     if due is not None and due <= store.now():
         return Check(

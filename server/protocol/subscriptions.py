@@ -84,11 +84,6 @@ class Subscriptions:
                 log.debug("a change arrived after the server had stopped")
 
     @property
-    def watching(self) -> bool:
-        """Whether a running server could notify a subscriber."""
-        return self._loop is not None
-
-    @property
     def wanted(self) -> bool:
         """Whether there is a subscriber."""
         return bool(self._listeners or self._sessions)
@@ -151,15 +146,19 @@ class Subscriptions:
     @asynccontextmanager
     async def serving(self) -> AsyncIterator[None]:
         """Watch while the block runs. Several servers of one process share one watch."""
+        self._attach()
         async with anyio.create_task_group() as group:
             group.start_soon(self._watch)
             yield
             group.cancel_scope.cancel()
 
+    def _attach(self) -> None:
+        loop = asyncio.get_running_loop()
+        if self._loop is not loop:
+            self._loop, self._woken = loop, asyncio.Event()
+
     async def _watch(self) -> None:
         async with self._watching:
-            self._loop = asyncio.get_running_loop()
-            self._woken = asyncio.Event()
             while True:
                 await self._pause()
                 try:

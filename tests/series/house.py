@@ -81,7 +81,7 @@ class House:
         return renewed(claim, self.store.tasks.get(claim.run.tenant, claim.run.task_id))
 
     def next_wake(self) -> datetime | None:
-        return self.store.claims.next_wake()
+        return self.store.claims.next_times().first()
 
     def listed(self) -> dict[str, TaskRecord]:
         """Return every task that a user sees as open, by its id."""

@@ -39,13 +39,13 @@ def kinds(store: Store, task_id: str) -> list[str]:
 
 def test_a_run_is_made_ready_when_it_is_due_and_not_before(store: Store, clock: Clock) -> None:
     record = added(store, NOON + timedelta(minutes=1))
-    assert store.claims.next_wake() == NOON + timedelta(minutes=1)
+    assert store.claims.next_times().first() == NOON + timedelta(minutes=1)
     assert store.claims.make_ready(limit=16) == []
     clock.forward(minutes=1)
     [ready] = store.claims.make_ready(limit=16)
     assert (ready.task_id, ready.first_ready_at, ready.action) == (record.task.id, clock.at, "reminder")
     assert store.claims.make_ready(limit=16) == []
-    assert store.claims.next_wake() is None
+    assert store.claims.next_times().first() is None
     assert store.claims.ready(limit=10) == [ready]
     assert store.claims.ready(limit=10, after=ready.run_id) == []
 
@@ -139,7 +139,7 @@ def test_a_settlement_that_decides_the_next_occurrence_is_stale_after_a_change(s
     assert record.last_run is not None
     assert record.last_run.state is State.SUCCEEDED
     assert kinds(store, claim.task.id)[-2:] == ["succeeded", "next_occurrence"]
-    assert store.claims.next_wake() == NOON + timedelta(days=1)
+    assert store.claims.next_times().first() == NOON + timedelta(days=1)
 
 
 def test_an_illegal_end_rolls_everything_back(store: Store) -> None:
@@ -202,7 +202,7 @@ def test_a_run_that_shall_be_cancelled_does_not_go_on(store: Store) -> None:
     assert store.claims.settle([retry]) == [Verdict.STALE]
     assert store.claims.settle([replace(retry, task_revision=task.revision)]) == [Verdict.SETTLED]
     assert store.tasks.get(TENANT, task.id).run.state is State.CANCELLED
-    assert store.claims.next_wake() is None
+    assert store.claims.next_times().first() is None
 
 
 def test_renewing_names_the_runs_to_stop(store: Store) -> None:

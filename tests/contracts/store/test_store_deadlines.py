@@ -88,7 +88,7 @@ def test_a_hard_run_that_cannot_be_in_time_expires_with_its_reason_and_without_a
     [ready] = store.claims.make_ready(limit=9)
     clock.forward(minutes=59, seconds=57)
     assert store.claims.expire(limit=9) == []
-    assert store.claims.next_wake() == NOON + HOUR - timedelta(seconds=2)
+    assert store.claims.next_times().first() == NOON + HOUR - timedelta(seconds=2)
     clock.forward(seconds=1)
     [gone] = store.claims.expire(limit=9, conclude=told(store))
     assert (gone.run_id, gone.task_id) == (ready.run_id, record.task.id)
@@ -105,7 +105,7 @@ def test_a_hard_run_that_cannot_be_in_time_expires_with_its_reason_and_without_a
     assert (message.state, message.text) == (State.EXPIRED, reason)
     [(delivery, _)] = store.deliveries.due(limit=9)
     assert delivery.channel == "desktop"
-    assert store.claims.next_wake() is None
+    assert store.claims.next_times().first() is None
 
 
 @pytest.mark.parametrize("waits", [State.SCHEDULED, State.WAITING, State.SUSPENDED, State.RETRYING])
@@ -129,7 +129,7 @@ def test_a_running_run_is_left_to_its_handler_and_wakes_nobody(store: Store, clo
     claim = restarted(store, record)
     clock.forward(hours=2)
     assert store.claims.expire(limit=9) == []
-    assert store.claims.next_wake() is None
+    assert store.claims.next_times().first() is None
     store.claims.settle([settlement(claim)])
     assert state(store, record) is State.SUCCEEDED
 
@@ -167,9 +167,9 @@ def test_a_paused_task_expires_when_it_is_resumed(store: Store, clock: Clock) ->
 
     store.tasks.change(TENANT, record.task.id, actor="a", kind=EventKind.PAUSED, decide=paused)
     clock.forward(hours=2)
-    assert (store.claims.expire(limit=9), store.claims.next_wake()) == ([], None)
+    assert (store.claims.expire(limit=9), store.claims.next_times().first()) == ([], None)
     store.tasks.change(TENANT, record.task.id, actor="a", kind=EventKind.RESUMED, decide=paused)
-    assert store.claims.next_wake() is not None
+    assert store.claims.next_times().first() is not None
     assert len(store.claims.expire(limit=9)) == 1
 
 
@@ -185,7 +185,7 @@ def test_a_soft_run_past_its_moment_is_relaxed_once_and_goes_on(store: Store, cl
     assert store.claims.relax(limit=9) == []
     assert store.claims.ready(limit=9)[0].late
     assert store.claims.expire(limit=9) == []
-    assert store.claims.next_wake() == NOON + timedelta(days=1)
+    assert store.claims.next_times().first() == NOON + timedelta(days=1)
     clock.forward(days=1)
     assert [run.late for run in store.claims.make_ready(limit=9)] == [True]
     assert state(store, waiting) is State.READY

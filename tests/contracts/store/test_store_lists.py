@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from datetime import timedelta
+from datetime import datetime, timedelta
 from typing import TypeVar
 
 import pytest
@@ -18,6 +18,7 @@ from tests.builders import (
     NOON,
     TENANT,
     Clock,
+    a_task,
     added,
     cancelled,
     delivery,
@@ -130,13 +131,18 @@ def test_a_cursor_of_another_list_tenant_or_filter_is_refused(store: Store, six:
 
 
 def test_a_near_duplicate_is_found_by_title_time_and_owner(store: Store) -> None:
+    def twin(at: datetime, **values: str) -> str | None:
+        found = store.tasks.add(*a_task(at, **values), actor="alice")
+        cancelled(store, found.record)
+        return found.twin
+
     record = added(store, NOON + HOUR, title="Straße")
-    assert store.tasks.similar(TENANT, "alice", "STRASSE", NOON + HOUR) == record.task.id
-    assert store.tasks.similar(TENANT, "bob", "Straße", NOON + HOUR) is None
-    assert store.tasks.similar("other", "alice", "Straße", NOON + HOUR) is None
-    assert store.tasks.similar(TENANT, "alice", "Straße", NOON) is None
+    assert twin(NOON + HOUR, title="STRASSE") == record.task.id
+    assert twin(NOON + HOUR, title="Straße", owner="bob") is None
+    assert twin(NOON + HOUR, title="Straße", tenant="other") is None
+    assert twin(NOON, title="Straße") is None
     cancelled(store, record)
-    assert store.tasks.similar(TENANT, "alice", "Straße", NOON + HOUR) is None
+    assert twin(NOON + HOUR, title="Straße") is None
 
 
 # --- events -------------------------------------------------------------------------------------------------------

@@ -39,9 +39,9 @@ def test_the_timers_do_not_meet_runs_of_paused_tasks(store: Store, clock: Clock)
     going = added(store, NOON + HOUR)
     clock.forward(minutes=10)
     assert in_the_timers(store) == 1
-    assert store.claims.next_wake() == NOON + HOUR
+    assert store.claims.next_times().first() == NOON + HOUR
     pause(store, paused[0], paused=False)
-    assert store.claims.next_wake() == NOON
+    assert store.claims.next_times().first() == NOON
     clock.forward(hours=2)
     assert {run.run_id for run in store.claims.make_ready(limit=9)} == {paused[0].run.id, going.run.id}
 

@@ -14,12 +14,12 @@ from duetime.scheduler.store import Store, open_store
 from duetime.scheduler.task import TaskFilter
 from sqlalchemy import event
 
-from tests.builders import NOON, TENANT, Clock
+from tests.builders import NOON, TENANT, Clock, added
 
 Ask = Callable[[Store], object]
 
 QUESTIONS: dict[str, tuple[Ask, set[str]]] = {
-    "next_wake": (lambda store: store.claims.next_wake(), {"runs_wake", "runs_drop"}),
+    "next_times": (lambda store: store.claims.next_times(), {"runs_wake", "runs_drop"}),
     "make_ready": (lambda store: store.claims.make_ready(limit=9), {"runs_wake"}),
     "forget_keys": (lambda store: store.tasks.forget_keys(limit=9), {"idempotency_keys_by_look"}),
     "note_paused": (lambda store: store.claims.note_paused(limit=9), {"runs_wake"}),
@@ -34,7 +34,7 @@ QUESTIONS: dict[str, tuple[Ask, set[str]]] = {
         {"runs_running"},
     ),
     "usage": (lambda store: store.usage.since({"tokens": NOON}), {"usage_by_pool"}),
-    "similar": (lambda store: store.tasks.similar(TENANT, "alice", "Call", NOON), {"runs_by_twin"}),
+    "the look for a twin": (added, {"runs_by_twin"}),
     "counts": (lambda store: store.tasks.counts(TENANT, TaskFilter()), {"runs_by_state"}),
 }
 

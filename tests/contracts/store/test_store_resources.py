@@ -55,12 +55,12 @@ def test_a_pool_is_put_replaced_and_removed_and_each_change_raises_the_revision(
 def test_a_change_is_seen_by_whoever_looks_what_is_due(store: Store) -> None:
     changes: list[int] = []
     store.pools.on_change = lambda: changes.append(store.pools.revision())
-    store.claims.next_wake()
+    store.claims.next_times()
     store.pools.put("gpu", GPU, actor="root")
-    store.claims.next_wake()
-    store.claims.next_wake()
+    store.claims.next_times()
+    store.claims.next_times()
     store.pools.remove("gpu", actor="root")
-    store.claims.next_wake()
+    store.claims.next_times()
     assert changes == [0, 1, 2]
 
 

@@ -37,6 +37,7 @@ from tests.builders import (
     a_task,
     delivery,
     message,
+    runs_of,
     settlement,
     with_deadline,
 )
@@ -146,7 +147,7 @@ class Machine(RuleBasedStateMachine):
     @rule(limit=st.integers(min_value=1, max_value=3))
     def dispatch(self, limit: int) -> None:
         self.timer()
-        due = self.store.claims.next_wake()
+        due = self.store.claims.next_times().first()
         ready = self.store.claims.make_ready(limit=limit, epoch=self.epoch)
         assert bool(ready) == (due is not None and due <= self.clock.at)
 
@@ -218,7 +219,7 @@ class Machine(RuleBasedStateMachine):
         return replace(proposed, next_run=following)
 
     def running(self) -> list[Run]:
-        every = (self.store.history.runs(TENANT, task_id, limit=999) for task_id in self.task_ids)
+        every = (runs_of(self.store, task_id) for task_id in self.task_ids)
         return [run for found in every for run in found if run.state is State.RUNNING]
 
     # --- what always holds
@@ -234,7 +235,7 @@ class Machine(RuleBasedStateMachine):
 
     def check(self, task_id: str) -> None:
         record = self.store.tasks.get(TENANT, task_id)
-        runs = {run.id: run for run in self.store.history.runs(TENANT, task_id, limit=999)}
+        runs = {run.id: run for run in runs_of(self.store, task_id)}
         events = list(reversed(self.store.history.events(TENANT, EventFilter(task_id=task_id), limit=9999).events))
         assert [run.id for run in runs.values() if run.current] == [record.run.id]
         assert [event.seq for event in events] == list(range(1, len(events) + 1))

@@ -21,6 +21,7 @@ from tests.builders import (
     a_task,
     added,
     cancelled,
+    runs_of,
     settlement,
     started,
 )
@@ -308,7 +309,7 @@ def test_undoing_a_cancel_makes_the_next_generation_current(store: Store) -> Non
     assert back == store.tasks.get(TENANT, gone.task.id)
     assert (back.run.state, back.run.generation, back.run.current) == (State.SCHEDULED, 2, True)
     assert back.last_run is None, "a run that was cancelled before it started has nothing to tell"
-    assert [run.generation for run in store.history.runs(TENANT, gone.task.id, limit=9)] == [2, 1]
+    assert [run.generation for run in runs_of(store, gone.task.id)] == [2, 1]
     event = store.history.events(TENANT, EventFilter(), limit=1).events[0]
     assert (event.kind, event.run_id, event.to_state) == (EventKind.CANCEL_UNDONE, back.run.id, State.SCHEDULED)
 
@@ -356,7 +357,7 @@ def test_nothing_of_a_paused_task_starts(store: Store) -> None:
     assert store.claims.start([Start(first.run_id)], worker="w", epoch=None, lease=MINUTE) == []
     waiting = added(store)
     store.tasks.change(TENANT, waiting.task.id, actor="a", kind=EventKind.PAUSED, decide=pause)
-    assert store.claims.next_wake() is None
+    assert store.claims.next_times().first() is None
     assert store.claims.make_ready(limit=9) == []
 
 
@@ -376,8 +377,8 @@ def test_a_run_beside_the_current_one_starts_and_is_cancelled_with_the_task(stor
     assert store.claims.unwanted([claim.run.id], worker="w") == {claim.run.id}
     assert store.claims.renew([claim.run.id], worker="w", lease=MINUTE) == {claim.run.id}
     assert store.claims.start([Start(ready[1].run_id)], worker="w", epoch=None, lease=MINUTE) == []
-    assert store.claims.next_wake() is None
-    states = [run.state for run in store.history.runs(TENANT, record.task.id, limit=9)]
+    assert store.claims.next_times().first() is None
+    states = [run.state for run in runs_of(store, record.task.id)]
     assert sorted(states) == [State.CANCELLED, State.CANCELLED, State.CANCELLED, State.RUNNING]
 
 
@@ -386,8 +387,8 @@ def test_a_ready_run_beside_a_paused_task_is_due_again_when_it_goes_on(store: St
     store.tasks.change(TENANT, record.task.id, actor="a", kind=EventKind.RUN_NOW, decide=beside)
     [ready] = store.claims.make_ready(limit=9)
     for on in (True, False):
-        assert store.claims.next_wake() != NOON
+        assert store.claims.next_times().first() != NOON
         decide = partial(paused, on=on)
         store.tasks.change(TENANT, record.task.id, actor="a", kind=EventKind.PAUSED, decide=decide)
-    assert store.claims.next_wake() == NOON
+    assert store.claims.next_times().first() == NOON
     assert [run.run_id for run in store.claims.make_ready(limit=9)] == [ready.run_id]

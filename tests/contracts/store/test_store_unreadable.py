@@ -67,7 +67,7 @@ def test_a_run_that_cannot_be_read_keeps_no_other_from_being_made_ready(
     caplog.set_level(logging.ERROR)
     assert [run.run_id for run in store.claims.make_ready(limit=1)] == [other.run.id]
     assert store.claims.make_ready(limit=1) == []
-    assert store.claims.next_wake() == later.run.scheduled_for
+    assert store.claims.next_times().first() == later.run.scheduled_for
     assert [run.run_id for run in store.claims.ready(limit=9)] == [other.run.id]
     assert [record.getMessage().count(odd.run.id) for record in caplog.records] == [1]
 

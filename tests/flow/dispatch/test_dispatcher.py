@@ -405,7 +405,7 @@ def test_who_could_not_reach_the_database_lets_others_speak_first_however_short_
     clock.forward(seconds=40)
     with monkeypatch.context() as down:
         down.setattr(store.claims, "recover_lapsed", lambda **_: away())
-        down.setattr(store.claims, "next_wake", away)
+        down.setattr(store.claims, "next_times", away)
         for _ in range(3):
             with pytest.raises(StoreUnavailable):
                 maintenance.step()

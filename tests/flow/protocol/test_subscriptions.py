@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
+from collections.abc import AsyncIterator, Callable, Iterator
 from contextlib import asynccontextmanager
 from datetime import datetime
 from pathlib import Path
@@ -190,18 +190,10 @@ async def told(
     leave = changes.subscribe(lambda found: heard.add(getattr(found, "uri", "")))
     async with changes.serving():
         if touch is not None:
-            await until_watching(changes)
             touch(changes)
         await heard.until(expect)
     leave()
     return heard.uris
-
-
-async def until_watching(changes: Subscriptions) -> None:
-    wait: Callable[[], Awaitable[None]] = anyio.lowlevel.checkpoint
-    with anyio.fail_after(SECONDS):
-        while not changes.watching:
-            await wait()
 
 
 async def test_a_task_that_changed_often_is_told_once_a_look() -> None:

@@ -1,6 +1,6 @@
-"""The page docs/configuration.md, written from the model.
+"""Write the page docs/configuration.md from the model of the settings.
 
-`python -m duetime.server.settings.page docs/configuration.md` writes it.
+python .ci/configuration_page.py docs/configuration.md
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from pydantic_core import PydanticUndefined
 HEAD = """\
 # Configuration
 
-<!-- Written by `python -m duetime.server.settings.page docs/configuration.md`; a test compares it with the model. -->
+<!-- Written by `python .ci/configuration_page.py docs/configuration.md`; a test compares it with the model. -->
 
 Everything works without any configuration. A setting is an environment variable or a line of a TOML file, under one
 name: `DUETIME_THREADS=4` or `threads = 4`. A variable overrides the file; a command-line option overrides both.
