@@ -27,6 +27,7 @@ _MICROSECOND = timedelta(microseconds=1)
 _UNSTORABLE = re.compile("[\x00\ud800-\udfff]")
 _EMPTY: Mapping[str, Callable[[], Json]] = {"{}": dict, "[]": list}
 _DECODE = json.JSONDecoder().decode
+_ENCODE = json.JSONEncoder(separators=(",", ":"), allow_nan=False).encode
 _SUSPECT_JSON = re.compile(r"\\u(?:0000|d[89a-f])")
 
 S = TypeVar("S", bound=StrEnum)
@@ -46,15 +47,15 @@ def from_microseconds(value: int) -> datetime:
 
 def storable(text: str) -> str:
     """Replace characters that no database stores (NUL, lone surrogates) by U+FFFD, so that text never fails a write."""
+    if text.isascii() and "\0" not in text:
+        return text  # nearly every text, without a search
     return _UNSTORABLE.sub("\N{REPLACEMENT CHARACTER}", text)
 
 
 def encode(value: Json) -> str:
     """Return compact JSON; NaN and infinities are refused, unstorable characters replaced."""
-    text = json.dumps(value, separators=(",", ":"), allow_nan=False)
-    if _SUSPECT_JSON.search(text):
-        text = json.dumps(_cleaned(json.loads(text)), separators=(",", ":"), allow_nan=False)
-    return text
+    text = _ENCODE(value)
+    return _ENCODE(_cleaned(_DECODE(text))) if _SUSPECT_JSON.search(text) else text
 
 
 def decode(text: str | bytes) -> Json:
@@ -141,7 +142,9 @@ class Strings(JsonValue):
     cache_ok = True
 
     def process_bind_param(self, value: Any, dialect: Dialect) -> Json:
-        return super().process_bind_param(None if value is None else list(value), dialect)
+        if value is None:
+            return None
+        return list(value) if dialect.name == "postgresql" else _strings_text(tuple(value))
 
     def process_result_value(self, value: Any, dialect: Dialect) -> Json:
         return tuple(value or ()) if dialect.name == "postgresql" else _strings(value or "[]")
@@ -153,7 +156,9 @@ class Retrying(JsonValue):
     cache_ok = True
 
     def process_bind_param(self, value: Any, dialect: Dialect) -> Json:
-        return None if value is None else super().process_bind_param(policy_to_json(value), dialect)
+        if value is None:
+            return None
+        return policy_to_json(value) if dialect.name == "postgresql" else policy_text(value)
 
     def process_result_value(self, value: Any, dialect: Dialect) -> Json:
         if value is None:
@@ -164,6 +169,16 @@ class Retrying(JsonValue):
 @lru_cache(maxsize=1000)
 def _strings(text: str) -> tuple[str, ...]:
     return tuple(_DECODE(text))
+
+
+@lru_cache(maxsize=1000)
+def _strings_text(words: tuple[str, ...]) -> str:
+    return encode(list(words))
+
+
+@lru_cache(maxsize=1000)
+def policy_text(policy: RetryPolicy) -> str:
+    return encode(policy_to_json(policy))
 
 
 @lru_cache(maxsize=1000)

@@ -21,10 +21,9 @@ from duetime.scheduler.store.schema.types import (
     Strings,
     Words,
     encode,
-    policy_to_json,
+    policy_text,
     storable,
 )
-from duetime.scheduler.task import RetryPolicy
 from sqlalchemy import Boolean, Connection, Table
 
 _NAME = re.compile(r"(?<!:):([a-z_]+)")
@@ -83,16 +82,11 @@ def instant_text(value: datetime) -> str:
     return value.isoformat()
 
 
-@lru_cache(maxsize=1000)
-def _policy_text(policy: RetryPolicy) -> str:
-    return encode(policy_to_json(policy))
-
-
 _BY_TYPE: Mapping[type, ToText] = {
     Instant: instant_text,
     Interval: lambda value: str(value // _MICROSECOND),
     Strings: lambda value: encode(list(value)),
-    Retrying: _policy_text,
+    Retrying: policy_text,
     Words: storable,
     Boolean: lambda value: "t" if value else "f",
 }

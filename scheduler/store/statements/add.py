@@ -80,8 +80,9 @@ def _firsts(items: Sequence[NewTask]) -> dict[Name, NewTask]:
     for item in items:
         if item.key:
             first = firsts.setdefault(name_of(item), item)
-            assert first.key is not None
-            idempotency.check_same(item.key, first.task.id, idempotency.reduced(first.key.fingerprint))
+            if first is not item:
+                assert first.key is not None
+                idempotency.check_same(item.key, first.task.id, idempotency.reduced(first.key.fingerprint))
     return firsts
 
 

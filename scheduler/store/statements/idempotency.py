@@ -16,8 +16,10 @@ from duetime.scheduler.store.schema.rows import CURRENT
 from duetime.scheduler.store.schema.tables import keys, runs
 from duetime.scheduler.store.schema.types import encode
 from duetime.scheduler.store.sql.batch import Batch
+from duetime.scheduler.store.sql.positional import PositionalStatement
 from duetime.scheduler.task import Json, Run, State, Task
 from sqlalchemy import Connection, Row, Select, bindparam, delete, func, insert, select, update
+from sqlalchemy.dialects import sqlite
 
 KEY_KEPT_AFTER_END = timedelta(days=30)
 _MAX_CHARS_KEPT = 200
@@ -28,6 +30,9 @@ _LOOK_UP = (
     select(keys, runs.c.state, runs.c.ended_at)
     .select_from(_WITH_RUN)
     .where(keys.c.tenant == bindparam("tenant"), keys.c.key.in_(bindparam("keys", expanding=True)))
+)
+_IS_STORED = PositionalStatement.of(
+    select(keys.c.task_id).where(keys.c.tenant == bindparam("tenant"), keys.c.key == bindparam("key")), sqlite.dialect()
 )
 _FORGET = delete(keys).where(
     keys.c.tenant == bindparam("of_tenant"), keys.c.key == bindparam("of_key"), keys.c.task_id == bindparam("of_task")
@@ -60,10 +65,12 @@ def name_of(item: NewTask) -> Name:
 
 
 def known(connection: Connection, items: Sequence[NewTask], now: datetime) -> dict[Name, str]:
-    """Return the task that each (tenant, key) still names; remove expired keys.
+    """SQLite: return the task that each (tenant, key) still names; remove expired keys.
 
     Raises `IdempotencyConflict` when a key that holds was used for other content.
     """
+    if len(items) == 1 and not _is_stored(connection, items[0]):
+        return {}
     wanted: dict[str, dict[str, IdempotencyKey]] = {}
     for item in items:
         if item.key:
@@ -77,6 +84,14 @@ def known(connection: Connection, items: Sequence[NewTask], now: datetime) -> di
             else:
                 forget(connection, [(tenant, row.key, row.task_id)])
     return found
+
+
+def _is_stored(connection: Connection, item: NewTask) -> bool:
+    """Whether a row of the item's key exists, expired or not: nearly every call of its own has a new key."""
+    if item.key is None:
+        return False
+    tenant, key = name_of(item)
+    return bool(_IS_STORED.rows(connection, {"tenant": tenant, "key": key}))
 
 
 def find(connection: Connection, tenant: str, key: str) -> Row[Any] | None:
@@ -125,7 +140,10 @@ def _shown(value: Json) -> str:
 
 def reduced(fingerprint: Mapping[str, Json]) -> dict[str, Json]:
     """Return the fingerprint with each long value replaced by its beginning and a digest; None means absent."""
-    return {name: _reduced_value(value) for name, value in fingerprint.items() if value is not None}
+    given = {name: value for name, value in fingerprint.items() if value is not None}
+    if len(encode(given)) <= _MAX_CHARS_KEPT:
+        return given  # so no value is longer
+    return {name: _reduced_value(value) for name, value in given.items()}
 
 
 def _reduced_value(value: Json) -> Json:

@@ -13,6 +13,7 @@ from duetime.scheduler.store.schema.rows import CURRENT, folded, task_and_run, t
 from duetime.scheduler.store.schema.tables import labels, runs, tasks
 from duetime.scheduler.store.schema.types import from_microseconds, to_microseconds
 from duetime.scheduler.store.sql import cursors
+from duetime.scheduler.store.sql.positional import PositionalStatement
 from duetime.scheduler.store.statements import read
 from duetime.scheduler.task import Run, State, Task, TaskFilter, TaskRecord
 from sqlalchemy import (
@@ -29,6 +30,7 @@ from sqlalchemy import (
     tuple_,
     union_all,
 )
+from sqlalchemy.dialects import sqlite
 
 Condition = ColumnElement[bool]
 Found = Sequence[Row[Any]]
@@ -55,6 +57,7 @@ SIMILAR = (  # by its hash alone: whatever else stands at the same time costs no
     .where(CURRENT, _PER_SECTION[_OPEN], runs.c.listed_at == bindparam("at"), _SAME_TASK.scalar_subquery())
     .limit(1)
 )
+_SIMILAR_ON_SQLITE = PositionalStatement.of(SIMILAR, sqlite.dialect())
 _LISTED = read.TASK_AND_RUN.add_columns(runs.c.listed_at)
 
 
@@ -198,4 +201,4 @@ def similar(connection: Connection, tenant: str, owner: str, title: str, schedul
     """Return the id of an open task with the same title, time and owner."""
     alike = twin_hash(tenant, owner, title)
     same = {"of": tenant, "by": owner, "named": folded(title), "alike": alike, "at": scheduled_for}
-    return connection.execute(SIMILAR, same).scalar()
+    return next((task_id for (task_id,) in _SIMILAR_ON_SQLITE.rows(connection, same)), None)

@@ -1,0 +1,69 @@
+"""SQLite: a statement that is compiled once; each call gives its text and a tuple for each row to the driver.
+
+SQLAlchemy takes 20 to 60 µs from an expression to the driver, SQLite 3 to 15 µs for the statement itself.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from sqlalchemy import Connection, Dialect, Insert, Select, Update
+from sqlalchemy.sql.compiler import SQLCompiler
+
+Values = Mapping[str, Any]
+Bind = tuple[str, Callable[[Any], Any] | None]
+
+
+@dataclass(frozen=True, slots=True)
+class PositionalStatement:
+    """The SQL text, and how each parameter is made: from a value by its type, or from a constant."""
+
+    sql: str
+    binds: Sequence[Bind]
+    constants: Values
+
+    @classmethod
+    def of(
+        cls, statement: Insert | Update | Select[Any], dialect: Dialect, columns: Sequence[str] = ()
+    ) -> PositionalStatement:
+        """Compile a statement; `columns` are those that an INSERT takes from its rows."""
+        compiled = statement.compile(dialect=dialect, column_keys=list(columns), for_executemany=True)
+        assert isinstance(compiled, SQLCompiler)
+        assert compiled.positiontup is not None
+        types = [(name, compiled.binds[name].type) for name in compiled.positiontup]
+        binds = [(name, kind.dialect_impl(dialect).bind_processor(dialect)) for name, kind in types]
+        constants = {name: value for name, value in compiled.params.items() if value is not None}
+        return cls(compiled.string, binds, constants)
+
+    def run(self, connection: Connection, rows: Sequence[Values]) -> int:
+        """Execute an INSERT or UPDATE for each row; return the number of rows found or inserted."""
+        return int(_executed(connection, self.sql, [self._bound(row) for row in rows], many=True).rowcount)
+
+    def rows(self, connection: Connection, values: Values) -> list[tuple[Any, ...]]:
+        """Execute a SELECT; return its rows as the driver has them."""
+        found: list[tuple[Any, ...]] = _executed(connection, self.sql, self._bound(values), many=False).fetchall()
+        return found
+
+    def _bound(self, row: Values) -> tuple[Any, ...]:
+        if self.constants:
+            row = {**self.constants, **row}
+        return tuple(
+            [
+                value if (value := row[name]) is None or process is None else process(value)
+                for name, process in self.binds
+            ]
+        )
+
+
+def _executed(connection: Connection, sql: str, parameters: Any, *, many: bool) -> Any:
+    """Return the driver's cursor; listeners of the engine see the statement, and errors are SQLAlchemy's."""
+    for observe in connection.dispatch.before_cursor_execute:
+        observe(connection, None, sql, parameters, None, many)
+    raw: Any = connection.connection.driver_connection
+    try:
+        return raw.executemany(sql, parameters) if many else raw.execute(sql, parameters)
+    except connection.dialect.loaded_dbapi.Error as error:
+        recognise = connection._handle_dbapi_exception  # noqa: SLF001 - there is no public way
+        recognise(error, sql, None, None, None)

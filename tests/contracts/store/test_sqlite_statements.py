@@ -1,0 +1,107 @@
+"""How much SQLite is asked for one call, counted by its own trace: BEGIN and COMMIT too."""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from duetime.scheduler.handlers import Handlers
+from duetime.scheduler.intake.planner import Planner
+from duetime.scheduler.records import NewTask
+from duetime.scheduler.request import Request
+from duetime.scheduler.service import Scheduler
+from duetime.scheduler.store import Store, open_store
+from duetime.scheduler.store.database.database import Sqlite
+from duetime.scheduler.task import TaskFilter, TaskView
+from sqlalchemy import event
+from sqlalchemy.exc import IntegrityError
+
+from tests.builders import TENANT, Clock, a_task
+
+Counted = Callable[[Callable[[], object]], list[str]]
+
+_BEGINNING = re.compile(r"INSERT INTO \w+|\w+")
+NEW_TASK = ["BEGIN", "SELECT", "SELECT", *(f"INSERT INTO {name}" for name in ("tasks", "runs"))]
+KEY_AND_EVENT = ["INSERT INTO idempotency_keys", "INSERT INTO events", "COMMIT"]
+
+
+@pytest.fixture
+def store(tmp_path: Path, clock: Clock) -> Iterator[Store]:
+    opened = open_store(f"sqlite:///{tmp_path}/duetime.db", clock=clock, synchronous="OFF")
+    yield opened
+    opened.close()
+
+
+@pytest.fixture
+def scheduler(store: Store) -> Scheduler:
+    return Scheduler(store, Planner(Handlers.load(entry_points=False), zone="America/Edmonton"))
+
+
+@pytest.fixture
+def said(store: Store) -> Counted:
+    """Return how each statement of a call begins, with the table that it inserts into."""
+    database = store._database
+    assert isinstance(database, Sqlite)
+
+    def count(call: Callable[[], object]) -> list[str]:
+        found: list[str] = []
+        database._raw.set_trace_callback(found.append)
+        try:
+            call()
+        finally:
+            database._raw.set_trace_callback(None)
+        return [found[0] for found in map(_BEGINNING.match, found) if found]
+
+    return count
+
+
+def request(key: str | None, **arguments: Any) -> Request:
+    return Request("Call John", when="in 2 hours", payload={"message": "Call John"}, idempotency_key=key, **arguments)
+
+
+def test_a_schedule_call_is_two_looks_and_four_inserts(scheduler: Scheduler, said: Counted) -> None:
+    assert said(lambda: scheduler.submit(request("k"))) == NEW_TASK + KEY_AND_EVENT
+
+
+def test_without_a_key_there_is_no_look_for_it(scheduler: Scheduler, said: Counted) -> None:
+    statements = said(lambda: scheduler.submit(request(None)))
+    assert (len(statements), "INSERT INTO idempotency_keys" in statements) == (6, False)
+
+
+def test_each_label_is_one_row_more(scheduler: Scheduler, said: Counted) -> None:
+    labels = ["INSERT INTO task_labels"] * 2
+    assert said(lambda: scheduler.submit(request("k", labels=("a", "b")))) == NEW_TASK + labels + KEY_AND_EVENT
+
+
+def test_many_tasks_are_one_look_for_their_keys_and_four_inserts_each(scheduler: Scheduler, said: Counted) -> None:
+    requests = [request(f"k{number}") for number in range(40)]
+    statements = Counter(said(lambda: scheduler.schedule_many(requests)))
+    inserts = dict.fromkeys((name for name in statements if name.startswith("INSERT")), 40)
+    assert statements == {"BEGIN": 1, "SELECT": 1, **inserts, "COMMIT": 1}
+    assert len(inserts) == 4
+
+
+def test_a_call_that_repeats_another_reads_and_writes_nothing(scheduler: Scheduler, said: Counted) -> None:
+    first, again = scheduler.submit(request("k")), list[TaskView]()
+    statements = said(lambda: again.append(scheduler.submit(request("k"))))
+    assert again[0].record == first.record
+    assert set(statements) == {"BEGIN", "SELECT", "COMMIT"}
+
+
+def test_sqlalchemy_compiles_none_of_the_statements_of_a_schedule_call(scheduler: Scheduler, store: Store) -> None:
+    compiled: list[object] = []
+    event.listen(store._database.engine, "before_execute", lambda *found: compiled.append(found))
+    scheduler.submit(request("k"))
+    assert compiled == []
+
+
+def test_a_row_that_the_database_refuses_is_an_error_of_sqlalchemy_and_undoes_the_rest(store: Store) -> None:
+    task, run = a_task()
+    store.tasks.add(task, run, actor="alice")
+    with pytest.raises(IntegrityError):
+        store.tasks.add_many([NewTask(*a_task(), "alice"), NewTask(task, run, "alice")])
+    assert sum(store.tasks.counts(TENANT, TaskFilter()).values()) == 1
