@@ -75,3 +75,4 @@ class EventPage:
 
     events: tuple[Event, ...]
     cursor: str | None = None
+    where: EventFilter = EventFilter()

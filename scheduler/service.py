@@ -10,15 +10,15 @@ from typing import Unpack
 from duetime.scheduler import remedies
 from duetime.scheduler.dispatch.fast_path import FastPath
 from duetime.scheduler.errors import InvalidArgument, InvalidArguments, Refused
-from duetime.scheduler.events import EventFilter, EventKind, EventPage
-from duetime.scheduler.foresight.explain import Explainer, RunFacts, explained
-from duetime.scheduler.foresight.task_view import repeats, row_of, view_of, warned
+from duetime.scheduler.events import EventKind
+from duetime.scheduler.foresight.explain import Explainer
+from duetime.scheduler.foresight.reader import Reader
+from duetime.scheduler.foresight.task_view import repeats, view_of, warned
 from duetime.scheduler.intake.actions import DONE, decide_action
 from duetime.scheduler.intake.idempotency import REPEATED, key_of
 from duetime.scheduler.intake.planner import Plan, Planner
 from duetime.scheduler.intake.reschedule import decide_reschedule
-from duetime.scheduler.intake.validation import MAX_TASKS_COUNTED, check_key_text, page_size
-from duetime.scheduler.queue.remote import NoAnswer
+from duetime.scheduler.intake.validation import check_key_text
 from duetime.scheduler.records import Added, Change, NewTask
 from duetime.scheduler.request import (
     CallArguments,
@@ -34,19 +34,14 @@ from duetime.scheduler.runtime import failpoints
 from duetime.scheduler.store import Store
 from duetime.scheduler.task import (
     LOCAL,
-    Attempt,
-    DeadLetter,
-    InboxMessage,
     Principal,
     State,
-    TaskFilter,
-    TaskPage,
     TaskRecord,
     TaskView,
 )
 
 
-class Scheduler:
+class Scheduler(Reader):
     """Schedule, read and change tasks. Thread-safe; every method is synchronous and returns what is stored.
 
     Methods raise the errors of `duetime.scheduler.errors`: InvalidArgument(s) for what cannot be understood,
@@ -64,21 +59,11 @@ class Scheduler:
         on_change: Callable[[Sequence[str]], None] = lambda _task_ids: None,
         fast_path: FastPath | None = None,
     ) -> None:
-        self._store = store
+        super().__init__(store, planner.zone, explainer)
         self._planner = planner
-        self._explainer = explainer
         self._recall = recall
         self._on_change = on_change
         self._fast_path = fast_path
-
-    def now(self) -> datetime:
-        """Return the time by the clock that decides what is due, in UTC."""
-        return self._store.now()
-
-    @property
-    def zone(self) -> str | None:
-        """The IANA zone of wall times when a caller names none, None when every caller has to name one."""
-        return self._planner.zone
 
     @property
     def pools(self) -> tuple[str, ...]:
@@ -134,73 +119,11 @@ class Scheduler:
             for each, plan in zip(added, planned, strict=True)
         ]
 
-    # -- reading
-
-    def get(self, task_id: str, *, by: Principal = LOCAL) -> TaskView:
-        """Return one task and what it waits for. Raises TaskNotFound, which names the closest ids of the tenant."""
-        record = self._store.tasks.get(by.tenant, task_id)
-        return view_of(record, self._store.now(), facts=self._facts(record))
-
-    def explain(self, task_id: str, *, by: Principal = LOCAL) -> tuple[TaskView, Sequence[str]]:
-        """Return a task, and why its run stands where it stands: always with an answer. Raises TaskNotFound."""
-        record, now = self._store.tasks.get(by.tenant, task_id), self._store.now()
-        facts = self._facts(record)
-        return view_of(record, now, facts=facts), explained(record, now, facts)
-
-    def _facts(self, record: TaskRecord) -> RunFacts:
-        return self._explainer.facts(record) if self._explainer else RunFacts(silence=NoAnswer.NOBODY)
-
-    def list(
-        self,
-        where: TaskFilter = TaskFilter(),  # noqa: B008 - a frozen value
-        *,
-        limit: int = 20,
-        cursor: str | None = None,
-        by: Principal = LOCAL,
-        mention: bool = False,
-    ) -> TaskPage:
-        """Return a page of tasks: open ones by time, then ended ones; `mention` also hands out new outcomes, once."""
-        now = self._store.now()
-        records, following = self._store.tasks.page(by.tenant, where, limit=page_size(limit), cursor=cursor)
-        counts = self._store.tasks.counts_up_to(by.tenant, where, MAX_TASKS_COUNTED)
-        return TaskPage(
-            tuple(row_of(record, now) for record in records),
-            *counts,
-            cursor=following,
-            unread=tuple(self._store.inbox.unmentioned(by.tenant, by.user)) if mention else (),
-            now=now,
-        )
-
-    def history(
-        self,
-        where: EventFilter = EventFilter(),  # noqa: B008 - a frozen value
-        *,
-        limit: int = 50,
-        cursor: str | None = None,
-        by: Principal = LOCAL,
-    ) -> EventPage:
-        """Return a page of events, newest first."""
-        return self._store.history.events(by.tenant, where, limit=page_size(limit), cursor=cursor)
-
-    def attempts(self, task_id: str, *, by: Principal = LOCAL) -> Sequence[Attempt]:
-        """Return every attempt of every run of a task, oldest first."""
-        return self._store.history.attempts(by.tenant, task_id)
-
-    def dead_letters(
-        self, *, limit: int = 50, cursor: str | None = None, by: Principal = LOCAL
-    ) -> tuple[Sequence[DeadLetter], str | None]:
-        """Return runs that are out of attempts, newest first, and the cursor of the next page."""
-        return self._store.history.dead_letters(by.tenant, limit=page_size(limit), cursor=cursor)
-
-    def inbox(self, *, limit: int = 20, by: Principal = LOCAL) -> Sequence[InboxMessage]:
-        """Return the outcomes that the user has not read yet, newest first."""
-        return self._store.inbox.unread(by.tenant, by.user, limit=page_size(limit))
+    # -- changing
 
     def mark_read(self, ids: Sequence[str] | None = None, *, by: Principal = LOCAL) -> int:
         """Mark inbox messages (all when None) as read; return how many were not before."""
         return self._store.inbox.mark_read(by.tenant, by.user, ids)
-
-    # -- changing
 
     def reschedule(self, task_id: str, **arguments: Unpack[RescheduleCall]) -> TaskView:
         """Change what is given (see `Reschedule`) and return the task; everything else stays.

@@ -284,7 +284,7 @@ class TaskFilter:
 class TaskPage:
     """One page of tasks by next due time; `cursor` fetches the next, None at the end.
 
-    `counts` are of the filter; of the states in `at_least` there may be more.
+    `counts` are of the filter `where`; of the states in `at_least` there may be more. `zone` is the caller's.
     """
 
     views: tuple[TaskView, ...]
@@ -293,3 +293,5 @@ class TaskPage:
     cursor: str | None = None
     unread: tuple[InboxMessage, ...] = ()
     now: datetime | None = None
+    where: TaskFilter = TaskFilter()
+    zone: str = "UTC"

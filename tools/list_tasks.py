@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from datetime import datetime
 
 from duetime.scheduler.task import TaskFilter
 from duetime.tools.argument_types import Choice, Text, Whole
 from duetime.tools.arguments import Argument
 from duetime.tools.definition import TIME, Definition, Sender, hints
-from duetime.tools.filters import MEANT_STATES, STATES, resolve_bound, states_of
+from duetime.tools.filters import MEANT_STATES, STATES, states_of
 from duetime.tools.results import answer
 from duetime.widgets.cards import TASK_LIST
 from duetime.widgets.payload import as_json, list_payload
@@ -32,21 +31,17 @@ class ListTasks:
 
 
 def _answer(call: ListTasks, sender: Sender) -> CallToolResult:
-    where = TaskFilter(
-        states_of(call.state),
-        label=call.label,
-        query=call.query,
-        before=_bound("before", call.before, sender),
-        after=_bound("after", call.after, sender),
+    where = TaskFilter(states_of(call.state), label=call.label, query=call.query)
+    page = sender.scheduler.list(
+        where,
+        after=call.after,
+        before=call.before,
+        limit=call.limit,
+        cursor=call.cursor,
+        by=sender.by,
+        mention=True,
     )
-    page = sender.scheduler.list(where, limit=call.limit, cursor=call.cursor, by=sender.by, mention=True)
-    return answer(as_json(list_payload(page)), list_text(page, filtered=where != TaskFilter()))
-
-
-def _bound(name: str, text: str | None, sender: Sender) -> datetime | None:
-    if text is None:
-        return None
-    return resolve_bound(text, now=sender.scheduler.now(), zone=sender.scheduler.zone, argument=name)
+    return answer(as_json(list_payload(page)), list_text(page))
 
 
 LIST_TASKS = Definition(
@@ -62,8 +57,8 @@ LIST_TASKS = Definition(
         ),
         Argument("label", Text(60), "A whole label", "label='workflow=onboarding'"),
         Argument("query", Text(200), "Part of the title", "query='john'"),
-        Argument("before", TIME, "Due before this time", "before='friday'"),
-        Argument("after", TIME, "Due at or after this time", "after='yesterday'"),
+        Argument("before", TIME, "Due before this time: 'friday' is the next", "before='friday'"),
+        Argument("after", TIME, "Due at or after: 'friday' is the last; 'now', 'tomorrow'", "after='yesterday'"),
         Argument("limit", Whole(1, 100), "Default 20", "limit=20"),
         Argument("cursor", Text(400), "From the previous answer, for the next page"),
     ),

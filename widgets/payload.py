@@ -108,6 +108,8 @@ def list_payload(page: TaskPage) -> TaskListPayload:
         at_least=tuple(sorted(page.at_least)) or None,
         cursor=page.cursor,
         unread=_unread(page.unread, titled=True),
+        after=_short(page.where.after) if page.where.after else None,
+        before=_short(page.where.before) if page.where.before else None,
         now=utc(now) if now else None,
     )
 

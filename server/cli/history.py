@@ -9,7 +9,6 @@ from duetime.scheduler.events import Event, EventFilter
 from duetime.scheduler.task import Json, State
 from duetime.server.cli import output
 from duetime.server.session import session
-from duetime.tools.filters import resolve_bound
 from duetime.widgets.history import history_payload
 
 
@@ -17,7 +16,7 @@ def history(
     context: typer.Context,
     *,
     task_id: Annotated[str | None, typer.Argument(metavar="[ID]", help="only this task, with its attempts")] = None,
-    since: Annotated[str | None, typer.Option(help="from this time on: 'yesterday', '2 hours ago', a date")] = None,
+    since: Annotated[str | None, typer.Option(help="from this time on: 'friday', 'last night', '12h'")] = None,
     until: Annotated[str | None, typer.Option(help="before this time")] = None,
     state: Annotated[State | None, typer.Option(help="only moves to this state")] = None,
     action: Annotated[str | None, typer.Option(help="only tasks with this action")] = None,
@@ -29,14 +28,9 @@ def history(
 ) -> None:
     """Show what happened to tasks, newest first: who did what, when and why."""
     with session(context).scheduler() as scheduler:
-        bounds = {
-            name: resolve_bound(given, now=scheduler.now(), zone=scheduler.zone, argument=name)
-            for name, given in (("since", since), ("until", until))
-            if given is not None
-        }
         task = scheduler.get(task_id).record.task if task_id is not None else None
-        where = EventFilter(task_id=task_id, state=state, action=action, label=label, text=text, **bounds)
-        page = scheduler.history(where, limit=limit, cursor=cursor)
+        where = EventFilter(task_id=task_id, state=state, action=action, label=label, text=text)
+        page = scheduler.history(where, since=since, until=until, limit=limit, cursor=cursor)
         attempts = scheduler.attempts(task_id) if task_id is not None and cursor is None else []
         zone = (task.timezone if task else scheduler.zone) or "UTC"
     past = history_payload(attempts, page.events, zone)
@@ -45,6 +39,7 @@ def history(
         output.as_json(_json(shown, page.events, page.cursor))
         return
     output.history_tables(past, page.events, zone)
+    output.events_window(page, zone)
     output.say_next(context, page.cursor)
 
 

@@ -6,19 +6,20 @@ import json
 import shlex
 import sys
 from collections.abc import Iterable, Sequence
+from datetime import datetime
 from typing import Annotated
 
 import typer
-from duetime.scheduler.events import Event
+from duetime.scheduler.events import Event, EventPage
 from duetime.scheduler.remedies import reason_in
 from duetime.scheduler.rules.limits.pool import needs_in_words
 from duetime.scheduler.rules.time import times
-from duetime.scheduler.task import Json, State, TaskPage
+from duetime.scheduler.task import Json, State, TaskFilter, TaskPage
 from duetime.server.cli.phrases import COMMAND_WORDS, in_options
 from duetime.widgets.history_text import changes_in_words, clock_time
 from duetime.widgets.payload import TOLD, due
 from duetime.widgets.schema import DRY_RUN_ID, AttemptPart, EventPart, HistoryPart, TaskPayload
-from duetime.widgets.text import DELIVERED, deadline_in_words, ends_in_words
+from duetime.widgets.text import DELIVERED, deadline_in_words, ends_in_words, window_in_words
 from rich.console import Console
 from rich.table import Table
 from rich.text import Text
@@ -171,10 +172,11 @@ def _delivery(task: TaskPayload) -> str:
     return f"{task.delivery.channel}: {task.delivery.state.value}" if task.delivery and not of_last else ""
 
 
-def task_table(page: TaskPage, *, filtered: bool = False) -> None:
+def task_table(page: TaskPage) -> None:
     """Show one page of tasks, each in its own zone, and how many there are by state."""
     if not page.views and not any(page.counts.values()):
-        say(NO_MATCH if filtered else NO_TASKS)
+        say(NO_TASKS if page.where == TaskFilter() else NO_MATCH)
+        _say_window("Due", page.where.after, page.where.before, page.zone)
         return
     table(
         ("ID", "WHEN", "", "STATE", "TITLE", "ACTION", "REPEATS", "LABELS"),
@@ -193,6 +195,19 @@ def task_table(page: TaskPage, *, filtered: bool = False) -> None:
         ),
     )
     say(_counts(page))
+    _say_window("Due", page.where.after, page.where.before, page.zone)
+
+
+def _say_window(what: str, start: datetime | None, end: datetime | None, zone: str) -> None:
+    """Say how the bounds of a filter were read, if there are any."""
+    window = window_in_words(start, end, zone)
+    if window:
+        note(f"{what} {window} {zone}.")
+
+
+def events_window(page: EventPage, zone: str) -> None:
+    """Say between which times a page of events lies, if it was bounded."""
+    _say_window("Events", page.where.since, page.where.until, zone)
 
 
 def history_tables(history: HistoryPart, events: Sequence[Event], zone: str) -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated
 
 import typer
 from duetime.scheduler.errors import InvalidArgument
@@ -14,12 +14,9 @@ from duetime.scheduler.task import Json, State, TaskFilter, TaskView
 from duetime.server.cli import output
 from duetime.server.cli.output import AsJson
 from duetime.server.session import session, someone_runs
-from duetime.tools.filters import resolve_bound, states_of
+from duetime.tools.filters import states_of
 from duetime.widgets.history import history_payload
 from duetime.widgets.payload import as_dry_run, as_json, list_payload, task_payload
-
-if TYPE_CHECKING:
-    from duetime.scheduler.service import Scheduler
 
 MAX_EVENTS_SHOWN = 100
 NOBODY_RUNS = (
@@ -95,20 +92,20 @@ def list_(
     ] = None,
     label: Annotated[str | None, typer.Option(help="only tasks with this label")] = None,
     query: Annotated[str | None, typer.Option(help="only tasks whose title contains this")] = None,
-    after: Annotated[str | None, typer.Option(help="only tasks due at or after this time")] = None,
-    before: Annotated[str | None, typer.Option(help="only tasks due before this time")] = None,
+    after: Annotated[str | None, typer.Option(help="only tasks due from this time on: 'friday' is the last")] = None,
+    before: Annotated[str | None, typer.Option(help="only tasks due before this time: 'friday' is the next")] = None,
     limit: Annotated[int, typer.Option(help="tasks per page, 1 to 100")] = 20,
     cursor: Annotated[str | None, typer.Option(help="the cursor that the previous page printed")] = None,
     as_json: AsJson = False,
 ) -> None:
     """List tasks: open ones by time, then those that ended."""
     with session(context).scheduler() as scheduler:
-        where = TaskFilter(states_of(state), label=label, query=query, **_bounds(scheduler, after=after, before=before))
-        page = scheduler.list(where, limit=limit, cursor=cursor)
+        where = TaskFilter(states_of(state), label=label, query=query)
+        page = scheduler.list(where, after=after, before=before, limit=limit, cursor=cursor)
     if as_json:
         output.as_json(_dump(list_payload(page)))
         return
-    output.task_table(page, filtered=where != TaskFilter())
+    output.task_table(page)
     output.say_next(context, page.cursor)
 
 
@@ -228,9 +225,3 @@ def _bad_payload(problem: str) -> InvalidArgument:
     return InvalidArgument(
         "payload", problem, accepted="a JSON object", example="""payload='{"message": "Call John"}'"""
     )
-
-
-def _bounds(scheduler: Scheduler, **texts: str | None) -> dict[str, Json]:
-    now, zone = scheduler.now(), scheduler.zone
-    given = {name: text for name, text in texts.items() if text is not None}
-    return {name: resolve_bound(text, now=now, zone=zone, argument=name) for name, text in given.items()}

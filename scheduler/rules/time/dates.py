@@ -43,6 +43,8 @@ class Day:
     note: str | None = None
     clock: Clock | None = None
     tonight: bool = False
+    every: str = ""
+    """`week`, `month` or `year` where the words name one day of each."""
 
 
 def read_day(row: Tokens, today: date) -> Day | None:
@@ -112,7 +114,7 @@ def _near(row: Tokens, today: date) -> Day | None:
     if row.accept("today") or (row.accept("this") and row.peek() in {"morning", "afternoon", "evening"}):
         return Day((today,))
     if row.accept("tonight"):
-        return Day((today,), clock=Clock(time(20), "tonight read as 20:00"), tonight=True)
+        return Day((today,), clock=Clock(time(20), "tonight read as 20:00", part="night"), tonight=True)
     if row.accept("tomorrow"):
         return Day((today + _DAY,))
     return Day((today - _DAY,)) if row.accept("yesterday") else None
@@ -123,12 +125,12 @@ def _weekend(row: Tokens, today: date) -> Day | None:
     _ = which or row.accept("the")
     if not row.accept("weekend"):
         return None
-    saturday = _start_of("week", today) + 5 * _DAY
+    saturday = start_of("week", today) + 5 * _DAY
     if which == "next":
         both = (row.replaced(start, day.isoformat()) for day in (saturday, saturday + 7 * _DAY))
         raise Misread("next weekend can mean the one that comes or the one after it", *both)
     days = (saturday, saturday + _DAY)
-    return Day(tuple(day for day in days if day >= today), "the weekend read as {day}")
+    return Day(tuple(day for day in days if day >= today), "the weekend read as {day}", every="" if which else "week")
 
 
 def _end_of(row: Tokens, today: date) -> Day | None:
@@ -142,7 +144,7 @@ def _end_of(row: Tokens, today: date) -> Day | None:
     unit = short or ("day" if row.peek(-1) == "today" else row.take())
     if unit not in {"day", "week", "month", "year"}:
         return None
-    start = _start_of(unit, today)
+    start = start_of(unit, today)
     for _step in range(later + 1):
         start = _next_start(unit, start)
     return Day((start - _DAY,), f"end of {unit} read as {{day}}", Clock(_END, f"end of the {unit} read as 23:59"))
@@ -152,7 +154,7 @@ def _next_period(row: Tokens, today: date) -> Day | None:
     unit = row.peek(1)
     if not row.accept("next") or row.take() not in {"week", "month", "year"}:
         return None
-    start = _next_start(unit, _start_of(unit, today))
+    start = _next_start(unit, start_of(unit, today))
     row.accept("on")
     weekday = row.one_of(WEEKDAYS) if unit == "week" else None
     if weekday is not None:
@@ -160,7 +162,8 @@ def _next_period(row: Tokens, today: date) -> Day | None:
     return Day((start,), f"next {unit} read as its first day, {{day}}")
 
 
-def _start_of(unit: str, day: date) -> date:
+def start_of(unit: str, day: date) -> date:
+    """Return the first day of the day, week (from Monday), month or year of `day`."""
     starts = {
         "day": day,
         "week": day - timedelta(days=day.weekday()),
@@ -208,7 +211,7 @@ def _checked_weekday(row: Tokens, today: date) -> Day | None:
             f"{day_text(first)[4:]} is a {WEEKDAY_NAMES[first.weekday()]}, not a {WEEKDAY_NAMES[weekday]}",
             row.replaced(start, first.isoformat()),
         )
-    return Day(fitting, "read as {day}" if len(day.candidates) > 1 else day.note)
+    return Day(fitting, "read as {day}" if len(day.candidates) > 1 else day.note, every=day.every)
 
 
 def _weekday(row: Tokens, today: date) -> Day | None:
@@ -222,16 +225,17 @@ def _weekday(row: Tokens, today: date) -> Day | None:
         ahead += timedelta(days=7 * (ahead == today))
         return Day((ahead,), f"next {named} read as the first {WEEKDAY_NAMES[weekday]} after today, {{day}}")
     if which == "this":
-        day = _start_of("week", today) + timedelta(days=weekday)
+        day = start_of("week", today) + timedelta(days=weekday)
         if day < today:
             coming = row.replaced(start, ahead.isoformat())
             raise Misread(f"this {named} is in the past: it was {day_text(day)}", coming)
         return Day((day,))
     if row.phrase("next week"):
-        return Day((_next_start("week", _start_of("week", today)) + timedelta(days=weekday),))
+        return Day((_next_start("week", start_of("week", today)) + timedelta(days=weekday),))
     if ahead == today:
-        return Day((today, today + 7 * _DAY), f"today is a {WEEKDAY_NAMES[weekday]}: {named} read as {{day}}")
-    return Day((ahead,))
+        note = f"today is a {WEEKDAY_NAMES[weekday]}: {named} read as {{day}}"
+        return Day((today, today + 7 * _DAY), note, every="week")
+    return Day((ahead,), every="" if which else "week")
 
 
 def _calendar(row: Tokens, today: date) -> Day | None:
@@ -276,11 +280,11 @@ def _day_of_year(month: int, number: int, today: date) -> Day:
     days = tuple(date(year, month, number) for year in years if number <= monthrange(year, month)[1])
     coming = tuple(day for day in days if day >= today)
     note = None if coming[0].year == today.year else "no year given: read as {day}"
-    return Day(coming[:2], note)
+    return Day(coming[:2], note, every="year")
 
 
 def _day_of_month(number: int, today: date) -> Day:
     first = today.replace(day=1)
     months = (add_months(first, ahead) for ahead in range(4))
     days = (start + timedelta(days=number - 1) for start in months if number <= monthrange(start.year, start.month)[1])
-    return Day(tuple(day for day in days if day >= today)[:2], "no month given: read as {day}")
+    return Day(tuple(day for day in days if day >= today)[:2], "no month given: read as {day}", every="month")

@@ -94,7 +94,7 @@ def _part(row: Tokens) -> tuple[str, Span] | None:
         return None
     if row.phrase("and a half"):
         amount += Fraction(1, 2)
-    return unit, _span(amount, unit)
+    return unit, span_of(amount, unit)
 
 
 def _amount(row: Tokens) -> Fraction | None:
@@ -109,7 +109,9 @@ def _amount(row: Tokens) -> Fraction | None:
     return None if named is None else Fraction(named)
 
 
-def _span(amount: Fraction, unit: str) -> Span:
+def span_of(amount: Fraction | int, unit: str) -> Span:
+    """Return so many of a unit, which is given by its name in full."""
+    amount = Fraction(amount)
     if amount > _MAX_AMOUNT_VALUE:
         raise Misread("that is too long")
     if unit in _EXACT:
@@ -131,5 +133,5 @@ def _iso_span(found: re.Match[str]) -> Span:
     total = Span()
     for amount, unit in zip(found.groups(), units, strict=True):
         if amount:
-            total += _span(Fraction(amount), unit)
+            total += span_of(Fraction(amount), unit)
     return total

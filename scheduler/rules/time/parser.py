@@ -58,11 +58,17 @@ def read(text: str, view: Viewpoint) -> Reading:
     refuse_vague(clean, view.now)
     if clean in {"now", "right now", "immediately"}:
         return Reading(((view.now, ()),))
-    exact = _RFC3339.fullmatch(clean)
+    exact = read_exact(clean, view)
     if exact is not None:
-        return _rfc3339(exact, view)
-    dated = _dated(clean)
-    return _relative(dated, view) or _wall(dated, view)
+        return exact
+    as_date = dated(clean)
+    return _relative(as_date, view) or _wall(as_date, view)
+
+
+def read_exact(clean: str, view: Viewpoint) -> Reading | None:
+    """Read a date and time with an offset, as RFC 3339 writes it."""
+    found = _RFC3339.fullmatch(clean)
+    return None if found is None else _rfc3339(found, view)
 
 
 def _plain(clean: str) -> str:
@@ -141,7 +147,7 @@ def _after(span: Span, view: Viewpoint, clock: Clock | None, notes: tuple[str, .
     return Reading(((instant + span.elapsed, notes),))
 
 
-def _dated(clean: str) -> str:
+def dated(clean: str) -> str:
     """Write a numeric date as ISO if it can be only one; raise `Misread` if day and month could be exchanged."""
     found = _NUMERIC.search(clean)
     if found is None or (found[4] is None and found[2] == "."):  # 1.5 is a number
@@ -166,13 +172,14 @@ def _wall(clean: str, view: Viewpoint) -> Reading:
     """Read a date, a time of day, or both in either order."""
     row = tokens(clean)
     today = view.wall.date() if view.zone else view.now.date()
-    clock, day = _clock_and_day(row, today, view)
+    clock, day = clock_and_day(row, today, view)
     if not row.done or (clock is None and day is None):
         raise Unknown("is not understood")
     return _choices(clock, day or _next_such(clock, today), view)
 
 
-def _clock_and_day(row: Tokens, today: date, view: Viewpoint) -> tuple[Clock | None, Day | None]:
+def clock_and_day(row: Tokens, today: date, view: Viewpoint) -> tuple[Clock | None, Day | None]:
+    """Read a date and a time of day, in either order; each is None where it is not given."""
     day = dates.read_day(row, today)
     row.accept(",")
     bare_hour = row.peek(1) == "tonight" or row.last in PARTS

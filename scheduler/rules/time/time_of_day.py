@@ -14,7 +14,7 @@ NO_TIME = f"no time given: {ASSUMED:%H:%M} assumed"
 _HALF_DAY_HOURS = 12
 _NAMED = {"noon": time(12), "midday": time(12), "midnight": time(0)}
 _HALVES = {"in the morning": "am", "in the afternoon": "pm", "in the evening": "pm", "at night": "pm"}
-_SPANS = {"morning": (0, 12), "afternoon": (12, 18), "evening": (17, 24), "night": (18, 24)}
+PART_HOURS = {"morning": (0, 12), "afternoon": (12, 18), "evening": (17, 24), "night": (18, 24)}
 PARTS = {"morning": time(9), "afternoon": time(15), "evening": time(18), "night": time(20)}
 
 
@@ -26,6 +26,8 @@ class Clock:
     note: str | None = None
     halved: bool = False
     """Whether the words said which half of the day."""
+    part: str | None = None
+    """The part of the day that stands for the time, where the words give no other."""
 
 
 def read_clock(row: Tokens, *, bare_hour: bool = False) -> Clock | None:
@@ -39,7 +41,7 @@ def within(part: str, clock: Clock) -> Clock:
 
     8 in the evening is 20:00.
     """
-    start, end = _SPANS[part]
+    start, end = PART_HOURS[part]
     meant = clock.time
     if not clock.halved and meant.hour < _HALF_DAY_HOURS <= start:
         meant = meant.replace(hour=meant.hour + _HALF_DAY_HOURS)
@@ -61,7 +63,7 @@ def _part(row: Tokens) -> Clock | None:
     if part is None:
         return None
     exact = row.attempt(_exact)
-    return within(name, exact) if exact else Clock(part, f"{name} read as {part:%H:%M}", halved=True)
+    return within(name, exact) if exact else Clock(part, f"{name} read as {part:%H:%M}", halved=True, part=name)
 
 
 def _exact(row: Tokens) -> Clock | None:

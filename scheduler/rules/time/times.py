@@ -161,7 +161,7 @@ def _resolve(text: str, now: datetime, home: ZoneInfo | None) -> Resolved:
 
 
 def _resolved(text: str, now: datetime, home: ZoneInfo | None) -> Resolved:
-    phrase, named, notes = _split_zone(text.strip(), home)
+    phrase, named, notes = split_zone(text.strip(), home)
     reading = _read(phrase, now, named, home)
     instant, assumed = _coming(text, reading, now, home or named)
     _check_offset(reading, home)
@@ -180,7 +180,7 @@ def _read(phrase: str, now: datetime, named: ZoneInfo | None, home: ZoneInfo | N
         raise
 
 
-def _split_zone(text: str, home: ZoneInfo | None) -> tuple[str, ZoneInfo | None, tuple[str, ...]]:
+def split_zone(text: str, home: ZoneInfo | None) -> tuple[str, ZoneInfo | None, tuple[str, ...]]:
     """Take a zone off the end of a phrase: `09:00 America/Edmonton`, `09:00[America/Edmonton]`, `9am UTC`."""
     head, name = _last_word(text)
     if not name:

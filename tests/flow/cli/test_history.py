@@ -81,6 +81,11 @@ def test_the_newest_event_comes_first_with_its_task(answer: Answer, past: dict[s
         (("--until", "2026-11-02"), []),
         (("--since", "90 minutes ago", "--state", "scheduled"), ["Old"]),
         (("--since", "yesterday", "--state", "cancelled"), ["Old"]),
+        (("--since", "monday"), ["Old", "Call John", "Report"]),
+        (("--since", "12h"), ["Old", "Call John", "Report"]),
+        (("--since", "19:30"), ["Old"]),
+        (("--since", "yesterday 20:00", "--until", "18:30"), ["Call John", "Report"]),
+        (("--since", "this morning", "--until", "friday"), []),
     ],
 )
 def test_it_is_filtered(answer: Answer, past: dict[str, str], filters: tuple[str, ...], expected: list[str]) -> None:
@@ -126,13 +131,26 @@ def test_each_page_gives_the_command_for_the_next_until_the_end(lines: Answer, p
     assert seen == [(past["Old"], "cancelled"), *created]
 
 
+def test_a_bound_in_words_means_the_same_on_every_page(lines: Answer, past: dict[str, str]) -> None:
+    with time_machine.travel(START + timedelta(hours=12), tick=False):
+        first = shlex.split(lines("--limit", "3", "--since", "12h")[-1].removeprefix("More: duetime history "))
+    with time_machine.travel(START + timedelta(hours=12, minutes=30), tick=False):
+        assert past["Report"] in lines(*first)[1]
+
+
+def test_it_says_how_the_bounds_were_read(lines: Answer, capsys: pytest.CaptureFixture[str]) -> None:
+    with time_machine.travel(START, tick=False):
+        assert run(["history", "--since", "friday"]) == 0
+    assert capsys.readouterr().err == "Events from Fri 30 Oct 2026 00:00 Europe/Berlin.\n"
+
+
 def test_where_nothing_happened_it_says_so(lines: Answer) -> None:
     assert lines() == ["No events."]
 
 
 def test_a_time_that_is_not_understood_names_the_option(lines: Answer, capsys: pytest.CaptureFixture[str]) -> None:
     assert run(["history", "--since", "a while ago"]) == 2
-    assert capsys.readouterr().err.startswith("duetime: --since: it does not specify how long ago.")
+    assert capsys.readouterr().err.startswith("duetime: --since: 'a while ago' is not understood.")
     assert run(["history", "--since", "whenever"]) == 2
     said = capsys.readouterr().err.rstrip()
     assert said.endswith("Example: --since yesterday")

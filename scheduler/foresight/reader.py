@@ -1,0 +1,118 @@
+"""The reading half of the service: tasks, their history and outcomes, and why a run stands where it stands."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+from datetime import datetime
+
+from duetime.scheduler.events import EventFilter, EventPage
+from duetime.scheduler.foresight.explain import Explainer, RunFacts, explained
+from duetime.scheduler.foresight.task_view import row_of, view_of
+from duetime.scheduler.intake.bounds import Bound, Bounds
+from duetime.scheduler.intake.validation import MAX_TASKS_COUNTED, page_size
+from duetime.scheduler.queue.remote import NoAnswer
+from duetime.scheduler.store import Store
+from duetime.scheduler.task import (
+    LOCAL,
+    Attempt,
+    DeadLetter,
+    InboxMessage,
+    Principal,
+    TaskFilter,
+    TaskPage,
+    TaskRecord,
+    TaskView,
+)
+
+
+class Reader:
+    """Read tasks. `Scheduler` adds the changes; every method is synchronous and sees one tenant."""
+
+    def __init__(self, store: Store, zone: str | None, explainer: Explainer | None = None) -> None:
+        self._store = store
+        self._zone = zone
+        self._explainer = explainer
+
+    def now(self) -> datetime:
+        """Return the time by the clock that decides what is due, in UTC."""
+        return self._store.now()
+
+    @property
+    def zone(self) -> str | None:
+        """The IANA zone of wall times when a caller names none, None when every caller has to name one."""
+        return self._zone
+
+    def get(self, task_id: str, *, by: Principal = LOCAL) -> TaskView:
+        """Return one task and what it waits for. Raises TaskNotFound, which names the closest ids of the tenant."""
+        record = self._store.tasks.get(by.tenant, task_id)
+        return view_of(record, self._store.now(), facts=self._facts(record))
+
+    def explain(self, task_id: str, *, by: Principal = LOCAL) -> tuple[TaskView, Sequence[str]]:
+        """Return a task, and why its run stands where it stands: always with an answer. Raises TaskNotFound."""
+        record, now = self._store.tasks.get(by.tenant, task_id), self._store.now()
+        facts = self._facts(record)
+        return view_of(record, now, facts=facts), explained(record, now, facts)
+
+    def _facts(self, record: TaskRecord) -> RunFacts:
+        return self._explainer.facts(record) if self._explainer else RunFacts(silence=NoAnswer.NOBODY)
+
+    def list(
+        self,
+        where: TaskFilter = TaskFilter(),  # noqa: B008 - a frozen value
+        *,
+        after: Bound | None = None,
+        before: Bound | None = None,
+        limit: int = 20,
+        cursor: str | None = None,
+        by: Principal = LOCAL,
+        mention: bool = False,
+    ) -> TaskPage:
+        """Return a page of tasks: open ones by time, then ended ones; `mention` also hands out new outcomes, once.
+
+        `after` and `before` bound when they are due, in words or as a datetime, in place of those of `where`.
+        """
+        now = self._store.now()
+        bounds = Bounds.of(cursor, now, self._zone, after=after, before=before)
+        where = replace(where, **bounds.instants)
+        found, following = self._store.tasks.page(by.tenant, where, limit=page_size(limit), cursor=bounds.cursor)
+        counts = self._store.tasks.counts_up_to(by.tenant, where, MAX_TASKS_COUNTED)
+        return TaskPage(
+            tuple(row_of(record, now) for record in found),
+            *counts,
+            cursor=bounds.following(following),
+            unread=tuple(self._store.inbox.unmentioned(by.tenant, by.user)) if mention else (),
+            now=now,
+            where=where,
+            zone=self._zone or "UTC",
+        )
+
+    def history(
+        self,
+        where: EventFilter = EventFilter(),  # noqa: B008 - a frozen value
+        *,
+        since: Bound | None = None,
+        until: Bound | None = None,
+        limit: int = 50,
+        cursor: str | None = None,
+        by: Principal = LOCAL,
+    ) -> EventPage:
+        """Return a page of events, newest first; `since` and `until` are in words or a datetime, as in `list`."""
+        bounds = Bounds.of(cursor, self._store.now(), self._zone, since=since, until=until)
+        where = replace(where, **bounds.instants)
+        page = self._store.history.events(by.tenant, where, limit=page_size(limit), cursor=bounds.cursor)
+        return replace(page, cursor=bounds.following(page.cursor), where=where)
+
+    def attempts(self, task_id: str, *, by: Principal = LOCAL) -> Sequence[Attempt]:
+        """Return every attempt of every run of a task, oldest first."""
+        return self._store.history.attempts(by.tenant, task_id)
+
+    def dead_letters(
+        self, *, limit: int = 50, cursor: str | None = None, by: Principal = LOCAL
+    ) -> tuple[Sequence[DeadLetter], str | None]:
+        """Return runs that are out of attempts, newest first, and the cursor of the next page."""
+        return self._store.history.dead_letters(by.tenant, limit=page_size(limit), cursor=cursor)
+
+    def inbox(self, *, limit: int = 20, by: Principal = LOCAL) -> Sequence[InboxMessage]:
+        """Return the outcomes that the user has not read yet, newest first."""
+        return self._store.inbox.unread(by.tenant, by.user, limit=page_size(limit))

@@ -1,0 +1,84 @@
+"""Resolves the bounds of filters, which may lie in the past: words or a datetime to an instant."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+from duetime.scheduler.errors import InvalidArgument
+from duetime.scheduler.intake.translated_phrases import understand
+from duetime.scheduler.rules.time import zones
+from duetime.scheduler.rules.time.bounds import read_bound
+from duetime.scheduler.rules.time.tokens import Misread, Unknown
+
+Bound = str | datetime
+
+ACCEPTED = (
+    "a date, a day or a time (the last such, unless it says otherwise), `yesterday`, `last night`, `this morning`, "
+    "`12 hours ago`, `tomorrow`, `in 3 days`"
+)
+AHEAD = frozenset({"before"})
+"""Bounds that may lie ahead: tasks due before friday are those that come before the next one."""
+
+
+_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+_CURSOR = re.compile(r"([0-9]{16,17})\.(.+)")
+"""A cursor of a list whose bounds were words, led by the moment at which these were read."""
+
+
+@dataclass(frozen=True, slots=True)
+class Bounds:
+    """The bounds of one page. Words mean the same on each page: a cursor holds the moment at which they were read."""
+
+    instants: Mapping[str, Any]
+    cursor: str | None
+    _read_at: datetime | None = None
+
+    @classmethod
+    def of(cls, cursor: str | None, now: datetime, zone: str | None, **given: Bound | None) -> Bounds:
+        """Resolve the bounds that were given; raises InvalidArgument naming one."""
+        words = any(isinstance(bound, str) for bound in given.values())
+        led = _CURSOR.fullmatch(cursor) if cursor and words else None
+        if led is not None:
+            cursor, now = led[2], min(now, _EPOCH + timedelta(microseconds=int(led[1])))
+        named = {name: bound for name, bound in given.items() if bound is not None}
+        instants = {n: resolve_bound(bound, now=now, zone=zone, argument=n) for n, bound in named.items()}
+        return cls(instants, cursor, now if words else None)
+
+    def following(self, cursor: str | None) -> str | None:
+        """Return the cursor of the next page."""
+        if cursor is None or self._read_at is None:
+            return cursor
+        return f"{(self._read_at - _EPOCH) // timedelta(microseconds=1)}.{cursor}"
+
+
+def resolve_bound(given: Bound, *, now: datetime, zone: str | None, argument: str) -> datetime:
+    """Return the instant that `given` means, read as a bound named `argument`.
+
+    Wall times are those of `zone` (UTC when none is known). Raises InvalidArgument naming `argument`.
+    """
+    home = zones.find(zone or "UTC", argument=argument)
+    if isinstance(given, datetime):
+        return (given if given.tzinfo else zones.place(given, home).instant).astimezone(UTC)
+    try:
+        return read_bound(given, now=now, zone=home, ahead=argument in AHEAD)
+    except Unknown:
+        return _translated(given, now, home.key, argument)
+    except (Misread, OverflowError) as error:
+        problem = error.problem if isinstance(error, Misread) else "it is beyond the calendar"
+        raise _wrong(argument, problem) from None
+
+
+def _translated(text: str, now: datetime, zone: str, argument: str) -> datetime:
+    try:
+        return understand(text, now=now, zone=zone, argument=argument).instant
+    except InvalidArgument as wrong:
+        raise _wrong(argument, wrong.problem) from None
+
+
+def _wrong(argument: str, problem: str) -> InvalidArgument:
+    example = "tomorrow" if argument in AHEAD else "yesterday"
+    return InvalidArgument(argument, problem, accepted=ACCEPTED, example=f"{argument}={example!r}")

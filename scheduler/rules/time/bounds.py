@@ -1,0 +1,164 @@
+"""The bounds of filters: `friday`, `last night`, `12h`. They point into the past, unless they say otherwise.
+
+A day is its start here, and so is a part of a day, a week or a month: `since yesterday evening` hides nothing that
+happened that evening. An end that may lie ahead (`ahead`) is read forwards instead.
+"""
+
+from __future__ import annotations
+
+from datetime import UTC, date, datetime, time, timedelta
+from zoneinfo import ZoneInfo
+
+from duetime.scheduler.rules.time import dates, durations, parser, times, zones
+from duetime.scheduler.rules.time.ambiguity import refuse_vague
+from duetime.scheduler.rules.time.dates import Day
+from duetime.scheduler.rules.time.durations import UNITS, Span
+from duetime.scheduler.rules.time.parser import Viewpoint
+from duetime.scheduler.rules.time.time_of_day import PART_HOURS, Clock
+from duetime.scheduler.rules.time.tokens import MAX_PHRASE_CHARS, WEEKDAYS, Misread, Tokens, Unknown, normal, tokens
+
+_DAY = timedelta(days=1)
+_LEADS = ("since", "from", "after", "before", "until", "till", "starting")
+_EARLIER_DAYS = {"week": (0, 7), "month": (0, 31, 62), "year": (0, 365, 1461, 2922)}
+"""How many days back a day that comes every week, month or year is looked for; 29 February comes in eight years."""
+
+
+def read_bound(text: str, *, now: datetime, zone: ZoneInfo, ahead: bool = False) -> datetime:
+    """Return the instant (UTC) that bounds a filter; raise `Misread` or `Unknown`.
+
+    `ahead` reads what names no direction as what is to come: `friday`, `20:00`, `12h`.
+    """
+    if len(text) > MAX_PHRASE_CHARS:
+        raise Misread(f"is longer than {MAX_PHRASE_CHARS} characters")
+    phrase, named, _ = times.split_zone(text.strip(), None)
+    view = Viewpoint(now.astimezone(UTC), named or zone)
+    clean = _led(normal(phrase))
+    refuse_vague(clean, view.now)
+    if clean == "now":
+        return view.now
+    exact = parser.read_exact(clean, view)
+    if exact is not None:
+        return exact.candidates[0][0].astimezone(UTC)
+    found = _distance(clean, view, ahead=ahead)
+    return found or _started(parser.dated(clean), view, ahead=ahead)
+
+
+def _led(clean: str) -> str:
+    lead, _, rest = clean.partition(" ")
+    return rest if lead in _LEADS else clean
+
+
+def _distance(clean: str, view: Viewpoint, *, ahead: bool) -> datetime | None:
+    """Read `12h`, `2 days ago`, `the last 24 hours`, `past week`, `in 3 days`, `PT2H`."""
+    if clean.startswith("pt") or clean[:2].rstrip("0123456789") == "p":
+        return _moved(durations.parse_span(clean), view, 1 if ahead else -1)
+    row = tokens(clean)
+    _ = row.peek(1) in {"+", "-"} and row.accept("now")
+    sign = _sign(row)
+    span = durations.read_span(row) or (row.attempt(_one) if sign < 0 else None)
+    if span is None:
+        return None
+    if row.accept("ago"):
+        sign = -1
+    elif row.phrase("from now"):
+        sign = 1
+    return _moved(span, view, sign or (1 if ahead else -1)) if row.done else None
+
+
+def _sign(row: Tokens) -> int:
+    """Read the direction in front of a distance: 1 ahead, -1 back, 0 when it does not say."""
+    if row.accept("in", "+", "within"):
+        return 1
+    _ = row.accept("the")
+    if row.peek() == "last" and row.peek(1) in {"week", "month", "year", *WEEKDAYS}:
+        return 0
+    return -1 if row.accept("-", "last", "past", "previous") else 0
+
+
+def _one(row: Tokens) -> Span | None:
+    """Read the unit of `past week` and `last hour`."""
+    unit = row.one_of(UNITS)
+    return durations.span_of(1, unit) if unit else None
+
+
+def _moved(span: Span, view: Viewpoint, sign: int) -> datetime:
+    start = view.wall
+    day = dates.add_months(start.date(), sign * span.months) + sign * timedelta(days=span.days)
+    instant = zones.place(datetime.combine(day, start.time()), view.known()).instant
+    return (instant if span.months or span.days else view.now) + sign * span.elapsed
+
+
+def _started(clean: str, view: Viewpoint, *, ahead: bool) -> datetime:
+    """Read a day, a part of a day, a period or a time of day, and return its start."""
+    row = tokens(clean)
+    today = view.wall.date()
+    past = row.attempt(_last, today) or row.attempt(_this, today)
+    clock, day = (past.clock, past) if past else (None, None)
+    if not row.done:
+        clock, later = parser.clock_and_day(row, today, view)
+        day = past or later
+    if not row.done or (clock is None and day is None):
+        raise Unknown("is not understood")
+    if day is None or day.every:
+        days = _repeated(clean, day, today, view)
+        return _nearest(days, _start(clock, day), view, ahead=ahead)
+    return _placed(day.candidates[0], _start(clock, day), view)
+
+
+def _last(row: Tokens, today: date) -> Day | None:
+    """Read `last night`, `last friday`, `last week`, `last weekend`: the one before today, or before this one."""
+    _ = row.accept("the")
+    if not row.accept("last", "previous"):
+        return None
+    if row.peek() in PART_HOURS:
+        return Day((today - _DAY,))
+    weekday = row.one_of(WEEKDAYS)
+    if weekday is not None:
+        return Day((today - timedelta(days=(today.weekday() - weekday - 1) % 7 + 1),))
+    if row.accept("weekend"):
+        monday = dates.start_of("week", today)
+        return Day((monday - 2 * _DAY,))
+    unit = row.one_of({name: name for name in ("week", "month", "year")})
+    return Day((dates.start_of(unit, dates.start_of(unit, today) - _DAY),)) if unit else None
+
+
+def _this(row: Tokens, today: date) -> Day | None:
+    """Read `this week`, and `this monday` when it is over."""
+    if not row.accept("this"):
+        return None
+    weekday = row.one_of(WEEKDAYS)
+    if weekday is not None:
+        return Day((dates.start_of("week", today) + timedelta(days=weekday),))
+    unit = row.one_of({name: name for name in ("day", "week", "month", "year")})
+    return Day((dates.start_of(unit, today),)) if unit else None
+
+
+def _repeated(clean: str, day: Day | None, today: date, view: Viewpoint) -> list[date]:
+    """Return the days near `today` that a day without a date can be; a time of day alone is on any day."""
+    if day is None:
+        return [today + _DAY * ahead for ahead in (-1, 0, 1)]
+    found = set(day.candidates)
+    for back in _EARLIER_DAYS[day.every]:
+        earlier = parser.clock_and_day(tokens(clean), today - timedelta(days=back), view)[1]
+        found |= set(earlier.candidates if earlier else ())
+    return sorted(found)
+
+
+def _nearest(days: list[date], start: time, view: Viewpoint, *, ahead: bool) -> datetime:
+    """Return the latest that is past, or with `ahead` the first to come; a day alone is never today."""
+    instants = [_placed(day, start, view) for day in days]
+    today = datetime.combine(view.wall.date(), time())
+    over = view.now if start != time() else zones.place(today, view.known()).instant - timedelta(microseconds=1)
+    return next(at for at in instants if at > view.now) if ahead else [at for at in instants if at <= over][-1]
+
+
+def _start(clock: Clock | None, day: Day | None) -> time:
+    """Return when a part of a day begins, else the time of day; a day alone begins at midnight."""
+    given = clock or (day.clock if day else None)
+    if given is None:
+        return time()
+    return given.time if given.part is None else time(PART_HOURS[given.part][0])
+
+
+def _placed(day: date, start: time, view: Viewpoint) -> datetime:
+    return zones.place(datetime.combine(day, start), view.known()).instant
