@@ -6,13 +6,16 @@ Everything imports this module; it imports nothing of Duetime. All datetimes are
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from enum import StrEnum
 from typing import Any
 
-Json = Any  # what json.loads returns; checked at the edges, where it comes in
+from typing_extensions import TypeAliasType
+
+Json = TypeAliasType("Json", "bool | int | float | str | Sequence[Json] | Mapping[str, Json] | None")
+"""A value that JSON can write. Values to be read are `Any`: only who wrote them knows their shape."""
 
 
 class State(StrEnum):
@@ -160,10 +163,10 @@ class Run:
     crashes: int = 0
     missed: int = 0
     cancel_requested: bool = False
-    progress: Json = None
-    checkpoint: Json = None
+    progress: Any = None
+    checkpoint: Any = None
     summary: str | None = None
-    result: Json = None
+    result: Any = None
     error: str | None = None
     slot: datetime | None = None
     deadline: datetime | None = None

@@ -32,7 +32,7 @@ class ArgumentType(Protocol):
     @property
     def accepted(self) -> str: ...
 
-    def schema(self) -> dict[str, Json]: ...
+    def schema(self) -> dict[str, Any]: ...
 
     def read(self, given: Json) -> Json: ...
 
@@ -44,7 +44,7 @@ class Text:
     limit: int = MAX_TEXT_CHARS
     accepted: str = "text"
 
-    def schema(self) -> dict[str, Json]:
+    def schema(self) -> dict[str, Any]:
         return {"type": "string"}
 
     def read(self, given: Json) -> str:
@@ -68,7 +68,7 @@ class Whole:
     def accepted(self) -> str:
         return f"a whole number from {self.low} to {self.high}"
 
-    def schema(self) -> dict[str, Json]:
+    def schema(self) -> dict[str, Any]:
         return {"type": "integer", "minimum": self.low, "maximum": self.high}
 
     def read(self, given: Json) -> int:
@@ -87,7 +87,7 @@ class Flag:
 
     accepted: str = "true or false"
 
-    def schema(self) -> dict[str, Json]:
+    def schema(self) -> dict[str, Any]:
         return {"type": "boolean"}
 
     def read(self, given: Json) -> bool:
@@ -109,7 +109,7 @@ class Choice:
     def accepted(self) -> str:
         return ", ".join(self.words)
 
-    def schema(self) -> dict[str, Json]:
+    def schema(self) -> dict[str, Any]:
         return {"type": "string", "enum": list(self.words)}
 
     def read(self, given: Json) -> str:
@@ -138,7 +138,7 @@ class Object:
     def accepted(self) -> str:
         return f"an object with {', '.join(self.parts)}" if self.parts else "an object"
 
-    def schema(self) -> dict[str, Json]:
+    def schema(self) -> dict[str, Any]:
         if self.parts is None:
             return {"type": "object"}
         members = {name: kind.schema() for name, kind in self.parts.items()}
@@ -151,7 +151,7 @@ class Object:
         return value if self.parts is None else self._members(value, self.parts)
 
     def _members(self, value: dict[str, Json], parts: Mapping[str, Whole]) -> dict[str, Json]:
-        read = {}
+        read: dict[str, Json] = {}
         for name, member in value.items():
             if name not in parts:
                 raise ValueError(f"it has no member {shown(name)}")
@@ -168,7 +168,7 @@ class Amounts:
 
     accepted: str = "an object of whole numbers by name"
 
-    def schema(self) -> dict[str, Json]:
+    def schema(self) -> dict[str, Any]:
         return {"type": "object", "additionalProperties": Whole(1).schema()}
 
     def read(self, given: Json) -> dict[str, int]:
@@ -188,7 +188,7 @@ class Length:
     limit: int = 200
     accepted: str = "a duration in words, or seconds"
 
-    def schema(self) -> dict[str, Json]:
+    def schema(self) -> dict[str, Any]:
         return {"type": "string"}
 
     def read(self, given: Json) -> str | float:
@@ -210,7 +210,7 @@ class Texts:
     limit: int = MAX_ITEMS
     accepted: str = "a list of texts"
 
-    def schema(self) -> dict[str, Json]:
+    def schema(self) -> dict[str, Any]:
         return {"type": "array", "items": {"type": "string"}}
 
     def read(self, given: Json) -> list[str]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from difflib import get_close_matches
+from typing import Any
 
 from duetime.scheduler.errors import MAX_PROBLEMS, InvalidArgument
 from duetime.scheduler.task import Json
@@ -62,7 +63,7 @@ class Argument:
     example: str = ""
     required: bool = False
 
-    def schema(self) -> dict[str, Json]:
+    def schema(self) -> dict[str, Any]:
         return {**self.kind.schema(), **({"description": self.about} if self.about else {})}
 
     def problem(self, problem: str, given: Json = None) -> InvalidArgument:
@@ -78,22 +79,22 @@ class Arguments:
         self.tool = tool
         self.table: Mapping[str, Argument] = {argument.name: argument for argument in arguments}
 
-    def schema(self) -> dict[str, Json]:
+    def schema(self) -> dict[str, Any]:
         """JSON Schema without titles, null unions or exotic keywords, which some clients cannot read."""
         required = [argument.name for argument in self.table.values() if argument.required]
-        schema: dict[str, Json] = {
+        schema: dict[str, Any] = {
             "type": "object",
             "properties": {name: argument.schema() for name, argument in self.table.items()},
             "additionalProperties": False,
         }
         return {**schema, "required": required} if required else schema
 
-    def read(self, given: Mapping[str, Json]) -> tuple[dict[str, Json], list[InvalidArgument]]:
+    def read(self, given: Mapping[str, Json]) -> tuple[dict[str, Any], list[InvalidArgument]]:
         """Return the values that are right, and a problem for each argument that is not.
 
         Null and an empty text stand for an optional argument that is absent, as many clients send them so.
         """
-        values: dict[str, Json] = {}
+        values: dict[str, Any] = {}
         problems = []
         for argument in self.table.values():
             value = given.get(argument.name)

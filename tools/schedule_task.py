@@ -11,7 +11,7 @@ from duetime.scheduler.errors import DuetimeError, InvalidArgument, InvalidArgum
 from duetime.scheduler.handlers import Handler
 from duetime.scheduler.request import Request
 from duetime.scheduler.rules.limits.pool import PREFIXES
-from duetime.scheduler.task import Json, RetryPolicy
+from duetime.scheduler.task import RetryPolicy
 from duetime.tools.argument_types import Flag, Object, Text, Texts, Whole
 from duetime.tools.arguments import Argument
 from duetime.tools.definition import (
@@ -142,7 +142,7 @@ def _answer(call: Request, sender: Sender) -> CallToolResult:
     return task_answer(as_dry_run(view) if call.dry_run else view)
 
 
-def _also_wrong(values: Mapping[str, Json], sender: Sender) -> Sequence[InvalidArgument]:
+def _also_wrong(values: Mapping[str, Any], sender: Sender) -> Sequence[InvalidArgument]:
     """Ask the scheduler what else is wrong with a task some of whose arguments could not be read; nothing is stored."""
     try:
         sender.scheduler.submit(_request(**{"title": "-", **values, "dry_run": True}), by=sender.by)

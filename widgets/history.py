@@ -6,7 +6,7 @@ import json
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
-from typing import TypeVar
+from typing import Any, TypeVar
 
 from duetime.scheduler.errors import InvalidArgument
 from duetime.scheduler.events import Event, EventKind
@@ -93,7 +93,7 @@ def changes_of(event: Event, zone: str) -> FieldChanges:
     return {name: (words[0].get(name, ""), after) for name, after in words[1].items()}
 
 
-def _telling(side: Mapping[str, Json], event: Event, after: Mapping[str, Json]) -> dict[str, Json]:
+def _telling(side: Mapping[str, Any], event: Event, after: Mapping[str, Any]) -> dict[str, Json]:
     """Leave out what says nothing to the reader; a run that has started is moved by the time of its next attempt."""
     kept = {name: value for name, value in side.items() if name not in _SAID_BY_KIND.get(event.kind, ())}
     if event.kind is EventKind.DEADLINE_MISSED:
@@ -103,7 +103,7 @@ def _telling(side: Mapping[str, Json], event: Event, after: Mapping[str, Json]) 
     return kept
 
 
-def _is_moved(event: Event, wake_at: Json) -> bool:
+def _is_moved(event: Event, wake_at: Any) -> bool:
     """Whether its time has changed: one that is due and waits for its turn gets another place in the queue, no more."""
     waited = not (event.before or {}).get("wake_at")
     return bool(wake_at) and not (waited and datetime.fromisoformat(wake_at) <= event.at)
@@ -117,12 +117,12 @@ class _Side:
     anchor: datetime
 
     @classmethod
-    def of(cls, side: Mapping[str, Json], event: Event, zone: str) -> _Side:
-        start = side.get("anchor") or side.get("scheduled_for")
+    def of(cls, side: Mapping[str, Any], event: Event, zone: str) -> _Side:
+        start: str | None = side.get("anchor") or side.get("scheduled_for")
         return cls(side.get("timezone") or zone, datetime.fromisoformat(start) if start else event.at)
 
 
-def _words(values: Mapping[str, Json], side: _Side) -> dict[str, str]:
+def _words(values: Mapping[str, Any], side: _Side) -> dict[str, str]:
     told = {}
     for name, (shown, say) in _PARTS.items():
         if name in values:
@@ -130,30 +130,30 @@ def _words(values: Mapping[str, Json], side: _Side) -> dict[str, str]:
     return told
 
 
-def _payload(value: Json, side: _Side) -> str:
+def _payload(value: Any, side: _Side) -> str:
     return _text(value["message"] if isinstance(value, dict) and value.keys() == {"message"} else value, side)
 
 
-def _text(value: Json, _side: _Side) -> str:
+def _text(value: Any, _side: _Side) -> str:
     return cut(value if isinstance(value, str) else json.dumps(value, ensure_ascii=False), MAX_VALUE_CHARS)
 
 
-def _names(value: Json, _side: _Side) -> str:
+def _names(value: Any, _side: _Side) -> str:
     return cut(", ".join(map(str, value)), MAX_VALUE_CHARS)
 
 
-def _wall(value: Json, side: _Side) -> str:
+def _wall(value: Any, side: _Side) -> str:
     return times.describe(datetime.fromisoformat(value), side.zone)
 
 
-def _rule(value: Json, side: _Side) -> str:
+def _rule(value: Any, side: _Side) -> str:
     try:
         return recurrence.parse(value, zone=side.zone, anchor=side.anchor).text
     except InvalidArgument:
         return str(value)
 
 
-def _deadline(value: Json, side: _Side) -> str:
+def _deadline(value: Any, side: _Side) -> str:
     """Say a deadline as an instant, or as it was given where no run has had one."""
     try:
         return _wall(value, side)
@@ -161,19 +161,19 @@ def _deadline(value: Json, side: _Side) -> str:
         return _text(value, side)
 
 
-def _length(value: Json, _side: _Side) -> str:
+def _length(value: Any, _side: _Side) -> str:
     return times.length(timedelta(seconds=float(value)))
 
 
-def _penalty(value: Json, side: _Side) -> str:
+def _penalty(value: Any, side: _Side) -> str:
     return f"{value:.3g}" if isinstance(value, float | int) else _text(value, side)
 
 
-def _needs(value: Json, _side: _Side) -> str:
+def _needs(value: Any, _side: _Side) -> str:
     return cut(needs_in_words(value), MAX_VALUE_CHARS)
 
 
-_PARTS: Mapping[str, tuple[str, Callable[[Json, _Side], str]]] = {
+_PARTS: Mapping[str, tuple[str, Callable[[Any, _Side], str]]] = {
     "title": ("title", _text),
     "scheduled_for": ("when", _wall),
     "timezone": ("timezone", _text),

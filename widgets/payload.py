@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
+from typing import Any
 
 from duetime.scheduler.intake.deadlines import kind_word
 from duetime.scheduler.rules.occurrences import set_aside
@@ -14,7 +15,6 @@ from duetime.scheduler.task import (
     Delivery,
     DeliveryState,
     InboxMessage,
-    Json,
     Run,
     State,
     Task,
@@ -56,7 +56,7 @@ TOLD = frozenset({State.SUCCEEDED, State.FAILED, State.EXPIRED})
 _UNDELIVERABLE = frozenset({State.CANCELLED, State.SKIPPED})
 
 
-def as_json(payload: TaskPayload | TaskListPayload) -> dict[str, Json]:
+def as_json(payload: TaskPayload | TaskListPayload) -> dict[str, Any]:
     """Return the payload as it goes over the wire: plain JSON values, absent parts left out."""
     return payload.model_dump(mode="json", by_alias=True, exclude_none=True)
 

@@ -13,7 +13,7 @@ import os
 import signal
 import sys
 import threading
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import suppress
 from datetime import datetime
 from functools import partial
@@ -40,16 +40,16 @@ class ParentPipe:
         self._outgoing = outgoing
         self._lock = threading.Lock()
         self._numbers = itertools.count()
-        self._answers: dict[int, SimpleQueue[Json]] = {}
+        self._answers: dict[int, SimpleQueue[Mapping[str, Any]]] = {}
 
-    def received(self) -> Iterator[Json]:
+    def received(self) -> Iterator[Mapping[str, Any]]:
         """Yield the messages of the worker, until it closes its end."""
         rest = b""
         while chunk := os.read(self._incoming, CHUNK_BYTES):
             *lines, rest = (rest + chunk).split(b"\n")
             yield from map(json.loads, lines)
 
-    def listen(self, received: Iterator[Json], call: Interruptible) -> None:
+    def listen(self, received: Iterator[Mapping[str, Any]], call: Interruptible) -> None:
         """Dispatch replies and interrupts; when the worker ends, kill this process and all that it started."""
         for message in received:
             if "interrupt" in message:
@@ -64,9 +64,9 @@ class ParentPipe:
             while left:
                 left = left[os.write(self._outgoing, left) :]
 
-    def ask(self, name: str, *arguments: Json) -> Json:
+    def ask(self, name: str, *arguments: Json) -> Any:
         """Call the worker's `Link` and return the reply."""
-        number, answer = next(self._numbers), SimpleQueue[Json]()
+        number, answer = next(self._numbers), SimpleQueue[Mapping[str, Any]]()
         self._answers[number] = answer
         self.send("call", name, arguments=list(arguments), number=number)
         message = answer.get()

@@ -71,7 +71,7 @@ class Context:
     deadline: datetime | None = None
     labels: tuple[str, ...] = ()
     needs: Mapping[str, int] = field(default_factory=dict)
-    checkpoint_state: Json = None
+    checkpoint_state: Any = None
     link: Link = Link()
     pace: timedelta = timedelta(0)
     _reported: list[datetime] = field(default_factory=list, repr=False, compare=False)

@@ -35,7 +35,7 @@ class ContextFacts:
     deadline: datetime | None
     labels: tuple[str, ...]
     needs: Mapping[str, int]
-    checkpoint_state: Json
+    checkpoint_state: Any
     pace: timedelta
 
     @classmethod
@@ -66,7 +66,7 @@ def line(kind: str, value: Json, **more: Json) -> bytes:
     return json.dumps({kind: value, **more}, separators=(",", ":")).encode() + b"\n"
 
 
-def assignment_to_json(assignment: Assignment) -> Json:
+def assignment_to_json(assignment: Assignment) -> Any:
     return _ASSIGNMENT.dump_python(assignment, mode="json")
 
 
@@ -74,12 +74,12 @@ def assignment_from_json(value: Json) -> Assignment:
     return _ASSIGNMENT.validate_json(json.dumps(value))
 
 
-def outcome_to_json(outcome: Outcome) -> Json:
+def outcome_to_json(outcome: Outcome) -> dict[str, Any]:
     kind = type(outcome).__name__
     return {"kind": kind, "fields": _OUTCOMES[kind].dump_python(outcome, mode="json")}
 
 
-def outcome_from_json(value: Json) -> Outcome:
+def outcome_from_json(value: Mapping[str, Any]) -> Outcome:
     return _OUTCOMES[value["kind"]].validate_json(json.dumps(value["fields"]))
 
 
@@ -87,7 +87,7 @@ def error_to_json(error: Exception) -> Json:
     return {"kind": type(error).__name__, "text": str(error)}
 
 
-def error_from_json(value: Json) -> Exception:
+def error_from_json(value: Mapping[str, Any]) -> Exception:
     """Return the exception that a call raised in the worker: a handler may expect an outage of the database."""
     if value["kind"] == StoreUnavailable.__name__:
         return StoreUnavailable(value["text"])

@@ -10,7 +10,7 @@ import sys
 import threading
 from collections.abc import Mapping
 from contextlib import suppress
-from typing import IO, Final, cast
+from typing import IO, Any, Final, cast
 
 from duetime.scheduler.handlers import messages
 from duetime.scheduler.handlers.context import Context, Link
@@ -103,7 +103,7 @@ class HandlerProcess:
             self._to.flush()
 
 
-def _answer(link: Link, message: Mapping[str, Json]) -> bytes:
+def _answer(link: Link, message: Mapping[str, Any]) -> bytes:
     """Execute a call of the context."""
     number = message["number"]
     try:

@@ -19,7 +19,7 @@ from duetime.scheduler.outbound.url_policy import WebhookOptions, check_url
 from duetime.scheduler.outcomes import Done, Failed, Outcome, Retry
 from duetime.scheduler.rules.retry import retry_after
 from duetime.scheduler.rules.sanitize import clean_text
-from duetime.scheduler.task import RetryPolicy
+from duetime.scheduler.task import Json, RetryPolicy
 from pydantic import BaseModel, Field
 
 MAX_EXCERPT_CHARS: Final = 2000
@@ -111,7 +111,8 @@ def _encoded(body: Any) -> tuple[str, dict[str, str]]:
 
 def _outcome(reply: Reply, request: str, ctx: Context) -> Outcome:
     said = f"{request} answered {reply.status} {responses.get(reply.status, '')}".rstrip()
-    result = {"status": reply.status, "body": clean_text(reply.body.decode("utf-8", "replace"), MAX_EXCERPT_CHARS)}
+    body = clean_text(reply.body.decode("utf-8", "replace"), MAX_EXCERPT_CHARS)
+    result: dict[str, Json] = {"status": reply.status, "body": body}
     if HTTPStatus.OK <= reply.status < HTTPStatus.MULTIPLE_CHOICES:
         return Done(said, result)
     if reply.status >= HTTPStatus.INTERNAL_SERVER_ERROR or reply.status in _PASSING:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict
 from enum import StrEnum
+from typing import Any
 
 from duetime.scheduler.queue import (
     DispatchQueue,
@@ -78,7 +79,7 @@ class RemoteQueue:
         return Stats(**{**found, "waiting": tuple(found["waiting"]), "pools": pools, "threads": threads})
 
 
-def _explanation(found: dict[str, Json]) -> Explanation:
+def _explanation(found: dict[str, Any]) -> Explanation:
     if isinstance(found.get("threads"), dict):
         found = {**found, "threads": _threads(found["threads"])}
     short = found.get("shortage")
@@ -88,5 +89,5 @@ def _explanation(found: dict[str, Json]) -> Explanation:
     return Explanation(**{**found, "shortage": shortage})
 
 
-def _threads(found: dict[str, Json]) -> ThreadUse:
+def _threads(found: dict[str, Any]) -> ThreadUse:
     return ThreadUse(**{**found, "headroom": tuple(found["headroom"])})

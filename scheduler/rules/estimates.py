@@ -12,7 +12,7 @@ import math
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from datetime import timedelta
-from typing import Final
+from typing import Any, Final
 
 from duetime.scheduler.task import Json
 
@@ -96,14 +96,14 @@ class Histogram:
             left -= weight
         return _edge(max(self.weights) + 1) if self.weights else None
 
-    def to_json(self) -> Json:
+    def to_json(self) -> dict[str, Any]:
         """Return the JSON for `from_json`, without negligible weights."""
         kept = {str(bucket): round(weight, 3) for bucket, weight in sorted(self.weights.items())}
         shown = {bucket: weight for bucket, weight in kept.items() if weight > _MIN_BUCKET_WEIGHT}
         return {"per_octave": BUCKETS_PER_OCTAVE, "samples": self.samples, "weights": shown}
 
     @classmethod
-    def from_json(cls, stored: Json) -> Histogram:
+    def from_json(cls, stored: Any) -> Histogram:
         """Read a histogram back. What is not understood is left out: the worst is to learn it anew."""
         if not isinstance(stored, Mapping) or stored.get("per_octave") != BUCKETS_PER_OCTAVE:
             return cls()

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 from duetime.scheduler.events import Event, EventFilter
@@ -43,7 +43,7 @@ def history(
     output.say_next(context, page.cursor)
 
 
-def _json(shown: dict[str, Json], events: tuple[Event, ...], cursor: str | None) -> Json:
+def _json(shown: dict[str, Any], events: tuple[Event, ...], cursor: str | None) -> Json:
     rows = [{"task_id": event.task_id, **row} for event, row in zip(events, shown["events"], strict=True)]
     following = {"cursor": cursor} if cursor else {}
     return {"schema": "duetime.history/1", "attempts": shown["attempts"], "events": rows, **following}

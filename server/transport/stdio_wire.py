@@ -17,10 +17,9 @@ from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import dataclass, field
 from types import TracebackType
-from typing import Final, Self
+from typing import Any, Final, Self
 
 import anyio
-from duetime.scheduler.task import Json
 from mcp.shared.message import SessionMessage
 from mcp.types import (
     INVALID_REQUEST,
@@ -228,7 +227,7 @@ class Incoming:
         await self.aclose()
 
 
-def _sendable(message: Json) -> Json:
+def _sendable(message: Any) -> Any:
     """Replace lone surrogates everywhere but in a tool's arguments, which are answered by name of the argument."""
     if not isinstance(message, dict) or not isinstance(params := message.get("params"), dict):
         return _replaced(message)
@@ -237,5 +236,5 @@ def _sendable(message: Json) -> Json:
     return {**_replaced({**message, "params": rest}), "params": {**_replaced(rest), **kept}}
 
 
-def _replaced(value: Json) -> Json:
+def _replaced(value: Any) -> Any:
     return json.loads(json.dumps(value, ensure_ascii=False).encode("utf-8", "replace"))

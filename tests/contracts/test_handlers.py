@@ -254,10 +254,10 @@ def test_what_is_no_outcome_fails_and_lists_the_five(returned: object) -> None:
 @pytest.mark.parametrize(
     ("outcome", "named"),
     [
-        (Done(result={1, 2}), "odd: result"),
+        (Done(result={1, 2}), "odd: result"),  # type: ignore[arg-type]  # a mistake that type checkers find too
         (Done(result="x" * 70_000), "odd: result"),
         (Failed("no", result=float("nan")), "odd: result"),
-        (Yielded(checkpoint=object()), "odd: checkpoint"),
+        (Yielded(checkpoint=object()), "odd: checkpoint"),  # type: ignore[arg-type]  # the same
         (Wait(timedelta(0)), "odd: Wait.until"),
         (Wait(datetime(2026, 1, 1)), "odd: Wait.until"),  # noqa: DTZ001 - the mistake under test
         (Wait("tomorrow"), "odd: Wait.until"),  # type: ignore[arg-type] # the mistake under test
@@ -339,7 +339,7 @@ def test_a_checkpoint_reaches_the_worker_and_says_whether_it_was_kept() -> None:
 def test_a_checkpoint_that_is_no_json_is_refused() -> None:
     saved: list[Any] = []
     with pytest.raises(InvalidArgument, match="checkpoint"):
-        Context.for_test(link=Link(save=saved.append)).checkpoint({"at": NOW})
+        Context.for_test(link=Link(save=saved.append)).checkpoint({"at": NOW})  # type: ignore[dict-item]  # the same
     assert saved == []
 
 

@@ -8,7 +8,7 @@ from typing import Annotated, Any, ClassVar
 
 from duetime.scheduler.events import EventKind
 from duetime.scheduler.store.schema.types import ClosedSet, Instant, Interval, JsonObject, Retrying, Strings, Words
-from duetime.scheduler.task import DeadlineType, DeliveryState, Json, Penalty, RetryPolicy, State, Tier
+from duetime.scheduler.task import DeadlineType, DeliveryState, Penalty, RetryPolicy, State, Tier
 from sqlalchemy import BigInteger, Double, Index, Integer, MetaData, Table, Text, text
 from sqlalchemy.orm import DeclarativeBase
 
@@ -41,7 +41,7 @@ class Base(DeclarativeBase):
         DeadlineType: ClosedSet(DeadlineType),
         Penalty: ClosedSet(Penalty),
         Mapping[str, int]: JsonObject(),
-        Mapping[str, Json]: JsonObject(),
+        Mapping[str, Any]: JsonObject(),
         RetryPolicy: Retrying(),
         tuple[str, ...]: Strings(),
     }

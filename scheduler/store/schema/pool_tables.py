@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from datetime import datetime
+from typing import Any
 
 from duetime.scheduler.store.schema.base import Base, table
-from duetime.scheduler.task import Json
 from sqlalchemy import ForeignKey, Index, func, select
 from sqlalchemy.orm import Mapped, mapped_column
 
@@ -17,8 +17,8 @@ class PoolRow(Base):
     __tablename__ = "pools"
 
     name: Mapped[str] = mapped_column(primary_key=True)
-    spec: Mapped[Mapping[str, Json] | None]
-    declared: Mapped[Mapping[str, Json] | None]
+    spec: Mapped[Mapping[str, Any] | None]
+    declared: Mapped[Mapping[str, Any] | None]
     revision: Mapped[int]
     updated_at: Mapped[datetime]
     updated_by: Mapped[str]
@@ -63,7 +63,7 @@ class EstimateRow(Base):
 
     tenant: Mapped[str] = mapped_column(primary_key=True)
     action: Mapped[str] = mapped_column(primary_key=True)
-    histogram: Mapped[Mapping[str, Json]]
+    histogram: Mapped[Mapping[str, Any]]
     weight: Mapped[float]
     updated_at: Mapped[datetime]
 

@@ -11,7 +11,7 @@ from typing import Any
 from duetime.scheduler.events import Event
 from duetime.scheduler.store.schema import tables
 from duetime.scheduler.store.schema.types import storable
-from duetime.scheduler.task import Attempt, DeadLetter, Delivery, InboxMessage, Json, Run, Task
+from duetime.scheduler.task import Attempt, DeadLetter, Delivery, InboxMessage, Run, Task
 from sqlalchemy import Column, ColumnElement, Table, literal_column
 
 CURRENT: ColumnElement[bool] = literal_column("runs.current")
@@ -98,7 +98,7 @@ def twin_hash(tenant: str, owner: str, title: str) -> int:
     return int.from_bytes(blake2b(text.encode(), digest_size=8).digest(), signed=True)
 
 
-def in_json(value: Any) -> Json:
+def in_json(value: Any) -> Any:
     """Return a field's value as JSON has it: instants as ISO strings, spans as seconds, tuples as lists."""
     if isinstance(value, datetime):
         return value.isoformat()

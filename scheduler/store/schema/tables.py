@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from datetime import datetime, timedelta
+from typing import Any
 
 from duetime.scheduler.events import EventKind
 from duetime.scheduler.store.schema.base import Base, Said, Serial, partial, table
 from duetime.scheduler.store.schema.constraints import MOVES_CHECK, STATES_CHECK, WAKES_CHECK
 from duetime.scheduler.store.schema.types import JsonValue, ThisTransaction
-from duetime.scheduler.task import DeadlineType, DeliveryState, Json, Penalty, RetryPolicy, State, Tier
+from duetime.scheduler.task import DeadlineType, DeliveryState, Penalty, RetryPolicy, State, Tier
 from sqlalchemy import BigInteger, CheckConstraint, ForeignKey, Index, false
 from sqlalchemy.orm import Mapped, mapped_column
 
@@ -25,7 +26,7 @@ class TaskRow(Base):
     owner: Mapped[Said]
     title: Mapped[Said]
     action: Mapped[str]
-    payload: Mapped[Mapping[str, Json]]
+    payload: Mapped[Mapping[str, Any]]
     timezone: Mapped[str]
     when: Mapped[Said]
     repeat: Mapped[str | None]
@@ -102,10 +103,10 @@ class RunRow(Base):
     crashes: Mapped[int]
     missed: Mapped[int]
     cancel_requested: Mapped[bool]
-    progress: Mapped[Json | None] = mapped_column(JsonValue())
-    checkpoint: Mapped[Json | None] = mapped_column(JsonValue())
+    progress: Mapped[Any | None] = mapped_column(JsonValue())
+    checkpoint: Mapped[Any | None] = mapped_column(JsonValue())
     summary: Mapped[Said | None]
-    result: Mapped[Json | None] = mapped_column(JsonValue())
+    result: Mapped[Any | None] = mapped_column(JsonValue())
     error: Mapped[Said | None]
     slot: Mapped[datetime | None]
     listed_at: Mapped[datetime]
@@ -162,8 +163,8 @@ class EventRow(Base):
     from_state: Mapped[State | None]
     to_state: Mapped[State | None]
     attempt: Mapped[int | None]
-    before: Mapped[Mapping[str, Json] | None]
-    after: Mapped[Mapping[str, Json] | None]
+    before: Mapped[Mapping[str, Any] | None]
+    after: Mapped[Mapping[str, Any] | None]
     revision: Mapped[int | None]
     tx: Mapped[int | None] = mapped_column(BigInteger, server_default=ThisTransaction())
 
@@ -184,7 +185,7 @@ class KeyRow(Base):
     tenant: Mapped[str] = mapped_column(primary_key=True)
     key: Mapped[str] = mapped_column(primary_key=True)
     task_id: Mapped[str] = mapped_column(ForeignKey("tasks.id"))
-    fingerprint: Mapped[Mapping[str, Json]]
+    fingerprint: Mapped[Mapping[str, Any]]
     expires_at: Mapped[datetime | None]
     derived: Mapped[bool]
     revision: Mapped[int | None]
@@ -202,7 +203,7 @@ class DeadLetterRow(Base):
     tenant: Mapped[str]
     at: Mapped[datetime]
     reason: Mapped[Said]
-    payload: Mapped[Mapping[str, Json]]
+    payload: Mapped[Mapping[str, Any]]
 
 
 class InboxRow(Base):

@@ -58,7 +58,7 @@ def encode(value: Json) -> str:
     return _ENCODE(_cleaned(_DECODE(text))) if _SUSPECT_JSON.search(text) else text
 
 
-def decode(text: str | bytes) -> Json:
+def decode(text: str | bytes) -> Any:
     """Parse JSON in UTF-8, with a shortcut for empty values, which are the most frequent."""
     if isinstance(text, bytes):
         text = text.decode()
@@ -120,7 +120,7 @@ class JsonValue(TypeDecorator[Any]):
     def process_bind_param(self, value: Json, dialect: Dialect) -> Json:
         return value if value is None or dialect.name == "postgresql" else encode(value)
 
-    def process_result_value(self, value: Any, dialect: Dialect) -> Json:
+    def process_result_value(self, value: Any, dialect: Dialect) -> Any:
         return value if value is None or dialect.name == "postgresql" else decode(value)
 
 
@@ -129,7 +129,7 @@ class JsonObject(JsonValue):
 
     cache_ok = True
 
-    def process_result_value(self, value: Any, dialect: Dialect) -> Json:
+    def process_result_value(self, value: Any, dialect: Dialect) -> Any:
         found = super().process_result_value(value, dialect)
         if found is not None and not isinstance(found, dict):
             raise TypeError(f"{type(found).__name__} where an object is expected")
@@ -146,7 +146,7 @@ class Strings(JsonValue):
             return None
         return list(value) if dialect.name == "postgresql" else _strings_text(tuple(value))
 
-    def process_result_value(self, value: Any, dialect: Dialect) -> Json:
+    def process_result_value(self, value: Any, dialect: Dialect) -> Any:
         return tuple(value or ()) if dialect.name == "postgresql" else _strings(value or "[]")
 
 
@@ -160,7 +160,7 @@ class Retrying(JsonValue):
             return None
         return policy_to_json(value) if dialect.name == "postgresql" else policy_text(value)
 
-    def process_result_value(self, value: Any, dialect: Dialect) -> Json:
+    def process_result_value(self, value: Any, dialect: Dialect) -> Any:
         if value is None:
             return None
         return policy_from_json(value) if dialect.name == "postgresql" else _policy(value)
@@ -195,7 +195,7 @@ def policy_to_json(policy: RetryPolicy) -> dict[str, Json]:
     }
 
 
-def policy_from_json(value: Mapping[str, Json]) -> RetryPolicy:
+def policy_from_json(value: Mapping[str, Any]) -> RetryPolicy:
     return RetryPolicy(
         max_attempts=value["max_attempts"],
         backoff=timedelta(seconds=value["backoff"]),

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from datetime import timedelta
@@ -15,15 +15,15 @@ from duetime.scheduler.records import Start, Verdict, WorkerProcess
 from duetime.scheduler.rules.estimates import Histogram
 from duetime.scheduler.store import Store, open_store
 from duetime.scheduler.store.pools import CONFIGURATION
-from duetime.scheduler.task import State
+from duetime.scheduler.task import Json, State
 
 from tests.builders import LEASE, NOON, TENANT, Clock, added, settlement, started
 
-GPU = {"kind": "slots", "slots": 4}
-SMALLER = {"kind": "slots", "slots": 2}
+GPU: dict[str, Json] = {"kind": "slots", "slots": 4}
+SMALLER: dict[str, Json] = {"kind": "slots", "slots": 2}
 
 
-def specs(store: Store) -> dict[str, object]:
+def specs(store: Store) -> dict[str, Mapping[str, Json]]:
     return {pool.name: pool.spec for pool in store.pools.all()}
 
 

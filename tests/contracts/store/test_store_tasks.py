@@ -11,7 +11,7 @@ from duetime.scheduler.errors import IdempotencyConflict, IllegalMove, Refused, 
 from duetime.scheduler.events import EventFilter, EventKind
 from duetime.scheduler.records import Change, IdempotencyKey, NewTask, Start
 from duetime.scheduler.store import Store
-from duetime.scheduler.task import RetryPolicy, Run, State, TaskFilter, TaskRecord
+from duetime.scheduler.task import Json, RetryPolicy, Run, State, TaskFilter, TaskRecord
 
 from tests.builders import (
     NOON,
@@ -30,7 +30,7 @@ MINUTE = timedelta(minutes=1)
 
 
 def a_key(
-    name: str = "k1", *, derived: bool = False, expires_at: datetime | None = None, **content: object
+    name: str = "k1", *, derived: bool = False, expires_at: datetime | None = None, **content: Json
 ) -> IdempotencyKey:
     return IdempotencyKey(name, content or {"title": "Call John"}, expires_at, derived)
 

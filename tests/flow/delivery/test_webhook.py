@@ -25,7 +25,7 @@ from duetime.scheduler.errors import InvalidArguments, InvalidSetting
 from duetime.scheduler.handlers import Context, Handler, Link, WebhookOptions, run_handler, webhook
 from duetime.scheduler.outbound.client import Blocked, GuardedClient, Unreachable
 from duetime.scheduler.outcomes import Done, Failed, Outcome, Retry
-from duetime.scheduler.task import InboxMessage, State
+from duetime.scheduler.task import InboxMessage, Json, State
 from standardwebhooks import Webhook
 
 SECRET = "whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw"
@@ -280,7 +280,8 @@ def test_an_answer_is_read_to_64_kib_and_kept_as_an_excerpt(server: Server) -> N
     assert len(reply.body) == 65_536
     outcome = call({"url": server.url()})
     assert isinstance(outcome, Done)
-    assert len(outcome.result["body"]) == 2000
+    result: Any = outcome.result
+    assert len(result["body"]) == 2000
 
 
 # --- where requests may not go --------------------------------------------------------------------------------------
@@ -477,7 +478,7 @@ def test_a_header_value_that_breaks_out_is_refused(value: str) -> None:
 
 
 def test_all_mistakes_of_a_webhook_are_reported_together() -> None:
-    payload = {"url": "http://example.com", "method": "GET", "body": 1, "headers": {"Host": "x"}}
+    payload: dict[str, Json] = {"url": "http://example.com", "method": "GET", "body": 1, "headers": {"Host": "x"}}
     with pytest.raises(InvalidArguments) as refused:
         webhook().check(payload)
     places = [problem.argument for problem in refused.value.problems]

@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 from duetime.scheduler.errors import MAX_PROBLEMS, MAX_REFUSAL_BYTES, InvalidArguments
+from duetime.scheduler.task import Json
 from duetime.tools.argument_types import ArgumentType, Choice, Flag, Object, Text, Texts, Whole, shown
 from duetime.tools.arguments import Argument, Arguments
 from hypothesis import given
@@ -32,7 +33,7 @@ MEMBERS = Object({"max_attempts": Whole(1, 100)})
         (Texts(), "phone", ["phone"]),
     ],
 )
-def test_what_has_only_one_meaning_is_accepted(kind: ArgumentType, given_: object, read: object) -> None:
+def test_what_has_only_one_meaning_is_accepted(kind: ArgumentType, given_: Json, read: object) -> None:
     assert kind.read(given_) == read
 
 
@@ -63,7 +64,7 @@ def test_what_has_only_one_meaning_is_accepted(kind: ArgumentType, given_: objec
         (Texts(), {"a": 1}, "an object is not a list of texts"),
     ],
 )
-def test_everything_else_is_refused_without_repeating_it(kind: ArgumentType, given_: object, problem: str) -> None:
+def test_everything_else_is_refused_without_repeating_it(kind: ArgumentType, given_: Json, problem: str) -> None:
     with pytest.raises(ValueError, match=f"^{re.escape(problem)}$"):
         kind.read(given_)
 

@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
+from typing import Any
 
 import pytest
 from duetime.scheduler.errors import HandlerError, InvalidSetting, StoreUnavailable
@@ -45,7 +46,7 @@ def is_gone(pid: int) -> bool:
 
 
 def test_everything_of_a_context_crosses_to_the_process_and_back(capfd: pytest.CaptureFixture[str]) -> None:
-    told: list[object] = []
+    told: list[Any] = []
 
     def tell(kind: str, value: Json) -> bool:
         told.append((kind, value))
@@ -60,10 +61,11 @@ def test_everything_of_a_context_crosses_to_the_process_and_back(capfd: pytest.C
     )
     outcome = run(isolated_handlers.everything, link, words=["a", "b"])
     assert isinstance(outcome, Done)
+    result: Any = outcome.result
     assert outcome.summary == "a b"
-    assert outcome.result["facts"] == ["Test", 1, {"at": 1}, False, True, "2026-05-01T00:00:00+00:00"]
-    assert (outcome.result["saved"], outcome.result["shown"]) == (True, True)
-    assert outcome.result["pid"] != os.getpid()
+    assert result["facts"] == ["Test", 1, {"at": 1}, False, True, "2026-05-01T00:00:00+00:00"]
+    assert (result["saved"], result["shown"]) == (True, True)
+    assert result["pid"] != os.getpid()
     assert told == [("use", "gpu", 0.5), ("save", {"at": 3}), ("report", {"fraction": 1.0, "text": "all"})]
     printed = capfd.readouterr()
     assert (printed.out, printed.err) == ("", "what a handler prints\n")
@@ -149,7 +151,7 @@ class House:
     def found(self) -> TaskRecord:
         return self.store.tasks.get(TENANT, self.record.task.id)
 
-    def checkpoint(self) -> Json:
+    def checkpoint(self) -> Any:
         eventually(lambda: self.found.run.checkpoint is not None, "its checkpoint")
         return self.found.run.checkpoint
 
