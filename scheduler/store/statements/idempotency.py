@@ -140,7 +140,7 @@ def _shown(value: Json) -> str:
 
 def reduced(fingerprint: Mapping[str, Json]) -> dict[str, Json]:
     """Return the fingerprint with each long value replaced by its beginning and a digest; None means absent."""
-    given = {name: value for name, value in fingerprint.items() if value is not None}
+    given: dict[str, Json] = {name: value for name, value in fingerprint.items() if value is not None}
     if len(encode(given)) <= _MAX_CHARS_KEPT:
         return given  # so no value is longer
     return {name: _reduced_value(value) for name, value in given.items()}
