@@ -52,7 +52,8 @@ log = logging.getLogger(__name__)
 class DispatchBroker(dramatiq.Broker):
     """Takes as many runs as threads are idle, and claims all of them before a thread gets one.
 
-    While runs are brief it claims a few more per thread, and calls `let_go` when their threads do not return.
+    While runs are brief it claims a few more per thread, and calls `let_go` when their threads do not return. `line_up`
+    returns the runs to call a thread for, of those that were claimed and those that waited before.
 
     `claim` starts runs in the database and returns the ids of the started ones; the others are dropped. When it raises,
     nothing has started, and all runs return to the queue with a delay. `lease` and `clock` are in milliseconds.
@@ -72,6 +73,7 @@ class DispatchBroker(dramatiq.Broker):
         claim: Callable[[Sequence[Grant]], Iterable[str]],
         allowance: Callable[[int], int] = lambda threads: threads,
         let_go: Callable[[], None] = lambda: None,
+        line_up: Callable[[Sequence[str]], Sequence[str]] = lambda run_ids: run_ids,
         of_others: Callable[[Sequence[str]], Mapping[str, float]] = lambda _run_ids: {},
         headroom: HeadroomParts = DEFAULT_HEADROOM,
         preemption: Preemption | None = None,
@@ -91,6 +93,7 @@ class DispatchBroker(dramatiq.Broker):
         self._claim = claim
         self._allowance = allowance
         self._let_go = let_go
+        self.line_up = line_up
         self._of_others = of_others
         self._headroom = headroom
         self._preemption = preemption
@@ -252,7 +255,7 @@ class RunConsumer(dramatiq.Consumer):
 
     def __next__(self) -> MessageProxy | None:
         if not self._started:
-            self._started.extend(self._broker.take(self._timeout))
+            self._started.extend(self._broker.line_up(self._broker.take(self._timeout)))
         return MessageProxy(_message(self._started.popleft())) if self._started else None
 
     def ack(self, message: MessageProxy) -> None:  # noqa: ARG002 - Dramatiq's signature

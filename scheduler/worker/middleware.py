@@ -1,41 +1,20 @@
-"""Admission: no message runs without a live claim. Hosting: Dramatiq's own command line runs the threads.
+"""Threads of Dramatiq: hosting by its own command line, and threads in place of lost ones.
 
-Dramatiq logs and swallows exceptions of a hook, and runs the actor all the same; only `SkipMessage` stops it. So every
-failure in this module becomes a `SkipMessage`.
+Dramatiq logs and swallows exceptions of a hook, and runs the actor all the same. So no hook decides what may run; the
+gate does (`threads/gate.py`).
 """
 
 from __future__ import annotations
 
-import logging
 import threading
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
-from dramatiq.middleware import Middleware, SkipMessage
+from dramatiq.middleware import Middleware
 from dramatiq.worker import WorkerThread
-from duetime.scheduler.worker.active_runs import ActiveRuns
 
 if TYPE_CHECKING:
-    from dramatiq import Broker, MessageProxy, Worker
-
-log = logging.getLogger(__name__)
-
-
-class Admission(Middleware):
-    """Lets a message through once, and only while its run is claimed."""
-
-    def __init__(self, active_runs: ActiveRuns) -> None:
-        self._active_runs = active_runs
-
-    def before_process_message(self, broker: Broker, message: MessageProxy) -> None:  # noqa: ARG002 - Dramatiq's signature
-        """Raise SkipMessage unless this thread is the one to run the claim of this message."""
-        try:
-            held = self._active_runs.get(message.message_id)
-            admitted = held is not None and held.begin()
-        except Exception as error:
-            raise SkipMessage(f"cannot check the claim of run {message.message_id}") from error
-        if not admitted:
-            raise SkipMessage(f"run {message.message_id} is not claimed by this worker, or is already running")
+    from dramatiq import Broker, Worker
 
 
 class Hosting(Middleware):

@@ -25,7 +25,7 @@ from duetime.scheduler.worker.claimer import Claimer
 from duetime.scheduler.worker.completer import BatchCompleter, CompletedRun
 from duetime.scheduler.worker.event_loop import EventLoop
 from duetime.scheduler.worker.executor import OVERTAKEN, UNRESERVED, Executor
-from duetime.scheduler.worker.middleware import Admission, Hosting, ThreadReplacement
+from duetime.scheduler.worker.middleware import Hosting, ThreadReplacement
 from duetime.scheduler.worker.threads.gate import ThreadGate
 from duetime.scheduler.worker.threads.lost_threads import LostThreads
 from duetime.scheduler.worker.threads.preemption import Preemption
@@ -216,11 +216,11 @@ class Worker:
             of_others=self._claimer.of_others,
             allowance=self._allowance,
             let_go=self._let_go,
+            line_up=self._line_up,
             headroom=self._options.headroom,
             preemption=self._preemption,
             lost=lambda: self.lost_threads,
             middleware=[
-                Admission(self._active_runs),
                 self._threads,
                 *([Hosting(self._host, hosted)] if hosted else []),
             ],
@@ -241,10 +241,13 @@ class Worker:
         self._gate.clear()
 
     def _run(self, run_id: str) -> None:
-        """Run one claim: the generic actor."""
-        held = self._active_runs.get(run_id)
-        if held is not None:
-            self._gate.run(held, self._run_here)
+        """Run one claim, and those in line: the generic actor."""
+        self._gate.run(run_id, self._run_here)
+
+    def _line_up(self, run_ids: Sequence[str]) -> Sequence[str]:
+        """Return the runs to call a thread for; the others wait in line."""
+        claimed = [self._active_runs.get(run_id) for run_id in run_ids]
+        return self._gate.line_up(held for held in claimed if held is not None)
 
     def _run_here(self, held: ActiveRun) -> bool:
         """Run a claim on this thread; return whether the thread may run others."""
@@ -264,6 +267,7 @@ class Worker:
         return True
 
     def _replace(self, lost: threading.Thread) -> None:
+        self._gate.replaced(lost)
         self._threads.replace(lost)
         self._broker.idle.give(1)
 

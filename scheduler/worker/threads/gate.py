@@ -1,14 +1,14 @@
-"""Keeps the headroom of threads free of runs that were claimed ahead of their threads.
+"""Gives claimed runs to threads, and keeps the headroom of threads free of them.
 
-Runs claimed for idle threads respect the headroom already, because the queue grants no others. Runs claimed ahead wait
-in one line for all threads, so a thread that gets one checks whether it may start it.
+A message of Dramatiq calls an idle thread for one run. Runs without an idle thread, most of them claimed ahead, wait in
+line: a thread whose run has ended takes the next one from there, without a message and without the consumer.
 """
 
 from __future__ import annotations
 
 import threading
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 
 from duetime.scheduler.rules.headroom import Headroom, may_start
 from duetime.scheduler.worker.active_runs import ActiveRun
@@ -16,56 +16,71 @@ from duetime.scheduler.worker.capacity import ThreadCapacity
 
 
 class ThreadGate:
-    """Lets threads start runs. A run that would use the headroom is set aside for the next thread that becomes free."""
+    """Lets threads start runs, each run once; only runs that were lined up here start."""
 
     def __init__(self, idle: ThreadCapacity, headroom: Callable[[], Headroom]) -> None:
         self._idle = idle
         self._headroom = headroom
-        self._running: set[ActiveRun] = set()
-        self._aside: deque[ActiveRun] = deque()
+        self._running: dict[str, ActiveRun] = {}
+        """The runs that have a thread, or for which one has been called."""
+        self._line: deque[ActiveRun] = deque()
         self._lock = threading.Lock()
 
-    def run(self, held: ActiveRun, run: Callable[[ActiveRun], bool]) -> None:
-        """Run a claim that has begun, then the claims set aside; or set it aside.
+    def line_up(self, claimed: Iterable[ActiveRun]) -> list[str]:
+        """Put claimed runs in line, and return those to call an idle thread for."""
+        with self._lock:
+            self._line.extend(claimed)
+            return [held.run_id for held in iter(self._next, None)]
+
+    def run(self, run_id: str, run: Callable[[ActiveRun], bool]) -> None:
+        """Run the claim that this thread was called for, then those in line.
 
         `run` returns whether its thread may go on with another run.
         """
-        following: ActiveRun | None = held
-        if not self._enter(held):
-            self._idle.count_out(1)  # its message is done, the run is not
-            return
+        with self._lock:
+            following = self._running.get(run_id)
+        if following is not None and not following.begin():
+            following = self._leave(following, go_on=True)
         while following is not None:
             current = following
             following = self._leave(current, go_on=run(current))
 
     def clear(self) -> None:
-        """Forget the runs set aside, which were handed back."""
+        """Forget the runs in line, which were handed back."""
         with self._lock:
-            cleared = len(self._aside)
-            self._aside.clear()
+            cleared = len(self._line)
+            self._line.clear()
         self._idle.give(cleared)
 
-    def _enter(self, held: ActiveRun) -> bool:
+    def replaced(self, lost: threading.Thread) -> None:
+        """Count the run of a lost thread no more: another thread has taken its place."""
         with self._lock:
-            if self._idle.behind and not self._fits(held):
-                held.put_back()
-                self._aside.append(held)
-                return False
-            self._running.add(held)
-            return True
+            self._running = {run_id: held for run_id, held in self._running.items() if held.thread is not lost}
 
-    def _leave(self, held: ActiveRun, *, go_on: bool) -> ActiveRun | None:
-        """Return a run set aside that this thread starts now."""
+    def _leave(self, ended: ActiveRun, *, go_on: bool) -> ActiveRun | None:
+        """Return the run in line that this thread starts now."""
         with self._lock:
-            self._running.discard(held)
-            while go_on and (found := next(filter(self._fits, self._aside), None)) is not None:
-                self._aside.remove(found)
-                self._idle.give(1)  # for the ended run, or for the one set aside, if it was handed back since
+            self._forget(ended)
+            while go_on and (found := self._next()) is not None:
+                self._idle.give(1)  # for the run before it, which ended or was handed back
                 if found.begin():
-                    self._running.add(found)
                     return found
+                self._forget(found)
             return None
 
-    def _fits(self, held: ActiveRun) -> bool:
-        running = sum(not each.ended for each in self._running)
-        return may_start(self._headroom(), held.claim.task.priority.rank, self._idle.total - running)
+    def _forget(self, ended: ActiveRun) -> None:
+        """Free the thread of a run; a lost thread that returns has none, and its run may have started again."""
+        if self._running.get(ended.run_id) is ended:
+            del self._running[ended.run_id]
+
+    def _next(self) -> ActiveRun | None:
+        """Reserve a thread for the first run in line that may start now."""
+        idle, headroom = self._idle.total - len(self._running), self._headroom()
+        found = next((held for held in self._line if self._fits(held, headroom, idle)), None) if self._line else None
+        if found is not None:
+            self._line.remove(found)
+            self._running[found.run_id] = found
+        return found
+
+    def _fits(self, held: ActiveRun, headroom: Headroom, idle: int) -> bool:
+        return held.run_id not in self._running and may_start(headroom, held.claim.task.priority.rank, idle)

@@ -5,25 +5,19 @@ from __future__ import annotations
 import threading
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import replace
 from typing import cast
 
 import dramatiq
 import pytest
 from dramatiq import MessageProxy
-from dramatiq.middleware import SkipMessage
 from duetime.scheduler.errors import RunnerReplaced, StoreUnavailable
 from duetime.scheduler.queue import Entry, Grant, Kind, Limits, ThreadUse
 from duetime.scheduler.queue.memory.queue import MemoryQueue
-from duetime.scheduler.records import Claim
 from duetime.scheduler.rules.headroom import HeadroomParts
-from duetime.scheduler.worker.active_runs import ActiveRuns
 from duetime.scheduler.worker.broker import ACTOR, CLAIM_RETRY_DELAY_MS, QUEUE, DispatchBroker
 from duetime.scheduler.worker.capacity import MIN_RUNS_JUDGED, ThreadCapacity
-from duetime.scheduler.worker.middleware import Admission
 from duetime.scheduler.worker.threads.preemption import Preemption
 
-from tests.builders import a_task
 from tests.contracts.queue.suite import Clock
 from tests.flow.waiting import eventually
 
@@ -34,7 +28,6 @@ class Desk:
     """Stands where the store's claims stand: starts what it is asked to, but for what it was told to refuse."""
 
     def __init__(self) -> None:
-        self.active_runs = ActiveRuns()
         self.batches: list[list[str]] = []
         self.refused: set[str] = set()
         self.down = False
@@ -44,10 +37,7 @@ class Desk:
             raise StoreUnavailable("the database is down")
         run_ids = [grant.run_id for grant in grants]
         self.batches.append(run_ids)
-        task, run = a_task()
-        started = [run_id for run_id in run_ids if run_id not in self.refused]
-        self.active_runs.add([Claim(replace(run, id=run_id), task, "w") for run_id in started])
-        return started
+        return [run_id for run_id in run_ids if run_id not in self.refused]
 
 
 @pytest.fixture
@@ -73,7 +63,7 @@ def broker(queue: MemoryQueue, target: Desk, clock: Clock) -> DispatchBroker:
         threads=THREADS,
         lease=10_000,
         claim=target.claim,
-        middleware=[Admission(target.active_runs)],
+        middleware=[],
         clock=clock,
     )
 
@@ -166,30 +156,8 @@ def test_delays_are_kept_whatever_the_clock_of_the_database_says(
     assert broker.take(0) == ["r0"]
 
 
-def test_a_message_without_a_live_claim_is_refused(broker: DispatchBroker, target: Desk) -> None:
-    admission = Admission(target.active_runs)
-    target.claim([Grant("known", "token")])
-    known, unknown = (MessageProxy(message_of(broker, name)) for name in ("known", "unknown"))
-    admission.before_process_message(broker, known)
-    with pytest.raises(SkipMessage, match="is already running"):
-        admission.before_process_message(broker, known)
-    with pytest.raises(SkipMessage, match="not claimed"):
-        admission.before_process_message(broker, unknown)
-
-
-def test_a_check_that_fails_refuses_the_message(
-    broker: DispatchBroker, target: Desk, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    def broken(_: str) -> None:
-        raise RuntimeError("anything")
-
-    monkeypatch.setattr(target.active_runs, "get", broken)
-    with pytest.raises(SkipMessage, match="cannot check the claim"):
-        Admission(target.active_runs).before_process_message(broker, MessageProxy(message_of(broker, "r")))
-
-
 def test_dramatiq_runs_the_actor_after_any_other_error_in_a_hook() -> None:
-    """The fact that Admission exists for; should it change, this tells."""
+    """The reason why no hook decides what may run, but the gate; should it change, this tells."""
 
     class Broken(dramatiq.Middleware):
         def before_process_message(self, broker: dramatiq.Broker, message: MessageProxy) -> None:  # noqa: ARG002 - Dramatiq's

@@ -29,7 +29,6 @@ THREADS = 3
 
 @pytest.fixture
 def idle() -> ThreadCapacity:
-    """Threads for which more runs were claimed than there are."""
     made = ThreadCapacity(THREADS)
     made.out = 6
     return made
@@ -41,96 +40,115 @@ def gate(idle: ThreadCapacity) -> ThreadGate:
     return ThreadGate(idle, lambda: HeadroomParts(0, 0.34).of(idle.total))
 
 
-def held(tier: Tier = Tier.NORMAL) -> ActiveRun:
+def held(name: str, tier: Tier = Tier.NORMAL) -> ActiveRun:
     task, run = a_task(priority=tier)
-    made = ActiveRun(Claim(replace(run, state=State.RUNNING), task, "w"))
-    assert made.begin()
-    return made
+    return ActiveRun(Claim(replace(run, id=name, state=State.RUNNING), task, "w"))
 
 
 class Story:
-    """Runs on threads that each wait inside for the next: `inside` says which a run starts before it ends."""
+    """Runs on threads that each wait inside for the next: `inside` says what happens before a run ends."""
 
-    def __init__(self, gate: ThreadGate, **runs: ActiveRun) -> None:
-        self.gate, self.runs, self.log = gate, runs, list[str]()
+    def __init__(self, gate: ThreadGate) -> None:
+        self.gate, self.log = gate, list[str]()
         self.inside: dict[str, Callable[[], object]] = {}
         self.lost: set[str] = set()
 
     def start(self, name: str) -> None:
-        self.gate.run(self.runs[name], self._run)
+        self.gate.run(name, self._run)
 
     def _run(self, held: ActiveRun) -> bool:
-        name = next(name for name, each in self.runs.items() if each is held)
-        self.log.append(name)
-        self.inside.get(name, int)()
-        self.log.append(f"{name} ended")
-        return name not in self.lost
+        held.thread = threading.current_thread()
+        self.log.append(held.run_id)
+        self.inside.get(held.run_id, int)()
+        self.log.append(f"{held.run_id} ended")
+        return held.run_id not in self.lost
 
 
-def test_a_run_that_would_take_a_thread_kept_for_others_starts_when_another_ends(
+def test_a_thread_is_called_for_each_run_that_may_start_and_takes_the_others_from_the_line(
     gate: ThreadGate, idle: ThreadCapacity
 ) -> None:
-    story = Story(gate, first=held(), second=held(), third=held())
-    story.inside = {"first": lambda: story.start("second"), "second": lambda: story.start("third")}
-    story.start("first")
-    assert story.log == ["first", "second", "second ended", "third", "third ended", "first ended"]
-    assert idle.out == 6, "its message was given back early, and its run counts until its thread does"
+    assert gate.line_up(map(held, "abcd")) == ["a", "b"], "the third thread is kept"
+    story = Story(gate)
+    story.start("a")
+    assert story.log == ["a", "a ended", "c", "c ended", "d", "d ended"]
+    story.start("b")
+    assert story.log[-1] == "b ended"
+    assert idle.out == 4, "two ended on the way; Dramatiq gives back the two messages"
 
 
-def test_an_urgent_run_takes_a_thread_that_is_kept_for_it(gate: ThreadGate) -> None:
-    story = Story(gate, first=held(), second=held(), urgent=held(Tier.HIGH))
-    story.inside = {"first": lambda: story.start("second"), "second": lambda: story.start("urgent")}
-    story.start("first")
-    assert story.log[:4] == ["first", "second", "urgent", "urgent ended"]
+def test_runs_that_wait_in_line_go_before_those_claimed_later(gate: ThreadGate) -> None:
+    assert gate.line_up(map(held, "abc")) == ["a", "b"]
+    story = Story(gate)
+    story.inside = {"a": lambda: gate.line_up([held("d")])}
+    story.start("a")
+    assert story.log[::2] == ["a", "c", "d"]
 
 
-def test_while_no_more_are_claimed_than_there_are_threads_every_run_starts(
+def test_an_urgent_run_takes_a_thread_that_is_kept_for_it_though_others_wait_before_it(gate: ThreadGate) -> None:
+    gate.line_up(map(held, "abc"))
+    assert gate.line_up([held("urgent", Tier.HIGH)]) == ["urgent"]
+
+
+def test_a_thread_that_has_ended_its_runs_can_be_called_again(gate: ThreadGate) -> None:
+    gate.line_up(map(held, "ab"))
+    Story(gate).start("a")
+    assert gate.line_up(map(held, "cd")) == ["c"]
+
+
+def test_a_run_that_was_not_lined_up_here_never_starts(gate: ThreadGate, idle: ThreadCapacity) -> None:
+    story = Story(gate)
+    story.start("unknown")
+    assert (story.log, idle.out) == ([], 6)
+
+
+def test_a_thread_called_for_a_run_that_was_handed_back_takes_the_next_one(
     gate: ThreadGate, idle: ThreadCapacity
 ) -> None:
-    idle.out = THREADS
-    story = Story(gate, first=held(), second=held(), third=held())
-    story.inside = {"first": lambda: story.start("second"), "second": lambda: story.start("third")}
-    story.start("first")
-    assert story.log[:3] == ["first", "second", "third"]
+    gone, gone_too = held("a"), held("c")
+    gate.line_up([gone, held("b"), gone_too, held("d")])
+    assert gone.begin()
+    assert gone_too.begin()
+    story = Story(gate)
+    story.start("a")
+    assert story.log == ["d", "d ended"]
+    assert idle.out == 4, "for two that were handed back; its message stands for the third"
 
 
-def test_runs_that_were_handed_back_are_forgotten(gate: ThreadGate, idle: ThreadCapacity) -> None:
-    aside = held()
-    story = Story(gate, first=held(), second=held(), aside=aside)
-
-    def hand_back() -> None:
-        story.start("aside")
-        assert idle.out == 7, "its message is done with, and it still counts"
-        assert aside.begin(), "it may be handed back while it is set aside"
-        gate.clear()
-
-    story.inside = {"first": lambda: story.start("second"), "second": hand_back}
-    story.start("first")
-    assert story.log == ["first", "second", "second ended", "first ended"]
-    assert idle.out == 6
+def test_runs_in_line_that_were_handed_back_are_forgotten(gate: ThreadGate, idle: ThreadCapacity) -> None:
+    gate.line_up(map(held, "abcd"))
+    gate.clear()
+    story = Story(gate)
+    story.start("a")
+    assert (story.log, idle.out) == (["a", "a ended"], 4)
 
 
-def test_a_run_that_was_handed_back_before_its_turn_is_passed_over(gate: ThreadGate, idle: ThreadCapacity) -> None:
-    gone = held()
-    story = Story(gate, first=held(), second=held(), gone=gone, next=held())
+def test_a_run_that_is_claimed_again_while_its_last_attempt_ends_waits_for_that(gate: ThreadGate) -> None:
+    gate.line_up([held("a")])
+    story = Story(gate)
+    called: list[list[str]] = []
 
-    def fill() -> None:
-        story.start("gone")
-        story.start("next")
-        assert gone.begin()
+    def claim_again() -> None:
+        story.inside.clear()
+        called.append(gate.line_up([held("a")]))
 
-    story.inside = {"first": lambda: story.start("second"), "second": fill}
-    story.start("first")
-    assert story.log == ["first", "second", "second ended", "next", "next ended", "first ended"]
-    assert idle.out == 6
+    story.inside = {"a": claim_again}
+    story.start("a")
+    assert called == [[]]
+    assert story.log == ["a", "a ended", "a", "a ended"]
 
 
-def test_a_thread_that_is_lost_starts_nothing_more(gate: ThreadGate) -> None:
-    story = Story(gate, first=held(), second=held(), aside=held())
-    story.inside = {"first": lambda: story.start("second"), "second": lambda: story.start("aside")}
-    story.lost = {"first", "second"}
-    story.start("first")
-    assert story.log == ["first", "second", "second ended", "first ended"]
+def test_a_lost_thread_starts_nothing_more_and_another_takes_its_place(gate: ThreadGate) -> None:
+    gate.line_up(map(held, "abc"))
+    story, called = Story(gate), list[str]()
+
+    def replace_this() -> None:
+        gate.replaced(threading.current_thread())
+        called.extend(gate.line_up([]))
+
+    story.inside, story.lost = {"a": replace_this}, {"a"}
+    story.start("a")
+    assert (story.log, called) == (["a", "a ended"], ["c"])
+    assert gate.line_up([held("d")]) == [], "the lost one frees no thread a second time"
 
 
 def test_a_critical_run_finds_a_thread_though_long_runs_were_claimed_ahead_as_if_they_were_brief(
