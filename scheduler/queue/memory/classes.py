@@ -52,6 +52,8 @@ class RunClass:
     by_deadline: bool = False
     entries: dict[str, Entry] = field(default_factory=dict)
     runs: LazyHeap[Rank] = field(init=False)
+    head: Rank | None = None
+    """The best of `runs`; kept, because every take compares it several times."""
     behind: Place | None = None
 
     def __post_init__(self) -> None:
@@ -65,8 +67,16 @@ class RunClass:
     def size(self) -> int:
         return len(self.entries)
 
-    def head(self) -> Rank | None:
-        return self.runs.top()
+    def add(self, entry: Entry) -> None:
+        """Add a run, or give it a new key."""
+        self.entries[entry.run_id] = entry
+        self.runs.push(rank_of(entry))
+        self.head = self.runs.top()
+
+    def remove(self, run_id: str) -> Entry:
+        entry = self.entries.pop(run_id)
+        self.head = self.runs.top()
+        return entry
 
     def _is_here(self, rank: Rank) -> bool:
         """Whether a run waits in this class; a run whose needs have changed may keep its rank in another class."""
@@ -112,16 +122,15 @@ class RunClasses:
         cls = self._classes.get(name)
         if cls is None:
             cls = self._classes[name] = RunClass(*name)
-        before = cls.head()
+        before = cls.head
         self._class_of[entry.run_id] = cls
-        cls.entries[entry.run_id] = entry
-        cls.runs.push(rank_of(entry))
+        cls.add(entry)
         self._look_again(cls, before)
 
     def remove(self, run_id: str) -> Entry:
         cls = self._class_of.pop(run_id)
-        before = cls.head()
-        entry = cls.entries.pop(run_id)
+        before = cls.head
+        entry = cls.remove(run_id)
         self._look_again(cls, before)
         return entry
 
@@ -152,9 +161,8 @@ class RunClasses:
     def move(self, entry: Entry) -> None:
         """Change the key of a waiting run to that of `entry`, which is otherwise equal."""
         cls = self.class_of(entry.run_id)
-        before = cls.head()
-        cls.entries[entry.run_id] = entry
-        cls.runs.push(rank_of(entry))
+        before = cls.head
+        cls.add(entry)
         self._look_again(cls, before)
 
     def unpark(self, cls: RunClass) -> None:
@@ -162,16 +170,15 @@ class RunClasses:
         if cls.behind is not None:
             cls.behind.leave()
             cls.behind = None
-        head = cls.head()
-        assert head is not None
-        self._heads[cls.tier - 1].push(head)
+        assert cls.head is not None
+        self._heads[cls.tier - 1].push(cls.head)
         if cls.tenant:
-            self._rings[cls.tier - 1].add(cls.tenant, head)
+            self._rings[cls.tier - 1].add(cls.tenant, cls.head)
 
     def unpark_headed_by(self, head: Rank, name: ClassName) -> None:
         """Unpark a class if it is still parked with this head."""
         cls = self._classes.get(name)
-        if cls is not None and cls.behind is not None and cls.head() == head:
+        if cls is not None and cls.behind is not None and cls.head == head:
             self.unpark(cls)
 
     def best(self) -> list[Rank | None]:
@@ -194,13 +201,12 @@ class RunClasses:
         return cls is not None and cls.behind is place
 
     def _look_again(self, cls: RunClass, before: Rank | None) -> None:
-        head = cls.head()
-        if head is None:
+        if cls.head is None:
             del self._classes[cls.name]
             self._rings[cls.tier - 1].forget(cls.tenant)
             if cls.behind is not None:
                 cls.behind.leave()
-        elif head != before:
+        elif cls.head != before:
             self.unpark(cls)
 
     def _is_candidate(self, tier: int, rank: Rank) -> bool:
@@ -212,4 +218,4 @@ class RunClasses:
 
     def _headed_by(self, rank: Rank) -> RunClass | None:
         cls = self._class_of.get(rank[2])
-        return cls if cls is not None and cls.head() == rank else None
+        return cls if cls is not None and cls.head == rank else None

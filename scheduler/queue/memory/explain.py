@@ -43,7 +43,7 @@ def explained(
     if waiting.get(run_id) is None:
         return None
     cls, ahead = waiting.class_of(run_id), waiting.ahead(run_id)
-    head = cls.head()
+    head = cls.head
     if cls.behind is None or head is None:
         return Explanation("waiting", ahead, threads=threads)
     return Explanation("parked", ahead, lacks(waiting.entry(head[2])))

@@ -100,7 +100,7 @@ class LivePool:
 
     def park(self, cls: RunClass, units: int, waiting: RunClasses) -> None:
         """Park a class on this pool."""
-        head = cls.head()
+        head = cls.head
         assert head is not None
         size = self.sizes.get((cls.tier, units))
         if size is None:

@@ -51,7 +51,7 @@ class LivePools:
 
     def park(self, cls: RunClass, pool: LivePool, why: Why, now: float) -> None:
         """Park a class on the pool that its head lacks."""
-        units, head = dict(cls.needs)[pool.name], cls.head()
+        units, head = dict(cls.needs)[pool.name], cls.head
         assert head is not None
         self.keep(pool).park(cls, units, self._waiting)
         if why not in (Why.HELD, Why.TOO_SMALL):

@@ -6,7 +6,7 @@ A place is a tier, where the heads of classes are that takes look at, or a size 
 from __future__ import annotations
 
 from collections.abc import Callable
-from functools import partial
+from functools import lru_cache, partial
 from urllib.parse import quote
 
 from duetime.scheduler.queue.constants import MAX_TURNS_REFRESHED
@@ -14,6 +14,12 @@ from duetime.scheduler.queue.memory.lazy_heap import LazyHeap
 
 Rank = tuple[float, float, str]
 """Key, created, run id: the whole order inside a class and between heads."""
+
+
+@lru_cache(4096)
+def _quoted(tenant: str) -> str:
+    """Return the name that Redis has for a tenant, by which equal turns go."""
+    return quote(tenant, safe="")
 
 
 class Ring:
@@ -39,6 +45,8 @@ class Ring:
 
     def first(self) -> Rank | None:
         """Return the best head of the tenant whose turn it is, None where there is no tenant."""
+        if len(self._heads) == 1:
+            return next(iter(self._heads.values())).top()
         for _ in range(MAX_TURNS_REFRESHED):
             first = self._order.top()
             if first is None:
@@ -58,7 +66,7 @@ class Ring:
 
     def _put(self, tenant: str, turn: float) -> None:
         self._turn[tenant] = turn
-        self._order.push((turn, quote(tenant, safe=""), tenant))  # as Redis names it: equal turns go by name
+        self._order.push((turn, _quoted(tenant), tenant))
 
     def _is_waiting(self, item: tuple[float, str, str]) -> bool:
         turn, _, tenant = item

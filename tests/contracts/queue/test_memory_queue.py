@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 from duetime.scheduler.queue import DispatchQueue, Entry, Finish
-from duetime.scheduler.queue.memory.classes import RunClass
+from duetime.scheduler.queue.memory.classes import RunClasses
 from duetime.scheduler.queue.memory.lazy_heap import LazyHeap
 from duetime.scheduler.queue.memory.pool import LivePool
 from duetime.scheduler.queue.memory.queue import MemoryQueue
@@ -33,7 +33,7 @@ def count(monkeypatch: pytest.MonkeyPatch, of: type, name: str, calls: list[str]
 
 
 def test_a_hundred_thousand_blocked_runs_cost_a_take_nothing(clock: Clock, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A counter in place of a stopwatch: how often a take asks for the head of a class, or a pool what it lacks."""
+    """A counter in place of a stopwatch: how often a take looks at a class, or asks a pool what it lacks."""
     queue = MemoryQueue(clock)
     queue.set_pool("gpu", slots(1))
     queue.put([Entry(f"r{i:06}", clock.ms + 1e9 + i, needs={"gpu": 1, f"t{i % 500}": 1}) for i in range(100_000)])
@@ -45,7 +45,7 @@ def test_a_hundred_thousand_blocked_runs_cost_a_take_nothing(clock: Clock, monke
     assert queue.stats().parked == 99_999
     looks: list[str] = []
     count(monkeypatch, LivePool, "lacks", looks)
-    count(monkeypatch, RunClass, "head", looks)
+    count(monkeypatch, RunClasses, "class_of", looks)
     queue.take("w", 9, LEASE)
     assert looks == []
     queue.finish("w", [Finish(first.run_id, first.token)])

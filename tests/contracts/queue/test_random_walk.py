@@ -187,7 +187,7 @@ class Walk:
     def check_nothing_stands_still(self, taken: Take, tier: int) -> None:
         """See that a take with nothing left nothing up to `tier` that fits, but for what is looked at in a moment."""
         floor = self.memory._state
-        heads = [floor._waiting.entry(head[2]) for cls in floor._waiting.classes() if (head := cls.head())]
+        heads = [floor._waiting.entry(head[2]) for cls in floor._waiting.classes() if (head := cls.head)]
         fitting = [head for head in heads if head.tier <= tier and floor.shortage(head, self.memory._time.now) is None]
         soon = taken.hint is not None and taken.hint <= THROTTLE_CHECK_INTERVAL_MS / 1000
         assert not fitting or soon, f"{fitting} could start; hint {taken.hint}"
