@@ -1,6 +1,7 @@
 """The states of a run and the legal moves between them: the one table.
 
-The CHECK constraint on `events` and the diagram in docs/states.md mirror it; a test compares the three.
+The diagram in docs/states.md and the condition by which `duetime doctor --deep` examines events mirror it; a test
+compares the three.
 """
 
 from __future__ import annotations

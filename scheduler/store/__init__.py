@@ -1,6 +1,7 @@
 """The store: the truth about every task, run and event, on SQLite or PostgreSQL."""
 
 from duetime.scheduler.store.database.clock import utc_now
+from duetime.scheduler.store.integrity import Finding
 from duetime.scheduler.store.store import Store, migrate_store, open_store
 
-__all__ = ["Store", "migrate_store", "open_store", "utc_now"]
+__all__ = ["Finding", "Store", "migrate_store", "open_store", "utc_now"]

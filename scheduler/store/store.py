@@ -16,6 +16,7 @@ from duetime.scheduler.store.estimates import Estimates
 from duetime.scheduler.store.forms import forms_of
 from duetime.scheduler.store.history import History
 from duetime.scheduler.store.inbox import Inbox
+from duetime.scheduler.store.integrity import Integrity
 from duetime.scheduler.store.migrations.upgrade import Upgrade, check, upgrade
 from duetime.scheduler.store.pools import Pools
 from duetime.scheduler.store.runners import Runners
@@ -43,6 +44,7 @@ class Store:
         self.usage = Usage(database)
         self.workers = Workers(database, clock)
         self.estimates = Estimates(database, clock)
+        self.integrity = Integrity(database)
 
     def now(self) -> datetime:
         """Return the time (UTC) by the deciding clock: the server's, for a file the system's."""

@@ -45,11 +45,14 @@ def doctor(
     send_test: Annotated[
         bool, typer.Option("--send-test", help="send a test message to every channel and the desktop")
     ] = False,
+    deep: Annotated[
+        bool, typer.Option("--deep", help="read the whole database and look for rows that cannot be right")
+    ] = False,
     as_json: AsJson = False,
 ) -> None:
     """Check database, clock, zone, runner, handlers, channels and settings, and suggest remedies."""
     checks: Any = import_module("duetime.server.doctor.examine")
-    found = checks.examine(session(context), send_test=send_test)
+    found = checks.examine(session(context), send_test=send_test, deep=deep)
     if as_json:
         output.as_json({"schema": "duetime.doctor/1", "checks": [check.as_json() for check in found]})
     else:

@@ -21,6 +21,7 @@ from duetime.scheduler.rules.time import times
 from duetime.scheduler.store import Store, open_store
 from duetime.scheduler.task import LOCAL, InboxMessage, State
 from duetime.server.doctor.check import Check, CheckVerdict
+from duetime.server.doctor.deep import integrity_checks
 from duetime.server.doctor.distributed import namespace_check, redis_check, skew_check, workers_check
 from duetime.server.session import RUNNER_ANSWER_TIMEOUT_S, Session
 from duetime.server.settings.model import Settings, default_database_url
@@ -33,7 +34,7 @@ LOW_DISK_BYTES = 100 * 1024 * 1024
 CLOCK_TOLERANCE = timedelta(seconds=2)
 
 
-def examine(session: Session, *, send_test: bool = False) -> list[Check]:
+def examine(session: Session, *, send_test: bool = False, deep: bool = False) -> list[Check]:
     """Look at everything; a wrong configuration ends it early, as nothing else can be trusted then."""
     try:
         settings = session.settings()
@@ -41,7 +42,7 @@ def examine(session: Session, *, send_test: bool = False) -> list[Check]:
         return [Check("configuration", CheckVerdict.WRONG, str(error), "Correct it, then run `duetime doctor` again.")]
     return [
         _configuration(settings, session),
-        *_database(settings),
+        *_database(settings, deep=deep),
         _zone(settings),
         _handlers(settings),
         *_channels(settings, send_test=send_test),
@@ -56,7 +57,7 @@ def _configuration(settings: Settings, session: Session) -> Check:
     return Check("configuration", CheckVerdict.OK, said)
 
 
-def _database(settings: Settings) -> Iterator[Check]:
+def _database(settings: Settings, *, deep: bool) -> Iterator[Check]:
     if settings.distributed:
         yield redis_check(settings)
     path = settings.sqlite_path
@@ -74,6 +75,8 @@ def _database(settings: Settings) -> Iterator[Check]:
         yield Check("database", CheckVerdict.OK, f"{masked(settings.database_url)}, its schema matches this version")
         yield _safely("clock", _clock, store)
         yield _safely("rows", _rows, store)
+        if deep:
+            yield from integrity_checks(store)
         if settings.distributed:
             yield _safely("namespace", partial(namespace_check, settings), store)
             yield from (_safely("clock skew", skew_check, store), _safely("workers", workers_check, store))

@@ -44,7 +44,11 @@ def url(request: pytest.FixtureRequest, tmp_path: Path) -> str:
 
 
 @pytest.fixture
-def store(url: str, clock: Clock) -> Iterator[Store]:
+def store(url: str, clock: Clock, request: pytest.FixtureRequest) -> Iterator[Store]:
+    """Open an empty store; whatever a test did to it through its methods must leave every invariant in place."""
     opened = open_store(url, clock=clock, synchronous="OFF")
     yield opened
+    damaged = "damages" in request.keywords
+    findings = () if damaged else opened.integrity.examine().findings
     opened.close()
+    assert findings == ()

@@ -30,6 +30,8 @@ from tests.builders import (
     with_deadline,
 )
 
+pytestmark = pytest.mark.damages
+
 Spoil = Callable[..., None]
 
 

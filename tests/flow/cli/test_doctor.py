@@ -7,7 +7,7 @@ import os
 import sqlite3
 import threading
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from datetime import UTC, datetime, timedelta
 from http.server import BaseHTTPRequestHandler, HTTPServer
 from pathlib import Path
@@ -205,6 +205,20 @@ def test_a_channel_that_does_not_take_the_test_is_wrong(doctor: Doctor, monkeypa
         code, checks = doctor("--send-test")
     assert (code, checks["webhook:team"]["verdict"]) == (1, "wrong")
     assert "500" in checks["webhook:team"]["said"]
+
+
+def test_a_deep_look_reads_every_row_and_names_damage_with_its_remedy(doctor: Doctor, home: Path) -> None:
+    assert run(["schedule", "Call John", "--when", "in 10 min"]) == 0
+    code, checks = doctor("--deep")
+    assert (code, checks["integrity"]["verdict"]) == (0, "ok")
+    with closing(sqlite3.connect(home / "duetime.db")) as database, database:
+        database.execute("UPDATE events SET run_id = 'r_gone'")
+    assert "integrity of events" not in doctor()[1]
+    code, checks = doctor("--deep")
+    found = checks["integrity of events"]
+    assert (code, found["verdict"]) == (1, "wrong")
+    assert found["said"] == "1 row: each names a run that does not exist (1)."
+    assert found["advice"].startswith("Restore what is missing from a backup")
 
 
 def test_for_people_it_is_a_table(doctor: Doctor, capsys: pytest.CaptureFixture[str]) -> None:

@@ -1,0 +1,42 @@
+"""SQLite: take constraints from a table, which has to be copied for that; PostgreSQL has a statement for it."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterator
+
+from sqlalchemy import Connection
+
+_COPY = "rebuilt"
+_SQL = "SELECT sql FROM sqlite_master WHERE tbl_name = ? AND type = ? AND sql IS NOT NULL"
+
+
+def drop_constraints(connection: Connection, table: str, names: Collection[str]) -> None:
+    """Copy the table without these constraints; the caller has switched foreign keys off (`Database.migrate`)."""
+    [made] = connection.exec_driver_sql(_SQL, (table, "table")).scalars().all()
+    indexes = connection.exec_driver_sql(_SQL, (table, "index")).scalars().all()
+    connection.exec_driver_sql(without(made, names).replace(table, _COPY, 1))
+    connection.exec_driver_sql(f"INSERT INTO {_COPY} SELECT * FROM {table}")  # noqa: S608 - names of this program
+    connection.exec_driver_sql(f"DROP TABLE {table}")
+    connection.exec_driver_sql(f"ALTER TABLE {_COPY} RENAME TO {table}")
+    for index in indexes:
+        connection.exec_driver_sql(index)
+
+
+def without(made: str, names: Collection[str]) -> str:
+    """Return a CREATE TABLE without the constraints of these names."""
+    head, _, rest = made.partition("(")
+    body, _, tail = rest.rpartition(")")
+    dropped = tuple(f"CONSTRAINT {name} " for name in names)
+    kept = [part for part in _parts(body) if not part.strip().startswith(dropped)]
+    return f"{head}({','.join(kept)}){tail}"
+
+
+def _parts(body: str) -> Iterator[str]:
+    """Split at the commas that stand in no parentheses."""
+    depth, start = 0, 0
+    for place, character in enumerate(body):
+        depth += (character == "(") - (character == ")")
+        if character == "," and depth == 0:
+            yield body[start:place]
+            start = place + 1
+    yield body[start:]
