@@ -32,7 +32,7 @@ def new_id(prefix: str) -> str:
 
 
 def _letters(number: int, count: int) -> str:
-    return "".join(ALPHABET[(number >> shift) & 31] for shift in range(5 * (count - 1), -1, -5))
+    return "".join([ALPHABET[(number >> shift) & 31] for shift in range(5 * (count - 1), -1, -5)])
 
 
 def runs_words(run_ids: Iterable[str]) -> str:

@@ -10,6 +10,8 @@ from typing import Any, TypedDict, cast
 
 from duetime.scheduler.task import Json, Principal, RetryPolicy
 
+_ENCODE = json.JSONEncoder(default=str, sort_keys=True).encode
+
 
 @dataclass(frozen=True, slots=True)
 class Request:
@@ -48,13 +50,16 @@ class Request:
         return as_content(given)
 
     def _given(self) -> dict[str, Any]:
-        values = {item.name: getattr(self, item.name) for item in fields(self) if item.name != "raw"}
-        return {name: value for name, value in values.items() if value not in (None, "", (), {}, [])}
+        values = [(name, getattr(self, name)) for name in _FIELDS]
+        return {name: value for name, value in values if value is not None and value not in ("", (), {}, [])}
+
+
+_FIELDS = tuple(item.name for item in fields(Request) if item.name != "raw")
 
 
 def as_content(given: Mapping[str, Any]) -> dict[str, Json]:
     """Return the arguments of a call as JSON, by which a repeat of it is known."""
-    return dict(json.loads(json.dumps(dict(given), default=str, sort_keys=True)))
+    return dict(json.loads(_ENCODE(dict(given))))
 
 
 class ScheduleArguments(TypedDict, total=False):

@@ -125,7 +125,7 @@ class Demands:
         needs = self._merged(asked, at)
         if needs:
             check(needs, found.priority, self.pools())
-        return replace(found, needs=needs)
+        return replace(found, needs=needs) if needs else found
 
     def _with_needs(self, found: Demand, asked: UrgencyArguments, at: RunContext) -> Demand:
         """Merge needs and check them against the current pools; unchanged needs of an existing task are not checked."""
@@ -171,7 +171,8 @@ def _with_deadline(found: Demand, asked: UrgencyArguments, at: RunContext) -> De
 
 def _with_kind(found: Demand, asked: UrgencyArguments, _at: RunContext) -> Demand:
     if asked.deadline_type is None:
-        return found if found.deadline else replace(found, kind=DeadlineType.SOFT, penalty=Penalty.NONE)
+        usual = found.kind is DeadlineType.SOFT and found.penalty is Penalty.NONE
+        return found if found.deadline or usual else replace(found, kind=DeadlineType.SOFT, penalty=Penalty.NONE)
     kind, penalty = kind_of(asked.deadline_type)
     if found.deadline is None and asked.deadline is None:
         raise InvalidArgument(

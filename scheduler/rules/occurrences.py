@@ -96,6 +96,8 @@ def dated(task: Task, run: Run, *, at: datetime | None, p50: timedelta) -> Run:
     `p50` is the median duration of the run.
     """
     deadline = run.scheduled_for + task.deadline_after if task.deadline_after is not None else at
+    if deadline is None and run.deadline is None and run.drop_at is None:
+        return run
     return replace(run, deadline=deadline, drop_at=None if deadline is None else drop_at(deadline, p50))
 
 

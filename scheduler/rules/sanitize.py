@@ -15,6 +15,7 @@ MAX_JSON_BYTES: Final = 64 * 1024
 MAX_JSON_LEVELS: Final = 32
 MAX_INTEGER_VALUE: Final = 2**63
 
+_ENCODE = json.JSONEncoder(ensure_ascii=False, separators=(",", ":")).encode
 _BIDI = frozenset("\u061c\u200e\u200f\u202a\u202b\u202c\u202d\u202e\u2066\u2067\u2068\u2069")
 _SEPARATORS = frozenset("\u2028\u2029\ufeff")
 _TAGS = range(0xE0000, 0xE0080)
@@ -40,7 +41,7 @@ def check_text(argument: str, value: object, *, limit: int = 200, lines: bool = 
     """
     if not isinstance(value, str):
         raise InvalidArgument(argument, f"expected text, got {kind_of(value)}", accepted=f"1 to {limit} characters")
-    refused = next((char for char in value if _is_refused(char, lines=lines)), None)
+    refused = None if _is_plain(value) else next((char for char in value if _is_refused(char, lines=lines)), None)
     if refused is not None:
         raise InvalidArgument(
             argument, f"contains {character_name(refused)}", accepted="visible characters and plain spaces"
@@ -59,6 +60,8 @@ def clean_text(value: str, limit: int, *, lines: bool = True) -> str:
     Refused characters become U+FFFD, and it is cut to `limit` characters.
     """
     cut = value if len(value) <= limit else value[: limit - 1] + "…"
+    if _is_plain(cut):
+        return cut
     return "".join("\ufffd" if _is_refused(char, lines=lines) else char for char in cut)
 
 
@@ -78,7 +81,7 @@ def check_json(
         if size > max_bytes:
             break
     else:
-        size = len(json.dumps(value, ensure_ascii=False, separators=(",", ":")).encode())
+        size = len(_ENCODE(value).encode())
     if size > max_bytes:
         raise InvalidArgument(argument, "is too large", accepted=f"at most {max_bytes:,} bytes as JSON")
 
@@ -101,8 +104,13 @@ def kind_of(value: object) -> str:
     return kinds.get(type(value), type(value).__name__)
 
 
+def _is_plain(text: str) -> bool:
+    """Whether a text has printable ASCII characters only, as nearly every text: none of them is refused."""
+    return text.isascii() and text.isprintable()
+
+
 def _is_refused(char: str, *, lines: bool) -> bool:
-    if char.isascii() and char.isprintable():
+    if _is_plain(char):
         return False
     if char in "\t\n\r":
         return not lines
@@ -162,6 +170,8 @@ def _check_scalar(path: str, item: Json) -> None:
 
 
 def _check_string(path: str, text: str) -> None:
+    if _is_plain(text):
+        return
     bad = next((char for char in text if char == "\x00" or "\ud800" <= char <= "\udfff"), None)
     if bad is not None:
         raise InvalidArgument(path, f"contains {character_name(bad)}", accepted="text without it")

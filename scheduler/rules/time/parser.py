@@ -11,7 +11,7 @@ from duetime.scheduler.rules.time import dates, durations, zones
 from duetime.scheduler.rules.time.ambiguity import refuse_vague
 from duetime.scheduler.rules.time.dates import Day, day_text
 from duetime.scheduler.rules.time.durations import Span
-from duetime.scheduler.rules.time.time_of_day import ASSUMED, NO_TIME, PARTS, Clock, read_clock, within
+from duetime.scheduler.rules.time.time_of_day import ASSUMED, NO_TIME, PARTS, Clock, exact_time, read_clock, within
 from duetime.scheduler.rules.time.tokens import MONTH_NAMES, Misread, Tokens, Unknown, normal, tokens
 
 _RFC3339 = re.compile(
@@ -96,9 +96,7 @@ def shift_note(wall: datetime, found: zones.Placed, zone: ZoneInfo) -> str:
 
 def _rfc3339(found: re.Match[str], view: Viewpoint) -> Reading:
     year, month, day = (int(found[index]) for index in (1, 2, 3))
-    clock = read_clock(tokens(found[4]))
-    assert clock is not None
-    wall = datetime.combine(dates.make_date(year, month, day), clock.time)
+    wall = datetime.combine(dates.make_date(year, month, day), exact_time(found[4]))
     wall += timedelta(microseconds=int(float(found[5] or 0) * 1_000_000))
     if found[6] in {"z", "-00:00", "-0000"}:
         read_as_utc = view.zone is not None and view.zone.key != "UTC"

@@ -36,6 +36,11 @@ def read_clock(row: Tokens, *, bare_hour: bool = False) -> Clock | None:
     return row.attempt(_named) or row.attempt(_part) or row.attempt(_digits, bare=at or bare_hour)
 
 
+def exact_time(token: str) -> time:
+    """Return the time of day of `09:30` or `09:30:15`; raise `Misread` if no clock shows it."""
+    return _time(token, None)
+
+
 def within(part: str, clock: Clock) -> Clock:
     """Return a time of day as it is meant in a part of the day; raise `Misread` if it is not in it.
 
