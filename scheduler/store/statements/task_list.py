@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime
@@ -23,8 +24,11 @@ from sqlalchemy import (
     Select,
     and_,
     bindparam,
+    case,
     func,
     literal,
+    not_,
+    or_,
     select,
     true,
     tuple_,
@@ -40,6 +44,16 @@ _RUN_AND_TASK = runs.join(tasks, tasks.c.id == runs.c.task_id)
 _OPEN, _ENDED = "open", "ended"
 _PER_SECTION = {_OPEN: runs.c.ended_at.is_(None), _ENDED: runs.c.ended_at.is_not(None)}
 _SECTIONS = {_OPEN: OPEN, _ENDED: TERMINAL}
+_LISTED_ELSEWHERE = {
+    _OPEN: (State.RETRYING, State.SUSPENDED),
+    _ENDED: (State.CANCELLED, State.EXPIRED, State.SKIPPED),
+}
+DUE = case(
+    (and_(runs.c.state == State.SCHEDULED, runs.c.wake_at > runs.c.scheduled_for), runs.c.wake_at),
+    else_=runs.c.scheduled_for,
+)
+"""When a run is due, for the reader: where a snooze moved one that waits, else its own time."""
+
 _SAME_TASK = (
     select(
         and_(
@@ -76,9 +90,15 @@ class _List:
     where: TaskFilter
 
     def rows(self, connection: Connection, section: str, behind: Position, limit: int) -> Found:
-        statement = _LISTED.where(runs.c.tenant == self.tenant, CURRENT, _PER_SECTION[section])
-        statement = statement.where(*_conditions(self.tenant, self.where))
-        return unreadable.rows(connection, _ordered(statement, section, behind).limit(limit), {}, runs.c.id)
+        found: list[Row[Any]] = []
+        for part in _parts(self.where, section):
+            statement = _LISTED.where(runs.c.tenant == self.tenant, CURRENT, _PER_SECTION[section], *part)
+            statement = statement.where(*_conditions(self.tenant, self.where))
+            statement = _ordered(statement, section, behind).limit(limit - len(found))
+            found.extend(unreadable.rows(connection, statement, {}, runs.c.id))
+            if len(found) == limit:
+                break
+        return found
 
     def start(self, cursor: str | None) -> Position:
         if cursor:
@@ -128,11 +148,23 @@ def _conditions(tenant: str, where: TaskFilter) -> list[Condition]:
     found: list[Condition] = list(_of_task(tenant, where))
     if where.states:
         found.append(runs.c.state.in_(where.states))
-    if where.after:
-        found.append(runs.c.listed_at >= where.after)
-    if where.before:
-        found.append(runs.c.listed_at < where.before)
     return found
+
+
+def _parts(where: TaskFilter, section: str) -> Sequence[Sequence[Condition]]:
+    """Return the conditions on the due time, as parts of a section that follow each other in its order.
+
+    The first part is a range of the section's index. The second holds what is listed outside of the bound but due
+    within it: a run that waits for its next attempt, or one that ended before it was due. Few are in those states.
+    """
+    bound = where.before if section == _OPEN else where.after
+    window = [where.after <= DUE] if where.after else []
+    window += [where.before > DUE] if where.before else []
+    if bound is None:
+        return ([*window, runs.c.listed_at >= where.after] if where.after else window,)
+    inside = runs.c.listed_at < bound if section == _OPEN else runs.c.listed_at >= bound
+    outside = and_(not_(inside), runs.c.state.in_(_LISTED_ELSEWHERE[section]))
+    return ([*window, inside], [*window, outside])
 
 
 def _of_task(tenant: str, where: TaskFilter) -> list[Condition]:
@@ -156,7 +188,8 @@ def counts(connection: Connection, tenant: str, where: TaskFilter) -> dict[State
     statement = select(runs.c.state, func.count()).where(runs.c.tenant == tenant, runs.c.current == true())
     if _of_task(tenant, where):
         statement = statement.select_from(_RUN_AND_TASK)
-    statement = statement.where(*_conditions(tenant, where)).group_by(runs.c.state)
+    parts = [and_(_PER_SECTION[section], *part) for section in _SECTIONS for part in _parts(where, section)]
+    statement = statement.where(or_(*parts), *_conditions(tenant, where)).group_by(runs.c.state)
     return {State(state): count for state, count in connection.execute(statement)}
 
 
@@ -170,9 +203,11 @@ def counts_up_to(connection: Connection, tenant: str, where: TaskFilter, most: i
     counted: dict[State, int] = {}
     at_least: set[State] = set()
     for section in (name for name, states in _SECTIONS.items() if _meets(where, states)):
-        these = _counted(connection, tenant, where, section, most)
+        these: Counter[State] = Counter()
+        for part in _parts(where, section):
+            these += _counted(connection, tenant, where, (_PER_SECTION[section], *part), most - these.total())
         counted |= these
-        if sum(these.values()) == most:
+        if these.total() == most:
             at_least |= these.keys()
     return Counts(counted, frozenset(at_least))
 
@@ -188,13 +223,13 @@ def _up_to(tenant: str, state: State, most: int) -> Select[str, int]:
     )
 
 
-def _counted(connection: Connection, tenant: str, where: TaskFilter, section: str, most: int) -> dict[State, int]:
-    found = (
-        select(runs.c.state).select_from(_RUN_AND_TASK).where(runs.c.tenant == tenant, CURRENT, _PER_SECTION[section])
-    )
+def _counted(
+    connection: Connection, tenant: str, where: TaskFilter, part: Sequence[Condition], most: int
+) -> Counter[State]:
+    found = select(runs.c.state).select_from(_RUN_AND_TASK).where(runs.c.tenant == tenant, CURRENT, *part)
     first = found.where(*_conditions(tenant, where)).limit(most).subquery()
     rows = connection.execute(select(first.c.state, func.count()).group_by(first.c.state))
-    return {State(state): count for state, count in rows}
+    return Counter({State(state): count for state, count in rows})
 
 
 def similar(connection: Connection, tenant: str, owner: str, title: str, scheduled_for: datetime) -> str | None:

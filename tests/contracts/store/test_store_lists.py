@@ -79,6 +79,26 @@ def test_ended_tasks_stand_by_when_they_ended_and_retried_ones_by_when_they_are_
     assert ids(store) == [soon.task.id, again.task.id, early.task.id, late.task.id]
 
 
+@pytest.mark.parametrize("limit", [1, 2, 9])
+def test_bounds_are_of_the_due_time_whenever_a_run_ended_or_tries_again(store: Store, clock: Clock, limit: int) -> None:
+    overdue, early = started(store, NOON - HOUR), cancelled(store, added(store, NOON + HOUR))
+    store.claims.settle([settlement(overdue, State.RETRYING, wake_at=NOON + 2 * HOUR)])
+    done, soon = started(store, NOON - HOUR), added(store, NOON + HOUR / 2)
+    clock.forward(minutes=1)
+    store.claims.settle([settlement(done)])
+
+    past, coming = TaskFilter(before=NOON), TaskFilter(after=NOON)
+    assert ids(store, past, limit=limit) == [overdue.task.id, done.task.id]
+    assert ids(store, coming, limit=limit) == [soon.task.id, early.task.id]
+    assert ids(store, TaskFilter(after=NOON - HOUR, before=NOON + HOUR), limit=limit) == [
+        soon.task.id,
+        overdue.task.id,
+        done.task.id,
+    ]
+    assert store.tasks.counts_up_to(TENANT, past, 1_000).by_state == {State.RETRYING: 1, State.SUCCEEDED: 1}
+    assert store.tasks.counts_up_to(TENANT, coming, 1_000).by_state == {State.SCHEDULED: 1, State.CANCELLED: 1}
+
+
 def test_filters_find_what_they_say_and_counts_agree(store: Store, six: dict[str, TaskRecord]) -> None:
     wanted = {
         TaskFilter(states=(State.SCHEDULED,)): {"noon", "also", "soon"},
@@ -92,9 +112,11 @@ def test_filters_find_what_they_say_and_counts_agree(store: Store, six: dict[str
         TaskFilter(label="food", query="SNACK"): {"soon"},
         TaskFilter(query="100%"): {"noon"},
         TaskFilter(query="_"): set(),
-        TaskFilter(after=NOON + HOUR): {"noon", "also"},
+        TaskFilter(states=(State.SCHEDULED,), after=NOON + HOUR): {"noon", "also"},
         TaskFilter(after=NOON + HOUR / 2, before=NOON + HOUR): {"soon"},
-        TaskFilter(states=(State.CANCELLED,), before=NOON + timedelta(minutes=2)): {"first"},
+        TaskFilter(states=(State.CANCELLED,), before=NOON + HOUR): set(),
+        TaskFilter(states=(State.CANCELLED,), after=NOON + 9 * HOUR): {"first", "second", "third"},
+        TaskFilter(before=NOON + 9 * HOUR): {"noon", "also", "soon"},
     }
     for where, names in wanted.items():
         assert set(ids(store, where)) == {six[name].task.id for name in names}, where
