@@ -71,6 +71,14 @@ class MoveDeadline:
 
 
 @dataclass(frozen=True, slots=True)
+class MoveEarlier:
+    """Reschedule a task to a time before the one that it has."""
+
+    task_id: str
+    plain: ClassVar[str] = "Reschedule it to move it to an earlier time."
+
+
+@dataclass(frozen=True, slots=True)
 class RunAgain:
     """Give a time, which runs an ended task again."""
 
@@ -103,6 +111,7 @@ Remedy = (
     | RepeatAtRevision
     | UseNewKey
     | MoveDeadline
+    | MoveEarlier
     | RunAgain
     | GiveRule
     | SplitCall

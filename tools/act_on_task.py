@@ -48,7 +48,7 @@ ACT_ON_TASK = Definition(
         TASK_ID,
         Argument("action", Choice(("snooze", "run_now", "skip_next", "undo", "done")), "", "run_now", required=True),
         REVISION,
-        Argument("minutes", Whole(1, 527_040), "Snooze for", "minutes=10"),
+        Argument("minutes", Whole(1, 527_040), "Snooze by", "minutes=10"),
         Argument("until", TIME, "Snooze until", "until='tomorrow 9am'"),
         Argument("undo", Text(60), "The token that undoes a cancel"),
         KEY,

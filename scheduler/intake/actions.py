@@ -7,7 +7,7 @@ from datetime import datetime
 
 from duetime.scheduler.errors import InvalidArgument
 from duetime.scheduler.events import EventKind
-from duetime.scheduler.intake.instants import snooze_to
+from duetime.scheduler.intake.instants import snooze_by
 from duetime.scheduler.records import Change
 from duetime.scheduler.rules import changes
 from duetime.scheduler.task import TaskRecord
@@ -23,7 +23,7 @@ def decide_action(
     decisions: dict[str, tuple[EventKind, Callable[[TaskRecord], Change]]] = {
         "snooze": (
             EventKind.SNOOZED,
-            lambda record: changes.snooze(record, snooze_to(record.task.timezone, minutes, until, now), now),
+            lambda record: changes.snooze(record, snooze_by(record.task.timezone, minutes, until, now), now),
         ),
         "run_now": (EventKind.RUN_NOW, lambda record: changes.run_now(record, now)),
         "skip_next": (EventKind.SKIPPED, lambda record: changes.skip_next(record, now)),

@@ -81,8 +81,8 @@ def _instant(instant: datetime, *, now: datetime, zone: str | None, argument: st
     return Resolved(instant, instant.astimezone(home).replace(tzinfo=None), home.key, ())
 
 
-def snooze_to(zone: str, minutes: int | None, until: str | None, now: datetime) -> datetime:
-    """Return the time (UTC) of a snooze, from exactly one of the two arguments; raises InvalidArgument."""
+def snooze_by(zone: str, minutes: int | None, until: str | None, now: datetime) -> timedelta | datetime:
+    """Return how long a snooze is, or until when (UTC), from exactly one of the arguments; raises InvalidArgument."""
     if (minutes is None) == (until is None):
         raise InvalidArgument("minutes", "give minutes or until", accepted="one of the two", example="minutes=10")
     if until is not None:
@@ -90,4 +90,4 @@ def snooze_to(zone: str, minutes: int | None, until: str | None, now: datetime) 
     assert minutes is not None
     if not 1 <= minutes <= 60 * 24 * 366:
         raise InvalidArgument("minutes", "out of range", accepted="1 to 527040", example="minutes=10")
-    return now + timedelta(minutes=minutes)
+    return timedelta(minutes=minutes)

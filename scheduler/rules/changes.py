@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import replace
 from datetime import datetime, timedelta
 
@@ -98,20 +99,34 @@ def _at_its_end(task: Task, run: Run) -> Task:
     return replace(task, repeat=None, until=None, max_runs=None) if run.cancel_requested else task
 
 
-def snooze(record: TaskRecord, to: datetime, now: datetime) -> Change:
-    """Snooze the outcome that just fired, or the occurrence that is about to fire.
+def snooze(record: TaskRecord, by: timedelta | datetime, now: datetime) -> Change:
+    """Snooze the outcome that just fired, or the occurrence that is about to fire; never to an earlier time.
 
-    For a recurring task these differ: the nearer one in time is snoozed. A new snooze of a fired outcome replaces an
-    earlier one.
+    For a recurring task these differ: the nearer one in time is snoozed. A length of time counts from when it is due,
+    if that is still to come, else from now. A new snooze of a fired outcome replaces an earlier one.
     """
-    fired = record.last_run
-    if record.task.repeat is None or fired is None or fired.ended_at is None or record.run.state in TERMINAL:
-        return _put_off(record, to, now)
-    if now - fired.ended_at > record.run.scheduled_for - now:
-        return _put_off(record, to, now)
+    fired, run = record.last_run, record.run
+    alone = record.task.repeat is None or fired is None or fired.ended_at is None or run.state in TERMINAL
+    if fired is None or fired.ended_at is None or alone or now - fired.ended_at > run.scheduled_for - now:
+        return _put_off(record, _later(record, () if run.state in TERMINAL else (run,), by, now), now)
     earlier = tuple(run for run in record.beside if run.state is State.SCHEDULED)
-    extra = _extra(record.task, fired, to)
+    extra = _extra(record.task, fired, _later(record, earlier, by, now))
     return Change(record.task, record.run, extra_run=extra, cancelled_beside=earlier, kind=EventKind.SNOOZED)
+
+
+def _later(record: TaskRecord, waiting: Iterable[Run], by: timedelta | datetime, now: datetime) -> datetime:
+    """Return the time of a snooze of what is `waiting`; raise Refused for one before that is due."""
+    due = max((run.wake_at or run.scheduled_for for run in waiting), default=now)
+    if isinstance(by, timedelta):
+        return max(due, now) + by
+    if by < due:
+        zone = record.task.timezone
+        raise Refused(
+            f"{record.task.id} is due {describe(due, zone)} {zone}, after that time, and a snooze only postpones.",
+            argument="until",
+            remedy=remedies.MoveEarlier(record.task.id),
+        )
+    return by
 
 
 def _put_off(record: TaskRecord, to: datetime, now: datetime) -> Change:

@@ -137,13 +137,16 @@ class Model:
         else:
             run.at, run.wake, run.slot, run.state = to, max(to, now), slot, "scheduled"
 
-    def snooze(self, to: datetime, now: datetime) -> None:
+    def snooze(self, length: timedelta, now: datetime) -> None:
         fired = self.fired
         if self.rule is None or fired is None or self.run.ended or now - _ended(fired) > self.run.at - now:
-            self.move(to, now)
+            self.move(max(now, now if self.run.ended else self.run.wake) + length, now)
             return
+        to = now
         for earlier in [run for run in self.beside if run.state == "scheduled"]:
+            to = max(to, earlier.wake)
             self._drop(earlier, now)
+        to += length
         self.beside.append(Run(to, fired.number, counts=False, wake=to))
 
     def run_now(self, now: datetime) -> None:

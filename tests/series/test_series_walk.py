@@ -93,11 +93,10 @@ class Walk:
         coming = self.model.run.at - self.now
         length = self.draw.choice([5 * MINUTE, HOUR, 50 * HOUR, coming])
         minutes = max(1, int(length / MINUTE))
-        to = self.now + minutes * MINUTE
         self.ask(
-            f"snooze until {to}",
+            f"snooze by {minutes} minutes",
             lambda: self.act("snooze", minutes=minutes),
-            lambda: self.model.snooze(to, self.now),
+            lambda: self.model.snooze(minutes * MINUTE, self.now),
         )
 
     def run_now(self) -> None:

@@ -270,6 +270,31 @@ def test_snoozing_what_has_fired_makes_its_next_generation(house: House) -> None
     assert snoozed.record.last_run.state is State.SUCCEEDED
 
 
+def test_a_snooze_of_what_is_to_come_counts_from_when_it_is_due(house: House) -> None:
+    view = house.scheduler.schedule("Call John", when="tomorrow 8:00")
+    snoozed = house.scheduler.act(view.record.task.id, "snooze", minutes=60)
+    assert due(snoozed) == due(view) + timedelta(hours=1)
+
+
+def test_a_snooze_of_a_recurring_task_loses_no_occurrence(house: House) -> None:
+    view = house.scheduler.schedule("Stand-up", repeat="every day at 10:00")
+    house.clock.forward(minutes=5)
+    snoozed = house.scheduler.act(view.record.task.id, "snooze", minutes=60)
+    times = [seen.instant for seen in snoozed.upcoming]
+    assert times[:2] == [due(view) + timedelta(hours=1), due(view) + timedelta(days=1)]
+
+
+def test_a_snooze_until_a_time_before_it_is_due_is_refused(house: House) -> None:
+    task_id = house.scheduler.schedule("Call John", when="monday 8:00").record.task.id
+    with pytest.raises(Refused, match=r"is due Mon 23 Nov 2026 08:00 .*, after that time.* Reschedule it to move it"):
+        house.scheduler.act(task_id, "snooze", until="tomorrow 8:00")
+    house.clock.forward(days=3)
+    house.fire(task_id)
+    house.scheduler.act(task_id, "snooze", minutes=60)
+    with pytest.raises(Refused, match="after that time"):
+        house.scheduler.act(task_id, "snooze", until="in 10 minutes")
+
+
 def test_running_a_recurring_task_now_keeps_its_next_occurrence(house: House) -> None:
     view = house.scheduler.schedule("Stand-up", repeat="every day at 10:00")
     after = house.scheduler.act(view.record.task.id, "run_now")
@@ -427,8 +452,8 @@ def test_snoozing_a_recurring_outcome_brings_it_again_and_keeps_the_next_occurre
     house.scheduler.act(task_id, "snooze", minutes=10)
     snoozed = house.scheduler.act(task_id, "snooze", minutes=30)
     assert due(snoozed) == START + timedelta(days=1, hours=1)
-    assert [run.wake_at for run in snoozed.record.beside] == [house.clock.now + timedelta(minutes=30)]
-    assert snoozed.warnings == ("it also runs Sat 21 Nov 2026 10:39",)
+    assert [run.wake_at for run in snoozed.record.beside] == [house.clock.now + timedelta(minutes=40)]
+    assert snoozed.warnings == ("it also runs Sat 21 Nov 2026 10:49",)
     house.clock.forward(minutes=10)
     assert house.start() == []
 

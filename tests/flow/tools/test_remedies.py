@@ -27,6 +27,7 @@ SAMPLES: tuple[Remedy, ...] = (
     remedies.RepeatAtRevision("t_1", 7),
     remedies.UseNewKey("t_1"),
     remedies.MoveDeadline("t_1"),
+    remedies.MoveEarlier("t_1"),
     remedies.RunAgain("t_1"),
     remedies.GiveRule("t_1"),
     remedies.SplitCall("t_1"),

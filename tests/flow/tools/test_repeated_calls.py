@@ -160,7 +160,7 @@ def test_a_button_pressed_on_the_card_as_it_is_now_is_meant_each_time(scheduler:
     clock.forward(seconds=20)
     second = ask(scheduler, task_id, action="snooze", minutes=10, revision=first.record.task.revision)
     assert not is_repeat(second)
-    assert second.record.run.scheduled_for == clock.at + timedelta(minutes=10)
+    assert second.record.run.scheduled_for == first.record.run.scheduled_for + timedelta(minutes=10)
     twice = ask(scheduler, task_id, action="snooze", minutes=10, revision=first.record.task.revision)
     assert is_repeat(twice)  # the second click of a double click, which would be refused as stale otherwise
 
