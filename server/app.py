@@ -22,6 +22,7 @@ from duetime.scheduler.errors import InvalidSetting
 from duetime.scheduler.foresight.explain import Explainer
 from duetime.scheduler.handlers import Handler, Handlers
 from duetime.scheduler.intake.planner import Planner
+from duetime.scheduler.nodes.candidacy import Candidacy, Sign
 from duetime.scheduler.nodes.engine import DispatchOnly, Engine
 from duetime.scheduler.nodes.heartbeat import someone_knows, someone_works
 from duetime.scheduler.nodes.member import EngineProtocol, Member
@@ -76,16 +77,24 @@ class App:
     listeners: list[Listener]
     """Called, on any thread, with the ids of tasks that changed or fired in this process; must be quick."""
 
-    def start(self) -> None:
+    def start(self, *, for_client: bool = False) -> None:
         """Run due tasks once no other process does; a process that only reads or schedules need not call this.
 
-        In a shared installation this process joins the others; raises InvalidSetting when the queue belongs to another
-        one.
+        `for_client`: only once `note` was told that the client of this process stays. In a shared installation this
+        process joins the others; raises InvalidSetting when the queue belongs to another one.
         """
         try:
-            self.runner.start()
+            if for_client and isinstance(self.runner, Runner):
+                self.runner.start(Candidacy())
+            else:
+                self.runner.start()
         except QueueTaken as error:
             raise InvalidSetting(str(error)) from error
+
+    def note(self, sign: Sign) -> None:
+        """Note a sign that the client of this process stays. May be called from any thread."""
+        if isinstance(self.runner, Runner):
+            self.runner.note(sign)
 
     def ready(self) -> str:
         """Return whether tasks can be scheduled, with any lesser problem. Raises StoreUnavailable when they cannot."""

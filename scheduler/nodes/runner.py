@@ -15,6 +15,7 @@ from duetime.scheduler.dispatch.placement import Placement
 from duetime.scheduler.dispatch.pool_registry import PoolRegistry
 from duetime.scheduler.errors import RunnerReplaced
 from duetime.scheduler.handlers import Handlers
+from duetime.scheduler.nodes.candidacy import Candidacy, Sign
 from duetime.scheduler.nodes.ipc import RunnerClient
 from duetime.scheduler.nodes.term import RunnerOptions, RunnerTerm
 from duetime.scheduler.queue.remote import NoAnswer, Question, answer
@@ -62,6 +63,7 @@ class Runner:
         self._term: RunnerTerm | None = None
         self._client = RunnerClient(store)
         self._given_up = False
+        self._candidacy: Candidacy | None = None
         self._candidate = Loop("candidate", self._step)
 
     @property
@@ -69,9 +71,15 @@ class Runner:
         """Whether this process is the runner."""
         return self._term is not None
 
-    def start(self) -> None:
-        """Become the runner when the lock is free; returns at once."""
+    def start(self, candidacy: Candidacy | None = None) -> None:
+        """Become the runner when the lock is free and `candidacy`, if any, allows it; returns at once."""
+        self._candidacy = candidacy
         self._candidate.start()
+
+    def note(self, sign: Sign) -> None:
+        """Note a sign of this process's client, which may allow it to become the runner. For any thread."""
+        if self._candidacy is not None and self._candidacy.note(sign):
+            self._candidate.wake()
 
     def wake(self) -> None:
         """Notify the runner, here or in another process, that a stored run may be due, or cancelled.
@@ -114,9 +122,16 @@ class Runner:
             log.warning("another process took over as the runner; this process is a candidate again")
             self._abdicate(timedelta(0))
             return self._options.lease.total_seconds()
-        if self._term is None and self._lock.acquire():
+        return self._stand() if self._term is None else None
+
+    def _stand(self) -> float | None:
+        """Try to become the runner, if this process may; return the seconds until the next try."""
+        wait = self._candidacy.wait() if self._candidacy is not None else 0.0
+        if wait != 0.0:
+            return wait
+        if self._lock.acquire():
             self._begin()
-        return None if self._term is not None else LOCK_RETRY_INTERVAL_S
+        return None if self.running else LOCK_RETRY_INTERVAL_S
 
     def _begin(self) -> None:
         try:

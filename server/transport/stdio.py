@@ -20,27 +20,29 @@ def run_stdio(
     *,
     close: Callable[[], None] = lambda: None,
     grace: float = 5.0,
+    on_request: Callable[[str], None] = lambda _: None,
 ) -> int:
     """Serve until the input ends or SIGTERM or SIGINT arrives, then `close` everything; return the exit code.
 
     `close` gets `grace` seconds. What does not end by then (a handler that is stuck, a database that does not answer)
-    is left behind: everything that was acknowledged has been committed. A second signal ends the process at once.
+    is left behind: everything that was acknowledged has been committed. `on_request` is called with the method of each
+    request, before it is served. A second signal ends the process at once.
     """
     with Shutdown(ANSWER_GRACE_S + grace) as ending:
-        anyio.run(_serve, server, wire, ending)
+        anyio.run(_serve, server, wire, ending, on_request)
         ending.begin("the server ended")
         close()
     return ending.code
 
 
-async def _serve(server: MCPServer[None], wire: Wire, ending: Shutdown) -> None:
+async def _serve(server: MCPServer[None], wire: Wire, ending: Shutdown, on_request: Callable[[str], None]) -> None:
     outgoing = Outgoing(wire)
 
     def end() -> None:
         ending.begin("the input ended")
         end_streams(server)
 
-    incoming = Incoming(wire, outgoing, drain=ANSWER_GRACE_S, on_end=end)
+    incoming = Incoming(wire, outgoing, drain=ANSWER_GRACE_S, on_request=on_request, on_end=end)
     ending.on_begin(on_loop(incoming.end))
     running = lowlevel(server)  # the SDK's own transports run it the same way
     await running.run(incoming, outgoing, running.create_initialization_options())

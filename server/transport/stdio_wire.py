@@ -142,11 +142,20 @@ class Outgoing:
 class Incoming:
     """The messages from the client, as the SDK's ReadStream. It ends with the input or with `end()`, once answered."""
 
-    def __init__(self, wire: Wire, outgoing: Outgoing, *, drain: float, on_end: Callable[[], None]) -> None:
+    def __init__(
+        self,
+        wire: Wire,
+        outgoing: Outgoing,
+        *,
+        drain: float,
+        on_request: Callable[[str], None] = lambda _: None,
+        on_end: Callable[[], None],
+    ) -> None:
         self._wire = wire
         self._outgoing = outgoing
         self._pending = outgoing.pending
         self._drain = drain
+        self._on_request = on_request
         self._on_end = on_end
         self._loop = asyncio.get_running_loop()
         self._lines: asyncio.Queue[bytes | None] = asyncio.Queue()
@@ -163,6 +172,8 @@ class Incoming:
             message = self._understood(line)
             if message is not None:
                 self._pending.asked(message)
+                if isinstance(message, JSONRPCRequest):
+                    self._on_request(message.method)
                 return SessionMessage(message)
         self._lines.put_nowait(None)  # for whoever asks again
         self._on_end()

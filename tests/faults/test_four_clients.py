@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import json
 import os
 import signal
 import subprocess
@@ -20,6 +21,7 @@ from duetime.scheduler.task import State
 from mcp import Client, MCPError, StdioServerParameters
 
 from tests.faults.conftest import PATIENCE_S, ROOT, assert_taken_over_at_once
+from tests.faults.host import MODERN
 
 pytestmark = pytest.mark.faults
 
@@ -27,6 +29,7 @@ TENANT = "local"
 TASKS_EACH = 40
 KILLS = 3
 THREADS = 4
+LIST_TOOLS = {"jsonrpc": "2.0", "id": 1, "method": "tools/list", "params": {"_meta": MODERN}}
 
 
 class Table:
@@ -51,14 +54,18 @@ class Table:
         )
 
     def idle_client(self) -> subprocess.Popen[bytes]:
-        """Start the server of a chat that is open and says nothing."""
-        return subprocess.Popen(
+        """Start the server of a chat that is open: it read the tools, and wants nothing."""
+        server = subprocess.Popen(
             [sys.executable, "-m", "duetime"],
             stdin=subprocess.PIPE,
             stdout=subprocess.DEVNULL,
             env=self.environment,
             cwd=ROOT,
         )
+        assert server.stdin is not None
+        server.stdin.write(json.dumps(LIST_TOOLS).encode() + b"\n")
+        server.stdin.flush()
+        return server
 
     def lines(self) -> list[list[str]]:
         return [line.split() for line in self.ledger.read_text().splitlines()] if self.ledger.exists() else []

@@ -1,0 +1,98 @@
+"""A chat host: starts `duetime` over stdio, says lines of JSON to it, and ends it as hosts end their servers."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Sequence
+from contextlib import suppress
+from pathlib import Path
+from typing import Any
+
+from tests.faults.conftest import PATIENCE_S, ROOT
+
+MODERN = {
+    "io.modelcontextprotocol/protocolVersion": "2026-07-28",
+    "io.modelcontextprotocol/clientCapabilities": {},
+    "io.modelcontextprotocol/clientInfo": {"name": "host", "version": "1"},
+}
+
+End = Sequence[tuple[str, float]]
+"""The signs of an end, each with the seconds that the host waits after it. A server that is still there is killed."""
+
+PROBE: End = (("EOF", 0.0), ("SIGTERM", 1.0))
+"""As the TypeScript SDK ends the server that it only asked for its version."""
+
+CLOSED: End = (("EOF", 2.0), ("SIGTERM", 2.0))
+"""As the SDKs end a session."""
+
+INTERRUPTED: End = (("SIGINT", 0.1), ("SIGTERM", 0.5))
+"""As a host in a terminal ends its servers."""
+
+
+class Host:
+    """One `duetime` over stdio on the database in `folder`."""
+
+    def __init__(self, folder: Path) -> None:
+        environment = {
+            **os.environ,
+            "DUETIME_DATABASE_URL": f"sqlite:///{folder / 'duetime.db'}",
+            "DUETIME_HANDLERS": "tests.faults.ledger",
+            "DUETIME_DESKTOP_NOTIFICATIONS": "off",
+            "DUETIME_LOG_LEVEL": "warning",
+            "LEDGER": str(folder / "ledger"),
+        }
+        self.process = subprocess.Popen(
+            [sys.executable, "-m", "duetime"],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            env=environment,
+            cwd=ROOT,
+        )
+
+    def ask(self, method: str, **params: Any) -> dict[str, Any]:
+        """Send one request and return its answer."""
+        assert self.process.stdin is not None
+        assert self.process.stdout is not None
+        message = {"jsonrpc": "2.0", "id": 1, "method": method, "params": {"_meta": MODERN, **params}}
+        self.process.stdin.write(json.dumps(message).encode() + b"\n")
+        self.process.stdin.flush()
+        answer = json.loads(self.process.stdout.readline())
+        assert isinstance(answer, dict)
+        return answer
+
+    def call(self, tool: str, **arguments: Any) -> dict[str, Any]:
+        result = self.ask("tools/call", name=tool, arguments=arguments)["result"]
+        assert not result["isError"], result
+        found = result["structuredContent"]
+        assert isinstance(found, dict)
+        return found
+
+    def end(self, signs: End) -> int:
+        """End the server; return its exit code, negative when it had to be killed."""
+        for sign, seconds in signs:
+            self._give(sign)
+            give_up = time.monotonic() + seconds
+            while self.process.poll() is None and time.monotonic() < give_up:
+                time.sleep(0.005)
+        return self.kill()
+
+    def kill(self) -> int:
+        self.process.kill()
+        code = self.process.wait(PATIENCE_S)
+        for stream in (self.process.stdin, self.process.stdout):
+            assert stream is not None
+            with suppress(BrokenPipeError):
+                stream.close()
+        return code
+
+    def _give(self, sign: str) -> None:
+        if sign == "EOF":
+            assert self.process.stdin is not None
+            self.process.stdin.close()
+        elif self.process.poll() is None:
+            self.process.send_signal(signal.Signals[sign])
