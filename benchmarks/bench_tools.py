@@ -29,6 +29,7 @@ from duetime.scheduler.store import Store, open_store
 from duetime.server.protocol.server import make_server
 from duetime.server.protocol.subscriptions import Subscriptions
 from duetime.server.runtime.logs import configure_logs
+from duetime.server.runtime.shutdown import ProcessEnd
 from duetime.server.transport.http import listening, run_http
 from duetime.server.transport.stdio import run_stdio
 from duetime.server.transport.stdio_wire import Wire
@@ -57,9 +58,9 @@ def serve(transport: str, url: str, synchronous: str) -> int:
     configure_logs("warning", "json")
     server, store = make(url, synchronous)
     if wire is not None:
-        return run_stdio(server, wire, close=store.close)
+        return run_stdio(server, wire, ends=ProcessEnd(close=store.close))
     with listening("127.0.0.1", 0) as bound:
-        return run_http(server, bound, ready=lambda: str(store.history.latest()), close=store.close)
+        return run_http(server, bound, ready=lambda: str(store.history.latest()), ends=ProcessEnd(close=store.close))
 
 
 @contextmanager

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
@@ -59,6 +60,8 @@ class Running(DispatchTarget, Protocol):
 
     def silence(self) -> NoAnswer: ...
 
+    def hurry(self) -> None: ...
+
     def stop(self, grace: timedelta | None = None) -> None: ...
 
 
@@ -104,6 +107,16 @@ class App:
             wrong = str(why) if isinstance(why, QueueTaken) else "Redis is unreachable"
             return f"ok, but {wrong}: tasks are stored and start when it is back"
         return "ok"
+
+    def begin_end(self) -> None:
+        """Start to hand back what runs, and return at once; calls are still served until `close`."""
+        if isinstance(self.runner, Runner):
+            grace = timedelta(seconds=self.settings.grace_seconds)
+            threading.Thread(target=self.runner.stop, args=(grace,), name="duetime-hand-back", daemon=True).start()
+
+    def hurry(self) -> None:
+        """Shorten the grace period of `begin_end` and `close`. May be called from any thread."""
+        self.runner.hurry()
 
     def close(self) -> None:
         """Stop within the grace period, hand back unfinished runs, and close the database."""

@@ -98,6 +98,10 @@ class Engine:
         if self._heartbeat is not None:
             self._heartbeat.gone()
 
+    def hurry(self) -> None:
+        """Shorten the grace period of `end`, also while it waits."""
+        self.worker.hurry()
+
     def _make_maintenance(
         self, queue: DispatchQueue, placement: Placement, epoch: int | None, notifier: RunNotifier
     ) -> Loop:
@@ -167,6 +171,9 @@ class DispatchOnly:
 
     def check(self) -> None:
         """Do nothing: no run of this process could be cancelled."""
+
+    def hurry(self) -> None:
+        """Do nothing: no run of this process has to end."""
 
     def end(self, grace: timedelta) -> None:  # noqa: ARG002 - the engine with a worker uses it
         self._dispatcher.process.stop(STEP_TIMEOUT_S)

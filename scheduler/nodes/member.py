@@ -60,6 +60,8 @@ class EngineProtocol(Protocol):
 
     def check(self) -> None: ...
 
+    def hurry(self) -> None: ...
+
     def end(self, grace: timedelta) -> None: ...
 
 
@@ -94,6 +96,7 @@ class Member:
         )
         self._processes = [self._monitor.process, publisher.process, Loop("news", self._tell)]
         self._team: EngineProtocol | None = None
+        self._ending: EngineProtocol | None = None
         self._untold = False
         self._tell_at = time.monotonic()
 
@@ -139,7 +142,8 @@ class Member:
 
     def stop(self, grace: timedelta | None = None) -> None:
         """End: running work finishes within `grace` (default: the member's) or is handed back. Never hangs."""
-        team, self._team = self._team, None
+        self._ending = team = self._team
+        self._team = None
         if team is not None:
             team.end(self._grace if grace is None else grace)
             self._news.tell(Signal.DUE)  # runs that were handed back may start elsewhere
@@ -149,6 +153,12 @@ class Member:
         for process in self._processes:
             process.stop(STEP_TIMEOUT_S)
         self._close()
+
+    def hurry(self) -> None:
+        """Shorten the grace period of `stop`, also while it waits. May be called from any thread."""
+        for team in (self._team, self._ending):
+            if team is not None:
+                team.hurry()
 
     def _heard(self, word: str) -> None:
         team = self._team

@@ -9,6 +9,7 @@ from __future__ import annotations
 import logging
 from collections.abc import Callable, Sequence
 from datetime import timedelta
+from threading import Lock
 
 from duetime.scheduler.delivery.deliverer import Deliverer
 from duetime.scheduler.dispatch.placement import Placement
@@ -63,6 +64,9 @@ class Runner:
         self._term: RunnerTerm | None = None
         self._client = RunnerClient(store)
         self._given_up = False
+        self._stopping = Lock()
+        self._hurried = False
+        self._ending: RunnerTerm | None = None
         self._candidacy: Candidacy | None = None
         self._candidate = Loop("candidate", self._step)
 
@@ -113,9 +117,20 @@ class Runner:
         return NoAnswer.NOBODY
 
     def stop(self, grace: timedelta | None = None) -> None:
-        """End: running work finishes within `grace` (default: the options') or is handed back. Never hangs."""
-        self._given_up = not self._candidate.stop(STEP_TIMEOUT_S)
-        self._abdicate(self._options.grace if grace is None else grace)
+        """End: running work finishes within `grace` (default: the options') or is handed back. Never hangs.
+
+        A second call, from another thread too, returns when the first has ended.
+        """
+        with self._stopping:
+            self._given_up = not self._candidate.stop(STEP_TIMEOUT_S)
+            self._abdicate(self._options.grace if grace is None else grace)
+
+    def hurry(self) -> None:
+        """Shorten the grace period of `stop`, also while it waits. May be called from any thread."""
+        self._hurried = True
+        for term in (self._term, self._ending):
+            if term is not None:
+                term.hurry()
 
     def _step(self) -> float | None:
         if self._term is not None and self._term.replaced:
@@ -157,7 +172,9 @@ class Runner:
             self._abdicate(timedelta(0))
 
     def _abdicate(self, grace: timedelta) -> None:
-        term, self._term = self._term, None
+        self._ending = term = self._term
+        self._term = None
         if term is not None:
-            term.end(grace)
+            term.end(timedelta(0) if self._hurried else grace)
+            self._ending = None
             self._lock.release()

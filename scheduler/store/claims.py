@@ -16,7 +16,7 @@ from duetime.scheduler.store.database.unreadable import PROBLEMS, Unreadable
 from duetime.scheduler.store.forms import Forms
 from duetime.scheduler.store.postgres import settle as postgres_settle
 from duetime.scheduler.store.postgres import start as postgres_start
-from duetime.scheduler.store.schema.tables import runs
+from duetime.scheduler.store.schema.tables import attempts, runs
 from duetime.scheduler.store.sql import commit_check
 from duetime.scheduler.store.statements import expire, ready_runs, recover, settle, start
 from duetime.scheduler.store.statements.recover import Conclude
@@ -32,6 +32,11 @@ _MINE = (
     runs.c.worker == bindparam("of_worker"),
 )
 _RENEW = update(runs).where(*_MINE).values(lease_until=bindparam("until"))
+_ANNOUNCE_END = (
+    update(attempts)
+    .where(attempts.c.run_id.in_(select(runs.c.id).where(*_MINE)), attempts.c.ended_at.is_(None))
+    .values(reason=bindparam("why"))
+)
 _STILL_MINE = select(runs.c.id).where(*_MINE, runs.c.cancel_requested == false())
 
 
@@ -217,11 +222,21 @@ class Claims:
         parameters = {"run_id": run_id, "fence": attempt, "value": value}
         return self._database.write(lambda connection: connection.execute(statement, parameters).rowcount) == 1
 
+    def announce_end(self, run_ids: Sequence[str], *, worker: str) -> None:
+        """Note that `worker` ends in order, before it hands back these runs.
+
+        If it is killed before that, whoever recovers them counts no crash.
+        """
+        if run_ids:
+            mine = {"run_ids": list(run_ids), "of_worker": worker, "why": recover.ENDED_IN_ORDER}
+            self._database.write(lambda connection: connection.execute(_ANNOUNCE_END, mine), durable=False)
+
     def recover(self, *, epoch: int, conclude: Conclude | None = None) -> int:
         """End the attempts that older runners left running; return how many.
 
         A run starts again at once, is cancelled if that was requested, and fails with a dead letter after its third
-        crash. `conclude` may add what the store cannot derive: the message, the deliveries and the next occurrence.
+        crash. An attempt whose worker had announced its end is no crash. `conclude` may add what the store cannot
+        derive: the message, the deliveries and the next occurrence.
         """
         return self._database.write(lambda connection: len(recover.recover(connection, epoch, conclude, self._now())))
 

@@ -10,6 +10,9 @@ from duetime.scheduler.records import Claim
 from duetime.scheduler.runtime.interrupt import CancelRequested, Interrupt, Interruptible
 from duetime.scheduler.worker.usage import AttemptUsage
 
+HURRIED_GRACE_S = 0.1
+"""Seconds of each wait for runs to end, once someone wants this worker gone."""
+
 
 @dataclass(slots=True)
 class Turn:
@@ -100,6 +103,7 @@ class ActiveRuns:
     def __init__(self) -> None:
         self._held: dict[str, ActiveRun] = {}
         self._closed = False
+        self._hurried = False
         self._changed = Condition()
 
     def add(self, claims: Iterable[Claim]) -> bool:
@@ -130,10 +134,17 @@ class ActiveRuns:
         with self._changed:
             return list(self._held.values())
 
-    def wait_until(self, condition: Callable[[], bool], timeout: float) -> bool:
-        """Wait until `condition` holds, tested after each removal; False after `timeout` seconds."""
+    def wait_until_empty(self, timeout: float) -> bool:
+        """Wait until there are none; False after `timeout` seconds, or soon after `hurry`."""
         with self._changed:
-            return self._changed.wait_for(condition, timeout)
+            self._changed.wait_for(lambda: not self._held or self._hurried, timeout)
+            return self._changed.wait_for(lambda: not self._held, HURRIED_GRACE_S if self._hurried else 0)
+
+    def hurry(self) -> None:
+        """Shorten every wait for an end, one that is under way too."""
+        with self._changed:
+            self._hurried = True
+            self._changed.notify_all()
 
     def __len__(self) -> int:
         return len(self._held)

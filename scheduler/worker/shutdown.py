@@ -1,12 +1,14 @@
-"""Runs that have not ended when their worker stops: interrupted, then handed back."""
+"""Runs that have not ended when their worker stops: announced, interrupted, then handed back."""
 
 from __future__ import annotations
 
 import logging
 from collections.abc import Callable, Sequence
 
+from duetime.scheduler.errors import DuetimeError
 from duetime.scheduler.rules.settlement import AttemptResult
 from duetime.scheduler.runtime.interrupt import WorkerStopping
+from duetime.scheduler.store import Store
 from duetime.scheduler.worker.active_runs import ActiveRun
 from duetime.scheduler.worker.executor import STOPPED
 
@@ -16,6 +18,19 @@ TOO_LONG = (
 )
 
 log = logging.getLogger(__name__)
+
+
+def announce(store: Store, worker: str, active: Sequence[ActiveRun]) -> None:
+    """Ask the active runs to yield, and note their coming end in case that this process is killed before it.
+
+    Without the note, a kill during an orderly end would count as a crash of the run.
+    """
+    for held in active:
+        held.yielding = True
+    try:
+        store.claims.announce_end([held.run_id for held in active], worker=worker)
+    except DuetimeError as error:
+        log.warning("could not note that %d runs end with this process: %s", len(active), error)
 
 
 def interrupt(left: Sequence[ActiveRun]) -> None:

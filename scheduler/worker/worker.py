@@ -145,15 +145,14 @@ class Worker:
     def stop(self, grace: timedelta) -> bool:
         """Take no more runs, let running ones finish within `grace`, and hand the rest back for other workers.
 
-        Returns within `grace` and a few seconds; False when the database took no result, so that runs stay `running`
-        until the next runner recovers them.
+        Returns within `grace` and a few seconds, much sooner after `hurry`; False when the database took no result, so
+        that runs stay `running` until the next runner recovers them.
         """
         self._broker.drain()
-        for held in self._active_runs.all():
-            held.yielding = True
-        if not self._emptied(grace.total_seconds()):
+        shutdown.announce(self._store, self._options.name, self._active_runs.all())
+        if not self._active_runs.wait_until_empty(grace.total_seconds()):
             shutdown.interrupt(self._active_runs.all())
-            self._emptied(INTERRUPT_GRACE_S)
+            self._active_runs.wait_until_empty(INTERRUPT_GRACE_S)
         shutdown.hand_back(self._active_runs.close(), self._hand_in)
         stored = self._completer.close(timeout=2 * INTERRUPT_GRACE_S)
         if stored:
@@ -163,6 +162,10 @@ class Worker:
             self._dramatiq.stop(timeout=0)  # its threads end by themselves, with nothing left to wait for
         self._loop.stop(INTERRUPT_GRACE_S)
         return stored
+
+    def hurry(self) -> None:
+        """Shorten the grace period of `stop`, also while it waits. May be called from any thread."""
+        self._active_runs.hurry()
 
     def _make_lost_threads(self) -> LostThreads:
         return LostThreads(
@@ -295,6 +298,3 @@ class Worker:
             self._queue.finish(self._options.name, ends, jitter=self._jitter())
         except (QueueLost, QueueUnavailable) as error:
             log.warning("cannot release %d leases in the queue, they expire on their own: %s", len(ends), error)
-
-    def _emptied(self, timeout: float) -> bool:
-        return self._active_runs.wait_until(lambda: not len(self._active_runs), timeout)

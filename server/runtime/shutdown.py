@@ -1,4 +1,8 @@
-"""The shutdown of a serving process: begun by a signal or the end of input, and bounded in time."""
+"""The shutdown of a serving process: begun by its first sign, shortened by later ones, and bounded in time.
+
+Hosts end their servers with several signs in a row: the end of input and SIGTERM 2 seconds later, or SIGINT and SIGTERM
+at once. What runs has to be handed back in between.
+"""
 
 from __future__ import annotations
 
@@ -11,12 +15,16 @@ import sys
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
+from dataclasses import dataclass
 from types import FrameType
 from typing import Self
 
 STOPS = (signal.SIGTERM, signal.SIGINT)
 FORCED_EXIT_DELAY_S = 2.0
 """Seconds beyond the time given after which the process ends whatever still holds it."""
+
+HURRIED_EXIT_DELAY_S = 1.5
+"""Seconds after a further sign; hosts kill their servers 2 seconds after it, or sooner."""
 
 log = logging.getLogger(__name__)
 
@@ -32,22 +40,52 @@ def on_loop(work: Callable[[], None]) -> Callable[[], None]:
     return call
 
 
+def _do_nothing() -> None:
+    pass
+
+
+@dataclass(frozen=True, slots=True)
+class ProcessEnd:
+    """The three steps in which a process ends.
+
+    `begin` starts the hand-back of what runs and returns at once, `hurry` shortens it, `close` waits for it and closes
+    everything.
+    """
+
+    begin: Callable[[], None] = _do_nothing
+    hurry: Callable[[], None] = _do_nothing
+    close: Callable[[], None] = _do_nothing
+
+
+NOTHING_TO_END = ProcessEnd()
+
+
 class Shutdown:
-    """The end of a serving process: begun by a signal or by its input, and bounded in time."""
+    """The end of a serving process: begun by a signal or by its input, and bounded in time.
+
+    A later signal shortens it: `hurry` is called, at once if the shutdown had begun before `on_hurry`.
+    """
 
     def __init__(self, seconds: float) -> None:
         self.code = 0
         self._limit = seconds + FORCED_EXIT_DELAY_S
         self._begun = threading.Event()
+        self._hurried = threading.Event()
         self._stop: Callable[[], None] = lambda: None
-        self._given_up = threading.Timer(self._limit, self._give_up)
-        self._given_up.daemon = True
+        self._hurry: list[Callable[[], None]] = []
+        self._given_up = self._forced_exit(self._limit)
 
     def on_begin(self, stop: Callable[[], None]) -> None:
         """Call `stop` when the shutdown begins; at once if it has begun."""
         self._stop = stop
         if self._begun.is_set():
             stop()
+
+    def on_hurry(self, hurry: Callable[[], None]) -> None:
+        """Call `hurry` too at the next sign after the first; at once if it came already."""
+        self._hurry.append(hurry)
+        if self._hurried.is_set():
+            hurry()
 
     def begin(self, why: str, *, code: int = 0) -> None:
         """Begin the shutdown, after which the process exits with `code`; only the first call counts."""
@@ -59,14 +97,33 @@ class Shutdown:
         self._given_up.start()
         self._stop()
 
-    def _give_up(self) -> None:
-        log.warning("shutdown took longer than %g s; exiting without waiting", self._limit)
+    def _shorten(self, why: str) -> None:
+        """Hand back what runs without waiting any longer; only the first call counts."""
+        if self._hurried.is_set():
+            return
+        self._hurried.set()
+        log.info("stopping sooner: %s", why)
+        self._given_up.cancel()
+        self._given_up = self._forced_exit(HURRIED_EXIT_DELAY_S)
+        self._given_up.start()
+        for hurry in self._hurry:
+            hurry()
+
+    def _forced_exit(self, seconds: float) -> threading.Timer:
+        timer = threading.Timer(seconds, self._give_up, (seconds,))
+        timer.daemon = True
+        return timer
+
+    def _give_up(self, seconds: float) -> None:
+        log.warning("shutdown took longer than %g s; exiting without waiting", seconds)
         _leave(self.code)
 
     def _signalled(self, number: int) -> None:
+        name = signal.Signals(number).name
         if self._begun.is_set():
-            _leave(128 + number)
-        self.begin(signal.Signals(number).name)
+            self._shorten(name)
+        else:
+            self.begin(name)
 
     def __enter__(self) -> Self:
         self._handlers = _installed(self._signalled)

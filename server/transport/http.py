@@ -14,7 +14,7 @@ import anyio
 import uvicorn
 from duetime.scheduler.errors import DuetimeError, InvalidSetting
 from duetime.server.protocol.sdk import end_streams
-from duetime.server.runtime.shutdown import Shutdown, on_loop
+from duetime.server.runtime.shutdown import NOTHING_TO_END, ProcessEnd, Shutdown, on_loop
 from duetime.tools.threads import cross
 from mcp.server import MCPServer
 from mcp.server.transport_security import TransportSecuritySettings
@@ -40,33 +40,49 @@ def run_http(
     bound: socket.socket,
     *,
     ready: Callable[[], str],
+    start: Callable[[], None] = lambda: None,
     announce: Callable[[str], None] = say,
-    close: Callable[[], None] = lambda: None,
+    ends: ProcessEnd = NOTHING_TO_END,
     grace: float = 5.0,
 ) -> int:
-    """Serve until SIGTERM or SIGINT, then `close` everything within `grace` seconds; return the exit code.
+    """`start`, serve until SIGTERM or SIGINT, then end everything within `grace` seconds; return the exit code.
 
-    `bound` is a socket of `listening`. `ready` is called on a thread for `/readyz`: it gives the answer, or raises a
+    The first signal starts the hand-back of what runs, a second one shortens it. `bound` is a socket of `listening`.
+    `ready` is called on a thread for `/readyz`: it gives the answer, or raises a
     DuetimeError while nothing can be scheduled. `announce` is told a sentence with the address.
     """
     with Shutdown(STREAM_CLOSE_GRACE_S + grace) as ending:
+        ending.on_hurry(ends.hurry)
+        start()
         app = http_app(server, ready)
         announce(f"duetime serves MCP at {url_of(bound)}")
         config = uvicorn.Config(app, log_config=None, access_log=False, timeout_graceful_shutdown=STREAM_CLOSE_GRACE_S)
         running = _Server(config)
-        anyio.run(_serve, running, bound, server, ending)
+        anyio.run(_serve, running, bound, server, ending, ends.begin)
         ending.begin("the server ended")
-        close()
+        ends.close()
     return ending.code
 
 
-async def _serve(running: uvicorn.Server, bound: socket.socket, server: MCPServer[None], ending: Shutdown) -> None:
-    def stop() -> None:
+async def _serve(
+    running: uvicorn.Server, bound: socket.socket, server: MCPServer[None], ending: Shutdown, begin: Callable[[], None]
+) -> None:
+    def close_streams() -> None:
         end_streams(server)
         logging.getLogger("uvicorn.error").setLevel(logging.CRITICAL)  # it would log each cut stream as an error
         running.should_exit = True
 
-    ending.on_begin(on_loop(stop))
+    def leave_at_once() -> None:
+        running.force_exit = True
+
+    stop_serving = on_loop(close_streams)
+
+    def stop() -> None:
+        begin()
+        stop_serving()
+
+    ending.on_begin(stop)
+    ending.on_hurry(on_loop(leave_at_once))
     await running.serve([bound])
 
 

@@ -9,6 +9,7 @@ from duetime.server.app import App, build
 from duetime.server.protocol.server import make_server
 from duetime.server.protocol.subscriptions import Subscriptions
 from duetime.server.runtime.logs import configure_logs
+from duetime.server.runtime.shutdown import ProcessEnd
 from duetime.server.settings.model import Settings
 from duetime.server.transport.client_signs import sign_of
 from duetime.server.transport.http import listening, run_http, say
@@ -27,8 +28,8 @@ def connect(app: App) -> MCPServer[None]:
     return make_server(app.scheduler, changes, actions=actions_of(app.handlers))
 
 
-def _started(settings: Settings, *, for_client: bool) -> App:
-    """Build an application and start it, `for_client` as `App.start` has it.
+def _built(settings: Settings) -> App:
+    """Build an application, which is to be started next.
 
     Objects loaded so far live as long as the process. `gc.freeze` removes them from garbage collections, which would
     otherwise stop all threads for tens of milliseconds in a burst, and delay the end of the process by a second or
@@ -37,19 +38,23 @@ def _started(settings: Settings, *, for_client: bool) -> App:
     app = build(settings)
     gc.collect()
     gc.freeze()
-    app.start(for_client=for_client)
     return app
+
+
+def _end_of(app: App) -> ProcessEnd:
+    return ProcessEnd(begin=app.begin_end, hurry=app.hurry, close=app.close)
 
 
 def serve_stdio(settings: Settings) -> int:
     """Serve one client over stdin and stdout until it leaves; return the exit code. Logs go to stderr."""
     wire = Wire.claim()  # before the import of handlers, whose prints must not reach the client
     configure_logs(settings.log_level, settings.log_format)
-    app = _started(settings, for_client=True)
+    app = _built(settings)
+    app.start(for_client=True)
     return run_stdio(
         connect(app),
         wire,
-        close=app.close,
+        ends=_end_of(app),
         grace=settings.grace_seconds,
         on_request=lambda method: app.note(sign_of(method)),
     )
@@ -59,6 +64,13 @@ def serve_http(settings: Settings) -> int:
     """Serve clients on this machine over HTTP until SIGTERM or SIGINT; return the exit code. Logs go to stderr."""
     announce = say if configure_logs(settings.log_level, settings.log_format) else log.info
     with listening(settings.host, settings.port) as bound:  # first, so that a taken port starts nothing
-        app = _started(settings, for_client=False)
-        server, grace = connect(app), settings.grace_seconds
-        return run_http(server, bound, ready=app.ready, announce=announce, close=app.close, grace=grace)
+        app = _built(settings)
+        return run_http(
+            connect(app),
+            bound,
+            start=app.start,
+            ready=app.ready,
+            announce=announce,
+            ends=_end_of(app),
+            grace=settings.grace_seconds,
+        )

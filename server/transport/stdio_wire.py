@@ -87,6 +87,11 @@ class Pending:
             self.ids.discard(request_id)
             self.changed.set()
 
+    def forget_all(self) -> None:
+        """Wait for no answer any longer. Call it on the event loop."""
+        self.ids.clear()
+        self.changed.set()
+
     async def drained(self, seconds: float) -> None:
         """Return when every request is answered, or after `seconds`."""
         with anyio.move_on_after(seconds):

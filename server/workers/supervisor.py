@@ -84,6 +84,12 @@ class ChildProcess:
             with suppress(OSError), self.process.stdin as stdin:
                 stdin.write(last)
 
+    def hurry(self) -> None:
+        """Let the process hand back its runs without waiting for them any longer."""
+        if self.process is not None:
+            with suppress(OSError):
+                self.process.terminate()
+
     def wait(self, until: float) -> None:
         """Wait for its end until `until`, in monotonic seconds; then kill it."""
         if self.process is None:
@@ -117,6 +123,7 @@ def run_processes(settings: Settings, command: Sequence[str], *, until_eof: bool
         latest = time.monotonic() + longest
         for place in places:
             place.end()
+            ending.on_hurry(place.hurry)
         for place in places:
             place.wait(latest)
     return ending.code

@@ -30,7 +30,8 @@ log = logging.getLogger(__name__)
 def run_worker(settings: Settings, *, until_eof: bool = False) -> int:
     """Run tasks until SIGTERM or SIGINT, with `until_eof` until stdin ends, or until too many threads were lost.
 
-    Then nothing more starts, and running work has the grace period before it is handed back. Returns the exit code.
+    Then nothing more starts, and running work has the grace period before it is handed back; a second signal ends that
+    period. Returns the exit code.
     Raises InvalidSetting without a Redis, where the serving process runs tasks itself.
     """
     check_distributed(settings)
@@ -44,6 +45,7 @@ def run_worker(settings: Settings, *, until_eof: bool = False) -> int:
         with build(settings, role=Role.WORK, exhausted=exhausted) as app:
             gc.collect()
             gc.freeze()  # loaded objects live as long as the process, and need no collection
+            ending.on_hurry(app.hurry)
             app.start()
             log.info("this process now runs tasks, %d at a time", settings.threads)
             stopped.wait()

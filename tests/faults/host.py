@@ -34,6 +34,10 @@ INTERRUPTED: End = (("SIGINT", 0.1), ("SIGTERM", 0.5))
 """As a host in a terminal ends its servers."""
 
 
+UNHEARD: End = (("SIGTERM", 0.25),)
+"""A kill before the hand-back has ended: work that nothing interrupts may take the whole grace period."""
+
+
 class Host:
     """One `duetime` over stdio on the database in `folder`."""
 

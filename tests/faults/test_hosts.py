@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from functools import partial
 
 import pytest
 from duetime.scheduler.task import State
 
-from tests.faults.conftest import Site, until
-from tests.faults.host import PROBE, Host
+from tests.faults.conftest import Line, Site, until
+from tests.faults.host import CLOSED, INTERRUPTED, PROBE, UNHEARD, End, Host
 
 pytestmark = pytest.mark.faults
 
@@ -46,3 +47,39 @@ def test_a_client_that_starts_its_server_twice_runs_overdue_work_once(
     until(lambda: site.record(task_id).run.state is State.SUCCEEDED, "the work, in the process that is used")
     site.check([task_id])
     assert site.attempts(task_id) == ["done"]
+
+
+@pytest.mark.parametrize("end", [CLOSED, INTERRUPTED, UNHEARD], ids=["closed", "interrupted", "killed in between"])
+def test_the_ordinary_ends_of_hosts_are_no_crashes_and_work_goes_on_in_the_next_process(
+    site: Site, start: Start, end: End
+) -> None:
+    (task_id,) = site.add("effect", payload={"seconds": 600})
+    for attempt in (1, 2, 3, 4):
+        host = start()
+        host.call("list_tasks")
+        until(partial(has_started, site, attempt), "the next attempt")
+        host.end(end)
+    record = site.record(task_id)
+    assert record.run.state is not State.FAILED
+    assert record.run.crashes == 0
+    assert set(site.attempts(task_id)) <= {"yielded", None}
+
+
+def test_work_that_a_host_cut_goes_on_in_a_process_that_is_there(site: Site, start: Start) -> None:
+    (task_id,) = site.add("effect", payload={"seconds": 4})
+    first, second = start(), start()
+    first.call("list_tasks")
+    until(lambda: len(starts(site)) == 1, "the first attempt")
+    second.call("list_tasks")
+    assert first.end(CLOSED) == 0
+    until(lambda: site.record(task_id).run.state is State.SUCCEEDED, "the work, in the other process")
+    assert site.attempts(task_id) == ["yielded", "done"]
+    assert [line.pid for line in starts(site)] == [first.process.pid, second.process.pid]
+
+
+def has_started(site: Site, attempts: int) -> bool:
+    return len(starts(site)) == attempts
+
+
+def starts(site: Site) -> list[Line]:
+    return [line for line in site.ledger() if line.step == "start"]

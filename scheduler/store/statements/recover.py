@@ -7,11 +7,14 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable, Collection
+from dataclasses import replace
 from datetime import datetime
 
 from duetime.scheduler.events import EventKind
+from duetime.scheduler.outcomes import Yielded
 from duetime.scheduler.records import Claim, Settlement
 from duetime.scheduler.rules.limits.pool import chargeable
+from duetime.scheduler.rules.settlement import settle as settle_attempt
 from duetime.scheduler.store.database import unreadable
 from duetime.scheduler.store.schema.rows import task_and_run
 from duetime.scheduler.store.schema.tables import attempts, runs, tasks
@@ -32,8 +35,16 @@ Conclude = Callable[[Claim, Settlement], Settlement]
 MAX_CRASHES = 3
 """Crashes after which a run fails instead of starting again, because it may be what kills its worker."""
 
+ENDED_IN_ORDER = "the worker stopped"
+"""The reason of an attempt whose worker announces its end; it stays if the worker is killed before the hand-back."""
+
 _WHOLE = TASK_AND_RUN.where(runs.c.id.in_(bindparam("run_ids", expanding=True)))
 _HELD = select(runs.c.id, runs.c.reserved, runs.c.token).where(runs.c.id.in_(bindparam("run_ids", expanding=True)))
+_ANNOUNCED = select(attempts.c.run_id).where(
+    attempts.c.run_id.in_(bindparam("run_ids", expanding=True)),
+    attempts.c.ended_at.is_(None),
+    attempts.c.reason == ENDED_IN_ORDER,
+)
 _RUNNING: ColumnElement[bool] = literal_column("runs.state = 'running'")  # literal, as in the partial index
 _ORPHANS = select(runs.c.id).where(_RUNNING, runs.c.epoch < bindparam("newest"))
 _PAST = (_RUNNING, runs.c.lease_until < bindparam("before", type_=Instant()))
@@ -97,7 +108,10 @@ def recover_lapsed(
 
 
 def _crash(connection: Connection, orphans: list[str], conclude: Conclude | None, now: datetime) -> dict[str, str]:
-    """End the attempts as crashed; return by run the tokens of their leases in the queue."""
+    """End the attempts, as crashed unless their worker had announced its end.
+
+    Return by run the tokens of their leases in the queue.
+    """
     if not orphans:
         return {}
     held_by = unreadable.rows(connection, _HELD, {"run_ids": orphans}, runs.c.id)
@@ -108,12 +122,18 @@ def _crash(connection: Connection, orphans: list[str], conclude: Conclude | None
         return {}
     claimed = settle.claimed(connection, [run.id for _, run in found])
     claims = [Claim(run, task, claimed[run.id].worker, *held[run.id]) for task, run in found]
-    crashed = [_ending(claimed[claim.run.id], claim, conclude, now) for claim in claims]
-    endings.write(connection, crashed, now)
+    announced = set(connection.execute(_ANNOUNCED, {"run_ids": [claim.run.id for claim in claims]}).scalars())
+    ended = [_ending(claimed[claim.run.id], claim, conclude, now, announced) for claim in claims]
+    endings.write(connection, ended, now)
     return {claim.run.id: claim.token for claim in claims}
 
 
-def _ending(claimed: Claimed, claim: Claim, conclude: Conclude | None, now: datetime) -> AttemptEnd:
+def _ending(
+    claimed: Claimed, claim: Claim, conclude: Conclude | None, now: datetime, announced: Collection[str]
+) -> AttemptEnd:
+    if claim.run.id in announced:
+        handed_back = settle_attempt(claim, Yielded(reason=ENDED_IN_ORDER), now=now, jitter=0.0)
+        return AttemptEnd(claimed, replace(handed_back, used=chargeable(claim.reserved)))
     settlement = _settlement(claim, now)
     if settlement.to is not State.RETRYING:
         settlement = concluding(conclude, claim, settlement)

@@ -232,6 +232,36 @@ def test_a_crashed_run_is_tried_again_and_the_third_crash_makes_a_dead_letter(st
     assert kinds(store, record.task.id).count(EventKind.CRASHED) == 3
 
 
+def test_an_attempt_whose_worker_announced_its_end_is_handed_back_and_not_crashed(store: Store) -> None:
+    record = added(store)
+    for end in (1, 2, 3, 4):
+        claim = restarted(store, record, epoch=store.runners.take_over(pid=end, endpoint="", token=""))
+        store.claims.announce_end([claim.run.id], worker="another")
+        store.claims.announce_end([claim.run.id], worker=claim.worker)
+        assert store.claims.recover(epoch=store.runners.take_over(pid=end + 10, endpoint="", token="")) == 1
+    run = store.tasks.get(TENANT, record.task.id).run
+    assert (run.state, run.crashes, run.failures) == (State.SUSPENDED, 0, 0)
+    assert [attempt.outcome for attempt in store.history.attempts(TENANT, record.task.id)] == ["yielded"] * 4
+    assert EventKind.CRASHED not in kinds(store, record.task.id)
+
+
+def test_the_announcement_of_an_end_by_another_worker_changes_nothing(store: Store) -> None:
+    claim = restarted(store, added(store), epoch=store.runners.take_over(pid=1, endpoint="", token=""))
+    store.claims.announce_end([claim.run.id], worker="another")
+    store.claims.announce_end([], worker=claim.worker)
+    assert store.claims.recover(epoch=store.runners.take_over(pid=2, endpoint="", token="")) == 1
+    run = store.tasks.get(TENANT, claim.task.id).run
+    assert (run.state, run.crashes) == (State.RETRYING, 1)
+
+
+def test_a_run_that_ends_after_its_worker_announced_its_end_ended_as_it_did(store: Store) -> None:
+    claim = started(store)
+    store.claims.announce_end([claim.run.id], worker=claim.worker)
+    assert store.claims.settle([settlement(claim)]) == [Verdict.SETTLED]
+    [attempt] = store.history.attempts(TENANT, claim.task.id)
+    assert (attempt.outcome, attempt.reason) == ("done", None)
+
+
 def test_a_run_whose_lease_has_passed_and_that_nobody_holds_counts_as_crashed(store: Store, clock: Clock) -> None:
     epoch = store.runners.take_over(pid=1, endpoint="", token="")
     lost = [restarted(store, added(store), epoch=epoch), started(store)]

@@ -349,6 +349,25 @@ def test_work_that_outlasts_the_grace_period_is_handed_back_and_started_by_the_n
     assert {context.idempotency_key for context in gate.contexts} == {record.run.id}
 
 
+@pytest.mark.parametrize("deaf", [False, True], ids=["interrupted", "ignoring every interrupt"])
+def test_a_runner_that_is_hurried_while_it_stops_hands_back_at_once(house: House, *, deaf: bool) -> None:
+    gate = Gate()
+    runner = house.run(handler("gate", description="waits")(ignoring(gate)) if deaf else gate.handler)
+    task_id = house.add("gate")
+    gate.await_begun()
+    ending = threading.Thread(target=runner.stop, args=(timedelta(hours=1),))
+    ending.start()
+    eventually(gate.contexts[0].should_yield, "the end to begin")
+    assert house.record(task_id).run.state is State.RUNNING
+    runner.hurry()
+    ending.join(30)
+    assert not ending.is_alive()
+    assert house.record(task_id).run.state is State.SUSPENDED
+    assert house.reasons(task_id) == ["the worker stopped"]
+    runner.stop()
+    gate.go.set()
+
+
 def test_a_stopped_runner_leaves_what_is_ready_to_the_next(house: House) -> None:
     gate = Gate()
     first = house.run(gate.handler)

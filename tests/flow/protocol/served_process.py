@@ -20,6 +20,7 @@ from duetime.scheduler.task import TaskView
 from duetime.server.protocol.server import make_server
 from duetime.server.protocol.subscriptions import Subscriptions
 from duetime.server.runtime.logs import configure_logs
+from duetime.server.runtime.shutdown import ProcessEnd
 from duetime.server.transport.http import listening, run_http
 from duetime.server.transport.stdio import run_stdio
 from duetime.server.transport.stdio_wire import Wire
@@ -75,9 +76,9 @@ def main() -> int:
         return "ok"
 
     if wire is not None:
-        return run_stdio(server, wire, close=store.close, grace=1)
+        return run_stdio(server, wire, ends=ProcessEnd(close=store.close), grace=1)
     with listening("127.0.0.1", 0) as bound:
-        return run_http(server, bound, ready=ready, close=store.close, grace=1)
+        return run_http(server, bound, ready=ready, ends=ProcessEnd(close=store.close), grace=1)
 
 
 sys.exit(main())

@@ -298,13 +298,15 @@ def test_a_call_that_hangs_does_not_keep_the_process(mortal: Peer, stop: signal.
     assert b"left behind" not in mortal.process.stderr.read()  # everything else was closed in good order
 
 
-def test_a_second_signal_ends_it_at_once(mortal: Peer) -> None:
+@pytest.mark.parametrize("stop", [signal.SIGTERM, signal.SIGINT])
+def test_a_second_signal_ends_it_without_waiting_for_answers(mortal: Peer, stop: signal.Signals) -> None:
     mortal.call("list_tasks")
     mortal.write(mortal.request("tools/call", 2, name="get_task", arguments={"task_id": "t_hanging"}))
     mortal.call("list_tasks")
-    mortal.process.send_signal(signal.SIGTERM)
+    mortal.process.send_signal(stop)
     assert mortal.process.stderr is not None
-    assert any(b"stopping: SIGTERM" in line for line in mortal.process.stderr)
+    assert any(b"stopping: SIG" in line for line in mortal.process.stderr)
     mortal.process.send_signal(signal.SIGTERM)
 
-    assert mortal.process.wait(SECONDS) == 128 + signal.SIGTERM
+    assert mortal.process.wait(SECONDS) == 0
+    assert b"stopping sooner: SIGTERM" in mortal.process.stderr.read()

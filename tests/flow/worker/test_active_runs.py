@@ -53,9 +53,9 @@ def test_letting_go_of_a_claim_keeps_a_later_one_of_the_same_run() -> None:
 def test_waiting_for_an_empty_hand_ends_with_the_last_claim_or_with_patience() -> None:
     hand = ActiveRuns()
     hand.add([a_claim("a"), a_claim("b")])
-    assert not hand.wait_until(lambda: not len(hand), timeout=0)
+    assert not hand.wait_until_empty(timeout=0)
     hand.remove(hand.all())
-    assert hand.wait_until(lambda: not len(hand), timeout=0)
+    assert hand.wait_until_empty(timeout=0)
 
 
 def test_a_closed_hand_takes_nothing_more() -> None:
