@@ -50,7 +50,7 @@ def check(needs: Mapping[str, int], tier: Tier, pools: PoolsByName) -> None:
 
 def _keys_of(tenant: str) -> str:
     """Return the prefix of a tenant's own pools, unique among all tenants."""
-    return _KEY if tenant == LOCAL.tenant else f"{_KEY}{quote(tenant, safe='')}/"
+    return f"{_KEY}{quote(tenant, safe='')}/"
 
 
 def _as_named(name: object, tenant: str) -> object:
@@ -60,8 +60,10 @@ def _as_named(name: object, tenant: str) -> object:
 
 
 def _pool_of(name: str, tenant: str) -> str:
+    """Return the stored name: in full, but for a local key without `/`, which no tenant's key can be."""
     keys = _keys_of(tenant)
-    return name if name.startswith(keys) or not name.startswith(_KEY) else f"{keys}{name.removeprefix(_KEY)}"
+    short = tenant == LOCAL.tenant and "/" not in name
+    return name if short or name.startswith(keys) or not name.startswith(_KEY) else f"{keys}{name.removeprefix(_KEY)}"
 
 
 def _check_name(name: object) -> None:

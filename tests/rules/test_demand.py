@@ -291,6 +291,13 @@ def test_a_key_is_of_the_tenant_who_names_it_however_often_it_is_read_and_given_
         needs(pool.removesuffix("customer-42"))
 
 
+@pytest.mark.parametrize("name", ["key:acme/customer-42", "key:team/42", "key:local/acme/customer-42"])
+def test_the_local_user_cannot_name_another_tenants_key(name: str) -> None:
+    [pool] = merged({}, {name: 1})
+    assert pool == f"key:local/{name.removeprefix('key:').removeprefix('local/')}"
+    assert merged({}, {pool: 1}) == {pool: 1}
+
+
 def test_two_tenants_can_use_the_same_key_at_the_same_time() -> None:
     asked = Request("Call", when="tomorrow 9am", needs={"key:customer-42": 1})
     pools = [INTAKE.plan(asked, Principal(tenant, "ann"), NOW).task.needs.keys() for tenant in ("acme", "rival")]
