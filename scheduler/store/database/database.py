@@ -4,16 +4,15 @@ from __future__ import annotations
 
 import threading
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager, suppress
+from collections.abc import Callable
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Generic, TypeVar
 
-from duetime.scheduler.errors import StoreUnavailable
+from duetime.scheduler.store.database.driver_errors import translated
 from duetime.scheduler.store.database.unreadable import OPTION, Unreadable
 from sqlalchemy import URL, Connection, Engine, QueuePool, create_engine, event
-from sqlalchemy.exc import DBAPIError
 
 T = TypeVar("T")
 Work = Callable[[Connection], T]
@@ -185,42 +184,3 @@ def _configure(synchronous: str) -> Callable[[Any, Any], None]:
             raw.execute(f"PRAGMA {pragma}").close()
 
     return configure
-
-
-@contextmanager
-def translated() -> Iterator[None]:
-    """Translate driver errors of an unusable database into one sentence with a remedy."""
-    try:
-        yield
-    except Exception as error:
-        sentence = _sentence(error)
-        if sentence is None:
-            raise
-        raise StoreUnavailable(sentence) from error
-
-
-_REASONS = (
-    (
-        "statement timeout",
-        "The query took too long. Narrow the filter, or shorten the time range.",
-    ),
-    ("locked", "The database is busy: another process locked it for 5 seconds. Nothing was stored; try again."),
-    ("busy", "The database is busy: another process locked it for 5 seconds. Nothing was stored; try again."),
-    ("full", "The disk is full. Nothing was stored; free some space and try again."),
-    ("readonly", "The database file cannot be written. Nothing was stored; check its permissions and its disk."),
-    ("unable to open", "The database file cannot be opened. Check that its folder exists and may be written."),
-    ("not a database", "The database file is not an SQLite database. Name another file, or restore a copy."),
-    ("malformed", "The database file is damaged. Restore a copy; nothing was stored."),
-)
-
-
-def _sentence(error: Exception) -> str | None:
-    original = error.orig if isinstance(error, DBAPIError) else error
-    kinds = {kind.__name__ for kind in type(original).__mro__}
-    if "TimeoutError" in kinds:
-        return "No connection to the database became free for 5 seconds. Nothing was stored; try again."
-    if not kinds & {"OperationalError", "InterfaceError"} and type(original).__name__ != "DatabaseError":
-        return None
-    text = str(original)
-    known = (sentence for words, sentence in _REASONS if words in text)
-    return next(known, f"The database cannot be used ({' '.join(text.split())[:200]}). Nothing was stored.")

@@ -11,7 +11,8 @@ from typing import Any, TypeVar, cast
 
 from duetime.scheduler.errors import StoreUnavailable
 from duetime.scheduler.store.database.clock import Sample
-from duetime.scheduler.store.database.database import BUSY_TIMEOUT_S, Database, Stored, Tried, Work, translated
+from duetime.scheduler.store.database.database import BUSY_TIMEOUT_S, Database, Stored, Tried, Work
+from duetime.scheduler.store.database.driver_errors import translated
 from duetime.scheduler.store.database.unreadable import OPTION, Unreadable
 from duetime.scheduler.store.schema.types import decode, encode
 from sqlalchemy import URL, Connection, Engine, ExceptionContext, create_engine, event
