@@ -11,7 +11,7 @@ from duetime.scheduler.store.database import unreadable
 from duetime.scheduler.store.database.database import Database
 from duetime.scheduler.store.schema.rows import ATTEMPT, DEAD_LETTER, EVENT, folded
 from duetime.scheduler.store.schema.tables import attempts, dead_letters, events, runs, tasks
-from duetime.scheduler.store.schema.types import from_microseconds, to_microseconds
+from duetime.scheduler.store.schema.values import from_microseconds, to_microseconds
 from duetime.scheduler.store.sql import cursors
 from duetime.scheduler.store.statements.event_log import latest, since
 from duetime.scheduler.store.statements.task_list import Condition, labelled

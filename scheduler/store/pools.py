@@ -14,7 +14,7 @@ from duetime.scheduler.records import StoredPool
 from duetime.scheduler.store.database.database import Database
 from duetime.scheduler.store.schema.pool_tables import POOL_REVISION, pools
 from duetime.scheduler.store.schema.rows import columns_of
-from duetime.scheduler.store.schema.types import encode
+from duetime.scheduler.store.schema.values import encode
 from duetime.scheduler.task import Json
 from sqlalchemy import Connection, bindparam, func, insert, select, update
 

@@ -14,7 +14,7 @@ from duetime.scheduler.store.database.clock import Sample
 from duetime.scheduler.store.database.database import BUSY_TIMEOUT_S, Database, Stored, Tried, Work
 from duetime.scheduler.store.database.driver_errors import translated
 from duetime.scheduler.store.database.unreadable import OPTION, Unreadable
-from duetime.scheduler.store.schema.types import decode, encode
+from duetime.scheduler.store.schema.values import decode, encode
 from sqlalchemy import URL, Connection, Engine, ExceptionContext, create_engine, event
 from sqlalchemy.exc import DBAPIError
 

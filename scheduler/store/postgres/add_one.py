@@ -13,7 +13,8 @@ from duetime.scheduler.records import Added, NewTask
 from duetime.scheduler.store.schema.rows import TASK_VALUES, listed_at, task_values, twin_hash
 from duetime.scheduler.store.schema.tables import events, runs, tasks
 from duetime.scheduler.store.schema.tables import keys as key_table
-from duetime.scheduler.store.sql.prepared import PreparedStatement, TextValues, instant_text, texts_of, written
+from duetime.scheduler.store.schema.values import instant_text
+from duetime.scheduler.store.sql.prepared import PreparedStatement, TextValues, texts_of, written
 from duetime.scheduler.store.statements import event_log, idempotency
 from duetime.scheduler.store.statements.idempotency import KEY_KEPT_AFTER_END
 from duetime.scheduler.task import Run, TaskRecord

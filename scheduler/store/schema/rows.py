@@ -10,7 +10,7 @@ from typing import Any
 
 from duetime.scheduler.events import Event
 from duetime.scheduler.store.schema import tables
-from duetime.scheduler.store.schema.types import storable
+from duetime.scheduler.store.schema.values import storable
 from duetime.scheduler.task import Attempt, DeadLetter, Delivery, InboxMessage, Run, Task
 from sqlalchemy import Column, ColumnElement, Table, literal_column
 

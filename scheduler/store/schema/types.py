@@ -6,14 +6,21 @@ PostgreSQL. JSON is compact text on SQLite and JSONB on PostgreSQL.
 
 from __future__ import annotations
 
-import json
-import re
 from collections.abc import Callable, Mapping
 from datetime import UTC, datetime, timedelta
 from enum import StrEnum
 from functools import lru_cache
 from typing import Any, Generic, TypeVar
 
+from duetime.scheduler.store.schema.values import (
+    MICROSECOND,
+    check_aware,
+    decode,
+    encode,
+    from_microseconds,
+    storable,
+    to_microseconds,
+)
 from duetime.scheduler.task import Json, RetryPolicy
 from sqlalchemy import BigInteger, Dialect, String, Text
 from sqlalchemy.dialects.postgresql import JSONB, TIMESTAMP
@@ -22,106 +29,113 @@ from sqlalchemy.sql.compiler import SQLCompiler
 from sqlalchemy.sql.functions import FunctionElement
 from sqlalchemy.types import TypeDecorator, TypeEngine
 
-_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
-_MICROSECOND = timedelta(microseconds=1)
-_UNSTORABLE = re.compile("[\x00\ud800-\udfff]")
-_EMPTY: Mapping[str, Callable[[], Json]] = {"{}": dict, "[]": list}
-_DECODE = json.JSONDecoder().decode
-_ENCODE = json.JSONEncoder(separators=(",", ":"), allow_nan=False).encode
-_SUSPECT_JSON = re.compile(r"\\u(?:0000|d[89a-f])")
-
 S = TypeVar("S", bound=StrEnum)
+T = TypeVar("T")
+Converter = Callable[[Any], Any]
 
 
-def to_microseconds(instant: datetime) -> int:
-    """Return whole microseconds since 1970 in UTC; a naive datetime is refused."""
-    if instant.tzinfo is None:
-        msg = f"a naive datetime ({instant.isoformat()}) is not an instant; attach its time zone"
-        raise ValueError(msg)
-    return (instant - _EPOCH) // _MICROSECOND
+class Converted(TypeDecorator[T]):
+    """A type with one function for each way, which gets None too; None in its place where values stay as they are.
+
+    SQLAlchemy's own hooks cost two more calls for each value, and a run has two hundred.
+    """
+
+    impl: Any = Text
+    cache_ok = True
+
+    def written(self, dialect: Dialect) -> Converter | None:  # noqa: ARG002 - each type says for which database
+        """Return the function from a value to what the driver takes."""
+        return None
+
+    def read(self, dialect: Dialect) -> Converter | None:  # noqa: ARG002 - as above
+        """Return the function from what the driver gives to the value."""
+        return None
+
+    def bind_processor(self, dialect: Dialect) -> Converter | None:
+        return _one_after_other(self.written(dialect), self.impl_instance.bind_processor(dialect))
+
+    def result_processor(self, dialect: Dialect, coltype: object) -> Converter | None:
+        return _one_after_other(self.impl_instance.result_processor(dialect, coltype), self.read(dialect))
 
 
-def from_microseconds(value: int) -> datetime:
-    return _EPOCH + timedelta(microseconds=value)
+def _one_after_other(first: Converter | None, second: Converter | None) -> Converter | None:
+    if first is None or second is None:
+        return first or second
+    return lambda value: second(first(value))
 
 
-def storable(text: str) -> str:
-    """Replace characters that no database stores (NUL, lone surrogates) by U+FFFD, so that text never fails a write."""
-    if text.isascii() and "\0" not in text:
-        return text  # nearly every text, without a search
-    return _UNSTORABLE.sub("\N{REPLACEMENT CHARACTER}", text)
+def _is_postgres(dialect: Dialect) -> bool:
+    return dialect.name == "postgresql"
 
 
-def encode(value: Json) -> str:
-    """Return compact JSON; NaN and infinities are refused, unstorable characters replaced."""
-    text = _ENCODE(value)
-    return _ENCODE(_cleaned(_DECODE(text))) if _SUSPECT_JSON.search(text) else text
-
-
-def decode(text: str | bytes) -> Any:
-    """Parse JSON in UTF-8, with a shortcut for empty values, which are the most frequent."""
-    if isinstance(text, bytes):
-        text = text.decode()
-    empty = _EMPTY.get(text)
-    return empty() if empty is not None else _DECODE(text)
-
-
-def _cleaned(value: Json) -> Json:
-    if isinstance(value, str):
-        return storable(value)
-    if isinstance(value, Mapping):
-        return {storable(key): _cleaned(item) for key, item in value.items()}
-    return [_cleaned(item) for item in value] if isinstance(value, list) else value
-
-
-class Instant(TypeDecorator[datetime]):
+class Instant(Converted[datetime]):
     """An aware datetime, given back in UTC to the microsecond."""
 
     impl = BigInteger
     cache_ok = True
 
     def load_dialect_impl(self, dialect: Dialect) -> TypeEngine[Any]:
-        return dialect.type_descriptor(TIMESTAMP(timezone=True) if dialect.name == "postgresql" else BigInteger())
+        return dialect.type_descriptor(TIMESTAMP(timezone=True) if _is_postgres(dialect) else BigInteger())
 
-    def process_bind_param(self, value: datetime | None, dialect: Dialect) -> Any:
-        if value is None:
-            return None
-        microseconds = to_microseconds(value)
-        return value if dialect.name == "postgresql" else microseconds
+    def written(self, dialect: Dialect) -> Converter | None:
+        return _aware if _is_postgres(dialect) else _microseconds
 
-    def process_result_value(self, value: Any, dialect: Dialect) -> datetime | None:
-        if value is None:
-            return None
-        return value.astimezone(UTC) if dialect.name == "postgresql" else from_microseconds(value)
+    def read(self, dialect: Dialect) -> Converter | None:
+        return _in_utc if _is_postgres(dialect) else _instant
 
 
-class Interval(TypeDecorator[timedelta]):
+def _aware(value: datetime | None) -> datetime | None:
+    if value is not None:
+        check_aware(value)
+    return value
+
+
+def _in_utc(value: datetime | None) -> datetime | None:
+    return None if value is None else value.astimezone(UTC)
+
+
+def _microseconds(value: datetime | None) -> int | None:
+    return None if value is None else to_microseconds(value)
+
+
+def _instant(value: int | None) -> datetime | None:
+    return None if value is None else from_microseconds(value)
+
+
+class Interval(Converted[timedelta]):
     """A length of time, as whole microseconds."""
 
     impl = BigInteger
     cache_ok = True
 
-    def process_bind_param(self, value: timedelta | None, dialect: Dialect) -> int | None:  # noqa: ARG002 - the base's
-        return None if value is None else value // _MICROSECOND
+    def written(self, dialect: Dialect) -> Converter | None:  # noqa: ARG002 - the base's
+        return lambda value: None if value is None else value // MICROSECOND
 
-    def process_result_value(self, value: int | None, dialect: Dialect) -> timedelta | None:  # noqa: ARG002 - as above
-        return None if value is None else timedelta(microseconds=value)
+    def read(self, dialect: Dialect) -> Converter | None:  # noqa: ARG002 - as above
+        return lambda value: None if value is None else timedelta(0, 0, value)
 
 
-class JsonValue(TypeDecorator[Any]):
+class JsonValue(Converted[Any]):
     """Any JSON; Python's None is SQL's NULL. On PostgreSQL the engine's serializer is `encode` too."""
 
-    impl = Text
     cache_ok = True
 
     def load_dialect_impl(self, dialect: Dialect) -> TypeEngine[Any]:
-        return dialect.type_descriptor(JSONB(none_as_null=True) if dialect.name == "postgresql" else Text())
+        return dialect.type_descriptor(JSONB(none_as_null=True) if _is_postgres(dialect) else Text())
 
-    def process_bind_param(self, value: Json, dialect: Dialect) -> Json:
-        return value if value is None or dialect.name == "postgresql" else encode(value)
+    def written(self, dialect: Dialect) -> Converter | None:
+        return None if _is_postgres(dialect) else _encoded
 
-    def process_result_value(self, value: Any, dialect: Dialect) -> Any:
-        return value if value is None or dialect.name == "postgresql" else decode(value)
+    def read(self, dialect: Dialect) -> Converter | None:
+        return None if _is_postgres(dialect) else _decoded
+
+
+def _encoded(value: Json) -> str | None:
+    return None if value is None else encode(value)
+
+
+def _decoded(text: str | None) -> Json:
+    return None if text is None else decode(text)
 
 
 class JsonObject(JsonValue):
@@ -129,11 +143,14 @@ class JsonObject(JsonValue):
 
     cache_ok = True
 
-    def process_result_value(self, value: Any, dialect: Dialect) -> Any:
-        found = super().process_result_value(value, dialect)
-        if found is not None and not isinstance(found, dict):
-            raise TypeError(f"{type(found).__name__} where an object is expected")
-        return found
+    def read(self, dialect: Dialect) -> Converter | None:
+        return _one_after_other(super().read(dialect), _an_object)
+
+
+def _an_object(found: Json) -> Json:
+    if found is not None and not isinstance(found, dict):
+        raise TypeError(f"{type(found).__name__} where an object is expected")
+    return found
 
 
 class Strings(JsonValue):
@@ -141,13 +158,11 @@ class Strings(JsonValue):
 
     cache_ok = True
 
-    def process_bind_param(self, value: Any, dialect: Dialect) -> Json:
-        if value is None:
-            return None
-        return list(value) if dialect.name == "postgresql" else _strings_text(tuple(value))
+    def written(self, dialect: Dialect) -> Converter | None:
+        return _one_after_other(lambda value: None if value is None else list(value), super().written(dialect))
 
-    def process_result_value(self, value: Any, dialect: Dialect) -> Any:
-        return tuple(value or ()) if dialect.name == "postgresql" else _strings(value or "[]")
+    def read(self, dialect: Dialect) -> Converter | None:
+        return (lambda value: tuple(value or ())) if _is_postgres(dialect) else lambda text: _strings(text or "[]")
 
 
 class Retrying(JsonValue):
@@ -155,20 +170,18 @@ class Retrying(JsonValue):
 
     cache_ok = True
 
-    def process_bind_param(self, value: Any, dialect: Dialect) -> Json:
-        if value is None:
-            return None
-        return policy_to_json(value) if dialect.name == "postgresql" else policy_text(value)
+    def written(self, dialect: Dialect) -> Converter | None:
+        policy: Converter = policy_to_json if _is_postgres(dialect) else policy_text
+        return lambda value: None if value is None else policy(value)
 
-    def process_result_value(self, value: Any, dialect: Dialect) -> Any:
-        if value is None:
-            return None
-        return policy_from_json(value) if dialect.name == "postgresql" else _policy(value)
+    def read(self, dialect: Dialect) -> Converter | None:
+        policy = policy_from_json if _is_postgres(dialect) else _policy
+        return lambda value: None if value is None else policy(value)
 
 
 @lru_cache(maxsize=1000)
 def _strings(text: str) -> tuple[str, ...]:
-    return tuple(_DECODE(text))
+    return tuple(decode(text))
 
 
 @lru_cache(maxsize=1000)
@@ -184,7 +197,7 @@ def policy_text(policy: RetryPolicy) -> str:
 @lru_cache(maxsize=1000)
 def _policy(text: str) -> RetryPolicy:
     """Parse a policy; cached, because most tasks have the same immutable one."""
-    return policy_from_json(_DECODE(text))
+    return policy_from_json(decode(text))
 
 
 def policy_to_json(policy: RetryPolicy) -> dict[str, Json]:
@@ -203,7 +216,7 @@ def policy_from_json(value: Mapping[str, Any]) -> RetryPolicy:
     )
 
 
-class ClosedSet(TypeDecorator[S], Generic[S]):
+class ClosedSet(Converted[S], Generic[S]):
     """A member of a closed set of words, stored as its text."""
 
     impl = String
@@ -212,13 +225,13 @@ class ClosedSet(TypeDecorator[S], Generic[S]):
     def __init__(self, words: type[S]) -> None:
         super().__init__()
         self.words = words
-        self._members = {member.value: member for member in words}
+        self._members: dict[str | None, S | None] = {None: None, **{member.value: member for member in words}}
 
-    def process_bind_param(self, value: S | None, dialect: Dialect) -> str | None:  # noqa: ARG002 - as above
-        return None if value is None else str(value)
+    def written(self, dialect: Dialect) -> Converter | None:  # noqa: ARG002 - as above
+        return lambda value: None if value is None else str(value)
 
-    def process_result_value(self, value: str | None, dialect: Dialect) -> S | None:  # noqa: ARG002 - as above
-        return None if value is None else self._members[value]
+    def read(self, dialect: Dialect) -> Converter | None:  # noqa: ARG002 - as above
+        return self._members.__getitem__
 
 
 class ThisTransaction(FunctionElement[int]):
@@ -237,11 +250,10 @@ def _transaction_number(_element: ThisTransaction, _compiler: SQLCompiler, **_op
     return "((pg_current_xact_id())::text)::bigint"
 
 
-class Words(TypeDecorator[str]):
+class Words(Converted[str]):
     """Text from users or handlers: storable characters only."""
 
-    impl = Text
     cache_ok = True
 
-    def process_bind_param(self, value: str | None, dialect: Dialect) -> str | None:  # noqa: ARG002 - as above
-        return value if value is None else storable(value)
+    def written(self, dialect: Dialect) -> Converter | None:  # noqa: ARG002 - as above
+        return lambda value: None if value is None else storable(value)

@@ -9,7 +9,6 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from datetime import datetime, timedelta
 from functools import lru_cache
 from typing import Any
 
@@ -20,14 +19,12 @@ from duetime.scheduler.store.schema.types import (
     Retrying,
     Strings,
     Words,
-    encode,
     policy_text,
-    storable,
 )
+from duetime.scheduler.store.schema.values import MICROSECOND, encode, instant_text, storable
 from sqlalchemy import Boolean, Connection, Table
 
 _NAME = re.compile(r"(?<!:):([a-z_]+)")
-_MICROSECOND = timedelta(microseconds=1)
 
 TextValues = Mapping[str, str | None]
 ToText = Callable[[Any], str]
@@ -74,17 +71,9 @@ def written(values: Mapping[str, Any], texts: Mapping[str, ToText]) -> dict[str,
     return {name: None if (value := values[name]) is None else to_text(value) for name, to_text in texts.items()}
 
 
-def instant_text(value: datetime) -> str:
-    """Return an instant as PostgreSQL reads it; a naive datetime is refused."""
-    if value.tzinfo is None:
-        msg = f"a naive datetime ({value.isoformat()}) is not an instant; attach its time zone"
-        raise ValueError(msg)
-    return value.isoformat()
-
-
 _BY_TYPE: Mapping[type, ToText] = {
     Instant: instant_text,
-    Interval: lambda value: str(value // _MICROSECOND),
+    Interval: lambda value: str(value // MICROSECOND),
     Strings: lambda value: encode(list(value)),
     Retrying: policy_text,
     Words: storable,

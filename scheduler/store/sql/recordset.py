@@ -8,10 +8,10 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from datetime import datetime
 from typing import Any, NamedTuple, TypeVar, cast
 
-from duetime.scheduler.store.schema.types import ClosedSet, Instant, JsonValue, Strings, Words, encode
+from duetime.scheduler.store.schema.types import ClosedSet, Converted, Converter, Instant, Strings, Words
+from duetime.scheduler.store.schema.values import encode, instant_text
 from sqlalchemy import (
     BindParameter,
     ColumnElement,
@@ -34,12 +34,11 @@ from sqlalchemy.dialects.postgresql import JSONB
 from sqlalchemy.sql import visitors
 from sqlalchemy.sql.compiler import SQLCompiler
 from sqlalchemy.sql.visitors import ExternallyTraversible
-from sqlalchemy.types import TypeDecorator, TypeEngine
+from sqlalchemy.types import TypeEngine
 
 Rows = Sequence[Mapping[str, Any]]
 
 E = TypeVar("E", bound=ExternallyTraversible)
-Converter = Callable[[Any], Any]
 
 Types = Mapping[str, TypeEngine[Any]]
 
@@ -91,17 +90,8 @@ class Document:
 
 def _converter(kind: TypeEngine[Any], dialect: Dialect) -> Converter | None:
     if isinstance(kind, Instant):
-        return _instant
-    if not isinstance(kind, TypeDecorator) or isinstance(kind, _AS_THEY_ARE) or type(kind) is JsonValue:
-        return None
-    return lambda value: kind.process_bind_param(value, dialect)
-
-
-def _instant(value: datetime) -> str:
-    if value.tzinfo is None:
-        msg = f"a naive datetime ({value.isoformat()}) is not an instant; attach its time zone"
-        raise ValueError(msg)
-    return value.isoformat()
+        return instant_text
+    return kind.written(dialect) if isinstance(kind, Converted) and not isinstance(kind, _AS_THEY_ARE) else None
 
 
 class RowStatement(NamedTuple):

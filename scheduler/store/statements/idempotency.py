@@ -14,7 +14,7 @@ from duetime.scheduler.errors import IdempotencyConflict
 from duetime.scheduler.records import IdempotencyKey, NewTask
 from duetime.scheduler.store.schema.rows import CURRENT
 from duetime.scheduler.store.schema.tables import keys, runs
-from duetime.scheduler.store.schema.types import encode
+from duetime.scheduler.store.schema.values import encode
 from duetime.scheduler.store.sql.batch import Batch
 from duetime.scheduler.store.sql.positional import PositionalStatement
 from duetime.scheduler.task import Json, Run, State, Task

@@ -12,7 +12,7 @@ from duetime.scheduler.rules.states import OPEN, TERMINAL
 from duetime.scheduler.store.database import unreadable
 from duetime.scheduler.store.schema.rows import CURRENT, folded, task_and_run, twin_hash
 from duetime.scheduler.store.schema.tables import labels, runs, tasks
-from duetime.scheduler.store.schema.types import from_microseconds, to_microseconds
+from duetime.scheduler.store.schema.values import from_microseconds, to_microseconds
 from duetime.scheduler.store.sql import cursors
 from duetime.scheduler.store.sql.positional import PositionalStatement
 from duetime.scheduler.store.statements import read

@@ -1,0 +1,71 @@
+"""How single values are written: instants, JSON and text."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Callable, Mapping
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+from duetime.scheduler.task import Json
+
+MICROSECOND = timedelta(microseconds=1)
+_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+_UNSTORABLE = re.compile("[\x00\ud800-\udfff]")
+_EMPTY: Mapping[str, Callable[[], Json]] = {"{}": dict, "[]": list}
+_DECODE = json.JSONDecoder().decode
+_ENCODE = json.JSONEncoder(separators=(",", ":"), allow_nan=False).encode
+_SUSPECT_JSON = re.compile(r"\\u(?:0000|d[89a-f])")
+
+
+def check_aware(instant: datetime) -> None:
+    """Refuse a naive datetime."""
+    if instant.tzinfo is None:
+        msg = f"a naive datetime ({instant.isoformat()}) is not an instant; attach its time zone"
+        raise ValueError(msg)
+
+
+def instant_text(instant: datetime) -> str:
+    """Return an instant as PostgreSQL reads it; a naive datetime is refused."""
+    check_aware(instant)
+    return instant.isoformat()
+
+
+def to_microseconds(instant: datetime) -> int:
+    """Return whole microseconds since 1970 in UTC; a naive datetime is refused."""
+    check_aware(instant)
+    return (instant - _EPOCH) // MICROSECOND
+
+
+def from_microseconds(value: int) -> datetime:
+    return _EPOCH + timedelta(0, 0, value)
+
+
+def storable(text: str) -> str:
+    """Replace characters that no database stores (NUL, lone surrogates) by U+FFFD, so that text never fails a write."""
+    if text.isascii() and "\0" not in text:
+        return text  # nearly every text, without a search
+    return _UNSTORABLE.sub("\N{REPLACEMENT CHARACTER}", text)
+
+
+def encode(value: Json) -> str:
+    """Return compact JSON; NaN and infinities are refused, unstorable characters replaced."""
+    text = _ENCODE(value)
+    return _ENCODE(_cleaned(_DECODE(text))) if _SUSPECT_JSON.search(text) else text
+
+
+def decode(text: str | bytes) -> Any:
+    """Parse JSON in UTF-8, with a shortcut for empty values, which are the most frequent."""
+    if isinstance(text, bytes):
+        text = text.decode()
+    empty = _EMPTY.get(text)
+    return empty() if empty is not None else _DECODE(text)
+
+
+def _cleaned(value: Json) -> Json:
+    if isinstance(value, str):
+        return storable(value)
+    if isinstance(value, Mapping):
+        return {storable(key): _cleaned(item) for key, item in value.items()}
+    return [_cleaned(item) for item in value] if isinstance(value, list) else value
