@@ -3,8 +3,7 @@
     python benchmarks/bench_provider.py [--calls 400] [--rounds 3] [--only embedded distributed]
 
 The provider counts calls in every sliding second, and those in flight, and refuses what is above either. Duetime knows
-it as two pools: 5 slots, and 49 a second by a sliding window with a bucket of 2, one below the provider's own limit
-because a call reaches it some milliseconds after its run was admitted. Nothing could be faster than 7.6 s: the last
+it as two pools: 5 slots, and 50 in any second, the limits as they are. Nothing could be faster than 7.6 s: the last
 call is 350 behind the 50th, at 50 a second. Embedded: SQLite on disk, 16 threads, one process.
 """
 
@@ -64,9 +63,7 @@ WAYS: dict[str, Way] = {"embedded": embedded, "distributed": distributed}
 def declare(store: Store) -> None:
     registry = PoolRegistry(store)
     registry.set("provider-slots", {"capacity": CALLS_IN_FLIGHT})
-    registry.set(
-        "provider-calls", {"kind": "rate", "capacity": CALLS_A_SECOND - 1, "per": "second", "burst": 2, "sliding": True}
-    )
+    registry.set("provider-calls", {"kind": "rate", "capacity": CALLS_A_SECOND, "per": "second", "sliding": True})
 
 
 def measure(way: str, calls: int) -> str:

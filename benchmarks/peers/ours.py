@@ -18,7 +18,7 @@ from benchmarks.peers.provider import CALLS_A_SECOND, CALLS_IN_FLIGHT
 
 POOLS = {
     "slots": {"capacity": CALLS_IN_FLIGHT},
-    "calls": {"kind": "rate", "capacity": CALLS_A_SECOND, "per": "second", "burst": 2, "sliding": True},
+    "calls": {"kind": "rate", "capacity": CALLS_A_SECOND, "per": "second", "sliding": True},
 }
 
 

@@ -119,9 +119,15 @@ class PoolRegistry:
         return self._store.pools.revision()
 
     def spent(self, pools: Mapping[str, Pool], now: datetime) -> Mapping[str, float]:
-        """Return by budget the units used since its window began, and the debt of earlier windows."""
+        """Return the units used of budgets and sliding rates, as a queue must know them.
+
+        Of a budget these are the units since its window began, and the debt of earlier windows; of a sliding rate those
+        of the runs that ended in the window that ends now. Runs that are still running are not among them.
+        """
         budgets = {name: pool for name, pool in pools.items() if pool.kind is PoolKind.BUDGET}
-        return {name: self._spent(name, pool, now) for name, pool in budgets.items()}
+        starts = {name: now - pool.window for name, pool in pools.items() if pool.window}
+        started = self._store.usage.since(starts) if starts else {}
+        return {**started, **{name: self._spent(name, pool, now) for name, pool in budgets.items()}}
 
     def _spent(self, name: str, pool: Pool, now: datetime) -> float:
         usage = self._store.usage

@@ -71,8 +71,8 @@ class RunnerTerm:
         self._publisher = PoolPublisher(registry, self.queue, now=store.now)
         self._endpoint = RunnerServer(self.wake, lambda question: answer(self.queue, question))
         try:
+            epoch = self._take_over()  # first: what the runs of the last runner used counts for the pools
             self._publisher.fill()
-            epoch = self._take_over()
             name = f"{socket.gethostname()[:60]}-{os.getpid()}-{epoch}"
             self._engine = Engine(
                 store,

@@ -3,23 +3,18 @@
 It is disposable: the database decides who runs what, so losing a queue at any moment loses no run.
 """
 
+from duetime.scheduler.queue.answers import Explanation, PoolUse, Shortage, Stats, ThreadUse, Why
 from duetime.scheduler.queue.constants import MAX_RUNS_COUNTED_AHEAD
 from duetime.scheduler.queue.port import (
     Cancelled,
     DispatchQueue,
     Entry,
-    Explanation,
     Finish,
     Grant,
-    PoolUse,
     QueueLost,
     QueueTaken,
     QueueUnavailable,
-    Shortage,
-    Stats,
     Take,
-    ThreadUse,
-    Why,
 )
 from duetime.scheduler.rules.limits.admission import Kind, Limits
 from duetime.scheduler.rules.limits.breaker import Report

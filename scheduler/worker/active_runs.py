@@ -30,10 +30,10 @@ class Turn:
 class ActiveRun:
     """One claimed run. `begin` lets exactly one thread run it; `hand_over` lets exactly one thread settle it."""
 
-    def __init__(self, claim: Claim) -> None:
+    def __init__(self, claim: Claim, taken_at: float | None = None) -> None:
         self.claim = claim
         self.call = Interruptible()
-        self.usage = AttemptUsage(claim.reserved)
+        self.usage = AttemptUsage(claim.reserved, taken_at=taken_at)
         self.yielding = False
         self.ends_by: float | None = None
         """When its time limit is reached or, once it was, when it has to have stopped; by the clock of supervision."""
@@ -106,11 +106,11 @@ class ActiveRuns:
         self._hurried = False
         self._changed = Condition()
 
-    def add(self, claims: Iterable[Claim]) -> bool:
-        """Add claims; False, and none is added, after `close`."""
+    def add(self, claims: Iterable[Claim], taken_at: float | None = None) -> bool:
+        """Add claims, taken at this monotonic time; False, and none is added, after `close`."""
         with self._changed:
             if not self._closed:
-                self._held.update({claim.run.id: ActiveRun(claim) for claim in claims})
+                self._held.update({claim.run.id: ActiveRun(claim, taken_at) for claim in claims})
             return not self._closed
 
     def close(self) -> list[ActiveRun]:

@@ -55,8 +55,9 @@ class DispatchBroker(dramatiq.Broker):
     While runs are brief it claims a few more per thread, and calls `let_go` when their threads do not return. `line_up`
     returns the runs to call a thread for, of those that were claimed and those that waited before.
 
-    `claim` starts runs in the database and returns the ids of the started ones; the others are dropped. When it raises,
-    nothing has started, and all runs return to the queue with a delay. `lease` and `clock` are in milliseconds.
+    `claim` starts runs in the database, taken at a monotonic time, and returns the ids of the started ones; the others
+    are dropped. When it raises, nothing has started, and all runs return to the queue with a delay. `lease` and `clock`
+    are in milliseconds.
     `of_others` returns the unclaimed runs that other workers may take, each with a delay in milliseconds. A thread that
     holds the lock `claiming` sees every claim either in the database and in the worker, or in neither. `allowance`
     returns how many threads to use now, `headroom` how many of these are reserved for urgent runs. `preemption` frees
@@ -70,7 +71,7 @@ class DispatchBroker(dramatiq.Broker):
         worker: str,
         threads: int,
         lease: float,
-        claim: Callable[[Sequence[Grant]], Iterable[str]],
+        claim: Callable[[Sequence[Grant], float], Iterable[str]],
         allowance: Callable[[int], int] = lambda threads: threads,
         let_go: Callable[[], None] = lambda: None,
         line_up: Callable[[Sequence[str]], Sequence[str]] = lambda run_ids: run_ids,
@@ -151,9 +152,10 @@ class DispatchBroker(dramatiq.Broker):
         started: list[str] = []
         try:
             with self.claiming:
+                taken_at = time.monotonic()
                 taken = None if self.draining else self._taken(wanted, self._threads(idle))
                 self.rushed = taken is not None and self._is_rush(taken.grants)
-                started = self._start(taken.grants) if taken else []
+                started = self._start(taken.grants, taken_at) if taken else []
         finally:
             self.idle.give_back(idle - len(started))
         if taken and not taken.grants:
@@ -209,7 +211,7 @@ class DispatchBroker(dramatiq.Broker):
     def _taken(self, n: int, threads: ThreadUse) -> Take:
         return self.queue.take(self.worker, n, self._lease, nonce=new_id("n"), threads=threads)
 
-    def _start(self, grants: Sequence[Grant]) -> list[str]:
+    def _start(self, grants: Sequence[Grant], taken_at: float) -> list[str]:
         """Claim granted runs. A run that cannot be claimed now returns to the queue.
 
         One that must not start is dropped.
@@ -218,7 +220,7 @@ class DispatchBroker(dramatiq.Broker):
             return []
         try:
             failpoints.hit(failpoints.Step.TAKEN)
-            claimed = set(self._claim(grants))
+            claimed = set(self._claim(grants, taken_at))
         except Exception as error:  # noqa: BLE001 - whatever it is, nothing may run without a claim
             log.warning("returned %d runs to the queue, because the claim failed: %s", len(grants), error)
             for grant in grants:

@@ -52,8 +52,8 @@ class Claimer:
         self._unproven = unproven
         self._notifier = notifier
 
-    def claim(self, grants: Sequence[Grant]) -> list[str]:
-        """Start granted runs in the database, and return the ids of those to run."""
+    def claim(self, grants: Sequence[Grant], taken_at: float | None = None) -> list[str]:
+        """Start runs in the database that were granted since `taken_at`, and return the ids of those to run."""
         try:
             starts = [Start(grant.run_id, grant.token, grant.needs) for grant in grants]
             claims = self._store.claims.start(
@@ -64,7 +64,7 @@ class Claimer:
             raise
         if claims:
             failpoints.hit(failpoints.Step.CLAIMED)
-        if not self._active_runs.add(claims):
+        if not self._active_runs.add(claims, taken_at):
             return self._give_back(claims)
         lost = self._lost(claims)
         for held in [self._active_runs.get(run_id) for run_id in lost]:

@@ -30,6 +30,9 @@ MAX_STORE_BACKOFF_S = 2.0
 GROUP_FLUSH_DELAY_S = 0.01
 """Flush the batch after this many seconds without a new result, if the last batch had more than one."""
 
+RESERVED_FLUSH_DELAY_S = 0.002
+"""The same while a pending result holds units of pools: the runs that wait for these could start."""
+
 MAX_GATHER_ROUNDS = 3
 """Waits per batch at most: an ended run keeps its slots and units until it is stored."""
 
@@ -136,7 +139,11 @@ class BatchCompleter:
             if over and not self._starting():
                 return
             known = len(self._waiting)
-            self._changed.wait(GROUP_FLUSH_DELAY_S)
+            self._changed.wait(self._flush_delay())
+
+    def _flush_delay(self) -> float:
+        reserved = any(handed.held.claim.reserved for handed in self._waiting)
+        return RESERVED_FLUSH_DELAY_S if reserved else GROUP_FLUSH_DELAY_S
 
     def _store_group(self, group: list[PendingResult]) -> None:
         settlements = [self._settlement(handed) for handed in group]

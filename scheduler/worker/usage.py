@@ -29,11 +29,17 @@ log = logging.getLogger(__name__)
 
 
 class AttemptUsage:
-    """Use of pools by one attempt. `needs` are its reservations. Thread-safe, because handlers may use threads."""
+    """Use of pools by one attempt. `needs` are its reservations, asked for at `taken_at`, by default now.
 
-    def __init__(self, needs: Mapping[str, int], clock: Callable[[], float] = time.monotonic) -> None:
+    Thread-safe, because handlers may use threads.
+    """
+
+    def __init__(
+        self, needs: Mapping[str, int], clock: Callable[[], float] = time.monotonic, *, taken_at: float | None = None
+    ) -> None:
         self._needs = needs
         self._clock = clock
+        self._taken_at = clock() if taken_at is None else taken_at
         self._lock = threading.Lock()
         self._used: dict[str, float] = {}
         self._busy: dict[str, float] = {}
@@ -68,7 +74,11 @@ class AttemptUsage:
         """Return the end of its lease. An attempt that never began used nothing and reports nothing."""
         with self._lock:
             used = {**dict.fromkeys(self._needs, 0.0), **self._used} if self._idle(outcome) else dict(self._used)
-        return Finish(run_id, token, used, self._reports(outcome))
+        return Finish(run_id, token, used, self._reports(outcome), self._began_after())
+
+    def _began_after(self) -> float:
+        """Return the milliseconds from the take to the handler; more than from the grant, by a part of a round trip."""
+        return 0.0 if self._began is None else max(0.0, self._began - self._taken_at) * 1000
 
     def _idle(self, outcome: str) -> bool:
         """Whether it used only what it counted: it never began, or gave up because a pool was too busy."""

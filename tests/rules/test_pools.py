@@ -58,7 +58,6 @@ def test_everything_of_a_declaration_survives_being_written_down() -> None:
         ({"per": "minute"}, "pools.p.per"),
         ({"headroom": 1}, "pools.p.headroom"),
         ({"kind": "rate", "capacity": 10, "burst": 11}, "pools.p.burst"),
-        ({"kind": "rate", "capacity": 10, "burst": 10, "sliding": True}, "pools.p.burst"),
         ({"kind": "budget", "capacity": 10, "zone": "Mars/Base"}, "pools.p.zone"),
         ({"kind": "calendar"}, "pools.p.hours"),
         ({"kind": "calendar", "hours": {"lunch": 2}}, "pools.p.hours"),

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
+from duetime.scheduler.queue.answers import Explanation, PoolUse, Shortage, Stats, ThreadUse, Why
 from duetime.scheduler.queue.constants import MAX_HOLDERS_SHOWN
 from duetime.scheduler.queue.memory.classes import RunClasses
 from duetime.scheduler.queue.memory.pool import LivePool
 from duetime.scheduler.queue.memory.pools import LivePools
-from duetime.scheduler.queue.port import Entry, Explanation, PoolUse, Shortage, Stats, ThreadUse, Why
-from duetime.scheduler.rules.limits.admission import Kind, Limits, PoolState, capacity, free, opens
+from duetime.scheduler.queue.port import Entry
+from duetime.scheduler.rules.limits.admission import Limits, PoolState, capacity, free, opens, taken
 from duetime.scheduler.rules.limits.queue_time import QueueTime
 from duetime.scheduler.rules.shares import TIER_COUNT
 
@@ -67,7 +68,7 @@ def _use(pool: LivePool, parked: int, time: QueueTime, now: float) -> PoolUse | 
     if pool.limits is None:
         return None
     limits, state = pool.limits, pool.at(now)
-    used = limits.capacity - state.level if limits.kind is Kind.RATE else state.used
+    used = taken(limits, state)
     whole, left = capacity(limits, now), free(limits, state, 1, now)
     status, until = _status(limits, state, now)
     return PoolUse(whole, used, state.spent, left, state.factor, parked, status, _shown(until, time))

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from duetime.scheduler.queue.answers import Why
 from duetime.scheduler.queue.constants import DEFAULT_LIMITS
 from duetime.scheduler.queue.memory.classes import RunClass, RunClasses
 from duetime.scheduler.queue.memory.lazy_heap import LazyHeap
+from duetime.scheduler.queue.memory.lease import Lease
 from duetime.scheduler.queue.memory.pool import LivePool
-from duetime.scheduler.queue.port import Entry, Why
+from duetime.scheduler.queue.port import Entry
 from duetime.scheduler.rules.limits.admission import (
     THROTTLE_CHECK_INTERVAL_MS,
     Kind,
@@ -17,6 +19,7 @@ from duetime.scheduler.rules.limits.admission import (
 )
 from duetime.scheduler.rules.limits.breaker import Report, learn
 from duetime.scheduler.rules.limits.queue_time import QueueTime
+from duetime.scheduler.rules.limits.sliding_log import resized
 
 TEMPLATE = ":*"
 """Built-in templates: one run at a time for each key."""
@@ -112,13 +115,15 @@ class LivePools:
             reserve(pool.limits, pool.state, run_id, units)
         return pool
 
-    def release(self, name: str, run_id: str, units: int, actual: float | None, now: float) -> LivePool:
+    def release(self, name: str, lease: Lease, actual: float | None, now: float, *, began: float) -> LivePool:
+        """Release the units of a lease, whose run began at a time and used `actual` of them."""
+        run_id, units = lease.entry.run_id, lease.entry.needs[name]
         pool = self.keep(self.get(name, now))
         pool.state = pool.at(now)
         if pool.limits is None:
             pool.state.used -= units
         else:
-            release(pool.limits, pool.state, run_id, units, actual)
+            release(pool.limits, pool.state, run_id, units, actual, granted=lease.granted, began=began)
         return pool
 
     def probed_by(self, entry: Entry) -> set[str]:
@@ -178,6 +183,7 @@ class LivePools:
         else:
             pool.state = pool.at(now)
             pool.state.level = min(pool.state.level, limits.capacity)
+            pool.state.relog(resized(pool.state.log, limits.window if limits.slides else 0.0))
             pool.told, pool.limits = limits, self.time.limits(limits)
         for size in list(pool.sizes.values()):
             head = size.heads.top()
@@ -192,7 +198,10 @@ class LivePools:
         if limits is not None:
             level = 0.0 if empty else limits.capacity
             pool.told, pool.limits = limits, self.time.limits(limits)
-            pool.state = PoolState(at=now, used=pool.state.used, spent=spent, level=level)
+            settled = 0.0 if limits.slides else spent
+            pool.state = PoolState(at=now, used=pool.state.used, spent=settled, level=level)
+            if limits.slides and spent > 0:
+                pool.state.relog(((now, spent),))
         return pool
 
     def _is_set(self, timer: tuple[float, str]) -> bool:

@@ -6,20 +6,10 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 from threading import Condition
 
+from duetime.scheduler.queue.answers import Explanation, Shortage, Stats, ThreadUse
 from duetime.scheduler.queue.constants import CALM_AFTER_MS, CALM_PERIOD_MS, REBUILD_TURN_MS
 from duetime.scheduler.queue.memory.state import Put, QueueState
-from duetime.scheduler.queue.port import (
-    Cancelled,
-    Entry,
-    Explanation,
-    Finish,
-    Grant,
-    QueueLost,
-    Shortage,
-    Stats,
-    Take,
-    ThreadUse,
-)
+from duetime.scheduler.queue.port import Cancelled, Entry, Finish, Grant, QueueLost, Take
 from duetime.scheduler.rules.limits.admission import Limits
 from duetime.scheduler.rules.limits.queue_time import QueueTime
 from duetime.scheduler.rules.shares import TIER_COUNT, Shares

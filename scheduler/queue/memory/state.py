@@ -6,9 +6,10 @@ Each run is in one place: leased, delayed or waiting. No method locks or reads a
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from enum import Enum, auto
 
+from duetime.scheduler.queue.answers import Explanation, Shortage, Stats, ThreadUse, Why, added_up
 from duetime.scheduler.queue.constants import (
     MAX_CLASSES_PER_TAKE,
     MAX_LEASES_PER_REAP,
@@ -19,23 +20,13 @@ from duetime.scheduler.queue.constants import (
 from duetime.scheduler.queue.memory.classes import RunClass, RunClasses, class_name
 from duetime.scheduler.queue.memory.explain import counted, explained, shortage
 from duetime.scheduler.queue.memory.lazy_heap import LazyHeap
+from duetime.scheduler.queue.memory.lease import Lease
 from duetime.scheduler.queue.memory.overdue import OverdueHeads
 from duetime.scheduler.queue.memory.pool import LivePool
 from duetime.scheduler.queue.memory.pools import LivePools
 from duetime.scheduler.queue.memory.threads import WorkerThreads
 from duetime.scheduler.queue.memory.turns import Rank
-from duetime.scheduler.queue.port import (
-    Cancelled,
-    Entry,
-    Explanation,
-    Finish,
-    Grant,
-    Shortage,
-    Stats,
-    ThreadUse,
-    Why,
-    added_up,
-)
+from duetime.scheduler.queue.port import Cancelled, Entry, Finish, Grant
 from duetime.scheduler.rules.headroom import NO_HEADROOM, Headroom, may_start
 from duetime.scheduler.rules.limits.queue_time import QueueTime
 from duetime.scheduler.rules.shares import ShareBalance, Shares, choose, overdue, served
@@ -47,17 +38,6 @@ class Put(Enum):
     ADDED = auto()
     MOVED = auto()
     KEPT = auto()
-
-
-@dataclass(slots=True)
-class Lease:
-    """A run held by a worker; `again` is an entry that is placed when the lease ends, not to start before its time."""
-
-    entry: Entry
-    token: str
-    worker: str
-    until: float
-    again: tuple[Entry, float] | None = None
 
 
 class QueueState:
@@ -137,7 +117,7 @@ class QueueState:
         lease = self.held(end.run_id, end.token)
         if lease is not None:
             probed = self.pools.probed_by(lease.entry)
-            pools = self._release(lease, end.used, now)
+            pools = self._release(lease, end.used, now, end.began_after)
             told = [self.pools.learn(each, now, jitter, probed=each.pool in probed) for each in end.reports]
             learned = [pool for pool in told if pool is not None]
             self._wake(pools, now)
@@ -266,14 +246,14 @@ class QueueState:
             self._serial += 1
             token = f"{self.epoch}.{self._serial}"
         pools = [self.pools.reserve(name, entry.run_id, entry.needs[name], now) for name in sorted(entry.needs)]
-        self._leases[entry.run_id] = Lease(entry, token, worker, until)
+        self._leases[entry.run_id] = Lease(entry, token, worker, now, until)
         self._wake(pools, now)
         return Grant(entry.run_id, token, entry.needs)
 
-    def _release(self, lease: Lease, used: Mapping[str, float], now: float) -> list[LivePool]:
+    def _release(self, lease: Lease, used: Mapping[str, float], now: float, began_after: float = 0.0) -> list[LivePool]:
         del self._leases[lease.entry.run_id]
-        needs = sorted(lease.entry.needs.items())
-        return [self.pools.release(name, lease.entry.run_id, units, used.get(name), now) for name, units in needs]
+        needs, began = sorted(lease.entry.needs), min(now, lease.granted + began_after)
+        return [self.pools.release(name, lease, used.get(name), now, began=began) for name in needs]
 
     def _wake(self, pools: Iterable[LivePool], now: float) -> None:
         for pool in sorted(pools, key=lambda pool: pool.name):

@@ -7,19 +7,9 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import lru_cache
 from urllib.parse import quote
 
+from duetime.scheduler.queue.answers import Explanation, PoolUse, Shortage, Stats, ThreadUse, Why, added_up
 from duetime.scheduler.queue.constants import MAX_HOLDERS_SHOWN
-from duetime.scheduler.queue.port import (
-    Entry,
-    Explanation,
-    Finish,
-    Grant,
-    PoolUse,
-    Shortage,
-    Stats,
-    ThreadUse,
-    Why,
-    added_up,
-)
+from duetime.scheduler.queue.port import Entry, Finish, Grant
 from duetime.scheduler.rules.shares import TIER_COUNT
 
 _POOL = re.compile(r"[^\s,=]+")
@@ -72,7 +62,7 @@ def entry_words(entry: Entry) -> tuple[str | float, ...]:
 
 
 def finish_words(ended: Finish) -> Iterator[str | float]:
-    yield from (ended.run_id, ended.token, len(ended.used))
+    yield from (ended.run_id, ended.token, ended.began_after, len(ended.used))
     for use in ended.used.items():
         yield from use
     yield len(ended.reports)

@@ -14,8 +14,9 @@ from itertools import chain
 from typing import TypeVar
 
 import redis
+from duetime.scheduler.queue.answers import Explanation, Shortage, Stats, ThreadUse
 from duetime.scheduler.queue.constants import REBUILD_TURN_MS
-from duetime.scheduler.queue.port import Cancelled, Entry, Explanation, Finish, Grant, Shortage, Stats, Take, ThreadUse
+from duetime.scheduler.queue.port import Cancelled, Entry, Finish, Grant, Take
 from duetime.scheduler.queue.redis import scripts, wakeup
 from duetime.scheduler.queue.redis.codec import (
     class_of,

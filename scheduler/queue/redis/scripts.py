@@ -33,13 +33,13 @@ from duetime.scheduler.queue.constants import (
 )
 from duetime.scheduler.queue.port import QueueLost, QueueUnavailable
 from duetime.scheduler.rules import turns
-from duetime.scheduler.rules.limits import admission, breaker, queue_time
+from duetime.scheduler.rules.limits import admission, breaker, queue_time, sliding_log
 from duetime.scheduler.rules.limits.admission import Limits
 from duetime.scheduler.rules.shares import MAX_DISPATCHES_SAVED, Shares
 from redis.backoff import ExponentialBackoff
 from redis.retry import Retry
 
-LAYOUT_VERSION = 2
+LAYOUT_VERSION = 3
 """Version of the stored keys: a process refuses a namespace of a newer version, and refills one of an older version."""
 
 SCRIPT_TIMEOUT_S = 3.0
@@ -61,7 +61,7 @@ MAX_LEASES_SCANNED = 2000
 MAX_ARGUMENTS_UNPACKED = 2000
 """Arguments of one command in a script, an even number: Lua fails at 8,000."""
 
-_PARTS = ("state", "pools", "classes", "leases")
+_PARTS = ("state", "sliding_log", "pools", "classes", "leases")
 _SCRIPTS = {
     **dict.fromkeys(("put", "renew", "give_back", "reap", "cancel", "rescore", "reserve", "adopt"), _PARTS),
     **dict.fromkeys(("set_pool", "stats"), _PARTS),
@@ -163,6 +163,7 @@ def _constants(shares: Shares) -> str:
         "MAX_CUT_RATIO": breaker.MAX_CUT_RATIO,
         "MIN_THROTTLE_RATIO": breaker.MIN_THROTTLE_RATIO,
         "MAX_CLOCK_STEP_MS": queue_time.MAX_CLOCK_STEP_MS,
+        "MAX_LOG_SLOTS": sliding_log.MAX_LOG_SLOTS,
         "MAX_DISPATCHES_SAVED": MAX_DISPATCHES_SAVED,
         "TENANT_FORGOTTEN_AFTER_MS": turns.TENANT_FORGOTTEN_AFTER_MS,
         "TURN_STEP_MS": turns.TURN_STEP_MS,
@@ -187,6 +188,8 @@ def fields_of(limits: Limits) -> list[Any]:
         limits.latency,
         [number for step in limits.steps for number in step],
         list(limits.resets),
+        limits.window,
+        limits.window_units,
     ]
 
 

@@ -10,6 +10,8 @@ import math
 from dataclasses import dataclass, replace
 from enum import StrEnum
 
+from duetime.scheduler.rules.limits.sliding_log import SlidingLog, added, current, removed, room_at, total
+
 THROTTLE_RECOVERY_MS = 60_000.0
 """Milliseconds in which a fully throttled pool recovers: recovery is linear in time."""
 
@@ -36,7 +38,8 @@ class Limits:
     window. At each of `steps` (time, capacity) the capacity changes; at each of `resets` a window ends. `refill` is in
     units per millisecond. `headroom` is the part that only critical and high may use. A breaker opens for `cooldown` ms
     after `failures` in a row, or when a part of `error_rate` of at least `samples` outcomes failed; 0 failures means no
-    breaker. Calls slower than `latency` ms count as overload; 0 disables this.
+    breaker. Calls slower than `latency` ms count as overload; 0 disables this. A rate with a `window`, in ms, also
+    starts at most `window_units` in any window of that length; 0 means none.
     """
 
     kind: Kind
@@ -50,6 +53,13 @@ class Limits:
     samples: int = 20
     cooldown: float = 30_000.0
     latency: float = 0.0
+    window: float = 0.0
+    window_units: float = 0.0
+
+    @property
+    def slides(self) -> bool:
+        """Whether a sliding log counts the starts."""
+        return self.kind is Kind.RATE and self.window > 0
 
 
 @dataclass(slots=True)
@@ -57,8 +67,8 @@ class PoolState:
     """The state of a pool, as of `at`.
 
     `used` are units in use or reserved, whatever the kind, so that a pool may change its kind; `spent` are the settled
-    units of the window, `level` is in the bucket. `factor` is the part of the capacity that throttling left; since its
-    last cut at `cut_at`, `good` calls were answered and `bad` ones refused.
+    units of the window, `level` is in the bucket, `started` are the units in the sliding `log`. `factor` is the part of
+    the capacity that throttling left; since its last cut at `cut_at`, `good` calls were answered and `bad` refused.
 
     Nothing is admitted before `stopped_until` (set by a provider) and `open_until` (set by the breaker). After that
     `probe` is the one run that tries, and `trips` counts failed probes in a row. `failing` counts failures in a row,
@@ -82,6 +92,11 @@ class PoolState:
     seen: int = 0
     hold: str = ""
     hold_key: float = 0.0
+    log: SlidingLog = ()
+    started: float = 0.0
+
+    def relog(self, log: SlidingLog) -> None:
+        self.log, self.started = log, total(log)
 
 
 def capacity(limits: Limits, now: float) -> float:
@@ -115,7 +130,10 @@ def advanced(limits: Limits, state: PoolState, now: float) -> PoolState:
     for reset in limits.resets:
         if state.at < reset <= now:
             spent = max(0.0, spent - limits.capacity)
-    return replace(state, at=now, level=level, spent=spent, factor=factor)
+    found = replace(state, at=now, level=level, spent=spent, factor=factor)
+    if state.log and state.log[0][0] + limits.window <= now:
+        found.relog(current(state.log, limits.window, now))
+    return found
 
 
 def _running(factor: float, passed: float) -> float:
@@ -141,9 +159,20 @@ def free(limits: Limits, state: PoolState, tier: int, now: float) -> float:
     kept = (1 - state.factor) * (tier - 1) / 4
     if tier > HEADROOM_TIER_COUNT:
         kept = max(kept, limits.headroom)
-    if limits.kind is Kind.RATE:
-        return state.level - whole * kept
-    return whole - whole * kept - state.used - state.spent
+    if limits.kind is not Kind.RATE:
+        return whole - whole * kept - state.used - state.spent
+    left = state.level - whole * kept
+    if limits.slides:
+        left = min(left, limits.window_units - limits.window_units * kept - state.started)
+    return left
+
+
+def taken(limits: Limits, state: PoolState) -> float:
+    """Return the units in use, or of a rate those that cannot be taken now; `state` is as of now."""
+    if limits.kind is not Kind.RATE:
+        return state.used
+    left = min(state.level, limits.window_units - state.started) if limits.slides else state.level
+    return limits.capacity - left
 
 
 def most(limits: Limits, tier: int, now: float) -> float:
@@ -153,7 +182,8 @@ def most(limits: Limits, tier: int, now: float) -> float:
 
 def in_reach(limits: Limits, state: PoolState, tier: int, now: float) -> float:
     """Return the number of units that a run of `tier` could reserve now if all reserved ones came back unused."""
-    return free(limits, replace(state, used=0.0, level=state.level + state.used), tier, now)
+    unused = replace(state, used=0.0, level=state.level + state.used, started=max(0.0, state.started - state.used))
+    return free(limits, unused, tier, now)
 
 
 def helped_at(limits: Limits, state: PoolState, units: float, tier: int, now: float) -> float | None:
@@ -164,11 +194,25 @@ def helped_at(limits: Limits, state: PoolState, units: float, tier: int, now: fl
     times = [at for at, _ in limits.steps if at > now][:1] + [at for at in limits.resets if at > now][:1]
     if state.factor < 1:
         times.append(now + THROTTLE_CHECK_INTERVAL_MS)
-    full = replace(state, level=_bucket(limits, state.factor))
-    if limits.kind is Kind.RATE and limits.refill > 0 and units <= free(limits, full, tier, now):
-        lacking = units - free(limits, state, tier, now)
-        times.append(now + max(1.0, lacking / (limits.refill * state.factor)))
+    full = replace(state, level=_bucket(limits, state.factor), started=0.0)
+    if limits.kind is Kind.RATE and units <= free(limits, full, tier, now):
+        times += [at for at in (_rate_helps_at(limits, state, units, tier, now),) if at is not None]
     return math.ceil(min(times)) if times else None
+
+
+def _rate_helps_at(limits: Limits, state: PoolState, units: float, tier: int, now: float) -> float | None:
+    """Return when the bucket holds the units and the window has room for them; None when the bucket never will."""
+    times = [now + 1.0]
+    lacking = units - free(limits, replace(state, started=-math.inf), tier, now)
+    if lacking > 0:
+        if limits.refill == 0:
+            return None
+        times.append(now + lacking / (limits.refill * state.factor))
+    if limits.slides:
+        crowded = units - free(limits, replace(state, level=math.inf), tier, now)
+        left_at = room_at(state.log, crowded, limits.window) if crowded > 0 else None
+        times += [left_at] if left_at is not None else []
+    return max(times)
 
 
 def reserve(limits: Limits, state: PoolState, run_id: str, units: float) -> None:
@@ -179,22 +223,37 @@ def reserve(limits: Limits, state: PoolState, run_id: str, units: float) -> None
     state.used += units
     if limits.kind is Kind.RATE:
         state.level -= units
+    if limits.slides:
+        state.relog(added(state.log, state.at, units, limits.window))
     if 0 < state.open_until <= state.at and not state.probe:
         state.probe = run_id
     if state.hold == run_id:
         state.hold, state.hold_key = "", 0.0
 
 
-def release(limits: Limits, state: PoolState, run_id: str, units: float, actual: float | None) -> None:
+def release(
+    limits: Limits,
+    state: PoolState,
+    run_id: str,
+    units: float,
+    actual: float | None,
+    *,
+    granted: float = 0.0,
+    began: float = 0.0,
+) -> None:
     """Release the reservation of a run, which used `actual` of it (all when None).
 
-    Changes `state`, which is as of `now`. Unused units are free at once; over-use leaves the bucket in debt, or is
-    spent of the window.
+    It was `granted` and `began` at these times. Changes `state`, which is as of `now`. Unused units are free at once;
+    over-use leaves the bucket in debt, or is spent of the window. A sliding window counts the use from when it began.
     """
     used = units if actual is None else actual
     state.used -= units
     if limits.kind is Kind.RATE:
         state.level = min(limits.capacity, state.level + units - used)
+    if limits.slides:
+        log = removed(state.log, granted, units, limits.window)
+        counts = used > 0 and began + limits.window > state.at
+        state.relog(added(log, began, used, limits.window) if counts else log)
     if limits.kind is Kind.BUDGET:
         state.spent += used
     if state.probe == run_id:

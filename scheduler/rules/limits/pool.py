@@ -30,6 +30,13 @@ HORIZON_DAYS: Final = 8
 """The calendar that a queue gets reaches this far ahead. The queue gets it again each day."""
 
 WINDOWS_AHEAD: Final = {"hour": 200, "day": 9, "week": 3, "month": 3}
+WINDOW_GUARD_MS: Final = 2.0
+"""Milliseconds for which a sliding window counts a start longer than it lasts.
+
+A window counts from when a handler began. From its first line to its provider calls take unequally long: about 2 ms of
+that are switches of threads on the machine itself.
+"""
+
 SECONDS: Final = {"second": 1.0, "minute": 60.0, "hour": 3600.0, "day": 86_400.0}
 
 
@@ -62,8 +69,8 @@ class Pool:
 
     `capacity` is the number of units: at once (slots, calendar outside of its hours), each `per` (rate), in each window
     `per` (budget). `burst` is the size of a rate's bucket: the units that can be taken at once. With `sliding`, no
-    window of length `per`, wherever it begins, sees more than `capacity`. `headroom` is the part that only critical and
-    high may use. Calls longer than `latency` seconds slow the pool down; 0 disables this.
+    window of length `per`, wherever it begins, sees more than `capacity` starts. `headroom` is the part that only
+    critical and high may use. Calls longer than `latency` seconds slow the pool down; 0 disables this.
     """
 
     name: str
@@ -87,9 +94,7 @@ class Pool:
 
     @property
     def _burst(self) -> int:
-        if self.burst is not None:
-            return self.burst
-        return max(1, self.capacity // 10) if self.sliding else self.capacity
+        return self.capacity if self.burst is None else self.burst
 
     def largest(self, rank: int) -> float:
         """Return the most units that a run of the tier of this rank (1 to 5) can get."""
@@ -100,7 +105,8 @@ class Pool:
     def text(self) -> str:
         """Describe the capacity: "2 slots", "50 a second, 5 at once", "1000000 a day"."""
         if self.kind is PoolKind.RATE:
-            return f"{self.capacity} a {self.per}, {self._burst} at once"
+            each = f"{self.capacity} in any {self.per}" if self.sliding else f"{self.capacity} a {self.per}"
+            return f"{each}, {self._burst} at once"
         if self.kind is PoolKind.BUDGET:
             return f"{self.capacity} a {self.per}"
         hours = "".join(f", {each.capacity} {each.text}" for each in self.hours)
@@ -130,6 +136,8 @@ class Pool:
             samples=breaker.samples,
             cooldown=breaker.cooldown * 1000,
             latency=self.latency * 1000,
+            window=self.window / timedelta(milliseconds=1),
+            window_units=float(self.capacity) if self.window else 0.0,
         )
 
     @property
@@ -137,11 +145,14 @@ class Pool:
         return Kind.SLOTS if self.kind is PoolKind.CALENDAR else Kind(self.kind.value)
 
     def _refill(self) -> float:
-        """Return units per millisecond; a sliding window must hold the bucket and its refill."""
-        if self.kind is not PoolKind.RATE:
-            return 0.0
-        refilled = self.capacity - self._burst if self.sliding else self.capacity
-        return refilled / (SECONDS[self.per] * 1000)
+        """Return units per millisecond."""
+        return self.capacity / (SECONDS[self.per] * 1000) if self.kind is PoolKind.RATE else 0.0
+
+    @property
+    def window(self) -> timedelta:
+        """Return for how long a sliding rate counts a start; nothing for every other pool."""
+        slides = self.kind is PoolKind.RATE and self.sliding
+        return timedelta(seconds=SECONDS[self.per], milliseconds=WINDOW_GUARD_MS) if slides else timedelta()
 
     def window_starts(self, now: datetime, *, back_to: datetime) -> list[datetime]:
         """Return when the windows of a budget began, newest first: from that of `now` back to that of `back_to`."""

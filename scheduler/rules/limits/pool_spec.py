@@ -88,10 +88,9 @@ def _read(reader: _SpecReader, name: str, kind: PoolKind, zone: str) -> Pool:
 def _check_together(reader: _SpecReader, pool: Pool) -> None:
     if pool.name.startswith("key:") and pool.kind is not PoolKind.SLOTS:
         reader.problem("kind", "a concurrency key counts slots", accepted="slots", example=EXAMPLES[PoolKind.SLOTS])
-    if pool.kind is PoolKind.RATE and not 1 <= pool.at_once <= pool.capacity - pool.sliding:
-        most = max(1, pool.capacity - pool.sliding)
-        accepted = "1 to its capacity, and below it when it is sliding"
-        reader.problem("burst", f"{pool.at_once} of {pool.capacity}", accepted=accepted, example=f"burst={most}")
+    if pool.kind is PoolKind.RATE and not 1 <= pool.at_once <= pool.capacity:
+        found, example = f"{pool.at_once} of {pool.capacity}", f"burst={max(1, pool.capacity)}"
+        reader.problem("burst", found, accepted="1 to its capacity", example=example)
 
 
 class _SpecReader:

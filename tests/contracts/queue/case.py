@@ -68,9 +68,11 @@ class QueueCase:
         *run_ids: str,
         used: Mapping[str, float] | None = None,
         reports: tuple[Report, ...] = (),
+        began_after: float = 0,
     ) -> bool:
         """Finish runs with the tokens that they were taken with; whether all were held."""
-        return not queue.finish("w", [Finish(run_id, self.token(run_id), used or {}, reports) for run_id in run_ids])
+        ends = [Finish(run_id, self.token(run_id), used or {}, reports, began_after) for run_id in run_ids]
+        return not queue.finish("w", ends)
 
     def give_back(self, queue: DispatchQueue, run_id: str, delay: float = 0) -> bool:
         return queue.give_back("w", run_id, self.token(run_id), delay=delay)

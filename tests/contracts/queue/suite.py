@@ -14,6 +14,7 @@ from tests.contracts.queue.parking import ParkingContract
 from tests.contracts.queue.rates import RatesContract
 from tests.contracts.queue.rebuilding import RebuildContract
 from tests.contracts.queue.sharing import SharesContract
+from tests.contracts.queue.sliding import SlidingContract
 from tests.contracts.queue.tenants import TenantsContract
 from tests.contracts.queue.threads import ThreadsContract
 from tests.contracts.queue.turns import TurnsContract
@@ -32,6 +33,7 @@ class QueueContract(
     RatesContract,
     RebuildContract,
     SharesContract,
+    SlidingContract,
     TellingContract,
     ThreadsContract,
     TenantsContract,

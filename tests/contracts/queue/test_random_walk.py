@@ -201,7 +201,7 @@ class Walk:
         return picked
 
     def finish(self) -> None:
-        ends = [(Finish(run_id, "", self.used(run_id), self.reports(run_id)), mine, theirs)
+        ends = [(Finish(run_id, "", self.used(run_id), self.reports(run_id), self.began_after()), mine, theirs)
                 for run_id, mine, theirs in self.some_leased()]  # fmt: skip
         mine = [replace(end, token=token) for end, token, _ in ends]
         theirs = [replace(end, token=token) for end, _, token in ends]
@@ -223,6 +223,9 @@ class Walk:
     def reports(self, run_id: str) -> tuple[Report, ...]:
         names = [*self.needs(run_id), self.chance.choice(POOLS)]
         return tuple(self.report(name) for name in names if self.chance.random() < 0.35)
+
+    def began_after(self) -> float:
+        return self.chance.choice([0.0, 0.0, 3.5, 400.0, self.chance.uniform(0, 3000)])
 
     def report(self, pool: str) -> Report:
         if self.chance.random() < 0.2:
@@ -290,6 +293,8 @@ class Walk:
             samples=pick([3, 20]),
             cooldown=pick([500.0, 3000.0]),
             latency=pick([0.0, 150.0]),
+            window=pick([0.0, 700.0, 5000.0, 5000.0]),
+            window_units=pick([1.0, 3.0, 8.0]),
         )
 
     def can_admit(self) -> None:

@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from duetime.scheduler.dispatch.pool_registry import PoolRegistry
 from duetime.scheduler.errors import RunnerReplaced, StoreUnavailable
 from duetime.scheduler.events import EventFilter, EventKind
 from duetime.scheduler.handlers import Context, Handler, Handlers, handler, reminder
@@ -399,6 +400,21 @@ def test_a_candidate_wakes_the_runner_through_its_port(house: House) -> None:
     first._term._endpoint._woken = lambda: woken.append(True)
     second.wake()
     assert woken == [True]
+
+
+def test_what_a_dead_runner_left_running_is_charged_to_its_pools(house: House) -> None:
+    PoolRegistry(house.store).set("tokens", {"kind": "budget", "capacity": 10})
+    epoch = house.store.runners.take_over(pid=1, endpoint="127.0.0.1:1", token="dead")
+    record = added(house.store, datetime.now(UTC), payload={"message": "Stretch"}, needs={"tokens": 4})
+    house.store.claims.make_ready(limit=9, epoch=epoch)
+    start = Start(record.run.id, "token", {"tokens": 4})
+    assert house.store.claims.start([start], worker="dead", epoch=epoch, lease=timedelta(seconds=30))
+    runner = house.run()
+    house.reaches(record.task.id, State.SUCCEEDED)
+    assert runner._term is not None
+    queue = runner._term.queue
+    eventually(lambda: queue.stats().pools["tokens"].used == 0, "its lease to end")
+    assert queue.stats().pools["tokens"].spent == 8, "both attempts"
 
 
 def test_what_a_dead_runner_left_running_is_attempted_again_under_the_same_key(house: House) -> None:

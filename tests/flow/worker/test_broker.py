@@ -32,7 +32,7 @@ class Desk:
         self.refused: set[str] = set()
         self.down = False
 
-    def claim(self, grants: Sequence[Grant]) -> list[str]:
+    def claim(self, grants: Sequence[Grant], _taken_at: float) -> list[str]:
         if self.down:
             raise StoreUnavailable("the database is down")
         run_ids = [grant.run_id for grant in grants]
@@ -211,7 +211,7 @@ def test_draining_waits_for_a_claim_that_is_under_way(
     claiming, drained = threading.Event(), threading.Event()
     too_early: list[bool] = []
 
-    def claim(grants: Sequence[Grant]) -> list[str]:
+    def claim(grants: Sequence[Grant], _taken_at: float) -> list[str]:
         claiming.set()
         too_early.append(drained.wait(0.1))
         return [grant.run_id for grant in grants]
@@ -232,7 +232,7 @@ def test_a_claim_that_finds_its_runner_replaced_may_drain(
 ) -> None:
     waited: list[bool] = []
 
-    def claim(_: Sequence[Grant]) -> list[str]:
+    def claim(_: Sequence[Grant], _taken_at: float) -> list[str]:
         broker.drain()
         waited.append(not broker.claiming.acquire(blocking=False))
         broker.claiming.release()

@@ -22,6 +22,7 @@ from duetime.scheduler.worker.completer import (
     GROUP_FLUSH_DELAY_S,
     MAX_GATHER_ROUNDS,
     MAX_RUSH_ROUNDS,
+    RESERVED_FLUSH_DELAY_S,
     BatchCompleter,
     CompletedRun,
     PendingResult,
@@ -62,6 +63,22 @@ def state(store: Store, claim: Claim) -> State:
 
 def replace_settle(store: Store, monkeypatch: pytest.MonkeyPatch, settle: Callable[..., list[Verdict]]) -> None:
     monkeypatch.setattr(store.claims, "settle", settle)
+
+
+@pytest.mark.parametrize(("needs", "delay"), [({}, GROUP_FLUSH_DELAY_S), ({"gpu": 1}, RESERVED_FLUSH_DELAY_S)])
+def test_who_holds_units_of_a_pool_waits_less_for_others(
+    store: Store, told: Told, needs: dict[str, int], delay: float
+) -> None:
+    completer = BatchCompleter(store, on_settled=told)
+    waits: list[float | None] = []
+    wait = completer._changed.wait
+    completer._busy = True
+    completer._changed.wait = lambda timeout=None: waits.append(timeout) or wait(0)  # type: ignore[method-assign, func-returns-value]  # to see it
+    claim = replace(started(store), reserved=needs)
+    completer.hand_in(ActiveRun(claim), Done())
+    told.await_(1)
+    assert completer.close(10)
+    assert delay in waits
 
 
 def test_endings_that_wait_together_are_stored_together(

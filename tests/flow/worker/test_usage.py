@@ -45,6 +45,16 @@ def test_what_never_began_used_nothing_and_found_out_nothing() -> None:
     assert usage.finish("r", "1.1", "yielded") == Finish("r", "1.1", {"openai": 0, "tokens": 0, "key:acme": 0})
 
 
+def test_the_time_from_the_take_to_the_handler_is_reported_for_sliding_windows() -> None:
+    watch = Stopwatch()
+    usage = AttemptUsage(NEEDS, clock=watch, taken_at=99.5)
+    watch.at += 0.25
+    usage.begin()
+    watch.at += 9
+    usage.end()
+    assert usage.finish("r", "1.1", "done").began_after == 750.0
+
+
 def test_without_a_count_all_that_was_reserved_is_charged_but_keys_are_not_worth_a_row() -> None:
     usage = ended()
     assert usage.charged("done") == {"openai": 1.0, "tokens": 1000.0}

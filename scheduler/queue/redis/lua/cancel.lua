@@ -7,7 +7,7 @@ if again then return again end
 local run = read_run(ARGV[4])
 if not run then return answer('absent') end
 if run.token then
-  call('HSET', P .. 'runs', run.id, packed_lease(run.class, run.key, run.created, run.token, run.worker))
+  call('HSET', P .. 'runs', run.id, packed_lease(run.class, run.key, run.created, run.granted, run.token, run.worker))
   return answer('leased')
 end
 remove(run)

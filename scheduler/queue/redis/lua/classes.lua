@@ -43,8 +43,8 @@ end
 local function run_of(id, raw)
   local v = cmsgpack.unpack(raw)
   return {
-    id = id, class = class_of(v[1]), key = v[2], created = v[3], not_before = v[4], token = v[5], worker = v[6],
-    again = v[7], member = member_of(v[3], id),
+    id = id, class = class_of(v[1]), key = v[2], created = v[3], not_before = v[4], granted = v[4], token = v[5],
+    worker = v[6], again = v[7], member = member_of(v[3], id),
   }
 end
 

@@ -1,5 +1,5 @@
 -- finish: remove leased runs, release their pools and learn. ARGV from 4: jitter, then for each run its id, its token,
--- the number of uses and [pool, units], the number of reports and [pool, ok, throttled, retry_after, latency].
+-- in how many ms after the grant it began, the number of uses and [pool, units], the number of reports and [pool, ok, throttled, retry_after, latency].
 -- Returns the runs that their tokens do not hold.
 
 complete()
@@ -33,8 +33,8 @@ end
 
 local ends = {}
 while at <= #ARGV do
-  local id, token = argument(), argument()
-  ends[#ends + 1] = {id = id, token = token, used = read_used(), reports = read_reports()}
+  local id, token, began_after = argument(), argument(), tonumber(argument())
+  ends[#ends + 1] = {id = id, token = token, began_after = began_after, used = read_used(), reports = read_reports()}
 end
 
 -- The pools for which a run is the probe.
@@ -67,7 +67,7 @@ for _, ended in ipairs(ends) do
   local run = held(ended.id, ended.token)
   if run then
     local probed = probed_by(run)
-    release_lease(run, ended.used)
+    release_lease(run, ended.used, ended.began_after)
     local learned = learn_all(ended.reports, tonumber(ARGV[4]), probed)
     wake_all(run.class)
     for _, name in ipairs(learned) do wake(pool(name)) end

@@ -42,8 +42,8 @@ local function new_token()
   return S.epoch .. '.' .. string.format('%.0f', S.serial)
 end
 
-local function packed_lease(class, key, created, token, worker, again)
-  return cmsgpack.pack({class.name, key, created, 0, token, worker, again})
+local function packed_lease(class, key, created, granted, token, worker, again)
+  return cmsgpack.pack({class.name, key, created, granted, token, worker, again})
 end
 
 -- The leased run that this token holds, or nil.
@@ -55,7 +55,7 @@ end
 -- Lease a run with all it needs, then unpark what still fits into its pools.
 local function lease_to(worker, id, class, key, created, token, lease)
   reserve_all(class, id)
-  call('HSET', P .. 'runs', id, packed_lease(class, key, created, token, worker))
+  call('HSET', P .. 'runs', id, packed_lease(class, key, created, NOW, token, worker))
   call('ZADD', P .. 'leases', NOW + lease, id)
   wake_all(class)
 end
@@ -66,12 +66,14 @@ local function remove(run)
   if call('ZREM', P .. 'delayed', run.member) == 0 then leave_class(run) end
 end
 
--- Remove a lease and release its pools; `used` gives by pool the units really used, all of them where it is silent.
-local function release_lease(run, used)
+-- Remove a lease and release its pools; `used` gives by pool the units really used, all of them where it is silent. The
+-- run began so many ms after its grant.
+local function release_lease(run, used, began_after)
+  local began = min(NOW, run.granted + (began_after or 0))
   call('HDEL', P .. 'runs', run.id)
   call('ZREM', P .. 'leases', run.id)
   for _, need in ipairs(run.class.needs) do
-    release(pool(need.pool), run.id, need.units, used and used[need.pool])
+    release(pool(need.pool), run.id, need.units, used and used[need.pool], run.granted, began)
   end
 end
 

@@ -1,7 +1,8 @@
 -- Pools, and the arithmetic of rules/limits/admission.py, number by number. Twin: queue/memory/pools.py.
---   limits: [kind, capacity, refill, headroom, failures, error_rate, samples, cooldown, latency, steps, resets]
+--   limits: [kind, capacity, refill, headroom, failures, error_rate, samples, cooldown, latency, steps, resets, window,
+--            window_units]
 --   pools:  [at, used, spent, level, factor, cut_at, good, bad, stopped_until, open_until, trips, probe, failing, errors,
---            seen, hold, hold_key]
+--            seen, hold, hold_key, log]
 -- A state is stored only when it changes; a reader gets a copy advanced to now. A pool without limits of its own has
 -- those of its template ('key:*' of 'key:customer-42'). An undeclared pool is stored while it is in use: without any
 -- limits this means its reservations, and the classes parked on it.
@@ -29,7 +30,8 @@ local function limits_from(v)
   return {
     kind = v[1], capacity = v[2], refill = v[3], headroom = v[4], failures = v[5], error_rate = v[6], samples = v[7],
     cooldown = v[8], latency = v[9], steps = moved and steps_from(v[10]) or v[10],
-    resets = moved and resets_from(v[11]) or v[11],
+    resets = moved and resets_from(v[11]) or v[11], slides = v[1] == 'rate' and v[12] > 0, window = v[12],
+    window_units = v[13],
   }
 end
 
@@ -54,22 +56,27 @@ local function unpacked_state(raw)
   return {
     at = v[1], used = v[2], spent = v[3], level = v[4], factor = v[5], cut_at = v[6], good = v[7], bad = v[8],
     stopped_until = v[9], open_until = v[10], trips = v[11], probe = v[12], failing = v[13], errors = v[14],
-    seen = v[15], hold = v[16], hold_key = v[17],
+    seen = v[15], hold = v[16], hold_key = v[17], log = v[18], started = LOG.total(v[18]),
   }
 end
 
 local function packed_state(s)
   return cmsgpack.pack({
     s.at, s.used, s.spent, s.level, s.factor, s.cut_at, s.good, s.bad, s.stopped_until, s.open_until, s.trips, s.probe,
-    s.failing, s.errors, s.seen, s.hold, s.hold_key,
+    s.failing, s.errors, s.seen, s.hold, s.hold_key, s.log,
   })
 end
 
 local function new_state(level, spent, used)
   return {
     at = NOW, used = used, spent = spent, level = level, factor = 1, cut_at = 0, good = 0, bad = 0, stopped_until = 0,
-    open_until = 0, trips = 0, probe = '', failing = 0, errors = 0, seen = 0, hold = '', hold_key = 0,
+    open_until = 0, trips = 0, probe = '', failing = 0, errors = 0, seen = 0, hold = '', hold_key = 0, log = {},
+    started = 0,
   }
+end
+
+local function relog(s, log)
+  s.log, s.started = log, LOG.total(log)
 end
 
 local function capacity(limits, at)
@@ -104,6 +111,7 @@ local function advanced(limits, s)
   for _, reset in ipairs(limits.resets) do
     if s.at < reset and reset <= NOW then copy.spent = max(0, copy.spent - limits.capacity) end
   end
+  if s.log[1] and s.log[1] + limits.window <= NOW then relog(copy, LOG.current(s.log, limits.window)) end
   copy.at = NOW
   return copy
 end
@@ -151,8 +159,10 @@ local function free_in(limits, s, tier, at)
   whole = max(min(1, whole), whole * s.factor)
   local kept = (1 - s.factor) * (tier - 1) / 4
   if tier > HEADROOM_TIER_COUNT then kept = max(kept, limits.headroom) end
-  if limits.kind == 'rate' then return s.level - whole * kept end
-  return whole - whole * kept - s.used - s.spent
+  if limits.kind ~= 'rate' then return whole - whole * kept - s.used - s.spent end
+  local left = s.level - whole * kept
+  if limits.slides then left = min(left, limits.window_units - limits.window_units * kept - s.started) end
+  return left
 end
 
 local function free(p, tier)
@@ -164,28 +174,41 @@ local function most(limits, tier, at)
   return free_in(limits, new_state(limits.capacity, 0, 0), tier, at)
 end
 
-local function free_when_full(p, tier)
-  local level = p.state.level
-  p.state.level = bucket(p.limits, p.state.factor)
-  local found = free(p, tier)
-  p.state.level = level
-  return found
+-- The units that a run of a tier could reserve now if the state had these fields.
+local function free_with(p, tier, fields)
+  return free_in(p.limits, setmetatable(fields, {__index = p.state}), tier, NOW)
+end
+
+-- The units in use, or of a rate those that cannot be taken now.
+local function taken(limits, s)
+  if limits.kind ~= 'rate' then return s.used end
+  return limits.capacity - (limits.slides and min(s.level, limits.window_units - s.started) or s.level)
 end
 
 -- The units that a run of a tier could reserve now if all reserved units came back unused.
 local function in_reach(p, tier)
   local s = p.state
-  local used, level = s.used, s.level
-  s.used, s.level = 0, level + used
-  local found = free(p, tier)
-  s.used, s.level = used, level
-  return found
+  return free_with(p, tier, {used = 0, level = s.level + s.used, started = max(0, s.started - s.used)})
 end
 
 -- The earlier of two times, either of them nil.
 local function earlier(a, b)
   if a and b then return min(a, b) end
   return a or b
+end
+
+-- When the bucket holds the units and the window has room for them; nil when the bucket never will.
+local function rate_helps_at(p, units, tier)
+  local limits, s = p.limits, p.state
+  local at = NOW + 1
+  local lacking = units - free_with(p, tier, {started = -math.huge})
+  if lacking > 0 then
+    if limits.refill == 0 then return nil end
+    at = max(at, NOW + lacking / (limits.refill * s.factor))
+  end
+  local crowded = limits.slides and units - free_with(p, tier, {level = math.huge}) or 0
+  local left_at = crowded > 0 and LOG.room_at(s.log, crowded, limits.window)
+  return left_at and max(at, left_at) or at
 end
 
 local function helped_at(p, units, tier)
@@ -200,9 +223,8 @@ local function helped_at(p, units, tier)
     if reset > NOW then at = earlier(at, reset) break end
   end
   if s.factor < 1 then at = earlier(at, NOW + THROTTLE_CHECK_INTERVAL_MS) end
-  if limits.kind == 'rate' and limits.refill > 0 and units <= free_when_full(p, tier) then
-    local lacking = units - free(p, tier)
-    at = earlier(at, NOW + max(1, lacking / (limits.refill * s.factor)))
+  if limits.kind == 'rate' and units <= free_with(p, tier, {level = bucket(limits, s.factor), started = 0}) then
+    at = earlier(at, rate_helps_at(p, units, tier))
   end
   return at and ceil(at)
 end
@@ -212,16 +234,23 @@ local function reserve(p, id, units)
   s.used = s.used + units
   if not p.limits then return end
   if p.limits.kind == 'rate' then s.level = s.level - units end
+  if p.limits.slides then relog(s, LOG.added(s.log, s.at, units, p.limits.window)) end
   if s.open_until > 0 and s.open_until <= s.at and s.probe == '' then s.probe = id end
   if s.hold == id then s.hold, s.hold_key = '', 0 end
 end
 
-local function release(p, id, units, actual)
+-- The run was granted, and began, at these times.
+local function release(p, id, units, actual, granted, began)
   local s = changing(p)
   local used = actual or units
   s.used = s.used - units
   if not p.limits then return end
   if p.limits.kind == 'rate' then s.level = min(p.limits.capacity, s.level + units - used) end
+  if p.limits.slides then
+    local window = p.limits.window
+    local log = LOG.removed(s.log, granted, units, window)
+    relog(s, used > 0 and began + window > s.at and LOG.added(log, began, used, window) or log)
+  end
   if p.limits.kind == 'budget' then s.spent = s.spent + used end
   if s.probe == id then s.probe = '' end
 end

@@ -40,7 +40,7 @@ end
 
 local function keep_aside(run, entry)
   local aside = {entry.class.name, entry.key, entry.created, entry.not_before}
-  local kept = packed_lease(run.class, run.key, run.created, run.token, run.worker, aside)
+  local kept = packed_lease(run.class, run.key, run.created, run.granted, run.token, run.worker, aside)
   call('HSET', P .. 'runs', entry.id, kept)
 end
 

@@ -27,8 +27,10 @@ local function change(p, limits, spent, empty)
     p.state = new_state(0, 0, s.used)
   elseif p.limits and p.known then
     s.level = min(s.level, limits.capacity)
+    relog(s, LOG.resized(s.log, limits.slides and limits.window or 0))
   else
-    p.state = new_state(empty and 0 or limits.capacity, spent, s.used)
+    p.state = new_state(empty and 0 or limits.capacity, limits.slides and 0 or spent, s.used)
+    if limits.slides and spent > 0 then relog(p.state, {NOW, spent}) end
   end
   p.kept, p.limits = p.state, limits
   unpark_everything(p)

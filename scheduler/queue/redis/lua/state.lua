@@ -12,7 +12,8 @@
 -- {ns}:baton:<tier>     LIST    the same for critical and high runs, for processes with idle threads for these only
 -- {ns}:woken:<client>   LIST    ends the wait of one process
 -- and below {ns}:<fill>, where every rebuild has a new <fill>, so that one write empties the queue:
---   runs                HASH    run id -> [class, key, created, not_before] and while leased [.., token, worker, again]
+--   runs                HASH    run id -> [class, key, created, not_before], or while leased
+--                               [class, key, created, granted at, token, worker, again]
 --   q:<class>           ZSET    runs of a class by key, named <created><run id>; a class is '<tier>|<tenant>|<pool>=<units>,..'
 --   heads:<tier>        ZSET    the head of each class that is not parked, named <created><run id>\n<class>
 --   turns:<tier>        ZSET    tenants by when they were served last

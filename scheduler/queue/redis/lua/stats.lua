@@ -38,10 +38,9 @@ local function count_pool(name)
   local p = pool(name)
   if not p.limits or is_idle(p) then return end
   local s = p.state
-  local used = p.limits.kind == 'rate' and p.limits.capacity - s.level or s.used
   local whole, left = capacity(p.limits, NOW), free(p, 1)
   local state, ends = pool_state(p.limits, s)
-  add(name, number(whole), number(used), number(s.spent), number(left), number(s.factor), state, number(ends and ends - S.behind))
+  add(name, number(whole), number(taken(p.limits, s)), number(s.spent), number(left), number(s.factor), state, number(ends and ends - S.behind))
 end
 
 for i = 1, #page[2], 2 do

@@ -172,7 +172,7 @@ local function grant(cursor, heads, created, id)
   local class, token = cursor.class, new_token()
   reserve_all(class, id)
   runs[#runs + 1] = id
-  runs[#runs + 1] = packed_lease(class, cursor.key, created, token, worker)
+  runs[#runs + 1] = packed_lease(class, cursor.key, created, NOW, token, worker)
   leases[#leases + 1] = NOW + lease
   leases[#leases + 1] = id
   for _, part in ipairs({id, token, class.name}) do grants[#grants + 1] = part end

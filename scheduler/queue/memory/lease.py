@@ -1,0 +1,22 @@
+"""The lease of a run, for the queue in memory. Twin: lua/leases.lua."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from duetime.scheduler.queue.port import Entry
+
+
+@dataclass(slots=True)
+class Lease:
+    """A run held by a worker from `granted` to `until`.
+
+    `again` is an entry that is placed when the lease ends, not to start before its time.
+    """
+
+    entry: Entry
+    token: str
+    worker: str
+    granted: float
+    until: float
+    again: tuple[Entry, float] | None = None
