@@ -78,7 +78,7 @@ class Ends(Middleware):
         self._changed = Condition()
         Thread(target=self._tell, daemon=True).start()
 
-    def claim(self, grants: Sequence[Grant]) -> list[str]:
+    def claim(self, grants: Sequence[Grant], _taken_at: float) -> list[str]:
         self._tokens.update((grant.run_id, grant.token) for grant in grants)
         return [grant.run_id for grant in grants]
 

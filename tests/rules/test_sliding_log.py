@@ -18,7 +18,7 @@ NOW = datetime(2026, 11, 20, 12, 0, tzinfo=UTC)
 SECOND = 1000.0
 
 
-def limits_of(capacity: int, **more: object) -> Limits:
+def limits_of(capacity: int, **more: int) -> Limits:
     return read_pool("p", {"kind": "rate", "capacity": capacity, "per": "second", "sliding": True, **more}).limits(NOW)
 
 

@@ -73,7 +73,12 @@ def test_who_holds_units_of_a_pool_waits_less_for_others(
     waits: list[float | None] = []
     wait = completer._changed.wait
     completer._busy = True
-    completer._changed.wait = lambda timeout=None: waits.append(timeout) or wait(0)  # type: ignore[method-assign, func-returns-value]  # to see it
+
+    def waited(timeout: float | None = None) -> bool:
+        waits.append(timeout)
+        return wait(0)
+
+    completer._changed.wait = waited  # type: ignore[method-assign]  # to see it
     claim = replace(started(store), reserved=needs)
     completer.hand_in(ActiveRun(claim), Done())
     told.await_(1)
