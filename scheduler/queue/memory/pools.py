@@ -19,7 +19,7 @@ from duetime.scheduler.rules.limits.admission import (
 )
 from duetime.scheduler.rules.limits.breaker import Report, learn
 from duetime.scheduler.rules.limits.queue_time import QueueTime
-from duetime.scheduler.rules.limits.sliding_log import resized
+from duetime.scheduler.rules.limits.start_log import resized
 
 TEMPLATE = ":*"
 """Built-in templates: one run at a time for each key."""

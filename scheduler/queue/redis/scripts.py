@@ -33,7 +33,7 @@ from duetime.scheduler.queue.constants import (
 )
 from duetime.scheduler.queue.port import QueueLost, QueueUnavailable
 from duetime.scheduler.rules import turns
-from duetime.scheduler.rules.limits import admission, breaker, queue_time, sliding_log
+from duetime.scheduler.rules.limits import admission, breaker, queue_time, start_log
 from duetime.scheduler.rules.limits.admission import Limits
 from duetime.scheduler.rules.shares import MAX_DISPATCHES_SAVED, Shares
 from redis.backoff import ExponentialBackoff
@@ -61,7 +61,7 @@ MAX_LEASES_SCANNED = 2000
 MAX_ARGUMENTS_UNPACKED = 2000
 """Arguments of one command in a script, an even number: Lua fails at 8,000."""
 
-_PARTS = ("state", "sliding_log", "pools", "classes", "leases")
+_PARTS = ("state", "start_log", "pools", "classes", "leases")
 _SCRIPTS = {
     **dict.fromkeys(("put", "renew", "give_back", "reap", "cancel", "rescore", "reserve", "adopt"), _PARTS),
     **dict.fromkeys(("set_pool", "stats"), _PARTS),
@@ -163,7 +163,7 @@ def _constants(shares: Shares) -> str:
         "MAX_CUT_RATIO": breaker.MAX_CUT_RATIO,
         "MIN_THROTTLE_RATIO": breaker.MIN_THROTTLE_RATIO,
         "MAX_CLOCK_STEP_MS": queue_time.MAX_CLOCK_STEP_MS,
-        "MAX_LOG_SLOTS": sliding_log.MAX_LOG_SLOTS,
+        "MAX_LOG_SLOTS": start_log.MAX_LOG_SLOTS,
         "MAX_DISPATCHES_SAVED": MAX_DISPATCHES_SAVED,
         "TENANT_FORGOTTEN_AFTER_MS": turns.TENANT_FORGOTTEN_AFTER_MS,
         "TURN_STEP_MS": turns.TURN_STEP_MS,

@@ -10,7 +10,7 @@ import math
 from dataclasses import dataclass, replace
 from enum import StrEnum
 
-from duetime.scheduler.rules.limits.sliding_log import SlidingLog, added, current, removed, room_at, total
+from duetime.scheduler.rules.limits.start_log import StartLog, added, current, removed, room_at, total
 
 THROTTLE_RECOVERY_MS = 60_000.0
 """Milliseconds in which a fully throttled pool recovers: recovery is linear in time."""
@@ -58,7 +58,7 @@ class Limits:
 
     @property
     def slides(self) -> bool:
-        """Whether a sliding log counts the starts."""
+        """Whether a log counts the starts."""
         return self.kind is Kind.RATE and self.window > 0
 
 
@@ -92,10 +92,10 @@ class PoolState:
     seen: int = 0
     hold: str = ""
     hold_key: float = 0.0
-    log: SlidingLog = ()
+    log: StartLog = ()
     started: float = 0.0
 
-    def relog(self, log: SlidingLog) -> None:
+    def relog(self, log: StartLog) -> None:
         self.log, self.started = log, total(log)
 
 

@@ -1,4 +1,4 @@
-"""The sliding log: against every start remembered one by one, and against a provider that counts what reaches it."""
+"""The log of starts: against every start remembered one by one, and against a provider that counts what reaches it."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from datetime import UTC, datetime
 import pytest
 from duetime.scheduler.rules.limits.admission import Limits, PoolState, advanced, free, helped_at, release, reserve
 from duetime.scheduler.rules.limits.pool_spec import read_pool
-from duetime.scheduler.rules.limits.sliding_log import MAX_LOG_SLOTS, SlidingLog, added, current, removed, total
+from duetime.scheduler.rules.limits.start_log import MAX_LOG_SLOTS, StartLog, added, current, removed, total
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -29,7 +29,7 @@ def limits_of(capacity: int, **more: int) -> Limits:
 def test_a_log_never_forgets_a_start_too_early_nor_remembers_it_a_slot_too_long(
     window: float, gaps: list[tuple[float, int, int]]
 ) -> None:
-    log, now, starts = SlidingLog(), 1.8e12, list[tuple[float, int]]()
+    log, now, starts = StartLog(), 1.8e12, list[tuple[float, int]]()
     for gap, units, undone in gaps:
         now += gap
         log = added(current(log, window, now), now, units, window)
@@ -46,8 +46,8 @@ def test_a_log_never_forgets_a_start_too_early_nor_remembers_it_a_slot_too_long(
 
 @given(at=st.lists(st.integers(0, 3000), min_size=1, max_size=50))
 def test_starts_that_are_told_in_any_order_make_the_same_log(at: list[int]) -> None:
-    def logged(times: list[int]) -> SlidingLog:
-        log = SlidingLog()
+    def logged(times: list[int]) -> StartLog:
+        log = StartLog()
         for each in times:
             log = added(log, float(each), 1.0, 1000.0)
         return log

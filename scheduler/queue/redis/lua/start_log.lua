@@ -1,4 +1,4 @@
--- The sliding log of a rate: [time, units, ..], the oldest first. Twin: rules/limits/sliding_log.py. One table
+-- The log of starts of a sliding rate: [time, units, ..], the oldest first. Twin: rules/limits/start_log.py. One table
 -- holds its functions: a script has at most 200 local names.
 
 local LOG = {}
