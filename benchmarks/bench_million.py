@@ -1,6 +1,6 @@
 """Measure what reading costs when there are a million tasks, on SQLite and on PostgreSQL.
 
-    python benchmarks/bench_million.py [--tasks 1000000] [--repeat 10] [--database all] [--only search]
+    python benchmarks/bench_million.py [--tasks 1000000] [--repeat 10] [--database all] [--only search] [--keep DIR]
 
 The tables are filled by SQL of the database's own: one tenant, a run for each task (three of five open), two events for
 each, one of a hundred with a reason. A figure is milliseconds of CPU for one call: of the server's processes on
@@ -16,7 +16,7 @@ import sys
 import tempfile
 import time
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
 
 from duetime.scheduler.events import EventFilter
@@ -152,31 +152,39 @@ def main() -> None:
     parser.add_argument("--repeat", type=int, default=10)
     parser.add_argument("--database", choices=["all", "sqlite", "postgres"], default="all")
     parser.add_argument("--only", default="", help="measure only calls whose name has this in it")
+    parser.add_argument("--keep", type=Path, help="folder of a database that stays filled for the next call")
+    parser.add_argument("--fill", action="store_true", help="fill the database, and measure nothing")
     asked = parser.parse_args()
     for name in ("postgres", "sqlite") if asked.database == "all" else (asked.database,):
-        with opened(name) as store:
-            began = time.perf_counter()
-            fill(store, asked.tasks)
-            print(
-                f"{name}: {asked.tasks} tasks in {time.perf_counter() - began:.0f} s; ms: server CPU, own CPU, passed"
-            )
+        with opened(name, asked.keep) as store:
+            filled(store, name, asked.tasks)
             for title, call in CALLS.items():
-                if asked.only in title:
+                if asked.only in title and not asked.fill:
                     print(json.dumps({title: measure(store, call, asked.repeat)}), flush=True)
 
 
+def filled(store: Store, name: str, count: int) -> None:
+    if store.tasks.counts_up_to(TENANT, TaskFilter(), 1).by_state:
+        return
+    began = time.perf_counter()
+    fill(store, count)
+    print(f"{name}: {count} tasks in {time.perf_counter() - began:.0f} s; ms: server CPU, own CPU, passed")
+
+
 @contextmanager
-def opened(name: str) -> Iterator[Store]:
+def opened(name: str, keep: Path | None) -> Iterator[Store]:
+    with ExitStack() as stack:
+        store = open_store(_url(name, keep, stack), synchronous="OFF")
+        stack.callback(store.close)
+        yield store
+
+
+def _url(name: str, keep: Path | None, stack: ExitStack) -> str:
+    """Return the URL of a database of its own; a kept one is on the server of DUETIME_TEST_POSTGRES_URL."""
     if name == "sqlite":
-        with tempfile.TemporaryDirectory() as folder:
-            store = open_store(f"sqlite:///{folder}/bench.db", synchronous="OFF")
-            yield store
-            store.close()
-    else:
-        with services.postgres_server() as server, services.postgres_database(server) as url:
-            store = open_store(url)
-            yield store
-            store.close()
+        return f"sqlite:///{keep or stack.enter_context(tempfile.TemporaryDirectory())}/bench.db"
+    server = stack.enter_context(services.postgres_server())
+    return server if keep else stack.enter_context(services.postgres_database(server))
 
 
 if __name__ == "__main__":
