@@ -164,10 +164,13 @@ def main() -> None:
 
 
 def filled(store: Store, name: str, count: int) -> None:
+    """Fill an empty database; on SQLite the index of texts as well, which the runner does otherwise."""
     if store.tasks.counts_up_to(TENANT, TaskFilter(), 1).by_state:
         return
     began = time.perf_counter()
     fill(store, count)
+    while store.search.advance():
+        pass
     print(f"{name}: {count} tasks in {time.perf_counter() - began:.0f} s; ms: server CPU, own CPU, passed")
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from datetime import timedelta
@@ -21,6 +22,12 @@ from duetime.scheduler.worker.worker import Worker, WorkerOptions, all_of_them
 
 MAX_DELIVERY_SLEEP_S = 10.0
 """Seconds after which deliveries are checked in any case, should the wall clock have jumped."""
+
+INDEX_INTERVAL_S = 5.0
+"""Seconds between two looks for events that are not in the index of texts; a search reads these until then."""
+
+INDEX_PAUSE_RATIO = 9
+"""While much is left to index, it takes one part in so many and one of the time, for writers wait for it."""
 
 
 class Engine:
@@ -63,6 +70,8 @@ class Engine:
         self.maintenance = self._make_maintenance(queue, placement, epoch, notifier)
         self._delivery = Loop("delivery", self._deliver)
         self._processes = [self._dispatcher.process, self.maintenance, self._delivery]
+        if store.search.needs_advance:
+            self._processes.append(Loop("search index", self._index))
         self._heartbeat = self._make_heartbeat(options.name, handlers) if epoch is None else None
         if self._heartbeat is not None:  # the only runner needs no row of its own
             self._processes.append(self._heartbeat.process)
@@ -136,6 +145,13 @@ class Engine:
             return min(sleep, MAX_DELIVERY_SLEEP_S)
         self._deliverer.tick(self._store.now())
         return 0.0
+
+    def _index(self) -> float:
+        """Add the next events to the index of texts, and return the seconds until the next step."""
+        began = time.monotonic()
+        if self._store.search.advance():
+            return INDEX_PAUSE_RATIO * (time.monotonic() - began)
+        return INDEX_INTERVAL_S
 
     def _settled(self, settlements: Sequence[Settlement]) -> None:
         """Wake the loops that an end concerns: its consequences may be due before their next look."""

@@ -2,6 +2,7 @@
 
 from duetime.scheduler.store.database.clock import utc_now
 from duetime.scheduler.store.integrity import Finding
+from duetime.scheduler.store.search import SearchState
 from duetime.scheduler.store.store import Store, migrate_store, open_store
 
-__all__ = ["Finding", "Store", "migrate_store", "open_store", "utc_now"]
+__all__ = ["Finding", "SearchState", "Store", "migrate_store", "open_store", "utc_now"]

@@ -9,17 +9,16 @@ from typing import Any
 from duetime.scheduler.events import Event, EventFilter, EventPage
 from duetime.scheduler.store.database import unreadable
 from duetime.scheduler.store.database.database import Database
-from duetime.scheduler.store.schema.rows import ATTEMPT, DEAD_LETTER, EVENT, folded
+from duetime.scheduler.store.schema.rows import ATTEMPT, DEAD_LETTER, EVENT
 from duetime.scheduler.store.schema.tables import attempts, dead_letters, events, runs, tasks
 from duetime.scheduler.store.schema.values import from_microseconds, to_microseconds
 from duetime.scheduler.store.sql import cursors
+from duetime.scheduler.store.sql.task_filter import labelled
 from duetime.scheduler.store.statements.event_log import latest, since
-from duetime.scheduler.store.statements.task_list import Condition, labelled
+from duetime.scheduler.store.text_index import text_search
+from duetime.scheduler.store.text_index.text_search import Condition
 from duetime.scheduler.task import Attempt, DeadLetter
-from sqlalchemy import Connection, Select, any_, func, or_, select, tuple_, union_all
-
-MAX_RARE_ROWS = 2_000
-"""Matching tasks, or events, up to which a text search sorts all matches instead of scanning by time."""
+from sqlalchemy import Connection, Select, or_, select, tuple_
 
 _EVENTS = select(*EVENT).select_from(events.join(tasks, tasks.c.id == events.c.task_id))
 
@@ -34,10 +33,10 @@ class History:
         """Return a page of events, newest first. Raises `InvalidArgument` for a cursor of another list."""
         of = ("events", tenant, where)
         behind = cursors.read(cursor, of=of) if cursor else []
-        statement = _ordered(_EVENTS.where(*_conditions(tenant, where)), where, behind).limit(limit + 1)
 
         def work(connection: Connection) -> Sequence[Any]:
-            return unreadable.rows(connection, _narrowed(connection, statement, tenant, where), {}, events.c.id)
+            statement = _ordered(_filtered(connection, tenant, where), where, behind).limit(limit + 1)
+            return unreadable.rows(connection, statement, {}, events.c.id)
 
         found = [Event(*row) for row in self._database.read(work)]
         following = cursors.write(_position(found[limit - 1], where), of=of) if len(found) > limit else None
@@ -106,37 +105,24 @@ def _position(event: Event, where: EventFilter) -> list[int | str]:
     return [to_microseconds(event.at), event.id] if where.task_id is None else [event.seq]
 
 
-def _titled(text: str) -> Condition:
-    return tasks.c.title_folded.contains(folded(text), autoescape=True)
+def _says(words: str) -> Condition:
+    return or_(text_search.titled(words), text_search.gives_reason(words))
 
 
-def _gives_reason(text: str) -> Condition:
-    return func.lower(events.c.reason).contains(text.lower(), autoescape=True)
-
-
-def _says(text: str) -> Condition:
-    return or_(_titled(text), _gives_reason(text))
-
-
-def _narrowed(connection: Connection, statement: Select[Any], tenant: str, where: EventFilter) -> Select[Any]:
-    """Look a rare text up by its indexes; a scan back in time finds a common one soon.
+def _filtered(connection: Connection, tenant: str, where: EventFilter) -> Select[Any]:
+    """Look rare words up by their indexes; a scan back in time finds common ones soon.
 
     No planner chooses between both for words in either of two tables.
     """
-    if where.text is None or where.task_id is not None or connection.dialect.name != "postgresql":
-        return statement
-    titled = select(tasks.c.id).where(tasks.c.tenant == tenant, _titled(where.text))
-    said = select(events.c.id).where(events.c.tenant == tenant, _gives_reason(where.text))
-    if not all(_is_rare(connection, each) for each in (titled, said)):
-        return statement
-    of_tasks = select(events.c.id).where(events.c.task_id == any_(func.array(titled.scalar_subquery())))
-    rows = union_all(of_tasks, said).scalar_subquery()
-    return statement.where(events.c.id == any_(func.array(rows)))  # computed first: an IN could be joined in any order
-
-
-def _is_rare(connection: Connection, found: Select[Any]) -> bool:
-    first = found.limit(MAX_RARE_ROWS + 1).subquery()
-    return (connection.scalar(select(func.count()).select_from(first)) or 0) <= MAX_RARE_ROWS
+    statement = _EVENTS.where(*_conditions(where))
+    if where.label is not None:
+        statement = statement.where(labelled(tenant, where.label))
+    wanted = where.text if where.task_id is None else None
+    matches = text_search.matching_events(connection, wanted) if wanted is not None else None
+    if matches is None or not matches.complete:
+        return statement.where(events.c.tenant == tenant)
+    of_tenant = text_search.unindexed(events.c.tenant) == tenant
+    return statement.where(of_tenant, text_search.among(connection, events.c.id, matches.ids))
 
 
 _MEANINGS: dict[str, Callable[[Any], Condition]] = {
@@ -149,7 +135,6 @@ _MEANINGS: dict[str, Callable[[Any], Condition]] = {
 }
 
 
-def _conditions(tenant: str, where: EventFilter) -> list[Condition]:
+def _conditions(where: EventFilter) -> list[Condition]:
     given = ((meaning, getattr(where, name)) for name, meaning in _MEANINGS.items())
-    found = [events.c.tenant == tenant, *(meaning(value) for meaning, value in given if value is not None)]
-    return found if where.label is None else [*found, labelled(tenant, where.label)]
+    return [meaning(value) for meaning, value in given if value is not None]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable
+from dataclasses import replace
 from datetime import datetime
 
 from duetime.scheduler.errors import InvalidSetting
@@ -17,9 +18,11 @@ from duetime.scheduler.store.forms import forms_of
 from duetime.scheduler.store.history import History
 from duetime.scheduler.store.inbox import Inbox
 from duetime.scheduler.store.integrity import Integrity
+from duetime.scheduler.store.migrations import trigrams
 from duetime.scheduler.store.migrations.upgrade import Upgrade, check, upgrade
 from duetime.scheduler.store.pools import Pools
 from duetime.scheduler.store.runners import Runners
+from duetime.scheduler.store.search import Search
 from duetime.scheduler.store.tasks import Tasks
 from duetime.scheduler.store.usage import Usage
 from duetime.scheduler.store.workers import Workers
@@ -45,6 +48,7 @@ class Store:
         self.workers = Workers(database, clock)
         self.estimates = Estimates(database, clock)
         self.integrity = Integrity(database)
+        self.search = Search(database)
 
     def now(self) -> datetime:
         """Return the time (UTC) by the deciding clock: the server's, for a file the system's."""
@@ -96,10 +100,11 @@ def _clock_of(database: Database) -> Callable[[], datetime]:
 
 
 def migrate_store(url: str) -> Upgrade:
-    """Upgrade the schema at the URL to the newest; return the versions before and after."""
+    """Upgrade the schema at the URL to the newest, with the indexes for searches that a server can have by now."""
     database = connect(url)
     try:
-        return upgrade(database)
+        done = upgrade(database)
+        return replace(done, indexes=tuple(trigrams.add(database))) if isinstance(database, Postgres) else done
     finally:
         database.close()
 

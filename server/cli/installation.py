@@ -33,10 +33,12 @@ def migrate(context: typer.Context) -> None:
         output.say(f"The database as it was: {done.copied}")
     if done.before is None:
         output.say(f"Created the tables, schema {done.now}.")
-    elif done.before == done.now:
+    elif done.before == done.now and not done.indexes:
         output.say(f"Nothing to do: the database has schema {done.now} already.")
-    else:
+    elif done.before != done.now:
         output.say(f"Upgraded the database from schema {done.before} to {done.now}.")
+    if done.indexes:
+        output.say(f"Created the indexes for searches: {', '.join(done.indexes)}.")
 
 
 def doctor(

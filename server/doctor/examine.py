@@ -15,12 +15,13 @@ from duetime.scheduler.delivery import ChannelError, Channels
 from duetime.scheduler.errors import DuetimeError, InvalidSetting, SchemaTooNew, StoreUnavailable
 from duetime.scheduler.events import EventFilter
 from duetime.scheduler.handlers import Handlers
-from duetime.scheduler.ids import new_id, runs_words
+from duetime.scheduler.ids import new_id
 from duetime.scheduler.nodes.ipc import RunnerClient
 from duetime.scheduler.rules.time import times
 from duetime.scheduler.store import Store, open_store
 from duetime.scheduler.task import LOCAL, InboxMessage, State
 from duetime.server.doctor.check import Check, CheckVerdict
+from duetime.server.doctor.database import RUNNER_ADVICE, rows_check, search_check
 from duetime.server.doctor.deep import integrity_checks
 from duetime.server.doctor.distributed import namespace_check, redis_check, skew_check, workers_check
 from duetime.server.session import RUNNER_ANSWER_TIMEOUT_S, Session
@@ -74,7 +75,8 @@ def _database(settings: Settings, *, deep: bool) -> Iterator[Check]:
     try:
         yield Check("database", CheckVerdict.OK, f"{masked(settings.database_url)}, its schema matches this version")
         yield _safely("clock", _clock, store)
-        yield _safely("rows", _rows, store)
+        yield _safely("rows", rows_check, store)
+        yield _safely("search", search_check, store)
         if deep:
             yield from integrity_checks(store)
         if settings.distributed:
@@ -135,31 +137,20 @@ def _clock(store: Store) -> Check:
     return Check("clock", CheckVerdict.OK, f"{now:%Y-%m-%d %H:%M:%S} UTC")
 
 
-def _rows(store: Store) -> Check:
-    found = store.claims.unreadable()
-    if not found:
-        return Check("rows", CheckVerdict.OK, "every due, ready or running row can be read")
-    said = f"{runs_words(found)} cannot be read by this version and will not run here."
-    return Check(
-        "rows", CheckVerdict.WRONG, said, "Upgrade this Duetime if a newer one wrote them; the log has the reason."
-    )
-
-
 def _runner(store: Store) -> Check:
     current = store.runners.current()
     if current is not None and RunnerClient(store).wake(RUNNER_ANSWER_TIMEOUT_S):
         said = f"process {current.pid} has been running tasks since {current.started_at:%Y-%m-%d %H:%M} UTC"
         return Check("runner", CheckVerdict.OK, said)
     due = store.claims.next_times().first()
-    advice = "`duetime service install` keeps one running; a chat client or `duetime serve` does while it is open."
     if due is not None and due <= store.now():
         return Check(
             "runner",
             CheckVerdict.WRONG,
             f"tasks have been due since {due:%Y-%m-%d %H:%M} UTC, and no process is running them.",
-            advice,
+            RUNNER_ADVICE,
         )
-    return Check("runner", CheckVerdict.NOTE, "no process is running tasks.", advice)
+    return Check("runner", CheckVerdict.NOTE, "no process is running tasks.", RUNNER_ADVICE)
 
 
 def _zone(settings: Settings) -> Check:

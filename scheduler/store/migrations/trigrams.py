@@ -1,23 +1,26 @@
 """PostgreSQL's trigram indexes, which find titles and reasons by a part of a word.
 
 They need the extension pg_trgm, which a server may lack and a user may not be allowed to create. Without them a search
-reads every row, and is cancelled when it takes too long; all else works the same.
+reads every row, and is cancelled when it takes too long; all else works the same. `duetime migrate` adds them later.
 """
 
 from __future__ import annotations
 
 import logging
 
-from sqlalchemy import Connection
+from duetime.scheduler.store.database.database import Database
+from sqlalchemy import Connection, text
 from sqlalchemy.exc import DBAPIError
 
-STATEMENTS = (
-    "CREATE EXTENSION IF NOT EXISTS pg_trgm",
-    "CREATE INDEX IF NOT EXISTS tasks_title_trigrams ON tasks USING gin (title_folded gin_trgm_ops)",
-    """CREATE INDEX IF NOT EXISTS events_reason_trigrams ON events USING gin (lower(reason) gin_trgm_ops)
-        WHERE reason IS NOT NULL""",
-)
-"""Condition of the index: most events have no reason, and cost nothing here."""
+EXTENSION = "pg_trgm"
+INDEXES = {
+    "tasks_title_trigrams": "tasks USING gin (title_folded gin_trgm_ops)",
+    "events_reason_trigrams": "events USING gin (lower(reason) gin_trgm_ops) WHERE reason IS NOT NULL",
+}
+"""Condition of the second: most events have no reason, and cost nothing here."""
+
+_VALID = text("SELECT indisvalid FROM pg_index WHERE indexrelid = to_regclass(:name)")
+_AVAILABLE = text("SELECT count(*) FROM pg_available_extensions WHERE name = :name")
 
 log = logging.getLogger(__name__)
 
@@ -28,8 +31,43 @@ def create(connection: Connection) -> None:
         return
     try:
         with connection.begin_nested():
-            for statement in STATEMENTS:
-                connection.exec_driver_sql(statement)
+            connection.exec_driver_sql(f"CREATE EXTENSION IF NOT EXISTS {EXTENSION}")
+            for name, what in INDEXES.items():
+                connection.exec_driver_sql(f"CREATE INDEX IF NOT EXISTS {name} ON {what}")
     except DBAPIError as error:
-        reason = str(error.orig).strip().partition("\n")[0]
-        log.warning("searches read every row, because the extension pg_trgm is not available: %s", reason)
+        log.warning("searches read every row, because the extension %s is not available: %s", EXTENSION, _said(error))
+
+
+def missing(connection: Connection) -> list[str]:
+    """Return the indexes that are absent, or were left unfinished."""
+    return [name for name in INDEXES if not connection.execute(_VALID, {"name": name}).scalar()]
+
+
+def state(connection: Connection) -> tuple[bool, bool]:
+    """Return whether the indexes exist, and whether this server can have them."""
+    return not missing(connection), bool(connection.execute(_AVAILABLE, {"name": EXTENSION}).scalar())
+
+
+def add(database: Database) -> list[str]:
+    """Create the indexes that are missing, while others read and write; return the new ones."""
+    absent = database.read(missing)
+    if not absent:
+        return []
+    try:
+        _alone(database, f"CREATE EXTENSION IF NOT EXISTS {EXTENSION}")
+        for name in absent:
+            _alone(database, f"DROP INDEX IF EXISTS {name}")  # an unfinished one
+            _alone(database, f"CREATE INDEX CONCURRENTLY {name} ON {INDEXES[name]}")
+    except DBAPIError as error:
+        log.warning("searches read every row, because their indexes cannot be created: %s", _said(error))
+        return []
+    return absent
+
+
+def _alone(database: Database, statement: str) -> None:
+    """Run a statement outside any transaction."""
+    database.look(lambda connection: connection.exec_driver_sql(statement))
+
+
+def _said(error: DBAPIError) -> str:
+    return str(error.orig).strip().partition("\n")[0]

@@ -31,12 +31,14 @@ version = Table("duetime_version", MetaData(), Column("version_num", String(32),
 class Upgrade:
     """The upgrade of a schema: its version before (None for a new database), and its version now.
 
-    `copied` is the path of the copy of an older SQLite file, if one was made.
+    `copied` is the path of the copy of an older SQLite file, if one was made; `indexes` are those for searches that
+    were added to a PostgreSQL database.
     """
 
     before: str | None
     now: str
     copied: str | None = None
+    indexes: tuple[str, ...] = ()
 
 
 def revision(connection: Connection) -> str | None:

@@ -11,24 +11,34 @@ from typing import Any, NamedTuple
 from duetime.scheduler.rules.states import OPEN, TERMINAL
 from duetime.scheduler.store.database import unreadable
 from duetime.scheduler.store.schema.rows import CURRENT, folded, task_and_run, twin_hash
-from duetime.scheduler.store.schema.tables import labels, runs, tasks
+from duetime.scheduler.store.schema.tables import runs, tasks
 from duetime.scheduler.store.schema.values import from_microseconds, to_microseconds
 from duetime.scheduler.store.sql import cursors
 from duetime.scheduler.store.sql.positional import PositionalStatement
+from duetime.scheduler.store.sql.task_filter import (
+    ENDED_SECTION,
+    OPEN_SECTION,
+    PER_SECTION,
+    SECTIONS,
+    among,
+    conditions,
+    in_time,
+    meets,
+    of_task,
+    parts,
+)
 from duetime.scheduler.store.statements import read
+from duetime.scheduler.store.text_index import text_search
+from duetime.scheduler.store.text_index.text_search import Condition, Matches, titled_by_reading
 from duetime.scheduler.task import Run, State, Task, TaskFilter, TaskRecord
 from sqlalchemy import (
-    ColumnElement,
     Connection,
     Row,
     Select,
     and_,
     bindparam,
-    case,
     func,
     literal,
-    not_,
-    or_,
     select,
     true,
     tuple_,
@@ -36,24 +46,13 @@ from sqlalchemy import (
 )
 from sqlalchemy.dialects import sqlite
 
-Condition = ColumnElement[bool]
 Found = Sequence[Row[Any]]
 Position = list[int | str]
 
-_RUN_AND_TASK = runs.join(tasks, tasks.c.id == runs.c.task_id)
-_OPEN, _ENDED = "open", "ended"
-_PER_SECTION = {_OPEN: runs.c.ended_at.is_(None), _ENDED: runs.c.ended_at.is_not(None)}
-_SECTIONS = {_OPEN: OPEN, _ENDED: TERMINAL}
-_LISTED_ELSEWHERE = {
-    _OPEN: (State.RETRYING, State.SUSPENDED),
-    _ENDED: (State.CANCELLED, State.EXPIRED, State.SKIPPED),
-}
-DUE = case(
-    (and_(runs.c.state == State.SCHEDULED, runs.c.wake_at > runs.c.scheduled_for), runs.c.wake_at),
-    else_=runs.c.scheduled_for,
-)
-"""When a run is due, for the reader: where a snooze moved one that waits, else its own time."""
+MAX_ROWS_READ_SOON = 25_000
+"""Rows of a section that are read in its order for common words, before anything else is tried."""
 
+_RUN_AND_TASK = runs.join(tasks, tasks.c.id == runs.c.task_id)
 _SAME_TASK = (
     select(
         and_(
@@ -68,10 +67,12 @@ _SAME_TASK = (
 SIMILAR = (  # by its hash alone: whatever else stands at the same time costs nothing
     select(runs.c.task_id)
     .where(runs.c.twin_hash == bindparam("alike"), runs.c.scheduled_for == bindparam("at"))
-    .where(CURRENT, _PER_SECTION[_OPEN], runs.c.listed_at == bindparam("at"), _SAME_TASK.scalar_subquery())
+    .where(CURRENT, PER_SECTION[OPEN_SECTION], runs.c.listed_at == bindparam("at"), _SAME_TASK.scalar_subquery())
     .limit(1)
 )
 _SIMILAR_ON_SQLITE = PositionalStatement.of(SIMILAR, sqlite.dialect())
+_KEY = (runs.c.listed_at, runs.c.task_id)
+_HERE = tuple_(*_KEY)
 _LISTED = read.TASK_AND_RUN.add_columns(runs.c.listed_at)
 
 
@@ -89,28 +90,59 @@ class _List:
     tenant: str
     where: TaskFilter
 
-    def rows(self, connection: Connection, section: str, behind: Position, limit: int) -> Found:
+    def start(self, cursor: str | None) -> Position:
+        if cursor:
+            return cursors.read(cursor, of=self)
+        return [OPEN_SECTION if meets(self.where, OPEN) else ENDED_SECTION]
+
+    def has_ended(self) -> bool:
+        return meets(self.where, TERMINAL)
+
+
+@dataclass(frozen=True, slots=True)
+class _ListReader:
+    """Reads one list; `matches` are of the words in its filter."""
+
+    connection: Connection
+    tenant: str
+    where: TaskFilter
+    matches: Matches | None
+
+    def rows(self, section: str, behind: Position, limit: int) -> Found:
         found: list[Row[Any]] = []
-        for part in _parts(self.where, section):
-            statement = _LISTED.where(runs.c.tenant == self.tenant, CURRENT, _PER_SECTION[section], *part)
-            statement = statement.where(*_conditions(self.tenant, self.where))
-            statement = _ordered(statement, section, behind).limit(limit - len(found))
-            found.extend(unreadable.rows(connection, statement, {}, runs.c.id))
+        for part in parts(self.where, section):
+            within = (CURRENT, PER_SECTION[section], *part)
+            found.extend(self._part(section, within, behind, limit - len(found)))
             if len(found) == limit:
                 break
         return found
 
-    def start(self, cursor: str | None) -> Position:
-        if cursor:
-            return cursors.read(cursor, of=self)
-        return [_OPEN if _meets(self.where, OPEN) else _ENDED]
+    def _part(self, section: str, within: Sequence[Condition], behind: Position, limit: int) -> Found:
+        if self.matches and self.matches.complete:
+            only = (*among(self.connection, self.tenant, self.where, self.matches.ids), *within)
+            return self._read(_ordered(_LISTED.where(*only), section, behind).limit(limit))
+        of_part = (runs.c.tenant == self.tenant, *within)
+        found = self._soon(section, of_part, behind, limit) if self.matches else None
+        if found is not None:
+            return found
+        statement = _LISTED.where(*of_part, *conditions(self.tenant, self.where))
+        return self._read(_ordered(statement, section, behind).limit(limit))
 
-    def has_ended(self) -> bool:
-        return _meets(self.where, TERMINAL)
+    def _soon(self, section: str, of_part: Sequence[Condition], behind: Position, limit: int) -> Found | None:
+        """Look for common words among the next rows, in the order of the list, which a planner may not choose.
 
+        Returns None when there may be more of them further on.
+        """
+        every = _ordered(select(runs.c.listed_at, runs.c.task_id).where(*of_part), section, behind)
+        last = self.connection.execute(every.limit(1).offset(MAX_ROWS_READ_SOON)).one_or_none()
+        statement = _LISTED.where(*of_part, *conditions(self.tenant, self.where, titled_by_reading))
+        if last is not None:
+            statement = statement.where(_at(*last) >= _HERE if section == OPEN_SECTION else _at(*last) <= _HERE)
+        found = self._read(_ordered(statement, section, behind).limit(limit))
+        return found if last is None or len(found) == limit else None
 
-def _meets(where: TaskFilter, states: frozenset[State]) -> bool:
-    return not where.states or not states.isdisjoint(where.states)
+    def _read(self, statement: Select[Any]) -> Found:
+        return unreadable.rows(self.connection, statement, {}, runs.c.id)
 
 
 def page(
@@ -119,12 +151,14 @@ def page(
     """Return at most `limit` tasks, and the cursor of the next page."""
     listed = _List(tenant, where)
     section, *behind = listed.start(cursor)
+    matches = text_search.matching_tasks(connection, where.query) if where.query else None
+    reader = _ListReader(connection, tenant, where, matches)
     rows: list[Row[Any]] = []
-    if section == _OPEN:
-        rows.extend(listed.rows(connection, _OPEN, behind, limit + 1))
+    if section == OPEN_SECTION:
+        rows.extend(reader.rows(OPEN_SECTION, behind, limit + 1))
         behind = []
     if len(rows) <= limit and listed.has_ended():
-        rows.extend(listed.rows(connection, _ENDED, behind, limit + 1 - len(rows)))
+        rows.extend(reader.rows(ENDED_SECTION, behind, limit + 1 - len(rows)))
     pairs = [task_and_run(row) for row in rows[:limit]]
     following = cursors.write(_position(rows[limit - 1], pairs[-1]), of=listed) if len(rows) > limit else None
     return read.with_past(connection, pairs), following
@@ -132,84 +166,62 @@ def page(
 
 def _position(row: Row[Any], pair: tuple[Task, Run]) -> Position:
     task, run = pair
-    return [_ENDED if run.ended_at else _OPEN, to_microseconds(row.listed_at), task.id]
+    return [ENDED_SECTION if run.ended_at else OPEN_SECTION, to_microseconds(row.listed_at), task.id]
 
 
 def _ordered(statement: Select[Any], section: str, behind: Position) -> Select[Any]:
-    key = (runs.c.listed_at, runs.c.task_id)
     if behind:
-        last = (from_microseconds(int(behind[0])), behind[1])
-        here, there = tuple_(*key), tuple_(*last, types=[column.type for column in key])
-        statement = statement.where(here > there if section == _OPEN else here < there)
-    return statement.order_by(*(column.asc() if section == _OPEN else column.desc() for column in key))
+        last = _at(from_microseconds(int(behind[0])), str(behind[1]))
+        statement = statement.where(last < _HERE if section == OPEN_SECTION else last > _HERE)
+    return statement.order_by(*(column.asc() if section == OPEN_SECTION else column.desc() for column in _KEY))
 
 
-def _conditions(tenant: str, where: TaskFilter) -> list[Condition]:
-    found: list[Condition] = list(_of_task(tenant, where))
-    if where.states:
-        found.append(runs.c.state.in_(where.states))
-    return found
-
-
-def _parts(where: TaskFilter, section: str) -> Sequence[Sequence[Condition]]:
-    """Return the conditions on the due time, as parts of a section that follow each other in its order.
-
-    The first part is a range of the section's index. The second holds what is listed outside of the bound but due
-    within it: a run that waits for its next attempt, or one that ended before it was due. Few are in those states.
-    """
-    bound = where.before if section == _OPEN else where.after
-    window = [where.after <= DUE] if where.after else []
-    window += [where.before > DUE] if where.before else []
-    if bound is None:
-        return ([*window, runs.c.listed_at >= where.after] if where.after else window,)
-    inside = runs.c.listed_at < bound if section == _OPEN else runs.c.listed_at >= bound
-    outside = and_(not_(inside), runs.c.state.in_(_LISTED_ELSEWHERE[section]))
-    return ([*window, inside], [*window, outside])
-
-
-def _of_task(tenant: str, where: TaskFilter) -> list[Condition]:
-    found: list[Condition] = []
-    if where.action:
-        found.append(tasks.c.action == where.action)
-    if where.label:
-        found.append(labelled(tenant, where.label))
-    if where.query:
-        found.append(tasks.c.title_folded.contains(folded(where.query), autoescape=True))
-    return found
-
-
-def labelled(tenant: str, label: str) -> Condition:
-    named = select(labels.c.task_id).where(labels.c.tenant == tenant, labels.c.label == label)
-    return tasks.c.id.in_(named)
+def _at(listed_at: datetime, task_id: str) -> Any:
+    return tuple_(listed_at, task_id, types=[column.type for column in _KEY])
 
 
 def counts(connection: Connection, tenant: str, where: TaskFilter) -> dict[State, int]:
     """Return the number of tasks of the filter by state, without empty states."""
     statement = select(runs.c.state, func.count()).where(runs.c.tenant == tenant, runs.c.current == true())
-    if _of_task(tenant, where):
+    if of_task(tenant, where):
         statement = statement.select_from(_RUN_AND_TASK)
-    parts = [and_(_PER_SECTION[section], *part) for section in _SECTIONS for part in _parts(where, section)]
-    statement = statement.where(or_(*parts), *_conditions(tenant, where)).group_by(runs.c.state)
+    statement = statement.where(in_time(where), *conditions(tenant, where)).group_by(runs.c.state)
     return {State(state): count for state, count in connection.execute(statement)}
 
 
 def counts_up_to(connection: Connection, tenant: str, where: TaskFilter, most: int) -> Counts:
-    """Count up to `most` tasks of each state; with other filters, up to `most` open and `most` ended ones."""
+    """Count up to `most` tasks of each state; with other filters, up to `most` open and `most` ended ones.
+
+    Of common words in titles, only the first matches are counted.
+    """
     if _is_only_of_states(where):
         states = where.states or tuple(State)
         rows = connection.execute(union_all(*(_up_to(tenant, state, most) for state in states))).all()
         found = {State(state): count for state, count in rows if count}
         return Counts(found, frozenset(state for state, count in found.items() if count == most))
+    matches = text_search.matching_tasks(connection, where.query) if where.query else None
+    if matches and (matches.complete or where == TaskFilter(query=where.query)):
+        return _counted_among(connection, tenant, where, matches, most)
     counted: dict[State, int] = {}
     at_least: set[State] = set()
-    for section in (name for name, states in _SECTIONS.items() if _meets(where, states)):
+    for section in (name for name, states in SECTIONS.items() if meets(where, states)):
         these: Counter[State] = Counter()
-        for part in _parts(where, section):
-            these += _counted(connection, tenant, where, (_PER_SECTION[section], *part), most - these.total())
+        for part in parts(where, section):
+            these += _counted(connection, tenant, where, (PER_SECTION[section], *part), most - these.total())
         counted |= these
         if these.total() == most:
             at_least |= these.keys()
     return Counts(counted, frozenset(at_least))
+
+
+def _counted_among(connection: Connection, tenant: str, where: TaskFilter, matches: Matches, most: int) -> Counts:
+    """Count the matches that the index gave; where it has more of them, there may be more of each state."""
+    statement = select(runs.c.state, func.count()).select_from(_RUN_AND_TASK).group_by(runs.c.state)
+    ids = matches.ids if matches.complete else matches.ids[:most]
+    statement = statement.where(*among(connection, tenant, where, ids), in_time(where))
+    found = {State(state): count for state, count in connection.execute(statement)}
+    more = frozenset(state for state, count in found.items() if count >= most or not matches.complete)
+    return Counts({state: min(count, most) for state, count in found.items()}, more)
 
 
 def _is_only_of_states(where: TaskFilter) -> bool:
@@ -227,7 +239,7 @@ def _counted(
     connection: Connection, tenant: str, where: TaskFilter, part: Sequence[Condition], most: int
 ) -> Counter[State]:
     found = select(runs.c.state).select_from(_RUN_AND_TASK).where(runs.c.tenant == tenant, CURRENT, *part)
-    first = found.where(*_conditions(tenant, where)).limit(most).subquery()
+    first = found.where(*conditions(tenant, where)).limit(most).subquery()
     rows = connection.execute(select(first.c.state, func.count()).group_by(first.c.state))
     return Counter({State(state): count for state, count in rows})
 

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import pytest
 from duetime.scheduler.errors import StoreUnavailable
-from duetime.scheduler.events import EventFilter
-from duetime.scheduler.store import Store, history, open_store
+from duetime.scheduler.events import Event, EventFilter
+from duetime.scheduler.store import SearchState, Store, migrate_store, open_store
 from duetime.scheduler.store.database import postgres
 from duetime.scheduler.store.migrations import trigrams
+from duetime.scheduler.task import TaskFilter
 from sqlalchemy import text
 
 from tests.builders import TENANT, Clock, added
@@ -50,21 +53,32 @@ def test_titles_and_reasons_have_indexes_of_trigrams_where_the_server_can(postgr
 def test_a_server_without_trigrams_is_used_as_it_is(
     postgres_url: str, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
-    monkeypatch.setattr(trigrams, "STATEMENTS", ("CREATE EXTENSION no_such_extension",))
+    monkeypatch.setattr(trigrams, "EXTENSION", "no_such_extension")
     store = open_store(postgres_url, clock=Clock())
     assert "searches read every row" in caplog.text
-    assert added(store).run.id
+    assert store.search.state() is SearchState.UNSUPPORTED
+    added(store, title="Call the zebra")
+    assert titles(store, "zebra") == ["Call the zebra"]
+    assert [event.kind for event in said(store, "zebra")] == ["created"]
     store.close()
 
 
-def test_a_rare_text_and_a_common_one_find_the_same_events(postgres_url: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_migrate_adds_the_indexes_that_a_server_can_have_by_now(
+    postgres_url: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(trigrams, "EXTENSION", "no_such_extension")
     store = open_store(postgres_url, clock=Clock())
-    for title in ("Call the zebra", "Write to John"):
-        added(store, title=title)
-    found = []
-    for most in (100, 0):
-        monkeypatch.setattr(history, "MAX_RARE_ROWS", most)
-        found.append(store.history.events(TENANT, EventFilter(text="ZEBRA"), limit=9).events)
-    assert found[0] == found[1]
-    assert len(found[0]) == 1
+    monkeypatch.undo()
+    assert store.search.state() is SearchState.MISSING
+    assert migrate_store(postgres_url).indexes == tuple(trigrams.INDEXES)
+    assert store.search.state() is SearchState.INDEXED
+    assert migrate_store(postgres_url).indexes == ()
     store.close()
+
+
+def titles(store: Store, words: str) -> list[str]:
+    return [each.task.title for each in store.tasks.page(TENANT, TaskFilter(query=words), limit=9)[0]]
+
+
+def said(store: Store, words: str) -> Sequence[Event]:
+    return store.history.events(TENANT, EventFilter(text=words), limit=9).events

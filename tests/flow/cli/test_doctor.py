@@ -15,10 +15,13 @@ from typing import Any
 
 import pytest
 import time_machine
+from duetime.scheduler.store import SearchState
 from duetime.server.app import build
 from duetime.server.cli.main import run
 from duetime.server.settings.source import load_settings
 from standardwebhooks import Webhook
+
+from tests.flow.waiting import eventually
 
 SECRET = "whsec_" + "Q" * 32
 Doctor = Callable[..., tuple[int, dict[str, dict[str, str]]]]
@@ -94,6 +97,15 @@ def test_a_process_that_runs_tasks_is_found(doctor: Doctor) -> None:
     assert code == 0
     assert checks["runner"]["said"].startswith(f"process {os.getpid()} has been running tasks since ")
     assert {checks[name]["verdict"] for name in ("database", "disk", "clock", "runner")} == {"ok"}
+
+
+def test_the_process_that_runs_tasks_makes_the_index_for_searches(doctor: Doctor) -> None:
+    with build(load_settings()) as app:
+        search = doctor()[1]["search"]
+        assert (search["verdict"], "read every row" in search["said"]) == ("note", True)
+        app.start()
+        eventually(lambda: app.store.search.state() is SearchState.INDEXED, "there is an index")
+        assert doctor()[1]["search"]["verdict"] == "ok"
 
 
 def test_due_tasks_that_nobody_runs_are_wrong(doctor: Doctor) -> None:

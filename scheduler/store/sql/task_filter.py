@@ -1,0 +1,86 @@
+"""The filter of a list of tasks, as conditions: on the task, on its current run, and on when that is due.
+
+A list has two sections, open tasks and ended ones.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+
+from duetime.scheduler.rules.states import OPEN, TERMINAL
+from duetime.scheduler.store.schema.rows import CURRENT
+from duetime.scheduler.store.schema.tables import labels, runs, tasks
+from duetime.scheduler.store.text_index import text_search
+from duetime.scheduler.store.text_index.text_search import Condition, titled, titled_by_reading
+from duetime.scheduler.task import State, TaskFilter
+from sqlalchemy import Connection, and_, case, not_, or_, select
+
+OPEN_SECTION, ENDED_SECTION = "open", "ended"
+PER_SECTION = {OPEN_SECTION: runs.c.ended_at.is_(None), ENDED_SECTION: runs.c.ended_at.is_not(None)}
+SECTIONS = {OPEN_SECTION: OPEN, ENDED_SECTION: TERMINAL}
+_LISTED_ELSEWHERE = {
+    OPEN_SECTION: (State.RETRYING, State.SUSPENDED),
+    ENDED_SECTION: (State.CANCELLED, State.EXPIRED, State.SKIPPED),
+}
+DUE = case(
+    (and_(runs.c.state == State.SCHEDULED, runs.c.wake_at > runs.c.scheduled_for), runs.c.wake_at),
+    else_=runs.c.scheduled_for,
+)
+"""When a run is due, for the reader: where a snooze moved one that waits, else its own time."""
+
+
+def meets(where: TaskFilter, states: frozenset[State]) -> bool:
+    return not where.states or not states.isdisjoint(where.states)
+
+
+def conditions(tenant: str, where: TaskFilter, titled: Callable[[str], Condition] = titled) -> list[Condition]:
+    found: list[Condition] = list(of_task(tenant, where, titled))
+    if where.states:
+        found.append(runs.c.state.in_(where.states))
+    return found
+
+
+def parts(where: TaskFilter, section: str) -> Sequence[Sequence[Condition]]:
+    """Return the conditions on the due time, as parts of a section that follow each other in its order.
+
+    The first part is a range of the section's index. The second holds what is listed outside of the bound but due
+    within it: a run that waits for its next attempt, or one that ended before it was due. Few are in those states.
+    """
+    bound = where.before if section == OPEN_SECTION else where.after
+    window = [where.after <= DUE] if where.after else []
+    window += [where.before > DUE] if where.before else []
+    if bound is None:
+        return ([*window, runs.c.listed_at >= where.after] if where.after else window,)
+    inside = runs.c.listed_at < bound if section == OPEN_SECTION else runs.c.listed_at >= bound
+    outside = and_(not_(inside), runs.c.state.in_(_LISTED_ELSEWHERE[section]))
+    return ([*window, inside], [*window, outside])
+
+
+def in_time(where: TaskFilter) -> Condition:
+    return or_(*(and_(PER_SECTION[section], *part) for section in SECTIONS for part in parts(where, section)))
+
+
+def of_task(tenant: str, where: TaskFilter, titled: Callable[[str], Condition] = titled) -> list[Condition]:
+    found: list[Condition] = []
+    if where.action:
+        found.append(tasks.c.action == where.action)
+    if where.label:
+        found.append(labelled(tenant, where.label))
+    if where.query:
+        found.append(titled(where.query))
+    return found
+
+
+def labelled(tenant: str, label: str) -> Condition:
+    named = select(labels.c.task_id).where(labels.c.tenant == tenant, labels.c.label == label)
+    return tasks.c.id.in_(named)
+
+
+def among(connection: Connection, tenant: str, where: TaskFilter, ids: Sequence[str]) -> Sequence[Condition]:
+    """Limit to these tasks, in a form where only their ids can lead a plan."""
+    return (
+        text_search.among(connection, runs.c.task_id, ids),
+        CURRENT,
+        text_search.unindexed(runs.c.tenant) == tenant,
+        *conditions(tenant, where, titled_by_reading),
+    )

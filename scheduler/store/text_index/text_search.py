@@ -1,0 +1,152 @@
+"""Finds tasks and events by a part of their text, on both databases.
+
+A rare text is looked up in an index of trigrams; a common one is found soon by reading in the order of the list. No
+planner knows which of the two a text is, so the index is asked for its first matches.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from duetime.scheduler.store.schema.rows import folded
+from duetime.scheduler.store.schema.tables import events, tasks
+from duetime.scheduler.store.text_index import sqlite_index
+from sqlalchemy import (
+    ARRAY,
+    BigInteger,
+    ColumnElement,
+    Connection,
+    Select,
+    Text,
+    any_,
+    func,
+    literal,
+    select,
+    text,
+)
+
+Condition = ColumnElement[bool]
+
+MAX_INDEXED_MATCHES = 2_000
+"""Matches up to which all are looked up and sorted."""
+
+MAX_UNINDEXED_EVENTS = 20_000
+"""Events behind SQLite's index that a search still reads; with more, it reads every row as without an index."""
+
+MAX_TRIGRAMS = 24
+"""Trigrams of a text that are looked up in SQLite; its matches are compared with the whole text anyway."""
+
+_ESCAPE = "/"
+_WORD = re.compile(r"\w{3}")
+"""Without three characters of a word in a row, PostgreSQL's index has no trigram to look up."""
+
+_TITLES_MATCH = text(
+    """SELECT events.task_id FROM (SELECT rowid AS id FROM search_titles WHERE search_titles MATCH :words LIMIT :most)
+    AS found CROSS JOIN events ON events.id = found.id"""
+)
+_REASONS_MATCH = text("SELECT rowid FROM search_reasons WHERE search_reasons MATCH :words LIMIT :most")
+_IS_USABLE = text("SELECT indisvalid FROM pg_index WHERE indexrelid = to_regclass(:name)")
+
+
+@dataclass(frozen=True, slots=True)
+class Matches:
+    """Ids that an index gives for a text; some may not have it. When not `complete`, there are more."""
+
+    ids: Sequence[Any]
+    complete: bool
+
+    def __add__(self, other: Matches) -> Matches:
+        ids = list(dict.fromkeys((*self.ids, *other.ids)))
+        return Matches(ids, self.complete and other.complete and len(ids) <= MAX_INDEXED_MATCHES)
+
+
+def titled(words: str) -> Condition:
+    """Whether a task's title has these words, without regard to case."""
+    return tasks.c.title_folded.contains(folded(words), autoescape=True)
+
+
+def titled_by_reading(words: str) -> Condition:
+    """Express `titled` in a form that no index serves."""
+    return unindexed(tasks.c.title_folded).contains(folded(words), autoescape=True)
+
+
+def unindexed(column: ColumnElement[str]) -> ColumnElement[str]:
+    """Return the column in a form that no index serves, where a planner would choose a worse one than the ids'."""
+    return column.concat("")
+
+
+def gives_reason(words: str) -> Condition:
+    """Whether an event's reason has these words; the database folds the case of both."""
+    escaped = "".join(_ESCAPE + each if each in "%_/" else each for each in words)
+    return func.lower(events.c.reason).like(func.lower(literal(f"%{escaped}%")), escape=_ESCAPE)
+
+
+def among(connection: Connection, column: ColumnElement[Any], ids: Sequence[Any]) -> Condition:
+    """Whether the column is one of `ids`, given as one parameter."""
+    if connection.dialect.name == "postgresql":
+        return column == any_(literal(list(ids), ARRAY(BigInteger() if column is events.c.id else Text())))
+    each = func.json_each(literal(json.dumps(list(ids)))).table_valued("value")
+    return column.in_(select(each.c.value))
+
+
+def matching_tasks(connection: Connection, words: str) -> Matches | None:
+    """Return the tasks of all tenants whose title has these words; None where no index can tell."""
+    if connection.dialect.name == "postgresql":
+        return _by_trigrams(connection, "tasks_title_trigrams", select(tasks.c.id).where(titled(words)), words)
+    recent = select(events.c.task_id).select_from(events.join(tasks, tasks.c.id == events.c.task_id))
+    return _by_index(connection, _TITLES_MATCH, folded(words), recent.where(titled(words)))
+
+
+def matching_events(connection: Connection, words: str) -> Matches | None:
+    """Return the events of all tenants whose title or reason has these words; None where no index can tell."""
+    titles, reasons = matching_tasks(connection, words), _matching_reasons(connection, words)
+    if titles is None or reasons is None:
+        return None
+    if not titles.complete:
+        return Matches((), complete=False)
+    of_tasks = select(events.c.id).where(among(connection, events.c.task_id, titles.ids))
+    return _first(connection, of_tasks) + reasons
+
+
+def _matching_reasons(connection: Connection, words: str) -> Matches | None:
+    having = select(events.c.id).where(gives_reason(words))
+    if connection.dialect.name == "postgresql":
+        return _by_trigrams(connection, "events_reason_trigrams", having, words)
+    return _by_index(connection, _REASONS_MATCH, _lower(words), having)
+
+
+def _first(connection: Connection, statement: Select[Any]) -> Matches:
+    found = connection.execute(statement.limit(MAX_INDEXED_MATCHES + 1)).scalars().all()
+    return Matches(found, len(found) <= MAX_INDEXED_MATCHES)
+
+
+def _by_trigrams(connection: Connection, index: str, statement: Select[Any], words: str) -> Matches | None:
+    if not _WORD.search(words) or not connection.execute(_IS_USABLE, {"name": index}).scalar():
+        return None
+    return _first(connection, statement)
+
+
+def _by_index(connection: Connection, indexed: Any, words: str, recent: Select[Any]) -> Matches | None:
+    """Look in SQLite's index, and read the events behind it."""
+    trigrams = _trigrams(words)
+    position = sqlite_index.position(connection) if trigrams else None
+    if position is None or position.newest - position.event_id > MAX_UNINDEXED_EVENTS:
+        return None
+    asked = {"words": " AND ".join(trigrams), "most": MAX_INDEXED_MATCHES + 1}
+    found = connection.execute(indexed, asked).scalars().all()
+    behind = _first(connection, recent.where(events.c.id > position.event_id))
+    return Matches(found, len(found) <= MAX_INDEXED_MATCHES) + behind
+
+
+def _trigrams(words: str) -> list[str]:
+    each = dict.fromkeys(words[at : at + 3] for at in range(len(words) - 2))
+    return ['"{}"'.format(trigram.replace('"', '""')) for trigram in list(each)[:MAX_TRIGRAMS]]
+
+
+def _lower(words: str) -> str:
+    """Fold the case as SQLite's lower() does: of ASCII alone."""
+    return words.encode().lower().decode()

@@ -1,0 +1,189 @@
+"""Searches in titles and in the history: the same results with an index, behind it and without one."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import replace
+from pathlib import Path
+from random import Random
+from typing import Any
+
+import pytest
+from duetime.scheduler.events import EventFilter, EventKind
+from duetime.scheduler.records import Change, NewTask
+from duetime.scheduler.store import SearchState, Store, open_store
+from duetime.scheduler.store.statements import task_list
+from duetime.scheduler.store.text_index import sqlite_index, text_search
+from duetime.scheduler.task import State, TaskFilter, TaskRecord
+
+from tests.builders import NOON, TENANT, Clock, a_task, added, cancelled
+
+ALPHABET = "ab AB%_/\"'*éÉßẞſİıσςΣ会议é🦓\\"
+"""Few characters, so that most words are found somewhere; cases and marks that databases fold in their own ways."""
+
+
+def titles(store: Store, words: str, *states: State) -> list[str]:
+    where = TaskFilter(query=words, states=states)
+    found: list[str] = []
+    cursor = None
+    while True:
+        page, cursor = store.tasks.page(TENANT, where, limit=3, cursor=cursor)
+        found += [each.task.title for each in page]
+        if cursor is None:
+            break
+    counted = store.tasks.counts_up_to(TENANT, where, 1_000)
+    assert counted.at_least or sum(counted.by_state.values()) == len(found)
+    return found
+
+
+def said(store: Store, words: str) -> list[str | None]:
+    found, cursor = [], None
+    while True:
+        page = store.history.events(TENANT, EventFilter(text=words), limit=3, cursor=cursor)
+        found += [event.reason for event in page.events]
+        cursor = page.cursor
+        if cursor is None:
+            return found
+
+
+def retitled(store: Store, record: TaskRecord, title: str) -> None:
+    def decide(found: TaskRecord) -> Change:
+
+        return Change(replace(found.task, title=title, revision=found.task.revision + 1), found.run)
+
+    store.tasks.change(TENANT, record.task.id, actor="alice", kind=EventKind.RESCHEDULED, decide=decide)
+
+
+def phrase(random: Random, longest: int) -> str:
+    return "".join(random.choices(ALPHABET, k=random.randint(1, longest)))
+
+
+@pytest.fixture(params=["rare", "common"])
+def how(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Let words count as rare up to thousands of matches, or as common from two, with a window of few rows."""
+    if request.param == "common":
+        monkeypatch.setattr(text_search, "MAX_INDEXED_MATCHES", 1)
+        monkeypatch.setattr(task_list, "MAX_ROWS_READ_SOON", 7)
+
+
+@pytest.mark.usefixtures("how")
+def test_a_part_of_a_title_finds_the_same_tasks_with_and_without_an_index(store: Store) -> None:
+    random = Random(7)
+    known = [phrase(random, 12) for _ in range(60)]
+    for number, title in enumerate(known):
+        record = added(store, title=title)
+        if number % 3 == 0:
+            cancelled(store, record)
+        if number == 30:
+            advanced(store)
+    for _ in range(120):
+        words = phrase(random, 4)
+        expected = sorted(title for title in known if words.casefold() in title.casefold())
+        assert sorted(titles(store, words)) == expected, words
+        assert set(titles(store, words, State.SCHEDULED)) <= set(expected)
+
+
+@pytest.mark.usefixtures("how")
+def test_a_part_of_a_title_or_a_reason_finds_the_same_events(store: Store) -> None:
+    random = Random(11)
+    known = [(phrase(random, 8), phrase(random, 12)) for _ in range(40)]
+    for number, (title, reason) in enumerate(known):
+        cancelled(store, added(store, title=title), reason=reason)
+        if number == 20:
+            advanced(store)
+    for _ in range(80):
+        words = phrase(random, 4)
+        titled = [words.casefold() in title.casefold() for title, _ in known]
+        given = [ascii_lower(words) in ascii_lower(reason) for _, reason in known]
+        expected = 2 * sum(titled) + sum(g and not t for g, t in zip(given, titled, strict=True))
+        assert len(said(store, words)) == expected, words
+
+
+def ascii_lower(words: str) -> str:
+    return words.encode().lower().decode()
+
+
+def advanced(store: Store) -> None:
+    while store.search.advance():
+        pass
+
+
+def test_a_new_title_is_found_and_the_old_one_is_not(store: Store) -> None:
+    record = added(store, title="Call the zebra")
+    advanced(store)
+    retitled(store, record, "Call the giraffe")
+    for _ in range(2):
+        assert titles(store, "zebra") == []
+        assert titles(store, "giraffe") == ["Call the giraffe"]
+        assert len(said(store, "GIRAFFE")) == 2
+        advanced(store)
+
+
+# -- SQLite: the index is filled behind the events
+
+
+@pytest.fixture
+def file(tmp_path: Path) -> Iterator[Store]:
+    opened = open_store(f"sqlite:///{tmp_path}/duetime.db", clock=Clock(), synchronous="OFF")
+    yield opened
+    opened.close()
+
+
+def filled(store: Store, count: int) -> None:
+    """Add tasks, all of them about a dentist and one of them about a zebra."""
+    new = [a_task(NOON, title=f"Dentist {n}{' and zebra' if n == 7 else ''}") for n in range(count)]
+    store.tasks.add_many([NewTask(task, run, "alice") for task, run in new])
+
+
+def steps(store: Store, words: str) -> tuple[int, int]:
+    """Return how many hundred steps SQLite's machine takes for a list of tasks with these words, and for events."""
+    with store._database.engine.connect() as connection:
+        raw: Any = connection.connection.dbapi_connection
+    taken: list[None] = []
+    raw.set_progress_handler(lambda: taken.append(None), 100)
+    store.tasks.page(TENANT, TaskFilter(query=words), limit=9)
+    of_tasks = len(taken)
+    store.history.events(TENANT, EventFilter(text=words), limit=9)
+    raw.set_progress_handler(None, 0)
+    return of_tasks, len(taken) - of_tasks
+
+
+def test_a_rare_text_is_found_without_reading_every_row(file: Store) -> None:
+    filled(file, 3_000)
+    assert min(steps(file, "zebra")) > 200
+    advanced(file)
+    assert max(steps(file, "zebra")) < 20
+    assert titles(file, "ZEBRA") == ["Dentist 7 and zebra"]
+
+
+def test_events_are_indexed_in_batches_and_each_once(file: Store) -> None:
+    filled(file, 2_500)
+    assert [file.search.advance() for _ in range(5)] == [True, True, True, False, False]
+    added(file, title="One more zebra")
+    assert sorted(titles(file, "zebra")) == ["Dentist 7 and zebra", "One more zebra"]
+    assert file.search.advance() is False
+    assert sorted(titles(file, "zebra")) == ["Dentist 7 and zebra", "One more zebra"]
+
+
+def test_an_index_that_is_far_behind_is_not_used(file: Store, monkeypatch: pytest.MonkeyPatch) -> None:
+    file.search.advance()
+    added(file, title="Call the zebra")
+    monkeypatch.setattr(text_search, "MAX_UNINDEXED_EVENTS", 0)
+    assert titles(file, "zebra") == ["Call the zebra"]
+
+
+def test_a_python_without_full_text_search_schedules_and_finds_all_the_same(
+    file: Store, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    added(file, title="Call the zebra")
+    advanced(file)
+    monkeypatch.setattr(sqlite_index, "MODULE", "no_such_module")
+    with_index = open_store(f"sqlite:///{tmp_path}/duetime.db", clock=Clock(), synchronous="OFF")
+    added(with_index, title="Write to the zebra")
+    assert len(titles(with_index, "zebra")) == 2
+    assert with_index.search.state() is SearchState.UNSUPPORTED
+    assert (with_index.search.advance(), with_index.search.needs_advance) == (False, False)
+    with_index.close()
+    monkeypatch.undo()
+    assert len(titles(file, "zebra")) == 2
+    assert file.search.state() is SearchState.INDEXED
