@@ -13,6 +13,7 @@ MAX_NAMED_RUNS = 5
 ALPHABET = "0123456789abcdefghjkmnpqrstvwxyz"
 """Crockford's base 32 in lower case: no i, l, o or u."""
 
+_PAIRS = [first + second for first in ALPHABET for second in ALPHABET]
 _TASK_ID_CHARS = 12
 
 # Seeded by the system, and again in each child. A system call for each id would release the interpreter every time.
@@ -28,11 +29,12 @@ def new_task_id() -> str:
 
 def new_id(prefix: str) -> str:
     """Return `prefix`, `_` and 20 letters that sort by the millisecond of making; unique without asking anyone."""
-    return f"{prefix}_{_letters(time.time_ns() // 1_000_000, 9)}{_letters(_random.getrandbits(55), 11)}"
+    return f"{prefix}_{_letters(time.time_ns() // 1_000_000 << 55 | _random.getrandbits(55), 20)}"
 
 
 def _letters(number: int, count: int) -> str:
-    return "".join([ALPHABET[(number >> shift) & 31] for shift in range(5 * (count - 1), -1, -5)])
+    """Write a number in an even count of letters, two at a time."""
+    return "".join([_PAIRS[(number >> shift) & 1023] for shift in range(5 * (count - 2), -1, -10)])
 
 
 def runs_words(run_ids: Iterable[str]) -> str:

@@ -6,7 +6,9 @@ A document of rows, as many tasks are stored by, costs the server twice as much 
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import fields
 from datetime import datetime
+from operator import attrgetter
 from typing import Any
 
 from duetime.scheduler.records import Added, NewTask
@@ -87,22 +89,17 @@ _FIRST_RUN = ("scheduled_for", "state", "wake_at", "first_ready_at", "drop_at")
 _KEY = ("fingerprint", "expires_at", "derived", "look_at")
 _EVENT = ("actor", "after")
 _NO_KEY: TextValues = dict.fromkeys(("key", *_KEY))
+_TASK_TEXTS, _RUN_TEXTS = texts_of(tasks, TASK_VALUES), texts_of(runs, _FIRST_RUN)
+_KEY_TEXTS, _EVENT_TEXTS = texts_of(key_table, _KEY), texts_of(events, _EVENT)
+
+_NOT_STORED = [item for item in fields(Run) if item.name not in ("id", "task_id", "tenant", "deadline", *_FIRST_RUN)]
+_not_stored = attrgetter(*(item.name for item in _NOT_STORED))
+_AS_NEW = tuple(item.default for item in _NOT_STORED)
 
 
 def is_first_run(run: Run) -> bool:
     """Whether the run has nothing but what the statement stores: all else is as a new run has it."""
-    new = Run(
-        run.id,
-        run.task_id,
-        run.tenant,
-        run.scheduled_for,
-        run.state,
-        wake_at=run.wake_at,
-        first_ready_at=run.first_ready_at,
-        deadline=run.deadline,
-        drop_at=run.drop_at,
-    )
-    return run == new
+    return bool(_not_stored(run) == _AS_NEW)
 
 
 def insert(
@@ -110,10 +107,10 @@ def insert(
 ) -> dict[str, Added]:
     """Store the task unless its key holds; returns the answer by its id, none when it does."""
     values = {
-        **written(task_values(item.task), texts_of(tasks, TASK_VALUES)),
+        **written(task_values(item.task), _TASK_TEXTS),
         **_run_values(item),
         **_key_values(item),
-        **written(created, texts_of(events, _EVENT)),
+        **written(created, _EVENT_TEXTS),
         "now": instant_text(now),
         "cutoff": instant_text(now - KEY_KEPT_AFTER_END),
     }
@@ -126,7 +123,7 @@ def _run_values(item: NewTask) -> TextValues:
     task, run = item.task, item.run
     values = {name: getattr(run, name) for name in _FIRST_RUN}
     return {
-        **written(values, texts_of(runs, _FIRST_RUN)),
+        **written(values, _RUN_TEXTS),
         "run_id": run.id,
         "run_deadline": instant_text(run.deadline) if run.deadline else None,
         "listed_at": instant_text(listed_at(run)),
@@ -138,4 +135,4 @@ def _key_values(item: NewTask) -> TextValues:
     if item.key is None:
         return _NO_KEY
     row: Mapping[str, Any] = idempotency.key_row(item.task, item.key, item.task.created_at)
-    return {"key": item.key.key, **written(row, texts_of(key_table, _KEY))}
+    return {"key": item.key.key, **written(row, _KEY_TEXTS)}

@@ -159,7 +159,8 @@ class Strings(JsonValue):
     cache_ok = True
 
     def written(self, dialect: Dialect) -> Converter | None:
-        return _one_after_other(lambda value: None if value is None else list(value), super().written(dialect))
+        strings: Converter = list if _is_postgres(dialect) else strings_text
+        return lambda value: None if value is None else strings(value)
 
     def read(self, dialect: Dialect) -> Converter | None:
         return (lambda value: tuple(value or ())) if _is_postgres(dialect) else lambda text: _strings(text or "[]")
@@ -185,7 +186,7 @@ def _strings(text: str) -> tuple[str, ...]:
 
 
 @lru_cache(maxsize=1000)
-def _strings_text(words: tuple[str, ...]) -> str:
+def strings_text(words: tuple[str, ...]) -> str:
     return encode(list(words))
 
 

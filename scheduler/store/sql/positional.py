@@ -50,10 +50,7 @@ class PositionalStatement:
         if self.constants:
             row = {**self.constants, **row}
         return tuple(
-            [
-                value if (value := row[name]) is None or process is None else process(value)
-                for name, process in self.binds
-            ]
+            [value if (value := row[name]) is None or write is None else write(value) for name, write in self.binds]
         )
 
 

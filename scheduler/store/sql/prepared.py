@@ -9,7 +9,6 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from functools import lru_cache
 from typing import Any
 
 from duetime.scheduler.store.schema.types import (
@@ -20,6 +19,7 @@ from duetime.scheduler.store.schema.types import (
     Strings,
     Words,
     policy_text,
+    strings_text,
 )
 from duetime.scheduler.store.schema.values import MICROSECOND, encode, instant_text, storable
 from sqlalchemy import Boolean, Connection, Table
@@ -32,16 +32,21 @@ ToText = Callable[[Any], str]
 
 @dataclass(frozen=True, slots=True)
 class PreparedStatement:
-    """The text for the driver, and the names of its parameters in their order."""
+    """The text for the driver, and the names of its parameters in their order.
+
+    The driver looks the statement up by its bytes: the same object each time, which is hashed once.
+    """
 
     sql: str
     names: Sequence[str]
+    query: bytes
 
     @classmethod
     def of(cls, text: str) -> PreparedStatement:
         """Read a text in which a parameter is written `:name`."""
         names = list(dict.fromkeys(_NAME.findall(text)))
-        return cls(_NAME.sub(lambda found: f"${names.index(found[1]) + 1}", text), names)
+        sql = _NAME.sub(lambda found: f"${names.index(found[1]) + 1}", text)
+        return cls(sql, names, sql.encode())
 
     def rows(self, connection: Connection, values: TextValues) -> list[tuple[Any, ...]]:
         """Execute it and return its rows; raises what SQLAlchemy would."""
@@ -54,13 +59,12 @@ class PreparedStatement:
         for observe in connection.dispatch.before_cursor_execute:
             observe(connection, cursor, self.sql, parameters, None, False)
         try:
-            return cursor.execute(self.sql, parameters, prepare=True).fetchall()
+            return cursor.execute(self.query, parameters, prepare=True).fetchall()
         except Error as error:
             recognise = connection._handle_dbapi_exception  # noqa: SLF001 - there is no public way
             recognise(error, self.sql, None, None, None)
 
 
-@lru_cache
 def texts_of(table: Table, names: Sequence[str]) -> Mapping[str, ToText]:
     """Return how the values of these columns are written."""
     return {name: _to_text(table.c[name].type) for name in names}
@@ -74,7 +78,7 @@ def written(values: Mapping[str, Any], texts: Mapping[str, ToText]) -> dict[str,
 _BY_TYPE: Mapping[type, ToText] = {
     Instant: instant_text,
     Interval: lambda value: str(value // MICROSECOND),
-    Strings: lambda value: encode(list(value)),
+    Strings: strings_text,
     Retrying: policy_text,
     Words: storable,
     Boolean: lambda value: "t" if value else "f",
