@@ -263,6 +263,7 @@ def _planner(settings: Settings, handlers: Handlers, channels: Channels) -> Plan
         channels=channels,
         default_channels=_default_channels(settings, channels),
         minimum_interval=timedelta(seconds=settings.minimum_interval_seconds),
+        zone_named="timezone" in settings.model_fields_set,
     )
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from datetime import datetime
+from datetime import datetime, timedelta
 
 from duetime.scheduler.errors import InvalidArgument
 from duetime.scheduler.events import EventKind
@@ -23,7 +23,7 @@ def decide_action(
     decisions: dict[str, tuple[EventKind, Callable[[TaskRecord], Change]]] = {
         "snooze": (
             EventKind.SNOOZED,
-            lambda record: changes.snooze(record, snooze_by(record.task.timezone, minutes, until, now), now),
+            lambda record: changes.snooze(record, _snooze_by(record, minutes, until, now), now),
         ),
         "run_now": (EventKind.RUN_NOW, lambda record: changes.run_now(record, now)),
         "skip_next": (EventKind.SKIPPED, lambda record: changes.skip_next(record, now)),
@@ -33,3 +33,7 @@ def decide_action(
         accepted = ", ".join([*decisions, DONE])
         raise InvalidArgument("action", f"no action {action[:40]!r}", accepted=accepted, example="action='run_now'")
     return decisions[action]
+
+
+def _snooze_by(record: TaskRecord, minutes: int | None, until: str | None, now: datetime) -> timedelta | datetime:
+    return snooze_by(record.task.timezone, minutes, until, now, record.run.scheduled_for)

@@ -11,6 +11,7 @@ from difflib import get_close_matches
 from duetime.scheduler.errors import InvalidArgument
 from duetime.scheduler.intake.instants import Moment, resolve_end, resolve_moment
 from duetime.scheduler.rules.time.durations import parse_exact
+from duetime.scheduler.rules.time.parser import NEW_TASK, Frame
 from duetime.scheduler.rules.time.time_of_day import read_clock
 from duetime.scheduler.rules.time.times import length, parse_duration
 from duetime.scheduler.rules.time.tokens import Misread, Unknown, tokens
@@ -73,7 +74,9 @@ def estimate_of(given: str | float | timedelta) -> timedelta:
     return found
 
 
-def deadline_of(given: Moment, *, due: datetime, now: datetime, zone: str | None, recurring: bool) -> Deadline:
+def deadline_of(
+    given: Moment, *, due: datetime, now: datetime, zone: str | None, recurring: bool, frame: Frame = NEW_TASK
+) -> Deadline:
     """Parse `deadline` for a task that is first due at `due`.
 
     A bare duration counts from when each run is due; any other value is an instant, which only a one-shot task can
@@ -84,7 +87,7 @@ def deadline_of(given: Moment, *, due: datetime, now: datetime, zone: str | None
     if after is not None:
         return Deadline(_written(given), after=after)
     try:
-        deadline = _instant(given, due=due, now=now, zone=zone)
+        deadline = _instant(given, due=due, now=now, zone=zone, frame=frame)
     except InvalidArgument as wrong:
         raise InvalidArgument("deadline", wrong.problem, accepted=_DEADLINES, example="deadline='2 hours'") from None
     if recurring:
@@ -151,12 +154,12 @@ def _after(given: Moment) -> timedelta | None:
     return found
 
 
-def _instant(given: Moment, *, due: datetime, now: datetime, zone: str | None) -> Deadline:
+def _instant(given: Moment, *, due: datetime, now: datetime, zone: str | None, frame: Frame) -> Deadline:
     text = _BY.sub("", given) if isinstance(given, str) else given
     if isinstance(text, str) and _is_time_of_day(text):
-        found = resolve_moment(text, now=max(due, now), zone=zone, argument="deadline")
+        found = resolve_moment(text, now=max(due, now), zone=zone, argument="deadline", frame=frame)
     else:
-        found = resolve_end(text, now=now, zone=zone, argument="deadline")
+        found = resolve_end(text, now=now, zone=zone, argument="deadline", frame=frame)
     return Deadline(_written(given), at=found.instant.astimezone(UTC), assumptions=found.assumptions)
 
 

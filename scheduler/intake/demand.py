@@ -23,6 +23,7 @@ from duetime.scheduler.intake.needs import PoolsByName, check, merged
 from duetime.scheduler.intake.validation import ProblemCollector
 from duetime.scheduler.rules.estimates import UNKNOWN_ESTIMATE, Estimate, estimate
 from duetime.scheduler.rules.time import zones
+from duetime.scheduler.rules.time.parser import NEW_TASK, Frame
 from duetime.scheduler.rules.time.times import about, describe, length
 from duetime.scheduler.task import DeadlineType, Json, Penalty, Run, Task, Tier
 
@@ -58,6 +59,7 @@ class RunContext:
     now: datetime
     zone: str | None
     recurring: bool
+    frame: Frame = NEW_TASK
 
 
 @dataclass(frozen=True, slots=True)
@@ -166,7 +168,8 @@ def _with_deadline(found: Demand, asked: UrgencyArguments, at: RunContext) -> De
         return found
     if isinstance(given, str) and given.strip().lower() in NONE:
         return replace(found, deadline=None)
-    return replace(found, deadline=deadline_of(given, due=at.due, now=at.now, zone=at.zone, recurring=at.recurring))
+    deadline = deadline_of(given, due=at.due, now=at.now, zone=at.zone, recurring=at.recurring, frame=at.frame)
+    return replace(found, deadline=deadline)
 
 
 def _with_kind(found: Demand, asked: UrgencyArguments, _at: RunContext) -> Demand:

@@ -10,6 +10,7 @@ from datetime import UTC, datetime, time, timedelta
 from duetime.scheduler.errors import InvalidArgument
 from duetime.scheduler.intake.translated_phrases import understand
 from duetime.scheduler.rules.time import zones
+from duetime.scheduler.rules.time.parser import NEW_TASK, Frame
 from duetime.scheduler.rules.time.time_of_day import NO_TIME
 from duetime.scheduler.rules.time.times import Resolved, describe, relative
 
@@ -25,7 +26,9 @@ _INSTANT = re.compile(r"\d{4}-\d\d-\d\d[Tt ]\d\d:\d\d")
 _LAST = time(23, 59, 59)
 
 
-def resolve_moment(given: Moment, *, now: datetime, zone: str | None, argument: str) -> Resolved:
+def resolve_moment(
+    given: Moment, *, now: datetime, zone: str | None, argument: str, frame: Frame = NEW_TASK
+) -> Resolved:
     """Resolve `given` against `now`.
 
     Words go through the grammar. A naive datetime is a wall time in `zone`, under the same rules as a written one; an
@@ -38,35 +41,37 @@ def resolve_moment(given: Moment, *, now: datetime, zone: str | None, argument: 
         return _instant(given.astimezone(UTC), now=now, zone=zone, argument=argument)
     words = given if isinstance(given, str) else given.isoformat(timespec="seconds")
     try:
-        return understand(words, now=now, zone=zone, argument=argument)
+        return understand(words, now=now, zone=zone, argument=argument, frame=frame)
     except InvalidArgument:
-        passed = _just_passed(words, now=now, zone=zone)
+        passed = _just_passed(words, now=now, zone=zone, frame=frame)
         if passed is None:
             raise
         return _instant(passed.instant, now=now, zone=passed.zone, argument=argument)
 
 
-def _just_passed(words: str, *, now: datetime, zone: str | None) -> Resolved | None:
+def _just_passed(words: str, *, now: datetime, zone: str | None, frame: Frame) -> Resolved | None:
     """Return the instant of a written date and time if it was within the last seconds, else None."""
     if not _INSTANT.match(words.strip()):
         return None
     try:
-        return understand(words, now=now - timedelta(seconds=NOW_TOLERANCE_S), zone=zone)
+        return understand(words, now=now - timedelta(seconds=NOW_TOLERANCE_S), zone=zone, frame=frame)
     except InvalidArgument:
         return None
 
 
-def resolve_end(given: Moment, *, now: datetime, zone: str | None, argument: str = "until") -> Resolved:
+def resolve_end(
+    given: Moment, *, now: datetime, zone: str | None, argument: str = "until", frame: Frame = NEW_TASK
+) -> Resolved:
     """Resolve an end like `resolve_moment`, but a date without a time means the end of that day, today included."""
     with suppress(InvalidArgument):
         home = zones.find(zone or "UTC")
         midnight = datetime.combine(now.astimezone(home), time(), home)
-        day = resolve_moment(given, now=midnight, zone=zone, argument=argument)
+        day = resolve_moment(given, now=midnight, zone=zone, argument=argument, frame=frame)
         end = zones.place(datetime.combine(day.wall, _LAST), zones.load(day.zone)).instant
         if NO_TIME in day.assumptions and end >= now:
             said = tuple(WHOLE_DAY if note == NO_TIME else note for note in day.assumptions)
             return replace(day, instant=end, wall=datetime.combine(day.wall, _LAST), assumptions=said)
-    return resolve_moment(given, now=now, zone=zone, argument=argument)
+    return resolve_moment(given, now=now, zone=zone, argument=argument, frame=frame)
 
 
 def _instant(instant: datetime, *, now: datetime, zone: str | None, argument: str) -> Resolved:
@@ -81,12 +86,12 @@ def _instant(instant: datetime, *, now: datetime, zone: str | None, argument: st
     return Resolved(instant, instant.astimezone(home).replace(tzinfo=None), home.key, ())
 
 
-def snooze_by(zone: str, minutes: int | None, until: str | None, now: datetime) -> timedelta | datetime:
+def snooze_by(zone: str, minutes: int | None, until: str | None, now: datetime, due: datetime) -> timedelta | datetime:
     """Return how long a snooze is, or until when (UTC), from exactly one of the arguments; raises InvalidArgument."""
     if (minutes is None) == (until is None):
         raise InvalidArgument("minutes", "give minutes or until", accepted="one of the two", example="minutes=10")
     if until is not None:
-        return resolve_moment(until, now=now, zone=zone, argument="until").instant
+        return resolve_moment(until, now=now, zone=zone, argument="until", frame=Frame(due)).instant
     assert minutes is not None
     if not 1 <= minutes <= 60 * 24 * 366:
         raise InvalidArgument("minutes", "out of range", accepted="1 to 527040", example="minutes=10")

@@ -8,14 +8,22 @@ from datetime import datetime, timedelta
 from typing import NamedTuple
 
 from duetime.scheduler.delivery import Channels
-from duetime.scheduler.errors import InvalidArgument, InvalidArguments
+from duetime.scheduler.errors import InvalidArgument
 from duetime.scheduler.handlers import Handlers
 from duetime.scheduler.ids import new_id, new_task_id
 from duetime.scheduler.intake.demand import Demand, Demands, EstimateLookup, RunContext, word_alone
 from duetime.scheduler.intake.idempotency import key_of
-from duetime.scheduler.intake.instants import Moment, resolve_end, resolve_moment
+from duetime.scheduler.intake.instants import resolve_moment
 from duetime.scheduler.intake.needs import PoolsByName
-from duetime.scheduler.intake.validation import ProblemCollector, check_key, check_labels, check_retry
+from duetime.scheduler.intake.series_end import series_end
+from duetime.scheduler.intake.validation import (
+    ProblemCollector,
+    check_key,
+    check_labels,
+    check_max_runs,
+    check_retry,
+    refuse_ends_without_repeat,
+)
 from duetime.scheduler.records import IdempotencyKey
 from duetime.scheduler.request import Request
 from duetime.scheduler.rules.occurrences import dated
@@ -23,10 +31,9 @@ from duetime.scheduler.rules.recurrence import recurrence
 from duetime.scheduler.rules.recurrence.recurrence import Recurrence
 from duetime.scheduler.rules.sanitize import check_text
 from duetime.scheduler.rules.time import zones
-from duetime.scheduler.rules.time.times import Resolved, describe
+from duetime.scheduler.rules.time.parser import Frame
+from duetime.scheduler.rules.time.times import Resolved
 from duetime.scheduler.task import Json, Occurrence, Principal, RetryPolicy, Run, State, Task
-
-MAX_RUNS = 1_000_000
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,7 +72,7 @@ class Planner:
     """Plans requests.
 
     `zone` is the default time zone; with None a wall time without a zone is an error. `pools` returns the current
-    pools, `estimates` the duration of a run.
+    pools, `estimates` the duration of a run. `zone_named` is False for a zone of the machine, which nobody chose.
     """
 
     handlers: Handlers
@@ -76,6 +83,7 @@ class Planner:
     retry: RetryPolicy = field(default_factory=RetryPolicy)
     pools: Callable[[], PoolsByName] = dict
     estimates: EstimateLookup = word_alone
+    zone_named: bool = True
 
     @property
     def demands(self) -> Demands:
@@ -109,10 +117,14 @@ class Planner:
             problems.of(zones.find, request.timezone)
         if request.repeat is not None:
             return self._recurring(request, request.repeat, start, zone=zone, now=now, known=problems)
-        problems.of(_refuse_ends_without_repeat, request)
+        problems.of(refuse_ends_without_repeat, request)
         if start is None or problems:
             raise problems.error()
         return Timing(start.instant, start.zone, assumptions=start.assumptions)
+
+    def frame(self, timezone: str | None, *, moved: datetime | None = None, own: str | None = None) -> Frame:
+        """Return how times are read: `timezone` is the caller's, `own` the zone of the task that is `moved`."""
+        return Frame(moved, zone_named=self.zone_named or timezone is not None or own not in (None, self.zone))
 
     def _zone(self, request: Request) -> str | None:
         """Return the zone of a request; for an unknown one keep the problem and use the nearest known one."""
@@ -124,7 +136,7 @@ class Planner:
 
     def _start(self, request: Request, now: datetime, zone: str | None) -> Resolved | None:
         if request.when is not None:
-            return resolve_moment(request.when, now=now, zone=zone, argument="when")
+            return resolve_moment(request.when, now=now, zone=zone, argument="when", frame=self.frame(request.timezone))
         if request.repeat is not None:
             return None
         if request.action != "reminder":
@@ -146,19 +158,27 @@ class Planner:
         read = known.of(self.recurrence, repeat, zone, start.instant if start else None, now)
         rule = read.rule if read else None
         begins = read.first.instant if read else now
-        until = known.of(self.until, request.until, rule, now=now, zone=zone, first=begins)
-        known.of(_check_max_runs, request)
+        frame = self.frame(request.timezone)
+        until = known.of(series_end, request.until, rule, now=now, zone=zone, first=begins, frame=frame)
+        known.of(check_max_runs, request)
         if read is None or known:
             raise known.error()
         assumptions = (*(start.assumptions if start else ()), *read.notes)
         return Timing(begins, read.rule.zone, read.rule, until, request.max_runs, assumptions)
 
-    def recurrence(self, repeat: str, zone: str | None, start: datetime | None, now: datetime) -> Recurring:
-        """Parse a recurrence from `start`, or by its own start when None; return its first occurrence and notes."""
+    def recurrence(
+        self, repeat: str, zone: str | None, start: datetime | None, now: datetime, *, moved: datetime | None = None
+    ) -> Recurring:
+        """Parse a recurrence from `start`, or by its own start when None; return its first occurrence and notes.
+
+        A rule without a time of day keeps that of `moved`, the time that the task had.
+        """
         if zone is None:
             raise _no_zone()
         if start is None:
-            rule, assumptions = recurrence.soonest(repeat, zone=zone, now=now, minimum=self.minimum_interval)
+            rule, assumptions = recurrence.soonest(
+                repeat, zone=zone, now=now, minimum=self.minimum_interval, moved=moved
+            )
         else:
             assumptions = ()
             rule = recurrence.parse(repeat, zone=zone, anchor=start, minimum=self.minimum_interval)
@@ -167,28 +187,6 @@ class Planner:
             problem = "it has no future occurrence"
             raise InvalidArgument("repeat", problem, example="every weekday at 9:00")
         return Recurring(rule, first, (*assumptions, *((first.note,) if first.note else ())))
-
-    def until(
-        self, given: Moment | None, rule: Recurrence | None, *, now: datetime, zone: str | None, first: datetime
-    ) -> datetime | None:
-        """Resolve the end of a recurrence, which must not lie before its next occurrence, `first`.
-
-        A rule with its own end accepts no second one. `rule` is None when the recurrence was invalid.
-        """
-        if given is None:
-            return None
-        end = resolve_end(given, now=now, zone=zone)
-        if rule and rule.until:
-            raise _second_end(rule, given)
-        if end.instant < first:
-            begins = f"{describe(first, end.zone)} {end.zone}"
-            raise InvalidArgument(
-                "until",
-                f"{describe(end.instant, end.zone)} is before the next occurrence, {begins}",
-                accepted="a time at or after it",
-                example=f"{first.astimezone(zones.load(end.zone)):%Y-%m-%d}",
-            )
-        return end.instant
 
     def _check_deliver_to(self, request: Request) -> None:
         self.channels.check(request.deliver_to)
@@ -202,6 +200,7 @@ class Planner:
             now=now,
             zone=timing.zone if timing else self._zone(request),
             recurring=request.repeat is not None,
+            frame=self.frame(request.timezone),
         )
 
     def _planned(
@@ -255,28 +254,6 @@ def first_run(task: Task, scheduled_for: datetime) -> Run:
         scheduled_for=scheduled_for,
         state=State.SCHEDULED,
         wake_at=scheduled_for,
-    )
-
-
-def _refuse_ends_without_repeat(request: Request) -> None:
-    problem, accepted, example = "only a recurring task has an end", "give repeat in the same call", "repeat='daily'"
-    given = [name for name in ("until", "max_runs") if getattr(request, name) is not None]
-    if given:
-        raise InvalidArguments([InvalidArgument(n, problem, accepted=accepted, example=example) for n in given])
-
-
-def _check_max_runs(request: Request) -> None:
-    if request.max_runs is not None and not 1 <= request.max_runs <= MAX_RUNS:
-        raise InvalidArgument("max_runs", "out of range", accepted=f"1 to {MAX_RUNS}", example="max_runs=10")
-
-
-def _second_end(rule: Recurrence, given: Moment) -> InvalidArgument:
-    endless, _, end = rule.text.rpartition(" until ")
-    return InvalidArgument(
-        "until",
-        f"repeat already ends at {end}, and a task has only one end",
-        accepted="the end in repeat or in until",
-        example=f"repeat={endless!r}, until={str(given)!r}",
     )
 
 

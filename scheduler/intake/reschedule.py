@@ -8,9 +8,10 @@ from datetime import datetime
 from duetime.scheduler import remedies
 from duetime.scheduler.errors import InvalidArgument, Refused
 from duetime.scheduler.events import EventKind
-from duetime.scheduler.intake.demand import Demand, Demands, RunContext
+from duetime.scheduler.intake.demand import Demand, RunContext
 from duetime.scheduler.intake.instants import resolve_moment
 from duetime.scheduler.intake.planner import Planner
+from duetime.scheduler.intake.series_end import series_end
 from duetime.scheduler.intake.validation import ProblemCollector
 from duetime.scheduler.records import Change
 from duetime.scheduler.request import Reschedule
@@ -20,6 +21,7 @@ from duetime.scheduler.rules.occurrences import dated, next_run, recurrence_of
 from duetime.scheduler.rules.sanitize import check_text
 from duetime.scheduler.rules.states import TERMINAL
 from duetime.scheduler.rules.time import zones
+from duetime.scheduler.rules.time.parser import Frame
 from duetime.scheduler.rules.time.times import describe
 from duetime.scheduler.task import Occurrence, Run, State, Task, TaskRecord
 
@@ -48,7 +50,7 @@ def decide_reschedule(
         )
     task = _described(record.task, asked, planner)
     change, timed = _timing_step(record, Change(task, record.run, kind=EventKind.RESCHEDULED), asked, planner, now)
-    change, demanded = demand_step(record, change, asked, planner.demands, now)
+    change, demanded = demand_step(record, change, asked, planner, now)
     said = (*timed, *demanded)
     change = _skip_step(record, _pause_step(record, change, asked, now), asked, now)
     if change == Change(record.task, record.run, kind=EventKind.RESCHEDULED):
@@ -75,7 +77,7 @@ def _timing_step(
     if asked.repeat is not None or (asked.timezone is not None and change.task.repeat is not None):
         change, said = _new_recurrence(record, change, asked, planner, now)
     elif asked.when is not None or asked.timezone is not None:
-        change, said = _new_time(record, change, asked, now)
+        change, said = _new_time(record, change, asked, planner, now)
     if asked.until is not None:
         change, noted = _until_step(record, change, asked, planner, now)
         said = (*said, *noted)
@@ -87,11 +89,15 @@ def _new_recurrence(
 ) -> tuple[Change, tuple[str, ...]]:
     _refuse_cancelled(record, "repeat" if asked.repeat is not None else "timezone")
     zone = asked.timezone or change.task.timezone
-    given = resolve_moment(asked.when, now=now, zone=zone, argument="when") if asked.when is not None else None
+    had = record.run.scheduled_for
+    frame = planner.frame(asked.timezone, moved=had, own=change.task.timezone)
+    given = None
+    if asked.when is not None:
+        given = resolve_moment(asked.when, now=now, zone=zone, argument="when", frame=frame)
     start = given.instant if given else None
     if start is None and asked.repeat is None:
         start = _in_zone(change.task.anchor, record.task.timezone, zone)
-    rule, first, notes = planner.recurrence(asked.repeat or change.task.repeat or "", zone, start, now)
+    rule, first, notes = planner.recurrence(asked.repeat or change.task.repeat or "", zone, start, now, moved=had)
     task = replace(change.task, repeat=rule.rule, timezone=rule.zone, anchor=rule.anchor)
     _check_runs_left(task, record.run, "repeat")
     if asked.until is None:
@@ -128,14 +134,18 @@ def _check_runs_left(task: Task, run: Run, argument: str) -> None:
         )
 
 
-def _new_time(record: TaskRecord, change: Change, asked: Reschedule, now: datetime) -> tuple[Change, tuple[str, ...]]:
+def _new_time(
+    record: TaskRecord, change: Change, asked: Reschedule, planner: Planner, now: datetime
+) -> tuple[Change, tuple[str, ...]]:
     zone = asked.timezone or change.task.timezone
     if asked.when is None and (record.run.scheduled_for <= now or changes.has_started(record.run)):
         return replace(
             change, task=replace(change.task, timezone=zones.find(zone).key)
         ), ()  # only what is said changes
     given = asked.when if asked.when is not None else _wall_time(record.run.scheduled_for, record.task.timezone)
-    resolved = resolve_moment(given, now=now, zone=zone, argument="when" if asked.when is not None else "timezone")
+    frame = planner.frame(asked.timezone, moved=record.run.scheduled_for, own=change.task.timezone)
+    argument = "when" if asked.when is not None else "timezone"
+    resolved = resolve_moment(given, now=now, zone=zone, argument=argument, frame=frame)
     when = str(asked.when) if asked.when is not None else change.task.when
     task = replace(change.task, timezone=resolved.zone if asked.timezone else zone, when=when)
     moved = changes.move(replace(record, task=task), resolved.instant, now)
@@ -173,7 +183,8 @@ def _until_step(
     end = None
     if not endless:
         first = (following or coming).scheduled_for
-        end = planner.until(asked.until, rule, now=now, zone=change.task.timezone, first=first)
+        zone, frame = change.task.timezone, planner.frame(asked.timezone, own=change.task.timezone)
+        end = series_end(asked.until, rule, now=now, zone=zone, first=first, frame=frame)
     task = replace(change.task, until=end)
     if following is None:
         return replace(change, task=task), ()
@@ -221,7 +232,7 @@ FROM_THE_NEXT_RUN = "the running attempt is unchanged; the change applies to the
 
 
 def demand_step(
-    record: TaskRecord, change: Change, asked: Reschedule, demands: Demands, now: datetime
+    record: TaskRecord, change: Change, asked: Reschedule, planner: Planner, now: datetime
 ) -> tuple[Change, tuple[str, ...]]:
     """Return `change` with the requested tier, deadline, estimate and needs, and the warnings about them.
 
@@ -235,7 +246,8 @@ def demand_step(
         return change, ()
     if given:
         _refuse_what_is_over(record, change, given[0])
-    found = demands.read(asked, _situation(change, run, now), Demand.of(change.task, run))
+    frame = planner.frame(asked.timezone, own=change.task.timezone)
+    found = planner.demands.read(asked, _situation(change, run, now, frame), Demand.of(change.task, run))
     task = replace(change.task, **found.parts())
     if run.state in HAS_STARTED:
         return replace(change, task=task), (*found.warnings, *((FROM_THE_NEXT_RUN,) if given else ()))
@@ -258,10 +270,10 @@ def _refuse_what_is_over(record: TaskRecord, change: Change, argument: str) -> N
         raise Refused(f"{record.task.id} has already started. Cancel it, or let it finish.", argument=argument)
 
 
-def _situation(change: Change, run: Run, now: datetime) -> RunContext:
-    task = change.task
+def _situation(change: Change, run: Run, now: datetime, frame: Frame) -> RunContext:
+    task, recurring = change.task, change.task.repeat is not None
     return RunContext(
-        task.tenant, task.action, run.scheduled_for, now=now, zone=task.timezone, recurring=task.repeat is not None
+        task.tenant, task.action, run.scheduled_for, now=now, zone=task.timezone, recurring=recurring, frame=frame
     )
 
 

@@ -19,7 +19,8 @@ from typing import Any
 
 from duetime.scheduler.errors import InvalidArgument
 from duetime.scheduler.rules.time import times, zones
-from duetime.scheduler.rules.time.time_of_day import ASSUMED, NO_TIME
+from duetime.scheduler.rules.time.parser import NEW_TASK, Frame
+from duetime.scheduler.rules.time.time_of_day import ASSUMED
 from duetime.scheduler.rules.time.times import NotUnderstood, Resolved
 
 LANGUAGES = {
@@ -74,15 +75,17 @@ class _Reader:
         return _Found(found.date_obj.replace(tzinfo=None), found.period == "time")
 
 
-def understand(text: str, *, now: datetime, zone: str | None, argument: str = "when") -> Resolved:
+def understand(
+    text: str, *, now: datetime, zone: str | None, argument: str = "when", frame: Frame = NEW_TASK
+) -> Resolved:
     """Return the instant of `text`, as `times.resolve` does, extended by the long tail of phrases.
 
     A result of the library carries an assumption that says how the text was read. Raises `InvalidArgument`.
     """
     try:
-        return times.resolve(text, now=now, zone=zone, argument=argument)
+        return times.resolve(text, now=now, zone=zone, argument=argument, frame=frame)
     except NotUnderstood:
-        found = _long_tail(text, now, zone) if zone and _readable(text) else None
+        found = _long_tail(text, now, zone, frame) if zone and _readable(text) else None
         if found is None:
             raise
         return found
@@ -96,7 +99,7 @@ def _readable(text: str) -> bool:
     return zone is None
 
 
-def _long_tail(text: str, now: datetime, zone: str) -> Resolved | None:
+def _long_tail(text: str, now: datetime, zone: str, frame: Frame) -> Resolved | None:
     place = zones.find(zone)
     base = now.astimezone(place).replace(tzinfo=None)
     with _LOCK, warnings.catch_warnings():  # the library warns about its own use of strptime
@@ -106,12 +109,16 @@ def _long_tail(text: str, now: datetime, zone: str) -> Resolved | None:
             return None
         reader, found = read[0]
         elapsed = _elapsed(text, reader, found)
-    phrase = f"{found.wall:%Y-%m-%dT%H:%M:%S}" if elapsed is None else f"PT{round(elapsed.total_seconds())}S"
+    phrase = _as_phrase(found) if elapsed is None else f"PT{round(elapsed.total_seconds())}S"
     try:
-        resolved = times.resolve(phrase, now=now, zone=zone)
+        resolved = times.resolve(phrase, now=now, zone=zone, frame=frame)
     except InvalidArgument:  # in the past or far away: more likely misread than intended
         return None
-    return replace(resolved, assumptions=(*_said(reader, found, resolved), *resolved.assumptions))
+    return replace(resolved, assumptions=(*_said(reader, resolved), *resolved.assumptions))
+
+
+def _as_phrase(found: _Found) -> str:
+    return f"{found.wall:%Y-%m-%dT%H:%M:%S}" if found.timed else f"{found.wall:%Y-%m-%d}"
 
 
 def _readings(text: str, base: datetime) -> Iterator[tuple[_Reader, _Found]]:
@@ -122,9 +129,8 @@ def _readings(text: str, base: datetime) -> Iterator[tuple[_Reader, _Found]]:
             yield reader, found if found.timed else replace(found, wall=datetime.combine(found.wall, ASSUMED))
 
 
-def _said(reader: _Reader, found: _Found, resolved: Resolved) -> tuple[str, ...]:
-    read = f"read as {LANGUAGES[reader.language]}: {times.describe(resolved.instant, resolved.zone)}"
-    return (read,) if found.timed else (read, NO_TIME)
+def _said(reader: _Reader, resolved: Resolved) -> tuple[str, ...]:
+    return (f"read as {LANGUAGES[reader.language]}: {times.describe(resolved.instant, resolved.zone)}",)
 
 
 def _whole(text: str, reader: _Reader, found: _Found) -> bool:

@@ -20,6 +20,7 @@ MAX_LABELS = 10
 MAX_KEY_CHARS = 200
 MAX_ATTEMPTS = 100
 MAX_PAGE_ROWS = 100
+MAX_RUNS = 1_000_000
 
 
 def check_key(request: Request) -> None:
@@ -53,6 +54,20 @@ def check_labels(request: Request) -> None:
         raise InvalidArgument("labels", f"{len(request.labels)} labels", accepted=f"up to {MAX_LABELS}")
     for label in request.labels:
         check_text("labels", label, limit=60)
+
+
+def refuse_ends_without_repeat(request: Request) -> None:
+    """Refuse an end of a task that does not recur."""
+    problem, accepted, example = "only a recurring task has an end", "give repeat in the same call", "repeat='daily'"
+    given = [name for name in ("until", "max_runs") if getattr(request, name) is not None]
+    if given:
+        raise InvalidArguments([InvalidArgument(n, problem, accepted=accepted, example=example) for n in given])
+
+
+def check_max_runs(request: Request) -> None:
+    """Refuse a number of runs that is out of range."""
+    if request.max_runs is not None and not 1 <= request.max_runs <= MAX_RUNS:
+        raise InvalidArgument("max_runs", "out of range", accepted=f"1 to {MAX_RUNS}", example="max_runs=10")
 
 
 def page_size(limit: int) -> int:

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from datetime import UTC, datetime, timedelta
+from typing import Any
 from zoneinfo import ZoneInfo
 
 import pytest
@@ -148,3 +150,44 @@ def test_a_reschedule_gives_no_second_end_either() -> None:
     record = TaskRecord(planned.task, planned.run)
     with pytest.raises(InvalidArgument, match=r"^until: repeat already ends at 27 November 2026"):
         decide_reschedule(record, Reschedule(until="monday"), INTAKE, NOW)
+
+
+INDIA = "2027-01-05T10:00:00+05:30"
+
+
+@pytest.mark.parametrize("argument", ["when", "until", "deadline"])
+def test_an_offset_stands_where_nobody_named_a_zone(argument: str) -> None:
+    unnamed = replace(INTAKE, zone="UTC", zone_named=False)
+    given: dict[str, dict[str, Any]] = {"when": {"when": INDIA}, "until": {"repeat": "daily", "until": INDIA}}
+    given["deadline"] = {"when": "now", "deadline": INDIA}
+    request = Request("Call John", **given[argument])
+    planned = unnamed.plan(request, by=LOCAL, now=NOW)
+    found = {"when": planned.run.scheduled_for, "until": planned.task.until, "deadline": planned.run.deadline}
+    assert found[argument] == datetime.fromisoformat(INDIA)
+
+
+def test_a_zone_in_the_text_stands_where_nobody_named_one() -> None:
+    unnamed = replace(INTAKE, zone="UTC", zone_named=False)
+    found = unnamed.timing(Request("Call John", when="2027-01-05 10:00 Asia/Kolkata"), NOW)
+    assert (found.first, found.zone) == (datetime.fromisoformat(INDIA), "Asia/Kolkata")
+
+
+@pytest.mark.parametrize("named", [{"timezone": "UTC"}, {}])
+def test_an_offset_against_a_named_zone_is_refused_with_the_wall_time_and_the_instant(named: dict[str, Any]) -> None:
+    home = replace(INTAKE, zone="UTC", zone_named=not named)
+    with pytest.raises(InvalidArgument) as wrong:
+        home.timing(Request("Call John", when=INDIA, **named), NOW)
+    assert wrong.value.example == "2027-01-05T10:00:00 or 2027-01-05T04:30:00+00:00"
+
+
+def test_a_moved_task_keeps_to_the_zone_that_its_caller_named() -> None:
+    unnamed = replace(INTAKE, zone="UTC", zone_named=False)
+    for zone, stands in ((None, True), ("Asia/Tokyo", False)):
+        planned = unnamed.plan(Request("Call John", when="tomorrow 9am", timezone=zone), by=LOCAL, now=NOW)
+        record, asked = TaskRecord(planned.task, planned.run), Reschedule(when=INDIA)
+        if stands:
+            change, _ = decide_reschedule(record, asked, unnamed, NOW)
+            assert change.run.scheduled_for == datetime.fromisoformat(INDIA)
+            continue
+        with pytest.raises(InvalidArgument, match="contradicts Asia/Tokyo"):
+            decide_reschedule(record, asked, unnamed, NOW)

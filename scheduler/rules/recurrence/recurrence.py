@@ -19,7 +19,7 @@ from duetime.scheduler.rules.recurrence.expansion import Expansion, expand
 from duetime.scheduler.rules.recurrence.rule import MAX_COUNT, Rule, canonical
 from duetime.scheduler.rules.time import zones
 from duetime.scheduler.rules.time.dates import day_text
-from duetime.scheduler.rules.time.time_of_day import ASSUMED, NO_TIME
+from duetime.scheduler.rules.time.parser import Frame, Viewpoint
 from duetime.scheduler.rules.time.tokens import MAX_PHRASE_CHARS, MONTH_NAMES, Misread, Unknown
 from duetime.scheduler.task import Occurrence
 
@@ -103,27 +103,34 @@ def parse(
 
 
 def soonest(
-    text: str, *, zone: str, now: datetime, minimum: timedelta = MIN_INTERVAL, argument: str = "repeat"
+    text: str,
+    *,
+    zone: str,
+    now: datetime,
+    minimum: timedelta = MIN_INTERVAL,
+    argument: str = "repeat",
+    moved: datetime | None = None,
 ) -> tuple[Recurrence, tuple[str, ...]]:
     """Read a recurrence that nobody gave a start, and return it with what had to be assumed.
 
     It starts with the first of its days that comes, and intervals count from there: `every 2 weeks on monday` fires
-    next Monday. Elapsed time counts from now. Without a time of day it fires at 09:00. Raises `InvalidArgument` as
-    `parse` does.
+    next Monday. Elapsed time counts from now. Without a time of day it fires at 09:00, or at the time that the task
+    which gets the rule had (`moved`). Raises `InvalidArgument` as `parse` does.
     """
     found = parse(text, zone=zone, anchor=now, minimum=minimum, argument=argument)
     home = zones.load(found.zone)
     local = now.astimezone(home)
     rule = _read(" ".join(text.split()), local)
+    usual = Viewpoint(now, home, Frame(moved)).usual
     timed = rule.elapsed or rule.times or rule.hours or rule.minutes
     if not timed:
-        local = datetime.combine(local.date(), ASSUMED, home)
+        local = datetime.combine(local.date(), usual.time, home)
     once = replace(rule, interval=1 if _names_a_day(rule) else rule.interval, count=None)
     first = expand(once, local.astimezone(UTC), home).after(now)
     if first is None:
         return found, ()
     started = parse(text, zone=zone, anchor=first.instant, minimum=minimum, argument=argument)
-    return started, () if timed else (NO_TIME,)
+    return started, () if timed or usual.note is None else (usual.note,)
 
 
 def _names_a_day(rule: Rule) -> bool:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import UTC, date, datetime, time, timedelta
 from zoneinfo import ZoneInfo
 
@@ -32,15 +32,38 @@ class Reading:
 
 
 @dataclass(frozen=True, slots=True)
+class Frame:
+    """The subject of a phrase: `moved` is the time of the task that it moves, None for a new one.
+
+    `zone_named` says whether somebody named the zone; that of a machine is nobody's wish.
+    """
+
+    moved: datetime | None = None
+    zone_named: bool = True
+
+
+NEW_TASK = Frame()
+
+
+@dataclass(frozen=True, slots=True)
 class Viewpoint:
     """From where a phrase is read: the moment (aware), and the zone whose clocks wall times mean, if one is known."""
 
     now: datetime
     zone: ZoneInfo | None
+    frame: Frame = NEW_TASK
 
     @property
     def wall(self) -> datetime:
         return self.now.astimezone(self.known()).replace(tzinfo=None)
+
+    @property
+    def usual(self) -> Clock:
+        """The time of day of a date that names none: that of the task which is moved, else 09:00."""
+        if self.frame.moved is None:
+            return Clock(ASSUMED, NO_TIME)
+        kept = self.frame.moved.astimezone(self.known()).time()
+        return Clock(kept, f"no time given: {kept:%H:%M} is kept")
 
     def known(self) -> ZoneInfo:
         if self.zone is None:
@@ -123,11 +146,20 @@ def _relative(clean: str, view: Viewpoint) -> Reading | None:
     if row.accept("ago"):
         raise Misread(f"{clean[:40]!r} is in the past", f"in {clean[:40].removesuffix(' ago')}")
     led = row.phrase("from now") or led
+    if not led and row.accept("later"):
+        return _later(span, view) if row.done else None
     clock = read_clock(row) if not span.elapsed else None
     if not row.done:
         return None
     notes = ("a couple read as 2",) if "couple" in clean else ()
     return _after(span, view, clock, notes if led else (*notes, f"read as in {clean}"))
+
+
+def _later(span: Span, view: Viewpoint) -> Reading:
+    """Read `1 day later`: than the task that is moved, else than now."""
+    start = view.frame.moved or view.now
+    note = "counted from its present time" if view.frame.moved else "counted from now"
+    return _after(span, replace(view, now=start), None, (note,))
 
 
 def _after(span: Span, view: Viewpoint, clock: Clock | None, notes: tuple[str, ...]) -> Reading:
@@ -194,8 +226,9 @@ def _same_time(row: Tokens, view: Viewpoint) -> Clock | None:
     _ = row.accept("the")
     if not row.phrase("same time"):
         return None
-    now = view.wall.time().replace(second=0, microsecond=0)
-    return Clock(now, f"same time read as {now:%H:%M}")
+    _ = row.accept("on")
+    same = view.usual.time if view.frame.moved else view.wall.time().replace(second=0, microsecond=0)
+    return Clock(same, f"same time read as {same:%H:%M}")
 
 
 def _next_such(clock: Clock | None, today: date) -> Day:
@@ -209,7 +242,7 @@ def _choices(clock: Clock | None, day: Day, view: Viewpoint) -> Reading:
         day = Day((day.candidates[0] + timedelta(days=1),), "midnight tonight begins {day}")
     elif clock and day.tonight:
         clock = within("evening", clock)
-    chosen = clock or day.clock or Clock(ASSUMED, NO_TIME)
+    chosen = clock or day.clock or view.usual
     return Reading(tuple(_choice(found, found != day.candidates[0], chosen, day, zone) for found in day.candidates))
 
 

@@ -15,7 +15,7 @@ from duetime.scheduler.errors import InvalidArgument
 from duetime.scheduler.rules.time import durations, parser, zones
 from duetime.scheduler.rules.time.ambiguity import Vague
 from duetime.scheduler.rules.time.dates import add_months, day_text
-from duetime.scheduler.rules.time.parser import Reading, Viewpoint
+from duetime.scheduler.rules.time.parser import NEW_TASK, Frame, Reading, Viewpoint
 from duetime.scheduler.rules.time.tokens import MAX_PHRASE_CHARS, Misread, Unknown
 
 ACCEPTED = (
@@ -45,23 +45,24 @@ class NotUnderstood(InvalidArgument):
     """The text is in none of the accepted forms."""
 
 
-def resolve(text: str, *, now: datetime, zone: str | None, argument: str = "when") -> Resolved:
+def resolve(text: str, *, now: datetime, zone: str | None, argument: str = "when", frame: Frame = NEW_TASK) -> Resolved:
     """Return the instant that `text` means at `now` (aware) in the IANA `zone`.
 
     Durations and times with an offset need no zone; without one their wall time is given in UTC. Raises
     `InvalidArgument` for everything that is not understood, ambiguous, past, or more than 5 years ahead, and
-    `NotUnderstood`, a kind of it, when the text is in none of the accepted forms.
+    `NotUnderstood`, a kind of it, when the text is in none of the accepted forms. An offset or a zone in the text must
+    be that of `zone` if `frame` says that somebody named it; else the text's stands.
     """
     home = zones.find(zone) if zone else None
     _check_length(text, argument)
     try:
-        return _resolve(text, now.astimezone(UTC), home)
+        return _resolve(text, now.astimezone(UTC), home, frame)
     except Unknown:
         problem = f"{_shown(text)} is not understood"
         raise NotUnderstood(argument, problem, accepted=ACCEPTED, example=_example(now)) from None
     except Misread as error:
         accepted = ACCEPTED if isinstance(error, Vague) or not error.examples else ""
-        example = _corrected(error, argument, now.astimezone(UTC), home)
+        example = _corrected(error, argument, now.astimezone(UTC), home, frame)
         raise InvalidArgument(argument, error.problem, accepted=accepted, example=example) from None
     except parser.NoZone:
         raise InvalidArgument(
@@ -136,13 +137,13 @@ def _check_length(text: str, argument: str) -> None:
         raise InvalidArgument(argument, f"is longer than {MAX_PHRASE_CHARS} characters", accepted=ACCEPTED)
 
 
-def _corrected(error: Misread, argument: str, now: datetime, home: ZoneInfo | None) -> str:
+def _corrected(error: Misread, argument: str, now: datetime, home: ZoneInfo | None, frame: Frame) -> str:
     """Return the corrected texts that are still to come; where none is, what they are corrected to in turn."""
     good: list[str] = []
     better: list[str] = []
     for example in error.examples:
         try:
-            _resolve(example, now, zones.load(error.zone) if error.zone else home)
+            _resolve(example, now, zones.load(error.zone) if error.zone else home, frame)
         except Misread as again:
             better += again.examples
         except parser.NoZone:
@@ -153,27 +154,29 @@ def _corrected(error: Misread, argument: str, now: datetime, home: ZoneInfo | No
     return f"{argument}={chosen[0]!r}, timezone={error.zone!r}" if error.zone else " or ".join(chosen)
 
 
-def _resolve(text: str, now: datetime, home: ZoneInfo | None) -> Resolved:
+def _resolve(text: str, now: datetime, home: ZoneInfo | None, frame: Frame) -> Resolved:
     try:
-        return _resolved(text, now, home)
+        return _resolved(text, now, home, frame)
     except OverflowError:
         raise Misread(f"that is more than {MAX_YEARS_AHEAD} years ahead", _example(now)) from None
 
 
-def _resolved(text: str, now: datetime, home: ZoneInfo | None) -> Resolved:
-    phrase, named, notes = split_zone(text.strip(), home)
-    reading = _read(phrase, now, named, home)
-    instant, assumed = _coming(text, reading, now, home or named)
-    _check_offset(reading, home)
+def _resolved(text: str, now: datetime, home: ZoneInfo | None, frame: Frame) -> Resolved:
+    binding = home if frame.zone_named else None
+    phrase, named, notes = split_zone(text.strip(), binding)
+    reading = _read(phrase, Viewpoint(now, named or home, frame), named)
+    place = binding or named or home
+    instant, assumed = _coming(text, reading, now, place)
+    _check_offset(reading, binding or named)
     _check_far(instant, now)
-    shown = home or named or zones.load("UTC")
+    shown = place or zones.load("UTC")
     wall = instant.astimezone(shown).replace(tzinfo=None)
     return Resolved(instant.astimezone(UTC), wall, shown.key, (*assumed, *notes))
 
 
-def _read(phrase: str, now: datetime, named: ZoneInfo | None, home: ZoneInfo | None) -> Reading:
+def _read(phrase: str, view: Viewpoint, named: ZoneInfo | None) -> Reading:
     try:
-        return parser.read(phrase, Viewpoint(now, named or home))
+        return parser.read(phrase, view)
     except Misread as error:
         if named:
             error.examples = tuple(f"{example} {named.key}" for example in error.examples)
@@ -227,6 +230,7 @@ def _check_offset(reading: Reading, home: ZoneInfo | None) -> None:
             f"offset {zones.offset_text(reading.offset)} contradicts {home.key}, "
             f"which is at {zones.offset_text(there)} on {day_text(wall.date())}; "
             f"at that instant it is {describe(instant, home.key)} there",
+            f"{wall.isoformat()}",
             instant.astimezone(home).isoformat(),
         )
 

@@ -17,6 +17,7 @@ from duetime.scheduler.outcomes import Done
 from duetime.scheduler.records import Change, Settlement, Start, Verdict
 from duetime.scheduler.request import Request
 from duetime.scheduler.rules.settlement import settle
+from duetime.scheduler.rules.time import zones
 from duetime.scheduler.service import Scheduler
 from duetime.scheduler.store import Store, open_store
 from duetime.scheduler.task import InboxMessage, State, TaskRecord, TaskView
@@ -270,6 +271,42 @@ def test_snoozing_what_has_fired_makes_its_next_generation(house: House) -> None
     assert snoozed.record.last_run.state is State.SUCCEEDED
 
 
+@pytest.mark.parametrize(
+    ("when", "becomes", "said"),
+    [
+        ("monday", "2026-11-23 13:00", "no time given: 13:00 is kept"),
+        ("2026-12-24", "2026-12-24 13:00", "no time given: 13:00 is kept"),
+        ("demain", "2026-11-22 13:00", "no time given: 13:00 is kept"),
+        ("same time on monday", "2026-11-23 13:00", "same time read as 13:00"),
+        ("monday same time", "2026-11-23 13:00", "same time read as 13:00"),
+        ("1 day later", "2026-11-23 13:00", "counted from its present time"),
+        ("2 hours later", "2026-11-22 15:00", "counted from its present time"),
+        ("monday 8:00", "2026-11-23 08:00", None),
+        ("tomorrow evening", "2026-11-22 18:00", "evening read as 18:00"),
+    ],
+)
+def test_a_new_day_keeps_the_time_of_day(house: House, when: str, becomes: str, said: str | None) -> None:
+    task_id = house.scheduler.schedule("Lunch", when="tomorrow 13:00").record.task.id
+    moved = house.scheduler.reschedule(task_id, when=when)
+    local = due(moved).astimezone(zones.load(moved.record.task.timezone))
+    assert f"{local:%Y-%m-%d %H:%M}" == becomes
+    assert said is None or said in moved.warnings
+
+
+def test_a_new_rule_keeps_the_time_of_day_unless_it_names_one(house: House) -> None:
+    task_id = house.scheduler.schedule("Lunch", repeat="every day at 13:00").record.task.id
+    moved = house.scheduler.reschedule(task_id, repeat="every monday")
+    assert (moved.repeat_text, "no time given: 13:00 is kept" in moved.warnings) == ("every Monday at 13:00", True)
+    assert house.scheduler.reschedule(task_id, repeat="daily at 8").repeat_text == "every day at 08:00"
+
+
+def test_a_snooze_until_a_day_keeps_the_time_of_day(house: House) -> None:
+    task_id = house.scheduler.schedule("Lunch", when="tomorrow 13:00").record.task.id
+    snoozed = house.scheduler.act(task_id, "snooze", until="monday")
+    assert due(snoozed) == due(house.scheduler.get(task_id))
+    assert due(snoozed).astimezone(zones.load(snoozed.record.task.timezone)).hour == 13
+
+
 def test_a_snooze_of_what_is_to_come_counts_from_when_it_is_due(house: House) -> None:
     view = house.scheduler.schedule("Call John", when="tomorrow 8:00")
     snoozed = house.scheduler.act(view.record.task.id, "snooze", minutes=60)
@@ -376,7 +413,7 @@ def test_moving_a_recurring_task_moves_one_occurrence_and_says_so(house: House) 
     view = house.scheduler.schedule("Stand-up", repeat="every day at 10:00")
     moved = house.scheduler.reschedule(view.record.task.id, when="tomorrow")
     assert moved.warnings == (
-        "no time given: 09:00 assumed",
+        "no time given: 10:00 is kept",
         "only the next occurrence was moved; change `repeat` to move them all",
     )
     assert moved.record.task.repeat == view.record.task.repeat
