@@ -45,7 +45,9 @@ _FORBIDDEN: Final = tuple(
         "2002::/16",  # 6to4: reaches any IPv4 address
         "3fff::/20",
         "5f00::/16",
-        "fd00:ec2::254/128",  # metadata, AWS
+        "fd00:42::42/128",  # metadata, Scaleway
+        "fd00:a9fe:a9fe::1/128",  # metadata, Akamai (Linode)
+        "fd00:ec2::/32",  # metadata and credentials, AWS
         "fd20:ce::254/128",  # metadata, Google
         "fe80::/10",  # link-local
         "fec0::/10",  # site-local, deprecated
@@ -65,6 +67,8 @@ _PRIVATE: Final = tuple(
     )
 )
 _LOOPBACK6: Final = IPv6Address("::1")
+_UNICAST6: Final = ip_network("2000::/3")
+"""Global unicast, all that IANA has allocated of IPv6 (RFC 4291)."""
 
 
 def reach(text: str) -> Reach:
@@ -108,4 +112,5 @@ def _look_up(address: Address) -> Reach:
         return Reach.FORBIDDEN
     if any(address in network for network in _PRIVATE):
         return Reach.PRIVATE
-    return Reach.PUBLIC if address.is_global else Reach.FORBIDDEN
+    allocated = isinstance(address, IPv4Address) or address in _UNICAST6
+    return Reach.PUBLIC if allocated and address.is_global else Reach.FORBIDDEN

@@ -17,6 +17,8 @@ MAX_INTEGER_VALUE: Final = 2**63
 
 _ENCODE = json.JSONEncoder(ensure_ascii=False, separators=(",", ":")).encode
 _BIDI = frozenset("\u061c\u200e\u200f\u202a\u202b\u202c\u202d\u202e\u2066\u2067\u2068\u2069")
+_BLANK_LETTERS = frozenset("\u115f\u1160\u2800\u3164\uffa0")
+"""Hangul fillers and the empty Braille pattern: letters and symbols that show nothing."""
 _SEPARATORS = frozenset("\u2028\u2029\ufeff")
 _TAGS = range(0xE0000, 0xE0080)
 _NONCHARACTERS = range(0xFDD0, 0xFDF0)
@@ -128,7 +130,9 @@ def _is_noncharacter(code: int) -> bool:
 
 
 def _is_visible(char: str) -> bool:
-    return not char.isspace() and unicodedata.category(char) not in {"Cf", "Mn", "Me", "Cn"}
+    return (
+        not char.isspace() and char not in _BLANK_LETTERS and unicodedata.category(char) not in {"Cf", "Mn", "Me", "Cn"}
+    )
 
 
 def _walk(path: str, value: Json) -> Iterator[tuple[str, Json, int]]:

@@ -19,7 +19,7 @@ from duetime.scheduler.store.history import History
 from duetime.scheduler.store.inbox import Inbox
 from duetime.scheduler.store.integrity import Integrity
 from duetime.scheduler.store.migrations import trigrams
-from duetime.scheduler.store.migrations.upgrade import Upgrade, check, upgrade
+from duetime.scheduler.store.migrations.upgrade import Upgrade, check, refuse_foreign, upgrade
 from duetime.scheduler.store.pools import Pools
 from duetime.scheduler.store.runners import Runners
 from duetime.scheduler.store.search import Search
@@ -113,6 +113,7 @@ def connect(url: str, *, synchronous: str = "FULL") -> Database:
     parsed = _parsed(url)
     backend = parsed.get_backend_name() if parsed else None
     if parsed and backend == "sqlite":
+        refuse_foreign(parsed.database or "")
         return Sqlite(parsed.set(drivername="sqlite+pysqlite"), synchronous=synchronous)
     if parsed and backend == "postgresql":
         return _postgres(parsed)

@@ -283,9 +283,11 @@ def test_a_file_of_another_program_is_not_touched(sqlite_url: str, tmp_path: Pat
     connection = sqlite3.connect(tmp_path / "duetime.db")
     connection.execute("CREATE TABLE photos (id INTEGER)")
     connection.close()
+    before = (tmp_path / "duetime.db").read_bytes()
     with pytest.raises(InvalidSetting, match=r"another program.*'photos'"):
         open_store(sqlite_url)
-    assert tables_of(f"{tmp_path}/duetime.db") == {"photos"}
+    assert (tmp_path / "duetime.db").read_bytes() == before
+    assert [path.name for path in tmp_path.iterdir()] == ["duetime.db"]
 
 
 def test_several_starts_at_once_make_one_schema(url: str) -> None:

@@ -66,7 +66,10 @@ def test_a_hidden_character_is_refused_by_name(title: str, named: str) -> None:
     assert named in str(refused.value)
 
 
-@pytest.mark.parametrize("title", ["", "   ", "\u200b\u200d", "\u00ad", "\u0301"])
+INVISIBLE = ["", "   ", "\u200b\u200d", "\u00ad", "\u0301", "\u3164", "\u115f", "\u1160", "\uffa0", "\u2800 "]
+
+
+@pytest.mark.parametrize("title", INVISIBLE)
 def test_a_title_that_nobody_can_see_is_refused(title: str) -> None:
     with pytest.raises(InvalidArgument, match="no visible character"):
         check_text("title", title)

@@ -106,15 +106,20 @@ def _weekday(item: str) -> tuple[int, int]:
 
 def _until(_name: str, value: str) -> datetime | date:
     match = _UNTIL.fullmatch(value)
+    if match is None:
+        raise _bad_until(value)
     try:
-        assert match is not None
         day = date(min(int(match[1]), _MAX_YEAR), int(match[2]), int(match[3]))
         if match[4] is None:
             return day
         zone = UTC if match[7] else None
         return datetime(day.year, day.month, day.day, int(match[4]), int(match[5]), int(match[6]), tzinfo=zone)
-    except (AssertionError, ValueError):
-        raise Misread(f"UNTIL cannot be {value[:20]!r}", "FREQ=DAILY;UNTIL=20271231T235959Z") from None
+    except ValueError:
+        raise _bad_until(value) from None
+
+
+def _bad_until(value: str) -> Misread:
+    return Misread(f"UNTIL cannot be {value[:20]!r}", "FREQ=DAILY;UNTIL=20271231T235959Z")
 
 
 def _only(accepted: str) -> Callable[[str, str], None]:

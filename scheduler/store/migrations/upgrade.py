@@ -9,9 +9,11 @@ from __future__ import annotations
 import os
 import shutil
 import sqlite3
+from contextlib import closing
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
+from urllib.parse import quote
 
 from duetime.scheduler.errors import InvalidSetting, SchemaTooNew, SchemaTooOld
 from duetime.scheduler.store.database.database import Database, Sqlite
@@ -96,15 +98,30 @@ def _bring_to_head(connection: Connection) -> None:
 def _create(connection: Connection) -> None:
     existing = set(inspect(connection).get_table_names())
     strangers = existing if connection.dialect.name == "sqlite" else existing & set(Base.metadata.tables)
-    if strangers:
-        raise InvalidSetting(
-            f"database_url: the database belongs to another program (it has the table {min(strangers)!r}). "
-            "Name a new file, or an empty database, for Duetime."
-        )
+    _refuse_strangers(strangers)
     Base.metadata.create_all(connection)
     trigrams.create(connection)
     version.create(connection)
     connection.execute(insert(version).values(version_num=HEAD))
+
+
+def refuse_foreign(path: str) -> None:
+    """Raise `InvalidSetting` for another program's SQLite file, without changing it: not even its journal mode."""
+    try:
+        with closing(sqlite3.connect(f"file:{quote(path)}?mode=ro", uri=True)) as reader:
+            tables = {name for (name,) in reader.execute("SELECT name FROM sqlite_master WHERE type = 'table'")}
+    except sqlite3.Error:
+        return  # no file yet, or one that opening it will refuse
+    if version.name not in tables:
+        _refuse_strangers(tables)
+
+
+def _refuse_strangers(tables: set[str]) -> None:
+    if tables:
+        raise InvalidSetting(
+            f"database_url: the database belongs to another program (it has the table {min(tables)!r}). "
+            "Name a new file, or an empty database, for Duetime."
+        )
 
 
 def _copy(database: Sqlite, found: str) -> Path | None:

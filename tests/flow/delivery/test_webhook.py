@@ -291,6 +291,7 @@ def test_an_answer_is_read_to_64_kib_and_kept_as_an_excerpt(server: Server) -> N
     "url",
     [
         *("http://example.com", "ftp://example.com", "file:///etc/passwd", "example.com", "//example.com", "https://"),
+        *("https://example.com:0", "https://example.com:-1", "https://example.com:65536", "https://example.com:99999"),
         *("https://user:pw@example.com", "https://example.com@evil.example", "https://exa mple.com", "https://[::1"),
         *("https://127.0.0.1", "https://localhost", "https://LOCALHOST.", "https://a.localhost", "https://[::1]/"),
         *("https://10.0.0.1", "https://192.168.1.1:8443/x", "https://100.64.0.1", "https://169.254.169.254/latest"),
