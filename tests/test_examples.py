@@ -26,7 +26,7 @@ SETTINGS_FILE = EXAMPLES / "duetime.toml"
 IN_FORCE = "/etc/duetime/duetime.toml"
 IMAGE = "registry.example.com/replace-me/duetime:1"
 UNITS = sorted((EXAMPLES / "systemd").glob("*.service"))
-ENVIRONMENTS = sorted(EXAMPLES.rglob("*.env.example"))
+ENVIRONMENTS = sorted(EXAMPLES.rglob("duetime.env.example"))
 
 yaml: Any = import_module("yaml")
 
@@ -133,6 +133,16 @@ def test_the_image_has_only_what_was_installed_and_a_package_with_handlers() -> 
     assert re.findall(r"^(?:COPY|ADD) (.*)$", image, flags=re.MULTILINE) == ["--from=build /opt/duetime /opt/duetime"]
     assert "useradd --uid 1000" in image
     assert {pod["securityContext"]["runAsUser"] for pod in pods() if "securityContext" in pod} == {1000}
+
+
+def test_each_container_has_its_own_passwords_only() -> None:
+    own = {"duetime": "duetime.env", "postgres:18": "postgres.env", "redis:8": "redis.env", "caddy:2": "proxy.env"}
+    assert {service["image"]: service["env_file"] for service in services().values()} == own
+    for name in own.values():
+        variables = re.findall(
+            r"^([A-Z_]+)=", (EXAMPLES / "compose" / f"{name}.example").read_text("utf-8"), re.MULTILINE
+        )
+        assert {variable.split("_")[0] for variable in variables} == {name.removesuffix(".env").upper()}
 
 
 def test_an_image_that_nobody_has_says_that_it_is_to_be_replaced() -> None:

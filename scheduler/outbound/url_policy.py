@@ -10,7 +10,7 @@ from duetime.scheduler.errors import InvalidArgument
 from duetime.scheduler.rules.ip_ranges import Reach, literal, reach
 
 MAX_URL_CHARS: Final = 2048
-MAX_PORT_NUMBER: Final = 65_535
+HIGHEST_PORT: Final = 65_535
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -69,7 +69,7 @@ def _form_problem(url: httpx2.URL, options: WebhookOptions) -> str:
         return "has no host"
     if url.scheme != "https" and not (url.scheme == "http" and options.allow_http):
         return f"the scheme {url.scheme[:20]!r} is not permitted"
-    if url.port is not None and not 1 <= url.port <= MAX_PORT_NUMBER:
+    if url.port is not None and not 1 <= url.port <= HIGHEST_PORT:
         return f"the port {url.port} does not exist"
     return "holds a user name or password" if url.userinfo else ""
 

@@ -84,17 +84,22 @@ def _loopback(host: str) -> str:
     return host
 
 
-def _signing_secret(secret: SecretStr) -> SecretStr:
-    text = secret.get_secret_value().removeprefix("whsec_")
-    try:
-        key = base64.b64decode(text + "=" * (-len(text) % 4), validate=True)
-    except binascii.Error:
-        key = b""
-    if len(key) < MIN_SECRET_BYTES:
+def _signing_secrets(secrets: SecretStr) -> SecretStr:
+    parts = secrets.get_secret_value().split()
+    if not parts or not all(map(_is_signing_secret, parts)):
         raise ValueError(
-            f"it must be whsec_ and {MIN_SECRET_BYTES} or more bytes in base64 (`openssl rand -base64 32` makes them)"
+            f"it must be whsec_ and {MIN_SECRET_BYTES} or more bytes in base64 (`openssl rand -base64 32` makes them); "
+            "while you rotate secrets, the new one, a blank, and the old one"
         )
-    return secret
+    return secrets
+
+
+def _is_signing_secret(text: str) -> bool:
+    text = text.removeprefix("whsec_")
+    try:
+        return len(base64.b64decode(text + "=" * (-len(text) % 4), validate=True)) >= MIN_SECRET_BYTES
+    except (binascii.Error, ValueError):
+        return False
 
 
 def _pools(declared: dict[str, dict[str, Any]]) -> dict[str, dict[str, Any]]:
@@ -116,5 +121,5 @@ RedisUrl = Annotated[str, AfterValidator(_redis_url)]
 Namespace = Annotated[str, StringConstraints(pattern=r"^[A-Za-z0-9][A-Za-z0-9_.-]{0,39}$")]
 WebUrl = Annotated[str, AfterValidator(_web_url)]
 LoopbackHost = Annotated[str, AfterValidator(_loopback)]
-Secret = Annotated[SecretStr, AfterValidator(_signing_secret)]
+Secret = Annotated[SecretStr, AfterValidator(_signing_secrets)]
 ChannelName = Annotated[str, StringConstraints(pattern=r"^[a-z][a-z0-9_-]{0,39}$")]

@@ -46,7 +46,7 @@ class ChannelSettings(BaseModel):
         default=None, description="the address that receives a signed POST", examples=["https://example.com/hook"]
     )
     secret: Secret | None = Field(
-        default=None, description="signs the webhook (Standard Webhooks)", examples=["whsec_<32 bytes in base64>"]
+        default=None, description="signs the webhook, as `webhook_secret` does", examples=["whsec_<32 bytes in base64>"]
     )
 
     @model_validator(mode="after")
@@ -174,7 +174,8 @@ class Settings(BaseSettings):
     )
     webhook_secret: Secret | None = Field(
         default=None,
-        description="signs the calls of the `webhook` action (Standard Webhooks); without it, they are unsigned",
+        description="signs the calls of the `webhook` action (Standard Webhooks); to rotate it, put the new one and a "
+        "blank before the old one; without it, they are unsigned",
         examples=["whsec_<32 bytes in base64>"],
     )
     webhook_timeout_seconds: float = Field(

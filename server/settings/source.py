@@ -86,7 +86,7 @@ def effective(settings: Settings) -> list[Effective]:
 def masked(value: Any) -> str:
     """Return the value as one would write it, without what must stay secret (SecretStr, and passwords in URLs)."""
     shown = re.sub(r"(://[^:/@]*):.*@", rf"\1:{MASK}@", "" if value is None else str(value))
-    return re.sub(r"([?&]password=)[^&]*", rf"\1{MASK}", shown)
+    return re.sub(r"([?&]\w*(?:password|secret|token)=)[^&]*", rf"\1{MASK}", shown, flags=re.IGNORECASE)
 
 
 @masked.register
@@ -124,15 +124,15 @@ def _from_file(path: Path | None) -> dict[str, Any]:
         raise InvalidSetting(f"{path} is not TOML: {error}. Example of a line: threads = 16") from None
     except OSError as error:
         raise InvalidSetting(f"{path} cannot be read: {error.strerror}.") from None
-    _refuse_unknown({name: (name, value) for name, value in values.items()}, Settings.model_fields, f" in {path}")
+    _refuse_unknown({name: name for name in values}, Settings.model_fields, f" in {path}")
     return dict(values)
 
 
 def _from_environment() -> dict[str, Any]:
-    given = {name: value for name, value in os.environ.items() if name.upper().startswith(PREFIX) and value}
+    given = [name for name, value in os.environ.items() if name.upper().startswith(PREFIX) and value]
     named = {
-        name.upper().removeprefix(PREFIX).lower(): (name, value)
-        for name, value in given.items()
+        name.upper().removeprefix(PREFIX).lower(): name
+        for name in given
         if name.upper() != CONFIG_VARIABLE and not name.upper().startswith(TESTS_PREFIX)
     }
     _refuse_unknown(named, Settings.model_fields, " in the environment", shown=lambda name: PREFIX + name.upper())
@@ -146,18 +146,16 @@ def _from_environment() -> dict[str, Any]:
         ) from None
 
 
-def _refuse_unknown(
-    given: Mapping[str, tuple[str, Any]], known: Iterable[str], where: str, shown: Any = lambda name: name
-) -> None:
+def _refuse_unknown(given: Mapping[str, str], known: Iterable[str], where: str, shown: Any = lambda name: name) -> None:
     names = list(known)
     unknown = [name for name in given if name not in names]
     if unknown:
-        raise InvalidSetting("\n".join(_unknown(*given[name], nearest(name, names), where, shown) for name in unknown))
+        raise InvalidSetting("\n".join(_unknown(given[name], nearest(name, names), where, shown) for name in unknown))
 
 
-def _unknown(name: str, value: Any, closest: str | None, where: str, shown: Any) -> str:
+def _unknown(name: str, closest: str | None, where: str, shown: Any) -> str:
     hint = f"Did you mean {shown(closest)}?" if closest else "`duetime config` lists all settings."
-    return f"{name}{where}: there is no such setting (value {_brief(name, value)}). {hint}"
+    return f"{name}{where}: there is no such setting. {hint}"
 
 
 def nearest(name: str, names: Iterable[str]) -> str | None:
@@ -165,9 +163,13 @@ def nearest(name: str, names: Iterable[str]) -> str | None:
     return next(iter(difflib.get_close_matches(name, list(names), n=1, cutoff=0.6)), None)
 
 
+def is_secret(name: str) -> bool:
+    """Whether the name of a setting says that its value must not be shown."""
+    return any(word in name.lower() for word in ("secret", "token", "password", "channel", "key"))
+
+
 def _brief(name: str, value: Any) -> str:
-    secret = any(word in name.lower() for word in ("secret", "token", "password", "channel", "key"))
-    return MASK if secret or isinstance(value, Mapping) else repr(masked(value))[:MAX_VALUE_CHARS]
+    return MASK if is_secret(name) or isinstance(value, Mapping) else repr(masked(value))[:MAX_VALUE_CHARS]
 
 
 def _sentence(detail: ErrorDetails, origins: Mapping[str, str]) -> str:
@@ -177,7 +179,7 @@ def _sentence(detail: ErrorDetails, origins: Mapping[str, str]) -> str:
         return f"{problem}."
     name, origin = path[0], origins.get(path[0], "default")
     if detail["type"] == "extra_forbidden":
-        return _unknown(".".join(path), detail["input"], _nearest_inside(path), f" ({origin})", lambda name: name)
+        return _unknown(".".join(path), _nearest_inside(path), f" ({origin})", lambda name: name)
     example = Settings.model_fields[name].examples or [""]
     shown = origin if origin == PREFIX + path[-1].upper() else f"{'.'.join(path)} ({origin})"
     return f"{shown}: {_brief('.'.join(path), detail['input'])} is not accepted: {problem}. Example: {example[0]}"

@@ -9,7 +9,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from duetime.server.settings.source import CONFIG_VARIABLE, PREFIX, TESTS_PREFIX
+from duetime.server.settings.source import CONFIG_VARIABLE, PREFIX, TESTS_PREFIX, is_secret, masked
 
 
 @dataclass(frozen=True, slots=True)
@@ -19,6 +19,12 @@ class Invocation:
     program: tuple[str, ...]
     options: tuple[str, ...] = ()
     environment: Mapping[str, str] = field(default_factory=dict)
+
+    @property
+    def has_secrets(self) -> bool:
+        """Whether an option or a variable holds what `masked` hides, or names a secret."""
+        words = [*self.options, *self.environment.values()]
+        return any(masked(word) != word for word in words) or any(map(is_secret, self.environment))
 
     def with_verb(self, *verb: str) -> tuple[str, ...]:
         """Return the whole command line for a verb (none: the stdio server)."""

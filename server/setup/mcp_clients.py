@@ -61,6 +61,8 @@ def entry(client: Client, invocation: Invocation) -> dict[str, Any]:
 def write(client: Client, invocation: Invocation, *, now: datetime) -> WriteResult:
     """Merge the entry into the client's file: other entries stay, and a copy of the file as it was stands beside it.
 
+    With secrets in the entry only the owner may read both.
+
     Raises Refused when the file is there and is not plain JSON (comments, say), because writing would lose something.
     """
     path = configuration_path(client).resolve()
@@ -71,8 +73,9 @@ def write(client: Client, invocation: Invocation, *, now: datetime) -> WriteResu
         raise Refused(f"{path}: {table!r} is not an object, so nothing was written. Add the entry by hand.")
     if servers.get(NAME) == server:
         return WriteResult(path, changed=False)
-    backup = _back_up(path, now)
-    _replace(path, {**before, table: {**servers, NAME: server}})
+    allowed = 0o600 if invocation.has_secrets else 0o777
+    backup = _back_up(path, now, allowed)
+    _replace(path, {**before, table: {**servers, NAME: server}}, allowed)
     return WriteResult(path, changed=True, backup=backup)
 
 
@@ -107,16 +110,16 @@ def _read(path: Path) -> dict[str, Any]:
     return content
 
 
-def _back_up(path: Path, now: datetime) -> Path | None:
+def _back_up(path: Path, now: datetime, allowed: int) -> Path | None:
     if not path.exists():
         return None
     backup = path.with_name(f"{path.name}.{now:%Y%m%dT%H%M%S%f}.bak")
-    _store(backup, path.read_bytes(), mode=path.stat().st_mode & 0o777)
+    _store(backup, path.read_bytes(), mode=path.stat().st_mode & allowed)
     return backup
 
 
-def _replace(path: Path, content: Mapping[str, Any]) -> None:
-    mode = path.stat().st_mode & 0o777 if path.exists() else 0o600
+def _replace(path: Path, content: Mapping[str, Any], allowed: int) -> None:
+    mode = path.stat().st_mode & allowed if path.exists() else 0o600
     path.parent.mkdir(parents=True, exist_ok=True)
     _store(path, (json.dumps(content, indent=2, ensure_ascii=False) + "\n").encode(), mode=mode)
 

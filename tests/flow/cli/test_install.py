@@ -90,6 +90,25 @@ def test_other_entries_stay_and_a_copy_of_the_old_file_is_kept(home: Path) -> No
     assert sorted(each.name for each in home.iterdir()) == [".claude.json", written.backup.name]
 
 
+@pytest.mark.parametrize(
+    ("options", "environment"),
+    [
+        (("--database-url", "postgresql://u:hunter2@h/d"), {}),
+        ((), {"DUETIME_REDIS_URL": "redis://:hunter2@h"}),
+        ((), {"DUETIME_WEBHOOK_SECRET": "whsec_x"}),
+    ],
+)
+def test_only_the_owner_may_read_a_file_with_secrets(
+    home: Path, options: tuple[str, ...], environment: dict[str, str]
+) -> None:
+    path = home / ".claude.json"
+    path.write_text("{}", encoding="utf-8")
+    path.chmod(0o644)
+    written = write(Client.CLAUDE_CODE, Invocation(("/opt/bin/duetime",), options, environment), now=NOW)
+    assert written.backup is not None
+    assert {stat.S_IMODE(each.stat().st_mode) for each in (path, written.backup)} == {0o600}
+
+
 def test_writing_the_same_again_touches_nothing(home: Path) -> None:
     write(Client.VSCODE, HERE, now=NOW)
     again = write(Client.VSCODE, HERE, now=NOW)

@@ -93,7 +93,7 @@ def test_a_named_file_that_is_missing_stops_the_start(home: Path, monkeypatch: p
 @pytest.mark.parametrize(
     ("text", "said"),
     [
-        ("thread = 4", "thread in {path}: there is no such setting (value '4'). Did you mean threads?"),
+        ("thread = 4", "thread in {path}: there is no such setting. Did you mean threads?"),
         ("xyz = 1", "`duetime config` lists all settings"),
         (
             "threads = 0",
@@ -121,8 +121,32 @@ def test_what_is_unknown_or_wrong_in_the_file_is_named(home: Path, text: str, sa
 def test_an_unknown_variable_stops_the_start_and_names_the_nearest(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("DUETIME_THREDS", "4")
     said = refused()
-    assert "DUETIME_THREDS in the environment: there is no such setting (value '4')" in said
+    assert "DUETIME_THREDS in the environment: there is no such setting. " in said
     assert "Did you mean DUETIME_THREADS?" in said
+
+
+def test_the_value_of_an_unknown_setting_is_not_shown(home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("DUETIME_OPENAI", "sk-hunter2")
+    assert "sk-hunter2" not in refused()
+    monkeypatch.delenv("DUETIME_OPENAI")
+    file = home / "duetime.toml"
+    file.write_text('signing = "sk-hunter2"\n[channels.team]\nbot = "sk-hunter2"\n', encoding="utf-8")
+    monkeypatch.setenv("DUETIME_CONFIG", str(file))
+    assert "sk-hunter2" not in refused()
+
+
+@pytest.mark.parametrize("secrets", [SECRET, f"{SECRET} whsec_{'R' * 32}"])
+def test_a_webhook_secret_can_be_rotated(monkeypatch: pytest.MonkeyPatch, secrets: str) -> None:
+    monkeypatch.setenv("DUETIME_WEBHOOK_SECRET", secrets)
+    found = load_settings().webhook_secret
+    assert found is not None
+    assert found.get_secret_value() == secrets
+
+
+@pytest.mark.parametrize("name", ["password", "sslpassword", "ssl_keyfile_password", "secret", "Token"])
+def test_secrets_in_the_query_of_an_address_are_masked(name: str) -> None:
+    url = f"postgresql+psycopg://u@h/d?{name}=hunter2&sslmode=require"
+    assert masked(url) == f"postgresql+psycopg://u@h/d?{name}=***&sslmode=require"
 
 
 def test_every_wrong_variable_is_reported_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
