@@ -139,9 +139,8 @@ def test_each_container_has_its_own_passwords_only() -> None:
     own = {"duetime": "duetime.env", "postgres:18": "postgres.env", "redis:8": "redis.env", "caddy:2": "proxy.env"}
     assert {service["image"]: service["env_file"] for service in services().values()} == own
     for name in own.values():
-        variables = re.findall(
-            r"^([A-Z_]+)=", (EXAMPLES / "compose" / f"{name}.example").read_text("utf-8"), re.MULTILINE
-        )
+        example = (EXAMPLES / "compose" / f"{name}.example").read_text("utf-8")
+        variables = re.findall(r"^([A-Z_]+)=", example, re.MULTILINE)
         assert {variable.split("_")[0] for variable in variables} == {name.removesuffix(".env").upper()}
 
 
