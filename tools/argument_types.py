@@ -130,9 +130,13 @@ class Choice:
 
 @dataclass(frozen=True, slots=True)
 class Object:
-    """A JSON object, or its JSON text; `parts` bounds its members by kind, None leaves them to the service."""
+    """A JSON object, or its JSON text; `parts` bounds its members by kind, None leaves them to the service.
+
+    `usual` has the schemas of members that are named to clients: a strict one admits no others.
+    """
 
     parts: Mapping[str, Whole] | None = None
+    usual: Mapping[str, Any] = field(default_factory=dict)
 
     @property
     def accepted(self) -> str:
@@ -140,7 +144,7 @@ class Object:
 
     def schema(self) -> dict[str, Any]:
         if self.parts is None:
-            return {"type": "object"}
+            return {"type": "object", "properties": dict(self.usual), "additionalProperties": True}
         members = {name: kind.schema() for name, kind in self.parts.items()}
         return {"type": "object", "properties": members, "additionalProperties": False}
 
@@ -155,6 +159,8 @@ class Object:
         for name, member in value.items():
             if name not in parts:
                 raise ValueError(f"it has no member {shown(name)}")
+            if is_blank(member, parts[name]):
+                continue
             try:
                 read[name] = parts[name].read(member)
             except ValueError as error:
@@ -222,12 +228,39 @@ class Texts:
         return [Text().read(item) for item in value]
 
 
+@dataclass(frozen=True, slots=True)
+class Choices:
+    """A list of words, each one of a few; its JSON text, or one word alone."""
+
+    words: tuple[str, ...]
+
+    @property
+    def accepted(self) -> str:
+        return f"a list of {', '.join(self.words)}"
+
+    def schema(self) -> dict[str, Any]:
+        return {"type": "array", "items": Choice(self.words).schema()}
+
+    def read(self, given: Json) -> list[str]:
+        return [Choice(self.words).read(item) for item in Texts().read(given)]
+
+
 def _several(text: str) -> Any:
     if text.lstrip().startswith("["):
         return from_json_text(text)
     if "," in text:
         raise ValueError("several in one text could mean several things")
     return [text]
+
+
+def is_blank(given: Json, kind: ArgumentType) -> bool:
+    """Whether a value stands for none: strict clients fill in every argument, and what they leave out they send empty.
+
+    0 is empty where the least number is 1.
+    """
+    if isinstance(kind, Whole) and kind.low > 0 and type(given) in {int, float}:
+        return given == 0
+    return given is None or given in ("", {}, [])
 
 
 def from_json_text(text: str) -> Any:

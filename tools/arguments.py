@@ -9,7 +9,7 @@ from typing import Any
 
 from duetime.scheduler.errors import MAX_PROBLEMS, InvalidArgument
 from duetime.scheduler.task import Json
-from duetime.tools.argument_types import ArgumentType, Choice, shown
+from duetime.tools.argument_types import ArgumentType, Choice, is_blank, shown
 
 MEANT = {
     "at": "when",
@@ -92,19 +92,21 @@ class Arguments:
     def read(self, given: Mapping[str, Json]) -> tuple[dict[str, Any], list[InvalidArgument]]:
         """Return the values that are right, and a problem for each argument that is not.
 
-        Null and an empty text stand for an optional argument that is absent, as many clients send them so.
+        An empty value stands for an optional argument that is absent, as many clients send it so.
         """
         values: dict[str, Any] = {}
         problems = []
         for argument in self.table.values():
             value = given.get(argument.name)
-            if value is None or (value == "" and not argument.required):
+            if value is None or (is_blank(value, argument.kind) and not argument.required):
                 problems += [argument.problem("it is missing")] if argument.required else []
                 continue
             try:
-                values[argument.name] = argument.kind.read(value)
+                read = argument.kind.read(value)
             except ValueError as error:
                 problems.append(argument.problem(str(error), value))
+            else:
+                values |= {argument.name: read} if argument.required or not is_blank(read, argument.kind) else {}
         return values, [*problems, *self._unknown(given)]
 
     def _unknown(self, given: Mapping[str, Json]) -> list[InvalidArgument]:

@@ -40,7 +40,21 @@ TIMEZONE = Argument(
     "timezone='America/Edmonton'",
 )
 RECURRENCE_END = Argument("until", TIME, "When the recurrence ends", "until='2026-12-31'")
-PAYLOAD = Argument("payload", Object(), "Replaces the payload", "payload={'message': 'Bring the contract'}")
+PAYLOAD = Argument(
+    "payload",
+    Object(
+        usual={
+            "message": {"type": "string"},
+            "url": {"type": "string"},
+            "method": {"type": "string", "enum": ["POST", "GET", "PUT"]},
+            "body": {"type": "string"},
+            "headers": {"type": "object", "additionalProperties": {"type": "string"}},
+        }
+    ),
+    "Replaces the payload",
+    "payload={'message': 'Bring the contract'}",
+)
+"""Its members are those of the built-in actions; each action refuses what it does not know."""
 PRIORITY = Argument("priority", Choice(tuple(Tier)), "Default normal", "priority='high'")
 DEADLINE = Argument("deadline", TIME, "As in schedule_task; 'none' removes it", "deadline='2 hours'")
 DEADLINE_TYPE = Argument(

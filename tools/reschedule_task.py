@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, fields, replace
 from typing import Any
 
 from duetime.scheduler.request import Reschedule
-from duetime.tools.argument_types import Flag, Text
+from duetime.tools.argument_types import Choices, Flag, Text
 from duetime.tools.arguments import Argument
 from duetime.tools.definition import (
     DEADLINE,
@@ -32,15 +33,17 @@ from mcp.types import CallToolResult
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RescheduleTask(Reschedule):
-    """Changes of one task; an argument that is None stays as it is."""
+    """Changes of one task; an argument that is None stays as it is, what `remove` names is emptied."""
 
     task_id: str
+    remove: Sequence[str] = ()
     revision: int | None = None
     idempotency_key: str | None = None
 
 
 def _answer(call: RescheduleTask, sender: Sender) -> CallToolResult:
     changes: dict[str, Any] = {item.name: getattr(call, item.name) for item in fields(Reschedule)}
+    changes |= {name: {} for name in _removed(call)}
     view = sender.scheduler.reschedule(
         call.task_id,
         **changes,
@@ -52,6 +55,14 @@ def _answer(call: RescheduleTask, sender: Sender) -> CallToolResult:
     return task_answer(view)
 
 
+def _removed(call: RescheduleTask) -> Sequence[str]:
+    both = [name for name in call.remove if getattr(call, name) is not None]
+    if both:
+        raise REMOVE.problem(f"{both[0]} is also given")
+    return call.remove
+
+
+REMOVE = Argument("remove", Choices(("payload", "needs")), "Empty these", "remove=['needs']")
 RESCHEDULE_TASK = Definition(
     "reschedule_task",
     "Change a task",
@@ -73,6 +84,7 @@ RESCHEDULE_TASK = Definition(
         replace(DEADLINE_TYPE, about=""),
         replace(ESTIMATE, about="'none': learn it again"),
         NEEDS,
+        REMOVE,
         Argument("pause", Flag(), "true pauses it, false resumes it", "pause=true"),
         Argument("skip_next", Flag(), "Skip the next occurrence", "skip_next=true"),
         KEY,

@@ -25,6 +25,7 @@ from pydantic import BaseModel, Field
 MAX_EXCERPT_CHARS: Final = 2000
 MAX_HEADERS: Final = 20
 MAX_HEADER_CHARS: Final = 4096
+JSON_TYPE: Final = "application/json"
 PATIENT: Final = RetryPolicy(max_attempts=10)
 """Default retry policy: tries for about a quarter of an hour, because a server may be down for minutes."""
 
@@ -38,7 +39,7 @@ _PASSING = frozenset({408, 425, 429})
 
 
 class WebhookPayload(BaseModel):
-    """The request: an object or list as `body` is sent as JSON, a text unchanged."""
+    """The request: an object or list as `body` is sent as JSON, a text unchanged, and as JSON if it is an object's."""
 
     url: str = Field(description="a public https URL", examples=["https://example.com/hook"])
     method: Literal["POST", "GET", "PUT"] = Field(default="POST", description="POST, GET or PUT")
@@ -105,8 +106,19 @@ def _encoded(body: Any) -> tuple[str, dict[str, str]]:
     if body is None:
         return "", {}
     if isinstance(body, str):
-        return body, {"content-type": "text/plain; charset=utf-8"}
-    return json.dumps(body, ensure_ascii=False, separators=(",", ":")), {"content-type": "application/json"}
+        return body, {"content-type": JSON_TYPE if _is_json(body) else "text/plain; charset=utf-8"}
+    return json.dumps(body, ensure_ascii=False, separators=(",", ":")), {"content-type": JSON_TYPE}
+
+
+def _is_json(text: str) -> bool:
+    """Whether a text is a JSON object or list, as clients write one where only a text is allowed."""
+    if not text.lstrip().startswith(("{", "[")):
+        return False
+    try:
+        json.loads(text)
+    except (ValueError, RecursionError):
+        return False
+    return True
 
 
 def _outcome(reply: Reply, request: str, ctx: Context) -> Outcome:

@@ -177,6 +177,8 @@ def _with_kind(found: Demand, asked: UrgencyArguments, _at: RunContext) -> Deman
         usual = found.kind is DeadlineType.SOFT and found.penalty is Penalty.NONE
         return found if found.deadline or usual else replace(found, kind=DeadlineType.SOFT, penalty=Penalty.NONE)
     kind, penalty = kind_of(asked.deadline_type)
+    if found.deadline is None and (kind, penalty) == (DeadlineType.SOFT, Penalty.NONE):
+        return found  # the default, said aloud
     if found.deadline is None and asked.deadline is None:
         raise InvalidArgument(
             "deadline_type",

@@ -15,6 +15,7 @@ from duetime.scheduler.intake.demand import Demand, Demands, EstimateLookup, Run
 from duetime.scheduler.intake.idempotency import key_of
 from duetime.scheduler.intake.instants import resolve_moment
 from duetime.scheduler.intake.needs import PoolsByName
+from duetime.scheduler.intake.payload_blanks import without_blanks
 from duetime.scheduler.intake.series_end import series_end
 from duetime.scheduler.intake.validation import (
     ProblemCollector,
@@ -106,7 +107,13 @@ class Planner:
     def payload(self, action: str, payload: Mapping[str, Json]) -> Mapping[str, Json]:
         """Check a payload against the bounds and the handler's own schema; return it with defaults filled in."""
         handler = self.handlers.get_or_explain(action)
-        return handler.check(payload)
+        return handler.check(without_blanks(handler, payload))
+
+    def changed_payload(self, action: str, payload: Mapping[str, Json] | None) -> Mapping[str, Json] | None:
+        """Return the payload of a change, None if it has nothing but blanks; an empty one empties the payload."""
+        handler = self.handlers.get(action)
+        said = without_blanks(handler, payload) if handler and payload else payload
+        return None if payload and not said else payload
 
     def timing(self, request: Request, now: datetime) -> Timing:
         """Resolve when, repeat, until and max_runs together, all in the same zone."""

@@ -61,7 +61,8 @@ def decide_reschedule(
 def _described(task: Task, asked: Reschedule, planner: Planner) -> Task:
     problems = ProblemCollector()
     title = None if asked.title is None else problems.of(check_text, "title", asked.title)
-    payload = None if asked.payload is None else problems.of(planner.payload, task.action, asked.payload)
+    given = planner.changed_payload(task.action, asked.payload)
+    payload = None if given is None else problems.of(planner.payload, task.action, given)
     if problems:
         raise problems.error()
     return replace(task, title=title or task.title, payload=task.payload if payload is None else payload)

@@ -59,7 +59,8 @@ def check_labels(request: Request) -> None:
 def refuse_ends_without_repeat(request: Request) -> None:
     """Refuse an end of a task that does not recur."""
     problem, accepted, example = "only a recurring task has an end", "give repeat in the same call", "repeat='daily'"
-    given = [name for name in ("until", "max_runs") if getattr(request, name) is not None]
+    given = ["until"] if request.until is not None else []
+    given += ["max_runs"] if request.max_runs not in {None, 1} else []  # what does not recur runs once
     if given:
         raise InvalidArguments([InvalidArgument(n, problem, accepted=accepted, example=example) for n in given])
 

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 from duetime.scheduler.errors import MAX_PROBLEMS, MAX_REFUSAL_BYTES, InvalidArguments
 from duetime.scheduler.task import Json
-from duetime.tools.argument_types import ArgumentType, Choice, Flag, Object, Text, Texts, Whole, shown
+from duetime.tools.argument_types import ArgumentType, Choice, Choices, Flag, Object, Text, Texts, Whole, shown
 from duetime.tools.arguments import Argument, Arguments
 from hypothesis import given
 from hypothesis import strategies as st
@@ -30,7 +30,9 @@ MEMBERS = Object({"max_attempts": Whole(1, 100)})
         (Object(), '{"message": "Hi"}', {"message": "Hi"}),
         (MEMBERS, '{"max_attempts": "3"}', {"max_attempts": 3}),
         (Texts(), '["a", "b"]', ["a", "b"]),
+        (MEMBERS, {"max_attempts": 0}, {}),
         (Texts(), "phone", ["phone"]),
+        (Choices(("payload", "needs")), "NEEDS", ["needs"]),
     ],
 )
 def test_what_has_only_one_meaning_is_accepted(kind: ArgumentType, given_: Json, read: object) -> None:
@@ -57,10 +59,11 @@ def test_what_has_only_one_meaning_is_accepted(kind: ArgumentType, given_: Json,
         (Object(), "{'message': 'Hi'}", "text is not an object"),
         pytest.param(Object(), "[" * 100_000, "text is not an object", id="deep"),
         (MEMBERS, {"tries": 3}, "it has no member 'tries'"),
-        (MEMBERS, {"max_attempts": 0}, "max_attempts: it is out of range; a whole number from 1 to 100 is accepted"),
+        (MEMBERS, {"max_attempts": 101}, "max_attempts: it is out of range; a whole number from 1 to 100 is accepted"),
         (Texts(), "a, b", "several in one text could mean several things"),
         (Texts(), [1], "a number is not text"),
         (Texts(2), ["a", "b", "c"], "it has 3 items, the limit is 2"),
+        (Choices(("payload", "needs")), ["title"], "'title' is not one of them"),
         (Texts(), {"a": 1}, "an object is not a list of texts"),
     ],
 )

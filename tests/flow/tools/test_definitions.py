@@ -6,11 +6,12 @@ import dataclasses
 import json
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
+from typing import Any, get_args
 
 import pytest
 from duetime.scheduler.errors import InvalidArgument
 from duetime.scheduler.handlers import Handlers
+from duetime.scheduler.intake.payload_blanks import BUILT_IN
 from duetime.scheduler.intake.planner import Planner
 from duetime.scheduler.service import Scheduler
 from duetime.scheduler.store import open_store
@@ -47,6 +48,16 @@ def test_models_are_told_what_each_action_takes() -> None:
     payload = TOOLS[0].read().table["payload"].about
 
     assert payload == "Input of the action. reminder: {message}; webhook: {url, method, body, headers}"
+
+
+def test_the_members_that_models_may_fill_in_are_those_of_the_built_in_actions() -> None:
+    members = {name: field for model in BUILT_IN for name, field in model.model_fields.items()}
+
+    for tool in (TOOLS[0], TOOLS[3]):
+        payload = tool.read().schema()["properties"]["payload"]
+        assert set(payload["properties"]) == set(members)
+        assert tuple(payload["properties"]["method"]["enum"]) == get_args(members["method"].annotation)
+        assert payload["additionalProperties"] is True
 
 
 def test_a_hundred_plug_ins_do_not_break_the_budget() -> None:

@@ -260,7 +260,7 @@ def test_each_part_changes_alone_and_the_rest_stays(ask: Ask) -> None:
     assert (task["deadline"]["type"], task["deadline"]["after"]) == ("soft-step", "3 h")
     _, task = ask("reschedule_task", **named, needs={"gpu": 3})
     assert task["needs"] == {"gpu": 3}
-    _, task = ask("reschedule_task", **named, needs={}, deadline="none", estimate="none", priority="normal")
+    _, task = ask("reschedule_task", **named, remove=["needs"], deadline="none", estimate="none", priority="normal")
     assert task["needs"] == {"gpu": 1}
     assert not {"deadline", "estimate", "priority"} & task.keys()
 
