@@ -28,6 +28,7 @@ from duetime.scheduler.ids import new_id, new_task_id
 from duetime.scheduler.records import Claim, IdempotencyKey, NewTask, Settlement, Start
 from duetime.scheduler.store import Store, open_store
 from duetime.scheduler.task import RetryPolicy, Run, State, Task
+from sqlalchemy import text
 
 sys.path.insert(0, str(Path(__file__).parents[1]))
 from tests import services
@@ -35,6 +36,8 @@ from tests import services
 T = TypeVar("T")
 
 LEASE = timedelta(seconds=30)
+STATISTICS_DELAY_S = 2.0
+"""Seconds until PostgreSQL has counted what was written."""
 
 
 def new_task(due: datetime) -> NewTask:
@@ -105,6 +108,12 @@ class Steps:
             for each, key in new:
                 self._store.tasks.add(each.task, each.run, actor="benchmark", key=key)
 
+    def updates(self) -> list[int]:
+        """Return how many updates of runs PostgreSQL has counted, and how many of them were HOT."""
+        time.sleep(STATISTICS_DELAY_S)
+        asked = text("SELECT n_tup_upd, n_tup_hot_upd FROM pg_stat_user_tables WHERE relname = 'runs'")
+        return list(self._store._database.read(lambda it: it.execute(asked).one()))  # noqa: SLF001 - no door counts them
+
     @contextmanager
     def _timed(self, name: str, runs: int) -> Iterator[None]:
         gc.collect()
@@ -134,6 +143,10 @@ def main() -> None:
                 if number == 0:
                     steps.micros.clear()  # the first round warms up
         print(json.dumps({name: medians(steps) for name, steps in measured.items()}, indent=1))
+        if "postgres" in measured:
+            print(
+                json.dumps({"updates of runs, and those of them that wrote no index": measured["postgres"].updates()})
+            )
 
 
 def medians(steps: Steps) -> dict[str, float]:

@@ -60,7 +60,9 @@ def described(connection: Connection) -> dict[str, Any]:
         " WHERE connamespace = 'public'::regnamespace AND conrelid::regclass::text <> 'duetime_version'"
     )
     indexes = text("SELECT indexname, indexdef FROM pg_indexes WHERE schemaname = 'public'")
-    return {name: value for query in (columns, constraints, indexes) for name, value in connection.execute(query)}
+    options = text("SELECT relname || ' options', reloptions FROM pg_class WHERE reloptions <> '{}' AND relkind = 'r'")
+    queries = (columns, constraints, indexes, options)
+    return {name: value for query in queries for name, value in connection.execute(query)}
 
 
 def parts_of(sql: str) -> list[str]:

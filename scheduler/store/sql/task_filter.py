@@ -36,8 +36,13 @@ def meets(where: TaskFilter, states: frozenset[State]) -> bool:
 def conditions(tenant: str, where: TaskFilter, titled: Callable[[str], Condition] = titled) -> list[Condition]:
     found: list[Condition] = list(of_task(tenant, where, titled))
     if where.states:
-        found.append(runs.c.state.in_(where.states))
+        found += [runs.c.phase.in_({phase_of(state) for state in where.states}), runs.c.state.in_(where.states)]
     return found
+
+
+def phase_of(state: State) -> State:
+    """Return the phase by which an index finds runs of a state (`tables.PHASE`)."""
+    return State.READY if state is State.RUNNING else state
 
 
 def parts(where: TaskFilter, section: str) -> Sequence[Sequence[Condition]]:
@@ -52,7 +57,7 @@ def parts(where: TaskFilter, section: str) -> Sequence[Sequence[Condition]]:
     if bound is None:
         return ([*window, runs.c.listed_at >= where.after] if where.after else window,)
     inside = runs.c.listed_at < bound if section == OPEN_SECTION else runs.c.listed_at >= bound
-    outside = and_(not_(inside), runs.c.state.in_(_LISTED_ELSEWHERE[section]))
+    outside = and_(not_(inside), runs.c.phase.in_(_LISTED_ELSEWHERE[section]))
     return ([*window, inside], [*window, outside])
 
 

@@ -9,12 +9,15 @@ from typing import Any
 from duetime.scheduler.records import ReadyRun, RunningRun
 from duetime.scheduler.store.database import unreadable
 from duetime.scheduler.store.schema.rows import NOT_PAUSED, Row
-from duetime.scheduler.store.schema.tables import runs, tasks
+from duetime.scheduler.store.schema.tables import attempts, runs, tasks
 from duetime.scheduler.store.schema.types import Instant
-from duetime.scheduler.task import DeadlineType, Task
-from sqlalchemy import Connection, Select, bindparam, func, literal_column, select, true, update
+from duetime.scheduler.task import DeadlineType, State, Task
+from sqlalchemy import ColumnElement, Connection, Select, and_, bindparam, func, literal_column, select, true, update
 
 JOINED = runs.join(tasks, tasks.c.id == runs.c.task_id)
+STARTED = attempts.join(runs, runs.c.id == attempts.c.run_id)
+RUNNING: ColumnElement[bool] = and_(literal_column("attempts.ended_at IS NULL"), runs.c.state == State.RUNNING)
+"""Running runs, found by their open attempts: an index on the state would have to be written by each start."""
 
 # in the order of the fields of `ReadyRun`, except `late`
 READY = (
@@ -38,8 +41,9 @@ _FIRST_READY, _DEADLINE, _TYPE, _DROP_AT = map(
     _OF_READY.index, ("first_ready_at", "deadline", "deadline_type", "drop_at")
 )
 
-# literal states, as in the partial indexes: with parameters neither database is sure to use these
-_ALL_READY = select(*READY).select_from(JOINED).where(literal_column("runs.state = 'ready'"))
+# literal conditions, as in the partial indexes: with parameters neither database is sure to use these
+_ACTIVE: ColumnElement[bool] = literal_column("runs.wake_at IS NULL AND runs.ended_at IS NULL")
+_ALL_READY = select(*READY).select_from(JOINED).where(_ACTIVE, runs.c.state == State.READY)
 _RESERVED_INDEX = [field.name for field in fields(RunningRun)].index("reserved")
 # In the order of the fields of `RunningRun`.
 _ALL_RUNNING = (
@@ -56,8 +60,8 @@ _ALL_RUNNING = (
         runs.c.lease_until,
         tasks.c.created_at,
     )
-    .select_from(JOINED)
-    .where(literal_column("runs.state = 'running'"))
+    .select_from(STARTED.join(tasks, tasks.c.id == runs.c.task_id))
+    .where(RUNNING)
 )
 
 
@@ -69,11 +73,14 @@ def ready_run(row: Row, now: datetime, first_ready_at: datetime | None = None) -
 
 
 def ready(connection: Connection, limit: int, after: str | None, now: datetime) -> list[ReadyRun]:
-    return [ready_run(row, now) for row in unreadable.rows(connection, _paged(_ALL_READY, limit, after), {}, runs.c.id)]
+    return [
+        ready_run(row, now)
+        for row in unreadable.rows(connection, _paged(_ALL_READY, runs.c.id, limit, after), {}, runs.c.id)
+    ]
 
 
 def running(connection: Connection, limit: int, after: str | None) -> list[RunningRun]:
-    found = unreadable.rows(connection, _paged(_ALL_RUNNING, limit, after), {}, runs.c.id)
+    found = unreadable.rows(connection, _paged(_ALL_RUNNING, attempts.c.run_id, limit, after), {}, runs.c.id)
     return [_running_run(row) for row in found]
 
 
@@ -83,9 +90,9 @@ def _running_run(row: Row) -> RunningRun:
     return RunningRun(*values)
 
 
-def _paged(statement: Select[Any], limit: int, after: str | None) -> Select[Any]:
-    page = statement.order_by(runs.c.id).limit(limit)
-    return page if after is None else page.where(runs.c.id > after)
+def _paged(statement: Select[Any], run_id: ColumnElement[str], limit: int, after: str | None) -> Select[Any]:
+    page = statement.order_by(run_id).limit(limit)
+    return page if after is None else page.where(run_id > after)
 
 
 def _late(values: Row, now: datetime) -> bool:

@@ -24,9 +24,9 @@ from duetime.scheduler.store.sql.locks import check_epoch
 from duetime.scheduler.store.statements import endings, settle
 from duetime.scheduler.store.statements.endings import AttemptEnd, Claimed
 from duetime.scheduler.store.statements.read import TASK_AND_RUN
-from duetime.scheduler.store.statements.ready_runs import JOINED
+from duetime.scheduler.store.statements.ready_runs import JOINED, RUNNING, STARTED
 from duetime.scheduler.task import State
-from sqlalchemy import ColumnElement, Connection, and_, bindparam, literal_column, select, update
+from sqlalchemy import Connection, and_, bindparam, select, update
 
 log = logging.getLogger(__name__)
 
@@ -45,14 +45,13 @@ _ANNOUNCED = select(attempts.c.run_id).where(
     attempts.c.ended_at.is_(None),
     attempts.c.reason == ENDED_IN_ORDER,
 )
-_RUNNING: ColumnElement[bool] = literal_column("runs.state = 'running'")  # literal, as in the partial index
-_ORPHANS = select(runs.c.id).where(_RUNNING, runs.c.epoch < bindparam("newest"))
-_PAST = (_RUNNING, runs.c.lease_until < bindparam("before", type_=Instant()))
-_LAPSED = select(runs.c.id, runs.c.lease_until).where(*_PAST)
+_ORPHANS = select(runs.c.id).select_from(STARTED).where(RUNNING, runs.c.epoch < bindparam("newest"))
+_PAST = runs.c.lease_until < bindparam("before", type_=Instant())
+_LAPSED = select(runs.c.id, runs.c.lease_until).select_from(STARTED).where(RUNNING, _PAST)
 _OF_NOBODY_ELSE = (
     select(runs.c.id)
     .select_from(JOINED)
-    .where(*_PAST)
+    .where(runs.c.state == State.RUNNING, _PAST)
     .where(runs.c.id.in_(bindparam("run_ids", expanding=True)))
     .with_for_update(of=[runs, tasks], skip_locked=True)
 )

@@ -28,6 +28,7 @@ from duetime.scheduler.store.sql.task_filter import (
     parts,
 )
 from duetime.scheduler.store.statements import read
+from duetime.scheduler.store.statements.ready_runs import RUNNING, STARTED
 from duetime.scheduler.store.text_index import text_search
 from duetime.scheduler.store.text_index.text_search import Condition, Matches, titled_by_reading
 from duetime.scheduler.task import Run, State, Task, TaskFilter, TaskRecord
@@ -229,10 +230,18 @@ def _is_only_of_states(where: TaskFilter) -> bool:
 
 
 def _up_to(tenant: str, state: State, most: int) -> Select[str, int]:
-    of_state = (runs.c.tenant == tenant, runs.c.current == true(), runs.c.state == state)
-    return select(literal(state.value), func.count()).select_from(
-        select(runs.c.id).where(*of_state).limit(most).subquery()
-    )
+    if state is State.RUNNING:  # few, and in one phase with all that are ready
+        of_tenant = and_(runs.c.tenant == tenant, runs.c.current == true()).is_(true())  # by no index of these
+        found = select(runs.c.id).select_from(STARTED).where(RUNNING, of_tenant)
+    else:
+        of_state = (runs.c.tenant == tenant, runs.c.current == true(), runs.c.phase == state, runs.c.state == state)
+        found = select(runs.c.id).where(*of_state)
+    return select(literal(state.value), func.count()).select_from(found.limit(most).subquery())
+
+
+def _phase(state: State) -> State:
+    """Return the phase by which an index finds runs of a state (`tables.PHASE`)."""
+    return State.READY if state is State.RUNNING else state
 
 
 def _counted(

@@ -25,20 +25,20 @@ QUESTIONS: dict[str, tuple[Ask, set[str]]] = {
     "note_paused": (lambda store: store.claims.note_paused(limit=9), {"runs_wake"}),
     "expire": (lambda store: store.claims.expire(limit=9), {"runs_drop"}),
     "relax": (lambda store: store.claims.relax(limit=9), {"runs_drop"}),
-    "ready": (lambda store: store.claims.ready(limit=9), {"runs_ready"}),
-    "the next page of ready": (lambda store: store.claims.ready(limit=9, after="r_1"), {"runs_ready"}),
-    "running": (lambda store: store.claims.running(limit=9), {"runs_running"}),
-    "recover": (lambda store: store.claims.recover(epoch=1), {"runs_running"}),
+    "ready": (lambda store: store.claims.ready(limit=9), {"runs_active"}),
+    "the next page of ready": (lambda store: store.claims.ready(limit=9, after="r_1"), {"runs_active"}),
+    "running": (lambda store: store.claims.running(limit=9), {"attempts_open"}),
+    "recover": (lambda store: store.claims.recover(epoch=1), {"attempts_open"}),
     "recover_lapsed": (
         lambda store: store.claims.recover_lapsed(epoch=None, held=(), before=NOON),
-        {"runs_running"},
+        {"attempts_open"},
     ),
     "usage": (lambda store: store.usage.since({"tokens": NOON}), {"usage_by_pool"}),
     "the look for a twin": (added, {"runs_by_twin"}),
-    "counts": (lambda store: store.tasks.counts(TENANT, TaskFilter()), {"runs_by_state"}),
+    "counts": (lambda store: store.tasks.counts_up_to(TENANT, TaskFilter(), 9), {"runs_by_phase", "attempts_open"}),
 }
 
-PARTIAL = {"runs_ready", "runs_running"}
+PARTIAL = {"runs_active", "attempts_open"}
 """Indexes that hold only what is asked for, so that all of one may be read."""
 
 

@@ -19,6 +19,7 @@ from duetime.scheduler.records import Change, Claim, IdempotencyKey, NewTask, St
 from duetime.scheduler.service import Scheduler
 from duetime.scheduler.store import Store, open_store
 from duetime.scheduler.store.postgres import add_one, known_keys
+from duetime.scheduler.store.postgres import start as postgres_start
 from duetime.scheduler.store.statements import idempotency
 from duetime.scheduler.store.statements.idempotency import Name
 from duetime.scheduler.task import State, TaskFilter, TaskRecord, TaskView
@@ -246,6 +247,32 @@ def test_runs_are_settled_by_one_round_trip(store: Store, trips: Counted, number
         assert {store.tasks.get(TENANT, claim.task.id).run.state for claim in claims} == {State.FAILED}
 
 
+IN_PLACE = text("SELECT pg_stat_get_xact_tuples_hot_updated('runs'::regclass)")
+INDEXED = text(
+    "SELECT DISTINCT attname FROM pg_index JOIN pg_depend ON objid = indexrelid AND refobjid = indrelid"
+    " JOIN pg_attribute ON attrelid = indrelid AND attnum = refobjsubid WHERE indrelid = 'runs'::regclass"
+)
+
+
+def test_a_start_and_a_renewal_write_no_index(store: Store) -> None:
+    """PostgreSQL writes a row's new version into its page alone, when no column of any index has another value."""
+    store.tasks.add_many([NewTask(*a_task(), "alice") for _ in range(6)])
+    wishes = [Start(run.run_id, "token") for run in store.claims.make_ready(limit=9)]
+
+    def start(connection: Connection) -> tuple[list[Claim], int]:
+        claims = postgres_start.at_once(connection, wishes, worker="w", epoch=None, now=NOON, lease=LEASE)
+        return claims, connection.execute(IN_PLACE).scalar_one()
+
+    claims, in_place = store._database.write(start)
+    assert (len(claims), in_place) == (6, 6)
+    with store._database.engine.connect() as connection:
+        indexed = set(connection.execute(INDEXED).scalars())
+    assert {"id", "phase", "wake_at", "ended_at", "listed_at"} < indexed
+    assert indexed.isdisjoint(
+        {"state", "attempt", "started_at", "worker", "lease_until", "reserved", "token", "progress", "checkpoint"}
+    )
+
+
 def test_what_may_not_start_is_looked_at_once_more_behind_its_lock(store: Store, trips: Counted) -> None:
     record = started(store, worker="other")
     wishes = [Start(record.run.id, "token")]
@@ -269,7 +296,7 @@ def test_rows_are_found_by_their_ids_whatever_the_tables_were_like_when_it_was_p
     told = store._database.write(plans)  # on the connections that settle
     assert "Update on runs" in told
     assert not [line for line in told.splitlines() if "Seq Scan" in line or "Hash Join" in line or "Merge Join" in line]
-    assert "runs_by_state" not in told
+    assert "runs_by_phase" not in told
 
 
 def test_a_batch_of_a_backlog_is_made_ready_without_reading_and_sorting_all_of_it(store: Store) -> None:
