@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import inspect
+import logging
 import re
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from datetime import timedelta
 from typing import Any, Final, Literal, get_args
@@ -18,6 +20,9 @@ from pydantic import BaseModel, ValidationError
 
 DEFAULT_TIME_LIMIT: Final = timedelta(minutes=10)
 MAX_TIME_LIMIT: Final = timedelta(days=1)
+
+log = logging.getLogger(__name__)
+
 _NAME = re.compile(r"[a-z][a-z0-9_-]{0,63}")
 _POOL = re.compile(r"[A-Za-z0-9][A-Za-z0-9._:@/-]{0,99}")
 
@@ -80,18 +85,22 @@ class Handler:
         value = self.parse(payload)
         if not isinstance(value, BaseModel):
             return dict(payload)
-        return dict(value.model_dump(mode="json", by_alias=True))
+        with _contained(self.name):
+            stored: dict[str, Json] = value.model_dump(mode="json", by_alias=True)
+        _check_bounds(stored)  # a model may have made more of it
+        return stored
 
     def parse(self, payload: Mapping[str, Json]) -> Any:
         """Convert a payload to the function's argument; raises `InvalidArguments` as `check` does."""
         _check_bounds(payload)
         if self.payload_model is None:
             return self._without_model(payload)
-        try:
-            value = self.payload_model.model_validate(payload, extra=_extra(self.payload_model))
-        except ValidationError as error:
-            raise InvalidArguments(complaints(error, self.payload_model)) from None
-        problems = tuple(self.verify(value)) if self.verify else ()
+        with _contained(self.name):
+            try:
+                value = self.payload_model.model_validate(payload, extra=_extra(self.payload_model))
+            except ValidationError as error:
+                raise InvalidArguments(complaints(error, self.payload_model)) from None
+            problems = tuple(self.verify(value)) if self.verify else ()
         if problems:
             raise InvalidArguments(problems)
         return value
@@ -223,6 +232,21 @@ def _is_async(fn: HandlerFunction) -> bool:
 def _extra(model: type[BaseModel]) -> Any:
     """Refuse unknown fields unless the model allows them: a mis-spelt field must not be dropped silently."""
     return model.model_config.get("extra") or "forbid"
+
+
+@contextmanager
+def _contained(name: str) -> Iterator[None]:
+    """Translate whatever the code of a payload model raises; not even SystemExit ends the server."""
+    try:
+        yield
+    except (InvalidArguments, MemoryError):
+        raise
+    except (Exception, SystemExit) as error:
+        log.exception("handler %s: its payload model raised", name)
+        problem = f"cannot be checked: the payload model of {name} raised {type(error).__name__}"
+        raise InvalidArguments(
+            [InvalidArgument("payload", problem, accepted="input that the model can check")]
+        ) from None
 
 
 def _check_bounds(payload: object) -> None:

@@ -181,6 +181,36 @@ def test_a_payload_is_bounded_before_its_model_sees_it() -> None:
     assert "U+0000" in problems(resize, {"path": "x\x00"})[0]
 
 
+@pytest.mark.parametrize("raised", [SystemExit(3), KeyError("hunter2"), RecursionError()])
+def test_whatever_a_payload_model_raises_is_a_refusal(raised: BaseException) -> None:
+    class Wild(BaseModel):
+        a: int = 1
+
+        @field_validator("a")
+        @classmethod
+        def ends(cls, _value: int) -> int:
+            raise raised
+
+    with pytest.raises(InvalidArguments) as refused:
+        Handler(name="wild", fn=lambda _ctx, _payload: Done(), payload_model=Wild).check({"a": 2})
+    assert f"the payload model of wild raised {type(raised).__name__}" in str(refused.value)
+    assert "hunter2" not in str(refused.value)
+
+
+@pytest.mark.parametrize("made", ["x" * 200_000, "a\0b", float("nan")])
+def test_what_a_payload_model_makes_of_its_input_is_checked_too(made: object) -> None:
+    class Maker(BaseModel):
+        a: str | float
+
+        @field_validator("a")
+        @classmethod
+        def makes(cls, _value: object) -> object:
+            return made
+
+    with pytest.raises(InvalidArguments, match="payload"):
+        Handler(name="maker", fn=lambda _ctx, _payload: Done(), payload_model=Maker).check({"a": 2})
+
+
 def test_a_model_that_permits_more_fields_keeps_them() -> None:
     class Open(BaseModel, extra="allow"):
         a: int = 1
