@@ -12,10 +12,13 @@ from duetime.scheduler.errors import DuetimeError, HandlerError, InvalidArgument
 from duetime.scheduler.handlers.context import Context
 from duetime.scheduler.handlers.declaration import Handler
 from duetime.scheduler.outcomes import Done, Failed, Outcome, Retry, Wait, Yielded
+from duetime.scheduler.rules.redact import redacted
 from duetime.scheduler.rules.sanitize import check_json, clean_text
 from duetime.scheduler.task import Json
 
 MAX_REASON_CHARS: Final = 500
+MAX_EXCEPTION_CHARS: Final = 10_000
+"""More of an exception is not read; redaction takes time."""
 MAX_SUMMARY_CHARS: Final = 2000
 MAX_RETRY_DELAY: Final = timedelta(days=5 * 366)
 """Five years: the longest wait for a next attempt."""
@@ -51,8 +54,8 @@ def run_handler(
 
 
 def explain(error: BaseException) -> str:
-    """Name an exception as a reason: `ValueError: no such file`, at most 500 characters."""
-    text = str(error)
+    """Name an exception as a reason: `ValueError: no such file`, at most 500 characters. Credentials are redacted."""
+    text = redacted(str(error)[:MAX_EXCEPTION_CHARS])
     name = type(error).__name__
     return clean_text(f"{name}: {text}" if text else name, MAX_REASON_CHARS)
 

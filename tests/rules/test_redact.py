@@ -1,0 +1,51 @@
+"""Credentials in the text of an exception."""
+
+from __future__ import annotations
+
+import pytest
+from duetime.scheduler.handlers.invocation import explain
+from duetime.scheduler.rules.redact import redacted
+
+
+@pytest.mark.parametrize(
+    ("text", "shown"),
+    [
+        ("no answer from postgresql://app:hunter2@db/x", "no answer from postgresql://app:***@db/x"),
+        ("https://u:p@ss:w0rd@h/a and more", "https://u:***@h/a and more"),
+        ("GET /v1?api_key=abc123&page=2 failed", "GET /v1?api_key=***&page=2 failed"),
+        ("password: hunter2, user: ann", "password: ***, user: ann"),
+        ('{"client_secret": "hunter2", "id": 4}', '{"client_secret": "***", "id": 4}'),
+        ("Authorization: Bearer abcdefgh.ijkl was refused", "Authorization: *** was refused"),
+        ("sent Bearer abcdefghijkl", "sent Bearer ***"),
+        ("Incorrect API key provided: sk-proj-abcdefgh12", "Incorrect API key provided: ***"),
+        ("bad signature for whsec_QUJDREVGR0g=", "bad signature for ***"),
+        ("eyJhbGciOiJI.eyJzdWIiOiIx.c2ln expired", "*** expired"),
+        ("-----BEGIN RSA PRIVATE KEY-----\nMIIE\n-----END RSA PRIVATE KEY-----", "***"),
+    ],
+)
+def test_a_credential_that_can_be_told_by_its_form_is_replaced(text: str, shown: str) -> None:
+    assert redacted(text) == shown
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "ValueError: no such file",
+        "the token expired yesterday",
+        "https://example.com:8080/a@b",
+        "a basic mistake: 4 of 5",
+        "mailto:ann@example.com",
+        "task-list is too long",
+    ],
+)
+def test_all_else_stays(text: str) -> None:
+    assert redacted(text) == text
+
+
+def test_the_reason_of_a_failed_attempt_has_no_credential() -> None:
+    error = ConnectionError("cannot reach redis://:hunter2@cache:6379/0")
+    assert explain(error) == "ConnectionError: cannot reach redis://:***@cache:6379/0"
+
+
+def test_a_long_text_of_an_exception_is_redacted_in_bounded_time() -> None:
+    assert len(explain(ValueError("password " * 1_000_000))) <= 500
