@@ -149,7 +149,8 @@ class Demands:
         if handler and found.estimate and found.estimate > handler.time_limit:
             limit = length(handler.time_limit)
             warnings = (*warnings, f"estimate: {at.action} is stopped after {limit}, before it can take so long")
-        return replace(found, p50=p50, warnings=(*_assumed(found), *warnings))
+        warnings = (*_assumed(found), *warnings)
+        return replace(found, p50=p50, warnings=warnings) if warnings or p50 != found.p50 else found
 
 
 def _assumed(found: Demand) -> tuple[str, ...]:

@@ -6,6 +6,7 @@ import re
 from contextlib import suppress
 from dataclasses import replace
 from datetime import UTC, datetime, time, timedelta
+from functools import lru_cache
 
 from duetime.scheduler.errors import InvalidArgument
 from duetime.scheduler.intake.translated_phrases import understand
@@ -25,6 +26,9 @@ _INSTANT = re.compile(r"\d{4}-\d\d-\d\d[Tt ]\d\d:\d\d")
 
 _LAST = time(23, 59, 59)
 
+_understood = lru_cache(maxsize=128)(understand)
+"""The many tasks of one call are often for the same time, and then their words are read once."""
+
 
 def resolve_moment(
     given: Moment, *, now: datetime, zone: str | None, argument: str, frame: Frame = NEW_TASK
@@ -41,7 +45,7 @@ def resolve_moment(
         return _instant(given.astimezone(UTC), now=now, zone=zone, argument=argument)
     words = given if isinstance(given, str) else given.isoformat(timespec="seconds")
     try:
-        return understand(words, now=now, zone=zone, argument=argument, frame=frame)
+        return _understood(words, now=now, zone=zone, argument=argument, frame=frame)
     except InvalidArgument:
         passed = _just_passed(words, now=now, zone=zone, frame=frame)
         if passed is None:
