@@ -33,8 +33,10 @@ from duetime.scheduler.rules.recurrence.recurrence import Recurrence
 from duetime.scheduler.rules.sanitize import check_text
 from duetime.scheduler.rules.time import zones
 from duetime.scheduler.rules.time.parser import Frame
-from duetime.scheduler.rules.time.times import Resolved
+from duetime.scheduler.rules.time.times import Resolved, describe
 from duetime.scheduler.task import Json, Occurrence, Principal, RetryPolicy, Run, State, Task
+
+_YEAR = timedelta(days=366)
 
 
 @dataclass(frozen=True, slots=True)
@@ -193,7 +195,7 @@ class Planner:
         if first is None:
             problem = "it has no future occurrence"
             raise InvalidArgument("repeat", problem, example="every weekday at 9:00")
-        return Recurring(rule, first, (*assumptions, *((first.note,) if first.note else ())))
+        return Recurring(rule, first, (*assumptions, *((first.note,) if first.note else ()), *_far(first, zone, now)))
 
     def _check_deliver_to(self, request: Request) -> None:
         self.channels.check(request.deliver_to)
@@ -262,6 +264,13 @@ def first_run(task: Task, scheduled_for: datetime) -> Run:
         state=State.SCHEDULED,
         wake_at=scheduled_for,
     )
+
+
+def _far(first: Occurrence, zone: str, now: datetime) -> tuple[str, ...]:
+    """Say that a recurrence begins more than a year ahead: its rule may not be what was meant."""
+    if first.instant - now <= _YEAR:
+        return ()
+    return (f"it first runs {describe(first.instant, zone)}, more than a year ahead",)
 
 
 def _no_zone() -> InvalidArgument:

@@ -45,6 +45,20 @@ _UNREADABLE = re.compile(
     r"|\b[0-9]{1,2} +[0-9]{1,2}\b(?![.:h])"  # 5 5: which is the month, if any is?
     r"|(?:^|\W|:[0-9]{2}|m)[-+] ?[0-9]"  # 9:00 +2: a time and its offset, or two hours later?
 )
+_UNKNOWN = re.compile(r"[^\w\s:.,'\u2019/°-]|(?![0-9])\d")
+"""Characters that the library skips: symbols, and digits that are not 0 to 9."""
+
+_AGO = re.compile(
+    r"\b(ago|il y a|vor|geleden|hace|fa|há|atrás|sedan|siden|sitten|temu|před)\b|\bfor\b.*\bsiden\b", re.IGNORECASE
+)
+"""Words of the past, which the library skips beside one of the future; in German also `10 vor 9`."""
+
+_CLOCK = re.compile(r"\b([0-9]{1,2}) ?(?:h|u|heures?|uur|horas?|ore|hodin)\b(?: ?([0-5][0-9])\b)?", re.IGNORECASE)
+"""An hour of the clock, which the library takes for a length of time where a day stands before it."""
+
+_NUMBER = re.compile(r"[0-9]+")
+_MAX_WORDS_OF_LENGTH = 2
+_MOVED = timedelta(days=1, minutes=37)
 _PERIODS = {"day", "time"}
 _LOCK = threading.Lock()
 
@@ -93,7 +107,7 @@ def understand(
 
 def _readable(text: str) -> bool:
     """Tell whether a text may be put before the library, which has its own idea of what `JST` and `GMT+1` are."""
-    if len(text) > MAX_TRANSLATED_CHARS or _UNREADABLE.search(text):
+    if len(text) > MAX_TRANSLATED_CHARS or any(bad.search(text) for bad in (_UNREADABLE, _UNKNOWN, _AGO)):
         return False
     _, zone = _zone_parser().pop_tz_offset_from_string(text, as_offset=False)
     return zone is None
@@ -104,12 +118,10 @@ def _long_tail(text: str, now: datetime, zone: str, frame: Frame) -> Resolved | 
     base = now.astimezone(place).replace(tzinfo=None)
     with _LOCK, warnings.catch_warnings():  # the library warns about its own use of strptime
         warnings.simplefilter("ignore")
-        read = list(_readings(text.strip().lower(), base))
-        if len({found for _, found in read}) != 1 or not all(_whole(text, reader, found) for reader, found in read):
+        read = _agreed(text.strip().lower(), base)
+        if read is None:
             return None
-        reader, found = read[0]
-        elapsed = _elapsed(text, reader, found)
-    phrase = _as_phrase(found) if elapsed is None else f"PT{round(elapsed.total_seconds())}S"
+        reader, phrase = read
     try:
         resolved = times.resolve(phrase, now=now, zone=zone, frame=frame)
     except InvalidArgument:  # in the past or far away: more likely misread than intended
@@ -117,8 +129,49 @@ def _long_tail(text: str, now: datetime, zone: str, frame: Frame) -> Resolved | 
     return replace(resolved, assumptions=(*_said(reader, resolved), *resolved.assumptions))
 
 
-def _as_phrase(found: _Found) -> str:
-    return f"{found.wall:%Y-%m-%dT%H:%M:%S}" if found.timed else f"{found.wall:%Y-%m-%d}"
+def _agreed(text: str, base: datetime) -> tuple[_Reader, str] | None:
+    """Return what all languages that know the text agree on, with the phrase of our own that says so."""
+    read = list(_readings(text, base))
+    if len({found for _, found in read}) != 1 or not all(_whole(text, reader, found) for reader, found in read):
+        return None
+    phrases = {_as_phrase(text, reader, found) for reader, found in read}
+    if phrases == {None}:
+        as_clock = _CLOCK.sub(lambda hour: f"{hour[1]}:{hour[2] or '00'}", text)
+        return _agreed(as_clock, base) if as_clock != text else None
+    phrase = phrases.pop()
+    return None if phrases or phrase is None else (read[0][0], phrase)
+
+
+def _as_phrase(text: str, reader: _Reader, found: _Found) -> str | None:
+    """Say a reading in a form of our own: a length of time from now, else a date.
+
+    A text is a length of time when its numbers alone make it up. One that moves with the moment of the call for another
+    reason names a day, so its hours are those of a clock, and the library took them for a length: that is None.
+    """
+    again = replace(reader, base=reader.base + _MOVED).read(text)
+    counted = _counted(text, reader, found)
+    if not found.timed:
+        days = found.wall.date() - reader.base.date()
+        moves = again is not None and again.wall.date() - (reader.base + _MOVED).date() == days
+        return f"P{days.days}D" if moves and counted == days else f"{found.wall:%Y-%m-%d}"
+    ahead = found.wall - reader.base
+    if again is None or again.wall != found.wall + _MOVED:
+        return f"{found.wall:%Y-%m-%dT%H:%M:%S}"
+    return f"PT{round(ahead.total_seconds())}S" if counted == ahead else None
+
+
+def _counted(text: str, reader: _Reader, found: _Found) -> timedelta | None:
+    """Return the length that the numbers of a text make up: each times what one more of it adds."""
+    total = timedelta()
+    for number in _NUMBER.finditer(text):
+        more = reader.read(f"{text[: number.start()]}{int(number[0]) + 1}{text[number.end() :]}")
+        if more is None:
+            return None
+        total += int(number[0]) * (more.wall - found.wall if found.timed else more.wall.date() - found.wall.date())
+    words = [word[0] for word in _WORD.finditer(text) if word[0] not in _FILLERS]
+    if not total and found.timed and len(words) <= _MAX_WORDS_OF_LENGTH:  # `einer Stunde`
+        return found.wall - reader.base
+    return total
 
 
 def _readings(text: str, base: datetime) -> Iterator[tuple[_Reader, _Found]]:
@@ -159,16 +212,6 @@ def _changes(text: str) -> Iterator[str]:
             yield f"{before}{int(word[0]) + 1:0{len(word[0])}}{after}"
         elif word[0] not in _FILLERS:
             yield f"{before} {after}"
-
-
-def _elapsed(text: str, reader: _Reader, found: _Found) -> timedelta | None:
-    """Return the distance from now that the text states, None for a wall time."""
-    if not found.timed:
-        return None
-    moved = timedelta(minutes=-37 if reader.base.hour >= ASSUMED.hour else 37)
-    again = replace(reader, base=reader.base + moved).read(text.strip().lower())
-    ahead = found.wall - reader.base
-    return ahead if again is not None and again.wall - (reader.base + moved) == ahead else None
 
 
 def _parser(language: str, base: datetime, order: str) -> Any:

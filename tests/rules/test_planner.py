@@ -191,3 +191,9 @@ def test_a_moved_task_keeps_to_the_zone_that_its_caller_named() -> None:
             continue
         with pytest.raises(InvalidArgument, match="contradicts Asia/Tokyo"):
             decide_reschedule(record, asked, unnamed, NOW)
+
+
+@pytest.mark.parametrize(("repeat", "said"), [("every year on 29 february", True), ("yearly on 1 march", False)])
+def test_a_first_occurrence_years_ahead_is_said(repeat: str, said: bool) -> None:
+    far = "it first runs Tue 29 Feb 2028 09:00, more than a year ahead"
+    assert (far in timing({"repeat": repeat}).assumptions) is said

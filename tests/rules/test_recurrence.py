@@ -319,3 +319,9 @@ def test_an_unknown_zone_is_refused_by_name() -> None:
 def test_the_search_ends_at_the_end_of_the_calendar() -> None:
     for text in ("every day at 9:00", "every 15 minutes", "0 0 29 2 *", "*/7 * * * 1"):
         assert parse(text).upcoming(datetime(9999, 12, 31, 23, 50, tzinfo=UTC), 5) == ()
+
+
+@pytest.mark.parametrize("text", ["every weekday friday at 9:00", "every monday on tuesday", "mondays at noon fridays"])
+def test_days_that_are_named_twice_are_refused_since_one_of_them_was_not_meant(text: str) -> None:
+    with pytest.raises(InvalidArgument, match="names its days twice"):
+        recurrence.parse(text, zone="UTC", anchor=datetime(2026, 11, 21, tzinfo=UTC))

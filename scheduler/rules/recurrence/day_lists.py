@@ -31,6 +31,7 @@ class Draft:
     monthly: bool = False
     until: date | None = None
     count: int | None = None
+    day_lists: int = 0
 
 
 def read_days(row: Tokens, draft: Draft) -> bool:
@@ -39,6 +40,7 @@ def read_days(row: Tokens, draft: Draft) -> bool:
         return False
     while row.attempt(_next_item, draft):
         pass
+    draft.day_lists += 1
     draft.monthly = any(row.phrase(words) for words in _MONTH_PHRASES) or draft.monthly
     if draft.dates > 1 and len(draft.months) > 1:
         raise Misread("several dates of different months need a task each", "every year on 3 march")

@@ -44,9 +44,12 @@ def parse(text: str, today: date) -> Rule:
     row.attempt(_times, draft)
     _head(row, draft)
     while not row.done:  # every clause takes a token, or it is none
-        row.accept(",")
+        listed, days, start = row.accept(","), draft.day_lists, row.position
         if not (_clause(row, draft) or _end(row, draft, today)):
             raise _unknown(row)
+        mixed = draft.monthdays and draft.weekdays
+        if days and draft.day_lists > days and not listed and not mixed:
+            raise Misread("names its days twice", f"every {row.since(start).removeprefix('on ')}")
     return _rule(draft)
 
 

@@ -111,6 +111,10 @@ class Tokens:
             self.position += 1
         return found
 
+    def since(self, start: int) -> str:
+        """Return the tokens read since `start`."""
+        return " ".join(self._tokens[start : self.position])
+
     def replaced(self, start: int, text: str) -> str:
         """Return the whole text with `text` in place of the tokens read since `start`."""
         parts = (*self._tokens[:start], text, *self._tokens[self.position :])
