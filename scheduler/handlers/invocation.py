@@ -48,7 +48,7 @@ def run_handler(
     except (Exception, SystemExit) as error:  # noqa: BLE001 - whatever a handler raises is an outcome, never ours
         return Retry(explain(error))
     try:
-        return _checked(handler, outcome, ctx.now())
+        return _checked(handler, outcome, ctx.now)
     except DuetimeError as error:
         return Failed(clean_text(str(error), MAX_REASON_CHARS))
 
@@ -60,7 +60,7 @@ def explain(error: BaseException) -> str:
     return clean_text(f"{name}: {text}" if text else name, MAX_REASON_CHARS)
 
 
-def _checked(handler: Handler, outcome: object, now: datetime) -> Outcome:
+def _checked(handler: Handler, outcome: object, now: Callable[[], datetime]) -> Outcome:
     """Return a storable outcome; raises for any other value."""
     if not isinstance(outcome, Done | Retry | Wait | Yielded | Failed):
         raise HandlerError(
@@ -79,7 +79,7 @@ def _checked(handler: Handler, outcome: object, now: datetime) -> Outcome:
         case Wait():
             check_json(f"{handler.name}: checkpoint", outcome.checkpoint)
             return Wait(
-                _until(handler, outcome.until, now), _text(outcome.reason, MAX_REASON_CHARS), outcome.checkpoint
+                _until(handler, outcome.until, now()), _text(outcome.reason, MAX_REASON_CHARS), outcome.checkpoint
             )
         case Yielded():
             check_json(f"{handler.name}: checkpoint", outcome.checkpoint)

@@ -46,10 +46,11 @@ log = logging.getLogger(__name__)
 
 @dataclass(frozen=True, slots=True)
 class PendingResult:
-    """The result of one attempt, pending."""
+    """The result of one attempt, pending, and its settlement."""
 
     held: ActiveRun
     ending: AttemptResult
+    settlement: Settlement
     unstorable: bool = False
 
 
@@ -92,10 +93,14 @@ class BatchCompleter:
         self._thread.start()
 
     def hand_in(self, held: ActiveRun, ending: AttemptResult, *, wait: bool = True) -> None:
-        """Hand in a result; blocks while `limit` results are pending, unless `wait` is False."""
+        """Hand in a result; blocks while `limit` results are pending, unless `wait` is False.
+
+        Settles it on the caller's thread, of which there are several; the one that stores is the busiest.
+        """
+        pending = self._pending(held, ending)
         with self._changed:
             self._changed.wait_for(lambda: not wait or len(self._waiting) < self._limit or self._closing)
-            self._waiting.append(PendingResult(held, ending))
+            self._waiting.append(pending)
             if len(self._waiting) in {1, self._limit}:  # a gathering thread polls, and needs no notification
                 self._changed.notify_all()
 
@@ -146,7 +151,7 @@ class BatchCompleter:
         return RESERVED_FLUSH_DELAY_S if reserved else GROUP_FLUSH_DELAY_S
 
     def _store_group(self, group: list[PendingResult]) -> None:
-        settlements = [self._settlement(handed) for handed in group]
+        settlements = [handed.settlement for handed in group]
         try:
             verdicts = self._retried(lambda: self._store.claims.settle(settlements))
         except StoreUnavailable:
@@ -155,17 +160,18 @@ class BatchCompleter:
             self._store_singly(group, error)
         else:
             failpoints.hit(failpoints.Step.SETTLED)
-            self._conclude(group, settlements, verdicts)
+            self._conclude(group, verdicts)
 
-    def _settlement(self, handed: PendingResult) -> Settlement:
-        settlement = self._settled(handed)
-        return replace(settlement, used=handed.held.usage.charged(settlement.outcome))
+    def _pending(self, held: ActiveRun, ending: AttemptResult, *, unstorable: bool = False) -> PendingResult:
+        settlement = self._settled(held.claim, ending)
+        used = held.usage.charged(settlement.outcome)
+        settlement = replace(settlement, used=used) if used else settlement
+        return PendingResult(held, ending, settlement, unstorable)
 
-    def _settled(self, handed: PendingResult) -> Settlement:
+    def _settled(self, claim: Claim, ending: AttemptResult) -> Settlement:
         """Return the settlement. Never raises: a result whose consequences cannot be computed becomes a failure."""
-        claim = handed.held.claim
         try:
-            return settle(claim, handed.ending, now=self._store.now(), jitter=self._jitter())
+            return settle(claim, ending, now=self._store.now(), jitter=self._jitter())
         except Exception as error:
             log.exception("run %s: cannot settle its result, so the run fails", claim.run.id)
             reason = f"could not settle its result: {type(error).__name__}"
@@ -175,14 +181,14 @@ class BatchCompleter:
             log.exception("run %s: failed without an inbox message or a next occurrence", claim.run.id)
             return _bare(claim, reason)
 
-    def _conclude(self, group: list[PendingResult], settlements: list[Settlement], verdicts: Sequence[Verdict]) -> None:
-        judged = list(zip(group, settlements, verdicts, strict=True))
-        stale = [handed for handed, _, verdict in judged if verdict is Verdict.STALE]
+    def _conclude(self, group: list[PendingResult], verdicts: Sequence[Verdict]) -> None:
+        judged = list(zip(group, verdicts, strict=True))
+        stale = [handed for handed, verdict in judged if verdict is Verdict.STALE]
         ended = [
-            CompletedRun(handed.held, stored) for handed, stored, verdict in judged if verdict is not Verdict.STALE
+            CompletedRun(handed.held, handed.settlement) for handed, verdict in judged if verdict is not Verdict.STALE
         ]
         if Verdict.FENCED in verdicts:
-            late = [handed.held.run_id for handed, _, verdict in judged if verdict is Verdict.FENCED]
+            late = [handed.held.run_id for handed, verdict in judged if verdict is Verdict.FENCED]
             log.warning("discarded late results from attempts that no longer own their run: %s", runs_words(late))
         self._tell(ended)
         if stale:
@@ -193,7 +199,7 @@ class BatchCompleter:
         claim = handed.held.claim
         record = self._retried(lambda: self._store.tasks.get(claim.run.tenant, claim.run.task_id))
         handed.held.claim = renewed(claim, record)
-        return handed
+        return self._pending(handed.held, handed.ending, unstorable=handed.unstorable)
 
     def _store_singly(self, group: list[PendingResult], error: Exception) -> None:
         if len(group) > 1:
@@ -201,11 +207,11 @@ class BatchCompleter:
                 self._store_group([handed])
         elif group[0].unstorable:
             log.critical("run %s: cannot store its result: %r", group[0].held.run_id, error)
-            self._tell([CompletedRun(group[0].held, self._settlement(group[0]))])
+            self._tell([CompletedRun(group[0].held, group[0].settlement)])
         else:
             log.error("run %s: cannot store its result, so the run fails: %r", group[0].held.run_id, error)
             ending = Failed(f"could not store its result: {type(error).__name__}")
-            self._store_group([PendingResult(group[0].held, ending, unstorable=True)])
+            self._store_group([self._pending(group[0].held, ending, unstorable=True)])
 
     def _retried(self, call: Callable[[], T]) -> T:
         backoff = 0.05

@@ -67,20 +67,18 @@ def few(given: Any) -> Any:
 class Document:
     """Writes rows as the JSON document of a record set."""
 
-    names: Sequence[str]
-    converters: Mapping[str, Converter]
+    columns: Sequence[tuple[str, Converter | None]]
 
     @classmethod
     def of(cls, types: Mapping[str, TypeEngine[Any]], dialect: Dialect) -> Document:
-        return cls(list(types), {name: made for name, kind in types.items() if (made := _converter(kind, dialect))})
+        return cls([(name, _converter(kind, dialect)) for name, kind in types.items()])
 
     def written(self, rows: Rows) -> str:
-        converters = self.converters
         return encode(
             [
                 {
-                    name: converters[name](value) if name in converters else value
-                    for name in self.names
+                    name: convert(value) if convert else value
+                    for name, convert in self.columns
                     if (value := row[name]) is not None
                 }
                 for row in rows

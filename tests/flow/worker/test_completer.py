@@ -13,6 +13,7 @@ from duetime.scheduler.errors import StoreUnavailable
 from duetime.scheduler.events import EventKind
 from duetime.scheduler.outcomes import Done, Retry, Wait
 from duetime.scheduler.records import Claim, Settlement, Verdict
+from duetime.scheduler.rules import settlement
 from duetime.scheduler.rules.changes import cancel
 from duetime.scheduler.rules.settlement import AttemptResult
 from duetime.scheduler.store import Store
@@ -25,7 +26,6 @@ from duetime.scheduler.worker.completer import (
     RESERVED_FLUSH_DELAY_S,
     BatchCompleter,
     CompletedRun,
-    PendingResult,
 )
 
 from tests.builders import TENANT, started
@@ -114,7 +114,7 @@ def test_endings_that_never_cease_are_waited_for_a_few_times_and_no_longer(
     store: Store, completer: BatchCompleter, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     waited: list[float] = []
-    ending = PendingResult(ActiveRun(started(store)), Done())
+    ending = completer._pending(ActiveRun(started(store)), Done())
 
     def another(timeout: float) -> None:
         waited.append(timeout)
@@ -138,7 +138,7 @@ def test_while_brief_runs_wait_to_be_started_endings_are_stored_later(
     waited: list[float] = []
     completer = BatchCompleter(store, on_settled=told, starting=lambda: len(waited) < last)
     with completer._changed:
-        completer._waiting.append(PendingResult(ActiveRun(started(store)), Done()))
+        completer._waiting.append(completer._pending(ActiveRun(started(store)), Done()))
         with monkeypatch.context() as steady:
             steady.setattr(completer._changed, "wait", waited.append)
             completer._gather()
@@ -291,6 +291,22 @@ def test_a_failure_that_nothing_can_be_worked_out_for_still_ends_its_run(
     told.await_(1)
     failed = store.tasks.get(TENANT, bad.task.id).run
     assert (failed.state, failed.error) == (State.FAILED, "could not settle its result: ArithmeticError")
+
+
+def test_a_result_is_settled_on_the_thread_that_hands_it_in(
+    store: Store, completer: BatchCompleter, told: Told, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The thread that stores is the busiest of a worker; those that run have time."""
+    threads: list[threading.Thread] = []
+
+    def noted(*args: Any, **options: Any) -> Settlement:
+        threads.append(threading.current_thread())
+        return settlement.settle(*args, **options)
+
+    monkeypatch.setattr("duetime.scheduler.worker.completer.settle", noted)
+    completer.hand_in(ActiveRun(started(store)), Done("x"))
+    told.await_(1)
+    assert threads == [threading.current_thread()]
 
 
 def test_outcomes_that_are_lost_leave_the_hand_and_later_ones_are_stored(
