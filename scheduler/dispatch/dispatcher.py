@@ -11,7 +11,7 @@ import math
 import time
 from collections import deque
 from collections.abc import Callable, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 
 from duetime.scheduler.dispatch.placement import Placement
@@ -38,8 +38,19 @@ MAX_RUNS_PER_BATCH = 200
 MAX_EXPIRED_RUNS_EXPLAINED = 20
 """Expired runs per transaction for which the queue is queried about what they waited for."""
 
+MAX_TIME_TO_QUEUE = timedelta(seconds=10)
+"""Time from the commit that makes a run ready until its process has put it into the queue, on a busy machine."""
+
 READY_PAGE_ROWS = 5000
 """Ready runs per page: each page scans all of them, so there should be few pages."""
+
+
+@dataclass(frozen=True, slots=True)
+class Refilled:
+    """What a refill put: runs that were not in the queue, and how many of these the queue has certainly lost."""
+
+    added: int = 0
+    lost: int = 0
 
 
 def refill(
@@ -49,20 +60,33 @@ def refill(
     *,
     enough: Callable[[], bool] = lambda: False,
     on_page: Callable[[Sequence[ReadyRun]], None] = lambda _: None,
-) -> int:
-    """Put every ready run into the queue, at a start and periodically; return how many were missing.
+) -> Refilled:
+    """Put every ready run into the queue, at a start and periodically; what is there stays.
 
     `on_page` is called with each page; then `enough` may end the refill.
     """
-    added, after = 0, None
+    added, lost, after = 0, 0, None
     while page := store.claims.ready(limit=READY_PAGE_ROWS, after=after):
         now = store.now()
-        added += queue.put(placement.entries(page, now))
+        old = [run for run in page if run.first_ready_at <= now - MAX_TIME_TO_QUEUE]
+        new = [run for run in page if run.first_ready_at > now - MAX_TIME_TO_QUEUE]
+        missing = queue.put(placement.entries(old, now))
+        added += missing + queue.put(placement.entries(new, now))
+        lost += _lost(store, old, missing) if missing else 0
         on_page(page)
         after = page[-1].run_id
         if enough():
             break
-    return added
+    return Refilled(added, lost)
+
+
+def _lost(store: Store, runs: Sequence[ReadyRun], missing: int) -> int:
+    """Return how many of the `missing` runs were lost, at least.
+
+    Others have started since they were read, or come back for another attempt and are on their way into the queue.
+    """
+    waiting = store.claims.never_started([run.run_id for run in runs])
+    return max(0, missing - (len(runs) - waiting))
 
 
 class Dispatcher:

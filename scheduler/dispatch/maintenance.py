@@ -35,7 +35,7 @@ _MAX_PAUSED_RUNS_NOTED = 1000
 
 FOUND = "were waiting when this process started; queued them"
 LOST = "were missing from the queue; queued them again"
-"""Seconds after a start within which missing runs are no fault: a queue in memory begins empty."""
+"""Log lines for a start, where a queue in memory begins empty, and for runs that a queue had and lost."""
 
 NOBODY = "nobody"
 """The worker name under which attempts of dead workers are settled."""
@@ -120,8 +120,10 @@ class Maintenance:
         self._new_keys.begin()
         found = refill(self._store, self._queue, self._placement, on_page=self._new_keys.update)
         self._new_keys.end()
-        if found:
-            log.info("%d ready runs %s", found, LOST if self._looked else FOUND)
+        if not self._looked and found.added:
+            log.info("%d ready runs %s", found.added, FOUND)
+        elif found.lost:
+            log.info("%d ready runs %s", found.lost, LOST)
         self._store.claims.note_paused(limit=_MAX_PAUSED_RUNS_NOTED)
         self._looked = True
         now = self._clock()

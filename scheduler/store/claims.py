@@ -103,6 +103,10 @@ class Claims:
         """Return ready runs by id, after the id `after`, for a rebuild of the queue."""
         return self._database.read(lambda connection: ready_runs.ready(connection, limit, after, self._now()))
 
+    def never_started(self, run_ids: Sequence[str]) -> int:
+        """Return how many of these runs are ready for their first attempt."""
+        return self._database.read(lambda connection: ready_runs.never_started(connection, run_ids))
+
     def running(self, *, limit: int, after: str | None = None) -> list[RunningRun]:
         """Return running runs by id, after the id `after`; a rebuilt queue leases them again."""
         return self._database.read(lambda connection: ready_runs.running(connection, limit, after))

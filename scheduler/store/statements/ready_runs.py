@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import fields, replace
 from datetime import datetime
 from typing import Any
@@ -44,6 +45,11 @@ _FIRST_READY, _DEADLINE, _TYPE, _DROP_AT = map(
 # literal conditions, as in the partial indexes: with parameters neither database is sure to use these
 _ACTIVE: ColumnElement[bool] = literal_column("runs.wake_at IS NULL AND runs.ended_at IS NULL")
 _ALL_READY = select(*READY).select_from(JOINED).where(_ACTIVE, runs.c.state == State.READY)
+_NEVER_STARTED = (
+    select(func.count())
+    .select_from(runs)
+    .where(runs.c.id.in_(bindparam("run_ids", expanding=True)), runs.c.state == State.READY, runs.c.attempt == 0)
+)
 _RESERVED_INDEX = [field.name for field in fields(RunningRun)].index("reserved")
 # In the order of the fields of `RunningRun`.
 _ALL_RUNNING = (
@@ -77,6 +83,10 @@ def ready(connection: Connection, limit: int, after: str | None, now: datetime) 
         ready_run(row, now)
         for row in unreadable.rows(connection, _paged(_ALL_READY, runs.c.id, limit, after), {}, runs.c.id)
     ]
+
+
+def never_started(connection: Connection, run_ids: Sequence[str]) -> int:
+    return connection.execute(_NEVER_STARTED, {"run_ids": list(run_ids)}).scalar_one()
 
 
 def running(connection: Connection, limit: int, after: str | None) -> list[RunningRun]:

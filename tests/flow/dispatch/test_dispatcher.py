@@ -4,17 +4,18 @@ from __future__ import annotations
 
 import logging
 from datetime import timedelta
+from typing import Any
 from unittest.mock import ANY
 
 import pytest
-from duetime.scheduler.dispatch.dispatcher import MAX_RUNS_PER_BATCH, READY_AHEAD, Dispatcher, refill
+from duetime.scheduler.dispatch.dispatcher import MAX_RUNS_PER_BATCH, READY_AHEAD, Dispatcher, Refilled, refill
 from duetime.scheduler.dispatch.maintenance import Maintenance
 from duetime.scheduler.errors import RunnerReplaced, StoreUnavailable
 from duetime.scheduler.events import EventKind
 from duetime.scheduler.ids import runs_words
 from duetime.scheduler.queue import Explanation, Finish, Kind, Limits
 from duetime.scheduler.queue.memory.queue import MemoryQueue
-from duetime.scheduler.records import IdempotencyKey, NewTask, Start
+from duetime.scheduler.records import IdempotencyKey, NewTask, ReadyRun, Start
 from duetime.scheduler.rules.changes import move, pause
 from duetime.scheduler.store import Store
 from duetime.scheduler.task import DeadlineType, State
@@ -88,7 +89,7 @@ def test_a_queue_that_is_filled_anew_hands_out_nothing_before_its_time(
     Dispatcher(store, queue).step()
     clock.forward(milliseconds=400)
     anew = MemoryQueue(lambda: clock().timestamp() * 1000)
-    assert refill(store, anew) == 1
+    assert refill(store, anew).added == 1
     clock.forward(milliseconds=599)
     assert queued(anew) == []
     clock.forward(milliseconds=1)
@@ -238,8 +239,8 @@ def test_a_queue_that_lost_everything_is_filled_again_from_the_database(
     expected = {added(store).run.id for _ in range(5)}
     Dispatcher(store, queue).step()
     new = MemoryQueue(lambda: clock().timestamp() * 1000)
-    assert refill(store, new) == 5
-    assert refill(store, new) == 0
+    assert refill(store, new).added == 5
+    assert refill(store, new).added == 0
     assert set(queued(new)) == expected
 
 
@@ -355,7 +356,7 @@ def test_a_run_that_was_ready_before_the_clock_was_set_back_starts_at_once_after
     Dispatcher(store, queue).step()
     clock.forward(hours=-1)
     fresh = MemoryQueue(lambda: clock().timestamp() * 1000)
-    assert refill(store, fresh) == 1
+    assert refill(store, fresh).added == 1
     assert queued(fresh) == [run.id]
 
 
@@ -432,21 +433,69 @@ def test_the_third_time_that_a_run_is_in_nobodys_hand_fails_it_with_a_message_an
 def test_runs_that_waited_at_a_start_are_not_told_like_runs_that_a_queue_has_lost(
     store: Store, queue: MemoryQueue, clock: Clock, caplog: pytest.LogCaptureFixture
 ) -> None:
-    now = [100.0]
-    maintenance = Maintenance(store, queue, held=set, clock=lambda: now[0])
-    said = []
-    for _ in range(2):
-        added(store)
-        store.claims.make_ready(limit=9, epoch=None)
-        caplog.clear()
-        with caplog.at_level(logging.INFO):
-            maintenance.step()
-        said += [record.message for record in caplog.records]
-        now[0] += 30
-    assert said == [
-        "1 ready runs were waiting when this process started; queued them",
-        "1 ready runs were missing from the queue; queued them again",
-    ]
+    look = Looks(store, queue, caplog)
+    lost = ready(store)
+    assert look.said() == ["1 ready runs were waiting when this process started; queued them"]
+    clock.forward(seconds=30)
+    queue.cancel(lost)
+    assert look.said() == ["1 ready runs were missing from the queue; queued them again"]
+    assert queued(queue) == [lost]
+
+
+def test_a_run_on_its_way_into_the_queue_is_queued_and_not_told_as_missing(
+    store: Store, queue: MemoryQueue, clock: Clock, caplog: pytest.LogCaptureFixture
+) -> None:
+    look = Looks(store, queue, caplog)
+    assert look.said() == []
+    on_its_way = ready(store)
+    clock.forward(seconds=9)
+    assert look.said() == []
+    assert queued(queue) == [on_its_way]
+
+
+def test_a_run_that_starts_during_the_look_or_comes_back_is_not_told_as_missing(
+    store: Store, queue: MemoryQueue, clock: Clock, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    look = Looks(store, queue, caplog)
+    returned = started(store)
+    store.claims.settle([settlement(returned, State.RETRYING, wake_at=clock() + HOUR)])
+    look.said()
+    clock.forward(hours=1)
+    store.claims.make_ready(limit=9)
+    gone = ready(store)
+    clock.forward(seconds=30)
+    read = store.claims.ready
+
+    def read_and_start(**page: Any) -> list[ReadyRun]:
+        found = read(**page)
+        store.claims.start([Start(gone)], worker="w1", epoch=None, lease=HOUR)
+        return found
+
+    monkeypatch.setattr(store.claims, "ready", read_and_start)
+    assert look.said() == []
+
+
+class Looks:
+    """Looks of maintenance, half a minute apart."""
+
+    def __init__(self, store: Store, queue: MemoryQueue, caplog: pytest.LogCaptureFixture) -> None:
+        self._now = 100.0
+        self._maintenance = Maintenance(store, queue, held=set, clock=lambda: self._now)
+        self._caplog = caplog
+
+    def said(self) -> list[str]:
+        """Return what the next look logs of ready runs."""
+        self._caplog.clear()
+        self._now += 30
+        with self._caplog.at_level(logging.INFO):
+            self._maintenance.step()
+        return [record.message for record in self._caplog.records if "ready runs" in record.message]
+
+
+def ready(store: Store) -> str:
+    run_id = added(store).run.id
+    store.claims.make_ready(limit=9, epoch=None)
+    return run_id
 
 
 def test_maintenance_looks_at_leases_every_3_seconds_and_at_the_queue_every_30(
@@ -455,9 +504,9 @@ def test_maintenance_looks_at_leases_every_3_seconds_and_at_the_queue_every_30(
     now = [100.0]
     looks: list[float] = []
 
-    def look(*_: object, **_options: object) -> int:
+    def look(*_: object, **_options: object) -> Refilled:
         looks.append(now[0])
-        return 0
+        return Refilled()
 
     monkeypatch.setattr("duetime.scheduler.dispatch.maintenance.refill", look)
     maintenance = Maintenance(store, queue, held=set, clock=lambda: now[0])

@@ -133,7 +133,7 @@ def test_it_is_placed_as_it_would_be_by_a_look_for_it(store: Store) -> None:
 def test_what_was_not_placed_after_all_is_found(desks: Desks) -> None:
     run = desks.schedule("now").record.run
     queue = MemoryQueue(lambda: NOON.timestamp() * 1000)
-    assert refill(desks.store, queue) == 1
+    assert refill(desks.store, queue).added == 1
     assert queue.take("w", 9, 1e6).run_ids == (run.id,)
 
 
