@@ -53,7 +53,7 @@ def serve_noop(transport: str) -> int:
         server.run("stdio")
         return 0
     with listening("127.0.0.1", 0) as bound:
-        return run_http(server, bound, ready=lambda: "ok")
+        return run_http(server, bound, ready=lambda **_: "ok")
 
 
 @dataclass

@@ -60,7 +60,11 @@ def serve(transport: str, url: str, synchronous: str) -> int:
     if wire is not None:
         return run_stdio(server, wire, ends=ProcessEnd(close=store.close))
     with listening("127.0.0.1", 0) as bound:
-        return run_http(server, bound, ready=lambda: str(store.history.latest()), ends=ProcessEnd(close=store.close))
+        return run_http(server, bound, ready=always, ends=ProcessEnd(close=store.close))
+
+
+def always(*, verbose: bool) -> str:
+    return f"ok{' ' * verbose}"
 
 
 @contextmanager

@@ -254,3 +254,20 @@ class WorkerProcess:
     seen_at: datetime | None = None
     actions: tuple[str, ...] = ()
     lost_threads: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class Waiting:
+    """Ready runs of one tier: how many, and since when the oldest is ready for the attempt that it waits for."""
+
+    count: int
+    since: datetime
+
+
+@dataclass(frozen=True, slots=True)
+class Throughput:
+    """Runs that became ready in the `window` up to now, and runs that ended after they had been ready."""
+
+    window: timedelta
+    ready: int
+    ended: int

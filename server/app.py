@@ -21,6 +21,7 @@ from duetime.scheduler.dispatch.placement import Placement
 from duetime.scheduler.dispatch.pool_registry import PoolRegistry
 from duetime.scheduler.errors import InvalidSetting
 from duetime.scheduler.foresight.explain import Explainer
+from duetime.scheduler.foresight.lateness import BacklogMonitor
 from duetime.scheduler.handlers import Handler, Handlers
 from duetime.scheduler.intake.planner import Planner
 from duetime.scheduler.nodes.candidacy import Candidacy, Sign
@@ -35,6 +36,7 @@ from duetime.scheduler.store import Store, open_store
 from duetime.scheduler.task import Json
 from duetime.scheduler.worker.worker import WorkerOptions
 from duetime.server.distributed import make_member
+from duetime.server.runtime.readiness import readiness
 from duetime.server.settings.model import Settings
 from duetime.server.settings.options import allowance, channel_options, runner_options, webhook_options
 from duetime.server.settings.source import load_settings
@@ -77,6 +79,7 @@ class App:
     runner: Running
     registry: PoolRegistry
     remote_queue: RemoteQueue
+    backlog: BacklogMonitor
     listeners: list[Listener]
     """Called, on any thread, with the ids of tasks that changed or fired in this process; must be quick."""
 
@@ -99,14 +102,10 @@ class App:
         if isinstance(self.runner, Runner):
             self.runner.note(sign)
 
-    def ready(self) -> str:
+    def ready(self, *, verbose: bool = False) -> str:
         """Return whether tasks can be scheduled, with any lesser problem. Raises StoreUnavailable when they cannot."""
-        self.store.history.latest()
-        if isinstance(self.runner, Member) and self.runner.queue.away is not None:
-            why = self.runner.queue.away
-            wrong = str(why) if isinstance(why, QueueTaken) else "Redis is unreachable"
-            return f"ok, but {wrong}: tasks are stored and start when it is back"
-        return "ok"
+        away = self.runner.queue.away if isinstance(self.runner, Member) else None
+        return readiness(self.store, self.backlog, away, verbose=verbose)
 
     def begin_end(self) -> None:
         """Start to hand back what runs, and return at once; calls are still served until `close`."""
@@ -162,7 +161,8 @@ def build(
     runner = parts.runner(role, exhausted, hosted)
     remote_queue = RemoteQueue(runner.ask, runner.silence)
     scheduler = parts.scheduler(runner, remote_queue)
-    return App(settings, store, known, channels, scheduler, runner, registry, remote_queue, parts.listeners)
+    backlog = BacklogMonitor(store)
+    return App(settings, store, known, channels, scheduler, runner, registry, remote_queue, backlog, parts.listeners)
 
 
 @dataclass(frozen=True, slots=True)

@@ -47,7 +47,7 @@ READY_PAGE_ROWS = 5000
 
 @dataclass(frozen=True, slots=True)
 class Refilled:
-    """What a refill put: runs that were not in the queue, and how many of these the queue has certainly lost."""
+    """Result of a refill: runs that were not in the queue, and how many of these the queue has certainly lost."""
 
     added: int = 0
     lost: int = 0

@@ -8,6 +8,7 @@ from dataclasses import replace
 from datetime import datetime
 
 from duetime.scheduler.errors import InvalidSetting
+from duetime.scheduler.store.backlog import Backlog
 from duetime.scheduler.store.claims import Claims
 from duetime.scheduler.store.database.clock import ServerClock, utc_now
 from duetime.scheduler.store.database.database import Database, Sqlite
@@ -22,8 +23,8 @@ from duetime.scheduler.store.migrations import trigrams
 from duetime.scheduler.store.migrations.upgrade import Upgrade, check, refuse_foreign, upgrade
 from duetime.scheduler.store.pools import Pools
 from duetime.scheduler.store.runners import Runners
-from duetime.scheduler.store.search import Search
 from duetime.scheduler.store.tasks import Tasks
+from duetime.scheduler.store.text_index.search import Search
 from duetime.scheduler.store.usage import Usage
 from duetime.scheduler.store.workers import Workers
 from sqlalchemy import URL, make_url
@@ -49,6 +50,7 @@ class Store:
         self.estimates = Estimates(database, clock)
         self.integrity = Integrity(database)
         self.search = Search(database)
+        self.backlog = Backlog(database)
 
     def now(self) -> datetime:
         """Return the time (UTC) by the deciding clock: the server's, for a file the system's."""

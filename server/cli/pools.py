@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Iterator
 from dataclasses import asdict
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from importlib import import_module
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -19,6 +19,7 @@ from duetime.server.cli.phrases import COMMAND_WORDS
 from duetime.server.session import session
 
 if TYPE_CHECKING:
+    from duetime.scheduler.foresight.lateness import BacklogReport
     from duetime.scheduler.queue import PoolUse, Stats, ThreadUse
 
 
@@ -54,13 +55,14 @@ def stats(context: typer.Context, *, as_json: AsJson = False) -> None:
     with session(context).app() as app:
         found = app.remote_queue.stats()
         now, zone = app.store.now(), app.scheduler.zone or "UTC"
+        backlog = app.backlog.report()
     if found is None:
         raise StoreUnavailable(SILENT[app.remote_queue.silence()])
     if as_json:
-        output.as_json(_stats(found))
+        output.as_json(_stats(found, backlog))
         return
     output.table(
-        ("TIER", "WAITING", "SHARE", "CEILING", "SERVED WITHIN"),
+        ("TIER", "WAITING", "SHARE", "CEILING", "SERVED WITHIN", "OLDEST", "PATIENCE"),
         (
             (
                 row["tier"],
@@ -68,10 +70,13 @@ def stats(context: typer.Context, *, as_json: AsJson = False) -> None:
                 f"{row['share']:.0%}",
                 f"{row['ceiling']:.0%}",
                 f"{row['bound']} dispatches",
+                _oldest(row),
+                times.length(timedelta(seconds=row["patience_seconds"])),
             )
-            for row in _tiers(found)
+            for row in _tiers(found, backlog)
         ),
     )
+    output.say(backlog.throughput_text())
     output.say(f"{found.leased} running or about to start, {found.parked} held by a pool, {found.delayed} delayed")
     output.table(
         ("POOL", "STATE", "USED", "SPENT", "FREE", "CAPACITY", "HELD"),
@@ -83,14 +88,25 @@ def stats(context: typer.Context, *, as_json: AsJson = False) -> None:
     )
 
 
-def _stats(found: Stats) -> dict[str, Any]:
+def _oldest(row: dict[str, Any]) -> str:
+    if not row["ready"]:
+        return "-"
+    return times.length(timedelta(seconds=int(row["oldest_seconds"]))) + (" (late)" if row["late"] else "")
+
+
+def _stats(found: Stats, backlog: BacklogReport) -> dict[str, Any]:
     """Return what `docs/cli.md` calls `duetime.stats/1`."""
     return {
         "schema": "duetime.stats/1",
         **asdict(found),
         "waiting": dict(zip(TIERS, found.waiting, strict=True)),
         "pools": {name: {**asdict(use), "until": _utc(use)} for name, use in _pools(found)},
-        "tiers": list(_tiers(found)),
+        "tiers": list(_tiers(found, backlog)),
+        "throughput": {
+            "seconds": backlog.throughput.window.total_seconds(),
+            "ready": backlog.throughput.ready,
+            "ended": backlog.throughput.ended,
+        },
     }
 
 
@@ -110,15 +126,19 @@ def _utc(use: PoolUse) -> str | None:
     return until.isoformat(timespec="milliseconds") if until else None
 
 
-def _tiers(found: Stats) -> Iterator[dict[str, Any]]:
+def _tiers(found: Stats, backlog: BacklogReport) -> Iterator[dict[str, Any]]:
     shares = import_module("duetime.scheduler.rules.shares").Shares()
-    for rank, (tier, waiting) in enumerate(zip(TIERS, found.waiting, strict=True), start=1):
+    for rank, (waiting, late) in enumerate(zip(found.waiting, backlog.tiers, strict=True), start=1):
         yield {
-            "tier": tier,
+            "tier": late.tier.value,
             "waiting": waiting,
             "share": shares.guaranteed[rank - 1],
             "ceiling": shares.ceilings[rank - 1],
             "bound": shares.bound(rank),
+            "ready": late.waiting,
+            "oldest_seconds": late.oldest.total_seconds(),
+            "patience_seconds": late.patience.total_seconds(),
+            "late": late.is_late,
         }
 
 

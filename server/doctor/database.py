@@ -1,7 +1,8 @@
-"""Checks of `duetime doctor` on what the database holds: unreadable rows, and the indexes for searches."""
+"""Checks of `duetime doctor` on what the database holds: unreadable rows, indexes for searches, the backlog."""
 
 from __future__ import annotations
 
+from duetime.scheduler.foresight.lateness import report
 from duetime.scheduler.ids import runs_words
 from duetime.scheduler.store import SearchState, Store
 from duetime.server.doctor.check import Check, CheckVerdict
@@ -35,3 +36,13 @@ def search_check(store: Store) -> Check:
         ),
     }[found, embedded]
     return Check("search", CheckVerdict.NOTE, f"searches in titles and history read every row: {why}.", advice)
+
+
+def backlog_check(store: Store) -> Check:
+    """Look how late ready runs are, by tier."""
+    found = report(store)
+    said = "; ".join(found.lines())
+    if not found.late():
+        return Check("backlog", CheckVerdict.OK, said)
+    advice = "`duetime stats` shows what threads and pools do, `duetime explain ID` what a task waits for."
+    return Check("backlog", CheckVerdict.NOTE, f"{said}.", advice)

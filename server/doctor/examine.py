@@ -21,7 +21,7 @@ from duetime.scheduler.rules.time import times
 from duetime.scheduler.store import Store, open_store
 from duetime.scheduler.task import LOCAL, InboxMessage, State
 from duetime.server.doctor.check import Check, CheckVerdict
-from duetime.server.doctor.database import RUNNER_ADVICE, rows_check, search_check
+from duetime.server.doctor.database import RUNNER_ADVICE, backlog_check, rows_check, search_check
 from duetime.server.doctor.deep import integrity_checks
 from duetime.server.doctor.distributed import namespace_check, redis_check, skew_check, workers_check
 from duetime.server.session import RUNNER_ANSWER_TIMEOUT_S, Session
@@ -77,6 +77,7 @@ def _database(settings: Settings, *, deep: bool) -> Iterator[Check]:
         yield _safely("clock", _clock, store)
         yield _safely("rows", rows_check, store)
         yield _safely("search", search_check, store)
+        yield _safely("backlog", backlog_check, store)
         if deep:
             yield from integrity_checks(store)
         if settings.distributed:

@@ -9,6 +9,8 @@ import socket
 import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from functools import partial
+from typing import Protocol
 
 import anyio
 import uvicorn
@@ -29,6 +31,12 @@ STREAM_CLOSE_GRACE_S = 1
 """Seconds that open streams get to end when the server stops; they never end by themselves."""
 
 
+class Readiness(Protocol):
+    """Gives the answer of `/readyz`, or raises a DuetimeError while nothing can be scheduled."""
+
+    def __call__(self, *, verbose: bool) -> str: ...
+
+
 def say(sentence: str) -> None:
     """Write a sentence to stderr."""
     sys.stderr.write(f"{sentence}\n")
@@ -39,7 +47,7 @@ def run_http(
     server: MCPServer[None],
     bound: socket.socket,
     *,
-    ready: Callable[[], str],
+    ready: Readiness,
     start: Callable[[], None] = lambda: None,
     announce: Callable[[str], None] = say,
     ends: ProcessEnd = NOTHING_TO_END,
@@ -86,15 +94,15 @@ async def _serve(
     await running.serve([bound])
 
 
-def http_app(server: MCPServer[None], ready: Callable[[], str]) -> Starlette:
+def http_app(server: MCPServer[None], ready: Readiness) -> Starlette:
     """Return the ASGI application. Answers are single JSON documents: measured, they are faster than event streams."""
 
     async def livez(_: Request) -> Response:
         return PlainTextResponse("ok")
 
-    async def readyz(_: Request) -> Response:
+    async def readyz(request: Request) -> Response:
         try:
-            return PlainTextResponse(await cross(ready))
+            return PlainTextResponse(await cross(partial(ready, verbose="verbose" in request.query_params)))
         except DuetimeError as error:
             return PlainTextResponse(str(error), status_code=503)
 

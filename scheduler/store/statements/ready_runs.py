@@ -43,8 +43,8 @@ _FIRST_READY, _DEADLINE, _TYPE, _DROP_AT = map(
 )
 
 # literal conditions, as in the partial indexes: with parameters neither database is sure to use these
-_ACTIVE: ColumnElement[bool] = literal_column("runs.wake_at IS NULL AND runs.ended_at IS NULL")
-_ALL_READY = select(*READY).select_from(JOINED).where(_ACTIVE, runs.c.state == State.READY)
+ACTIVE: ColumnElement[bool] = literal_column("runs.wake_at IS NULL AND runs.ended_at IS NULL")
+_ALL_READY = select(*READY).select_from(JOINED).where(ACTIVE, runs.c.state == State.READY)
 _NEVER_STARTED = (
     select(func.count())
     .select_from(runs)

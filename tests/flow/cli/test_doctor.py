@@ -108,6 +108,18 @@ def test_the_process_that_runs_tasks_makes_the_index_for_searches(doctor: Doctor
         assert doctor()[1]["search"]["verdict"] == "ok"
 
 
+def test_runs_that_wait_longer_than_their_patience_are_noted(doctor: Doctor) -> None:
+    with build(load_settings()) as app:
+        app.scheduler.schedule("Call John", when="now", priority="high")
+        app.store.claims.make_ready(limit=9)
+        assert doctor()[1]["backlog"]["verdict"] == "ok"
+        with time_machine.travel(datetime.now(UTC) + timedelta(minutes=1)):
+            backlog = doctor()[1]["backlog"]
+            assert app.ready().startswith("ok, but high: 1 ready, the oldest for ")
+    assert backlog["verdict"] == "note"
+    assert "longer than its patience of 30 s" in backlog["said"]
+
+
 def test_due_tasks_that_nobody_runs_are_wrong(doctor: Doctor) -> None:
     assert run(["schedule", "Call John", "--when", "in 10 min"]) == 0
     assert doctor()[0] == 0

@@ -98,6 +98,10 @@ def test_stats_print_what_is_promised_to_each_tier_and_what_is_used_of_each_pool
     eventually(lambda: "gpu" in (cli("stats", "--json").said["pools"]), "the queue to hear of the pool")
     said = cli("stats", "--json").said
     assert [row["bound"] for row in said["tiers"]] == [Shares().bound(rank) for rank in range(1, 6)]
+    assert [(row["late"], row["patience_seconds"]) for row in said["tiers"]] == [
+        (False, seconds) for seconds in (1, 30, 300, 1800, 14400)
+    ]
+    assert said["throughput"] == {"seconds": 300, "ready": 0, "ended": 0}
     assert said["pools"]["gpu"]["capacity"] == 3
     eventually(lambda: cli("stats", "--json").said["threads"], "the worker to report its threads")
     [threads] = cli("stats", "--json").said["threads"].values()

@@ -12,6 +12,7 @@ import time
 from typing import Any
 
 from duetime import Context, Done, handler
+from duetime.scheduler.foresight.lateness import BacklogMonitor
 from duetime.scheduler.handlers import Handlers
 from duetime.scheduler.intake.planner import Planner
 from duetime.scheduler.service import Scheduler
@@ -20,6 +21,7 @@ from duetime.scheduler.task import TaskView
 from duetime.server.protocol.server import make_server
 from duetime.server.protocol.subscriptions import Subscriptions
 from duetime.server.runtime.logs import configure_logs
+from duetime.server.runtime.readiness import readiness
 from duetime.server.runtime.shutdown import ProcessEnd
 from duetime.server.transport.http import listening, run_http
 from duetime.server.transport.stdio import run_stdio
@@ -71,9 +73,10 @@ def main() -> int:
     scheduler = Misbehaving(store, Planner(handlers, "America/Edmonton"), on_change=changes.touched)
     server = make_server(scheduler, changes, actions=actions_of(handlers))
 
-    def ready() -> str:
-        store.history.latest()
-        return "ok"
+    backlog = BacklogMonitor(store)
+
+    def ready(*, verbose: bool) -> str:
+        return readiness(store, backlog, None, verbose=verbose)
 
     if wire is not None:
         return run_stdio(server, wire, ends=ProcessEnd(close=store.close), grace=1)

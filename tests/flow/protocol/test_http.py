@@ -147,12 +147,19 @@ def test_a_supervisor_sees_that_it_lives_and_that_it_is_ready(site: Site) -> Non
         assert (answer.status_code, answer.text) == (200, "ok")
 
 
+def test_an_operator_sees_the_backlog_and_the_throughput(site: Site) -> None:
+    answer = site.http.get(site.url.replace("/mcp", "/readyz?verbose"))
+    state, *lines = answer.text.splitlines()
+    assert (answer.status_code, state) == (200, "ok")
+    assert lines[-1].startswith("in the last 5 min: ")
+
+
 @pytest.mark.anyio
 async def test_it_is_not_ready_while_the_database_does_not_answer(tmp_path: Path) -> None:
     store = open_store(f"sqlite:///{tmp_path / 'duetime.db'}", synchronous="OFF")
     scheduler = Scheduler(store, Planner(Handlers.load(entry_points=False), None))
 
-    def away() -> str:
+    def away(*, verbose: bool) -> str:
         raise StoreUnavailable("the database is locked")
 
     app = http_app(make_server(scheduler, Subscriptions(store.history)), away)

@@ -1,0 +1,89 @@
+"""The backlog: how long ready runs of each tier have waited, and how many runs came and went lately."""
+
+from __future__ import annotations
+
+from datetime import timedelta
+
+import pytest
+from duetime.scheduler.events import EventKind
+from duetime.scheduler.foresight.lateness import BacklogMonitor, report
+from duetime.scheduler.records import Throughput, Waiting
+from duetime.scheduler.rules.changes import pause
+from duetime.scheduler.store import Store, backlog
+from duetime.scheduler.task import State, Tier
+
+from tests.builders import NOON, TENANT, Clock, added, cancelled, settlement, started
+
+MINUTE = timedelta(minutes=1)
+
+
+def test_the_oldest_ready_run_of_each_tier_is_found(store: Store, clock: Clock) -> None:
+    added(store, priority=Tier.CRITICAL)
+    store.claims.make_ready(limit=9)
+    clock.forward(minutes=1)
+    for tier in (Tier.CRITICAL, Tier.NORMAL, Tier.NORMAL):
+        added(store, priority=tier)
+    store.claims.make_ready(limit=9)
+    added(store, NOON + timedelta(hours=1))
+    assert store.backlog.waiting(clock()) == {
+        Tier.CRITICAL: Waiting(2, NOON),
+        Tier.NORMAL: Waiting(2, NOON + MINUTE),
+    }
+
+
+def test_a_run_that_comes_back_has_waited_since_its_retry_was_due(store: Store, clock: Clock) -> None:
+    claim = started(store)
+    store.claims.settle([settlement(claim, State.RETRYING, wake_at=NOON + timedelta(hours=1))])
+    clock.forward(hours=1)
+    store.claims.make_ready(limit=9)
+    clock.forward(minutes=2)
+    assert store.backlog.waiting(clock()) == {Tier.NORMAL: Waiting(1, NOON + timedelta(hours=1))}
+
+
+def test_runs_of_paused_tasks_do_not_wait(store: Store, clock: Clock) -> None:
+    record = added(store)
+    store.claims.make_ready(limit=9)
+    store.tasks.change(TENANT, record.task.id, actor="alice", kind=EventKind.PAUSED, decide=pause)
+    assert store.backlog.waiting(clock()) == {}
+
+
+def test_runs_that_came_and_went_in_the_last_minutes_are_counted(store: Store, clock: Clock) -> None:
+    store.claims.settle([settlement(started(store))])
+    clock.forward(minutes=6)
+    cancelled(store, added(store, NOON + timedelta(days=1)))  # it was never ready
+    claims = [started(store) for _ in range(3)]
+    store.claims.settle([settlement(claim) for claim in claims[:2]])
+    assert store.backlog.throughput(clock()) == Throughput(timedelta(minutes=5), 3, 2)
+
+
+def test_where_much_happens_the_window_is_shorter(store: Store, clock: Clock, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(backlog, "MAX_EVENTS_COUNTED", 4)
+    for _ in range(3):
+        clock.forward(seconds=10)
+        added(store)
+        store.claims.make_ready(limit=9)
+    assert store.backlog.throughput(clock()) == Throughput(timedelta(seconds=10), 2, 0)
+
+
+def test_a_tier_is_late_when_its_oldest_run_has_waited_longer_than_its_patience(store: Store, clock: Clock) -> None:
+    for tier in (Tier.HIGH, Tier.NORMAL):
+        added(store, priority=tier)
+    store.claims.make_ready(limit=9)
+    clock.forward(minutes=1)
+    found = report(store)
+    assert found.late() == ("high: 1 ready, the oldest for 1 min, longer than its patience of 30 s",)
+    assert found.lines() == (
+        *found.late(),
+        "normal: 1 ready, the oldest for 1 min, within its patience",
+        "in the last 5 min: 2 runs became ready, 0 ended",
+    )
+
+
+def test_a_report_is_kept_for_five_seconds(store: Store) -> None:
+    now = [0.0]
+    monitor = BacklogMonitor(store, clock=lambda: now[0])
+    first = monitor.report()
+    now[0] = 4.9
+    assert monitor.report() is first
+    now[0] = 5.0
+    assert monitor.report() is not first
