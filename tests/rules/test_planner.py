@@ -10,6 +10,7 @@ from zoneinfo import ZoneInfo
 import pytest
 from duetime.scheduler.errors import InvalidArgument, InvalidArguments
 from duetime.scheduler.handlers import Handlers
+from duetime.scheduler.intake import instants
 from duetime.scheduler.intake.planner import Planner, Timing
 from duetime.scheduler.intake.reschedule import decide_reschedule
 from duetime.scheduler.request import Request, Reschedule, ScheduleArguments
@@ -197,3 +198,11 @@ def test_a_moved_task_keeps_to_the_zone_that_its_caller_named() -> None:
 def test_a_first_occurrence_years_ahead_is_said(repeat: str, said: bool) -> None:
     far = "it first runs Tue 29 Feb 2028 09:00, more than a year ahead"
     assert (far in timing({"repeat": repeat}).assumptions) is said
+
+
+def test_the_words_of_many_tasks_for_one_time_are_read_once_in_a_call_and_again_in_the_next() -> None:
+    instants._understood.cache_clear()
+    first = [timing({"when": "in 2 hours"}).first for _ in range(3)]
+    later = INTAKE.timing(Request("Call John", when="in 2 hours"), NOW + timedelta(minutes=1))
+    assert instants._understood.cache_info().misses == 2
+    assert {later.first - it for it in first} == {timedelta(minutes=1)}
