@@ -163,7 +163,8 @@ class DispatchQueue(Protocol):
         """Create or change a pool; None removes it. Reserved units stay reserved; runs that need it are held.
 
         A name that ends in `:*` is a template, as `key:*` for `key:customer-42`; such a pool exists while it is in
-        use. `spent` and `empty` initialise a new pool: the units its window has seen, and an empty bucket.
+        use. `spent` and `empty` initialise a new pool: the units its window has seen, and an empty bucket. A
+        sliding window that knows what it has seen needs no empty bucket.
         """
 
     def can_admit(self, entry: Entry) -> Shortage | None:

@@ -196,11 +196,12 @@ class LivePools:
     ) -> LivePool:
         """Set the limits of a pool that had none: it is full, less the units that runs still hold."""
         if limits is not None:
-            level = 0.0 if empty else limits.capacity
+            level = 0.0 if empty and not limits.slides else limits.capacity
             pool.told, pool.limits = limits, self.time.limits(limits)
             settled = 0.0 if limits.slides else spent
             pool.state = PoolState(at=now, used=pool.state.used, spent=settled, level=level)
             if limits.slides and spent > 0:
+                pool.state.level = max(0.0, level - spent)
                 pool.state.relog(((now, spent),))
         return pool
 

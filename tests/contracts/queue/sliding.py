@@ -145,7 +145,7 @@ class SlidingContract(QueueCase):
         assert self.taken(queue) == ["r3.03", "r3.04"]
 
     def test_a_new_pool_knows_what_its_window_has_seen(self, queue: DispatchQueue, clock: Clock) -> None:
-        queue.set_pool("api", sliding(5), spent=4)
+        queue.set_pool("api", sliding(5), spent=4, empty=True)
         self.some(queue, clock)
         assert len(self.taken(queue)) == 1
         assert self.patiently(queue, clock) == (1000, ["r3.01", "r3.02", "r3.03", "r3.04", "r3.05"])

@@ -29,8 +29,11 @@ local function change(p, limits, spent, empty)
     s.level = min(s.level, limits.capacity)
     relog(s, LOG.resized(s.log, limits.slides and limits.window or 0))
   else
-    p.state = new_state(empty and 0 or limits.capacity, limits.slides and 0 or spent, s.used)
-    if limits.slides and spent > 0 then relog(p.state, {NOW, spent}) end
+    p.state = new_state(empty and not limits.slides and 0 or limits.capacity, limits.slides and 0 or spent, s.used)
+    if limits.slides and spent > 0 then
+      p.state.level = max(0, p.state.level - spent)
+      relog(p.state, {NOW, spent})
+    end
   end
   p.kept, p.limits = p.state, limits
   unpark_everything(p)
