@@ -64,6 +64,31 @@ MUTATIONS = (
     Mutation(
         "over-use leaves no debt in the bucket", "pools", "s.level + units - used)", "max(0, s.level + units - used))"
     ),
+    Mutation("a window ends a slot too early", "start_log", "math.max(log[after - 1], at)", "log[after - 1]"),
+    Mutation(
+        "a start counts from its grant, not from when it began",
+        "pools",
+        "LOG.added(log, began, used",
+        "LOG.added(log, granted, used",
+    ),
+    Mutation(
+        "headroom is no part of the window",
+        "pools",
+        "limits.window_units - limits.window_units * kept",
+        "limits.window_units",
+    ),
+    Mutation(
+        "a window is forgotten when its limits change",
+        "set_pool",
+        "LOG.resized(s.log, limits.slides and limits.window or 0)",
+        "{}",
+    ),
+    Mutation(
+        "nobody looks again when a start leaves its window",
+        "pools",
+        "return left_at and max(at, left_at) or at",
+        "return at",
+    ),
     Mutation("tiers have no ceiling", "shares", "(not any_below or (is_late(head) and S.room[tier] >= 1))", "true"),
     Mutation("a turn is not noted", "take", "  note_served(class)\n", ""),
     Mutation("a new tenant goes before all others", "classes", "      note_entered(run.class)\n", ""),
