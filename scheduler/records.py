@@ -177,7 +177,8 @@ class Settlement:
 
     `task_revision` is the revision that `next_run` was computed from. A `checkpoint` of None keeps the stored one.
     `deliveries` carry the message of `inbox`, which they therefore need. `used` is what the attempt really used: pool
-    to units. With the `claim` that it was computed from it takes one round trip where a database is far away.
+    to units. With the `claim` that it was computed from it takes one round trip where a database is far away. `waits`
+    is for how long a suspended run waits; None when it waits until an instant of the clock.
     """
 
     run_id: str
@@ -198,6 +199,7 @@ class Settlement:
     next_run: Run | None = None
     dead_letter: bool = False
     used: Mapping[str, float] = field(default_factory=dict)
+    waits: timedelta | None = None
     claim: Claim | None = field(default=None, repr=False, compare=False)
 
 

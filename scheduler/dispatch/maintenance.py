@@ -82,7 +82,8 @@ class Maintenance:
         self._forget_at = store.now()
         self._ended_at = clock()
         self._could_look = True
-        self._seen: datetime | None = None
+        self._seen: tuple[datetime, float] | None = None
+        """The last time of the store, and when that was by the monotonic clock."""
         self._lapsed: dict[str, tuple[datetime, float]] = {}
         self.process = Loop("maintenance", self.step, replaced=replaced)
 
@@ -106,13 +107,14 @@ class Maintenance:
         return max(0.0, min(LEASE_CHECK_INTERVAL_S, self._look_at - self._clock()))
 
     def _check_clock(self) -> None:
-        """At the start, and after this machine's clock was set back: restart retry delays that end too late."""
-        now = self._store.now()
-        if self._epoch is not None and (self._seen is None or now < self._seen):
-            moved = self._store.claims.retry_from_now()
+        """At the start, and after this machine's clock was set back: mend delays that would end too late."""
+        now, at = self._store.now(), self._clock()
+        if self._epoch is not None and (self._seen is None or now < self._seen[0]):
+            back = None if self._seen is None else self._seen[0] + timedelta(seconds=at - self._seen[1]) - now
+            moved = self._store.claims.restart_delays(back)
             if moved:
-                log.info("the clock was set back: %s now wait their full retry delay again", runs_words(moved))
-        self._seen = now
+                log.info("the clock was set back: the delays of %s do not last longer for that", runs_words(moved))
+        self._seen = (now, at)
 
     def _look(self) -> None:
         """Look for runs that the queue lost, or that have an old estimate; a slow look makes the next one later."""

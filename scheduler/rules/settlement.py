@@ -100,6 +100,7 @@ def _suspended(claim: Claim, ending: Wait | Yielded, now: datetime) -> Settlemen
         failures=claim.run.failures,
         summary=ending.reason or None,
         checkpoint=ending.checkpoint,
+        waits=ending.until if isinstance(ending, Wait) and isinstance(ending.until, timedelta) else None,
         claim=claim,
     )
 

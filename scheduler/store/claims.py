@@ -244,12 +244,15 @@ class Claims:
         """
         return self._database.write(lambda connection: len(recover.recover(connection, epoch, conclude, self._now())))
 
-    def retry_from_now(self) -> list[str]:
-        """Restart the retry delay of runs whose last attempt ended in the future; return these runs.
+    def restart_delays(self, back: timedelta | None = None) -> list[str]:
+        """Let retries, waits for a duration and deliveries end `back` earlier; return the runs that wait.
 
-        Only the process that starts runs may call this, after the clock that all processes use was set back.
+        Without `back`, restart those of attempts that ended in the future. Only the process that starts runs may call
+        this, after the clock that all processes use was set back.
         """
-        return self._database.write(lambda connection: recover.retry_from_now(connection, self._now()), durable=False)
+        return self._database.write(
+            lambda connection: recover.restart_delays(connection, self._now(), back=back), durable=False
+        )
 
     def lapsed(self, before: datetime) -> dict[str, datetime]:
         """Return by run the ends of all leases that expired before `before`."""

@@ -69,6 +69,9 @@ _PAYLOAD = select(tasks.c.payload).where(tasks.c.id == bindparam("of_task")).sca
 _LETTERS = Batch(insert(dead_letters).values(payload=_PAYLOAD), ("run_id", "task_id", "tenant", "at", "reason"))
 _MESSAGES = Batch(insert(inbox), [column.name for column in MESSAGE])
 _DELIVERIES = Batch(insert(deliveries), [column.name for column in DELIVERY])
+WAITS = "waits_seconds"
+"""In the event of a suspension: for how long the run waits, if not until an instant of the clock."""
+
 _USAGE = Batch(insert(usage), [column.name for column in usage.c])
 
 
@@ -207,6 +210,7 @@ def _entries(ending: AttemptEnd, now: datetime) -> list[event_log.EventValues]:
         reason=settlement.reason,
         move=(claim.state, settlement.to),
         attempt=claim.attempt or None,
+        after=None if settlement.waits is None else {WAITS: settlement.waits.total_seconds()},
     )
     following = ending.next_run()
     late = [_missed_entry(ending, now)] if _missed(ending, now) else []

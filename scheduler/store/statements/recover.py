@@ -1,6 +1,7 @@
 """After a crash: attempts that a dead runner left running, or that no worker holds, end as crashed.
 
-After the clock was set back: retry delays restart, else runs would wait until the old time comes again.
+After the clock was set back: delays of retries, waits and deliveries end as much earlier as it was set back, or restart
+where that is not known; else they would wait until the old time comes again.
 """
 
 from __future__ import annotations
@@ -8,7 +9,8 @@ from __future__ import annotations
 import logging
 from collections.abc import Callable, Collection
 from dataclasses import replace
-from datetime import datetime
+from datetime import datetime, timedelta
+from typing import Any
 
 from duetime.scheduler.events import EventKind
 from duetime.scheduler.outcomes import Yielded
@@ -17,7 +19,7 @@ from duetime.scheduler.rules.limits.pool import chargeable
 from duetime.scheduler.rules.settlement import settle as settle_attempt
 from duetime.scheduler.store.database import unreadable
 from duetime.scheduler.store.schema.rows import task_and_run
-from duetime.scheduler.store.schema.tables import attempts, runs, tasks
+from duetime.scheduler.store.schema.tables import attempts, deliveries, events, runs, tasks
 from duetime.scheduler.store.schema.types import Instant
 from duetime.scheduler.store.sql.batch import Batch
 from duetime.scheduler.store.sql.locks import check_epoch
@@ -26,7 +28,7 @@ from duetime.scheduler.store.statements.endings import AttemptEnd, Claimed
 from duetime.scheduler.store.statements.read import TASK_AND_RUN
 from duetime.scheduler.store.statements.ready_runs import JOINED, RUNNING, STARTED
 from duetime.scheduler.task import State
-from sqlalchemy import Connection, and_, bindparam, select, update
+from sqlalchemy import Connection, Row, and_, bindparam, select, update
 
 log = logging.getLogger(__name__)
 
@@ -55,16 +57,31 @@ _OF_NOBODY_ELSE = (
     .where(runs.c.id.in_(bindparam("run_ids", expanding=True)))
     .with_for_update(of=[runs, tasks], skip_locked=True)
 )
-_ENDED_AHEAD = (
-    select(runs.c.id, runs.c.attempt, runs.c.wake_at, attempts.c.started_at, attempts.c.ended_at)
-    .join(attempts, and_(attempts.c.run_id == runs.c.id, attempts.c.number == runs.c.attempt))
-    .where(runs.c.state == State.RETRYING, runs.c.wake_at.is_not(None))
-    .where(attempts.c.ended_at > bindparam("now", type_=Instant()))
+_SUSPENSION = (
+    select(events.c.after)
+    .where(events.c.run_id == runs.c.id, events.c.task_id == runs.c.task_id, events.c.kind == EventKind.SUSPENDED)
+    .order_by(events.c.seq.desc())
+    .limit(1)
+    .scalar_subquery()
 )
-_RETRY = Batch(
+_DELAYED = (
+    select(runs.c.id, runs.c.attempt, runs.c.state, runs.c.wake_at, attempts.c.started_at, attempts.c.ended_at)
+    .add_columns(_SUSPENSION.label("suspension"))
+    .join(attempts, and_(attempts.c.run_id == runs.c.id, attempts.c.number == runs.c.attempt))
+    .where(runs.c.state.in_((State.RETRYING, State.SUSPENDED)), runs.c.wake_at > bindparam("now", type_=Instant()))
+)
+_AGAIN = Batch(
     update(runs)
-    .where(runs.c.id == bindparam("run_id"), runs.c.state == State.RETRYING)
+    .where(runs.c.id == bindparam("run_id"), runs.c.wake_at.is_not(None))
     .values(wake_at=bindparam("again"), listed_at=bindparam("again"))
+)
+_DELIVERIES = (
+    select(deliveries.c.id, deliveries.c.next_at, runs.c.ended_at)
+    .join(runs, runs.c.id == deliveries.c.run_id)
+    .where(deliveries.c.next_at > bindparam("now", type_=Instant()))
+)
+_DELIVER = Batch(
+    update(deliveries).where(deliveries.c.id == bindparam("delivery_id")).values(next_at=bindparam("again"))
 )
 _ENDED = Batch(
     update(attempts)
@@ -161,12 +178,37 @@ def _settlement(claim: Claim, now: datetime) -> Settlement:
     )
 
 
-def retry_from_now(connection: Connection, now: datetime) -> list[str]:
-    """Restart the retry delay of runs whose last attempt ended in the future."""
-    found = connection.execute(_ENDED_AHEAD, {"now": now}).all()
-    _RETRY.run(connection, [{"run_id": row.id, "again": now + (row.wake_at - row.ended_at)} for row in found])
+def restart_delays(connection: Connection, now: datetime, *, back: timedelta | None) -> list[str]:
+    """Let delays end `back` earlier, by which the clock was set back; return their runs.
+
+    Without it only those of attempts that ended in the future are known to be too long: these restart.
+    """
+    found = [row for row in connection.execute(_DELAYED, {"now": now}) if _is_delay(row)]
+    moved = [row for row in found if back is not None or row.ended_at > now]
+    _AGAIN.run(connection, [{"run_id": row.id, "again": _again(row.wake_at, row.ended_at, now, back)} for row in moved])
     ended = [
-        {"of_run": row.id, "of_attempt": row.attempt, "began": min(row.started_at, now), "now": now} for row in found
+        {"of_run": row.id, "of_attempt": row.attempt, "began": min(row.started_at, now), "now": now}
+        for row in moved
+        if row.ended_at > now
     ]
     _ENDED.run(connection, ended)
-    return [row.id for row in found]
+    sent = [
+        row for row in connection.execute(_DELIVERIES, {"now": now}) if back is not None or _ahead(row.ended_at, now)
+    ]
+    _DELIVER.run(
+        connection, [{"delivery_id": row.id, "again": _again(row.next_at, row.ended_at, now, back)} for row in sent]
+    )
+    return [row.id for row in moved]
+
+
+def _is_delay(row: Row[Any]) -> bool:
+    """Whether the run waits for a time to pass, not until an instant of the clock."""
+    return row.state is State.RETRYING or endings.WAITS in (row.suspension or {})
+
+
+def _ahead(ended_at: datetime | None, now: datetime) -> bool:
+    return ended_at is not None and ended_at > now
+
+
+def _again(at: datetime, ended_at: datetime, now: datetime, back: timedelta | None) -> datetime:
+    return max(now, now + (at - ended_at) if back is None else at - back)

@@ -317,15 +317,48 @@ def test_after_the_clock_was_set_back_a_retry_waits_from_now_on_as_long_as_it_sh
     clock.forward(seconds=10)
     again = clock() + timedelta(hours=2)
     store.claims.settle([settlement(each, State.RETRYING, wake_at=again) for each in claims])
-    assert store.claims.retry_from_now() == []
+    assert store.claims.restart_delays() == []
     clock.forward(hours=-1)
-    assert sorted(store.claims.retry_from_now()) == sorted(each.run.id for each in claims)
+    assert sorted(store.claims.restart_delays()) == sorted(each.run.id for each in claims)
     for claim in claims:
         run = store.tasks.get(TENANT, claim.task.id).run
         assert (run.state, run.wake_at) == (State.RETRYING, clock() + timedelta(hours=2))
         [attempt] = store.history.attempts(TENANT, claim.task.id)
         assert attempt.started_at == attempt.ended_at == clock()
-    assert store.claims.retry_from_now() == []
+    assert store.claims.restart_delays() == []
+
+
+@pytest.mark.parametrize("known", [False, True])
+def test_after_the_clock_was_set_back_a_wait_and_a_delivery_last_no_longer(
+    store: Store, clock: Clock, *, known: bool
+) -> None:
+    waiting, told = started(store), started(store)
+    clock.forward(seconds=10)
+    soon = clock() + timedelta(minutes=5)
+    to_tell = delivery(told, next_at=clock())
+    store.claims.settle(
+        [
+            settlement(waiting, State.SUSPENDED, wake_at=soon, waits=timedelta(minutes=5)),
+            settlement(told, inbox=message(told), deliveries=(to_tell,)),
+        ]
+    )
+    assert store.deliveries.settle(to_tell.id, 0, delivered=False, error="busy", next_at=soon)
+    clock.forward(hours=-1)
+    assert store.claims.restart_delays(timedelta(hours=1) if known else None) == [waiting.run.id]
+    assert store.tasks.get(TENANT, waiting.task.id).run.wake_at == clock() + timedelta(minutes=5)
+    assert store.deliveries.next_wake() == clock() + timedelta(minutes=5)
+    assert store.claims.restart_delays() == []
+
+
+def test_a_delay_of_a_long_time_ago_ends_as_much_earlier_as_the_clock_was_set_back(store: Store, clock: Clock) -> None:
+    waiting = started(store)
+    wake_at = clock() + timedelta(hours=9)
+    store.claims.settle([settlement(waiting, State.SUSPENDED, wake_at=wake_at, waits=timedelta(hours=9))])
+    clock.forward(hours=5)
+    clock.forward(hours=-1)
+    assert store.claims.restart_delays() == []
+    assert store.claims.restart_delays(timedelta(hours=1)) == [waiting.run.id]
+    assert store.tasks.get(TENANT, waiting.task.id).run.wake_at == clock() + timedelta(hours=4)
 
 
 def test_after_the_clock_was_set_back_the_calendar_waits_for_the_clock(store: Store, clock: Clock) -> None:
@@ -333,7 +366,8 @@ def test_after_the_clock_was_set_back_the_calendar_waits_for_the_clock(store: St
     waiting = started(store)
     store.claims.settle([settlement(waiting, State.SUSPENDED, wake_at=NOON + timedelta(hours=1))])
     clock.forward(hours=-1)
-    assert store.claims.retry_from_now() == []
+    assert store.claims.restart_delays() == []
+    assert store.claims.restart_delays(timedelta(hours=1)) == []
     assert store.tasks.get(TENANT, record.task.id).run.wake_at == NOON + timedelta(minutes=5)
     assert store.tasks.get(TENANT, waiting.task.id).run.wake_at == NOON + timedelta(hours=1)
     assert store.tasks.get(TENANT, running.task.id).run.state is State.RUNNING

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import logging
-from datetime import timedelta
+from datetime import datetime, timedelta
 from typing import Any
 from unittest.mock import ANY
 
@@ -13,10 +13,12 @@ from duetime.scheduler.dispatch.maintenance import Maintenance
 from duetime.scheduler.errors import RunnerReplaced, StoreUnavailable
 from duetime.scheduler.events import EventKind
 from duetime.scheduler.ids import runs_words
+from duetime.scheduler.outcomes import Wait
 from duetime.scheduler.queue import Explanation, Finish, Kind, Limits
 from duetime.scheduler.queue.memory.queue import MemoryQueue
 from duetime.scheduler.records import IdempotencyKey, NewTask, ReadyRun, Start
 from duetime.scheduler.rules.changes import move, pause
+from duetime.scheduler.rules.settlement import settle
 from duetime.scheduler.store import Store
 from duetime.scheduler.task import DeadlineType, State
 
@@ -345,6 +347,29 @@ def test_a_retry_of_a_second_comes_in_seconds_though_the_clock_was_set_back_by_a
     maintenance.step()
     Dispatcher(store, queue, epoch=epoch).step()
     clock.forward(seconds=1)
+    Dispatcher(store, queue, epoch=epoch).step()
+    assert queued(queue) == [claim.run.id]
+
+
+@pytest.mark.parametrize("restart", [False, True])
+@pytest.mark.parametrize(("until", "minutes"), [(timedelta(minutes=5), 5), (NOON + timedelta(minutes=5), 65)])
+def test_a_wait_is_no_longer_for_a_clock_that_was_set_back_by_an_hour_unless_it_is_for_a_time_of_the_clock(
+    store: Store, queue: MemoryQueue, clock: Clock, until: timedelta | datetime, minutes: int, *, restart: bool
+) -> None:
+    epoch = store.runners.take_over(pid=1, endpoint="127.0.0.1:1", token="a")
+    claim = started(store)
+    maintenance = Maintenance(store, queue, held=set, epoch=epoch, clock=lambda: 7.0)
+    maintenance.step()
+    store.claims.settle([settle(claim, Wait(until), now=clock(), jitter=0.0)])
+    clock.forward(hours=-1)
+    if restart:
+        queue = MemoryQueue(lambda: clock().timestamp() * 1000)
+        maintenance = Maintenance(store, queue, held=set, epoch=epoch)
+    maintenance.step()
+    clock.forward(minutes=minutes, seconds=-2)
+    Dispatcher(store, queue, epoch=epoch).step()
+    assert queued(queue) == []
+    clock.forward(seconds=2)
     Dispatcher(store, queue, epoch=epoch).step()
     assert queued(queue) == [claim.run.id]
 
