@@ -12,13 +12,13 @@ from typing import Any
 
 import pytest
 from duetime.scheduler.errors import StoreUnavailable
-from duetime.scheduler.events import EventKind
+from duetime.scheduler.events import EventFilter, EventKind
 from duetime.scheduler.handlers import Handlers
 from duetime.scheduler.intake.planner import Planner
 from duetime.scheduler.records import Change, Claim, IdempotencyKey, NewTask, Start
 from duetime.scheduler.service import Scheduler
 from duetime.scheduler.store import Store, open_store
-from duetime.scheduler.store.postgres import add_one, known_keys
+from duetime.scheduler.store.postgres import add_many, add_one, known_keys
 from duetime.scheduler.store.postgres import start as postgres_start
 from duetime.scheduler.store.statements import idempotency
 from duetime.scheduler.store.statements.idempotency import Name
@@ -195,6 +195,32 @@ def test_a_key_that_is_let_go_between_two_looks_at_it_is_taken(store: Store, mon
     again = store.tasks.add(*a_task(), actor="alice", key=IdempotencyKey("k", {"title": "A"}))
     assert again.created
     assert again.record.task.id != record.task.id
+
+
+def test_the_event_of_a_task_is_its_own_when_its_key_is_taken_later_than_those_of_others(
+    store: Store, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    held = store.tasks.add(*a_task(), actor="alice", key=IdempotencyKey("k", {"title": "A"})).record
+
+    def too_late(connection: Connection, *_rest: object) -> dict[Name, TaskRecord]:
+        idempotency.forget(connection, [(TENANT, "k", held.task.id)])
+        return {}
+
+    monkeypatch.setattr(known_keys, "known", too_late)
+    new = [NewTask(*a_task(title="First"), "alice"), NewTask(*a_task(), "bob", IdempotencyKey("k", {"title": "A"}))]
+    _, second = store.tasks.add_many(new)
+    where = EventFilter(task_id=second.record.task.id)
+    [created] = store.history.events(TENANT, where, limit=9).events
+    assert created.after is not None
+    assert (created.actor, created.after["title"]) == ("bob", "Call John")
+
+
+def test_rows_of_many_tasks_are_read_once_and_joined_with_nothing(store: Store) -> None:
+    """Joined with each other, they would cost the square of their number, as no index is on them."""
+    with store._database.engine.connect() as connection:
+        plan = connection.exec_driver_sql(f"EXPLAIN (GENERIC_PLAN) {add_many.ADD.sql}").scalars().all()
+    assert [line for line in plan if "Join Filter" in line] == []
+    assert len([line for line in plan if "Function Scan on jsonb_array_elements line" in line]) == 1
 
 
 def test_a_key_that_is_never_there_to_be_read_is_given_up(store: Store, monkeypatch: pytest.MonkeyPatch) -> None:

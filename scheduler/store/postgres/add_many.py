@@ -1,0 +1,148 @@
+"""PostgreSQL: any number of new tasks by one prepared statement, whose one parameter is a JSON array of rows of text.
+
+Each row has everything of one task, and is read once. A table of rows for each table of the database had to be joined
+with every other one, which cost more the more tasks there were.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from datetime import datetime
+from operator import itemgetter
+
+from duetime.scheduler.records import Added, NewTask
+from duetime.scheduler.store.schema.rows import NEW_RUN_VALUES, TASK_VALUES, new_run_values, task_values
+from duetime.scheduler.store.schema.tables import events, runs, tasks
+from duetime.scheduler.store.schema.tables import keys as key_table
+from duetime.scheduler.store.schema.values import encode, instant_text
+from duetime.scheduler.store.sql.prepared import PreparedStatement, texts_of, written
+from duetime.scheduler.store.statements import event_log, idempotency
+from duetime.scheduler.store.statements.idempotency import KEY_KEPT_AFTER_END, name_of
+from duetime.scheduler.task import TaskRecord
+from sqlalchemy import Connection, Table
+from sqlalchemy.dialects import postgresql
+
+_KEY = ("key", "fingerprint", "expires_at", "derived", "look_at")
+_EVENT = ("actor", "after")
+_PARTS: Mapping[str, tuple[Table, Sequence[str]]] = {
+    "": (tasks, TASK_VALUES),
+    "run_": (runs, NEW_RUN_VALUES),
+    "key_": (key_table, _KEY),
+    "event_": (events, _EVENT),
+}
+"""The columns of a row in their order, by the prefix of their names in the statement."""
+
+
+def _columns() -> Iterator[str]:
+    dialect = postgresql.dialect()  # type: ignore[no-untyped-call]  # SQLAlchemy has no types for it
+    names = [(prefix, table, name) for prefix, (table, names) in _PARTS.items() for name in names]
+    for place, (prefix, table, name) in enumerate(names):
+        yield f'(line->>{place})::{table.c[name].type.compile(dialect)} AS "{prefix}{name}"'
+
+
+def _selected(prefix: str, names: Sequence[str]) -> str:
+    return ", ".join(f'"{prefix}{name}"' for name in names)
+
+
+def _named(names: Sequence[str]) -> str:
+    return _selected("", names)
+
+
+# Tables: idempotency_keys, tasks, runs, task_labels, events; all are written, runs and tasks are read.
+# Parameters: `lines`, an array with an array of texts for each task, ordered by key: who locks keys in one order never
+#   waits for somebody who waits for him. `now`, and `cutoff`: keys of tasks that ended before it are free. `twins`:
+#   whether to look for a twin.
+# Sees: what was committed when it began, and each key as it is once every other call with it has ended.
+# Returns: the id of each task whose key did not hold, and that of its twin.
+# Why: as `add_one`, its twin for a single task, which has the reasons.
+ADD = PreparedStatement.of(
+    f"""
+WITH given AS MATERIALIZED (
+    SELECT {", ".join(_columns())}
+    FROM jsonb_array_elements(:lines::jsonb) AS line
+), claimed AS (
+    INSERT INTO idempotency_keys AS held (tenant, key, task_id, fingerprint, expires_at, derived, look_at)
+    SELECT tenant, key_key, id, key_fingerprint, key_expires_at, key_derived, key_look_at
+    FROM given WHERE key_key IS NOT NULL
+    ON CONFLICT (tenant, key) DO UPDATE SET
+        task_id = excluded.task_id, fingerprint = excluded.fingerprint, expires_at = excluded.expires_at,
+        derived = excluded.derived, revision = excluded.revision, look_at = excluded.look_at
+    WHERE held.expires_at <= :now
+        OR held.derived AND 'cancelled' = (SELECT state FROM runs WHERE runs.task_id = held.task_id AND runs.current)
+        OR held.expires_at IS NULL
+            AND :cutoff >= (SELECT ended_at FROM runs WHERE runs.task_id = held.task_id AND runs.current)
+    RETURNING task_id
+), new AS MATERIALIZED (
+    SELECT * FROM given WHERE key_key IS NULL OR id IN (SELECT task_id FROM claimed)
+), task AS (
+    INSERT INTO tasks ({_named(TASK_VALUES)})
+    SELECT {_selected("", TASK_VALUES)} FROM new
+), run AS (
+    INSERT INTO runs ({_named(NEW_RUN_VALUES)})
+    SELECT {_selected("run_", NEW_RUN_VALUES)} FROM new
+), label AS (
+    INSERT INTO task_labels (tenant, label, task_id)
+    SELECT DISTINCT tenant, label, id FROM new, jsonb_array_elements_text(labels) AS label
+), event AS (
+    INSERT INTO events (tenant, task_id, run_id, seq, at, kind, actor, from_state, to_state, after, revision)
+    SELECT tenant, id, run_id, 1, :now, 'created', event_actor, NULL,
+        CASE run_state WHEN 'ready' THEN 'scheduled' ELSE run_state END, event_after, revision
+    FROM new
+    UNION ALL
+    SELECT tenant, id, run_id, 2, :now, 'ready', 'duetime', 'scheduled', 'ready', NULL, NULL
+    FROM new WHERE run_state = 'ready'
+)
+SELECT id, CASE WHEN :twins::boolean THEN (
+    SELECT alike.task_id
+    FROM (SELECT * FROM runs WHERE twin_hash = run_twin_hash AND scheduled_for = run_scheduled_for OFFSET 0) AS alike
+    WHERE alike.current AND alike.ended_at IS NULL AND alike.listed_at = alike.scheduled_for
+        AND (SELECT tasks.tenant = new.tenant AND tasks.owner = new.owner AND tasks.title_folded = new.title_folded
+             FROM tasks WHERE tasks.id = alike.task_id)
+    LIMIT 1) END
+FROM new
+"""  # noqa: S608 - names of columns
+)
+
+_TASK_TEXTS, _RUN_TEXTS = texts_of(tasks, TASK_VALUES), texts_of(runs, NEW_RUN_VALUES)
+_KEY_TEXTS, _EVENT_TEXTS = texts_of(key_table, _KEY), texts_of(events, _EVENT)
+_NO_KEY = [None] * len(_KEY)
+
+Line = list[str | None]
+
+
+def insert(
+    connection: Connection,
+    items: Sequence[NewTask],
+    told: Sequence[event_log.EventValues],
+    *,
+    now: datetime,
+    twins: bool,
+) -> dict[str, Added]:
+    """Store the tasks whose keys do not hold; returns the answers by their ids."""
+    created = {entry["task_id"]: entry for entry in reversed(told)}
+    keyed = sorted((name_of(item), item.task.id, item) for item in items if item.key)
+    ordered = [item for item in items if not item.key] + list(map(itemgetter(2), keyed))
+    values = {
+        "lines": encode([_line(item, created[item.task.id]) for item in ordered]),
+        "now": instant_text(now),
+        "cutoff": instant_text(now - KEY_KEPT_AFTER_END),
+        "twins": "t" if twins else "f",
+    }
+    by_id = {item.task.id: item for item in items}
+    return {
+        task_id: Added(TaskRecord(by_id[task_id].task, by_id[task_id].run), created=True, twin=twin)
+        for task_id, twin in ADD.rows(connection, values)
+    }
+
+
+def _line(item: NewTask, created: event_log.EventValues) -> Line:
+    """Return the texts of one task, in the order of the statement's columns."""
+    task = written(task_values(item.task), _TASK_TEXTS)
+    run = written(new_run_values(item.task, item.run), _RUN_TEXTS)
+    return [*task.values(), *run.values(), *_key(item), *written(created, _EVENT_TEXTS).values()]
+
+
+def _key(item: NewTask) -> Line:
+    if item.key is None:
+        return [*_NO_KEY]
+    return [*written(idempotency.key_row(item.task, item.key, item.task.created_at), _KEY_TEXTS).values()]
