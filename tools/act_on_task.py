@@ -1,4 +1,4 @@
-"""The tool `act_on_task`, which only cards call: their buttons."""
+"""The tool `act_on_task`: the buttons of cards, offered to models where a host draws no cards."""
 
 from __future__ import annotations
 
@@ -41,16 +41,16 @@ def _answer(call: ActOnTask, sender: Sender) -> CallToolResult:
 
 ACT_ON_TASK = Definition(
     "act_on_task",
-    "Press a button of a task card",
-    "Press a button of a task's card: snooze it, run it now, skip its next run, undo its cancel, or mark its "
-    "outcome as read (done).",
+    "Act on a task",
+    "Act on a task, as the buttons of its card do: snooze it, run it now or again, skip its next run, undo its cancel, "
+    "or mark its outcome as read (done).",
     (
         TASK_ID,
         Argument("action", Choice(("snooze", "run_now", "skip_next", "undo", "done")), "", "run_now", required=True),
         REVISION,
         Argument("minutes", Whole(1, 527_040), "Snooze by", "minutes=10"),
         Argument("until", TIME, "Snooze until", "until='tomorrow 9am'"),
-        Argument("undo", Text(60), "The token that undoes a cancel"),
+        Argument("undo", Text(60), "The token in the answer of cancel_task"),
         KEY,
     ),
     ActOnTask,

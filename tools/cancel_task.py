@@ -36,7 +36,7 @@ def _answer(call: CancelTask, sender: Sender) -> CallToolResult:
 CANCEL_TASK = Definition(
     "cancel_task",
     "Cancel a task",
-    "Cancel a task with all its coming runs. It can be undone for 30 s, on its card.",
+    "Cancel a task with all its coming runs. It can be undone for 30 s.",
     (TASK_ID, Argument("reason", Text(200), "Kept in the history", "reason='not needed'"), REVISION, KEY),
     CancelTask,
     _answer,

@@ -87,7 +87,8 @@ class Definition(Generic[CallT]):
     """One tool: `call` makes a typed call of the arguments that were read, `answer` does what it asks.
 
     `also_wrong` finds further problems of a call that is refused anyway: a caller that corrects everything at once
-    needs one more call, not two.
+    needs one more call, not two. `describes_output`: the schema of its answers is listed; the answers of the others are
+    as those of `get_task`, and five copies of one schema would only cost room.
     """
 
     name: str
@@ -100,6 +101,7 @@ class Definition(Generic[CallT]):
     card: str = TASK_CARD
     output: type[BaseModel] = TaskPayload
     for_models: bool = True
+    describes_output: bool = False
     also_wrong: Callable[[Mapping[str, Json], Sender], Sequence[InvalidArgument]] = _nothing_else
 
     def read(self) -> Arguments:

@@ -42,4 +42,5 @@ GET_TASK = Definition(
     GetTask,
     _answer,
     hints(read_only=True, idempotent=True, outside=False),
+    describes_output=True,
 )

@@ -67,4 +67,5 @@ LIST_TASKS = Definition(
     hints(read_only=True, idempotent=True, outside=False),
     card=TASK_LIST,
     output=TaskListPayload,
+    describes_output=True,
 )

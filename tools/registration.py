@@ -47,7 +47,10 @@ class StrictTool(Tool):
             title=definition.title,
             description=definition.about,
             parameters=arguments.schema(),
-            fn_metadata=FuncMetadata(arg_model=ArgModelBase, output_schema=output_schema(definition.output)),
+            fn_metadata=FuncMetadata(
+                arg_model=ArgModelBase,
+                output_schema=output_schema(definition.output) if definition.describes_output else None,
+            ),
             is_async=False,
             annotations=definition.hints,
             meta=_meta(definition),

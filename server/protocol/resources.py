@@ -14,6 +14,7 @@ from duetime.widgets.tool_words import TOOL_WORDS
 from mcp.server import MCPServer
 from mcp.server.mcpserver.exceptions import ResourceNotFoundError
 
+TASK = "duetime://tasks/"
 JSON_TYPE = "application/json"
 MAX_INBOX_MESSAGES = 50
 

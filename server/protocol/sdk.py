@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable
-from typing import Any
+from typing import Any, Protocol
 
 from mcp.server import MCPServer
 from mcp.server.connection import Connection
@@ -11,9 +11,20 @@ from mcp.server.context import ServerRequestContext
 from mcp.server.lowlevel import Server
 from mcp.server.subscriptions import ListenHandler
 from mcp.types import EmptyResult, SubscribeRequestParams, UnsubscribeRequestParams
+from starlette.types import Receive, Scope, Send
+
+_VERSION = b"mcp-protocol-version"
 
 Subscribe = Callable[[ServerRequestContext[Any, Any], SubscribeRequestParams], Awaitable[EmptyResult]]
 Unsubscribe = Callable[[ServerRequestContext[Any, Any], UnsubscribeRequestParams], Awaitable[EmptyResult]]
+
+
+class EndedSessions(Protocol):
+    """Sessions that died with an earlier process."""
+
+    def names(self, scope: Scope) -> bool: ...
+
+    def watching(self, scope: Scope, send: Send) -> Send: ...
 
 
 def lowlevel(server: MCPServer[None]) -> Server[None]:
@@ -31,6 +42,21 @@ def serve_subscribe(server: MCPServer[None], subscribe: Subscribe, unsubscribe: 
     handlers = lowlevel(server)
     handlers.add_request_handler("resources/subscribe", SubscribeRequestParams, subscribe)
     handlers.add_request_handler("resources/unsubscribe", UnsubscribeRequestParams, unsubscribe)
+
+
+def serve_dead_sessions(server: MCPServer[None], dead: EndedSessions) -> None:
+    """Serve sessions that `dead` names statelessly, for which the session manager has no setting."""
+    manager = server.session_manager
+    stateful = manager._handle_stateful_request  # noqa: SLF001 - see above
+
+    async def handle(scope: Scope, receive: Receive, send: Send) -> None:
+        if dead.names(scope):
+            version = next((value.decode("latin-1") for name, value in scope["headers"] if name == _VERSION), None)
+            await manager._handle_stateless_request(version, scope, receive, send)  # noqa: SLF001 - see above
+        else:
+            await stateful(scope, receive, dead.watching(scope, send))
+
+    manager._handle_stateful_request = handle  # type: ignore[method-assign]  # noqa: SLF001 - see above
 
 
 def end_streams(server: MCPServer[None]) -> None:

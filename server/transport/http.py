@@ -15,8 +15,9 @@ from typing import Protocol
 import anyio
 import uvicorn
 from duetime.scheduler.errors import DuetimeError, InvalidSetting
-from duetime.server.protocol.sdk import end_streams
+from duetime.server.protocol.sdk import end_streams, serve_dead_sessions
 from duetime.server.runtime.shutdown import NOTHING_TO_END, ProcessEnd, Shutdown, on_loop
+from duetime.server.transport.dead_sessions import DeadSessions
 from duetime.tools.threads import cross
 from mcp.server import MCPServer
 from mcp.server.transport_security import TransportSecuritySettings
@@ -27,6 +28,9 @@ from starlette.routing import Route
 
 PATH = "/mcp"
 MAX_BODY_BYTES = 1024 * 1024
+KEEP_ALIVE_S = 75
+"""Seconds that an idle connection stays open: longer than clients keep theirs, or calls are lost on closing ones."""
+
 STREAM_CLOSE_GRACE_S = 1
 """Seconds that open streams get to end when the server stops; they never end by themselves."""
 
@@ -64,7 +68,13 @@ def run_http(
         start()
         app = http_app(server, ready)
         announce(f"duetime serves MCP at {url_of(bound)}")
-        config = uvicorn.Config(app, log_config=None, access_log=False, timeout_graceful_shutdown=STREAM_CLOSE_GRACE_S)
+        config = uvicorn.Config(
+            app,
+            log_config=None,
+            access_log=False,
+            timeout_graceful_shutdown=STREAM_CLOSE_GRACE_S,
+            timeout_keep_alive=KEEP_ALIVE_S,
+        )
         running = _Server(config)
         anyio.run(_serve, running, bound, server, ending, ends.begin)
         ending.begin("the server ended")
@@ -112,6 +122,7 @@ def http_app(server: MCPServer[None], ready: Readiness) -> Starlette:
         max_request_body_size=MAX_BODY_BYTES,
         transport_security=_against_rebinding(),
     )
+    serve_dead_sessions(server, DeadSessions())
     app.routes.extend([Route("/livez", livez), Route("/readyz", readyz)])
     return app
 

@@ -13,6 +13,7 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
+import anyio
 import httpx2
 import pytest
 from duetime.scheduler.errors import InvalidSetting, StoreUnavailable
@@ -22,7 +23,9 @@ from duetime.scheduler.service import Scheduler
 from duetime.scheduler.store import open_store
 from duetime.server.protocol.server import make_server
 from duetime.server.protocol.subscriptions import Subscriptions
-from duetime.server.transport.http import MAX_BODY_BYTES, http_app, listening, url_of
+from duetime.server.transport import dead_sessions
+from duetime.server.transport.dead_sessions import DeadSessions
+from duetime.server.transport.http import KEEP_ALIVE_S, MAX_BODY_BYTES, http_app, listening, url_of
 
 PROGRAM = Path(__file__).with_name("served_process.py")
 SECONDS = 120
@@ -219,3 +222,52 @@ def test_any_free_port_can_be_asked_for() -> None:
     with listening("127.0.0.1", 0) as bound:
         assert bound.proto == socket.IPPROTO_TCP  # else asyncio leaves Nagle on, and every answer waits 40 ms
         assert re.fullmatch(r"http://127\.0\.0\.1:[1-9][0-9]*/mcp", url_of(bound))
+
+
+LEGACY = {"protocolVersion": "2025-11-25", "capabilities": {}, "clientInfo": {"name": "test", "version": "1"}}
+
+
+def test_a_session_of_an_earlier_process_is_told_so_once_and_served_without_a_session_then(site: Site) -> None:
+    headers = {"MCP-Protocol-Version": "2025-11-25", "Mcp-Session-Id": "0" * 32}
+    call = {"jsonrpc": "2.0", "id": 1, "method": "tools/call", "params": {"name": "list_tasks", "arguments": {}}}
+    first = site.post(call, **headers)
+    again = site.post(call, **headers)
+    other = site.post(call, **{**headers, "Mcp-Session-Id": "1" * 32})
+
+    assert (first.status_code, other.status_code) == (404, 404)
+    assert again.status_code == 200
+    assert "tasks" in again.json()["result"]["structuredContent"]
+
+
+def test_a_client_that_begins_anew_after_a_dead_session_has_a_session_again(site: Site) -> None:
+    headers = {"MCP-Protocol-Version": "2025-11-25"}
+    dead = {"jsonrpc": "2.0", "id": 1, "method": "tools/list", "params": {}}
+    assert site.post(dead, **headers, **{"Mcp-Session-Id": "2" * 32}).status_code == 404
+    begun = site.post({"jsonrpc": "2.0", "id": 1, "method": "initialize", "params": LEGACY})
+    session = {"Mcp-Session-Id": begun.headers["mcp-session-id"]}
+    assert site.post({"jsonrpc": "2.0", "method": "notifications/initialized"}, **headers, **session).status_code == 202
+
+    assert "result" in site.post(dead, **headers, **session).json()
+
+
+def test_connections_stay_open_longer_than_clients_keep_idle_ones() -> None:
+    assert KEEP_ALIVE_S >= 60
+
+
+def test_only_the_latest_dead_sessions_are_remembered(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(dead_sessions, "MAX_DEAD_SESSIONS", 2)
+    dead = DeadSessions()
+
+    async def send(_message: Any) -> None: ...
+
+    def scope(name: bytes) -> dict[str, Any]:
+        return {"method": "POST", "headers": [(b"mcp-session-id", name)]}
+
+    async def die() -> None:
+        for name in (b"a", b"b", b"c"):
+            await dead.watching(scope(name), send)({"type": "http.response.start", "status": 404})
+        await dead.watching(scope(b"alive"), send)({"type": "http.response.start", "status": 200})
+
+    anyio.run(die)
+    assert [dead.names(scope(name)) for name in (b"a", b"b", b"c", b"alive")] == [False, True, True, False]
+    assert not dead.names({"method": "GET", "headers": [(b"mcp-session-id", b"c")]})

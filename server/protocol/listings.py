@@ -1,0 +1,73 @@
+"""Lists that depend on who asks: the buttons as a tool where no card has them, and the open tasks as resources."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable
+from typing import Any
+
+from duetime.scheduler.service import Scheduler
+from duetime.scheduler.task import Principal, TaskFilter
+from duetime.server.protocol.resources import JSON_TYPE, TASK
+from duetime.tools.act_on_task import ACT_ON_TASK
+from duetime.tools.filters import states_of
+from duetime.tools.threads import cross
+from mcp.server.apps import client_supports_apps
+from mcp.server.context import CallNext, HandlerResult, ServerMiddleware, ServerRequestContext
+from mcp.types import Completion, ResourceTemplateReference
+from pydantic import BaseModel
+
+MAX_TASKS_LISTED = 50
+MAX_COMPLETIONS = 20
+OPEN = "open"
+
+
+async def offer_buttons(ctx: ServerRequestContext[Any, Any], call_next: CallNext) -> HandlerResult:
+    """Show the tool of the buttons to models whose host draws no cards: undo, done and run again are nowhere else."""
+    result = await call_next(ctx)
+    if ctx.method != "tools/list" or client_supports_apps(ctx):
+        return result
+    found = _as_dict(result)
+    for tool in found.get("tools", ()):
+        if tool["name"] == ACT_ON_TASK.name:
+            tool["_meta"]["ui"] = {**tool["_meta"]["ui"], "visibility": ["model", "app"]}
+    return found
+
+
+def listing_open_tasks(scheduler: Scheduler, caller: Callable[[], Principal]) -> ServerMiddleware[Any]:
+    """Return the middleware that adds the open tasks of the caller, next due first, to the list of resources."""
+
+    async def list_open_tasks(ctx: ServerRequestContext[Any, Any], call_next: CallNext) -> HandlerResult:
+        result = await call_next(ctx)
+        if ctx.method != "resources/list":
+            return result
+        found = _as_dict(result)
+        page = await cross(scheduler.list, TaskFilter(states_of(OPEN)), limit=MAX_TASKS_LISTED, by=caller())
+        tasks = [view.record.task for view in page.views]
+        rows = [{"uri": f"{TASK}{task.id}", "name": task.id, "title": task.title} for task in tasks]
+        found["resources"] = [*found.get("resources", ()), *({**row, "mimeType": JSON_TYPE} for row in rows)]
+        return found
+
+    return list_open_tasks
+
+
+def completing_task_ids(
+    scheduler: Scheduler, caller: Callable[[], Principal]
+) -> Callable[[Any, Any, Any], Awaitable[Completion | None]]:
+    """Return what completes the id of a task: of the open ones, by the start of the id or by a part of the title."""
+
+    async def complete(ref: Any, argument: Any, _context: Any) -> Completion | None:
+        if not isinstance(ref, ResourceTemplateReference) or argument.name != "task_id":
+            return None
+        page = await cross(scheduler.list, TaskFilter(states_of(OPEN)), limit=100, by=caller())
+        typed = argument.value.casefold()
+        tasks = [view.record.task for view in page.views]
+        ids = [task.id for task in tasks if task.id.startswith(typed) or typed in task.title.casefold()]
+        return Completion(values=ids[:MAX_COMPLETIONS], has_more=len(ids) > MAX_COMPLETIONS or page.cursor is not None)
+
+    return complete
+
+
+def _as_dict(result: HandlerResult) -> dict[str, Any]:
+    if isinstance(result, BaseModel):
+        return result.model_dump(mode="json", by_alias=True, exclude_none=True)
+    return result or {}

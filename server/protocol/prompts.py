@@ -1,0 +1,62 @@
+"""Prompts: what people ask for again and again, as a host offers it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, NamedTuple
+
+from mcp.server import MCPServer
+from mcp.server.context import CallNext, HandlerResult, ServerRequestContext
+from mcp.shared.exceptions import MCPError
+from mcp.types import INVALID_PARAMS
+
+
+class PromptText(NamedTuple):
+    """A prompt without arguments."""
+
+    title: str
+    about: str
+    text: str
+
+
+PROMPTS: Mapping[str, PromptText] = {
+    "plan_my_day": PromptText(
+        "Plan my day",
+        "What is due today, in order, and where it clashes.",
+        "Call list_tasks(state='open', before='tomorrow'). Tell me what is due today in order of time, with overdue "
+        "tasks first, and name times that clash or leave no room. Propose changes, and change nothing before I agree.",
+    ),
+    "what_did_i_miss": PromptText(
+        "What did I miss",
+        "Outcomes that were not read yet, failures first.",
+        "Call list_tasks(), which has the outcomes that I have not read, and list_tasks(state='failed'). Tell me the "
+        "failures first, each with its reason and what could be done about it, then the rest in one line each.",
+    ),
+    "reschedule_all": PromptText(
+        "Reschedule all",
+        "Move all open tasks that are due today to another time.",
+        "Call list_tasks(state='open', before='tomorrow'), following cursors. Show me these tasks with a new time for "
+        "each, keeping their order and time of day; ask me for the day if I have not named one. Once I agree, call "
+        "reschedule_task for each of them, and tell me the new times as the answers have them.",
+    ),
+}
+
+
+def add_prompts(server: MCPServer[None]) -> None:
+    """Offer the prompts, none of which takes arguments."""
+    for name, prompt in PROMPTS.items():
+        _add(server, name, prompt)
+
+
+def _add(server: MCPServer[None], name: str, prompt: PromptText) -> None:
+    @server.prompt(name, title=prompt.title, description=prompt.about)
+    def text() -> str:
+        return prompt.text
+
+
+async def refuse_unknown_prompts(ctx: ServerRequestContext[Any, Any], call_next: CallNext) -> HandlerResult:
+    """Answer an unknown prompt as the protocol says; the SDK takes it for a defect, and logs a traceback."""
+    name = (ctx.params or {}).get("name")
+    if ctx.method == "prompts/get" and name not in PROMPTS:
+        raise MCPError(code=INVALID_PARAMS, message=f"There is no such prompt. There are {', '.join(PROMPTS)}.")
+    return await call_next(ctx)
