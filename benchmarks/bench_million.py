@@ -31,6 +31,8 @@ from tests import services
 TENANT = LOCAL.tenant
 RARE, COMMON, MIDDLING = "zebra", "call", "dentist"
 """Words in one title of 200,000, in one of three, and in one of a hundred."""
+SEVERAL, TOGETHER = "number 777", "number 77"
+"""Words in 1,111 titles of a million, and in 11,111: most of these are far down the list, one behind the other."""
 
 PAGE = 50
 TICKS_A_SECOND = 100
@@ -69,12 +71,16 @@ CALLS: dict[str, Call] = {
     "list failed": lambda store: page(store, TaskFilter(states=(State.FAILED,))),
     f"list {RARE} (1 of 200,000)": lambda store: page(store, TaskFilter(query=RARE)),
     f"list {MIDDLING} (1 of 100)": lambda store: page(store, TaskFilter(query=MIDDLING)),
+    f"list {SEVERAL} (1 of 900)": lambda store: page(store, TaskFilter(query=SEVERAL)),
+    f"list {TOGETHER} (1 of 90, all in a row)": lambda store: page(store, TaskFilter(query=TOGETHER)),
     f"list {COMMON} (1 of 3)": lambda store: page(store, TaskFilter(query=COMMON)),
     "list nothing": lambda store: page(store, TaskFilter(query="no such title")),
     "history": lambda store: store.history.events(TENANT, EventFilter(), limit=PAGE),
     f"history {RARE} (title)": lambda store: said(store, RARE),
     "history giraffe (reason)": lambda store: said(store, "giraffe"),
     f"history {MIDDLING}": lambda store: said(store, MIDDLING),
+    f"history {SEVERAL}": lambda store: said(store, SEVERAL),
+    f"history {TOGETHER}": lambda store: said(store, TOGETHER),
     f"history {COMMON}": lambda store: said(store, COMMON),
     "history nothing": lambda store: said(store, "no such text"),
 }
@@ -82,8 +88,7 @@ CALLS: dict[str, Call] = {
 
 def page(store: Store, where: TaskFilter) -> None:
     """Read what `list_tasks` shows: a page and the counts."""
-    store.tasks.page(TENANT, where, limit=PAGE)
-    store.tasks.counts_up_to(TENANT, where, MAX_TASKS_COUNTED)
+    store.tasks.page_and_counts(TENANT, where, limit=PAGE, most=MAX_TASKS_COUNTED)
 
 
 def said(store: Store, words: str) -> None:
@@ -165,7 +170,7 @@ def main() -> None:
 
 def filled(store: Store, name: str, count: int) -> None:
     """Fill an empty database; on SQLite the index of texts as well, which the runner does otherwise."""
-    if store.tasks.counts_up_to(TENANT, TaskFilter(), 1).by_state:
+    if store.tasks.page(TENANT, TaskFilter(), limit=1)[0]:
         return
     began = time.perf_counter()
     fill(store, count)

@@ -12,7 +12,18 @@ from duetime.scheduler.records import Change, Claim, Settlement, Start
 from duetime.scheduler.store import Store
 from duetime.scheduler.store.schema.rows import RUN
 from duetime.scheduler.store.schema.tables import runs
-from duetime.scheduler.task import DeadlineType, Delivery, InboxMessage, RetryPolicy, Run, State, Task, TaskRecord
+from duetime.scheduler.store.statements.task_list import Counts
+from duetime.scheduler.task import (
+    DeadlineType,
+    Delivery,
+    InboxMessage,
+    RetryPolicy,
+    Run,
+    State,
+    Task,
+    TaskFilter,
+    TaskRecord,
+)
 from sqlalchemy import select
 
 NOON = datetime(2026, 11, 24, 12, tzinfo=UTC)
@@ -143,6 +154,11 @@ def delivery(claim: Claim, channel: str = "desktop", **values: Any) -> Delivery:
 
 def to_cancelled(record: TaskRecord) -> Change:
     return Change(record.task, replace(record.run, state=State.CANCELLED))
+
+
+def counted(store: Store, where: TaskFilter, most: int) -> Counts:
+    """Return the counts of a list by state, up to `most` of each."""
+    return store.tasks.page_and_counts(TENANT, where, limit=1, most=most)[2]
 
 
 def cancelled(store: Store, record: TaskRecord, **values: Any) -> TaskRecord:

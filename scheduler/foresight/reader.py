@@ -75,8 +75,9 @@ class Reader:
         now = self._store.now()
         bounds = Bounds.of(cursor, now, self._zone, after=after, before=before)
         where = replace(where, **bounds.instants)
-        found, following = self._store.tasks.page(by.tenant, where, limit=page_size(limit), cursor=bounds.cursor)
-        counts = self._store.tasks.counts_up_to(by.tenant, where, MAX_TASKS_COUNTED)
+        found, following, counts = self._store.tasks.page_and_counts(
+            by.tenant, where, limit=page_size(limit), cursor=bounds.cursor, most=MAX_TASKS_COUNTED
+        )
         return TaskPage(
             tuple(row_of(record, now) for record in found),
             *counts,

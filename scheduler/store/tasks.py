@@ -72,21 +72,32 @@ class Tasks:
 
         Raises `InvalidArgument` for a cursor of another list or filter.
         """
-        return self._database.read(
-            lambda connection: task_list.page(connection, tenant, where, limit=limit, cursor=cursor)
-        )
+
+        def work(connection: Connection) -> tuple[list[TaskRecord], str | None]:
+            matches = task_list.matching(connection, where)
+            return task_list.page(connection, tenant, where, matches, limit=limit, cursor=cursor)
+
+        return self._database.read(work)
 
     def counts(self, tenant: str, where: TaskFilter) -> dict[State, int]:
         """Return the number of tasks of the filter by state, without empty states."""
         return self._database.read(lambda connection: task_list.counts(connection, tenant, where))
 
-    def counts_up_to(self, tenant: str, where: TaskFilter, most: int) -> task_list.Counts:
-        """Return the number of tasks of the filter by state, and the states of which there may be more.
+    def page_and_counts(
+        self, tenant: str, where: TaskFilter, *, limit: int, most: int, cursor: str | None = None
+    ) -> tuple[list[TaskRecord], str | None, task_list.Counts]:
+        """Return a page like `page`, and the tasks of the filter by state, with the states of which there may be more.
 
         Counting stops at `most` for each state; with titles, labels, actions or times in the filter, at `most` open and
         `most` ended tasks. So the cost does not grow with the number of tasks.
         """
-        return self._database.read(lambda connection: task_list.counts_up_to(connection, tenant, where, most))
+
+        def work(connection: Connection) -> tuple[list[TaskRecord], str | None, task_list.Counts]:
+            matches = task_list.matching(connection, where)
+            page, following = task_list.page(connection, tenant, where, matches, limit=limit, cursor=cursor)
+            return page, following, task_list.counts_up_to(connection, tenant, where, matches, most)
+
+        return self._database.read(work)
 
     def change(
         self,

@@ -146,13 +146,23 @@ class _ListReader:
         return unreadable.rows(self.connection, statement, {}, runs.c.id)
 
 
+def matching(connection: Connection, where: TaskFilter) -> Matches | None:
+    """Return what the index of titles says of the filter's words."""
+    return text_search.matching_tasks(connection, where.query) if where.query else None
+
+
 def page(
-    connection: Connection, tenant: str, where: TaskFilter, *, limit: int, cursor: str | None
+    connection: Connection,
+    tenant: str,
+    where: TaskFilter,
+    matches: Matches | None,
+    *,
+    limit: int,
+    cursor: str | None,
 ) -> tuple[list[TaskRecord], str | None]:
-    """Return at most `limit` tasks, and the cursor of the next page."""
+    """Return at most `limit` tasks, and the cursor of the next page; `matches` are of the filter's words."""
     listed = _List(tenant, where)
     section, *behind = listed.start(cursor)
-    matches = text_search.matching_tasks(connection, where.query) if where.query else None
     reader = _ListReader(connection, tenant, where, matches)
     rows: list[Row[Any]] = []
     if section == OPEN_SECTION:
@@ -190,7 +200,7 @@ def counts(connection: Connection, tenant: str, where: TaskFilter) -> dict[State
     return {State(state): count for state, count in connection.execute(statement)}
 
 
-def counts_up_to(connection: Connection, tenant: str, where: TaskFilter, most: int) -> Counts:
+def counts_up_to(connection: Connection, tenant: str, where: TaskFilter, matches: Matches | None, most: int) -> Counts:
     """Count up to `most` tasks of each state; with other filters, up to `most` open and `most` ended ones.
 
     Of common words in titles, only the first matches are counted.
@@ -200,7 +210,6 @@ def counts_up_to(connection: Connection, tenant: str, where: TaskFilter, most: i
         rows = connection.execute(union_all(*(_up_to(tenant, state, most) for state in states))).all()
         found = {State(state): count for state, count in rows if count}
         return Counts(found, frozenset(state for state, count in found.items() if count == most))
-    matches = text_search.matching_tasks(connection, where.query) if where.query else None
     if matches and (matches.complete or where == TaskFilter(query=where.query)):
         return _counted_among(connection, tenant, where, matches, most)
     counted: dict[State, int] = {}

@@ -34,6 +34,9 @@ Condition = ColumnElement[bool]
 MAX_INDEXED_MATCHES = 2_000
 """Matches up to which all are looked up and sorted."""
 
+MAX_EVENTS_OF_MATCHES = 5_000
+"""Events of the tasks that match, up to which all are looked up and sorted."""
+
 MAX_UNINDEXED_EVENTS = 20_000
 """Events behind SQLite's index that a search still reads; with more, it reads every row as without an index."""
 
@@ -61,7 +64,7 @@ class Matches:
 
     def __add__(self, other: Matches) -> Matches:
         ids = list(dict.fromkeys((*self.ids, *other.ids)))
-        return Matches(ids, self.complete and other.complete and len(ids) <= MAX_INDEXED_MATCHES)
+        return Matches(ids, self.complete and other.complete)
 
 
 def titled(words: str) -> Condition:
@@ -109,7 +112,7 @@ def matching_events(connection: Connection, words: str) -> Matches | None:
     if not titles.complete:
         return Matches((), complete=False)
     of_tasks = select(events.c.id).where(among(connection, events.c.task_id, titles.ids))
-    return _first(connection, of_tasks) + reasons
+    return _first(connection, of_tasks, MAX_EVENTS_OF_MATCHES) + reasons
 
 
 def _matching_reasons(connection: Connection, words: str) -> Matches | None:
@@ -119,15 +122,15 @@ def _matching_reasons(connection: Connection, words: str) -> Matches | None:
     return _by_index(connection, _REASONS_MATCH, _lower(words), having)
 
 
-def _first(connection: Connection, statement: Select[Any]) -> Matches:
-    found = connection.execute(statement.limit(MAX_INDEXED_MATCHES + 1)).scalars().all()
-    return Matches(found, len(found) <= MAX_INDEXED_MATCHES)
+def _first(connection: Connection, statement: Select[Any], most: int) -> Matches:
+    found = connection.execute(statement.limit(most + 1)).scalars().all()
+    return Matches(found, len(found) <= most)
 
 
 def _by_trigrams(connection: Connection, index: str, statement: Select[Any], words: str) -> Matches | None:
     if not _WORD.search(words) or not connection.execute(_IS_USABLE, {"name": index}).scalar():
         return None
-    return _first(connection, statement)
+    return _first(connection, statement, MAX_INDEXED_MATCHES)
 
 
 def _by_index(connection: Connection, indexed: Any, words: str, recent: Select[Any]) -> Matches | None:
@@ -138,7 +141,7 @@ def _by_index(connection: Connection, indexed: Any, words: str, recent: Select[A
         return None
     asked = {"words": " AND ".join(trigrams), "most": MAX_INDEXED_MATCHES + 1}
     found = connection.execute(indexed, asked).scalars().all()
-    behind = _first(connection, recent.where(events.c.id > position.event_id))
+    behind = _first(connection, recent.where(events.c.id > position.event_id), MAX_INDEXED_MATCHES)
     return Matches(found, len(found) <= MAX_INDEXED_MATCHES) + behind
 
 

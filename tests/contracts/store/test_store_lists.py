@@ -21,6 +21,7 @@ from tests.builders import (
     a_task,
     added,
     cancelled,
+    counted,
     delivery,
     message,
     settlement,
@@ -95,8 +96,14 @@ def test_bounds_are_of_the_due_time_whenever_a_run_ended_or_tries_again(store: S
         overdue.task.id,
         done.task.id,
     ]
-    assert store.tasks.counts_up_to(TENANT, past, 1_000).by_state == {State.RETRYING: 1, State.SUCCEEDED: 1}
-    assert store.tasks.counts_up_to(TENANT, coming, 1_000).by_state == {State.SCHEDULED: 1, State.CANCELLED: 1}
+    assert counted(store, past, 1_000).by_state == {
+        State.RETRYING: 1,
+        State.SUCCEEDED: 1,
+    }
+    assert counted(store, coming, 1_000).by_state == {
+        State.SCHEDULED: 1,
+        State.CANCELLED: 1,
+    }
 
 
 def test_filters_find_what_they_say_and_counts_agree(store: Store, six: dict[str, TaskRecord]) -> None:
@@ -121,7 +128,10 @@ def test_filters_find_what_they_say_and_counts_agree(store: Store, six: dict[str
     for where, names in wanted.items():
         assert set(ids(store, where)) == {six[name].task.id for name in names}, where
         assert sum(store.tasks.counts(TENANT, where).values()) == len(names), where
-        assert store.tasks.counts_up_to(TENANT, where, 100) == (store.tasks.counts(TENANT, where), frozenset()), where
+        assert counted(store, where, 100) == (
+            store.tasks.counts(TENANT, where),
+            frozenset(),
+        ), where
     assert store.tasks.counts(TENANT, TaskFilter()) == {State.SCHEDULED: 3, State.CANCELLED: 3}
 
 
@@ -311,9 +321,15 @@ def test_counting_stops_where_the_number_tells_nothing_any_more(store: Store) ->
         added(store, title=f"Call {number}")
     cancelled(store, added(store, title="Call nobody"))
     many, all_of_them = frozenset({State.SCHEDULED}), {State.SCHEDULED: 5, State.CANCELLED: 1}
-    assert store.tasks.counts_up_to(TENANT, TaskFilter(), 3) == ({State.SCHEDULED: 3, State.CANCELLED: 1}, many)
-    assert store.tasks.counts_up_to(TENANT, TaskFilter(), 6) == (all_of_them, frozenset())
+    assert counted(store, TaskFilter(), 3) == (
+        {State.SCHEDULED: 3, State.CANCELLED: 1},
+        many,
+    )
+    assert counted(store, TaskFilter(), 6) == (all_of_them, frozenset())
     calls = TaskFilter(query="call")
-    assert store.tasks.counts_up_to(TENANT, calls, 3) == ({State.SCHEDULED: 3, State.CANCELLED: 1}, many)
-    assert store.tasks.counts_up_to(TENANT, calls, 6) == (all_of_them, frozenset())
-    assert store.tasks.counts_up_to(TENANT, TaskFilter(states=(State.CANCELLED,)), 9).by_state == {State.CANCELLED: 1}
+    assert counted(store, calls, 3) == (
+        {State.SCHEDULED: 3, State.CANCELLED: 1},
+        many,
+    )
+    assert counted(store, calls, 6) == (all_of_them, frozenset())
+    assert counted(store, TaskFilter(states=(State.CANCELLED,)), 9).by_state == {State.CANCELLED: 1}

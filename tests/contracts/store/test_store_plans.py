@@ -14,7 +14,7 @@ from duetime.scheduler.store import Store, open_store
 from duetime.scheduler.task import TaskFilter
 from sqlalchemy import event
 
-from tests.builders import NOON, TENANT, Clock, added
+from tests.builders import NOON, Clock, added, counted
 
 Ask = Callable[[Store], object]
 
@@ -35,7 +35,7 @@ QUESTIONS: dict[str, tuple[Ask, set[str]]] = {
     ),
     "usage": (lambda store: store.usage.since({"tokens": NOON}), {"usage_by_pool"}),
     "the look for a twin": (added, {"runs_by_twin"}),
-    "counts": (lambda store: store.tasks.counts_up_to(TENANT, TaskFilter(), 9), {"runs_by_phase", "attempts_open"}),
+    "counts": (lambda store: counted(store, TaskFilter(), 9), {"runs_by_phase", "attempts_open"}),
 }
 
 PARTIAL = {"runs_active", "attempts_open"}

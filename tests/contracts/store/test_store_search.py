@@ -16,7 +16,7 @@ from duetime.scheduler.store.statements import task_list
 from duetime.scheduler.store.text_index import sqlite_index, text_search
 from duetime.scheduler.task import State, TaskFilter, TaskRecord
 
-from tests.builders import NOON, TENANT, Clock, a_task, added, cancelled
+from tests.builders import NOON, TENANT, Clock, a_task, added, cancelled, counted
 
 ALPHABET = "ab AB%_/\"'*éÉßẞſİıσςΣ会议é🦓\\"
 """Few characters, so that most words are found somewhere; cases and marks that databases fold in their own ways."""
@@ -31,8 +31,8 @@ def titles(store: Store, words: str, *states: State) -> list[str]:
         found += [each.task.title for each in page]
         if cursor is None:
             break
-    counted = store.tasks.counts_up_to(TENANT, where, 1_000)
-    assert counted.at_least or sum(counted.by_state.values()) == len(found)
+    counts = counted(store, where, 1_000)
+    assert counts.at_least or sum(counts.by_state.values()) == len(found)
     return found
 
 
