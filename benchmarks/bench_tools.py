@@ -42,9 +42,9 @@ ERAS = {"2026-07-28": "2026-07-28", "2025-11-25": "legacy"}
 
 def make(url: str, synchronous: str) -> tuple[MCPServer[None], Store]:
     store = open_store(url, synchronous=synchronous)
-    changes = Subscriptions(store.history)
+    changes = Subscriptions(lambda: store.history)
     scheduler = Scheduler(store, Planner(Handlers.load(), "America/Edmonton"), on_change=changes.touched)
-    server = make_server(scheduler, changes)
+    server = make_server(lambda: scheduler, changes)
 
     async def noop(title: str, when: str) -> str:
         return f"{title} {when}"

@@ -6,9 +6,20 @@ import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, fields
 from datetime import datetime, timedelta
-from typing import Any, TypedDict, cast
+from typing import Any, Final, TypedDict, cast
 
-from duetime.scheduler.task import Json, Principal, RetryPolicy
+from duetime.scheduler.task import DeadlineType, Json, Penalty, Principal, RetryPolicy
+
+POOL_PREFIXES: Final = ("key:", "tenant:")
+"""Prefixes of pools that `needs` may name undeclared: they are made on use, from a template."""
+
+DEADLINE_KINDS: Final[Mapping[str, tuple[DeadlineType, Penalty]]] = {
+    "hard": (DeadlineType.HARD, Penalty.NONE),
+    "soft": (DeadlineType.SOFT, Penalty.NONE),
+    "soft-linear": (DeadlineType.SOFT, Penalty.LINEAR),
+    "soft-step": (DeadlineType.SOFT, Penalty.STEP),
+}
+"""Values of `deadline_type`: the kind of a deadline and the penalty for missing it, as one word."""
 
 _ENCODE = json.JSONEncoder(default=str, sort_keys=True).encode
 

@@ -24,7 +24,7 @@ from duetime.scheduler.foresight.explain import Explainer
 from duetime.scheduler.foresight.lateness import BacklogMonitor
 from duetime.scheduler.handlers import Handler, Handlers
 from duetime.scheduler.intake.planner import Planner
-from duetime.scheduler.nodes.candidacy import Candidacy, Sign
+from duetime.scheduler.nodes.candidacy import Candidacy
 from duetime.scheduler.nodes.engine import DispatchOnly, Engine
 from duetime.scheduler.nodes.heartbeat import someone_knows, someone_works
 from duetime.scheduler.nodes.member import EngineProtocol, Member
@@ -37,8 +37,9 @@ from duetime.scheduler.task import Json
 from duetime.scheduler.worker.worker import WorkerOptions
 from duetime.server.distributed import make_member
 from duetime.server.runtime.readiness import readiness
+from duetime.server.settings.handlers import load_handlers
 from duetime.server.settings.model import Settings
-from duetime.server.settings.options import allowance, channel_options, runner_options, webhook_options
+from duetime.server.settings.options import allowance, channel_options, runner_options
 from duetime.server.settings.source import load_settings
 
 Listener = Callable[[Sequence[str]], None]
@@ -83,24 +84,24 @@ class App:
     listeners: list[Listener]
     """Called, on any thread, with the ids of tasks that changed or fired in this process; must be quick."""
 
-    def start(self, *, for_client: bool = False) -> None:
+    def start(self, candidacy: Candidacy | None = None) -> None:
         """Run due tasks once no other process does; a process that only reads or schedules need not call this.
 
-        `for_client`: only once `note` was told that the client of this process stays. In a shared installation this
-        process joins the others; raises InvalidSetting when the queue belongs to another one.
+        With a `candidacy` also not before that allows it. In a shared installation this process joins the others;
+        raises InvalidSetting when the queue belongs to another one.
         """
         try:
-            if for_client and isinstance(self.runner, Runner):
-                self.runner.start(Candidacy())
+            if isinstance(self.runner, Runner):
+                self.runner.start(candidacy)
             else:
                 self.runner.start()
         except QueueTaken as error:
             raise InvalidSetting(str(error)) from error
 
-    def note(self, sign: Sign) -> None:
-        """Note a sign that the client of this process stays. May be called from any thread."""
+    def reconsider(self) -> None:
+        """Check at once whether the candidacy of this process allows it to run tasks. May be called from any thread."""
         if isinstance(self.runner, Runner):
-            self.runner.note(sign)
+            self.runner.reconsider()
 
     def ready(self, *, verbose: bool = False) -> str:
         """Return whether tasks can be scheduled, with any lesser problem. Raises StoreUnavailable when they cannot."""
@@ -149,8 +150,7 @@ def build(
     newer Duetime, and StoreUnavailable when it cannot be opened.
     """
     settings.create_data_directory()
-    loaded = Handlers.load(settings.handlers, webhooks=webhook_options(settings))
-    known = Handlers([*loaded.values(), *handlers]).isolated(settings.isolated_actions)
+    known = load_handlers(settings, handlers)
     channels = Channels.from_options(channel_options(settings))
     embedded = settings.database_url.startswith("sqlite")  # a shared database is migrated by `duetime migrate` alone
     store = open_store(settings.database_url, synchronous=settings.sqlite_synchronous, migrate=embedded)

@@ -10,12 +10,12 @@ from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-import typer
 from duetime.server.settings.model import Settings
 from duetime.server.settings.source import load_settings
 from duetime.server.setup.invocation import Invocation, this_invocation
 
 if TYPE_CHECKING:
+    import typer
     from duetime.scheduler.service import Scheduler
     from duetime.scheduler.store import Store
     from duetime.server.app import App

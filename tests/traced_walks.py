@@ -199,7 +199,7 @@ def app(tmp_path: Path) -> Iterator[App]:
 
 
 def test_a_call_takes_the_way_that_the_page_shows(app: App) -> None:
-    tool = next(tool for tool in make_tools(app.scheduler) if tool.name == "schedule_task")
+    tool = next(tool for tool in make_tools(lambda: app.scheduler) if tool.name == "schedule_task")
     assert isinstance(tool, StrictTool)
     tool.answer({"title": "Stretch", "when": "tomorrow at 8am"}, LOCAL)  # so that nothing is cached on the way
     with traced() as tracer:

@@ -4,11 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Generic, TypeVar
+from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
 from duetime.scheduler.errors import InvalidArgument
-from duetime.scheduler.intake.deadlines import KINDS
-from duetime.scheduler.service import Scheduler
+from duetime.scheduler.request import DEADLINE_KINDS
 from duetime.scheduler.task import Json, Principal, Tier
 from duetime.tools.argument_types import Amounts, Choice, Length, Object, Text, Whole
 from duetime.tools.arguments import Argument, Arguments
@@ -17,7 +16,13 @@ from duetime.widgets.schema import TaskPayload
 from mcp.types import CallToolResult, ToolAnnotations
 from pydantic import BaseModel
 
+if TYPE_CHECKING:
+    from duetime.scheduler.service import Scheduler
+
 CallT = TypeVar("CallT")
+
+SchedulerSource = Callable[[], "Scheduler"]
+"""Returns the scheduler of this process, opened first if need be; raises DuetimeError when it cannot be opened."""
 
 TIME = Text(200, "a time")
 
@@ -59,7 +64,7 @@ PRIORITY = Argument("priority", Choice(tuple(Tier)), "Default normal", "priority
 DEADLINE = Argument("deadline", TIME, "As in schedule_task; 'none' removes it", "deadline='2 hours'")
 DEADLINE_TYPE = Argument(
     "deadline_type",
-    Choice(tuple(KINDS)),
+    Choice(tuple(DEADLINE_KINDS)),
     "hard: worthless after it, so dropped; soft: done late, at a penalty. Default soft",
     "deadline_type='soft'",
 )

@@ -8,8 +8,7 @@ from duetime.scheduler.events import EventFilter
 from duetime.tools.argument_types import Flag
 from duetime.tools.arguments import Argument
 from duetime.tools.definition import TASK_ID, Definition, Sender, hints
-from duetime.tools.results import task_answer
-from duetime.widgets.history import history_payload
+from duetime.tools.results import history_part, task_answer
 from duetime.widgets.schema import HistoryPart
 from mcp.types import CallToolResult
 
@@ -31,7 +30,7 @@ def _answer(call: GetTask, sender: Sender) -> CallToolResult:
 def _history(task_id: str, zone: str, sender: Sender) -> HistoryPart:
     page = sender.scheduler.history(EventFilter(task_id=task_id), by=sender.by)
     attempts = sender.scheduler.attempts(task_id, by=sender.by)
-    return history_payload(attempts, page.events, zone, limited=True, older=page.cursor is not None)
+    return history_part(attempts, page, zone)
 
 
 GET_TASK = Definition(

@@ -9,11 +9,9 @@ from duetime.tools.argument_types import Choice, Text, Whole
 from duetime.tools.arguments import Argument
 from duetime.tools.definition import TIME, Definition, Sender, hints
 from duetime.tools.filters import MEANT_STATES, STATES, states_of
-from duetime.tools.results import answer
+from duetime.tools.results import page_answer
 from duetime.widgets.cards import TASK_LIST
-from duetime.widgets.payload import as_json, list_payload
 from duetime.widgets.schema import TaskListPayload
-from duetime.widgets.text import list_text
 from mcp.types import CallToolResult
 
 
@@ -41,7 +39,7 @@ def _answer(call: ListTasks, sender: Sender) -> CallToolResult:
         by=sender.by,
         mention=True,
     )
-    return answer(as_json(list_payload(page)), list_text(page))
+    return page_answer(page)
 
 
 LIST_TASKS = Definition(

@@ -6,12 +6,11 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from duetime.scheduler.errors import DuetimeError, IllegalMove, InvalidArgument, InvalidArguments
-from duetime.scheduler.service import Scheduler
 from duetime.scheduler.task import LOCAL, Json, Principal
 from duetime.tools.act_on_task import ACT_ON_TASK
 from duetime.tools.arguments import Arguments
 from duetime.tools.cancel_task import CANCEL_TASK
-from duetime.tools.definition import AnyDefinition, Sender
+from duetime.tools.definition import AnyDefinition, SchedulerSource, Sender
 from duetime.tools.get_task import GET_TASK
 from duetime.tools.list_tasks import LIST_TASKS
 from duetime.tools.output_schema import output_schema
@@ -34,12 +33,12 @@ class StrictTool(Tool):
 
     _definition: AnyDefinition = PrivateAttr()
     _arguments: Arguments = PrivateAttr()
-    _scheduler: Scheduler = PrivateAttr()
+    _scheduler: SchedulerSource = PrivateAttr()
     _caller: Caller = PrivateAttr()
 
     @classmethod
-    def of(cls, definition: AnyDefinition, scheduler: Scheduler, caller: Caller) -> StrictTool:
-        """Make the tool that calls `scheduler` in the name of whoever `caller` says."""
+    def of(cls, definition: AnyDefinition, scheduler: SchedulerSource, caller: Caller) -> StrictTool:
+        """Make the tool that calls the scheduler in the name of whoever `caller` says."""
         arguments = definition.read()
         tool = cls(
             fn=definition.answer,
@@ -73,7 +72,7 @@ class StrictTool(Tool):
     def answer(self, given: Mapping[str, Json], by: Principal) -> CallToolResult:
         """Answer one call on this thread; raises what is wrong with it."""
         values, problems = self._arguments.read(given)
-        sender = Sender(self._scheduler, by, given)
+        sender = Sender(self._scheduler(), by, given)
         if problems:
             raise _all_of([*problems, *self._also_wrong(values, problems, sender)])
         return self._definition.answer(self._definition.call(**values), sender)
@@ -95,18 +94,19 @@ def definitions(actions: Actions, pools: Sequence[str] = ()) -> tuple[AnyDefinit
 
 
 def make_tools(
-    scheduler: Scheduler,
+    scheduler: SchedulerSource,
     *,
     caller: Caller = lambda: LOCAL,
     actions: Actions = REMINDER,
+    pools: Sequence[str] = (),
     served: Sequence[Card] | None = None,
 ) -> list[Tool]:
-    """Return all tools, in their fixed order. `actions` and pools are named to models, the scheduler decides.
+    """Return all tools, in their fixed order. `actions` and `pools` are named to models, the scheduler decides.
 
     `served` are the cards that the server has as resources. A tool of another card would show nothing: refused.
     """
     known = {card.uri for card in (cards() if served is None else served)}
-    found = definitions(actions, scheduler.pools)
+    found = definitions(actions, pools)
     if missing := [tool.name for tool in found if tool.card not in known]:
         raise ValueError(f"no resource has the cards of {', '.join(missing)}")
     return [StrictTool.of(definition, scheduler, caller) for definition in found]

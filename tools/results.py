@@ -1,16 +1,18 @@
-"""Answers: what a call returns, in the two forms that hosts show a model, each complete by itself."""
+"""Answers: what a call returns, in the two forms that hosts show a model, each complete by itself.
+
+What puts them into words is loaded at the first call: a host that starts a server only lists its tools.
+"""
 
 from __future__ import annotations
 
 import logging
+from collections.abc import Sequence
 from secrets import token_hex
 
 from duetime.scheduler.errors import DuetimeError
-from duetime.scheduler.task import Json, TaskView
-from duetime.widgets.history_text import retold
-from duetime.widgets.payload import as_json, task_payload
+from duetime.scheduler.events import EventPage
+from duetime.scheduler.task import Attempt, Json, TaskPage, TaskView
 from duetime.widgets.schema import HistoryPart
-from duetime.widgets.text import task_text
 from duetime.widgets.tool_words import TOOL_WORDS
 from mcp.types import CallToolResult, TextContent
 
@@ -24,12 +26,39 @@ def answer(structured: dict[str, Json], text: str) -> CallToolResult:
 
 def task_answer(view: TaskView, history: HistoryPart | None = None) -> CallToolResult:
     """Answer with one task."""
+    from duetime.widgets.payload import as_json, task_payload  # noqa: PLC0415 - not before the first call
+    from duetime.widgets.text import task_text  # noqa: PLC0415 - not before the first call
+
     payload = task_payload(view, history)
     return answer(as_json(payload), task_text(payload))
 
 
+def dry_run_answer(view: TaskView) -> CallToolResult:
+    """Answer with a task that was not stored."""
+    from duetime.widgets.payload import as_dry_run  # noqa: PLC0415 - not before the first call
+
+    return task_answer(as_dry_run(view))
+
+
+def page_answer(page: TaskPage) -> CallToolResult:
+    """Answer with a page of tasks."""
+    from duetime.widgets.payload import as_json, list_payload  # noqa: PLC0415 - not before the first call
+    from duetime.widgets.text import list_text  # noqa: PLC0415 - not before the first call
+
+    return answer(as_json(list_payload(page)), list_text(page))
+
+
+def history_part(attempts: Sequence[Attempt], page: EventPage, zone: str) -> HistoryPart:
+    """Return the part of an answer that says what happened to a task, in its zone."""
+    from duetime.widgets.history import history_payload  # noqa: PLC0415 - not before the first call
+
+    return history_payload(attempts, page.events, zone, limited=True, older=page.cursor is not None)
+
+
 def refusal(error: DuetimeError) -> CallToolResult:
     """Give the sentence of an error as it is; structured content would have to match the schema of a success."""
+    from duetime.widgets.history_text import retold  # noqa: PLC0415 - not before the first call
+
     return _failed(retold(error).said(TOOL_WORDS), error.code)
 
 

@@ -9,8 +9,7 @@ from typing import Any
 
 from duetime.scheduler.errors import DuetimeError, InvalidArgument, InvalidArguments
 from duetime.scheduler.handlers import Handler
-from duetime.scheduler.request import Request
-from duetime.scheduler.rules.limits.pool import PREFIXES
+from duetime.scheduler.request import POOL_PREFIXES, Request
 from duetime.scheduler.task import RetryPolicy
 from duetime.tools.argument_types import Flag, Object, Text, Texts, Whole
 from duetime.tools.arguments import Argument
@@ -30,8 +29,7 @@ from duetime.tools.definition import (
     Sender,
     hints,
 )
-from duetime.tools.results import task_answer
-from duetime.widgets.payload import as_dry_run
+from duetime.tools.results import dry_run_answer, task_answer
 from mcp.types import CallToolResult
 
 Actions = Mapping[str, Sequence[str]]
@@ -110,7 +108,7 @@ def _work(actions: Actions) -> tuple[Argument, ...]:
 
 
 def _urgency(pools: Sequence[str]) -> tuple[Argument, ...]:
-    usual = [name for name in pools if not name.startswith(PREFIXES)]
+    usual = [name for name in pools if not name.startswith(POOL_PREFIXES)]
     named = ", ".join((*usual[:MAX_ACTIONS_NAMED], "key:<anything> (one at a time)"))
     due_by = (
         "When it must be finished: 'tomorrow 17:00'; or '2 hours', counted from when it is due, the only form for a "
@@ -139,7 +137,7 @@ def _retry_policy(given: Mapping[str, int]) -> RetryPolicy:
 
 def _answer(call: Request, sender: Sender) -> CallToolResult:
     view = sender.scheduler.submit(replace(call, raw=sender.raw), by=sender.by)
-    return task_answer(as_dry_run(view) if call.dry_run else view)
+    return dry_run_answer(view) if call.dry_run else task_answer(view)
 
 
 def _also_wrong(values: Mapping[str, Any], sender: Sender) -> Sequence[InvalidArgument]:

@@ -10,7 +10,8 @@ from http import HTTPStatus
 from typing import Final
 
 from duetime.scheduler.delivery.channel import ChannelError
-from duetime.scheduler.outbound.client import Blocked, GuardedClient, Reply, Unreachable
+from duetime.scheduler.outbound.client import GuardedClient
+from duetime.scheduler.outbound.reply import Blocked, Reply, Unreachable
 from duetime.scheduler.outbound.signature import Signer
 from duetime.scheduler.outbound.url_policy import WebhookOptions
 from duetime.scheduler.rules.retry import retry_after

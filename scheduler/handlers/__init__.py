@@ -3,7 +3,6 @@
 from duetime.scheduler.handlers.context import Context, Link
 from duetime.scheduler.handlers.declaration import Handler, handler
 from duetime.scheduler.handlers.invocation import explain, run_handler
-from duetime.scheduler.handlers.process import HandlerProcess
 from duetime.scheduler.handlers.registry import Handlers
 from duetime.scheduler.handlers.reminder import reminder
 from duetime.scheduler.handlers.webhook import webhook
@@ -12,7 +11,6 @@ from duetime.scheduler.outbound.url_policy import WebhookOptions
 __all__ = [
     "Context",
     "Handler",
-    "HandlerProcess",
     "Handlers",
     "Link",
     "WebhookOptions",

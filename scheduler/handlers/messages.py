@@ -10,6 +10,7 @@ import json
 from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import datetime, timedelta
+from functools import cache
 from importlib import import_module
 from typing import Any, Final, get_args
 
@@ -19,7 +20,7 @@ from duetime.scheduler.outcomes import Outcome
 from duetime.scheduler.task import Json
 from pydantic import TypeAdapter
 
-_OUTCOMES: Final = {kind.__name__: TypeAdapter[Outcome](kind) for kind in get_args(Outcome)}
+_OUTCOMES: Final = {kind.__name__: kind for kind in get_args(Outcome)}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -76,11 +77,16 @@ def assignment_from_json(value: Json) -> Assignment:
 
 def outcome_to_json(outcome: Outcome) -> dict[str, Any]:
     kind = type(outcome).__name__
-    return {"kind": kind, "fields": _OUTCOMES[kind].dump_python(outcome, mode="json")}
+    return {"kind": kind, "fields": _adapter(kind).dump_python(outcome, mode="json")}
 
 
 def outcome_from_json(value: Mapping[str, Any]) -> Outcome:
-    return _OUTCOMES[value["kind"]].validate_json(json.dumps(value["fields"]))
+    return _adapter(value["kind"]).validate_json(json.dumps(value["fields"]))
+
+
+@cache
+def _adapter(kind: str) -> TypeAdapter[Outcome]:
+    return TypeAdapter(_OUTCOMES[kind])
 
 
 def error_to_json(error: Exception) -> Json:

@@ -6,14 +6,16 @@ import json
 import re
 from collections.abc import Iterator, Mapping
 from datetime import timedelta
+from functools import cached_property
 from http import HTTPStatus
 from http.client import responses
-from typing import Any, Final, Literal
+from importlib import import_module
+from typing import TYPE_CHECKING, Any, Final, Literal
 
 from duetime.scheduler.errors import InvalidArgument
 from duetime.scheduler.handlers.context import Context
 from duetime.scheduler.handlers.declaration import Handler
-from duetime.scheduler.outbound.client import Blocked, GuardedClient, Reply, Resolver, Unreachable, system_resolver
+from duetime.scheduler.outbound.reply import Blocked, Reply, Resolver, Unreachable, system_resolver
 from duetime.scheduler.outbound.signature import Signer
 from duetime.scheduler.outbound.url_policy import WebhookOptions, check_url
 from duetime.scheduler.outcomes import Done, Failed, Outcome, Retry
@@ -21,6 +23,9 @@ from duetime.scheduler.rules.retry import retry_after
 from duetime.scheduler.rules.sanitize import clean_text
 from duetime.scheduler.task import Json, RetryPolicy
 from pydantic import BaseModel, Field
+
+if TYPE_CHECKING:
+    from duetime.scheduler.outbound.client import GuardedClient
 
 MAX_EXCERPT_CHARS: Final = 2000
 MAX_HEADERS: Final = 20
@@ -66,8 +71,16 @@ def webhook(options: WebhookOptions | None = None, *, resolve: Resolver = system
 class _Webhook:
     def __init__(self, options: WebhookOptions, resolve: Resolver) -> None:
         self.options = options
-        self._client = GuardedClient(options, resolve=resolve)
+        self._resolve = resolve
         self._signer = Signer(options.secret)
+
+    @cached_property
+    def _client(self) -> GuardedClient:
+        """The client, loaded at the first request: a process that sends none starts sooner."""
+        client: GuardedClient = import_module("duetime.scheduler.outbound.client").GuardedClient(
+            self.options, resolve=self._resolve
+        )
+        return client
 
     def verify(self, payload: WebhookPayload) -> Iterator[InvalidArgument]:
         """Check all that needs no name server: the URL, the headers, the body of a GET."""

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from difflib import get_close_matches
 
 from duetime.scheduler.errors import InvalidArgument
 from duetime.scheduler.intake.instants import Moment, resolve_end, resolve_moment
+from duetime.scheduler.request import DEADLINE_KINDS
 from duetime.scheduler.rules.time.durations import parse_exact
 from duetime.scheduler.rules.time.parser import NEW_TASK, Frame
 from duetime.scheduler.rules.time.time_of_day import read_clock
@@ -22,14 +23,6 @@ NONE = frozenset({"none", "never", "no"})
 
 MAX_DEADLINE_AFTER = timedelta(days=366)
 MAX_ESTIMATE = timedelta(days=7)
-KINDS: Mapping[str, tuple[DeadlineType, Penalty]] = {
-    "hard": (DeadlineType.HARD, Penalty.NONE),
-    "soft": (DeadlineType.SOFT, Penalty.NONE),
-    "soft-linear": (DeadlineType.SOFT, Penalty.LINEAR),
-    "soft-step": (DeadlineType.SOFT, Penalty.STEP),
-}
-"""Values of `deadline_type`: the kind of a deadline and the penalty for missing it, as one word."""
-
 _LENGTHS = "a duration such as `90 s`, `5 min`, `PT5M`, or seconds, up to 7 days"
 _DEADLINES = "a time (`17:00`, `tomorrow noon`, `2026-11-24T17:00`), or a duration from when a run is due (`2 hours`)"
 _WITHIN = re.compile(r"^\s*within\s+", re.IGNORECASE)
@@ -58,12 +51,12 @@ def tier_of(given: str) -> Tier:
 
 def kind_of(given: str) -> tuple[DeadlineType, Penalty]:
     """Return the kind of deadline and the penalty of a `deadline_type`. Raises InvalidArgument."""
-    return KINDS[_one_of("deadline_type", given, list(KINDS), usual="soft")]
+    return DEADLINE_KINDS[_one_of("deadline_type", given, list(DEADLINE_KINDS), usual="soft")]
 
 
 def kind_word(kind: DeadlineType, penalty: Penalty) -> str:
     """Return the `deadline_type` of a kind and a penalty, such as `soft-linear`."""
-    return next(word for word, meant in KINDS.items() if meant == (kind, penalty))
+    return next(word for word, meant in DEADLINE_KINDS.items() if meant == (kind, penalty))
 
 
 def estimate_of(given: str | float | timedelta) -> timedelta:

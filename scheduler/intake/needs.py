@@ -8,7 +8,8 @@ from typing import Any
 from urllib.parse import quote
 
 from duetime.scheduler.errors import InvalidArgument
-from duetime.scheduler.rules.limits.pool import KEYS, NAME, PREFIXES, Pool, find
+from duetime.scheduler.request import POOL_PREFIXES
+from duetime.scheduler.rules.limits.pool import KEYS, NAME, Pool, find
 from duetime.scheduler.task import LOCAL, Json, Tier
 
 MAX_POOLS = 20
@@ -42,7 +43,7 @@ def check(needs: Mapping[str, int], tier: Tier, pools: PoolsByName) -> None:
     """Raise InvalidArgument, with a list of the pools, for an unknown pool or more units than it can ever grant."""
     for name, units in needs.items():
         pool = find(pools, name)
-        if pool is None and not name.startswith(PREFIXES):
+        if pool is None and not name.startswith(POOL_PREFIXES):
             raise _unknown(name, needs, tier, pools)
         if pool is not None and units > pool.largest(tier.rank):
             raise _too_much(pool, needs, name, tier, pools)
@@ -70,7 +71,7 @@ def _check_name(name: object) -> None:
     if isinstance(name, str) and name.startswith("tenant:"):
         problem = f"{name[:40]!r} is a tenant's quota; every run of that tenant takes one unit automatically"
         raise InvalidArgument("needs", problem, accepted="other pools", example=_call({"gpu": 1}))
-    if not isinstance(name, str) or not NAME.fullmatch(name) or name in PREFIXES:
+    if not isinstance(name, str) or not NAME.fullmatch(name) or name in POOL_PREFIXES:
         raise InvalidArgument(
             "needs",
             f"{str(name)[:40]!r} is not a pool name",
@@ -123,7 +124,7 @@ def _listed(pools: PoolsByName, tier: Tier) -> str:
 
 def _nameable(pools: PoolsByName) -> PoolsByName:
     """Return the pools that callers may name: no templates, and no quotas of tenants."""
-    return {name: pool for name, pool in pools.items() if not name.startswith(PREFIXES)}
+    return {name: pool for name, pool in pools.items() if not name.startswith(POOL_PREFIXES)}
 
 
 def _room(pool: Pool, tier: Tier) -> str:

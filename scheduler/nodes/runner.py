@@ -16,7 +16,7 @@ from duetime.scheduler.dispatch.placement import Placement
 from duetime.scheduler.dispatch.pool_registry import PoolRegistry
 from duetime.scheduler.errors import RunnerReplaced
 from duetime.scheduler.handlers import Handlers
-from duetime.scheduler.nodes.candidacy import Candidacy, Sign
+from duetime.scheduler.nodes.candidacy import Candidacy
 from duetime.scheduler.nodes.ipc import RunnerClient
 from duetime.scheduler.nodes.term import RunnerOptions, RunnerTerm
 from duetime.scheduler.queue.remote import NoAnswer, Question, answer
@@ -80,10 +80,9 @@ class Runner:
         self._candidacy = candidacy
         self._candidate.start()
 
-    def note(self, sign: Sign) -> None:
-        """Note a sign of this process's client, which may allow it to become the runner. For any thread."""
-        if self._candidacy is not None and self._candidacy.note(sign):
-            self._candidate.wake()
+    def reconsider(self) -> None:
+        """Check at once whether the candidacy allows it by now. May be called from any thread."""
+        self._candidate.wake()
 
     def wake(self) -> None:
         """Notify the runner, here or in another process, that a stored run may be due, or cancelled.

@@ -7,16 +7,15 @@ used, because a proxy would resolve the name again.
 
 from __future__ import annotations
 
-import socket
 import ssl
 import time
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterable, Sequence
 from typing import Any, Final
 
 import httpcore2
 import httpx2
-from duetime.scheduler.errors import DuetimeError, InvalidArgument
+from duetime.scheduler.errors import InvalidArgument
+from duetime.scheduler.outbound.reply import Blocked, Reply, Resolver, Unreachable, system_resolver
 from duetime.scheduler.outbound.url_policy import WebhookOptions, check_url
 
 MAX_REDIRECTS: Final = 3
@@ -24,35 +23,6 @@ MAX_RESPONSE_BYTES: Final = 64 * 1024
 CONNECT_TIMEOUT_S: Final = 5.0
 MAX_ADDRESSES: Final = 3
 _REDIRECTS: Final = frozenset({301, 302, 303, 307, 308})
-
-Resolver = Callable[[str, int], Sequence[str]]
-
-
-class SendError(DuetimeError):
-    """A request without an answer."""
-
-
-class Unreachable(SendError):
-    """No answer, for a reason that may pass: name, connection, certificate, time."""
-
-
-class Blocked(SendError):
-    """The guard refused the request; a retry would not help."""
-
-
-@dataclass(frozen=True, slots=True)
-class Reply:
-    """An answer; header names are in lower case, and `body` is cut at 64 KiB."""
-
-    status: int
-    headers: Mapping[str, str]
-    body: bytes
-
-
-def system_resolver(host: str, port: int) -> Sequence[str]:
-    """Resolve a name by the system; raises `OSError` without an address."""
-    found = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)
-    return list(dict.fromkeys(str(entry[4][0]) for entry in found))
 
 
 class GuardedClient:

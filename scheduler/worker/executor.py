@@ -7,7 +7,8 @@ from collections.abc import Callable, Coroutine
 from datetime import timedelta
 from typing import Any, Final
 
-from duetime.scheduler.handlers import Context, Handler, HandlerProcess, Handlers, Link, explain, run_handler
+from duetime.scheduler.handlers import Context, Handler, Handlers, Link, explain, run_handler
+from duetime.scheduler.handlers.process import HandlerProcess
 from duetime.scheduler.outcomes import Done, Outcome, Retry, Yielded
 from duetime.scheduler.rules.settlement import AttemptResult, StoppedByRequest
 from duetime.scheduler.runtime.interrupt import CancelRequested, Interrupt, ReservationLost, TimeLimitReached

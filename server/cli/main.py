@@ -10,6 +10,9 @@ from typing import Any
 
 from duetime.version import __version__
 
+COMPLETION_VARIABLE = "_DUETIME_COMPLETE"
+"""Set by a shell that asks which words may follow; the words are in other variables."""
+
 
 def main() -> None:
     """Run the command line of this process and exit with its code (docs/cli.md lists them)."""
@@ -21,15 +24,20 @@ def run(arguments: Sequence[str]) -> int:
     if list(arguments) == ["--version"]:
         sys.stdout.write(f"duetime {__version__}\n")
         return 0
-    # The verbs need settings, tables and a parser of arguments; asking for the version should not wait for them.
-    endings: Any = import_module("duetime.server.cli.exit_codes")
     try:
-        verbs: Any = import_module("duetime.server.cli.verbs")
-        result = verbs.app(list(arguments), prog_name="duetime", standalone_mode=False)
+        result = _call(list(arguments))
         sys.stdout.flush()
     except BrokenPipeError:
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return 1
     except (Exception, KeyboardInterrupt) as error:  # noqa: BLE001 - the one place where nothing may become a traceback
-        return int(endings.explain(error))
+        explain: Any = import_module("duetime.server.cli.exit_codes").explain
+        return int(explain(error))
     return result if isinstance(result, int) else 0
+
+
+def _call(arguments: list[str]) -> Any:
+    """Call the verb of the arguments. Verbs and their parser are loaded only where there is something to parse."""
+    if not arguments and COMPLETION_VARIABLE not in os.environ:
+        return import_module("duetime.server.cli.stdio").serve_client(import_module("duetime.server.session").Session())
+    return import_module("duetime.server.cli.verbs").app(arguments, prog_name="duetime", standalone_mode=False)

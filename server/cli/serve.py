@@ -4,18 +4,16 @@ from __future__ import annotations
 
 import sys
 from importlib import import_module
-from typing import Annotated, Any
+from typing import Annotated
 
 import typer
+from duetime.server.cli.stdio import serve_client
 from duetime.server.session import session
 
 
 def stdio(context: typer.Context) -> None:
     """Serve one chat client until its input ends."""
-    if sys.stdin.isatty():
-        sys.stderr.write("duetime waits for an MCP client on stdin; for the command-line verbs, see duetime --help\n")
-    settings = session(context).settings()
-    raise typer.Exit(_serving().serve_stdio(settings))
+    raise typer.Exit(serve_client(session(context)))
 
 
 def serve(
@@ -26,7 +24,8 @@ def serve(
 ) -> None:
     """Serve MCP over HTTP on this machine until stopped, and run tasks unless workers do."""
     settings = session(context).settings(host=host, port=port)
-    raise typer.Exit(_serving().serve_http(settings))
+    # The protocol and the workers are loaded only here.
+    raise typer.Exit(import_module("duetime.server.transport.serve_http").serve_http(settings))
 
 
 def worker(
@@ -45,8 +44,3 @@ def worker(
     again = (sys.executable, *sys.orig_argv[1:], "--processes", "1", "--until-eof")  # the last word counts
     run_processes = import_module("duetime.server.workers.supervisor").run_processes
     raise typer.Exit(run_processes(settings, again, until_eof=until_eof))
-
-
-def _serving() -> Any:
-    """Load the protocol and the workers, which only these two verbs need."""
-    return import_module("duetime.server.transport.serve")

@@ -14,7 +14,6 @@ from platform import python_version
 from duetime.scheduler.delivery import ChannelError, Channels
 from duetime.scheduler.errors import DuetimeError, InvalidSetting, SchemaTooNew, StoreUnavailable
 from duetime.scheduler.events import EventFilter
-from duetime.scheduler.handlers import Handlers
 from duetime.scheduler.ids import new_id
 from duetime.scheduler.nodes.ipc import RunnerClient
 from duetime.scheduler.rules.time import times
@@ -25,8 +24,9 @@ from duetime.server.doctor.database import RUNNER_ADVICE, backlog_check, rows_ch
 from duetime.server.doctor.deep import integrity_checks
 from duetime.server.doctor.distributed import namespace_check, redis_check, skew_check, workers_check
 from duetime.server.session import RUNNER_ANSWER_TIMEOUT_S, Session
+from duetime.server.settings.handlers import load_handlers
 from duetime.server.settings.model import Settings, default_database_url
-from duetime.server.settings.options import channel_options, webhook_options
+from duetime.server.settings.options import channel_options
 from duetime.server.settings.source import config_path, masked
 from duetime.server.setup import background_service
 from duetime.version import __version__
@@ -164,8 +164,7 @@ def _zone(settings: Settings) -> Check:
 
 def _handlers(settings: Settings) -> Check:
     try:
-        loaded = Handlers.load(settings.handlers, webhooks=webhook_options(settings))
-        found = loaded.isolated(settings.isolated_actions)
+        found = load_handlers(settings)
     except DuetimeError as error:
         where = f"Modules are searched in: {os.pathsep.join(sys.path[:3])} ..."
         return Check("handlers", CheckVerdict.WRONG, str(error), where)

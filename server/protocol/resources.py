@@ -6,10 +6,9 @@ import json
 from collections.abc import Callable
 
 from duetime.scheduler.errors import TaskNotFound
-from duetime.scheduler.service import Scheduler
 from duetime.scheduler.task import InboxMessage, Json, Principal
+from duetime.tools.definition import SchedulerSource
 from duetime.tools.threads import cross
-from duetime.widgets.payload import as_json, task_payload, utc
 from duetime.widgets.tool_words import TOOL_WORDS
 from mcp.server import MCPServer
 from mcp.server.mcpserver.exceptions import ResourceNotFoundError
@@ -19,7 +18,7 @@ JSON_TYPE = "application/json"
 MAX_INBOX_MESSAGES = 50
 
 
-def add_resources(server: MCPServer, scheduler: Scheduler, caller: Callable[[], Principal]) -> None:
+def add_resources(server: MCPServer, scheduler: SchedulerSource, caller: Callable[[], Principal]) -> None:
     """Serve `duetime://inbox` and `duetime://tasks/{task_id}`. Reading marks nothing as read."""
 
     @server.resource(
@@ -30,7 +29,8 @@ def add_resources(server: MCPServer, scheduler: Scheduler, caller: Callable[[], 
         mime_type=JSON_TYPE,
     )
     async def inbox() -> str:
-        messages = await cross(scheduler.inbox, limit=MAX_INBOX_MESSAGES, by=caller())
+        by = caller()
+        messages = await cross(lambda: scheduler().inbox(limit=MAX_INBOX_MESSAGES, by=by))
         return _text({"schema": "duetime.inbox/1", "messages": [_message(message) for message in messages]})
 
     @server.resource(
@@ -42,9 +42,12 @@ def add_resources(server: MCPServer, scheduler: Scheduler, caller: Callable[[], 
     )
     async def task(task_id: str) -> str:
         try:
-            view = await cross(scheduler.get, task_id, by=caller())
+            by = caller()
+            view = await cross(lambda: scheduler().get(task_id, by=by))
         except TaskNotFound as error:
             raise ResourceNotFoundError(error.said(TOOL_WORDS)) from error
+        from duetime.widgets.payload import as_json, task_payload  # noqa: PLC0415 - not before the first call
+
         return _text(as_json(task_payload(view)))
 
 
@@ -53,6 +56,8 @@ def _text(value: Json) -> str:
 
 
 def _message(message: InboxMessage) -> dict[str, Json]:
+    from duetime.widgets.payload import utc  # noqa: PLC0415 - not before the first call
+
     return {
         "id": message.id,
         "task_id": message.task_id,

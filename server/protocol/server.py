@@ -4,18 +4,18 @@ from __future__ import annotations
 
 from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import asynccontextmanager
-from importlib.metadata import version
 from typing import Any
 
-from duetime.scheduler.service import Scheduler
 from duetime.scheduler.task import Principal
 from duetime.server.protocol.listings import completing_task_ids, listing_open_tasks, offer_buttons
 from duetime.server.protocol.prompts import add_prompts, refuse_unknown_prompts
 from duetime.server.protocol.resources import add_resources
 from duetime.server.protocol.sdk import serve_subscribe
 from duetime.server.protocol.subscriptions import Subscriptions, local_caller
+from duetime.tools.definition import SchedulerSource
 from duetime.tools.registration import make_tools
 from duetime.tools.schedule_task import REMINDER, Actions
+from duetime.version import __version__
 from duetime.widgets.cards import Card, cards
 from mcp.server import MCPServer
 from mcp.server.apps import EXTENSION_ID, Apps, ResourceCsp
@@ -38,15 +38,16 @@ _FOR_MINUTES = CacheHint(ttl_ms=300_000, scope="private")  # clients with cards 
 
 
 def make_server(
-    scheduler: Scheduler,
+    scheduler: SchedulerSource,
     changes: Subscriptions,
     *,
     actions: Actions = REMINDER,
+    pools: Sequence[str] = (),
     caller: Callable[[], Principal] = local_caller,
 ) -> MCPServer[None]:
-    """Return the server of `scheduler`; `changes` tells its subscribers, `actions` are named to models.
+    """Return the server of a scheduler; `changes` tells its subscribers, `actions` and `pools` are named to models.
 
-    `scheduler` has to be made with an `on_change` that calls `changes.touched`, else subscribers hear of changes only
+    The scheduler has to be made with an `on_change` that calls `changes.touched`, else subscribers hear of changes only
     at the next look.
     """
 
@@ -60,8 +61,8 @@ def make_server(
         NAME,
         title="Duetime",
         instructions=INSTRUCTIONS,
-        version=version("duetime"),
-        tools=make_tools(scheduler, caller=caller, actions=actions, served=served),
+        version=__version__,
+        tools=make_tools(scheduler, caller=caller, actions=actions, pools=pools, served=served),
         extensions=[_apps(served)],
         lifespan=lifespan,
         cache_hints={"tools/list": _FOR_MINUTES, "resources/templates/list": _FOR_A_DAY, "prompts/list": _FOR_A_DAY},

@@ -55,11 +55,15 @@ class Events(Protocol):
     def since(self, event_id: int, *, limit: int = 500) -> list[Event]: ...
 
 
+EventSource = Callable[[], Events | None]
+"""Returns the history; None before the store is opened, when this process has shown no state that could be old."""
+
+
 class Subscriptions:
     """The subscriptions of one server: the SDK's bus for 2026-07-28, and `resources/subscribe` for earlier eras."""
 
     def __init__(
-        self, history: Events, *, tenant: str = LOCAL.tenant, interval: float = CHANGE_POLL_INTERVAL_S
+        self, history: EventSource, *, tenant: str = LOCAL.tenant, interval: float = CHANGE_POLL_INTERVAL_S
     ) -> None:
         self._history = history
         self._tenant = tenant
@@ -138,7 +142,8 @@ class Subscriptions:
         """Remember where the history ended before the first subscriber, in the same breath: nothing falls between."""
         if not self.wanted:
             try:
-                self._seen = self._history.latest()
+                history = self._history()
+                self._seen = history.latest() if history is not None else None
             except DuetimeError:
                 self._seen = None  # the watch starts as soon as the database answers
             self._woken.set()
@@ -174,12 +179,13 @@ class Subscriptions:
         self._woken.clear()
 
     async def _news(self) -> list[Event]:
-        if not self.wanted:
+        history = self._history()
+        if history is None or not self.wanted:
             return []
         if self._seen is None:
-            self._seen = await cross(self._history.latest)
+            self._seen = await cross(history.latest)
             return []
-        events = await cross(self._history.since, self._seen, limit=_EVENTS_PER_POLL)
+        events = await cross(history.since, self._seen, limit=_EVENTS_PER_POLL)
         if events:
             self._seen = max(event.id for event in events)
             self._loop_again(len(events))

@@ -10,7 +10,6 @@ from typing import Annotated, Any
 from urllib.parse import urlsplit
 
 from duetime.scheduler.errors import InvalidArgument, InvalidArguments
-from duetime.scheduler.rules.limits.pool_spec import read_pool
 from duetime.scheduler.rules.time import zones
 from pydantic import AfterValidator, SecretStr, StringConstraints
 
@@ -102,13 +101,18 @@ def _is_signing_secret(text: str) -> bool:
         return False
 
 
+def _pool_problem(name: str, spec: dict[str, Any]) -> str | None:
+    from duetime.scheduler.rules.limits.pool_spec import read_pool  # noqa: PLC0415 - a first answer does not wait for it
+
+    try:
+        read_pool(name, spec)
+    except (InvalidArgument, InvalidArguments) as wrong:
+        return str(wrong)
+    return None
+
+
 def _pools(declared: dict[str, dict[str, Any]]) -> dict[str, dict[str, Any]]:
-    problems: list[str] = []
-    for name, spec in declared.items():
-        try:
-            read_pool(name, spec)
-        except (InvalidArgument, InvalidArguments) as wrong:
-            problems.append(str(wrong))
+    problems = [problem for name, spec in declared.items() if (problem := _pool_problem(name, spec))]
     if problems:
         raise ValueError("\n".join(problems))
     return declared

@@ -8,7 +8,6 @@ from datetime import timedelta
 from pathlib import Path
 
 from duetime.scheduler.delivery import ChannelOptions, WebhookTarget
-from duetime.scheduler.handlers import WebhookOptions
 from duetime.scheduler.nodes.runner import RunnerOptions
 from duetime.scheduler.rules.headroom import HeadroomParts
 from duetime.scheduler.worker.machine_load import LoadShedder, Machine
@@ -16,17 +15,6 @@ from duetime.scheduler.worker.worker import all_of_them
 from duetime.server.settings.model import Settings
 from platformdirs import user_data_path
 from pydantic import SecretStr
-
-
-def webhook_options(settings: Settings) -> WebhookOptions:
-    """Return how far the calls of the `webhook` action may reach."""
-    return WebhookOptions(
-        allow_http=settings.webhook_allow_http,
-        allow_private=settings.webhook_allow_private,
-        allow_hosts=settings.webhook_allow_hosts,
-        secret=_revealed(settings.webhook_secret),
-        timeout=settings.webhook_timeout_seconds,
-    )
 
 
 def channel_options(settings: Settings) -> ChannelOptions:

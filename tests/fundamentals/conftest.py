@@ -55,10 +55,10 @@ def store(tmp_path: Path, clock: Clock) -> Iterator[Store]:
 
 @pytest.fixture
 async def client(store: Store) -> AsyncIterator[Client]:
-    changes = Subscriptions(store.history)
+    changes = Subscriptions(lambda: store.history)
     planner = Planner(
         Handlers.load(entry_points=False), "America/Edmonton", pools=lambda: {"gpu": Pool("gpu", capacity=2)}
     )
     scheduler = Scheduler(store, planner, on_change=changes.touched)
-    async with Client(make_server(scheduler, changes)) as client:
+    async with Client(make_server(lambda: scheduler, changes)) as client:
         yield client

@@ -11,7 +11,7 @@ import anyio
 import pytest
 from duetime.server.app import App, build
 from duetime.server.settings.model import Settings
-from duetime.server.transport.serve import connect
+from duetime.server.transport.serve_http import connect
 from mcp import Client
 from mcp.types import TextResourceContents
 

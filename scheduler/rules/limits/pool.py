@@ -13,15 +13,13 @@ from datetime import datetime, timedelta
 from enum import StrEnum
 from typing import Final
 
+from duetime.scheduler.request import POOL_PREFIXES
 from duetime.scheduler.rules.limits.admission import HEADROOM_TIER_COUNT, Kind, Limits
 from duetime.scheduler.rules.limits.windows import Hours, changes, window_ends, window_start
 from duetime.scheduler.rules.time import zones
 
 NAME: Final = re.compile(r"[A-Za-z0-9][A-Za-z0-9._:@/-]{0,99}")
 TEMPLATE: Final = re.compile(r"(?:tenant|key):\*")
-
-PREFIXES: Final = ("key:", "tenant:")
-"""Prefixes of pools that are made on use, from a template."""
 
 UNCOUNTED: Final = ("key:", "duetime:")
 """Prefixes of pools that only limit runs at once: their use needs no row."""
@@ -168,7 +166,7 @@ KEYS: Final = Pool("key:*")
 
 def template_of(name: str) -> str | None:
     """Return the template of a pool that is made on use, None for any other name."""
-    return next((f"{prefix}*" for prefix in PREFIXES if name.startswith(prefix) and name != f"{prefix}*"), None)
+    return next((f"{prefix}*" for prefix in POOL_PREFIXES if name.startswith(prefix) and name != f"{prefix}*"), None)
 
 
 def find(pools: Mapping[str, Pool], name: str) -> Pool | None:

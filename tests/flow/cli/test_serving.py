@@ -95,8 +95,9 @@ def test_what_a_server_has_loaded_is_left_out_of_collections_so_that_its_end_is_
     surroundings: dict[str, str], verb: str
 ) -> None:
     program = (
-        "import gc; from duetime.server.settings import load_settings; from duetime.server.transport import serve\n"
-        f"serve.run_{verb} = lambda *_, close, **__: close() or gc.get_freeze_count()\n"
+        f"import gc; from duetime.server.transport import serve_{verb} as serve\n"
+        "from duetime.server.settings import load_settings\n"
+        f"serve.run_{verb} = lambda *_, ends, **__: ends.close() or gc.get_freeze_count()\n"
         f"assert serve.serve_{verb}(load_settings()) > 10_000"
     )
     done = subprocess.run(

@@ -23,7 +23,8 @@ from duetime.scheduler.delivery import ChannelError, WebhookTarget
 from duetime.scheduler.delivery.webhook import WebhookChannel
 from duetime.scheduler.errors import InvalidArguments, InvalidSetting
 from duetime.scheduler.handlers import Context, Handler, Link, WebhookOptions, run_handler, webhook
-from duetime.scheduler.outbound.client import Blocked, GuardedClient, Unreachable
+from duetime.scheduler.outbound.client import GuardedClient
+from duetime.scheduler.outbound.reply import Blocked, Unreachable
 from duetime.scheduler.outcomes import Done, Failed, Outcome, Retry
 from duetime.scheduler.task import InboxMessage, Json, State
 from standardwebhooks import Webhook

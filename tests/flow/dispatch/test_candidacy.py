@@ -68,9 +68,10 @@ def test_a_runner_waits_for_the_sign_of_its_client(store: Store, tmp_path: Path)
     runner.start(candidacy := Candidacy(clock))
     clock.now += MIN_AGE_S
     try:
-        runner.note(Sign.NONE)
+        runner.reconsider()
         assert (runner.running, candidacy.wait()) == (False, None)
-        runner.note(Sign.CALLED)
+        candidacy.note(Sign.CALLED)
+        runner.reconsider()
         eventually(lambda: runner.running, "the runner")
     finally:
         runner.stop()
@@ -97,7 +98,9 @@ def test_what_a_client_asks_for_says_whether_it_stays(method: str, sign: Sign) -
 
 def test_an_application_that_waits_for_its_client_takes_no_seat_before(tmp_path: Path) -> None:
     with build(settings(tmp_path)) as app:
-        app.start(for_client=True)
+        candidacy = Candidacy()
+        app.start(candidacy)
         assert app.store.runners.current() is None
-        app.note(Sign.CALLED)
+        candidacy.note(Sign.CALLED)
+        app.reconsider()
         eventually(app.store.runners.current, "the runner")

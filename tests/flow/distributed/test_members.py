@@ -245,7 +245,7 @@ async def test_subscribers_of_one_server_hear_of_what_another_process_does(
     other = installation.member(Role.SERVE, handlers=[gate.handler("other")])
     installation.member(Role.WORK, handlers=[gate.handler("worker")])
     gate.open.set()
-    changes = Subscriptions(server.store.history, interval=0.02)
+    changes = Subscriptions(lambda: server.store.history, interval=0.02)
     heard: list[ServerEvent] = []
     async with changes.serving():
         leave = changes.subscribe(heard.append)

@@ -68,10 +68,10 @@ def main() -> int:
     say("printed while handlers are imported")
     configure_logs("info", "json")
     store = open_store(sys.argv[2], synchronous="OFF")
-    changes = Subscriptions(store.history)
+    changes = Subscriptions(lambda: store.history)
     handlers = Handlers([*Handlers.load(entry_points=False).values(), noise])
     scheduler = Misbehaving(store, Planner(handlers, "America/Edmonton"), on_change=changes.touched)
-    server = make_server(scheduler, changes, actions=actions_of(handlers))
+    server = make_server(lambda: scheduler, changes, actions=actions_of(handlers))
 
     backlog = BacklogMonitor(store)
 

@@ -165,7 +165,7 @@ async def test_it_is_not_ready_while_the_database_does_not_answer(tmp_path: Path
     def away(*, verbose: bool) -> str:
         raise StoreUnavailable("the database is locked")
 
-    app = http_app(make_server(scheduler, Subscriptions(store.history)), away)
+    app = http_app(make_server(lambda: scheduler, Subscriptions(lambda: store.history)), away)
     async with httpx2.AsyncClient(transport=httpx2.ASGITransport(app), base_url="http://127.0.0.1") as client:
         ready = await client.get("/readyz")
         alive = await client.get("/livez")

@@ -54,9 +54,9 @@ def connect(request: pytest.FixtureRequest, database: str) -> Iterator[Connect]:
     """Give what a client connects to."""
     if request.param == "in memory":
         store = open_store(database, synchronous="OFF")
-        changes = Subscriptions(store.history)
+        changes = Subscriptions(lambda: store.history)
         scheduler = Scheduler(store, Planner(Handlers.load(entry_points=False), "UTC"), on_change=changes.touched)
-        yield lambda: make_server(scheduler, changes)
+        yield lambda: make_server(lambda: scheduler, changes)
         store.close()
     elif request.param == "stdio":
         yield lambda: StdioServerParameters(command=sys.executable, args=[str(PROGRAM), "stdio", database])
@@ -148,8 +148,8 @@ async def test_a_change_in_another_process_is_told(elsewhere: Scheduler, connect
 
 async def test_whoever_left_is_forgotten_and_nobody_looks_any_more(database: str) -> None:
     store = open_store(database, synchronous="OFF")
-    changes = Subscriptions(store.history)
-    server = make_server(Scheduler(store, Planner(Handlers.load(entry_points=False), "UTC")), changes)
+    changes = Subscriptions(lambda: store.history)
+    server = make_server(lambda: Scheduler(store, Planner(Handlers.load(entry_points=False), "UTC")), changes)
     for subscribe in (legacy, modern):
         async with subscribe(lambda: server, "duetime://inbox"):
             assert changes.wanted
@@ -185,7 +185,7 @@ def event(number: int, task_id: str, kind: EventKind = EventKind.RESCHEDULED, te
 async def told(
     history: Scripted, *uris: str, expect: str, touch: Callable[[Subscriptions], None] | None = None
 ) -> list[str]:
-    changes = Subscriptions(history, interval=0.01)
+    changes = Subscriptions(lambda: history, interval=0.01)
     heard = Heard()
     leave = changes.subscribe(lambda found: heard.add(getattr(found, "uri", "")))
     async with changes.serving():
@@ -228,7 +228,8 @@ async def test_a_session_that_does_not_read_or_is_gone_keeps_the_news_from_no_ot
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setattr("duetime.server.protocol.subscriptions.NOTIFICATION_TIMEOUT_S", 0.01)
-    changes, heard = Subscriptions(Scripted([event(11, "t_a")], [event(12, "t_b")]), interval=0.01), Heard()
+    scripted = Scripted([event(11, "t_a")], [event(12, "t_b")])
+    changes, heard = Subscriptions(lambda: scripted, interval=0.01), Heard()
     sessions: Any = [Session(heard, reads=False), Session(heard, gone=True), Session(heard)]
     for uri in ("duetime://tasks/t_a", "duetime://tasks/t_b"):
         changes._sessions[uri] = dict(enumerate(sessions))

@@ -44,7 +44,7 @@ def store(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Store]:
 @pytest.fixture(scope="module")
 def tools(store: Store) -> dict[str, Tool]:
     scheduler = Scheduler(store, Planner(Handlers.load(entry_points=False), "America/Edmonton"))
-    return {tool.name: tool for tool in make_tools(scheduler)}
+    return {tool.name: tool for tool in make_tools(lambda: scheduler)}
 
 
 Ask = Callable[..., CallToolResult]
@@ -147,7 +147,7 @@ def test_a_wrong_argument_is_reported_once(ask: Ask) -> None:
 def test_every_call_is_made_in_the_name_of_the_caller(store: Store) -> None:
     scheduler = Scheduler(store, Planner(Handlers.load(entry_points=False), "UTC"))
     caller = {"is": Principal(user="ann")}
-    tools = {tool.name: tool for tool in make_tools(scheduler, caller=lambda: caller["is"])}
+    tools = {tool.name: tool for tool in make_tools(lambda: scheduler, caller=lambda: caller["is"])}
 
     made = asyncio.run(tools["schedule_task"].run({"title": "Mine", "when": "in 2 hours"}, CONTEXT))
     caller["is"] = Principal(tenant="elsewhere")
@@ -161,7 +161,7 @@ def test_whoever_may_not_call_at_all_is_answered_too(store: Store) -> None:
     def nobody() -> Principal:
         raise Refused("no token was given")
 
-    tools = make_tools(Scheduler(store, Planner(Handlers.load(entry_points=False), "UTC")), caller=nobody)
+    tools = make_tools(lambda: Scheduler(store, Planner(Handlers.load(entry_points=False), "UTC")), caller=nobody)
 
     assert text_of(asyncio.run(tools[0].run({}, CONTEXT))) == "no token was given"
 

@@ -188,5 +188,5 @@ def test_a_tool_whose_card_is_no_resource_is_refused_at_the_start(tmp_path: Path
     listed = [card for card in cards() if card.uri == TASK_LIST]
 
     with pytest.raises(ValueError, match="no resource has the cards of schedule_task, get_task"):
-        make_tools(scheduler, served=listed)
+        make_tools(lambda: scheduler, served=listed)
     store.close()

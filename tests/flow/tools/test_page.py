@@ -38,7 +38,7 @@ class Conversation:
     def __init__(self, database: Path) -> None:
         self.store = open_store(f"sqlite:///{database}", clock=lambda: NOW, synchronous="OFF")
         scheduler = Scheduler(self.store, Planner(Handlers.load(entry_points=False), "America/Edmonton"))
-        self.tools = {tool.name: tool for tool in make_tools(scheduler)}
+        self.tools = {tool.name: tool for tool in make_tools(lambda: scheduler)}
         self.real: dict[str, str] = {}
 
     def call(self, tool: str, arguments: dict[str, Any]) -> CallToolResult:

@@ -64,7 +64,7 @@ def scheduler(store: Store) -> Scheduler:
 @pytest.fixture
 def ask(scheduler: Scheduler) -> Ask:
     """Call a tool; return its text and its structured content."""
-    tools = {tool.name: tool for tool in make_tools(scheduler)}
+    tools = {tool.name: tool for tool in make_tools(lambda: scheduler)}
 
     def ask(tool: str, /, **arguments: Any) -> tuple[str, dict[str, Any]]:
         answer = asyncio.run(tools[tool].run(arguments, CONTEXT))

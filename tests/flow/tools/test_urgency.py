@@ -70,7 +70,7 @@ def scheduler(store: Store) -> Scheduler:
 
 @pytest.fixture
 def call(scheduler: Scheduler) -> Callable[..., CallToolResult]:
-    tools = {tool.name: tool for tool in make_tools(scheduler)}
+    tools = {tool.name: tool for tool in make_tools(lambda: scheduler)}
 
     def call(tool: str, /, **arguments: Any) -> CallToolResult:
         answer = asyncio.run(tools[tool].run(arguments, CONTEXT))

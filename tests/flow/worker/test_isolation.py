@@ -12,7 +12,8 @@ from typing import Any
 import pytest
 from duetime.scheduler.errors import HandlerError, InvalidSetting, StoreUnavailable
 from duetime.scheduler.events import EventKind
-from duetime.scheduler.handlers import Context, Handler, HandlerProcess, Handlers, Link, handler, reminder, webhook
+from duetime.scheduler.handlers import Context, Handler, Handlers, Link, handler, reminder, webhook
+from duetime.scheduler.handlers.process import HandlerProcess
 from duetime.scheduler.outcomes import Done, Failed, Outcome, Retry, Wait
 from duetime.scheduler.queue import Entry
 from duetime.scheduler.queue.memory.queue import MemoryQueue

@@ -1,0 +1,26 @@
+"""The handlers that the settings name: known before anything else of the application is loaded."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from duetime.scheduler.handlers import Handler, Handlers, WebhookOptions
+from duetime.server.settings.model import Settings
+
+
+def load_handlers(settings: Settings, added: Sequence[Handler] = ()) -> Handlers:
+    """Return the built-in and configured handlers and those `added`; raises InvalidSetting if one cannot be loaded."""
+    loaded = Handlers.load(settings.handlers, webhooks=webhook_options(settings))
+    return Handlers([*loaded.values(), *added]).isolated(settings.isolated_actions)
+
+
+def webhook_options(settings: Settings) -> WebhookOptions:
+    """Return how far the calls of the `webhook` action may reach."""
+    secret = settings.webhook_secret
+    return WebhookOptions(
+        allow_http=settings.webhook_allow_http,
+        allow_private=settings.webhook_allow_private,
+        allow_hosts=settings.webhook_allow_hosts,
+        secret=secret.get_secret_value() if secret is not None else None,
+        timeout=settings.webhook_timeout_seconds,
+    )
