@@ -81,7 +81,7 @@ def store(tmp_path: Path, clock: Clock) -> Iterator[Store]:
 @pytest.fixture
 def call(store: Store) -> Call:
     scheduler = Scheduler(store, Planner(HANDLERS, "UTC", pools=lambda: {"gpu": Pool("gpu", capacity=4)}))
-    tools = {tool.name: tool for tool in make_tools(scheduler)}
+    tools = {tool.name: tool for tool in make_tools(lambda: scheduler)}
 
     def call(tool: str, arguments: Mapping[str, Any]) -> Json:
         answer = asyncio.run(tools[tool].run(dict(arguments), CONTEXT))
