@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Awaitable, Callable
 from typing import Any
 
-from duetime.scheduler.service import Scheduler
 from duetime.scheduler.task import Principal, TaskFilter
 from duetime.server.protocol.resources import JSON_TYPE, TASK
 from duetime.tools.act_on_task import ACT_ON_TASK
+from duetime.tools.definition import SchedulerSource
 from duetime.tools.filters import states_of
 from duetime.tools.threads import cross
 from mcp.server.apps import client_supports_apps
@@ -33,7 +33,7 @@ async def offer_buttons(ctx: ServerRequestContext[Any, Any], call_next: CallNext
     return found
 
 
-def listing_open_tasks(scheduler: Scheduler, caller: Callable[[], Principal]) -> ServerMiddleware[Any]:
+def listing_open_tasks(scheduler: SchedulerSource, caller: Callable[[], Principal]) -> ServerMiddleware[Any]:
     """Return the middleware that adds the open tasks of the caller, next due first, to the list of resources."""
 
     async def list_open_tasks(ctx: ServerRequestContext[Any, Any], call_next: CallNext) -> HandlerResult:
@@ -41,7 +41,8 @@ def listing_open_tasks(scheduler: Scheduler, caller: Callable[[], Principal]) ->
         if ctx.method != "resources/list":
             return result
         found = _as_dict(result)
-        page = await cross(scheduler.list, TaskFilter(states_of(OPEN)), limit=MAX_TASKS_LISTED, by=caller())
+        by = caller()
+        page = await cross(lambda: scheduler().list(TaskFilter(states_of(OPEN)), limit=MAX_TASKS_LISTED, by=by))
         tasks = [view.record.task for view in page.views]
         rows = [{"uri": f"{TASK}{task.id}", "name": task.id, "title": task.title} for task in tasks]
         found["resources"] = [*found.get("resources", ()), *({**row, "mimeType": JSON_TYPE} for row in rows)]
@@ -51,14 +52,15 @@ def listing_open_tasks(scheduler: Scheduler, caller: Callable[[], Principal]) ->
 
 
 def completing_task_ids(
-    scheduler: Scheduler, caller: Callable[[], Principal]
+    scheduler: SchedulerSource, caller: Callable[[], Principal]
 ) -> Callable[[Any, Any, Any], Awaitable[Completion | None]]:
     """Return what completes the id of a task: of the open ones, by the start of the id or by a part of the title."""
 
     async def complete(ref: Any, argument: Any, _context: Any) -> Completion | None:
         if not isinstance(ref, ResourceTemplateReference) or argument.name != "task_id":
             return None
-        page = await cross(scheduler.list, TaskFilter(states_of(OPEN)), limit=100, by=caller())
+        by = caller()
+        page = await cross(lambda: scheduler().list(TaskFilter(states_of(OPEN)), limit=100, by=by))
         typed = argument.value.casefold()
         tasks = [view.record.task for view in page.views]
         ids = [task.id for task in tasks if task.id.startswith(typed) or typed in task.title.casefold()]
