@@ -121,9 +121,9 @@ class Scheduler(Reader):
 
     # -- changing
 
-    def mark_read(self, ids: Sequence[str] | None = None, *, by: Principal = LOCAL) -> int:
-        """Mark inbox messages (all when None) as read; return how many were not before."""
-        return self._store.inbox.mark_read(by.tenant, by.user, ids)
+    def mark_read(self, ids: Sequence[str] | None = None, *, task_id: str | None = None, by: Principal = LOCAL) -> int:
+        """Mark inbox messages (all when None, or all of a task) as read; return how many were not before."""
+        return self._store.inbox.mark_read(by.tenant, by.user, ids, task_id=task_id)
 
     def reschedule(self, task_id: str, **arguments: Unpack[RescheduleCall]) -> TaskView:
         """Change what is given (see `Reschedule`) and return the task; everything else stays.

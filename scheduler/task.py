@@ -1,7 +1,6 @@
 """The nouns: tasks, runs, attempts and what is around them, as plain frozen values.
 
-Everything imports this module; it imports nothing of Duetime. All datetimes are aware and in UTC, except those named
-`wall`, which are naive and belong to the time zone that stands beside them.
+All datetimes are aware and in UTC, except those named `wall`: these are naive, in the time zone beside them.
 """
 
 from __future__ import annotations
@@ -295,6 +294,7 @@ class TaskPage:
     at_least: frozenset[State] = frozenset()
     cursor: str | None = None
     unread: tuple[InboxMessage, ...] = ()
+    unread_count: int = 0
     now: datetime | None = None
     where: TaskFilter = TaskFilter()
     zone: str = "UTC"

@@ -24,6 +24,8 @@ class GetTask:
 def _answer(call: GetTask, sender: Sender) -> CallToolResult:
     view = sender.scheduler.get(call.task_id, by=sender.by)
     zone = view.record.task.timezone
+    if call.history:  # who asks what happened to a task reads its outcomes
+        sender.scheduler.mark_read(task_id=call.task_id, by=sender.by)
     return task_answer(view, _history(call.task_id, zone, sender) if call.history else None)
 
 

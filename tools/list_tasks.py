@@ -45,7 +45,7 @@ def _answer(call: ListTasks, sender: Sender) -> CallToolResult:
 LIST_TASKS = Definition(
     "list_tasks",
     "List tasks",
-    "Find tasks: a line each, counts by state, and outcomes not mentioned before.",
+    "Find tasks: a line each, counts by state, and what was missed: unread outcomes.",
     (
         Argument(
             "state",

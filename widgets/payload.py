@@ -108,6 +108,7 @@ def list_payload(page: TaskPage) -> TaskListPayload:
         at_least=tuple(sorted(page.at_least)) or None,
         cursor=page.cursor,
         unread=_unread(page.unread, titled=True),
+        unread_count=page.unread_count or None,
         after=_short(page.where.after) if page.where.after else None,
         before=_short(page.where.before) if page.where.before else None,
         now=utc(now) if now else None,

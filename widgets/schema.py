@@ -179,6 +179,7 @@ class TaskListPayload(_Part):
     at_least: tuple[State, ...] | None = None
     cursor: str | None = None
     unread: tuple[Unread, ...] | None = None
+    unread_count: int | None = None
     after: str | None = None
     before: str | None = None
     now: str | None = None

@@ -256,14 +256,17 @@ def _short(instant: datetime, zone: str, now: datetime) -> str:
 
 
 def _unread_lines(page: TaskPage) -> Iterable[str]:
-    return [_unread_line(message, page.now or message.created_at) for message in page.unread[:MAX_UNREAD_MESSAGES]]
+    shown = page.unread[:MAX_UNREAD_MESSAGES]
+    lines = [_unread_line(message, page.now or message.created_at) for message in shown]
+    more = f" {page.unread_count - len(shown)} more are unread." if page.unread_count > len(shown) else ""
+    return [*lines, f"Unread until get_task(task_id, history=true) has shown them.{more}"] if lines else []
 
 
 def _unread_line(message: InboxMessage, now: datetime) -> str:
     ended = "" if message.state is State.SUCCEEDED else f" {message.state.value}"
     said = "" if message.text == message.title else f": {quoted(message.text, MAX_SNIPPET_CHARS)}"
     when = times.relative(message.created_at, now)
-    return f"New ({when}): {quoted(message.title, LIST_TITLE_CHARS)}{ended}{said} {message.task_id}"
+    return f"Unread ({when}): {quoted(message.title, LIST_TITLE_CHARS)}{ended}{said} {message.task_id}"
 
 
 def _nothing(page: TaskPage) -> str:

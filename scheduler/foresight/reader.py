@@ -25,6 +25,9 @@ from duetime.scheduler.task import (
     TaskView,
 )
 
+MAX_MENTIONED = 5
+"""Unread outcomes that a list mentions; the rest is counted."""
+
 
 class Reader:
     """Read tasks. `Scheduler` adds the changes; every method is synchronous and sees one tenant."""
@@ -68,7 +71,7 @@ class Reader:
         by: Principal = LOCAL,
         mention: bool = False,
     ) -> TaskPage:
-        """Return a page of tasks: open ones by time, then ended ones; `mention` also hands out new outcomes, once.
+        """Return a page of tasks: open ones by time, then ended ones; `mention` adds the outcomes that nobody has read.
 
         `after` and `before` bound when they are due, in words or as a datetime, in place of those of `where`.
         """
@@ -78,15 +81,20 @@ class Reader:
         found, following, counts = self._store.tasks.page_and_counts(
             by.tenant, where, limit=page_size(limit), cursor=bounds.cursor, most=MAX_TASKS_COUNTED
         )
+        unread, unread_count = self._missed(by) if mention else ([], 0)
         return TaskPage(
             tuple(row_of(record, now) for record in found),
             *counts,
             cursor=bounds.following(following),
-            unread=tuple(self._store.inbox.unmentioned(by.tenant, by.user)) if mention else (),
+            unread=tuple(unread),
+            unread_count=unread_count,
             now=now,
             where=where,
             zone=self._zone or "UTC",
         )
+
+    def _missed(self, by: Principal) -> tuple[Sequence[InboxMessage], int]:
+        return self._store.inbox.missed(by.tenant, by.user, limit=MAX_MENTIONED, most=MAX_TASKS_COUNTED)
 
     def history(
         self,

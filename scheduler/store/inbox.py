@@ -9,12 +9,12 @@ from typing import Any
 from duetime.scheduler.store.database.database import Database
 from duetime.scheduler.store.schema.rows import MESSAGE
 from duetime.scheduler.store.schema.tables import inbox
-from duetime.scheduler.task import InboxMessage
-from sqlalchemy import Connection, Select, bindparam, select, update
+from duetime.scheduler.task import InboxMessage, State
+from sqlalchemy import Connection, Select, case, func, select, update
 
 _NEWEST_FIRST = (inbox.c.created_at.desc(), inbox.c.id.desc())
 _UNREAD = select(*MESSAGE).where(inbox.c.read_at.is_(None)).order_by(*_NEWEST_FIRST)
-_MENTION = update(inbox).where(inbox.c.id == bindparam("message"), inbox.c.mentioned_at.is_(None))
+_SUCCEEDED_LAST = case((inbox.c.state == State.SUCCEEDED, 1), else_=0)
 
 
 class Inbox:
@@ -39,22 +39,17 @@ class Inbox:
             statement = statement.where(inbox.c.task_id == task_id)
         return self._database.write(lambda connection: connection.execute(statement).rowcount)
 
-    def unmentioned(self, tenant: str, user: str, *, limit: int = 5) -> list[InboxMessage]:
-        """Return unread messages that no answer has mentioned, newest first, and mark them as mentioned.
+    def missed(self, tenant: str, user: str, *, limit: int, most: int) -> tuple[list[InboxMessage], int]:
+        """Return unread messages, failures first, then newest first; and how many are unread, counted up to `most`."""
+        first = _of(_UNREAD.order_by(None), tenant, user).order_by(_SUCCEEDED_LAST, *_NEWEST_FIRST).limit(limit)
+        counted = _of(select(inbox.c.id).where(inbox.c.read_at.is_(None)), tenant, user).limit(most).subquery()
 
-        Each message is returned once, to one caller, for any number of processes.
-        """
-        statement = _of(_UNREAD, tenant, user).where(inbox.c.mentioned_at.is_(None)).limit(limit)
-        if not self._database.read(lambda connection: connection.execute(statement).first()):
-            return []
+        def work(connection: Connection) -> tuple[list[InboxMessage], int]:
+            found = _messages(connection, first)
+            total = connection.execute(select(func.count()).select_from(counted)).scalar_one() if found else 0
+            return found, total
 
-        def work(connection: Connection) -> list[InboxMessage]:
-            found = _messages(connection, statement.with_for_update(skip_locked=True))
-            if found:
-                connection.execute(_MENTION.values(mentioned_at=self._now()), [{"message": it.id} for it in found])
-            return found
-
-        return self._database.write(work)
+        return self._database.read(work)
 
 
 def _of(statement: Select[Any], tenant: str, user: str) -> Select[Any]:

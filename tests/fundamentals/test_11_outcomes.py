@@ -37,7 +37,7 @@ async def inbox(client: Client) -> list[dict[str, Any]]:
     return messages
 
 
-async def test_a_reminder_that_is_due_reaches_the_inbox_and_is_mentioned_once(app: App) -> None:
+async def test_a_reminder_that_is_due_reaches_the_inbox_and_is_mentioned_until_it_is_read(app: App) -> None:
     async with Client(connect(app)) as client:
         messages: list[dict[str, Any]] = []
         async with client.listen(resource_subscriptions=["duetime://inbox"]) as events:
@@ -52,7 +52,11 @@ async def test_a_reminder_that_is_due_reaches_the_inbox_and_is_mentioned_once(ap
 
         first = await client.call_tool("list_tasks")
         second = await client.call_tool("list_tasks")
+        await client.call_tool("get_task", {"task_id": message["task_id"], "history": True})
+        third = await client.call_tool("list_tasks")
         assert first.structured_content is not None
         assert second.structured_content is not None
+        assert third.structured_content is not None
         assert [news["title"] for news in first.structured_content["unread"]] == ["Stretch"]
-        assert "unread" not in second.structured_content
+        assert second.structured_content["unread_count"] == 1
+        assert "unread" not in third.structured_content

@@ -250,12 +250,17 @@ def test_the_inbox_is_read_newest_first_and_once(store: Store, clock: Clock) -> 
     assert store.inbox.mark_read(TENANT, "alice") == 3
 
 
-def test_an_unread_message_is_mentioned_once(store: Store, clock: Clock) -> None:
+def test_what_was_missed_comes_failures_first_and_the_rest_is_counted(store: Store, clock: Clock) -> None:
     sent = told(store, 3, clock)
-    assert [it.id for it in store.inbox.unmentioned(TENANT, "alice", limit=2)] == [sent[2], sent[1]]
-    assert [it.id for it in store.inbox.unmentioned(TENANT, "alice", limit=2)] == [sent[0]]
-    assert store.inbox.unmentioned(TENANT, "alice") == []
-    assert len(store.inbox.unread(TENANT, "alice")) == 3
+    claim = started(store)
+    failed = message(claim, state=State.FAILED, created_at=NOON - HOUR)
+    store.claims.settle([settlement(claim, State.FAILED, inbox=failed)])
+    for _ in range(2):
+        found, total = store.inbox.missed(TENANT, "alice", limit=3, most=1_000)
+        assert ([it.id for it in found], total) == ([failed.id, sent[2], sent[1]], 4)
+    store.inbox.mark_read(TENANT, "alice", [failed.id, sent[2]])
+    assert store.inbox.missed(TENANT, "alice", limit=3, most=1_000)[1] == 2
+    assert store.inbox.missed(TENANT, "bob", limit=3, most=1_000) == ([], 0)
 
 
 def test_a_delivery_is_retried_until_it_is_delivered_or_given_up(store: Store, clock: Clock) -> None:

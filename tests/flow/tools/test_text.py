@@ -239,11 +239,11 @@ def unread(*, text: str = "Drink a glass", state: State = State.SUCCEEDED) -> In
 @pytest.mark.parametrize(
     ("message", "said"),
     [
-        (unread(), "New (5 min ago): «Drink water»: «Drink a glass» t_7k3m9qx2w4hb"),
-        (unread(text="Drink water"), "New (5 min ago): «Drink water» t_7k3m9qx2w4hb"),
+        (unread(), "Unread (5 min ago): «Drink water»: «Drink a glass» t_7k3m9qx2w4hb"),
+        (unread(text="Drink water"), "Unread (5 min ago): «Drink water» t_7k3m9qx2w4hb"),
         (
             unread(text="HTTP 500", state=State.FAILED),
-            "New (5 min ago): «Drink water» failed: «HTTP 500» t_7k3m9qx2w4hb",
+            "Unread (5 min ago): «Drink water» failed: «HTTP 500» t_7k3m9qx2w4hb",
         ),
     ],
 )
