@@ -73,7 +73,7 @@ RESCHEDULE_TASK = Definition(
         REVISION,
         TITLE,
         Argument("when", TIME, "As in schedule_task", "when='tomorrow 9am'"),
-        TIMEZONE,
+        replace(TIMEZONE, about="IANA name; default: the task's own zone"),
         Argument(
             "repeat", Text(400, "a recurrence"), "As in schedule_task; 'never' makes it run once", "repeat='daily'"
         ),

@@ -102,7 +102,12 @@ def _work(actions: Actions) -> tuple[Argument, ...]:
         f"{name}: {{{', '.join(members[:MAX_ACTIONS_NAMED])}}}" for name, members in named.items() if members
     )
     return (
-        Argument("action", Text(100, known), f"What to run: {known}. Default reminder", "action='reminder'"),
+        Argument(
+            "action",
+            Text(100, known),
+            f"What to run: {known}. Default reminder: it only tells the user, and does no work",
+            "action='reminder'",
+        ),
         replace(PAYLOAD, about=f"Input of the action. {inputs}"),
     )
 

@@ -25,7 +25,7 @@ from duetime.scheduler.task import (
     TaskView,
 )
 
-MAX_MENTIONED = 5
+MAX_OUTCOMES_MENTIONED = 5
 """Unread outcomes that a list mentions; the rest is counted."""
 
 
@@ -94,7 +94,7 @@ class Reader:
         )
 
     def _missed(self, by: Principal) -> tuple[Sequence[InboxMessage], int]:
-        return self._store.inbox.missed(by.tenant, by.user, limit=MAX_MENTIONED, most=MAX_TASKS_COUNTED)
+        return self._store.inbox.missed(by.tenant, by.user, limit=MAX_OUTCOMES_MENTIONED, most=MAX_TASKS_COUNTED)
 
     def history(
         self,

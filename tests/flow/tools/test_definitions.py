@@ -60,6 +60,12 @@ def test_the_members_that_models_may_fill_in_are_those_of_the_built_in_actions()
         assert payload["additionalProperties"] is True
 
 
+def test_models_are_told_that_a_reminder_does_no_work_and_whose_zone_a_change_is_read_in() -> None:
+    action = TOOLS[0].read().table["action"].about
+    assert action == "What to run: reminder, webhook. Default reminder: it only tells the user, and does no work"
+    assert TOOLS[3].read().table["timezone"].about == "IANA name; default: the task's own zone"
+
+
 def test_a_hundred_plug_ins_do_not_break_the_budget() -> None:
     many = {f"plug_in_{number}": [f"member_{member}" for member in range(50)] for number in range(100)}
     schedule = definitions(many)[0]
