@@ -19,7 +19,7 @@ _NUMBERS = re.compile(r"\d+")
 class RepeatFilter(logging.Filter):
     """Passes a line when no other of its kind has passed for a minute, with the number that were left out since.
 
-    Lines that differ only in numbers are of one kind. Thread-safe. Attach it to a logger with `addFilter`.
+    Lines of the same exception that differ only in numbers are of one kind. Thread-safe. Attach it by `addFilter`.
     """
 
     def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
@@ -30,7 +30,8 @@ class RepeatFilter(logging.Filter):
         self._left_out: dict[str, int] = {}
 
     def filter(self, record: logging.LogRecord) -> bool:
-        kind, now = _NUMBERS.sub("0", record.getMessage()), self._clock()
+        raised = record.exc_info[0].__name__ if record.exc_info and record.exc_info[0] else ""
+        kind, now = _NUMBERS.sub("0", f"{raised} {record.getMessage()}"), self._clock()
         with self._lock:
             if now - self._passed_at.get(kind, -math.inf) < REPEAT_INTERVAL_S:
                 self._left_out[kind] = self._left_out.get(kind, 0) + 1

@@ -15,24 +15,28 @@ from typing import Protocol
 import anyio
 import uvicorn
 from duetime.scheduler.errors import DuetimeError, InvalidSetting
+from duetime.scheduler.runtime.repeat_filter import RepeatFilter
 from duetime.server.protocol.sdk import end_streams, serve_dead_sessions
 from duetime.server.runtime.shutdown import NOTHING_TO_END, ProcessEnd, Shutdown, on_loop
+from duetime.server.transport.connections import KEEP_ALIVE_S, LimitedConnection
 from duetime.server.transport.dead_sessions import DeadSessions
 from duetime.tools.threads import cross
 from mcp.server import MCPServer
 from mcp.server.transport_security import TransportSecuritySettings
 from starlette.applications import Starlette
-from starlette.requests import Request
+from starlette.requests import ClientDisconnect, Request
 from starlette.responses import PlainTextResponse, Response
 from starlette.routing import Route
+from starlette.types import ASGIApp, Receive, Scope, Send
 
 PATH = "/mcp"
 MAX_BODY_BYTES = 1024 * 1024
-KEEP_ALIVE_S = 75
-"""Seconds that an idle connection stays open: longer than clients keep theirs, or calls are lost on closing ones."""
 
 STREAM_CLOSE_GRACE_S = 1
 """Seconds that open streams get to end when the server stops; they never end by themselves."""
+
+
+log = logging.getLogger(__name__)
 
 
 class Readiness(Protocol):
@@ -68,8 +72,11 @@ def run_http(
         start()
         app = http_app(server, ready)
         announce(f"duetime serves MCP at {url_of(bound)}")
+        for name in ("uvicorn.error", "asyncio"):
+            logging.getLogger(name).addFilter(RepeatFilter())
         config = uvicorn.Config(
-            app,
+            without_disconnects(app),
+            http=LimitedConnection,
             log_config=None,
             access_log=False,
             timeout_graceful_shutdown=STREAM_CLOSE_GRACE_S,
@@ -125,6 +132,18 @@ def http_app(server: MCPServer[None], ready: Readiness) -> Starlette:
     serve_dead_sessions(server, DeadSessions())
     app.routes.extend([Route("/livez", livez), Route("/readyz", readyz)])
     return app
+
+
+def without_disconnects(app: ASGIApp) -> ASGIApp:
+    """Return the application without a traceback for each client that leaves before its request is complete."""
+
+    async def quiet(scope: Scope, receive: Receive, send: Send) -> None:
+        try:
+            await app(scope, receive, send)
+        except ClientDisconnect:
+            log.debug("a client left before its request was complete")
+
+    return quiet
 
 
 def check_loopback(host: str) -> None:
