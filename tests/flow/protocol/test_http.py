@@ -24,8 +24,8 @@ from duetime.scheduler.store import open_store
 from duetime.server.protocol.server import make_server
 from duetime.server.protocol.subscriptions import Subscriptions
 from duetime.server.transport import dead_sessions
-from duetime.server.transport.dead_sessions import DeadSessions
 from duetime.server.transport.connections import KEEP_ALIVE_S
+from duetime.server.transport.dead_sessions import DeadSessions
 from duetime.server.transport.http import MAX_BODY_BYTES, http_app, listening, url_of
 
 PROGRAM = Path(__file__).with_name("served_process.py")
