@@ -105,8 +105,9 @@ class App:
 
     def ready(self, *, verbose: bool = False) -> str:
         """Return whether tasks can be scheduled, with any lesser problem. Raises StoreUnavailable when they cannot."""
-        away = self.runner.queue.away if isinstance(self.runner, Member) else None
-        return readiness(self.store, self.backlog, away, verbose=verbose)
+        if not isinstance(self.runner, Member):
+            return readiness(self.store, self.backlog, None, verbose=verbose)
+        return readiness(self.store, self.backlog, self.runner.queue.away, damage=self.runner.damage, verbose=verbose)
 
     def begin_end(self) -> None:
         """Start to hand back what runs, and return at once; calls are still served until `close`."""

@@ -7,11 +7,13 @@ import math
 import time
 from collections.abc import Callable
 from contextlib import suppress
+from dataclasses import dataclass
 from datetime import datetime
 
 from duetime.scheduler.dispatch.dispatcher import refill
 from duetime.scheduler.dispatch.placement import Placement
-from duetime.scheduler.queue import DispatchQueue, Entry, QueueLost, QueueTaken, QueueUnavailable
+from duetime.scheduler.queue import DispatchQueue, Entry, QueueDamaged, QueueLost, QueueTaken, QueueUnavailable
+from duetime.scheduler.queue.constants import MIN_DAMAGE_INTERVAL_MS
 from duetime.scheduler.queue.failsafe import FailsafeQueue
 from duetime.scheduler.records import RunningRun
 from duetime.scheduler.runtime.loop import Loop
@@ -45,15 +47,16 @@ def rebuild(
     fill: Callable[[], None],
     placement: Placement,
     owner: str,
+    damage: str = "",
     clock: Callable[[], float] = time.monotonic,
 ) -> bool:
     """Fill an empty queue: its pools by `fill`, then running runs with their reservations, then ready runs.
 
     Ready runs that do not fit into ten seconds are left to a `refill`, while the queue already grants runs. Returns
-    False when another process rebuilds, or has taken over. Exceptions of queue and store pass through; then the same
-    `owner` may call again at once, and others half a minute after the begin.
+    False when another process rebuilds or has taken over, or has just repaired the same `damage`. Exceptions of queue
+    and store pass through; then the same `owner` may call again at once, and others half a minute after the begin.
     """
-    if not queue.begin_rebuild(owner):
+    if not queue.begin_rebuild(owner, damage=damage):
         return False
     until = clock() + MAX_FILL_S
     fill()
@@ -80,8 +83,16 @@ def _left(run: RunningRun, now: datetime) -> float:
     return max(0.0, (run.lease_until - now).total_seconds() * 1000)
 
 
+@dataclass(frozen=True, slots=True)
+class Damage:
+    """A damage of the queue, and when it was filled anew because of it."""
+
+    why: str
+    at: datetime
+
+
 class QueueMonitor:
-    """Monitors the queue: detects an outage, rebuilds a lost queue, and refills what it missed.
+    """Monitors the queue: detects an outage, rebuilds a lost or damaged queue, and refills what it missed.
 
     `fill` publishes the pools for a rebuild. `claim` marks the queue as used by this database, and raises QueueTaken
     when another one uses it. An outage of any length makes two lines in the log.
@@ -108,6 +119,9 @@ class QueueMonitor:
         self._since: float | None = None
         self._claim_at = -math.inf
         self._unfinished = False
+        self._heal_at = -math.inf
+        self.damage: Damage | None = None
+        """The last damage for which this process filled the queue anew."""
         self.process = Loop("queue", self.step)
         queue.on_trouble = self.process.wake
 
@@ -157,16 +171,35 @@ class QueueMonitor:
             self._claim_at = now + QUEUE_CLAIM_INTERVAL_S
 
     def _mend(self) -> None:
-        if self._unfinished or self._is_lost():
+        damage = self._found_damage()
+        if self._unfinished or damage or self._is_lost():
             self._unfinished = True  # cleared at the end: after any failure this process begins again
-            rebuilt = self._rebuilt()
+            rebuilt = self._rebuilt(damage)
             self._unfinished = False
-            if not rebuilt:
+            if rebuilt:
+                self._note_rebuild(damage)
+            elif not damage:
                 raise QueueLost("another process is rebuilding it")
-            log.info("rebuilt the empty queue from the database")
         self._queue.within.renew("", {"": ""}, 1)  # raises while another process is rebuilding it
         self._queue.back()
         refill(self._store, self._queue, self._placement)
+
+    def _found_damage(self) -> str:
+        """Return the damage to repair now, '' for none. Raises while the last repair was too short ago."""
+        trouble, now = self._queue.away, self._clock()
+        if not isinstance(trouble, QueueDamaged):
+            return ""
+        if now < self._heal_at:
+            raise trouble
+        self._heal_at = now + MIN_DAMAGE_INTERVAL_MS / 1000
+        return str(trouble)
+
+    def _note_rebuild(self, damage: str) -> None:
+        if not damage:
+            log.info("rebuilt the empty queue from the database")
+            return
+        self.damage = Damage(damage, self._store.now())
+        log.warning("%s; it was filled anew from the database", damage)
 
     def _is_lost(self) -> bool:
         try:
@@ -175,8 +208,15 @@ class QueueMonitor:
             return True
         return False
 
-    def _rebuilt(self) -> bool:
-        return rebuild(self._store, self._queue.within, fill=self._fill, placement=self._placement, owner=self._owner)
+    def _rebuilt(self, damage: str) -> bool:
+        return rebuild(
+            self._store,
+            self._queue.within,
+            fill=self._fill,
+            placement=self._placement,
+            owner=self._owner,
+            damage=damage,
+        )
 
     def _begin(self, trouble: Exception) -> None:
         if self._since is None and isinstance(trouble, QueueUnavailable):  # an empty queue was not away

@@ -14,7 +14,8 @@ from typing import Protocol
 
 from duetime.scheduler.dispatch.placement import Placement
 from duetime.scheduler.dispatch.pool_registry import PoolPublisher, PoolRegistry
-from duetime.scheduler.dispatch.rebuild import QueueMonitor
+from duetime.scheduler.dispatch.rebuild import Damage, QueueMonitor
+from duetime.scheduler.dispatch.stuck_runs import StuckRuns
 from duetime.scheduler.queue import DispatchQueue, QueueLost
 from duetime.scheduler.queue.failsafe import FailsafeQueue
 from duetime.scheduler.queue.remote import NoAnswer, Question, answer
@@ -94,7 +95,8 @@ class Member:
         self._monitor = QueueMonitor(
             store, self.queue, fill=publisher.fill, placement=placement, owner=name, claim=claim
         )
-        self._processes = [self._monitor.process, publisher.process, Loop("news", self._tell)]
+        stuck_runs = StuckRuns(store, self.queue, placement)
+        self._processes = [self._monitor.process, publisher.process, stuck_runs.process, Loop("news", self._tell)]
         self._team: EngineProtocol | None = None
         self._ending: EngineProtocol | None = None
         self._untold = False
@@ -135,6 +137,11 @@ class Member:
     def ask(self, question: Question) -> Json:
         """Query the queue; None while it is away."""
         return answer(self.queue, question)
+
+    @property
+    def damage(self) -> Damage | None:
+        """The last damage for which this process filled the queue anew."""
+        return self._monitor.damage
 
     def silence(self) -> NoAnswer:
         """Return why the queue did not answer the last question."""

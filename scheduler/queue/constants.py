@@ -40,6 +40,12 @@ CALM_PERIOD_MS = 30_000.0
 REBUILD_TURN_MS = 30_000.0
 """Milliseconds after which another process may take over an unfinished rebuild."""
 
+MIN_DAMAGE_INTERVAL_MS = 10_000.0
+"""Milliseconds between two rebuilds of a queue that is damaged, by all processes together."""
+
+DAMAGE_KNOWN_MS = 86_400_000.0
+"""Milliseconds for which the last damage is remembered."""
+
 DEFAULT_LIMITS = {"key:*": Limits(Kind.SLOTS, 1)}
 """Limits of pools that nobody declared: one run at a time for each concurrency key."""
 

@@ -84,11 +84,15 @@ class FailsafeQueue:
             yield
             self.answered_at = max(self.answered_at, began)
         except (QueueLost, QueueUnavailable) as error:
-            with self._changed:
-                first, self.away = self.away is None, error
-            if first:
-                self.on_trouble()
+            self.report(error)
             raise
+
+    def report(self, trouble: QueueLost | QueueUnavailable) -> None:
+        """Be away because of this trouble, until `back`."""
+        with self._changed:
+            first, self.away = self.away is None, trouble
+        if first:
+            self.on_trouble()
 
     def _tell(self, call: Callable[[], object]) -> None:
         """Send a result now, or keep it until the queue is back."""
@@ -213,8 +217,8 @@ class FailsafeQueue:
         with self._asking():
             return self.within.explain(run_id)
 
-    def begin_rebuild(self, owner: str) -> bool:
-        return self.within.begin_rebuild(owner)
+    def begin_rebuild(self, owner: str, *, damage: str = "") -> bool:
+        return self.within.begin_rebuild(owner, damage=damage)
 
     def adopt(self, worker: str, entry: Entry, token: str, lease: float) -> bool:
         return self.within.adopt(worker, entry, token, lease)

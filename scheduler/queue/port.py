@@ -21,6 +21,10 @@ class QueueLost(Exception):
     """The queue is empty after a restart, an eviction or a takeover: rebuild it from the database."""
 
 
+class QueueDamaged(QueueLost):
+    """The queue holds what it cannot work with, or misses what belongs together: fill it anew from the database."""
+
+
 class QueueUnavailable(Exception):
     """The queue cannot be reached or did not answer in time: the call may or may not have taken effect."""
 
@@ -182,8 +186,10 @@ class DispatchQueue(Protocol):
     def explain(self, run_id: str) -> Explanation | None:
         """Return the place of a run and why it has not started; None when the queue does not hold it."""
 
-    def begin_rebuild(self, owner: str) -> bool:
+    def begin_rebuild(self, owner: str, *, damage: str = "") -> bool:
         """Empty the queue so that `owner` can fill it; False while another process rebuilds (for 30 s at most).
+
+        With `damage`, the reason, also False when the queue was emptied in the last ten seconds.
 
         Until `end_rebuild`, take grants nothing, and renew, finish, give_back and reserve raise QueueLost.
         """

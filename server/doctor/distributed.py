@@ -6,8 +6,10 @@ from datetime import UTC, datetime, timedelta
 from importlib import import_module
 from typing import Any
 
+from duetime.scheduler.dispatch.placement import Placement
+from duetime.scheduler.dispatch.stuck_runs import MAX_STUCK_S, RUNS_PER_CHECK, heads, stuck_runs
 from duetime.scheduler.nodes.heartbeat import is_alive
-from duetime.scheduler.queue import QueueTaken, QueueUnavailable
+from duetime.scheduler.queue import QueueDamaged, QueueLost, QueueTaken, QueueUnavailable
 from duetime.scheduler.store import Store
 from duetime.server.doctor.check import Check, CheckVerdict
 from duetime.server.settings.model import Settings
@@ -15,6 +17,9 @@ from duetime.server.settings.source import masked
 
 OLDEST = (6, 2)
 """The first Redis that has what the scripts use; every Valkey has."""
+
+MIN_STUCK = timedelta(seconds=MAX_STUCK_S)
+REFILL_ADVICE = "A running `duetime worker` or `duetime serve` fills it anew within 15 seconds."
 
 MAX_CLOCK_SKEW = timedelta(seconds=5)
 
@@ -62,6 +67,39 @@ def namespace_check(settings: Settings, store: Store) -> Check:
     finally:
         mine.close()
     return Check("namespace", CheckVerdict.OK, f"no other database uses the queue {settings.redis_namespace!r}")
+
+
+def queue_check(settings: Settings, store: Store) -> Check:
+    """Look whether the queue can be worked with, whether it was damaged, and whether it starts what is ready."""
+    opened: Any = import_module("duetime.scheduler.queue.redis.queue").RedisQueue
+    queue = opened(settings.redis_url, namespace=settings.redis_namespace)
+    try:
+        return examine_queue(queue, store)
+    except QueueDamaged as error:
+        return Check("queue", CheckVerdict.WRONG, f"{error}.", REFILL_ADVICE)
+    except QueueLost:
+        return Check("queue", CheckVerdict.NOTE, "the queue in Redis is empty.", REFILL_ADVICE)
+    except QueueUnavailable:
+        return Check("queue", CheckVerdict.NOTE, "cannot be checked while Redis does not answer.")
+    finally:
+        queue.close()
+
+
+def examine_queue(queue: Any, store: Store) -> Check:
+    """Look at a queue in Redis that is neither lost nor out of reach."""
+    now = store.now()
+    old = [run for run in store.claims.ready(limit=RUNS_PER_CHECK) if now - run.first_ready_at > MIN_STUCK]
+    stuck = stuck_runs(queue, heads(Placement().entries(old, now)))
+    if stuck:
+        said = f"the queue is damaged: run {stuck[0].run_id} does not start, though nothing holds it up."
+        return Check("queue", CheckVerdict.WRONG, said, REFILL_ADVICE)
+    queue.explain("")
+    damage = queue.last_damage()
+    if damage is None:
+        return Check("queue", CheckVerdict.OK, "starts every run that nothing holds up")
+    at, why = damage
+    said = f"{why}; it was filled anew at {datetime.fromtimestamp(at / 1000, UTC):%Y-%m-%d %H:%M:%S} UTC."
+    return Check("queue", CheckVerdict.NOTE, said, "Give Redis to Duetime alone, or a database number of its own.")
 
 
 def skew_check(store: Store) -> Check:

@@ -3,26 +3,39 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from datetime import datetime, timedelta
 
+from duetime.scheduler.dispatch.rebuild import Damage
 from duetime.scheduler.foresight.lateness import BacklogMonitor
-from duetime.scheduler.queue import QueueTaken
+from duetime.scheduler.queue import QueueDamaged, QueueTaken
 from duetime.scheduler.store import Store
 
+DAMAGE_SHOWN_FOR = timedelta(minutes=5)
 
-def readiness(store: Store, backlog: BacklogMonitor, away: Exception | None, *, verbose: bool) -> str:
-    """Return `ok`, with any lesser problem: a queue that is `away`, a tier that is late.
+
+def readiness(
+    store: Store, backlog: BacklogMonitor, away: Exception | None, *, damage: Damage | None = None, verbose: bool
+) -> str:
+    """Return `ok`, with any lesser problem: a queue that is `away` or was damaged lately, a late tier.
 
     With `verbose`, further lines are the backlog of each tier, and the throughput. Raises StoreUnavailable when nothing
     can be scheduled.
     """
     store.history.latest()
     report = backlog.report()
-    problems = [*_of_queue(away), *report.late()]
+    problems = [*_of_queue(away), *_of_damage(damage, store.now()), *report.late()]
     state = f"ok, but {'; '.join(problems)}" if problems else "ok"
     return "\n".join((state, *report.lines())) if verbose else state
 
 
+def _of_damage(damage: Damage | None, now: datetime) -> Iterator[str]:
+    if damage is not None and now - damage.at < DAMAGE_SHOWN_FOR:
+        yield f"{damage.why}; it was filled anew at {damage.at:%H:%M:%S} UTC"
+
+
 def _of_queue(away: Exception | None) -> Iterator[str]:
-    if away is not None:
+    if isinstance(away, QueueDamaged):
+        yield f"{away}; it is being filled anew"
+    elif away is not None:
         wrong = str(away) if isinstance(away, QueueTaken) else "Redis is unreachable"
         yield f"{wrong}: tasks are stored and start when it is back"

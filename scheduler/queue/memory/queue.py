@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import math
 import time
 from collections.abc import Callable, Mapping, Sequence
 from threading import Condition
 
 from duetime.scheduler.queue.answers import Explanation, Shortage, Stats, ThreadUse
-from duetime.scheduler.queue.constants import CALM_AFTER_MS, CALM_PERIOD_MS, REBUILD_TURN_MS
+from duetime.scheduler.queue.constants import CALM_AFTER_MS, CALM_PERIOD_MS, MIN_DAMAGE_INTERVAL_MS, REBUILD_TURN_MS
 from duetime.scheduler.queue.memory.state import Put, QueueState
 from duetime.scheduler.queue.port import Cancelled, Entry, Finish, Grant, QueueLost, Take
 from duetime.scheduler.rules.limits.admission import Limits
@@ -33,6 +34,7 @@ class MemoryQueue:
         self._state = QueueState(self._shares, epoch=1, time=self._time)
         self._complete = True
         self._builder: tuple[str, float] = ("", 0.0)
+        self._emptied_at = -math.inf
         self._takes: dict[str, tuple[str, tuple[Grant, ...]]] = {}
         self._last_call = self._time.now
         self._calm_until = 0.0
@@ -157,12 +159,15 @@ class MemoryQueue:
         with self._changed:
             return self._state.explain(run_id, self._called())
 
-    def begin_rebuild(self, owner: str) -> bool:
+    def begin_rebuild(self, owner: str, *, damage: str = "") -> bool:
         with self._changed:
             now = self._pass_time()
             builder, until = self._builder
             if not self._complete and now < until and builder != owner:
                 return False
+            if self._complete and damage and now - self._emptied_at < MIN_DAMAGE_INTERVAL_MS:
+                return False
+            self._emptied_at = now
             self._complete, self._builder = False, (owner, now + REBUILD_TURN_MS)
             self._state = QueueState(self._shares, epoch=self._state.epoch, time=self._time)
             self._takes = {}

@@ -28,7 +28,7 @@ class NamespaceClaim:
 
         Raises QueueTaken while processes of another database use it, and QueueUnavailable.
         """
-        with translated():
+        with translated(damaged=False):
             foreign = self._client.get(f"{self._queue}:database") not in (None, self._database)
             if foreign and self._client.exists(f"{self._queue}:used"):
                 raise QueueTaken(
@@ -44,7 +44,7 @@ class NamespaceClaim:
         Raises as `check` does.
         """
         foreign = self.check()
-        with translated(), self._client.pipeline() as together:
+        with translated(damaged=False), self._client.pipeline() as together:
             if foreign:
                 together.delete(self._queue)
             together.set(f"{self._queue}:database", self._database)

@@ -136,8 +136,8 @@ class RedisQueue:
     def explain(self, run_id: str) -> Explanation | None:
         return explanation_of(self._scripts.ask("explain", run_id))
 
-    def begin_rebuild(self, owner: str) -> bool:
-        before, fill = self._scripts.ask("begin_rebuild", owner, REBUILD_TURN_MS)
+    def begin_rebuild(self, owner: str, *, damage: str = "") -> bool:
+        before, fill = self._scripts.ask("begin_rebuild", owner, REBUILD_TURN_MS, damage)
         if before:
             self._sweep(fill)
         return bool(fill)
@@ -148,6 +148,15 @@ class RedisQueue:
 
     def end_rebuild(self, owner: str) -> bool:
         return bool(self._scripts.call("end_rebuild", owner))
+
+    def last_damage(self) -> tuple[float, str] | None:
+        """Return when and why the queue was last emptied because it was damaged, in milliseconds since 1970."""
+        with translated(damaged=False):
+            found = self._client.get(f"{self._key}:damage")
+        if not isinstance(found, str | bytes):
+            return None
+        at, why = json.loads(found)
+        return float(at), str(why)
 
     def close(self) -> None:
         """End all waits and close the connections; a later call opens them again."""

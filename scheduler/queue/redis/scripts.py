@@ -18,6 +18,7 @@ import redis
 from duetime.scheduler.queue.constants import (
     CALM_AFTER_MS,
     CALM_PERIOD_MS,
+    DAMAGE_KNOWN_MS,
     DEFAULT_LIMITS,
     MAX_CLASSES_PER_TAKE,
     MAX_LEASES_PER_REAP,
@@ -28,10 +29,11 @@ from duetime.scheduler.queue.constants import (
     MAX_SIZES_PER_WAKE,
     MAX_TIMERS_PER_TAKE,
     MAX_TURNS_REFRESHED,
+    MIN_DAMAGE_INTERVAL_MS,
     PREEMPTOR_HOLD_MS,
     THREADS_KNOWN_MS,
 )
-from duetime.scheduler.queue.port import QueueLost, QueueUnavailable
+from duetime.scheduler.queue.port import QueueDamaged, QueueLost, QueueUnavailable
 from duetime.scheduler.rules import turns
 from duetime.scheduler.rules.limits import admission, breaker, queue_time, start_log
 from duetime.scheduler.rules.limits.admission import Limits
@@ -60,6 +62,15 @@ MAX_LEASES_SCANNED = 2000
 
 MAX_ARGUMENTS_UNPACKED = 2000
 """Arguments of one command in a script, an even number: Lua fails at 8,000."""
+
+MAX_DAMAGE_CHARS = 200
+
+SERVER_ERRORS = (
+    *("BUSY", "CLUSTERDOWN", "CROSSSLOT", "DENIED", "LOADING", "MASTERDOWN", "MISCONF", "MOVED", "NOAUTH", "NOPERM"),
+    *("NOREPLICAS", "NOSCRIPT", "OOM", "READONLY", "TRYAGAIN", "UNKILLABLE", "WRONGPASS", "command", "killed"),
+    "max number of clients",
+)
+"""Words of errors that the state or the configuration of the server causes, and not the keys of the queue."""
 
 _PARTS = ("state", "start_log", "pools", "classes", "leases")
 _SCRIPTS = {
@@ -112,7 +123,13 @@ class Scripts:
 
 
 class translated:  # noqa: N801 - reads like a function
-    """Translate exceptions of redis-py into those of the port."""
+    """Translate exceptions of redis-py into those of the port.
+
+    An error of a script or command that no state of the server explains means that stored keys are `damaged`.
+    """
+
+    def __init__(self, *, damaged: bool = True) -> None:
+        self._damaged = damaged
 
     def __enter__(self) -> None:
         pass
@@ -127,7 +144,14 @@ class translated:  # noqa: N801 - reads like a function
                 f"a newer Duetime built the queue in Redis; this version knows layout {LAYOUT_VERSION}: "
                 'upgrade this process, or give it a namespace of its own, for example "duetime-old"'
             ) from error
+        if self._damaged and _is_damage(error):
+            raise QueueDamaged(f"the queue in Redis is damaged: {str(error)[:MAX_DAMAGE_CHARS]}") from error
         raise QueueUnavailable(f"the queue in Redis does not answer: {error}") from error
+
+
+def _is_damage(error: redis.RedisError) -> bool:
+    """Whether keys cause an error: redis-py has a type of its own for most errors that the server causes."""
+    return type(error) is redis.ResponseError and not any(word in str(error) for word in SERVER_ERRORS)
 
 
 def _source(name: str) -> str:
@@ -140,6 +164,7 @@ def _constants(shares: Shares) -> str:
         "ANSWER_TTL_MS": ANSWER_TTL_MS,
         "CALM_AFTER_MS": CALM_AFTER_MS,
         "CALM_PERIOD_MS": CALM_PERIOD_MS,
+        "DAMAGE_KNOWN_MS": int(DAMAGE_KNOWN_MS),
         "LAYOUT_VERSION": LAYOUT_VERSION,
         "MAX_ARGUMENTS_UNPACKED": MAX_ARGUMENTS_UNPACKED,
         "MAX_CLASSES_PER_TAKE": MAX_CLASSES_PER_TAKE,
@@ -152,6 +177,7 @@ def _constants(shares: Shares) -> str:
         "MAX_SIZES_PER_WAKE": MAX_SIZES_PER_WAKE,
         "MAX_TIMERS_PER_TAKE": MAX_TIMERS_PER_TAKE,
         "MAX_TURNS_REFRESHED": MAX_TURNS_REFRESHED,
+        "MIN_DAMAGE_INTERVAL_MS": MIN_DAMAGE_INTERVAL_MS,
         "PREEMPTOR_HOLD_MS": PREEMPTOR_HOLD_MS,
         "SIZE_SCORES_PER_TIER": SIZE_SCORES_PER_TIER,
         "THREADS_KNOWN_MS": THREADS_KNOWN_MS,

@@ -6,6 +6,7 @@ from collections.abc import Callable
 
 import pytest
 from duetime.scheduler.queue import DispatchQueue, Entry, Finish, QueueLost
+from duetime.scheduler.queue.constants import MIN_DAMAGE_INTERVAL_MS
 
 from tests.contracts.queue.case import CALM, LEASE, Clock, QueueCase, slots
 
@@ -89,6 +90,19 @@ class RebuildContract(QueueCase):
         assert queue.end_rebuild("you")
         assert not queue.end_rebuild("you")
         assert self.taken(queue) == []
+
+    def test_a_damaged_queue_is_emptied_once_in_ten_seconds(self, queue: DispatchQueue, clock: Clock) -> None:
+        clock.ms += MIN_DAMAGE_INTERVAL_MS
+        assert queue.begin_rebuild("me", damage="a key was lost")
+        assert queue.begin_rebuild("me", damage="a key was lost"), "who fills it may begin again"
+        assert queue.end_rebuild("me")
+        assert not queue.begin_rebuild("you", damage="a key was lost")
+        assert queue.put([self.entry(clock, "a")]) == 1
+        clock.ms += MIN_DAMAGE_INTERVAL_MS
+        assert queue.begin_rebuild("you", damage="a key was lost")
+        assert queue.end_rebuild("you")
+        assert self.taken(queue) == []
+        assert queue.begin_rebuild("me"), "a queue that lost everything need not wait"
 
     def test_beginning_anew_forgets_what_was_filled_in(self, queue: DispatchQueue, clock: Clock) -> None:
         self.rebuilding(queue, clock)

@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 import redis
-from duetime.scheduler.queue import Entry, Finish, Kind, Limits, QueueLost, QueueUnavailable, Report
+from duetime.scheduler.queue import Entry, Finish, Kind, Limits, QueueDamaged, QueueLost, QueueUnavailable, Report
 from duetime.scheduler.queue.redis.queue import RedisQueue
 
 from tests.contracts.queue.suite import LEASE, Clock
@@ -256,7 +256,7 @@ def test_what_an_older_version_filled_is_filled_again(queue: RedisQueue, server:
 
 
 def test_a_script_that_refuses_has_written_nothing(queue: RedisQueue, clock: Clock) -> None:
-    with pytest.raises(QueueUnavailable, match="a class without a tier"):
+    with pytest.raises(QueueDamaged, match="a class without a tier"):
         queue._scripts.call("put", "good", "3||", 1, 1, 0, "bad", "9|gpu=1", 1, 1, 0)
     assert queue.explain("good") is None
     assert queue.stats().waiting == (0, 0, 0, 0, 0)

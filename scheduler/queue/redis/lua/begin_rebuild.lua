@@ -1,8 +1,11 @@
--- begin_rebuild: empty the queue for an owner. ARGV from 4: owner, ms for which no other process may rebuild. Returns
--- [whether keys of an older <fill> exist, the new fill, '' when another process rebuilds].
+-- begin_rebuild: empty the queue for an owner. ARGV from 4: owner, ms for which no other process may rebuild,
+-- the damage or ''. Returns [whether keys of an older <fill> exist, the new fill], with '' when another process rebuilds,
+-- or when damage was found just after a rebuild.
 
-local owner, lasting = ARGV[4], tonumber(ARGV[5])
-if S and S.builder ~= '' and S.builder ~= owner and NOW < S.build_until then
+local owner, lasting, damage = ARGV[4], tonumber(ARGV[5]), ARGV[6]
+local others = S and S.builder ~= '' and S.builder ~= owner and NOW < S.build_until
+local just_now = S and S.builder == '' and damage ~= '' and NOW - S.emptied < MIN_DAMAGE_INTERVAL_MS
+if others or just_now then
   save()
   return {0, ''}
 end
@@ -14,8 +17,9 @@ S = {
   fill = fill, epoch = '', builder = owner, build_until = NOW + lasting, serial = 0, turn = 0, ready = {0, 0, 0, 0, 0},
   owed = {0, 0, 0, 0, 0}, room = {2, 2, 2, 2, 2}, last = before and before.last or NOW, calm = before and before.calm or 0,
   now = NOW, behind = before and before.behind or 0, shown = before and before.shown or 0,
-  behind_then = before and before.behind_then or 0,
+  behind_then = before and before.behind_then or 0, emptied = NOW,
 }
 drop_wakeup_tokens()
 save()
-return {before and 1 or 0, fill}
+if damage ~= '' then call('SET', KEYS[1] .. ':damage', cjson.encode({WALL, damage}), 'PX', DAMAGE_KNOWN_MS) end
+return {(before or DAMAGED) and 1 or 0, fill}

@@ -11,6 +11,7 @@
 -- {ns}:baton            LIST    the wakeup token, at most one: a run may start; one waiting process takes it
 -- {ns}:baton:<tier>     LIST    the same for critical and high runs, for processes with idle threads for these only
 -- {ns}:woken:<client>   LIST    ends the wait of one process
+-- {ns}:damage           STRING  the last damage (JSON): when it was found, and what it was
 -- and below {ns}:<fill>, where every rebuild has a new <fill>, so that one write empties the queue:
 --   runs                HASH    run id -> [class, key, created, not_before], or while leased
 --                               [class, key, created, granted at, token, worker, again]
@@ -36,16 +37,33 @@ local ARGV = {ARGV[1], ARGV[2], ARGV[3]}
 for i, argument in ipairs(given) do ARGV[3 + i] = argument end
 local LOST = 'NOEPOCH the queue is empty and has to be rebuilt'
 
+-- Whether the state exists and cannot be read.
+local DAMAGED = false
+
+local function is_state(v)
+  if type(v) ~= 'table' or type(v[1]) ~= 'number' then return false end
+  if v[1] ~= LAYOUT_VERSION then return true end
+  for i = 2, 4 do if type(v[i]) ~= 'string' then return false end end
+  for i = 5, 8 do if type(v[i]) ~= 'number' then return false end end
+  for i = 9, 11 do if type(v[i]) ~= 'table' or #v[i] ~= 5 then return false end end
+  for i = 12, 17 do if v[i] and type(v[i]) ~= 'number' then return false end end
+  return tonumber(v[2]) ~= nil
+end
+
 local function read_state()
-  local raw = call('GET', KEYS[1])
+  local raw = redis.pcall('GET', KEYS[1])
   if not raw then return nil end
-  local v = cmsgpack.unpack(raw)
+  local read, v = pcall(cmsgpack.unpack, raw)
+  if not read or not is_state(v) then
+    DAMAGED = true
+    return nil
+  end
   if v[1] > LAYOUT_VERSION then error('NEWER layout ' .. v[1] .. ', this process knows ' .. LAYOUT_VERSION) end
   if v[1] < LAYOUT_VERSION then return nil end
   return {
     fill = v[2], epoch = v[3], builder = v[4], build_until = v[5], last = v[6], calm = v[7], serial = v[8],
     ready = v[9], owed = v[10], room = v[11], now = v[12] or v[6], behind = v[13] or 0, shown = v[14] or 0,
-    behind_then = v[15] or 0, turn = v[16],
+    behind_then = v[15] or 0, turn = v[16], emptied = v[17] or 0,
   }
 end
 
@@ -82,13 +100,14 @@ end
 local function save()
   call('SET', KEYS[1], cmsgpack.pack({
     LAYOUT_VERSION, S.fill, S.epoch, S.builder, S.build_until, S.last, S.calm, S.serial, S.ready, S.owed, S.room,
-    S.now, S.behind, S.shown, S.behind_then, S.turn,
+    S.now, S.behind, S.shown, S.behind_then, S.turn or 0, S.emptied,
   }))
 end
 
 -- Queue time goes on while the queue is lost.
 local function lose()
   if S then save() end
+  if DAMAGED then error('the state of the queue cannot be read') end
   error(LOST)
 end
 
