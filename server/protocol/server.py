@@ -67,7 +67,13 @@ def make_server(
         lifespan=lifespan,
         cache_hints={"tools/list": _FOR_MINUTES, "resources/templates/list": _FOR_A_DAY, "prompts/list": _FOR_A_DAY},
         subscriptions=changes,
-        middleware=[advertise_ui, offer_buttons, listing_open_tasks(scheduler, caller), refuse_unknown_prompts],
+        middleware=[
+            advertise_ui,
+            offer_buttons,
+            listing_open_tasks(scheduler, caller),
+            refuse_unknown_prompts,
+            changes.limit_streams,
+        ],
     )
     add_resources(server, scheduler, caller)
     add_prompts(server)

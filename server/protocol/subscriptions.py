@@ -9,7 +9,7 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections import deque
-from collections.abc import AsyncIterator, Callable, Sequence
+from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from contextlib import asynccontextmanager
 from typing import Any, Protocol
 
@@ -18,14 +18,13 @@ from duetime.scheduler.errors import DuetimeError
 from duetime.scheduler.events import Event, EventKind
 from duetime.scheduler.task import LOCAL, Principal
 from duetime.server.protocol.sdk import connection_of
+from duetime.server.protocol.subscription_limits import INBOX, TASK, SubscriptionLimits
 from duetime.tools.threads import cross
-from mcp.server.context import ServerRequestContext
+from mcp.server.context import CallNext, HandlerResult, ServerRequestContext
 from mcp.server.session import ServerSession
 from mcp.server.subscriptions import InMemorySubscriptionBus, ResourceUpdated, ServerEvent
 from mcp.types import EmptyResult, SubscribeRequestParams, UnsubscribeRequestParams
 
-INBOX = "duetime://inbox"
-TASK = "duetime://tasks/"
 CHANGE_POLL_INTERVAL_S = 0.5
 """Seconds between looks at the database for changes that another process made."""
 
@@ -69,6 +68,7 @@ class Subscriptions:
         self._tenant = tenant
         self._interval = interval
         self._bus = InMemorySubscriptionBus()
+        self._limits = SubscriptionLimits()
         self._listeners = 0
         self._sessions: dict[str, dict[int, ServerSession]] = {}
         self._touched: deque[str] = deque()
@@ -111,6 +111,13 @@ class Subscriptions:
 
         return unsubscribe
 
+    async def limit_streams(self, ctx: ServerRequestContext[Any, Any], call_next: CallNext) -> HandlerResult:
+        """Refuse a stream of too many or unknown addresses: the SDK's handler takes all of any length."""
+        if ctx.method != "subscriptions/listen":
+            return await call_next(ctx)
+        with self._limits.holding(id(connection_of(ctx)), _addresses(ctx.params)):
+            return await call_next(ctx)
+
     # -- until 2025-11-25: resources/subscribe, remembered with the connection
 
     async def subscribe_session(
@@ -118,10 +125,11 @@ class Subscriptions:
     ) -> EmptyResult:
         connection = connection_of(ctx)
         uri, key = str(params.uri), id(connection)
-        self._begin()
-        if key not in self._sessions.setdefault(uri, {}):
+        if key not in self._sessions.get(uri, {}):
+            self._limits.take(key, [uri])
             connection.exit_stack.callback(self._forget, uri, key)
-        self._sessions[uri][key] = ctx.session
+        self._begin()
+        self._sessions.setdefault(uri, {})[key] = ctx.session
         return EmptyResult()
 
     async def unsubscribe_session(
@@ -132,7 +140,8 @@ class Subscriptions:
 
     def _forget(self, uri: str, key: int) -> None:
         sessions = self._sessions.get(uri, {})
-        sessions.pop(key, None)
+        if sessions.pop(key, None) is not None:
+            self._limits.give_back(key)
         if not sessions:
             self._sessions.pop(uri, None)
 
@@ -210,6 +219,13 @@ class Subscriptions:
 
     def _taken(self) -> list[str]:
         return [self._touched.popleft() for _ in range(len(self._touched))]
+
+
+def _addresses(params: Mapping[str, Any] | None) -> list[str]:
+    """Return the addresses that a listen asks for; what is malformed is left to the SDK, which refuses it."""
+    filters = (params or {}).get("notifications")
+    uris = filters.get("resourceSubscriptions") if isinstance(filters, Mapping) else None
+    return [str(uri) for uri in uris] if isinstance(uris, list) else []
 
 
 async def _tell(session: ServerSession, uri: str) -> None:

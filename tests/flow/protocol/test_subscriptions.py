@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import AsyncIterator, Callable, Iterator
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, contextmanager
 from datetime import datetime
 from pathlib import Path
 from subprocess import DEVNULL, PIPE, Popen
@@ -23,6 +23,7 @@ from duetime.server.protocol.server import make_server
 from duetime.server.protocol.subscriptions import Subscriptions
 from mcp import Client, StdioServerParameters
 from mcp.server import MCPServer
+from mcp.shared.exceptions import MCPError
 from mcp.types import ResourceUpdatedNotification
 
 pytestmark = [
@@ -158,6 +159,55 @@ async def test_whoever_left_is_forgotten_and_nobody_looks_any_more(database: str
         await client.unsubscribe_resource("duetime://inbox")
         assert not changes.wanted
     store.close()
+
+
+@pytest.mark.parametrize("uri", ["duetime://tasks/" + "x" * 900_000, "duetime://tasks/t_<b>", "https://example.com"])
+async def test_an_address_that_no_task_can_have_is_refused(database: str, subscribed: Any, uri: str) -> None:
+    with served(database) as (changes, connect):
+        async with subscribed(connect) as (client, _):
+            with pytest.raises(MCPError, match="duetime://inbox or duetime://tasks/<task_id>") as refused:
+                await subscribe_too(client, subscribed, uri)
+        assert len(str(refused.value)) < 1024
+        assert not changes._sessions
+
+
+@pytest.mark.parametrize(
+    ("bound", "message"), [("SESSION", "at most 3 addresses"), ("SERVER", "3 subscriptions already")]
+)
+async def test_subscriptions_have_a_bound(
+    database: str, subscribed: Any, bound: str, message: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(f"duetime.server.protocol.subscription_limits.MAX_{bound}_ADDRESSES", 3)
+    uris = [f"duetime://tasks/t_{number:012}" for number in range(4)]
+    with served(database) as (_, connect):
+        for _again in range(2):  # what left is counted no more
+            async with subscribed(connect, *uris[:3]) as (client, _):
+                with pytest.raises(MCPError, match=message):
+                    await subscribe_too(client, subscribed, *uris)
+        async with legacy(connect, *uris[:3]) as (client, _):
+            await client.subscribe_resource(uris[0])  # once more is the same one
+            await client.unsubscribe_resource(uris[0])
+            await client.subscribe_resource(uris[3])
+
+
+@contextmanager
+def served(database: str) -> Iterator[tuple[Subscriptions, Connect]]:
+    """Give a server of this process that all clients share, and its subscriptions."""
+    store = open_store(database, synchronous="OFF")
+    changes = Subscriptions(lambda: store.history)
+    scheduler = Scheduler(store, Planner(Handlers.load(entry_points=False), "UTC"))
+    server = make_server(lambda: scheduler, changes)
+    yield changes, lambda: server
+    store.close()
+
+
+async def subscribe_too(client: Client, subscribed: Any, *uris: str) -> None:
+    if subscribed is legacy:
+        for uri in uris:
+            await client.subscribe_resource(uri)
+    else:
+        async with client.listen(resource_subscriptions=uris):
+            pass
 
 
 class Scripted:
