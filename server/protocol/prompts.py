@@ -54,9 +54,12 @@ def _add(server: MCPServer[None], name: str, prompt: PromptText) -> None:
         return prompt.text
 
 
-async def refuse_unknown_prompts(ctx: ServerRequestContext[Any, Any], call_next: CallNext) -> HandlerResult:
-    """Answer an unknown prompt as the protocol says; the SDK takes it for a defect, and logs a traceback."""
-    name = (ctx.params or {}).get("name")
-    if ctx.method == "prompts/get" and name not in PROMPTS:
-        raise MCPError(code=INVALID_PARAMS, message=f"There is no such prompt. There are {', '.join(PROMPTS)}.")
+async def refuse_wrong_prompts(ctx: ServerRequestContext[Any, Any], call_next: CallNext) -> HandlerResult:
+    """Answer a wrong prompt or argument as the protocol says; the SDK takes it for a defect, and logs a traceback."""
+    if ctx.method == "prompts/get":
+        params = ctx.params or {}
+        if params.get("name") not in list(PROMPTS):  # the name may be anything, also what no mapping can look up
+            raise MCPError(code=INVALID_PARAMS, message=f"There is no such prompt. There are {', '.join(PROMPTS)}.")
+        if params.get("arguments"):
+            raise MCPError(code=INVALID_PARAMS, message="This prompt takes no arguments. Leave `arguments` out.")
     return await call_next(ctx)

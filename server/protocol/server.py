@@ -8,7 +8,8 @@ from typing import Any
 
 from duetime.scheduler.task import Principal
 from duetime.server.protocol.listings import completing_task_ids, listing_open_tasks, offer_buttons
-from duetime.server.protocol.prompts import add_prompts, refuse_unknown_prompts
+from duetime.server.protocol.prompts import add_prompts, refuse_wrong_prompts
+from duetime.server.protocol.refusals import shorten_refusals
 from duetime.server.protocol.resources import add_resources
 from duetime.server.protocol.sdk import serve_subscribe
 from duetime.server.protocol.subscriptions import Subscriptions, local_caller
@@ -20,7 +21,7 @@ from duetime.widgets.cards import Card, cards
 from mcp.server import MCPServer
 from mcp.server.apps import EXTENSION_ID, Apps, ResourceCsp
 from mcp.server.caching import CacheHint
-from mcp.server.context import CallNext, HandlerResult, ServerRequestContext
+from mcp.server.context import CallNext, HandlerResult, ServerMiddleware, ServerRequestContext
 
 NAME = "duetime"
 INSTRUCTIONS = """\
@@ -67,19 +68,21 @@ def make_server(
         lifespan=lifespan,
         cache_hints={"tools/list": _FOR_MINUTES, "resources/templates/list": _FOR_A_DAY, "prompts/list": _FOR_A_DAY},
         subscriptions=changes,
-        middleware=[
-            advertise_ui,
-            offer_buttons,
-            listing_open_tasks(scheduler, caller),
-            refuse_unknown_prompts,
-            changes.limit_streams,
-        ],
+        middleware=_middleware(scheduler, changes, caller),
     )
     add_resources(server, scheduler, caller)
     add_prompts(server)
     server.completion()(completing_task_ids(scheduler, caller))  # type: ignore[no-untyped-call]  # the SDK's
     serve_subscribe(server, changes.subscribe_session, changes.unsubscribe_session)
     return server
+
+
+def _middleware(
+    scheduler: SchedulerSource, changes: Subscriptions, caller: Callable[[], Principal]
+) -> list[ServerMiddleware[Any]]:
+    """Return what stands around each call, the outermost first: refusals of all others are shortened."""
+    tasks = listing_open_tasks(scheduler, caller)
+    return [shorten_refusals, advertise_ui, offer_buttons, tasks, refuse_wrong_prompts, changes.limit_streams]
 
 
 async def advertise_ui(ctx: ServerRequestContext[Any, Any], call_next: CallNext) -> HandlerResult:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -50,6 +51,34 @@ def test_prompts_are_real(peer: Peer) -> None:
         (message,) = peer.ask("prompts/get", name=prompt["name"])["result"]["messages"]
         assert message["role"] == "user"
         assert "list_tasks" in message["content"]["text"]
+
+
+LONG = "x" * 5000
+WRONG: dict[str, tuple[str, dict[str, Any]]] = {
+    "unknown tool": ("tools/call", {"name": LONG, "arguments": {}}),
+    "unknown argument": ("tools/call", {"name": "get_task", "arguments": {LONG: LONG}}),
+    "arguments of another type": ("tools/call", {"name": "get_task", "arguments": [LONG]}),
+    "unknown resource": ("resources/read", {"uri": f"duetime://{LONG}"}),
+    "unknown task": ("resources/read", {"uri": f"duetime://tasks/{LONG}"}),
+    "no address": ("resources/read", {"uri": LONG}),
+    "unknown method": (LONG, {}),
+    "unknown prompt": ("prompts/get", {"name": LONG}),
+    "prompt that is a list": ("prompts/get", {"name": [LONG]}),
+    "unknown argument of a prompt": ("prompts/get", {"name": "plan_my_day", "arguments": {LONG: LONG}}),
+    "argument of a prompt of another type": ("prompts/get", {"name": "plan_my_day", "arguments": {"x": [LONG]}}),
+}
+
+
+@pytest.mark.parametrize("case", WRONG)
+def test_a_refusal_of_the_protocol_is_short_and_says_what_is_wrong(peer: Peer, case: str) -> None:
+    method, params = WRONG[case]
+    answer = peer.ask(method, **params)
+    refused = answer.get("error") or answer["result"]["content"][0]
+
+    assert len(json.dumps(refused)) < 1100
+    assert len(refused.get("message", refused.get("text")).encode()) <= 1024
+    assert "pydantic" not in json.dumps(answer)
+    assert refused.get("code", -32602) in {-32601, -32602}  # what a caller did wrong is no defect of the server
 
 
 def test_an_unknown_prompt_is_an_error_of_the_protocol(peer: Peer) -> None:
