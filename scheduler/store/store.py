@@ -137,10 +137,11 @@ def _postgres(url: URL) -> Postgres:
 
 def _parsed(url: str) -> URL | None:
     try:
-        return make_url(url)
-    except ArgumentError:
+        url.encode()  # half a character is in no path and in no name of a host
+        return None if "\0" in url else make_url(url)
+    except (ArgumentError, ValueError):  # also of a port that is no number
         return None
 
 
 def _without_password(url: str) -> str:
-    return re.sub(r":[^:/@]*@", ":***@", url)[:100]
+    return re.sub(r"(//[^:@/]*:).*@", r"\1***@", url)[:100].encode(errors="replace").decode()

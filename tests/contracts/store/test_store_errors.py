@@ -5,7 +5,7 @@ from __future__ import annotations
 import logging
 
 import pytest
-from duetime.scheduler.errors import StoreUnavailable
+from duetime.scheduler.errors import InvalidSetting, StoreUnavailable
 from duetime.scheduler.runtime.repeat_filter import REPEAT_INTERVAL_S, RepeatFilter
 from duetime.scheduler.store import open_store
 from duetime.scheduler.store.database import driver_errors
@@ -42,3 +42,21 @@ def test_lines_of_one_kind_are_logged_once_a_minute_and_counted() -> None:
     seconds[0] = REPEAT_INTERVAL_S
     line("no answer at port %d", 4004)
     assert passed == ["no answer at port 4001", "the disk is full", "no answer at port 4004 (2 more like this before)"]
+
+
+@pytest.mark.parametrize(
+    "url",
+    [
+        "sqlite:///a\0b",
+        "sqlite://:memory:",
+        "postgresql://[::1",
+        "postgresql://me:p@ss:w0rd@db:port/x",
+        "postgresql://me:p@ss:w0rd@db\0/x",
+        "postgresql://\ud800/x",
+    ],
+)
+def test_a_broken_address_is_refused_with_what_is_accepted_and_without_its_password(url: str) -> None:
+    with pytest.raises(InvalidSetting, match=r"database_url: .* Accepted: sqlite:///<path>") as refused:
+        open_store(url)
+    assert "p@ss" not in str(refused.value)
+    assert "w0rd" not in str(refused.value)
