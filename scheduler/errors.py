@@ -214,6 +214,11 @@ class StaleRevision(DuetimeError):
         )
 
 
+def _quoted(value: str) -> str:
+    """Quote what people wrote, a title say, so that no model takes it for words of the refusal."""
+    return value if value == "not given" else repr(in_bytes(value, _MAX_TITLE_BYTES))
+
+
 class IdempotencyConflict(DuetimeError):
     """The key was used before for other content; `differences` maps each field to (first, now)."""
 
@@ -223,7 +228,7 @@ class IdempotencyConflict(DuetimeError):
         self.key = key
         self.task_id = task_id
         self.differences = dict(differences)
-        parts = [f"{name} was {first}, now {now}" for name, (first, now) in self.differences.items()]
+        parts = [f"{name} was {_quoted(first)}, now {_quoted(now)}" for name, (first, now) in differences.items()]
         shown = listed(parts, "; ", _MAX_LISTED_BYTES)
         super().__init__(
             f"{key[:60]!r} already created {task_id} with other content ({shown}).",

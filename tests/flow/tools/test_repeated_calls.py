@@ -70,7 +70,7 @@ def test_one_of_many_that_is_past_and_new_refuses_them_all(scheduler: Scheduler,
     clock.forward(minutes=2)
     with pytest.raises(InvalidArgument, match="in the past"):
         scheduler.schedule_many([*two_requests(), Request("Call Joe", when=IN_A_MINUTE, idempotency_key="joe")])
-    with pytest.raises(IdempotencyConflict, match="Call John"):
+    with pytest.raises(IdempotencyConflict, match="title was 'Call John', now '"):
         scheduler.schedule_many([Request("Call Jack", when=IN_A_MINUTE, idempotency_key="john")])
     assert len(scheduler.list().views) == 2
 
