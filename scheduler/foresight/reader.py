@@ -55,7 +55,8 @@ class Reader:
         """Return a task, and why its run stands where it stands: always with an answer. Raises TaskNotFound."""
         record, now = self._store.tasks.get(by.tenant, task_id), self._store.now()
         facts = self._facts(record)
-        return view_of(record, now, facts=facts), explained(record, now, facts)
+        view = view_of(record, now, facts=facts)
+        return view, explained(view.record, now, facts)
 
     def _facts(self, record: TaskRecord) -> RunFacts:
         return self._explainer.facts(record) if self._explainer else RunFacts(silence=NoAnswer.NOBODY)

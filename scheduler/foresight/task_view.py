@@ -3,17 +3,23 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from datetime import datetime
 
+from duetime.scheduler.errors import InvalidArgument
 from duetime.scheduler.foresight.explain import RunFacts, waiting_for
 from duetime.scheduler.records import Added
 from duetime.scheduler.rules.changes import undo_token
 from duetime.scheduler.rules.occurrences import recurrence_of, upcoming
+from duetime.scheduler.rules.recurrence.recurrence import Recurrence
 from duetime.scheduler.rules.states import TERMINAL
+from duetime.scheduler.rules.time import zones
 from duetime.scheduler.rules.time.times import describe
 from duetime.scheduler.task import TaskRecord, TaskView
 
 MAX_UPCOMING_TIMES = 5
+
+_MAX_DAMAGE_CHARS = 160
 
 
 def view_of(
@@ -28,7 +34,7 @@ def view_of(
 
     `facts` come from outside the database, and explain why a due run waits.
     """
-    rule = recurrence_of(record.task)
+    record, rule, damage = _readable(record)
     live = record.run.state not in TERMINAL
     return TaskView(
         record=record,
@@ -38,15 +44,28 @@ def view_of(
         repeat_notes=rule.notes(now, MAX_UPCOMING_TIMES) if rule and live else (),
         waiting_for=waiting_for(record, now, facts),
         created=created,
-        warnings=(*warnings, *_also(record)),
+        warnings=(*damage, *warnings, *_also(record)),
         undo=undo_token(record.run, now),
     )
 
 
 def row_of(record: TaskRecord, now: datetime) -> TaskView:
     """Return the view of a task in a list: without the next occurrences, which no list shows."""
-    rule = recurrence_of(record.task)
-    return TaskView(record, now, repeat_text=rule.text if rule else None, waiting_for=waiting_for(record, now))
+    record, rule, damage = _readable(record)
+    text = rule.text if rule else None
+    return TaskView(record, now, repeat_text=text, waiting_for=waiting_for(record, now), warnings=damage)
+
+
+def _readable(record: TaskRecord) -> tuple[TaskRecord, Recurrence | None, tuple[str, ...]]:
+    """Return a task with its rule; one whose zone or rule cannot be read is shown in UTC without it, and says so."""
+    task = record.task
+    try:
+        zones.load(task.timezone)
+        return record, recurrence_of(task), ()
+    except (InvalidArgument, LookupError, ValueError, OSError) as problem:
+        why = f"damaged: its time zone or rule cannot be read here ({problem})"[:_MAX_DAMAGE_CHARS]
+    shown = replace(record, task=replace(task, timezone="UTC", repeat=None))
+    return shown, None, (f"{why}; times are shown in UTC",)
 
 
 def _also(record: TaskRecord) -> tuple[str, ...]:

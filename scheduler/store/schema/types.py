@@ -251,10 +251,19 @@ def _transaction_number(_element: ThisTransaction, _compiler: SQLCompiler, **_op
     return "((pg_current_xact_id())::text)::bigint"
 
 
+def _text(found: str | None) -> str | None:
+    if found is not None and not isinstance(found, str):
+        raise TypeError(f"{type(found).__name__} where text is expected")
+    return found
+
+
 class Words(Converted[str]):
-    """Text from users or handlers: storable characters only."""
+    """Text from users or handlers: storable characters only. SQLite may hold bytes in its place: unreadable."""
 
     cache_ok = True
 
     def written(self, dialect: Dialect) -> Converter | None:  # noqa: ARG002 - as above
         return lambda value: None if value is None else storable(value)
+
+    def read(self, dialect: Dialect) -> Converter | None:
+        return None if _is_postgres(dialect) else _text

@@ -10,10 +10,13 @@ from functools import partial
 
 import pytest
 from duetime.scheduler.errors import UnreadableTask
+from duetime.scheduler.handlers import Handlers
+from duetime.scheduler.intake.planner import Planner
 from duetime.scheduler.records import Start
+from duetime.scheduler.service import Scheduler
 from duetime.scheduler.store import Store, open_store
 from duetime.scheduler.store.store import connect
-from duetime.scheduler.task import State, TaskFilter
+from duetime.scheduler.task import Principal, State, TaskFilter
 from sqlalchemy import Connection, TextClause, text
 
 from tests.builders import (
@@ -145,6 +148,42 @@ def test_lists_and_histories_leave_out_what_cannot_be_read(store: Store, spoil: 
     [first, _] = store.history.since(0)
     spoil("events", first.id, kind="pondered")
     assert len(store.history.since(0)) == 1
+
+
+def test_a_task_whose_title_is_bytes_blinds_nobody(url: str, store: Store, spoil: Spoil) -> None:
+    if not url.startswith("sqlite"):
+        pytest.skip("PostgreSQL stores no bytes as text")
+    odd, other = added(store), added(store)
+    spoil("tasks", odd.task.id, title=b"\xff\xfe")
+    records, _ = store.tasks.page(TENANT, TaskFilter(), limit=9)
+    assert [record.task.id for record in records] == [other.task.id]
+    with pytest.raises(UnreadableTask, match=f"{odd.task.id} cannot be read"):
+        store.tasks.get(TENANT, odd.task.id)
+    store.claims.make_ready(limit=9)
+    starts = [Start(odd.run.id, "t1"), Start(other.run.id, "t2")]
+    claims = store.claims.start(starts, worker="w", epoch=None, lease=LEASE)
+    assert [claim.run.id for claim in claims] == [other.run.id]
+
+
+DAMAGED = [{"timezone": "Atlantis/Capital"}, {"repeat": "FREQ=NEVER"}, {"timezone": "Atlantis/Capital", "repeat": None}]
+
+
+@pytest.mark.parametrize("values", DAMAGED, ids=str)
+def test_a_task_whose_zone_or_rule_cannot_be_read_is_shown_as_damaged_and_can_be_cancelled(
+    store: Store, clock: Clock, spoil: Spoil, values: dict[str, object]
+) -> None:
+    odd = store.tasks.add(*a_task(NOON + timedelta(hours=1), repeat="FREQ=DAILY"), actor="a").record.task
+    other = added(store, NOON + timedelta(hours=2)).task
+    spoil("tasks", odd.id, **values)
+    service = Scheduler(store, Planner(Handlers.load(entry_points=False), "UTC"))
+    by = Principal(TENANT, "alice")
+    listed, whole = service.list(TaskFilter(), by=by).views, service.get(odd.id, by=by)
+    assert [view.record.task.id for view in listed] == [odd.id, other.id]
+    assert [bool(view.warnings) for view in listed] == [True, False]
+    assert whole.warnings[0].startswith("damaged: its time zone or rule cannot be read here (")
+    assert service.explain(odd.id, by=by)[1]
+    cancelled = service.cancel(odd.id, by=by)
+    assert cancelled.record.run.state is State.CANCELLED
 
 
 def test_a_task_that_cannot_be_read_is_told_so_when_asked_for(store: Store, spoil: Spoil) -> None:
