@@ -10,6 +10,7 @@ from functools import lru_cache
 
 from duetime.scheduler.errors import InvalidArgument
 from duetime.scheduler.intake.translated_phrases import understand
+from duetime.scheduler.rules.recurrence import recurrence
 from duetime.scheduler.rules.time import zones
 from duetime.scheduler.rules.time.parser import NEW_TASK, Frame
 from duetime.scheduler.rules.time.time_of_day import NO_TIME
@@ -23,6 +24,10 @@ NOW_TOLERANCE_S = 5
 """An instant that passed so few seconds ago means now: a program that says `datetime.now()` is heard a little later."""
 
 _INSTANT = re.compile(r"\d{4}-\d\d-\d\d[Tt ]\d\d:\d\d")
+
+_RECURRENCE = re.compile(
+    r"(?:(?:every|each|daily|hourly|weekly|monthly|yearly|annually)\b|FREQ=|RRULE:)", re.IGNORECASE
+)
 
 _LAST = time(23, 59, 59)
 
@@ -49,8 +54,26 @@ def resolve_moment(
     except InvalidArgument:
         passed = _just_passed(words, now=now, zone=zone, frame=frame)
         if passed is None:
+            _refuse_recurrence(words, now=now, zone=zone, argument=argument)
             raise
         return _instant(passed.instant, now=now, zone=passed.zone, argument=argument)
+
+
+def _refuse_recurrence(words: str, *, now: datetime, zone: str | None, argument: str) -> None:
+    """Raise InvalidArgument for words that say how a task repeats: they belong in another argument."""
+    if argument != "when" or not _RECURRENCE.match(words):
+        return
+    try:
+        recurrence.parse(words, zone=zone or "UTC", anchor=now)
+        example = words
+    except InvalidArgument as unread:
+        example = unread.example
+    raise InvalidArgument(
+        argument,
+        f"{words[:60]!r} is a recurrence",
+        accepted="one time; a recurrence goes in `repeat`",
+        example=f"repeat={example!r}",
+    )
 
 
 def _just_passed(words: str, *, now: datetime, zone: str | None, frame: Frame) -> Resolved | None:

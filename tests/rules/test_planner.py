@@ -206,3 +206,19 @@ def test_the_words_of_many_tasks_for_one_time_are_read_once_in_a_call_and_again_
     later = INTAKE.timing(Request("Call John", when="in 2 hours"), NOW + timedelta(minutes=1))
     assert instants._understood.cache_info().misses == 2
     assert {later.first - it for it in first} == {timedelta(minutes=1)}
+
+
+@pytest.mark.parametrize(
+    ("when", "repeat"),
+    [
+        ("every monday 9am", "every monday 9am"),
+        ("Daily 9am", "Daily 9am"),
+        ("each morning", "each morning"),
+        ("every second tuesday", "every second tuesday of the month"),
+        ("FREQ=DAILY", "FREQ=DAILY"),
+    ],
+)
+def test_a_recurrence_that_is_given_as_a_time_is_shown_where_it_belongs(when: str, repeat: str) -> None:
+    with pytest.raises(InvalidArgument, match="is a recurrence") as refused:
+        timing({"when": when})
+    assert refused.value.example == f"repeat={repeat!r}"
