@@ -56,6 +56,10 @@ _AGO = re.compile(
 _CLOCK = re.compile(r"\b([0-9]{1,2}) ?(?:h|u|heures?|uur|horas?|ore|hodin)\b(?: ?([0-5][0-9])\b)?", re.IGNORECASE)
 """An hour of the clock, which the library takes for a length of time where a day stands before it."""
 
+_FULL_HOUR = re.compile(r"\b([0-9]{1,2}) ?uhr\b(?! ?[0-9])")
+_UHR = re.compile(r"\b([0-9]{1,2})(?: ?uhr ?|:)([0-5][0-9])(?: ?uhr)?\b")
+"""The hour of the clock in German, which the library drops: `9 uhr`, `9 uhr 30`, `9:30 uhr`."""
+
 _NUMBER = re.compile(r"[0-9]+")
 _MAX_WORDS_OF_LENGTH = 2
 _MOVED = timedelta(days=1, minutes=37)
@@ -118,7 +122,7 @@ def _long_tail(text: str, now: datetime, zone: str, frame: Frame) -> Resolved | 
     base = now.astimezone(place).replace(tzinfo=None)
     with _LOCK, warnings.catch_warnings():  # the library warns about its own use of strptime
         warnings.simplefilter("ignore")
-        read = _agreed(text.strip().lower(), base)
+        read = _agreed(_UHR.sub(r"\1:\2", _FULL_HOUR.sub(r"\1:00", text.strip().lower())), base)
         if read is None:
             return None
         reader, phrase = read

@@ -30,6 +30,9 @@ def test_what_the_rules_know_is_theirs() -> None:
         ("mañana a las 9:00", "Sun 22 Nov 2026 09:00", "Spanish"),
         ("le 3 décembre à 14h30", "Thu 3 Dec 2026 14:30", "French"),
         ("übermorgen 14:30", "Mon 23 Nov 2026 14:30", "German"),
+        ("morgen um 9 Uhr", "Sun 22 Nov 2026 09:00", "German"),
+        ("morgen um 9 Uhr 30", "Sun 22 Nov 2026 09:30", "German"),
+        ("übermorgen 14:30 Uhr", "Mon 23 Nov 2026 14:30", "German"),
         ("amanhã às 9:00", "Sun 22 Nov 2026 09:00", "Portuguese"),
         ("domani alle 9:00", "Sun 22 Nov 2026 09:00", "Italian"),
         ("le 24 novembre", "Tue 24 Nov 2026 09:00", "French"),
@@ -63,7 +66,8 @@ def test_a_time_in_the_gap_is_moved_and_said() -> None:
 @pytest.mark.parametrize(
     "text",
     [
-        "morgen um 9 Uhr",  # the library drops the 9
+        "morgen von 9 bis 11 Uhr",
+        "morgen 9 Uhr 75",
         "vendredi 15h",  # ... reads the 15th
         "the day before tomorrow",  # ... reads tomorrow
         "1st of the month",  # ... reads next month, this day
