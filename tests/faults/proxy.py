@@ -95,6 +95,8 @@ class Proxy:
             return
         with self._lock:
             self._links.add(link)
+        if self._mode == "down":  # it went down before the link was known
+            link.reset()
 
     def _reset_all(self) -> None:
         with self._lock:
