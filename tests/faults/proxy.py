@@ -95,7 +95,8 @@ class Proxy:
             return
         with self._lock:
             self._links.add(link)
-        if self._mode == "down":  # it went down before the link was known
+        link.start()  # known first: what has been answered once is reset by the next fault
+        if self._mode == "down":
             link.reset()
 
     def _reset_all(self) -> None:
@@ -122,6 +123,9 @@ class _Link:
         self._cut = False
         for each in self._sockets:
             each.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+
+    def start(self) -> None:
+        client, server = self._sockets
         threading.Thread(target=self._pump, args=(client, server, True), daemon=True).start()
         threading.Thread(target=self._pump, args=(server, client, False), daemon=True).start()
 
