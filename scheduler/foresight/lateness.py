@@ -1,4 +1,4 @@
-"""How late ready runs are: the oldest of each tier against the tier's patience, and the throughput beside it."""
+"""Lateness of ready runs: the oldest of each tier against the patience of the tier, and the throughput."""
 
 from __future__ import annotations
 

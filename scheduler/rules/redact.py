@@ -7,7 +7,7 @@ from typing import Final
 
 MASK: Final = "***"
 
-_NAMES = r"(?:\w*(?:password|passwd|secret|token)\w*|api[_-]?key|access[_-]?key|authorization|cookie)"
+_NAMES = r"(?:\w*(?:password|passwd|secret|token)\w*+|api[_-]?key|access[_-]?key|authorization|cookie)"
 _PATTERNS: Final = tuple(
     (re.compile(pattern, re.IGNORECASE | re.DOTALL), replacement)
     for pattern, replacement in (

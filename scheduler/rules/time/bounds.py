@@ -20,7 +20,7 @@ from duetime.scheduler.rules.time.tokens import MAX_PHRASE_CHARS, WEEKDAYS, Misr
 _DAY = timedelta(days=1)
 _LEADS = ("since", "from", "after", "before", "until", "till", "starting")
 _EARLIER_DAYS = {"week": (0, 7), "month": (0, 31, 62), "year": (0, 365, 1461, 2922)}
-"""How many days back a day that comes every week, month or year is looked for; 29 February comes in eight years."""
+"""Days back in which a day that comes every week, month or year is looked for; 29 February comes in eight years."""
 
 
 def read_bound(text: str, *, now: datetime, zone: ZoneInfo, ahead: bool = False) -> datetime:

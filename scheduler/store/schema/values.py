@@ -1,4 +1,4 @@
-"""How single values are written: instants, JSON and text."""
+"""Forms in which single values are written: instants, JSON and text."""
 
 from __future__ import annotations
 

@@ -16,7 +16,7 @@ MAX_EVENTS_INDEXED = 1_000
 
 
 class SearchState(StrEnum):
-    """How searches find texts."""
+    """Ways in which searches find texts."""
 
     INDEXED = "indexed"
     MISSING = "missing"  # every row is read, until the index is made
