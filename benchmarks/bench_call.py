@@ -31,10 +31,10 @@ from typing import Any
 
 from duetime.scheduler.handlers import Handlers
 from duetime.scheduler.intake.planner import Planner
+from duetime.scheduler.principal import LOCAL
 from duetime.scheduler.request import Request
 from duetime.scheduler.service import Scheduler
 from duetime.scheduler.store import Store, open_store
-from duetime.scheduler.task import LOCAL
 from sqlalchemy import create_engine, event, make_url, text
 
 sys.path.insert(0, str(Path(__file__).parents[1]))

@@ -21,8 +21,9 @@ from pathlib import Path
 
 from duetime.scheduler.events import EventFilter
 from duetime.scheduler.intake.validation import MAX_TASKS_COUNTED
+from duetime.scheduler.principal import LOCAL
 from duetime.scheduler.store import Store, open_store
-from duetime.scheduler.task import LOCAL, State, TaskFilter
+from duetime.scheduler.task import State, TaskFilter
 from sqlalchemy import Connection, text
 
 sys.path.insert(0, str(Path(__file__).parents[1]))

@@ -12,8 +12,8 @@ from pathlib import Path
 from duetime.scheduler.foresight.task_view import view_of
 from duetime.scheduler.intake.idempotency import key_of
 from duetime.scheduler.intake.planner import Planner
+from duetime.scheduler.principal import LOCAL
 from duetime.scheduler.request import Request
-from duetime.scheduler.task import LOCAL
 from duetime.server.app import build
 from duetime.server.settings.model import Settings
 from duetime.tools.arguments import Arguments

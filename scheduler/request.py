@@ -8,7 +8,8 @@ from dataclasses import dataclass, field, fields
 from datetime import datetime, timedelta
 from typing import Any, Final, TypedDict, cast
 
-from duetime.scheduler.task import DeadlineType, Json, Penalty, Principal, RetryPolicy
+from duetime.scheduler.principal import Principal
+from duetime.scheduler.task import DeadlineType, Json, Penalty, RetryPolicy
 
 POOL_PREFIXES: Final = ("key:", "tenant:")
 """Prefixes of pools that `needs` may name undeclared: they are made on use, from a template."""

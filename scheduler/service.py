@@ -19,6 +19,7 @@ from duetime.scheduler.intake.idempotency import REPEATED, key_of
 from duetime.scheduler.intake.planner import Plan, Planner
 from duetime.scheduler.intake.reschedule import decide_reschedule
 from duetime.scheduler.intake.validation import check_key_text
+from duetime.scheduler.principal import LOCAL, Principal
 from duetime.scheduler.records import Added, Change, NewTask
 from duetime.scheduler.request import (
     CallArguments,
@@ -32,13 +33,7 @@ from duetime.scheduler.request import (
 from duetime.scheduler.rules import changes
 from duetime.scheduler.runtime import failpoints
 from duetime.scheduler.store import Store
-from duetime.scheduler.task import (
-    LOCAL,
-    Principal,
-    State,
-    TaskRecord,
-    TaskView,
-)
+from duetime.scheduler.task import State, TaskRecord, TaskView
 
 
 class Scheduler(Reader):

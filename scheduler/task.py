@@ -11,6 +11,8 @@ from datetime import datetime, timedelta
 from enum import StrEnum
 from typing import Any
 
+from duetime.scheduler.principal import LOCAL as LOCAL  # noqa: PLC0414 - its address until it had a module of its own
+from duetime.scheduler.principal import Principal as Principal  # noqa: PLC0414 - likewise
 from typing_extensions import TypeAliasType
 
 Json = TypeAliasType("Json", "bool | int | float | str | Sequence[Json] | Mapping[str, Json] | None")
@@ -72,19 +74,6 @@ class Penalty(StrEnum):
     NONE = "none"
     LINEAR = "linear"
     STEP = "step"
-
-
-@dataclass(frozen=True, slots=True)
-class Principal:
-    """The caller. `user` is recorded as the actor of every change; `tenant` bounds what can be seen at all."""
-
-    tenant: str = "local"
-    user: str = "local"
-    scopes: frozenset[str] = frozenset()
-
-
-LOCAL = Principal()
-"""The one user of an embedded Duetime."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -17,7 +17,8 @@ from types import CodeType, FrameType
 from typing import NamedTuple
 
 import pytest
-from duetime.scheduler.task import LOCAL, State
+from duetime.scheduler.principal import LOCAL
+from duetime.scheduler.task import State
 from duetime.server.app import App, build
 from duetime.server.settings.model import Settings
 from duetime.tools.registration import StrictTool, make_tools

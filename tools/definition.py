@@ -7,8 +7,9 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
 from duetime.scheduler.errors import InvalidArgument
+from duetime.scheduler.principal import Principal
 from duetime.scheduler.request import DEADLINE_KINDS
-from duetime.scheduler.task import Json, Principal, Tier
+from duetime.scheduler.task import Json, Tier
 from duetime.tools.argument_types import Amounts, Choice, Length, Object, Text, Whole
 from duetime.tools.arguments import Argument, Arguments
 from duetime.widgets.cards import TASK_CARD

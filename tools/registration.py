@@ -6,7 +6,8 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from duetime.scheduler.errors import DuetimeError, IllegalMove, InvalidArgument, InvalidArguments
-from duetime.scheduler.task import LOCAL, Json, Principal
+from duetime.scheduler.principal import LOCAL, Principal
+from duetime.scheduler.task import Json
 from duetime.tools.act_on_task import ACT_ON_TASK
 from duetime.tools.arguments import Arguments
 from duetime.tools.cancel_task import CANCEL_TASK

@@ -10,13 +10,14 @@ from functools import cache
 from typing import Final
 
 from duetime.scheduler.errors import InvalidArgument, StoreUnavailable
+from duetime.scheduler.principal import LOCAL, Principal
 from duetime.scheduler.queue import DispatchQueue, QueueLost, QueueUnavailable
 from duetime.scheduler.rules.limits.admission import Kind, Limits
 from duetime.scheduler.rules.limits.pool import Pool, PoolKind, spent_with_debt
 from duetime.scheduler.rules.limits.pool_spec import read_pool, spec_of
 from duetime.scheduler.runtime.loop import Loop
 from duetime.scheduler.store import Store
-from duetime.scheduler.task import LOCAL, Json, Principal
+from duetime.scheduler.task import Json
 
 POOLS_FRESH_S = 1.0
 """Seconds for which cached pools may decide about a task."""

@@ -11,19 +11,10 @@ from duetime.scheduler.foresight.explain import Explainer, RunFacts, explained
 from duetime.scheduler.foresight.task_view import row_of, view_of
 from duetime.scheduler.intake.bounds import Bound, Bounds
 from duetime.scheduler.intake.validation import MAX_TASKS_COUNTED, page_size
+from duetime.scheduler.principal import LOCAL, Principal
 from duetime.scheduler.queue.remote import NoAnswer
 from duetime.scheduler.store import Store
-from duetime.scheduler.task import (
-    LOCAL,
-    Attempt,
-    DeadLetter,
-    InboxMessage,
-    Principal,
-    TaskFilter,
-    TaskPage,
-    TaskRecord,
-    TaskView,
-)
+from duetime.scheduler.task import Attempt, DeadLetter, InboxMessage, TaskFilter, TaskPage, TaskRecord, TaskView
 
 MAX_OUTCOMES_MENTIONED = 5
 """Unread outcomes that a list mentions; the rest is counted."""

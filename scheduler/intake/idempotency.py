@@ -6,9 +6,9 @@ import hashlib
 import json
 from datetime import datetime, timedelta
 
+from duetime.scheduler.principal import Principal
 from duetime.scheduler.records import IdempotencyKey
 from duetime.scheduler.request import Repeatable, Request
-from duetime.scheduler.task import Principal
 
 REPEAT_WINDOW = timedelta(seconds=60)
 """Time for which a repeated call without a key of its own returns the first task."""

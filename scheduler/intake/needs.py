@@ -8,9 +8,10 @@ from typing import Any
 from urllib.parse import quote
 
 from duetime.scheduler.errors import InvalidArgument
+from duetime.scheduler.principal import LOCAL
 from duetime.scheduler.request import POOL_PREFIXES
 from duetime.scheduler.rules.limits.pool import KEYS, NAME, Pool, find
-from duetime.scheduler.task import LOCAL, Json, Tier
+from duetime.scheduler.task import Json, Tier
 
 MAX_POOLS = 20
 MAX_UNITS = 10**9

@@ -25,6 +25,7 @@ from duetime.scheduler.intake.validation import (
     check_retry,
     refuse_ends_without_repeat,
 )
+from duetime.scheduler.principal import Principal
 from duetime.scheduler.records import IdempotencyKey
 from duetime.scheduler.request import Request
 from duetime.scheduler.rules.occurrences import dated
@@ -34,7 +35,7 @@ from duetime.scheduler.rules.sanitize import check_text
 from duetime.scheduler.rules.time import zones
 from duetime.scheduler.rules.time.parser import Frame
 from duetime.scheduler.rules.time.times import Resolved, describe
-from duetime.scheduler.task import Json, Occurrence, Principal, RetryPolicy, Run, State, Task
+from duetime.scheduler.task import Json, Occurrence, RetryPolicy, Run, State, Task
 
 _YEAR = timedelta(days=366)
 

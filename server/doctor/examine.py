@@ -16,9 +16,10 @@ from duetime.scheduler.errors import DuetimeError, InvalidSetting, SchemaTooNew,
 from duetime.scheduler.events import EventFilter
 from duetime.scheduler.ids import new_id
 from duetime.scheduler.nodes.ipc import RunnerClient
+from duetime.scheduler.principal import LOCAL
 from duetime.scheduler.rules.time import times
 from duetime.scheduler.store import Store, open_store
-from duetime.scheduler.task import LOCAL, InboxMessage, State
+from duetime.scheduler.task import InboxMessage, State
 from duetime.server.doctor.check import Check, CheckVerdict
 from duetime.server.doctor.database import RUNNER_ADVICE, backlog_check, rows_check, search_check
 from duetime.server.doctor.deep import integrity_checks

@@ -6,7 +6,8 @@ import json
 from collections.abc import Callable
 
 from duetime.scheduler.errors import TaskNotFound
-from duetime.scheduler.task import InboxMessage, Json, Principal
+from duetime.scheduler.principal import Principal
+from duetime.scheduler.task import InboxMessage, Json
 from duetime.tools.definition import SchedulerSource
 from duetime.tools.threads import cross
 from duetime.widgets.tool_words import TOOL_WORDS

@@ -6,7 +6,7 @@ from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import asynccontextmanager
 from typing import Any
 
-from duetime.scheduler.task import Principal
+from duetime.scheduler.principal import Principal
 from duetime.server.protocol.listings import completing_task_ids, listing_open_tasks, offer_buttons
 from duetime.server.protocol.prompts import add_prompts, refuse_wrong_prompts
 from duetime.server.protocol.refusals import shorten_refusals

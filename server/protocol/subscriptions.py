@@ -16,7 +16,7 @@ from typing import Any, Protocol
 import anyio
 from duetime.scheduler.errors import DuetimeError
 from duetime.scheduler.events import Event, EventKind
-from duetime.scheduler.task import LOCAL, Principal
+from duetime.scheduler.principal import LOCAL, Principal
 from duetime.server.protocol.sdk import connection_of
 from duetime.server.protocol.subscription_limits import INBOX, TASK, SubscriptionLimits
 from duetime.tools.threads import cross

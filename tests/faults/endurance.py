@@ -22,7 +22,7 @@ from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import Any
 
-from duetime.scheduler.task import LOCAL
+from duetime.scheduler.principal import LOCAL
 from mcp import Client
 from valkey import Valkey
 

@@ -21,11 +21,12 @@ from typing import Any
 
 from duetime.scheduler.errors import StoreUnavailable
 from duetime.scheduler.nodes.member import Member
+from duetime.scheduler.principal import Principal
 from duetime.scheduler.queue import DispatchQueue
 from duetime.scheduler.request import Request
 from duetime.scheduler.rules.states import TERMINAL
 from duetime.scheduler.store.schema.tables import events, runs
-from duetime.scheduler.task import Principal, State
+from duetime.scheduler.task import State
 from duetime.server.app import App, build
 from duetime.server.settings.model import Settings
 from sqlalchemy import func, make_url, select

@@ -12,10 +12,11 @@ from duetime.scheduler.handlers import Context, Handlers, handler
 from duetime.scheduler.intake.needs import MAX_POOLS, merged
 from duetime.scheduler.intake.planner import Plan, Planner
 from duetime.scheduler.outcomes import Done
+from duetime.scheduler.principal import LOCAL, Principal
 from duetime.scheduler.request import Request, ScheduleArguments
 from duetime.scheduler.rules.estimates import Estimate
 from duetime.scheduler.rules.limits.pool import Pool, PoolKind
-from duetime.scheduler.task import LOCAL, DeadlineType, Penalty, Principal, Tier
+from duetime.scheduler.task import DeadlineType, Penalty, Tier
 from hypothesis import given
 from hypothesis import strategies as st
 

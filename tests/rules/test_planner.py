@@ -13,8 +13,9 @@ from duetime.scheduler.handlers import Handlers
 from duetime.scheduler.intake import instants
 from duetime.scheduler.intake.planner import Planner, Timing
 from duetime.scheduler.intake.reschedule import decide_reschedule
+from duetime.scheduler.principal import LOCAL
 from duetime.scheduler.request import Request, Reschedule, ScheduleArguments
-from duetime.scheduler.task import LOCAL, TaskRecord
+from duetime.scheduler.task import TaskRecord
 
 NOW = datetime(2026, 11, 21, 17, 0, 5, tzinfo=UTC)
 """A Saturday, 12:00:05 in New York."""

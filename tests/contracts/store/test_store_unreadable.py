@@ -12,11 +12,12 @@ import pytest
 from duetime.scheduler.errors import UnreadableTask
 from duetime.scheduler.handlers import Handlers
 from duetime.scheduler.intake.planner import Planner
+from duetime.scheduler.principal import Principal
 from duetime.scheduler.records import Start
 from duetime.scheduler.service import Scheduler
 from duetime.scheduler.store import Store, open_store
 from duetime.scheduler.store.store import connect
-from duetime.scheduler.task import Principal, State, TaskFilter
+from duetime.scheduler.task import State, TaskFilter
 from sqlalchemy import Connection, TextClause, text
 
 from tests.builders import (

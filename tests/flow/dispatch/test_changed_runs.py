@@ -10,6 +10,7 @@ from duetime.scheduler.dispatch.dispatcher import Dispatcher
 from duetime.scheduler.dispatch.placement import Placement
 from duetime.scheduler.handlers import Handlers
 from duetime.scheduler.intake.planner import Planner
+from duetime.scheduler.principal import Principal
 from duetime.scheduler.queue import Entry, Explanation, QueueUnavailable
 from duetime.scheduler.queue.memory.queue import MemoryQueue
 from duetime.scheduler.records import Start
@@ -18,7 +19,7 @@ from duetime.scheduler.rules.limits.admission import Kind, Limits
 from duetime.scheduler.rules.limits.pool import Pool
 from duetime.scheduler.service import Scheduler
 from duetime.scheduler.store import Store
-from duetime.scheduler.task import Principal, State, TaskView
+from duetime.scheduler.task import State, TaskView
 
 from tests.builders import Clock
 

@@ -12,6 +12,7 @@ import pytest
 from duetime.scheduler.foresight.explain import Explainer, Lengths, RunFacts, explained, nothing_known, waiting_for
 from duetime.scheduler.handlers import Handlers
 from duetime.scheduler.intake.planner import Planner
+from duetime.scheduler.principal import Principal
 from duetime.scheduler.queue import MAX_RUNS_COUNTED_AHEAD, Entry, Explanation, Report, Shortage, ThreadUse, Why
 from duetime.scheduler.queue.memory.queue import MemoryQueue
 from duetime.scheduler.queue.port import Finish
@@ -21,7 +22,7 @@ from duetime.scheduler.rules.estimates import Estimate
 from duetime.scheduler.rules.limits.pool_spec import read_pool
 from duetime.scheduler.service import Scheduler
 from duetime.scheduler.store import Store, open_store
-from duetime.scheduler.task import Principal, Run, State, Task, TaskRecord
+from duetime.scheduler.task import Run, State, Task, TaskRecord
 
 from tests.builders import TENANT, a_task
 

@@ -13,9 +13,9 @@ import pytest
 from duetime.scheduler.errors import MAX_REFUSAL_BYTES, Refused
 from duetime.scheduler.handlers import Handlers
 from duetime.scheduler.intake.planner import Planner
+from duetime.scheduler.principal import Principal
 from duetime.scheduler.service import Scheduler
 from duetime.scheduler.store import Store, open_store
-from duetime.scheduler.task import Principal
 from duetime.tools.output_schema import output_schema
 from duetime.tools.registration import definitions, make_tools
 from duetime.tools.schedule_task import REMINDER

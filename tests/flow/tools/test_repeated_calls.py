@@ -13,12 +13,13 @@ from duetime.scheduler.errors import IdempotencyConflict, InvalidArgument, Refus
 from duetime.scheduler.handlers import Handlers
 from duetime.scheduler.intake.planner import Planner
 from duetime.scheduler.outcomes import Done
+from duetime.scheduler.principal import Principal
 from duetime.scheduler.records import Start, Verdict
 from duetime.scheduler.request import Request
 from duetime.scheduler.rules.settlement import settle
 from duetime.scheduler.service import Scheduler
 from duetime.scheduler.store import Store, open_store
-from duetime.scheduler.task import Principal, State, TaskView
+from duetime.scheduler.task import State, TaskView
 
 from tests.builders import Clock
 
