@@ -72,7 +72,7 @@ SERVER_ERRORS = (
 )
 """Words of errors that the state or the configuration of the server causes, and not the keys of the queue."""
 
-_PARTS = ("state", "start_log", "pools", "classes", "leases")
+_PARTS = ("state", "start_log", "pools", "turns", "classes", "leases")
 _SCRIPTS = {
     **dict.fromkeys(("put", "renew", "give_back", "reap", "cancel", "rescore", "reserve", "adopt"), _PARTS),
     **dict.fromkeys(("set_pool", "stats"), _PARTS),

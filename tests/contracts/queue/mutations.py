@@ -90,8 +90,8 @@ MUTATIONS = (
         "return at",
     ),
     Mutation("tiers have no ceiling", "shares", "(not any_below or (is_late(head) and S.room[tier] >= 1))", "true"),
-    Mutation("a turn is not noted", "take", "  note_served(class)\n", ""),
-    Mutation("a new tenant goes before all others", "classes", "      note_entered(run.class)\n", ""),
+    Mutation("a turn is not noted", "take", "  TURNS.served(class)\n", ""),
+    Mutation("a new tenant goes before all others", "classes", "      TURNS.entered(run.class)\n", ""),
     Mutation("tenants take no turns", "take", "if not has_others(place, tier, class.tenant) then", "if true then"),
     Mutation(
         "what is woken behind a pool goes by key alone",
@@ -102,7 +102,7 @@ MUTATIONS = (
     Mutation(
         "first call of an overdue run holds back a tenant whose turn it is",
         "classes",
-        "return turn_of(class.tier, class.tenant) >= turn_of(class.tier, owner.class.tenant)",
+        "return TURNS.of(class.tier, class.tenant) >= TURNS.of(class.tier, owner.class.tenant)",
         "return true",
     ),
     Mutation("a deadline never goes out of turn", "take", "(class.by_deadline and head.key >= WALL)", "false"),

@@ -62,67 +62,6 @@ local function head_of(class)
   return tonumber(head[2]), head[1]
 end
 
--- Turns of tenants in one tier: the arithmetic of rules/turns.py. Twin of the rings: queue/memory/turns.py. A ring holds
--- the tenants of one place (heads of a tier, or a size of a pool); its key is that of the place and ':ring'.
-
-local function turn_of(tier, tenant)
-  return tonumber(call('ZSCORE', P .. 'turns:' .. tier, tenant) or 0)
-end
-
-local function note_turn(tier, tenant)
-  S.turn = max(NOW, S.turn + TURN_STEP_MS)
-  call('ZADD', P .. 'turns:' .. tier, S.turn, tenant)
-end
-
-local function note_entered(class)
-  if class.tenant and not call('ZSCORE', P .. 'turns:' .. class.tier, class.tenant) then
-    note_turn(class.tier, class.tenant)
-  end
-end
-
-local function note_served(class)
-  if not class.tenant then return end
-  note_turn(class.tier, class.tenant)
-  call('ZREMRANGEBYSCORE', P .. 'turns:' .. class.tier, '-inf', string.format('(%.17g', NOW - TENANT_FORGOTTEN_AFTER_MS))
-end
-
-local function add_head(place, class, key, entry)
-  call('ZADD', place, key, entry)
-  if not class.tenant then return end
-  local ring = place .. ':ring'
-  call('ZADD', ring .. ':' .. class.tenant, key, entry)
-  if not call('ZSCORE', ring, class.tenant) then call('ZADD', ring, turn_of(class.tier, class.tenant), class.tenant) end
-end
-
-local function drop_head(place, class, entry)
-  call('ZREM', place, entry)
-  if not class.tenant then return end
-  local ring = place .. ':ring'
-  call('ZREM', ring .. ':' .. class.tenant, entry)
-  if call('EXISTS', ring .. ':' .. class.tenant) == 0 then call('ZREM', ring, class.tenant) end
-end
-
--- The tenant whose turn it is, nil without any. A turn that has passed since it was stored is corrected here.
-local function tenant_in_turn(place, tier)
-  local ring = place .. ':ring'
-  local first = call('ZRANGE', ring, 0, 0, 'WITHSCORES')
-  for _ = 1, MAX_TURNS_REFRESHED do
-    local turn = first[1] and turn_of(tier, first[1])
-    if not turn or turn <= tonumber(first[2]) then break end
-    call('ZADD', ring, turn, first[1])
-    first = call('ZRANGE', ring, 0, 0, 'WITHSCORES')
-  end
-  return first[1]
-end
-
--- The best head of the tenant whose turn it is: its entry and its key, or nothing.
-local function first_in_turn(place, tier)
-  local tenant = tenant_in_turn(place, tier)
-  if not tenant then return nil end
-  local head = call('ZRANGE', place .. ':ring:' .. tenant, 0, 0, 'WITHSCORES')
-  return head[1], tonumber(head[2])
-end
-
 -- Whether an overdue run with first call goes before this one: it has the smaller key, and the turn.
 local function is_held_for_another(p, id, key, class)
   local hold = p.state.hold
@@ -131,7 +70,7 @@ local function is_held_for_another(p, id, key, class)
   if not owner or owner.class.tier ~= class.tier then return true end
   if not call('ZSCORE', P .. 'q:' .. owner.class.name, owner.member) then return true end -- it does not wait
   if not owner.class.tenant or owner.class.tenant == class.tenant then return true end
-  return turn_of(class.tier, class.tenant) >= turn_of(class.tier, owner.class.tenant)
+  return TURNS.of(class.tier, class.tenant) >= TURNS.of(class.tier, owner.class.tenant)
 end
 
 local function offer(class, key, member)
@@ -186,7 +125,7 @@ local function enter_all(runs)
     if not list then
       list = {}
       by_class[run.class], order[#order + 1] = list, run.class
-      note_entered(run.class)
+      TURNS.entered(run.class)
     end
     list[#list + 1] = run.key
     list[#list + 1] = run.member
@@ -246,7 +185,7 @@ local function unpark_best(p, size, even_if_held)
   local best = call('ZRANGE', place, 0, 0, 'WITHSCORES')
   if not best[1] then return end
   local entry, key
-  if not even_if_held then entry, key = first_in_turn(place, tonumber(string.sub(size, 1, 1))) end
+  if not even_if_held then entry, key = TURNS.first(place, tonumber(string.sub(size, 1, 1))) end
   unpark(p, size, best[1], best[2], even_if_held)
   if entry and entry ~= best[1] then unpark(p, size, entry, key) end
 end

@@ -180,7 +180,7 @@ local function grant(cursor, heads, created, id)
   S.ready[class.tier] = S.ready[class.tier] - 1
   cursor.gone[#cursor.gone + 1] = cursor.member
   move_on(cursor)
-  note_served(class)
+  TURNS.served(class)
   if cursor.in_turn or not cursor.member then put_back(cursor) end
   wake_all(class)
 end
@@ -202,7 +202,7 @@ local function in_turn(tier, head)
   local place = P .. 'heads:' .. tier
   if not has_others(place, tier, class.tenant) then return head end
   while CURSORS[tier][1] do put_back(CURSORS[tier][1]) end
-  local entry, key = first_in_turn(place, tier)
+  local entry, key = TURNS.first(place, tier)
   local cut = string.find(entry, '\n', 1, true)
   return {key = key, member = string.sub(entry, 1, cut - 1), entry = entry, cut = cut, in_turn = true}
 end
