@@ -49,6 +49,9 @@ _MAX_MORE_BYTES = 32
 _DETAIL_BYTES = ((560, 240), (200, 120), (0, 120), (0, 0))
 """Longest texts of `accepted` and of its example: the first pair with which all problems fit is taken."""
 
+_EITHER = " or "
+"""Stands between the values of an example, one for each thing that could be meant."""
+
 _ELLIPSIS = "…"
 
 
@@ -126,6 +129,9 @@ class InvalidArgument(DuetimeError):
     def _passed(self, example: str) -> str:
         if _CALL.match(example) or not self.argument.isidentifier():  # a part of an argument has no name to pass it by
             return example
+        return _EITHER.join(self._named(one) for one in example.split(_EITHER))
+
+    def _named(self, example: str) -> str:
         return f"{self.argument}={example}" if _BARE.fullmatch(example) else f"{self.argument}={example!r}"
 
 

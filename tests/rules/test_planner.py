@@ -45,7 +45,7 @@ def test_all_that_is_wrong_with_the_times_is_said_at_once_and_in_order() -> None
     assert [problem.example for problem in found] == [
         "in 5 minutes",
         "Europe/Berlin",
-        "every 3rd tuesday of the month",
+        "every 3 weeks on tuesday or on the 3rd tuesday of every month",
         "in 1 hour",
         "max_runs=10",
     ]
@@ -215,7 +215,7 @@ def test_the_words_of_many_tasks_for_one_time_are_read_once_in_a_call_and_again_
         ("every monday 9am", "every monday 9am"),
         ("Daily 9am", "Daily 9am"),
         ("each morning", "each morning"),
-        ("every second tuesday", "every second tuesday of the month"),
+        ("every second tuesday of the month", "every second tuesday of the month"),
         ("FREQ=DAILY", "FREQ=DAILY"),
     ],
 )

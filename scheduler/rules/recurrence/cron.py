@@ -32,11 +32,9 @@ _EXAMPLE = "0 9 * * 1-5"
 def looks_like(text: str) -> bool:
     """Tell whether a text means to be cron: its first field is no word."""
     fields = text.split()
-    return (
-        bool(fields)
-        and _LOOKS.fullmatch(fields[0]) is not None
-        and (fields[0].startswith("@") or len(fields) >= len(_FIELDS) - 1)
-    )
+    if not all(_LOOKS.fullmatch(field) for field in fields[:2]):  # `3 times a week` has words where cron has numbers
+        return False
+    return text.strip().startswith("@") or len(fields) >= len(_FIELDS) - 1
 
 
 def parse(text: str) -> Rule:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from datetime import date, time
+from datetime import date, datetime, time
 
 from duetime.scheduler.rules.time.tokens import MONTHS, ORDINALS, WEEKDAY_NAMES, WEEKDAYS, Misread, Tokens, ordinal
 
@@ -14,6 +14,31 @@ _GROUPS = {"weekday": WORKDAYS, "weekdays": WORKDAYS, "workday": WORKDAYS, "work
            "weekend": WEEKEND, "weekends": WEEKEND}  # fmt: skip
 _MONTH_PHRASES = ("of the month", "of every month", "of each month", "of a month", "each month", "every month")
 _MAX_MONTH_DAYS = 31
+
+
+@dataclass(frozen=True, slots=True)
+class Window:
+    """Two times of day, both included; the second is of the next day when it is before the first.
+
+    `stepped` is the whole text with a step in the window, `before_midnight` with a window that ends at midnight.
+    """
+
+    first: time
+    last: time
+    stepped: str = ""
+    before_midnight: str = ""
+
+
+@dataclass(slots=True)
+class Excluded:
+    """The days of the week and the months that the words leave out."""
+
+    weekdays: set[int] = field(default_factory=set)
+    months: set[int] = field(default_factory=set)
+
+    def __bool__(self) -> bool:
+        """Tell whether anything is left out."""
+        return bool(self.weekdays or self.months)
 
 
 @dataclass(slots=True)
@@ -27,10 +52,15 @@ class Draft:
     weekdays: set[tuple[int, int]] = field(default_factory=set)
     minutes: set[int] = field(default_factory=set)
     times: set[time] = field(default_factory=set)
+    window: Window | None = None
+    step: int = 0
+    excluded: Excluded = field(default_factory=Excluded)
     dates: int = 0
     monthly: bool = False
-    until: date | None = None
+    until: datetime | date | None = None
     count: int | None = None
+    times_of_day: int = 0
+    """How many times of day `twice a day` asks for, 0 when the words do not say."""
     day_lists: int = 0
 
 

@@ -1,4 +1,4 @@
-"""Rules as people say them: `every weekday at 09:00`. What these sentences say, `wording` reads back."""
+"""Rules as people say them: `every weekday at 09:00`. `plain_words` reads these sentences back."""
 
 from __future__ import annotations
 
@@ -12,14 +12,26 @@ from duetime.scheduler.rules.time.tokens import MONTH_NAMES, WEEKDAY_NAMES
 _UNITS = {MINUTELY: "minute", HOURLY: "hour", DAILY: "day", WEEKLY: "week", MONTHLY: "month", YEARLY: "year"}
 _NTH = {0: "", 1: "first ", 2: "second ", 3: "third ", 4: "fourth ", 5: "fifth ", -1: "last "}
 _WORKDAYS = frozenset((0, day) for day in range(5))
+_EVERY_DAY = frozenset((0, day) for day in range(7))
+_EVERY_MONTH = frozenset(range(1, 13))
+_MAX_MONTHS_LISTED = 6
 _MAX_TIMES_LISTED = 6
+_DAY_MINUTES = 24 * 60
 _MIN_MONTH_DAYS = 28
 
 
-def sentence(rule: Rule, anchor: datetime) -> str:
-    """Write a rule in words; `anchor` is the local time it starts, for what the rule takes from there."""
-    says = _elapsed(rule) if rule.elapsed else f"{_days(rule, anchor.date())}{_at(rule, anchor)}"
+def sentence(rule: Rule, anchor: datetime, *, most_times: int = _MAX_TIMES_LISTED) -> str:
+    """Write a rule in words; `anchor` is the local time it starts, for what the rule takes from there.
+
+    More than `most_times` times of day without a common step are only counted.
+    """
+    says = _elapsed(rule) if rule.elapsed else f"{_days(rule, anchor.date())}{_at(rule, anchor, most_times)}"
     return says + _end(rule)
+
+
+def full_sentence(rule: Rule, anchor: datetime) -> str:
+    """Write a rule in words that leave nothing out, so that they read back as the same rule."""
+    return sentence(rule, anchor, most_times=_DAY_MINUTES)
 
 
 def _every(rule: Rule) -> str:
@@ -39,8 +51,16 @@ def _elapsed(rule: Rule) -> str:
         says = f"every {step} minutes, from :00"
     else:
         says = f"every hour at {_listed(f':{minute:02}' for minute in minutes)}"
-    hours = f" between {min(rule.hours):02}:00 and {max(rule.hours):02}:59" if rule.hours else ""
-    return f"{says}{hours}{_filter(rule)}"
+    return f"{says}{_filter(rule)}{_hours(sorted(rule.hours))}"
+
+
+def _hours(hours: Sequence[int]) -> str:
+    """Write the hours in which elapsed times count. No phrase says this, so it is in brackets."""
+    if not hours:
+        return ""
+    if hours[-1] - hours[0] == len(hours) - 1:
+        return f" (those from {hours[0]:02}:00 to {hours[-1]:02}:59)"
+    return f" (those in the hours {_listed(f'{hour:02}' for hour in hours)})"
 
 
 def _even(values: Sequence[int], full: int) -> int:
@@ -53,7 +73,7 @@ def _even(values: Sequence[int], full: int) -> int:
 def _filter(rule: Rule) -> str:
     parts = [f"on {part}" for part in _day_parts(rule)]
     if rule.months:
-        parts.append(f"in {_months(rule)}")
+        parts.append(_months(rule))
     return f" {_joined(rule, parts)}" if parts else ""
 
 
@@ -83,8 +103,14 @@ def _weekly(rule: Rule, anchor: date) -> str:
     weekdays = rule.weekdays or (frozenset({(0, anchor.weekday())}) if rule.freq == WEEKLY else frozenset())
     if rule.interval > 1:
         return f"{_every(rule)} on {_weekdays(weekdays)}{_in(rule)}" if weekdays else f"{_every(rule)}{_in(rule)}"
-    every = {frozenset(): "day", _WORKDAYS: "weekday"}.get(weekdays) or _weekdays(weekdays)
+    every = {frozenset(): "day", _WORKDAYS: "weekday"}.get(weekdays) or _day_left_out(weekdays) or _weekdays(weekdays)
     return f"every {every}{_in(rule)}"
+
+
+def _day_left_out(weekdays: frozenset[tuple[int, int]]) -> str:
+    """Write six days of the week by the one that is missing."""
+    missing = _EVERY_DAY - weekdays
+    return f"day except {_weekdays(missing)}" if len(missing) == 1 and weekdays < _EVERY_DAY else ""
 
 
 def _yearly(rule: Rule, anchor: date) -> str:
@@ -100,11 +126,15 @@ def _yearly(rule: Rule, anchor: date) -> str:
 
 
 def _in(rule: Rule) -> str:
-    return f" in {_months(rule)}" if rule.months else ""
+    return f" {_months(rule)}" if rule.months else ""
 
 
 def _months(rule: Rule) -> str:
-    return _listed(MONTH_NAMES[month - 1] for month in sorted(rule.months))
+    """Write the months of a rule, or those that it leaves out where they are fewer."""
+    out = _EVERY_MONTH - rule.months
+    if out and len(rule.months) > _MAX_MONTHS_LISTED:
+        return f"except in {_listed(MONTH_NAMES[month - 1] for month in sorted(out))}"
+    return f"in {_listed(MONTH_NAMES[month - 1] for month in sorted(rule.months))}"
 
 
 def _monthdays(days: frozenset[int]) -> str:
@@ -126,14 +156,29 @@ def _nth(nth: int) -> str:
     return f"the {ordinal_text(abs(nth))} {'last ' if nth < 0 else ''}"
 
 
-def _at(rule: Rule, anchor: datetime) -> str:
+def _at(rule: Rule, anchor: datetime, most_times: int) -> str:
     times = rule.clock_times(anchor.time())
     if len(times) <= _MAX_TIMES_LISTED:
         return f" at {_listed(map(time_text, times))}"
+    first, last, step = _run(times)
+    if not step and len(times) <= most_times:
+        return f" at {_listed(map(time_text, times))}"
+    how = _step_text(step) if step else f"{len(times)} times"
+    return f", {how} from {time_text(first)} to {time_text(last)}"
+
+
+def _run(times: Sequence[time]) -> tuple[time, time, int]:
+    """Return the first and last of times of day with one step between them, and the step; 0 where there is none.
+
+    They may go past midnight.
+    """
     minutes = [found.hour * 60 + found.minute for found in times]
-    steps = {later - earlier for earlier, later in pairwise(minutes)}
-    how = _step_text(steps.pop()) if len(steps) == 1 else f"{len(times)} times"
-    return f", {how} from {time_text(times[0])} to {time_text(times[-1])}"
+    gaps = [(later - earlier) % _DAY_MINUTES for earlier, later in pairwise([*minutes, minutes[0]])]
+    widest = max(range(len(gaps)), key=lambda index: (gaps[index], index))
+    steps = {*gaps[:widest], *gaps[widest + 1 :]}
+    if len(steps) != 1 or any(found.second for found in times):
+        return times[0], times[-1], 0
+    return times[(widest + 1) % len(times)], times[widest], steps.pop()
 
 
 def _step_text(minutes: int) -> str:

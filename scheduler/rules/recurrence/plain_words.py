@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
-from datetime import date, timedelta
+from datetime import date, datetime
 
+from duetime.scheduler.rules.recurrence.daily_window import read_step, read_window, set_times
 from duetime.scheduler.rules.recurrence.day_lists import Draft, join, read_days
+from duetime.scheduler.rules.recurrence.exceptions import leave_out, read_exception, refuse_exception_alone
+from duetime.scheduler.rules.recurrence.intervals import read_interval
 from duetime.scheduler.rules.recurrence.rule import (
     DAILY,
     HOURLY,
@@ -16,22 +19,20 @@ from duetime.scheduler.rules.recurrence.rule import (
     YEARLY,
     Rule,
 )
+from duetime.scheduler.rules.recurrence.times_per_period import read_times_per_period
 from duetime.scheduler.rules.time import dates
-from duetime.scheduler.rules.time.durations import UNITS, Span, read_span
 from duetime.scheduler.rules.time.time_of_day import Clock, read_clock
-from duetime.scheduler.rules.time.tokens import MONTHS, NUMBERS, WEEKDAYS, Misread, Tokens, Unknown, tokens
+from duetime.scheduler.rules.time.tokens import MONTHS, NUMBERS, WEEKDAY_NAMES, Misread, Tokens, Unknown, tokens
 
 _ADVERBS = {
     "hourly": (HOURLY, 1), "daily": (DAILY, 1), "nightly": (DAILY, 1), "weekly": (WEEKLY, 1),
     "fortnightly": (WEEKLY, 2), "monthly": (MONTHLY, 1), "quarterly": (MONTHLY, 3), "yearly": (YEARLY, 1),
     "annually": (YEARLY, 1),
 }  # fmt: skip
-_UNIT_FREQ = {"minute": MINUTELY, "hour": HOURLY, "day": DAILY, "week": WEEKLY, "month": MONTHLY, "year": YEARLY}
 _TWICE_MEANT = frozenset({"biweekly", "bimonthly", "biannual", "biannually", "bi"})
 _PARTS = frozenset({"morning", "afternoon", "evening", "night", "noon", "midnight", "midday"})
 _BOTH = "FREQ=MONTHLY;BYDAY=FR;BYMONTHDAY=13"
 _COUNTED = ("times", "time", "occurrences")
-_MINUTE = timedelta(minutes=1)
 
 
 def parse(text: str, today: date) -> Rule:
@@ -60,10 +61,13 @@ def _head(row: Tokens, draft: Draft) -> None:
     if adverb is not None:
         draft.freq, draft.interval = adverb
         return
+    if read_times_per_period(row, draft):
+        return
+    refuse_exception_alone(row)
     row.accept("once")
     each = row.accept("every", "each") or (row.peek(-1) == "once" and row.accept("a", "an", "per"))
     row.accept("on")
-    if each and (_interval(row, draft) or _daypart(row, draft)):
+    if each and (read_interval(row, draft) or _daypart(row, draft)):
         return
     if not _selected(row, draft):
         raise Unknown("is not understood")
@@ -71,16 +75,24 @@ def _head(row: Tokens, draft: Draft) -> None:
 
 def _selected(row: Tokens, draft: Draft) -> bool:
     """Read the days of `every monday`, `every first monday of the month`, `every 15th`."""
-    start = row.peek(), row.peek(1)
+    start = row.position
     if not read_days(row, draft):
         return False
-    nth = [nth for nth, _ in draft.weekdays if nth > 1]
-    if nth and not draft.monthly:
-        shown = " ".join(start)
-        raise Misread(
-            f"every {shown} can mean one in several weeks, or that one of each month", f"every {shown} of the month"
-        )
+    (nth, weekday), *others = draft.weekdays or {(0, 0)}
+    if nth > 1 and not others and not draft.monthly:
+        raise _one_in_several(row, row.since(start), nth, WEEKDAY_NAMES[weekday].lower())
     return True
+
+
+def _one_in_several(row: Tokens, said: str, nth: int, weekday: str) -> Misread:
+    """Refuse `every second tuesday`, with both of its readings."""
+    words = said.removeprefix("the ").split()[0]
+    rest = f" {row.rest}" if row.rest else ""
+    return Misread(
+        f"every {said} can mean one in {nth} weeks, or that one of each month",
+        f"every {nth} weeks on {weekday}{rest}",
+        f"on the {words} {weekday} of every month{rest}",
+    )
 
 
 def _daypart(row: Tokens, draft: Draft) -> bool:
@@ -89,64 +101,9 @@ def _daypart(row: Tokens, draft: Draft) -> bool:
     return bool(draft.freq)
 
 
-def _interval(row: Tokens, draft: Draft) -> bool:
-    """Read `2 weeks`, `day`, `other day`, `other tuesday`, `1h30m`."""
-    if row.peek() == "second" and row.peek(1) in WEEKDAYS:
-        return False
-    if row.accept("other") or (row.peek(1) in UNITS and row.accept("second")):
-        draft.interval = 2
-        if row.peek() in WEEKDAYS:
-            draft.freq = WEEKLY
-            return read_days(row, draft)
-    unit = row.one_of(UNITS)
-    if unit is not None:
-        return _unit(unit, draft)
-    span = row.attempt(_length)
-    return span is not None and _span(span, draft)
-
-
-def _length(row: Tokens) -> Span | None:
-    if row.phrase("half hour"):
-        return Span(elapsed=timedelta(minutes=30))
-    return read_span(row)
-
-
-def _unit(unit: str, draft: Draft) -> bool:
-    if unit == "second":
-        raise Misread("that is more often than once a minute", "every minute")
-    if unit == "fortnight":
-        unit, draft.interval = "week", draft.interval * 2
-    draft.freq = _UNIT_FREQ[unit]
-    return True
-
-
-def _span(span: Span, draft: Draft) -> bool:
-    """Turn a length of time into a frequency and an interval."""
-    kinds = [kind for kind in (span.months, span.days, span.elapsed) if kind]
-    if not kinds:
-        raise Misread("an interval of zero is not allowed", "every 15 minutes")
-    if len(kinds) > 1:
-        raise Misread("an interval is either of the calendar (days, weeks, months) or of hours and minutes")
-    if span.elapsed:
-        draft.freq, draft.interval = _elapsed(span.elapsed)
-    elif span.days:
-        draft.freq, draft.interval = (DAILY, span.days) if span.days % 7 else (WEEKLY, span.days // 7)
-    else:
-        draft.freq, draft.interval = (MONTHLY, span.months) if span.months % 12 else (YEARLY, span.months // 12)
-    return True
-
-
-def _elapsed(length: timedelta) -> tuple[str, int]:
-    if length < _MINUTE:
-        raise Misread("that is more often than once a minute", "every minute")
-    if length % _MINUTE:
-        raise Misread("an interval is of whole minutes", f"every {length // _MINUTE} minutes")
-    minutes = length // _MINUTE
-    return (MINUTELY, minutes) if minutes % 60 else (HOURLY, minutes // 60)
-
-
 def _clause(row: Tokens, draft: Draft) -> bool:
-    return any(row.attempt(read, draft) for read in (_past_the_hour, _times, _months, _on))
+    readers = (_past_the_hour, _times, _months, _on, read_window, read_step, read_exception)
+    return any(row.attempt(read, draft) for read in readers)
 
 
 def _on(row: Tokens, draft: Draft) -> bool:
@@ -205,10 +162,8 @@ def _months(row: Tokens, draft: Draft) -> bool:
 
 
 def _end(row: Tokens, draft: Draft, today: date) -> bool:
-    if row.accept("until", "till"):
-        day = dates.read_day(row, today)
-        draft.until = day.candidates[0] if day else None
-        return day is not None
+    if row.accept("until", "till", "til", "through", "thru"):
+        return _until(row, draft, today)
     row.accept("for")
     token = row.take()
     count = int(token[:6]) if token.isdigit() else NUMBERS.get(token)
@@ -220,16 +175,32 @@ def _end(row: Tokens, draft: Draft, today: date) -> bool:
     return True
 
 
+def _until(row: Tokens, draft: Draft, today: date) -> bool:
+    """Read the last day, and a time of day that follows it at once: `2026-12-31 17:00`."""
+    whole = row.peek(-1).startswith("thr")
+    day = row.attempt(dates.read_last_day, today, whole=whole)
+    if day is None:
+        return False
+    draft.until = day.candidates[0]
+    own = row.peek() != "at" or draft.freq in {MINUTELY, HOURLY}
+    clock = read_clock(row) if own else None
+    if clock is not None:
+        draft.until = datetime.combine(draft.until, clock.time)
+    return True
+
+
 def _unknown(row: Tokens) -> Misread:
     word = row.peek(-1)
     if word in {"starting", "from", "beginning", "start", "after"}:
         return Misread("the start of a recurrence is `when`", "every weekday at 9:00")
-    if word == "between":
-        return Misread("hours between two times are said in cron", "*/15 9-16 * * 1-5")
+    if word in {"between", "during"}:
+        return Misread("the hours are not clear", f"{row.since(0).removesuffix(word)}between 9:00 and 17:00")
     return Unknown("is not understood")
 
 
 def _rule(draft: Draft) -> Rule:
+    leave_out(draft)
+    set_times(draft)
     freq = draft.freq or _implied(draft)
     _check(freq, draft)
     return Rule(
@@ -248,12 +219,16 @@ def _rule(draft: Draft) -> Rule:
 def _implied(draft: Draft) -> str:
     if draft.monthdays:
         return YEARLY if draft.months else MONTHLY
+    if not draft.weekdays:
+        return DAILY
     ordinals = any(nth for nth, _ in draft.weekdays)
     return (YEARLY if draft.months else MONTHLY) if ordinals else WEEKLY
 
 
 def _check(freq: str, draft: Draft) -> None:
     """Refuse what cannot be meant together."""
+    if draft.times_of_day not in {0, len(draft.times)}:
+        raise Misread(f"needs {draft.times_of_day} times of day", "every day at 9:00 and 17:00")
     if draft.interval > MAX_INTERVALS[freq]:
         raise Misread("an interval is at most 20 years")
     if draft.until and draft.count:

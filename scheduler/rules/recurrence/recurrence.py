@@ -14,11 +14,11 @@ from zoneinfo import ZoneInfo
 
 from duetime.scheduler.errors import InvalidArgument
 from duetime.scheduler.rules.recurrence import cron, plain_words, rrule
-from duetime.scheduler.rules.recurrence.describe import sentence
+from duetime.scheduler.rules.recurrence.describe import full_sentence, sentence
 from duetime.scheduler.rules.recurrence.expansion import Expansion, expand
 from duetime.scheduler.rules.recurrence.rule import MAX_COUNT, Rule, canonical
 from duetime.scheduler.rules.time import zones
-from duetime.scheduler.rules.time.dates import day_text
+from duetime.scheduler.rules.time.calendar_day import day_text
 from duetime.scheduler.rules.time.parser import Frame, Viewpoint
 from duetime.scheduler.rules.time.tokens import MAX_PHRASE_CHARS, MONTH_NAMES, Misread, Unknown
 from duetime.scheduler.task import Occurrence
@@ -99,7 +99,7 @@ def parse(
     except Misread as error:
         shown = repr(text if len(text) <= 60 else f"{text[:60]}...")  # noqa: PLR2004 - enough to recognise it
         problem = f"{shown} is not understood" if isinstance(error, Unknown) else f"{shown}: {error.problem}"
-        raise InvalidArgument(argument, problem, accepted=ACCEPTED, example=error.example or _EXAMPLE) from None
+        raise InvalidArgument(argument, problem, accepted=ACCEPTED, example=_examples(error)) from None
 
 
 def soonest(
@@ -146,10 +146,12 @@ def _parse(text: str, key: str, anchor: datetime, minimum: timedelta) -> Recurre
     shortest = planned.shortest()
     if shortest < minimum:
         raise Misread(f"fires every {_length(shortest)}, more often than every {_length(minimum)}", "every hour")
-    says = sentence(rule, local)
+    stored = canonical(rule) or full_sentence(rule, local)
+    if len(stored) > MAX_PHRASE_CHARS:
+        raise Misread("names too many times of day", "every 15 minutes between 9:00 and 17:00")
     until = _until(rule, zone)
     last = until if rule.count is None else _nth(planned, anchor, rule.count)
-    found = Recurrence(canonical(rule) or says, says, key, anchor, until, rule.count, _plan=planned, _last=last)
+    found = Recurrence(stored, sentence(rule, local), key, anchor, until, rule.count, _plan=planned, _last=last)
     _check_fires(found)
     return found
 
@@ -197,6 +199,10 @@ def _changes(zone: ZoneInfo, here: datetime, coming: Occurrence) -> list[str]:
             way = "back" if moved < timedelta() else "forward"
             notes.append(f"{day.day} {MONTH_NAMES[day.month - 1][:3]}: clocks go {way}")
     return [*notes, coming.note] if coming.note else notes
+
+
+def _examples(error: Misread) -> str:
+    return " or ".join(error.examples) or _EXAMPLE
 
 
 def _length(length: timedelta) -> str:

@@ -9,9 +9,9 @@ from __future__ import annotations
 from datetime import UTC, date, datetime, time, timedelta
 from zoneinfo import ZoneInfo
 
-from duetime.scheduler.rules.time import dates, durations, parser, times, zones
+from duetime.scheduler.rules.time import durations, parser, times, zones
 from duetime.scheduler.rules.time.ambiguity import refuse_vague
-from duetime.scheduler.rules.time.dates import Day
+from duetime.scheduler.rules.time.calendar_day import Day, add_months, start_of
 from duetime.scheduler.rules.time.durations import UNITS, Span
 from duetime.scheduler.rules.time.parser import Viewpoint
 from duetime.scheduler.rules.time.time_of_day import PART_HOURS, Clock
@@ -83,7 +83,7 @@ def _one(row: Tokens) -> Span | None:
 
 def _moved(span: Span, view: Viewpoint, sign: int) -> datetime:
     start = view.wall
-    day = dates.add_months(start.date(), sign * span.months) + sign * timedelta(days=span.days)
+    day = add_months(start.date(), sign * span.months) + sign * timedelta(days=span.days)
     instant = zones.place(datetime.combine(day, start.time()), view.known()).instant
     return (instant if span.months or span.days else view.now) + sign * span.elapsed
 
@@ -116,10 +116,10 @@ def _last(row: Tokens, today: date) -> Day | None:
     if weekday is not None:
         return Day((today - timedelta(days=(today.weekday() - weekday - 1) % 7 + 1),))
     if row.accept("weekend"):
-        monday = dates.start_of("week", today)
+        monday = start_of("week", today)
         return Day((monday - 2 * _DAY,))
     unit = row.one_of({name: name for name in ("week", "month", "year")})
-    return Day((dates.start_of(unit, dates.start_of(unit, today) - _DAY),)) if unit else None
+    return Day((start_of(unit, start_of(unit, today) - _DAY),)) if unit else None
 
 
 def _this(row: Tokens, today: date) -> Day | None:
@@ -128,9 +128,9 @@ def _this(row: Tokens, today: date) -> Day | None:
         return None
     weekday = row.one_of(WEEKDAYS)
     if weekday is not None:
-        return Day((dates.start_of("week", today) + timedelta(days=weekday),))
+        return Day((start_of("week", today) + timedelta(days=weekday),))
     unit = row.one_of({name: name for name in ("day", "week", "month", "year")})
-    return Day((dates.start_of(unit, today),)) if unit else None
+    return Day((start_of(unit, today),)) if unit else None
 
 
 def _repeated(clean: str, day: Day | None, today: date, view: Viewpoint) -> list[date]:

@@ -4,9 +4,24 @@ from __future__ import annotations
 
 import re
 from calendar import monthrange
-from dataclasses import dataclass
 from datetime import date, time, timedelta
 
+from duetime.scheduler.rules.time.calendar_day import (
+    Day,
+    add_business_days,
+    add_months,
+    day_text,
+    make_date,
+    next_start,
+    start_of,
+)
+from duetime.scheduler.rules.time.periods import (
+    WHICH,
+    read_end_of,
+    read_month_as_end,
+    read_next_period,
+    read_weekend,
+)
 from duetime.scheduler.rules.time.time_of_day import Clock
 from duetime.scheduler.rules.time.tokens import (
     MONTH_NAMES,
@@ -16,79 +31,39 @@ from duetime.scheduler.rules.time.tokens import (
     WEEKDAYS,
     Misread,
     Tokens,
+    is_year,
     ordinal,
 )
 
 _DAY = timedelta(days=1)
-_END = time(23, 59)
 _MAX_LEAP_DAY_YEARS = 9
-_FRIDAY_WEEKDAY = 4
 _LEAP_YEAR = 2024
 _MAX_BUSINESS_DAYS = 2000
 _ISO = re.compile(r"[0-9]{4}-[0-9]{2}-[0-9]{2}")
-_YEAR = re.compile(r"[0-9]{4}")
 _DAY_NUMBER = re.compile(r"[0-9]{1,2}")
-_FIRST_YEAR, _LAST_YEAR = 1900, 9000
-_WHICH = {"next": "next", "this": "this", "coming": "coming"}
-
-
-@dataclass(frozen=True, slots=True)
-class Day:
-    """A date as it was read: the dates it can mean, nearest first, and what was assumed.
-
-    `note` may contain `{day}` for the date that was chosen. `clock` is the time of day that the words carry themselves.
-    """
-
-    candidates: tuple[date, ...]
-    note: str | None = None
-    clock: Clock | None = None
-    tonight: bool = False
-    every: str = ""
-    """`week`, `month` or `year` where the words name one day of each."""
 
 
 def read_day(row: Tokens, today: date) -> Day | None:
     """Read a date if one comes next, as seen on `today`; raise `Misread` for a date that is not in the calendar."""
     _ = row.accept("on") or row.accept("by")
-    readers = (_iso, _near, _weekend, _end_of, _next_period, _business, _checked_weekday, _weekday, _calendar)
+    readers = (
+        _iso,
+        _near,
+        read_weekend,
+        read_end_of,
+        read_next_period,
+        _business,
+        _checked_weekday,
+        _weekday,
+        _calendar,
+    )
     found = (row.attempt(read, today) for read in readers)
     return next((day for day in found if day is not None), None)
 
 
-def add_months(day: date, months: int) -> date:
-    """Return the same day `months` later, or the last day of that month when it is shorter."""
-    year, month = divmod(day.year * 12 + day.month - 1 + months, 12)
-    if year > date.max.year:
-        raise Misread("that is too long")
-    return date(year, month + 1, min(day.day, monthrange(year, month + 1)[1]))
-
-
-def add_business_days(day: date, count: int) -> date:
-    """Return the day `count` Mondays to Fridays after `day`."""
-    weeks, rest = divmod(count, 5)
-    while day.weekday() > _FRIDAY_WEEKDAY:  # counting from a weekend is counting from the Friday before it
-        day -= _DAY
-    day += timedelta(weeks=weeks)
-    for _ in range(rest):
-        day += timedelta(days=3 if day.weekday() == _FRIDAY_WEEKDAY else 1)
-    return day
-
-
-def make_date(year: int, month: int, day: int) -> date:
-    """Return a date, or raise `Misread` with the last day of that month."""
-    if month not in range(1, 13):
-        raise Misread(f"there is no month {month}")
-    if not _FIRST_YEAR <= year <= _LAST_YEAR:
-        raise Misread(f"the year {year} is out of reach")
-    last = monthrange(year, month)[1]
-    if not 1 <= day <= last:
-        raise Misread(f"{MONTH_NAMES[month - 1]} {year} has {last} days", f"{year:04}-{month:02}-{last:02}")
-    return date(year, month, day)
-
-
-def day_text(day: date) -> str:
-    """Write a date as people do: `Tue 24 Nov 2026`."""
-    return f"{WEEKDAY_NAMES[day.weekday()][:3]} {day.day} {MONTH_NAMES[day.month - 1][:3]} {day.year:04}"
+def read_last_day(row: Tokens, today: date, *, whole: bool = False) -> Day | None:
+    """Read the last day of something: a date, or a month, which ends it as it begins, or with `whole` as it ends."""
+    return row.attempt(read_day, today) or row.attempt(read_month_as_end, today, whole=whole)
 
 
 def _iso(row: Tokens, _today: date) -> Day | None:
@@ -118,64 +93,6 @@ def _near(row: Tokens, today: date) -> Day | None:
     if row.accept("tomorrow"):
         return Day((today + _DAY,))
     return Day((today - _DAY,)) if row.accept("yesterday") else None
-
-
-def _weekend(row: Tokens, today: date) -> Day | None:
-    start, which = row.position, row.one_of(_WHICH)
-    _ = which or row.accept("the")
-    if not row.accept("weekend"):
-        return None
-    saturday = start_of("week", today) + 5 * _DAY
-    if which == "next":
-        both = (row.replaced(start, day.isoformat()) for day in (saturday, saturday + 7 * _DAY))
-        raise Misread("next weekend can mean the one that comes or the one after it", *both)
-    days = (saturday, saturday + _DAY)
-    return Day(tuple(day for day in days if day >= today), "the weekend read as {day}", every="" if which else "week")
-
-
-def _end_of(row: Tokens, today: date) -> Day | None:
-    short = row.one_of({"eod": "day", "eow": "week", "eom": "month", "eoy": "year"})
-    if short is None:
-        _ = row.accept("the")
-        if not row.phrase("end of"):
-            return None
-    later = row.accept("next")
-    _ = row.accept("the") or row.accept("this") or row.accept("today")
-    unit = short or ("day" if row.peek(-1) == "today" else row.take())
-    if unit not in {"day", "week", "month", "year"}:
-        return None
-    start = start_of(unit, today)
-    for _step in range(later + 1):
-        start = _next_start(unit, start)
-    return Day((start - _DAY,), f"end of {unit} read as {{day}}", Clock(_END, f"end of the {unit} read as 23:59"))
-
-
-def _next_period(row: Tokens, today: date) -> Day | None:
-    unit = row.peek(1)
-    if not row.accept("next") or row.take() not in {"week", "month", "year"}:
-        return None
-    start = _next_start(unit, start_of(unit, today))
-    row.accept("on")
-    weekday = row.one_of(WEEKDAYS) if unit == "week" else None
-    if weekday is not None:
-        return Day((start + timedelta(days=weekday),))
-    return Day((start,), f"next {unit} read as its first day, {{day}}")
-
-
-def start_of(unit: str, day: date) -> date:
-    """Return the first day of the day, week (from Monday), month or year of `day`."""
-    starts = {
-        "day": day,
-        "week": day - timedelta(days=day.weekday()),
-        "month": day.replace(day=1),
-        "year": day.replace(month=1, day=1),
-    }
-    return starts[unit]
-
-
-def _next_start(unit: str, start: date) -> date:
-    days = {"day": 1, "week": 7}.get(unit)
-    return start + timedelta(days=days) if days else add_months(start, 12 if unit == "year" else 1)
 
 
 def _business(row: Tokens, today: date) -> Day | None:
@@ -215,7 +132,7 @@ def _checked_weekday(row: Tokens, today: date) -> Day | None:
 
 
 def _weekday(row: Tokens, today: date) -> Day | None:
-    start, which = row.position, row.one_of(_WHICH)
+    start, which = row.position, row.one_of(WHICH)
     named = row.peek()
     weekday = row.one_of(WEEKDAYS)
     if weekday is None:
@@ -231,7 +148,7 @@ def _weekday(row: Tokens, today: date) -> Day | None:
             raise Misread(f"this {named} is in the past: it was {day_text(day)}", coming)
         return Day((day,))
     if row.phrase("next week"):
-        return Day((_next_start("week", start_of("week", today)) + timedelta(days=weekday),))
+        return Day((next_start("week", start_of("week", today)) + timedelta(days=weekday),))
     if ahead == today:
         note = f"today is a {WEEKDAY_NAMES[weekday]}: {named} read as {{day}}"
         return Day((today, today + 7 * _DAY), note, every="week")
@@ -253,7 +170,7 @@ def _calendar(row: Tokens, today: date) -> Day | None:
     if month is None:
         return _day_of_month(number, today) if row.peek(-1)[:1].isdigit() and ordinal(row.peek(-1)) else None
     row.accept(",") if row.peek(1).isdigit() else None
-    if _YEAR.fullmatch(row.peek()):
+    if is_year(row.peek()):
         return Day((_made(row, start, int(row.take()), month, number),))
     if number > monthrange(_LEAP_YEAR, month)[1]:
         coming = row.replaced(start, _last_day(month, today).isoformat())
@@ -288,3 +205,7 @@ def _day_of_month(number: int, today: date) -> Day:
     months = (add_months(first, ahead) for ahead in range(4))
     days = (start + timedelta(days=number - 1) for start in months if number <= monthrange(start.year, start.month)[1])
     return Day(tuple(day for day in days if day >= today)[:2], "no month given: read as {day}", every="month")
+
+
+_PERIODS = (read_weekend, read_end_of, read_next_period)
+_READERS = (_iso, _near, *_PERIODS, _business, _checked_weekday, _weekday, _calendar)

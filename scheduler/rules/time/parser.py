@@ -9,7 +9,7 @@ from zoneinfo import ZoneInfo
 
 from duetime.scheduler.rules.time import dates, durations, zones
 from duetime.scheduler.rules.time.ambiguity import refuse_vague
-from duetime.scheduler.rules.time.dates import Day, day_text
+from duetime.scheduler.rules.time.calendar_day import Day, add_months, day_text, make_date
 from duetime.scheduler.rules.time.durations import Span
 from duetime.scheduler.rules.time.time_of_day import ASSUMED, NO_TIME, PARTS, Clock, exact_time, read_clock, within
 from duetime.scheduler.rules.time.tokens import MONTH_NAMES, Misread, Tokens, Unknown, normal, tokens
@@ -119,7 +119,7 @@ def shift_note(wall: datetime, found: zones.Placed, zone: ZoneInfo) -> str:
 
 def _rfc3339(found: re.Match[str], view: Viewpoint) -> Reading:
     year, month, day = (int(found[index]) for index in (1, 2, 3))
-    wall = datetime.combine(dates.make_date(year, month, day), exact_time(found[4]))
+    wall = datetime.combine(make_date(year, month, day), exact_time(found[4]))
     wall += timedelta(microseconds=int(float(found[5] or 0) * 1_000_000))
     if found[6] in {"z", "-00:00", "-0000"}:
         read_as_utc = view.zone is not None and view.zone.key != "UTC"
@@ -167,8 +167,8 @@ def _after(span: Span, view: Viewpoint, clock: Clock | None, notes: tuple[str, .
         return Reading(((view.now + span.elapsed, notes),))
     zone = view.known() if clock else view.zone or zones.load("UTC")
     start = view.now.astimezone(zone).replace(tzinfo=None)
-    wall = datetime.combine(dates.add_months(start.date(), span.months) + timedelta(days=span.days), start.time())
-    if dates.add_months(start.date(), span.months).day != start.day:
+    wall = datetime.combine(add_months(start.date(), span.months) + timedelta(days=span.days), start.time())
+    if add_months(start.date(), span.months).day != start.day:
         notes = (*notes, f"that month is shorter: read as {day_text(wall.date())}")
     if clock:
         wall = datetime.combine(wall.date(), clock.time)

@@ -14,7 +14,7 @@ from zoneinfo import ZoneInfo
 from duetime.scheduler.errors import InvalidArgument
 from duetime.scheduler.rules.time import durations, parser, zones
 from duetime.scheduler.rules.time.ambiguity import Vague
-from duetime.scheduler.rules.time.dates import add_months, day_text
+from duetime.scheduler.rules.time.calendar_day import add_months, day_text
 from duetime.scheduler.rules.time.parser import NEW_TASK, Frame, Reading, Viewpoint
 from duetime.scheduler.rules.time.tokens import MAX_PHRASE_CHARS, Misread, Unknown
 

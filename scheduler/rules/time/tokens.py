@@ -35,6 +35,7 @@ _TOKEN = re.compile(
     r"|[a-z]+"
     r"|[-:,/+&@*]"
 )
+_YEAR = re.compile(r"[0-9]{4}")
 _SPACE = re.compile(r"\s+")
 _Value = TypeVar("_Value")
 _Given = ParamSpec("_Given")
@@ -78,6 +79,11 @@ class Tokens:
     def last(self) -> str:
         """Return the last token of the whole text, empty when there is none."""
         return self._tokens[-1] if self._tokens else ""
+
+    @property
+    def rest(self) -> str:
+        """Return the tokens that are still to be read."""
+        return " ".join(self._tokens[self.position :]).replace(" ,", ",")
 
     def peek(self, ahead: int = 0) -> str:
         """Return a token without reading it, empty past the end."""
@@ -156,3 +162,8 @@ def normal(text: str) -> str:
 def ordinal(token: str) -> int | None:
     """Return the number of `3rd`, None for what is no ordinal in digits."""
     return int(token[:-2]) if token[:1].isdigit() and token[-2:] in {"st", "nd", "rd", "th"} else None
+
+
+def is_year(token: str) -> bool:
+    """Tell whether a token is a year in four digits."""
+    return _YEAR.fullmatch(token) is not None

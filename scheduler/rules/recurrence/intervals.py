@@ -1,0 +1,78 @@
+"""Intervals in words: `2 weeks`, `other day`, `third week`, `1h30m` become a frequency and its interval."""
+
+from __future__ import annotations
+
+from datetime import timedelta
+
+from duetime.scheduler.rules.recurrence.day_lists import Draft, read_days
+from duetime.scheduler.rules.recurrence.rule import DAILY, HOURLY, MINUTELY, MONTHLY, WEEKLY, YEARLY
+from duetime.scheduler.rules.time.durations import UNITS, Span, read_span
+from duetime.scheduler.rules.time.tokens import ORDINALS, WEEKDAYS, Misread, Tokens, ordinal
+
+_UNIT_FREQ = {"minute": MINUTELY, "hour": HOURLY, "day": DAILY, "week": WEEKLY, "month": MONTHLY, "year": YEARLY}
+_MINUTE = timedelta(minutes=1)
+
+
+def read_interval(row: Tokens, draft: Draft) -> bool:
+    """Read `2 weeks`, `day`, `other day`, `other tuesday`, `third week`, `1h30m` into the draft if one comes next."""
+    if row.accept("other"):
+        draft.interval = 2
+        if row.peek() in WEEKDAYS:
+            draft.freq = WEEKLY
+            return read_days(row, draft)
+    else:
+        draft.interval = row.attempt(_nth_unit) or 1
+    if row.peek() == "second" and row.peek(1) in {*WEEKDAYS, "and", ","}:
+        return False
+    unit = row.one_of(UNITS)
+    if unit is not None:
+        return _unit(unit, draft)
+    span = row.attempt(_length)
+    return span is not None and _span(span, draft)
+
+
+def _nth_unit(row: Tokens) -> int | None:
+    """Read the ordinal of `third day`; `first day` is one of a month, and a weekday is no unit."""
+    word = row.take()
+    nth = ORDINALS.get(word) or ordinal(word)
+    return nth if nth and nth > 1 and row.peek() in UNITS else None
+
+
+def _length(row: Tokens) -> Span | None:
+    if row.phrase("half hour"):
+        return Span(elapsed=timedelta(minutes=30))
+    return read_span(row)
+
+
+def _unit(unit: str, draft: Draft) -> bool:
+    if unit == "second":
+        raise Misread("that is more often than once a minute", "every minute")
+    if unit == "fortnight":
+        unit, draft.interval = "week", draft.interval * 2
+    draft.freq = _UNIT_FREQ[unit]
+    return True
+
+
+def _span(span: Span, draft: Draft) -> bool:
+    """Turn a length of time into a frequency and an interval."""
+    kinds = [kind for kind in (span.months, span.days, span.elapsed) if kind]
+    if not kinds:
+        raise Misread("an interval of zero is not allowed", "every 15 minutes")
+    if len(kinds) > 1:
+        raise Misread("an interval is either of the calendar (days, weeks, months) or of hours and minutes")
+    if span.elapsed:
+        draft.freq, draft.interval = _elapsed(span.elapsed)
+    elif span.days:
+        draft.freq, draft.interval = (DAILY, span.days) if span.days % 7 else (WEEKLY, span.days // 7)
+    else:
+        draft.freq, draft.interval = (MONTHLY, span.months) if span.months % 12 else (YEARLY, span.months // 12)
+    return True
+
+
+def _elapsed(length: timedelta) -> tuple[str, int]:
+    if length < _MINUTE:
+        raise Misread("that is more often than once a minute", "every minute")
+    if length % _MINUTE:
+        raise Misread("an interval is of whole minutes", f"every {length // _MINUTE} minutes")
+    minutes = length // _MINUTE
+    return (MINUTELY, minutes) if minutes % 60 else (HOURLY, minutes // 60)

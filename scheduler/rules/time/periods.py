@@ -1,0 +1,86 @@
+"""Weeks, months and years in words: `this weekend`, `end of month`, `next week`, `june` as an end."""
+
+from __future__ import annotations
+
+from datetime import date, time, timedelta
+
+from duetime.scheduler.rules.time.calendar_day import Day, add_months, make_date, next_start, start_of
+from duetime.scheduler.rules.time.time_of_day import Clock
+from duetime.scheduler.rules.time.tokens import MONTH_NAMES, MONTHS, WEEKDAYS, Misread, Tokens, is_year
+
+_DAY = timedelta(days=1)
+_END = time(23, 59)
+WHICH = {"next": "next", "this": "this", "coming": "coming"}
+
+
+def read_weekend(row: Tokens, today: date) -> Day | None:
+    start, which = row.position, row.one_of(WHICH)
+    _ = which or row.accept("the")
+    if not row.accept("weekend"):
+        return None
+    saturday = start_of("week", today) + 5 * _DAY
+    if which == "next":
+        both = (row.replaced(start, day.isoformat()) for day in (saturday, saturday + 7 * _DAY))
+        raise Misread("next weekend can mean the one that comes or the one after it", *both)
+    days = (saturday, saturday + _DAY)
+    return Day(tuple(day for day in days if day >= today), "the weekend read as {day}", every="" if which else "week")
+
+
+def read_end_of(row: Tokens, today: date) -> Day | None:
+    short = row.one_of({"eod": "day", "eow": "week", "eom": "month", "eoy": "year"})
+    if short is None:
+        _ = row.accept("the")
+        if not row.phrase("end of"):
+            return None
+    later = row.accept("next")
+    _ = row.accept("the") or row.accept("this") or row.accept("today")
+    month = None if short or later else row.one_of(MONTHS)
+    if month is not None:
+        return _end_of_month(row, month, today)
+    unit = short or ("day" if row.peek(-1) == "today" else row.take())
+    if unit not in {"day", "week", "month", "year"}:
+        return None
+    start = start_of(unit, today)
+    for _step in range(later + 1):
+        start = next_start(unit, start)
+    return Day((start - _DAY,), f"end of {unit} read as {{day}}", Clock(_END, f"end of the {unit} read as 23:59"))
+
+
+def _end_of_month(row: Tokens, month: int, today: date) -> Day:
+    first, dated = _first_of(row, month, today)
+    if not dated and add_months(first, 1) <= today:
+        first = add_months(first, 12)
+    name = MONTH_NAMES[month - 1]
+    note = f"end of {name} read as {{day}}"
+    return Day((add_months(first, 1) - _DAY,), note, Clock(_END, f"end of {name} read as 23:59"))
+
+
+def read_month_as_end(row: Tokens, today: date, *, whole: bool) -> Day | None:
+    """Read `june` or `june 2027` as the end of something."""
+    month = row.one_of(MONTHS)
+    if month is None:
+        return None
+    first, dated = _first_of(row, month, today)
+    end = add_months(first, 1) if whole else first
+    if end <= today and not dated:
+        end = add_months(end, 12)
+    say = "through" if whole else "until"
+    return Day((end - _DAY,), f"{say} {MONTH_NAMES[month - 1]} read as the end of {{day}}")
+
+
+def _first_of(row: Tokens, month: int, today: date) -> tuple[date, bool]:
+    """Return the first day of a month, and whether its year is given."""
+    dated = is_year(row.peek())
+    return make_date(int(row.take()) if dated else today.year, month, 1), dated
+
+
+def read_next_period(row: Tokens, today: date) -> Day | None:
+    unit = row.peek(1)
+    if not row.accept("next") or row.take() not in {"week", "month", "year"}:
+        return None
+    start = next_start(unit, start_of(unit, today))
+    row.accept("on")
+    weekday = row.one_of(WEEKDAYS) if unit == "week" else None
+    if weekday is not None:
+        return Day((start + timedelta(days=weekday),))
+    return Day((start,), f"next {unit} read as its first day, {{day}}")
