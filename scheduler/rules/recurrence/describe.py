@@ -16,7 +16,7 @@ _EVERY_DAY = frozenset((0, day) for day in range(7))
 _EVERY_MONTH = frozenset(range(1, 13))
 _MAX_MONTHS_LISTED = 6
 _MAX_TIMES_LISTED = 6
-_DAY_MINUTES = 24 * 60
+_MINUTES_PER_DAY = 24 * 60
 _MIN_MONTH_DAYS = 28
 
 
@@ -31,7 +31,7 @@ def sentence(rule: Rule, anchor: datetime, *, most_times: int = _MAX_TIMES_LISTE
 
 def full_sentence(rule: Rule, anchor: datetime) -> str:
     """Write a rule in words that leave nothing out, so that they read back as the same rule."""
-    return sentence(rule, anchor, most_times=_DAY_MINUTES)
+    return sentence(rule, anchor, most_times=_MINUTES_PER_DAY)
 
 
 def _every(rule: Rule) -> str:
@@ -173,7 +173,7 @@ def _run(times: Sequence[time]) -> tuple[time, time, int]:
     They may go past midnight.
     """
     minutes = [found.hour * 60 + found.minute for found in times]
-    gaps = [(later - earlier) % _DAY_MINUTES for earlier, later in pairwise([*minutes, minutes[0]])]
+    gaps = [(later - earlier) % _MINUTES_PER_DAY for earlier, later in pairwise([*minutes, minutes[0]])]
     widest = max(range(len(gaps)), key=lambda index: (gaps[index], index))
     steps = {*gaps[:widest], *gaps[widest + 1 :]}
     if len(steps) != 1 or any(found.second for found in times):
