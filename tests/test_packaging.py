@@ -42,6 +42,7 @@ def shipped_files() -> Iterator[str]:
         yield from (f"{place}/{path.name}" for path in folder.iterdir() if path.suffix in SHIPPED)
         yield from (f"{place}/{path.parent.name}/{path.name}" for path in folder.glob("html/*"))
         yield from (f"{place}/{path.parent.name}/{path.name}" for path in folder.glob("lua/*"))
+        yield from (f"{place}/{path.parent.name}/{path.name}" for path in folder.glob("schemas/*"))
 
 
 def run(*command: str | Path, cwd: Path, **environment: str) -> str:

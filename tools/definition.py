@@ -12,10 +12,9 @@ from duetime.scheduler.request import DEADLINE_KINDS
 from duetime.scheduler.task import Json, Tier
 from duetime.tools.argument_types import Amounts, Choice, Length, Object, Text, Whole
 from duetime.tools.arguments import Argument, Arguments
+from duetime.tools.output_schema import Output
 from duetime.widgets.cards import TASK_CARD
-from duetime.widgets.schema import TaskPayload
 from mcp.types import CallToolResult, ToolAnnotations
-from pydantic import BaseModel
 
 if TYPE_CHECKING:
     from duetime.scheduler.service import Scheduler
@@ -105,7 +104,7 @@ class Definition(Generic[CallT]):
     answer: Callable[[CallT, Sender], CallToolResult]
     hints: ToolAnnotations
     card: str = TASK_CARD
-    output: type[BaseModel] = TaskPayload
+    output: Output = "task"
     for_models: bool = True
     describes_output: bool = False
     also_wrong: Callable[[Mapping[str, Json], Sender], Sequence[InvalidArgument]] = _nothing_else

@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 from duetime.scheduler.events import EventFilter
 from duetime.tools.argument_types import Flag
 from duetime.tools.arguments import Argument
 from duetime.tools.definition import TASK_ID, Definition, Sender, hints
 from duetime.tools.results import history_part, task_answer
-from duetime.widgets.schema import HistoryPart
 from mcp.types import CallToolResult
+
+if TYPE_CHECKING:
+    from duetime.widgets.schema import HistoryPart
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -11,7 +11,6 @@ from duetime.tools.definition import TIME, Definition, Sender, hints
 from duetime.tools.filters import MEANT_STATES, STATES, states_of
 from duetime.tools.results import page_answer
 from duetime.widgets.cards import TASK_LIST
-from duetime.widgets.schema import TaskListPayload
 from mcp.types import CallToolResult
 
 
@@ -64,6 +63,6 @@ LIST_TASKS = Definition(
     _answer,
     hints(read_only=True, idempotent=True, outside=False),
     card=TASK_LIST,
-    output=TaskListPayload,
+    output="list",
     describes_output=True,
 )

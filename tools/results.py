@@ -8,13 +8,16 @@ from __future__ import annotations
 import logging
 from collections.abc import Sequence
 from secrets import token_hex
+from typing import TYPE_CHECKING
 
 from duetime.scheduler.errors import DuetimeError
 from duetime.scheduler.events import EventPage
 from duetime.scheduler.task import Attempt, Json, TaskPage, TaskView
-from duetime.widgets.schema import HistoryPart
 from duetime.widgets.tool_words import TOOL_WORDS
 from mcp.types import CallToolResult, TextContent
+
+if TYPE_CHECKING:
+    from duetime.widgets.schema import HistoryPart
 
 log = logging.getLogger(__name__)
 

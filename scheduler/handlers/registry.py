@@ -13,7 +13,6 @@ from typing import Final, Self
 
 from duetime.scheduler.errors import HandlerError, InvalidArgument, InvalidSetting
 from duetime.scheduler.handlers.declaration import Handler
-from duetime.scheduler.handlers.messages import imported, reference
 from duetime.scheduler.handlers.reminder import reminder
 from duetime.scheduler.handlers.webhook import webhook
 from duetime.scheduler.outbound.url_policy import WebhookOptions
@@ -91,6 +90,8 @@ class Handlers(Mapping[str, Handler]):
 
 def _check_importable(item: Handler) -> None:
     """Raise HandlerError unless another process finds the same function and model by their names."""
+    from duetime.scheduler.handlers.messages import imported, reference  # noqa: PLC0415 - few handlers are isolated
+
     for thing in (item.fn, item.payload_model):
         if thing is not None:
             found = imported(reference(thing))

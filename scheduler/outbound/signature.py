@@ -5,10 +5,12 @@ from __future__ import annotations
 import base64
 import binascii
 from datetime import datetime
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 from duetime.scheduler.errors import InvalidSetting
-from standardwebhooks import Webhook
+
+if TYPE_CHECKING:
+    from standardwebhooks import Webhook
 
 PREFIX: Final = "whsec_"
 SECRET_BYTES: Final = 24
@@ -22,7 +24,7 @@ class Signer:
     """
 
     def __init__(self, secret: str | None) -> None:
-        self._keys = tuple(Webhook(_checked(part)) for part in (secret or "").split())
+        self._keys = tuple(_key(part) for part in (secret or "").split())
 
     def headers(self, message_id: str, at: datetime, body: str) -> dict[str, str]:
         """Return the headers of a message that is sent `at` a time in UTC.
@@ -32,6 +34,12 @@ class Signer:
         signatures = [key.sign(message_id, at, body) for key in self._keys]
         signed = {"webhook-signature": " ".join(signatures)} if signatures else {}
         return {"webhook-id": message_id, "webhook-timestamp": str(int(at.timestamp()))} | signed
+
+
+def _key(secret: str) -> Webhook:
+    from standardwebhooks import Webhook  # noqa: PLC0415 - a first answer does not wait for it where nothing is signed
+
+    return Webhook(_checked(secret))
 
 
 def _checked(secret: str) -> str:

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Iterator
+from contextlib import contextmanager
 from typing import Any, Protocol
 
 from mcp.server import MCPServer
 from mcp.server.connection import Connection
 from mcp.server.context import ServerRequestContext
 from mcp.server.lowlevel import Server
+from mcp.server.mcpserver import server as mcpserver
 from mcp.server.subscriptions import ListenHandler
 from mcp.types import EmptyResult, SubscribeRequestParams, UnsubscribeRequestParams
 from starlette.types import Receive, Scope, Send
@@ -30,6 +32,18 @@ class EndedSessions(Protocol):
 def lowlevel(server: MCPServer[None]) -> Server[None]:
     """Return what the SDK's own transports run; MCPServer has no public way to it."""
     return server._lowlevel_server  # noqa: SLF001 - see above
+
+
+@contextmanager
+def without_log_setup() -> Iterator[None]:
+    """Keep a new MCPServer from configuring logs, for which it loads `rich`: this process has configured them."""
+    its_globals = vars(mcpserver)
+    configure = its_globals["configure_logging"]
+    its_globals["configure_logging"] = lambda _level: None
+    try:
+        yield
+    finally:
+        its_globals["configure_logging"] = configure
 
 
 def connection_of(ctx: ServerRequestContext[Any, Any]) -> Connection:

@@ -24,9 +24,8 @@ from duetime.server.settings.checks import (
 )
 from platformdirs import user_data_path
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, PrivateAttr, SecretStr, model_validator
-from pydantic_settings import BaseSettings, NoDecode, PydanticBaseSettingsSource, SettingsConfigDict
 
-Names = Annotated[tuple[str, ...], NoDecode, BeforeValidator(comma_separated)]
+Names = Annotated[tuple[str, ...], BeforeValidator(comma_separated)]
 Part = Annotated[float, Field(ge=0, le=1)]
 
 
@@ -58,16 +57,14 @@ class ChannelSettings(BaseModel):
         return self
 
 
-class Settings(BaseSettings):
+class Settings(BaseModel):
     """All settings, immutable.
 
     `load_settings()` reads the environment (`DUETIME_THREADS`) over the TOML file (`threads`); `Settings(threads=4)`
     reads nothing but its arguments, for tests and for programs that configure Duetime themselves.
     """
 
-    model_config = SettingsConfigDict(
-        env_prefix="DUETIME_", env_ignore_empty=True, extra="forbid", frozen=True, validate_default=True
-    )
+    model_config = ConfigDict(extra="forbid", frozen=True, validate_default=True)
 
     database_url: DatabaseUrl = Field(
         default_factory=default_database_url,
@@ -217,17 +214,6 @@ class Settings(BaseSettings):
     )
 
     _origins: dict[str, str] = PrivateAttr(default_factory=dict)
-
-    @classmethod
-    def settings_customise_sources(
-        cls,
-        settings_cls: type[BaseSettings],  # noqa: ARG003 - pydantic-settings names and passes it
-        init_settings: PydanticBaseSettingsSource,
-        env_settings: PydanticBaseSettingsSource,  # noqa: ARG003 - load() reads it, to know where each value is from
-        dotenv_settings: PydanticBaseSettingsSource,  # noqa: ARG003 - never read
-        file_secret_settings: PydanticBaseSettingsSource,  # noqa: ARG003 - never read
-    ) -> tuple[PydanticBaseSettingsSource, ...]:
-        return (init_settings,)
 
     @model_validator(mode="after")
     def _known_channels(self) -> Settings:

@@ -3,21 +3,20 @@
 from __future__ import annotations
 
 import difflib
+import json
 import os
 import re
-import tomllib
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import singledispatch
 from pathlib import Path
-from typing import Any
+from typing import Any, get_origin
 
 from duetime.scheduler.errors import InvalidSetting
 from duetime.server.settings.model import ChannelSettings, Settings
 from platformdirs import user_config_path
 from pydantic import BaseModel, SecretStr, ValidationError
 from pydantic_core import ErrorDetails
-from pydantic_settings import EnvSettingsSource, SettingsError, TomlConfigSettingsSource
 
 PREFIX = "DUETIME_"
 CONFIG_VARIABLE = "DUETIME_CONFIG"
@@ -118,8 +117,10 @@ def _(value: Sequence[Any]) -> str:
 def _from_file(path: Path | None) -> dict[str, Any]:
     if path is None:
         return {}
+    import tomllib  # noqa: PLC0415 - a first answer does not wait for it where there is no file
+
     try:
-        values = TomlConfigSettingsSource(Settings, toml_file=path).toml_data
+        values = tomllib.loads(path.read_text(encoding="utf-8"))
     except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
         raise InvalidSetting(f"{path} is not TOML: {error}. Example of a line: threads = 16") from None
     except OSError as error:
@@ -136,11 +137,18 @@ def _from_environment() -> dict[str, Any]:
         if name.upper() != CONFIG_VARIABLE and not name.upper().startswith(TESTS_PREFIX)
     }
     _refuse_unknown(named, Settings.model_fields, " in the environment", shown=lambda name: PREFIX + name.upper())
+    return {name: _decoded(name, os.environ[variable]) for name, variable in named.items()}
+
+
+def _decoded(name: str, text: str) -> Any:
+    """Return the value of a variable: a table is written as JSON, all else as the model reads it."""
+    field = Settings.model_fields[name]
+    if get_origin(field.annotation) is not dict:
+        return text
     try:
-        return EnvSettingsSource(Settings)()
-    except SettingsError as error:
-        name = next((name for name in Settings.model_fields if f'"{name}"' in str(error)), "channels")
-        example = (Settings.model_fields[name].examples or [""])[0]
+        return json.loads(text)
+    except (ValueError, RecursionError):
+        example = (field.examples or [""])[0]
         raise InvalidSetting(
             f"{PREFIX}{name.upper()}: {MASK} is not JSON. Accepted: an object of {name}. Example: {example}"
         ) from None

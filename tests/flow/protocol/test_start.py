@@ -13,7 +13,11 @@ from typing import Any
 import pytest
 
 PATIENCE = 120
-LOADED_LATER = {"alembic", "apprise", "dramatiq", "httpcore2", "psycopg", "redis", "sqlalchemy", "typer"}
+LOADED_LATER = {
+    *("alembic", "apprise", "dramatiq", "httpcore2", "psycopg", "redis", "rich", "sqlalchemy", "standardwebhooks"),
+    *("tomllib", "typer"),
+}
+OURS_LOADED_LATER = {"duetime.scheduler.handlers.messages", "duetime.widgets.payload", "duetime.widgets.schema"}
 PROGRAM = """
 import sys
 from duetime.server.cli.main import run
@@ -71,6 +75,7 @@ def test_the_first_answer_loads_and_opens_nothing_that_only_tasks_need(
     (loaded,) = (line.split()[1:] for line in errors.splitlines() if line.startswith("loaded "))
     assert "mcp" in loaded
     assert {name.partition(".")[0] for name in loaded} & LOADED_LATER == set()
+    assert set(loaded) & OURS_LOADED_LATER == set()
     assert not (tmp_path / "duetime.db").exists()
 
 

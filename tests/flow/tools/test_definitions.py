@@ -19,7 +19,7 @@ from duetime.scheduler.task import State
 from duetime.server.protocol.server import INSTRUCTIONS
 from duetime.tools.definition import AnyDefinition
 from duetime.tools.filters import states_of
-from duetime.tools.output_schema import output_schema
+from duetime.tools.output_schema import SCHEMAS, output_schema, schema_files
 from duetime.tools.registration import definitions, make_tools
 from duetime.tools.schedule_task import actions_of
 from duetime.widgets.cards import TASK_LIST, cards
@@ -160,6 +160,11 @@ def test_schemas_hold_nothing_that_clients_stumble_over(tool: AnyDefinition) -> 
             assert part.get("type") != "null"
             assert "anyOf" not in part
             assert part.get("default", 0) is not None
+
+
+def test_the_committed_output_schemas_are_those_of_the_payloads() -> None:
+    committed = {path.name: path.read_text(encoding="utf-8") for path in SCHEMAS.iterdir()}
+    assert committed == schema_files(), "run `python -m duetime.tools.output_schema` and commit what it writes"
 
 
 @pytest.mark.parametrize("tool", TOOLS, ids=lambda tool: tool.name)

@@ -15,7 +15,7 @@ from duetime.scheduler.handlers import Handlers
 from duetime.scheduler.intake.planner import Planner
 from duetime.scheduler.service import Scheduler
 from duetime.scheduler.store import open_store
-from duetime.tools.output_schema import output_schema
+from duetime.tools.output_schema import derived_schema
 from duetime.tools.registration import make_tools
 from duetime.widgets.schema import TaskListPayload, TaskPayload
 from mcp.types import CallToolResult, TextContent
@@ -107,7 +107,7 @@ def fields(schema: dict[str, Any], definitions: dict[str, Any], path: str = "") 
 
 @pytest.mark.parametrize(("heading", "model"), [("A task", TaskPayload), ("A list", TaskListPayload)])
 def test_every_field_of_an_answer_has_its_row(heading: str, model: type[TaskPayload | TaskListPayload]) -> None:
-    schema = output_schema(model)
+    schema = derived_schema(model)
     start = PAGE.index(f"### {heading}\n")
     end = PAGE.find("\n##", start + 4)
     documented = re.findall(r"^\| `([^`]+)` \|", PAGE[start:end], re.MULTILINE)
