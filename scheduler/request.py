@@ -113,6 +113,7 @@ class RescheduleArguments(TypedDict, total=False):
     needs: Mapping[str, Json] | None
     pause: bool | None
     skip_next: bool
+    all_following: bool
 
 
 class CallArguments(TypedDict, total=False):
@@ -129,12 +130,17 @@ class CallArguments(TypedDict, total=False):
 
 
 class RescheduleCall(RescheduleArguments, CallArguments, total=False):
-    """The keyword arguments of `Scheduler.reschedule`."""
+    """The keyword arguments of `Scheduler.reschedule`; with `dry_run` it only returns what the task would be."""
+
+    dry_run: bool
 
 
 @dataclass(frozen=True, slots=True)
 class Reschedule:
-    """The arguments of one reschedule call: what is given changes, what is None stays."""
+    """The arguments of one reschedule call: what is given changes, what is None stays.
+
+    With `all_following`, `when` moves the whole series of a recurring task there, else its next occurrence alone.
+    """
 
     title: str | None = None
     when: str | datetime | timedelta | None = None
@@ -149,6 +155,7 @@ class Reschedule:
     needs: Mapping[str, Json] | None = None
     pause: bool | None = None
     skip_next: bool = False
+    all_following: bool = False
 
 
 @dataclass(frozen=True, slots=True)

@@ -126,10 +126,13 @@ class Scheduler(Reader):
         Like `cancel` and `act` it takes `CallArguments` as well: a repeat changes nothing and says so. Raises
         IdempotencyConflict as `schedule` does.
         """
+        dry_run = arguments.pop("dry_run", False)
         call, wanted = apart(arguments)
         asked = Reschedule(**wanted)
         now = self._store.now()
         notes: list[str] = []
+        if dry_run:
+            return self._tried(self._store.tasks.get(call.get("by", LOCAL).tenant, task_id), asked, now)
 
         def decide(record: TaskRecord) -> Change:
             change, notes[:] = decide_reschedule(record, asked, self._planner, now)
@@ -138,6 +141,10 @@ class Scheduler(Reader):
         repeatable = Repeatable.of("reschedule", task_id, wanted, call)
         view = self._change(repeatable, call, kind=EventKind.RESCHEDULED, decide=decide)
         return replace(view, warnings=(*notes, *view.warnings))
+
+    def _tried(self, record: TaskRecord, asked: Reschedule, now: datetime) -> TaskView:
+        change, notes = decide_reschedule(record, asked, self._planner, now)
+        return view_of(replace(record, task=change.task, run=change.next_run or change.run), now, warnings=notes)
 
     def cancel(self, task_id: str, *, reason: str | None = None, **call: Unpack[CallArguments]) -> TaskView:
         """Cancel a task; `undo` of the view takes it back for 30 s. Cancelling twice changes nothing."""

@@ -27,7 +27,7 @@ from duetime.tools.definition import (
     Sender,
     hints,
 )
-from duetime.tools.results import task_answer
+from duetime.tools.results import dry_run_answer, task_answer
 from mcp.types import CallToolResult
 
 
@@ -39,6 +39,7 @@ class RescheduleTask(Reschedule):
     remove: Sequence[str] = ()
     revision: int | None = None
     idempotency_key: str | None = None
+    dry_run: bool = False
 
 
 def _answer(call: RescheduleTask, sender: Sender) -> CallToolResult:
@@ -47,12 +48,13 @@ def _answer(call: RescheduleTask, sender: Sender) -> CallToolResult:
     view = sender.scheduler.reschedule(
         call.task_id,
         **changes,
+        dry_run=call.dry_run,
         revision=call.revision,
         idempotency_key=call.idempotency_key,
         raw=sender.raw,
         by=sender.by,
     )
-    return task_answer(view)
+    return dry_run_answer(view) if call.dry_run else task_answer(view)
 
 
 def _removed(call: RescheduleTask) -> Sequence[str]:
@@ -87,6 +89,8 @@ RESCHEDULE_TASK = Definition(
         REMOVE,
         Argument("pause", Flag(), "true pauses it, false resumes it", "pause=true"),
         Argument("skip_next", Flag(), "Skip the next occurrence", "skip_next=true"),
+        Argument("all_following", Flag(), "With when: move the whole series, not only the next", "all_following=true"),
+        Argument("dry_run", Flag(), "Only show what would change", "dry_run=true"),
         KEY,
     ),
     RescheduleTask,

@@ -146,6 +146,7 @@ def _repeat(view: TaskView) -> Repeat | None:
         until=_local(task.until, task.timezone) if task.until else None,
         max_runs=task.max_runs,
         runs_left=max(task.max_runs - run.number + 1, 0) if task.max_runs and run.state in OPEN else None,
+        moved_from=_local(run.slot, task.timezone) if run.slot and run.slot != due(run) and run.state in OPEN else None,
         next=tuple(_local(coming.instant, task.timezone) for coming in view.upcoming[:MAX_UPCOMING_TIMES]),
         notes=_sentences(view.repeat_notes),
     )

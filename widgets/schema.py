@@ -50,7 +50,7 @@ class Repeat(_Part):
     """How a task repeats: the canonical rule, words, and the next five occurrences in the task's zone with offset.
 
     `until` is the last moment at which it may run, in the same form; `runs_left` are those of `max_runs` to come, the
-    one that waits or runs now included.
+    one that waits or runs now included. `moved_from` is where the rule puts the next occurrence, if it was moved.
     """
 
     rule: str
@@ -58,6 +58,7 @@ class Repeat(_Part):
     until: str | None = None
     max_runs: int | None = None
     runs_left: int | None = None
+    moved_from: str | None = None
     next: tuple[str, ...] = ()
     notes: tuple[str, ...] | None = None
 

@@ -151,6 +151,7 @@ def _repeat_line(task: TaskPayload, room: _Room) -> str:
     return _sentences(
         f"Repeats {repeat.text}{_end(repeat)}.",
         f"Next: {coming}." if coming else "",
+        f"Only the next one was moved, from {_wall(repeat.moved_from)}." if repeat.moved_from else "",
         f"{'; '.join(repeat.notes)}." if repeat.notes else "",
     )
 
@@ -209,7 +210,7 @@ def _notes(task: TaskPayload) -> str:
 
 def _moves(task: TaskPayload) -> str:
     if task.id == DRY_RUN_ID:
-        return "The same call without dry_run schedules it."
+        return "The same call without dry_run does it."
     this = f'(task_id="{task.id}", ...), revision {task.revision}.'
     if task.undo:
         undo = f'act_on_task(task_id="{task.id}", action="undo", undo="{task.undo}") undoes this within 30 s.'

@@ -8,20 +8,19 @@ from datetime import datetime
 from duetime.scheduler import remedies
 from duetime.scheduler.errors import InvalidArgument, Refused
 from duetime.scheduler.events import EventKind
-from duetime.scheduler.intake.demand import Demand, RunContext
 from duetime.scheduler.intake.instants import resolve_moment
 from duetime.scheduler.intake.planner import Planner
+from duetime.scheduler.intake.reschedule_urgency import demand_step
 from duetime.scheduler.intake.series_end import series_end
 from duetime.scheduler.intake.validation import ProblemCollector
 from duetime.scheduler.records import Change
 from duetime.scheduler.request import Reschedule
 from duetime.scheduler.rules import changes
-from duetime.scheduler.rules.changes import when_words
-from duetime.scheduler.rules.occurrences import dated, next_run, recurrence_of
+from duetime.scheduler.rules.occurrences import next_run, recurrence_of
+from duetime.scheduler.rules.recurrence import recurrence
 from duetime.scheduler.rules.sanitize import check_text
 from duetime.scheduler.rules.states import TERMINAL
 from duetime.scheduler.rules.time import zones
-from duetime.scheduler.rules.time.parser import Frame
 from duetime.scheduler.rules.time.times import describe
 from duetime.scheduler.task import Occurrence, Run, State, Task, TaskRecord
 
@@ -30,7 +29,7 @@ ONCE = frozenset({"never", "none", "once", "no"})
 
 NOTHING_CHANGED = "it already has these values; nothing was changed"
 ONCE_MORE = "its recurrence was cancelled: it runs once at that time and does not recur"
-ONE_OCCURRENCE = "only the next occurrence was moved; change `repeat` to move them all"
+ONE_OCCURRENCE = "only the next occurrence was moved; to move them all, give all_following=true as well"
 
 
 def decide_reschedule(
@@ -45,7 +44,7 @@ def decide_reschedule(
             "changes",
             "nothing to change was given",
             accepted="at least one of title, when, timezone, repeat, until, payload, priority, deadline, "
-            "deadline_type, estimate, needs, pause, skip_next",
+            "deadline_type, estimate, needs, pause, skip_next, all_following",
             example="when='tomorrow 9am'",
         )
     task = _described(record.task, asked, planner)
@@ -75,7 +74,9 @@ def _timing_step(
     if asked.repeat is not None and asked.repeat.strip().lower() in ONCE:
         change = replace(change, task=replace(change.task, repeat=None, until=None, max_runs=None))
         asked = replace(asked, repeat=None)
-    if asked.repeat is not None or (asked.timezone is not None and change.task.repeat is not None):
+    if asked.all_following:
+        change, said = _all_following(record, change, asked, planner, now)
+    elif asked.repeat is not None or (_new_zone(change.task, asked) and change.task.repeat is not None):
         change, said = _new_recurrence(record, change, asked, planner, now)
     elif asked.when is not None or asked.timezone is not None:
         change, said = _new_time(record, change, asked, planner, now)
@@ -83,6 +84,45 @@ def _timing_step(
         change, noted = _until_step(record, change, asked, planner, now)
         said = (*said, *noted)
     return change, said
+
+
+def _all_following(
+    record: TaskRecord, change: Change, asked: Reschedule, planner: Planner, now: datetime
+) -> tuple[Change, tuple[str, ...]]:
+    """Move the whole series: its days stay, and its time of day becomes that of `when`."""
+    rule, task = recurrence_of(change.task), change.task
+    if asked.when is None or asked.repeat is not None or rule is None:
+        raise InvalidArgument(
+            "all_following",
+            "it moves the series of a recurring task to the time of `when`",
+            accepted="`when`, without `repeat`, of a task that recurs",
+            example="when='17:30', all_following=true",
+        )
+    had, zone = record.run.slot or record.run.scheduled_for, asked.timezone or task.timezone
+    frame = planner.frame(asked.timezone, moved=record.run.scheduled_for, own=task.timezone)
+    to = resolve_moment(asked.when, now=now, zone=zone, argument="when", frame=frame)
+    wall = _wall_time(to.instant, task.timezone)
+    moved = recurrence.at_time(rule, _wall_time(had, task.timezone).time(), wall.time())
+    if moved is None:
+        raise InvalidArgument("all_following", f"{rule.text!r} cannot be moved as a whole", example="repeat='daily'")
+    whole = replace(asked, when=to.instant, repeat=moved, timezone=None, all_following=False)
+    change, said = _new_recurrence(record, change, whole, planner, now)
+    first = (change.next_run or change.run).scheduled_for
+    if first != to.instant and not changes.has_started(record.run):
+        raise InvalidArgument(
+            "when",
+            f"{describe(to.instant, task.timezone)} is not one of its days ({rule.text})",
+            accepted="a time on one of them, or `repeat` with other days",
+            example=f"when={describe(first, task.timezone)!r}",
+        )
+    return change, (*to.assumptions, *said)
+
+
+def _new_zone(task: Task, asked: Reschedule) -> bool:
+    """Whether `asked` moves the recurrence to its zone; the task's own beside `when` only says how to read that."""
+    if asked.timezone is None:
+        return False
+    return asked.when is None or zones.find(asked.timezone).key != task.timezone
 
 
 def _new_recurrence(
@@ -225,59 +265,3 @@ def _joined(change: Change, step: Change) -> Change:
     if step.next_run is None:
         return replace(change, task=step.task, next_run=step.run, kind=step.kind)
     raise Refused("Two parts of the call would each make a new run.", remedy=remedies.SplitCall(step.task.id))
-
-
-HAS_STARTED = (State.RUNNING, State.RETRYING, State.SUSPENDED)
-DEMANDS = ("priority", "deadline", "deadline_type", "estimate", "needs")
-FROM_THE_NEXT_RUN = "the running attempt is unchanged; the change applies to the next run"
-
-
-def demand_step(
-    record: TaskRecord, change: Change, asked: Reschedule, planner: Planner, now: datetime
-) -> tuple[Change, tuple[str, ...]]:
-    """Return `change` with the requested tier, deadline, estimate and needs, and the warnings about them.
-
-    A new time alone is checked against the deadline too. A ready run returns to its timer and gets a new key; a started
-    run stays as it is.
-    """
-    given = [name for name in DEMANDS if getattr(asked, name) is not None]
-    run = change.next_run or change.run
-    moved = run != record.run or change.task.repeat != record.task.repeat
-    if not given and not (moved and run.deadline):
-        return change, ()
-    if given:
-        _refuse_what_is_over(record, change, given[0])
-    frame = planner.frame(asked.timezone, own=change.task.timezone)
-    found = planner.demands.read(asked, _situation(change, run, now, frame), Demand.of(change.task, run))
-    task = replace(change.task, **found.parts())
-    if run.state in HAS_STARTED:
-        return replace(change, task=task), (*found.warnings, *((FROM_THE_NEXT_RUN,) if given else ()))
-    ordered = _to_be_ordered(dated(task, run, at=found.instant, p50=found.p50))
-    if change.next_run is not None:
-        return replace(change, task=task, next_run=ordered), found.warnings
-    return replace(change, task=task, run=ordered), found.warnings
-
-
-def _refuse_what_is_over(record: TaskRecord, change: Change, argument: str) -> None:
-    run = change.next_run or change.run
-    if run.state in TERMINAL:
-        ended = f"{run.state} {when_words(run, record.task)}"
-        raise Refused(
-            f"{record.task.id} has already ended ({ended}).",
-            argument=argument,
-            remedy=remedies.RunAgain(record.task.id),
-        )
-    if run.state in HAS_STARTED and change.task.repeat is None:
-        raise Refused(f"{record.task.id} has already started. Cancel it, or let it finish.", argument=argument)
-
-
-def _situation(change: Change, run: Run, now: datetime, frame: Frame) -> RunContext:
-    task, recurring = change.task, change.task.repeat is not None
-    return RunContext(
-        task.tenant, task.action, run.scheduled_for, now=now, zone=task.timezone, recurring=recurring, frame=frame
-    )
-
-
-def _to_be_ordered(run: Run) -> Run:
-    """Return a ready run to its timer, so that the dispatcher gives it a new place; it keeps its age."""
-    return replace(run, state=State.SCHEDULED, wake_at=run.scheduled_for) if run.state is State.READY else run

@@ -151,6 +151,8 @@ def reschedule(
     needs: NeedsOption = None,
     pause: Annotated[bool | None, typer.Option("--pause/--resume", help="pause or resume it")] = None,
     skip_next: Annotated[bool, typer.Option("--skip-next", help="skip the next occurrence")] = False,
+    all_following: Annotated[bool, typer.Option("--all-following", help="with --when: move the whole series")] = False,
+    dry_run: Annotated[bool, typer.Option("--dry-run", help="show what would change, change nothing")] = False,
     revision: Revision = None,
     key: Key = None,
     as_json: AsJson = False,
@@ -160,11 +162,12 @@ def reschedule(
     urgency: RescheduleArguments = {"priority": priority, "deadline": deadline, "deadline_type": deadline_type}
     work: RescheduleArguments = {"payload": _object(payload), "estimate": estimate, "needs": _units(needs)}
     rest: RescheduleArguments = {"title": title, "pause": pause, "skip_next": skip_next}
+    rest["all_following"] = all_following
     asked: RescheduleArguments = {**times, **urgency, **work, **rest}
     with session(context).scheduler() as scheduler:
-        view = scheduler.reschedule(task_id, revision=revision, idempotency_key=key, **asked)
+        view = scheduler.reschedule(task_id, revision=revision, idempotency_key=key, dry_run=dry_run, **asked)
     verbs = {None: "Changed", True: "Paused", False: "Resumed"}
-    _show_change(verbs[pause], view, as_json)
+    _show_change("Would change" if dry_run else verbs[pause], as_dry_run(view) if dry_run else view, as_json)
 
 
 def cancel(

@@ -102,6 +102,19 @@ def parse(
         raise InvalidArgument(argument, problem, accepted=ACCEPTED, example=_examples(error)) from None
 
 
+def at_time(found: Recurrence, was: time, to: time) -> str | None:
+    """Return the rule, in canonical form, that fires at `to` where `found` fires at `was`; None for cron's either-or.
+
+    A rule that names no time of day stays as it is: its anchor says the time.
+    """
+    local = found.anchor.astimezone(zones.load(found.zone))
+    rule = _read(found.rule, local)
+    if rule.elapsed or not (rule.times or rule.hours or rule.minutes):
+        return found.rule
+    moved = rule.at_time(was, to)
+    return None if moved is None else canonical(moved) or sentence(moved, local)
+
+
 def soonest(
     text: str,
     *,

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import UTC, date, datetime, time
 from itertools import product
 
@@ -54,6 +54,14 @@ class Rule:
             return (anchor,)
         hours, minutes = sorted(self.hours or {anchor.hour}), sorted(self.minutes or self._default_minutes())
         return tuple(time(hour, minute) for hour, minute in product(hours, minutes))
+
+    def at_time(self, was: time, to: time) -> Rule | None:
+        """Return the rule with one of its times of day replaced; None where it cannot be told so (cron's either-or)."""
+        if self.either or self.elapsed:
+            return None
+        times = sorted({to, *self.clock_times(was)} - {was})
+        freq = DAILY if self.freq in {MINUTELY, HOURLY} else self.freq
+        return replace(self, freq=freq, hours=NONE, minutes=NONE, times=tuple(times), cron="")
 
     def _default_minutes(self) -> Iterable[int]:
         return range(60) if self.freq == MINUTELY else (0,)

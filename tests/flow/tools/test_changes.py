@@ -21,6 +21,7 @@ from duetime.scheduler.rules.time import zones
 from duetime.scheduler.service import Scheduler
 from duetime.scheduler.store import Store, open_store
 from duetime.scheduler.task import InboxMessage, State, TaskRecord, TaskView
+from duetime.widgets.payload import task_payload
 
 START = datetime(2026, 11, 21, 16, 0, tzinfo=UTC)  # a Saturday, 09:00 in Denver
 
@@ -417,9 +418,50 @@ def test_moving_a_recurring_task_moves_one_occurrence_and_says_so(house: House) 
     moved = house.scheduler.reschedule(view.record.task.id, when="tomorrow")
     assert moved.warnings == (
         "no time given: 10:00 is kept",
-        "only the next occurrence was moved; change `repeat` to move them all",
+        "only the next occurrence was moved; to move them all, give all_following=true as well",
     )
     assert moved.record.task.repeat == view.record.task.repeat
+
+
+def test_a_time_with_the_zone_that_the_task_has_moves_one_occurrence_too(house: House) -> None:
+    view = house.scheduler.schedule("Notes", repeat="every weekday at 17:00", timezone="Europe/Berlin")
+    moved = house.scheduler.reschedule(view.record.task.id, when="2026-11-23T17:30", timezone="Europe/Berlin")
+    assert [o.wall.isoformat() for o in moved.upcoming[:2]] == ["2026-11-23T17:30:00", "2026-11-24T17:00:00"]
+    assert task_payload(moved).repeat.moved_from == "2026-11-23T17:00+01:00"  # type: ignore[union-attr]  # it repeats
+
+
+@pytest.mark.parametrize(
+    ("repeat", "when", "text"),
+    [
+        ("every weekday at 17:00", "monday 17:30", "every weekday at 17:30"),
+        ("0 17 * * 1-5", "monday 17:30", "every weekday at 17:30"),
+        ("every day at 9:00 and 17:00", "today 17:30", "every day at 09:00 and 17:30"),
+        ("first monday of the month at 17:00", "2026-12-07 17:30", "every month on the first Monday at 17:30"),
+    ],
+)
+def test_a_whole_series_moves_to_another_time_of_day(house: House, repeat: str, when: str, text: str) -> None:
+    view = house.scheduler.schedule("Notes", repeat=repeat, timezone="America/Denver")
+    moved = house.scheduler.reschedule(view.record.task.id, when=when, all_following=True)
+    assert moved.repeat_text == text
+    assert {o.wall.time().isoformat() for o in moved.upcoming} <= {"17:30:00", "09:00:00"}
+    assert task_payload(moved).repeat.moved_from is None  # type: ignore[union-attr]  # it repeats
+
+
+def test_a_series_is_not_moved_to_a_day_that_it_does_not_have(house: House) -> None:
+    view = house.scheduler.schedule("Notes", repeat="every weekday at 17:00")
+    with pytest.raises(InvalidArgument, match="is not one of its days"):
+        house.scheduler.reschedule(view.record.task.id, when="saturday 17:30", all_following=True)
+    with pytest.raises(InvalidArgument, match="all_following"):
+        house.scheduler.reschedule(view.record.task.id, all_following=True)
+
+
+def test_a_dry_run_of_a_change_shows_it_and_stores_nothing(house: House) -> None:
+    view = house.scheduler.schedule("Notes", repeat="every weekday at 17:00")
+    task_id = view.record.task.id
+    tried = house.scheduler.reschedule(task_id, when="monday 17:30", all_following=True, dry_run=True)
+    assert tried.repeat_text == "every weekday at 17:30"
+    assert len(tried.upcoming) == 5
+    assert house.scheduler.get(task_id).record == view.record
 
 
 def test_a_new_zone_keeps_the_wall_time_of_a_recurrence_that_names_none(house: House) -> None:
