@@ -68,7 +68,9 @@ def new_task(due: datetime) -> NewTask:
 
 def done(claim: Claim) -> Settlement:
     run, revision = claim.run, claim.task.revision
-    return Settlement(run.id, run.attempt, revision, State.SUCCEEDED, EventKind.SUCCEEDED, "done", summary="nothing")
+    return Settlement(
+        run.id, run.attempt, revision, State.SUCCEEDED, EventKind.SUCCEEDED, "done", summary="nothing", claim=claim
+    )
 
 
 class Steps:
@@ -92,7 +94,7 @@ class Steps:
         with self._timed(f"start x{batch}", runs):
             for ids in parts(ready, batch):
                 claims += self._store.claims.start(
-                    [Start(run_id) for run_id in ids], worker="w", epoch=None, lease=LEASE
+                    [Start(run_id, new_id("n")) for run_id in ids], worker="w", epoch=None, lease=LEASE
                 )
         ended = [done(claim) for claim in claims]
         with self._timed(f"settle x{batch}", runs):

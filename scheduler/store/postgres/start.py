@@ -8,7 +8,7 @@ invisible: a taken event number then rolls everything back, and a run that becam
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from datetime import datetime, timedelta
 from typing import Any
 
@@ -16,109 +16,71 @@ from duetime.scheduler.events import EventKind
 from duetime.scheduler.records import Claim, Start
 from duetime.scheduler.store.database import unreadable
 from duetime.scheduler.store.schema.rows import RUN, TASK, task_and_run
-from duetime.scheduler.store.schema.tables import attempts, events, runs, tasks
+from duetime.scheduler.store.schema.tables import events, runs
 from duetime.scheduler.store.schema.types import Instant
+from duetime.scheduler.store.schema.values import encode, instant_text
 from duetime.scheduler.store.sql.locks import among, check_epoch, exactly, lock_tasks_of
+from duetime.scheduler.store.sql.prepared import PreparedStatement, RowReader
 from duetime.scheduler.store.sql.recordset import few, recordset
 from duetime.scheduler.store.statements import event_log
 from duetime.scheduler.store.statements.read import TASK_AND_RUN
-from duetime.scheduler.store.statements.start import MAKE_READY, Columns, Conditions, held_claim, may_start
+from duetime.scheduler.store.statements.start import MAKE_READY, held_claim
 from duetime.scheduler.task import State
-from sqlalchemy import (
-    CTE,
-    ColumnElement,
-    Connection,
-    Float,
-    Integer,
-    Row,
-    Select,
-    Text,
-    Update,
-    any_,
-    bindparam,
-    cast,
-    func,
-    insert,
-    literal,
-    null,
-    or_,
-    select,
-    true,
-    update,
-)
-from sqlalchemy.dialects.postgresql import ARRAY
+from sqlalchemy import Column, Connection, Row, Select, Update, bindparam, func, insert, literal, select, true
+
+
+def _columns(table: str, columns: Sequence[Column[Any]], prefix: str = "") -> str:
+    return ", ".join(f'{table}."{column.name}" AS "{prefix}{column.name}"' for column in columns)
+
 
 _NOW = bindparam("now", type_=Instant())
-_WORKER = bindparam("by_worker", type_=Text())
-_WISHES = {"run_id": runs.c.id.type, "holds": runs.c.reserved.type, "proof": runs.c.token.type}
 
-
-def _statement(may_start: Callable[[Columns], Conditions]) -> Select[Any]:
-    """Return the statement for runs whose tasks meet these conditions; it returns columns TASK and RUN."""
-    locked = _locked()
-    values = {
-        "state": State.RUNNING,
-        "attempt": runs.c.attempt + 1,
-        "started_at": func.coalesce(runs.c.started_at, _NOW),
-        "progress": null(),
-        "worker": _WORKER,
-        "epoch": bindparam("by_epoch", type_=Integer()),
-        "lease_until": bindparam("until", type_=Instant()),
-        "reserved": locked.c.holds,
-        "token": locked.c.proof,
-    }
-    moved = update(runs).where(runs.c.id == locked.c.run_id, *may_start(locked.c), _has_reserved(locked)).values(values)
-    columns = [column.label(f"{column.table.name}_{column.name}") for column in RUN]
-    of_task = [locked.c[column.name].label(f"tasks_{column.name}") for column in TASK]
-    started = moved.returning(*of_task, *columns).cte("started")
-    return select(started).add_cte(_attempts(started), _started(started))
-
-
-def _locked() -> CTE:
-    """Lock the tasks of the wanted runs, always in the same order, which avoids deadlocks."""
-    wish = few(recordset(_WISHES, "wishes", "wish"))
-    whose = wish.join(runs, runs.c.id == wish.c.run_id).join(tasks, tasks.c.id == runs.c.task_id)
-    found = select(*TASK, wish.c.run_id, wish.c.holds, wish.c.proof).select_from(whose)
-    return found.order_by(tasks.c.id).with_for_update(of=tasks).cte("locked")
-
-
-def _has_reserved(locked: CTE) -> ColumnElement[bool]:
-    """Whether the queue reserved the current needs of the task, as `statements.start` checks."""
-    need = func.jsonb_each_text(locked.c.needs).table_valued("key", "value", name="need")
-    reserved = func.coalesce(cast(locked.c.holds.op("->>", return_type=Text())(need.c.key), Float()), 0.0)
-    short = select(literal(1)).select_from(need).where(reserved < cast(need.c.value, Float())).correlate(locked)
-    return or_(locked.c.proof.is_(None), locked.c.needs == literal({}, tasks.c.needs.type), ~short.exists())
-
-
-def _attempts(started: CTE) -> CTE:
-    values = {"run_id": started.c.runs_id, "number": started.c.runs_attempt, "worker": _WORKER, "started_at": _NOW}
-    return insert(attempts).from_select(list(values), select(*values.values())).cte("tried")
-
-
-def _started(started: CTE) -> CTE:
-    ready = literal(State.READY, events.c.from_state.type)
-    return _told(started, EventKind.STARTED, actor=_WORKER, move=(ready, State.RUNNING))
-
-
-def _told(moved: CTE, kind: EventKind, *, actor: ColumnElement[str], move: tuple[ColumnElement[State], State]) -> CTE:
-    """Insert the events as `event_log.append` does: each with the next number of its task."""
-    before, after = move
-    of_task = moved.c.runs_task_id
-    last = select(func.coalesce(func.max(events.c.seq), 0)).where(events.c.task_id == of_task)
-    nth = func.row_number().over(partition_by=of_task, order_by=moved.c.runs_id)
-    values = {
-        "tenant": moved.c.runs_tenant,
-        "task_id": of_task,
-        "run_id": moved.c.runs_id,
-        "seq": last.correlate(moved).scalar_subquery() + nth,
-        "at": _NOW,
-        "kind": literal(kind, events.c.kind.type),
-        "actor": actor,
-        "from_state": before,
-        "to_state": literal(after, events.c.to_state.type),
-        "attempt": func.nullif(moved.c.runs_attempt, 0),
-    }
-    return insert(events).from_select(list(values), select(*values.values())).cte("told")
+# Tables: tasks are locked, always in the same order, which avoids deadlocks; runs, attempts and events are written.
+# Parameters: `wishes`, an array with [run id, what is reserved, token] for each run; `actions`, an array of those that
+#   may start, NULL for any; `worker`, `epoch`, `now` and `until`, the end of the lease.
+# Sees: what was committed when it began, and each run and task as it is behind the lock.
+# Returns: the columns TASK and RUN of each run that has started.
+# Plan: the LIMIT of `wish` makes the planner assume few rows; it takes an unknown limit for a tenth of the rows.
+# Why: `IS TRUE` finds a run by its id, never by the index of ready runs. A run without a token has no queue, which
+#   would have reserved what its task needs. Conditions as in `statements.start`, events as in `event_log.append`.
+START = PreparedStatement.of(
+    f"""
+WITH wish AS (
+    SELECT line->>0 AS run_id, nullif(line->1, 'null') AS holds, line->>2 AS proof
+    FROM jsonb_array_elements(:wishes::jsonb) AS line
+    LIMIT :most::integer
+), locked AS (
+    SELECT {_columns("tasks", TASK)}, wish.run_id, wish.holds, wish.proof
+    FROM wish JOIN runs ON runs.id = wish.run_id JOIN tasks ON tasks.id = runs.task_id
+    ORDER BY tasks.id
+    FOR UPDATE OF tasks
+), started AS (
+    UPDATE runs SET
+        state = 'running', attempt = runs.attempt + 1, started_at = coalesce(runs.started_at, :now), progress = NULL,
+        worker = :worker, epoch = :epoch::integer, lease_until = :until, reserved = locked.holds, token = locked.proof
+    FROM locked
+    WHERE runs.id = locked.run_id AND (runs.state = 'ready') IS TRUE AND NOT runs.cancel_requested
+        AND NOT locked.paused AND (:actions::jsonb IS NULL OR :actions::jsonb ? locked.action)
+        AND (locked.deadline_type <> 'hard' OR runs.drop_at IS NULL OR runs.drop_at > :now)
+        AND (locked.proof IS NULL OR locked.needs = '{{}}' OR NOT EXISTS (
+            SELECT FROM jsonb_each_text(locked.needs) AS need
+            WHERE coalesce((locked.holds->>need.key)::float, 0) < need.value::float))
+    RETURNING {_columns("locked", TASK, "tasks_")}, {_columns("runs", RUN, "runs_")}
+), tried AS (
+    INSERT INTO attempts (run_id, number, worker, started_at)
+    SELECT runs_id, runs_attempt, :worker, :now FROM started
+), told AS (
+    INSERT INTO events (tenant, task_id, run_id, seq, at, kind, actor, from_state, to_state, attempt)
+    SELECT
+        runs_tenant, runs_task_id, runs_id,
+        (SELECT coalesce(max(seq), 0) FROM events WHERE events.task_id = runs_task_id)
+            + row_number() OVER (PARTITION BY runs_task_id ORDER BY runs_id),
+        :now, 'started', :worker, 'ready', 'running', runs_attempt
+    FROM started
+)
+SELECT * FROM started
+"""  # noqa: S608 - names of columns
+)
 
 
 def _making_ready(move: Update) -> Select[Any]:
@@ -127,30 +89,28 @@ def _making_ready(move: Update) -> Select[Any]:
     `due` holds their ids and their previous state. The caller has locked their tasks.
     """
     due = few(recordset({"run_id": runs.c.id.type, "was": runs.c.state.type}, "due", "due"))
-    names = ("id", "task_id", "tenant", "attempt")
-    of_run = [runs.c[name].label(f"runs_{name}") for name in names]
+    of_run = [runs.c.id, runs.c.task_id, runs.c.tenant, runs.c.attempt]
     moved = move.where(runs.c.id == due.c.run_id).returning(*of_run, due.c.was).cte("moved")
-    itself = literal(event_log.ITSELF, events.c.actor.type)
-    told = _told(moved, EventKind.READY, actor=itself, move=(moved.c.was, State.READY))
-    return select(func.count(moved.c.runs_id)).add_cte(told)
+    last = select(func.coalesce(func.max(events.c.seq), 0)).where(events.c.task_id == moved.c.task_id)
+    nth = func.row_number().over(partition_by=moved.c.task_id, order_by=moved.c.id)
+    values = {
+        "tenant": moved.c.tenant,
+        "task_id": moved.c.task_id,
+        "run_id": moved.c.id,
+        "seq": last.correlate(moved).scalar_subquery() + nth,
+        "at": _NOW,
+        "kind": literal(EventKind.READY, events.c.kind.type),
+        "actor": literal(event_log.ITSELF, events.c.actor.type),
+        "from_state": moved.c.was,
+        "to_state": literal(State.READY, events.c.to_state.type),
+        "attempt": func.nullif(moved.c.attempt, 0),
+    }
+    told = insert(events).from_select(list(values), select(*values.values())).cte("told")
+    return select(func.count(moved.c.id)).add_cte(told)
 
 
-def _started_rows(
-    connection: Connection, starting: Select[Any], wanted: Collection[Start], values: Mapping[str, Any]
-) -> Sequence[Row[Any]]:
-    wishes = [
-        {"run_id": wish.run_id, "holds": dict(wish.reserved) or None, "proof": wish.token or None} for wish in wanted
-    ]
-    return connection.execute(starting, {"wishes": wishes, **values}).all()
-
-
-def _known_may_start(task: Columns) -> Conditions:
-    return (*may_start(task), task.action == any_(bindparam("actions", type_=ARRAY(Text))))
-
-
+_READER = RowReader([*TASK, *RUN])
 _MAKE_READY_AT_ONCE = _making_ready(MAKE_READY)
-_START_AT_ONCE = _statement(may_start)
-_START_KNOWN_AT_ONCE = _statement(_known_may_start)
 _RUNNING = TASK_AND_RUN.add_columns(runs.c.token).where(
     among(runs.c.id), (runs.c.state == State.RUNNING).is_(true()), runs.c.worker == bindparam("by_worker")
 )
@@ -195,11 +155,16 @@ def at_once(
 ) -> list[Claim]:
     """Start runs by one statement."""
     wanted = {wish.run_id: wish for wish in starts}
-    values: dict[str, Any] = {"by_worker": worker, "by_epoch": epoch, "now": now, "until": now + lease}
-    if actions is None:
-        rows = _started_rows(connection, _START_AT_ONCE, starts, values)
-    else:
-        rows = _started_rows(connection, _START_KNOWN_AT_ONCE, starts, {**values, "actions": list(actions)})
+    values = {
+        "wishes": encode([[wish.run_id, dict(wish.reserved) or None, wish.token or None] for wish in starts]),
+        "most": str(len(starts)),
+        "actions": None if actions is None else encode(list(actions)),
+        "worker": worker,
+        "epoch": None if epoch is None else str(epoch),
+        "now": instant_text(now),
+        "until": instant_text(now + lease),
+    }
+    rows = map(_READER.read, START.rows(connection, values))
     return [held_claim(task, run, wanted[run.id], worker) for task, run in map(task_and_run, rows)]
 
 

@@ -22,7 +22,8 @@ from duetime.scheduler.store.schema.types import (
     strings_text,
 )
 from duetime.scheduler.store.schema.values import MICROSECOND, encode, instant_text, storable
-from sqlalchemy import Boolean, Connection, Table
+from sqlalchemy import Boolean, Column, Connection, Table
+from sqlalchemy.dialects.postgresql import psycopg
 
 _NAME = re.compile(r"(?<!:):([a-z_]+)")
 
@@ -90,3 +91,19 @@ def _to_text(kind: object) -> ToText:
     if known is not None:
         return known
     return encode if isinstance(kind, JsonValue) else str
+
+
+class RowReader:
+    """Reads rows of these columns from what the driver gives, as SQLAlchemy would."""
+
+    def __init__(self, columns: Sequence[Column[Any]]) -> None:
+        dialect = psycopg.dialect()  # type: ignore[no-untyped-call]  # SQLAlchemy has no types for it
+        kinds = [column.type.dialect_impl(dialect).result_processor(dialect, None) for column in columns]
+        self._readers = [(place, read) for place, read in enumerate(kinds) if read is not None]
+
+    def read(self, row: Sequence[Any]) -> list[Any]:
+        """Return the values of one row."""
+        values = list(row)
+        for place, read in self._readers:
+            values[place] = read(values[place])
+        return values
