@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, ClassVar
+from typing import ClassVar
 
 from duetime.scheduler.remedies import (
     PLAIN,
@@ -19,10 +19,6 @@ from duetime.scheduler.remedies import (
     RepeatAtRevision,
     UseNewKey,
 )
-
-if TYPE_CHECKING:
-    from duetime.scheduler.events import Event
-
 
 _CALL = re.compile(r"\w+=|@")
 """How an example begins that is more than a value."""
@@ -191,7 +187,7 @@ class UnreadableTask(DuetimeError):
 class StaleRevision(DuetimeError):
     """The task changed since the caller read it; nothing was changed by this call.
 
-    `changes` says what happened since, in words; `events` are the same as they are stored, of a task in `zone`.
+    `changes` says what happened since, in words; `events` are the same as values of `Event`, of a task in `zone`.
     """
 
     code = "stale_revision"
@@ -203,7 +199,7 @@ class StaleRevision(DuetimeError):
         current: int,
         changes: Sequence[str] = (),
         *,
-        events: Sequence[Event] = (),
+        events: Sequence[object] = (),
         zone: str = "UTC",
     ) -> None:
         self.task_id = task_id

@@ -9,6 +9,7 @@ import time
 from collections.abc import Iterable
 
 MAX_NAMED_RUNS = 5
+MAX_ID_CHARS = 64
 
 ALPHABET = "0123456789abcdefghjkmnpqrstvwxyz"
 """Crockford's base 32 in lower case: no i, l, o or u."""
@@ -35,6 +36,11 @@ def new_id(prefix: str) -> str:
 def _letters(number: int, count: int) -> str:
     """Write a number in an even count of letters, two at a time."""
     return "".join([_PAIRS[(number >> shift) & 1023] for shift in range(5 * (count - 2), -1, -10)])
+
+
+def is_id(text: str) -> bool:
+    """Whether a text can be an id at all; any other names nothing, and no database has to look for it."""
+    return len(text) <= MAX_ID_CHARS and text.isascii() and text.isprintable()
 
 
 def runs_words(run_ids: Iterable[str]) -> str:

@@ -18,7 +18,7 @@ from duetime.scheduler.intake.actions import DONE, decide_action
 from duetime.scheduler.intake.idempotency import REPEATED, key_of
 from duetime.scheduler.intake.planner import Plan, Planner
 from duetime.scheduler.intake.reschedule import decide_reschedule
-from duetime.scheduler.intake.validation import check_key_text
+from duetime.scheduler.intake.validation import check_key_text, check_reason, is_wrong_key
 from duetime.scheduler.principal import LOCAL, Principal
 from duetime.scheduler.records import Added, Change, NewTask
 from duetime.scheduler.request import (
@@ -95,8 +95,8 @@ class Scheduler(Reader):
         try:
             return self._planner.plan(request, by, now)
         except (InvalidArgument, InvalidArguments):
-            key = key_of(request, by, now)
-            made = self._store.tasks.made_by(by.tenant, key) if key and not request.dry_run else None
+            key = None if request.dry_run or is_wrong_key(request.idempotency_key) else key_of(request, by, now)
+            made = self._store.tasks.made_by(by.tenant, key) if key else None
             if made is None:
                 raise
             return made
@@ -148,6 +148,7 @@ class Scheduler(Reader):
 
     def cancel(self, task_id: str, *, reason: str | None = None, **call: Unpack[CallArguments]) -> TaskView:
         """Cancel a task; `undo` of the view takes it back for 30 s. Cancelling twice changes nothing."""
+        check_reason(reason)
         now = self._store.now()
         record = self._store.tasks.get(call.get("by", LOCAL).tenant, task_id)
         if record.run.state is State.CANCELLED:

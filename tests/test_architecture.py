@@ -703,7 +703,7 @@ def test_imports_go_downwards_only(assembled: Path) -> None:
         ("folders", "scheduler/errors.py", "import duetime.widgets"),
         ("folders", "widgets/__init__.py", "import duetime.tools"),
         ("folders", "tools/__init__.py", "import duetime.server"),
-        ("scheduler", "scheduler/task.py", "import duetime.scheduler.errors"),
+        ("scheduler", "scheduler/task.py", "import duetime.scheduler.events"),
         ("scheduler", "scheduler/rules/states.py", "import duetime.scheduler.store"),
         ("scheduler", "scheduler/store/__init__.py", "import duetime.scheduler.queue"),
         ("scheduler", "scheduler/handlers/__init__.py", "import duetime.scheduler.delivery"),

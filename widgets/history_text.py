@@ -34,7 +34,7 @@ def retold(error: DuetimeError) -> DuetimeError:
     """Return the error as it is shown: what happened since an old revision is told in the words of the history."""
     if not isinstance(error, StaleRevision):
         return error
-    changes = [_since(event, error.zone) for event in error.events]
+    changes = [_since(event, error.zone) for event in error.events if isinstance(event, Event)]
     return StaleRevision(error.task_id, error.given, error.current, changes, events=error.events, zone=error.zone)
 
 

@@ -10,7 +10,7 @@ from duetime.scheduler.events import EventFilter, EventPage
 from duetime.scheduler.foresight.explain import Explainer, RunFacts, explained
 from duetime.scheduler.foresight.task_view import row_of, view_of
 from duetime.scheduler.intake.bounds import Bound, Bounds
-from duetime.scheduler.intake.validation import MAX_TASKS_COUNTED, page_size
+from duetime.scheduler.intake.validation import MAX_TASKS_COUNTED, check_filter, page_size
 from duetime.scheduler.principal import LOCAL, Principal
 from duetime.scheduler.queue.remote import NoAnswer
 from duetime.scheduler.store import Store
@@ -67,6 +67,7 @@ class Reader:
 
         `after` and `before` bound when they are due, in words or as a datetime, in place of those of `where`.
         """
+        check_filter(where)
         now = self._store.now()
         bounds = Bounds.of(cursor, now, self._zone, after=after, before=before)
         where = replace(where, **bounds.instants)
@@ -99,6 +100,7 @@ class Reader:
         by: Principal = LOCAL,
     ) -> EventPage:
         """Return a page of events, newest first; `since` and `until` are in words or a datetime, as in `list`."""
+        check_filter(where)
         bounds = Bounds.of(cursor, self._store.now(), self._zone, since=since, until=until)
         where = replace(where, **bounds.instants)
         page = self._store.history.events(by.tenant, where, limit=page_size(limit), cursor=bounds.cursor)

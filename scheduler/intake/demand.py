@@ -144,7 +144,8 @@ class Demands:
         """Check whether a run that starts when it is due can meet the deadline."""
         handler = self.handlers.get(at.action)
         declared = handler.estimate if handler else None
-        p50 = found.estimate or self.estimates(at.tenant, at.action, declared).p50
+        learned = self.estimates if handler else word_alone  # nothing is learned of an action that does not exist
+        p50 = found.estimate or learned(at.tenant, at.action, declared).p50
         warnings = _against_deadline(replace(found, p50=p50), at) if found.deadline else ()
         if handler and found.estimate and found.estimate > handler.time_limit:
             limit = length(handler.time_limit)

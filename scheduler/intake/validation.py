@@ -7,8 +7,10 @@ from datetime import timedelta
 from typing import ParamSpec, TypeVar
 
 from duetime.scheduler.errors import InvalidArgument, InvalidArguments
+from duetime.scheduler.events import EventFilter
 from duetime.scheduler.request import Request
-from duetime.scheduler.rules.sanitize import check_text
+from duetime.scheduler.rules.sanitize import check_characters, check_text
+from duetime.scheduler.task import TaskFilter
 
 P = ParamSpec("P")
 T = TypeVar("T")
@@ -18,9 +20,13 @@ MAX_TASKS_COUNTED = 1_000
 
 MAX_LABELS = 10
 MAX_KEY_CHARS = 200
+MAX_FILTER_CHARS = 200
+MAX_REASON_CHARS = 200
 MAX_ATTEMPTS = 100
 MAX_PAGE_ROWS = 100
 MAX_RUNS = 1_000_000
+
+_FILTER_TEXTS = ("query", "text", "label", "action", "task_id")
 
 
 def check_key(request: Request) -> None:
@@ -32,6 +38,29 @@ def check_key_text(key: str | None) -> None:
     """Refuse an idempotency key that is empty, too long or unreadable; None is none."""
     if key is not None:
         check_text("idempotency_key", key, limit=MAX_KEY_CHARS)
+
+
+def is_wrong_key(key: str | None) -> bool:
+    """Whether `check_key_text` refuses an idempotency key."""
+    try:
+        check_key_text(key)
+    except InvalidArgument:
+        return True
+    return False
+
+
+def check_reason(reason: str | None) -> None:
+    """Refuse a reason that is too long or unreadable."""
+    if reason is not None:
+        check_characters("reason", reason, limit=MAX_REASON_CHARS)
+
+
+def check_filter(where: TaskFilter | EventFilter) -> None:
+    """Refuse a filter with a text that is too long for anything to have, or unreadable."""
+    for name in _FILTER_TEXTS:
+        text = getattr(where, name, None)
+        if text is not None:
+            check_characters(name, text, limit=MAX_FILTER_CHARS, lines=True)
 
 
 def check_retry(request: Request) -> None:

@@ -43,17 +43,31 @@ def check_text(argument: str, value: object, *, limit: int = 200, lines: bool = 
     """
     if not isinstance(value, str):
         raise InvalidArgument(argument, f"expected text, got {kind_of(value)}", accepted=f"1 to {limit} characters")
+    _refuse_characters(argument, value, lines=lines)
+    text = value.strip()
+    if not any(_is_visible(char) for char in text):
+        raise InvalidArgument(argument, "has no visible character", accepted=f"1 to {limit} visible characters")
+    _refuse_length(argument, text, limit)
+    return text
+
+
+def check_characters(argument: str, value: str, *, limit: int, lines: bool = False) -> None:
+    """Raise `InvalidArgument` as `check_text` does, but for a text of blanks, or of nothing."""
+    _refuse_characters(argument, value, lines=lines)
+    _refuse_length(argument, value, limit)
+
+
+def _refuse_characters(argument: str, value: str, *, lines: bool) -> None:
     refused = None if _is_plain(value) else next((char for char in value if _is_refused(char, lines=lines)), None)
     if refused is not None:
         raise InvalidArgument(
             argument, f"contains {character_name(refused)}", accepted="visible characters and plain spaces"
         )
-    text = value.strip()
-    if not any(_is_visible(char) for char in text):
-        raise InvalidArgument(argument, "has no visible character", accepted=f"1 to {limit} visible characters")
-    if len(text) > limit:
-        raise InvalidArgument(argument, f"has {len(text):,} characters", accepted=f"at most {limit:,}")
-    return text
+
+
+def _refuse_length(argument: str, value: str, limit: int) -> None:
+    if len(value) > limit:
+        raise InvalidArgument(argument, f"has {len(value):,} characters", accepted=f"at most {limit:,}")
 
 
 def clean_text(value: str, limit: int, *, lines: bool = True) -> str:

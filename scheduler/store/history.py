@@ -7,6 +7,7 @@ from dataclasses import replace
 from typing import Any
 
 from duetime.scheduler.events import Event, EventFilter, EventPage
+from duetime.scheduler.ids import is_id
 from duetime.scheduler.store.database import unreadable
 from duetime.scheduler.store.database.database import Database
 from duetime.scheduler.store.schema.rows import ATTEMPT, DEAD_LETTER, EVENT
@@ -44,6 +45,8 @@ class History:
 
     def attempts(self, tenant: str, task_id: str) -> list[Attempt]:
         """Return every attempt of every run of a task, in order of start."""
+        if not is_id(task_id):
+            return []
         statement = (
             select(*ATTEMPT)
             .select_from(attempts.join(runs, runs.c.id == attempts.c.run_id))

@@ -6,6 +6,7 @@ from collections.abc import Callable, Sequence
 from datetime import datetime
 from typing import Any
 
+from duetime.scheduler.ids import is_id
 from duetime.scheduler.store.database.database import Database
 from duetime.scheduler.store.schema.rows import MESSAGE
 from duetime.scheduler.store.schema.tables import inbox
@@ -34,7 +35,9 @@ class Inbox:
         unread = (inbox.c.tenant == tenant, inbox.c.user == user, inbox.c.read_at.is_(None))
         statement = update(inbox).where(*unread).values(read_at=self._now())
         if ids is not None:
-            statement = statement.where(inbox.c.id.in_(list(ids)))
+            statement = statement.where(inbox.c.id.in_(list(filter(is_id, ids))))
+        if task_id is not None and not is_id(task_id):
+            return 0
         if task_id is not None:
             statement = statement.where(inbox.c.task_id == task_id)
         return self._database.write(lambda connection: connection.execute(statement).rowcount)

@@ -29,7 +29,11 @@ COMMAND_SENTENCES: Sentences = {
 _NAMES = {item.name for kind in (Request, Reschedule) for item in fields(kind)} | {
     "after",
     "before",
+    "label",
+    "query",
+    "reason",
     "since",
+    "text",
     "state",
     "cursor",
     "limit",

@@ -6,6 +6,7 @@ from collections.abc import Iterable, Sequence
 from difflib import get_close_matches
 
 from duetime.scheduler.errors import TaskNotFound, UnreadableTask
+from duetime.scheduler.ids import is_id
 from duetime.scheduler.records import Known
 from duetime.scheduler.store.database.unreadable import PROBLEMS
 from duetime.scheduler.store.schema.rows import CURRENT, DELIVERY, RUN, TASK, task_and_run
@@ -63,6 +64,8 @@ _LOCK = select(tasks.c.id).where(tasks.c.id == bindparam("task_id")).with_for_up
 
 def record(connection: Connection, tenant: str, task_id: str, *, locking: bool = False) -> TaskRecord:
     """Return one task; raises `TaskNotFound` with the tenant's closest ids, and `UnreadableTask`."""
+    if not is_id(task_id):
+        raise TaskNotFound(task_id)
     if locking and connection.dialect.name == "postgresql":
         # a separate statement sees the run that became current while this one waited for the lock
         connection.execute(_LOCK, {"task_id": task_id})
