@@ -22,6 +22,9 @@ DEADLINE_KINDS: Final[Mapping[str, tuple[DeadlineType, Penalty]]] = {
 }
 """Values of `deadline_type`: the kind of a deadline and the penalty for missing it, as one word."""
 
+REMINDER_ACTION = "reminder"
+"""The action that delivers a message, and does no work."""
+
 _ENCODE = json.JSONEncoder(default=str, sort_keys=True).encode
 
 
@@ -40,7 +43,7 @@ class Request:
     repeat: str | None = None
     until: str | datetime | None = None
     max_runs: int | None = None
-    action: str = "reminder"
+    action: str = REMINDER_ACTION
     payload: Mapping[str, Json] = field(default_factory=dict)
     priority: str | None = None
     deadline: str | datetime | timedelta | None = None

@@ -257,6 +257,8 @@ class TaskView:
     warnings: tuple[str, ...] = ()
     undo: str | None = None
     unread: tuple[InboxMessage, ...] = ()
+    other_actions: tuple[str, ...] = ()
+    """After a reminder was scheduled: the actions that would have done more than remind."""
 
 
 @dataclass(frozen=True, slots=True)

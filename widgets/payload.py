@@ -7,7 +7,9 @@ from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
+from duetime.scheduler.errors import listed
 from duetime.scheduler.intake.deadlines import kind_word
+from duetime.scheduler.request import REMINDER_ACTION
 from duetime.scheduler.rules.occurrences import set_aside
 from duetime.scheduler.rules.states import OPEN
 from duetime.scheduler.rules.time import times, zones
@@ -47,6 +49,8 @@ MAX_SENTENCE_CHARS = 240
 
 MAX_MESSAGE_CHARS = 100
 MAX_SENTENCES = 4
+MAX_ACTIONS_BYTES = 80
+ONLY_REMINDS = "This only reminds; nothing does the work."
 MAX_UPCOMING_TIMES = 5
 MAX_UNREAD_MESSAGES = 5
 DRY_RUN = "dry run: nothing was stored"
@@ -77,6 +81,7 @@ def task_payload(view: TaskView, history: HistoryPart | None = None) -> TaskPayl
         state=run.state,
         paused=task.paused or None,
         action=task.action,
+        effect=_effect(view),
         message=_message(view.record),
         when=_when(due(run), task.timezone, view.now),
         repeat=_repeat(view),
@@ -178,6 +183,15 @@ def _wall(instant: datetime, zone: str) -> str:
 
 def _local(instant: datetime, zone: str) -> str:
     return instant.astimezone(zones.load(zone)).isoformat(timespec="minutes")
+
+
+def _effect(view: TaskView) -> str | None:
+    """Say that a reminder does no work, and which actions do: its title may read as if it would."""
+    task, run = view.record.task, view.record.run
+    if task.action != REMINDER_ACTION or run.state not in OPEN:
+        return None
+    named = listed(view.other_actions, ", ", MAX_ACTIONS_BYTES)
+    return f"{ONLY_REMINDS} Actions that do work here: {named}." if named else ONLY_REMINDS
 
 
 def _message(record: TaskRecord) -> str | None:

@@ -134,6 +134,7 @@ class TaskPayload(_Part):
     state: State
     paused: Literal[True] | None = None
     action: str
+    effect: str | None = None
     message: str | None = None
     when: When
     repeat: Repeat | None = None

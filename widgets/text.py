@@ -62,6 +62,7 @@ def _task(task: TaskPayload, room: _Room) -> str:
     return _lines(
         _headline(task, room),
         _when_line(task),
+        task.effect or "",
         _demand_line(task, room),
         _waiting_line(task, room),
         _repeat_line(task, room),

@@ -27,7 +27,7 @@ from duetime.scheduler.intake.validation import (
 )
 from duetime.scheduler.principal import Principal
 from duetime.scheduler.records import IdempotencyKey
-from duetime.scheduler.request import Request
+from duetime.scheduler.request import REMINDER_ACTION, Request
 from duetime.scheduler.rules.occurrences import dated
 from duetime.scheduler.rules.recurrence import recurrence
 from duetime.scheduler.rules.recurrence.recurrence import Recurrence
@@ -118,6 +118,10 @@ class Planner:
         said = without_blanks(handler, payload) if handler and payload else payload
         return None if payload and not said else payload
 
+    def other_actions(self, action: str) -> tuple[str, ...]:
+        """Return the actions that do more than a reminder, where `action` is one; of any other action nothing."""
+        return tuple(name for name in self.handlers if name != REMINDER_ACTION) if action == REMINDER_ACTION else ()
+
     def timing(self, request: Request, now: datetime) -> Timing:
         """Resolve when, repeat, until and max_runs together, all in the same zone."""
         problems = ProblemCollector()
@@ -149,7 +153,7 @@ class Planner:
             return resolve_moment(request.when, now=now, zone=zone, argument="when", frame=self.frame(request.timezone))
         if request.repeat is not None:
             return None
-        if request.action != "reminder":
+        if request.action != REMINDER_ACTION:
             return resolve_moment(timedelta(0), now=now, zone=zone, argument="when")
         raise InvalidArgument(
             "when", "a reminder needs a time", accepted="a time or a duration from now", example="when='in 2 hours'"

@@ -46,6 +46,11 @@ def test_a_paused_task_says_so_instead_of_scheduled(chat: Chat) -> None:
     expect(chat.state()).to_have_text("Paused")
 
 
+def test_a_reminder_says_that_it_does_no_work(chat: Chat) -> None:
+    chat.show_task(a_task(effect="This only reminds; nothing does the work."))
+    expect(chat.card.get_by_text("This only reminds; nothing does the work.")).to_be_visible()
+
+
 def test_a_task_becomes_overdue_while_it_is_looked_at_and_nobody_starts_it(chat: Chat) -> None:
     chat.show_task(a_task(due=NOW + timedelta(seconds=5)))
     expect(chat.state()).to_have_text("Scheduled")

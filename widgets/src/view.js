@@ -49,6 +49,7 @@ function headView(card) {
       h("div", { class: "above" }, h("span", { class: "pills" }, stateView(card), tierView(task)), relativeView(card, due, now, reader)),
       h("h1", {}, task.title),
       task.message ? h("p", { class: "message" }, task.message) : "",
+      task.effect ? h("p", { class: "quiet effect" }, task.effect) : "",
       h("p", { class: `when when-${task.state}` },
         h("time", { datetime: task.when.utc }, h("strong", {}, timeOfDay(at.ms, at.reader)), " ", h("span", {}, day(at.ms, at.reader, now))),
         ownZone(task, at))));
