@@ -80,20 +80,16 @@ class Scheduler(Reader):
         now = self._store.now()
         planned = self._planned(request, by, now)
         if isinstance(planned, TaskRecord):
-            return self._scheduled(view_of(planned, now, created=False, warnings=(repeats(planned),)))
+            return view_of(planned, now, created=False, warnings=(repeats(planned),))
         if request.dry_run:
-            return self._scheduled(view_of(TaskRecord(planned.task, planned.run), now, warnings=planned.warnings))
+            return _scheduled(planned, view_of(TaskRecord(planned.task, planned.run), now, warnings=planned.warnings))
         run = self._fast_path.forward(planned.run, now) if self._fast_path else planned.run
         added = self._store.tasks.add(planned.task, run, actor=by.user, key=planned.key)
         failpoints.hit(failpoints.Step.SCHEDULED)
         if added.created and not (self._fast_path and self._fast_path.serves(added.record, now)):
             self._on_change([added.record.task.id])
         warnings = warned(planned.warnings, added)
-        return self._scheduled(view_of(added.record, now, created=added.created, warnings=warnings))
-
-    def _scheduled(self, view: TaskView) -> TaskView:
-        """Add the actions that would do work: a model that asked for work may have got a reminder."""
-        return replace(view, other_actions=self._planner.other_actions(view.record.task.action))
+        return _scheduled(planned, view_of(added.record, now, created=added.created, warnings=warnings))
 
     def _planned(self, request: Request, by: Principal, now: datetime) -> Plan | TaskRecord:
         """Return what a request means, or the task of a repeated call whose time has passed since the first one."""
@@ -115,7 +111,7 @@ class Scheduler(Reader):
         added = [next(stored) if isinstance(plan, Plan) else Added(plan, created=False) for plan in planned]
         self._on_change([each.record.task.id for each in added if each.created])
         return [
-            self._scheduled(view_of(each.record, now, created=each.created, warnings=warned(_said(plan), each)))
+            _scheduled(plan, view_of(each.record, now, created=each.created, warnings=warned(_said(plan), each)))
             for each, plan in zip(added, planned, strict=True)
         ]
 
@@ -222,3 +218,8 @@ class Scheduler(Reader):
 
 def _said(plan: Plan | TaskRecord) -> tuple[str, ...]:
     return plan.warnings if isinstance(plan, Plan) else ()
+
+
+def _scheduled(plan: Plan | TaskRecord, view: TaskView) -> TaskView:
+    """Add the actions that would do work: a model that asked for work may have got a reminder."""
+    return replace(view, other_actions=plan.other_actions) if isinstance(plan, Plan) else view

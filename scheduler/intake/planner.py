@@ -69,6 +69,8 @@ class Plan:
     key: IdempotencyKey | None
     recurrence: Recurrence | None = None
     warnings: tuple[str, ...] = field(default=())
+    other_actions: tuple[str, ...] = ()
+    """Of a reminder: the actions that do more than remind."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -118,8 +120,7 @@ class Planner:
         said = without_blanks(handler, payload) if handler and payload else payload
         return None if payload and not said else payload
 
-    def other_actions(self, action: str) -> tuple[str, ...]:
-        """Return the actions that do more than a reminder, where `action` is one; of any other action nothing."""
+    def _other_actions(self, action: str) -> tuple[str, ...]:
         return tuple(name for name in self.handlers if name != REMINDER_ACTION) if action == REMINDER_ACTION else ()
 
     def timing(self, request: Request, now: datetime) -> Timing:
@@ -250,7 +251,9 @@ class Planner:
             **demand.parts(),
         )
         run = dated(task, first_run(task, timing.first), at=demand.instant, p50=demand.p50)
-        return Plan(task, run, key_of(request, by, now), timing.recurrence, (*timing.assumptions, *demand.warnings))
+        warnings = (*timing.assumptions, *demand.warnings)
+        others = self._other_actions(request.action)
+        return Plan(task, run, key_of(request, by, now), timing.recurrence, warnings, others)
 
     def _handler_retry(self, action: str) -> RetryPolicy:
         return self.handlers.get_or_explain(action).retry or self.retry
