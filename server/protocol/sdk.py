@@ -51,6 +51,11 @@ def connection_of(ctx: ServerRequestContext[Any, Any]) -> Connection:
     return ctx.session._connection  # noqa: SLF001 - see above
 
 
+def expect_no_argument_headers(server: MCPServer[None]) -> None:
+    """Say that no argument of a tool is repeated in an HTTP header: the SDK would walk a whole schema at each call."""
+    lowlevel(server).get_tool_input_schema = lambda _: None
+
+
 def serve_subscribe(server: MCPServer[None], subscribe: Subscribe, unsubscribe: Unsubscribe) -> None:
     """Serve `resources/subscribe` of the earlier eras, for which MCPServer has no public way."""
     handlers = lowlevel(server)

@@ -11,7 +11,7 @@ from duetime.server.protocol.listings import completing_task_ids, listing_open_t
 from duetime.server.protocol.prompts import add_prompts, refuse_wrong_prompts
 from duetime.server.protocol.refusals import shorten_refusals
 from duetime.server.protocol.resources import add_resources
-from duetime.server.protocol.sdk import serve_subscribe, without_log_setup
+from duetime.server.protocol.sdk import expect_no_argument_headers, serve_subscribe, without_log_setup
 from duetime.server.protocol.subscriptions import Subscriptions, local_caller
 from duetime.tools.definition import SchedulerSource
 from duetime.tools.registration import make_tools
@@ -77,6 +77,7 @@ def make_server(
             subscriptions=changes,
             middleware=_middleware(scheduler, changes, caller),
         )
+    expect_no_argument_headers(server)
     add_resources(server, scheduler, caller)
     add_prompts(server)
     server.completion()(completing_task_ids(scheduler, caller))  # type: ignore[no-untyped-call]  # the SDK's

@@ -9,7 +9,7 @@ import socket
 import subprocess
 import sys
 from collections.abc import Iterator
-from contextlib import contextmanager, suppress
+from contextlib import closing, contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
@@ -21,12 +21,14 @@ from duetime.scheduler.handlers import Handlers
 from duetime.scheduler.intake.planner import Planner
 from duetime.scheduler.service import Scheduler
 from duetime.scheduler.store import open_store
+from duetime.server.protocol.sdk import lowlevel
 from duetime.server.protocol.server import make_server
 from duetime.server.protocol.subscriptions import Subscriptions
 from duetime.server.transport import dead_sessions
 from duetime.server.transport.connections import KEEP_ALIVE_S
 from duetime.server.transport.dead_sessions import DeadSessions
 from duetime.server.transport.http import MAX_BODY_BYTES, http_app, listening, url_of
+from duetime.tools.registration import make_tools
 
 PROGRAM = Path(__file__).with_name("served_process.py")
 SECONDS = 120
@@ -249,6 +251,17 @@ def test_a_client_that_begins_anew_after_a_dead_session_has_a_session_again(site
     assert site.post({"jsonrpc": "2.0", "method": "notifications/initialized"}, **headers, **session).status_code == 202
 
     assert "result" in site.post(dead, **headers, **session).json()
+
+
+def test_no_schema_is_walked_for_headers_that_repeat_arguments_as_none_asks_for_one(tmp_path: Path) -> None:
+    with closing(open_store(f"sqlite:///{tmp_path / 'duetime.db'}", synchronous="OFF")) as store:
+        scheduler = Scheduler(store, Planner(Handlers.load(entry_points=False), None))
+        schema_of = lowlevel(make_server(lambda: scheduler, Subscriptions(lambda: store.history))).get_tool_input_schema
+    tools = make_tools(lambda: scheduler)
+
+    assert schema_of is not None
+    assert not any("x-mcp-header" in json.dumps(tool.parameters) for tool in tools)
+    assert [schema_of(tool.name) for tool in tools] == [None] * len(tools)
 
 
 def test_connections_stay_open_longer_than_clients_keep_idle_ones() -> None:
