@@ -3,22 +3,20 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from duetime.server.settings.model import Settings
-from duetime.server.settings.source import load_settings
-from duetime.server.setup.invocation import Invocation, this_invocation
-
 if TYPE_CHECKING:
     import typer
     from duetime.scheduler.service import Scheduler
     from duetime.scheduler.store import Store
     from duetime.server.app import App
+    from duetime.server.settings.model import Settings
+    from duetime.server.setup.invocation import Invocation
 
 
 RUNNER_ANSWER_TIMEOUT_S = 1.0
@@ -40,7 +38,8 @@ class Session:
         """
         if self.handlers and str(Path.cwd()) not in sys.path:
             sys.path.append(str(Path.cwd()))
-        return load_settings(self.config, database_url=self.database_url, handlers=self.handlers, **overrides)
+        load: Callable[..., Settings] = import_module("duetime.server.settings").load_settings
+        return load(self.config, database_url=self.database_url, handlers=self.handlers, **overrides)
 
     @contextmanager
     def app(self, settings: Settings | None = None) -> Iterator[App]:
@@ -68,7 +67,8 @@ class Session:
 
     def invocation(self) -> Invocation:
         """Return the command that starts this `duetime` from any directory with the same options."""
-        return this_invocation(config=self.config, database_url=self.database_url, handlers=self.handlers or "")
+        this: Callable[..., Invocation] = import_module("duetime.server.setup.invocation").this_invocation
+        return this(config=self.config, database_url=self.database_url, handlers=self.handlers or "")
 
 
 def session(context: typer.Context) -> Session:

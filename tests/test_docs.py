@@ -21,12 +21,11 @@ from duetime.scheduler.rules.states import LEGAL, TERMINAL
 from duetime.scheduler.service import Scheduler
 from duetime.scheduler.store.schema.constraints import LEGAL_MOVE
 from duetime.scheduler.task import DeliveryState, State
-from duetime.server.cli.verbs import app
+from duetime.server.cli.verbs import duetime_command
 from duetime.server.settings.model import Settings
 from duetime.tools.definition import AnyDefinition
 from duetime.tools.registration import definitions
 from duetime.tools.schedule_task import REMINDER
-from typer.main import get_command
 
 ROOT = Path(__file__).resolve().parents[1]
 PAGES = [ROOT / "README.md", ROOT / "CHANGELOG.md", *sorted((ROOT / "docs").rglob("*.md"))]
@@ -181,7 +180,7 @@ def test_variables_and_verbs_in_the_pages_exist() -> None:
     text = "\n".join(path.read_text("utf-8") for path in PAGES)
     known = {f"DUETIME_{name.upper()}" for name in Settings.model_fields} | {"DUETIME_CONFIG"}
     assert set(re.findall(r"\bDUETIME_(?!TEST_)[A-Z_]+", text)) - known == set()
-    verbs = set(getattr(get_command(app), "commands", {}))
+    verbs = set(getattr(duetime_command(), "commands", {}))
     assert set(re.findall(r"`(?:\.venv/bin/)?duetime ([a-z][a-z-]*)", text)) - verbs == set()
 
 

@@ -13,8 +13,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-import typer.main
-from duetime.server.cli.verbs import app
+from duetime.server.cli.verbs import duetime_command
 from duetime.server.settings.model import Settings
 from duetime.server.settings.source import load_settings
 
@@ -80,9 +79,9 @@ def called() -> Iterator[list[str]]:
 def test_every_verb_and_option_that_the_examples_use_exists() -> None:
     commands = list(called())
     assert {command[0] for command in commands} == {"migrate", "serve", "worker", "workers"}
-    root: Any = typer.main.get_command(app)
+    root: Any = duetime_command()
     for verb, *rest in commands:
-        options = {name for each in root.commands[verb].params for name in each.opts}
+        options = {name for each in root.commands[verb].loaded.params for name in each.opts}
         assert {word for word in rest if word.startswith("-")} <= options, (verb, rest)
 
 

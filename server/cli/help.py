@@ -4,9 +4,13 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable
+from functools import cached_property
+from importlib import import_module
 from typing import Any
 
+from typer import Typer
 from typer.core import TyperCommand, TyperGroup
+from typer.main import get_command
 
 _BRACES = re.compile(r"\{([A-Z]+)\}")
 
@@ -22,6 +26,28 @@ class Verb(TyperCommand):
         return _BRACES.sub(r"\1", super().get_help(ctx))
 
     def get_short_help_str(self, limit: int = 0) -> str:  # noqa: ARG002 - a sentence that is cut says too little
+        return self.help or ""
+
+
+class DeferredVerb(TyperCommand):
+    """A command whose function, `module:name`, is loaded when the command is used."""
+
+    def __init__(self, name: str, source: str, about: str) -> None:
+        super().__init__(name=name, help=about, rich_markup_mode=None)
+        self.source = source
+
+    @cached_property
+    def loaded(self) -> Any:
+        """The command with its parameters."""
+        module, _, function = self.source.partition(":")
+        alone = Typer(add_completion=False, rich_markup_mode=None, pretty_exceptions_enable=False)
+        alone.command(self.name, cls=Verb)(getattr(import_module(module), function))
+        return get_command(alone)
+
+    def make_context(self, *args: Any, **kwargs: Any) -> Any:
+        return self.loaded.make_context(*args, **kwargs)
+
+    def get_short_help_str(self, limit: int = 0) -> str:  # noqa: ARG002 - as above
         return self.help or ""
 
 

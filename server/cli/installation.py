@@ -15,12 +15,6 @@ from duetime.server.session import session
 from duetime.server.settings.source import config_path, default_config_path, effective
 from duetime.server.setup import background_service, mcp_clients
 from duetime.server.setup.mcp_clients import Client
-from duetime.version import __version__
-
-
-def version() -> None:
-    """Show the version."""
-    output.say(f"duetime {__version__}")
 
 
 def migrate(context: typer.Context) -> None:

@@ -40,4 +40,5 @@ def _call(arguments: list[str]) -> Any:
     """Call the verb of the arguments. Verbs and their parser are loaded only where there is something to parse."""
     if not arguments and COMPLETION_VARIABLE not in os.environ:
         return import_module("duetime.server.cli.stdio").serve_client(import_module("duetime.server.session").Session())
-    return import_module("duetime.server.cli.verbs").app(arguments, prog_name="duetime", standalone_mode=False)
+    command: Any = import_module("duetime.server.cli.verbs").duetime_command()
+    return command(arguments, prog_name="duetime", standalone_mode=False)

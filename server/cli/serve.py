@@ -7,13 +7,7 @@ from importlib import import_module
 from typing import Annotated
 
 import typer
-from duetime.server.cli.stdio import serve_client
 from duetime.server.session import session
-
-
-def stdio(context: typer.Context) -> None:
-    """Serve one chat client until its input ends."""
-    raise typer.Exit(serve_client(session(context)))
 
 
 def serve(

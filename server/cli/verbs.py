@@ -1,17 +1,120 @@
-"""The verbs of `duetime`, put together; docs/cli.md describes each one and a test compares."""
+"""The verbs of `duetime`, put together; docs/cli.md describes each one and a test compares.
+
+A verb is loaded when it is used. Its sentence stands here, so that help and completion load none; a test compares it
+with the verb's own.
+"""
 
 from __future__ import annotations
 
+import sys
+from importlib import import_module
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
-from duetime.server.cli import history, installation, serve, tasks
-from duetime.server.cli import pools as cli_pools
-from duetime.server.cli.help import Verb, Verbs
-from duetime.server.session import open_session
+from duetime.server.cli.help import DeferredVerb, Verbs
+from duetime.version import __version__
+from typer.main import get_command
 
 EXIT_CODES = "Exit codes: 0 done, 1 failed, 2 wrong usage or setting, 3 not found, 4 refused, 130 interrupted."
+
+_HERE = "duetime.server.cli"
+_TASKS, _POOLS, _INSTALLATION = f"{_HERE}.tasks", f"{_HERE}.pools", f"{_HERE}.installation"
+
+VERBS = (
+    DeferredVerb(
+        "serve",
+        f"{_HERE}.serve:serve",
+        "Serve MCP over HTTP on this machine until stopped, and run tasks unless workers do.",
+    ),
+    DeferredVerb(
+        "worker",
+        f"{_HERE}.serve:worker",
+        "Run tasks as one of many workers, with PostgreSQL and Redis, until stopped.",
+    ),
+    DeferredVerb("schedule", f"{_TASKS}:schedule", "Schedule a task: a reminder, a webhook, or one of your handlers."),
+    DeferredVerb("list", f"{_TASKS}:list_", "List tasks: open ones by time, then those that ended."),
+    DeferredVerb("show", f"{_TASKS}:show", "Show everything about one task."),
+    DeferredVerb("reschedule", f"{_TASKS}:reschedule", "Change a task: what is given changes, everything else stays."),
+    DeferredVerb("cancel", f"{_TASKS}:cancel", "Cancel a task; a running attempt is asked to stop."),
+    DeferredVerb("undo", f"{_TASKS}:undo", "Undo a cancel within 30 seconds."),
+    DeferredVerb(
+        "explain",
+        f"{_POOLS}:explain",
+        "Explain why a task is not running: what it waits for, how much is missing, and which task holds it.",
+    ),
+    DeferredVerb(
+        "history",
+        f"{_HERE}.history:history",
+        "Show what happened to tasks, newest first: who did what, when and why.",
+    ),
+    DeferredVerb(
+        "stats",
+        f"{_POOLS}:stats",
+        "Count waiting runs by tier, with the share of each tier, and show the use of pools and threads.",
+    ),
+    DeferredVerb(
+        "migrate",
+        f"{_INSTALLATION}:migrate",
+        "Upgrade the database to this version; an SQLite file is backed up next to itself first.",
+    ),
+    DeferredVerb(
+        "workers", f"{_INSTALLATION}:workers", "List the worker processes of a shared installation, on any machine."
+    ),
+    DeferredVerb(
+        "doctor",
+        f"{_INSTALLATION}:doctor",
+        "Check database, clock, zone, runner, handlers, channels and settings, and suggest remedies.",
+    ),
+    DeferredVerb(
+        "config", f"{_INSTALLATION}:config", "Show every setting in force and its source; secrets are masked."
+    ),
+    DeferredVerb(
+        "install",
+        f"{_INSTALLATION}:install",
+        "Show the entry for a chat client's MCP configuration, or write it there.",
+    ),
+)
+GROUPS = (
+    Verbs(
+        name="service",
+        help="The background service, which runs tasks while no chat is open.",
+        rich_markup_mode=None,
+        commands=(
+            DeferredVerb(
+                "install",
+                f"{_INSTALLATION}:service_install",
+                "Set up `duetime serve` as a background service of this user, and start it.",
+            ),
+            DeferredVerb(
+                "status",
+                f"{_INSTALLATION}:service_status",
+                "Report whether the background service is running; exit code 1 if it is not.",
+            ),
+            DeferredVerb(
+                "remove",
+                f"{_INSTALLATION}:service_remove",
+                "Stop the background service and remove it; tasks and settings stay.",
+            ),
+        ),
+    ),
+    Verbs(
+        name="pools",
+        help="Pools, which limit concurrency and rate.",
+        rich_markup_mode=None,
+        commands=(
+            DeferredVerb("list", f"{_POOLS}:pools_list", "List the declared pools."),
+            DeferredVerb(
+                "set", f"{_POOLS}:pools_set", "Create or change a pool at run time; existing reservations stay."
+            ),
+            DeferredVerb(
+                "remove",
+                f"{_POOLS}:pools_remove",
+                "Remove a pool; tasks that need it are held until it is declared again.",
+            ),
+        ),
+    ),
+)
 
 app = typer.Typer(
     name="duetime",
@@ -22,19 +125,6 @@ app = typer.Typer(
     no_args_is_help=False,
     pretty_exceptions_enable=False,
     context_settings={"help_option_names": ["-h", "--help"]},
-)
-service = typer.Typer(
-    cls=Verbs,
-    rich_markup_mode=None,
-    help="The background service, which runs tasks while no chat is open.",
-    no_args_is_help=False,
-)
-
-pools = typer.Typer(
-    cls=Verbs,
-    rich_markup_mode=None,
-    help="Pools, which limit concurrency and rate.",
-    no_args_is_help=False,
 )
 
 
@@ -50,34 +140,18 @@ def root(
     version: Annotated[bool, typer.Option("--version", help="show the version and exit")] = False,
 ) -> None:
     """Serve MCP on stdin and stdout when no verb is given."""
-    open_session(context, config=config, database_url=database_url, handlers=",".join(handlers or ()) or None)
     if version:
-        installation.version()
-    elif context.invoked_subcommand is None:
-        serve.stdio(context)
+        sys.stdout.write(f"duetime {__version__}\n")
+        raise typer.Exit
+    sessions: Any = import_module("duetime.server.session")
+    sessions.open_session(context, config=config, database_url=database_url, handlers=",".join(handlers or ()) or None)
+    if context.invoked_subcommand is None:
+        raise typer.Exit(import_module("duetime.server.cli.stdio").serve_client(sessions.session(context)))
 
 
-app.command("serve", cls=Verb)(serve.serve)
-app.command("worker", cls=Verb)(serve.worker)
-app.command("schedule", cls=Verb)(tasks.schedule)
-app.command("list", cls=Verb)(tasks.list_)
-app.command("show", cls=Verb)(tasks.show)
-app.command("reschedule", cls=Verb)(tasks.reschedule)
-app.command("cancel", cls=Verb)(tasks.cancel)
-app.command("undo", cls=Verb)(tasks.undo)
-app.command("explain", cls=Verb)(cli_pools.explain)
-app.command("history", cls=Verb)(history.history)
-app.command("stats", cls=Verb)(cli_pools.stats)
-app.command("migrate", cls=Verb)(installation.migrate)
-app.command("workers", cls=Verb)(installation.workers)
-app.command("doctor", cls=Verb)(installation.doctor)
-app.command("config", cls=Verb)(installation.config)
-app.command("install", cls=Verb)(installation.install)
-service.command("install", cls=Verb)(installation.service_install)
-service.command("status", cls=Verb)(installation.service_status)
-service.command("remove", cls=Verb)(installation.service_remove)
-app.add_typer(service, name="service")
-pools.command("list", cls=Verb)(cli_pools.pools_list)
-pools.command("set", cls=Verb)(cli_pools.pools_set)
-pools.command("remove", cls=Verb)(cli_pools.pools_remove)
-app.add_typer(pools, name="pools")
+def duetime_command() -> Any:
+    """Return the command `duetime` with all its verbs."""
+    found: Any = get_command(app)
+    for verb in (*VERBS, *GROUPS):
+        found.add_command(verb)
+    return found

@@ -15,6 +15,9 @@ pytestmark = pytest.mark.faults
 
 Start = Callable[[], Host]
 
+OPENING = ("resources/list",) * 20
+"""The first opens the application; a process that took the seat at once would have it by the last."""
+
 
 @pytest.fixture
 def start(site: Site) -> Iterator[Start]:
@@ -30,7 +33,11 @@ def start(site: Site) -> Iterator[Start]:
         host.kill()
 
 
-@pytest.mark.parametrize("asked", [("server/discover",), ("server/discover", "tools/list")])
+@pytest.mark.parametrize(
+    "asked",
+    [("server/discover",), ("server/discover", "tools/list"), ("tools/list", *OPENING)],
+    ids=["asked for its version", "asked for its tools", "opened the database"],
+)
 def test_a_client_that_starts_its_server_twice_runs_overdue_work_once(
     site: Site, start: Start, asked: tuple[str, ...]
 ) -> None:

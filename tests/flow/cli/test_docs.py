@@ -7,7 +7,6 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-import typer.main
 from duetime.server.cli.exit_codes import (
     DONE_CODE,
     FAILED_CODE,
@@ -16,7 +15,8 @@ from duetime.server.cli.exit_codes import (
     REFUSED_CODE,
     WRONG_USAGE_CODE,
 )
-from duetime.server.cli.verbs import app
+from duetime.server.cli.help import DeferredVerb
+from duetime.server.cli.verbs import duetime_command
 
 PAGE = (Path(__file__).parents[3] / "docs" / "cli.md").read_text(encoding="utf-8")
 EVERYWHERE = {"--help", "-h"}
@@ -27,7 +27,7 @@ def verbs(command: Any, path: str = "") -> Iterator[tuple[str, Any]]:
         if getattr(found, "commands", None):
             yield from verbs(found, f"{path}{name} ")
         else:
-            yield f"{path}{name}", found
+            yield f"{path}{name}", found.loaded
 
 
 def options(command: Any) -> set[str]:
@@ -51,25 +51,40 @@ def listed(section: str) -> set[str]:
 
 
 def test_every_verb_has_its_section_and_no_other_has() -> None:
-    root = typer.main.get_command(app)
+    root = duetime_command()
     assert set(sections("###")) == {name for name, _ in verbs(root)}
 
 
 def test_each_section_lists_exactly_the_options_of_its_verb() -> None:
     documented = sections("###")
-    for name, command in verbs(typer.main.get_command(app)):
+    for name, command in verbs(duetime_command()):
         assert listed(documented[name]) == options(command), name
 
 
 def test_the_global_options_are_listed() -> None:
     documented = listed(sections("##")["Global options"].split("\n### ")[0])
-    assert documented == options(typer.main.get_command(app)) | EVERYWHERE
+    assert documented == options(duetime_command()) | EVERYWHERE
 
 
 def test_every_option_and_verb_says_what_it_does() -> None:
-    for name, command in verbs(typer.main.get_command(app)):
+    for name, command in verbs(duetime_command()):
         assert command.help, name
         assert all(each.help for each in command.params if each.param_type_name == "option"), name
+
+
+def test_the_sentence_in_the_list_of_verbs_is_the_one_of_the_verb_itself() -> None:
+    found = list(deferred(duetime_command()))
+    assert len(found) > 20
+    for verb in found:
+        assert verb.help == verb.loaded.help
+
+
+def deferred(command: Any) -> Iterator[DeferredVerb]:
+    for found in command.commands.values():
+        if isinstance(found, DeferredVerb):
+            yield found
+        else:
+            yield from deferred(found)
 
 
 def test_the_exit_codes_are_listed() -> None:

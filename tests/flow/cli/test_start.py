@@ -1,0 +1,52 @@
+"""What a command loads: people wait for it each time, and most of the wait is imports."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+PATIENCE = 120
+PROGRAM = """
+import sys
+from duetime.server.cli.main import run
+
+code = run(sys.argv[1:])
+print("loaded", *sys.modules, file=sys.stderr)
+sys.exit(code)
+"""
+ONLY_FOR_A_DATABASE = {"alembic", "dramatiq", "httpcore2", "httpx2", "mcp", "redis", "rich", "sqlalchemy"}
+
+
+def loaded_by(tmp_path: Path, *arguments: str) -> tuple[str, set[str]]:
+    """Return what a command wrote to stdout, and the names of the modules and packages that it loaded."""
+    kept = {name: value for name, value in os.environ.items() if not name.upper().startswith(("DUETIME_", "XDG_"))}
+    url = f"sqlite:///{tmp_path}/duetime.db"
+    done = subprocess.run(
+        [sys.executable, "-c", PROGRAM, *arguments],
+        env={**kept, "HOME": str(tmp_path), "DUETIME_DATABASE_URL": url, "DUETIME_TIMEZONE": "UTC"},
+        capture_output=True,
+        check=False,
+        text=True,
+        timeout=PATIENCE,
+    )
+    assert done.returncode == 0, done.stderr
+    (modules,) = (line.split()[1:] for line in done.stderr.splitlines() if line.startswith("loaded "))
+    return done.stdout, {*modules, *(name.partition(".")[0] for name in modules)}
+
+
+@pytest.mark.parametrize("arguments", [("--help",), ("service", "--help"), ("pools", "--help")], ids=" ".join)
+def test_help_loads_no_verb_and_nothing_that_a_verb_needs(tmp_path: Path, arguments: tuple[str, ...]) -> None:
+    said, modules = loaded_by(tmp_path, *arguments)
+    assert "Commands:" in said
+    assert modules & ONLY_FOR_A_DATABASE == set()
+    assert "pydantic" not in modules or "service" in arguments or "pools" in arguments, "typer needs it for a group"
+    assert {name for name in modules if name.startswith("duetime.server.cli.")} == {
+        "duetime.server.cli.help",
+        "duetime.server.cli.main",
+        "duetime.server.cli.verbs",
+    }
+    assert "duetime.server.settings" not in modules
