@@ -39,7 +39,7 @@ from duetime.server.distributed import make_member
 from duetime.server.runtime.readiness import readiness
 from duetime.server.settings.handlers import load_handlers
 from duetime.server.settings.model import Settings
-from duetime.server.settings.options import allowance, channel_options, runner_options
+from duetime.server.settings.options import allowance, channel_options, holiday_calendar, runner_options
 from duetime.server.settings.source import load_settings
 
 Listener = Callable[[Sequence[str]], None]
@@ -265,6 +265,7 @@ def _planner(settings: Settings, handlers: Handlers, channels: Channels) -> Plan
         default_channels=_default_channels(settings, channels),
         minimum_interval=timedelta(seconds=settings.minimum_interval_seconds),
         zone_named="timezone" in settings.model_fields_set,
+        holidays=holiday_calendar(settings),
     )
 
 

@@ -26,7 +26,9 @@ NOW_TOLERANCE_S = 5
 _INSTANT = re.compile(r"\d{4}-\d\d-\d\d[Tt ]\d\d:\d\d")
 
 _RECURRENCE = re.compile(
-    r"(?:(?:every|each|daily|hourly|weekly|monthly|yearly|annually)\b|FREQ=|RRULE:)", re.IGNORECASE
+    r"(?:every|each|twice|(?:[0-9]+|three|four|five|six) times|daily|hourly|weekly|monthly|yearly|annually)\b"
+    r"|FREQ=|RRULE:",
+    re.IGNORECASE,
 )
 
 _LAST = time(23, 59, 59)
@@ -54,17 +56,17 @@ def resolve_moment(
     except InvalidArgument:
         passed = _just_passed(words, now=now, zone=zone, frame=frame)
         if passed is None:
-            _refuse_recurrence(words, now=now, zone=zone, argument=argument)
+            _refuse_recurrence(words, now=now, zone=zone, argument=argument, frame=frame)
             raise
         return _instant(passed.instant, now=now, zone=passed.zone, argument=argument)
 
 
-def _refuse_recurrence(words: str, *, now: datetime, zone: str | None, argument: str) -> None:
+def _refuse_recurrence(words: str, *, now: datetime, zone: str | None, argument: str, frame: Frame) -> None:
     """Raise InvalidArgument for words that say how a task repeats: they belong in another argument."""
     if argument != "when" or not _RECURRENCE.match(words):
         return
     try:
-        recurrence.parse(words, zone=zone or "UTC", anchor=now)
+        recurrence.parse(words, zone=zone or "UTC", anchor=now, holidays=frame.holidays)
         example = words
     except InvalidArgument as unread:
         example = unread.example
@@ -89,7 +91,11 @@ def _just_passed(words: str, *, now: datetime, zone: str | None, frame: Frame) -
 def resolve_end(
     given: Moment, *, now: datetime, zone: str | None, argument: str = "until", frame: Frame = NEW_TASK
 ) -> Resolved:
-    """Resolve an end like `resolve_moment`, but a date without a time means the end of that day, today included."""
+    """Resolve an end like `resolve_moment`, but a date without a time means the end of that day, today included.
+
+    A month ends it as it begins: `june` is the end of 31 May.
+    """
+    frame = replace(frame, end=True)
     with suppress(InvalidArgument):
         home = zones.find(zone or "UTC")
         midnight = datetime.combine(now.astimezone(home), time(), home)

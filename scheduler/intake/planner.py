@@ -79,6 +79,7 @@ class Planner:
 
     `zone` is the default time zone; with None a wall time without a zone is an error. `pools` returns the current
     pools, `estimates` the duration of a run. `zone_named` is False for a zone of the machine, which nobody chose.
+    `holidays` is the calendar of public holidays, empty for none.
     """
 
     handlers: Handlers
@@ -90,6 +91,7 @@ class Planner:
     pools: Callable[[], PoolsByName] = dict
     estimates: EstimateLookup = word_alone
     zone_named: bool = True
+    holidays: str = ""
 
     @property
     def demands(self) -> Demands:
@@ -139,7 +141,8 @@ class Planner:
 
     def frame(self, timezone: str | None, *, moved: datetime | None = None, own: str | None = None) -> Frame:
         """Return how times are read: `timezone` is the caller's, `own` the zone of the task that is `moved`."""
-        return Frame(moved, zone_named=self.zone_named or timezone is not None or own not in (None, self.zone))
+        named = self.zone_named or timezone is not None or own not in (None, self.zone)
+        return Frame(moved, zone_named=named, holidays=self.holidays)
 
     def _zone(self, request: Request) -> str | None:
         """Return the zone of a request; for an unknown one keep the problem and use the nearest known one."""
@@ -192,11 +195,12 @@ class Planner:
             raise _no_zone()
         if start is None:
             rule, assumptions = recurrence.soonest(
-                repeat, zone=zone, now=now, minimum=self.minimum_interval, moved=moved
+                repeat, zone=zone, now=now, minimum=self.minimum_interval, moved=moved, holidays=self.holidays
             )
         else:
             assumptions = ()
-            rule = recurrence.parse(repeat, zone=zone, anchor=start, minimum=self.minimum_interval)
+            least = self.minimum_interval
+            rule = recurrence.parse(repeat, zone=zone, anchor=start, minimum=least, holidays=self.holidays)
         first = rule.first(max(rule.anchor, now))
         if first is None:
             problem = "it has no future occurrence"

@@ -60,6 +60,17 @@ _FULL_HOUR = re.compile(r"\b([0-9]{1,2}) ?uhr\b(?! ?[0-9])")
 _UHR = re.compile(r"\b([0-9]{1,2})(?: ?uhr ?|:)([0-5][0-9])(?: ?uhr)?\b")
 """The hour of the clock in German, which the library drops: `9 uhr`, `9 uhr 30`, `9:30 uhr`."""
 
+_OFFSET = re.compile(
+    r"(?P<count>[0-9]{1,4}) "
+    r"(?P<unit>min\w*|hor\w*|heures?|stunden?|uur|ore|ora|timm?ar?|time[rn]?|tuntia?|godzin\w*|hodin\w*) "
+    r"(?:(?P<before>avant|vor|voor|antes|prima|före|innan|før|ennen|przed|před)"
+    r"|après|nach|na|después|dopo|depois|efter|etter|jälkeen|po)\b"
+    r"[^\W\d]*(?: [^\W\d]+)* (?P<hour>[0-9]{1,2})(?:[:.h ](?P<minute>[0-5][0-9]))?"
+    r" ?(?:h|heures?|uhr|uur|horas?|ore|hodin)?"
+)
+"""A length of time before or after an hour, in the languages that the library knows; it never reads one right."""
+
+_DAY_HOURS = 24
 _NUMBER = re.compile(r"[0-9]+")
 _MAX_WORDS_OF_LENGTH = 2
 _MOVED = timedelta(days=1, minutes=37)
@@ -102,11 +113,22 @@ def understand(
     """
     try:
         return times.resolve(text, now=now, zone=zone, argument=argument, frame=frame)
-    except NotUnderstood:
+    except NotUnderstood as unknown:
         found = _long_tail(text, now, zone, frame) if zone and _readable(text) else None
         if found is None:
-            raise
+            example = _in_english(text) or unknown.example
+            raise NotUnderstood(argument, unknown.problem, accepted=unknown.accepted, example=example) from None
         return found
+
+
+def _in_english(text: str) -> str:
+    """Return `10 Minuten vor 15 Uhr` as it can be said in English, empty for any other text."""
+    found = _OFFSET.fullmatch(text.strip().lower())
+    if found is None or int(found["hour"]) >= _DAY_HOURS:
+        return ""
+    unit = "minutes" if found["unit"].startswith("min") else "hours"
+    direction = "before" if found["before"] else "after"
+    return f"{found['count']} {unit} {direction} {int(found['hour']):02}:{found['minute'] or '00'}"
 
 
 def _readable(text: str) -> bool:

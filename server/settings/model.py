@@ -10,6 +10,7 @@ from duetime.scheduler.errors import InvalidSetting
 from duetime.server.settings.checks import (
     ChannelName,
     DatabaseUrl,
+    HolidayCalendar,
     LoopbackHost,
     Namespace,
     PoolSettings,
@@ -91,6 +92,11 @@ class Settings(BaseModel):
         default_factory=system_zone,
         description="the time zone for wall times such as `tomorrow 9am` if a call names none (default: the system's)",
         examples=["America/Edmonton"],
+    )
+    holidays: HolidayCalendar = Field(
+        default="",
+        description="the calendar of public holidays: a country, or one with its subdivision (default: none is known)",
+        examples=["CA-AB"],
     )
     minimum_interval_seconds: int = Field(
         default=60,

@@ -8,8 +8,10 @@ from datetime import timedelta
 from pathlib import Path
 
 from duetime.scheduler.delivery import ChannelOptions, WebhookTarget
+from duetime.scheduler.errors import InvalidArgument, InvalidSetting
 from duetime.scheduler.nodes.runner import RunnerOptions
 from duetime.scheduler.rules.headroom import HeadroomParts
+from duetime.scheduler.rules.time import public_holidays
 from duetime.scheduler.worker.machine_load import LoadShedder, Machine
 from duetime.scheduler.worker.worker import all_of_them
 from duetime.server.settings.model import Settings
@@ -71,3 +73,13 @@ def _lock_path(settings: Settings) -> Path:
 
 def _revealed(secret: SecretStr | None) -> str | None:
     return secret.get_secret_value() if secret is not None else None
+
+
+def holiday_calendar(settings: Settings) -> str:
+    """Return the calendar of public holidays, empty for none; only a calendar that is named loads the package."""
+    if not settings.holidays:
+        return ""
+    try:
+        return public_holidays.find(settings.holidays)
+    except InvalidArgument as unknown:
+        raise InvalidSetting(str(unknown)) from None

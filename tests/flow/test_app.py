@@ -55,3 +55,17 @@ def test_a_missing_driver_of_postgresql_is_named_with_the_command_that_installs_
     monkeypatch.setitem(sys.modules, "psycopg", None)  # importing it fails now, as where it is not installed
     with pytest.raises(InvalidSetting, match=r"pip install 'duetime\[postgres\]'"):
         open_store("postgresql://duetime@localhost/duetime")
+
+
+def test_the_country_of_the_public_holidays_reaches_phrases_and_rules(tmp_path: Path) -> None:
+    with build(settings(tmp_path, holidays="ca-ab", timezone="America/Edmonton")) as app:
+        once = app.scheduler.schedule("Sleep in", when="next public holiday at 10:00")
+        often = app.scheduler.schedule("Stand-up", repeat="every weekday at 9:00 except public holidays")
+
+    assert "next public holiday in CA-AB" in " ".join(once.warnings)
+    assert often.record.task.repeat == "FREQ=WEEKLY;BYDAY=MO,TU,WE,TH,FR;BYHOUR=9;BYMINUTE=0;X-EXCEPT-HOLIDAYS=CA-AB"
+
+
+def test_a_country_that_has_no_calendar_stops_the_start(tmp_path: Path) -> None:
+    with pytest.raises(InvalidSetting, match="no calendar of public holidays 'CA-ZZ'"):
+        build(settings(tmp_path, holidays="CA-ZZ"))

@@ -8,9 +8,13 @@ from datetime import date
 from functools import lru_cache
 
 from duetime.scheduler.rules.recurrence.rule import DAILY, HOURLY, MINUTELY, MONTHLY, NONE, WEEKLY, YEARLY, Rule
+from duetime.scheduler.rules.time.public_holidays import month_bits
 
 MAX_MONTHS_SEARCHED = 1200
 """How many months the search for a next day goes ahead: what does not happen in a hundred years never does."""
+
+MAX_HOLIDAY_MONTHS_SEARCHED = 240
+"""The same where public holidays are left out: each further year of a calendar has to be worked out."""
 
 _Weekdays = frozenset[tuple[int, int]]
 
@@ -37,7 +41,7 @@ class Days:
     def next(self, day: date) -> date | None:
         """Return the first day at or after `day`, None if there is none within reach."""
         year, month, skip = day.year, day.month, day.day - 1
-        for _ in range(MAX_MONTHS_SEARCHED):
+        for _ in range(MAX_HOLIDAY_MONTHS_SEARCHED if self.rule.holidays else MAX_MONTHS_SEARCHED):
             if year > date.max.year:
                 return None
             found = self._month(year, month) >> skip
@@ -57,7 +61,8 @@ class Days:
             bits &= _bits(rule.monthdays, frozenset(), first, length, either=False)
         else:
             bits = _bits(rule.monthdays, rule.weekdays, first, length, either=rule.either)
-        return bits & self._period(year, month, length) if bits and rule.interval > 1 else bits
+        bits = bits & self._period(year, month, length) if bits and rule.interval > 1 else bits
+        return bits & ~month_bits(rule.holidays, year, month) if bits and rule.holidays else bits
 
     def _month_counts(self, year: int, month: int) -> bool:
         if self.rule.freq == MONTHLY:

@@ -31,14 +31,15 @@ class Window:
 
 @dataclass(slots=True)
 class Excluded:
-    """The days of the week and the months that the words leave out."""
+    """Days of the week, months, and the public holidays of a calendar that the words leave out."""
 
     weekdays: set[int] = field(default_factory=set)
     months: set[int] = field(default_factory=set)
+    holidays: str = ""
 
     def __bool__(self) -> bool:
         """Tell whether anything is left out."""
-        return bool(self.weekdays or self.months)
+        return bool(self.weekdays or self.months or self.holidays)
 
 
 @dataclass(slots=True)
@@ -55,6 +56,8 @@ class Draft:
     window: Window | None = None
     step: int = 0
     excluded: Excluded = field(default_factory=Excluded)
+    calendar: str = ""
+    """The calendar of public holidays that the words mean where they name none, empty where none is configured."""
     dates: int = 0
     monthly: bool = False
     until: datetime | date | None = None

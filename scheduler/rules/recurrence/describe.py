@@ -26,7 +26,8 @@ def sentence(rule: Rule, anchor: datetime, *, most_times: int = _MAX_TIMES_LISTE
     More than `most_times` times of day without a common step are only counted.
     """
     says = _elapsed(rule) if rule.elapsed else f"{_days(rule, anchor.date())}{_at(rule, anchor, most_times)}"
-    return says + _end(rule)
+    holidays = f" except public holidays in {rule.holidays}" if rule.holidays else ""
+    return says + holidays + _end(rule)
 
 
 def full_sentence(rule: Rule, anchor: datetime) -> str:

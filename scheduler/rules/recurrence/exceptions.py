@@ -4,21 +4,25 @@ from __future__ import annotations
 
 from duetime.scheduler.rules.recurrence.day_lists import Draft, join, read_days
 from duetime.scheduler.rules.recurrence.rule import DAILY, HOURLY, MINUTELY
+from duetime.scheduler.rules.time.named_days import PUBLIC_HOLIDAY, known_calendar, no_calendar
 from duetime.scheduler.rules.time.tokens import MONTHS, Misread, Tokens
 
 _LEADS = ("except for", "except", "excepting", "excluding", "but not", "but", "apart from", "other than", "not")
 _EXAMPLE = "every day except fridays"
+_COUNTRY_CHARS = 2
 _WEEKDAYS, _MONTHS = frozenset(range(7)), frozenset(range(1, 13))
 
 
 def read_exception(row: Tokens, draft: Draft) -> bool:
-    """Read `except fridays` or `except in august` into the draft if one comes next."""
+    """Read `except fridays`, `except in august` or `except public holidays` into the draft if one comes next."""
     if not any(row.phrase(words) for words in _LEADS):
         return False
     _ = row.accept("on", "at", "in", "during")
     _ = row.accept("every")
-    if not (row.attempt(_months, draft) or _weekdays(row, draft)):
-        raise Misread("only days of the week and months can be left out", _EXAMPLE)
+    if not (row.attempt(_holidays, draft) or row.attempt(_months, draft) or _weekdays(row, draft)):
+        raise Misread("only days of the week, months and public holidays can be left out", _EXAMPLE)
+    while row.attempt(_and_holidays, draft):
+        pass
     return True
 
 
@@ -27,6 +31,12 @@ def refuse_exception_alone(row: Tokens) -> None:
     whole = row.rest
     if any(row.phrase(words) for words in _LEADS):
         raise Misread("an exception needs the days that it is one of", f"every day {whole}")
+
+
+def refuse_holidays_alone(row: Tokens) -> None:
+    """Raise `Misread` for `every public holiday`: a rule can leave them out, but not consist of them."""
+    if any(row.phrase(words) for words in PUBLIC_HOLIDAY):
+        raise Misread("public holidays need a task each: `next public holiday` as `when`", "yearly on 25 december")
 
 
 def leave_out(draft: Draft) -> None:
@@ -70,3 +80,30 @@ def _weekdays(row: Tokens, draft: Draft) -> bool:
         return False
     draft.excluded.weekdays |= {day for _, day in days.weekdays}
     return True
+
+
+def _and_holidays(row: Tokens, draft: Draft) -> bool:
+    return join(row) and _holidays(row, draft)
+
+
+def _holidays(row: Tokens, draft: Draft) -> bool:
+    """Read `public holidays`, which are those of the configured calendar, or `public holidays in CA-AB`."""
+    _ = row.phrase("the") or row.accept("any")
+    if not (any(row.phrase(words) for words in PUBLIC_HOLIDAY) or row.accept("holidays")):
+        return False
+    calendar = row.attempt(_calendar) or draft.calendar
+    if not calendar:
+        raise no_calendar("every weekday except public holidays in CA-AB")
+    draft.excluded.holidays = known_calendar(calendar)
+    return True
+
+
+def _calendar(row: Tokens) -> str | None:
+    """Read `in ca-ab`: a country, and a part of it that may begin with a number."""
+    if not row.accept("in", "of") or len(row.peek()) != _COUNTRY_CHARS or row.peek() in MONTHS:
+        return None
+    code = row.take()
+    if row.accept("-"):
+        code += f"-{row.take()}"
+        code += row.take() if len(row.peek()) == 1 and row.peek().isalpha() else ""
+    return code

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from bisect import bisect_right
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import UTC, date, datetime, time, timedelta
 from itertools import islice, pairwise
 from zoneinfo import ZoneInfo
@@ -70,9 +70,10 @@ class WallPlan:
 
     def _adjacent(self) -> bool:
         """Tell whether the rule ever falls on two days in a row."""
-        day = self.days.next(self.days.anchor)
+        days = replace(self.days, rule=replace(self.days.rule, holidays=""))  # working years out would take long
+        day = days.next(days.anchor)
         for _ in range(_MAX_NEIGHBOURS_SEARCHED):
-            following = self.days.next(day + _DAY) if day else None
+            following = days.next(day + _DAY) if day else None
             if day is None or following is None:
                 return False
             if following - day == _DAY:
@@ -104,7 +105,7 @@ class ElapsedPlan:
             base -= anchor.astimezone(zone).minute * _MINUTE
         if rule.minutes and not blocks and rule.freq == HOURLY:
             unit = _MINUTE
-        filtered = rule.months or rule.monthdays or rule.weekdays
+        filtered = rule.months or rule.monthdays or rule.weekdays or rule.holidays
         days = Days.of(rule, anchor.astimezone(zone).date()) if filtered else None
         return cls(rule, days, base.astimezone(UTC), unit * rule.interval, blocks, zone)
 

@@ -6,7 +6,12 @@ from datetime import date, datetime
 
 from duetime.scheduler.rules.recurrence.daily_window import read_step, read_window, set_times
 from duetime.scheduler.rules.recurrence.day_lists import Draft, join, read_days
-from duetime.scheduler.rules.recurrence.exceptions import leave_out, read_exception, refuse_exception_alone
+from duetime.scheduler.rules.recurrence.exceptions import (
+    leave_out,
+    read_exception,
+    refuse_exception_alone,
+    refuse_holidays_alone,
+)
 from duetime.scheduler.rules.recurrence.intervals import read_interval
 from duetime.scheduler.rules.recurrence.rule import (
     DAILY,
@@ -21,8 +26,9 @@ from duetime.scheduler.rules.recurrence.rule import (
 )
 from duetime.scheduler.rules.recurrence.times_per_period import read_times_per_period
 from duetime.scheduler.rules.time import dates
+from duetime.scheduler.rules.time.ambiguity import refuse_occasions
 from duetime.scheduler.rules.time.time_of_day import Clock, read_clock
-from duetime.scheduler.rules.time.tokens import MONTHS, NUMBERS, WEEKDAY_NAMES, Misread, Tokens, Unknown, tokens
+from duetime.scheduler.rules.time.tokens import MONTHS, NUMBERS, WEEKDAY_NAMES, Misread, Tokens, Unknown, normal, tokens
 
 _ADVERBS = {
     "hourly": (HOURLY, 1), "daily": (DAILY, 1), "nightly": (DAILY, 1), "weekly": (WEEKLY, 1),
@@ -35,13 +41,14 @@ _BOTH = "FREQ=MONTHLY;BYDAY=FR;BYMONTHDAY=13"
 _COUNTED = ("times", "time", "occurrences")
 
 
-def parse(text: str, today: date) -> Rule:
-    """Read a recurrence in words; `today` is the day it starts.
+def parse(text: str, today: date, holidays: str = "") -> Rule:
+    """Read a recurrence in words; `today` is the day it starts, `holidays` the configured calendar of them.
 
     Raises `Misread` with what is wrong, or `Unknown` if it is in no known form.
     """
+    refuse_occasions(normal(text))
     row = tokens(text)
-    draft = Draft()
+    draft = Draft(calendar=holidays)
     row.attempt(_times, draft)
     _head(row, draft)
     while not row.done:  # every clause takes a token, or it is none
@@ -70,6 +77,7 @@ def _head(row: Tokens, draft: Draft) -> None:
     if each and (read_interval(row, draft) or _daypart(row, draft)):
         return
     if not _selected(row, draft):
+        refuse_holidays_alone(row)
         raise Unknown("is not understood")
 
 
@@ -178,7 +186,7 @@ def _end(row: Tokens, draft: Draft, today: date) -> bool:
 def _until(row: Tokens, draft: Draft, today: date) -> bool:
     """Read the last day, and a time of day that follows it at once: `2026-12-31 17:00`."""
     whole = row.peek(-1).startswith("thr")
-    day = row.attempt(dates.read_last_day, today, whole=whole)
+    day = row.attempt(dates.read_last_day, today, draft.calendar, whole=whole)
     if day is None:
         return False
     draft.until = day.candidates[0]
@@ -213,6 +221,7 @@ def _rule(draft: Draft) -> Rule:
         times=tuple(sorted(draft.times)),
         until=draft.until,
         count=draft.count,
+        holidays=draft.excluded.holidays,
     )
 
 

@@ -31,6 +31,9 @@ MIN_INTERVAL = timedelta(minutes=1)
 
 _EXAMPLE = "every weekday at 9:00"
 _TICK = timedelta(microseconds=1)
+_HOLIDAY_REACH = timedelta(days=7305)
+"""How far ahead a number of runs is counted where public holidays are left out: 20 years."""
+
 _MAX_STEPS_COUNTED = 10 * MAX_COUNT
 
 
@@ -82,10 +85,17 @@ class Recurrence:
 
 
 def parse(
-    text: str, *, zone: str, anchor: datetime, minimum: timedelta = MIN_INTERVAL, argument: str = "repeat"
+    text: str,
+    *,
+    zone: str,
+    anchor: datetime,
+    minimum: timedelta = MIN_INTERVAL,
+    argument: str = "repeat",
+    holidays: str = "",
 ) -> Recurrence:
     """Read a recurrence that starts at `anchor` (aware) and keeps the wall time of the IANA `zone`.
 
+    `holidays` is the calendar of public holidays that words mean where they name none; the stored rule names it.
     Raises `InvalidArgument` for what is not understood, ambiguous, more often than `minimum`, or never fires.
     """
     zones.find(zone)
@@ -93,7 +103,7 @@ def parse(
         problem = f"must be 1 to {MAX_PHRASE_CHARS} characters of text"
         raise InvalidArgument(argument, problem, accepted=ACCEPTED, example=_EXAMPLE)
     try:
-        return _parse(" ".join(text.split()), zones.find(zone).key, anchor.astimezone(UTC), minimum)
+        return _parse(" ".join(text.split()), zones.find(zone).key, anchor.astimezone(UTC), minimum, holidays)
     except OverflowError:
         raise InvalidArgument(argument, "is beyond the calendar", accepted=ACCEPTED, example=_EXAMPLE) from None
     except Misread as error:
@@ -108,11 +118,11 @@ def at_time(found: Recurrence, was: time, to: time) -> str | None:
     A rule that names no time of day stays as it is: its anchor says the time.
     """
     local = found.anchor.astimezone(zones.load(found.zone))
-    rule = _read(found.rule, local)
+    rule = _read(found.rule, local, "")
     if rule.elapsed or not (rule.times or rule.hours or rule.minutes):
         return found.rule
     moved = rule.at_time(was, to)
-    return None if moved is None else canonical(moved) or sentence(moved, local)
+    return None if moved is None else canonical(moved) or full_sentence(moved, local)
 
 
 def soonest(
@@ -123,6 +133,7 @@ def soonest(
     minimum: timedelta = MIN_INTERVAL,
     argument: str = "repeat",
     moved: datetime | None = None,
+    holidays: str = "",
 ) -> tuple[Recurrence, tuple[str, ...]]:
     """Read a recurrence that nobody gave a start, and return it with what had to be assumed.
 
@@ -130,10 +141,10 @@ def soonest(
     next Monday. Elapsed time counts from now. Without a time of day it fires at 09:00, or at the time that the task
     which gets the rule had (`moved`). Raises `InvalidArgument` as `parse` does.
     """
-    found = parse(text, zone=zone, anchor=now, minimum=minimum, argument=argument)
+    found = parse(text, zone=zone, anchor=now, minimum=minimum, argument=argument, holidays=holidays)
     home = zones.load(found.zone)
     local = now.astimezone(home)
-    rule = _read(" ".join(text.split()), local)
+    rule = _read(" ".join(text.split()), local, holidays)
     usual = Viewpoint(now, home, Frame(moved)).usual
     timed = rule.elapsed or rule.times or rule.hours or rule.minutes
     if not timed:
@@ -142,7 +153,8 @@ def soonest(
     first = expand(once, local.astimezone(UTC), home).after(now)
     if first is None:
         return found, ()
-    started = parse(text, zone=zone, anchor=first.instant, minimum=minimum, argument=argument)
+    start = first.instant
+    started = parse(text, zone=zone, anchor=start, minimum=minimum, argument=argument, holidays=holidays)
     return started, () if timed or usual.note is None else (usual.note,)
 
 
@@ -151,10 +163,10 @@ def _names_a_day(rule: Rule) -> bool:
 
 
 @lru_cache(maxsize=4096)
-def _parse(text: str, key: str, anchor: datetime, minimum: timedelta) -> Recurrence:
+def _parse(text: str, key: str, anchor: datetime, minimum: timedelta, holidays: str) -> Recurrence:
     zone = zones.load(key)
     local = anchor.astimezone(zone)
-    rule = _read(text, local)
+    rule = _read(text, local, holidays)
     planned = expand(rule, anchor, zone)
     shortest = planned.shortest()
     if shortest < minimum:
@@ -163,16 +175,17 @@ def _parse(text: str, key: str, anchor: datetime, minimum: timedelta) -> Recurre
     if len(stored) > MAX_PHRASE_CHARS:
         raise Misread("names too many times of day", "every 15 minutes between 9:00 and 17:00")
     until = _until(rule, zone)
-    last = until if rule.count is None else _nth(planned, anchor, rule.count)
+    reach = anchor + _HOLIDAY_REACH if rule.holidays else None
+    last = until if rule.count is None else _nth(planned, anchor, rule.count, reach)
     found = Recurrence(stored, sentence(rule, local), key, anchor, until, rule.count, _plan=planned, _last=last)
     _check_fires(found)
     return found
 
 
-def _read(text: str, local: datetime) -> Rule:
+def _read(text: str, local: datetime, holidays: str) -> Rule:
     if rrule.looks_like(text):
         return rrule.parse(text)
-    return cron.parse(text) if cron.looks_like(text) else plain_words.parse(text, local.date())
+    return cron.parse(text) if cron.looks_like(text) else plain_words.parse(text, local.date(), holidays)
 
 
 def _until(rule: Rule, zone: ZoneInfo) -> datetime | None:
@@ -185,11 +198,13 @@ def _until(rule: Rule, zone: ZoneInfo) -> datetime | None:
     return until.astimezone(UTC) if until.tzinfo else zones.place(until, zone).instant
 
 
-def _nth(planned: Expansion, anchor: datetime, count: int) -> datetime:
-    """Return the instant of the last of `count` occurrences."""
+def _nth(planned: Expansion, anchor: datetime, count: int, reach: datetime | None) -> datetime:
+    """Return the instant of the last of `count` occurrences, which must not lie after `reach`."""
     seen = 0
     for found in islice(planned.walk(anchor - _TICK), _MAX_STEPS_COUNTED):
         seen += found is not None
+        if found and reach and found.instant > reach:
+            break
         if found and seen == count:
             return found.instant
     raise Misread(f"does not fire {count} times within the supported range", "every day at 9:00, 10 times")

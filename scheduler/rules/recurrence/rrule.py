@@ -14,6 +14,7 @@ from typing import Any
 from duetime.scheduler.rules.recurrence.rule import (
     DAILY,
     DAY_CODES,
+    EXCEPT_HOLIDAYS,
     FREQUENCIES,
     HOURLY,
     MAX_COUNT,
@@ -24,6 +25,7 @@ from duetime.scheduler.rules.recurrence.rule import (
     YEARLY,
     Rule,
 )
+from duetime.scheduler.rules.time.named_days import known_calendar
 from duetime.scheduler.rules.time.tokens import Misread
 
 _EXAMPLE = "FREQ=WEEKLY;BYDAY=MO,WE;BYHOUR=9;BYMINUTE=0"
@@ -141,6 +143,7 @@ _READERS: dict[str, tuple[str, Callable[[str, str], object]]] = {
     "COUNT": ("count", lambda name, value: _whole(name, value, 1, MAX_COUNT)),
     "BYSECOND": ("", _only("0")),
     "WKST": ("", _only("MO")),
+    EXCEPT_HOLIDAYS: ("holidays", lambda _name, value: known_calendar(value)),
 }
 _PUBLIC = tuple(_READERS)[:8]
 

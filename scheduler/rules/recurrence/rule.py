@@ -14,6 +14,9 @@ MAX_INTERVALS = dict(zip(FREQUENCIES, (10_512_000, 175_200, 7_300, 1_000, 240, 2
 """About 20 years of each."""
 
 MAX_COUNT = 1_000
+EXCEPT_HOLIDAYS = "X-EXCEPT-HOLIDAYS"
+"""The part of a rule that no RFC has: the calendar of the public holidays that it leaves out."""
+
 DAY_CODES = ("MO", "TU", "WE", "TH", "FR", "SA", "SU")
 NONE: frozenset[int] = frozenset()
 
@@ -25,7 +28,8 @@ class Rule:
     `weekdays` are pairs (ordinal, weekday): ordinal 0 is every one, 1 the first of the month, -1 the last. `times` are
     the times of day that words name; cron and RRULE give `hours` and `minutes`, which are combined. `either` means that
     one of month day and weekday is enough (cron), not both. `until` is inclusive: a UTC instant, or a wall time of the
-    rule's zone. `cron` is the rule as five fields, empty for all others.
+    rule's zone. `cron` is the rule as five fields, empty for all others. `holidays` is the calendar whose public
+    holidays the rule leaves out, empty for none.
     """
 
     freq: str
@@ -40,6 +44,7 @@ class Rule:
     until: datetime | date | None = None
     count: int | None = None
     cron: str = ""
+    holidays: str = ""
 
     @property
     def elapsed(self) -> bool:
@@ -84,6 +89,7 @@ def canonical(rule: Rule) -> str | None:
         "BYDAY": ",".join(f"{nth or ''}{DAY_CODES[day]}" for nth, day in sorted(rule.weekdays)),
         "BYHOUR": _numbers(hours),
         "BYMINUTE": _numbers(minutes),
+        EXCEPT_HOLIDAYS: rule.holidays,
         "UNTIL": _until(rule.until),
         "COUNT": str(rule.count or ""),
     }

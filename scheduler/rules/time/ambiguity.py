@@ -17,6 +17,21 @@ _VAGUE = frozenset({
 })  # fmt: skip
 
 
+_CLOCKS = {
+    "breakfast": ("07:30", "08:00", "09:00"), "lunch": ("11:30", "12:30", "13:00"),
+    "lunchtime": ("11:30", "12:30", "13:00"), "dinner": ("18:00", "19:00", "20:00"),
+    "supper": ("18:00", "19:00", "20:00"), "work": ("08:00", "", "18:00"), "school": ("07:30", "", "16:00"),
+    "bed": ("22:00", "", ""), "bedtime": ("22:00", "22:30", ""),
+}  # fmt: skip
+"""Times of day that people mean before, at and after what has no fixed one."""
+
+_NAMES = "|".join(sorted(_CLOCKS, key=len, reverse=True))
+_OCCASION = re.compile(rf"\b(?:(before|at|over|during|around|after) )?(?:the )?({_NAMES})\b(?! days?)")
+
+
+_WINDOW_WORDS = ("between ", "from ", " and ", " to ", " until ")
+
+
 class Vague(Misread):
     """A text says no time at all."""
 
@@ -30,6 +45,21 @@ def refuse_vague(clean: str, now: datetime) -> None:
         raise Vague(f"a bare {bare[1][:20]} does not say what it counts", *_meant(bare[1], now))
     if clean in _VAGUE:
         raise Vague(f"{clean!r} is not a time", "in 1 hour")
+    refuse_occasions(clean)
+
+
+def refuse_occasions(clean: str) -> None:
+    """Raise `Vague` for `after lunch`: everybody has it at another time of day. The example gives one."""
+    found = _OCCASION.search(clean)
+    if found and _clock_of(found) != found[0]:
+        raise Vague(f"{found[0]} is at no fixed time of day", _OCCASION.sub(_clock_of, clean))
+
+
+def _clock_of(occasion: re.Match[str]) -> str:
+    index = {"before": 0, "after": 2}.get(occasion[1] or "at", 1)
+    clock = _CLOCKS[occasion[2]][index]
+    ends_a_window = occasion.string[: occasion.start()].endswith(_WINDOW_WORDS)
+    return (clock if ends_a_window else f"at {clock}") if clock else occasion[0]
 
 
 def _meant(number: str, now: datetime) -> Iterator[str]:

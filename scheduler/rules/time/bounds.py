@@ -11,11 +11,21 @@ from zoneinfo import ZoneInfo
 
 from duetime.scheduler.rules.time import durations, parser, times, zones
 from duetime.scheduler.rules.time.ambiguity import refuse_vague
-from duetime.scheduler.rules.time.calendar_day import Day, add_months, start_of
+from duetime.scheduler.rules.time.calendar_day import Day, add_months, make_date, start_of
 from duetime.scheduler.rules.time.durations import UNITS, Span
 from duetime.scheduler.rules.time.parser import Viewpoint
 from duetime.scheduler.rules.time.time_of_day import PART_HOURS, Clock
-from duetime.scheduler.rules.time.tokens import MAX_PHRASE_CHARS, WEEKDAYS, Misread, Tokens, Unknown, normal, tokens
+from duetime.scheduler.rules.time.tokens import (
+    MAX_PHRASE_CHARS,
+    MONTHS,
+    WEEKDAYS,
+    Misread,
+    Tokens,
+    Unknown,
+    is_year,
+    normal,
+    tokens,
+)
 
 _DAY = timedelta(days=1)
 _LEADS = ("since", "from", "after", "before", "until", "till", "starting")
@@ -92,6 +102,9 @@ def _started(clean: str, view: Viewpoint, *, ahead: bool) -> datetime:
     """Read a day, a part of a day, a period or a time of day, and return its start."""
     row = tokens(clean)
     today = view.wall.date()
+    months = _months(tokens(clean), today)
+    if months:
+        return _nearest(months, time(), view, ahead=ahead) if len(months) > 1 else _placed(months[0], time(), view)
     past = row.attempt(_last, today) or row.attempt(_this, today)
     clock, day = (past.clock, past) if past else (None, None)
     if not row.done:
@@ -131,6 +144,15 @@ def _this(row: Tokens, today: date) -> Day | None:
         return Day((start_of("week", today) + timedelta(days=weekday),))
     unit = row.one_of({name: name for name in ("day", "week", "month", "year")})
     return Day((start_of(unit, today),)) if unit else None
+
+
+def _months(row: Tokens, today: date) -> list[date]:
+    """Return the first days that `june` can mean, the only one of `june 2026`."""
+    month = row.one_of(MONTHS)
+    if month is None:
+        return []
+    years = [int(row.take())] if is_year(row.peek()) else [today.year + ahead for ahead in (-1, 0, 1)]
+    return [make_date(year, month, 1) for year in years] if row.done else []
 
 
 def _repeated(clean: str, day: Day | None, today: date, view: Viewpoint) -> list[date]:

@@ -15,6 +15,7 @@ from duetime.scheduler.rules.time.calendar_day import (
     next_start,
     start_of,
 )
+from duetime.scheduler.rules.time.named_days import add_working_days, read_named_day
 from duetime.scheduler.rules.time.periods import (
     WHICH,
     read_end_of,
@@ -43,27 +44,20 @@ _ISO = re.compile(r"[0-9]{4}-[0-9]{2}-[0-9]{2}")
 _DAY_NUMBER = re.compile(r"[0-9]{1,2}")
 
 
-def read_day(row: Tokens, today: date) -> Day | None:
-    """Read a date if one comes next, as seen on `today`; raise `Misread` for a date that is not in the calendar."""
+def read_day(row: Tokens, today: date, holidays: str = "") -> Day | None:
+    """Read a date if one comes next, as seen on `today`; raise `Misread` for a date that is not in the calendar.
+
+    `holidays` is the calendar of public holidays, empty where none is configured.
+    """
     _ = row.accept("on") or row.accept("by")
-    readers = (
-        _iso,
-        _near,
-        read_weekend,
-        read_end_of,
-        read_next_period,
-        _business,
-        _checked_weekday,
-        _weekday,
-        _calendar,
-    )
-    found = (row.attempt(read, today) for read in readers)
-    return next((day for day in found if day is not None), None)
+    found = (row.attempt(read, today) for read in _READERS)
+    day = next((day for day in found if day is not None), None)
+    return day or row.attempt(_business, today, holidays) or row.attempt(read_named_day, today, holidays)
 
 
-def read_last_day(row: Tokens, today: date, *, whole: bool = False) -> Day | None:
+def read_last_day(row: Tokens, today: date, holidays: str = "", *, whole: bool = False) -> Day | None:
     """Read the last day of something: a date, or a month, which ends it as it begins, or with `whole` as it ends."""
-    return row.attempt(read_day, today) or row.attempt(read_month_as_end, today, whole=whole)
+    return row.attempt(read_day, today, holidays) or row.attempt(read_month_as_end, today, whole=whole)
 
 
 def _iso(row: Tokens, _today: date) -> Day | None:
@@ -95,7 +89,7 @@ def _near(row: Tokens, today: date) -> Day | None:
     return Day((today - _DAY,)) if row.accept("yesterday") else None
 
 
-def _business(row: Tokens, today: date) -> Day | None:
+def _business(row: Tokens, today: date, holidays: str) -> Day | None:
     after = row.accept("in")
     count = 1 if row.accept("next") else _count(row)
     kind = row.take() in {"business", "working", "work"} and row.accept("day", "days")
@@ -106,7 +100,11 @@ def _business(row: Tokens, today: date) -> Day | None:
         return None
     if count > _MAX_BUSINESS_DAYS:
         raise Misread("that is more than 5 years ahead")
-    return Day((add_business_days(today, count),), "business days are Monday to Friday, holidays are not known: {day}")
+    if not holidays:
+        unknown = "business days are Monday to Friday, holidays are not known: {day}"
+        return Day((add_business_days(today, count),), unknown)
+    known = f"business days are Monday to Friday without the public holidays of {holidays}: {{day}}"
+    return Day((add_working_days(today, count, holidays),), known)
 
 
 def _count(row: Tokens) -> int | None:
@@ -208,4 +206,4 @@ def _day_of_month(number: int, today: date) -> Day:
 
 
 _PERIODS = (read_weekend, read_end_of, read_next_period)
-_READERS = (_iso, _near, *_PERIODS, _business, _checked_weekday, _weekday, _calendar)
+_READERS = (_iso, _near, *_PERIODS, _checked_weekday, _weekday, _calendar)

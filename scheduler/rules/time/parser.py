@@ -11,6 +11,8 @@ from duetime.scheduler.rules.time import dates, durations, zones
 from duetime.scheduler.rules.time.ambiguity import refuse_vague
 from duetime.scheduler.rules.time.calendar_day import Day, add_months, day_text, make_date
 from duetime.scheduler.rules.time.durations import Span
+from duetime.scheduler.rules.time.offsets import read_offset, refuse_bare_hour
+from duetime.scheduler.rules.time.periods import refuse_month_alone
 from duetime.scheduler.rules.time.time_of_day import ASSUMED, NO_TIME, PARTS, Clock, exact_time, read_clock, within
 from duetime.scheduler.rules.time.tokens import MONTH_NAMES, Misread, Tokens, Unknown, normal, tokens
 
@@ -35,11 +37,14 @@ class Reading:
 class Frame:
     """The subject of a phrase: `moved` is the time of the task that it moves, None for a new one.
 
-    `zone_named` says whether somebody named the zone; that of a machine is nobody's wish.
+    `zone_named` says whether somebody named the zone; that of a machine is nobody's wish. `holidays` is the calendar of
+    public holidays, empty where none is configured. `end` says that the phrase ends something: `until june`.
     """
 
     moved: datetime | None = None
     zone_named: bool = True
+    holidays: str = ""
+    end: bool = False
 
 
 NEW_TASK = Frame()
@@ -56,6 +61,10 @@ class Viewpoint:
     @property
     def wall(self) -> datetime:
         return self.now.astimezone(self.known()).replace(tzinfo=None)
+
+    @property
+    def today(self) -> date:
+        return self.wall.date() if self.zone else self.now.date()
 
     @property
     def usual(self) -> Clock:
@@ -85,7 +94,7 @@ def read(text: str, view: Viewpoint) -> Reading:
     if exact is not None:
         return exact
     as_date = dated(clean)
-    return _relative(as_date, view) or _wall(as_date, view)
+    return _relative(as_date, view) or _offset(as_date, view) or _wall(as_date, view)
 
 
 def read_exact(clean: str, view: Viewpoint) -> Reading | None:
@@ -201,23 +210,32 @@ def _iso(year: str, month: str, day: str) -> str:
 def _wall(clean: str, view: Viewpoint) -> Reading:
     """Read a date, a time of day, or both in either order."""
     row = tokens(clean)
-    today = view.wall.date() if view.zone else view.now.date()
+    today = view.today
     clock, day = clock_and_day(row, today, view)
     if not row.done or (clock is None and day is None):
+        refuse_month_alone(tokens(clean), today)
         raise Unknown("is not understood")
     return _choices(clock, day or _next_such(clock, today), view)
 
 
 def clock_and_day(row: Tokens, today: date, view: Viewpoint) -> tuple[Clock | None, Day | None]:
     """Read a date and a time of day, in either order; each is None where it is not given."""
-    day = dates.read_day(row, today)
+    day = _day(row, today, view.frame)
     row.accept(",")
     bare_hour = row.peek(1) == "tonight" or row.last in PARTS
     clock = row.attempt(_same_time, view) or read_clock(row, bare_hour=bare_hour)
     row.accept(",")
-    day = day or dates.read_day(row, today)
+    day = day or _day(row, today, view.frame)
     part = row.peek()
     return (within(part, clock) if clock and row.accept(*PARTS) else clock), day
+
+
+def _day(row: Tokens, today: date, frame: Frame) -> Day | None:
+    if not frame.end:
+        return dates.read_day(row, today, frame.holidays)
+    whole = row.accept("through", "thru")
+    _ = row.accept("until", "till", "til")
+    return dates.read_last_day(row, today, frame.holidays, whole=whole)
 
 
 def _same_time(row: Tokens, view: Viewpoint) -> Clock | None:
@@ -231,9 +249,28 @@ def _same_time(row: Tokens, view: Viewpoint) -> Clock | None:
     return Clock(same, f"same time read as {same:%H:%M}")
 
 
-def _next_such(clock: Clock | None, today: date) -> Day:
+def _offset(clean: str, view: Viewpoint) -> Reading | None:
+    """Read `10 minutes before 3 pm`, `a week from friday`, `the day before christmas`, `the evening before friday`."""
+    row = tokens(clean)
+    moved = row.attempt(read_offset)
+    if moved is None:
+        return None
+    clock, day = clock_and_day(row, view.today, view)
+    refuse_bare_hour(row)
+    if not row.done or (clock is None and day is None):
+        return None
+    if not moved.span.elapsed:
+        return _choices(moved.clock or clock, moved.from_day(day), view) if day else None
+    if clock is None and (day is None or day.clock is None):
+        raise Misread("it does not say from which time of day", f"{clean} at 9:00")
+    start = day or _next_such(clock, view.today, "no date given: read as {day}")
+    found = _choices(clock, moved.from_day(start), view).candidates
+    return Reading(tuple((instant + moved.sign * moved.span.elapsed, notes) for instant, notes in found))
+
+
+def _next_such(clock: Clock | None, today: date, note: str | None = None) -> Day:
     at = f"{clock.time:%H:%M}" if clock else ""
-    return Day((today, today + timedelta(days=1)), f"no date given: the next {at} is {{day}}")
+    return Day((today, today + timedelta(days=1)), note or f"no date given: the next {at} is {{day}}")
 
 
 def _choices(clock: Clock | None, day: Day, view: Viewpoint) -> Reading:

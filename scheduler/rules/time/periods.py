@@ -68,6 +68,18 @@ def read_month_as_end(row: Tokens, today: date, *, whole: bool) -> Day | None:
     return Day((end - _DAY,), f"{say} {MONTH_NAMES[month - 1]} read as the end of {{day}}")
 
 
+def refuse_month_alone(row: Tokens, today: date) -> None:
+    """Raise `Misread` for `june` and `in june`, which name no day."""
+    _ = row.accept("in")
+    month = row.one_of(MONTHS)
+    if month is None:
+        return
+    first, dated = _first_of(row, month, today)
+    if row.done:
+        coming = first if dated or first >= today else add_months(first, 12)
+        raise Misread(f"{MONTH_NAMES[month - 1]} alone names no day", coming.isoformat())
+
+
 def _first_of(row: Tokens, month: int, today: date) -> tuple[date, bool]:
     """Return the first day of a month, and whether its year is given."""
     dated = is_year(row.peek())

@@ -13,6 +13,7 @@ NO_TIME = f"no time given: {ASSUMED:%H:%M} assumed"
 
 _HALF_DAY_HOURS = 12
 _NAMED = {"noon": time(12), "midday": time(12), "midnight": time(0)}
+_FIRST_THING = ("first thing in the morning", "first thing")
 _HALVES = {"in the morning": "am", "in the afternoon": "pm", "in the evening": "pm", "at night": "pm"}
 PART_HOURS = {"morning": (0, 12), "afternoon": (12, 18), "evening": (17, 24), "night": (18, 24)}
 PARTS = {"morning": time(9), "afternoon": time(15), "evening": time(18), "night": time(20)}
@@ -32,6 +33,8 @@ class Clock:
 
 def read_clock(row: Tokens, *, bare_hour: bool = False) -> Clock | None:
     """Read a time of day if one comes next; `bare_hour` lets a plain `9` after `at` stand for 09:00."""
+    if any(row.phrase(words) for words in _FIRST_THING):
+        return Clock(ASSUMED, f"first thing read as {ASSUMED:%H:%M}", halved=True, part="morning")
     at = row.accept("at", "@")
     return row.attempt(_named) or row.attempt(_part) or row.attempt(_digits, bare=at or bare_hour)
 
@@ -52,7 +55,8 @@ def within(part: str, clock: Clock) -> Clock:
         meant = meant.replace(hour=meant.hour + _HALF_DAY_HOURS)
     if not start <= meant.hour < end or (meant != clock.time and clock.time.hour == 0):
         raise Misread(f"{clock.time:%H:%M} is not in the {part}")
-    note = None if meant == clock.time else f"read as {meant:%H:%M}, in the {part}"
+    said = clock.note if clock.part else None
+    note = said if meant == clock.time else f"read as {meant:%H:%M}, in the {part}"
     return Clock(meant, note, halved=True)
 
 

@@ -35,6 +35,7 @@ _TOKEN = re.compile(
     r"|[a-z]+"
     r"|[-:,/+&@*]"
 )
+_POSSESSIVE = re.compile(r"(?<=[a-z])['\u2019]s\b")
 _YEAR = re.compile(r"[0-9]{4}")
 _SPACE = re.compile(r"\s+")
 _Value = TypeVar("_Value")
@@ -139,7 +140,7 @@ class Tokens:
 
 def tokens(text: str) -> Tokens:
     """Split a text into tokens; raise `Unknown` at a character that no date or time has."""
-    rest = normal(text).replace("o'clock", "oclock").replace("a.m.", "am").replace("p.m.", "pm")
+    rest = _POSSESSIVE.sub("s", normal(text)).replace("o'clock", "oclock").replace("a.m.", "am").replace("p.m.", "pm")
     found: list[str] = []
     at = 0
     while at < len(rest):

@@ -1,0 +1,72 @@
+"""Distances from another time: `10 minutes before` 3 pm, `a week from` friday, `the day before` christmas."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from datetime import date, timedelta
+
+from duetime.scheduler.rules.time.calendar_day import Day, add_months
+from duetime.scheduler.rules.time.durations import Span, read_span
+from duetime.scheduler.rules.time.time_of_day import PARTS, Clock
+from duetime.scheduler.rules.time.tokens import Misread, Tokens
+
+_SIGNS = {"before": -1, "after": 1, "from": 1, "past": 1}
+_HALF_DAY_HOURS = 12
+
+
+@dataclass(frozen=True, slots=True)
+class Offset:
+    """A length of time before (`sign` -1) or after another time; `clock` is the time of day that the words carry."""
+
+    span: Span
+    sign: int
+    clock: Clock | None = None
+
+    def from_day(self, day: Day) -> Day:
+        """Return the days so far from those that `day` can mean."""
+        days = tuple(self._moved(found) for found in day.candidates)
+        return replace(day, candidates=days, note=self._note(day), every="")
+
+    def _moved(self, day: date) -> date:
+        return add_months(day, self.sign * self.span.months) + self.sign * timedelta(days=self.span.days)
+
+    def _note(self, day: Day) -> str | None:
+        """Keep a note of the other day only where it is the day itself, else say the day that was found."""
+        return day.note if self.span.elapsed and not (self.span.days or self.span.months) else "read as {day}"
+
+
+def read_offset(row: Tokens) -> Offset | None:
+    """Read a length of time and its direction if they come next."""
+    clock = None
+    span = row.attempt(_the_day) or row.attempt(read_span)
+    if span is None:
+        clock = row.attempt(_part_of_day)
+        span = Span(days=1) if clock else None
+    sign = row.one_of(_SIGNS) if span else None
+    return Offset(span, sign, clock) if span and sign else None
+
+
+def refuse_bare_hour(row: Tokens) -> None:
+    """Raise `Misread` for `10 minutes before 3`, which can be of either half of the day."""
+    hour = row.peek()
+    if not hour.isdigit() or row.rest != hour or not 1 <= int(hour[:3]) <= _HALF_DAY_HOURS:
+        return
+    start = row.position
+    row.take()
+    later = int(hour) % _HALF_DAY_HOURS + _HALF_DAY_HOURS
+    both = (row.replaced(start, f"{found:02}:00") for found in (later, int(hour) % _HALF_DAY_HOURS))
+    raise Misread("it is not clear which half of the day is meant", *both)
+
+
+def _the_day(row: Tokens) -> Span | None:
+    """Read `the day` and `day`, which are one day."""
+    _ = row.accept("the")
+    return Span(days=1) if row.accept("day") else None
+
+
+def _part_of_day(row: Tokens) -> Clock | None:
+    """Read `the evening`, which is that of the day before or after."""
+    _ = row.accept("the")
+    name = row.peek()
+    found = row.one_of(PARTS)
+    return Clock(found, f"{name} read as {found:%H:%M}", halved=True, part=name) if found else None

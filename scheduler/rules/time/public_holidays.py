@@ -1,0 +1,84 @@
+"""Public holidays of a country or a part of it, such as `CA` or `CA-AB`, as data: a calendar and a year give days.
+
+They come from the `holidays` package, like zone data from `tzdata`. It is imported by the first question, because only
+those who configure a calendar need it. Some calendars end in the next decades; after that they have no holidays.
+"""
+
+from __future__ import annotations
+
+import difflib
+import importlib
+import re
+import threading
+import warnings
+from collections.abc import Mapping
+from datetime import date
+from functools import cache, lru_cache
+from typing import Any
+
+from duetime.scheduler.errors import InvalidArgument
+
+NAME_EXAMPLES = "a country code (`CA`), or one with its subdivision (`CA-AB`)"
+
+_CODE = re.compile(r"([A-Z]{2})(?:-([A-Z0-9]{1,6}))?")
+_NO_WORD = re.compile(r"[^a-z0-9 ]+")
+_LAST_YEAR = 2100
+_NONE: Mapping[date, str] = {}
+_LOCK = threading.Lock()
+
+
+def find(calendar: str, *, argument: str = "holidays") -> str:
+    """Return the code of a calendar as it is stored; raise `InvalidArgument` with the nearest ones."""
+    code = calendar.strip().upper()
+    parts = _CODE.fullmatch(code)
+    known = _calendars()
+    if parts and parts[1] in known and (not parts[2] or parts[2] in known[parts[1]]):
+        return code
+    names = [f"{parts[1]}-{part}" for part in known[parts[1]]] if parts and parts[1] in known else sorted(known)
+    near = difflib.get_close_matches(code, names, n=1) or [parts[1] if parts and parts[1] in known else "CA-AB"]
+    raise InvalidArgument(
+        argument, f"there is no calendar of public holidays {calendar[:20]!r}", accepted=NAME_EXAMPLES, example=near[0]
+    )
+
+
+@lru_cache(maxsize=4096)
+def days(calendar: str, year: int) -> Mapping[date, str]:
+    """Return the public holidays of a year by date, each with its name in English where there is one."""
+    if year > _LAST_YEAR:
+        return _NONE
+    country, _, part = calendar.partition("-")
+    with _LOCK, warnings.catch_warnings():  # the package warns of years that a calendar does not reach
+        warnings.simplefilter("ignore")
+        found = _package().country_holidays(
+            country, subdiv=part or None, years=year, expand=False, language=_language(country)
+        )
+    return {day: str(name) for day, name in found.items()} or _NONE
+
+
+@lru_cache(maxsize=4096)
+def month_bits(calendar: str, year: int, month: int) -> int:
+    """Return the public holidays of a month as bits, bit 0 for the first."""
+    return sum(1 << day.day - 1 for day in days(calendar, year) if day.month == month)
+
+
+def plain_name(name: str) -> str:
+    """Return the name of a holiday as it is compared: lower case, without signs and `(observed)`."""
+    text = name.lower().partition("(")[0].replace("labor", "labour")
+    return " ".join(_NO_WORD.sub("", text).split())
+
+
+@cache
+def _calendars() -> Mapping[str, list[str]]:
+    return {code: parts for code, parts in _package().list_supported_countries().items() if len(code) == 2}  # noqa: PLR2004 - ISO 3166-1
+
+
+@cache
+def _language(country: str) -> str | None:
+    """Return English where the names of a calendar have been translated."""
+    spoken = _package().list_localized_countries().get(country, [])
+    return next((language for language in ("en_US", "en_GB", "en") if language in spoken), None)
+
+
+@cache
+def _package() -> Any:
+    return importlib.import_module("holidays")

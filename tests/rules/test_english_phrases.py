@@ -1,0 +1,156 @@
+"""What people say for a time beyond the plain forms: each is read right, or refused with an example that keeps it."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime
+
+import pytest
+from duetime.scheduler.errors import InvalidArgument
+from duetime.scheduler.intake.instants import resolve_end, resolve_moment
+from duetime.scheduler.rules.time import zones
+from duetime.scheduler.rules.time.bounds import read_bound
+from duetime.scheduler.rules.time.times import Resolved
+
+HOME = zones.load("America/New_York")
+NOW = datetime(2026, 11, 21, 14, 20, tzinfo=HOME).astimezone(UTC)
+"""A Saturday."""
+
+READ = [
+    ("10 minutes before 3 pm", "2026-11-21T14:50"),
+    ("an hour after noon", "2026-11-22T13:00"),
+    ("half an hour before noon", "2026-11-22T11:30"),
+    ("15 min after 17:00", "2026-11-21T17:15"),
+    ("1h30m before 18:00", "2026-11-21T16:30"),
+    ("10 minutes before 2:25pm", "2026-11-22T14:15"),
+    ("2 hours before tomorrow 9am", "2026-11-22T07:00"),
+    ("90 min after friday 17:00", "2026-11-27T18:30"),
+    ("2 hours after midnight", "2026-11-22T02:00"),
+    ("10 minutes before the 24th at 9:00", "2026-11-24T08:50"),
+    ("5 minutes before 2026-12-24T15:00", "2026-12-24T14:55"),
+    ("2 hours before end of day", "2026-11-21T21:59"),
+    ("1 day and 2 hours before friday noon", "2026-11-26T10:00"),
+    ("30 minutes before 9am tomorrow", "2026-11-22T08:30"),
+    ("a week from friday", "2026-12-04T09:00"),
+    ("a week after friday at 10:00", "2026-12-04T10:00"),
+    ("two weeks from tomorrow at 10:00", "2026-12-06T10:00"),
+    ("3 days from today", "2026-11-24T09:00"),
+    ("3 days after tomorrow at noon", "2026-11-25T12:00"),
+    ("two days before tuesday", "2026-11-22T09:00"),
+    ("2 days before saturday", "2026-11-26T09:00"),
+    ("2 weeks before march 1", "2027-02-15T09:00"),
+    ("a month after christmas", "2027-01-25T09:00"),
+    ("the day before christmas", "2026-12-24T09:00"),
+    ("day after christmas at 18:00", "2026-12-26T18:00"),
+    ("the evening before christmas", "2026-12-24T18:00"),
+    ("the day after the 24th", "2026-11-25T09:00"),
+    ("christmas", "2026-12-25T09:00"),
+    ("christmas day at 8:00", "2026-12-25T08:00"),
+    ("on christmas eve", "2026-12-24T09:00"),
+    ("new year's eve at 23:00", "2026-12-31T23:00"),
+    ("new year\u2019s day", "2027-01-01T09:00"),
+    ("new years eve 2027", "2027-12-31T09:00"),
+    ("boxing day", "2026-12-26T09:00"),
+    ("halloween", "2027-10-31T09:00"),
+    ("first thing tomorrow", "2026-11-22T09:00"),
+    ("first thing on monday", "2026-11-23T09:00"),
+    ("first thing in the morning", "2026-11-22T09:00"),
+    ("tomorrow first thing", "2026-11-22T09:00"),
+    ("first thing tomorrow morning", "2026-11-22T09:00"),
+    ("end of june", "2027-06-30T23:59"),
+]
+REFUSED = [
+    ("10 minutes before 3", "10 minutes before 15:00 or 10 minutes before 03:00"),
+    ("an hour before friday", "an hour before friday at 9:00"),
+    ("after lunch", "at 13:00"),
+    ("tomorrow after lunch", "tomorrow at 13:00"),
+    ("tomorrow before breakfast", "tomorrow at 07:30"),
+    ("friday after work", "friday at 18:00"),
+    ("before bed", "at 22:00"),
+    ("easter monday", "2027-03-29"),
+    ("good friday at 10:00", "2027-03-26 at 10:00"),
+    ("the next public holiday at 10:00", "2026-11-28 at 10:00"),
+    ("june", "2027-06-01"),
+    ("in june", "2027-06-01"),
+    ("two days before 03/04/2027", "two days before 2027-04-03 or two days before 2027-03-04"),
+    ("two days before monday", "2026-11-22T09:00"),
+    ("twice a day", "repeat='every day at 9:00 and 17:00'"),
+    ("every second tuesday", "repeat='every 2 weeks on tuesday' or repeat='on the second tuesday of every month'"),
+    ("10 Minuten vor 15 Uhr", "10 minutes before 15:00"),
+    ("2 heures après 14h30", "2 hours after 14:30"),
+    ("10 minutos antes de las 15:00", "10 minutes before 15:00"),
+]
+ENDS = [
+    ("june", "2027-05-31T23:59:59"),
+    ("until june", "2027-05-31T23:59:59"),
+    ("through june", "2027-06-30T23:59:59"),
+    ("june 2028", "2028-05-31T23:59:59"),
+    ("the end of june", "2027-06-30T23:59:00"),
+    ("christmas", "2026-12-25T23:59:59"),
+    ("until friday", "2026-11-27T23:59:59"),
+    ("until friday at 17:00", "2026-11-27T17:00:00"),
+    ("through friday", "2026-11-27T23:59:59"),
+]
+
+
+def read(text: str) -> Resolved:
+    return resolve_moment(text, now=NOW, zone=HOME.key, argument="when")
+
+
+@pytest.mark.parametrize(("text", "wall"), READ)
+def test_a_phrase_is_read_right(text: str, wall: str) -> None:
+    assert read(text).wall == datetime.fromisoformat(wall)
+
+
+@pytest.mark.parametrize(("text", "example"), REFUSED)
+def test_a_refusal_keeps_what_was_said(text: str, example: str) -> None:
+    with pytest.raises(InvalidArgument) as refused:
+        read(text)
+    assert refused.value.example == example
+    for one in example.split(" or ") if "repeat=" not in example else ():
+        assert read(one).instant > NOW
+
+
+@pytest.mark.parametrize(("text", "wall"), ENDS)
+def test_an_end_is_read_as_one(text: str, wall: str) -> None:
+    assert resolve_end(text, now=NOW, zone=HOME.key).wall == datetime.fromisoformat(wall)
+
+
+@pytest.mark.parametrize(
+    ("text", "ahead", "wall"),
+    [
+        ("since june", False, "2026-06-01"),
+        ("since june 2025", False, "2025-06-01"),
+        ("since christmas", False, "2025-12-25"),
+        ("until june", True, "2027-06-01"),
+        ("since december", False, "2025-12-01"),
+    ],
+)
+def test_a_month_or_a_named_day_bounds_a_filter(text: str, ahead: bool, wall: str) -> None:
+    found = read_bound(text, now=NOW, zone=HOME, ahead=ahead)
+    assert found.astimezone(HOME).replace(tzinfo=None) == datetime.fromisoformat(wall)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "the day before",
+        "a week from",
+        "before friday",
+        "10 minutes before before 3 pm",
+        "10 minutes before 3 pm xyzzy",
+        "a week from friday christmas",
+        "the evening after",
+        "christmas christmas",
+        "first thing first thing",
+        "the friday before christmas",
+    ],
+)
+def test_words_that_are_left_over_are_refused(text: str) -> None:
+    with pytest.raises(InvalidArgument):
+        read(text)
+
+
+def test_a_day_that_is_named_says_its_date_and_a_part_of_the_morning_its_time() -> None:
+    assert "christmas read as Fri 25 Dec 2026" in read("christmas").assumptions
+    assert "read as Fri 4 Dec 2026" in read("a week from friday at 9:00").assumptions
+    assert "first thing read as 09:00" in read("first thing tomorrow").assumptions
