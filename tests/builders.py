@@ -10,9 +10,9 @@ from duetime.scheduler import ids
 from duetime.scheduler.events import EventKind
 from duetime.scheduler.records import Change, Claim, Settlement, Start
 from duetime.scheduler.store import Store
+from duetime.scheduler.store.lists.task_list import Counts
 from duetime.scheduler.store.schema.rows import RUN
 from duetime.scheduler.store.schema.tables import runs
-from duetime.scheduler.store.statements.task_list import Counts
 from duetime.scheduler.task import (
     DeadlineType,
     Delivery,

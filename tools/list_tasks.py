@@ -49,7 +49,8 @@ LIST_TASKS = Definition(
         Argument(
             "state",
             Choice(tuple(STATES), MEANT_STATES),
-            "open: all still to come; ended: all over; ready: due, also while a pool holds it",
+            "open: all still to come; ended: all over; ready: due, also while a pool holds it; "
+            "failed: when it last ran, and why",
             "state='open'",
         ),
         Argument("label", Text(60), "A whole label", "label='workflow=onboarding'"),

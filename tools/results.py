@@ -45,8 +45,8 @@ def dry_run_answer(view: TaskView) -> CallToolResult:
 
 def page_answer(page: TaskPage) -> CallToolResult:
     """Answer with a page of tasks."""
+    from duetime.widgets.list_text import list_text  # noqa: PLC0415 - not before the first call
     from duetime.widgets.payload import as_json, list_payload  # noqa: PLC0415 - not before the first call
-    from duetime.widgets.text import list_text  # noqa: PLC0415 - not before the first call
 
     return answer(as_json(list_payload(page)), list_text(page))
 

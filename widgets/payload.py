@@ -11,7 +11,7 @@ from duetime.scheduler.errors import listed
 from duetime.scheduler.intake.deadlines import kind_word
 from duetime.scheduler.request import REMINDER_ACTION
 from duetime.scheduler.rules.occurrences import set_aside
-from duetime.scheduler.rules.states import OPEN
+from duetime.scheduler.rules.states import FAILURES, OPEN, only_failures
 from duetime.scheduler.rules.time import times, zones
 from duetime.scheduler.task import (
     Delivery,
@@ -108,9 +108,10 @@ def list_payload(page: TaskPage) -> TaskListPayload:
     """One compact line a task, in the page's order."""
     now = page.now or next((view.now for view in page.views), None)
     return TaskListPayload(
-        tasks=tuple(_row(view.record) for view in page.views),
+        tasks=tuple(_row(view.record, last_run=_last_failure(view.record, page)) for view in page.views),
         counts={state: count for state, count in page.counts.items() if count},
         at_least=tuple(sorted(page.at_least)) or None,
+        failures=only_failures(page.where.states) or None,
         cursor=page.cursor,
         unread=_unread(page.unread, titled=True),
         unread_count=page.unread_count or None,
@@ -203,11 +204,12 @@ def _last_run(record: TaskRecord) -> LastRun | None:
     run = record.last_run or (record.run if record.run.state not in OPEN else None)
     if run is None:
         return None
-    said = run.error if run.state in (State.FAILED, State.EXPIRED) else run.summary
+    said = run.error if run.state in FAILURES else run.summary
     return LastRun(
         state=run.state,
         ended=utc(run.ended_at) if run.ended_at else None,
         summary=cut(said, MAX_SAID_CHARS) if said else None,
+        attempts=run.attempt or None if run.state in FAILURES else None,
     )
 
 
@@ -256,7 +258,17 @@ def _short(instant: datetime) -> str:
     return utc(instant).replace(":00Z", "Z")
 
 
-def _row(record: TaskRecord) -> ListRow:
+def _last_failure(record: TaskRecord, page: TaskPage) -> LastRun | None:
+    """Return why a task is in a list of failures; in any other, that an open one failed when it last ran."""
+    last = _last_run(record)
+    if last is None or last.state not in FAILURES:
+        return None
+    if only_failures(page.where.states):
+        return last.model_copy(update={"summary": cut(last.summary, MAX_MESSAGE_CHARS)}) if last.summary else last
+    return LastRun(state=last.state, ended=last.ended) if record.run.state in OPEN else None
+
+
+def _row(record: TaskRecord, last_run: LastRun | None) -> ListRow:
     task = record.task
     return ListRow(
         id=task.id,
@@ -267,4 +279,5 @@ def _row(record: TaskRecord) -> ListRow:
         deadline=_short(record.run.deadline) if record.run.deadline and record.run.state in OPEN else None,
         paused=task.paused or None,
         repeat=True if task.repeat else None,
+        last_run=last_run,
     )

@@ -64,11 +64,15 @@ class Repeat(_Part):
 
 
 class LastRun(_Part):
-    """The latest run that ended; `summary` is what its handler said of it, or the error."""
+    """The latest run that ended; `summary` is what its handler said of it, or the error.
+
+    `attempts` are those of one that failed or expired.
+    """
 
     state: State
     ended: str | None = None
     summary: str | None = None
+    attempts: int | None = None
 
 
 class DeliveryPart(_Part):
@@ -157,7 +161,10 @@ class TaskPayload(_Part):
 
 
 class ListRow(_Part):
-    """One line of a list: `when` and `deadline` are UTC, `title` is cut; the card reads the rest by id."""
+    """One line of a list: `when` and `deadline` are UTC, `title` is cut; the card reads the rest by id.
+
+    `last_run` is that of an open task if it failed or expired; in a list of failures it has a `summary` and `attempts`.
+    """
 
     id: str
     title: str
@@ -167,18 +174,21 @@ class ListRow(_Part):
     deadline: str | None = None
     paused: Literal[True] | None = None
     repeat: Literal[True] | None = None
+    last_run: LastRun | None = None
 
 
 class TaskListPayload(_Part):
     """One page of tasks, as `duetime.list/1`; `cursor` fetches the next page.
 
-    `counts` are of the whole filter; of the states that are `at_least` so many there may be more.
+    `counts` are of the whole filter; of the states that are `at_least` so many there may be more. `failed` and
+    `expired` are tasks whose latest run ended so, also where they are scheduled again. `failures` come newest first.
     """
 
     schema_: Annotated[Literal["duetime.list/1"], Field(alias="schema")] = "duetime.list/1"
     tasks: tuple[ListRow, ...]
     counts: dict[State, int]
     at_least: tuple[State, ...] | None = None
+    failures: Literal[True] | None = None
     cursor: str | None = None
     unread: tuple[Unread, ...] | None = None
     unread_count: int | None = None

@@ -55,9 +55,18 @@ def run_handler(
 
 def explain(error: BaseException) -> str:
     """Name an exception as a reason: `ValueError: no such file`, at most 500 characters. Credentials are redacted."""
-    text = redacted(str(error)[:MAX_EXCEPTION_CHARS])
+    text = _without_credentials(error)
     name = type(error).__name__
     return clean_text(f"{name}: {text}" if text else name, MAX_REASON_CHARS)
+
+
+def _without_credentials(failure: object) -> str:
+    return redacted(str(failure)[:MAX_EXCEPTION_CHARS])
+
+
+def _reason(failure: object) -> str:
+    """Return the reason of a failure, which is often the text of an exception that the handler caught."""
+    return clean_text(_without_credentials(failure), MAX_REASON_CHARS)
 
 
 def _checked(handler: Handler, outcome: object, now: Callable[[], datetime]) -> Outcome:
@@ -73,9 +82,9 @@ def _checked(handler: Handler, outcome: object, now: Callable[[], datetime]) -> 
             return Done(_text(outcome.summary, MAX_SUMMARY_CHARS), outcome.result)
         case Failed():
             check_json(f"{handler.name}: result", outcome.result)
-            return Failed(_text(outcome.reason, MAX_REASON_CHARS), outcome.result)
+            return Failed(_reason(outcome.reason), outcome.result)
         case Retry():
-            return Retry(_text(outcome.reason, MAX_REASON_CHARS), _delay(handler, outcome.after))
+            return Retry(_reason(outcome.reason), _delay(handler, outcome.after))
         case Wait():
             check_json(f"{handler.name}: checkpoint", outcome.checkpoint)
             return Wait(

@@ -6,7 +6,7 @@ compares the three.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 
 from duetime.scheduler.errors import IllegalMove
 from duetime.scheduler.task import State
@@ -33,6 +33,14 @@ TERMINAL = frozenset(state for state in State if not LEGAL[state])
 """States that a run never leaves; a later generation replaces it."""
 
 OPEN = frozenset(State) - TERMINAL
+
+FAILURES = frozenset({State.FAILED, State.EXPIRED})
+"""States of a run that ended without what it was for."""
+
+
+def only_failures(states: Collection[State]) -> bool:
+    """Whether a filter names failures alone: then it is about the latest run that ended, not about the current one."""
+    return bool(states) and FAILURES.issuperset(states)
 
 
 def check_move(before: State | None, after: State) -> None:

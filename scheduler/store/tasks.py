@@ -9,8 +9,9 @@ from duetime.scheduler.events import EventKind
 from duetime.scheduler.records import Added, Change, Changed, IdempotencyKey, Known, NewTask
 from duetime.scheduler.store.database.database import Database, Tried
 from duetime.scheduler.store.forms import Forms
+from duetime.scheduler.store.lists import task_list
 from duetime.scheduler.store.sql import commit_check
-from duetime.scheduler.store.statements import add, idempotency, read, repeats, task_list
+from duetime.scheduler.store.statements import add, idempotency, read, repeats
 from duetime.scheduler.store.statements import change as changing
 from duetime.scheduler.task import Run, State, Task, TaskFilter, TaskRecord
 from sqlalchemy import Connection

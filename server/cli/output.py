@@ -13,13 +13,13 @@ import typer
 from duetime.scheduler.events import Event, EventPage
 from duetime.scheduler.remedies import reason_in
 from duetime.scheduler.rules.limits.pool import needs_in_words
-from duetime.scheduler.rules.time import times
-from duetime.scheduler.task import Json, State, TaskFilter, TaskPage
+from duetime.scheduler.task import Json, State
 from duetime.server.cli.phrases import COMMAND_WORDS, in_options
 from duetime.widgets.history_text import changes_in_words, clock_time
-from duetime.widgets.payload import TOLD, due
+from duetime.widgets.list_text import window_in_words
+from duetime.widgets.payload import TOLD
 from duetime.widgets.schema import DRY_RUN_ID, AttemptPart, EventPart, HistoryPart, TaskPayload
-from duetime.widgets.text import DELIVERED, deadline_in_words, ends_in_words, window_in_words
+from duetime.widgets.text import DELIVERED, deadline_in_words, ends_in_words
 from rich.console import Console
 from rich.table import Table
 from rich.text import Text
@@ -31,9 +31,6 @@ UNLIMITED_COLUMNS = 10_000
 
 JOINER = "\u200d"
 """Joins emoji into one; not printable by itself, and harmless."""
-
-NO_TASKS = "No tasks. Create one: duetime schedule 'Call John' --when 'in 20 min'"
-NO_MATCH = "No task matches this filter; `duetime list` without a filter lists all."
 
 _COLOURS = {
     State.SCHEDULED: "cyan",
@@ -172,33 +169,7 @@ def _delivery(task: TaskPayload) -> str:
     return f"{task.delivery.channel}: {task.delivery.state.value}" if task.delivery and not of_last else ""
 
 
-def task_table(page: TaskPage) -> None:
-    """Show one page of tasks, each in its own zone, and how many there are by state."""
-    if not page.views and not any(page.counts.values()):
-        say(NO_TASKS if page.where == TaskFilter() else NO_MATCH)
-        _say_window("Due", page.where.after, page.where.before, page.zone)
-        return
-    table(
-        ("ID", "WHEN", "", "STATE", "TITLE", "ACTION", "REPEATS", "LABELS"),
-        (
-            (
-                (task := view.record.task).id,
-                f"{times.describe(due(view.record.run), task.timezone)} {task.timezone}",
-                times.relative(due(view.record.run), view.now),
-                state_word(view.record.run.state, paused=task.paused),
-                task.title,
-                task.action,
-                "yes" if task.repeat else "",
-                ", ".join(task.labels),
-            )
-            for view in page.views
-        ),
-    )
-    say(_counts(page))
-    _say_window("Due", page.where.after, page.where.before, page.zone)
-
-
-def _say_window(what: str, start: datetime | None, end: datetime | None, zone: str) -> None:
+def say_window(what: str, start: datetime | None, end: datetime | None, zone: str) -> None:
     """Say how the bounds of a filter were read, if there are any."""
     window = window_in_words(start, end, zone)
     if window:
@@ -207,7 +178,7 @@ def _say_window(what: str, start: datetime | None, end: datetime | None, zone: s
 
 def events_window(page: EventPage, zone: str) -> None:
     """Say between which times a page of events lies, if it was bounded."""
-    _say_window("Events", page.where.since, page.where.until, zone)
+    say_window("Events", page.where.since, page.where.until, zone)
 
 
 def history_tables(history: HistoryPart, events: Sequence[Event], zone: str) -> None:
@@ -258,11 +229,6 @@ def _move(event: Event) -> str:
         return ""
     before = f"{event.from_state.value} -> " if event.from_state else ""
     return f"{before}{event.to_state.value}"
-
-
-def _counts(page: TaskPage) -> str:
-    found = {state: f"{page.counts[state]}{'+' if state in page.at_least else ''}" for state in page.counts}
-    return ", ".join(f"{found[state]} {state.value}" for state in State if page.counts.get(state))
 
 
 def say_next(context: typer.Context, cursor: str | None) -> None:

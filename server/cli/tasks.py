@@ -10,13 +10,12 @@ import typer
 from duetime.scheduler.errors import InvalidArgument
 from duetime.scheduler.events import EventFilter, EventPage
 from duetime.scheduler.request import Request, RescheduleArguments, ScheduleArguments
-from duetime.scheduler.task import Json, State, TaskFilter, TaskView
+from duetime.scheduler.task import Json, State, TaskView
 from duetime.server.cli import output
 from duetime.server.cli.output import AsJson
 from duetime.server.session import session, someone_runs
-from duetime.tools.filters import states_of
 from duetime.widgets.history import history_payload
-from duetime.widgets.payload import as_dry_run, as_json, list_payload, task_payload
+from duetime.widgets.payload import as_dry_run, as_json, task_payload
 
 MAX_EVENTS_SHOWN = 100
 NOBODY_RUNS = (
@@ -82,31 +81,6 @@ def schedule(
     _show_change(verb, as_dry_run(view) if dry_run else view, as_json)
     if not runs:
         output.note(NOBODY_RUNS)
-
-
-def list_(
-    context: typer.Context,
-    *,
-    state: Annotated[
-        str | None, typer.Option(metavar="STATE", help="only tasks in this state, or all that are `open` or `ended`")
-    ] = None,
-    label: Annotated[str | None, typer.Option(help="only tasks with this label")] = None,
-    query: Annotated[str | None, typer.Option(help="only tasks whose title contains this")] = None,
-    after: Annotated[str | None, typer.Option(help="only tasks due from this time on: 'friday' is the last")] = None,
-    before: Annotated[str | None, typer.Option(help="only tasks due before this time: 'friday' is the next")] = None,
-    limit: Annotated[int, typer.Option(help="tasks per page, 1 to 100")] = 20,
-    cursor: Annotated[str | None, typer.Option(help="the cursor that the previous page printed")] = None,
-    as_json: AsJson = False,
-) -> None:
-    """List tasks: open ones by time, then those that ended."""
-    with session(context).scheduler() as scheduler:
-        where = TaskFilter(states_of(state), label=label, query=query)
-        page = scheduler.list(where, after=after, before=before, limit=limit, cursor=cursor)
-    if as_json:
-        output.as_json(_dump(list_payload(page)))
-        return
-    output.task_table(page)
-    output.say_next(context, page.cursor)
 
 
 def show(

@@ -20,6 +20,7 @@ EXIT_CODES = "Exit codes: 0 done, 1 failed, 2 wrong usage or setting, 3 not foun
 
 _HERE = "duetime.server.cli"
 _TASKS, _POOLS, _INSTALLATION = f"{_HERE}.tasks", f"{_HERE}.pools", f"{_HERE}.installation"
+_LISTS = f"{_HERE}.lists"
 
 VERBS = (
     DeferredVerb(
@@ -33,7 +34,12 @@ VERBS = (
         "Run tasks as one of many workers, with PostgreSQL and Redis, until stopped.",
     ),
     DeferredVerb("schedule", f"{_TASKS}:schedule", "Schedule a task: a reminder, a webhook, or one of your handlers."),
-    DeferredVerb("list", f"{_TASKS}:list_", "List tasks: open ones by time, then those that ended."),
+    DeferredVerb("list", f"{_LISTS}:list_", "List tasks: open ones by time, then those that ended."),
+    DeferredVerb(
+        "failed",
+        f"{_LISTS}:failed",
+        "List tasks whose last run failed, newest first, and why: also those that are scheduled again.",
+    ),
     DeferredVerb("show", f"{_TASKS}:show", "Show everything about one task."),
     DeferredVerb("reschedule", f"{_TASKS}:reschedule", "Change a task: what is given changes, everything else stays."),
     DeferredVerb("cancel", f"{_TASKS}:cancel", "Cancel a task; a running attempt is asked to stop."),

@@ -459,3 +459,9 @@ def test_a_reminder_says_its_message_or_its_title(payload: dict[str, Any], said:
 
 def test_the_built_in_handlers_are_reminder_and_webhook() -> None:
     assert list(Handlers.load(entry_points=False)) == ["reminder", "webhook"]
+
+
+@pytest.mark.parametrize("outcome", [Failed, Retry])
+def test_a_reason_that_quotes_an_exception_is_stored_without_its_credentials(outcome: type[Failed | Retry]) -> None:
+    said = run_handler(returning(outcome("cannot reach redis://:hunter2@cache:6379/0")), CTX, {})
+    assert said == outcome("cannot reach redis://:***@cache:6379/0")

@@ -23,7 +23,7 @@ from duetime.scheduler.store.schema.base import Base
 from duetime.scheduler.store.schema.tables import events, keys
 from duetime.scheduler.store.schema.values import to_microseconds
 from duetime.scheduler.store.store import connect
-from duetime.scheduler.task import DeadlineType, Penalty, Tier
+from duetime.scheduler.task import DeadlineType, Penalty, State, TaskFilter, Tier
 from sqlalchemy import Connection, inspect, select, text, update
 
 from tests.builders import NOON, a_task
@@ -193,6 +193,32 @@ def test_open_tasks_of_before_are_found_as_twins(url: str) -> None:
     twin = store.tasks.add(*a_task(NOON, title="CALL John"), actor="alice").twin
     store.close()
     assert twin == "t_old"
+
+
+OLD_FAILURES = """INSERT INTO runs (id, task_id, tenant, scheduled_for, state, generation, number, current, attempt,
+    failures, crashes, missed, cancel_requested, listed_at, ended_at, started_at) VALUES
+    ('r_early', 't_old', 'acme', {at[0]}, '{first}', 1, 1, {no}, 1, 1, 0, 0, {no}, {at[0]}, {at[0]}, {at[0]}),
+    ('r_late', 't_old', 'acme', {at[1]}, '{last}', 1, 1, {no}, 1, 1, 0, 0, {no}, {at[1]}, {at[1]}, {at[1]}),
+    ('r_skipped', 't_old', 'acme', {at[2]}, 'skipped', 1, 1, {no}, 0, 0, 0, 0, {no}, {at[2]}, {at[2]}, NULL)"""
+
+
+@pytest.mark.parametrize(
+    ("first", "last", "listed"), [("failed", "failed", 1), ("succeeded", "expired", 1), ("failed", "succeeded", 0)]
+)
+def test_tasks_whose_last_run_failed_before_are_found(url: str, first: str, last: str, listed: int) -> None:
+    as_it_was(url)
+    database = connect(url)
+    on_postgres = url.startswith("postgres")
+    times = [NOON - timedelta(hours=hours) for hours in (3, 2, 1)]
+    at = [f"'{time.isoformat()}'" if on_postgres else str(to_microseconds(time)) for time in times]
+    rows = OLD_FAILURES.format(at=at, first=first, last=last, no="false" if on_postgres else "0")
+    database.write(lambda connection: connection.exec_driver_sql(rows))
+    migrate_store(url)
+    store = open_store(url)
+    found, _ = store.tasks.page("acme", TaskFilter((State.FAILED, State.EXPIRED)), limit=9)
+    store.close()
+    database.close()
+    assert [record.last_run.id for record in found if record.last_run] == ["r_late"] * listed
 
 
 def test_constraints_of_before_are_gone_and_events_are_numbered_on(url: str) -> None:

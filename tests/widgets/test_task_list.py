@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from datetime import timedelta
 from typing import Any
 
 import pytest
@@ -81,6 +82,48 @@ def test_what_is_done_in_an_open_task_shows_in_its_row_and_in_the_counts(chat: C
     chat.server.pages = [a_page()]
     chat.button("Undo").click()
     expect(row(chat, "Call John").locator(".word")).to_have_text("")
+
+
+def failure(minutes: float, why: str, attempts: int) -> dict[str, Any]:
+    ended = stamp(NOW + timedelta(minutes=minutes))
+    return {"state": "failed", "ended": ended, "summary": why, "attempts": attempts}
+
+
+def test_a_list_of_failures_says_when_why_and_what_is_next(chat: Chat) -> None:
+    rows = [
+        a_row(CALL_JOHN, "Call John about the lease", 60 * 24, repeat=True, last_run=failure(-20, "No such number", 3)),
+        a_row(TAXES, "Send the tax papers to Ann", -95, state="failed", last_run=failure(-90, "HTTP 500", 1)),
+    ]
+    page = a_page(rows, failures=True, counts={"failed": 2})
+    show_list(chat, page)
+
+    expect(chat.card.get_by_role("heading", level=2)).to_have_text(["Last run failed 2"])
+    expect(chat.card.locator(".mark")).to_have_text(["Failed:", "Failed:"])
+    expect(row(chat, "Call John").locator(".why")).to_have_text("No such number")
+    expect(row(chat, "Call John").locator(".urgency")).to_contain_text("3 attempts")
+    expect(row(chat, "Call John").locator(".urgency")).to_contain_text("next Sun, Nov 22, 4:00 PM")
+    expect(row(chat, "Call John").locator(".due")).to_contain_text("20 minutes ago")
+    expect(row(chat, "tax papers").locator(".urgency")).to_have_text("HTTP 5001 attempt")
+    expect(chat.card.get_by_role("list", name="Counts by state").get_by_role("listitem")).to_have_text(["2 failed"])
+
+    row(chat, "Call John").click()
+    chat.server.pages = [page]
+    chat.button("Cancel").click()
+    expect(chat.button("Undo")).to_be_visible()
+    expect(row(chat, "Call John").locator(".why")).to_have_text("No such number")
+
+
+def test_an_open_task_whose_last_run_failed_says_so_in_the_agenda(chat: Chat) -> None:
+    last = {"state": "failed", "ended": stamp(NOW)}
+    show_list(chat, a_page([a_row(CALL_JOHN, "Call John about the lease", 20, repeat=True, last_run=last)]))
+    expect(row(chat, "Call John").locator(".urgency")).to_have_text("last run failed")
+
+
+def test_no_failures_is_good_news(chat: Chat) -> None:
+    chat.load("task-list")
+    chat.send("input", {"state": "failed"})
+    chat.show(a_page([], failures=True))
+    expect(chat.card.get_by_role("heading")).to_have_text("No task failed when it last ran")
 
 
 def test_the_next_page_is_added_below(chat: Chat) -> None:

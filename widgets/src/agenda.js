@@ -3,6 +3,7 @@
 import { tierView } from "./deadline.js";
 import { h, icon } from "./dom.js";
 import { day, dayNumber, moment, relative, timeOfDay } from "./format.js";
+import { failureView, lastFailureView } from "./failures.js";
 import { hasEnded, lookOf, wordsOf } from "./words.js";
 
 const SECTIONS = ["Overdue", "Today", "This week", "Later", "Ended"];
@@ -23,17 +24,19 @@ function sectionOf(row, now, zone) {
   return away < 7 ? "This week" : "Later";
 }
 
-/** One line: time, title, state; it opens the whole task under itself. */
-export function rowView(row, section, env, opened, toggle) {
+/** One line: time, title, state; it opens the whole task under itself. In a list of failures, time and state of its last run. */
+export function rowView(row, env, opened, toggle, failure = false) {
   const [reader, now, due] = [env.reader(), env.clock.now(), Date.parse(row.when)];
-  const { word, picture, tone } = wordsOf(lookOf(row, due, now));
+  const { word, picture, tone } = wordsOf(failure ? row.last_run.state : lookOf(row, due, now));
+  const time = failure && row.last_run.ended ? Date.parse(row.last_run.ended) : due;
   return h("button", {
     type: "button", class: `row tone-${tone}`, "data-key": `row-${row.id}`, "aria-expanded": String(opened), onclick: toggle,
   },
     h("span", { class: "mark" }, icon(picture), h("span", { class: "sr" }, `${word}:`)),
-    h("span", { class: "name" }, row.title, row.repeat ? h("span", { class: "repeats" }, icon("repeat"), h("span", { class: "sr" }, "repeats")) : "", urgencyView(row, now, reader)),
-    h("span", { class: "due" }, dueText(section, due, now, reader)),
-    h("span", { class: "word" }, row.state === "scheduled" && !row.paused && tone === "info" ? "" : word),
+    h("span", { class: "name" }, row.title, row.repeat ? h("span", { class: "repeats" }, icon("repeat"), h("span", { class: "sr" }, "repeats")) : "",
+      failure ? failureView(row, due, now, reader) : [urgencyView(row, now, reader), lastFailureView(row)]),
+    h("span", { class: "due" }, dueText(time, now, reader)),
+    h("span", { class: "word" }, failure || (row.state === "scheduled" && !row.paused && tone === "info") ? "" : word),
     icon("chevron"));
 }
 
@@ -45,7 +48,7 @@ function urgencyView({ priority, deadline }, now, reader) {
     deadline ? h("span", { class: late ? "toned tone-danger" : "" }, icon("flag"), `${late ? "was due by" : "by"} ${moment(at, reader, now)}`) : "");
 }
 
-function dueText(section, due, now, reader) {
+function dueText(due, now, reader) {
   const away = dayNumber(due, reader.zone) - dayNumber(now, reader.zone);
   const time = h("time", { datetime: new Date(due).toISOString() }, timeOfDay(due, reader));
   if (away === 0) return [time, " ", h("span", { class: "quiet", "data-at": due }, relative(due, now, reader))];
@@ -74,7 +77,8 @@ export function countsView(counts, atLeast = []) {
 }
 
 /** What to do when there is nothing: say how something comes to be here. */
-export function emptyView(filtered) {
+export function emptyView(filtered, failures) {
+  if (failures) return h("div", { class: "empty" }, h("span", { class: "leaf round" }, icon("check")), h("h1", {}, "No task failed when it last ran"));
   return h("div", { class: "empty" },
     h("span", { class: "leaf round" }, icon(filtered ? "clock" : "calendar")),
     h("h1", {}, filtered ? "No task matches" : "Nothing is scheduled"),

@@ -5,13 +5,14 @@ import { h, icon, redraw } from "./dom.js";
 import { relative } from "./format.js";
 import { taskCard } from "./card.js";
 import { agenda, countsView, emptyView, rowView } from "./agenda.js";
+import { failuresHeading, lastFailureOf } from "./failures.js";
 import { hasEnded } from "./words.js";
 
 const OLD_LIST = 10_000;
 const FILTERS = ["state", "label", "query", "before", "after"];
 
 start("duetime-task-list", (root, env) => {
-  const list = { root, env, phase: "loading", args: {}, rows: [], counts: {}, atLeast: [], unread: [], cursor: undefined, failure: "", error: "", opened: undefined, busy: false };
+  const list = { root, env, phase: "loading", args: {}, rows: [], counts: {}, atLeast: [], failures: false, unread: [], cursor: undefined, failure: "", error: "", opened: undefined, busy: false };
   return {
     draw: () => drawList(list),
     tick: () => tickList(list),
@@ -26,7 +27,7 @@ start("duetime-task-list", (root, env) => {
 });
 
 function takePage(list, page, after = []) {
-  Object.assign(list, { phase: "shown", rows: [...after, ...page.tasks], counts: page.counts, atLeast: page.at_least, cursor: page.cursor, error: "" });
+  Object.assign(list, { phase: "shown", rows: [...after, ...page.tasks], counts: page.counts, atLeast: page.at_least, failures: page.failures === true, cursor: page.cursor, error: "" });
   if (page.unread) list.unread = page.unread;
   drawList(list);
 }
@@ -63,14 +64,18 @@ function drawList(list) {
 function insideOf(list) {
   if (list.phase === "loading") return [h("p", { class: "sr", role: "status" }, "Reading the tasks…"), [0, 1, 2].map(() => h("span", { class: "bone line" }))];
   if (list.phase === "failed") return failedList(list);
-  if (list.rows.length === 0) return [errorView(list), emptyView(FILTERS.some((name) => name in list.args))];
+  if (list.rows.length === 0) return [errorView(list), emptyView(FILTERS.some((name) => name in list.args), list.failures)];
   const { env } = list;
   return [
     h("header", { class: "top" }, h("h1", {}, "Tasks"), countsView(list.counts, list.atLeast)),
     errorView(list), newsView(list),
-    agenda(list.rows, env.clock.now(), env.reader().zone).map(([section, rows]) => sectionView(list, section, rows)),
+    sectionsOf(list).map(([section, rows]) => sectionView(list, section, rows)),
     list.cursor ? h("div", { class: "bar" }, h("button", { type: "button", class: "button", "data-key": "more-rows", onclick: () => reload(list, list.cursor) }, icon("chevron"), "Show more")) : "",
   ];
+}
+
+function sectionsOf({ failures, rows, env }) {
+  return failures ? [[failuresHeading(rows), rows]] : agenda(rows, env.clock.now(), env.reader().zone);
 }
 
 function failedList(list) {
@@ -95,7 +100,7 @@ function sectionView(list, section, rows) {
     h("h2", {}, section, " ", h("span", { class: "quiet" }, String(rows.length))),
     h("ul", {}, rows.map((row) => {
       const opened = list.opened?.id === row.id;
-      const line = rowView(row, section, list.env, opened, () => toggle(list, row));
+      const line = rowView(row, list.env, opened, () => toggle(list, row), list.failures);
       return h("li", { class: opened ? "opened" : "" }, line, opened ? list.opened.host : "");
     })));
 }
@@ -118,7 +123,8 @@ function toggle(list, row) {
 
 /** An open task changed: its row follows at once, and after an action the counts do too. */
 function follows(list, task, reread) {
-  list.rows = list.rows.map((row) => (row.id === task.id ? rowOf(task) : row));
+  const last = (row) => lastFailureOf(task) ?? (list.failures ? row.last_run : undefined);
+  list.rows = list.rows.map((row) => (row.id === task.id ? { ...rowOf(task), last_run: last(row) } : row));
   drawList(list);
   if (!reread) reload(list);
 }

@@ -67,7 +67,8 @@ class RunRow(Base):
 
     `reserved` and `token` are the running attempt's reservations in the queue, for a rebuild of the queue. `paused`
     removes a run of a paused task from the indexes of the timers. `twin_hash` finds tasks of the same owner and title;
-    ended runs of older versions have none. `phase` is the state, with running ones as ready: no index names a column
+    ended runs of older versions have none. `last_failure` marks a run that failed or expired, until a later run of its
+    task has ended. `phase` is the state, with running ones as ready: no index names a column
     that a start, a renewal or a progress report changes, so PostgreSQL writes these into the same page and no index.
     """
 
@@ -83,6 +84,8 @@ class RunRow(Base):
         partial("runs_active", "id", where="wake_at IS NULL AND ended_at IS NULL"),
         partial("runs_open", "tenant", "listed_at", "task_id", where="current AND ended_at IS NULL"),
         partial("runs_ended", "tenant", "listed_at", "task_id", where="current AND ended_at IS NOT NULL"),
+        partial("runs_failed", "tenant", "listed_at", "task_id", where="last_failure"),
+        partial("runs_failed_of_task", "task_id", "scheduled_for", where="last_failure"),
         {"postgresql_with": {"fillfactor": 70}},  # percent of a page; the rest is for newer versions of its rows
     )
 
@@ -119,6 +122,7 @@ class RunRow(Base):
     token: Mapped[str | None]
     paused: Mapped[bool] = mapped_column(server_default=false())
     twin_hash: Mapped[int | None] = mapped_column(BigInteger)
+    last_failure: Mapped[bool] = mapped_column(server_default=false())
     phase: Mapped[State | None] = mapped_column(Computed(PHASE, persisted=True))
 
 

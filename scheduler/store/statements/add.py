@@ -20,7 +20,7 @@ from duetime.scheduler.store.schema.rows import (
 )
 from duetime.scheduler.store.schema.tables import labels, runs, tasks
 from duetime.scheduler.store.sql.batch import Batch
-from duetime.scheduler.store.statements import event_log, idempotency, read, task_list
+from duetime.scheduler.store.statements import event_log, idempotency, read, twins
 from duetime.scheduler.store.statements.idempotency import Name, name_of
 from duetime.scheduler.task import State, Task, TaskRecord
 from sqlalchemy import Connection, bindparam, insert, select
@@ -116,7 +116,7 @@ def store_new(
 
 def _twin(connection: Connection, item: NewTask) -> str | None:
     task = item.task
-    return task_list.similar(connection, task.tenant, task.owner, task.title, item.run.scheduled_for)
+    return twins.similar(connection, task.tenant, task.owner, task.title, item.run.scheduled_for)
 
 
 def _insert(connection: Connection, items: Sequence[NewTask], told: Sequence[event_log.EventValues]) -> None:

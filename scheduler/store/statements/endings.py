@@ -10,10 +10,11 @@ from typing import Any, NamedTuple
 from duetime.scheduler.events import EventKind
 from duetime.scheduler.records import Settlement
 from duetime.scheduler.rules.order import penalty
-from duetime.scheduler.rules.states import TERMINAL, check_move
+from duetime.scheduler.rules.states import FAILURES, TERMINAL, check_move
 from duetime.scheduler.store.schema.pool_tables import usage
 from duetime.scheduler.store.schema.rows import (
     DELIVERY,
+    LAST_FAILURE,
     MESSAGE,
     RUN_VALUES,
     delivery_values,
@@ -44,6 +45,7 @@ END = (
         summary=bindparam("said"),
         result=bindparam("gave"),
         error=bindparam("wrong"),
+        last_failure=bindparam("lost"),
         checkpoint=func.coalesce(bindparam("kept", type_=runs.c.checkpoint.type), runs.c.checkpoint),
         lease_until=null(),
         reserved=null(),
@@ -63,6 +65,12 @@ _ALIKE = select(runs.c.twin_hash).where(runs.c.id == bindparam("ending"))
 INSERT_NEXT = Batch(
     insert(runs).values(generation=_TAKEN.scalar_subquery(), twin_hash=_ALIKE.scalar_subquery()),
     [name for name in RUN_VALUES if name != "generation"],
+)
+_SUPERSEDE = Batch(  # its index has the last failure of each task alone
+    update(runs)
+    .where(runs.c.task_id == bindparam("of_task"), runs.c.scheduled_for <= bindparam("of_time"))
+    .where(LAST_FAILURE, runs.c.id != bindparam("ending"))
+    .values(last_failure=false())
 )
 _NOT_CURRENT = Batch(update(runs).where(runs.c.id == bindparam("run_id")).values(current=false()))
 _PAYLOAD = select(tasks.c.payload).where(tasks.c.id == bindparam("of_task")).scalar_subquery()
@@ -134,6 +142,7 @@ def follow(connection: Connection, endings: Sequence[AttemptEnd], now: datetime)
 def _following(connection: Connection, endings: Sequence[AttemptEnd], now: datetime) -> list[tuple[Batch, Rows]]:
     return [
         event_log.appending(connection, [entry for ending in endings for entry in _entries(ending, now)]),
+        (_SUPERSEDE, [_origin(ending.claim) for ending in endings if _supersedes(ending)]),
         (_LETTERS, [_letter(ending, now) for ending in endings if ending.settlement.dead_letter]),
         (_MESSAGES, [message_values(ending.settlement.inbox) for ending in endings if ending.settlement.inbox]),
         (_DELIVERIES, [delivery_values(each) for ending in endings for each in ending.settlement.deliveries]),
@@ -159,6 +168,7 @@ def run_row(ending: AttemptEnd, now: datetime) -> dict[str, Any]:
         "gave": settlement.result,
         "wrong": settlement.error,
         "kept": settlement.checkpoint,
+        "lost": settlement.to in FAILURES,
     }
 
 
@@ -196,6 +206,16 @@ def next_rows(endings: Sequence[AttemptEnd]) -> list[dict[str, Any]]:
 def _next_values(ended: Claimed, run: Run) -> dict[str, Any]:
     values = {name: value for name, value in run_values(run).items() if name != "generation"}
     return {**values, "of_task": run.task_id, "of_time": run.scheduled_for, "ending": ended.run_id}
+
+
+def _supersedes(ending: AttemptEnd) -> bool:
+    """Whether an earlier run of the task may be its last failure so far; an unchanged one-shot has none."""
+    claim = ending.claim
+    return ending.settlement.to in TERMINAL and (claim.repeat is not None or claim.revision > 1)
+
+
+def _origin(claim: Claimed) -> dict[str, Any]:
+    return {"ending": claim.run_id, "of_task": claim.task_id, "of_time": claim.scheduled_for}
 
 
 def _entries(ending: AttemptEnd, now: datetime) -> list[event_log.EventValues]:

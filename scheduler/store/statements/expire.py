@@ -28,7 +28,7 @@ from duetime.scheduler.store.statements.read import TASK_AND_RUN
 from duetime.scheduler.store.statements.ready_runs import JOINED, READY, ready_run
 from duetime.scheduler.store.statements.recover import Conclude, concluding
 from duetime.scheduler.task import DeadlineType, Run, State, Task
-from sqlalchemy import Connection, Select, bindparam, false, null, or_, select, update
+from sqlalchemy import Connection, Select, bindparam, false, null, or_, select, true, update
 
 _NOT_RUNNING = runs.c.state != State.RUNNING
 _HARD, _SOFT = tasks.c.deadline_type == DeadlineType.HARD, tasks.c.deadline_type == DeadlineType.SOFT
@@ -53,6 +53,7 @@ _EXPIRE = Batch(
         listed_at=bindparam("at"),
         wake_at=null(),
         error=bindparam("why"),
+        last_failure=true(),
     )
 )
 _LATE = (

@@ -11,12 +11,13 @@ from typing import Any
 
 import pytest
 from duetime.scheduler.store import Store, open_store
-from duetime.scheduler.task import TaskFilter
+from duetime.scheduler.task import State, TaskFilter
 from sqlalchemy import event
 
-from tests.builders import NOON, Clock, added, counted
+from tests.builders import NOON, TENANT, Clock, added, counted
 
 Ask = Callable[[Store], object]
+
 
 QUESTIONS: dict[str, tuple[Ask, set[str]]] = {
     "next_times": (lambda store: store.claims.next_times(), {"runs_wake", "runs_drop"}),
@@ -35,7 +36,8 @@ QUESTIONS: dict[str, tuple[Ask, set[str]]] = {
     ),
     "usage": (lambda store: store.usage.since({"tokens": NOON}), {"usage_by_pool"}),
     "the look for a twin": (added, {"runs_by_twin"}),
-    "counts": (lambda store: counted(store, TaskFilter(), 9), {"runs_by_phase", "attempts_open"}),
+    "counts": (lambda store: counted(store, TaskFilter(), 9), {"runs_by_phase", "attempts_open", "runs_failed"}),
+    "failures": (lambda store: store.tasks.page(TENANT, TaskFilter((State.FAILED,)), limit=9), {"runs_failed"}),
 }
 
 PARTIAL = {"runs_active", "attempts_open"}

@@ -12,7 +12,7 @@ import pytest
 from duetime.scheduler.events import EventFilter, EventKind
 from duetime.scheduler.records import Change, NewTask
 from duetime.scheduler.store import SearchState, Store, open_store
-from duetime.scheduler.store.statements import task_list
+from duetime.scheduler.store.lists import task_list
 from duetime.scheduler.store.text_index import sqlite_index, text_search
 from duetime.scheduler.task import State, TaskFilter, TaskRecord
 

@@ -23,8 +23,9 @@ from duetime.scheduler.task import State, TaskView, Tier
 from duetime.tools.registration import make_tools
 from duetime.widgets.history import history_payload
 from duetime.widgets.history_text import history_text
+from duetime.widgets.list_text import list_text
 from duetime.widgets.payload import as_json, list_payload, task_payload
-from duetime.widgets.text import list_text, task_text
+from duetime.widgets.text import task_text
 from mcp.types import CallToolResult, TextContent
 
 NOW = datetime(2026, 11, 21, 23, 0, tzinfo=UTC)

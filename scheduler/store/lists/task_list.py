@@ -3,18 +3,18 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Any, NamedTuple
 
-from duetime.scheduler.rules.states import OPEN, TERMINAL
+from duetime.scheduler.rules.states import FAILURES, OPEN, TERMINAL, only_failures
 from duetime.scheduler.store.database import unreadable
-from duetime.scheduler.store.schema.rows import CURRENT, folded, task_and_run, twin_hash
+from duetime.scheduler.store.lists import failures
+from duetime.scheduler.store.schema.rows import CURRENT, task_and_run
 from duetime.scheduler.store.schema.tables import runs, tasks
 from duetime.scheduler.store.schema.values import from_microseconds, to_microseconds
 from duetime.scheduler.store.sql import cursors
-from duetime.scheduler.store.sql.positional import PositionalStatement
 from duetime.scheduler.store.sql.task_filter import (
     ENDED_SECTION,
     OPEN_SECTION,
@@ -37,7 +37,6 @@ from sqlalchemy import (
     Row,
     Select,
     and_,
-    bindparam,
     func,
     literal,
     select,
@@ -45,33 +44,15 @@ from sqlalchemy import (
     tuple_,
     union_all,
 )
-from sqlalchemy.dialects import sqlite
 
 Found = Sequence[Row[Any]]
 Position = list[int | str]
 
+_MAX_ROWS = 2**31 - 1
 MAX_ROWS_READ_SOON = 25_000
 """Rows of a section that are read in its order for common words, before anything else is tried."""
 
 _RUN_AND_TASK = runs.join(tasks, tasks.c.id == runs.c.task_id)
-_SAME_TASK = (
-    select(
-        and_(
-            tasks.c.tenant == bindparam("of"),
-            tasks.c.owner == bindparam("by"),
-            tasks.c.title_folded == bindparam("named"),
-        )
-    )
-    .where(tasks.c.id == runs.c.task_id)
-    .correlate(runs)
-)
-SIMILAR = (  # by its hash alone: whatever else stands at the same time costs nothing
-    select(runs.c.task_id)
-    .where(runs.c.twin_hash == bindparam("alike"), runs.c.scheduled_for == bindparam("at"))
-    .where(CURRENT, PER_SECTION[OPEN_SECTION], runs.c.listed_at == bindparam("at"), _SAME_TASK.scalar_subquery())
-    .limit(1)
-)
-_SIMILAR_ON_SQLITE = PositionalStatement.of(SIMILAR, sqlite.dialect())
 _KEY = (runs.c.listed_at, runs.c.task_id)
 _HERE = tuple_(*_KEY)
 _LISTED = read.TASK_AND_RUN.add_columns(runs.c.listed_at)
@@ -161,6 +142,8 @@ def page(
     cursor: str | None,
 ) -> tuple[list[TaskRecord], str | None]:
     """Return at most `limit` tasks, and the cursor of the next page; `matches` are of the filter's words."""
+    if only_failures(where.states):
+        return failures.page(connection, tenant, where, matches, limit=limit, cursor=cursor)
     listed = _List(tenant, where)
     section, *behind = listed.start(cursor)
     reader = _ListReader(connection, tenant, where, matches)
@@ -192,24 +175,45 @@ def _at(listed_at: datetime, task_id: str) -> Any:
 
 
 def counts(connection: Connection, tenant: str, where: TaskFilter) -> dict[State, int]:
-    """Return the number of tasks of the filter by state, without empty states."""
+    """Return the number of tasks of the filter by state like `counts_up_to`, but all of them."""
+    failed = failures.counted(connection, tenant, where, None, _MAX_ROWS)
+    if only_failures(where.states):
+        return failed
     statement = select(runs.c.state, func.count()).where(runs.c.tenant == tenant, runs.c.current == true())
     if of_task(tenant, where):
         statement = statement.select_from(_RUN_AND_TASK)
     statement = statement.where(in_time(where), *conditions(tenant, where)).group_by(runs.c.state)
-    return {State(state): count for state, count in connection.execute(statement)}
+    found = {State(state): count for state, count in connection.execute(statement)}
+    return _without_failures(found) | failed
+
+
+def _without_failures(found: Mapping[State, int]) -> dict[State, int]:
+    return {state: count for state, count in found.items() if state not in FAILURES}
 
 
 def counts_up_to(connection: Connection, tenant: str, where: TaskFilter, matches: Matches | None, most: int) -> Counts:
     """Count up to `most` tasks of each state; with other filters, up to `most` open and `most` ended ones.
 
-    Of common words in titles, only the first matches are counted.
+    Of common words in titles, only the first matches are counted. Failures are those of `failures`: tasks whose latest
+    run failed, also where they are scheduled again and counted as that too.
     """
     if _is_only_of_states(where):
         states = where.states or tuple(State)
-        rows = connection.execute(union_all(*(_up_to(tenant, state, most) for state in states))).all()
+        rows = connection.execute(union_all(*(_up_to(tenant, where, state, most) for state in states))).all()
         found = {State(state): count for state, count in rows if count}
         return Counts(found, frozenset(state for state, count in found.items() if count == most))
+    failed = failures.counted(connection, tenant, where, matches, most)
+    more = frozenset(state for state, count in failed.items() if count == most)
+    if only_failures(where.states):
+        return Counts(failed, more)
+    by_state, at_least = _counted_up_to(connection, tenant, where, matches, most)
+    return Counts(_without_failures(by_state) | failed, (at_least - FAILURES) | more)
+
+
+def _counted_up_to(
+    connection: Connection, tenant: str, where: TaskFilter, matches: Matches | None, most: int
+) -> Counts:
+    """Count tasks by the state of their current run."""
     if matches and (matches.complete or where == TaskFilter(query=where.query)):
         return _counted_among(connection, tenant, where, matches, most)
     counted: dict[State, int] = {}
@@ -238,7 +242,9 @@ def _is_only_of_states(where: TaskFilter) -> bool:
     return where == TaskFilter(states=where.states)
 
 
-def _up_to(tenant: str, state: State, most: int) -> Select[str, int]:
+def _up_to(tenant: str, where: TaskFilter, state: State, most: int) -> Select[str, int]:
+    if state in FAILURES:
+        return failures.of_states(tenant, where, state, most)
     if state is State.RUNNING:  # few, and in one phase with all that are ready
         of_tenant = and_(runs.c.tenant == tenant, runs.c.current == true()).is_(true())  # by no index of these
         found = select(runs.c.id).select_from(STARTED).where(RUNNING, of_tenant)
@@ -260,10 +266,3 @@ def _counted(
     first = found.where(*conditions(tenant, where)).limit(most).subquery()
     rows = connection.execute(select(first.c.state, func.count()).group_by(first.c.state))
     return Counter({State(state): count for state, count in rows})
-
-
-def similar(connection: Connection, tenant: str, owner: str, title: str, scheduled_for: datetime) -> str | None:
-    """Return the id of an open task with the same title, time and owner."""
-    alike = twin_hash(tenant, owner, title)
-    same = {"of": tenant, "by": owner, "named": folded(title), "alike": alike, "at": scheduled_for}
-    return next((task_id for (task_id,) in _SIMILAR_ON_SQLITE.rows(connection, same)), None)

@@ -1,0 +1,1 @@
+"""Lists of tasks, page by page, and their counts."""

@@ -1,0 +1,134 @@
+"""The verbs that list tasks: list and failed."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from datetime import datetime
+from typing import Annotated
+
+import typer
+from duetime.scheduler.rules.states import OPEN, only_failures
+from duetime.scheduler.rules.time import times
+from duetime.scheduler.task import State, TaskFilter, TaskPage, TaskView
+from duetime.server.cli import output
+from duetime.server.cli.output import AsJson
+from duetime.server.session import session
+from duetime.tools.filters import states_of
+from duetime.widgets.payload import as_json as dumped
+from duetime.widgets.payload import due, list_payload
+from duetime.widgets.quote import cut
+from rich.text import Text
+
+NO_TASKS = "No tasks. Create one: duetime schedule 'Call John' --when 'in 20 min'"
+NO_MATCH = "No task matches this filter; `duetime list` without a filter lists all."
+MAX_REASON_CHARS = 200
+NO_FAILURE = "No task failed when it last ran."
+
+Label = Annotated[str | None, typer.Option(help="only tasks with this label")]
+Query = Annotated[str | None, typer.Option(help="only tasks whose title contains this")]
+Limit = Annotated[int, typer.Option(help="tasks per page, 1 to 100")]
+Cursor = Annotated[str | None, typer.Option(help="the cursor that the previous page printed")]
+
+
+def list_(
+    context: typer.Context,
+    *,
+    state: Annotated[
+        str | None, typer.Option(metavar="STATE", help="only tasks in this state, or all that are `open` or `ended`")
+    ] = None,
+    label: Label = None,
+    query: Query = None,
+    after: Annotated[str | None, typer.Option(help="only tasks due from this time on: 'friday' is the last")] = None,
+    before: Annotated[str | None, typer.Option(help="only tasks due before this time: 'friday' is the next")] = None,
+    limit: Limit = 20,
+    cursor: Cursor = None,
+    as_json: AsJson = False,
+) -> None:
+    """List tasks: open ones by time, then those that ended."""
+    with session(context).scheduler() as scheduler:
+        where = TaskFilter(states_of(state), label=label, query=query)
+        page = scheduler.list(where, after=after, before=before, limit=limit, cursor=cursor)
+    _answer(context, page, as_json)
+
+
+def failed(
+    context: typer.Context,
+    *,
+    label: Label = None,
+    query: Query = None,
+    limit: Limit = 20,
+    cursor: Cursor = None,
+    as_json: AsJson = False,
+) -> None:
+    """List tasks whose last run failed, newest first, and why: also those that are scheduled again."""
+    with session(context).scheduler() as scheduler:
+        where = TaskFilter((State.FAILED,), label=label, query=query)
+        page = scheduler.list(where, limit=limit, cursor=cursor)
+    _answer(context, page, as_json)
+
+
+def _answer(context: typer.Context, page: TaskPage, as_json: bool) -> None:
+    if as_json:
+        output.as_json(dumped(list_payload(page)))
+        return
+    if page.views:
+        show = _show_failures if only_failures(page.where.states) else _show_tasks
+        show(page)
+    if page.views or any(page.counts.values()):
+        output.say(_counts(page))
+    else:
+        output.say(_nothing(page.where))
+    output.say_window("Due", page.where.after, page.where.before, page.zone)
+    output.say_next(context, page.cursor)
+
+
+def _nothing(where: TaskFilter) -> str:
+    if where == TaskFilter():
+        return NO_TASKS
+    return NO_FAILURE if where == TaskFilter((State.FAILED,)) else NO_MATCH
+
+
+def _show_tasks(page: TaskPage) -> None:
+    """Show tasks, each in its own zone."""
+    output.table(("ID", "WHEN", "", "STATE", "TITLE", "ACTION", "REPEATS", "LABELS"), map(_task, page.views))
+
+
+def _task(view: TaskView) -> Sequence[str | Text]:
+    task, run = view.record.task, view.record.run
+    return (
+        task.id,
+        _time(due(run), task.timezone),
+        times.relative(due(run), view.now),
+        output.state_word(run.state, paused=task.paused),
+        task.title,
+        task.action,
+        "yes" if task.repeat else "",
+        ", ".join(task.labels),
+    )
+
+
+def _show_failures(page: TaskPage) -> None:
+    """Show why and when tasks failed, and when they run again."""
+    output.table(("ID", "TITLE", "ENDED", "", "ATTEMPTS", "WHY", "NEXT"), map(_failure, page.views))
+
+
+def _failure(view: TaskView) -> Sequence[str]:
+    task, run, last = view.record.task, view.record.run, view.record.last_run or view.record.run
+    return (
+        task.id,
+        task.title,
+        _time(last.ended_at, task.timezone) if last.ended_at else "",
+        times.relative(last.ended_at, view.now) if last.ended_at else "",
+        str(last.attempt),
+        cut(last.error or "", MAX_REASON_CHARS),
+        f"{'paused, ' if task.paused else ''}{_time(due(run), task.timezone)}" if run.state in OPEN else "",
+    )
+
+
+def _time(instant: datetime, zone: str) -> str:
+    return f"{times.describe(instant, zone)} {zone}"
+
+
+def _counts(page: TaskPage) -> str:
+    found = {state: f"{page.counts[state]}{'+' if state in page.at_least else ''}" for state in page.counts}
+    return ", ".join(f"{found[state]} {state.value}" for state in State if page.counts.get(state))
