@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from datetime import UTC, datetime, timedelta
+from importlib import import_module
 
 from duetime.scheduler.handlers import Context, handler
 from duetime.scheduler.outcomes import Done, Retry
@@ -16,6 +17,7 @@ from duetime.server.settings.model import Settings
 from benchmarks.peers.protocol import RETRY_DELAY_S, New, Peer, Place, Refused, ask, mark
 from benchmarks.peers.provider import CALLS_A_SECOND, CALLS_IN_FLIGHT
 
+DRIVERS = ("psycopg", "duetime.scheduler.queue.redis.queue", "duetime.scheduler.queue.redis.pubsub")
 POOLS = {
     "slots": {"capacity": CALLS_IN_FLIGHT},
     "calls": {"kind": "rate", "capacity": CALLS_A_SECOND, "per": "second", "sliding": True},
@@ -93,6 +95,8 @@ class Duetime(Peer):
 class SharedDuetime(Duetime):
     def set_up(self, place: Place) -> None:
         super().set_up(place)
+        for driver in DRIVERS:  # Duetime loads them when it connects, the peers here
+            import_module(driver)
         made = place.folder / "migrated"  # two processes share the folder, one makes the tables
         if not made.exists():
             migrate_store(place.postgres)

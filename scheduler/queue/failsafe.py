@@ -20,6 +20,7 @@ from duetime.scheduler.queue import (
     Explanation,
     Finish,
     Grant,
+    QueueChange,
     QueueLost,
     QueueUnavailable,
     Shortage,
@@ -120,15 +121,27 @@ class FailsafeQueue:
                 added = self.within.put(entries)
         return added
 
-    def take(self, worker: str, n: int, lease: float, *, nonce: str = "", threads: ThreadUse | None = None) -> Take:
+    def take(
+        self,
+        worker: str,
+        n: int,
+        lease: float,
+        *,
+        nonce: str = "",
+        threads: ThreadUse | None = None,
+        after: QueueChange | None = None,
+    ) -> Take:
         """Take as the queue does. After a lost reply the next take repeats its nonce, and so gets the same grants."""
         taken = Take()
+        if after is not None and self.away is not None:
+            self.wait(after.generation, after.timeout)
+            after = None
         if self.away is None:
             # Kept before the call, cleared after the reply: the next take repeats a nonce without a reply.
             nonce = self._unanswered or nonce or new_id("n")
             with self._noticing():
                 self._unanswered = nonce
-                taken = self.within.take(worker, n, lease, nonce=nonce, threads=threads)
+                taken = self.within.take(worker, n, lease, nonce=nonce, threads=threads, after=after)
                 self._unanswered = ""
         return taken
 

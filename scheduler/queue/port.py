@@ -65,16 +65,26 @@ class Grant:
 class Take:
     """The runs granted to a worker, in the order to start them.
 
-    Pass `generation` to `wait`. Time alone may make another run ready in `hint` seconds: 0 at once, None never.
+    Pass `generation` to `wait`. Time alone may make another run ready in `hint` seconds: 0 at once, None never. Nothing
+    was granted before `asked_at`, in monotonic seconds; None stands for when the call began.
     """
 
     grants: tuple[Grant, ...] = ()
     generation: int = 0
     hint: float | None = None
+    asked_at: float | None = None
 
     @property
     def run_ids(self) -> tuple[str, ...]:
         return tuple(grant.run_id for grant in self.grants)
+
+
+@dataclass(frozen=True, slots=True)
+class QueueChange:
+    """Any change of the queue since the take that returned `generation`, awaited for `timeout` seconds at most."""
+
+    generation: int
+    timeout: float
 
 
 @dataclass(frozen=True, slots=True)
@@ -110,12 +120,23 @@ class DispatchQueue(Protocol):
         a run that is due again is not lost while its last result is still on its way.
         """
 
-    def take(self, worker: str, n: int, lease: float, *, nonce: str = "", threads: ThreadUse | None = None) -> Take:
+    def take(
+        self,
+        worker: str,
+        n: int,
+        lease: float,
+        *,
+        nonce: str = "",
+        threads: ThreadUse | None = None,
+        after: QueueChange | None = None,
+    ) -> Take:
         """Lease up to `n` runs to `worker` for `lease` ms, best first, with every pool they need.
 
         `rules.shares` choose the tier, `rules.turns` the tenant, the key its run. A class short of a pool is parked on
         it and costs nothing until that pool changes. A run that needs an unknown pool, or more than its capacity, is
         held. Repeating the last take with the same `nonce` returns the same grants, less those that have ended.
+
+        With `after`, first wait as `wait` does; in Redis both are one round trip. It may be somewhat early.
 
         With `threads`, `n` counts idle threads, and a run starts only while more are idle than the headroom of its
         tier. A tier that may not start counts as empty.

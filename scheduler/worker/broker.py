@@ -16,7 +16,7 @@ import dramatiq
 from dramatiq import Message, MessageProxy
 from dramatiq.middleware import Middleware
 from duetime.scheduler.ids import new_id
-from duetime.scheduler.queue import DispatchQueue, Entry, Finish, Grant, Take, ThreadUse
+from duetime.scheduler.queue import DispatchQueue, Entry, Finish, Grant, QueueChange, Take, ThreadUse
 from duetime.scheduler.rules.headroom import DEFAULT_HEADROOM, Headroom, HeadroomParts, least_urgent
 from duetime.scheduler.rules.shares import TIER_COUNT
 from duetime.scheduler.runtime import failpoints
@@ -64,6 +64,16 @@ class DispatchBroker(dramatiq.Broker):
     threads for urgent runs, `lost` counts lost threads.
     """
 
+    draining = False
+    rushed = False
+    """Whether more brief runs than were taken, which hold nothing, wait to be started now."""
+    _after: QueueChange | None = None
+    """The change that the next take awaits, after one that found nothing."""
+    _left: tuple[Take, int] | None = None
+    """The last take, and how many idle threads it found nothing for: they are all kept for urgent runs."""
+    _looked_at = -math.inf
+    """When urgent runs without a thread were last looked for, in monotonic seconds."""
+
     def __init__(
         self,
         queue: DispatchQueue,
@@ -86,10 +96,8 @@ class DispatchBroker(dramatiq.Broker):
         self.queue = queue
         self.worker = worker
         self.idle = ThreadCapacity(threads)
-        self.draining = False
-        self.rushed = False
-        """Whether more brief runs than were taken, which hold nothing, wait to be started now."""
         self.claiming = threading.RLock()
+        self._taking = threading.RLock()  # from a take, also while it waits, until its runs are claimed
         self._lease = lease
         self._claim = claim
         self._allowance = allowance
@@ -99,10 +107,6 @@ class DispatchBroker(dramatiq.Broker):
         self._headroom = headroom
         self._preemption = preemption
         self._lost = lost
-        self._left: tuple[Take, int] | None = None
-        """The last take, and how many idle threads it found nothing for: they are all kept for urgent runs."""
-        self._looked_at = -math.inf
-        """When urgent runs without a thread were last looked for, in monotonic seconds."""
         self._clock = clock
 
     def declare_queue(self, queue_name: str) -> None:
@@ -129,8 +133,8 @@ class DispatchBroker(dramatiq.Broker):
         self.draining = True
         self.idle.wake()
         self.queue.wake()
-        if self.claiming.acquire(timeout=CLAIM_TIMEOUT_S):
-            self.claiming.release()
+        if self._taking.acquire(timeout=CLAIM_TIMEOUT_S):
+            self._taking.release()
 
     def take(self, timeout: float) -> list[str]:
         """Return claimed runs, as many as threads are idle, or some more; none after `timeout` seconds."""
@@ -151,11 +155,10 @@ class DispatchBroker(dramatiq.Broker):
             return []
         started: list[str] = []
         try:
-            with self.claiming:
-                taken_at = time.monotonic()
-                taken = None if self.draining else self._taken(wanted, self._threads(idle))
-                self.rushed = taken is not None and self._is_rush(taken.grants)
-                started = self._start(taken.grants, taken_at) if taken else []
+            with self._taking:
+                asked_at = time.monotonic()
+                taken = self._taken(wanted, self._threads(idle))
+                started = self._claimed(taken, asked_at) if taken else []
         finally:
             self.idle.give_back(idle - len(started))
         if taken and not taken.grants:
@@ -178,6 +181,9 @@ class DispatchBroker(dramatiq.Broker):
     def _await(self, taken: Take, wanted: int, idle: int) -> None:
         """Wait for a change of the queue, for urgent runs only if just the headroom is idle, or for another thread."""
         timeout, tier = MAX_TAKE_WAIT_S if taken.hint is None else min(taken.hint, MAX_TAKE_WAIT_S), TIER_COUNT
+        if wanted > max(self.headroom()) and taken.hint is None:
+            self._after = QueueChange(taken.generation, timeout)
+            return
         if wanted <= max(self.headroom()):
             tier, timeout = least_urgent(self.headroom(), wanted), min(timeout, PREEMPTION_INTERVAL_S)
             self._make_room()
@@ -208,8 +214,21 @@ class DispatchBroker(dramatiq.Broker):
     def _is_rush(self, grants: Sequence[Grant]) -> bool:
         return self.idle.brief and len(grants) >= self.idle.total and not any(grant.needs for grant in grants)
 
-    def _taken(self, n: int, threads: ThreadUse) -> Take:
-        return self.queue.take(self.worker, n, self._lease, nonce=new_id("n"), threads=threads)
+    def _taken(self, n: int, threads: ThreadUse) -> Take | None:
+        """Take runs, after the change that the last take left to await; None while draining."""
+        after, self._after = self._after if n > max(self.headroom()) else None, None
+        if self.draining:
+            return None
+        return self.queue.take(self.worker, n, self._lease, nonce=new_id("n"), threads=threads, after=after)
+
+    def _claimed(self, taken: Take, asked_at: float) -> list[str]:
+        with self.claiming:
+            if self.draining:
+                for grant in taken.grants:
+                    self.queue.give_back(self.worker, grant.run_id, grant.token)
+                return []
+            self.rushed = self._is_rush(taken.grants)
+            return self._start(taken.grants, asked_at if taken.asked_at is None else taken.asked_at)
 
     def _start(self, grants: Sequence[Grant], taken_at: float) -> list[str]:
         """Claim granted runs. A run that cannot be claimed now returns to the queue.

@@ -10,7 +10,7 @@ from threading import Condition
 from duetime.scheduler.queue.answers import Explanation, Shortage, Stats, ThreadUse
 from duetime.scheduler.queue.constants import CALM_AFTER_MS, CALM_PERIOD_MS, MIN_DAMAGE_INTERVAL_MS, REBUILD_TURN_MS
 from duetime.scheduler.queue.memory.state import Put, QueueState
-from duetime.scheduler.queue.port import Cancelled, Entry, Finish, Grant, QueueLost, Take
+from duetime.scheduler.queue.port import Cancelled, Entry, Finish, Grant, QueueChange, QueueLost, Take
 from duetime.scheduler.rules.limits.admission import Limits
 from duetime.scheduler.rules.limits.queue_time import QueueTime
 from duetime.scheduler.rules.shares import TIER_COUNT, Shares
@@ -48,22 +48,34 @@ class MemoryQueue:
                 self._wake()
             return done.count(Put.ADDED)
 
-    def take(self, worker: str, n: int, lease: float, *, nonce: str = "", threads: ThreadUse | None = None) -> Take:
+    def take(
+        self,
+        worker: str,
+        n: int,
+        lease: float,
+        *,
+        nonce: str = "",
+        threads: ThreadUse | None = None,
+        after: QueueChange | None = None,
+    ) -> Take:
+        if after is not None:
+            self.wait(after.generation, after.timeout)
+        asked_at = None if after is None else time.monotonic()
         with self._changed:
             now = self._called()
             if not self._complete:
-                return Take((), self._generation, REBUILD_HINT_S)
+                return Take((), self._generation, REBUILD_HINT_S, asked_at)
             known, before = self._takes.get(worker, ("", ()))
             if nonce and nonce == known:
                 held = tuple(grant for grant in before if self._state.held(grant.run_id, grant.token))
-                return Take(held, self._generation, 0.0)
+                return Take(held, self._generation, 0.0, asked_at)
             self._state.pass_time(now)
             granted, hint = self._state.grant(worker, n, now, now + lease, threads)
             if nonce:
                 self._takes[worker] = (nonce, granted)
             if self._state.has_candidates:
                 self._wake()
-            return Take(granted, self._generation, hint)
+            return Take(granted, self._generation, hint, asked_at)
 
     def preemptors(
         self, worker: str, n: int, tiers: tuple[int, int], notice: float, *, threads: ThreadUse | None = None

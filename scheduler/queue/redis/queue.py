@@ -10,13 +10,14 @@ import json
 import math
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import replace
 from itertools import chain
 from typing import TypeVar
 
 import redis
 from duetime.scheduler.queue.answers import Explanation, Shortage, Stats, ThreadUse
 from duetime.scheduler.queue.constants import REBUILD_TURN_MS
-from duetime.scheduler.queue.port import Cancelled, Entry, Finish, Grant, Take
+from duetime.scheduler.queue.port import Cancelled, Entry, Finish, Grant, QueueChange, Take
 from duetime.scheduler.queue.redis import scripts, wakeup
 from duetime.scheduler.queue.redis.codec import (
     class_of,
@@ -77,11 +78,32 @@ class RedisQueue:
             self._scripts.call("put", *chain.from_iterable(map(entry_words, batch))) for batch in _batches(entries)
         )
 
-    def take(self, worker: str, n: int, lease: float, *, nonce: str = "", threads: ThreadUse | None = None) -> Take:
+    def take(
+        self,
+        worker: str,
+        n: int,
+        lease: float,
+        *,
+        nonce: str = "",
+        threads: ThreadUse | None = None,
+        after: QueueChange | None = None,
+    ) -> Take:
+        words: Sequence[str | float] = (worker, n, lease, nonce, *threads_words(threads))
+        if after is not None and (taken := self._taken_after(after, words if nonce else None)) is not None:
+            return taken
         generation = self._wakeup.generation
         run = self._scripts.ask if nonce else self._scripts.call
-        hint, *grants = json.loads(run("take", worker, n, lease, nonce, *threads_words(threads)))
-        return Take(grants_of(grants), generation, float(hint) if hint else None)
+        return _take_of(run("take", *words), generation)
+
+    def _taken_after(self, change: QueueChange, words: Sequence[str | float] | None) -> Take | None:
+        """Take in one round trip with the wait; None when the take is still to be done."""
+        if words is None:
+            self.wait(change.generation, change.timeout)
+            return None
+        following = self._wakeup.wait_and_run(change.generation, change.timeout, self._scripts.command("take", *words))
+        if following is None:
+            return None
+        return replace(_take_of(following.reply, following.generation), asked_at=following.asked_at)
 
     def preemptors(
         self, worker: str, n: int, tiers: tuple[int, int], notice: float, *, threads: ThreadUse | None = None
@@ -184,6 +206,11 @@ class RedisQueue:
                     self._client.unlink(*old)
             if not cursor:
                 return
+
+
+def _take_of(reply: str | bytes, generation: int) -> Take:
+    hint, *grants = json.loads(reply)
+    return Take(grants_of(grants), generation, float(hint) if hint else None)
 
 
 def _fill_of(name: str, key: str) -> float:

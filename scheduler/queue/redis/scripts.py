@@ -116,10 +116,17 @@ class Scripts:
         number = next(self._calls)
         return self._run(name, f"{self._me}-{os.getpid()}:{number % MAX_ANSWERS_KEPT}", number, args)
 
+    def command(self, name: str, *args: str | float) -> tuple[str | float, ...]:
+        """Return the command that runs a script as `ask` does; the server may not know the script."""
+        script = self._scripts[name]
+        return ("EVALSHA", script.sha, len(self.keys), *self.keys, self._now(), "", 0, json.dumps(args))
+
+    def _now(self) -> str | float:
+        return "" if self._clock is None else self._clock()
+
     def _run(self, name: str, slot: str, number: int, args: tuple[str | float, ...]) -> Any:
-        now = "" if self._clock is None else self._clock()
         with translated():
-            return _text(self._scripts[name](keys=self.keys, args=[now, slot, number, json.dumps(args)]))
+            return _text(self._scripts[name](keys=self.keys, args=[self._now(), slot, number, json.dumps(args)]))
 
 
 class translated:  # noqa: N801 - reads like a function

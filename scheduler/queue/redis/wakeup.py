@@ -7,6 +7,8 @@ each token wakes one process only. If that process dies, others resume at the ti
 Redis ends a blocking command up to 0.1 s late. So the listener measures the time itself, and shortly before its end
 pushes to a list of its own on another connection: Redis then replies at once, without a command that an ACL may
 refuse. A token that arrived first is in that reply, so the listener never takes one unnoticed.
+
+A command that is sent behind the blocking one runs as soon as that ends, without a round trip.
 """
 
 from __future__ import annotations
@@ -15,8 +17,9 @@ import logging
 import os
 import secrets
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
+from dataclasses import dataclass
 from threading import Condition
 from typing import Any
 
@@ -42,6 +45,9 @@ WAIT_MARGIN_S = 0.1
 WAKE_TOKEN_TTL_S = 60
 """Seconds after which an unread push of `wake` expires."""
 
+Command = tuple[str | float, ...]
+_TIME: Command = ("TIME",)
+
 log = logging.getLogger(__name__)
 
 
@@ -53,6 +59,15 @@ def connect(url: str) -> redis.Redis:
         socket_connect_timeout=SCRIPT_TIMEOUT_S,
         retry=Retry(NoBackoff(), 0),
     )
+
+
+@dataclass(frozen=True, slots=True)
+class FollowUp:
+    """The reply to a command that Redis ran behind a wait, not before `asked_at` (monotonic seconds)."""
+
+    reply: str | bytes
+    generation: int
+    asked_at: float
 
 
 class WakeupToken:
@@ -80,6 +95,27 @@ class WakeupToken:
                     heard = self._listen(min(until - before, time.monotonic() + MAX_BLOCKING_S), self._tokens(tier))
             finally:
                 self._stop_listening(heard=heard)
+
+    def wait_and_run(self, generation: int, timeout: float, command: Command) -> FollowUp | None:
+        """Wait for a token, for two seconds at most, and run a command; None if it is still to be run.
+
+        The command may have run all the same, so it must be one that may run twice.
+        """
+        until, before = time.monotonic() + min(timeout, MAX_BLOCKING_S), self._before
+        if not self._shall_listen(generation, until, before):
+            return None
+        heard = False
+        try:
+            with translated(), self._connected() as connection, self._connected() as another:
+                sent_at, left = time.monotonic(), until - before - time.monotonic()
+                self._send(connection, _TIME, self._blocking(left, self._tokens(TIER_COUNT)), _TIME, command)
+                began = _seconds(connection.read_response())
+                heard = self._heard(connection, another, until - before)
+                waited = max(0.0, _seconds(connection.read_response()) - began)
+                reply = _reply(connection)
+        finally:
+            self._stop_listening(heard=heard)
+        return None if reply is None else FollowUp(reply, generation + heard, sent_at + waited)
 
     def wake(self) -> None:
         """End every wait of this process."""
@@ -119,12 +155,18 @@ class WakeupToken:
     def _listen(self, until: float, tokens: list[str]) -> bool:
         """Return whether a token, or a call to `wake`, arrived before `until`."""
         with self._connected() as connection, self._connected() as another:
-            return self._heard(connection, another, until, tokens)
+            self._send(connection, self._blocking(until - time.monotonic(), tokens))
+            return self._heard(connection, another, until)
 
-    def _heard(self, connection: Any, another: Any, until: float, tokens: list[str]) -> bool:
-        left = max(0.0, until - time.monotonic())
-        connection.send_command("BLPOP", self._mine, *tokens, left + WAIT_MARGIN_S)
-        if connection.can_read(left):
+    def _blocking(self, left: float, tokens: list[str]) -> Command:
+        return ("BLPOP", self._mine, *tokens, max(0.0, left) + WAIT_MARGIN_S)
+
+    def _send(self, connection: Any, *commands: Command) -> None:
+        connection.send_packed_command(connection.pack_commands(commands))
+
+    def _heard(self, connection: Any, another: Any, until: float) -> bool:
+        """Read the reply to the blocking command that was sent."""
+        if connection.can_read(max(0.0, until - time.monotonic())):
             return connection.read_response() is not None
         ended = self._end_listening(another)
         answer = connection.read_response()
@@ -137,8 +179,8 @@ class WakeupToken:
 
     def _end_listening(self, connection: Any) -> bool:
         """Make Redis reply to the listener of this process; False when it refuses the command."""
-        commands = (("LPUSH", self._mine, "1"), ("EXPIRE", self._mine, WAKE_TOKEN_TTL_S))
-        connection.send_packed_command(connection.pack_commands(commands))
+        commands: Sequence[Command] = (("LPUSH", self._mine, "1"), ("EXPIRE", self._mine, WAKE_TOKEN_TTL_S))
+        self._send(connection, *commands)
         refused: list[Exception] = []
         for _ in commands:
             try:
@@ -166,3 +208,17 @@ class WakeupToken:
             self._listening = False
             self.generation += heard
             self._changed.notify_all()
+
+
+def _seconds(time_reply: Sequence[str | bytes]) -> float:
+    seconds, microseconds = time_reply
+    return int(seconds) + int(microseconds) / 1e6
+
+
+def _reply(connection: Any) -> str | bytes | None:
+    """Return the reply to a command; None when Redis refused it, or does not know its script."""
+    try:
+        found: str | bytes = connection.read_response()
+    except redis.ResponseError:
+        return None
+    return found

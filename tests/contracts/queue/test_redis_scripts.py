@@ -10,7 +10,17 @@ from typing import Any
 
 import pytest
 import redis
-from duetime.scheduler.queue import Entry, Finish, Kind, Limits, QueueDamaged, QueueLost, QueueUnavailable, Report
+from duetime.scheduler.queue import (
+    Entry,
+    Finish,
+    Kind,
+    Limits,
+    QueueChange,
+    QueueDamaged,
+    QueueLost,
+    QueueUnavailable,
+    Report,
+)
 from duetime.scheduler.queue.redis.queue import RedisQueue
 
 from tests.contracts.queue.suite import LEASE, Clock
@@ -156,6 +166,25 @@ def test_what_one_process_puts_wakes_another(queue: RedisQueue, other: RedisQueu
     waiting.join(120)
     assert not waiting.is_alive()
     assert other.take("w2", 1, LEASE).run_ids == ("a",)
+
+
+def test_a_take_that_awaits_a_change_is_one_round_trip(
+    queue: RedisQueue, other: RedisQueue, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    before = queue.take("w", 1, LEASE)
+    other.put([Entry("a", 1)])
+    monkeypatch.setattr(queue._scripts, "ask", None)
+    taken = queue.take("w", 1, LEASE, nonce="n", after=QueueChange(before.generation, 60))
+    assert (taken.run_ids, taken.generation) == (("a",), before.generation + 1)
+
+
+def test_a_take_that_awaits_a_change_sends_a_script_that_the_server_forgot(
+    queue: RedisQueue, other: RedisQueue, server: redis.Redis
+) -> None:
+    before = queue.take("w", 1, LEASE)
+    other.put([Entry("a", 1)])
+    server.script_flush()
+    assert queue.take("w", 1, LEASE, nonce="n", after=QueueChange(before.generation, 60)).run_ids == ("a",)
 
 
 def test_what_one_process_leaves_behind_wakes_the_next(queue: RedisQueue, other: RedisQueue, clock: Clock) -> None:
