@@ -54,7 +54,7 @@ class Scheduler(Reader):
         on_change: Callable[[Sequence[str]], None] = lambda _task_ids: None,
         fast_path: FastPath | None = None,
     ) -> None:
-        super().__init__(store, planner.zone, explainer)
+        super().__init__(store, planner.zone, explainer, planner.holidays)
         self._planner = planner
         self._recall = recall
         self._on_change = on_change
@@ -175,7 +175,9 @@ class Scheduler(Reader):
         """Do what a card's button asks for: snooze (by minutes or until a time), run_now, skip_next, undo or done."""
         if action == DONE:
             return self._done(task_id, call.get("by", LOCAL))
-        kind, decide = decide_action(action, self._store.now(), minutes=minutes, until=until, undo=undo)
+        kind, decide = decide_action(
+            action, self._store.now(), minutes=minutes, until=until, undo=undo, holidays=self._holidays
+        )
         given = {"action": action, "minutes": minutes, "until": until, "undo": undo}
         return self._change(Repeatable.of("act", task_id, given, call), call, kind=kind, decide=decide)
 

@@ -23,9 +23,10 @@ MAX_OUTCOMES_MENTIONED = 5
 class Reader:
     """Read tasks. `Scheduler` adds the changes; every method is synchronous and sees one tenant."""
 
-    def __init__(self, store: Store, zone: str | None, explainer: Explainer | None = None) -> None:
+    def __init__(self, store: Store, zone: str | None, explainer: Explainer | None = None, holidays: str = "") -> None:
         self._store = store
         self._zone = zone
+        self._holidays = holidays
         self._explainer = explainer
 
     def now(self) -> datetime:
@@ -69,7 +70,7 @@ class Reader:
         """
         check_filter(where)
         now = self._store.now()
-        bounds = Bounds.of(cursor, now, self._zone, after=after, before=before)
+        bounds = Bounds.of(cursor, now, self._zone, self._holidays, after=after, before=before)
         where = replace(where, **bounds.instants)
         found, following, counts = self._store.tasks.page_and_counts(
             by.tenant, where, limit=page_size(limit), cursor=bounds.cursor, most=MAX_TASKS_COUNTED

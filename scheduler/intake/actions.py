@@ -10,6 +10,7 @@ from duetime.scheduler.events import EventKind
 from duetime.scheduler.intake.instants import snooze_by
 from duetime.scheduler.records import Change
 from duetime.scheduler.rules import changes
+from duetime.scheduler.rules.time.parser import Frame
 from duetime.scheduler.task import TaskRecord
 
 DONE = "done"
@@ -17,13 +18,19 @@ DONE = "done"
 
 
 def decide_action(
-    action: str, now: datetime, *, minutes: int | None = None, until: str | None = None, undo: str | None = None
+    action: str,
+    now: datetime,
+    *,
+    minutes: int | None = None,
+    until: str | None = None,
+    undo: str | None = None,
+    holidays: str = "",
 ) -> tuple[EventKind, Callable[[TaskRecord], Change]]:
     """Return the event and the decision of an action; raises InvalidArgument for an unknown action."""
     decisions: dict[str, tuple[EventKind, Callable[[TaskRecord], Change]]] = {
         "snooze": (
             EventKind.SNOOZED,
-            lambda record: changes.snooze(record, _snooze_by(record, minutes, until, now), now),
+            lambda record: changes.snooze(record, _snooze_by(record, minutes, until, now, holidays), now),
         ),
         "run_now": (EventKind.RUN_NOW, lambda record: changes.run_now(record, now)),
         "skip_next": (EventKind.SKIPPED, lambda record: changes.skip_next(record, now)),
@@ -35,5 +42,8 @@ def decide_action(
     return decisions[action]
 
 
-def _snooze_by(record: TaskRecord, minutes: int | None, until: str | None, now: datetime) -> timedelta | datetime:
-    return snooze_by(record.task.timezone, minutes, until, now, record.run.scheduled_for)
+def _snooze_by(
+    record: TaskRecord, minutes: int | None, until: str | None, now: datetime, holidays: str
+) -> timedelta | datetime:
+    frame = Frame(record.run.scheduled_for, holidays=holidays)
+    return snooze_by(record.task.timezone, minutes, until, now, frame)

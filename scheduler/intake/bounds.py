@@ -38,14 +38,18 @@ class Bounds:
     _read_at: datetime | None = None
 
     @classmethod
-    def of(cls, cursor: str | None, now: datetime, zone: str | None, **given: Bound | None) -> Bounds:
+    def of(
+        cls, cursor: str | None, now: datetime, zone: str | None, holidays: str = "", **given: Bound | None
+    ) -> Bounds:
         """Resolve the bounds that were given; raises InvalidArgument naming one."""
         words = any(isinstance(bound, str) for bound in given.values())
         led = _CURSOR.fullmatch(cursor) if cursor and words else None
         if led is not None:
             cursor, now = led[2], min(now, _EPOCH + timedelta(microseconds=int(led[1])))
         named = {name: bound for name, bound in given.items() if bound is not None}
-        instants = {n: resolve_bound(bound, now=now, zone=zone, argument=n) for n, bound in named.items()}
+        instants = {
+            n: resolve_bound(bound, now=now, zone=zone, argument=n, holidays=holidays) for n, bound in named.items()
+        }
         return cls(instants, cursor, now if words else None)
 
     def following(self, cursor: str | None) -> str | None:
@@ -55,7 +59,7 @@ class Bounds:
         return f"{(self._read_at - _EPOCH) // timedelta(microseconds=1)}.{cursor}"
 
 
-def resolve_bound(given: Bound, *, now: datetime, zone: str | None, argument: str) -> datetime:
+def resolve_bound(given: Bound, *, now: datetime, zone: str | None, argument: str, holidays: str = "") -> datetime:
     """Return the instant that `given` means, read as a bound named `argument`.
 
     Wall times are those of `zone` (UTC when none is known). Raises InvalidArgument naming `argument`.
@@ -64,7 +68,7 @@ def resolve_bound(given: Bound, *, now: datetime, zone: str | None, argument: st
     if isinstance(given, datetime):
         return (given if given.tzinfo else zones.place(given, home).instant).astimezone(UTC)
     try:
-        return read_bound(given, now=now, zone=home, ahead=argument in AHEAD)
+        return read_bound(given, now=now, zone=home, ahead=argument in AHEAD, holidays=holidays)
     except Unknown:
         return _translated(given, now, home.key, argument)
     except (Misread, OverflowError) as error:

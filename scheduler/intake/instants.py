@@ -119,12 +119,12 @@ def _instant(instant: datetime, *, now: datetime, zone: str | None, argument: st
     return Resolved(instant, instant.astimezone(home).replace(tzinfo=None), home.key, ())
 
 
-def snooze_by(zone: str, minutes: int | None, until: str | None, now: datetime, due: datetime) -> timedelta | datetime:
+def snooze_by(zone: str, minutes: int | None, until: str | None, now: datetime, frame: Frame) -> timedelta | datetime:
     """Return how long a snooze is, or until when (UTC), from exactly one of the arguments; raises InvalidArgument."""
     if (minutes is None) == (until is None):
         raise InvalidArgument("minutes", "give minutes or until", accepted="one of the two", example="minutes=10")
     if until is not None:
-        return resolve_moment(until, now=now, zone=zone, argument="until", frame=Frame(due)).instant
+        return resolve_moment(until, now=now, zone=zone, argument="until", frame=frame).instant
     assert minutes is not None
     if not 1 <= minutes <= 60 * 24 * 366:
         raise InvalidArgument("minutes", "out of range", accepted="1 to 527040", example="minutes=10")

@@ -60,8 +60,12 @@ def test_a_missing_driver_of_postgresql_is_named_with_the_command_that_installs_
 def test_the_country_of_the_public_holidays_reaches_phrases_and_rules(tmp_path: Path) -> None:
     with build(settings(tmp_path, holidays="ca-ab", timezone="America/Edmonton")) as app:
         once = app.scheduler.schedule("Sleep in", when="next public holiday at 10:00")
+        snoozed = app.scheduler.act(once.record.task.id, "snooze", until="the day after the next public holiday")
+        listed = app.scheduler.list(after="last week", before="next public holiday")
         often = app.scheduler.schedule("Stand-up", repeat="every weekday at 9:00 except public holidays")
 
+    assert listed.where.before is not None
+    assert snoozed.record.run.wake_at is not None
     assert "next public holiday in CA-AB" in " ".join(once.warnings)
     assert often.record.task.repeat == "FREQ=WEEKLY;BYDAY=MO,TU,WE,TH,FR;BYHOUR=9;BYMINUTE=0;X-EXCEPT-HOLIDAYS=CA-AB"
 

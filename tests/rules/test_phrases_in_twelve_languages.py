@@ -164,6 +164,44 @@ def phrases(words: Words) -> Iterator[tuple[str, datetime | None]]:
 ALL = [(language, *phrase) for language, words in LANGUAGES.items() for phrase in phrases(words)]
 
 
+WEEK_AFTER, CHRISTMAS_EVE = datetime(2026, 12, 4, 9, tzinfo=HOME), datetime(2026, 12, 24, 9, tzinfo=HOME)
+BEFORE, AFTER = datetime(2026, 11, 21, 14, 50, tzinfo=HOME), datetime(2026, 11, 21, 15, 10, tzinfo=HOME)
+BOUNDED = {
+    BEFORE: (
+        "10 minutes before 15:00", "10 minutes avant 15h", "10 Minuten vor 15 Uhr", "10 minuten voor 15 uur",
+        "10 minutos antes de las 15h", "10 minuti prima delle 15:00", "10 minutos antes das 15h",
+        "10 minuter före kl 15",
+        "10 minutter før kl. 15:00", "10 minuuttia ennen klo 15", "10 minut przed 15:00", "10 minut před 15:00",
+    ),
+    AFTER: (
+        "10 minutes after 15:00", "10 minutes après 15h", "10 Minuten nach 15 Uhr", "10 minuten na 15 uur",
+        "10 minutos después de las 15h", "10 minuti dopo le 15:00", "10 minutos depois das 15h",
+        "10 minuter efter kl 15",
+        "10 minutter efter kl. 15:00", "10 minuuttia klo 15 jälkeen", "10 minut po 15:00",
+    ),
+    WEEK_AFTER: (
+        "a week from friday", "une semaine après vendredi", "eine Woche nach Freitag", "een week na vrijdag",
+        "una semana después del viernes", "una settimana dopo venerdì", "uma semana depois de sexta-feira",
+        "en vecka efter fredag", "en uge efter fredag", "viikko perjantain jälkeen", "tydzień po piątku",
+        "týden po pátku",
+    ),
+    CHRISTMAS_EVE: (
+        "the day before christmas", "le jour avant noël", "der Tag vor Weihnachten", "de dag voor kerst",
+        "el día antes de navidad", "il giorno prima di natale", "o dia antes do natal", "dagen före jul",
+        "dagen før jul", "päivä ennen joulua", "dzień przed bożym narodzeniem", "den před vánoci",
+    ),
+    None: (
+        "after lunch", "demain après le déjeuner", "morgen nach dem Mittagessen", "morgen na de lunch",
+        "mañana después de comer", "domani dopo pranzo", "amanhã depois do almoço", "imorgon efter lunch",
+        "i morgen efter frokost", "huomenna lounaan jälkeen", "jutro po obiedzie", "zítra po obědě",
+        "until june", "jusqu'en juin", "bis Juni", "tot juni", "hasta junio", "fino a giugno", "até junho",
+        "till juni", "indtil juni", "kesäkuuhun", "do czerwca", "do června",
+        "every second tuesday", "un mardi sur deux", "jeden zweiten Dienstag", "cada segundo martes", "twice a day",
+    ),
+}  # fmt: skip
+"""What lies before or after something, or ends with it."""
+
+
 def read(text: str) -> datetime | None:
     try:
         return understand(text, now=NOW.astimezone(UTC), zone=HOME.key).instant
@@ -188,6 +226,13 @@ def test_a_phrase_is_read_right_or_refused_never_wrong(language: str) -> None:
 )
 def test_an_hour_after_a_day_is_one_of_the_clock(text: str) -> None:
     assert read(text) == datetime(2026, 11, 22, 9, tzinfo=HOME)
+
+
+@pytest.mark.parametrize("meant", BOUNDED, ids=str)
+def test_what_lies_before_or_after_another_time_is_read_right_or_refused(meant: datetime | None) -> None:
+    found = {text: read(text) for text in BOUNDED[meant]}
+    assert {text: got for text, got in found.items() if got not in (None, meant)} == {}
+    assert meant is None or found[BOUNDED[meant][0]] == meant
 
 
 def test_at_least_a_hundred_are_understood() -> None:

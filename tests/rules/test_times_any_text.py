@@ -8,7 +8,8 @@ from datetime import UTC, datetime, timedelta
 import pytest
 from duetime.scheduler.errors import InvalidArgument
 from duetime.scheduler.rules.recurrence import recurrence
-from duetime.scheduler.rules.time import times
+from duetime.scheduler.rules.time import public_holidays, times
+from duetime.scheduler.rules.time.parser import Frame
 from hypothesis import example, given
 from hypothesis import strategies as st
 
@@ -23,9 +24,12 @@ WORDS = [
     "tonight", "today", "tomorrow", "2026-11-24", "2027-02-30", "now", "from", "ago", "half", "pm", "utc", "-",
     ",", "/", "+", "PT2H", "P1M", "0", "99999999999999999999", "1.5", "31st", "*", "1-5", "*/15", "L",
     "FREQ=DAILY", ";BYDAY=MO", "COUNT=3", "z", "-07:00", "America/New_York", "EST", "UTC+2", "weekend", "03/04/2027",
-    "same", "couple", "fortnights", "feb",
+    "same", "couple", "fortnights", "feb", "before", "after", "christmas", "new year's", "eve", "first thing", "except",
+    "fridays", "in july", "between", "to", "twice", "through", "june", "2028", "public holidays", "in CA-AB", "the day",
+    "easter", "third", "lunch", "thing", "mon-fri",
 ]  # fmt: skip
 PHRASES = st.lists(st.sampled_from(WORDS), max_size=9).map(" ".join)
+FRAME = Frame(holidays=public_holidays.find("CA-AB"))
 ZONES = st.sampled_from([None, "America/New_York", "Pacific/Apia", "UTC"])
 
 
@@ -36,7 +40,7 @@ ZONES = st.sampled_from([None, "America/New_York", "Pacific/Apia", "UTC"])
 @examples(600)
 def test_every_text_is_a_future_time_or_an_invalid_argument(text: str, zone: str | None) -> None:
     with suppress(InvalidArgument):
-        found = times.resolve(text, now=NOW, zone=zone)
+        found = times.resolve(text, now=NOW, zone=zone, frame=FRAME)
         assert NOW <= found.instant <= NOW + timedelta(days=5 * 366)
         assert found.instant.tzinfo is UTC
         assert found.wall.tzinfo is None
@@ -46,7 +50,7 @@ def test_every_text_is_a_future_time_or_an_invalid_argument(text: str, zone: str
 @examples(600)
 def test_every_text_is_a_recurrence_that_fires_or_an_invalid_argument(text: str) -> None:
     with suppress(InvalidArgument):
-        found = recurrence.parse(text, zone="America/New_York", anchor=NOW)
+        found = recurrence.parse(text, zone="America/New_York", anchor=NOW, holidays="CA-AB")
         assert found.first(NOW) is not None
         assert recurrence.parse(found.rule, zone=found.zone, anchor=NOW) == found
 

@@ -13,7 +13,7 @@ from duetime.scheduler.rules.time import durations, parser, times, zones
 from duetime.scheduler.rules.time.ambiguity import refuse_vague
 from duetime.scheduler.rules.time.calendar_day import Day, add_months, make_date, start_of
 from duetime.scheduler.rules.time.durations import UNITS, Span
-from duetime.scheduler.rules.time.parser import Viewpoint
+from duetime.scheduler.rules.time.parser import Frame, Viewpoint
 from duetime.scheduler.rules.time.time_of_day import PART_HOURS, Clock
 from duetime.scheduler.rules.time.tokens import (
     MAX_PHRASE_CHARS,
@@ -33,7 +33,7 @@ _EARLIER_DAYS = {"week": (0, 7), "month": (0, 31, 62), "year": (0, 365, 1461, 29
 """Days back in which a day that comes every week, month or year is looked for; 29 February comes in eight years."""
 
 
-def read_bound(text: str, *, now: datetime, zone: ZoneInfo, ahead: bool = False) -> datetime:
+def read_bound(text: str, *, now: datetime, zone: ZoneInfo, ahead: bool = False, holidays: str = "") -> datetime:
     """Return the instant (UTC) that bounds a filter; raise `Misread` or `Unknown`.
 
     `ahead` reads what names no direction as what is to come: `friday`, `20:00`, `12h`.
@@ -41,7 +41,7 @@ def read_bound(text: str, *, now: datetime, zone: ZoneInfo, ahead: bool = False)
     if len(text) > MAX_PHRASE_CHARS:
         raise Misread(f"is longer than {MAX_PHRASE_CHARS} characters")
     phrase, named, _ = times.split_zone(text.strip(), None)
-    view = Viewpoint(now.astimezone(UTC), named or zone)
+    view = Viewpoint(now.astimezone(UTC), named or zone, Frame(holidays=holidays))
     clean = _led(normal(phrase))
     refuse_vague(clean, view.now)
     if clean == "now":

@@ -22,7 +22,7 @@ NAME_EXAMPLES = "a country code (`CA`), or one with its subdivision (`CA-AB`)"
 
 _CODE = re.compile(r"([A-Z]{2})(?:-([A-Z0-9]{1,6}))?")
 _NO_WORD = re.compile(r"[^a-z0-9 ]+")
-_LAST_YEAR = 2100
+_CHECKED_YEAR, _LAST_YEAR = 2026, 2100
 _NONE: Mapping[date, str] = {}
 _LOCK = threading.Lock()
 
@@ -33,6 +33,7 @@ def find(calendar: str, *, argument: str = "holidays") -> str:
     parts = _CODE.fullmatch(code)
     known = _calendars()
     if parts and parts[1] in known and (not parts[2] or parts[2] in known[parts[1]]):
+        days(code, _CHECKED_YEAR)  # loads the module of the country, so that no phrase has to
         return code
     names = [f"{parts[1]}-{part}" for part in known[parts[1]]] if parts and parts[1] in known else sorted(known)
     near = difflib.get_close_matches(code, names, n=1) or [parts[1] if parts and parts[1] in known else "CA-AB"]
