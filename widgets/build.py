@@ -31,7 +31,7 @@ class BuildError(Exception):
 
 def page(name: str, sources: Path = SOURCES) -> str:
     """Return the whole HTML of one card."""
-    script = join_modules(modules(f"{name}.js", sources))
+    script = _minified(join_modules(modules(f"{name}.js", sources)))
     style = "\n".join(_css(sources / part) for part in ("base.css", "task.css", "list.css") if _wanted(part, name))
     html = (
         '<!doctype html>\n<html lang="en">\n<head>\n<meta charset="utf-8">\n'
@@ -83,6 +83,12 @@ def _collect(name: str, sources: Path, found: dict[str, str], path: tuple[str, .
 def _squeeze(script: str) -> str:
     lines = (line.strip() for line in _COMMENT.sub("", script).splitlines())
     return "\n".join(line for line in lines if line)
+
+
+def _minified(script: str) -> str:
+    import minify  # type: ignore[import-untyped]  # noqa: PLC0415 - only a checkout builds cards
+
+    return str(minify.string("application/javascript", script))
 
 
 def _wanted(part: str, name: str) -> bool:

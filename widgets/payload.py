@@ -80,6 +80,7 @@ def task_payload(view: TaskView, history: HistoryPart | None = None) -> TaskPayl
         title=task.title,
         state=run.state,
         paused=task.paused or None,
+        cancel_requested=(run.cancel_requested and run.state in OPEN) or None,
         action=task.action,
         effect=_effect(view),
         message=_message(view.record),

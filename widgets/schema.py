@@ -137,6 +137,7 @@ class TaskPayload(_Part):
     title: str
     state: State
     paused: Literal[True] | None = None
+    cancel_requested: Literal[True] | None = None
     action: str
     effect: str | None = None
     message: str | None = None

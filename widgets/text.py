@@ -86,6 +86,8 @@ def _headline(task: TaskPayload, room: _Room) -> str:
     state = state_word(task.state, paused=bool(task.paused)).capitalize()
     if task.id == DRY_RUN_ID:
         state = "Dry run, nothing was stored"
+    if task.cancel_requested:
+        state = f"{state}, asked to stop"
     attempt = f" (attempt {task.attempt})" if task.attempt and task.attempt > 1 else ""
     known = " It existed already." if task.created is False else ""
     return f"{state}: {task.action} {quoted(task.title, room.title)}{attempt}.{known}"

@@ -41,7 +41,12 @@ class Reader:
     def get(self, task_id: str, *, by: Principal = LOCAL) -> TaskView:
         """Return one task and what it waits for. Raises TaskNotFound, which names the closest ids of the tenant."""
         record = self._store.tasks.get(by.tenant, task_id)
-        return view_of(record, self._store.now(), facts=self._facts(record))
+        return replace(view_of(record, self._store.now(), facts=self._facts(record)), unread=self._unread(record, by))
+
+    def _unread(self, record: TaskRecord, by: Principal) -> tuple[InboxMessage, ...]:
+        if record.last_run is None:
+            return ()
+        return tuple(self._store.inbox.unread(by.tenant, by.user, limit=1, run_id=record.last_run.id))
 
     def explain(self, task_id: str, *, by: Principal = LOCAL) -> tuple[TaskView, Sequence[str]]:
         """Return a task, and why its run stands where it stands: always with an answer. Raises TaskNotFound."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 from collections.abc import Callable
 from datetime import timedelta
 from pathlib import Path
@@ -91,6 +92,10 @@ class Chat:
 
     def calls(self) -> list[tuple[str, dict[str, Any]]]:
         return [(call["name"], call["arguments"]) for call in self.seen("calls")]
+
+    def choice(self, text: str) -> Locator:
+        """Find a choice by the start of its name; the rest says what it results in."""
+        return self.card.get_by_role("button", name=re.compile(f"^{text}"))
 
     def button(self, name: str) -> Locator:
         return self.card.get_by_role("button", name=name, exact=True)

@@ -7,7 +7,7 @@ from typing import Any
 from zoneinfo import ZoneInfo
 
 from duetime.widgets.payload import as_json
-from duetime.widgets.schema import TaskListPayload, TaskPayload
+from duetime.widgets.schema import DRY_RUN_ID, TaskListPayload, TaskPayload
 
 NOW = datetime(2026, 11, 21, 23, 0, tzinfo=UTC)
 DENVER = "America/Denver"
@@ -50,6 +50,11 @@ def a_task(
         **parts,
     }
     return valid({name: part for name, part in task.items() if part is not None})
+
+
+def soon(**parts: Any) -> dict[str, Any]:
+    """One task that is due in half an hour, so that it can be snoozed."""
+    return a_task(due=NOW + timedelta(minutes=30), **parts)
 
 
 def weekly() -> dict[str, Any]:
@@ -141,11 +146,16 @@ class FakeServer:
 
     def _cancel_task(self, args: dict[str, Any]) -> dict[str, Any]:
         self.was = self.tasks[args["task_id"]]
+        if self.was["state"] == "running":
+            return self.change(args["task_id"], cancel_requested=True)
         return valid({**self.change(args["task_id"], state="cancelled", delivery=None), "undo": UNDO})
 
     def _reschedule_task(self, args: dict[str, Any]) -> dict[str, Any]:
         if "pause" in args:
             return self.change(args["task_id"], paused=True if args["pause"] else None)
+        if args.get("dry_run"):
+            text = "every Tuesday at 10:30" if args.get("all_following") else "every Tuesday at 09:00"
+            return valid({**self.tasks[args["task_id"]], "id": DRY_RUN_ID, "repeat": {**weekly(), "text": text}})
         zone = args["timezone"]
         instant = datetime.fromisoformat(args["when"]).replace(tzinfo=ZoneInfo(zone))
         return self.change(args["task_id"], when=when(instant, zone))

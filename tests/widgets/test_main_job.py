@@ -45,6 +45,10 @@ def test_a_reminder_in_six_seconds_is_delivered_and_its_card_shows_it_happen(tod
     assert (task["state"], task["last_run"]["summary"]) == ("succeeded", "Stretch")
     assert (task["delivery"]["channel"], task["delivery"]["state"]) == ("inbox", "delivered")
     assert "Unread (" in live.call("list_tasks", {})["content"][0]["text"]
+
+    chat.button("Done").click()
+    expect(chat.button("Done")).to_have_count(0)
+    assert "Unread (" not in live.call("list_tasks", {})["content"][0]["text"]
     assert chat.problems == []
 
 
@@ -67,4 +71,27 @@ def test_the_buttons_of_a_card_change_the_real_task(today: Page, live: LiveServe
     chat.button("Cancel").click()
     expect(chat.card.get_by_text("10:00").first).to_be_visible()
     assert live.call("get_task", {"task_id": task_id})["structuredContent"]["state"] == "scheduled"
+    assert chat.problems == []
+
+
+def test_one_occurrence_moves_or_all_that_follow_as_the_card_says(today: Page, live: LiveServer) -> None:
+    scheduled = live.call("schedule_task", {"title": "Notes", "repeat": "every day at 17:00"})["structuredContent"]
+    day = scheduled["when"]["local"][:10]
+    chat = Chat(today, live.serve)
+    chat.load("task-card", timeZone="America/Denver")
+    chat.show(scheduled)
+
+    chat.button("Move").click()
+    chat.card.get_by_label("New time").fill(f"{day}T17:30")
+    expect(chat.card.get_by_text("Then:")).to_contain_text("5:30 PM")
+    chat.button("Save").click()
+    expect(chat.card.get_by_text("Only the next one was moved")).to_be_visible()
+    moved = live.call("get_task", {"task_id": scheduled["id"]})["structuredContent"]["repeat"]
+    assert [text[11:16] for text in moved["next"]] == ["17:30", "17:00", "17:00", "17:00", "17:00"]
+
+    chat.button("Move").click()
+    chat.card.get_by_label("New time").fill(f"{day}T18:00")
+    chat.card.get_by_role("radio", name="All following").check()
+    chat.button("Save").click()
+    expect(chat.card.get_by_text("every day at 18:00")).to_be_visible()
     assert chat.problems == []

@@ -13,7 +13,7 @@ from tests.widgets.sample import NOW, a_task, refusal, stamp, weekly
 
 pytestmark = pytest.mark.browser
 
-MOVABLE = ["Snooze", "Change time", "Cancel", "More"]
+MOVABLE = ["Move", "Cancel", "More"]
 STATES = [
     ("scheduled", {}, "Scheduled", MOVABLE),
     ("waiting", {"waiting_for": ["t_0000000000a0"]}, "Waiting", MOVABLE),
@@ -157,9 +157,11 @@ def test_the_zone_of_the_host_may_change_under_the_card(chat: Chat) -> None:
 def test_the_distance_to_the_time_is_live(chat: Chat) -> None:
     chat.show_task(a_task(due=NOW + timedelta(seconds=91)))
     away = chat.card.locator(".relative")
-    expect(away).to_have_text("in 1 minute")
+    expect(away).to_have_text("in 2 minutes")
     chat.pass_time(2)
-    expect(away).to_have_text("in 89 seconds")
+    expect(away).to_have_text("in 1 minute")
+    chat.pass_time(30)
+    expect(away).to_have_text("in 59 seconds")
 
 
 def test_a_recurrence_is_said_in_words_with_its_next_times(chat: Chat) -> None:

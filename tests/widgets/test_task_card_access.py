@@ -6,7 +6,7 @@ import pytest
 from playwright.sync_api import expect
 
 from tests.widgets.chat import Chat
-from tests.widgets.sample import a_task, weekly
+from tests.widgets.sample import a_task, soon, weekly
 
 pytestmark = pytest.mark.browser
 
@@ -20,11 +20,11 @@ def too_wide(chat: Chat) -> bool:
 
 def test_at_320_pixels_nothing_is_cut_off_and_nothing_scrolls_sideways(chat: Chat) -> None:
     chat.show_task(
-        a_task(title=LONG, repeat=weekly(), labels=["x" * 64], warnings=["t_" + "0" * 100]),
+        soon(title=LONG, repeat=weekly(), labels=["x" * 64], warnings=["t_" + "0" * 100]),
         width=320,
         timeZone="Asia/Kathmandu",
     )
-    for opener in ("Snooze", "Change time", "More", "History"):
+    for opener in ("Snooze", "Move", "More", "History"):
         chat.button(opener).click()
         assert not too_wide(chat), opener
     for button in chat.card.get_by_role("button").all():
@@ -34,7 +34,7 @@ def test_at_320_pixels_nothing_is_cut_off_and_nothing_scrolls_sideways(chat: Cha
 
 
 def test_everything_can_be_done_with_the_keyboard_alone(chat: Chat) -> None:
-    chat.show_task(a_task())
+    chat.show_task(soon())
     keys = chat.page.keyboard
     chat.button("Snooze").focus()
     order = []
@@ -43,7 +43,7 @@ def test_everything_can_be_done_with_the_keyboard_alone(chat: Chat) -> None:
         keys.press("Tab")
     assert order == ["snooze", "change", "cancel", "more"]
 
-    chat.button("Change time").focus()
+    chat.button("Move").focus()
     keys.press("Enter")
     assert chat.focused() == "when"
     keys.press("Escape")
@@ -52,9 +52,9 @@ def test_everything_can_be_done_with_the_keyboard_alone(chat: Chat) -> None:
 
     chat.button("Snooze").focus()
     keys.press("Space")
-    expect(chat.button("10 min")).to_be_visible()
+    expect(chat.choice("10 min")).to_be_visible()
     assert chat.focused() == "snooze"
-    chat.button("10 min").focus()
+    chat.choice("10 min").focus()
     keys.press("Enter")
     expect(chat.card.locator(".relative")).to_have_text("in 10 minutes")
     assert chat.focused() == "snooze"
@@ -71,7 +71,7 @@ def test_after_a_cancellation_the_focus_is_on_undo_and_afterwards_on_a_button_ag
 
 def test_enter_in_the_time_field_saves(chat: Chat) -> None:
     chat.show_task(a_task())
-    chat.button("Change time").click()
+    chat.button("Move").click()
     chat.card.get_by_label("New time").fill("2026-11-25T10:30")
     chat.page.keyboard.press("Enter")
     expect(chat.card.locator("time").first).to_contain_text("10:30 AM")
@@ -91,11 +91,11 @@ def test_the_focus_stays_while_an_action_is_pending_and_nothing_else_can_be_pres
 
 
 def test_a_screen_reader_hears_what_happened(chat: Chat) -> None:
-    chat.show_task(a_task())
+    chat.show_task(soon())
     expect(chat.said()).to_have_attribute("aria-live", "polite")
     chat.button("Snooze").click()
-    chat.button("1 h").click()
-    expect(chat.said()).to_have_text("Snoozed. Due in 60 minutes.")
+    chat.choice("1 h").click()
+    expect(chat.said()).to_have_text("Snoozed. Due in 1 hour.")
 
 
 def test_a_screen_reader_gets_a_name_for_everything(chat: Chat) -> None:
@@ -118,8 +118,7 @@ def test_a_screen_reader_gets_a_name_for_everything(chat: Chat) -> None:
           - term: Created by
           - definition: Created by maria
           - group "Actions":
-            - button "Snooze"
-            - button "Change time"
+            - button "Move"
             - button "Cancel"
             - button "More" [expanded]
           - region "More":

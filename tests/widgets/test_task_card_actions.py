@@ -9,7 +9,7 @@ import pytest
 from playwright.sync_api import expect
 
 from tests.widgets.chat import Chat
-from tests.widgets.sample import CALL_JOHN, NOW, UNDO, a_task, stamp, weekly
+from tests.widgets.sample import CALL_JOHN, NOW, UNDO, a_task, held_back, soon, stamp, weekly
 
 pytestmark = pytest.mark.browser
 
@@ -17,10 +17,10 @@ TASK = {"task_id": CALL_JOHN, "revision": 3}
 
 
 def test_an_action_shows_pending_first_and_then_the_new_state(chat: Chat) -> None:
-    chat.show_task(a_task())
+    chat.show_task(soon())
     chat.button("Snooze").click()
     chat.send("hold")
-    chat.button("10 min").click()
+    chat.choice("10 min").click()
 
     expect(chat.state()).to_have_text("Snoozing…")
     expect(chat.button("Cancel")).to_have_attribute("aria-disabled", "true")
@@ -38,7 +38,7 @@ def test_an_action_shows_pending_first_and_then_the_new_state(chat: Chat) -> Non
 def test_a_reminder_that_fired_can_be_snoozed(chat: Chat, choice: str, time: dict[str, Any]) -> None:
     chat.show_task(a_task(due=NOW - timedelta(minutes=1), state="succeeded"))
     chat.button("Snooze").click()
-    chat.button(choice).click()
+    chat.choice(choice).click()
 
     expect(chat.state()).to_have_text("Scheduled")
     assert chat.calls() == [("act_on_task", {**TASK, "action": "snooze", **time})]
@@ -46,7 +46,7 @@ def test_a_reminder_that_fired_can_be_snoozed(chat: Chat, choice: str, time: dic
 
 def test_the_time_is_changed_in_the_tasks_own_zone_wherever_the_reader_is(chat: Chat) -> None:
     chat.show_task(a_task(), timeZone="Europe/Berlin", locale="en-GB")
-    chat.button("Change time").click()
+    chat.button("Move").click()
     field = chat.card.get_by_label("New time in Denver")
     expect(field).to_have_value("2026-11-24T09:00")
     expect(field).to_have_attribute("min", "2026-11-21T16:00")
@@ -62,7 +62,7 @@ def test_the_time_is_changed_in_the_tasks_own_zone_wherever_the_reader_is(chat: 
 
 def test_a_time_that_is_past_is_not_even_sent(chat: Chat) -> None:
     chat.show_task(a_task())
-    chat.button("Change time").click()
+    chat.button("Move").click()
     chat.card.get_by_label("New time").fill("2026-11-20T10:30")
     chat.button("Save").click()
     assert chat.card.get_by_label("New time").evaluate("field => field.validity.rangeUnderflow")
@@ -71,7 +71,7 @@ def test_a_time_that_is_past_is_not_even_sent(chat: Chat) -> None:
 
 def test_what_is_typed_stays_when_the_card_draws_itself_again(chat: Chat) -> None:
     chat.show_task(a_task())
-    chat.button("Change time").click()
+    chat.button("Move").click()
     chat.card.get_by_label("New time").fill("2026-11-25T10:30")
     chat.button("Save").focus()
     chat.send("context", {"theme": "dark"})
@@ -258,3 +258,70 @@ def test_a_recurrence_that_ends_says_when(chat: Chat) -> None:
     until = "2026-12-31T09:00-07:00"
     chat.show_task(a_task(repeat={**weekly(), "until": until, "max_runs": 8, "runs_left": 5}))
     expect(chat.card.get_by_text("until Thu, Dec 31, 9:00 AM, 5 of 8 times left")).to_be_visible()
+
+
+def test_what_is_due_later_than_in_an_hour_is_moved_and_not_snoozed(chat: Chat) -> None:
+    chat.show_task(a_task())
+    expect(chat.button("Move")).to_be_visible()
+    expect(chat.button("Snooze")).to_have_count(0)
+
+
+@pytest.mark.parametrize(
+    ("task", "times"),
+    [
+        (soon(), ["10 min 4:40 PM", "1 h 5:30 PM"]),
+        (a_task(due=NOW - timedelta(minutes=9), state="succeeded"), ["10 min 4:10 PM", "1 h 5:00 PM"]),
+        (
+            a_task(due=NOW + timedelta(days=7), repeat=weekly(), last_run={"state": "succeeded", "ended": stamp(NOW)}),
+            ["10 min 4:10 PM", "1 h 5:00 PM"],
+        ),
+    ],
+    ids=["to come", "fired", "fired and to come"],
+)
+def test_a_snooze_says_the_time_that_it_results_in(chat: Chat, task: dict[str, Any], times: list[str]) -> None:
+    chat.show_task(task)
+    chat.button("Snooze").click()
+    expect(chat.card.get_by_role("group", name="Snooze for").get_by_role("button")).to_have_text([*times, "Tomorrow"])
+
+
+def test_a_field_that_is_typed_into_is_never_made_again_while_the_card_reads_its_task(chat: Chat) -> None:
+    chat.show_task(held_back())
+    chat.button("Move").click()
+    field = chat.card.get_by_label("New time")
+    field.fill("2026-11-25T10:30")
+    field.evaluate("field => (field.mine = true)")
+    chat.server.change(title="Render the trailer again")
+    chat.pass_time(20)
+
+    expect(chat.card.get_by_role("heading")).to_have_text("Render the trailer again")
+    expect(field).to_have_value("2026-11-25T10:30")
+    expect(field).to_be_focused()
+    assert field.evaluate("field => field.mine")
+
+
+def test_a_recurring_task_asks_which_occurrences_move_and_shows_the_result_first(chat: Chat) -> None:
+    chat.show_task(a_task(repeat=weekly()))
+    chat.button("Move").click()
+    expect(chat.card.get_by_role("radio", name="This one")).to_be_checked()
+    chat.card.get_by_label("New time").fill("2026-11-24T10:30")
+    chat.card.get_by_role("radio", name="All following").check()
+    expect(chat.card.get_by_role("status").filter(has_text="Then:")).to_contain_text("Tue, Nov 24")
+
+    chat.button("Save").click()
+    expect(chat.card.locator("time").first).to_contain_text("10:30 AM")
+    change = {**TASK, "when": "2026-11-24T10:30", "timezone": "America/Denver", "all_following": True}
+    assert chat.calls()[-1] == ("reschedule_task", change)
+    assert chat.calls()[-2] == ("reschedule_task", {**change, "dry_run": True})
+
+
+def test_one_occurrence_that_was_moved_is_shown_as_an_exception(chat: Chat) -> None:
+    chat.show_task(a_task(repeat={**weekly(), "moved_from": "2026-11-24T09:00-07:00"}, due=NOW + timedelta(days=2)))
+    expect(chat.card.locator(".facts")).to_contain_text("Only the next one was moved, from Tue, Nov 24, 9:00 AM.")
+
+
+def test_cancelling_what_runs_says_that_it_was_asked_to_stop(chat: Chat) -> None:
+    chat.show_task(a_task(due=NOW - timedelta(minutes=1), state="running", attempt=1))
+    chat.button("Cancel").click()
+
+    expect(chat.state()).to_have_text("Stopping")
+    expect(chat.said()).to_contain_text("Asked to stop.")

@@ -33,7 +33,7 @@ def test_a_deadline_is_said_with_what_happens_past_it_and_a_bar_of_what_the_work
     chat.show_task(urgent(60, 45))
 
     expect(line(chat)).to_have_text("Finish by Sat, Nov 21, 5:00 PM")
-    expect(chat.card.get_by_text("in 60 minutes")).to_be_visible()
+    expect(chat.card.get_by_text("in 1 hour")).to_be_visible()
     expect(chat.card.get_by_text("Hard: dropped if that cannot be met")).to_be_visible()
     assert filled(chat) == pytest.approx(25)  # 15 of 60 minutes
 

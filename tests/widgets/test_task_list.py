@@ -10,7 +10,7 @@ from playwright.sync_api import Locator, expect
 
 from tests.widgets.agenda import COUNTS, ROWS, TAXES, a_page, a_row, call_john
 from tests.widgets.chat import Chat
-from tests.widgets.sample import CALL_JOHN, NOW, refusal, stamp
+from tests.widgets.sample import CALL_JOHN, NOW, refusal, stamp, when
 
 pytestmark = pytest.mark.browser
 
@@ -45,7 +45,7 @@ def test_the_days_are_those_of_the_readers_zone(chat: Chat) -> None:
 
     chat.send("context", {"timeZone": "America/Denver", "locale": "en-US"})
     expect(chat.card.get_by_role("heading", level=2)).to_have_text(["Today 1"])
-    expect(chat.card.locator(".due")).to_have_text("5:00 PM in 60 minutes")
+    expect(chat.card.locator(".due")).to_have_text("5:00 PM in 1 hour")
 
 
 def test_the_counts_are_those_of_the_whole_filter(chat: Chat) -> None:
@@ -185,6 +185,7 @@ def test_new_outcomes_are_mentioned_once_at_the_top(chat: Chat) -> None:
 
 def test_the_list_is_walked_and_opened_with_the_keyboard(chat: Chat) -> None:
     show_list(chat, a_page(ROWS[2:5]))
+    chat.server.change(when=when(NOW + timedelta(minutes=30)))
     keys = chat.page.keyboard
     row(chat, "Ask for my notes").focus()
     keys.press("Tab")
@@ -195,7 +196,7 @@ def test_the_list_is_walked_and_opened_with_the_keyboard(chat: Chat) -> None:
 
     chat.button("Snooze").focus()
     keys.press("Space")
-    chat.button("10 min").focus()
+    chat.choice("10 min").focus()
     chat.server.pages = [a_page([a_row(CALL_JOHN, "Call John about the lease", 10)])]
     keys.press("Enter")
     expect(row(chat, "Call John").locator(".due")).to_contain_text("in 10 minutes")
@@ -211,7 +212,7 @@ def test_at_320_pixels_the_list_does_not_scroll_sideways(chat: Chat) -> None:
     long = a_row(TAXES, "Donaudampfschifffahrtselektrizitätenwerk", 60 * 24 * 400, paused=True, repeat=True)
     show_list(chat, a_page([long, *ROWS[1:]], cursor="c1"), width=320, locale="de-DE", timeZone="Asia/Kathmandu")
     row(chat, "Call John").click()
-    expect(chat.button("Snooze")).to_be_visible()
+    expect(chat.button("Move")).to_be_visible()
     assert chat.card.locator("html").evaluate("root => root.scrollWidth <= root.clientWidth")
 
 
@@ -219,3 +220,28 @@ def test_titles_in_a_list_are_text_too(chat: Chat) -> None:
     show_list(chat, a_page([a_row(TAXES, "<b>Pay</b> \u202etxt.exe", 5)]))
     expect(chat.card.locator(".name")).to_have_text("<b>Pay</b> \u202etxt.exe")
     expect(chat.card.locator("b")).to_have_count(0)
+
+
+def test_a_row_that_leaves_the_filter_stays_with_its_undo_and_pages_stay_loaded(chat: Chat) -> None:
+    show_list(chat, a_page(ROWS[:4], cursor="c1"), a_page(ROWS[4:]))
+    chat.send("input", {"state": "open", "limit": 4})
+    chat.button("Show more").click()
+    expect(chat.card.locator(".row")).to_have_count(7)
+
+    row(chat, "Call John").click()
+    left = [one for one in ROWS if one["id"] != CALL_JOHN]
+    chat.server.pages = [a_page(left[:4], cursor="c1"), a_page(left[4:])]
+    chat.button("Cancel").click()
+
+    expect(chat.button("Undo")).to_be_visible()
+    expect(row(chat, "Call John").locator(".word")).to_have_text("Cancelled")
+    expect(chat.card.locator(".row")).to_have_count(7)
+    chat.button("Undo").click()
+    expect(row(chat, "Call John").locator(".word")).to_have_text("")
+
+
+def test_a_list_follows_what_happens_to_its_tasks(chat: Chat) -> None:
+    show_list(chat, a_page([a_row(CALL_JOHN, "Call John about the lease", 1)]))
+    chat.server.pages = [a_page([{**a_row(CALL_JOHN, "Call John about the lease", 1), "state": "succeeded"}])]
+    chat.pass_time(75)
+    expect(row(chat, "Call John").locator(".word")).to_have_text("Succeeded")

@@ -4,6 +4,7 @@ import { h, icon } from "./dom.js";
 import { hasEnded, isStored } from "./words.js";
 
 const SNOOZABLE = new Set(["succeeded", "failed", "expired"]);
+const NEAR = 3_600_000;
 const MOVABLE = new Set(["scheduled", "waiting", "ready", "retrying", "suspended"]);
 
 /** The row of buttons; a host that cannot call tools gets words instead. */
@@ -21,11 +22,27 @@ function buttonsFor(card) {
   const [ended, movable] = [hasEnded(task), MOVABLE.has(task.state)];
   return [
     task.unread?.length ? doneButton(card) : "",
-    movable || SNOOZABLE.has(task.state) ? opener(card, "snooze", "moon", "Snooze") : "",
-    movable ? opener(card, "change", "calendar", "Change time") : "",
+    SNOOZABLE.has(task.state) || (movable && isNear(card)) ? opener(card, "snooze", "moon", "Snooze") : "",
+    movable ? opener(card, "change", "calendar", "Move") : "",
     ended ? "" : cancelButton(card),
     ended ? opener(card, "history", "history", "History") : opener(card, "more", "dots", "More"),
   ];
+}
+
+/** Whether a task is due or has fired within an hour of now; what comes later is moved, not snoozed. */
+function isNear(card) {
+  return snoozedFrom(card) - card.env.clock.now() <= NEAR;
+}
+
+/**
+ * The time that a snooze counts from: now for what has fired or is due, else when it is due. Of a recurring task it is the
+ * outcome that fired or the occurrence to come, whichever is nearer.
+ */
+export function snoozedFrom({ task, env }) {
+  const [now, due, fired] = [env.clock.now(), Date.parse(task.when.utc), Date.parse(task.last_run?.ended)];
+  if (hasEnded(task)) return now;
+  const since = now - fired;
+  return task.repeat && since <= NEAR && since <= due - now ? now : Math.max(now, due);
 }
 
 /** A button that acts; while something is pending it keeps the focus but does nothing. */
@@ -33,7 +50,7 @@ export function actButton(card, key, picture, text, run, style = "") {
   const busy = card.pending !== undefined;
   return h("button", {
     type: "button", class: `button ${style}`, "data-key": key, "aria-disabled": busy ? "true" : undefined,
-    onclick: () => (busy ? undefined : run()),
+    onclick: (event) => (busy ? undefined : run(event)),
   }, picture ? icon(picture) : "", text);
 }
 

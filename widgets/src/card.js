@@ -9,6 +9,7 @@ import { changesBetween } from "./changes.js";
 import { ACTIONS, fenced, hasEnded, isStored, lookOf } from "./words.js";
 
 const UNDO_FOR = 30_000;
+const TYPED_FOR = 400;
 const SOON = 2_000;
 const LATER = 15_000;
 const LONG_AGO = 60_000;
@@ -30,6 +31,8 @@ export function taskCard(host, env) {
     fail: (sentence) => fail(card, sentence),
     read: (extra) => read(card, extra),
     open: (panel) => open(card, host, panel),
+    type: (text, args) => type(card, text, args),
+    scope: (following, args) => scope(card, following, args),
     act: (name, tool, args) => act(card, name, tool, args),
     tick: () => tick(card, host),
   });
@@ -89,11 +92,33 @@ async function read(card, extra = {}) {
 }
 
 function open(card, host, panel) {
-  Object.assign(card, { opener: panel, typed: undefined });
+  Object.assign(card, { opener: panel, typed: undefined, following: false, tried: undefined });
   card.panel = card.panel === panel ? "" : panel;
   if (card.panel === "history" && !card.reading) card.read({ history: true });
   card.draw();
   if (card.panel === "change") find(host, "when")?.focus();
+}
+
+/** What is typed is kept; of a recurring task the card then asks what would come of it. */
+function type(card, text, args) {
+  card.typed = text;
+  clearTimeout(card.asking);
+  if (card.task.repeat && text) card.asking = setTimeout(() => preview(card, args()), TYPED_FOR);
+}
+
+function scope(card, following, args) {
+  card.following = following;
+  if (card.typed) preview(card, args());
+  card.draw();
+}
+
+async function preview(card, args) {
+  const tried = await card.env.bridge
+    .call("reschedule_task", { task_id: card.task.id, ...args, dry_run: true })
+    .catch((error) => ({ error: error.message }));
+  if (card.panel !== "change" || card.typed !== args.when) return;
+  card.tried = tried;
+  card.draw();
 }
 
 /** Escape closes the panel and leads back to the button that opened it. */
@@ -124,7 +149,7 @@ async function act(card, name, tool, args) {
 
 function say(card, name) {
   const { task, env } = card;
-  const { did } = ACTIONS[name];
+  const did = card.look === "stopping" ? "Asked to stop" : ACTIONS[name].did;
   env.announce(`${did}. ${card.look === "cancelled" ? "" : whenInWords(task, env)}`.trim());
   const told = { id: task.id, revision: task.revision, state: task.state, when: task.when };
   env.bridge.tellModel(

@@ -10,25 +10,75 @@ export function h(tag, attributes = {}, ...children) {
 
 function setAttribute(node, name, value) {
   if (value === undefined || value === null || value === false) return;
-  if (name.startsWith("on")) node.addEventListener(name.slice(2), value);
+  if (name.startsWith("on")) node[name] = value;
   else node.setAttribute(name, value === true ? "" : String(value));
 }
 
 /**
- * Replace what `host` shows by what `make` gives and keep the focus on the element with the same `data-key`, or else on
- * `fallback`'s. Making may already take the focused element out of the page, so the focus is looked up before.
+ * Make `host` show what `make` gives. Elements that stay are kept, with their focus and with what is typed into them; when
+ * the focused one goes, the focus moves to the element of `fallback`, or to the first button.
  */
 export function redraw(host, make, fallback) {
   const active = document.activeElement;
-  const key = host.contains(active) ? active.dataset.key : undefined;
-  host.replaceChildren(...make().flat().filter(Boolean));
-  if (key === undefined) return;
-  const again = find(host, key) ?? find(host, fallback) ?? host.querySelector("button");
+  const held = host.contains(active) && active !== host;
+  patchChildren(host, make().flat().filter(Boolean));
+  if (!held || document.activeElement === active) return;
+  const again = (host.contains(active) && active) || find(host, active.dataset.key) || find(host, fallback) || host.querySelector("button");
   again?.focus({ preventScroll: true });
 }
 
 export function find(host, key) {
   return key ? host.querySelector(`[data-key="${CSS.escape(key)}"]`) : null;
+}
+
+/** A place in what is made for an element that lives on by itself. */
+export function placeOf(element) {
+  return Object.assign(document.createComment(""), { element });
+}
+
+const HANDLERS = ["onclick", "oninput", "onkeydown", "ontoggle", "onchange"];
+
+function patchChildren(host, made) {
+  let here = host.firstChild;
+  for (const node of made) {
+    const kept = node.element ?? alike(host, here, node);
+    if (kept && kept !== node.element) patch(kept, node);
+    const shown = kept ?? withElements(node);
+    if (shown === here) here = here.nextSibling;
+    else host.insertBefore(shown, here);
+  }
+  while (here) {
+    const next = here.nextSibling;
+    here.remove();
+    here = next;
+  }
+}
+
+/** A node that is new here, with the living elements in their places. */
+function withElements(node) {
+  for (const child of [...node.childNodes]) {
+    if (child.element) child.replaceWith(child.element);
+    else withElements(child);
+  }
+  return node;
+}
+
+/** What is there already for a made node: the child with its key, or else the child in its place if that is of its kind. */
+function alike(host, here, node) {
+  const key = node.dataset?.key;
+  if (key) return [...host.children].find((child) => child.dataset.key === key && child.nodeName === node.nodeName);
+  return here && here.nodeName === node.nodeName && !here.dataset?.key ? here : undefined;
+}
+
+function patch(old, made) {
+  if (old.nodeType === Node.TEXT_NODE) {
+    if (old.data !== made.data) old.data = made.data;
+    return;
+  }
+  for (const { name } of [...old.attributes]) if (!made.hasAttribute(name)) old.removeAttribute(name);
+  for (const { name, value } of made.attributes) if (old.getAttribute(name) !== value) old.setAttribute(name, value);
+  for (const name of HANDLERS) old[name] = made[name];
+  patchChildren(old, [...made.childNodes]);
 }
 
 const SVG = "http://www.w3.org/2000/svg";

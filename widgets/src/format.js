@@ -93,8 +93,8 @@ export function city(zone) {
 }
 
 const STEPS = [
-  [90_000, "second", 1_000],
-  [90 * 60_000, "minute", 60_000],
+  [59_500, "second", 1_000],
+  [59.5 * 60_000, "minute", 60_000],
   [36 * 3_600_000, "hour", 3_600_000],
   [60 * DAY, "day", DAY],
   [Infinity, "month", 30.44 * DAY],
@@ -104,6 +104,6 @@ const STEPS = [
 export function relative(ms, now, { zone, locale }) {
   const away = ms - now;
   const [, unit, length] = STEPS.find(([limit]) => Math.abs(away) < limit);
-  const count = unit === "day" ? dayNumber(ms, zone) - dayNumber(now, zone) : Math.trunc(away / length) || 0;
+  const count = unit === "day" ? dayNumber(ms, zone) - dayNumber(now, zone) : Math.round(away / length) || 0;
   return formatter(Intl.RelativeTimeFormat, locale, { numeric: "auto" }).format(count, unit);
 }

@@ -1,8 +1,8 @@
 /* What opens under the buttons, one at a time: snooze, change the time, more, history. */
 
-import { h } from "./dom.js";
-import { city, moment, wall } from "./format.js";
-import { actButton, moreButtons } from "./actions.js";
+import { find, h } from "./dom.js";
+import { city, moment, placed, timeOfDay, wall } from "./format.js";
+import { actButton, moreButtons, snoozedFrom } from "./actions.js";
 import { spoken, wordsOf } from "./words.js";
 
 const PANELS = { snooze: snoozePanel, change: changePanel, more: morePanel, history: historyPanel };
@@ -15,10 +15,13 @@ export function panelView(card) {
   return panel ? h("section", { class: `panel panel-${card.panel}`, "aria-label": spoken(card.panel) }, panel(card)) : "";
 }
 
+/** The choices of a snooze, each with the time that it results in. */
 function snoozePanel(card) {
+  const from = snoozedFrom(card);
   const choice = (key, text, time) => {
     const args = { action: "snooze", revision: card.task.revision, ...time };
-    return actButton(card, key, "", text, () => card.act("snooze", "act_on_task", args));
+    const until = time.minutes ? timeOfDay(from + time.minutes * 60_000, card.env.reader()) : "";
+    return actButton(card, key, "", [text, until ? h("span", { class: "quiet" }, ` ${until}`) : ""], () => card.act("snooze", "act_on_task", args));
   };
   return h("div", { class: "bar", role: "group", "aria-label": "Snooze for" },
     choice("snooze-10", "10 min", { minutes: 10 }),
@@ -26,23 +29,44 @@ function snoozePanel(card) {
     choice("snooze-tomorrow", "Tomorrow", { until: "tomorrow" }));
 }
 
+/** A new time; of a recurring task for this occurrence or for all that follow, with the next five before it is done. */
 function changePanel(card) {
   const { task, env } = card;
   const zone = task.when.timezone;
-  const input = h("input", {
-    type: "datetime-local", id: `when-${task.id}`, "data-key": "when", required: true,
-    value: card.typed ?? task.when.local.slice(0, 16), min: wall(env.clock.now(), zone), "aria-describedby": `zone-${task.id}`,
-  });
-  const save = () => {
-    if (input.reportValidity()) card.act("change", "reschedule_task", { revision: task.revision, when: input.value, timezone: zone });
+  const typed = card.typed ?? task.when.local.slice(0, 16);
+  const args = () => ({ revision: task.revision, when: card.typed ?? typed, timezone: zone, ...(card.following ? { all_following: true } : {}) });
+  const saved = (event) => {
+    const input = find(event.target.closest(".change"), "when");
+    if (input.reportValidity()) card.act("change", "reschedule_task", args());
   };
-  input.addEventListener("input", () => (card.typed = input.value));
-  input.addEventListener("keydown", (event) => event.key === "Enter" && save());
   return h("div", { class: "change" },
-    h("label", { for: input.id }, "New time ", h("span", { class: "quiet", id: `zone-${task.id}` }, `in ${city(zone)}`)),
-    h("div", { class: "bar" }, input,
-      actButton(card, "save", "check", "Save", save, "strong"),
-      actButton(card, "keep", "undo", "Keep", () => card.open("change"))));
+    h("label", { for: `when-${task.id}` }, "New time ", h("span", { class: "quiet", id: `zone-${task.id}` }, `in ${city(zone)}`)),
+    h("div", { class: "bar" },
+      h("input", {
+        type: "datetime-local", id: `when-${task.id}`, "data-key": "when", required: true, value: typed,
+        min: wall(env.clock.now(), zone), "aria-describedby": `zone-${task.id}`,
+        oninput: (event) => card.type(event.target.value, args), onkeydown: (event) => event.key === "Enter" && saved(event),
+      }),
+      actButton(card, "save", "check", "Save", saved, "strong"),
+      actButton(card, "keep", "undo", "Keep", () => card.open("change"))),
+    task.repeat ? scopeView(card, args) : "");
+}
+
+function scopeView(card, args) {
+  const choice = (following, text) => h("label", { class: "choice" },
+    h("input", {
+      type: "radio", name: `scope-${card.task.id}`, "data-key": following ? "following" : "this-one", checked: Boolean(card.following) === following,
+      onchange: () => card.scope(following, args),
+    }), text);
+  return h("fieldset", { class: "scope" }, h("legend", { class: "sr" }, "What moves"),
+    choice(false, "This one"), choice(true, "All following"), previewView(card));
+}
+
+function previewView({ tried, env, task }) {
+  if (!tried) return "";
+  if (tried.error) return h("p", { class: "quiet", role: "status" }, tried.error);
+  const shown = (tried.repeat?.next ?? []).map((text) => placed(Date.parse(text), text, task.when.timezone, env.reader()));
+  return h("p", { class: "quiet", role: "status" }, "Then: ", shown.map(({ ms, reader }) => moment(ms, reader, env.clock.now())).join("; "));
 }
 
 function morePanel(card) {

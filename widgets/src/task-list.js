@@ -1,7 +1,7 @@
 /* The list card: an agenda that opens each task in place, with the task card's own code. */
 
 import { start } from "./app.js";
-import { h, icon, redraw } from "./dom.js";
+import { h, icon, placeOf, redraw } from "./dom.js";
 import { relative } from "./format.js";
 import { taskCard } from "./card.js";
 import { agenda, countsView, emptyView, rowView } from "./agenda.js";
@@ -9,10 +9,12 @@ import { failuresHeading, lastFailureOf } from "./failures.js";
 import { hasEnded } from "./words.js";
 
 const OLD_LIST = 10_000;
+const MOVING_PAUSE = 10_000;
+const QUIET_PAUSE = 60_000;
 const FILTERS = ["state", "label", "query", "before", "after"];
 
 start("duetime-task-list", (root, env) => {
-  const list = { root, env, phase: "loading", args: {}, rows: [], counts: {}, atLeast: [], failures: false, unread: [], cursor: undefined, failure: "", error: "", opened: undefined, busy: false };
+  const list = { root, env, phase: "loading", args: {}, rows: [], counts: {}, atLeast: [], failures: false, unread: [], cursor: undefined, failure: "", error: "", opened: undefined, busy: false, pages: 1, touched: new Set(), readAt: 0 };
   return {
     draw: () => drawList(list),
     tick: () => tickList(list),
@@ -27,8 +29,22 @@ start("duetime-task-list", (root, env) => {
 });
 
 function takePage(list, page, after = []) {
-  Object.assign(list, { phase: "shown", rows: [...after, ...page.tasks], counts: page.counts, atLeast: page.at_least, failures: page.failures === true, cursor: page.cursor, error: "" });
+  Object.assign(list, { phase: "shown", pages: after.length ? list.pages + 1 : 1, rows: [...after, ...page.tasks], counts: page.counts, atLeast: page.at_least, failures: page.failures === true, cursor: page.cursor, error: "" });
   if (page.unread) list.unread = page.unread;
+  list.readAt ||= list.env.clock.now();
+  drawList(list);
+}
+
+/** Take over the pages that are shown, read again; a row that was acted on here stays where it is, with its undo. */
+function takeAgain(list, pages) {
+  const last = pages.at(-1);
+  const rows = pages.flatMap((page) => page.tasks);
+  const found = new Set(rows.map((row) => row.id));
+  list.rows.forEach((row, place) => {
+    if (list.touched.has(row.id) && !found.has(row.id)) rows.splice(Math.min(place, rows.length), 0, row);
+  });
+  Object.assign(list, { rows, pages: pages.length, counts: last.counts, atLeast: last.at_least, failures: last.failures === true, cursor: last.cursor, error: "" });
+  if (pages[0].unread) list.unread = pages[0].unread;
   drawList(list);
 }
 
@@ -39,20 +55,40 @@ function failList(list, sentence) {
   drawList(list);
 }
 
-/** Ask the server again, with the arguments of the call that this list came from. */
-async function reload(list, cursor) {
+/** Ask the server again, with the arguments of the call that this list came from, for all pages that are shown. */
+async function reload(list) {
+  await ask(list, async () => {
+    const pages = [await pageOf(list)];
+    while (pages.length < list.pages && pages.at(-1).cursor) pages.push(await pageOf(list, pages.at(-1).cursor));
+    list.phase = "shown";
+    takeAgain(list, pages);
+  });
+}
+
+async function more(list) {
+  await ask(list, async () => {
+    const page = await pageOf(list, list.cursor);
+    takePage(list, page, list.rows);
+    list.env.announce(`${page.tasks.length} more tasks`);
+  });
+}
+
+async function pageOf(list, cursor) {
+  const page = await list.env.bridge.call("list_tasks", cursor ? { ...list.args, cursor } : list.args);
+  list.env.clock.hear(page.now);
+  return page;
+}
+
+async function ask(list, work) {
   if (list.busy) return;
   list.busy = true;
-  const after = cursor ? list.rows : [];
   try {
-    const page = await list.env.bridge.call("list_tasks", cursor ? { ...list.args, cursor } : list.args);
-    list.env.clock.hear(page.now);
-    takePage(list, page, after);
-    if (cursor) list.env.announce(`${page.tasks.length} more tasks`);
+    await work();
   } catch (error) {
     failList(list, error.message);
   } finally {
     list.busy = false;
+    list.readAt = list.env.clock.now();
   }
 }
 
@@ -70,7 +106,7 @@ function insideOf(list) {
     h("header", { class: "top" }, h("h1", {}, "Tasks"), countsView(list.counts, list.atLeast)),
     errorView(list), newsView(list),
     sectionsOf(list).map(([section, rows]) => sectionView(list, section, rows)),
-    list.cursor ? h("div", { class: "bar" }, h("button", { type: "button", class: "button", "data-key": "more-rows", onclick: () => reload(list, list.cursor) }, icon("chevron"), "Show more")) : "",
+    list.cursor ? h("div", { class: "bar" }, h("button", { type: "button", class: "button", "data-key": "more-rows", onclick: () => more(list) }, icon("chevron"), "Show more")) : "",
   ];
 }
 
@@ -101,7 +137,7 @@ function sectionView(list, section, rows) {
     h("ul", {}, rows.map((row) => {
       const opened = list.opened?.id === row.id;
       const line = rowView(row, list.env, opened, () => toggle(list, row), list.failures);
-      return h("li", { class: opened ? "opened" : "" }, line, opened ? list.opened.host : "");
+      return h("li", { class: opened ? "opened" : "", "data-key": `item-${row.id}` }, line, opened ? placeOf(list.opened.host) : "");
     })));
 }
 
@@ -125,6 +161,7 @@ function toggle(list, row) {
 function follows(list, task, reread) {
   const last = (row) => lastFailureOf(task) ?? (list.failures ? row.last_run : undefined);
   list.rows = list.rows.map((row) => (row.id === task.id ? { ...rowOf(task), last_run: last(row) } : row));
+  if (!reread) list.touched.add(task.id);
   drawList(list);
   if (!reread) reload(list);
 }
@@ -139,4 +176,11 @@ function tickList(list) {
   const now = list.env.clock.now();
   for (const node of list.root.querySelectorAll(".row [data-at]")) node.textContent = relative(Number(node.dataset.at), now, list.env.reader());
   list.opened?.card.tick();
+  if (list.phase === "shown" && document.visibilityState === "visible" && now - list.readAt >= pauseOf(list, now)) reload(list);
+}
+
+/** How long to wait before the list is read again: little when something in it is due or runs, else longer. */
+function pauseOf(list, now) {
+  const moving = list.rows.some((row) => !hasEnded(row) && !row.paused && Date.parse(row.when) <= now);
+  return moving ? MOVING_PAUSE : QUIET_PAUSE;
 }

@@ -112,7 +112,15 @@ function repeatFact(card) {
       h("summary", { "data-key": "next" }, h("span", {}, task.repeat.text), h("span", { class: "more" }, `next ${upcoming.length}`, icon("chevron"))),
       h("ol", {}, upcoming),
       (task.repeat.notes ?? []).map((note) => h("p", { class: "quiet" }, note))),
-    ends ? h("span", { class: "summary" }, ends) : "");
+    movedWords(card), ends ? h("span", { class: "summary" }, ends) : "");
+}
+
+/** That the next occurrence is an exception of its series, and where it would be. */
+function movedWords({ task, env }) {
+  const from = task.repeat.moved_from;
+  if (!from) return "";
+  const { ms, reader } = placed(Date.parse(from), from, task.when.timezone, env.reader());
+  return h("span", { class: "summary" }, `Only the next one was moved, from ${moment(ms, reader, env.clock.now())}.`);
 }
 
 function untilWords({ task, env }) {

@@ -6,6 +6,7 @@ const LOOKS = {
   ready: ["Starting", "play", "info"],
   held: ["Held", "hourglass", "warning"],
   running: ["Running", "play", "info"],
+  stopping: ["Stopping", "ban", "warning"],
   suspended: ["Suspended", "hourglass", "warning"],
   retrying: ["Trying again", "retry", "warning"],
   succeeded: ["Succeeded", "check", "success"],
@@ -33,6 +34,7 @@ export function isStored(task) {
 export function lookOf(task, due, now) {
   if (!isStored(task)) return "dry_run";
   if (task.paused && !hasEnded(task)) return "paused";
+  if (task.cancel_requested) return "stopping";
   if (task.state === "scheduled" && now - due > LATE_AFTER) return "overdue";
   if (task.state === "ready" && (task.waiting_for?.length || now - due > LATE_AFTER)) return "held";
   return task.state;
@@ -58,7 +60,7 @@ export function fenced(text) {
 /** What each action says while it happens, and once it has. */
 export const ACTIONS = {
   snooze: { doing: "Snoozing…", did: "Snoozed" },
-  change: { doing: "Changing the time…", did: "Time changed" },
+  change: { doing: "Moving…", did: "Moved" },
   pause: { doing: "Pausing…", did: "Paused" },
   resume: { doing: "Resuming…", did: "Resumed" },
   skip_next: { doing: "Skipping…", did: "Next occurrence skipped" },
