@@ -10,7 +10,7 @@ from itertools import pairwise
 import pytest
 from duetime.scheduler.errors import InvalidArgument
 from duetime.scheduler.rules.recurrence import recurrence
-from duetime.scheduler.rules.recurrence.calendar_days import MAX_HOLIDAY_MONTHS_SEARCHED
+from duetime.scheduler.rules.recurrence.calendar_days import MAX_HOLIDAY_YEARS_SEARCHED
 from duetime.scheduler.rules.recurrence.recurrence import Recurrence
 from duetime.scheduler.rules.time import public_holidays, times
 from duetime.scheduler.rules.time.parser import Frame
@@ -153,7 +153,7 @@ def test_no_more_than_twenty_years_of_a_calendar_are_worked_out_for_one_rule(mon
         return real(calendar, year)
 
     monkeypatch.setattr(public_holidays, "days", days_of)
-    public_holidays.month_bits.cache_clear()
+    public_holidays.year_bits.cache_clear()
     recurrence._parse.cache_clear()
     for text in (
         "every year on 1 january at 0:00 and 23:59 except public holidays in IS",
@@ -161,7 +161,7 @@ def test_no_more_than_twenty_years_of_a_calendar_are_worked_out_for_one_rule(mon
     ):
         with pytest.raises(InvalidArgument):
             parse(text)
-    assert len(asked) <= MAX_HOLIDAY_MONTHS_SEARCHED // 12 + 2
+    assert len(asked) <= MAX_HOLIDAY_YEARS_SEARCHED + 2
 
 
 def test_a_calendar_is_named_by_its_nearest_neighbours_when_there_is_none() -> None:

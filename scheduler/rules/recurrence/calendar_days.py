@@ -1,22 +1,31 @@
-"""The days that a rule falls on: a search that goes month by month and never further than a hundred years."""
+"""The days that a rule falls on: a search that goes year by year and never further than a hundred years.
+
+A year is a number with a bit for each day, bit 0 for 1 January. So a filter or a period of a whole year is one
+operation, however rare the day is that the rule asks for.
+"""
 
 from __future__ import annotations
 
-from calendar import monthrange
+from calendar import isleap, monthrange
 from dataclasses import dataclass, replace
-from datetime import date
+from datetime import date, timedelta
 from functools import lru_cache
+from typing import NamedTuple
 
 from duetime.scheduler.rules.recurrence.rule import DAILY, HOURLY, MINUTELY, MONTHLY, NONE, WEEKLY, YEARLY, Rule
-from duetime.scheduler.rules.time.public_holidays import month_bits
+from duetime.scheduler.rules.time.public_holidays import year_bits
 
-MAX_MONTHS_SEARCHED = 1200
-"""How many months the search for a next day goes ahead: what does not happen in a hundred years never does."""
+MAX_YEARS_SEARCHED = 100
+"""How many years the search for a next day goes ahead: what does not happen in a hundred years never does."""
 
-MAX_HOLIDAY_MONTHS_SEARCHED = 240
+MAX_HOLIDAY_YEARS_SEARCHED = 20
 """The same where public holidays are left out: each further year of a calendar has to be worked out."""
 
 _Weekdays = frozenset[tuple[int, int]]
+_WEEK_DAYS = 7
+_YEAR_DAYS = 366
+_WHOLE_WEEK_BITS = (1 << _WEEK_DAYS) - 1
+_WHOLE_YEAR_BITS = (1 << _YEAR_DAYS) - 1
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,55 +49,97 @@ class Days:
 
     def next(self, day: date) -> date | None:
         """Return the first day at or after `day`, None if there is none within reach."""
-        year, month, skip = day.year, day.month, day.day - 1
-        for _ in range(MAX_HOLIDAY_MONTHS_SEARCHED if self.rule.holidays else MAX_MONTHS_SEARCHED):
-            if year > date.max.year:
-                return None
-            found = self._month(year, month) >> skip
+        skip = day.timetuple().tm_yday - 1
+        reach = MAX_HOLIDAY_YEARS_SEARCHED if self.rule.holidays else MAX_YEARS_SEARCHED
+        for year in range(day.year, min(day.year + reach, date.max.year) + 1):
+            found = self._year(year) >> skip
             if found:
-                return date(year, month, skip + (found & -found).bit_length())
-            year, month, skip = year + month // 12, month % 12 + 1, 0
+                return date(year, 1, 1) + timedelta(skip + (found & -found).bit_length() - 1)
+            skip = 0
         return None
 
-    def _month(self, year: int, month: int) -> int:
-        """Return the days of a month as bits, bit 0 for the first."""
+    def _year(self, year: int) -> int:
+        """Return the days of a year as bits."""
         rule = self.rule
-        if (rule.months and month not in rule.months) or not self._month_counts(year, month):
+        if rule.freq == YEARLY and (year - self.anchor.year) % rule.interval:
             return 0
-        first, length = monthrange(year, month)
-        if rule.freq == YEARLY and not rule.months and any(nth for nth, _ in rule.weekdays):
-            bits = _ordinals_of_year(rule.weekdays, year, month)
-            bits &= _bits(rule.monthdays, frozenset(), first, length, either=False)
-        else:
-            bits = _bits(rule.monthdays, rule.weekdays, first, length, either=rule.either)
-        bits = bits & self._period(year, month, length) if bits and rule.interval > 1 else bits
-        return bits & ~month_bits(rule.holidays, year, month) if bits and rule.holidays else bits
+        by_year = rule.freq == YEARLY and not rule.months and any(nth for nth, _ in rule.weekdays)
+        first = date(year, 1, 1)
+        days = _DaysOfYear(rule.months, rule.monthdays, rule.weekdays, rule.either, by_year)
+        bits = _year_bits(days, first.weekday(), isleap(year))
+        bits = bits & self._periods(first) if bits and rule.interval > 1 else bits
+        return bits & ~year_bits(rule.holidays, year) if bits and rule.holidays else bits
 
-    def _month_counts(self, year: int, month: int) -> bool:
-        if self.rule.freq == MONTHLY:
-            return (year * 12 + month - self.anchor.year * 12 - self.anchor.month) % self.rule.interval == 0
-        return self.rule.freq != YEARLY or (year - self.anchor.year) % self.rule.interval == 0
+    def _periods(self, first: date) -> int:
+        """Return the days of the year from `first` that lie in a counted day, week or month, as bits."""
+        rule = self.rule
+        if rule.freq == DAILY:
+            return _repeated(1, rule.interval) << (self.anchor - first).days % rule.interval
+        if rule.freq == WEEKLY:
+            return _weeks(rule.interval * _WEEK_DAYS, (first - self.anchor).days + self.anchor.weekday())
+        if rule.freq != MONTHLY:
+            return _WHOLE_YEAR_BITS
+        behind = (self.anchor.year - first.year) * 12 + self.anchor.month - 1
+        return _months(rule.interval, behind % rule.interval, isleap(first.year))
 
-    def _period(self, year: int, month: int, length: int) -> int:
-        """Return the days of a month that lie in a counted day or week, as bits."""
-        start = date(year, month, 1).toordinal()
-        if self.rule.freq == DAILY:
-            behind = (self.anchor.toordinal() - start) % self.rule.interval
-            return sum(1 << index for index in range(behind, length, self.rule.interval))
-        if self.rule.freq != WEEKLY:
-            return (1 << length) - 1
-        monday = self.anchor.toordinal() - self.anchor.weekday()
-        return sum(1 << index for index in range(length) if (start + index - monday) // 7 % self.rule.interval == 0)
+
+def _weeks(period: int, behind: int) -> int:
+    """Return the first week of each `period` of days, `behind` days after one began, as the bits of a year."""
+    passed = behind % period
+    begun = _WHOLE_WEEK_BITS >> passed if passed < _WEEK_DAYS else 0
+    return begun | _repeated(_WHOLE_WEEK_BITS, period) << (period - passed)
 
 
 @lru_cache(maxsize=4096)
+def _repeated(bits: int, period: int) -> int:
+    """Return `bits` every `period` days, for a year."""
+    return sum(bits << start for start in range(0, _YEAR_DAYS, period))
+
+
+class _DaysOfYear(NamedTuple):
+    """The parts of a rule that choose days of a year; `by_year` counts weekdays in the year, not in the month."""
+
+    months: frozenset[int]
+    monthdays: frozenset[int]
+    weekdays: _Weekdays
+    either: bool
+    by_year: bool
+
+
+@lru_cache(maxsize=4096)
+def _year_bits(days: _DaysOfYear, first: int, leap: bool) -> int:
+    """Return the matching days of a year that starts on weekday `first`."""
+    year = 2000 if leap else 2001
+    bits, start = 0, 0
+    of_month, of_year = days.weekdays, _WHOLE_YEAR_BITS
+    if days.by_year:
+        of_month, of_year = frozenset(), _weekdays_of_year(days.weekdays, first, _YEAR_DAYS if leap else _YEAR_DAYS - 1)
+    for month in range(1, 13):
+        length = monthrange(year, month)[1]
+        if not days.months or month in days.months:
+            bits |= _bits(days.monthdays, of_month, (first + start) % _WEEK_DAYS, length, either=days.either) << start
+        start += length
+    return bits & of_year
+
+
+@lru_cache(maxsize=4096)
+def _months(interval: int, behind: int, leap: bool) -> int:
+    """Return the days of each `interval` of months, the first of them `behind` months into the year."""
+    year = 2000 if leap else 2001
+    bits = 0
+    for month in range(behind + 1, 13, interval):
+        start = date(year, month, 1).timetuple().tm_yday - 1
+        bits |= ((1 << monthrange(year, month)[1]) - 1) << start
+    return bits
+
+
 def _bits(monthdays: frozenset[int], weekdays: _Weekdays, first: int, length: int, *, either: bool) -> int:
-    """Return the matching days of a month that starts on weekday `first`."""
+    """Return the matching days of a month that starts on weekday `first`, as bits from its first day."""
     every = (1 << length) - 1
     by_day = sum(1 << index for index in {_index(day, length) for day in monthdays} if 0 <= index < length)
     by_weekday = 0
     for nth, weekday in weekdays:
-        by_weekday |= _weekday_bits(nth, (weekday - first) % 7, length)
+        by_weekday |= _weekday_bits(nth, (weekday - first) % _WEEK_DAYS, length)
     if either and monthdays and weekdays:
         return by_day | by_weekday
     return (by_day if monthdays else every) & (by_weekday if weekdays else every)
@@ -99,20 +150,16 @@ def _index(monthday: int, length: int) -> int:
 
 
 def _weekday_bits(nth: int, offset: int, length: int) -> int:
-    days = range(offset, length, 7)
+    days = range(offset, length, _WEEK_DAYS)
     if nth == 0:
         return sum(1 << index for index in days)
     index = nth - 1 if nth > 0 else len(days) + nth
     return 1 << days[index] if 0 <= index < len(days) else 0
 
 
-@lru_cache(maxsize=1024)
-def _ordinals_of_year(weekdays: _Weekdays, year: int, month: int) -> int:
-    """Return the days of a month that are the nth weekday of their year."""
-    start = date(year, 1, 1)
-    length = date(year, 12, 31).timetuple().tm_yday
+def _weekdays_of_year(weekdays: _Weekdays, first: int, length: int) -> int:
+    """Return the days that are the nth weekday of a year that starts on weekday `first`."""
     bits = 0
     for nth, weekday in weekdays:
-        bits |= _weekday_bits(nth, (weekday - start.weekday()) % 7, length)
-    skip = date(year, month, 1).timetuple().tm_yday - 1
-    return (bits >> skip) & ((1 << monthrange(year, month)[1]) - 1)
+        bits |= _weekday_bits(nth, (weekday - first) % _WEEK_DAYS, length)
+    return bits

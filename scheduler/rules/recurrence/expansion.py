@@ -8,10 +8,12 @@ passes of an hour that happens twice, and not in one that is skipped.
 from __future__ import annotations
 
 from bisect import bisect_right
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from datetime import UTC, date, datetime, time, timedelta
+from functools import lru_cache
 from itertools import islice, pairwise
+from math import gcd, lcm
 from zoneinfo import ZoneInfo
 
 from duetime.scheduler.rules.recurrence.calendar_days import Days
@@ -20,12 +22,16 @@ from duetime.scheduler.rules.time import zones
 from duetime.scheduler.rules.time.parser import shift_note
 from duetime.scheduler.task import Occurrence
 
-MAX_CANDIDATES_SEARCHED = 5000
+MAX_CANDIDATES_SEARCHED = 1000
 """How many candidates the search among elapsed times looks at."""
+
+MAX_SILENCE = timedelta(days=200 * 366)
+"""How far from one occurrence the search among elapsed times looks for the next one."""
 
 _MINUTE = timedelta(minutes=1)
 _HOUR = timedelta(hours=1)
 _DAY = timedelta(days=1)
+_MINUTES_PER_DAY = 1440
 _TICK = timedelta(microseconds=1)
 _MAX_NEIGHBOURS_SEARCHED = 400
 
@@ -116,13 +122,15 @@ class ElapsedPlan:
     def walk(self, instant: datetime) -> Iterator[Occurrence | None]:
         """Yield the occurrences after `instant`, and None for every step between them that leads to none."""
         at = self._on_grid(instant.astimezone(UTC) + _TICK)
-        while True:
-            wall = at.astimezone(self.zone).replace(tzinfo=None)
-            worth = self._next_worth(at, wall)
-            if worth is None:
+        end = at + MAX_SILENCE
+        while at < end:
+            candidate = self._next_candidate(at)
+            if candidate is None:
                 return
-            yield Occurrence(at, wall) if worth == at else None
-            at = self._on_grid(max(worth, at + _MINUTE))
+            at, falls = candidate
+            yield Occurrence(at, self._wall(at)) if falls else None
+            if falls:
+                at, end = self._on_grid(at + _MINUTE), at + MAX_SILENCE
 
     def shortest(self) -> timedelta:
         """Return the shortest time between two occurrences."""
@@ -140,25 +148,66 @@ class ElapsedPlan:
         within = (at - self.base) % self.step
         return at if within < _HOUR else at + self.step - within
 
-    def _next_worth(self, at: datetime, wall: datetime) -> datetime | None:
-        """Return `at` if its wall time matches, else the next instant worth a look, None if there is none."""
+    def _wall(self, at: datetime) -> datetime:
+        return at.astimezone(self.zone).replace(tzinfo=None)
+
+    def _next_candidate(self, at: datetime) -> tuple[datetime, bool] | None:
+        """Return an instant of the grid before which the rule does not fall, and whether it falls there."""
+        wall = self._wall(at)
         day = self.days.next(wall.date()) if self.days else wall.date()
         if day is None:
             return None
         if day != wall.date():
-            return zones.place(datetime.combine(day, time()), self.zone).instant
-        if self.rule.hours and wall.hour not in self.rule.hours:
-            return self._leap(at, 60 - wall.minute)
-        if self.rule.minutes and wall.minute not in self.rule.minutes:
-            ahead = min((minute for minute in self.rule.minutes if minute > wall.minute), default=60)
-            return self._leap(at, ahead - wall.minute)
-        return at
+            at = self._on_grid(zones.place(datetime.combine(day, time()), self.zone).instant)
+            wall = self._wall(at)
+        if wall.date() != day:
+            return at, False
+        ahead = self._to_time_of_day(at, wall.hour * 60 + wall.minute)
+        changed = zones.next_change(self.zone, at, at + ahead) if ahead else None
+        if changed is not None:
+            return self._on_grid(changed), False
+        return at + ahead, self.days is None or (wall + ahead).date() == day
 
-    def _leap(self, at: datetime, minutes: int) -> datetime:
-        """Go ahead by minutes of the clock, one at a time where the clocks change."""
-        there = at + minutes * _MINUTE
-        changed = zones.offset(self.zone, at) != zones.offset(self.zone, there)
-        return at + _MINUTE if changed else there
+    def _to_time_of_day(self, at: datetime, minute: int) -> timedelta:
+        """Return how far the next instant of the grid is that has a time of day of the rule, as the clocks go at `at`.
+
+        A time that the grid never meets is beyond `MAX_SILENCE`.
+        """
+        rule = self.rule
+        if not rule.hours and not rule.minutes:
+            return timedelta()
+        step, width = self.step // _MINUTE, 60 if self.blocks else 1
+        near, ahead = _times_of_day(rule.hours, rule.minutes, step, width)
+        passed = (at - self.base) % self.step // _MINUTE
+        if near[minute] < width - passed:
+            return near[minute] * _MINUTE
+        later = ahead[(minute - passed + step) % _MINUTES_PER_DAY]
+        return MAX_SILENCE if later is None else (step - passed + later) * _MINUTE
+
+
+@lru_cache(maxsize=64)
+def _times_of_day(
+    hours: frozenset[int], minutes: frozenset[int], step: int, width: int
+) -> tuple[Sequence[int], Sequence[int | None]]:
+    """Return for each minute of a day how far the next one of the rule is: in all, and from period to period.
+
+    A period begins every `step` minutes and has `width` of them. None is where no period ever has one of the rule.
+    """
+    matching = [
+        (not hours or minute // 60 in hours) and (not minutes or minute % 60 in minutes)
+        for minute in range(_MINUTES_PER_DAY)
+    ]
+    near = [_MINUTES_PER_DAY] * (2 * _MINUTES_PER_DAY + 1)
+    for minute in reversed(range(2 * _MINUTES_PER_DAY)):
+        near[minute] = 0 if matching[minute % _MINUTES_PER_DAY] else near[minute + 1] + 1
+    ahead: list[int | None] = [None] * _MINUTES_PER_DAY
+    for start in range(gcd(step, _MINUTES_PER_DAY)):
+        found: int | None = None
+        for turn in reversed(range(0, 2 * lcm(step, _MINUTES_PER_DAY), step)):
+            minute = (start + turn) % _MINUTES_PER_DAY
+            later = None if found is None else found + step
+            found = ahead[minute] = near[minute] if near[minute] < width else later
+    return near, ahead
 
 
 Expansion = WallPlan | ElapsedPlan

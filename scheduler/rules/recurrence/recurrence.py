@@ -6,6 +6,7 @@ names no time of day takes the anchor's. How clock changes are met is said in `p
 
 from __future__ import annotations
 
+from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime, time, timedelta
 from functools import lru_cache
@@ -15,7 +16,7 @@ from zoneinfo import ZoneInfo
 from duetime.scheduler.errors import InvalidArgument
 from duetime.scheduler.rules.recurrence import cron, plain_words, rrule
 from duetime.scheduler.rules.recurrence.describe import full_sentence, sentence
-from duetime.scheduler.rules.recurrence.expansion import Expansion, expand
+from duetime.scheduler.rules.recurrence.expansion import MAX_CANDIDATES_SEARCHED, Expansion, expand
 from duetime.scheduler.rules.recurrence.rule import MAX_COUNT, Rule, canonical
 from duetime.scheduler.rules.time import zones
 from duetime.scheduler.rules.time.calendar_day import day_text
@@ -34,7 +35,9 @@ _TICK = timedelta(microseconds=1)
 _HOLIDAY_REACH = timedelta(days=7305)
 """How far ahead a number of runs is counted where public holidays are left out: 20 years."""
 
-_MAX_STEPS_COUNTED = 10 * MAX_COUNT
+_MAX_STEPS_COUNTED = 3 * MAX_COUNT
+_CLOCKS_NOTED = timedelta(days=366)
+"""How long before an occurrence a change of the clocks is worth a note."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,9 +71,13 @@ class Recurrence:
 
     def upcoming(self, after: datetime, n: int) -> tuple[Occurrence, ...]:
         """Return the next `n` occurrences after an instant, fewer when it ends before."""
+        candidates = islice(self._plan.walk(max(after, self.anchor - _TICK)), n + MAX_CANDIDATES_SEARCHED)
         found: list[Occurrence] = []
-        while len(found) < n and (coming := self.after(found[-1].instant if found else after)):
-            found.append(coming)
+        with suppress(OverflowError, ValueError):  # the end of the calendar
+            for coming in candidates:
+                if len(found) == n or (coming and self._last is not None and coming.instant > self._last):
+                    break
+                found += [coming] if coming else []
         return tuple(found)
 
     def notes(self, after: datetime, n: int) -> tuple[str, ...]:
@@ -92,18 +99,21 @@ def parse(
     minimum: timedelta = MIN_INTERVAL,
     argument: str = "repeat",
     holidays: str = "",
+    counted: bool = True,
 ) -> Recurrence:
     """Read a recurrence that starts at `anchor` (aware) and keeps the wall time of the IANA `zone`.
 
-    `holidays` is the calendar of public holidays that words mean where they name none; the stored rule names it.
+    `holidays` is the calendar of public holidays that words mean where they name none; the stored rule names it. When
+    runs are not `counted`, a number of runs is no end yet: to count them is most of the work.
     Raises `InvalidArgument` for what is not understood, ambiguous, more often than `minimum`, or never fires.
     """
     zones.find(zone)
     if not text.strip() or len(text) > MAX_PHRASE_CHARS:
         problem = f"must be 1 to {MAX_PHRASE_CHARS} characters of text"
         raise InvalidArgument(argument, problem, accepted=ACCEPTED, example=_EXAMPLE)
+    words, key = " ".join(text.split()), zones.find(zone).key
     try:
-        return _parse(" ".join(text.split()), zones.find(zone).key, anchor.astimezone(UTC), minimum, holidays)
+        return _parse(words, key, anchor.astimezone(UTC), minimum, holidays, counted=counted)
     except OverflowError:
         raise InvalidArgument(argument, "is beyond the calendar", accepted=ACCEPTED, example=_EXAMPLE) from None
     except Misread as error:
@@ -141,7 +151,7 @@ def soonest(
     next Monday. Elapsed time counts from now. Without a time of day it fires at 09:00, or at the time that the task
     which gets the rule had (`moved`). Raises `InvalidArgument` as `parse` does.
     """
-    found = parse(text, zone=zone, anchor=now, minimum=minimum, argument=argument, holidays=holidays)
+    found = parse(text, zone=zone, anchor=now, minimum=minimum, argument=argument, holidays=holidays, counted=False)
     home = zones.load(found.zone)
     local = now.astimezone(home)
     rule = _read(" ".join(text.split()), local, holidays)
@@ -151,11 +161,9 @@ def soonest(
         local = datetime.combine(local.date(), usual.time, home)
     once = replace(rule, interval=1 if _names_a_day(rule) else rule.interval, count=None)
     first = expand(once, local.astimezone(UTC), home).after(now)
-    if first is None:
-        return found, ()
-    start = first.instant
+    start = first.instant if first else now
     started = parse(text, zone=zone, anchor=start, minimum=minimum, argument=argument, holidays=holidays)
-    return started, () if timed or usual.note is None else (usual.note,)
+    return started, () if first is None or timed or usual.note is None else (usual.note,)
 
 
 def _names_a_day(rule: Rule) -> bool:
@@ -163,7 +171,7 @@ def _names_a_day(rule: Rule) -> bool:
 
 
 @lru_cache(maxsize=4096)
-def _parse(text: str, key: str, anchor: datetime, minimum: timedelta, holidays: str) -> Recurrence:
+def _parse(text: str, key: str, anchor: datetime, minimum: timedelta, holidays: str, *, counted: bool) -> Recurrence:
     zone = zones.load(key)
     local = anchor.astimezone(zone)
     rule = _read(text, local, holidays)
@@ -176,7 +184,7 @@ def _parse(text: str, key: str, anchor: datetime, minimum: timedelta, holidays: 
         raise Misread("names too many times of day", "every 15 minutes between 9:00 and 17:00")
     until = _until(rule, zone)
     reach = anchor + _HOLIDAY_REACH if rule.holidays else None
-    last = until if rule.count is None else _nth(planned, anchor, rule.count, reach)
+    last = until if rule.count is None or not counted else _nth(planned, anchor, rule.count, reach)
     found = Recurrence(stored, sentence(rule, local), key, anchor, until, rule.count, _plan=planned, _last=last)
     _check_fires(found)
     return found
@@ -222,6 +230,7 @@ def _check_fires(found: Recurrence) -> None:
 def _changes(zone: ZoneInfo, here: datetime, coming: Occurrence) -> list[str]:
     notes = []
     if zones.offset(zone, here) != zones.offset(zone, coming.instant):
+        here = max(here, coming.instant - _CLOCKS_NOTED)
         for instant, moved in zones.changes(zone, here, coming.instant):
             day = (instant - _TICK).astimezone(zone)
             way = "back" if moved < timedelta() else "forward"

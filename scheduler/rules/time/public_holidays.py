@@ -57,9 +57,9 @@ def days(calendar: str, year: int) -> Mapping[date, str]:
 
 
 @lru_cache(maxsize=4096)
-def month_bits(calendar: str, year: int, month: int) -> int:
-    """Return the public holidays of a month as bits, bit 0 for the first."""
-    return sum(1 << day.day - 1 for day in days(calendar, year) if day.month == month)
+def year_bits(calendar: str, year: int) -> int:
+    """Return the public holidays of a year as bits, bit 0 for 1 January."""
+    return sum(1 << day.timetuple().tm_yday - 1 for day in days(calendar, year) if day.year == year)
 
 
 def plain_name(name: str) -> str:

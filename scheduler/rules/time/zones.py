@@ -9,9 +9,10 @@ from __future__ import annotations
 import difflib
 import re
 import zoneinfo
+from calendar import isleap
 from collections.abc import Iterator
 from dataclasses import dataclass
-from datetime import UTC, datetime, timedelta
+from datetime import UTC, date, datetime, timedelta
 from functools import cache, lru_cache
 from importlib import resources
 from importlib.resources.abc import Traversable
@@ -24,6 +25,9 @@ GAP = "gap"
 FOLD = "fold"
 
 _LONGEST, _SHORTEST = 60, 3
+_FIRST_RULED_YEAR = 2090
+"""From here on no zone has a table of its changes: a year has those of every year that begins on the same weekday."""
+
 _SECOND = timedelta(seconds=1)
 _NAME = re.compile(r"[A-Za-z0-9_+/-]{1,60}")
 _MEANT = {
@@ -136,16 +140,48 @@ def change_between(zone: ZoneInfo, low: datetime, high: datetime) -> datetime:
     return high.replace(microsecond=0)
 
 
-def changes(zone: ZoneInfo, start: datetime, end: datetime) -> Iterator[tuple[datetime, timedelta]]:
-    """Yield each change of the clocks in (start, end] with how far they move (negative: back)."""
-    day = timedelta(days=1)
-    here = start.astimezone(UTC)
+def changes(
+    zone: ZoneInfo, start: datetime, end: datetime, *, stride: timedelta = timedelta(days=1)
+) -> Iterator[tuple[datetime, timedelta]]:
+    """Yield each change of the clocks in (start, end] with how far they move (negative: back).
+
+    Of two changes within a `stride` that cancel each other, neither is seen.
+    """
+    here, end = start.astimezone(UTC), end.astimezone(UTC)
+    before = offset(zone, here)
     while here < end:
-        there = min(here + day, end.astimezone(UTC))
-        moved = offset(zone, there) - offset(zone, here)
-        if moved:
-            yield change_between(zone, here, there), moved
-        here = there
+        there = min(here + stride, end)
+        after = offset(zone, there)
+        if after != before:
+            yield change_between(zone, here, there), after - before
+        here, before = there, after
+
+
+def next_change(zone: ZoneInfo, start: datetime, end: datetime) -> datetime | None:
+    """Return the first instant in (start, end] from which on the clocks of `zone` go otherwise, None without one."""
+    for year in range(start.year, end.year + 1):
+        first = datetime(year, 1, 1, tzinfo=UTC)
+        for after in _changes_of_year(
+            zone, year if year < _FIRST_RULED_YEAR else _alike(first.weekday(), isleap(year))
+        ):
+            if start < first + after:
+                return first + after if first + after <= end else None
+    return None
+
+
+@lru_cache(maxsize=8192)
+def _changes_of_year(zone: ZoneInfo, year: int) -> tuple[timedelta, ...]:
+    """Return when the clocks change in a year, as time since it began."""
+    start = datetime(year, 1, 1, tzinfo=UTC)
+    end = start + timedelta(days=366 if isleap(year) else 365)
+    return tuple(instant - start for instant, _ in changes(zone, start, end, stride=timedelta(weeks=1)))
+
+
+@cache
+def _alike(weekday: int, leap: bool) -> int:
+    """Return the first year after all tables that begins on a weekday, and is a leap year or not."""
+    years = range(_FIRST_RULED_YEAR, _FIRST_RULED_YEAR + 60)
+    return next(year for year in years if (date(year, 1, 1).weekday(), isleap(year)) == (weekday, leap))
 
 
 def offset(zone: ZoneInfo, instant: datetime) -> timedelta:
