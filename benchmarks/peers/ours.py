@@ -12,6 +12,7 @@ from duetime.scheduler.request import Request
 from duetime.scheduler.store import migrate_store
 from duetime.scheduler.task import State, TaskFilter
 from duetime.server.app import App, Role, build
+from duetime.server.runtime.garbage import collect_less
 from duetime.server.settings.model import Settings
 
 from benchmarks.peers.protocol import RETRY_DELAY_S, New, Peer, Place, Refused, ask, mark
@@ -63,6 +64,7 @@ class Duetime(Peer):
     def _started(self, threads: int, role: Role) -> None:
         self.close()
         self._app = build(self._settings(threads), handlers=[marked, asked], role=role)
+        collect_less()  # as each process of Duetime does that runs tasks
         self._app.start()
 
     def _scheduling(self) -> App:

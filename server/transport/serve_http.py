@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import gc
 import logging
 
 from duetime.server.app import App, build
 from duetime.server.protocol.server import make_server
 from duetime.server.protocol.subscriptions import Subscriptions
+from duetime.server.runtime.garbage import collect_less
 from duetime.server.runtime.logs import configure_logs
 from duetime.server.runtime.shutdown import ProcessEnd
 from duetime.server.settings.model import Settings
@@ -26,17 +26,11 @@ def connect(app: App) -> MCPServer[None]:
 
 
 def serve_http(settings: Settings) -> int:
-    """Serve clients on this machine over HTTP until SIGTERM or SIGINT; return the exit code. Logs go to stderr.
-
-    Objects loaded so far live as long as the process. `gc.freeze` removes them from garbage collections, which would
-    otherwise stop all threads for tens of milliseconds in a burst, and delay the end of the process by a second or
-    more.
-    """
+    """Serve clients on this machine over HTTP until SIGTERM or SIGINT; return the exit code. Logs go to stderr."""
     announce = say if configure_logs(settings.log_level, settings.log_format) else log.info
     with listening(settings.host, settings.port) as bound:  # first, so that a taken port starts nothing
         app = build(settings)
-        gc.collect()
-        gc.freeze()
+        collect_less()
         return run_http(
             connect(app),
             bound,

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 
 from duetime.server.protocol.server import make_server
 from duetime.server.protocol.subscriptions import Subscriptions
+from duetime.server.runtime.garbage import collect_less
 from duetime.server.runtime.logs import configure_logs
 from duetime.server.runtime.shutdown import ProcessEnd
 from duetime.server.settings.handlers import load_handlers
@@ -38,8 +39,7 @@ def serve_stdio(settings: Settings) -> int:
     def build() -> App:
         app: App = import_module("duetime.server.app").build(settings)
         app.listeners.append(changes.touched)
-        gc.collect()
-        gc.freeze()  # as in serve_http
+        collect_less()
         return app
 
     app = DeferredApp(build)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import gc
 import logging
 import os
 import sys
@@ -11,6 +10,7 @@ from functools import partial
 
 from duetime.scheduler.errors import InvalidSetting
 from duetime.server.app import Role, build
+from duetime.server.runtime.garbage import collect_less
 from duetime.server.runtime.logs import configure_logs
 from duetime.server.runtime.shutdown import Shutdown
 from duetime.server.settings.model import Settings
@@ -43,8 +43,7 @@ def run_worker(settings: Settings, *, until_eof: bool = False) -> int:
             end_with_input(ending)
         exhausted = partial(ending.begin, "too many threads were lost", code=REPLACE_EXIT_CODE)
         with build(settings, role=Role.WORK, exhausted=exhausted) as app:
-            gc.collect()
-            gc.freeze()  # loaded objects live as long as the process, and need no collection
+            collect_less()
             ending.on_hurry(app.hurry)
             app.start()
             log.info("this process now runs tasks, %d at a time", settings.threads)
