@@ -9,7 +9,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from enum import StrEnum
-from typing import Any
+from typing import Any, NamedTuple
 
 from duetime.scheduler.principal import LOCAL as LOCAL  # noqa: PLC0414 - its address until it had a module of its own
 from duetime.scheduler.principal import Principal as Principal  # noqa: PLC0414 - likewise
@@ -125,13 +125,10 @@ class Task:
 class Run:
     """One occurrence of a task, unique by (task, scheduled_for, generation).
 
-    `number` counts a task's occurrences from 1. `wake_at` is when the dispatcher has to look at it next, None while it
-    is held (paused, waiting) or done. `attempt` is the fence: it rises with every start, and a write that carries an
-    older one is refused. `failures` are the attempts that count against `RetryPolicy.max_attempts`; `crashes` those
-    that ended without an answer. `missed` counts occurrences that fell due while nothing ran and were passed over.
-    `slot` is when a recurrence had it, where it was moved away from there; the next one follows after both.
-    `deadline` is when it must be finished. `drop_at` is when a timer has to look at it: a hard run expires then, a soft
-    one is ordered anew and has none any more.
+    `number` counts a task's occurrences from 1. The dispatcher looks at it at `wake_at`, None while it is held or done.
+    `attempt` is the fence: it rises with each start, and a write with an older one is refused. `failures` count for
+    `RetryPolicy.max_attempts`; `crashes` ended without an answer. `missed` ones fell due while nothing ran. `slot`
+    is when a recurrence had it, if moved. A timer expires a hard run at `drop_at`, or orders a soft one anew.
     """
 
     id: str
@@ -223,8 +220,7 @@ class DeadLetter:
 class TaskRecord:
     """A task as stored, with its current run and the latest one that ran to an end (None before the first).
 
-    `beside` are open runs of a recurring task beside the current one: what was snoozed, or is to run now. They
-    stay when it recurs no more, and the first of them becomes the current run where nothing else follows.
+    `beside` are open side runs: what was snoozed, or is to run now. The first becomes current where none follows.
     """
 
     task: Task
@@ -245,7 +241,7 @@ class Occurrence:
 
 @dataclass(frozen=True, slots=True)
 class TaskView:
-    """Everything that a card, the CLI or a tool's answer shows of one task, at the moment `now`."""
+    """Everything that a card, the CLI or a tool's answer shows of one task at `now`; `expected` has no run yet."""
 
     record: TaskRecord
     now: datetime
@@ -257,8 +253,18 @@ class TaskView:
     warnings: tuple[str, ...] = ()
     undo: str | None = None
     unread: tuple[InboxMessage, ...] = ()
+    expected: bool = False
     other_actions: tuple[str, ...] = ()
     """After a reminder was scheduled: the actions that would have done more than remind."""
+
+
+class Clash(NamedTuple):
+    """Occurrences, each with its length, that need more of a pool together than it has (`room`), from `at` on."""
+
+    pool: str
+    room: str
+    at: datetime
+    occurrences: tuple[tuple[TaskView, timedelta], ...]
 
 
 @dataclass(frozen=True, slots=True)
@@ -277,7 +283,8 @@ class TaskFilter:
 class TaskPage:
     """One page of tasks by next due time; `cursor` fetches the next, None at the end.
 
-    `counts` are of the filter `where`; of the states in `at_least` there may be more. `zone` is the caller's.
+    `counts` are of the filter `where`; of the states in `at_least` there may be more. `zone` is the caller's. An end
+    to come gives each occurrence a view, unless recurring tasks were too many to be `complete`.
     """
 
     views: tuple[TaskView, ...]
@@ -289,3 +296,5 @@ class TaskPage:
     now: datetime | None = None
     where: TaskFilter = TaskFilter()
     zone: str = "UTC"
+    clashes: tuple[Clash, ...] = ()
+    complete: bool = True

@@ -7,13 +7,14 @@ from datetime import datetime
 
 from duetime.scheduler.rules.states import FAILURES, OPEN, only_failures
 from duetime.scheduler.rules.time import times, zones
-from duetime.scheduler.task import InboxMessage, State, TaskFilter, TaskPage, TaskRecord, TaskView, Tier
-from duetime.widgets.payload import LIST_TITLE_CHARS, MAX_UNREAD_MESSAGES, due
+from duetime.scheduler.task import Clash, InboxMessage, State, TaskFilter, TaskPage, TaskRecord, TaskView, Tier
+from duetime.widgets.payload import LIST_TITLE_CHARS, MAX_CLASH_MEMBERS, MAX_UNREAD_MESSAGES, due
 from duetime.widgets.quote import quoted
 from duetime.widgets.text import THEIRS, sentences, state_word
 
 MAX_SNIPPET_CHARS = 100
 MAX_REASON_CHARS = 80
+CUT = "There are too many recurring tasks to list all that they do until then: narrow the filter."
 _ALL = "list_tasks() without one lists all."
 
 
@@ -25,7 +26,21 @@ def list_text(page: TaskPage) -> str:
     line = _failure_line if only_failures(page.where.states) else _row_line
     rows = [line(view, zone) for view in page.views]
     more = [f"More: list_tasks(cursor={page.cursor!r}), with the same filters."] if page.cursor else []
-    return "\n".join([_list_headline(page, zone), *_unread_lines(page), *rows, *more])
+    clashes = [clash_line(clash, page.now or page.views[0].now) for clash in page.clashes]
+    return "\n".join([_list_headline(page, zone), *_unread_lines(page), *clashes, *rows, *more])
+
+
+def clash_line(clash: Clash, now: datetime) -> str:
+    """Say what needs a pool at one time: `Clash Tue 24 Nov 20:30: gpu (1 slot) cannot hold «A» (...) and «B» (...)`."""
+    latest = clash.occurrences[-MAX_CLASH_MEMBERS:]
+    *others, last = (
+        f"{quoted(view.record.task.title, LIST_TITLE_CHARS)} "
+        f"({_short(due(view.record.run), view.record.task.timezone, now)}, about {times.about(length)})"
+        for view, length in latest
+    )
+    at = _short(clash.at, clash.occurrences[-1][0].record.task.timezone, now)
+    more = f"{len(clash.occurrences) - len(latest)} more, " if len(clash.occurrences) > len(latest) else ""
+    return f"Clash {at}: {clash.pool} ({clash.room}) cannot hold {more}{', '.join(others)} and {last} together."
 
 
 def _list_headline(page: TaskPage, zone: str) -> str:
@@ -34,8 +49,10 @@ def _list_headline(page: TaskPage, zone: str) -> str:
     now = page.now or page.views[0].now
     window = window_in_words(page.where.after, page.where.before, zone)
     due_in = f"Due {window}." if window else ""
+    cut = "" if page.complete else CUT
     newest = ", by their last run, newest first" if only_failures(page.where.states) else ""
-    return sentences(f"{counts}{newest}. Times in {zone}, now {times.describe(now, zone)}.", due_in, f"{THEIRS}.")
+    found = counts or "Occurrences of recurring tasks"
+    return sentences(f"{found}{newest}. Times in {zone}, now {times.describe(now, zone)}.", due_in, cut, f"{THEIRS}.")
 
 
 def window_in_words(start: datetime | None, end: datetime | None, zone: str) -> str:

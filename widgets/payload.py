@@ -14,6 +14,7 @@ from duetime.scheduler.rules.occurrences import set_aside
 from duetime.scheduler.rules.states import FAILURES, OPEN, only_failures
 from duetime.scheduler.rules.time import times, zones
 from duetime.scheduler.task import (
+    Clash,
     Delivery,
     DeliveryState,
     InboxMessage,
@@ -28,6 +29,8 @@ from duetime.scheduler.task import (
 from duetime.widgets.quote import cut
 from duetime.widgets.schema import (
     DRY_RUN_ID,
+    ClashMember,
+    ClashPart,
     DeadlinePart,
     DeliveryPart,
     HistoryPart,
@@ -53,6 +56,7 @@ MAX_ACTIONS_BYTES = 80
 ONLY_REMINDS = "This only reminds; nothing does the work."
 MAX_UPCOMING_TIMES = 5
 MAX_UNREAD_MESSAGES = 5
+MAX_CLASH_MEMBERS = 5
 DRY_RUN = "dry run: nothing was stored"
 TOLD = frozenset({State.SUCCEEDED, State.FAILED, State.EXPIRED})
 """How runs end that the user is told of."""
@@ -109,9 +113,11 @@ def list_payload(page: TaskPage) -> TaskListPayload:
     """One compact line a task, in the page's order."""
     now = page.now or next((view.now for view in page.views), None)
     return TaskListPayload(
-        tasks=tuple(_row(view.record, last_run=_last_failure(view.record, page)) for view in page.views),
+        tasks=tuple(_row(view, last_run=_last_failure(view.record, page)) for view in page.views),
         counts={state: count for state, count in page.counts.items() if count},
         at_least=tuple(sorted(page.at_least)) or None,
+        clashes=tuple(map(_clash, page.clashes)) or None,
+        incomplete=None if page.complete else True,
         failures=only_failures(page.where.states) or None,
         cursor=page.cursor,
         unread=_unread(page.unread, titled=True),
@@ -269,8 +275,16 @@ def _last_failure(record: TaskRecord, page: TaskPage) -> LastRun | None:
     return LastRun(state=last.state, ended=last.ended) if record.run.state in OPEN else None
 
 
-def _row(record: TaskRecord, last_run: LastRun | None) -> ListRow:
-    task = record.task
+def _clash(clash: Clash) -> ClashPart:
+    members = tuple(
+        ClashMember(id=view.record.task.id, when=_short(due(view.record.run)), takes=times.about(length))
+        for view, length in clash.occurrences[-MAX_CLASH_MEMBERS:]
+    )
+    return ClashPart(pool=clash.pool, room=clash.room, at=_short(clash.at), occurrences=members)
+
+
+def _row(view: TaskView, last_run: LastRun | None) -> ListRow:
+    record, task = view.record, view.record.task
     return ListRow(
         id=task.id,
         title=cut(task.title, LIST_TITLE_CHARS),
@@ -280,5 +294,6 @@ def _row(record: TaskRecord, last_run: LastRun | None) -> ListRow:
         deadline=_short(record.run.deadline) if record.run.deadline and record.run.state in OPEN else None,
         paused=task.paused or None,
         repeat=True if task.repeat else None,
+        expected=view.expected or None,
         last_run=last_run,
     )

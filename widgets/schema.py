@@ -164,6 +164,7 @@ class TaskPayload(_Part):
 class ListRow(_Part):
     """One line of a list: `when` and `deadline` are UTC, `title` is cut; the card reads the rest by id.
 
+    An `expected` row is an occurrence to come of a recurring task, which has a row of its own for the current one.
     `last_run` is that of an open task if it failed or expired; in a list of failures it has a `summary` and `attempts`.
     """
 
@@ -175,7 +176,25 @@ class ListRow(_Part):
     deadline: str | None = None
     paused: Literal[True] | None = None
     repeat: Literal[True] | None = None
+    expected: Literal[True] | None = None
     last_run: LastRun | None = None
+
+
+class ClashMember(_Part):
+    """One occurrence that takes part in a clash, and how long it probably takes."""
+
+    id: str
+    when: str
+    takes: str
+
+
+class ClashPart(_Part):
+    """Occurrences that need more of a pool together than it has (`room`), from `at` on; the latest is the last."""
+
+    pool: str
+    room: str
+    at: str
+    occurrences: tuple[ClashMember, ...]
 
 
 class TaskListPayload(_Part):
@@ -183,6 +202,7 @@ class TaskListPayload(_Part):
 
     `counts` are of the whole filter; of the states that are `at_least` so many there may be more. `failed` and
     `expired` are tasks whose latest run ended so, also where they are scheduled again. `failures` come newest first.
+    A list that ends in the future has a row for each occurrence; `incomplete` if recurring tasks were too many.
     """
 
     schema_: Annotated[Literal["duetime.list/1"], Field(alias="schema")] = "duetime.list/1"
@@ -190,6 +210,8 @@ class TaskListPayload(_Part):
     counts: dict[State, int]
     at_least: tuple[State, ...] | None = None
     failures: Literal[True] | None = None
+    clashes: tuple[ClashPart, ...] | None = None
+    incomplete: Literal[True] | None = None
     cursor: str | None = None
     unread: tuple[Unread, ...] | None = None
     unread_count: int | None = None

@@ -240,6 +240,14 @@ class Explainer:
         self._working = working
         self._known = known
 
+    def pools(self) -> Mapping[str, Pool]:
+        """Return the pools by name."""
+        return self._pools()
+
+    def length(self, record: TaskRecord) -> timedelta:
+        """Return how long a run of a task probably takes."""
+        return self._lengths(record.task.tenant, record.task.action, record.task.estimate).p50
+
     def facts(self, record: TaskRecord) -> RunFacts:
         """Return the facts about a task that its tenant may see."""
         if record.run.state is not State.READY or record.task.paused:

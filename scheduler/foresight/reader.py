@@ -4,20 +4,27 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
-from datetime import datetime
+from datetime import datetime, timedelta
 
 from duetime.scheduler.events import EventFilter, EventPage
+from duetime.scheduler.foresight.agenda import MAX_OCCURRENCES_AHEAD, Outlook, reaches_ahead
 from duetime.scheduler.foresight.explain import Explainer, RunFacts, explained
 from duetime.scheduler.foresight.task_view import row_of, view_of
 from duetime.scheduler.intake.bounds import Bound, Bounds
 from duetime.scheduler.intake.validation import MAX_TASKS_COUNTED, check_filter, page_size
 from duetime.scheduler.principal import LOCAL, Principal
 from duetime.scheduler.queue.remote import NoAnswer
+from duetime.scheduler.rules.estimates import UNKNOWN_ESTIMATE
 from duetime.scheduler.store import Store
+from duetime.scheduler.store.lists.agenda import cursor_behind
 from duetime.scheduler.task import Attempt, DeadLetter, InboxMessage, TaskFilter, TaskPage, TaskRecord, TaskView
 
 MAX_OUTCOMES_MENTIONED = 5
 """Unread outcomes that a list mentions; the rest is counted."""
+
+
+def _unknown_length(record: TaskRecord) -> timedelta:
+    return record.task.estimate or UNKNOWN_ESTIMATE
 
 
 class Reader:
@@ -71,26 +78,47 @@ class Reader:
     ) -> TaskPage:
         """Return a page of tasks: open ones by time, then ended ones; `mention` adds the outcomes that nobody has read.
 
-        `after` and `before` bound when they are due, in words or as a datetime, in place of those of `where`.
+        `after` and `before` bound when they are due, in words or as a datetime, in place of those of `where`. Where the
+        end is to come, every occurrence until then is on a page, and those that clash are named.
         """
         check_filter(where)
         now = self._store.now()
         bounds = Bounds.of(cursor, now, self._zone, self._holidays, after=after, before=before)
         where = replace(where, **bounds.instants)
-        found, following, counts = self._store.tasks.page_and_counts(
-            by.tenant, where, limit=page_size(limit), cursor=bounds.cursor, most=MAX_TASKS_COUNTED
-        )
+        limit = page_size(limit)
+        ahead = self._ahead(by, where, now, limit, bounds.cursor) if reaches_ahead(where, now) else None
+        page = self._page(by, where, now, limit, bounds.cursor) if ahead is None else ahead
         unread, unread_count = self._missed(by) if mention else ([], 0)
-        return TaskPage(
-            tuple(row_of(record, now) for record in found),
-            *counts,
-            cursor=bounds.following(following),
-            unread=tuple(unread),
-            unread_count=unread_count,
-            now=now,
-            where=where,
-            zone=self._zone or "UTC",
+        return replace(page, cursor=bounds.following(page.cursor), unread=tuple(unread), unread_count=unread_count)
+
+    def _page(self, by: Principal, where: TaskFilter, now: datetime, limit: int, cursor: str | None) -> TaskPage:
+        found, following, counts = self._store.tasks.page_and_counts(
+            by.tenant, where, limit=limit, cursor=cursor, most=MAX_TASKS_COUNTED
         )
+        views = tuple(row_of(record, now) for record in found)
+        return TaskPage(views, *counts, cursor=following, now=now, where=where, zone=self._zone or "UTC")
+
+    def _ahead(
+        self, by: Principal, where: TaskFilter, now: datetime, limit: int, cursor: str | None
+    ) -> TaskPage | None:
+        """Return a page with the occurrences to come, and ended tasks behind the last; None behind the open tasks."""
+        agenda = self._store.tasks.agenda(by.tenant, where, limit=MAX_OCCURRENCES_AHEAD, cursor=cursor)
+        if agenda is None:
+            return None
+        window = self._outlook(now).window(agenda, where, limit)
+        room = limit - len(window.views)
+        rest = self._page(by, where, now, max(room, 1), cursor_behind(by.tenant, where, None))
+        page = replace(
+            rest, views=(*window.views, *rest.views[:room]), clashes=window.clashes, complete=window.complete
+        )
+        if room and window.last is None:
+            return page
+        more = window.last is not None or bool(rest.views)
+        return replace(page, cursor=cursor_behind(by.tenant, where, window.last) if more else None)
+
+    def _outlook(self, now: datetime) -> Outlook:
+        known = self._explainer
+        return Outlook(now, known.pools(), known.length) if known else Outlook(now, {}, _unknown_length)
 
     def _missed(self, by: Principal) -> tuple[Sequence[InboxMessage], int]:
         return self._store.inbox.missed(by.tenant, by.user, limit=MAX_OUTCOMES_MENTIONED, most=MAX_TASKS_COUNTED)

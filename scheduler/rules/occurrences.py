@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import replace
 from datetime import datetime, timedelta
 from functools import lru_cache
@@ -16,6 +17,12 @@ from duetime.scheduler.task import Occurrence, Run, State, Task
 
 MAX_MISSES_COUNTED = 10_000
 """Passed-over occurrences are counted up to this many, so that a long outage cannot hold up a settlement."""
+
+
+MAX_OCCURRENCES_COUNTED = 1_000
+"""Occurrences before a window that are counted, where a series has a number of them."""
+
+_TICK = timedelta(microseconds=1)
 
 
 def recurrence_of(task: Task) -> Recurrence | None:
@@ -52,6 +59,31 @@ def next_run(task: Task, run: Run, now: datetime, *, number: int | None = None) 
         missed=_missed(rule, _passed(run), now),
     )
     return dated_like(task, coming, run)
+
+
+class TooManyOccurrences(Exception):
+    """A series with a number of runs has too many before a time to count them."""
+
+
+def following(task: Task, run: Run, now: datetime, *, start: datetime, end: datetime) -> Iterator[Occurrence]:
+    """Yield the occurrences after `run` from `start` to before `end`, as they come if nothing changes and all run.
+
+    Those that have passed by `now` will not run. Raises TooManyOccurrences.
+    """
+    rule = recurrence_of(task)
+    passed, number = max(_passed(run), now), run.number
+    if rule is None:
+        return
+    if task.max_runs is None:
+        passed = max(passed, start - _TICK)
+    while (coming := rule.after(passed)) and coming.instant < end:
+        passed, number = coming.instant, number + 1
+        if _ended(task, passed, number):
+            return
+        if passed >= start:
+            yield coming
+        elif number - run.number > MAX_OCCURRENCES_COUNTED:
+            raise TooManyOccurrences(task.id)
 
 
 def upcoming(task: Task, run: Run, n: int) -> tuple[Occurrence, ...]:

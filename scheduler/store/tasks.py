@@ -9,7 +9,7 @@ from duetime.scheduler.events import EventKind
 from duetime.scheduler.records import Added, Change, Changed, IdempotencyKey, Known, NewTask
 from duetime.scheduler.store.database.database import Database, Tried
 from duetime.scheduler.store.forms import Forms
-from duetime.scheduler.store.lists import task_list
+from duetime.scheduler.store.lists import agenda, task_list
 from duetime.scheduler.store.sql import commit_check
 from duetime.scheduler.store.statements import add, idempotency, read, repeats
 from duetime.scheduler.store.statements import change as changing
@@ -77,6 +77,15 @@ class Tasks:
         def work(connection: Connection) -> tuple[list[TaskRecord], str | None]:
             matches = task_list.matching(connection, where)
             return task_list.page(connection, tenant, where, matches, limit=limit, cursor=cursor)
+
+        return self._database.read(work)
+
+    def agenda(self, tenant: str, where: TaskFilter, *, limit: int, cursor: str | None = None) -> agenda.Agenda | None:
+        """Return the next `limit` open tasks of a window and its recurring ones; None behind the open tasks."""
+
+        def work(connection: Connection) -> agenda.Agenda | None:
+            matches = task_list.matching(connection, where)
+            return agenda.agenda(connection, tenant, where, matches, limit=limit, cursor=cursor)
 
         return self._database.read(work)
 

@@ -14,6 +14,7 @@ from duetime.server.cli import output
 from duetime.server.cli.output import AsJson
 from duetime.server.session import session
 from duetime.tools.filters import states_of
+from duetime.widgets.list_text import CUT, clash_line
 from duetime.widgets.payload import as_json as dumped
 from duetime.widgets.payload import due, list_payload
 from duetime.widgets.quote import cut
@@ -44,7 +45,7 @@ def list_(
     cursor: Cursor = None,
     as_json: AsJson = False,
 ) -> None:
-    """List tasks: open ones by time, then those that ended."""
+    """List tasks: open ones by time, then those that ended; with an end to come, every occurrence until then."""
     with session(context).scheduler() as scheduler:
         where = TaskFilter(states_of(state), label=label, query=query)
         page = scheduler.list(where, after=after, before=before, limit=limit, cursor=cursor)
@@ -78,6 +79,10 @@ def _answer(context: typer.Context, page: TaskPage, as_json: bool) -> None:
         output.say(_counts(page))
     else:
         output.say(_nothing(page.where))
+    for clash in page.clashes:
+        output.say(clash_line(clash, page.now or clash.at))
+    if not page.complete:
+        output.note(CUT)
     output.say_window("Due", page.where.after, page.where.before, page.zone)
     output.say_next(context, page.cursor)
 

@@ -34,7 +34,11 @@ VERBS = (
         "Run tasks as one of many workers, with PostgreSQL and Redis, until stopped.",
     ),
     DeferredVerb("schedule", f"{_TASKS}:schedule", "Schedule a task: a reminder, a webhook, or one of your handlers."),
-    DeferredVerb("list", f"{_LISTS}:list_", "List tasks: open ones by time, then those that ended."),
+    DeferredVerb(
+        "list",
+        f"{_LISTS}:list_",
+        "List tasks: open ones by time, then those that ended; with an end to come, every occurrence until then.",
+    ),
     DeferredVerb(
         "failed",
         f"{_LISTS}:failed",

@@ -126,6 +126,29 @@ def test_no_failures_is_good_news(chat: Chat) -> None:
     expect(chat.card.get_by_role("heading")).to_have_text("No task failed when it last ran")
 
 
+def test_each_occurrence_has_a_row_that_opens_its_task_and_clashes_are_named(chat: Chat) -> None:
+    rows = [
+        a_row(CALL_JOHN, "Call John about the lease", 20, repeat=True),
+        a_row(TAXES, "Send the tax papers to Ann", 30),
+        a_row(CALL_JOHN, "Call John about the lease", 40, repeat=True, expected=True),
+    ]
+    members = [{"id": row["id"], "when": row["when"], "takes": "15 min"} for row in rows[:2]]
+    clash = {"pool": "phone", "room": "1 slot", "at": rows[1]["when"], "occurrences": members}
+    show_list(chat, a_page(rows, clashes=[clash]))
+
+    expect(chat.card.locator(".row")).to_have_count(3)
+    expect(chat.card.get_by_role("list", name="Clashes")).to_contain_text(
+        "Together they need more of phone than it has (1 slot):"
+    )
+    expect(chat.card.get_by_role("list", name="Clashes")).to_contain_text("Send the tax papers to Ann")
+    later = chat.card.locator(f'.row[data-key^="row-{CALL_JOHN} "]')
+    later.click()
+    expect(chat.card.get_by_role("article", name="Call John about the lease")).to_have_count(1)
+    expect(later).to_have_attribute("aria-expanded", "true")
+    expect(chat.card.locator('.row[aria-expanded="true"]')).to_have_count(1)
+    assert chat.calls() == [("get_task", {"task_id": CALL_JOHN})]
+
+
 def test_the_next_page_is_added_below(chat: Chat) -> None:
     show_list(chat, a_page(ROWS[:4], cursor="c1"), a_page(ROWS[4:]))
     chat.send("input", {"state": "open", "limit": 4})

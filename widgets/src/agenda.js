@@ -30,7 +30,7 @@ export function rowView(row, env, opened, toggle, failure = false) {
   const { word, picture, tone } = wordsOf(failure ? row.last_run.state : lookOf(row, due, now));
   const time = failure && row.last_run.ended ? Date.parse(row.last_run.ended) : due;
   return h("button", {
-    type: "button", class: `row tone-${tone}`, "data-key": `row-${row.id}`, "aria-expanded": String(opened), onclick: toggle,
+    type: "button", class: `row tone-${tone}`, "data-key": `row-${keyOf(row)}`, "aria-expanded": String(opened), onclick: toggle,
   },
     h("span", { class: "mark" }, icon(picture), h("span", { class: "sr" }, `${word}:`)),
     h("span", { class: "name" }, row.title, row.repeat ? h("span", { class: "repeats" }, icon("repeat"), h("span", { class: "sr" }, "repeats")) : "",
@@ -64,6 +64,20 @@ function weekday(due, { zone, locale }, now) {
 
 function upper(text, locale) {
   return text.charAt(0).toLocaleUpperCase(locale) + text.slice(1);
+}
+
+/** One task may have a row for each of its occurrences. */
+export function keyOf(row) {
+  return row.expected ? `${row.id} ${row.when}` : row.id;
+}
+
+/** What a pool cannot hold together: the titles of those that are on the page, with their times. */
+export function clashView({ pool, room, occurrences }, rows, reader, now) {
+  const shown = occurrences.map(({ id, when, takes }) => {
+    const row = rows.find((one) => one.id === id);
+    return h("li", {}, h("strong", {}, row?.title ?? id), " ", h("span", { class: "quiet" }, `${moment(Date.parse(when), reader, now)}, about ${takes}`));
+  });
+  return h("li", {}, `Together they need more of ${pool} than it has (${room}):`, h("ul", {}, shown));
 }
 
 /** How many there are of each state, as words; of those in `atLeast` there may be more. */

@@ -4,7 +4,7 @@ import { start } from "./app.js";
 import { h, icon, placeOf, redraw } from "./dom.js";
 import { relative } from "./format.js";
 import { taskCard } from "./card.js";
-import { agenda, countsView, emptyView, rowView } from "./agenda.js";
+import { agenda, clashView, countsView, emptyView, keyOf, rowView } from "./agenda.js";
 import { failuresHeading, lastFailureOf } from "./failures.js";
 import { hasEnded } from "./words.js";
 
@@ -14,7 +14,7 @@ const QUIET_PAUSE = 60_000;
 const FILTERS = ["state", "label", "query", "before", "after"];
 
 start("duetime-task-list", (root, env) => {
-  const list = { root, env, phase: "loading", args: {}, rows: [], counts: {}, atLeast: [], failures: false, unread: [], cursor: undefined, failure: "", error: "", opened: undefined, busy: false, pages: 1, touched: new Set(), readAt: 0 };
+  const list = { root, env, phase: "loading", args: {}, rows: [], counts: {}, atLeast: [], failures: false, clashes: [], unread: [], cursor: undefined, failure: "", error: "", opened: undefined, busy: false, pages: 1, touched: new Set(), readAt: 0 };
   return {
     draw: () => drawList(list),
     tick: () => tickList(list),
@@ -29,7 +29,7 @@ start("duetime-task-list", (root, env) => {
 });
 
 function takePage(list, page, after = []) {
-  Object.assign(list, { phase: "shown", pages: after.length ? list.pages + 1 : 1, rows: [...after, ...page.tasks], counts: page.counts, atLeast: page.at_least, failures: page.failures === true, cursor: page.cursor, error: "" });
+  Object.assign(list, { phase: "shown", pages: after.length ? list.pages + 1 : 1, rows: [...after, ...page.tasks], counts: page.counts, atLeast: page.at_least, failures: page.failures === true, clashes: [...(after.length ? list.clashes : []), ...(page.clashes ?? [])], cursor: page.cursor, error: "" });
   if (page.unread) list.unread = page.unread;
   list.readAt ||= list.env.clock.now();
   drawList(list);
@@ -41,9 +41,9 @@ function takeAgain(list, pages) {
   const rows = pages.flatMap((page) => page.tasks);
   const found = new Set(rows.map((row) => row.id));
   list.rows.forEach((row, place) => {
-    if (list.touched.has(row.id) && !found.has(row.id)) rows.splice(Math.min(place, rows.length), 0, row);
+    if (list.touched.has(row.id) && !row.expected && !found.has(row.id)) rows.splice(Math.min(place, rows.length), 0, row);
   });
-  Object.assign(list, { rows, pages: pages.length, counts: last.counts, atLeast: last.at_least, failures: last.failures === true, cursor: last.cursor, error: "" });
+  Object.assign(list, { rows, pages: pages.length, counts: last.counts, atLeast: last.at_least, failures: last.failures === true, clashes: pages.flatMap((page) => page.clashes ?? []), cursor: last.cursor, error: "" });
   if (pages[0].unread) list.unread = pages[0].unread;
   drawList(list);
 }
@@ -104,7 +104,7 @@ function insideOf(list) {
   const { env } = list;
   return [
     h("header", { class: "top" }, h("h1", {}, "Tasks"), countsView(list.counts, list.atLeast)),
-    errorView(list), newsView(list),
+    errorView(list), newsView(list), clashesView(list),
     sectionsOf(list).map(([section, rows]) => sectionView(list, section, rows)),
     list.cursor ? h("div", { class: "bar" }, h("button", { type: "button", class: "button", "data-key": "more-rows", onclick: () => more(list) }, icon("chevron"), "Show more")) : "",
   ];
@@ -131,19 +131,26 @@ function newsView(list) {
     h("ul", { "aria-label": "New outcomes" }, list.unread.map((one) => h("li", {}, h("strong", {}, one.title ?? ""), " ", h("span", { class: "quiet" }, one.text)))));
 }
 
+function clashesView(list) {
+  if (list.clashes.length === 0) return "";
+  const [reader, now] = [list.env.reader(), list.env.clock.now()];
+  return h("div", { class: "notice tone-warning" }, icon("alert"),
+    h("ul", { "aria-label": "Clashes" }, list.clashes.map((clash) => clashView(clash, list.rows, reader, now))));
+}
+
 function sectionView(list, section, rows) {
   return h("section", { class: "group", "aria-label": section },
     h("h2", {}, section, " ", h("span", { class: "quiet" }, String(rows.length))),
     h("ul", {}, rows.map((row) => {
-      const opened = list.opened?.id === row.id;
+      const opened = list.opened?.key === keyOf(row);
       const line = rowView(row, list.env, opened, () => toggle(list, row), list.failures);
-      return h("li", { class: opened ? "opened" : "", "data-key": `item-${row.id}` }, line, opened ? placeOf(list.opened.host) : "");
+      return h("li", { class: opened ? "opened" : "", "data-key": `item-${keyOf(row)}` }, line, opened ? placeOf(list.opened.host) : "");
     })));
 }
 
 /** Open a task under its row, and close the one that was open. */
 function toggle(list, row) {
-  if (list.opened?.id === row.id) {
+  if (list.opened?.key === keyOf(row)) {
     list.opened = undefined;
     drawList(list);
     return;
@@ -151,7 +158,7 @@ function toggle(list, row) {
   const host = h("div", { class: "inside" });
   const card = taskCard(host, { ...list.env, changed: (task, reread) => follows(list, task, reread) });
   Object.assign(card, { id: row.id, title: "" });
-  list.opened = { id: row.id, host, card };
+  list.opened = { key: keyOf(row), host, card };
   card.draw();
   drawList(list);
   card.read();
@@ -160,7 +167,7 @@ function toggle(list, row) {
 /** An open task changed: its row follows at once, and after an action the counts do too. */
 function follows(list, task, reread) {
   const last = (row) => lastFailureOf(task) ?? (list.failures ? row.last_run : undefined);
-  list.rows = list.rows.map((row) => (row.id === task.id ? { ...rowOf(task), last_run: last(row) } : row));
+  list.rows = list.rows.map((row) => (row.id === task.id && !row.expected ? { ...rowOf(task), last_run: last(row) } : row));
   if (!reread) list.touched.add(task.id);
   drawList(list);
   if (!reread) reload(list);

@@ -94,11 +94,20 @@ class Pool:
     def _burst(self) -> int:
         return self.capacity if self.burst is None else self.burst
 
-    def largest(self, rank: int) -> float:
-        """Return the most units that a run of the tier of this rank (1 to 5) can get."""
-        return self.at_once - (
-            self.at_once * self.headroom if rank > HEADROOM_TIER_COUNT else 0
-        )  # as the queue computes it
+    def largest(self, rank: int, at: datetime | None = None) -> float:
+        """Return the most units that a run of the tier of this rank (1 to 5) can get, ever or at a time."""
+        units = self.at_once if at is None else self._at_once(at)
+        return units - (units * self.headroom if rank > HEADROOM_TIER_COUNT else 0)  # as the queue computes it
+
+    def _at_once(self, at: datetime) -> int:
+        if self.kind is not PoolKind.CALENDAR:
+            return self.at_once
+        return changes(self.hours, self.capacity, zones.load(self.zone), at, 0)[0][1]
+
+    @property
+    def period(self) -> timedelta:
+        """The time in which a rate gives its capacity."""
+        return timedelta(seconds=SECONDS[self.per])
 
     def text(self) -> str:
         """Describe the capacity: "2 slots", "50 a second, 5 at once", "1000000 a day"."""

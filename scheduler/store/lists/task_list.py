@@ -66,7 +66,7 @@ class Counts(NamedTuple):
 
 
 @dataclass(frozen=True, slots=True)
-class _List:
+class TaskList:
     """One tenant's list under one filter; a cursor belongs to one such list."""
 
     tenant: str
@@ -82,7 +82,7 @@ class _List:
 
 
 @dataclass(frozen=True, slots=True)
-class _ListReader:
+class ListReader:
     """Reads one list; `matches` are of the words in its filter."""
 
     connection: Connection
@@ -102,25 +102,25 @@ class _ListReader:
     def _part(self, section: str, within: Sequence[Condition], behind: Position, limit: int) -> Found:
         if self.matches and self.matches.complete:
             only = (*among(self.connection, self.tenant, self.where, self.matches.ids), *within)
-            return self._read(_ordered(_LISTED.where(*only), section, behind).limit(limit))
+            return self._read(in_order(_LISTED.where(*only), section, behind).limit(limit))
         of_part = (runs.c.tenant == self.tenant, *within)
         found = self._soon(section, of_part, behind, limit) if self.matches else None
         if found is not None:
             return found
         statement = _LISTED.where(*of_part, *conditions(self.tenant, self.where))
-        return self._read(_ordered(statement, section, behind).limit(limit))
+        return self._read(in_order(statement, section, behind).limit(limit))
 
     def _soon(self, section: str, of_part: Sequence[Condition], behind: Position, limit: int) -> Found | None:
         """Look for common words among the next rows, in the order of the list, which a planner may not choose.
 
         Returns None when there may be more of them further on.
         """
-        every = _ordered(select(runs.c.listed_at, runs.c.task_id).where(*of_part), section, behind)
+        every = in_order(select(runs.c.listed_at, runs.c.task_id).where(*of_part), section, behind)
         last = self.connection.execute(every.limit(1).offset(MAX_ROWS_READ_SOON)).one_or_none()
         statement = _LISTED.where(*of_part, *conditions(self.tenant, self.where, titled_by_reading))
         if last is not None:
             statement = statement.where(_at(*last) >= _HERE if section == OPEN_SECTION else _at(*last) <= _HERE)
-        found = self._read(_ordered(statement, section, behind).limit(limit))
+        found = self._read(in_order(statement, section, behind).limit(limit))
         return found if last is None or len(found) == limit else None
 
     def _read(self, statement: Select[Any]) -> Found:
@@ -144,9 +144,9 @@ def page(
     """Return at most `limit` tasks, and the cursor of the next page; `matches` are of the filter's words."""
     if only_failures(where.states):
         return failures.page(connection, tenant, where, matches, limit=limit, cursor=cursor)
-    listed = _List(tenant, where)
+    listed = TaskList(tenant, where)
     section, *behind = listed.start(cursor)
-    reader = _ListReader(connection, tenant, where, matches)
+    reader = ListReader(connection, tenant, where, matches)
     rows: list[Row[Any]] = []
     if section == OPEN_SECTION:
         rows.extend(reader.rows(OPEN_SECTION, behind, limit + 1))
@@ -163,7 +163,8 @@ def _position(row: Row[Any], pair: tuple[Task, Run]) -> Position:
     return [ENDED_SECTION if run.ended_at else OPEN_SECTION, to_microseconds(row.listed_at), task.id]
 
 
-def _ordered(statement: Select[Any], section: str, behind: Position) -> Select[Any]:
+def in_order(statement: Select[Any], section: str, behind: Position) -> Select[Any]:
+    """Sort a section of a list, from behind a position."""
     if behind:
         last = _at(from_microseconds(int(behind[0])), str(behind[1]))
         statement = statement.where(last < _HERE if section == OPEN_SECTION else last > _HERE)

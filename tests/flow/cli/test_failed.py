@@ -82,5 +82,14 @@ def test_the_counts_of_the_whole_list_are_the_same(cli: Say, failed: list[str]) 
     assert cli("list").splitlines()[-1] == "1 scheduled, 2 failed"
 
 
+def test_a_list_that_ends_in_the_future_has_every_occurrence(cli: Say) -> None:
+    cli("schedule", "Water", "--repeat", "every 2 hours", "--need", "key:can=1", "--estimate", "3 hours")
+    lines = cli("list", "--before", "in 7 hours").splitlines()
+    assert [line.split()[0] for line in lines[1:4]] == [lines[1].split()[0]] * 3
+    assert lines[4] == "1 scheduled"
+    assert lines[5].startswith("Clash ")
+    assert "key:can (1 slot) cannot hold «Water» (" in lines[5]
+
+
 def test_nothing_that_failed_says_so(cli: Say) -> None:
     assert cli("failed") == "No task failed when it last ran.\n"

@@ -1,0 +1,120 @@
+"""The agenda of a window that reaches ahead: every occurrence in it by time, and where some need the same thing.
+
+Recurrences are expanded outside of any transaction, and only as far as a page and its clashes need.
+"""
+
+from __future__ import annotations
+
+import heapq
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from datetime import datetime, timedelta
+from itertools import islice
+
+from duetime.scheduler.errors import InvalidArgument
+from duetime.scheduler.foresight.task_view import row_of
+from duetime.scheduler.rules.limits.clashes import BusySpan, clashes
+from duetime.scheduler.rules.limits.pool import Pool
+from duetime.scheduler.rules.occurrences import TooManyOccurrences, dated_like, following
+from duetime.scheduler.store.lists.agenda import Agenda, ListPlace
+from duetime.scheduler.task import Clash, Run, State, TaskFilter, TaskRecord, TaskView
+
+MAX_OCCURRENCES_AHEAD = 200
+"""Occurrences from the start of a page on that are compared for clashes."""
+
+RunLength = Callable[[TaskRecord], timedelta]
+"""Says how long a run of a task probably takes."""
+
+AgendaEntry = tuple[ListPlace, TaskView]
+
+
+@dataclass(frozen=True, slots=True)
+class AgendaPage:
+    """The part of a page that lies ahead: its occurrences, the place of the last if there are more, and clashes.
+
+    It is not `complete` where some recurring tasks could not be followed so far.
+    """
+
+    views: Sequence[TaskView]
+    last: ListPlace | None
+    complete: bool
+    clashes: tuple[Clash, ...]
+
+
+def reaches_ahead(where: TaskFilter, now: datetime) -> bool:
+    """Whether a filter has an end that is to come, and is about what is scheduled."""
+    scheduled = not where.states or State.SCHEDULED in where.states
+    return scheduled and where.before is not None and where.before > now
+
+
+@dataclass(slots=True)
+class Outlook:
+    """Looks ahead from `now`, with the pools that there are and the lengths of runs."""
+
+    now: datetime
+    pools: Mapping[str, Pool]
+    length: RunLength
+    _complete: bool = True
+
+    def window(self, agenda: Agenda, where: TaskFilter, limit: int) -> AgendaPage:
+        """Return a page of at most `limit` occurrences."""
+        current = (((at, record.task.id), row_of(record, self.now)) for at, record in agenda.rows)
+        start = max(self.now, where.after or self.now, agenda.behind[0] if agenda.behind else self.now)
+        later = [self._later(record, start, where, agenda.behind) for record in agenda.recurring]
+        merged = heapq.merge(current, *later, key=lambda entry: entry[0])
+        entries = list(islice(merged, MAX_OCCURRENCES_AHEAD))
+        shown, more = entries[:limit], len(entries) > limit
+        found = self._clashes(entries, len(shown))
+        return AgendaPage(
+            [view for _, view in shown], shown[-1][0] if more else None, agenda.complete and self._complete, found
+        )
+
+    def _later(
+        self, record: TaskRecord, start: datetime, where: TaskFilter, behind: ListPlace | None
+    ) -> Iterator[AgendaEntry]:
+        """Yield the occurrences of a task after its current run, and its side runs, by time."""
+        for at, run in heapq.merge(
+            _side_runs(record, where), self._expected(record, start, where), key=lambda found: found[0]
+        ):
+            place = (at, record.task.id)
+            if behind is None or place > behind:
+                expected = not run.id
+                view = row_of(replace(record, run=run, last_run=None, beside=()), self.now)
+                yield place, replace(view, expected=expected)
+
+    def _expected(self, record: TaskRecord, start: datetime, where: TaskFilter) -> Iterator[tuple[datetime, Run]]:
+        task, run, end = record.task, record.run, where.before
+        assert end is not None
+        try:
+            for coming in following(task, run, self.now, start=start, end=end):
+                made = Run("", task.id, task.tenant, coming.instant, State.SCHEDULED, wake_at=coming.instant)
+                yield coming.instant, dated_like(task, made, run)
+        except (TooManyOccurrences, InvalidArgument, LookupError, ValueError, OSError):  # a damaged one has none
+            self._complete = False
+
+    def _clashes(self, entries: Sequence[AgendaEntry], shown: int) -> tuple[Clash, ...]:
+        """Return the clashes in which a shown occurrence takes part."""
+        lengths = {n: self.length(view.record) for n, (_, view) in enumerate(entries) if view.record.task.needs}
+        spans = [self._span(n, entries[n], length) for n, length in lengths.items()]
+        return tuple(
+            Clash(
+                each.name,
+                each.pool.text(),
+                each.at,
+                tuple((entries[key][1], lengths[key]) for key in each.keys),
+            )
+            for each in clashes(spans, self.pools)
+            if min(each.keys) < shown
+        )
+
+    def _span(self, key: int, entry: AgendaEntry, length: timedelta) -> BusySpan:
+        (at, _), view = entry
+        task, run = view.record.task, view.record.run
+        start = run.started_at or self.now if run.state is State.RUNNING else max(at, self.now)
+        return BusySpan(key, task.priority.rank, task.needs, start, max(start + length, self.now))
+
+
+def _side_runs(record: TaskRecord, where: TaskFilter) -> Iterable[tuple[datetime, Run]]:
+    due = sorted(((run.wake_at or run.scheduled_for, run) for run in record.beside), key=lambda found: found[0])
+    after, before = where.after, where.before
+    return [(at, run) for at, run in due if (after is None or at >= after) and (before is None or at < before)]

@@ -1,0 +1,72 @@
+"""A window ahead: the open tasks that are due in it, and the recurring ones that will be due again."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from datetime import datetime
+from typing import Any, NamedTuple
+
+from duetime.scheduler.store.database import unreadable
+from duetime.scheduler.store.lists.task_list import ListReader, Position, TaskList, in_order
+from duetime.scheduler.store.schema.rows import CURRENT, task_and_run
+from duetime.scheduler.store.schema.tables import runs, tasks
+from duetime.scheduler.store.schema.values import from_microseconds, to_microseconds
+from duetime.scheduler.store.sql import cursors
+from duetime.scheduler.store.sql.task_filter import ENDED_SECTION, OPEN_SECTION, PER_SECTION, of_task
+from duetime.scheduler.store.statements import read
+from duetime.scheduler.store.text_index.text_search import Matches, titled_by_reading
+from duetime.scheduler.task import TaskFilter, TaskRecord
+from sqlalchemy import Connection, false, select
+
+MAX_OPEN_RUNS_SEARCHED = 5_000
+"""Open runs, the earliest first, among which recurring tasks are searched."""
+
+MAX_RECURRING_TASKS = 200
+"""Recurring tasks whose later occurrences are listed."""
+
+ListPlace = tuple[datetime, str]
+"""A place in the order of a list: a time, and the id of a task."""
+
+
+class Agenda(NamedTuple):
+    """The open tasks behind a place, each with its time in the list; and recurring ones, not `complete` if cut."""
+
+    rows: Sequence[tuple[datetime, TaskRecord]]
+    behind: ListPlace | None
+    recurring: Sequence[TaskRecord]
+    complete: bool
+
+
+def agenda(
+    connection: Connection, tenant: str, where: TaskFilter, matches: Matches | None, *, limit: int, cursor: str | None
+) -> Agenda | None:
+    """Return the next `limit` open tasks of a window and its recurring ones; None behind the open tasks."""
+    section, *behind = TaskList(tenant, where).start(cursor)
+    if section != OPEN_SECTION:
+        return None
+    rows = ListReader(connection, tenant, where, matches).rows(OPEN_SECTION, behind, limit)
+    records = read.with_past(connection, [task_and_run(row) for row in rows])
+    place = (from_microseconds(int(behind[0])), str(behind[1])) if behind else None
+    found, complete = _recurring(connection, tenant, where)
+    return Agenda([(row.listed_at, record) for row, record in zip(rows, records, strict=True)], place, found, complete)
+
+
+def cursor_behind(tenant: str, where: TaskFilter, place: ListPlace | None) -> str:
+    """Return the cursor behind a place among the open tasks; behind all of them for None."""
+    position: Position = [OPEN_SECTION, to_microseconds(place[0]), place[1]] if place else [ENDED_SECTION]
+    return cursors.write(position, of=TaskList(tenant, where))
+
+
+def _recurring(connection: Connection, tenant: str, where: TaskFilter) -> tuple[Sequence[TaskRecord], bool]:
+    due = (runs.c.tenant == tenant, CURRENT, PER_SECTION[OPEN_SECTION], runs.c.listed_at < where.before)
+    earliest = in_order(select(runs.c.id).where(*due), OPEN_SECTION, [])
+    beyond = connection.execute(earliest.limit(1).offset(MAX_OPEN_RUNS_SEARCHED)).first()
+    statement = (
+        read.TASK_AND_RUN.where(runs.c.id.in_(earliest.limit(MAX_OPEN_RUNS_SEARCHED)))
+        .where(tasks.c.repeat.is_not(None), tasks.c.paused == false(), runs.c.cancel_requested == false())
+        .where(*of_task(tenant, where, titled_by_reading))
+    )
+    statement = in_order(statement, OPEN_SECTION, []).limit(MAX_RECURRING_TASKS + 1)
+    rows: Sequence[Any] = unreadable.rows(connection, statement, {}, runs.c.id)
+    pairs = [task_and_run(row) for row in rows[:MAX_RECURRING_TASKS]]
+    return read.with_past(connection, pairs), beyond is None and len(rows) <= MAX_RECURRING_TASKS

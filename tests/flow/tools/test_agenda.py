@@ -1,0 +1,199 @@
+"""A window that ends in the future lists every occurrence in it, and says where some need the same thing."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Iterator
+from datetime import timedelta
+from pathlib import Path
+from typing import Any
+
+import pytest
+from duetime.scheduler.foresight.explain import Explainer
+from duetime.scheduler.handlers import Handler, Handlers
+from duetime.scheduler.intake.planner import Planner
+from duetime.scheduler.outcomes import Done
+from duetime.scheduler.queue.remote import RemoteQueue
+from duetime.scheduler.rules.estimates import Estimate, estimate
+from duetime.scheduler.rules.limits.pool import Pool
+from duetime.scheduler.rules.recurrence.recurrence import Recurrence
+from duetime.scheduler.service import Scheduler
+from duetime.scheduler.store import Store, open_store
+from duetime.scheduler.store.lists import agenda
+from duetime.scheduler.task import State, TaskFilter, TaskPage
+from duetime.tools.registration import make_tools
+from mcp.types import CallToolResult, TextContent
+
+from tests.builders import NOON, Clock
+
+CONTEXT: Any = None  # what the SDK hands to tools; ours ask it nothing
+HOUR = timedelta(hours=1)
+POOLS = {"gpu": Pool("gpu", capacity=1)}
+
+Ask = Callable[..., tuple[str, dict[str, Any]]]
+
+
+@pytest.fixture
+def clock() -> Clock:
+    return Clock()
+
+
+@pytest.fixture
+def store(tmp_path: Path, clock: Clock) -> Iterator[Store]:
+    store = open_store(f"sqlite:///{tmp_path / 'duetime.db'}", clock=clock, synchronous="OFF")
+    yield store
+    store.close()
+
+
+def learned(_tenant: str, _action: str, own: timedelta | None) -> Estimate:
+    return estimate(own, None, 2 * HOUR)
+
+
+@pytest.fixture
+def scheduler(store: Store) -> Scheduler:
+    render = Handler(name="render", fn=lambda _ctx: Done("rendered"))
+    handlers = Handlers([*Handlers.load(entry_points=False).values(), render])
+    planner = Planner(handlers, "UTC", pools=lambda: POOLS)
+    explainer = Explainer(store, RemoteQueue(lambda _question: None), lambda: POOLS, learned)
+    return Scheduler(store, planner, explainer=explainer)
+
+
+@pytest.fixture
+def ask(scheduler: Scheduler) -> Ask:
+    """Call a tool; return its text and its structured content."""
+    tools = {tool.name: tool for tool in make_tools(lambda: scheduler)}
+
+    def ask(tool: str, /, **arguments: Any) -> tuple[str, dict[str, Any]]:
+        answer = asyncio.run(tools[tool].run(arguments, CONTEXT))
+        assert isinstance(answer, CallToolResult)
+        part = answer.content[0]
+        assert isinstance(part, TextContent)
+        assert answer.structured_content is not None, part.text
+        return part.text, answer.structured_content
+
+    return ask
+
+
+def due(page: TaskPage) -> list[tuple[str, str]]:
+    return [(view.record.task.title, f"{view.record.run.scheduled_for:%d %H:%M}") for view in page.views]
+
+
+def test_a_recurring_task_has_a_row_for_each_occurrence_among_the_others(scheduler: Scheduler) -> None:
+    scheduler.schedule("Water", repeat="every 2 hours")
+    scheduler.schedule("Call John", when="in 3 hours")
+    scheduler.schedule("Tomorrow", when="in 20 hours")
+    page = scheduler.list(before=NOON + 7 * HOUR)
+    assert due(page) == [("Water", "24 14:00"), ("Call John", "24 15:00"), ("Water", "24 16:00"), ("Water", "24 18:00")]
+    assert [view.expected for view in page.views] == [False, False, True, True]
+    assert page.cursor is None
+    later = scheduler.list(after=NOON + 3.5 * HOUR, before=NOON + 7 * HOUR)
+    assert due(later) == [("Water", "24 16:00"), ("Water", "24 18:00")]
+
+
+def test_a_list_without_an_end_to_come_has_each_task_once(scheduler: Scheduler, clock: Clock) -> None:
+    scheduler.schedule("Water", repeat="every 2 hours")
+    for page in (scheduler.list(), scheduler.list(after=NOON)):
+        assert due(page) == [("Water", "24 14:00")]
+    clock.forward(hours=3)
+    assert due(scheduler.list(before=NOON + 3 * HOUR)) == [("Water", "24 14:00")]
+    ended = TaskFilter((State.SUCCEEDED,))
+    assert due(scheduler.list(ended, before=NOON + 9 * HOUR)) == []
+
+
+@pytest.mark.parametrize("limit", [1, 2, 3, 5, 50])
+def test_pages_have_every_occurrence_once_and_then_what_ended(scheduler: Scheduler, limit: int) -> None:
+    scheduler.schedule("Water", repeat="every hour")
+    scheduler.schedule("Walk", repeat="every 2 hours")
+    gone = scheduler.schedule("Gone", when="in 2 hours").record.task.id
+    scheduler.cancel(gone)
+    found: list[tuple[str, str]] = []
+    cursor = None
+    while True:
+        page = scheduler.list(before=NOON + 6.5 * HOUR, limit=limit, cursor=cursor)
+        assert len(page.views) <= limit
+        assert page.counts == {State.SCHEDULED: 2, State.CANCELLED: 1}
+        found += due(page)
+        cursor = page.cursor
+        if cursor is None:
+            break
+    water = [("Water", f"24 {12 + hour}:00") for hour in range(1, 7)]
+    walk = [("Walk", f"24 {12 + hour}:00") for hour in (2, 4, 6)]
+    assert sorted(found[:-1], key=lambda each: each[1]) == found[:-1]
+    assert sorted(found[:-1]) == sorted([*water, *walk])
+    assert found[-1] == ("Gone", "24 14:00")
+
+
+def test_what_ends_or_is_paused_has_no_more_occurrences(scheduler: Scheduler) -> None:
+    scheduler.schedule("Twice", repeat="every hour", max_runs=2)
+    scheduler.schedule("Until two", repeat="every hour", until=NOON + 2 * HOUR)
+    paused = scheduler.schedule("Paused", repeat="every hour").record.task.id
+    scheduler.reschedule(paused, pause=True)
+    page = scheduler.list(before=NOON + 9 * HOUR)
+    titles = [title for title, _ in due(page)]
+    assert {title: titles.count(title) for title in titles} == {"Twice": 2, "Until two": 2, "Paused": 1}
+
+
+def test_a_snoozed_outcome_is_an_occurrence_too(scheduler: Scheduler, store: Store, clock: Clock) -> None:
+    task = scheduler.schedule("Water", repeat="every 6 hours").record.task.id
+    scheduler.act(task, "run_now")
+    assert due(scheduler.list(before=NOON + 7 * HOUR)) == [("Water", "24 12:00"), ("Water", "24 18:00")]
+
+
+def test_a_minutely_task_costs_no_more_than_a_page(scheduler: Scheduler, monkeypatch: pytest.MonkeyPatch) -> None:
+    for number in range(10):
+        scheduler.schedule(f"Tick {number}", repeat="every minute")
+    asked, after = [0], Recurrence.after
+
+    def counted(rule: Recurrence, instant: Any) -> Any:
+        asked[0] += 1
+        return after(rule, instant)
+
+    monkeypatch.setattr(Recurrence, "after", counted)
+    page = scheduler.list(before=NOON + 9_000 * HOUR, limit=5)
+    assert len(page.views) == 5
+    assert page.cursor is not None
+    assert asked[0] <= 220
+    behind = scheduler.list(before=NOON + 9_000 * HOUR, limit=5, cursor=page.cursor)
+    assert due(behind)[0] not in due(page)
+
+
+def test_too_many_recurring_tasks_are_said(scheduler: Scheduler, ask: Ask, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(agenda, "MAX_RECURRING_TASKS", 2)
+    for number in range(3):
+        scheduler.schedule(f"Tick {number}", repeat="every hour")
+    text, page = ask("list_tasks", before="in 150 min")
+    assert page["incomplete"] is True
+    assert "There are too many recurring tasks" in text
+    assert len(page["tasks"]) == 5
+
+
+def test_occurrences_that_need_the_same_thing_are_named(scheduler: Scheduler, ask: Ask) -> None:
+    train = scheduler.schedule("Train", action="render", repeat="every 3 hours", needs={"gpu": 1}).record.task.id
+    render = scheduler.schedule("Render", action="render", when="in 4 hours", needs={"gpu": 1}).record.task.id
+    text, page = ask("list_tasks", after="now", before="in 8 hours")
+    assert [(row["id"], row["when"], row.get("expected")) for row in page["tasks"]] == [
+        (train, "2026-11-24T15:00Z", None),
+        (render, "2026-11-24T16:00Z", None),
+        (train, "2026-11-24T18:00Z", True),
+    ]
+    assert page["clashes"] == [
+        {
+            "pool": "gpu",
+            "room": "1 slot",
+            "at": "2026-11-24T16:00Z",
+            "occurrences": [
+                {"id": train, "when": "2026-11-24T15:00Z", "takes": "2 h"},
+                {"id": render, "when": "2026-11-24T16:00Z", "takes": "2 h"},
+            ],
+        }
+    ]
+    assert (
+        "Clash Tue 24 Nov 16:00: gpu (1 slot) cannot hold «Train» (Tue 24 Nov 15:00, about 2 h) "
+        "and «Render» (Tue 24 Nov 16:00, about 2 h) together." in text.splitlines()
+    )
+
+
+def test_a_shorter_estimate_takes_the_clash_away(scheduler: Scheduler, ask: Ask) -> None:
+    scheduler.schedule("Train", action="render", when="in 1 hour", needs={"gpu": 1}, estimate="1 hour")
+    scheduler.schedule("Render", action="render", when="in 2 hours", needs={"gpu": 1}, estimate="1 hour")
+    assert "clashes" not in ask("list_tasks", after="now", before="in 8 hours")[1]
