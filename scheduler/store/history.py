@@ -2,26 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
 
 from duetime.scheduler.events import Event, EventFilter, EventPage
 from duetime.scheduler.ids import is_id
-from duetime.scheduler.store.database import unreadable
 from duetime.scheduler.store.database.database import Database
-from duetime.scheduler.store.schema.rows import ATTEMPT, DEAD_LETTER, EVENT
-from duetime.scheduler.store.schema.tables import attempts, dead_letters, events, runs, tasks
-from duetime.scheduler.store.schema.values import from_microseconds, to_microseconds
+from duetime.scheduler.store.lists import event_list
+from duetime.scheduler.store.schema.rows import ATTEMPT, DEAD_LETTER
+from duetime.scheduler.store.schema.tables import attempts, dead_letters, runs
+from duetime.scheduler.store.schema.values import to_microseconds
 from duetime.scheduler.store.sql import cursors
-from duetime.scheduler.store.sql.task_filter import labelled
 from duetime.scheduler.store.statements.event_log import latest, since
-from duetime.scheduler.store.text_index import text_search
-from duetime.scheduler.store.text_index.text_search import Condition
 from duetime.scheduler.task import Attempt, DeadLetter
-from sqlalchemy import Connection, Select, or_, select, tuple_
-
-_EVENTS = select(*EVENT).select_from(events.join(tasks, tasks.c.id == events.c.task_id))
+from sqlalchemy import Connection, Select, select
 
 
 class History:
@@ -36,8 +31,7 @@ class History:
         behind = cursors.read(cursor, of=of) if cursor else []
 
         def work(connection: Connection) -> Sequence[Any]:
-            statement = _ordered(_filtered(connection, tenant, where), where, behind).limit(limit + 1)
-            return unreadable.rows(connection, statement, {}, events.c.id)
+            return event_list.page(connection, tenant, where, limit=limit + 1, behind=behind)
 
         found = [Event(*row) for row in self._database.read(work)]
         following = cursors.write(_position(found[limit - 1], where), of=of) if len(found) > limit else None
@@ -71,7 +65,7 @@ class History:
         behind = cursors.read(cursor, of=of) if cursor else []
         key = (dead_letters.c.at, dead_letters.c.run_id)
         statement = select(*DEAD_LETTER).where(dead_letters.c.tenant == tenant)
-        statement = _behind(statement, key, behind).limit(limit + 1)
+        statement = event_list.behind_in_time(statement, key, behind).limit(limit + 1)
         found = self._database.read(lambda connection: _letters(connection, statement))
         if len(found) <= limit:
             return found, None
@@ -88,56 +82,5 @@ def _letters(connection: Connection, statement: Select[Any]) -> list[DeadLetter]
     return [replace(DeadLetter(*row), attempts=tuple(tried[row.run_id])) for row in rows]
 
 
-def _ordered(statement: Select[Any], where: EventFilter, behind: Sequence[int | str]) -> Select[Any]:
-    """Sort one task's events by number, which no clock affects; those of many tasks by time."""
-    if where.task_id is None:
-        return _behind(statement, (events.c.at, events.c.id), behind)
-    if behind:
-        statement = statement.where(events.c.seq < behind[0])
-    return statement.order_by(events.c.seq.desc())
-
-
-def _behind(statement: Select[Any], key: tuple[Any, Any], behind: Sequence[int | str]) -> Select[Any]:
-    if behind:
-        last = (from_microseconds(int(behind[0])), behind[1])
-        statement = statement.where(tuple_(*key) < tuple_(*last, types=[column.type for column in key]))
-    return statement.order_by(*(column.desc() for column in key))
-
-
 def _position(event: Event, where: EventFilter) -> list[int | str]:
     return [to_microseconds(event.at), event.id] if where.task_id is None else [event.seq]
-
-
-def _says(words: str) -> Condition:
-    return or_(text_search.titled(words), text_search.gives_reason(words))
-
-
-def _filtered(connection: Connection, tenant: str, where: EventFilter) -> Select[Any]:
-    """Look rare words up by their indexes; a scan back in time finds common ones soon.
-
-    No planner chooses between both for words in either of two tables.
-    """
-    statement = _EVENTS.where(*_conditions(where))
-    if where.label is not None:
-        statement = statement.where(labelled(tenant, where.label))
-    wanted = where.text if where.task_id is None else None
-    matches = text_search.matching_events(connection, wanted) if wanted is not None else None
-    if matches is None or not matches.complete:
-        return statement.where(events.c.tenant == tenant)
-    of_tenant = text_search.unindexed(events.c.tenant) == tenant
-    return statement.where(of_tenant, text_search.among(connection, events.c.id, matches.ids))
-
-
-_MEANINGS: dict[str, Callable[[Any], Condition]] = {
-    "task_id": lambda task_id: events.c.task_id == task_id,
-    "since": lambda instant: events.c.at >= instant,
-    "until": lambda instant: events.c.at < instant,
-    "state": lambda state: events.c.to_state == state,
-    "action": lambda action: tasks.c.action == action,
-    "text": _says,
-}
-
-
-def _conditions(where: EventFilter) -> list[Condition]:
-    given = ((meaning, getattr(where, name)) for name, meaning in _MEANINGS.items())
-    return [meaning(value) for meaning, value in given if value is not None]

@@ -1,1 +1,1 @@
-"""Lists of tasks, page by page, and their counts."""
+"""Lists of tasks and of events, page by page, and counts."""

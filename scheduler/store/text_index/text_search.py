@@ -34,6 +34,9 @@ Condition = ColumnElement[bool]
 MAX_INDEXED_MATCHES = 2_000
 """Matches up to which all are looked up and sorted."""
 
+MAX_COMMON_MATCHES = 20_000
+"""Matches up to which common words are looked up as well, when they are not found soon."""
+
 MAX_EVENTS_OF_MATCHES = 5_000
 """Events of the tasks that match, up to which all are looked up and sorted."""
 
@@ -67,6 +70,9 @@ class Matches:
         return Matches(ids, self.complete and other.complete)
 
 
+_UNKNOWN = Matches((), complete=False)
+
+
 def titled(words: str) -> Condition:
     """Whether a task's title has these words, without regard to case."""
     return tasks.c.title_folded.contains(folded(words), autoescape=True)
@@ -96,30 +102,39 @@ def among(connection: Connection, column: ColumnElement[Any], ids: Sequence[Any]
     return column.in_(select(each.c.value))
 
 
-def matching_tasks(connection: Connection, words: str) -> Matches | None:
+def matching_tasks(connection: Connection, words: str, most: int | None = None) -> Matches | None:
     """Return the tasks of all tenants whose title has these words; None where no index can tell."""
+    most = most or MAX_INDEXED_MATCHES
     if connection.dialect.name == "postgresql":
-        return _by_trigrams(connection, "tasks_title_trigrams", select(tasks.c.id).where(titled(words)), words)
+        return _by_trigrams(connection, "tasks_title_trigrams", select(tasks.c.id).where(titled(words)), words, most)
     recent = select(events.c.task_id).select_from(events.join(tasks, tasks.c.id == events.c.task_id))
-    return _by_index(connection, _TITLES_MATCH, folded(words), recent.where(titled(words)))
+    return _by_index(connection, _TITLES_MATCH, folded(words), recent.where(titled(words)), most)
 
 
 def matching_events(connection: Connection, words: str) -> Matches | None:
     """Return the events of all tenants whose title or reason has these words; None where no index can tell."""
-    titles, reasons = matching_tasks(connection, words), _matching_reasons(connection, words)
+    titles = matching_tasks(connection, words)
+    reasons = _matching_reasons(connection, words, MAX_INDEXED_MATCHES)
     if titles is None or reasons is None:
         return None
     if not titles.complete:
-        return Matches((), complete=False)
+        return _UNKNOWN
     of_tasks = select(events.c.id).where(among(connection, events.c.task_id, titles.ids))
     return _first(connection, of_tasks, MAX_EVENTS_OF_MATCHES) + reasons
 
 
-def _matching_reasons(connection: Connection, words: str) -> Matches | None:
+def common_matches(connection: Connection, words: str) -> tuple[Matches, Matches]:
+    """Return the tasks whose title has these words, and the events that give them as a reason, of all tenants."""
+    titles = matching_tasks(connection, words, MAX_COMMON_MATCHES)
+    reasons = _matching_reasons(connection, words, MAX_COMMON_MATCHES)
+    return titles or _UNKNOWN, reasons or _UNKNOWN
+
+
+def _matching_reasons(connection: Connection, words: str, most: int) -> Matches | None:
     having = select(events.c.id).where(gives_reason(words))
     if connection.dialect.name == "postgresql":
-        return _by_trigrams(connection, "events_reason_trigrams", having, words)
-    return _by_index(connection, _REASONS_MATCH, _lower(words), having)
+        return _by_trigrams(connection, "events_reason_trigrams", having, words, most)
+    return _by_index(connection, _REASONS_MATCH, _lower(words), having, most)
 
 
 def _first(connection: Connection, statement: Select[Any], most: int) -> Matches:
@@ -127,22 +142,22 @@ def _first(connection: Connection, statement: Select[Any], most: int) -> Matches
     return Matches(found, len(found) <= most)
 
 
-def _by_trigrams(connection: Connection, index: str, statement: Select[Any], words: str) -> Matches | None:
+def _by_trigrams(connection: Connection, index: str, statement: Select[Any], words: str, most: int) -> Matches | None:
     if not _WORD.search(words) or not connection.execute(_IS_USABLE, {"name": index}).scalar():
         return None
-    return _first(connection, statement, MAX_INDEXED_MATCHES)
+    return _first(connection, statement, most)
 
 
-def _by_index(connection: Connection, indexed: Any, words: str, recent: Select[Any]) -> Matches | None:
+def _by_index(connection: Connection, indexed: Any, words: str, recent: Select[Any], most: int) -> Matches | None:
     """Look in SQLite's index, and read the events behind it."""
     trigrams = _trigrams(words)
     position = sqlite_index.position(connection) if trigrams else None
     if position is None or position.newest - position.event_id > MAX_UNINDEXED_EVENTS:
         return None
-    asked = {"words": " AND ".join(trigrams), "most": MAX_INDEXED_MATCHES + 1}
+    asked = {"words": " AND ".join(trigrams), "most": most + 1}
     found = connection.execute(indexed, asked).scalars().all()
-    behind = _first(connection, recent.where(events.c.id > position.event_id), MAX_INDEXED_MATCHES)
-    return Matches(found, len(found) <= MAX_INDEXED_MATCHES) + behind
+    behind = _first(connection, recent.where(events.c.id > position.event_id), most)
+    return Matches(found, len(found) <= most) + behind
 
 
 def _trigrams(words: str) -> list[str]:

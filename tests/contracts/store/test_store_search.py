@@ -12,7 +12,7 @@ import pytest
 from duetime.scheduler.events import EventFilter, EventKind
 from duetime.scheduler.records import Change, NewTask
 from duetime.scheduler.store import SearchState, Store, open_store
-from duetime.scheduler.store.lists import task_list
+from duetime.scheduler.store.lists import event_list, task_list
 from duetime.scheduler.store.text_index import sqlite_index, text_search
 from duetime.scheduler.task import State, TaskFilter, TaskRecord
 
@@ -58,12 +58,18 @@ def phrase(random: Random, longest: int) -> str:
     return "".join(random.choices(ALPHABET, k=random.randint(1, longest)))
 
 
-@pytest.fixture(params=["rare", "common"])
+@pytest.fixture(params=["rare", "common", "too common"])
 def how(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Let words count as rare up to thousands of matches, or as common from two, with a window of few rows."""
-    if request.param == "common":
+    """Let words count as rare up to thousands of matches, or as common from two, with a window of few rows.
+
+    Words that are too common for their events to be looked up are found by reading.
+    """
+    if request.param != "rare":
         monkeypatch.setattr(text_search, "MAX_INDEXED_MATCHES", 1)
         monkeypatch.setattr(task_list, "MAX_ROWS_READ_SOON", 7)
+        monkeypatch.setattr(event_list, "MAX_EVENTS_READ_SOON", 7)
+    if request.param == "too common":
+        monkeypatch.setattr(text_search, "MAX_COMMON_MATCHES", 2)
 
 
 @pytest.mark.usefixtures("how")
@@ -123,15 +129,15 @@ def test_a_new_title_is_found_and_the_old_one_is_not(store: Store) -> None:
 
 
 @pytest.fixture
-def file(tmp_path: Path) -> Iterator[Store]:
-    opened = open_store(f"sqlite:///{tmp_path}/duetime.db", clock=Clock(), synchronous="OFF")
+def file(tmp_path: Path, clock: Clock) -> Iterator[Store]:
+    opened = open_store(f"sqlite:///{tmp_path}/duetime.db", clock=clock, synchronous="OFF")
     yield opened
     opened.close()
 
 
-def filled(store: Store, count: int) -> None:
+def filled(store: Store, count: int, zebra: int | None = 7) -> None:
     """Add tasks, all of them about a dentist and one of them about a zebra."""
-    new = [a_task(NOON, title=f"Dentist {n}{' and zebra' if n == 7 else ''}") for n in range(count)]
+    new = [a_task(NOON, title=f"Dentist {n}{' and zebra' if n == zebra else ''}") for n in range(count)]
     store.tasks.add_many([NewTask(task, run, "alice") for task, run in new])
 
 
@@ -154,6 +160,22 @@ def test_a_rare_text_is_found_without_reading_every_row(file: Store) -> None:
     advanced(file)
     assert max(steps(file, "zebra")) < 20
     assert titles(file, "ZEBRA") == ["Dentist 7 and zebra"]
+
+
+def test_common_words_that_are_far_back_are_found_without_reading_what_is_newer(
+    file: Store, clock: Clock, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(text_search, "MAX_INDEXED_MATCHES", 10)
+    monkeypatch.setattr(event_list, "MAX_EVENTS_READ_SOON", 50)
+    zebras = [added(file, title=f"Zebra {number}").task for number in range(20)]
+    for _ in range(30):
+        clock.forward(seconds=1)
+        filled(file, 100, zebra=None)
+    advanced(file)
+
+    assert steps(file, "zebra ")[1] < 50
+    found = file.history.events(TENANT, EventFilter(text="zebra "), limit=3)
+    assert [event.task_id for event in found.events] == [task.id for task in zebras[:-4:-1]]
 
 
 def test_events_are_indexed_in_batches_and_each_once(file: Store) -> None:
