@@ -20,8 +20,8 @@ from duetime.scheduler.store.text_index import text_search
 from duetime.scheduler.store.text_index.text_search import Condition
 from sqlalchemy import Column, Connection, Row, Select, or_, select, tuple_
 
-Found = list[Row[Any]]
-Position = Sequence[int | str]
+EventRows = list[Row[Any]]
+Behind = Sequence[int | str]
 
 MAX_EVENTS_READ_SOON = 25_000
 """Events of a tenant that are read back in time for common words, before these are looked up."""
@@ -31,7 +31,7 @@ _KEY = (events.c.at, events.c.id)
 _TYPES = [column.type for column in _KEY]
 
 
-def page(connection: Connection, tenant: str, where: EventFilter, *, limit: int, behind: Position) -> Found:
+def page(connection: Connection, tenant: str, where: EventFilter, *, limit: int, behind: Behind) -> EventRows:
     """Return the next `limit` events of a tenant behind a position."""
     return _EventReader(connection, tenant, where, limit, behind).page()
 
@@ -44,9 +44,9 @@ class _EventReader:
     tenant: str
     where: EventFilter
     limit: int
-    behind: Position
+    behind: Behind
 
-    def page(self) -> Found:
+    def page(self) -> EventRows:
         words = self.where.text if self.where.task_id is None else None
         matches = text_search.matching_events(self.connection, words) if words is not None else None
         if words is None or matches is None:
@@ -55,15 +55,15 @@ class _EventReader:
             return self._among(events.c.id, matches.ids)
         return self._soon() or self._further_back(words)
 
-    def _of_tenant(self, *conditions: Condition) -> Found:
+    def _of_tenant(self, *conditions: Condition) -> EventRows:
         return self._read(events.c.tenant == self.tenant, *conditions)
 
-    def _among(self, column: Column[Any], ids: Sequence[Any]) -> Found:
+    def _among(self, column: Column[Any], ids: Sequence[Any]) -> EventRows:
         """Read by ids alone: a planner would choose the index of the tenant's events."""
         of_tenant = text_search.unindexed(events.c.tenant) == self.tenant
         return self._read(of_tenant, text_search.among(self.connection, column, ids))
 
-    def _soon(self) -> Found | None:
+    def _soon(self) -> EventRows | None:
         """Read a short way back; return None when there may be more further back."""
         times = (_MEANINGS[name](getattr(self.where, name)) for name in ("since", "until") if getattr(self.where, name))
         every = self._ordered(select(*_KEY).where(events.c.tenant == self.tenant, *times))
@@ -73,7 +73,7 @@ class _EventReader:
         found = self._of_tenant(tuple_(*_KEY) >= tuple_(*last, types=_TYPES))
         return found if len(found) == self.limit else None
 
-    def _further_back(self, words: str) -> Found:
+    def _further_back(self, words: str) -> EventRows:
         """Look up common words; read all that is newer where they are too many."""
         titles, reasons = text_search.common_matches(self.connection, words)
         if not (titles.complete and reasons.complete):
@@ -82,7 +82,7 @@ class _EventReader:
         newest = sorted({row.id: row for row in found}.values(), key=lambda row: (row.at, row.id), reverse=True)
         return newest[: self.limit]
 
-    def _read(self, *conditions: Condition) -> Found:
+    def _read(self, *conditions: Condition) -> EventRows:
         statement = _EVENTS.where(*_conditions(self.where), *conditions)
         if self.where.label is not None:
             statement = statement.where(labelled(self.tenant, self.where.label))
@@ -96,7 +96,7 @@ class _EventReader:
         return statement.order_by(events.c.seq.desc())
 
 
-def behind_in_time(statement: Select[Any], key: tuple[Any, Any], behind: Position) -> Select[Any]:
+def behind_in_time(statement: Select[Any], key: tuple[Any, Any], behind: Behind) -> Select[Any]:
     """Return the rows behind a position, newest first; `key` is a time and an id."""
     if behind:
         last = (from_microseconds(int(behind[0])), behind[1])
