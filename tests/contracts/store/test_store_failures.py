@@ -11,7 +11,10 @@ from duetime.scheduler.records import Change, Start
 from duetime.scheduler.rules import changes
 from duetime.scheduler.rules.settlement import settle
 from duetime.scheduler.store import Store
+from duetime.scheduler.store.schema.rows import LAST_FAILURE
+from duetime.scheduler.store.schema.tables import runs
 from duetime.scheduler.task import DeadlineType, State, TaskFilter, TaskRecord
+from sqlalchemy import func, select
 
 from tests.builders import LEASE, NOON, TENANT, Clock, added, cancelled, counted
 
@@ -76,6 +79,21 @@ def test_failures_come_newest_first_whether_a_task_is_over_or_recurs(store: Stor
         clock.forward(minutes=1)
     added(store, clock.at + HOUR)
     assert listed(store, limit=limit) == wanted
+
+
+def test_a_task_has_one_mark_however_often_it_failed_and_none_after_a_success(store: Store, clock: Clock) -> None:
+    """So the cost of a list does not grow with the history."""
+
+    def marks() -> int:
+        marked = select(func.count()).select_from(runs).where(LAST_FAILURE)
+        return store._database.read(lambda connection: connection.execute(marked).scalar_one())
+
+    report = daily(store)
+    for _ in range(3):
+        run(store, clock, report, Failed("no"))
+        assert marks() == 1
+    run(store, clock, report, Done("there"))
+    assert marks() == 0
 
 
 def test_counts_of_failures_are_those_of_the_list_of_them(store: Store, clock: Clock) -> None:
