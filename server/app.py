@@ -10,7 +10,7 @@ from datetime import timedelta
 from enum import StrEnum
 from functools import partial
 from types import TracebackType
-from typing import Protocol, Self
+from typing import TYPE_CHECKING, Protocol, Self
 
 from duetime.scheduler import service
 from duetime.scheduler.delivery import Channels
@@ -25,7 +25,6 @@ from duetime.scheduler.foresight.lateness import BacklogMonitor
 from duetime.scheduler.handlers import Handler, Handlers
 from duetime.scheduler.intake.planner import Planner
 from duetime.scheduler.nodes.candidacy import Candidacy
-from duetime.scheduler.nodes.engine import DispatchOnly, Engine
 from duetime.scheduler.nodes.heartbeat import someone_knows, someone_works
 from duetime.scheduler.nodes.member import EngineProtocol, Member
 from duetime.scheduler.nodes.runner import Runner
@@ -34,13 +33,14 @@ from duetime.scheduler.queue.remote import NoAnswer, Question, RemoteQueue
 from duetime.scheduler.runtime.notifier import RunNotifier
 from duetime.scheduler.store import Store, open_store
 from duetime.scheduler.task import Json
-from duetime.scheduler.worker.worker import WorkerOptions
-from duetime.server.distributed import make_member
 from duetime.server.runtime.readiness import readiness
 from duetime.server.settings.handlers import load_handlers
 from duetime.server.settings.model import Settings
 from duetime.server.settings.options import allowance, channel_options, holiday_calendar, runner_options
 from duetime.server.settings.source import load_settings
+
+if TYPE_CHECKING:
+    from duetime.scheduler.worker.worker import WorkerOptions
 
 Listener = Callable[[Sequence[str]], None]
 
@@ -191,6 +191,9 @@ class _Parts:
                 deliverer=deliverer,
                 on_change=self._notify,
             )
+        # Only a shared installation needs the worker in every process.
+        from duetime.scheduler.nodes.engine import DispatchOnly, Engine  # noqa: PLC0415
+        from duetime.server.distributed import make_member  # noqa: PLC0415
 
         def recruit(queue: DispatchQueue, options: WorkerOptions) -> EngineProtocol:
             if role is Role.SERVE:

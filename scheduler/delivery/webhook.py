@@ -6,16 +6,20 @@ import json
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
+from functools import cached_property
 from http import HTTPStatus
-from typing import Final
+from importlib import import_module
+from typing import TYPE_CHECKING, Final
 
 from duetime.scheduler.delivery.channel import ChannelError
-from duetime.scheduler.outbound.client import GuardedClient
 from duetime.scheduler.outbound.reply import Blocked, Reply, Unreachable
 from duetime.scheduler.outbound.signature import Signer
 from duetime.scheduler.outbound.url_policy import WebhookOptions
 from duetime.scheduler.rules.retry import retry_after
 from duetime.scheduler.task import InboxMessage
+
+if TYPE_CHECKING:
+    from duetime.scheduler.outbound.client import GuardedClient
 
 _PASSING: Final = frozenset({408, 425, 429})
 
@@ -41,8 +45,14 @@ class WebhookChannel:
         self.name = f"webhook:{name}"
         self._url = target.url
         self._signer = Signer(target.secret)
-        self._client = GuardedClient(WebhookOptions(allow_http=True, allow_private=True, timeout=timeout))
+        self._options = WebhookOptions(allow_http=True, allow_private=True, timeout=timeout)
         self._clock = clock or (lambda: datetime.now(UTC))
+
+    @cached_property
+    def _client(self) -> GuardedClient:
+        """The client, loaded at the first delivery: a process that delivers nothing starts sooner."""
+        client: GuardedClient = import_module("duetime.scheduler.outbound.client").GuardedClient(self._options)
+        return client
 
     def send(self, message: InboxMessage, *, key: str) -> None:
         """Post the message; any status but 2xx raises `ChannelError`, permanent when the request itself was refused."""

@@ -18,7 +18,8 @@ from duetime.scheduler.records import ReadyRun, Settlement
 from duetime.scheduler.runtime.loop import STEP_TIMEOUT_S, Loop
 from duetime.scheduler.runtime.notifier import RunNotifier
 from duetime.scheduler.store import Store
-from duetime.scheduler.worker.worker import Worker, WorkerOptions, all_of_them
+from duetime.scheduler.worker.machine_load import all_of_them
+from duetime.scheduler.worker.worker import Worker, WorkerOptions
 
 MAX_DELIVERY_SLEEP_S = 10.0
 """Seconds after which deliveries are checked in any case, should the wall clock have jumped."""

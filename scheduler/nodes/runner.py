@@ -10,6 +10,7 @@ import logging
 from collections.abc import Callable, Sequence
 from datetime import timedelta
 from threading import Lock
+from typing import TYPE_CHECKING
 
 from duetime.scheduler.delivery.deliverer import Deliverer
 from duetime.scheduler.dispatch.placement import Placement
@@ -18,13 +19,16 @@ from duetime.scheduler.errors import RunnerReplaced
 from duetime.scheduler.handlers import Handlers
 from duetime.scheduler.nodes.candidacy import Candidacy
 from duetime.scheduler.nodes.ipc import RunnerClient
-from duetime.scheduler.nodes.term import RunnerOptions, RunnerTerm
+from duetime.scheduler.nodes.options import RunnerOptions
 from duetime.scheduler.queue.remote import NoAnswer, Question, answer
 from duetime.scheduler.records import ReadyRun
 from duetime.scheduler.runtime.file_lock import FileLock
 from duetime.scheduler.runtime.loop import STEP_TIMEOUT_S, Loop
 from duetime.scheduler.store import Store
 from duetime.scheduler.task import Json
+
+if TYPE_CHECKING:
+    from duetime.scheduler.nodes.term import RunnerTerm
 
 __all__ = ["Runner", "RunnerOptions"]
 
@@ -148,6 +152,8 @@ class Runner:
         return None if self.running else LOCK_RETRY_INTERVAL_S
 
     def _begin(self) -> None:
+        from duetime.scheduler.nodes.term import RunnerTerm  # noqa: PLC0415 - a process that never runs needs no worker
+
         try:
             term = RunnerTerm(
                 self._store,

@@ -6,9 +6,7 @@ import logging
 import os
 import socket
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from datetime import timedelta
-from pathlib import Path
 
 from duetime.scheduler.delivery.deliverer import Deliverer
 from duetime.scheduler.dispatch.placement import Placement
@@ -16,33 +14,16 @@ from duetime.scheduler.dispatch.pool_registry import PoolPublisher, PoolRegistry
 from duetime.scheduler.handlers import Handlers
 from duetime.scheduler.nodes.engine import Engine
 from duetime.scheduler.nodes.ipc import RunnerServer
+from duetime.scheduler.nodes.options import RunnerOptions
 from duetime.scheduler.queue.memory.queue import MemoryQueue
 from duetime.scheduler.queue.remote import answer
 from duetime.scheduler.records import ReadyRun
-from duetime.scheduler.rules.headroom import DEFAULT_HEADROOM, HeadroomParts
 from duetime.scheduler.rules.settlement import concluded
 from duetime.scheduler.runtime.notifier import RunNotifier
 from duetime.scheduler.store import Store
-from duetime.scheduler.worker.worker import WorkerOptions, all_of_them
+from duetime.scheduler.worker.worker import WorkerOptions
 
 log = logging.getLogger(__name__)
-
-
-@dataclass(frozen=True, slots=True)
-class RunnerOptions:
-    """`lock` is the path of the lock file, in the folder of the database.
-
-    It is created when missing, and never removed. `threads` is how many runs may run at once, `lease` how long a claim
-    is valid without a renewal, `grace` how long running work may take to finish when the runner stops. `allowance`
-    returns how many of the threads to use now, `headroom` gives the parts that are reserved for urgent runs.
-    """
-
-    lock: Path
-    threads: int = 16
-    lease: timedelta = timedelta(seconds=30)
-    grace: timedelta = timedelta(seconds=5)
-    allowance: Callable[[int], int] = all_of_them
-    headroom: HeadroomParts = DEFAULT_HEADROOM
 
 
 class RunnerTerm:

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
-import httpx2
 from duetime.scheduler.errors import InvalidArgument
 from duetime.scheduler.rules.ip_ranges import Reach, literal, reach
+
+if TYPE_CHECKING:
+    import httpx2
 
 MAX_URL_CHARS: Final = 2048
 HIGHEST_PORT: Final = 65_535
@@ -58,6 +60,8 @@ def _parsed(argument: str, text: str) -> httpx2.URL:
         raise InvalidArgument(argument, "is too long", accepted=f"at most {MAX_URL_CHARS:,} characters")
     if any(char.isspace() or not char.isprintable() or char == "\\" for char in text):
         raise InvalidArgument(argument, "contains blanks, backslashes or control characters", accepted="a plain URL")
+    import httpx2  # noqa: PLC0415 - most processes see no URL
+
     try:
         return httpx2.URL(text)
     except (httpx2.InvalidURL, ValueError):

@@ -25,6 +25,7 @@ from duetime.scheduler.worker.claimer import Claimer
 from duetime.scheduler.worker.completer import BatchCompleter, CompletedRun
 from duetime.scheduler.worker.event_loop import EventLoop
 from duetime.scheduler.worker.executor import OVERTAKEN, UNRESERVED, Executor
+from duetime.scheduler.worker.machine_load import all_of_them
 from duetime.scheduler.worker.middleware import Hosting, ThreadReplacement
 from duetime.scheduler.worker.threads.gate import ThreadGate
 from duetime.scheduler.worker.threads.lost_threads import LostThreads
@@ -56,11 +57,6 @@ class WorkerOptions:
 
 MAX_UNSTORED_PER_THREAD = 64
 """Pending results per thread; above that nothing new starts."""
-
-
-def all_of_them(threads: int) -> int:
-    """Use every thread, whatever the load of the machine."""
-    return threads
 
 
 class Worker:

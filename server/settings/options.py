@@ -9,11 +9,10 @@ from pathlib import Path
 
 from duetime.scheduler.delivery import ChannelOptions, WebhookTarget
 from duetime.scheduler.errors import InvalidArgument, InvalidSetting
-from duetime.scheduler.nodes.runner import RunnerOptions
+from duetime.scheduler.nodes.options import RunnerOptions
 from duetime.scheduler.rules.headroom import HeadroomParts
 from duetime.scheduler.rules.time import public_holidays
-from duetime.scheduler.worker.machine_load import LoadShedder, Machine
-from duetime.scheduler.worker.worker import all_of_them
+from duetime.scheduler.worker.machine_load import LoadShedder, Machine, all_of_them
 from duetime.server.settings.model import Settings
 from platformdirs import user_data_path
 from pydantic import SecretStr

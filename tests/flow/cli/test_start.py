@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import subprocess
 import sys
@@ -50,3 +51,24 @@ def test_help_loads_no_verb_and_nothing_that_a_verb_needs(tmp_path: Path, argume
         "duetime.server.cli.verbs",
     }
     assert "duetime.server.settings" not in modules
+
+
+LATER = {"alembic", "apprise", "dateparser", "dramatiq", "httpcore2", "httpx2", "mcp", "psycopg", "redis", "uvicorn"}
+OURS_LATER = {
+    "duetime.scheduler.nodes.engine",
+    "duetime.scheduler.nodes.term",
+    "duetime.scheduler.outbound.client",
+    "duetime.scheduler.store.migrations.run",
+    "duetime.scheduler.worker.worker",
+    "duetime.server.protocol",
+    "duetime.server.transport",
+}
+
+
+def test_a_verb_on_a_local_file_loads_no_worker_no_client_and_no_server(tmp_path: Path) -> None:
+    said, modules = loaded_by(tmp_path, "schedule", "Call John", "--when", "tomorrow 9am", "--json")
+    assert modules & (LATER | OURS_LATER) == set()
+    task_id = json.loads(said)["id"]
+    for arguments in (("list",), ("show", task_id), ("history",), ("workers",), ("cancel", task_id), ("config",)):
+        _, modules = loaded_by(tmp_path, *arguments)
+        assert modules & (LATER | OURS_LATER) == set(), arguments
