@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from datetime import datetime, timedelta
 
+from duetime.scheduler.errors import InvalidArgument
 from duetime.scheduler.events import EventFilter, EventPage
 from duetime.scheduler.foresight.agenda import MAX_OCCURRENCES_AHEAD, Outlook, reaches_ahead
 from duetime.scheduler.foresight.explain import Explainer, RunFacts, explained
@@ -54,6 +55,26 @@ class Reader:
         if record.last_run is None:
             return ()
         return tuple(self._store.inbox.unread(by.tenant, by.user, limit=1, run_id=record.last_run.id))
+
+    def find(self, text: str, *, by: Principal = LOCAL) -> str:
+        """Return the id that `text` stands for: the beginning of one id, or a title that only one task has.
+
+        What stands for none is returned as it is, so that the next call names the closest. Raises InvalidArgument for
+        what stands for several.
+        """
+        found = self._store.tasks.named(by.tenant, text)
+        if len(found) > 1:
+            raise InvalidArgument(
+                "task_id",
+                f"{text[:40]!r} may be {', '.join(found)}",
+                accepted="an id, the beginning of one, or a title that only one task has",
+                example=found[0],
+            )
+        return found[0] if found else text
+
+    def titles(self, task_ids: Sequence[str], *, by: Principal = LOCAL) -> Mapping[str, str]:
+        """Return the titles of tasks by id; what is not there or cannot be read is left out."""
+        return self._store.tasks.titles(by.tenant, task_ids)
 
     def explain(self, task_id: str, *, by: Principal = LOCAL) -> tuple[TaskView, Sequence[str]]:
         """Return a task, and why its run stands where it stands: always with an answer. Raises TaskNotFound."""

@@ -62,6 +62,14 @@ class Tasks:
         """Return one task; raises `TaskNotFound`, with the tenant's closest ids."""
         return self._database.read(lambda connection: read.record(connection, tenant, task_id))
 
+    def named(self, tenant: str, text: str) -> list[str]:
+        """Return the ids, six at most, that begin with the text, or those of tasks with this title; newest first."""
+        return self._database.read(lambda connection: read.named(connection, tenant, text))
+
+    def titles(self, tenant: str, task_ids: Sequence[str]) -> dict[str, str]:
+        """Return titles by id; tasks that another tenant has, and titles that cannot be read, are left out."""
+        return self._database.read(lambda connection: read.titles(connection, tenant, task_ids))
+
     def of_runs(self, tenant: str, run_ids: Sequence[str]) -> dict[str, Known]:
         """Return title and task by run, for runs of this tenant."""
         return self._database.read(lambda connection: read.of_runs(connection, tenant, run_ids))

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Annotated, Any
 
 import typer
-from duetime.scheduler.events import Event, EventFilter
+from duetime.scheduler.events import EventFilter, EventPage
 from duetime.scheduler.task import Json, State
-from duetime.server.cli import output
+from duetime.server.cli import completion, output
+from duetime.server.cli.options import Label
 from duetime.server.session import session
 from duetime.widgets.history import history_payload
 
@@ -15,12 +17,17 @@ from duetime.widgets.history import history_payload
 def history(
     context: typer.Context,
     *,
-    task_id: Annotated[str | None, typer.Argument(metavar="[ID]", help="only this task, with its attempts")] = None,
+    task_id: Annotated[
+        str | None,
+        typer.Argument(metavar="[ID]", help="only this task, with its attempts", autocompletion=completion.ids),
+    ] = None,
     since: Annotated[str | None, typer.Option(help="from this time on: 'friday', 'last night', '12h'")] = None,
     until: Annotated[str | None, typer.Option(help="before this time")] = None,
     state: Annotated[State | None, typer.Option(help="only moves to this state")] = None,
-    action: Annotated[str | None, typer.Option(help="only tasks with this action")] = None,
-    label: Annotated[str | None, typer.Option(help="only tasks with this label")] = None,
+    action: Annotated[
+        str | None, typer.Option(help="only tasks with this action", autocompletion=completion.actions)
+    ] = None,
+    label: Label = None,
     text: Annotated[str | None, typer.Option(help="only events whose task or reason contains this")] = None,
     limit: Annotated[int, typer.Option(help="events per page, 1 to 100")] = 50,
     cursor: Annotated[str | None, typer.Option(help="the cursor that the previous page printed")] = None,
@@ -28,22 +35,25 @@ def history(
 ) -> None:
     """Show what happened to tasks, newest first: who did what, when and why."""
     with session(context).scheduler() as scheduler:
+        task_id = scheduler.find(task_id) if task_id is not None else None
         task = scheduler.get(task_id).record.task if task_id is not None else None
         where = EventFilter(task_id=task_id, state=state, action=action, label=label, text=text)
         page = scheduler.history(where, since=since, until=until, limit=limit, cursor=cursor)
         attempts = scheduler.attempts(task_id) if task_id is not None and cursor is None else []
+        titles = scheduler.titles([event.task_id for event in page.events])
         zone = (task.timezone if task else scheduler.zone) or "UTC"
     past = history_payload(attempts, page.events, zone)
     if as_json:
         shown = past.model_dump(mode="json", by_alias=True, exclude_none=True)
-        output.as_json(_json(shown, page.events, page.cursor))
+        output.as_json(_json(shown, page, titles))
         return
-    output.history_tables(past, page.events, zone)
+    output.history_tables(past, page.events, zone, titles if task_id is None else None)
     output.events_window(page, zone)
     output.say_next(context, page.cursor)
 
 
-def _json(shown: dict[str, Any], events: tuple[Event, ...], cursor: str | None) -> Json:
-    rows = [{"task_id": event.task_id, **row} for event, row in zip(events, shown["events"], strict=True)]
-    following = {"cursor": cursor} if cursor else {}
+def _json(shown: dict[str, Any], page: EventPage, titles: Mapping[str, str]) -> Json:
+    of_task = [{"task_id": event.task_id, "title": titles.get(event.task_id, "")} for event in page.events]
+    rows = [{**task, **row} for task, row in zip(of_task, shown["events"], strict=True)]
+    following = {"cursor": page.cursor} if page.cursor else {}
     return {"schema": "duetime.history/1", "attempts": shown["attempts"], "events": rows, **following}

@@ -10,7 +10,8 @@ import typer
 from duetime.scheduler.rules.states import OPEN, only_failures
 from duetime.scheduler.rules.time import times
 from duetime.scheduler.task import State, TaskFilter, TaskPage, TaskView
-from duetime.server.cli import output
+from duetime.server.cli import completion, output
+from duetime.server.cli.options import Label
 from duetime.server.cli.output import AsJson
 from duetime.server.session import session
 from duetime.tools.filters import states_of
@@ -25,7 +26,6 @@ NO_MATCH = "No task matches this filter; `duetime list` without a filter lists a
 MAX_REASON_CHARS = 200
 NO_FAILURE = "No task failed when it last ran."
 
-Label = Annotated[str | None, typer.Option(help="only tasks with this label")]
 Query = Annotated[str | None, typer.Option(help="only tasks whose title contains this")]
 Limit = Annotated[int, typer.Option(help="tasks per page, 1 to 100")]
 Cursor = Annotated[str | None, typer.Option(help="the cursor that the previous page printed")]
@@ -35,7 +35,12 @@ def list_(
     context: typer.Context,
     *,
     state: Annotated[
-        str | None, typer.Option(metavar="STATE", help="only tasks in this state, or all that are `open` or `ended`")
+        str | None,
+        typer.Option(
+            metavar="STATE",
+            help="only tasks in this state, or all that are `open` or `ended`",
+            autocompletion=completion.states,
+        ),
     ] = None,
     label: Label = None,
     query: Query = None,
@@ -95,7 +100,8 @@ def _nothing(where: TaskFilter) -> str:
 
 def _show_tasks(page: TaskPage) -> None:
     """Show tasks, each in its own zone."""
-    output.table(("ID", "WHEN", "", "STATE", "TITLE", "ACTION", "REPEATS", "LABELS"), map(_task, page.views))
+    columns = ("ID", "WHEN", "", "STATE", "TITLE", "ACTION", "REPEATS", "LABELS")
+    output.table(columns, map(_task, page.views), spare=("LABELS", "REPEATS", "ACTION", ""))
 
 
 def _task(view: TaskView) -> Sequence[str | Text]:
@@ -114,7 +120,11 @@ def _task(view: TaskView) -> Sequence[str | Text]:
 
 def _show_failures(page: TaskPage) -> None:
     """Show why and when tasks failed, and when they run again."""
-    output.table(("ID", "TITLE", "ENDED", "", "ATTEMPTS", "WHY", "NEXT"), map(_failure, page.views))
+    output.table(
+        ("ID", "TITLE", "ENDED", "", "ATTEMPTS", "WHY", "NEXT"),
+        map(_failure, page.views),
+        spare=("ATTEMPTS", "", "NEXT"),
+    )
 
 
 def _failure(view: TaskView) -> Sequence[str]:

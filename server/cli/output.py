@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import shlex
 import sys
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from datetime import datetime
 from typing import Annotated
 
@@ -79,14 +79,41 @@ def state_word(state: State, *, paused: bool = False) -> Text:
     return Text(word, style="yellow" if word == "paused" else _COLOURS.get(state, ""))
 
 
-def table(columns: Sequence[str], rows: Iterable[Sequence[str | Text]]) -> None:
-    """Write a table; what users wrote is shown as it is, never read as markup."""
-    shown = Table(*columns, box=None, header_style="bold", pad_edge=False)
+WHOLE_COLUMNS = frozenset({"ID", "TASK"})
+"""Columns that are never broken: an id is copied, and half of it names nothing. The others give way."""
+
+READABLE_COLUMN_CHARS = 12
+"""A column that is narrower than this, and than its content, is hard to read."""
+
+
+def table(columns: Sequence[str], rows: Iterable[Sequence[str | Text]], *, spare: Sequence[str] = ()) -> None:
+    """Write a table; what users wrote is shown as it is, never read as markup.
+
+    The `spare` columns are left out, the first one first, where the terminal is too narrow to read them all.
+    """
+    cells = [[cell if isinstance(cell, Text) else Text(plain(cell)) for cell in row] for row in rows]
+    kept = _kept(columns, cells, spare)
+    shown = Table(*(columns[at] for at in kept), box=None, header_style="bold", pad_edge=False)
     for column in shown.columns:
         column.overflow = "fold"
-    for row in rows:
-        shown.add_row(*(cell if isinstance(cell, Text) else Text(plain(cell)) for cell in row))
+        column.no_wrap = column.header in WHOLE_COLUMNS
+    for row in cells:
+        shown.add_row(*(row[at] for at in kept))
     _write(shown)
+
+
+def _kept(columns: Sequence[str], rows: Sequence[Sequence[Text]], spare: Sequence[str]) -> list[int]:
+    """Return the positions of the columns that the terminal has room for."""
+    lengths = [max([len(name), *(row[at].cell_len for row in rows)]) for at, name in enumerate(columns)]
+    needed = [
+        length if name in WHOLE_COLUMNS else min(length, READABLE_COLUMN_CHARS)
+        for name, length in zip(columns, lengths, strict=True)
+    ]
+    kept, width = list(range(len(columns))), console().width
+    for name in spare:
+        if sum(needed[at] + 2 for at in kept) - 2 > width:
+            kept.remove(columns.index(name))
+    return kept
 
 
 def verdicts(rows: Iterable[tuple[str, str, str, str]]) -> None:
@@ -181,8 +208,13 @@ def events_window(page: EventPage, zone: str) -> None:
     say_window("Events", page.where.since, page.where.until, zone)
 
 
-def history_tables(history: HistoryPart, events: Sequence[Event], zone: str) -> None:
-    """Show attempts and events at their wall times in `zone`; `events` say of which task each of the history's is."""
+def history_tables(
+    history: HistoryPart, events: Sequence[Event], zone: str, titles: Mapping[str, str] | None = None
+) -> None:
+    """Show attempts and events at their wall times in `zone`; `events` say of which task each of the history's is.
+
+    Without `titles` they are all of one task.
+    """
     if history.attempts:
         columns = ("RUN", "ATTEMPT", f"STARTED ({zone})", "ENDED", "OUTCOME", "WHY")
         table(columns, (_attempt(attempt, zone) for attempt in history.attempts))
@@ -190,14 +222,17 @@ def history_tables(history: HistoryPart, events: Sequence[Event], zone: str) -> 
     if not events:
         say("No events.")
         return
-    rows = (_event(part, event, zone) for part, event in zip(history.events, events, strict=True))
-    table((f"AT ({zone})", "TASK", "EVENT", "STATE", "BY", "CHANGED", "WHY"), rows)
+    rows = (_event(part, event, zone, titles) for part, event in zip(history.events, events, strict=True))
+    named = ("TASK",) if titles is None else ("TASK", "TITLE")
+    table((f"AT ({zone})", *named, "EVENT", "STATE", "BY", "CHANGED", "WHY"), rows, spare=("BY", "CHANGED", "STATE"))
 
 
-def _event(part: EventPart, event: Event, zone: str) -> Sequence[str]:
+def _event(part: EventPart, event: Event, zone: str, titles: Mapping[str, str] | None) -> Sequence[str]:
+    title = () if titles is None else (titles.get(event.task_id, ""),)
     return (
         clock_time(part.at, zone),
         event.task_id,
+        *title,
         part.kind,
         _move(event),
         part.actor,

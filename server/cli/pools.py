@@ -13,7 +13,8 @@ import typer
 from duetime.scheduler.errors import InvalidArgument, StoreUnavailable
 from duetime.scheduler.remedies import reason_in
 from duetime.scheduler.rules.time import times
-from duetime.server.cli import output
+from duetime.server.cli import completion, output
+from duetime.server.cli.options import Id
 from duetime.server.cli.output import AsJson
 from duetime.server.cli.phrases import COMMAND_WORDS
 from duetime.server.session import session
@@ -35,12 +36,13 @@ SILENT = {  # by `inquiry.Silence`
 
 def explain(
     context: typer.Context,
-    task_id: Annotated[str, typer.Argument(metavar="ID", help="the task")],
+    task_id: Id,
     *,
     as_json: AsJson = False,
 ) -> None:
     """Explain why a task is not running: what it waits for, how much is missing, and which task holds it."""
     with session(context).scheduler() as scheduler:
+        task_id = scheduler.find(task_id)
         view, reasons = scheduler.explain(task_id)
     if as_json:
         output.as_json({"schema": "duetime.explanation/1", "task": task_id, "waiting_for": list(reasons)})
@@ -186,7 +188,10 @@ def pools_set(
     output.say(f"{name}: {pool.kind}, {pool.text()}")
 
 
-def pools_remove(context: typer.Context, name: Annotated[str, typer.Argument(metavar="NAME", help="the pool")]) -> None:
+def pools_remove(
+    context: typer.Context,
+    name: Annotated[str, typer.Argument(metavar="NAME", help="the pool", autocompletion=completion.pools)],
+) -> None:
     """Remove a pool; tasks that need it are held until it is declared again."""
     with session(context).app() as app:
         app.registry.remove(name)

@@ -11,7 +11,8 @@ from duetime.scheduler.errors import InvalidArgument
 from duetime.scheduler.events import EventFilter, EventPage
 from duetime.scheduler.request import Request, RescheduleArguments, ScheduleArguments
 from duetime.scheduler.task import Json, State, TaskView
-from duetime.server.cli import output
+from duetime.server.cli import completion, output
+from duetime.server.cli.options import Id, Labels
 from duetime.server.cli.output import AsJson
 from duetime.server.session import session, someone_runs
 from duetime.widgets.history import history_payload
@@ -23,7 +24,6 @@ NOBODY_RUNS = (
     "`duetime service install` sets that up for good."
 )
 
-Id = Annotated[str, typer.Argument(metavar="ID", help="the task, such as t_7k3m9qx2w4hb")]
 WhenOption = Annotated[str | None, typer.Option(help="'in 2 hours', 'tomorrow 9am', '2026-11-24T09:00'")]
 RepeatOption = Annotated[str | None, typer.Option(help="'every weekday at 9:00', a five-field cron, or an RRULE")]
 Timezone = Annotated[str | None, typer.Option(help="IANA time zone for wall times; default: the configured one")]
@@ -37,7 +37,12 @@ EstimateOption = Annotated[
 ]
 NeedsOption = Annotated[
     list[str] | None,
-    typer.Option("--need", metavar="POOL=UNITS", help="pool units it holds while it runs; may be repeated"),
+    typer.Option(
+        "--need",
+        metavar="POOL=UNITS",
+        help="pool units it holds while it runs; may be repeated",
+        autocompletion=completion.needs,
+    ),
 ]
 Key = Annotated[str | None, typer.Option(help="idempotency key: repeating a call with the same key changes nothing")]
 Revision = Annotated[int | None, typer.Option(help="refuse if the task changed after this revision")]
@@ -52,14 +57,17 @@ def schedule(
     timezone: Timezone = None,
     until: Until = None,
     max_runs: Annotated[int | None, typer.Option(help="the maximum number of occurrences")] = None,
-    action: Annotated[str, typer.Option(help="the action: reminder, webhook, or one of your handlers")] = "reminder",
+    action: Annotated[
+        str,
+        typer.Option(help="the action: reminder, webhook, or one of your handlers", autocompletion=completion.actions),
+    ] = "reminder",
     payload: Payload = None,
     priority: Priority = None,
     deadline: DeadlineOption = None,
     deadline_type: DeadlineTypeOption = None,
     estimate: EstimateOption = None,
     needs: NeedsOption = None,
-    label: Annotated[list[str] | None, typer.Option(help="a label to find it by; may be repeated")] = None,
+    label: Labels = None,
     deliver_to: Annotated[
         list[str] | None, typer.Option(help="a channel in addition to the inbox; may be repeated")
     ] = None,
@@ -92,6 +100,7 @@ def show(
 ) -> None:
     """Show everything about one task."""
     with session(context).scheduler() as scheduler:
+        task_id = scheduler.find(task_id)
         view = scheduler.get(task_id)
         attempts = scheduler.attempts(task_id) if history else []
         page = scheduler.history(EventFilter(task_id=task_id), limit=MAX_EVENTS_SHOWN) if history else EventPage(())
@@ -139,7 +148,9 @@ def reschedule(
     rest["all_following"] = all_following
     asked: RescheduleArguments = {**times, **urgency, **work, **rest}
     with session(context).scheduler() as scheduler:
-        view = scheduler.reschedule(task_id, revision=revision, idempotency_key=key, dry_run=dry_run, **asked)
+        view = scheduler.reschedule(
+            scheduler.find(task_id), revision=revision, idempotency_key=key, dry_run=dry_run, **asked
+        )
     verbs = {None: "Changed", True: "Paused", False: "Resumed"}
     _show_change("Would change" if dry_run else verbs[pause], as_dry_run(view) if dry_run else view, as_json)
 
@@ -155,14 +166,14 @@ def cancel(
 ) -> None:
     """Cancel a task; a running attempt is asked to stop."""
     with session(context).scheduler() as scheduler:
-        view = scheduler.cancel(task_id, reason=reason, revision=revision, idempotency_key=key)
+        view = scheduler.cancel(scheduler.find(task_id), reason=reason, revision=revision, idempotency_key=key)
     _show_change("Cancelled" if view.record.run.state is State.CANCELLED else "Asked to stop:", view, as_json)
 
 
 def undo(context: typer.Context, *, task_id: Id, key: Key = None, as_json: AsJson = False) -> None:
     """Undo a cancel within 30 seconds."""
     with session(context).scheduler() as scheduler:
-        view = scheduler.act(task_id, "undo", idempotency_key=key)
+        view = scheduler.act(scheduler.find(task_id), "undo", idempotency_key=key)
     _show_change("Scheduled again", view, as_json)
 
 

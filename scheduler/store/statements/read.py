@@ -8,14 +8,18 @@ from difflib import get_close_matches
 from duetime.scheduler.errors import TaskNotFound, UnreadableTask
 from duetime.scheduler.ids import is_id
 from duetime.scheduler.records import Known
+from duetime.scheduler.store.database import unreadable
 from duetime.scheduler.store.database.unreadable import PROBLEMS
-from duetime.scheduler.store.schema.rows import CURRENT, DELIVERY, RUN, TASK, task_and_run
+from duetime.scheduler.store.schema.rows import CURRENT, DELIVERY, RUN, TASK, folded, task_and_run
 from duetime.scheduler.store.schema.tables import attempts, deliveries, runs, tasks
 from duetime.scheduler.task import Delivery, Run, State, Task, TaskRecord
 from sqlalchemy import Connection, and_, bindparam, literal_column, select
 
 _RECENT_ROWS = 1_000
 _MIN_SIMILARITY_RATIO = 0.7
+_MIN_PREFIX_CHARS = 3
+"""Characters of an id that may stand for it: more than all ids have in common."""
+_MAX_NAMED_ROWS = 6
 
 TASK_AND_RUN = select(*TASK, *RUN).select_from(tasks.join(runs, runs.c.task_id == tasks.c.id))
 
@@ -58,6 +62,9 @@ _OF_RUNS = (
         )
     )
     .where(runs.c.tenant == bindparam("tenant"), runs.c.id.in_(bindparam("run_ids", expanding=True)))
+)
+_TITLES = select(tasks.c.id, tasks.c.title).where(
+    tasks.c.tenant == bindparam("tenant"), tasks.c.id.in_(bindparam("task_ids", expanding=True))
 )
 _LOCK = select(tasks.c.id).where(tasks.c.id == bindparam("task_id")).with_for_update()
 
@@ -149,3 +156,18 @@ def closest(connection: Connection, tenant: str, task_id: str) -> list[tuple[str
     )
     titles = {row.id: row.title for row in connection.execute(recent)}
     return [(name, titles[name]) for name in get_close_matches(task_id[:40], titles, n=3, cutoff=_MIN_SIMILARITY_RATIO)]
+
+
+def named(connection: Connection, tenant: str, text: str) -> list[str]:
+    """Return the ids of the tenant's newest tasks that begin with the text, or if none does, whose title it is."""
+    mine = select(tasks.c.id).where(tasks.c.tenant == tenant).order_by(tasks.c.created_at.desc()).limit(_MAX_NAMED_ROWS)
+    found: list[str] = []
+    if is_id(text) and len(text) >= _MIN_PREFIX_CHARS:
+        found += connection.execute(mine.where(tasks.c.id.startswith(text, autoescape=True))).scalars()
+    return found or list(connection.execute(mine.where(tasks.c.title_folded == folded(text))).scalars())
+
+
+def titles(connection: Connection, tenant: str, task_ids: Sequence[str]) -> dict[str, str]:
+    """Return the titles of those tasks that the tenant has and that can be read, by id."""
+    values = {"tenant": tenant, "task_ids": list(task_ids)}
+    return {row.id: row.title for row in unreadable.rows(connection, _TITLES, values, tasks.c.id)}

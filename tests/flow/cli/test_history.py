@@ -124,8 +124,8 @@ def test_each_page_gives_the_command_for_the_next_until_the_end(lines: Answer, p
     command = ["--limit", "1", "--since", "2026-11-02 00:00"]
     while command:
         _heading, event, *more = lines(*command)
-        _date, _time, task_id, kind, *_rest = event.split()
-        seen.append((task_id, kind))
+        _date, _time, task_id, *title_and_kind = event.split()
+        seen.append((task_id, next(word for word in title_and_kind if word in {"created", "cancelled"})))
         command = shlex.split(more[0].removeprefix("More: duetime history ")) if more else []
     created = [(past[title], "created") for title in ("Old", "Call John", "Report")]
     assert seen == [(past["Old"], "cancelled"), *created]
