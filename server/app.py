@@ -191,9 +191,8 @@ class _Parts:
                 deliverer=deliverer,
                 on_change=self._notify,
             )
-        # Only a shared installation needs the worker in every process.
-        from duetime.scheduler.nodes.engine import DispatchOnly, Engine  # noqa: PLC0415
-        from duetime.server.distributed import make_member  # noqa: PLC0415
+        from duetime.scheduler.nodes.engine import DispatchOnly, Engine  # noqa: PLC0415 - the runner loads it later
+        from duetime.server.distributed import make_member  # noqa: PLC0415 - with the worker, like the engine
 
         def recruit(queue: DispatchQueue, options: WorkerOptions) -> EngineProtocol:
             if role is Role.SERVE:

@@ -1,4 +1,4 @@
-"""Completion of values in a shell: ids, states, actions, labels and pools, from the local file alone.
+"""Completion of values in a shell, from the local file alone, and the arguments and options that have it.
 
 It runs at each press of a key: it reads an SQLite file that is there, without opening the store, and says nothing where
 that does not succeed.
@@ -9,6 +9,7 @@ from __future__ import annotations
 import sqlite3
 from collections.abc import Sequence
 from contextlib import closing, suppress
+from typing import Annotated
 from urllib.parse import quote
 
 import typer
@@ -73,3 +74,21 @@ def _rows(context: typer.Context, query: str, incomplete: str) -> Sequence[Seque
             with closing(sqlite3.connect(address, uri=True, timeout=LOCK_PATIENCE_S)) as reader:
                 return reader.execute(query, (LOCAL.tenant, incomplete, incomplete, MAX_COMPLETIONS)).fetchall()
     return ()
+
+
+Id = Annotated[
+    str,
+    typer.Argument(
+        metavar="ID",
+        help="the task: its id, such as t_7k3m9qx2w4hb, the beginning of it, or a title that no other task has",
+        autocompletion=ids,
+    ),
+]
+Label = Annotated[str | None, typer.Option(help="only tasks with this label", autocompletion=labels)]
+Labels = Annotated[
+    list[str] | None,
+    typer.Option(help="a label to find it by; may be repeated", autocompletion=labels),
+]
+Action = Annotated[
+    str, typer.Option(help="the action: reminder, webhook, or one of your handlers", autocompletion=actions)
+]

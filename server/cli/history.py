@@ -9,7 +9,7 @@ import typer
 from duetime.scheduler.events import EventFilter, EventPage
 from duetime.scheduler.task import Json, State
 from duetime.server.cli import completion, output
-from duetime.server.cli.options import Label
+from duetime.server.cli.completion import Label
 from duetime.server.session import session
 from duetime.widgets.history import history_payload
 

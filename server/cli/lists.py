@@ -11,7 +11,7 @@ from duetime.scheduler.rules.states import OPEN, only_failures
 from duetime.scheduler.rules.time import times
 from duetime.scheduler.task import State, TaskFilter, TaskPage, TaskView
 from duetime.server.cli import completion, output
-from duetime.server.cli.options import Label
+from duetime.server.cli.completion import Label
 from duetime.server.cli.output import AsJson
 from duetime.server.session import session
 from duetime.tools.filters import states_of

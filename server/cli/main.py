@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+import gc
 import os
 import sys
 from collections.abc import Sequence
 from importlib import import_module
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from duetime.version import __version__
+
+if TYPE_CHECKING:
+    from duetime.server.session import Session
 
 COMPLETION_VARIABLE = "_DUETIME_COMPLETE"
 """Set by a shell that asks which words may follow; the words are in other variables."""
@@ -39,6 +43,18 @@ def run(arguments: Sequence[str]) -> int:
 def _call(arguments: list[str]) -> Any:
     """Call the verb of the arguments. Verbs and their parser are loaded only where there is something to parse."""
     if not arguments and COMPLETION_VARIABLE not in os.environ:
-        return import_module("duetime.server.cli.stdio").serve_client(import_module("duetime.server.session").Session())
+        return serve_client(import_module("duetime.server.session").Session())
     command: Any = import_module("duetime.server.cli.verbs").duetime_command()
     return command(arguments, prog_name="duetime", standalone_mode=False)
+
+
+def serve_client(session: Session) -> int:
+    """Serve one chat client until its input ends; return the exit code. The client's first question waits for imports.
+
+    Collections are off while modules load, which leave no garbage worth a look; `serve_stdio` turns them on.
+    """
+    gc.disable()
+    if sys.stdin.isatty():
+        sys.stderr.write("duetime waits for an MCP client on stdin; for the command-line verbs, see duetime --help\n")
+    settings = session.settings()
+    return int(import_module("duetime.server.transport.serve_stdio").serve_stdio(settings))

@@ -14,7 +14,7 @@ from duetime.scheduler.errors import InvalidArgument, StoreUnavailable
 from duetime.scheduler.remedies import reason_in
 from duetime.scheduler.rules.time import times
 from duetime.server.cli import completion, output
-from duetime.server.cli.options import Id
+from duetime.server.cli.completion import Id
 from duetime.server.cli.output import AsJson
 from duetime.server.cli.phrases import COMMAND_WORDS
 from duetime.server.session import session

@@ -12,7 +12,7 @@ from duetime.scheduler.events import EventFilter, EventPage
 from duetime.scheduler.request import Request, RescheduleArguments, ScheduleArguments
 from duetime.scheduler.task import Json, State, TaskView
 from duetime.server.cli import completion, output
-from duetime.server.cli.options import Id, Labels
+from duetime.server.cli.completion import Action, Id, Labels
 from duetime.server.cli.output import AsJson
 from duetime.server.session import session, someone_runs
 from duetime.widgets.history import history_payload
@@ -57,10 +57,7 @@ def schedule(
     timezone: Timezone = None,
     until: Until = None,
     max_runs: Annotated[int | None, typer.Option(help="the maximum number of occurrences")] = None,
-    action: Annotated[
-        str,
-        typer.Option(help="the action: reminder, webhook, or one of your handlers", autocompletion=completion.actions),
-    ] = "reminder",
+    action: Action = "reminder",
     payload: Payload = None,
     priority: Priority = None,
     deadline: DeadlineOption = None,

@@ -156,7 +156,7 @@ def root(
     sessions: Any = import_module("duetime.server.session")
     sessions.open_session(context, config=config, database_url=database_url, handlers=",".join(handlers or ()) or None)
     if context.invoked_subcommand is None:
-        raise typer.Exit(import_module("duetime.server.cli.stdio").serve_client(sessions.session(context)))
+        raise typer.Exit(import_module("duetime.server.cli.main").serve_client(sessions.session(context)))
 
 
 def duetime_command() -> Any:
