@@ -13,6 +13,7 @@ from typing import ClassVar
 
 from duetime.scheduler.remedies import (
     PLAIN,
+    Cancel,
     ErrorWords,
     ListAll,
     Remedy,
@@ -170,17 +171,16 @@ class TaskNotFound(DuetimeError):
 
 
 class UnreadableTask(DuetimeError):
-    """The task holds something that this version does not know; it is left alone."""
+    """The task is damaged, or a newer version wrote it: it can be read and cancelled, and nothing else."""
 
     code = "unreadable"
 
-    def __init__(self, task_id: str, problem: str) -> None:
+    def __init__(self, task_id: str, damage: Sequence[str]) -> None:
         self.task_id = task_id
         super().__init__(
-            f"{task_id} cannot be read by this version of Duetime ({problem}), so it is neither run nor "
-            "changed here. Either a newer version wrote it, or its row is damaged: upgrade this process, or restore a "
-            "backup.",
+            f"{task_id} is damaged: {listed(damage, '; ', _MAX_LISTED_BYTES)}. So it cannot be changed.",
             argument="task_id",
+            remedy=Cancel(task_id),
         )
 
 

@@ -34,6 +34,7 @@ class EventKind(StrEnum):
     EXPIRED = "expired"
     DEADLINE_MISSED = "deadline_missed"
     ENDED = "ended"
+    DAMAGED = "damaged"
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,7 +1,4 @@
-"""The nouns: tasks, runs, attempts and what is around them, as plain frozen values.
-
-All datetimes are aware and in UTC, except those named `wall`: these are naive, in the time zone beside them.
-"""
+"""The nouns, as plain frozen values. Datetimes are in UTC; those named `wall` are naive, in the zone beside them."""
 
 from __future__ import annotations
 
@@ -89,8 +86,8 @@ class RetryPolicy:
 class Task:
     """A scheduled task: the intent. `revision` rises by one with each change of it by an actor.
 
-    `deadline` is when each run must be finished, as it was said; `deadline_after` is that as a span from the run's
-    `scheduled_for`. `estimate` is how long the caller says a run takes; `needs` are units of each pool that one holds.
+    `deadline` is when each run must be finished, as said; `deadline_after` is that as a span from its `scheduled_for`.
+    `estimate` is how long the caller says a run takes; `needs` are units of each pool that one holds.
     """
 
     id: str
@@ -127,8 +124,8 @@ class Run:
 
     `number` counts a task's occurrences from 1. The dispatcher looks at it at `wake_at`, None while it is held or done.
     `attempt` is the fence: it rises with each start, and a write with an older one is refused. `failures` count for
-    `RetryPolicy.max_attempts`; `crashes` ended without an answer. `missed` ones fell due while nothing ran. `slot`
-    is when a recurrence had it, if moved. A timer expires a hard run at `drop_at`, or orders a soft one anew.
+    `RetryPolicy.max_attempts`; `crashes` ended without an answer. `missed` ones fell due while nothing ran. `slot` is
+    when a recurrence had it, if moved. A timer expires a hard run at `drop_at`, or orders a soft one anew.
     """
 
     id: str
@@ -218,7 +215,7 @@ class DeadLetter:
 
 @dataclass(frozen=True, slots=True)
 class TaskRecord:
-    """A task as stored, with its current run and the latest one that ran to an end (None before the first).
+    """A task as stored, with its current run, the latest one that ran to an end, and what cannot be read (`damage`).
 
     `beside` are open side runs: what was snoozed, or is to run now. The first becomes current where none follows.
     """
@@ -228,6 +225,7 @@ class TaskRecord:
     last_run: Run | None = None
     deliveries: tuple[Delivery, ...] = ()
     beside: tuple[Run, ...] = ()
+    damage: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)

@@ -63,7 +63,7 @@ def window_in_words(start: datetime | None, end: datetime | None, zone: str) -> 
 
 def _row_line(view: TaskView, zone: str) -> str:
     task, run = view.record.task, view.record.run
-    state = state_word(run.state, paused=task.paused)
+    state = state_word(run.state, paused=task.paused, damaged=bool(view.record.damage))
     return sentences(
         task.id,
         _short(due(run), task.timezone, view.now),
@@ -95,7 +95,7 @@ def _failure_line(view: TaskView, zone: str) -> str:
 
 
 def _again(view: TaskView) -> str:
-    state = state_word(view.record.run.state, paused=view.record.task.paused)
+    state = state_word(view.record.run.state, paused=view.record.task.paused, damaged=bool(view.record.damage))
     return "next" if state == State.SCHEDULED else f"{state}, next"
 
 

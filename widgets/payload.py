@@ -49,7 +49,6 @@ MAX_SAID_CHARS = 120
 
 MAX_SENTENCE_CHARS = 240
 """Characters of a sentence of ours: more than any has, so that none is ever cut."""
-
 MAX_MESSAGE_CHARS = 100
 MAX_SENTENCES = 4
 MAX_ACTIONS_BYTES = 80
@@ -85,6 +84,7 @@ def task_payload(view: TaskView, history: HistoryPart | None = None) -> TaskPayl
         state=run.state,
         paused=task.paused or None,
         cancel_requested=(run.cancel_requested and run.state in OPEN) or None,
+        damaged=bool(view.record.damage) or None,
         action=task.action,
         effect=_effect(view),
         message=_message(view.record),
@@ -293,6 +293,7 @@ def _row(view: TaskView, last_run: LastRun | None) -> ListRow:
         priority=_priority(task),
         deadline=_short(record.run.deadline) if record.run.deadline and record.run.state in OPEN else None,
         paused=task.paused or None,
+        damaged=bool(record.damage) or None,
         repeat=True if task.repeat else None,
         expected=view.expected or None,
         last_run=last_run,

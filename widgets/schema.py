@@ -138,6 +138,7 @@ class TaskPayload(_Part):
     state: State
     paused: Literal[True] | None = None
     cancel_requested: Literal[True] | None = None
+    damaged: Literal[True] | None = None
     action: str
     effect: str | None = None
     message: str | None = None
@@ -175,6 +176,7 @@ class ListRow(_Part):
     priority: Tier | None = None
     deadline: str | None = None
     paused: Literal[True] | None = None
+    damaged: Literal[True] | None = None
     repeat: Literal[True] | None = None
     expected: Literal[True] | None = None
     last_run: LastRun | None = None

@@ -78,12 +78,14 @@ def sentences(*sentences: str) -> str:
     return " ".join(sentence for sentence in sentences if sentence)
 
 
-def state_word(state: State, *, paused: bool) -> str:
+def state_word(state: State, *, paused: bool, damaged: bool) -> str:
+    if damaged and state in OPEN:
+        return "damaged"
     return "paused" if paused and state in OPEN else state.value
 
 
 def _headline(task: TaskPayload, room: _Room) -> str:
-    state = state_word(task.state, paused=bool(task.paused)).capitalize()
+    state = state_word(task.state, paused=bool(task.paused), damaged=bool(task.damaged)).capitalize()
     if task.id == DRY_RUN_ID:
         state = "Dry run, nothing was stored"
     if task.cancel_requested:

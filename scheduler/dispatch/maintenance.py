@@ -126,6 +126,8 @@ class Maintenance:
             log.info("%d ready runs %s", found.added, FOUND)
         elif found.lost:
             log.info("%d ready runs %s", found.lost, LOST)
+        if damaged := self._store.claims.fail_damaged():
+            log.warning("ended as failed, because their time or their state cannot be read: %s", runs_words(damaged))
         self._store.claims.note_paused(limit=_MAX_PAUSED_RUNS_NOTED)
         self._looked = True
         now = self._clock()

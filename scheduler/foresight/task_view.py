@@ -61,11 +61,16 @@ def _readable(record: TaskRecord) -> tuple[TaskRecord, Recurrence | None, tuple[
     task = record.task
     try:
         zones.load(task.timezone)
-        return record, recurrence_of(task), ()
+        return record, recurrence_of(task), _told(record.damage)
     except (InvalidArgument, LookupError, ValueError, OSError) as problem:
-        why = f"damaged: its time zone or rule cannot be read here ({problem})"[:_MAX_DAMAGE_CHARS]
-    shown = replace(record, task=replace(task, timezone="UTC", repeat=None))
-    return shown, None, (f"{why}; times are shown in UTC",)
+        why = f"its time zone or rule cannot be read here ({problem})"
+    damage = (*record.damage, why)
+    shown = replace(record, task=replace(task, timezone="UTC", repeat=None), damage=damage)
+    return shown, None, (*_told(damage), "times are shown in UTC")
+
+
+def _told(damage: Sequence[str]) -> tuple[str, ...]:
+    return tuple(f"damaged: {each}"[:_MAX_DAMAGE_CHARS] for each in damage)
 
 
 def _also(record: TaskRecord) -> tuple[str, ...]:

@@ -13,13 +13,19 @@ from duetime.scheduler.task import State
 
 LEGAL: Mapping[State | None, frozenset[State]] = {
     None: frozenset({State.SCHEDULED, State.WAITING}),
-    State.SCHEDULED: frozenset({State.WAITING, State.READY, State.CANCELLED, State.EXPIRED, State.SKIPPED}),
-    State.WAITING: frozenset({State.SCHEDULED, State.READY, State.CANCELLED, State.EXPIRED, State.SKIPPED}),
-    State.READY: frozenset({State.SCHEDULED, State.RUNNING, State.CANCELLED, State.EXPIRED, State.SKIPPED}),
+    State.SCHEDULED: frozenset(
+        {State.WAITING, State.READY, State.FAILED, State.CANCELLED, State.EXPIRED, State.SKIPPED}
+    ),
+    State.WAITING: frozenset(
+        {State.SCHEDULED, State.READY, State.FAILED, State.CANCELLED, State.EXPIRED, State.SKIPPED}
+    ),
+    State.READY: frozenset(
+        {State.SCHEDULED, State.RUNNING, State.FAILED, State.CANCELLED, State.EXPIRED, State.SKIPPED}
+    ),
     State.RUNNING: frozenset(
         {State.SUCCEEDED, State.FAILED, State.CANCELLED, State.EXPIRED, State.SUSPENDED, State.RETRYING}
     ),
-    State.SUSPENDED: frozenset({State.READY, State.CANCELLED, State.EXPIRED}),
+    State.SUSPENDED: frozenset({State.READY, State.FAILED, State.CANCELLED, State.EXPIRED}),
     State.RETRYING: frozenset({State.READY, State.CANCELLED, State.EXPIRED, State.FAILED}),
     State.SUCCEEDED: frozenset(),
     State.FAILED: frozenset(),

@@ -3,15 +3,18 @@
 from __future__ import annotations
 
 from datetime import datetime, timedelta
+from typing import Any, cast
 
 from duetime.scheduler.records import Throughput, Waiting
 from duetime.scheduler.rules.states import TERMINAL
+from duetime.scheduler.store.database import unreadable
 from duetime.scheduler.store.database.database import Database
+from duetime.scheduler.store.schema.damage import next_time
 from duetime.scheduler.store.schema.rows import NOT_PAUSED
 from duetime.scheduler.store.schema.tables import events, runs, tasks
 from duetime.scheduler.store.statements.ready_runs import ACTIVE
 from duetime.scheduler.task import State, Tier
-from sqlalchemy import Connection, and_, case, func, select
+from sqlalchemy import Connection, Select, and_, case, func, select
 
 THROUGHPUT_WINDOW = timedelta(minutes=5)
 MAX_EVENTS_COUNTED = 10_000
@@ -45,7 +48,7 @@ def _waiting(connection: Connection, now: datetime) -> dict[Tier, Waiting]:
         .where(ACTIVE, runs.c.state == State.READY, NOT_PAUSED)
         .group_by(tasks.c.priority)
     )
-    return {tier: Waiting(count, oldest) for tier, count, oldest in connection.execute(statement)}
+    return {tier: Waiting(count, oldest) for tier, count, oldest in unreadable.rows(connection, statement)}
 
 
 def _throughput(connection: Connection, now: datetime) -> Throughput:
@@ -55,14 +58,13 @@ def _throughput(connection: Connection, now: datetime) -> Throughput:
     ended = and_(late.c.to_state.in_(TERMINAL), late.c.from_state.in_(_LEFT))
     first = func.min(late.c.at, type_=events.c.at.type)
     start = now - THROUGHPUT_WINDOW
-    found = connection.execute(
-        select(
-            func.count(),
-            first,
-            func.count(case((and_(became, late.c.at >= start), 1))),
-            func.count(case((and_(ended, late.c.at >= start), 1))),
-        )
-    ).one()
-    counted, oldest, in_, out = found
+    counts = select(
+        func.count(),
+        first,
+        func.count(case((and_(became, late.c.at >= start), 1))),
+        func.count(case((and_(ended, late.c.at >= start), 1))),
+    )
+    [(counted, earliest, in_, out)], _ = unreadable.every(connection, cast("Select[Any]", counts))
+    oldest = next_time(earliest) or start
     window = now - max(oldest, start) if counted == MAX_EVENTS_COUNTED else THROUGHPUT_WINDOW
     return Throughput(window, in_, out)

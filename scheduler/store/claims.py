@@ -12,19 +12,16 @@ from typing import Any
 
 from duetime.scheduler.records import Claim, Expired, NextTimes, ReadyRun, RunningRun, Settlement, Start, Verdict
 from duetime.scheduler.store.database.database import Database, Tried
-from duetime.scheduler.store.database.unreadable import PROBLEMS, Unreadable
+from duetime.scheduler.store.database.unreadable import DAMAGE, is_damage
 from duetime.scheduler.store.forms import Forms
 from duetime.scheduler.store.postgres import settle as postgres_settle
 from duetime.scheduler.store.postgres import start as postgres_start
 from duetime.scheduler.store.schema.tables import attempts, runs
 from duetime.scheduler.store.sql import commit_check
-from duetime.scheduler.store.statements import expire, ready_runs, recover, settle, start
-from duetime.scheduler.store.statements.recover import Conclude
+from duetime.scheduler.store.statements import damaged, expire, ready_runs, recover, settle, start
+from duetime.scheduler.store.statements.settle import Conclude
 from duetime.scheduler.task import Json, State
 from sqlalchemy import Connection, Update, bindparam, false, select, update
-
-_MAX_ROWS_EXAMINED = 5_000
-"""Rows of each kind that are read to find the unreadable ones."""
 
 _MINE = (
     runs.c.id.in_(bindparam("run_ids", expanding=True)),
@@ -101,7 +98,27 @@ class Claims:
 
     def ready(self, *, limit: int, after: str | None = None) -> list[ReadyRun]:
         """Return ready runs by id, after the id `after`, for a rebuild of the queue."""
+        found, unreadable = self._ready(limit, after)
+        if unreadable:
+            self._fail(unreadable)
+            found, _ = self._ready(limit, after)
+        return found
+
+    def _ready(self, limit: int, after: str | None) -> tuple[list[ReadyRun], list[str]]:
         return self._database.read(lambda connection: ready_runs.ready(connection, limit, after, self._now()))
+
+    def fail_damaged(self) -> list[str]:
+        """End as failed the open runs that no timer, queue or lease can find, and return them."""
+
+        def work(connection: Connection) -> list[Expired]:
+            now = self._now()
+            return damaged.end(connection, damaged.unfound(connection, now), now)
+
+        return [run.run_id for run in self._database.write(work)]
+
+    def _fail(self, run_ids: Sequence[str]) -> None:
+        """End those of the runs that are damaged, and ready or running, as failed."""
+        self._database.write(lambda connection: damaged.end(connection, run_ids, self._now(), only=damaged.CLAIMABLE))
 
     def never_started(self, run_ids: Sequence[str]) -> int:
         """Return how many of these runs are ready for their first attempt."""
@@ -110,18 +127,6 @@ class Claims:
     def running(self, *, limit: int, after: str | None = None) -> list[RunningRun]:
         """Return running runs by id, after the id `after`; a rebuilt queue leases them again."""
         return self._database.read(lambda connection: ready_runs.running(connection, limit, after))
-
-    def unreadable(self) -> list[str]:
-        """Return due, ready or running runs that this version cannot read, thousands at most."""
-
-        def work(connection: Connection) -> list[str]:
-            now = self._now()
-            start.look_at_due(connection, _MAX_ROWS_EXAMINED, now)
-            ready_runs.ready(connection, _MAX_ROWS_EXAMINED, None, now)
-            ready_runs.running(connection, _MAX_ROWS_EXAMINED, None)
-            return [str(run_id) for run_id in Unreadable.of(connection).ids(runs.name)]
-
-        return self._database.read(work)
 
     def start(
         self,
@@ -151,7 +156,13 @@ class Claims:
             return self._forms.start(connection, left, now=self._now(), again=doubtful, **how)
 
         stored = commit_check.started
-        return claims + self._database.write(work, durable=False, stored=stored, doubtful=doubtful)
+        try:
+            return claims + self._database.write(work, durable=False, stored=stored, doubtful=doubtful)
+        except DAMAGE as problem:  # what a server cannot compute with, fails the whole statement
+            if not is_damage(problem):
+                raise
+        self._fail([wish.run_id for wish in left])
+        return claims + self._database.write(work, durable=False, stored=stored, doubtful=True)
 
     def ready_actions(self, run_ids: Sequence[str]) -> dict[str, str]:
         """Return by run the actions of those that are ready."""
@@ -165,7 +176,10 @@ class Claims:
             return self._database.attempt(
                 lambda connection: postgres_start.at_once(connection, starts, now=self._now(), **how)
             )
-        except PROBLEMS:  # a row cannot be read; the tokens identify what was started
+        except DAMAGE as problem:  # the tokens identify what was started
+            if not is_damage(problem):
+                raise
+            self._fail([wish.run_id for wish in starts])
             return Tried(unanswered=True)
 
     def expire(self, *, limit: int, conclude: Conclude | None = None) -> list[Expired]:

@@ -7,10 +7,11 @@ from datetime import datetime, timedelta
 
 from duetime.scheduler.store.database import unreadable
 from duetime.scheduler.store.database.database import Database
+from duetime.scheduler.store.schema.damage import is_damaged, next_time
 from duetime.scheduler.store.schema.rows import DELIVERY, MESSAGE
 from duetime.scheduler.store.schema.tables import deliveries, inbox
 from duetime.scheduler.task import Delivery, DeliveryState, InboxMessage
-from sqlalchemy import bindparam, func, select, update
+from sqlalchemy import bindparam, func, null, select, update
 
 _NEXT_WAKE = select(func.min(deliveries.c.next_at)).where(deliveries.c.next_at.is_not(None))
 _DUE = (
@@ -20,6 +21,13 @@ _DUE = (
     .order_by(deliveries.c.next_at)
     .limit(bindparam("most"))
 )
+_FAILED = {
+    "state": DeliveryState.FAILED,
+    "attempts": 0,
+    "next_at": null(),
+    "delivered_at": null(),
+    "error": "damaged: its row or that of its message cannot be read",
+}
 _TO_TAKE = (
     select(deliveries.c.id)
     .where(deliveries.c.id.in_(bindparam("ids", expanding=True)), deliveries.c.next_at <= bindparam("now"))
@@ -47,15 +55,21 @@ class Deliveries:
 
     def next_wake(self) -> datetime | None:
         """Return when the next delivery is due; None when none waits."""
-        return self._database.look(
-            lambda connection: connection.execute(unreadable.without(connection, _NEXT_WAKE, deliveries.c.id)).scalar()
-        )
+        return self._database.look(lambda connection: next_time(unreadable.every(connection, _NEXT_WAKE)[0][0][0]))
 
     def due(self, *, limit: int) -> list[tuple[Delivery, InboxMessage]]:
         """Return deliveries that are due, longest due first, each with its message."""
         due = {"now": self._now(), "most": limit}
-        rows = self._database.read(lambda connection: unreadable.rows(connection, _DUE, due, deliveries.c.id))
+        rows, some_damaged = self._database.read(lambda connection: unreadable.every(connection, _DUE, due))
+        if some_damaged:
+            self._fail([row[0] for row in rows if is_damaged(row)])
+            rows = [row for row in rows if not is_damaged(row)]
         return [(Delivery(*row[: len(DELIVERY)]), InboxMessage(*row[len(DELIVERY) :])) for row in rows]
+
+    def _fail(self, ids: Sequence[str]) -> None:
+        """Give up damaged deliveries, or those of a damaged message; the inbox has it all the same."""
+        statement = update(deliveries).where(deliveries.c.id.in_(list(ids))).values(_FAILED)
+        self._database.write(lambda connection: connection.execute(statement))
 
     def take(self, ids: Sequence[str], *, lease: timedelta) -> set[str]:
         """Lease those of the deliveries that are still due and return them.

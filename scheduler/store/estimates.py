@@ -6,6 +6,7 @@ from collections.abc import Callable, Mapping, Sequence
 from datetime import datetime
 
 from duetime.scheduler.rules.estimates import ActionKey, Histogram
+from duetime.scheduler.store.database import unreadable
 from duetime.scheduler.store.database.database import Database
 from duetime.scheduler.store.schema.pool_tables import estimates
 from sqlalchemy import Connection, bindparam, func, insert, select, tuple_, update
@@ -33,7 +34,7 @@ class Estimates:
         return {of: histogram for part in parts for of, histogram in self._of(part).items()}
 
     def _of(self, keys: Sequence[ActionKey]) -> dict[ActionKey, Histogram]:
-        rows = self._database.look(lambda connection: connection.execute(_MANY, {"wanted": list(keys)}).all())
+        rows = self._database.look(lambda connection: unreadable.rows(connection, _MANY, {"wanted": list(keys)}))
         return {(row.tenant, row.action): Histogram.from_json(row.histogram) for row in rows}
 
     def add(self, deltas: Mapping[ActionKey, Sequence[float]]) -> None:
@@ -50,8 +51,9 @@ class Estimates:
 
     def _merge(self, connection: Connection, of: ActionKey, seconds: Sequence[float]) -> None:
         its = dict(zip(("of_tenant", "of_action"), of, strict=True))
-        found = connection.execute(_ONE, its).first()
-        merged = (Histogram.from_json(found.histogram) if found else Histogram.empty()).merged(seconds)
+        found, damaged = unreadable.every(connection, _ONE, its)
+        earlier = Histogram.from_json(found[0].histogram) if found and not damaged else Histogram.empty()
+        merged = earlier.merged(seconds)
         values = {
             "histogram": merged.to_json(),
             "weight": sum(merged.weights.values()),

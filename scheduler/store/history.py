@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
 
 from duetime.scheduler.events import Event, EventFilter, EventPage
 from duetime.scheduler.ids import is_id
+from duetime.scheduler.store.database import unreadable
 from duetime.scheduler.store.database.database import Database
 from duetime.scheduler.store.lists import event_list
 from duetime.scheduler.store.schema.rows import ATTEMPT, DEAD_LETTER
@@ -30,10 +30,10 @@ class History:
         of = ("events", tenant, where)
         behind = cursors.read(cursor, of=of) if cursor else []
 
-        def work(connection: Connection) -> Sequence[Any]:
+        def work(connection: Connection) -> list[Event]:
             return event_list.page(connection, tenant, where, limit=limit + 1, behind=behind)
 
-        found = [Event(*row) for row in self._database.read(work)]
+        found = self._database.read(work)
         following = cursors.write(_position(found[limit - 1], where), of=of) if len(found) > limit else None
         return EventPage(tuple(found[:limit]), following)
 
@@ -47,7 +47,7 @@ class History:
             .where(runs.c.task_id == task_id, runs.c.tenant == tenant)
             .order_by(attempts.c.started_at, runs.c.id, attempts.c.number)
         )
-        return self._database.read(lambda connection: [Attempt(*row) for row in connection.execute(statement)])
+        return self._database.read(lambda connection: _attempts(connection, statement))
 
     def latest(self) -> int:
         """Return the id of the newest event of any tenant, 0 when there is none."""
@@ -73,13 +73,20 @@ class History:
         return found[:limit], cursors.write([to_microseconds(last.at), last.run_id], of=of)
 
 
+def _attempts(connection: Connection, statement: Select[Any]) -> list[Attempt]:
+    return [attempt for attempt, _ in unreadable.values(connection, statement, Attempt, ATTEMPT)]
+
+
 def _letters(connection: Connection, statement: Select[Any]) -> list[DeadLetter]:
-    rows = connection.execute(statement).all()
-    tried: dict[str, list[Attempt]] = {row.run_id: [] for row in rows}
+    letters = unreadable.values(connection, statement, DeadLetter, DEAD_LETTER)
+    tried: dict[str, list[Attempt]] = {letter.run_id: [] for letter, _ in letters}
     every = select(*ATTEMPT).where(attempts.c.run_id.in_(list(tried))).order_by(attempts.c.number)
-    for row in connection.execute(every):
-        tried[row.run_id].append(Attempt(*row))
-    return [replace(DeadLetter(*row), attempts=tuple(tried[row.run_id])) for row in rows]
+    for attempt in _attempts(connection, every):
+        tried[attempt.run_id].append(attempt)
+    return [
+        replace(letter, attempts=tuple(tried[letter.run_id]), reason="; ".join((letter.reason, *damage)))
+        for letter, damage in letters
+    ]
 
 
 def _position(event: Event, where: EventFilter) -> list[int | str]:

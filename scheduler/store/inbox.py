@@ -7,6 +7,7 @@ from datetime import datetime
 from typing import Any
 
 from duetime.scheduler.ids import is_id
+from duetime.scheduler.store.database import unreadable
 from duetime.scheduler.store.database.database import Database
 from duetime.scheduler.store.schema.rows import MESSAGE
 from duetime.scheduler.store.schema.tables import inbox
@@ -62,4 +63,4 @@ def _of(statement: Select[Any], tenant: str, user: str) -> Select[Any]:
 
 
 def _messages(connection: Connection, statement: Select[Any]) -> list[InboxMessage]:
-    return [InboxMessage(*row) for row in connection.execute(statement)]
+    return [message for message, _ in unreadable.values(connection, statement, InboxMessage, MESSAGE)]

@@ -7,9 +7,12 @@ from dataclasses import dataclass
 from itertools import groupby
 from typing import Any
 
+from duetime.scheduler.store.database import unreadable
 from duetime.scheduler.store.database.database import Database
 from duetime.scheduler.store.schema.base import Base
 from duetime.scheduler.store.schema.constraints import INVARIANTS, Invariant
+from duetime.scheduler.store.schema.damage import DamagedValue, is_damaged
+from duetime.scheduler.store.schema.tables import dead_letters
 from sqlalchemy import ColumnElement, Row, Select, Table, literal, literal_column, select, tuple_
 
 MAX_ROWS_PER_READ = 5_000
@@ -17,6 +20,12 @@ MAX_ROWS_PER_READ = 5_000
 
 MAX_ROWS_NAMED = 3
 """Rows that a finding names, of however many."""
+
+
+MAX_NEWEST_ROWS = 20_000
+"""Rows of each table that a quick look for damage reads: they take a second or two."""
+
+MAX_FAILED_TASKS_NAMED = 100
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,6 +65,37 @@ class Integrity:
             findings += found.findings()
         return Examined(rows, tuple(findings))
 
+    def damaged(self, most: int | None = MAX_NEWEST_ROWS) -> Damaged:
+        """Read at most `most` rows of each table, the newest first, and report what cannot be read."""
+        rows, findings = 0, list[Finding]()
+        for table in Base.metadata.sorted_tables:
+            read, found = self._damaged_in(table, most)
+            rows, findings = rows + read, findings + found
+        failed = self._database.read(lambda connection: unreadable.rows(connection, _FAILED))
+        return Damaged(rows, tuple(findings), tuple(dict.fromkeys(row.task_id for row in failed)))
+
+    def _damaged_in(self, table: Table, most: int | None) -> tuple[int, list[Finding]]:
+        key = list(table.primary_key)
+        newest = select(*table.columns).order_by(*(column.desc() for column in key))
+        read, names = 0, dict[str, list[str]]()
+        while most is None or read < most:
+            page, damaged = self._read(newest.limit(self._batch).offset(read))
+            read += len(page)
+            for row in filter(is_damaged, page) if damaged else ():
+                for column, value in zip(table.columns, row, strict=True):
+                    if isinstance(value, DamagedValue):
+                        names.setdefault(f"cannot be read in {column.name}: {value.why}", []).append(_name(table, row))
+            if len(page) < self._batch:
+                break
+        remedy = _REMEDIES.get(table.name, _RESTORE)
+        return read, [
+            Finding(table.name, broken, remedy, len(which), tuple(which[:MAX_ROWS_NAMED]))
+            for broken, which in names.items()
+        ]
+
+    def _read(self, statement: Select[Any]) -> tuple[list[Any], bool]:
+        return self._database.read(lambda connection: unreadable.every(connection, statement))
+
     def _pages(self, of: _Table) -> Iterator[Sequence[Row[Any]]]:
         after: Row[Any] | None = None
         while True:
@@ -65,6 +105,31 @@ class Integrity:
                 return
             yield page
             after = page[-1]
+
+
+@dataclass(frozen=True, slots=True)
+class Damaged:
+    """The damaged rows among the newest ones: by table how many, and which."""
+
+    rows: int
+    findings: tuple[Finding, ...]
+    failed: tuple[str, ...]
+    """Tasks of which a run ended as failed for that, the latest first."""
+
+
+_REMEDIES = {
+    "tasks": "`duetime cancel TASK` ends it; or restore the row from a backup.",
+    "runs": "`duetime cancel TASK` ends its task; or restore the row from a backup.",
+    "pools": "Declare the pool anew.",
+    "estimates": "The next durations of the action begin it anew.",
+}
+_RESTORE = "All else goes on without it; restore the row from a backup."
+_FAILED = (
+    select(dead_letters.c.task_id)
+    .where(dead_letters.c.reason.like("damaged: %"))
+    .order_by(dead_letters.c.at.desc())
+    .limit(MAX_FAILED_TASKS_NAMED)
+)
 
 
 class _Table:
@@ -100,3 +165,10 @@ class _Table:
         for each, count, examples in zip(self._invariants, self._counts, self._examples, strict=True):
             if count:
                 yield Finding(each.table, each.broken, each.remedy, count, tuple(examples))
+
+
+def _name(table: Table, row: Sequence[Any]) -> str:
+    """Return the key of a row, and its task."""
+    named = {column.name: str(value) for column, value in zip(table.columns, row, strict=True)}
+    key = "/".join(named[column.name] for column in table.primary_key)
+    return f"{key} of {named['task_id']}" if "task_id" in named else key

@@ -11,6 +11,7 @@ from collections.abc import Callable, Mapping
 from datetime import datetime
 
 from duetime.scheduler.records import StoredPool
+from duetime.scheduler.store.database import unreadable
 from duetime.scheduler.store.database.database import Database
 from duetime.scheduler.store.schema.pool_tables import POOL_REVISION, pools
 from duetime.scheduler.store.schema.rows import columns_of
@@ -49,7 +50,9 @@ class Pools:
     def all(self) -> list[StoredPool]:
         """Return the existing pools by name."""
         statement = _ALL.where(_THERE)
-        return self._database.read(lambda connection: [StoredPool(*row) for row in connection.execute(statement)])
+        return self._database.read(
+            lambda connection: [StoredPool(*row) for row in unreadable.rows(connection, statement)]
+        )
 
     def removed(self) -> set[str]:
         """Return the names of removed pools."""
@@ -65,7 +68,8 @@ class Pools:
 
         def work(connection: Connection) -> StoredPool:
             self._write(connection, name, spec=_as_stored(spec), actor=actor)
-            return StoredPool(*connection.execute(_ONE, {"pool": name}).one())
+            [(stored, _)] = unreadable.values(connection, _ONE, StoredPool, _COLUMNS, {"pool": name})
+            return stored
 
         return self._database.write(work)
 
@@ -95,8 +99,8 @@ class Pools:
     def _write(self, connection: Connection, name: str, *, spec: Spec | None, actor: str) -> bool:
         """Store the spec of a pool, None for a removal; False when it is unchanged."""
         _take_turn(connection)
-        found = connection.execute(_ONE, {"pool": name}).first()
-        if (found.spec if found else None) == spec:
+        found, damaged = unreadable.every(connection, _ONE, {"pool": name})
+        if (found[0].spec if found else None) == spec and not damaged:
             return False
         revision = _revision(connection) + 1
         values = {"spec": spec, "revision": revision, "updated_at": self._now(), "updated_by": actor}
@@ -113,7 +117,8 @@ def _revision(connection: Connection) -> int:
 
 
 def _declared(connection: Connection) -> dict[str, Spec]:
-    return {row.name: row.declared for row in connection.execute(_ALL) if row.declared is not None}
+    """Return what configuration declared last; a pool of which that is damaged is declared anew."""
+    return {row.name: row.declared for row in unreadable.rows(connection, _ALL) if row.declared is not None}
 
 
 def _as_stored(spec: Spec) -> Spec:

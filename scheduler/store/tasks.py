@@ -11,7 +11,7 @@ from duetime.scheduler.store.database.database import Database, Tried
 from duetime.scheduler.store.forms import Forms
 from duetime.scheduler.store.lists import agenda, task_list
 from duetime.scheduler.store.sql import commit_check
-from duetime.scheduler.store.statements import add, idempotency, read, repeats
+from duetime.scheduler.store.statements import add, damaged, idempotency, read
 from duetime.scheduler.store.statements import change as changing
 from duetime.scheduler.task import Run, State, Task, TaskFilter, TaskRecord
 from sqlalchemy import Connection
@@ -156,13 +156,15 @@ class Tasks:
 
         def work(connection: Connection) -> Changed:
             record, now = read.record(connection, tenant, task_id, locking=True), self._now()
-            if key and repeats.is_repeat(connection, record.task, key, actor, now):
+            if record.damage:
+                record = damaged.mended(connection, record, kind, actor, now)
+            if key and idempotency.is_repeat(connection, record.task, key, actor, now):
                 return Changed(record, repeated=True)
             changing.check_revision(connection, record, revision)
             change = decide(record)
             found = changing.apply(connection, record, change, actor=actor, kind=kind, reason=reason, now=now)
             if key:
-                repeats.store(connection, found.task, key)
+                idempotency.store_change(connection, found.task, key)
             return Changed(found)
 
         return self._database.write(work)

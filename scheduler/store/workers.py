@@ -7,6 +7,7 @@ from dataclasses import fields
 from datetime import datetime
 
 from duetime.scheduler.records import WorkerProcess
+from duetime.scheduler.store.database import unreadable
 from duetime.scheduler.store.database.database import Database
 from duetime.scheduler.store.schema.pool_tables import workers
 from duetime.scheduler.store.schema.rows import columns_of
@@ -40,12 +41,14 @@ class Workers:
 
     def all(self) -> list[WorkerProcess]:
         """Return the workers, longest started first, silent ones included."""
-        return self._database.read(lambda connection: [WorkerProcess(*row) for row in connection.execute(_ALL)])
+        return self._database.read(
+            lambda connection: [WorkerProcess(*row) for row in unreadable.rows(connection, _ALL)]
+        )
 
     def active_runs(self) -> Mapping[str, int]:
         """Return the number of running runs by worker, counted from the runs themselves."""
         return self._database.read(
-            lambda connection: {str(name): count for name, count in connection.execute(_IN_HAND)}
+            lambda connection: {str(name): count for name, count in unreadable.rows(connection, _IN_HAND)}
         )
 
     def remove(self, worker_id: str) -> None:

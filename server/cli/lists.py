@@ -110,7 +110,7 @@ def _task(view: TaskView) -> Sequence[str | Text]:
         task.id,
         _time(due(run), task.timezone),
         times.relative(due(run), view.now),
-        output.state_word(run.state, paused=task.paused),
+        output.state_word(run.state, paused=task.paused, damaged=bool(view.record.damage)),
         task.title,
         task.action,
         "yes" if task.repeat else "",

@@ -13,6 +13,7 @@ import typer
 from duetime.scheduler.events import Event, EventPage
 from duetime.scheduler.remedies import reason_in
 from duetime.scheduler.rules.limits.pool import needs_in_words
+from duetime.scheduler.rules.states import OPEN
 from duetime.scheduler.task import Json, State
 from duetime.server.cli.phrases import COMMAND_WORDS, in_options
 from duetime.widgets.history_text import changes_in_words, clock_time
@@ -73,8 +74,10 @@ def as_json(value: Json) -> None:
     sys.stdout.write(json.dumps(value, indent=indent, ensure_ascii=False) + "\n")
 
 
-def state_word(state: State, *, paused: bool = False) -> Text:
+def state_word(state: State, *, paused: bool = False, damaged: bool = False) -> Text:
     """Return the word for a state; colour only repeats what it says."""
+    if damaged and state in OPEN:
+        return Text("damaged", style="red")
     word = "paused" if paused and state is State.SCHEDULED else state.value
     return Text(word, style="yellow" if word == "paused" else _COLOURS.get(state, ""))
 
@@ -162,7 +165,7 @@ def task_facts(task: TaskPayload) -> None:
         [
             ("id", f"{task.id} (revision {task.revision})"),
             ("title", task.title),
-            ("state", state_word(task.state, paused=bool(task.paused))),
+            ("state", state_word(task.state, paused=bool(task.paused), damaged=bool(task.damaged))),
             ("when", f"{task.when.text} {task.when.timezone} ({task.when.relative})"),
             ("repeats", ends_in_words(task.repeat) if task.repeat else None),
             ("next", ", ".join(task.repeat.next) if task.repeat else None),

@@ -1,23 +1,41 @@
-"""Checks of `duetime doctor` on what the database holds: unreadable rows, indexes for searches, the backlog."""
+"""Checks of `duetime doctor` on what the database holds: damaged rows, indexes for searches, the backlog."""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from duetime.scheduler.foresight.lateness import report
-from duetime.scheduler.ids import runs_words
-from duetime.scheduler.store import SearchState, Store
+from duetime.scheduler.store import Finding, SearchState, Store
 from duetime.server.doctor.check import Check, CheckVerdict
 
+MAX_FINDINGS_SHOWN = 5
+_NEWER = "If a newer Duetime wrote them, upgrade this one."
 RUNNER_ADVICE = "`duetime service install` keeps one running; a chat client or `duetime serve` does while it is open."
 
 
-def rows_check(store: Store) -> Check:
-    found = store.claims.unreadable()
-    if not found:
-        return Check("rows", CheckVerdict.OK, "every due, ready or running row can be read")
-    said = f"{runs_words(found)} cannot be read by this version and will not run here."
-    return Check(
-        "rows", CheckVerdict.WRONG, said, "Upgrade this Duetime if a newer one wrote them; the log has the reason."
-    )
+def rows_check(store: Store, *, deep: bool = False) -> Check:
+    """Look for damaged rows, among the newest ones or among all, and for runs that failed because of them."""
+    found = store.integrity.damaged(None) if deep else store.integrity.damaged()
+    if found.findings:
+        shown = [said(each) for each in found.findings[:MAX_FINDINGS_SHOWN]]
+        more = len(found.findings) - len(shown)
+        advice = [*dict.fromkeys(each.remedy for each in found.findings), _NEWER]
+        words = " ".join([*shown, *([f"And {more} more kinds of damage."] if more else [])])
+        return Check("rows", CheckVerdict.WRONG, words, " ".join(advice))
+    if found.failed:
+        words = f"{len(found.failed)} task(s) ended as failed because their rows were damaged: {_listed(found.failed)}."
+        return Check("rows", CheckVerdict.NOTE, words, "`duetime history TASK` has what stood there; schedule it anew.")
+    return Check("rows", CheckVerdict.OK, f"{found.rows:,} rows read, each can be")
+
+
+def said(finding: Finding) -> str:
+    rows = "row" if finding.count == 1 else "rows"
+    more = ", ..." if finding.count > len(finding.examples) else ""
+    return f"{finding.count:,} {rows} of {finding.table}: each {finding.broken} ({', '.join(finding.examples)}{more})."
+
+
+def _listed(names: Sequence[str]) -> str:
+    return ", ".join(names[:MAX_FINDINGS_SHOWN]) + (", ..." if len(names) > MAX_FINDINGS_SHOWN else "")
 
 
 def search_check(store: Store) -> Check:

@@ -76,7 +76,7 @@ def _database(settings: Settings, *, deep: bool) -> Iterator[Check]:
     try:
         yield Check("database", CheckVerdict.OK, f"{masked(settings.database_url)}, its schema matches this version")
         yield _safely("clock", _clock, store)
-        yield _safely("rows", rows_check, store)
+        yield _safely("rows", partial(rows_check, deep=deep), store)
         yield _safely("search", search_check, store)
         yield _safely("backlog", backlog_check, store)
         if deep:

@@ -174,9 +174,9 @@ function follows(list, task, reread) {
 }
 
 function rowOf(task) {
-  const { id, title, state, priority, paused } = task;
+  const { id, title, state, priority, paused, damaged } = task;
   const deadline = hasEnded(task) ? undefined : task.deadline?.utc;
-  return { id, title, state, when: task.when.utc, priority, deadline, paused, repeat: task.repeat ? true : undefined };
+  return { id, title, state, when: task.when.utc, priority, deadline, paused, damaged, repeat: task.repeat ? true : undefined };
 }
 
 function tickList(list) {

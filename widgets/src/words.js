@@ -15,6 +15,7 @@ const LOOKS = {
   expired: ["Expired", "alert", "danger"],
   skipped: ["Skipped", "skip", "quiet"],
   paused: ["Paused", "pause", "quiet"],
+  damaged: ["Damaged", "alert", "danger"],
   overdue: ["Overdue", "alert", "warning"],
   dry_run: ["Dry run", "clock", "quiet"],
 };
@@ -30,9 +31,10 @@ export function isStored(task) {
   return /^t_.{12}$/.test(task.id ?? "");
 }
 
-/** Which look a task has now: its state, unless it is paused, late, held back by something, or not there at all. */
+/** Which look a task has now: its state, unless it is damaged, paused, late, held back by something, or not there at all. */
 export function lookOf(task, due, now) {
   if (!isStored(task)) return "dry_run";
+  if (task.damaged && !hasEnded(task)) return "damaged";
   if (task.paused && !hasEnded(task)) return "paused";
   if (task.cancel_requested) return "stopping";
   if (task.state === "scheduled" && now - due > LATE_AFTER) return "overdue";

@@ -1,7 +1,6 @@
-"""Rows that this version cannot read: written by a newer one, or damaged. They stay unchanged and hold up no other row.
+"""Reads rows of which some may be damaged: written by a newer version, or by something else than Duetime.
 
-A batch is read as usual. Only when that fails are its rows read one by one; the faulty ones are then left out of
-results, limits and timers.
+A batch is read as usual. Only when that fails it is read again leniently, so that one damaged row hides no other.
 """
 
 from __future__ import annotations
@@ -9,34 +8,44 @@ from __future__ import annotations
 import logging
 import threading
 import time
-from collections.abc import Callable, Mapping
-from typing import Any
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from typing import Any, TypeVar, cast
 
-from sqlalchemy import Column, Connection, Select
+from duetime.scheduler.store.schema.damage import PROBLEMS, DamagedValue, is_damaged, lenient
+from duetime.scheduler.store.schema.rows import DamageWords, values_of
+from sqlalchemy import Column, ColumnElement, Connection, Select
+from sqlalchemy.exc import DBAPIError
 
 OPTION = "duetime_unreadable"
 """The execution option that holds the `Unreadable` of an engine."""
 
 UNREADABLE_RETRY_DELAY_S = 300.0
-"""Seconds after which a row is tried again, since it may have been repaired."""
+"""Seconds after which a row that had to be left alone is looked at again."""
+
+DAMAGE = (*PROBLEMS, DBAPIError)
+"""Exceptions that may come from damaged rows; `is_damage` decides."""
+
+LOG_INTERVAL_S = 60.0
+"""Seconds between two log lines about the same column."""
 
 MAX_ROWS_KNOWN = 10_000
-PROBLEMS = (LookupError, TypeError, ValueError, AttributeError)
-"""Exceptions from a row with an unknown word, shape or type."""
 
 RowId = str | int
+V = TypeVar("V")
+FoundRows = list[Any]
 
 log = logging.getLogger(__name__)
 
 
 class Unreadable:
-    """Recently unreadable rows of one database, by table; thread-safe."""
+    """The damaged rows of one database: which are left alone, and which columns were logged; thread-safe."""
 
     def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
         self._clock = clock
         self._lock = threading.Lock()
         self._until: dict[tuple[str, RowId], float] = {}
-        self._logged: set[tuple[str, RowId]] = set()
+        self._logged_at: dict[str, float] = {}
 
     @classmethod
     def of(cls, connection: Connection) -> Unreadable:
@@ -45,7 +54,7 @@ class Unreadable:
         return found
 
     def ids(self, table: str) -> list[RowId]:
-        """Return the rows of a table to leave out now."""
+        """Return the rows of a table to leave alone now."""
         if not self._until:
             return []
         with self._lock:
@@ -53,44 +62,103 @@ class Unreadable:
             self._until = {row: until for row, until in self._until.items() if until > now}
             return sorted((row_id for name, row_id in self._until if name == table), key=str)
 
-    def add(self, table: str, row_id: RowId, problem: Exception) -> None:
-        """Leave a row out for a while, and log it once."""
-        row = (table, row_id)
+    def leave(self, table: str, row_id: RowId) -> None:
+        """Leave a row alone for a while, because only a newer version may change it."""
         with self._lock:
             if len(self._until) < MAX_ROWS_KNOWN:
-                self._until[row] = self._clock() + UNREADABLE_RETRY_DELAY_S
-            new = row not in self._logged and len(self._logged) < MAX_ROWS_KNOWN
-            self._logged |= {row} if new else set()
-        if new:
-            why = f"{type(problem).__name__}: {problem}"[:200]
-            log.error("skipped %s %s, which this version of Duetime cannot read: %s", table, row_id, why)
+                self._until[table, row_id] = self._clock() + UNREADABLE_RETRY_DELAY_S
+
+    def log(self, rows: FoundRows) -> None:
+        """Log which columns are damaged, each once a minute at most."""
+        for row in rows:
+            for name, value in zip(row._fields, row, strict=True):  # a column name may occur twice
+                if isinstance(value, DamagedValue) and self._may_log(name):
+                    log.error("%s is damaged (%s) in the row %s", name, value.why, _name_of(row))
+
+    def _may_log(self, column: str) -> bool:
+        with self._lock:
+            now = self._clock()
+            may = now - self._logged_at.get(column, -LOG_INTERVAL_S) >= LOG_INTERVAL_S
+            self._logged_at |= {column: now} if may else {}
+        return may
+
+
+def _name_of(row: Sequence[Any]) -> str:
+    names = [str(value) for value in row if isinstance(value, str | int) and not isinstance(value, bool)]
+    return names[0][:100] if names else "without a name"
 
 
 def without(connection: Connection, statement: Select[Any], key: Column[Any]) -> Select[Any]:
-    """Return the statement without the known unreadable rows."""
+    """Return the statement without the rows that are left alone."""
     known = Unreadable.of(connection).ids(key.table.name)
     return statement.where(key.not_in(known)) if known else statement
 
 
-def rows(connection: Connection, statement: Select[Any], parameters: Mapping[str, Any], key: Column[Any]) -> list[Any]:
-    """Return the readable rows of a statement; `key` is the column that identifies a row."""
-    while True:
-        wanted = without(connection, statement, key)
-        try:
-            return list(connection.execute(wanted, parameters).all())
-        except PROBLEMS:
-            if not _find(connection, wanted, parameters, key):
-                raise
+def rows(connection: Connection, statement: Select[Any], parameters: Mapping[str, Any] | None = None) -> FoundRows:
+    """Return the rows that can be read."""
+    found, damaged = every(connection, statement, parameters)
+    return [row for row in found if not is_damaged(row)] if damaged else found
 
 
-def _find(connection: Connection, statement: Select[Any], parameters: Mapping[str, Any], key: Column[Any]) -> bool:
-    """Read the rows of a statement one by one; return whether a new unreadable one was found."""
-    known = Unreadable.of(connection)
-    before = known.ids(key.table.name)
-    names = statement.with_only_columns(key, maintain_column_froms=True)
-    for row_id in connection.execute(names, parameters).scalars().all():
-        try:
-            connection.execute(statement.where(key == row_id), parameters).all()
-        except PROBLEMS as problem:
-            known.add(key.table.name, row_id, problem)
-    return known.ids(key.table.name) != before
+def every(
+    connection: Connection, statement: Select[Any], parameters: Mapping[str, Any] | None = None
+) -> tuple[FoundRows, bool]:
+    """Return all rows, and whether some are damaged: these have an `DamagedValue` in place of each damaged value."""
+    try:
+        return list(connection.execute(statement, parameters or {}).all()), False
+    except DAMAGE as problem:
+        if not is_damage(problem):
+            raise
+    found = _leniently(connection, statement, parameters or {})
+    damaged = [row for row in found if is_damaged(row)]
+    Unreadable.of(connection).log(damaged)
+    return found, True
+
+
+def values(
+    connection: Connection,
+    statement: Select[Any],
+    kind: type[V],
+    columns: Sequence[Column[Any]],
+    parameters: Mapping[str, Any] | None = None,
+) -> list[tuple[V, DamageWords]]:
+    """Return the rows of these columns as values, each with what is damaged in it."""
+    found, damaged = every(connection, statement, parameters)
+    return values_of(kind, columns, found) if damaged else [(kind(*row), ()) for row in found]
+
+
+def is_damage(error: BaseException) -> bool:
+    """Whether a statement failed because of what is stored: bytes as text, an instant out of range, a list of needs."""
+    if not isinstance(error, DBAPIError):
+        return isinstance(error, PROBLEMS)
+    if "Could not decode to UTF-8" in str(error.orig):
+        return True
+    return any(kind.__name__ == "DataError" for kind in type(error.orig).__mro__)
+
+
+def _leniently(connection: Connection, statement: Select[Any], parameters: Mapping[str, Any]) -> FoundRows:
+    columns = cast("Iterable[ColumnElement[Any]]", statement.inner_columns)
+    leniently = statement.with_only_columns(*(lenient(column, connection.dialect) for column in columns))
+    with _forgiving(connection):
+        return list(connection.execute(leniently, parameters).all())
+
+
+@contextmanager
+def _forgiving(connection: Connection) -> Iterator[None]:
+    """Let SQLite's driver give bytes that are not UTF-8 as they are, instead of failing."""
+    raw: Any = connection.connection.driver_connection
+    if connection.dialect.name != "sqlite":
+        yield
+        return
+    raw.text_factory = _text_or_bytes
+    try:
+        yield
+    finally:
+        raw.text_factory = str
+
+
+def _text_or_bytes(stored: bytes) -> str | bytes:
+    try:
+        return stored.decode()
+    except UnicodeDecodeError:
+        return stored

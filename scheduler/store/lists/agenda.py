@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from datetime import datetime
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 from duetime.scheduler.store.database import unreadable
 from duetime.scheduler.store.lists.task_list import ListReader, Position, TaskList, in_order
-from duetime.scheduler.store.schema.rows import CURRENT, task_and_run
+from duetime.scheduler.store.schema.damage import DamagedValue
+from duetime.scheduler.store.schema.rows import CURRENT, listed_at
 from duetime.scheduler.store.schema.tables import runs, tasks
 from duetime.scheduler.store.schema.values import from_microseconds, to_microseconds
 from duetime.scheduler.store.sql import cursors
@@ -44,11 +45,21 @@ def agenda(
     section, *behind = TaskList(tenant, where).start(cursor)
     if section != OPEN_SECTION:
         return None
-    rows = ListReader(connection, tenant, where, matches).rows(OPEN_SECTION, behind, limit)
-    records = read.with_past(connection, [task_and_run(row) for row in rows])
+    reader = ListReader(connection, tenant, where, matches)
+    rows = reader.rows(OPEN_SECTION, behind, limit)
+    records = read.records_of(connection, rows, any(reader.damaged))
     place = (from_microseconds(int(behind[0])), str(behind[1])) if behind else None
     found, complete = _recurring(connection, tenant, where)
-    return Agenda([(row.listed_at, record) for row, record in zip(rows, records, strict=True)], place, found, complete)
+    return Agenda(
+        [(_place(row.listed_at, record), record) for row, record in zip(rows, records, strict=True)],
+        place,
+        found,
+        complete,
+    )
+
+
+def _place(at: datetime | DamagedValue, record: TaskRecord) -> datetime:
+    return listed_at(record.run) if isinstance(at, DamagedValue) else at
 
 
 def cursor_behind(tenant: str, where: TaskFilter, place: ListPlace | None) -> str:
@@ -67,6 +78,7 @@ def _recurring(connection: Connection, tenant: str, where: TaskFilter) -> tuple[
         .where(*of_task(tenant, where, titled_by_reading))
     )
     statement = in_order(statement, OPEN_SECTION, []).limit(MAX_RECURRING_TASKS + 1)
-    rows: Sequence[Any] = unreadable.rows(connection, statement, {}, runs.c.id)
-    pairs = [task_and_run(row) for row in rows[:MAX_RECURRING_TASKS]]
-    return read.with_past(connection, pairs), beyond is None and len(rows) <= MAX_RECURRING_TASKS
+    rows, damaged = unreadable.every(connection, statement)
+    return read.records_of(connection, rows[:MAX_RECURRING_TASKS], damaged), beyond is None and len(
+        rows
+    ) <= MAX_RECURRING_TASKS

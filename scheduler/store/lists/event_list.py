@@ -10,17 +10,18 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from duetime.scheduler.events import EventFilter
+from duetime.scheduler.events import Event, EventFilter
 from duetime.scheduler.store.database import unreadable
 from duetime.scheduler.store.schema.rows import EVENT
 from duetime.scheduler.store.schema.tables import events, tasks
 from duetime.scheduler.store.schema.values import from_microseconds
 from duetime.scheduler.store.sql.task_filter import labelled
+from duetime.scheduler.store.statements.event_log import events_of
 from duetime.scheduler.store.text_index import text_search
 from duetime.scheduler.store.text_index.text_search import Condition
-from sqlalchemy import Column, Connection, Row, Select, or_, select, tuple_
+from sqlalchemy import Column, Connection, Select, or_, select, tuple_
 
-EventRows = list[Row[Any]]
+EventRows = list[Event]
 Behind = Sequence[int | str]
 
 MAX_EVENTS_READ_SOON = 25_000
@@ -67,7 +68,7 @@ class _EventReader:
         """Read a short way back; return None when there may be more further back."""
         times = (_MEANINGS[name](getattr(self.where, name)) for name in ("since", "until") if getattr(self.where, name))
         every = self._ordered(select(*_KEY).where(events.c.tenant == self.tenant, *times))
-        last = self.connection.execute(every.limit(1).offset(MAX_EVENTS_READ_SOON)).one_or_none()
+        last = next(iter(unreadable.rows(self.connection, every.limit(1).offset(MAX_EVENTS_READ_SOON))), None)
         if last is None:
             return self._of_tenant()
         found = self._of_tenant(tuple_(*_KEY) >= tuple_(*last, types=_TYPES))
@@ -86,7 +87,7 @@ class _EventReader:
         statement = _EVENTS.where(*_conditions(self.where), *conditions)
         if self.where.label is not None:
             statement = statement.where(labelled(self.tenant, self.where.label))
-        return unreadable.rows(self.connection, self._ordered(statement).limit(self.limit), {}, events.c.id)
+        return events_of(self.connection, self._ordered(statement).limit(self.limit))
 
     def _ordered(self, statement: Select[Any]) -> Select[Any]:
         if self.where.task_id is None:

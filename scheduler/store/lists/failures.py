@@ -7,20 +7,22 @@ The mark may be left where a later run was cancelled while it waited, so each on
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from datetime import datetime
 from typing import Any
 
 from duetime.scheduler.rules.states import FAILURES, only_failures
 from duetime.scheduler.store.database import unreadable
-from duetime.scheduler.store.schema.rows import CURRENT, RUN, TASK, task_and_run
+from duetime.scheduler.store.schema.damage import DamagedValue
+from duetime.scheduler.store.schema.rows import CURRENT, RUN, TASK
 from duetime.scheduler.store.schema.tables import runs, tasks
-from duetime.scheduler.store.schema.values import from_microseconds, to_microseconds
+from duetime.scheduler.store.schema.values import FIRST_INSTANT, LAST_INSTANT, from_microseconds, to_microseconds
 from duetime.scheduler.store.sql import cursors
 from duetime.scheduler.store.sql.task_filter import conditions, in_time, of_task
 from duetime.scheduler.store.statements import read
 from duetime.scheduler.store.text_index import text_search
 from duetime.scheduler.store.text_index.text_search import Condition, Matches, titled_by_reading
 from duetime.scheduler.task import State, TaskFilter, TaskRecord
-from sqlalchemy import Connection, Row, Select, and_, case, func, literal, literal_column, or_, select, tuple_
+from sqlalchemy import Connection, Select, and_, case, func, literal, literal_column, or_, select, tuple_
 
 _failed = runs.alias("failed")
 _KEY = (_failed.c.listed_at, _failed.c.task_id)
@@ -54,12 +56,17 @@ def page(
         last = (from_microseconds(int(at)), str(task_id))
         statement = statement.where(tuple_(*_KEY) < tuple_(*last, types=[column.type for column in _KEY]))
     statement = _newest_first(statement).limit(limit + 1)
-    rows: Sequence[Row[Any]] = unreadable.rows(connection, statement, {}, runs.c.id)
-    pairs = [task_and_run(row) for row in rows[:limit]]
-    following = None
+    rows, damaged = unreadable.every(connection, statement)
+    found, following = read.records_of(connection, rows[:limit], damaged), None
     if len(rows) > limit:
-        following = cursors.write([to_microseconds(rows[limit - 1].failed_at), pairs[-1][0].id], of=of)
-    return read.with_past(connection, pairs), following
+        following = cursors.write([_position(rows[limit - 1].failed_at), found[-1].task.id], of=of)
+    return found, following
+
+
+def _position(failed_at: datetime | DamagedValue) -> int:
+    if isinstance(failed_at, DamagedValue):
+        return to_microseconds(FIRST_INSTANT if failed_at.stored.startswith("-") else LAST_INSTANT)
+    return to_microseconds(failed_at)
 
 
 def _newest_first(statement: Select[Any]) -> Select[Any]:

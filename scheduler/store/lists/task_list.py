@@ -4,16 +4,17 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Any, NamedTuple
 
 from duetime.scheduler.rules.states import FAILURES, OPEN, TERMINAL, only_failures
 from duetime.scheduler.store.database import unreadable
 from duetime.scheduler.store.lists import failures
-from duetime.scheduler.store.schema.rows import CURRENT, task_and_run
+from duetime.scheduler.store.schema.damage import DamagedValue
+from duetime.scheduler.store.schema.rows import CURRENT
 from duetime.scheduler.store.schema.tables import runs, tasks
-from duetime.scheduler.store.schema.values import from_microseconds, to_microseconds
+from duetime.scheduler.store.schema.values import FIRST_INSTANT, LAST_INSTANT, from_microseconds, to_microseconds
 from duetime.scheduler.store.sql import cursors
 from duetime.scheduler.store.sql.task_filter import (
     ENDED_SECTION,
@@ -31,7 +32,7 @@ from duetime.scheduler.store.statements import read
 from duetime.scheduler.store.statements.ready_runs import RUNNING, STARTED
 from duetime.scheduler.store.text_index import text_search
 from duetime.scheduler.store.text_index.text_search import Condition, Matches, titled_by_reading
-from duetime.scheduler.task import Run, State, Task, TaskFilter, TaskRecord
+from duetime.scheduler.task import State, TaskFilter, TaskRecord
 from sqlalchemy import (
     Connection,
     Row,
@@ -89,6 +90,8 @@ class ListReader:
     tenant: str
     where: TaskFilter
     matches: Matches | None
+    damaged: list[bool] = field(default_factory=list)
+    """Whether some of the rows are damaged, once they were read."""
 
     def rows(self, section: str, behind: Position, limit: int) -> Found:
         found: list[Row[Any]] = []
@@ -116,7 +119,7 @@ class ListReader:
         Returns None when there may be more of them further on.
         """
         every = in_order(select(runs.c.listed_at, runs.c.task_id).where(*of_part), section, behind)
-        last = self.connection.execute(every.limit(1).offset(MAX_ROWS_READ_SOON)).one_or_none()
+        last = next(iter(unreadable.rows(self.connection, every.limit(1).offset(MAX_ROWS_READ_SOON))), None)
         statement = _LISTED.where(*of_part, *conditions(self.tenant, self.where, titled_by_reading))
         if last is not None:
             statement = statement.where(_at(*last) >= _HERE if section == OPEN_SECTION else _at(*last) <= _HERE)
@@ -124,7 +127,9 @@ class ListReader:
         return found if last is None or len(found) == limit else None
 
     def _read(self, statement: Select[Any]) -> Found:
-        return unreadable.rows(self.connection, statement, {}, runs.c.id)
+        found, damaged = unreadable.every(self.connection, statement)
+        self.damaged[:] = [damaged or any(self.damaged)]
+        return found
 
 
 def matching(connection: Connection, where: TaskFilter) -> Matches | None:
@@ -153,14 +158,19 @@ def page(
         behind = []
     if len(rows) <= limit and listed.has_ended():
         rows.extend(reader.rows(ENDED_SECTION, behind, limit + 1 - len(rows)))
-    pairs = [task_and_run(row) for row in rows[:limit]]
-    following = cursors.write(_position(rows[limit - 1], pairs[-1]), of=listed) if len(rows) > limit else None
-    return read.with_past(connection, pairs), following
+    found = read.records_of(connection, rows[:limit], any(reader.damaged))
+    following = cursors.write(_position(rows[limit - 1], found[-1]), of=listed) if len(rows) > limit else None
+    return found, following
 
 
-def _position(row: Row[Any], pair: tuple[Task, Run]) -> Position:
-    task, run = pair
-    return [ENDED_SECTION if run.ended_at else OPEN_SECTION, to_microseconds(row.listed_at), task.id]
+def _position(row: Row[Any], record: TaskRecord) -> Position:
+    section, at = ENDED_SECTION if record.run.ended_at else OPEN_SECTION, row.listed_at
+    if not isinstance(at, DamagedValue):
+        return [section, to_microseconds(at), record.task.id]
+    if at.stored.startswith("-"):  # before all others
+        return [section, to_microseconds(FIRST_INSTANT), record.task.id]
+    last = to_microseconds(LAST_INSTANT)  # what is no instant is after all others
+    return [ENDED_SECTION] if section == OPEN_SECTION else [section, last, record.task.id]
 
 
 def in_order(statement: Select[Any], section: str, behind: Position) -> Select[Any]:
@@ -184,7 +194,7 @@ def counts(connection: Connection, tenant: str, where: TaskFilter) -> dict[State
     if of_task(tenant, where):
         statement = statement.select_from(_RUN_AND_TASK)
     statement = statement.where(in_time(where), *conditions(tenant, where)).group_by(runs.c.state)
-    found = {State(state): count for state, count in connection.execute(statement)}
+    found = {State(state): count for state, count in unreadable.rows(connection, statement)}
     return _without_failures(found) | failed
 
 
@@ -234,7 +244,7 @@ def _counted_among(connection: Connection, tenant: str, where: TaskFilter, match
     statement = select(runs.c.state, func.count()).select_from(_RUN_AND_TASK).group_by(runs.c.state)
     ids = matches.ids if matches.complete else matches.ids[:most]
     statement = statement.where(*among(connection, tenant, where, ids), in_time(where))
-    found = {State(state): count for state, count in connection.execute(statement)}
+    found = {State(state): count for state, count in unreadable.rows(connection, statement)}
     more = frozenset(state for state, count in found.items() if count >= most or not matches.complete)
     return Counts({state: min(count, most) for state, count in found.items()}, more)
 
@@ -265,5 +275,5 @@ def _counted(
 ) -> Counter[State]:
     found = select(runs.c.state).select_from(_RUN_AND_TASK).where(runs.c.tenant == tenant, CURRENT, *part)
     first = found.where(*conditions(tenant, where)).limit(most).subquery()
-    rows = connection.execute(select(first.c.state, func.count()).group_by(first.c.state))
+    rows = unreadable.rows(connection, select(first.c.state, func.count()).group_by(first.c.state))
     return Counter({State(state): count for state, count in rows})

@@ -8,6 +8,7 @@ from itertools import groupby
 from typing import Any
 
 from duetime.scheduler.records import NewTask
+from duetime.scheduler.store.database import unreadable
 from duetime.scheduler.store.schema.rows import CURRENT, DELIVERY, RUN, TASK, task_and_run
 from duetime.scheduler.store.schema.tables import deliveries, runs, tasks
 from duetime.scheduler.store.schema.tables import keys as key_table
@@ -46,7 +47,9 @@ def known(connection: Connection, items: Sequence[NewTask], now: datetime) -> di
     wanted = {name_of(item): item.key for item in items if item.key}
     parameters = {"tenants": [tenant for tenant, _ in wanted], "names": [key for _, key in wanted]}
     found: dict[Name, TaskRecord] = {}
-    rows = connection.execute(_KNOWN_TASKS, parameters).all()
+    rows, damaged = unreadable.every(connection, _KNOWN_TASKS, parameters)
+    if damaged:
+        return _one_by_one(connection, items, now)
     for name, of_key in groupby(rows, lambda row: (row.key_tenant, row.key_key)):
         key_rows = list(of_key)
         first = key_rows[0]
@@ -54,6 +57,16 @@ def known(connection: Connection, items: Sequence[NewTask], now: datetime) -> di
         if idempotency.holds(record.run, derived=first.key_derived, expires_at=first.key_expires_at, now=now):
             idempotency.check_same(wanted[name], record.task.id, first.key_fingerprint)
             found[name] = record
+    return found
+
+
+def _one_by_one(connection: Connection, items: Sequence[NewTask], now: datetime) -> dict[Name, TaskRecord]:
+    """Return the same in several statements, each of which reads damaged rows too."""
+    found: dict[Name, TaskRecord] = {}
+    for item in items:
+        if item.key:
+            task_id = idempotency.stands_for(connection, item.task.tenant, item.key, now)
+            found |= {name_of(item): each for each in read.records(connection, [task_id] if task_id else []).values()}
     return found
 
 

@@ -169,7 +169,7 @@ def at_once(
 
 
 def _mine(connection: Connection, wanted: Mapping[str, Start], worker: str) -> list[Claim]:
-    rows = unreadable.rows(connection, _RUNNING, {"run_ids": list(wanted), "by_worker": worker}, runs.c.id)
+    rows = unreadable.rows(connection, _RUNNING, {"run_ids": list(wanted), "by_worker": worker})
     found = [(*task_and_run(row), row.token) for row in rows]
     return [
         held_claim(task, run, wanted[run.id], worker) for task, run, token in found if token == wanted[run.id].token

@@ -7,9 +7,10 @@ from datetime import datetime, timedelta
 from typing import Annotated, Any, ClassVar
 
 from duetime.scheduler.events import EventKind
-from duetime.scheduler.store.schema.types import ClosedSet, Instant, Interval, JsonObject, Retrying, Strings, Words
+from duetime.scheduler.store.schema.json_types import JsonObject, Retrying, Strings, Units
+from duetime.scheduler.store.schema.types import ClosedSet, Instant, Interval, Plain, Truth, WholeNumber, Words
 from duetime.scheduler.task import DeadlineType, DeliveryState, Penalty, RetryPolicy, State, Tier
-from sqlalchemy import BigInteger, Double, Index, Integer, MetaData, Table, Text, text
+from sqlalchemy import BigInteger, Double, Index, Integer, MetaData, Table, text
 from sqlalchemy.orm import DeclarativeBase
 
 Said = Annotated[str, "words of people or handlers"]
@@ -31,7 +32,9 @@ class Base(DeclarativeBase):
     type_annotation_map: ClassVar[dict[Any, Any]] = {
         datetime: Instant(),
         timedelta: Interval(),
-        str: Text(),
+        str: Plain(),
+        int: WholeNumber(),
+        bool: Truth(),
         float: Double(),
         Said: Words(),
         State: ClosedSet(State),
@@ -40,7 +43,7 @@ class Base(DeclarativeBase):
         Tier: ClosedSet(Tier),
         DeadlineType: ClosedSet(DeadlineType),
         Penalty: ClosedSet(Penalty),
-        Mapping[str, int]: JsonObject(),
+        Mapping[str, int]: Units(),
         Mapping[str, Any]: JsonObject(),
         RetryPolicy: Retrying(),
         tuple[str, ...]: Strings(),

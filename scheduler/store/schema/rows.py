@@ -6,10 +6,11 @@ from collections.abc import Iterable, Sequence
 from dataclasses import fields
 from datetime import datetime, timedelta
 from hashlib import blake2b
-from typing import Any
+from typing import Any, TypeVar
 
 from duetime.scheduler.events import Event
 from duetime.scheduler.store.schema import tables
+from duetime.scheduler.store.schema.damage import salvaged
 from duetime.scheduler.store.schema.values import storable
 from duetime.scheduler.task import Attempt, DeadLetter, Delivery, InboxMessage, Run, Task
 from sqlalchemy import Column, ColumnElement, Table, literal_column
@@ -24,6 +25,10 @@ LAST_FAILURE: ColumnElement[bool] = literal_column("runs.last_failure")
 """The last failure of a task whose latest run failed or expired; literal, as above."""
 
 Row = Sequence[Any]
+DamageWords = tuple[str, ...]
+"""The columns of a row that cannot be read, each with its reason in a few words."""
+
+V = TypeVar("V")
 
 
 def columns_of(value: type[Any], table: Table, *, without: Iterable[str] = ()) -> list[Column[Any]]:
@@ -51,6 +56,18 @@ _MESSAGE_NAMES = [column.name for column in MESSAGE]
 def task_and_run(row: Row) -> tuple[Task, Run]:
     """Read a row of TASK and RUN columns."""
     return Task(*row[: len(TASK)]), Run(*row[len(TASK) : len(TASK) + len(RUN)])
+
+
+def damaged_task_and_run(row: Row) -> tuple[Task, Run, DamageWords]:
+    """Read a row of TASK and RUN columns of which some are damaged; say which."""
+    task, run = salvaged(row[: len(TASK)], TASK), salvaged(row[len(TASK) : len(TASK) + len(RUN)], RUN)
+    return Task(*task.values), Run(*run.values), (*task.sentences(), *run.sentences())
+
+
+def values_of(kind: type[V], columns: Sequence[Column[Any]], rows: Iterable[Row]) -> list[tuple[V, DamageWords]]:
+    """Read rows of which some are damaged, each with what is damaged in it."""
+    found = [salvaged(row[: len(columns)], columns) for row in rows]
+    return [(kind(*each.values), each.sentences()) for each in found]
 
 
 def task_values(task: Task) -> dict[str, Any]:

@@ -8,7 +8,8 @@ from typing import Any
 
 from duetime.scheduler.events import EventKind
 from duetime.scheduler.store.schema.base import Base, Said, Serial, partial, table
-from duetime.scheduler.store.schema.types import JsonValue, ThisTransaction
+from duetime.scheduler.store.schema.json_types import JsonValue
+from duetime.scheduler.store.schema.types import ThisTransaction
 from duetime.scheduler.task import DeadlineType, DeliveryState, Penalty, RetryPolicy, State, Tier
 from sqlalchemy import BigInteger, CheckConstraint, Computed, ForeignKey, Index, false
 from sqlalchemy.orm import Mapped, mapped_column

@@ -6,24 +6,21 @@ PostgreSQL. JSON is compact text on SQLite and JSONB on PostgreSQL.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from datetime import UTC, datetime, timedelta
 from enum import StrEnum
-from functools import lru_cache
 from typing import Any, Generic, TypeVar
 
 from duetime.scheduler.store.schema.values import (
     MICROSECOND,
     check_aware,
-    decode,
-    encode,
+    check_year,
     from_microseconds,
     storable,
     to_microseconds,
 )
-from duetime.scheduler.task import Json, RetryPolicy
-from sqlalchemy import BigInteger, Dialect, String, Text
-from sqlalchemy.dialects.postgresql import JSONB, TIMESTAMP
+from sqlalchemy import BigInteger, Boolean, Dialect, Integer, String, Text
+from sqlalchemy.dialects.postgresql import TIMESTAMP
 from sqlalchemy.ext.compiler import compiles
 from sqlalchemy.sql.compiler import SQLCompiler
 from sqlalchemy.sql.functions import FunctionElement
@@ -31,6 +28,10 @@ from sqlalchemy.types import TypeDecorator, TypeEngine
 
 S = TypeVar("S", bound=StrEnum)
 T = TypeVar("T")
+
+MAX_INTERVAL_US = 1000 * 366 * 24 * 3600 * 1_000_000
+"""No length of time is longer: what adds it to an instant must not overflow."""
+
 Converter = Callable[[Any], Any]
 
 
@@ -52,19 +53,19 @@ class Converted(TypeDecorator[T]):
         return None
 
     def bind_processor(self, dialect: Dialect) -> Converter | None:
-        return _one_after_other(self.written(dialect), self.impl_instance.bind_processor(dialect))
+        return one_after_other(self.written(dialect), self.impl_instance.bind_processor(dialect))
 
     def result_processor(self, dialect: Dialect, coltype: object) -> Converter | None:
-        return _one_after_other(self.impl_instance.result_processor(dialect, coltype), self.read(dialect))
+        return one_after_other(self.impl_instance.result_processor(dialect, coltype), self.read(dialect))
 
 
-def _one_after_other(first: Converter | None, second: Converter | None) -> Converter | None:
+def one_after_other(first: Converter | None, second: Converter | None) -> Converter | None:
     if first is None or second is None:
         return first or second
     return lambda value: second(first(value))
 
 
-def _is_postgres(dialect: Dialect) -> bool:
+def is_postgres(dialect: Dialect) -> bool:
     return dialect.name == "postgresql"
 
 
@@ -75,13 +76,13 @@ class Instant(Converted[datetime]):
     cache_ok = True
 
     def load_dialect_impl(self, dialect: Dialect) -> TypeEngine[Any]:
-        return dialect.type_descriptor(TIMESTAMP(timezone=True) if _is_postgres(dialect) else BigInteger())
+        return dialect.type_descriptor(TIMESTAMP(timezone=True) if is_postgres(dialect) else BigInteger())
 
     def written(self, dialect: Dialect) -> Converter | None:
-        return _aware if _is_postgres(dialect) else _microseconds
+        return _aware if is_postgres(dialect) else _microseconds
 
     def read(self, dialect: Dialect) -> Converter | None:
-        return _in_utc if _is_postgres(dialect) else _instant
+        return _in_utc if is_postgres(dialect) else _instant
 
 
 def _aware(value: datetime | None) -> datetime | None:
@@ -91,7 +92,7 @@ def _aware(value: datetime | None) -> datetime | None:
 
 
 def _in_utc(value: datetime | None) -> datetime | None:
-    return None if value is None else value.astimezone(UTC)
+    return None if value is None else check_year(value.astimezone(UTC))
 
 
 def _microseconds(value: datetime | None) -> int | None:
@@ -112,109 +113,15 @@ class Interval(Converted[timedelta]):
         return lambda value: None if value is None else value // MICROSECOND
 
     def read(self, dialect: Dialect) -> Converter | None:  # noqa: ARG002 - as above
-        return lambda value: None if value is None else timedelta(0, 0, value)
+        return _interval
 
 
-class JsonValue(Converted[Any]):
-    """Any JSON; Python's None is SQL's NULL. On PostgreSQL the engine's serializer is `encode` too."""
-
-    cache_ok = True
-
-    def load_dialect_impl(self, dialect: Dialect) -> TypeEngine[Any]:
-        return dialect.type_descriptor(JSONB(none_as_null=True) if _is_postgres(dialect) else Text())
-
-    def written(self, dialect: Dialect) -> Converter | None:
-        return None if _is_postgres(dialect) else _encoded
-
-    def read(self, dialect: Dialect) -> Converter | None:
-        return None if _is_postgres(dialect) else _decoded
-
-
-def _encoded(value: Json) -> str | None:
-    return None if value is None else encode(value)
-
-
-def _decoded(text: str | None) -> Json:
-    return None if text is None else decode(text)
-
-
-class JsonObject(JsonValue):
-    """A JSON object; any other stored value is unreadable."""
-
-    cache_ok = True
-
-    def read(self, dialect: Dialect) -> Converter | None:
-        return _one_after_other(super().read(dialect), _an_object)
-
-
-def _an_object(found: Json) -> Json:
-    if found is not None and not isinstance(found, dict):
-        raise TypeError(f"{type(found).__name__} where an object is expected")
-    return found
-
-
-class Strings(JsonValue):
-    """A tuple of strings, as a JSON list."""
-
-    cache_ok = True
-
-    def written(self, dialect: Dialect) -> Converter | None:
-        strings: Converter = list if _is_postgres(dialect) else strings_text
-        return lambda value: None if value is None else strings(value)
-
-    def read(self, dialect: Dialect) -> Converter | None:
-        return (lambda value: tuple(value or ())) if _is_postgres(dialect) else lambda text: _strings(text or "[]")
-
-
-class Retrying(JsonValue):
-    """A retry policy, as a JSON object with durations in seconds."""
-
-    cache_ok = True
-
-    def written(self, dialect: Dialect) -> Converter | None:
-        policy: Converter = policy_to_json if _is_postgres(dialect) else policy_text
-        return lambda value: None if value is None else policy(value)
-
-    def read(self, dialect: Dialect) -> Converter | None:
-        policy = policy_from_json if _is_postgres(dialect) else _policy
-        return lambda value: None if value is None else policy(value)
-
-
-@lru_cache(maxsize=1000)
-def _strings(text: str) -> tuple[str, ...]:
-    return tuple(decode(text))
-
-
-@lru_cache(maxsize=1000)
-def strings_text(words: tuple[str, ...]) -> str:
-    return encode(list(words))
-
-
-@lru_cache(maxsize=1000)
-def policy_text(policy: RetryPolicy) -> str:
-    return encode(policy_to_json(policy))
-
-
-@lru_cache(maxsize=1000)
-def _policy(text: str) -> RetryPolicy:
-    """Parse a policy; cached, because most tasks have the same immutable one."""
-    return policy_from_json(decode(text))
-
-
-def policy_to_json(policy: RetryPolicy) -> dict[str, Json]:
-    return {
-        "max_attempts": policy.max_attempts,
-        "backoff": policy.backoff.total_seconds(),
-        "max_backoff": policy.max_backoff.total_seconds(),
-    }
-
-
-def policy_from_json(value: Mapping[str, Any]) -> RetryPolicy:
-    return RetryPolicy(
-        max_attempts=value["max_attempts"],
-        backoff=timedelta(seconds=value["backoff"]),
-        max_backoff=timedelta(seconds=value["max_backoff"]),
-    )
+def _interval(microseconds: int | None) -> timedelta | None:
+    if microseconds is None:
+        return None
+    if not -MAX_INTERVAL_US < microseconds < MAX_INTERVAL_US:
+        raise ValueError("longer than a thousand years")
+    return timedelta(0, 0, microseconds)
 
 
 class ClosedSet(Converted[S], Generic[S]):
@@ -251,19 +158,55 @@ def _transaction_number(_element: ThisTransaction, _compiler: SQLCompiler, **_op
     return "((pg_current_xact_id())::text)::bigint"
 
 
-def _text(found: str | None) -> str | None:
-    if found is not None and not isinstance(found, str):
-        raise TypeError(f"{type(found).__name__} where text is expected")
-    return found
+def _only(kind: type, expected: str) -> Converter:
+    """Return a function that refuses values of another type: SQLite stores any value in any column."""
+
+    def checked(found: Any) -> Any:
+        if found is not None and type(found) is not kind:
+            raise TypeError(f"{type(found).__name__} where {expected} is expected")
+        return found
+
+    return checked
 
 
-class Words(Converted[str]):
-    """Text from users or handlers: storable characters only. SQLite may hold bytes in its place: unreadable."""
+_text = _only(str, "text")
+_whole_number = _only(int, "a whole number")
+_FLAGS = {None: None, 0: False, 1: True}
+
+
+class Plain(Converted[str]):
+    """Text of Duetime's own: ids, names, addresses."""
+
+    cache_ok = True
+
+    def read(self, dialect: Dialect) -> Converter | None:
+        return None if is_postgres(dialect) else _text
+
+
+class Words(Plain):
+    """Text from users or handlers: storable characters only."""
 
     cache_ok = True
 
     def written(self, dialect: Dialect) -> Converter | None:  # noqa: ARG002 - as above
         return lambda value: None if value is None else storable(value)
 
+
+class WholeNumber(Converted[int]):
+    """An integer."""
+
+    impl = Integer
+    cache_ok = True
+
     def read(self, dialect: Dialect) -> Converter | None:
-        return None if _is_postgres(dialect) else _text
+        return None if is_postgres(dialect) else _whole_number
+
+
+class Truth(Converted[bool]):
+    """True or false; SQLite stores 1 or 0."""
+
+    impl = Boolean
+    cache_ok = True
+
+    def result_processor(self, dialect: Dialect, coltype: object) -> Converter | None:
+        return super().result_processor(dialect, coltype) if is_postgres(dialect) else _FLAGS.__getitem__

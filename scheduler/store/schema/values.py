@@ -5,16 +5,26 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Callable, Mapping
-from datetime import UTC, datetime, timedelta
+from datetime import MAXYEAR, MINYEAR, UTC, datetime, timedelta
 from typing import Any
 
 from duetime.scheduler.task import Json
 
 MICROSECOND = timedelta(microseconds=1)
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+FIRST_INSTANT = datetime(MINYEAR + 1, 1, 1, tzinfo=UTC)
+LAST_INSTANT = datetime(MAXYEAR - 1, 12, 31, 23, 59, 59, 999_999, tzinfo=UTC)
+"""Between these two an instant has a wall time in every zone."""
+
 _UNSTORABLE = re.compile("[\x00\ud800-\udfff]")
 _EMPTY: Mapping[str, Callable[[], Json]] = {"{}": dict, "[]": list}
-_DECODE = json.JSONDecoder().decode
+
+
+def _no_number(word: str) -> float:
+    raise ValueError(f"{word} is no number in JSON")
+
+
+_DECODE = json.JSONDecoder(parse_constant=_no_number).decode
 _ENCODE = json.JSONEncoder(separators=(",", ":"), allow_nan=False).encode
 _SUSPECT_JSON = re.compile(r"\\u(?:0000|d[89a-f])")
 
@@ -39,7 +49,14 @@ def to_microseconds(instant: datetime) -> int:
 
 
 def from_microseconds(value: int) -> datetime:
-    return _EPOCH + timedelta(0, 0, value)
+    return check_year(_EPOCH + timedelta(0, 0, value))
+
+
+def check_year(instant: datetime) -> datetime:
+    """Refuse an instant so far away that it would overflow in some time zone."""
+    if not MINYEAR < instant.year < MAXYEAR:
+        raise ValueError(f"the year {instant.year} is out of range")
+    return instant
 
 
 def storable(text: str) -> str:
@@ -60,7 +77,9 @@ def decode(text: str | bytes) -> Any:
     if isinstance(text, bytes):
         text = text.decode()
     empty = _EMPTY.get(text)
-    return empty() if empty is not None else _DECODE(text)
+    if empty is not None:
+        return empty()
+    return _cleaned(_DECODE(text)) if "\\ud" in text or "\\uD" in text else _DECODE(text)
 
 
 def _cleaned(value: Json) -> Json:

@@ -11,18 +11,10 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from duetime.scheduler.store.schema.types import (
-    Instant,
-    Interval,
-    JsonValue,
-    Retrying,
-    Strings,
-    Words,
-    policy_text,
-    strings_text,
-)
+from duetime.scheduler.store.schema.json_types import JsonValue, Retrying, Strings, policy_text, strings_text
+from duetime.scheduler.store.schema.types import Instant, Interval, Truth, Words
 from duetime.scheduler.store.schema.values import MICROSECOND, encode, instant_text, storable
-from sqlalchemy import Boolean, Column, Connection, Table
+from sqlalchemy import Column, Connection, Table
 from sqlalchemy.dialects.postgresql import psycopg
 
 _NAME = re.compile(r"(?<!:):([a-z_]+)")
@@ -82,7 +74,7 @@ _BY_TYPE: Mapping[type, ToText] = {
     Strings: strings_text,
     Retrying: policy_text,
     Words: storable,
-    Boolean: lambda value: "t" if value else "f",
+    Truth: lambda value: "t" if value else "f",
 }
 
 

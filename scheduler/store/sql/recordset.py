@@ -10,7 +10,8 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple, TypeVar, cast
 
-from duetime.scheduler.store.schema.types import ClosedSet, Converted, Converter, Instant, Strings, Words
+from duetime.scheduler.store.schema.json_types import Strings
+from duetime.scheduler.store.schema.types import ClosedSet, Converted, Converter, Instant, Words
 from duetime.scheduler.store.schema.values import encode, instant_text
 from sqlalchemy import (
     BindParameter,

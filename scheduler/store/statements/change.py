@@ -11,9 +11,9 @@ from duetime.scheduler.events import Event, EventKind
 from duetime.scheduler.records import Change
 from duetime.scheduler.rules.states import TERMINAL, check_move
 from duetime.scheduler.store.schema.constraints import WAKES
+from duetime.scheduler.store.schema.json_types import policy_to_json
 from duetime.scheduler.store.schema.rows import EVENT, folded, in_json, listed_at, new_run_values, twin_hash
 from duetime.scheduler.store.schema.tables import events, labels, runs, tasks
-from duetime.scheduler.store.schema.types import policy_to_json
 from duetime.scheduler.store.statements import add, event_log, read, ready_runs, side_runs
 from duetime.scheduler.task import Json, RetryPolicy, Run, State, Task, TaskRecord
 from sqlalchemy import Connection, delete, func, insert, select, update
@@ -40,7 +40,7 @@ def check_revision(connection: Connection, record: TaskRecord, revision: int | N
         .order_by(events.c.seq)
         .limit(_MAX_CHANGES_TOLD)
     )
-    since = [Event(*row) for row in connection.execute(later)]
+    since = event_log.events_of(connection, later)
     raise StaleRevision(
         task.id, revision, task.revision, [_told(event) for event in since], events=since, zone=task.timezone
     )

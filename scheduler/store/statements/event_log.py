@@ -8,23 +8,39 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from datetime import datetime
 from typing import Any
 
 from duetime.scheduler.events import Event, EventKind
 from duetime.scheduler.store.database import unreadable
-from duetime.scheduler.store.schema.rows import EVENT
+from duetime.scheduler.store.schema.rows import EVENT, values_of
 from duetime.scheduler.store.schema.tables import events
 from duetime.scheduler.store.sql.batch import Batch
 from duetime.scheduler.task import Json, State
-from sqlalchemy import Connection, Integer, Select, bindparam, func, insert, select, text, tuple_
+from sqlalchemy import (
+    ColumnElement,
+    Connection,
+    Integer,
+    Select,
+    bindparam,
+    func,
+    insert,
+    literal_column,
+    select,
+    text,
+    tuple_,
+)
 
 EventValues = dict[str, Any]
 
 ITSELF = "duetime"
 """The actor of changes that nobody requested."""
 
-_LAST = select(func.coalesce(func.max(events.c.seq), 0)).where(events.c.task_id == bindparam("of_task"))
+_A_NUMBER: ColumnElement[bool] = literal_column("events.seq < 9000000000000000000")
+"""Damaged numbers on SQLite are not: text is after every number."""
+
+_LAST = select(func.coalesce(func.max(events.c.seq), 0)).where(events.c.task_id == bindparam("of_task"), _A_NUMBER)
 VALUES = (
     "tenant",
     "task_id",
@@ -145,4 +161,16 @@ def since(connection: Connection, event_id: int, limit: int) -> list[Event]:
         statement = statement.order_by(events.c.tx, events.c.id)
     else:
         statement = statement.where(events.c.id > event_id).order_by(events.c.id)
-    return [Event(*row) for row in unreadable.rows(connection, statement.limit(limit), {}, events.c.id)]
+    return events_of(connection, statement.limit(limit))
+
+
+def events_of(connection: Connection, statement: Select[Any]) -> list[Event]:
+    """Read events; what is damaged in one is said in its reason."""
+    rows, damaged = unreadable.every(connection, statement)
+    if not damaged:
+        return [Event(*row) for row in rows]
+    return [replace(event, reason=_reason(event, why)) for event, why in values_of(Event, EVENT, rows)]
+
+
+def _reason(event: Event, damage: Sequence[str]) -> str | None:
+    return "; ".join((*([event.reason] if event.reason else []), *(f"damaged: {each}" for each in damage))) or None

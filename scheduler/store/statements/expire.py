@@ -6,7 +6,7 @@ timer like the other; deadlines that passed during the pause expire at the resum
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from datetime import datetime
 from typing import Any
 from zoneinfo import ZoneInfoNotFoundError
@@ -16,17 +16,18 @@ from duetime.scheduler.records import Claim, Expired, NextTimes, ReadyRun, Settl
 from duetime.scheduler.rules.states import check_move
 from duetime.scheduler.rules.time.times import about, describe_deadline
 from duetime.scheduler.store.database import unreadable
+from duetime.scheduler.store.schema.damage import is_damaged, next_time
 from duetime.scheduler.store.schema.pool_tables import POOL_REVISION
 from duetime.scheduler.store.schema.rows import NOT_PAUSED, task_and_run
 from duetime.scheduler.store.schema.tables import runs, tasks
 from duetime.scheduler.store.schema.types import Instant
 from duetime.scheduler.store.sql.batch import Batch
 from duetime.scheduler.store.sql.locks import exactly
-from duetime.scheduler.store.statements import endings, settle
+from duetime.scheduler.store.statements import damaged, endings, settle
 from duetime.scheduler.store.statements.endings import AttemptEnd, Claimed
 from duetime.scheduler.store.statements.read import TASK_AND_RUN
 from duetime.scheduler.store.statements.ready_runs import JOINED, READY, ready_run
-from duetime.scheduler.store.statements.recover import Conclude, concluding
+from duetime.scheduler.store.statements.settle import Conclude, concluding
 from duetime.scheduler.task import DeadlineType, Run, State, Task
 from sqlalchemy import Connection, Select, bindparam, false, null, or_, select, true, update
 
@@ -96,9 +97,10 @@ _NEXT = _next(_WAKE, _DROP)
 
 
 def next_times(connection: Connection) -> NextTimes:
-    """Return when the timers must look next, ignoring unreadable rows."""
+    """Return when the timers must look next; damaged rows that are left alone do not count."""
     wake, drop = (unreadable.without(connection, each, runs.c.id) for each in (_WAKE, _DROP))
-    return NextTimes(*connection.execute(_NEXT if wake is _WAKE else _next(wake, drop)).one())
+    [(wake_at, drop_at, pools)], _ = unreadable.every(connection, _NEXT if wake is _WAKE else _next(wake, drop))
+    return NextTimes(next_time(wake_at), next_time(drop_at), pools)
 
 
 def expire(connection: Connection, limit: int, conclude: Conclude | None, now: datetime) -> list[Expired]:
@@ -106,9 +108,15 @@ def expire(connection: Connection, limit: int, conclude: Conclude | None, now: d
     lost = list(connection.execute(wanted, {"now": now, "most": limit}).scalars())
     if not lost:
         return []
-    pairs = [task_and_run(row) for row in unreadable.rows(connection, _WHOLE, {"run_ids": lost}, runs.c.id)]
-    if not pairs:
-        return []
+    rows, some_damaged = unreadable.every(connection, _WHOLE, {"run_ids": lost})
+    failed = damaged.end(connection, lost, now) if some_damaged else []
+    pairs = [task_and_run(row) for row in rows if not (some_damaged and is_damaged(row))]
+    return failed + _expire(connection, pairs, conclude, now) if pairs else failed
+
+
+def _expire(
+    connection: Connection, pairs: Sequence[tuple[Task, Run]], conclude: Conclude | None, now: datetime
+) -> list[Expired]:
     claimed = settle.claimed(connection, [run.id for _, run in pairs])
     found = [_ending(claimed[run.id], task, run, conclude) for task, run in pairs]
     exactly(len(found), _EXPIRE.run(connection, [_row(ending, now) for ending in found]))
@@ -117,7 +125,11 @@ def expire(connection: Connection, limit: int, conclude: Conclude | None, now: d
 
 
 def relax(connection: Connection, limit: int, now: datetime) -> list[ReadyRun]:
-    late = unreadable.rows(connection, _LATE, {"now": now, "most": limit}, runs.c.id)
+    late, some_damaged = unreadable.every(
+        connection, unreadable.without(connection, _LATE, runs.c.id), {"now": now, "most": limit}
+    )
+    if some_damaged:
+        late = damaged.whole(connection, late, now)
     if late:
         connection.execute(_RELAX, {"run_ids": [row.id for row in late]})
     return [ready_run(row, now) for row in late if row.state is State.READY]

@@ -1,6 +1,7 @@
-"""Idempotency keys: a repeated request makes one task.
+"""Idempotency keys: a repeated request makes one task, and a repeated change is made once.
 
-A lookup decides whether a key still holds: by its own `expires_at`, or by how its task ended.
+A lookup decides whether a key still holds: by its own `expires_at`, or by how its task ended. A derived key of a change
+holds until the same actor changes the task in another way: pause, resume and pause within a minute is no repeat.
 """
 
 from __future__ import annotations
@@ -8,18 +9,21 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from datetime import datetime, timedelta
 from hashlib import sha256
+from types import SimpleNamespace
 from typing import Any
 
-from duetime.scheduler.errors import IdempotencyConflict
+from duetime.scheduler.errors import IdempotencyConflict, StoreUnavailable
 from duetime.scheduler.records import IdempotencyKey, NewTask
+from duetime.scheduler.store.database import unreadable
+from duetime.scheduler.store.schema.damage import DamagedValue
 from duetime.scheduler.store.schema.rows import CURRENT
-from duetime.scheduler.store.schema.tables import keys, runs
+from duetime.scheduler.store.schema.tables import events, keys, runs
 from duetime.scheduler.store.schema.values import encode
 from duetime.scheduler.store.sql.batch import Batch
 from duetime.scheduler.store.sql.positional import PositionalStatement
 from duetime.scheduler.task import Json, Run, State, Task
 from sqlalchemy import Connection, Row, Select, bindparam, delete, func, insert, select, update
-from sqlalchemy.dialects import sqlite
+from sqlalchemy.dialects import postgresql, sqlite
 
 KEY_KEPT_AFTER_END = timedelta(days=30)
 _MAX_CHARS_KEPT = 200
@@ -52,6 +56,20 @@ _LOOK_LATER = (
 _MY_TURN = select(func.pg_try_advisory_xact_lock(0x6B657973))  # "keys"
 _STORE = Batch(insert(keys), [column.name for column in keys.c])
 
+_LATER_CHANGE = (
+    select(events.c.id)
+    .where(
+        events.c.task_id == bindparam("of_task"),
+        events.c.revision > bindparam("revision"),
+        events.c.actor == bindparam("by_actor"),
+    )
+    .limit(1)
+)
+_STORE_ONE: Mapping[str, Any] = {
+    "postgresql": postgresql.insert(keys).on_conflict_do_nothing().returning(keys.c.key),
+    "sqlite": sqlite.insert(keys).on_conflict_do_nothing().returning(keys.c.key),
+}
+
 Name = tuple[str, str]
 """Tenant and key."""
 
@@ -77,7 +95,7 @@ def known(connection: Connection, items: Sequence[NewTask], now: datetime) -> di
             wanted.setdefault(item.task.tenant, {}).setdefault(item.key.key, item.key)
     found: dict[Name, str] = {}
     for tenant, by_key in wanted.items():
-        for row in connection.execute(_LOOK_UP, {"tenant": tenant, "keys": list(by_key)}).all():
+        for row in _looked_up(connection, tenant, list(by_key)):
             if row_holds(row, now):
                 check_same(by_key[row.key], row.task_id, row.fingerprint)
                 found[tenant, row.key] = row.task_id
@@ -94,9 +112,20 @@ def _is_stored(connection: Connection, item: NewTask) -> bool:
     return bool(_IS_STORED.rows(connection, {"tenant": tenant, "key": key}))
 
 
-def find(connection: Connection, tenant: str, key: str) -> Row[Any] | None:
+def find(connection: Connection, tenant: str, key: str) -> Any | None:
     """Return the row of a key with state and end of its task's current run, expired or not; None without one."""
-    return connection.execute(_LOOK_UP, {"tenant": tenant, "keys": [key]}).first()
+    return next(iter(_looked_up(connection, tenant, [key])), None)
+
+
+def _looked_up(connection: Connection, tenant: str, names: Sequence[str]) -> Sequence[Any]:
+    """Read keys; a damaged one still names its call, whatever content that had."""
+    rows, damaged = unreadable.every(connection, _LOOK_UP, {"tenant": tenant, "keys": list(names)})
+    return [SimpleNamespace(**_neutral(row)) for row in rows] if damaged else rows
+
+
+def _neutral(row: Row[Any]) -> dict[str, Any]:
+    found = {name: None if isinstance(value, DamagedValue) else value for name, value in row._mapping.items()}  # noqa: SLF001 - public, in spite of its name
+    return {str(name): value for name, value in found.items()}
 
 
 def stands_for(connection: Connection, tenant: str, key: IdempotencyKey, now: datetime) -> str | None:
@@ -122,8 +151,10 @@ def row_holds(row: Row[Any], now: datetime) -> bool:
     return holds(row, derived=row.derived and made_task, expires_at=row.expires_at, now=now)
 
 
-def check_same(key: IdempotencyKey, task_id: str, first: Mapping[str, Json]) -> None:
-    """Raise `IdempotencyConflict` when the content differs from that of the first call."""
+def check_same(key: IdempotencyKey, task_id: str, first: Mapping[str, Json] | None) -> None:
+    """Raise `IdempotencyConflict` when the content differs from that of the first call; None is unknown content."""
+    if first is None:
+        return
     now = reduced(key.fingerprint)
     differing = [name for name in {**first, **now} if first.get(name) != now.get(name)]
     if differing:
@@ -181,7 +212,7 @@ def forget_outdated(connection: Connection, now: datetime, limit: int) -> int:
     """
     if connection.dialect.name == "postgresql" and not connection.execute(_MY_TURN).scalar():
         return 0
-    found = connection.execute(_TO_LOOK_AT, {"now": now, "most": limit}).all()
+    found = unreadable.rows(connection, _TO_LOOK_AT, {"now": now, "most": limit})
     outdated = [row for row in found if not holds(row, derived=False, expires_at=row.expires_at, now=now)]
     if outdated:
         forget(connection, [(row.tenant, row.key, row.task_id) for row in outdated])
@@ -201,3 +232,37 @@ def forget(connection: Connection, names: Sequence[Owned]) -> None:
     connection.execute(
         _FORGET, [{"of_tenant": tenant, "of_key": key, "of_task": task_id} for tenant, key, task_id in names]
     )
+
+
+def is_repeat(connection: Connection, task: Task, key: IdempotencyKey, actor: str, now: datetime) -> bool:
+    """Whether the change that the key names was made already; an expired key is removed.
+
+    Raises `IdempotencyConflict` when a key that holds was used for another change.
+    """
+    row = find(connection, task.tenant, key.key)
+    if row is None:
+        return False
+    if not row_holds(row, now) or _is_over(connection, row, actor):
+        forget(connection, [(row.tenant, row.key, row.task_id)])
+        return False
+    check_same(key, row.task_id, row.fingerprint)
+    return True
+
+
+def _is_over(connection: Connection, row: Row[Any], actor: str) -> bool:
+    """Whether the actor changed the task in another way after a derived key was stored."""
+    if not row.derived:
+        return False
+    since = {"of_task": row.task_id, "revision": row.revision, "by_actor": actor}
+    return connection.execute(_LATER_CHANGE, since).first() is not None
+
+
+def store_change(connection: Connection, task: Task, key: IdempotencyKey) -> None:
+    """Store the key of a change of this task; raises a conflict when another call has stored it since."""
+    values = key_row(task, key, task.updated_at, revision=task.revision)
+    if connection.execute(_STORE_ONE[connection.dialect.name], values).first() is not None:
+        return
+    found = find(connection, task.tenant, key.key)
+    if found is not None:
+        check_same(key, found.task_id, found.fingerprint)
+    raise StoreUnavailable("Another call used the same idempotency_key at this moment. Nothing was stored; try again.")

@@ -2,15 +2,25 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from difflib import get_close_matches
+from types import MappingProxyType
 
-from duetime.scheduler.errors import TaskNotFound, UnreadableTask
+from duetime.scheduler.errors import TaskNotFound
 from duetime.scheduler.ids import is_id
 from duetime.scheduler.records import Known
 from duetime.scheduler.store.database import unreadable
-from duetime.scheduler.store.database.unreadable import PROBLEMS
-from duetime.scheduler.store.schema.rows import CURRENT, DELIVERY, RUN, TASK, folded, task_and_run
+from duetime.scheduler.store.schema.rows import (
+    CURRENT,
+    DELIVERY,
+    RUN,
+    TASK,
+    DamageWords,
+    Row,
+    damaged_task_and_run,
+    folded,
+    task_and_run,
+)
 from duetime.scheduler.store.schema.tables import attempts, deliveries, runs, tasks
 from duetime.scheduler.task import Delivery, Run, State, Task, TaskRecord
 from sqlalchemy import Connection, and_, bindparam, literal_column, select
@@ -70,17 +80,13 @@ _LOCK = select(tasks.c.id).where(tasks.c.id == bindparam("task_id")).with_for_up
 
 
 def record(connection: Connection, tenant: str, task_id: str, *, locking: bool = False) -> TaskRecord:
-    """Return one task; raises `TaskNotFound` with the tenant's closest ids, and `UnreadableTask`."""
+    """Return one task; raises `TaskNotFound` with the tenant's closest ids."""
     if not is_id(task_id):
         raise TaskNotFound(task_id)
     if locking and connection.dialect.name == "postgresql":
         # a separate statement sees the run that became current while this one waited for the lock
         connection.execute(_LOCK, {"task_id": task_id})
-    try:
-        row = connection.execute(_ONE, {"task_id": task_id, "tenant": tenant}).first()
-        found = with_past(connection, [task_and_run(row)]) if row is not None else []
-    except PROBLEMS as problem:
-        raise UnreadableTask(task_id, f"{type(problem).__name__}: {problem}"[:100]) from problem
+    found = records_of(connection, *unreadable.every(connection, _ONE, {"task_id": task_id, "tenant": tenant}))
     if not found:
         raise TaskNotFound(task_id, closest(connection, tenant, task_id))
     return found[0]
@@ -88,26 +94,37 @@ def record(connection: Connection, tenant: str, task_id: str, *, locking: bool =
 
 def records(connection: Connection, task_ids: Iterable[str]) -> dict[str, TaskRecord]:
     """Return tasks by id, whatever their tenant; the caller got the ids from a query of one tenant."""
-    rows = connection.execute(_MANY, {"task_ids": list(task_ids)}).all()
-    return {found.task.id: found for found in with_past(connection, [task_and_run(row) for row in rows])}
+    rows, damaged = unreadable.every(connection, _MANY, {"task_ids": list(task_ids)})
+    return {found.task.id: found for found in records_of(connection, rows, damaged)}
 
 
 def of_runs(connection: Connection, tenant: str, run_ids: Sequence[str]) -> dict[str, Known]:
     """Return title and task by run, for runs of the tenant."""
-    rows = connection.execute(_OF_RUNS, {"tenant": tenant, "run_ids": list(run_ids)}).all()
+    rows = unreadable.rows(connection, _OF_RUNS, {"tenant": tenant, "run_ids": list(run_ids)})
     return {run_id: Known(*facts) for run_id, *facts in rows}
 
 
-def with_past(connection: Connection, pairs: Sequence[tuple[Task, Run]]) -> list[TaskRecord]:
-    """Add to each task its latest ended run, and the deliveries of the runs shown."""
-    last = _last_runs(connection, pairs)
+def records_of(connection: Connection, rows: Sequence[Row], damaged: bool) -> list[TaskRecord]:
+    """Return the tasks of rows of TASK and RUN columns, each with its latest ended run and the deliveries shown."""
+    if not damaged:
+        return with_past(connection, [task_and_run(row) for row in rows])
+    found = [damaged_task_and_run(row) for row in rows]
+    return with_past(connection, [(task, run) for task, run, _ in found], {task.id: why for task, _, why in found})
+
+
+def with_past(
+    connection: Connection, pairs: Sequence[tuple[Task, Run]], damage: Mapping[str, DamageWords] = MappingProxyType({})
+) -> list[TaskRecord]:
+    """Add to each task its latest ended run, and the deliveries of the runs shown; `damage` is by task."""
+    noted = {task.id: [*damage.get(task.id, ())] for task, _ in pairs}
+    last = _last_runs(connection, pairs, noted)
     sent = _deliveries(connection, [run.id for run in last.values()])
     open_beside = beside(connection, [task for task, _ in pairs])
     found = []
     for task, run in pairs:
         last_run = last.get(task.id)
         told = tuple(sent.get(last_run.id, ())) if last_run else ()
-        found.append(TaskRecord(task, run, last_run, told, open_beside.get(task.id, ())))
+        found.append(TaskRecord(task, run, last_run, told, open_beside.get(task.id, ()), tuple(noted[task.id])))
     return found
 
 
@@ -116,8 +133,7 @@ def beside(connection: Connection, of: Iterable[Task]) -> dict[str, tuple[Run, .
     task_ids = [task.id for task in of if task.revision > 1]
     found: dict[str, tuple[Run, ...]] = {}
     if task_ids:
-        for row in connection.execute(_BESIDE, {"task_ids": task_ids}).all():
-            run = Run(*row)
+        for run, _ in unreadable.values(connection, _BESIDE, Run, RUN, {"task_ids": task_ids}):
             found[run.task_id] = (*found.get(run.task_id, ()), run)
     return found
 
@@ -129,20 +145,23 @@ def ran(run: Run) -> bool:
     return run.state is not State.CANCELLED or run.started_at is not None
 
 
-def _last_runs(connection: Connection, pairs: Sequence[tuple[Task, Run]]) -> dict[str, Run]:
+def _last_runs(
+    connection: Connection, pairs: Sequence[tuple[Task, Run]], noted: Mapping[str, list[str]]
+) -> dict[str, Run]:
     last = {run.task_id: run for _, run in pairs if ran(run)}
     earlier = [run.task_id for _, run in pairs if not ran(run)]
     if earlier:
-        for row in connection.execute(_LAST, {"task_ids": earlier}).all():
-            last[row.task_id] = Run(*row)
+        for run, damage in unreadable.values(connection, _LAST, Run, RUN, {"task_ids": earlier}):
+            last[run.task_id] = run
+            noted[run.task_id].extend(f"of its last run: {each}" for each in damage)
     return last
 
 
 def _deliveries(connection: Connection, run_ids: list[str]) -> dict[str, list[Delivery]]:
     found: dict[str, list[Delivery]] = {}
     if run_ids:
-        for row in connection.execute(_DELIVERIES, {"run_ids": run_ids}).all():
-            found.setdefault(row.run_id, []).append(Delivery(*row))
+        for delivery, _ in unreadable.values(connection, _DELIVERIES, Delivery, DELIVERY, {"run_ids": run_ids}):
+            found.setdefault(delivery.run_id, []).append(delivery)
     return found
 
 
@@ -154,7 +173,7 @@ def closest(connection: Connection, tenant: str, task_id: str) -> list[tuple[str
         .order_by(tasks.c.created_at.desc())
         .limit(_RECENT_ROWS)
     )
-    titles = {row.id: row.title for row in connection.execute(recent)}
+    titles = {row.id: row.title for row in unreadable.rows(connection, recent)}
     return [(name, titles[name]) for name in get_close_matches(task_id[:40], titles, n=3, cutoff=_MIN_SIMILARITY_RATIO)]
 
 
@@ -170,4 +189,4 @@ def named(connection: Connection, tenant: str, text: str) -> list[str]:
 def titles(connection: Connection, tenant: str, task_ids: Sequence[str]) -> dict[str, str]:
     """Return the titles of those tasks that the tenant has and that can be read, by id."""
     values = {"tenant": tenant, "task_ids": list(task_ids)}
-    return {row.id: row.title for row in unreadable.rows(connection, _TITLES, values, tasks.c.id)}
+    return {row.id: row.title for row in unreadable.rows(connection, _TITLES, values)}

@@ -9,6 +9,7 @@ from typing import Any
 
 from duetime.scheduler.records import ReadyRun, RunningRun
 from duetime.scheduler.store.database import unreadable
+from duetime.scheduler.store.schema.damage import is_damaged
 from duetime.scheduler.store.schema.rows import NOT_PAUSED, Row
 from duetime.scheduler.store.schema.tables import attempts, runs, tasks
 from duetime.scheduler.store.schema.types import Instant
@@ -78,11 +79,14 @@ def ready_run(row: Row, now: datetime, first_ready_at: datetime | None = None) -
     return replace(ReadyRun(*values), late=_late(values, now))
 
 
-def ready(connection: Connection, limit: int, after: str | None, now: datetime) -> list[ReadyRun]:
-    return [
-        ready_run(row, now)
-        for row in unreadable.rows(connection, _paged(_ALL_READY, runs.c.id, limit, after), {}, runs.c.id)
-    ]
+def ready(connection: Connection, limit: int, after: str | None, now: datetime) -> tuple[list[ReadyRun], list[str]]:
+    """Return ready runs, and the ids of damaged ones among them."""
+    page = unreadable.without(connection, _paged(_ALL_READY, runs.c.id, limit, after), runs.c.id)
+    rows, some_damaged = unreadable.every(connection, page)
+    if not some_damaged:
+        return [ready_run(row, now) for row in rows], []
+    found = [ready_run(row, now) for row in rows if not is_damaged(row)]
+    return found, [row[0] for row in rows if is_damaged(row)]
 
 
 def never_started(connection: Connection, run_ids: Sequence[str]) -> int:
@@ -90,7 +94,7 @@ def never_started(connection: Connection, run_ids: Sequence[str]) -> int:
 
 
 def running(connection: Connection, limit: int, after: str | None) -> list[RunningRun]:
-    found = unreadable.rows(connection, _paged(_ALL_RUNNING, attempts.c.run_id, limit, after), {}, runs.c.id)
+    found = unreadable.rows(connection, _paged(_ALL_RUNNING, attempts.c.run_id, limit, after))
     return [_running_run(row) for row in found]
 
 

@@ -6,8 +6,7 @@ where that is not known; else they would wait until the old time comes again.
 
 from __future__ import annotations
 
-import logging
-from collections.abc import Callable, Collection
+from collections.abc import Collection
 from dataclasses import replace
 from datetime import datetime, timedelta
 from typing import Any
@@ -18,21 +17,20 @@ from duetime.scheduler.records import Claim, Settlement
 from duetime.scheduler.rules.limits.pool import chargeable
 from duetime.scheduler.rules.settlement import settle as settle_attempt
 from duetime.scheduler.store.database import unreadable
+from duetime.scheduler.store.database.unreadable import without
+from duetime.scheduler.store.schema.damage import LONG_AGO, is_damaged
 from duetime.scheduler.store.schema.rows import task_and_run
 from duetime.scheduler.store.schema.tables import attempts, deliveries, events, runs, tasks
 from duetime.scheduler.store.schema.types import Instant
 from duetime.scheduler.store.sql.batch import Batch
 from duetime.scheduler.store.sql.locks import check_epoch
-from duetime.scheduler.store.statements import endings, settle
+from duetime.scheduler.store.statements import damaged, endings, settle
 from duetime.scheduler.store.statements.endings import AttemptEnd, Claimed
 from duetime.scheduler.store.statements.read import TASK_AND_RUN
 from duetime.scheduler.store.statements.ready_runs import JOINED, RUNNING, STARTED
+from duetime.scheduler.store.statements.settle import Conclude, concluding
 from duetime.scheduler.task import State
 from sqlalchemy import Connection, Row, and_, bindparam, select, update
-
-log = logging.getLogger(__name__)
-
-Conclude = Callable[[Claim, Settlement], Settlement]
 
 MAX_CRASHES = 3
 """Crashes after which a run fails instead of starting again, because it may be what kills its worker."""
@@ -90,15 +88,6 @@ _ENDED = Batch(
 )
 
 
-def concluding(conclude: Conclude | None, claim: Claim, settlement: Settlement) -> Settlement:
-    """Add the consequences of an end; when `conclude` raises, the run ends without them and holds up no other."""
-    try:
-        return conclude(claim, settlement) if conclude else settlement
-    except Exception:
-        log.exception("run %s: ended without an inbox message or a next occurrence", claim.run.id)
-        return settlement
-
-
 def recover(connection: Connection, epoch: int, conclude: Conclude | None, now: datetime) -> dict[str, str]:
     check_epoch(connection, epoch)
     return _crash(connection, list(connection.execute(_ORPHANS, {"newest": epoch}).scalars()), conclude, now)
@@ -106,7 +95,8 @@ def recover(connection: Connection, epoch: int, conclude: Conclude | None, now: 
 
 def lapsed(connection: Connection, before: datetime) -> dict[str, datetime]:
     """Return the lease ends of running attempts whose lease expired before `before`."""
-    return {row.id: row.lease_until for row in unreadable.rows(connection, _LAPSED, {"before": before}, runs.c.id)}
+    found, _ = unreadable.every(connection, without(connection, _LAPSED, runs.c.id), {"before": before})
+    return {row.id: LONG_AGO if is_damaged(row) else row.lease_until for row in found}
 
 
 def recover_lapsed(
@@ -130,18 +120,21 @@ def _crash(connection: Connection, orphans: list[str], conclude: Conclude | None
     """
     if not orphans:
         return {}
-    held_by = unreadable.rows(connection, _HELD, {"run_ids": orphans}, runs.c.id)
-    held = {row.id: (row.reserved or {}, row.token or "") for row in held_by}
-    whole = unreadable.rows(connection, _WHOLE, {"run_ids": list(held)}, runs.c.id)
+    held_by, _ = unreadable.every(connection, _HELD, {"run_ids": orphans})
+    held = {row.id: ({}, "") if is_damaged(row) else (row.reserved or {}, row.token or "") for row in held_by}
+    rows, some_damaged = unreadable.every(connection, _WHOLE, {"run_ids": list(held)})
+    lost = damaged.end(connection, list(held), now) if some_damaged else []
+    whole = [row for row in rows if not is_damaged(row)] if some_damaged else rows
     found = [(task, run) for task, run in map(task_and_run, whole) if run.state is State.RUNNING]
+    ended_with = {run.run_id: held[run.run_id][1] for run in lost}
     if not found:
-        return {}
+        return ended_with
     claimed = settle.claimed(connection, [run.id for _, run in found])
     claims = [Claim(run, task, claimed[run.id].worker, *held[run.id]) for task, run in found]
     announced = set(connection.execute(_ANNOUNCED, {"run_ids": [claim.run.id for claim in claims]}).scalars())
     ended = [_ending(claimed[claim.run.id], claim, conclude, now, announced) for claim in claims]
     endings.write(connection, ended, now)
-    return {claim.run.id: claim.token for claim in claims}
+    return ended_with | {claim.run.id: claim.token for claim in claims}
 
 
 def _ending(
@@ -183,7 +176,7 @@ def restart_delays(connection: Connection, now: datetime, *, back: timedelta | N
 
     Without it only those of attempts that ended in the future are known to be too long: these restart.
     """
-    found = [row for row in connection.execute(_DELAYED, {"now": now}) if _is_delay(row)]
+    found = [row for row in unreadable.rows(connection, _DELAYED, {"now": now}) if _is_delay(row)]
     moved = [row for row in found if back is not None or row.ended_at > now]
     _AGAIN.run(connection, [{"run_id": row.id, "again": _again(row.wake_at, row.ended_at, now, back)} for row in moved])
     ended = [
@@ -193,7 +186,9 @@ def restart_delays(connection: Connection, now: datetime, *, back: timedelta | N
     ]
     _ENDED.run(connection, ended)
     sent = [
-        row for row in connection.execute(_DELIVERIES, {"now": now}) if back is not None or _ahead(row.ended_at, now)
+        row
+        for row in unreadable.rows(connection, _DELIVERIES, {"now": now})
+        if back is not None or _ahead(row.ended_at, now)
     ]
     _DELIVER.run(
         connection, [{"delivery_id": row.id, "again": _again(row.next_at, row.ended_at, now, back)} for row in sent]

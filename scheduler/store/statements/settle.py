@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import logging
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from datetime import datetime
 
 from duetime.scheduler.events import EventKind
-from duetime.scheduler.records import Settlement, Verdict
+from duetime.scheduler.records import Claim, Settlement, Verdict
 from duetime.scheduler.rules.states import TERMINAL
-from duetime.scheduler.store.schema.rows import Row
+from duetime.scheduler.store.database import unreadable
+from duetime.scheduler.store.schema.damage import salvaged
 from duetime.scheduler.store.schema.tables import runs, tasks
 from duetime.scheduler.store.sql.locks import among, lock_tasks_of
 from duetime.scheduler.store.statements import endings
@@ -17,8 +19,13 @@ from duetime.scheduler.store.statements.endings import AttemptEnd, Claimed
 from duetime.scheduler.task import State
 from sqlalchemy import Connection, bindparam, select
 
+log = logging.getLogger(__name__)
+
+Conclude = Callable[[Claim, Settlement], Settlement]
+"""Adds to an end what the store cannot derive: the message, the deliveries and the next occurrence."""
+
 # in the order of the fields of `Claimed`
-_CLAIMED = select(
+_COLUMNS = (
     runs.c.id,
     runs.c.task_id,
     runs.c.tenant,
@@ -32,7 +39,8 @@ _CLAIMED = select(
     tasks.c.paused,
     runs.c.deadline,
     tasks.c.penalty,
-).select_from(runs.join(tasks, tasks.c.id == runs.c.task_id))
+)
+_CLAIMED = select(*_COLUMNS).select_from(runs.join(tasks, tasks.c.id == runs.c.task_id))
 _CLAIMED_OF = _CLAIMED.where(runs.c.id.in_(bindparam("run_ids", expanding=True)))
 _CLAIMED_AMONG = _CLAIMED.where(among(runs.c.id))
 
@@ -53,12 +61,21 @@ def settle(connection: Connection, settlements: Sequence[Settlement], now: datet
     return verdicts
 
 
+def concluding(conclude: Conclude | None, claim: Claim, settlement: Settlement) -> Settlement:
+    """Add the consequences of an end; when `conclude` raises, the run ends without them and holds up no other."""
+    try:
+        return conclude(claim, settlement) if conclude else settlement
+    except Exception:
+        log.exception("run %s: ended without an inbox message or a next occurrence", claim.run.id)
+        return settlement
+
+
 def claimed(connection: Connection, run_ids: Sequence[str]) -> dict[str, Claimed]:
     """Return the stored runs, with the columns of their tasks that decide about an end."""
     lock_tasks_of(connection, run_ids)
     statement = _CLAIMED_AMONG if connection.dialect.name == "postgresql" else _CLAIMED_OF
-    rows: Sequence[Row] = connection.execute(statement, {"run_ids": list(run_ids)}).all()
-    found = [Claimed(*row) for row in rows]
+    rows, damaged = unreadable.every(connection, statement, {"run_ids": list(run_ids)})
+    found = [Claimed(*(salvaged(row, _COLUMNS).values if damaged else row)) for row in rows]
     return {claim.run_id: claim for claim in found}
 
 

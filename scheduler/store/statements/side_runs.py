@@ -12,6 +12,7 @@ from datetime import datetime
 
 from duetime.scheduler.events import EventKind
 from duetime.scheduler.ids import new_id
+from duetime.scheduler.store.database import unreadable
 from duetime.scheduler.store.schema.rows import CURRENT, RUN, listed_at
 from duetime.scheduler.store.schema.tables import events, runs
 from duetime.scheduler.store.schema.types import Instant
@@ -67,7 +68,7 @@ def succeed(connection: Connection, ending: Sequence[str]) -> None:
     """
     if not ending:
         return
-    heirs = connection.execute(_HEIRS, {"run_ids": ending}).all()
+    heirs = unreadable.rows(connection, _HEIRS, {"run_ids": ending})
     found = {row.id: row for row in heirs if row.heir_id not in ending}  # rows are sorted, so the earliest one stays
     _GIVE_WAY.run(connection, [{"run_id": run_id} for run_id in found])
     passed = {row.id: max(row.scheduled_for, row.slot or row.scheduled_for) for row in found.values()}
@@ -85,7 +86,7 @@ def follow(connection: Connection, before: tuple[Task, Run], after: tuple[Task, 
         step = _held
     if step is None:
         return []
-    found = (Run(*row) for row in connection.execute(_BESIDE, {"of_task": task.id}).all())
+    found = (Run(*row) for row in unreadable.rows(connection, _BESIDE, {"of_task": task.id}))
     moves = [(beside, step(beside, task.updated_at)) for beside in found]
     changed = [(old, new) for old, new in moves if new != old]
     for old, new in changed:
@@ -96,7 +97,7 @@ def follow(connection: Connection, before: tuple[Task, Run], after: tuple[Task, 
 def to_revive(connection: Connection, cancelled: Run, now: datetime) -> list[Run]:
     """Return the side runs that an undone cancel restores: the next generations of those it ended."""
     told = {"tenant": cancelled.tenant, "of_task": cancelled.task_id, "itself": cancelled.id}
-    found = (Run(*row) for row in connection.execute(_CANCELLED_WITH, {**told, "since": cancelled.ended_at}).all())
+    found = (Run(*row) for row in unreadable.rows(connection, _CANCELLED_WITH, {**told, "since": cancelled.ended_at}))
     return [
         replace(
             run,

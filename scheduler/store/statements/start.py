@@ -15,7 +15,7 @@ from duetime.scheduler.store.schema.tables import attempts, runs, tasks
 from duetime.scheduler.store.schema.types import Instant
 from duetime.scheduler.store.sql.batch import Batch
 from duetime.scheduler.store.sql.locks import check_epoch, exactly, lock_tasks_of
-from duetime.scheduler.store.statements import event_log
+from duetime.scheduler.store.statements import damaged, event_log
 from duetime.scheduler.store.statements.read import TASK_AND_RUN
 from duetime.scheduler.store.statements.ready_runs import JOINED, READY, ready_run
 from duetime.scheduler.task import DeadlineType, Run, State, Task
@@ -102,17 +102,15 @@ _START = Batch(
 _ATTEMPT = Batch(insert(attempts), ("run_id", "number", "worker", "started_at"))
 
 
-def look_at_due(connection: Connection, limit: int, now: datetime) -> None:
-    """Read the due rows, to find the unreadable ones."""
-    unreadable.rows(connection, _DUE, {"now": now, "until": now, "most": limit}, runs.c.id)
-
-
 def make_ready(
     connection: Connection, limit: int, epoch: int | None, now: datetime, until: datetime, *, move: Move
 ) -> list[ReadyRun]:
-    """Move runs to ready that are due, or will be `until` then."""
+    """Move runs to ready that are due, or will be `until` then; damaged ones end as failed."""
     check_epoch(connection, epoch)
-    found = unreadable.rows(connection, _DUE_LOCKED, {"now": now, "until": until, "most": limit}, runs.c.id)
+    due = unreadable.without(connection, _DUE_LOCKED, runs.c.id)
+    found, some_damaged = unreadable.every(connection, due, {"now": now, "until": until, "most": limit})
+    if some_damaged:
+        found = damaged.whole(connection, found, now)
     if not found:
         return []
     move(connection, found, now)
@@ -157,7 +155,9 @@ def start(
     lock_tasks_of(connection, list(wanted))
     startable = _STARTABLE if actions is None else _STARTABLE.where(_OF_ACTIONS)
     given = {"run_ids": list(wanted), "now": now, "actions": list(actions or ())}
-    rows = unreadable.rows(connection, startable, given, runs.c.id)
+    rows, some_damaged = unreadable.every(connection, startable, given)
+    if some_damaged:
+        rows = damaged.started(connection, rows, now)
     found = [task_and_run(row) for row in rows]
     claims = [
         _claim(task, run, wanted[run.id], worker=worker, now=now)
@@ -171,7 +171,7 @@ def start(
 
 def ready_actions(connection: Connection, run_ids: Sequence[str]) -> dict[str, str]:
     """Return by run the actions of those that are ready."""
-    rows = connection.execute(_READY_ACTIONS, {"run_ids": list(run_ids)}).all()
+    rows = unreadable.rows(connection, _READY_ACTIONS, {"run_ids": list(run_ids)})
     return {row.id: row.action for row in rows}
 
 

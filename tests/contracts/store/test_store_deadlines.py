@@ -12,7 +12,7 @@ from duetime.scheduler.records import Change, Claim, Settlement, Start
 from duetime.scheduler.rules.settlement import concluded
 from duetime.scheduler.store import Store
 from duetime.scheduler.store.schema.tables import runs
-from duetime.scheduler.store.statements.recover import Conclude
+from duetime.scheduler.store.statements.settle import Conclude
 from duetime.scheduler.task import DeadlineType, Penalty, State, TaskRecord, Tier
 from sqlalchemy import select
 

@@ -130,14 +130,18 @@ def test_due_tasks_that_nobody_runs_are_wrong(doctor: Doctor) -> None:
     assert "duetime service install" in checks["runner"]["advice"]
 
 
-def test_a_run_that_this_version_cannot_read_is_wrong(doctor: Doctor, home: Path) -> None:
+def test_a_damaged_row_is_wrong(doctor: Doctor, home: Path) -> None:
     with build(load_settings()) as app:
         view = app.scheduler.schedule("Call John", when="now")
     with sqlite3.connect(home / "duetime.db") as connection:
         connection.execute("UPDATE tasks SET priority = 'urgent'")
     code, checks = doctor()
     assert (code, checks["rows"]["verdict"]) == (1, "wrong")
-    assert view.record.run.id in checks["rows"]["said"]
+    assert (
+        f"1 row of tasks: each cannot be read in priority: 'urgent' is unknown ({view.record.task.id})"
+        in (checks["rows"]["said"])
+    )
+    assert "duetime cancel" in checks["rows"]["advice"]
 
 
 def test_a_clock_that_went_back_is_wrong(doctor: Doctor) -> None:

@@ -1,0 +1,64 @@
+"""Values that no version of Duetime writes, for each column, and how a test writes them behind the store's back."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+from duetime.scheduler.store.schema.base import Base
+from duetime.scheduler.store.schema.json_types import JsonObject, JsonValue, Retrying, Strings, Units
+from duetime.scheduler.store.schema.types import ClosedSet, Instant, Interval, Plain, Truth, WholeNumber
+from duetime.scheduler.store.store import connect
+from sqlalchemy import Connection, text
+
+IDENTITY = frozenset({"id", "run_id", "task_id", "tenant", "current", "seq", "number", "phase"})
+"""Columns by which a row is found, and what the database computes: a test of them tells nothing about reading."""
+
+_SHAPES: Mapping[type, Sequence[str]] = {
+    Units: ["'[\"gpu\"]'", '\'{"gpu": "two"}\'', "'7'"],
+    JsonObject: ["'[1]'", "'\"text\"'"],
+    Strings: ["'{\"a\": 1}'", "'[1, 2]'", "'\"text\"'"],
+    Retrying: ["'[]'", "'{\"attempts\": 3}'", '\'{"max_attempts": "5", "backoff": 1, "max_backoff": 2}\''],
+}
+"""JSON of the wrong shape, as SQL of both databases."""
+
+_BYTES = ["x'fffe'", "CAST(x'fffe' AS TEXT)"]
+_ON_SQLITE: Mapping[type, Sequence[str]] = {
+    JsonValue: ["'not JSON'", "'{'", *_BYTES, "'[NaN]'"],
+    ClosedSet: ["'pondered'", "7", *_BYTES],
+    Instant: ["'never'", "9000000000000000000", "-9000000000000000000", *_BYTES],
+    Interval: ["'long'", "9000000000000000000"],
+    Truth: ["7", "'maybe'"],
+    WholeNumber: ["'many'", "1.5", *_BYTES],
+    Plain: _BYTES,
+}
+_ON_POSTGRES: Mapping[type, Sequence[str]] = {
+    ClosedSet: ["'pondered'"],
+    Instant: ["'infinity'", "'-infinity'"],
+    Interval: ["9000000000000000000"],
+}
+
+
+def damages(table: str, column: str, url: str) -> list[str]:
+    """Return the values, as SQL, that damage this column."""
+    kind = Base.metadata.tables[table].c[column].type
+    mine = _ON_SQLITE if url.startswith("sqlite") else _ON_POSTGRES
+    shapes = next((values for of, values in _SHAPES.items() if isinstance(kind, of)), [])
+    others = [value for of, values in mine.items() if isinstance(kind, of) for value in values]
+    return [*shapes, *others]
+
+
+def columns(table: str) -> list[str]:
+    return [column.name for column in Base.metadata.tables[table].columns if column.name not in IDENTITY]
+
+
+def damage(url: str, table: str, column: str, value: str, **where: object) -> None:
+    """Write a value, given as SQL, into the rows that meet the conditions."""
+    conditions = " AND ".join(f"{name} = :{name}" for name in where)
+    statement = text(f'UPDATE {table} SET "{column}" = {value.replace(":", chr(92) + ":")} WHERE {conditions}')
+
+    def work(connection: Connection) -> None:
+        connection.execute(statement, where)
+
+    database = connect(url)
+    database.write(work)
+    database.close()
