@@ -17,7 +17,6 @@ from duetime.scheduler.principal import LOCAL, Principal
 from duetime.scheduler.queue.remote import NoAnswer
 from duetime.scheduler.rules.estimates import UNKNOWN_ESTIMATE
 from duetime.scheduler.store import Store
-from duetime.scheduler.store.lists.agenda import cursor_behind
 from duetime.scheduler.task import Attempt, DeadLetter, InboxMessage, TaskFilter, TaskPage, TaskRecord, TaskView
 
 MAX_OUTCOMES_MENTIONED = 5
@@ -128,14 +127,14 @@ class Reader:
             return None
         window = self._outlook(now).window(agenda, where, limit)
         room = limit - len(window.views)
-        rest = self._page(by, where, now, max(room, 1), cursor_behind(by.tenant, where, None))
+        rest = self._page(by, where, now, max(room, 1), self._store.tasks.cursor_behind(by.tenant, where, None))
         page = replace(
             rest, views=(*window.views, *rest.views[:room]), clashes=window.clashes, complete=window.complete
         )
         if room and window.last is None:
             return page
         more = window.last is not None or bool(rest.views)
-        return replace(page, cursor=cursor_behind(by.tenant, where, window.last) if more else None)
+        return replace(page, cursor=self._store.tasks.cursor_behind(by.tenant, where, window.last) if more else None)
 
     def _outlook(self, now: datetime) -> Outlook:
         known = self._explainer

@@ -13,7 +13,7 @@ from duetime.scheduler.store.lists import event_list
 from duetime.scheduler.store.schema.rows import ATTEMPT, DEAD_LETTER
 from duetime.scheduler.store.schema.tables import attempts, dead_letters, runs
 from duetime.scheduler.store.schema.values import to_microseconds
-from duetime.scheduler.store.sql import cursors
+from duetime.scheduler.store.sql.cursors import Cursors
 from duetime.scheduler.store.statements.event_log import latest, since
 from duetime.scheduler.task import Attempt, DeadLetter
 from sqlalchemy import Connection, Select, select
@@ -22,19 +22,20 @@ from sqlalchemy import Connection, Select, select
 class History:
     """Events of a tenant's tasks; and the events of all tenants, for change notifications."""
 
-    def __init__(self, database: Database) -> None:
+    def __init__(self, database: Database, cursors: Cursors) -> None:
         self._database = database
+        self._cursors = cursors
 
     def events(self, tenant: str, where: EventFilter, *, limit: int, cursor: str | None = None) -> EventPage:
         """Return a page of events, newest first. Raises `InvalidArgument` for a cursor of another list."""
         of = ("events", tenant, where)
-        behind = cursors.read(cursor, of=of) if cursor else []
+        behind = self._cursors.read(cursor, of=of)
 
         def work(connection: Connection) -> list[Event]:
             return event_list.page(connection, tenant, where, limit=limit + 1, behind=behind)
 
         found = self._database.read(work)
-        following = cursors.write(_position(found[limit - 1], where), of=of) if len(found) > limit else None
+        following = self._cursors.write(_position(found[limit - 1], where), of=of) if len(found) > limit else None
         return EventPage(tuple(found[:limit]), following)
 
     def attempts(self, tenant: str, task_id: str) -> list[Attempt]:
@@ -62,7 +63,7 @@ class History:
     ) -> tuple[list[DeadLetter], str | None]:
         """Return runs that are out of attempts, newest first, with every attempt; and the cursor of the next page."""
         of = ("dead letters", tenant)
-        behind = cursors.read(cursor, of=of) if cursor else []
+        behind = self._cursors.read(cursor, of=of)
         key = (dead_letters.c.at, dead_letters.c.run_id)
         statement = select(*DEAD_LETTER).where(dead_letters.c.tenant == tenant)
         statement = event_list.behind_in_time(statement, key, behind).limit(limit + 1)
@@ -70,7 +71,7 @@ class History:
         if len(found) <= limit:
             return found, None
         last = found[limit - 1]
-        return found[:limit], cursors.write([to_microseconds(last.at), last.run_id], of=of)
+        return found[:limit], self._cursors.write([to_microseconds(last.at), last.run_id], of=of)
 
 
 def _attempts(connection: Connection, statement: Select[Any]) -> list[Attempt]:

@@ -23,6 +23,7 @@ from duetime.scheduler.store.migrations import trigrams
 from duetime.scheduler.store.migrations.upgrade import Upgrade, check, refuse_foreign, upgrade
 from duetime.scheduler.store.pools import Pools
 from duetime.scheduler.store.runners import Runners
+from duetime.scheduler.store.sql.cursors import Cursors
 from duetime.scheduler.store.tasks import Tasks
 from duetime.scheduler.store.text_index.search import Search
 from duetime.scheduler.store.usage import Usage
@@ -38,11 +39,12 @@ class Store:
         self._database = database
         self._clock = clock
         forms = forms_of(database)
-        self.tasks = Tasks(database, clock, forms)
+        cursors = Cursors(database)
+        self.tasks = Tasks(database, clock, forms, cursors)
         self.pools = Pools(database, clock)
         self.claims = Claims(database, clock, forms, seen=self.pools.see)
         self.runners = Runners(database, clock)
-        self.history = History(database)
+        self.history = History(database, cursors)
         self.inbox = Inbox(database, clock)
         self.deliveries = Deliveries(database, clock)
         self.usage = Usage(database)

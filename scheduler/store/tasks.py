@@ -10,7 +10,9 @@ from duetime.scheduler.records import Added, Change, Changed, IdempotencyKey, Kn
 from duetime.scheduler.store.database.database import Database, Tried
 from duetime.scheduler.store.forms import Forms
 from duetime.scheduler.store.lists import agenda, task_list
+from duetime.scheduler.store.lists.agenda import ListPlace
 from duetime.scheduler.store.sql import commit_check
+from duetime.scheduler.store.sql.cursors import Cursors, Position
 from duetime.scheduler.store.statements import add, damaged, idempotency, read
 from duetime.scheduler.store.statements import change as changing
 from duetime.scheduler.task import Run, State, Task, TaskFilter, TaskRecord
@@ -20,8 +22,9 @@ from sqlalchemy import Connection
 class Tasks:
     """The tasks. Every method sees one tenant only."""
 
-    def __init__(self, database: Database, now: Callable[[], datetime], forms: Forms) -> None:
+    def __init__(self, database: Database, now: Callable[[], datetime], forms: Forms, cursors: Cursors) -> None:
         self._database = database
+        self._cursors = cursors
         self._now = now
         self._forms = forms
 
@@ -81,21 +84,29 @@ class Tasks:
 
         Raises `InvalidArgument` for a cursor of another list or filter.
         """
+        of = ("tasks", tenant, where)
+        behind = self._cursors.read(cursor, of=of)
 
-        def work(connection: Connection) -> tuple[list[TaskRecord], str | None]:
+        def work(connection: Connection) -> tuple[list[TaskRecord], Position | None]:
             matches = task_list.matching(connection, where)
-            return task_list.page(connection, tenant, where, matches, limit=limit, cursor=cursor)
+            return task_list.page(connection, tenant, where, matches, limit=limit, behind=behind)
 
-        return self._database.read(work)
+        page, last = self._database.read(work)
+        return page, self._cursors.write(last, of=of) if last else None
 
     def agenda(self, tenant: str, where: TaskFilter, *, limit: int, cursor: str | None = None) -> agenda.Agenda | None:
         """Return the next `limit` open tasks of a window and its recurring ones; None behind the open tasks."""
+        behind = self._cursors.read(cursor, of=("tasks", tenant, where))
 
         def work(connection: Connection) -> agenda.Agenda | None:
             matches = task_list.matching(connection, where)
-            return agenda.agenda(connection, tenant, where, matches, limit=limit, cursor=cursor)
+            return agenda.agenda(connection, tenant, where, matches, limit=limit, behind=behind)
 
         return self._database.read(work)
+
+    def cursor_behind(self, tenant: str, where: TaskFilter, place: ListPlace | None) -> str:
+        """Return the cursor behind a place among the open tasks; behind all of them for None."""
+        return self._cursors.write(agenda.position_behind(place), of=("tasks", tenant, where))
 
     def counts(self, tenant: str, where: TaskFilter) -> dict[State, int]:
         """Return the number of tasks of the filter by state, without empty states."""
@@ -109,13 +120,16 @@ class Tasks:
         Counting stops at `most` for each state; with titles, labels, actions or times in the filter, at `most` open and
         `most` ended tasks. So the cost does not grow with the number of tasks.
         """
+        of = ("tasks", tenant, where)
+        behind = self._cursors.read(cursor, of=of)
 
-        def work(connection: Connection) -> tuple[list[TaskRecord], str | None, task_list.Counts]:
+        def work(connection: Connection) -> tuple[list[TaskRecord], Position | None, task_list.Counts]:
             matches = task_list.matching(connection, where)
-            page, following = task_list.page(connection, tenant, where, matches, limit=limit, cursor=cursor)
-            return page, following, task_list.counts_up_to(connection, tenant, where, matches, most)
+            page, last = task_list.page(connection, tenant, where, matches, limit=limit, behind=behind)
+            return page, last, task_list.counts_up_to(connection, tenant, where, matches, most)
 
-        return self._database.read(work)
+        page, last, counts = self._database.read(work)
+        return page, self._cursors.write(last, of=of) if last else None, counts
 
     def change(
         self,

@@ -7,12 +7,12 @@ from datetime import datetime
 from typing import NamedTuple
 
 from duetime.scheduler.store.database import unreadable
-from duetime.scheduler.store.lists.task_list import ListReader, Position, TaskList, in_order
+from duetime.scheduler.store.lists.task_list import ListReader, in_order, start
 from duetime.scheduler.store.schema.damage import DamagedValue
 from duetime.scheduler.store.schema.rows import CURRENT, listed_at
 from duetime.scheduler.store.schema.tables import runs, tasks
 from duetime.scheduler.store.schema.values import from_microseconds, to_microseconds
-from duetime.scheduler.store.sql import cursors
+from duetime.scheduler.store.sql.cursors import Position
 from duetime.scheduler.store.sql.task_filter import ENDED_SECTION, OPEN_SECTION, PER_SECTION, of_task
 from duetime.scheduler.store.statements import read
 from duetime.scheduler.store.text_index.text_search import Matches, titled_by_reading
@@ -39,10 +39,10 @@ class Agenda(NamedTuple):
 
 
 def agenda(
-    connection: Connection, tenant: str, where: TaskFilter, matches: Matches | None, *, limit: int, cursor: str | None
+    connection: Connection, tenant: str, where: TaskFilter, matches: Matches | None, *, limit: int, behind: Position
 ) -> Agenda | None:
     """Return the next `limit` open tasks of a window and its recurring ones; None behind the open tasks."""
-    section, *behind = TaskList(tenant, where).start(cursor)
+    section, *behind = behind or start(where)
     if section != OPEN_SECTION:
         return None
     reader = ListReader(connection, tenant, where, matches)
@@ -62,10 +62,9 @@ def _place(at: datetime | DamagedValue, record: TaskRecord) -> datetime:
     return listed_at(record.run) if isinstance(at, DamagedValue) else at
 
 
-def cursor_behind(tenant: str, where: TaskFilter, place: ListPlace | None) -> str:
-    """Return the cursor behind a place among the open tasks; behind all of them for None."""
-    position: Position = [OPEN_SECTION, to_microseconds(place[0]), place[1]] if place else [ENDED_SECTION]
-    return cursors.write(position, of=TaskList(tenant, where))
+def position_behind(place: ListPlace | None) -> Position:
+    """Return the position behind a place among the open tasks; behind all of them for None."""
+    return [OPEN_SECTION, to_microseconds(place[0]), place[1]] if place else [ENDED_SECTION]
 
 
 def _recurring(connection: Connection, tenant: str, where: TaskFilter) -> tuple[Sequence[TaskRecord], bool]:

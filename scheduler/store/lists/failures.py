@@ -16,7 +16,7 @@ from duetime.scheduler.store.schema.damage import DamagedValue
 from duetime.scheduler.store.schema.rows import CURRENT, RUN, TASK
 from duetime.scheduler.store.schema.tables import runs, tasks
 from duetime.scheduler.store.schema.values import FIRST_INSTANT, LAST_INSTANT, from_microseconds, to_microseconds
-from duetime.scheduler.store.sql import cursors
+from duetime.scheduler.store.sql.cursors import Position
 from duetime.scheduler.store.sql.task_filter import conditions, in_time, of_task
 from duetime.scheduler.store.statements import read
 from duetime.scheduler.store.text_index import text_search
@@ -46,21 +46,21 @@ def page(
     matches: Matches | None,
     *,
     limit: int,
-    cursor: str | None,
-) -> tuple[list[TaskRecord], str | None]:
-    """Return at most `limit` tasks, and the cursor of the next page; `matches` are of the filter's words."""
-    of = ("failures", tenant, where)
+    behind: Position,
+) -> tuple[list[TaskRecord], Position | None]:
+    """Return at most `limit` tasks behind a position ([] is the start), and the last one's position if more follow.
+
+    `matches` are of the filter's words.
+    """
     statement = _LISTED.where(*_of_failures(connection, tenant, where, matches))
-    if cursor:
-        at, task_id = cursors.read(cursor, of=of)
+    if behind:
+        at, task_id = behind
         last = (from_microseconds(int(at)), str(task_id))
         statement = statement.where(tuple_(*_KEY) < tuple_(*last, types=[column.type for column in _KEY]))
     statement = _newest_first(statement).limit(limit + 1)
     rows, damaged = unreadable.every(connection, statement)
-    found, following = read.records_of(connection, rows[:limit], damaged), None
-    if len(rows) > limit:
-        following = cursors.write([_position(rows[limit - 1].failed_at), found[-1].task.id], of=of)
-    return found, following
+    found = read.records_of(connection, rows[:limit], damaged)
+    return found, [_position(rows[limit - 1].failed_at), found[-1].task.id] if len(rows) > limit else None
 
 
 def _position(failed_at: datetime | DamagedValue) -> int:

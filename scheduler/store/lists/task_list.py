@@ -15,7 +15,7 @@ from duetime.scheduler.store.schema.damage import DamagedValue
 from duetime.scheduler.store.schema.rows import CURRENT
 from duetime.scheduler.store.schema.tables import runs, tasks
 from duetime.scheduler.store.schema.values import FIRST_INSTANT, LAST_INSTANT, from_microseconds, to_microseconds
-from duetime.scheduler.store.sql import cursors
+from duetime.scheduler.store.sql.cursors import Position
 from duetime.scheduler.store.sql.task_filter import (
     ENDED_SECTION,
     OPEN_SECTION,
@@ -47,7 +47,6 @@ from sqlalchemy import (
 )
 
 Found = Sequence[Row[Any]]
-Position = list[int | str]
 
 _MAX_ROWS = 2**31 - 1
 MAX_ROWS_READ_SOON = 25_000
@@ -64,22 +63,6 @@ class Counts(NamedTuple):
 
     by_state: dict[State, int]
     at_least: frozenset[State]
-
-
-@dataclass(frozen=True, slots=True)
-class TaskList:
-    """One tenant's list under one filter; a cursor belongs to one such list."""
-
-    tenant: str
-    where: TaskFilter
-
-    def start(self, cursor: str | None) -> Position:
-        if cursor:
-            return cursors.read(cursor, of=self)
-        return [OPEN_SECTION if meets(self.where, OPEN) else ENDED_SECTION]
-
-    def has_ended(self) -> bool:
-        return meets(self.where, TERMINAL)
 
 
 @dataclass(frozen=True, slots=True)
@@ -137,6 +120,11 @@ def matching(connection: Connection, where: TaskFilter) -> Matches | None:
     return text_search.matching_tasks(connection, where.query) if where.query else None
 
 
+def start(where: TaskFilter) -> Position:
+    """Return the position before the first task of a list: before its open ones, or before its ended ones."""
+    return [OPEN_SECTION if meets(where, OPEN) else ENDED_SECTION]
+
+
 def page(
     connection: Connection,
     tenant: str,
@@ -144,23 +132,24 @@ def page(
     matches: Matches | None,
     *,
     limit: int,
-    cursor: str | None,
-) -> tuple[list[TaskRecord], str | None]:
-    """Return at most `limit` tasks, and the cursor of the next page; `matches` are of the filter's words."""
+    behind: Position,
+) -> tuple[list[TaskRecord], Position | None]:
+    """Return at most `limit` tasks behind a position ([] is the start), and the last one's position if more follow.
+
+    `matches` are of the filter's words.
+    """
     if only_failures(where.states):
-        return failures.page(connection, tenant, where, matches, limit=limit, cursor=cursor)
-    listed = TaskList(tenant, where)
-    section, *behind = listed.start(cursor)
+        return failures.page(connection, tenant, where, matches, limit=limit, behind=behind)
+    section, *behind = behind or start(where)
     reader = ListReader(connection, tenant, where, matches)
     rows: list[Row[Any]] = []
     if section == OPEN_SECTION:
         rows.extend(reader.rows(OPEN_SECTION, behind, limit + 1))
         behind = []
-    if len(rows) <= limit and listed.has_ended():
+    if len(rows) <= limit and meets(where, TERMINAL):
         rows.extend(reader.rows(ENDED_SECTION, behind, limit + 1 - len(rows)))
     found = read.records_of(connection, rows[:limit], any(reader.damaged))
-    following = cursors.write(_position(rows[limit - 1], found[-1]), of=listed) if len(rows) > limit else None
-    return found, following
+    return found, _position(rows[limit - 1], found[-1]) if len(rows) > limit else None
 
 
 def _position(row: Row[Any], record: TaskRecord) -> Position:

@@ -1,4 +1,4 @@
-"""Tables of shared state: pools, their use, workers, and learned durations."""
+"""Tables of shared state: pools, their use, workers, learned durations, and keys."""
 
 from __future__ import annotations
 
@@ -68,10 +68,21 @@ class EstimateRow(Base):
     updated_at: Mapped[datetime]
 
 
+class ServerKeyRow(Base):
+    """A secret key that all processes of an installation share; a removed one is made anew when it is needed."""
+
+    __tablename__ = "server_keys"
+    __table_args__ = ({"sqlite_with_rowid": False},)
+
+    name: Mapped[str] = mapped_column(primary_key=True)
+    key: Mapped[str]
+
+
 pools = table(PoolRow)
 usage = table(UsageRow)
 workers = table(WorkerRow)
 estimates = table(EstimateRow)
+server_keys = table(ServerKeyRow)
 
 POOL_REVISION = select(func.coalesce(func.max(pools.c.revision), 0))
 """The newest revision of any pool: it changes with each declaration."""

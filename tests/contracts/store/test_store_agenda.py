@@ -32,12 +32,12 @@ def test_open_tasks_of_the_window_and_all_that_recur_before_its_end(store: Store
     assert [record.task.id for record in found.recurring] == [early.task.id, within.task.id]
     assert (found.behind, found.complete) == (None, True)
 
-    cursor = agenda.cursor_behind(TENANT, WINDOW, (NOON + 2 * HOUR, once.task.id))
+    cursor = store.tasks.cursor_behind(TENANT, WINDOW, (NOON + 2 * HOUR, once.task.id))
     behind = store.tasks.agenda(TENANT, WINDOW, limit=9, cursor=cursor)
     assert behind is not None
     assert [record.task.id for _, record in behind.rows] == [within.task.id]
     assert behind.behind == (NOON + 2 * HOUR, once.task.id)
-    assert store.tasks.agenda(TENANT, WINDOW, limit=9, cursor=agenda.cursor_behind(TENANT, WINDOW, None)) is None
+    assert store.tasks.agenda(TENANT, WINDOW, limit=9, cursor=store.tasks.cursor_behind(TENANT, WINDOW, None)) is None
 
 
 @pytest.mark.parametrize("bound", ["MAX_RECURRING_TASKS", "MAX_OPEN_RUNS_SEARCHED"])

@@ -1,0 +1,124 @@
+"""Cursors of pages: sealed with a key of the database, which all processes share."""
+
+from __future__ import annotations
+
+import base64
+import json
+import threading
+from collections.abc import Iterator
+from contextlib import closing, contextmanager
+from typing import Any
+
+import pytest
+from duetime.scheduler.errors import InvalidArgument
+from duetime.scheduler.events import EventFilter
+from duetime.scheduler.store import Store, open_store
+from duetime.scheduler.store.schema.pool_tables import server_keys
+from duetime.scheduler.store.sql.cursors import Cursors
+from duetime.scheduler.task import TaskFilter
+from sqlalchemy import delete, event, select
+
+from tests.builders import TENANT, added
+
+FOREIGN = "cursor: this cursor is not from this server; list again without a cursor"
+
+
+def first_page(store: Store) -> str:
+    for _ in range(3):
+        added(store)
+    _, cursor = store.tasks.page(TENANT, TaskFilter(), limit=2)
+    assert cursor
+    return cursor
+
+
+@contextmanager
+def statements_of(store: Store) -> Iterator[list[str]]:
+    found: list[str] = []
+
+    def note(_connection: Any, _cursor: Any, sql: str, *_: Any) -> None:
+        if "server_keys" in sql:
+            found.append(sql)
+
+    engines = {store._database.engine, getattr(store._database, "reader", store._database.engine)}
+    for engine in engines:
+        event.listen(engine, "before_cursor_execute", note)
+    yield found
+    for engine in engines:
+        event.remove(engine, "before_cursor_execute", note)
+
+
+def raw_of(cursor: str) -> bytes:
+    return base64.urlsafe_b64decode(cursor + "=" * (-len(cursor) % 4))
+
+
+def test_another_process_reads_on_where_one_stopped(store: Store, url: str) -> None:
+    cursor = first_page(store)
+    with closing(open_store(url)) as other:
+        page, following = other.tasks.page(TENANT, TaskFilter(), limit=2, cursor=cursor)
+    assert (len(page), following) == (1, None)
+
+
+def test_processes_that_make_the_key_at_once_get_the_same_one(store: Store, url: str) -> None:
+    def make() -> None:
+        with closing(open_store(url)) as other:
+            made.append(Cursors(other._database).write([1], of="list"))
+
+    made: list[str] = []
+    threads = [threading.Thread(target=make) for _ in range(6)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert len(made) == 6
+    assert len(set(made)) == 1
+
+
+def test_a_list_of_one_page_needs_no_key_and_further_pages_read_it_once(store: Store) -> None:
+    with statements_of(store) as found:
+        added(store)
+        store.tasks.page(TENANT, TaskFilter(), limit=2)
+        assert found == []
+        cursor = first_page(store)
+        made = len(found)
+        for _ in range(3):
+            store.tasks.page(TENANT, TaskFilter(), limit=2, cursor=cursor)
+        store.history.events(TENANT, EventFilter(), limit=1)
+        assert 0 < len(found) == made
+
+
+def test_a_position_that_was_changed_is_refused(store: Store) -> None:
+    raw = raw_of(first_page(store))
+    for place in (0, 15, 16, 20, len(raw) - 2):
+        changed = raw[:place] + bytes([raw[place] ^ 1]) + raw[place + 1 :]
+        forged = base64.urlsafe_b64encode(changed).decode().rstrip("=")
+        with pytest.raises(InvalidArgument, match=FOREIGN):
+            store.tasks.page(TENANT, TaskFilter(), limit=2, cursor=forged)
+
+
+def test_a_cursor_without_a_seal_as_before_is_refused(store: Store) -> None:
+    body = json.dumps(["open", 1, "t_1"]).encode()
+    for cursor in (body, b"123456789" + body):
+        with pytest.raises(InvalidArgument, match=FOREIGN):
+            store.tasks.page(TENANT, TaskFilter(), limit=2, cursor=base64.urlsafe_b64encode(cursor).decode())
+
+
+def test_a_cursor_of_before_the_key_was_replaced_is_refused_and_new_ones_work_everywhere(
+    store: Store, url: str
+) -> None:
+    old = first_page(store)
+    with closing(open_store(url)) as other:
+        store._database.write(lambda connection: connection.execute(delete(server_keys)))
+        with pytest.raises(InvalidArgument, match=FOREIGN):
+            other.tasks.page(TENANT, TaskFilter(), limit=2, cursor=old)
+        _, new = other.tasks.page(TENANT, TaskFilter(), limit=2)
+        assert new not in {None, old}
+        assert len(store.tasks.page(TENANT, TaskFilter(), limit=2, cursor=new)[0]) == 1
+    assert len(store._database.read(lambda connection: connection.execute(select(server_keys)).all())) == 1
+
+
+def test_a_cursor_of_one_kind_of_list_is_none_of_another(store: Store) -> None:
+    cursor = first_page(store)
+    with pytest.raises(InvalidArgument, match="made with other filters"):
+        store.history.events(TENANT, EventFilter(), limit=2, cursor=cursor)
+    with pytest.raises(InvalidArgument, match="made with other filters"):
+        store.history.dead_letters(TENANT, limit=2, cursor=cursor)
