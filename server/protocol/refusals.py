@@ -8,6 +8,7 @@ from typing import Any
 from duetime.scheduler.errors import MAX_REFUSAL_BYTES, in_bytes
 from mcp.server.context import CallNext, HandlerResult, ServerRequestContext
 from mcp.shared.exceptions import MCPError
+from mcp.types import INVALID_REQUEST, ErrorData
 
 MAX_DATA_BYTES = 200
 """Of the data of an error, which is left out where it is longer."""
@@ -15,13 +16,20 @@ MAX_DATA_BYTES = 200
 MAX_MESSAGE_BYTES = MAX_REFUSAL_BYTES - MAX_DATA_BYTES - 100
 """Of an error, whose frame and data stay below the bound too."""
 
+NO_MESSAGE = "Not a JSON-RPC 2.0 message: one request, notification or response is expected"
+
+_MAX_ECHO_BYTES = 60
+_VALIDATION = "Validation error: "
+"""How the SDK begins when a text of pydantic follows, with its addresses."""
+
 
 async def shorten_refusals(ctx: ServerRequestContext[Any, Any], call_next: CallNext) -> HandlerResult:
     """Cut errors, and the texts of tool calls that failed."""
     try:
         result = await call_next(ctx)
     except MCPError as refused:
-        raise _shortened(refused) from refused
+        short = shortened(refused.error)
+        raise MCPError(code=short.code, message=short.message, data=short.data) from refused
     if isinstance(result, dict) and result.get("isError"):
         for part in result.get("content", ()):
             if "text" in part:
@@ -29,8 +37,21 @@ async def shorten_refusals(ctx: ServerRequestContext[Any, Any], call_next: CallN
     return result
 
 
-def _shortened(refused: MCPError) -> MCPError:
-    error = refused.error
-    long = error.data is not None and len(json.dumps(error.data, default=str)) > MAX_DATA_BYTES
-    message = in_bytes(error.message, MAX_MESSAGE_BYTES)
-    return MCPError(code=error.code, message=message, data=None if long else error.data)
+def shortened(error: ErrorData) -> ErrorData:
+    """Return an error of which a model can read all: cut, and without what pydantic says of it."""
+    if error.message.startswith(_VALIDATION):
+        return ErrorData(code=INVALID_REQUEST, message=NO_MESSAGE)
+    short = ErrorData(code=error.code, message=in_bytes(error.message, MAX_MESSAGE_BYTES))
+    data = _cut(error.data)
+    if data is not None and len(json.dumps(data, default=str)) <= MAX_DATA_BYTES:
+        short.data = data
+    return short
+
+
+def _cut(data: Any) -> Any:
+    """Cut the texts in the data of an error: the version of the protocol, say, that a caller invented."""
+    if isinstance(data, str):
+        return in_bytes(data, _MAX_ECHO_BYTES)
+    if isinstance(data, dict):
+        return {key: _cut(value) for key, value in data.items()}
+    return [_cut(value) for value in data] if isinstance(data, list) else data

@@ -17,6 +17,9 @@ _OURS = "duetime"
 _CHATTY = ("mcp", "uvicorn", "httpx2", "dramatiq", "asyncio", "sse_starlette")
 """Libraries whose `info` lines only help their developers; their level is `warning`."""
 
+MAX_MESSAGE_CHARS = 4_000
+"""Libraries repeat what a client sent, a header of any length say."""
+
 _BUILT_IN = frozenset(vars(logging.makeLogRecord({}))) | {"message", "asctime", "taskName"}
 
 
@@ -36,7 +39,7 @@ class JsonLines(logging.Formatter):
             "process": self.process,
             "level": record.levelname.lower(),
             "logger": record.name,
-            "message": record.getMessage(),
+            "message": _cut(record.getMessage()),
             **{key: value for key, value in vars(record).items() if key not in _BUILT_IN},
         }
         if record.exc_info:
@@ -52,7 +55,13 @@ class ForPeople(logging.Formatter):
 
     def formatMessage(self, record: logging.LogRecord) -> str:  # noqa: N802 - logging's own name
         record.levelname = record.levelname.lower()
+        record.message = _cut(record.message)
         return super().formatMessage(record)
+
+
+def _cut(message: str) -> str:
+    more = len(message) - MAX_MESSAGE_CHARS
+    return message if more <= 0 else f"{message[:MAX_MESSAGE_CHARS]}… ({more:,} more characters)"
 
 
 def configure_logs(

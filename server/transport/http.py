@@ -20,6 +20,7 @@ from duetime.server.protocol.sdk import end_streams, serve_dead_sessions
 from duetime.server.runtime.shutdown import NOTHING_TO_END, ProcessEnd, Shutdown, on_loop
 from duetime.server.transport.connections import KEEP_ALIVE_S, LimitedConnection
 from duetime.server.transport.dead_sessions import DeadSessions
+from duetime.server.transport.short_refusals import ShortRefusals
 from duetime.tools.threads import cross
 from mcp.server import MCPServer
 from mcp.server.transport_security import TransportSecuritySettings
@@ -129,6 +130,7 @@ def http_app(server: MCPServer[None], ready: Readiness) -> Starlette:
         max_request_body_size=MAX_BODY_BYTES,
         transport_security=_against_rebinding(),
     )
+    app.add_middleware(ShortRefusals)
     serve_dead_sessions(server, DeadSessions())
     app.routes.extend([Route("/livez", livez), Route("/readyz", readyz)])
     return app

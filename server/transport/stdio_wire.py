@@ -20,6 +20,7 @@ from types import TracebackType
 from typing import Any, Final, Self
 
 import anyio
+from duetime.server.protocol.refusals import NO_MESSAGE, shortened
 from mcp.shared.message import SessionMessage
 from mcp.types import (
     INVALID_REQUEST,
@@ -118,6 +119,8 @@ class Outgoing:
         self.put(item.message)
 
     def put(self, message: JSONRPCMessage) -> None:
+        if isinstance(message, JSONRPCError):
+            message = message.model_copy(update={"error": shortened(message.error)})
         self._queue.put(message.model_dump_json(by_alias=True, exclude_unset=True).encode() + b"\n")
         self.pending.answered(message)
 
@@ -206,7 +209,7 @@ class Incoming:
         if len(line) >= MAX_LINE_BYTES:
             problem = ErrorData(code=INVALID_REQUEST, message=f"Message too long: {MAX_LINE_BYTES} bytes are the limit")
         elif isinstance(error, ValidationError):
-            problem = ErrorData(code=INVALID_REQUEST, message="Not a JSON-RPC 2.0 message")
+            problem = ErrorData(code=INVALID_REQUEST, message=NO_MESSAGE)
         else:
             problem = ErrorData(code=PARSE_ERROR, message="Parse error: the line is not JSON")
         self._outgoing.put(JSONRPCError(jsonrpc="2.0", id=None, error=problem))

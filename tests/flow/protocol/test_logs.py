@@ -106,3 +106,14 @@ def test_a_warning_of_python_is_a_log_line_too() -> None:
         warnings.warn("this will go away", DeprecationWarning, stacklevel=1)
 
     assert "this will go away" in json.loads(stream.getvalue())["message"]
+
+
+@pytest.mark.parametrize("style", ["json", "text"])
+def test_a_line_is_cut_where_a_library_repeats_what_a_client_sent(style: Literal["json", "text"]) -> None:
+    stream = io.StringIO()
+    configure_logs("info", style, stream=stream)
+    logging.getLogger("duetime.test").warning("Invalid Origin header: %s", "e" * 100_000)
+
+    assert "Invalid Origin header: eee" in stream.getvalue()
+    assert "more characters)" in stream.getvalue()
+    assert len(stream.getvalue()) < 5_000
