@@ -35,7 +35,7 @@ _TICK = timedelta(microseconds=1)
 _HOLIDAY_REACH = timedelta(days=7305)
 """How far ahead a number of runs is counted where public holidays are left out: 20 years."""
 
-_MAX_STEPS_COUNTED = 3 * MAX_COUNT
+_MAX_STEPS_COUNTED = 2 * MAX_COUNT
 _CLOCKS_NOTED = timedelta(days=366)
 """How long before an occurrence a change of the clocks is worth a note."""
 
