@@ -188,5 +188,5 @@ def named(connection: Connection, tenant: str, text: str) -> list[str]:
 
 def titles(connection: Connection, tenant: str, task_ids: Sequence[str]) -> dict[str, str]:
     """Return the titles of those tasks that the tenant has and that can be read, by id."""
-    values = {"tenant": tenant, "task_ids": list(task_ids)}
+    values = {"tenant": tenant, "task_ids": list(filter(is_id, task_ids))}
     return {row.id: row.title for row in unreadable.rows(connection, _TITLES, values)}

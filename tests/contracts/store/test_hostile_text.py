@@ -42,6 +42,8 @@ ENTRIES: dict[str, Callable[[Scheduler, str], object]] = {
     "deliver_to": lambda s, text: s.schedule("Tea", when="in 1 hour", deliver_to=[text]),
     "the key of a task": lambda s, text: s.schedule("Tea", when="in 1 hour", idempotency_key=text),
     "one of several titles": lambda s, text: s.schedule_many([Request("Tea", when="in 1 hour"), Request(text)]),
+    "find": lambda s, text: s.find(text),
+    "titles": lambda s, text: s.titles([text]),
     "get": lambda s, text: s.get(text),
     "explain": lambda s, text: s.explain(text),
     "attempts": lambda s, text: s.attempts(text),
