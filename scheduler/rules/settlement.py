@@ -67,6 +67,11 @@ def concluded(claim: Claim, settlement: Settlement, *, now: datetime) -> Settlem
     )
 
 
+def without_series(claim: Claim) -> Claim:
+    """Return the claim as of a one-shot in UTC: for a task whose zone or rule cannot be read."""
+    return replace(claim, task=replace(claim.task, timezone="UTC", repeat=None))
+
+
 def _failing(claim: Claim, ending: Retry, now: datetime, jitter: float) -> Settlement:
     failures = claim.run.failures + 1
     again = next_attempt(ending, failures=failures, policy=claim.task.retry, now=now, jitter=jitter)

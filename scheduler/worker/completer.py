@@ -19,7 +19,7 @@ from duetime.scheduler.events import EventKind
 from duetime.scheduler.ids import runs_words
 from duetime.scheduler.outcomes import Failed
 from duetime.scheduler.records import Claim, Settlement, Verdict
-from duetime.scheduler.rules.settlement import AttemptResult, settle
+from duetime.scheduler.rules.settlement import AttemptResult, settle, without_series
 from duetime.scheduler.runtime import failpoints
 from duetime.scheduler.store import Store
 from duetime.scheduler.task import State, TaskRecord
@@ -175,11 +175,12 @@ class BatchCompleter:
         except Exception as error:
             log.exception("run %s: cannot settle its result, so the run fails", claim.run.id)
             reason = f"could not settle its result: {type(error).__name__}"
-        try:
-            return settle(claim, Failed(reason), now=self._store.now(), jitter=0.0)
-        except Exception:
-            log.exception("run %s: failed without an inbox message or a next occurrence", claim.run.id)
-            return _bare(claim, reason)
+        for known in (claim, without_series(claim)):
+            try:
+                return replace(settle(known, Failed(reason), now=self._store.now(), jitter=0.0), claim=claim)
+            except Exception:
+                log.exception("run %s: cannot work out what follows from its failure", claim.run.id)
+        return _bare(claim, reason)
 
     def _conclude(self, group: list[PendingResult], verdicts: Sequence[Verdict]) -> None:
         judged = list(zip(group, verdicts, strict=True))

@@ -9,6 +9,7 @@ from datetime import datetime
 
 from duetime.scheduler.events import EventKind
 from duetime.scheduler.records import Claim, Settlement, Verdict
+from duetime.scheduler.rules.settlement import without_series
 from duetime.scheduler.rules.states import TERMINAL
 from duetime.scheduler.store.database import unreadable
 from duetime.scheduler.store.schema.damage import salvaged
@@ -62,12 +63,15 @@ def settle(connection: Connection, settlements: Sequence[Settlement], now: datet
 
 
 def concluding(conclude: Conclude | None, claim: Claim, settlement: Settlement) -> Settlement:
-    """Add the consequences of an end; when `conclude` raises, the run ends without them and holds up no other."""
-    try:
-        return conclude(claim, settlement) if conclude else settlement
-    except Exception:
-        log.exception("run %s: ended without an inbox message or a next occurrence", claim.run.id)
+    """Add the consequences of an end; those that cannot be worked out are left out, and hold up no other run."""
+    if conclude is None:
         return settlement
+    for known in (claim, without_series(claim)):
+        try:
+            return conclude(known, settlement)
+        except Exception:
+            log.exception("run %s: cannot work out what follows from its end", claim.run.id)
+    return settlement
 
 
 def claimed(connection: Connection, run_ids: Sequence[str]) -> dict[str, Claimed]:

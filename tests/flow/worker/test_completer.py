@@ -279,6 +279,17 @@ def test_an_outcome_that_no_settlement_follows_from_fails_alone(
     assert [message.state for message in store.inbox.unread(TENANT, "alice")].count(State.FAILED) == 1
 
 
+def test_the_result_of_a_task_whose_zone_cannot_be_read_becomes_a_failure_that_the_user_is_told_of(
+    store: Store, completer: BatchCompleter, told: Told
+) -> None:
+    bad = started(store)
+    lost = replace(bad.task, timezone="Mars/Olympus", repeat="FREQ=DAILY")
+    completer.hand_in(ActiveRun(replace(bad, task=lost)), Done("x"))
+    told.await_(1)
+    assert state(store, bad) is State.FAILED
+    assert [message.run_id for message in store.inbox.unread(TENANT, "alice")] == [bad.run.id]
+
+
 def test_a_failure_that_nothing_can_be_worked_out_for_still_ends_its_run(
     store: Store, completer: BatchCompleter, told: Told, monkeypatch: pytest.MonkeyPatch
 ) -> None:
