@@ -248,8 +248,8 @@ def commits_lost(world: World) -> None:
     world.rest()
 
 
-STORING = (b'"proof":', b'"fence":')
-"""What is said in the statements that start and settle, each of which is a transaction of its own."""
+STORING = (b'[["r_', b'"fence":')
+"""What is sent with the statements that start and settle, each of which is a transaction of its own."""
 
 
 def _lose_commits(world: World) -> None:

@@ -37,8 +37,11 @@ COMMIT = b"Q\x00\x00\x00\x0bCOMMIT\x00"
 """As it is sent; BEGIN says READ COMMITTED, too."""
 
 ADDED = b"WITH claimed"
-ALONE = b"WITH locked"
-"""How the statements begin that lock tasks and start or end their runs by themselves."""
+STARTING = b'[["r_'
+"""How the wishes begin of the statement that starts runs by itself; its text is sent once for each connection."""
+
+ENDING = b"WITH locked"
+"""How the statement begins that ends runs by itself."""
 
 
 @pytest.fixture(scope="module")
@@ -181,7 +184,7 @@ def test_a_server_that_is_away_is_one_sentence_and_then_all_goes_on(store: Store
 # --- the answer to COMMIT is lost -------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize(("token", "end"), [("t", ALONE), ("", COMMIT)], ids=["by one statement", "step by step"])
+@pytest.mark.parametrize(("token", "end"), [("t", STARTING), ("", COMMIT)], ids=["by one statement", "step by step"])
 def test_a_start_whose_answer_is_lost_is_known_to_its_worker(
     store: Store, proxy: Proxy, token: str, end: bytes
 ) -> None:
@@ -201,7 +204,7 @@ def test_a_start_whose_answer_is_lost_is_known_to_its_worker(
 def test_a_start_whose_answers_are_lost_again_and_again_is_known_to_its_worker(store: Store, proxy: Proxy) -> None:
     record = added(store)
     store.claims.make_ready(limit=9)
-    for end in (ALONE, COMMIT, COMMIT):
+    for end in (STARTING, COMMIT, COMMIT):
         proxy.cut_reply(end)
     [claim] = store.claims.start([Start(record.run.id, "t")], worker="w", epoch=None, lease=LEASE)
     assert proxy.hits == 3
@@ -214,7 +217,7 @@ def test_a_start_that_is_lost_starts_nothing_that_another_worker_has(store: Stor
     store.claims.make_ready(limit=9)
     store.claims.start([Start(taken.run.id, "older")], worker="w", epoch=None, lease=LEASE)
     wishes = [Start(taken.run.id, "newer"), Start(free.run.id, "t")]
-    proxy.cut_reply(ALONE)
+    proxy.cut_reply(STARTING)
     [claim] = store.claims.start(wishes, worker="w", epoch=None, lease=LEASE)
     assert proxy.hits == 1
     assert claim.run.id == free.run.id
@@ -322,7 +325,7 @@ def test_an_outcome_whose_answer_is_lost_is_stored_once_and_told_once(store: Sto
         ended.extend(each)
         told.set()
 
-    proxy.cut_reply(ALONE)
+    proxy.cut_reply(ENDING)
     completer = BatchCompleter(store, on_settled=on_settled)
     completer.hand_in(ActiveRun(claim), Done("called"))
     assert told.wait(120)
@@ -417,7 +420,7 @@ def test_an_outcome_that_was_not_committed_is_stored_by_settling_again(store: St
     assert store.claims.settle([ended]) == [Verdict.FENCED]
 
 
-@pytest.mark.parametrize(("token", "end"), [("t", ALONE), ("", COMMIT)], ids=["by one statement", "step by step"])
+@pytest.mark.parametrize(("token", "end"), [("t", STARTING), ("", COMMIT)], ids=["by one statement", "step by step"])
 def test_a_claim_whose_worker_never_learns_of_it_is_recovered_by_its_lease(
     store: Store, proxy: Proxy, token: str, end: bytes
 ) -> None:

@@ -38,7 +38,7 @@ class PreparedStatement:
     def of(cls, text: str) -> PreparedStatement:
         """Read a text in which a parameter is written `:name`."""
         names = list(dict.fromkeys(_NAME.findall(text)))
-        sql = _NAME.sub(lambda found: f"${names.index(found[1]) + 1}", text)
+        sql = _NAME.sub(lambda found: f"${names.index(found[1]) + 1}", text).strip()
         return cls(sql, names, sql.encode())
 
     def rows(self, connection: Connection, values: TextValues) -> list[tuple[Any, ...]]:

@@ -40,6 +40,10 @@ def stores(postgres_tables: str, clock: Clock) -> Iterator[list[Store]]:
         store.close()
 
 
+STARTING = "WITH wish"
+"""How the statement begins that starts runs."""
+
+
 def until_it_waits(store: Store, words: str) -> None:
     """Return when a session waits for a lock with a statement that begins with these words."""
     with store._database.engine.connect().execution_options(isolation_level="AUTOCOMMIT") as connection:
@@ -66,7 +70,7 @@ def claimed_during(stores: list[Store], kind: EventKind, decide: Decide, **reser
 
     def slowly(found: TaskRecord) -> Change:
         claims.append(pool.submit(claims_of, stores[1], record.run.id, **reserved))
-        until_it_waits(stores[0], "WITH locked")
+        until_it_waits(stores[0], STARTING)
         return decide(found)
 
     with ThreadPoolExecutor(1) as pool:
@@ -118,7 +122,7 @@ def test_a_claim_brings_the_task_as_it_was_changed_while_it_waited(stores: list[
 
 
 def held_open(
-    stores: list[Store], record: TaskRecord, work: Callable[[Connection], Any], *, words: str = "WITH locked"
+    stores: list[Store], record: TaskRecord, work: Callable[[Connection], Any], *, words: str = STARTING
 ) -> list[Claim]:
     """Return what a claim starts that waits for the end of this work, with a statement that begins with these words."""
 
