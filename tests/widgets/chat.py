@@ -93,6 +93,11 @@ class Chat:
     def calls(self) -> list[tuple[str, dict[str, Any]]]:
         return [(call["name"], call["arguments"]) for call in self.seen("calls")]
 
+    def fit(self) -> None:
+        """Wait until the frame is as high as its card: while it grows, what is to be clicked moves."""
+        height = self.card.locator("html").evaluate("root => Math.ceil(root.getBoundingClientRect().height)")
+        self.page.wait_for_function("height => host.seen.sizes.at(-1)?.height === height", arg=height)
+
     def choice(self, text: str) -> Locator:
         """Find a choice by the start of its name; the rest says what it results in."""
         return self.card.get_by_role("button", name=re.compile(f"^{text}"))

@@ -89,7 +89,9 @@ def test_one_occurrence_moves_or_all_that_follow_as_the_card_says(today: Page, l
     moved = live.call("get_task", {"task_id": scheduled["id"]})["structuredContent"]["repeat"]
     assert [text[11:16] for text in moved["next"]] == ["17:30", "17:00", "17:00", "17:00", "17:00"]
 
+    chat.fit()
     chat.button("Move").click()
+    chat.fit()
     chat.card.get_by_label("New time").fill(f"{day}T18:00")
     chat.card.get_by_role("radio", name="All following").check()
     chat.button("Save").click()

@@ -29,8 +29,7 @@ def set_the_stage(chat: Chat, theme: str, width: int) -> None:
 
 def keep(chat: Chat, name: str) -> None:
     """Take the picture once the frame is as high as its card."""
-    height = chat.card.locator("html").evaluate("root => Math.ceil(root.getBoundingClientRect().height)")
-    chat.page.wait_for_function("height => host.seen.sizes.at(-1)?.height === height", arg=height)
+    chat.fit()
     picture = chat.picture(name).read_bytes()
     width, _ = struct.unpack(">II", picture[16:24])
     assert width >= 320

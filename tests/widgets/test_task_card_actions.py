@@ -84,7 +84,9 @@ def test_a_pause_is_shown_and_taken_back(chat: Chat) -> None:
     chat.button("Pause").click()
     expect(chat.state()).to_have_text("Paused")
 
+    chat.fit()
     chat.button("More").click()
+    chat.fit()
     chat.button("Resume").click()
     expect(chat.state()).to_have_text("Scheduled")
     assert chat.calls() == [
