@@ -99,7 +99,8 @@ class Chat:
         self.page.wait_for_function("height => host.seen.sizes.at(-1)?.height === height", arg=height)
 
     def choice(self, text: str) -> Locator:
-        """Find a choice by the start of its name; the rest says what it results in."""
+        """Find a choice of a panel that has opened, by the start of its name; the rest says what it results in."""
+        self.fit()
         return self.card.get_by_role("button", name=re.compile(f"^{text}"))
 
     def button(self, name: str) -> Locator:

@@ -101,6 +101,7 @@ def test_a_pause_is_shown_and_taken_back(chat: Chat) -> None:
 def test_an_occurrence_can_be_skipped_or_run_at_once(chat: Chat, button: str, action: str, state: str) -> None:
     chat.show_task(a_task(repeat=weekly()))
     chat.button("More").click()
+    chat.fit()
     chat.button(button).click()
 
     expect(chat.button(button)).to_have_count(0)
