@@ -20,7 +20,7 @@ NO_MESSAGE = "Not a JSON-RPC 2.0 message: one request, notification or response 
 
 _MAX_ECHO_BYTES = 60
 _VALIDATION = "Validation error: "
-"""How the SDK begins when a text of pydantic follows, with its addresses."""
+"""The SDK's words before a text of pydantic, which has addresses."""
 
 
 async def shorten_refusals(ctx: ServerRequestContext[Any, Any], call_next: CallNext) -> HandlerResult:

@@ -328,3 +328,16 @@ def test_cancelling_what_runs_says_that_it_was_asked_to_stop(chat: Chat) -> None
 
     expect(chat.state()).to_have_text("Stopping")
     expect(chat.said()).to_contain_text("Asked to stop.")
+
+
+def test_a_result_that_belongs_to_an_earlier_choice_is_not_shown(chat: Chat) -> None:
+    chat.show_task(a_task(repeat=weekly()))
+    chat.button("Move").click()
+    field = chat.card.get_by_label("New time")
+    field.fill("2026-11-24T10:30")
+    chat.pass_time(1)
+    expect(chat.card.get_by_text("Then:")).to_be_visible()
+
+    field.fill("2026-11-24T11:30")
+    expect(chat.card.get_by_text("Then:")).to_have_count(0)
+    expect(field).to_be_focused()

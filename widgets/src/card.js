@@ -92,7 +92,7 @@ async function read(card, extra = {}) {
 }
 
 function open(card, host, panel) {
-  Object.assign(card, { opener: panel, typed: undefined, following: false, tried: undefined });
+  Object.assign(card, { opener: panel, typed: undefined, following: false, tried: undefined, asked: undefined });
   card.panel = card.panel === panel ? "" : panel;
   if (card.panel === "history" && !card.reading) card.read({ history: true });
   card.draw();
@@ -101,22 +101,25 @@ function open(card, host, panel) {
 
 /** What is typed is kept; of a recurring task the card then asks what would come of it. */
 function type(card, text, args) {
-  card.typed = text;
+  Object.assign(card, { typed: text, tried: undefined, asked: undefined });
   clearTimeout(card.asking);
   if (card.task.repeat && text) card.asking = setTimeout(() => preview(card, args()), TYPED_FOR);
+  card.draw();
 }
 
 function scope(card, following, args) {
-  card.following = following;
+  Object.assign(card, { following, tried: undefined, asked: undefined });
   if (card.typed) preview(card, args());
   card.draw();
 }
 
+/** Show what would come of it; only the answer to the newest question counts. */
 async function preview(card, args) {
+  card.asked = args;
   const tried = await card.env.bridge
     .call("reschedule_task", { task_id: card.task.id, ...args, dry_run: true })
     .catch((error) => ({ error: error.message }));
-  if (card.panel !== "change" || card.typed !== args.when) return;
+  if (card.asked !== args) return;
   card.tried = tried;
   card.draw();
 }

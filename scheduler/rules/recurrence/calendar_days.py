@@ -16,7 +16,7 @@ from duetime.scheduler.rules.recurrence.rule import DAILY, HOURLY, MINUTELY, MON
 from duetime.scheduler.rules.time.public_holidays import year_bits
 
 MAX_YEARS_SEARCHED = 100
-"""How many years the search for a next day goes ahead: what does not happen in a hundred years never does."""
+"""The search for a next day ends after so many years: what does not happen in a hundred years never does."""
 
 MAX_HOLIDAY_YEARS_SEARCHED = 20
 """The same where public holidays are left out: each further year of a calendar has to be worked out."""

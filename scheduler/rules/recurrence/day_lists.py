@@ -63,7 +63,7 @@ class Draft:
     until: datetime | date | None = None
     count: int | None = None
     times_of_day: int = 0
-    """How many times of day `twice a day` asks for, 0 when the words do not say."""
+    """The number of times of day that `twice a day` asks for, 0 when the words do not say."""
     day_lists: int = 0
 
 

@@ -23,10 +23,10 @@ from duetime.scheduler.rules.time.parser import shift_note
 from duetime.scheduler.task import Occurrence
 
 MAX_CANDIDATES_SEARCHED = 1000
-"""How many candidates the search among elapsed times looks at."""
+"""The search among elapsed times looks at so many candidates at most."""
 
 MAX_SILENCE = timedelta(days=200 * 366)
-"""How far from one occurrence the search among elapsed times looks for the next one."""
+"""The longest time between two occurrences that the search among elapsed times bridges."""
 
 _MINUTE = timedelta(minutes=1)
 _HOUR = timedelta(hours=1)

@@ -33,11 +33,11 @@ MIN_INTERVAL = timedelta(minutes=1)
 _EXAMPLE = "every weekday at 9:00"
 _TICK = timedelta(microseconds=1)
 _HOLIDAY_REACH = timedelta(days=7305)
-"""How far ahead a number of runs is counted where public holidays are left out: 20 years."""
+"""Runs are counted 20 years ahead at most where public holidays are left out."""
 
 _MAX_STEPS_COUNTED = 2 * MAX_COUNT
 _CLOCKS_NOTED = timedelta(days=366)
-"""How long before an occurrence a change of the clocks is worth a note."""
+"""A change of the clocks earlier than this before an occurrence is not worth a note."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,4 +1,4 @@
-"""How often in a period: `twice a day`, `3 times a week`. It names no times, so the examples name some."""
+"""Reads counts in a period, such as `twice a day`; they name no times, so the refusal's examples name some."""
 
 from __future__ import annotations
 

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-import asyncio
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from datetime import timedelta
 from pathlib import Path
 from typing import Any
@@ -21,16 +20,12 @@ from duetime.scheduler.service import Scheduler
 from duetime.scheduler.store import Store, open_store
 from duetime.scheduler.store.lists import agenda
 from duetime.scheduler.task import State, TaskFilter, TaskPage
-from duetime.tools.registration import make_tools
-from mcp.types import CallToolResult, TextContent
 
 from tests.builders import NOON, Clock
+from tests.flow.tools.calls import Ask, asked_of
 
-CONTEXT: Any = None  # what the SDK hands to tools; ours ask it nothing
 HOUR = timedelta(hours=1)
 POOLS = {"gpu": Pool("gpu", capacity=1)}
-
-Ask = Callable[..., tuple[str, dict[str, Any]]]
 
 
 @pytest.fixture
@@ -60,18 +55,7 @@ def scheduler(store: Store) -> Scheduler:
 
 @pytest.fixture
 def ask(scheduler: Scheduler) -> Ask:
-    """Call a tool; return its text and its structured content."""
-    tools = {tool.name: tool for tool in make_tools(lambda: scheduler)}
-
-    def ask(tool: str, /, **arguments: Any) -> tuple[str, dict[str, Any]]:
-        answer = asyncio.run(tools[tool].run(arguments, CONTEXT))
-        assert isinstance(answer, CallToolResult)
-        part = answer.content[0]
-        assert isinstance(part, TextContent)
-        assert answer.structured_content is not None, part.text
-        return part.text, answer.structured_content
-
-    return ask
+    return asked_of(scheduler)
 
 
 def due(page: TaskPage) -> list[tuple[str, str]]:

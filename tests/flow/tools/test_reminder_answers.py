@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-import asyncio
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
@@ -14,15 +13,12 @@ from duetime.scheduler.handlers import Handler, Handlers, reminder, webhook
 from duetime.scheduler.intake.planner import Planner
 from duetime.scheduler.service import Scheduler
 from duetime.scheduler.store import Store, open_store
-from duetime.tools.registration import make_tools
-from mcp.types import CallToolResult, TextContent
+
+from tests.flow.tools.calls import Ask, asked_of
 
 NOW = datetime(2026, 11, 21, 23, 0, tzinfo=UTC)
-CONTEXT: Any = None  # what the SDK hands to tools; ours ask it nothing
 INBOX = {"title": "Summarise my inbox", "repeat": "every day at 9:00"}
 ONLY = "This only reminds; nothing does the work."
-
-Ask = Callable[..., tuple[str, dict[str, Any]]]
 
 
 def named(name: str) -> Handler:
@@ -42,17 +38,7 @@ def store(tmp_path: Path) -> Iterator[Store]:
 
 def asking(store: Store, *handlers: Handler) -> Ask:
     scheduler = Scheduler(store, Planner(Handlers([reminder, *handlers]), zone="America/Edmonton"))
-    tools = {tool.name: tool for tool in make_tools(lambda: scheduler)}
-
-    def ask(tool: str, **arguments: Any) -> tuple[str, dict[str, Any]]:
-        answer = asyncio.run(tools[tool].run(arguments, CONTEXT))
-        assert isinstance(answer, CallToolResult)
-        (content,) = answer.content
-        assert isinstance(content, TextContent)
-        assert answer.structured_content
-        return content.text, answer.structured_content
-
-    return ask
+    return asked_of(scheduler)
 
 
 @pytest.mark.parametrize("more", [{}, {"dry_run": True}])

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-import asyncio
 import json
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
@@ -26,17 +25,16 @@ from duetime.scheduler.task import (
     TaskPage,
     TaskView,
 )
-from duetime.tools.registration import make_tools
 from duetime.widgets.history import history_payload
 from duetime.widgets.history_text import history_text
 from duetime.widgets.list_text import list_text
 from duetime.widgets.payload import as_json, list_payload, task_payload
 from duetime.widgets.text import task_text
-from mcp.types import CallToolResult, TextContent
+
+from tests.flow.tools.calls import Ask, asked_of
 
 NOW = datetime(2026, 11, 21, 23, 0, tzinfo=UTC)
 EDMONTON = "America/Edmonton"
-CONTEXT: Any = None  # what the SDK hands to tools; ours ask it nothing
 STAND_UP: dict[str, Any] = {"title": "Stand-up", "repeat": "every weekday at 9:00"}
 HEAVY: dict[str, Any] = {
     **STAND_UP,
@@ -46,8 +44,6 @@ HEAVY: dict[str, Any] = {
     "payload": {"message": "Bring the coffee and say what you did. " * 30},
     "labels": ["workflow=onboarding", "team=blue"],
 }
-
-Ask = Callable[..., tuple[str, dict[str, Any]]]
 
 
 @pytest.fixture
@@ -64,18 +60,7 @@ def scheduler(store: Store) -> Scheduler:
 
 @pytest.fixture
 def ask(scheduler: Scheduler) -> Ask:
-    """Call a tool; return its text and its structured content."""
-    tools = {tool.name: tool for tool in make_tools(lambda: scheduler)}
-
-    def ask(tool: str, /, **arguments: Any) -> tuple[str, dict[str, Any]]:
-        answer = asyncio.run(tools[tool].run(arguments, CONTEXT))
-        assert isinstance(answer, CallToolResult)
-        part = answer.content[0]
-        assert isinstance(part, TextContent)
-        assert answer.structured_content is not None, part.text
-        return part.text, answer.structured_content
-
-    return ask
+    return asked_of(scheduler)
 
 
 def tokens(value: object) -> float:
