@@ -19,6 +19,9 @@ expect.set_options(timeout=PATIENCE_MS)
 
 QUIET = ["--no-sandbox", "--disable-gpu", "--disable-quic", "--no-first-run", "--disable-background-networking"]
 QUIET += ["--disable-component-update", "--disable-sync", "--font-render-hinting=none", "--disable-lcd-text"]
+ONE_PROCESS = ["--disable-site-isolation-trials"]
+"""A card's frame lives in its chat's process: between two processes a click is routed by the last *painted* size of
+the frame, and is lost when the frame has just grown."""
 
 
 @pytest.fixture(scope="session")
@@ -31,7 +34,7 @@ def browser() -> Iterator[Browser]:
     """Start a browser for the tests of one file: while there is one, no other test could have an event loop."""
     path = find_chromium()
     with sync_playwright() as playwright:
-        chromium = playwright.chromium.launch(executable_path=path, args=QUIET)
+        chromium = playwright.chromium.launch(executable_path=path, args=QUIET + ONE_PROCESS)
         yield chromium
         chromium.close()
 

@@ -32,7 +32,7 @@ class LiveServer:
 
     def call(self, name: str, args: dict[str, Any]) -> dict[str, Any]:
         """Return the answer as it goes over the wire."""
-        assert self._client is not None
+        assert self._client is not None, "the server does not run: a page that calls it has to be closed before it"
         answer = self._wait(self._client.call_tool(name, args))
         assert isinstance(answer, CallToolResult)
         return answer.model_dump(mode="json", by_alias=True, exclude_none=True)
@@ -71,6 +71,8 @@ class LiveServer:
             if not ready.done():
                 ready.set_exception(error)
             raise
+        finally:
+            self._client = None
 
     async def _future(self) -> asyncio.Future[None]:
         return asyncio.get_running_loop().create_future()

@@ -22,8 +22,8 @@ def live(tmp_path: Path) -> Iterator[LiveServer]:
 
 
 @pytest.fixture
-def today(browser: Browser, host_script: str) -> Iterator[Page]:
-    """Give an empty chat whose clock is the real one, as the server's is."""
+def today(browser: Browser, host_script: str, live: LiveServer) -> Iterator[Page]:
+    """Give an empty chat whose clock is the real one, as the server's is; it is closed before the server."""
     context = browser.new_context(viewport={"width": 560, "height": 800}, timezone_id="America/Denver", locale="en-US")
     page = context.new_page()
     page.set_content((HOST / "host.html").read_text("utf-8"))
