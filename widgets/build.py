@@ -11,9 +11,15 @@ import sys
 from collections import Counter
 from pathlib import Path
 
+from duetime.widgets import catalogue
+
 HERE = Path(__file__).resolve().parent  # of the checkout, also where an editable install links to it
 SOURCES = HERE / "src"
 PAGES = HERE / "html"
+LANGUAGES = "languages"
+CATALOGUE = "catalogue.js"
+"""The one module that is not written by hand: the words of `languages/*.json`."""
+
 CARDS = {"task-card": "Task", "task-list": "Tasks"}
 MAX_CARD_BYTES = 60_000
 
@@ -74,7 +80,7 @@ def _collect(name: str, sources: Path, found: dict[str, str], path: tuple[str, .
         raise BuildError(f"{' -> '.join((*path, name))}: modules import each other in a circle")
     if name in found:
         return
-    text = (sources / name).read_text(encoding="utf-8")
+    text = catalogue.module(sources / LANGUAGES) if name == CATALOGUE else (sources / name).read_text(encoding="utf-8")
     for needed in _IMPORT.findall(text):
         _collect(needed, sources, found, (*path, name))
     found[name] = text

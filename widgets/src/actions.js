@@ -1,6 +1,7 @@
 /* The buttons of a card: only those that its state allows, in one row that wraps. */
 
 import { h, icon } from "./dom.js";
+import { t } from "./language.js";
 import { hasEnded, isStored } from "./words.js";
 
 const SNOOZABLE = new Set(["succeeded", "failed", "expired"]);
@@ -12,9 +13,9 @@ export function actionsView(card) {
   const { task, env } = card;
   if (!isStored(task)) return "";
   if (env.bridge.capabilities.serverTools === undefined) {
-    return h("p", { class: "quiet hint" }, "This chat cannot press buttons for you: ask in words to change this task.");
+    return h("p", { class: "quiet hint" }, t("actions.none"));
   }
-  return h("div", { class: "bar", role: "group", "aria-label": "Actions" }, buttonsFor(card));
+  return h("div", { class: "bar", role: "group", "aria-label": t("actions.name") }, buttonsFor(card));
 }
 
 function buttonsFor(card) {
@@ -22,10 +23,10 @@ function buttonsFor(card) {
   const [ended, movable] = [hasEnded(task), MOVABLE.has(task.state)];
   return [
     task.unread?.length ? doneButton(card) : "",
-    SNOOZABLE.has(task.state) || (movable && isNear(card)) ? opener(card, "snooze", "moon", "Snooze") : "",
-    movable ? opener(card, "change", "calendar", "Move") : "",
+    SNOOZABLE.has(task.state) || (movable && isNear(card)) ? opener(card, "snooze", "moon", t("button.snooze")) : "",
+    movable ? opener(card, "change", "calendar", t("button.change")) : "",
     ended ? "" : cancelButton(card),
-    ended ? opener(card, "history", "history", "History") : opener(card, "more", "dots", "More"),
+    ended ? opener(card, "history", "history", t("button.history")) : opener(card, "more", "dots", t("button.more")),
   ];
 }
 
@@ -63,12 +64,12 @@ function opener(card, panel, picture, text) {
 
 function doneButton(card) {
   const run = () => card.act("done", "act_on_task", { action: "done", revision: card.task.revision });
-  return actButton(card, "done", "check", "Done", run, "strong");
+  return actButton(card, "done", "check", t("button.done"), run, "strong");
 }
 
 function cancelButton(card) {
   const run = () => card.act("cancel", "cancel_task", { revision: card.task.revision });
-  return actButton(card, "cancel", "ban", "Cancel", run, "danger");
+  return actButton(card, "cancel", "ban", t("button.cancel"), run, "danger");
 }
 
 /** Pause or resume, skip, run now: what is needed less often. */
@@ -79,10 +80,10 @@ export function moreButtons(card) {
   const pause = (wish) => card.act(wish ? "pause" : "resume", "reschedule_task", { revision, pause: wish });
   return [
     task.paused
-      ? actButton(card, "pause", "play", "Resume", () => pause(false))
-      : actButton(card, "pause", "pause", "Pause", () => pause(true)),
-    task.repeat ? actButton(card, "skip_next", "skip", "Skip next", () => act("skip_next")) : "",
-    task.state === "running" ? "" : actButton(card, "run_now", "play", "Run now", () => act("run_now")),
-    opener(card, "history", "history", "History"),
+      ? actButton(card, "pause", "play", t("button.resume"), () => pause(false))
+      : actButton(card, "pause", "pause", t("button.pause"), () => pause(true)),
+    task.repeat ? actButton(card, "skip_next", "skip", t("button.skip_next"), () => act("skip_next")) : "",
+    task.state === "running" ? "" : actButton(card, "run_now", "play", t("button.run_now"), () => act("run_now")),
+    opener(card, "history", "history", t("button.history")),
   ];
 }

@@ -3,25 +3,26 @@
 import { tierView } from "./deadline.js";
 import { h, icon } from "./dom.js";
 import { day, dayNumber, moment, relative, timeOfDay } from "./format.js";
+import { inside, t } from "./language.js";
 import { failureView, lastFailureView } from "./failures.js";
 import { hasEnded, lookOf, wordsOf } from "./words.js";
 
-const SECTIONS = ["Overdue", "Today", "This week", "Later", "Ended"];
+const SECTIONS = ["overdue", "today", "week", "later", "ended"];
 
 /** The rows by heading, in the order of the agenda; a heading without rows is left out. */
 export function agenda(rows, now, zone) {
   const found = new Map(SECTIONS.map((section) => [section, []]));
   for (const row of rows) found.get(sectionOf(row, now, zone)).push(row);
-  return [...found].filter(([, under]) => under.length > 0);
+  return [...found].filter(([, under]) => under.length > 0).map(([section, under]) => [t(`section.${section}`), under]);
 }
 
 function sectionOf(row, now, zone) {
   const due = Date.parse(row.when);
-  if (hasEnded(row)) return "Ended";
-  if (lookOf(row, due, now) === "overdue") return "Overdue";
+  if (hasEnded(row)) return "ended";
+  if (lookOf(row, due, now) === "overdue") return "overdue";
   const away = dayNumber(due, zone) - dayNumber(now, zone);
-  if (away <= 0) return "Today";
-  return away < 7 ? "This week" : "Later";
+  if (away <= 0) return "today";
+  return away < 7 ? "week" : "later";
 }
 
 /** One line: time, title, state; it opens the whole task under itself. In a list of failures, time and state of its last run. */
@@ -32,8 +33,8 @@ export function rowView(row, env, opened, toggle, failure = false) {
   return h("button", {
     type: "button", class: `row tone-${tone}`, "data-key": `row-${keyOf(row)}`, "aria-expanded": String(opened), onclick: toggle,
   },
-    h("span", { class: "mark" }, icon(picture), h("span", { class: "sr" }, `${word}:`)),
-    h("span", { class: "name" }, row.title, row.repeat ? h("span", { class: "repeats" }, icon("repeat"), h("span", { class: "sr" }, "repeats")) : "",
+    h("span", { class: "mark" }, icon(picture), h("span", { class: "sr" }, t("row.state", { state: word }))),
+    h("span", { class: "name" }, row.title, row.repeat ? h("span", { class: "repeats" }, icon("repeat"), h("span", { class: "sr" }, t("row.repeats"))) : "",
       failure ? failureView(row, due, now, reader) : [urgencyView(row, now, reader), lastFailureView(row)]),
     h("span", { class: "due" }, dueText(time, now, reader)),
     h("span", { class: "word" }, failure || (row.state === "scheduled" && !row.paused && tone === "info") ? "" : word),
@@ -45,7 +46,7 @@ function urgencyView({ priority, deadline }, now, reader) {
   const [at, late] = [Date.parse(deadline), deadline && Date.parse(deadline) < now];
   return h("span", { class: "urgency" },
     tierView({ priority }),
-    deadline ? h("span", { class: late ? "toned tone-danger" : "" }, icon("flag"), `${late ? "was due by" : "by"} ${moment(at, reader, now)}`) : "");
+    deadline ? h("span", { class: late ? "toned tone-danger" : "" }, icon("flag"), t(late ? "row.was_due" : "row.by", { time: moment(at, reader, now) })) : "");
 }
 
 function dueText(due, now, reader) {
@@ -75,28 +76,28 @@ export function keyOf(row) {
 export function clashView({ pool, room, occurrences }, rows, reader, now) {
   const shown = occurrences.map(({ id, when, takes }) => {
     const row = rows.find((one) => one.id === id);
-    return h("li", {}, h("strong", {}, row?.title ?? id), " ", h("span", { class: "quiet" }, `${moment(Date.parse(when), reader, now)}, about ${takes}`));
+    return h("li", {}, h("strong", {}, row?.title ?? id), " ", h("span", { class: "quiet" }, t("list.takes", { time: moment(Date.parse(when), reader, now), duration: takes })));
   });
-  return h("li", {}, `Together they need more of ${pool} than it has (${room}):`, h("ul", {}, shown));
+  return h("li", {}, t("list.clash", { pool, room }), h("ul", {}, shown));
 }
 
 /** How many there are of each state, as words; of those in `atLeast` there may be more. */
 export function countsView(counts, atLeast = []) {
   const shown = Object.entries(counts).filter(([, count]) => count > 0);
-  return h("ul", { class: "counts", "aria-label": "Counts by state" },
+  return h("ul", { class: "counts", "aria-label": t("list.counts") },
     shown.map(([state, count]) => {
       const { word, picture, tone } = wordsOf(state);
-      return h("li", { class: `state tone-${tone}` }, icon(picture), `${count}${atLeast.includes(state) ? "+" : ""} ${word.toLowerCase()}`);
+      return h("li", { class: `state tone-${tone}` }, icon(picture), t(atLeast.includes(state) ? "list.at_least" : "list.count", { count, state: inside(word) }));
     }));
 }
 
 /** What to do when there is nothing: say how something comes to be here. */
 export function emptyView(filtered, failures) {
-  if (failures) return h("div", { class: "empty" }, h("span", { class: "leaf round" }, icon("check")), h("h1", {}, "No task failed when it last ran"));
+  if (failures) return h("div", { class: "empty" }, h("span", { class: "leaf round" }, icon("check")), h("h1", {}, t("empty.failures")));
   return h("div", { class: "empty" },
     h("span", { class: "leaf round" }, icon(filtered ? "clock" : "calendar")),
-    h("h1", {}, filtered ? "No task matches" : "Nothing is scheduled"),
-    h("p", { class: "quiet" }, filtered ? "Ask for all tasks to see the others." : "Say what you want to be reminded of, and when. For example:"),
+    h("h1", {}, filtered ? t("empty.filtered") : t("empty.nothing")),
+    h("p", { class: "quiet" }, filtered ? t("empty.filtered_hint") : t("empty.hint")),
     filtered ? "" : h("ul", { class: "examples" },
-      ["Remind me tomorrow at 9 to call John", "Every weekday at 17:00, ask for my notes", "In 20 minutes, the oven"].map((text) => h("li", {}, `“${text}”`))));
+      [t("empty.call"), t("empty.notes"), t("empty.oven")].map((sentence) => h("li", {}, t("empty.example", { sentence })))));
 }

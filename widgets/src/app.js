@@ -2,6 +2,7 @@
 
 import { connect, textOf } from "./bridge.js";
 import { h } from "./dom.js";
+import { speak, t } from "./language.js";
 import { readerOf } from "./format.js";
 import { reportSize, serverClock, wear } from "./host.js";
 
@@ -18,7 +19,7 @@ export async function start(name, make) {
   const bridge = connect(name, {
     "tool-input": ({ arguments: args = {} }) => content.input(args),
     "tool-result": (result) => resultCame(content, result),
-    "tool-cancelled": ({ reason }) => content.failed(`The call was cancelled${reason ? `: ${reason}` : "."}`),
+    "tool-cancelled": ({ reason }) => content.failed(reason ? t("error.cancelled_because", { reason }) : t("error.cancelled")),
     "host-context-changed": () => follow(bridge, content),
     teardown: () => stop(),
   });
@@ -29,7 +30,7 @@ export async function start(name, make) {
   const wake = () => document.visibilityState === "visible" && content.wake();
   document.addEventListener("visibilitychange", wake);
   window.addEventListener("pageshow", (event) => event.persisted && content.wake());
-  await bridge.ready.then(() => greeted(), (error) => content.failed(`The chat app did not answer the card. ${error.message}`));
+  await bridge.ready.then(() => greeted(), (error) => content.failed(t("error.no_host", { error: error.message })));
 
   function greeted() {
     follow(bridge, content);
@@ -44,11 +45,12 @@ export async function start(name, make) {
 }
 
 function follow(bridge, content) {
+  speak(bridge.context.locale ?? navigator.language);
   wear(bridge.context);
   content.draw();
 }
 
 function resultCame(content, result) {
   if (result.structuredContent && !result.isError) content.result(result.structuredContent);
-  else content.failed(textOf(result) || "The server's answer has nothing that this card can show.");
+  else content.failed(textOf(result) || t("error.nothing_to_show"));
 }

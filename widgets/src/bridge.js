@@ -1,5 +1,7 @@
 /* The view's side of MCP Apps: JSON-RPC with the host's frame over postMessage. */
 
+import { english, t } from "./language.js";
+
 const PROTOCOL = "2026-01-26";
 const ANSWER_WITHIN = 20_000;
 
@@ -50,7 +52,7 @@ export function connect(name, on) {
     const id = ++last;
     send({ id, method, params });
     return new Promise((resolve, reject) => {
-      const late = () => settle({ id, error: { message: "No answer came. It may have happened all the same: refresh to see." } });
+      const late = () => settle({ id, error: { message: t("error.no_answer") } });
       waiting.set(id, { resolve, reject, timer: setTimeout(late, ANSWER_WITHIN) });
     });
   }
@@ -66,7 +68,7 @@ export function connect(name, on) {
     if (resolve === undefined) return;
     waiting.delete(id);
     clearTimeout(timer);
-    if (error) reject(new CallFailed(error.message || "The chat app refused the call."));
+    if (error) reject(new CallFailed(error.message || t("error.refused")));
     else resolve(result ?? {});
   }
 
@@ -81,7 +83,7 @@ export function connect(name, on) {
       on.teardown?.();
       send({ id, result: {} });
     } else if (method === "ping") send({ id, result: {} });
-    else send({ id, error: { code: -32601, message: `This card does not know ${method}.` } });
+    else send({ id, error: { code: -32601, message: english("model.unknown_method", { method }) } });
   }
 
   /** Call a tool; gives its structured content, or raises `CallFailed` with the server's own sentence. */
@@ -100,7 +102,7 @@ export function connect(name, on) {
 
 /** What a failed tool result says, as an error. */
 export function failure(result) {
-  const text = textOf(result) || "The server gave no answer that this card can read.";
+  const text = textOf(result) || t("error.unreadable");
   return new CallFailed(text, { stale: result._meta?.["duetime/code"] === "stale_revision" || /(^|\s)revision: /.test(text) });
 }
 

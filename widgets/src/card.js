@@ -6,7 +6,8 @@ import { relative } from "./format.js";
 import { secondsLeft } from "./undo.js";
 import { taskView } from "./view.js";
 import { changesBetween } from "./changes.js";
-import { ACTIONS, fenced, hasEnded, isStored, lookOf } from "./words.js";
+import { english, inside, t } from "./language.js";
+import { fenced, hasEnded, isStored, lookOf } from "./words.js";
 
 const UNDO_FOR = 30_000;
 const TYPED_FOR = 400;
@@ -152,18 +153,19 @@ async function act(card, name, tool, args) {
 
 function say(card, name) {
   const { task, env } = card;
-  const did = card.look === "stopping" ? "Asked to stop" : ACTIONS[name].did;
-  env.announce(`${did}. ${card.look === "cancelled" ? "" : whenInWords(task, env)}`.trim());
+  const did = card.look === "stopping" ? "did.stop" : `did.${name}`;
+  env.announce(inWords(card, t(did)));
   const told = { id: task.id, revision: task.revision, state: task.state, when: task.when };
+  const state = task.paused && !hasEnded(task) ? "paused" : task.state;
   env.bridge.tellModel(
-    `On its card the user did this to task ${task.id} ${fenced(task.title)}: ${did.toLowerCase()}. ` +
-      `It is now ${task.paused && !hasEnded(task) ? "paused" : task.state}, ${task.when.text} ${task.when.timezone}, revision ${task.revision}.`,
+    english("model.did", { ...told, title: fenced(task.title), did: inside(english(did)), state, when: task.when.text, zone: task.when.timezone }),
     { action: name, task: told },
   );
 }
 
-function whenInWords(task, env) {
-  return hasEnded(task) ? "" : `Due ${relative(dueOf(task), env.clock.now(), env.reader())}.`;
+function inWords({ task, env }, did) {
+  if (hasEnded(task)) return t("announce.did", { did });
+  return t("announce.due", { did, relative: relative(dueOf(task), env.clock.now(), env.reader()) });
 }
 
 async function refused(card, before, error) {

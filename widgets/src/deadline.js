@@ -2,14 +2,9 @@
 
 import { bar, fact, h } from "./dom.js";
 import { moment, placed, relative } from "./format.js";
-import { hasEnded, spoken } from "./words.js";
+import { named, parts, t } from "./language.js";
+import { hasEnded } from "./words.js";
 
-const KINDS = {
-  hard: "dropped if that cannot be met",
-  soft: "late is better than never",
-  "soft-linear": "costs more the later it is",
-  "soft-step": "costs something when late",
-};
 const NOT_DONE = new Set(["cancelled", "skipped"]);
 
 /** How a deadline stands now: "ok", "tight" when even starting now is too late, "missed"; empty without one. */
@@ -38,10 +33,10 @@ export function deadlineFact({ task, env }) {
   const at = placed(instant, task.deadline.local, task.when.timezone, reader);
   const until = h("time", { datetime: task.deadline.utc }, moment(at.ms, at.reader, now));
   const tone = { ok: "", tight: "toned tone-warning", missed: "toned tone-danger" }[look];
-  return fact("flag", "Deadline",
-    h("span", { class: tone, "data-deadline": look }, look === "missed" ? ["Deadline ", until, " missed"] : ["Finish by ", until]),
+  return fact("flag", t("deadline.name"),
+    h("span", { class: tone, "data-deadline": look }, parts(look === "missed" ? "deadline.missed" : "deadline.by", { time: until })),
     look === "missed" ? "" : [" ", h("span", { class: "quiet", "data-at": instant }, relative(instant, now, reader)), barOf(task, now, look)],
-    h("span", { class: "summary" }, [spoken(task.deadline.type), KINDS[task.deadline.type]].filter(Boolean).join(": ")));
+    h("span", { class: "summary" }, named("deadline", task.deadline.type)));
 }
 
 /** Of the time from when it can start until it must be finished, the part that the work takes, at the end of the bar. */
@@ -55,19 +50,20 @@ function barOf(task, now, look) {
 export function needsFact({ estimate, needs = {} }) {
   const held = Object.entries(needs).map(([pool, units]) => h("span", { class: "label" }, h("bdi", {}, pool), ` ${units}`));
   if (!estimate && held.length === 0) return "";
-  return fact("stack", "Takes", estimate ? `Takes about ${estimate}` : "Holds while it runs", held);
+  return fact("stack", t("takes.name"), estimate ? t("takes.about", { duration: estimate }) : t("takes.holds"), held);
 }
 
 /** The tier, where it is not the normal one. */
 export function tierView({ priority }) {
   if (!priority) return "";
   const tone = priority === "critical" ? "danger" : priority === "high" ? "warning" : "quiet";
-  return h("span", { class: `tier tone-${tone}`, "data-tier": priority }, spoken(priority), h("span", { class: "sr" }, " priority"));
+  const heard = (part) => (typeof part === "string" ? h("span", { class: "sr" }, part) : part);
+  return h("span", { class: `tier tone-${tone}`, "data-tier": priority }, parts("tier.name", { tier: h("span", {}, named("tier", priority)) }).map(heard));
 }
 
 /** What it waits for: one thing in a line, several in a list. */
 export function waitingFact({ waiting_for: reasons = [] }) {
   if (reasons.length === 0) return "";
-  return fact("hourglass", "Waits for",
-    reasons.length === 1 ? `Waits for ${reasons[0]}` : ["Waits for", h("ul", { class: "reasons" }, reasons.map((reason) => h("li", {}, reason)))]);
+  return fact("hourglass", t("waits.name"),
+    reasons.length === 1 ? t("waits.for", { reason: reasons[0] }) : [t("waits.name"), h("ul", { class: "reasons" }, reasons.map((reason) => h("li", {}, reason)))]);
 }

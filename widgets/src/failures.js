@@ -2,11 +2,13 @@
 
 import { h, icon } from "./dom.js";
 import { moment } from "./format.js";
-import { hasEnded } from "./words.js";
+import { inside, listed, t } from "./language.js";
+import { hasEnded, wordsOf } from "./words.js";
 
 /** The heading of a list of failures. */
 export function failuresHeading(rows) {
-  return `Last run ${[...new Set(rows.map((row) => row.last_run.state))].join(" or ")}`;
+  const states = [...new Set(rows.map((row) => row.last_run.state))];
+  return t("failures.heading", { states: listed(states.map((state) => inside(wordsOf(state).word)), "disjunction") });
 }
 
 /** The reason as a quotation, the attempts, and the next run of a task that recurs. */
@@ -14,13 +16,13 @@ export function failureView(row, due, now, reader) {
   const { summary, attempts } = row.last_run;
   return h("span", { class: "urgency" },
     summary ? h("span", { class: "why" }, summary) : "",
-    attempts ? h("span", {}, `${attempts} attempt${attempts === 1 ? "" : "s"}`) : "",
-    hasEnded(row) ? "" : h("span", {}, icon(row.paused ? "pause" : "clock"), row.paused ? "paused" : `next ${moment(due, reader, now)}`));
+    attempts ? h("span", {}, t("row.attempts", { count: attempts })) : "",
+    hasEnded(row) ? "" : h("span", {}, icon(row.paused ? "pause" : "clock"), row.paused ? t("row.paused") : t("row.next", { time: moment(due, reader, now) })));
 }
 
 /** In any other list: that the last run of an open task failed. */
 export function lastFailureView({ last_run: last }) {
-  return last ? h("span", { class: "urgency" }, h("span", { class: "toned tone-danger" }, icon("cross"), `last run ${last.state}`)) : "";
+  return last ? h("span", { class: "urgency" }, h("span", { class: "toned tone-danger" }, icon("cross"), t("row.last_run", { state: inside(wordsOf(last.state).word) }))) : "";
 }
 
 /** The last run of a task as a row of a list has it: only one that failed. */

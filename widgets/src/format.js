@@ -1,5 +1,7 @@
 /* Instants as the reader writes them: the host's time zone and language, through Intl alone. */
 
+import { t } from "./language.js";
+
 const DAY = 86_400_000;
 const made = new Map();
 
@@ -43,7 +45,7 @@ export function day(ms, { zone, locale }, now, weekday = "long") {
 }
 
 export function moment(ms, reader, now) {
-  return `${day(ms, reader, now, "short")}, ${timeOfDay(ms, reader)}`;
+  return t("time.day", { day: day(ms, reader, now, "short"), time: timeOfDay(ms, reader) });
 }
 
 /** The leaf of a calendar: month and day of the month. */

@@ -2,8 +2,9 @@
 
 import { find, h } from "./dom.js";
 import { city, moment, placed, timeOfDay, wall } from "./format.js";
+import { named, parts, t } from "./language.js";
 import { actButton, moreButtons, snoozedFrom } from "./actions.js";
-import { spoken, wordsOf } from "./words.js";
+import { wordsOf } from "./words.js";
 
 const PANELS = { snooze: snoozePanel, change: changePanel, more: morePanel, history: historyPanel };
 
@@ -12,7 +13,7 @@ const PANELS = { snooze: snoozePanel, change: changePanel, more: morePanel, hist
 /** The panel that is open, or nothing. */
 export function panelView(card) {
   const panel = PANELS[card.panel];
-  return panel ? h("section", { class: `panel panel-${card.panel}`, "aria-label": spoken(card.panel) }, panel(card)) : "";
+  return panel ? h("section", { class: `panel panel-${card.panel}`, "aria-label": t(`panel.${card.panel}`) }, panel(card)) : "";
 }
 
 /** The choices of a snooze, each with the time that it results in. */
@@ -23,10 +24,10 @@ function snoozePanel(card) {
     const until = time.minutes ? timeOfDay(from + time.minutes * 60_000, card.env.reader()) : "";
     return actButton(card, key, "", [text, until ? h("span", { class: "quiet" }, ` ${until}`) : ""], () => card.act("snooze", "act_on_task", args));
   };
-  return h("div", { class: "bar", role: "group", "aria-label": "Snooze for" },
-    choice("snooze-10", "10 min", { minutes: 10 }),
-    choice("snooze-60", "1 h", { minutes: 60 }),
-    choice("snooze-tomorrow", "Tomorrow", { until: "tomorrow" }));
+  return h("div", { class: "bar", role: "group", "aria-label": t("snooze.name") },
+    choice("snooze-10", t("snooze.minutes"), { minutes: 10 }),
+    choice("snooze-60", t("snooze.hour"), { minutes: 60 }),
+    choice("snooze-tomorrow", t("snooze.tomorrow"), { until: "tomorrow" }));
 }
 
 /** A new time; of a recurring task for this occurrence or for all that follow, with the next five before it is done. */
@@ -40,15 +41,15 @@ function changePanel(card) {
     if (input.reportValidity()) card.act("change", "reschedule_task", args());
   };
   return h("div", { class: "change" },
-    h("label", { for: `when-${task.id}` }, "New time ", h("span", { class: "quiet", id: `zone-${task.id}` }, `in ${city(zone)}`)),
+    h("label", { for: `when-${task.id}` }, parts("change.label", { zone: h("span", { class: "quiet", id: `zone-${task.id}` }, t("change.zone", { city: city(zone) })) })),
     h("div", { class: "bar" },
       h("input", {
         type: "datetime-local", id: `when-${task.id}`, "data-key": "when", required: true, value: typed,
         min: wall(env.clock.now(), zone), "aria-describedby": `zone-${task.id}`,
         oninput: (event) => card.type(event.target.value, args), onkeydown: (event) => event.key === "Enter" && saved(event),
       }),
-      actButton(card, "save", "check", "Save", saved, "strong"),
-      actButton(card, "keep", "undo", "Keep", () => card.open("change"))),
+      actButton(card, "save", "check", t("button.save"), saved, "strong"),
+      actButton(card, "keep", "undo", t("button.keep"), () => card.open("change"))),
     task.repeat ? scopeView(card, args) : "");
 }
 
@@ -58,54 +59,54 @@ function scopeView(card, args) {
       type: "radio", name: `scope-${card.task.id}`, "data-key": following ? "following" : "this-one", checked: Boolean(card.following) === following,
       onchange: () => card.scope(following, args),
     }), text);
-  return h("fieldset", { class: "scope" }, h("legend", { class: "sr" }, "What moves"),
-    choice(false, "This one"), choice(true, "All following"), previewView(card));
+  return h("fieldset", { class: "scope" }, h("legend", { class: "sr" }, t("change.scope")),
+    choice(false, t("change.this")), choice(true, t("change.following")), previewView(card));
 }
 
 function previewView({ tried, env, task }) {
   if (!tried) return "";
   if (tried.error) return h("p", { class: "quiet", role: "status" }, tried.error);
   const shown = (tried.repeat?.next ?? []).map((text) => placed(Date.parse(text), text, task.when.timezone, env.reader()));
-  return h("p", { class: "quiet", role: "status" }, "Then: ", shown.map(({ ms, reader }) => moment(ms, reader, env.clock.now())).join("; "));
+  return h("p", { class: "quiet", role: "status" }, t("change.preview", { times: shown.map(({ ms, reader }) => moment(ms, reader, env.clock.now())).join("; ") }));
 }
 
 function morePanel(card) {
-  return h("div", { class: "bar", role: "group", "aria-label": "More actions" }, moreButtons(card));
+  return h("div", { class: "bar", role: "group", "aria-label": t("actions.more") }, moreButtons(card));
 }
 
 function historyPanel(card) {
-  if (!card.history) return h("p", { class: "quiet", role: "status" }, "Reading the history…");
+  if (!card.history) return h("p", { class: "quiet", role: "status" }, t("history.reading"));
   const entries = [...card.history.attempts.map(attemptEntry), ...card.history.events.map(eventEntry)];
-  if (entries.length === 0) return h("p", { class: "quiet" }, "Nothing has happened yet.");
+  if (entries.length === 0) return h("p", { class: "quiet" }, t("history.empty"));
   const ordered = entries.sort((one, other) => Date.parse(other.at) - Date.parse(one.at));
   return [
-    h("ol", { class: "history", tabindex: 0, "data-key": "entries", "aria-label": "History, newest first" }, ordered.map((entry) => entryView(entry, card.env))),
-    card.history.older ? h("p", { class: "quiet hint" }, "There is more before this: ask in words for the rest.") : "",
+    h("ol", { class: "history", tabindex: 0, "data-key": "entries", "aria-label": t("history.name") }, ordered.map((entry) => entryView(entry, card.env))),
+    card.history.older ? h("p", { class: "quiet hint" }, t("history.older")) : "",
   ];
 }
 
 function attemptEntry({ run, number, started, ended, outcome, reason }) {
-  const which = run > 1 ? `Run ${run}, attempt ${number}` : `Attempt ${number}`;
-  const how = outcome ? spoken(outcome).toLowerCase() : "running";
-  return { at: ended ?? started, look: ATTEMPTS[outcome] ?? "running", text: `${which}: ${how}`, reason };
+  const values = { run, number, outcome: named("outcome", outcome ?? "running") };
+  const text = run > 1 ? t("attempt.run", values) : t("attempt.first", values);
+  return { at: ended ?? started, look: ATTEMPTS[outcome] ?? "running", text, reason };
 }
 
 const ATTEMPTS = { done: "succeeded", failed: "failed", crashed: "failed", retry: "retrying", wait: "suspended", yielded: "suspended", cancelled: "cancelled" };
 
 function eventEntry({ at, kind, actor, reason, to, changes = {} }) {
-  return { at, look: to ?? "scheduled", text: spoken(kind), by: actor, reason, changes: Object.entries(changes) };
+  return { at, look: to ?? "scheduled", text: named("event", kind), by: actor, reason, changes: Object.entries(changes) };
 }
 
 function entryView({ at, look, text, by, reason, changes = [] }, env) {
   return h("li", { class: `tone-${wordsOf(look).tone}` },
-    h("p", {}, text, by ? h("span", { class: "quiet" }, " by ", h("bdi", {}, by)) : ""),
+    h("p", {}, by ? parts("history.by", { event: text, actor: h("bdi", { class: "quiet" }, by) }) : text),
     h("time", { class: "quiet", datetime: at }, moment(Date.parse(at), env.reader(), env.clock.now())),
     reason ? h("p", { class: "summary" }, reason) : "",
-    changes.map(([name, values]) => h("p", { class: "summary" }, `${spoken(name)}: `, changeView(values))));
+    changes.map(([name, values]) => h("p", { class: "summary" }, parts("history.change", { field: named("field", name), ...changeView(values) }))));
 }
 
 /** What a thing was and what it is; something that was not there, or is no more, is a dash. */
 function changeView(values) {
   const [was, is] = values.length > 1 ? values : ["", ...values];
-  return [h("del", {}, was || "–"), " → ", h("ins", {}, is || "–")];
+  return { was: h("del", {}, was || "–"), is: h("ins", {}, is || "–") };
 }

@@ -3,6 +3,7 @@
 import { start } from "./app.js";
 import { h, icon, placeOf, redraw } from "./dom.js";
 import { relative } from "./format.js";
+import { t } from "./language.js";
 import { taskCard } from "./card.js";
 import { agenda, clashView, countsView, emptyView, keyOf, rowView } from "./agenda.js";
 import { failuresHeading, lastFailureOf } from "./failures.js";
@@ -69,7 +70,7 @@ async function more(list) {
   await ask(list, async () => {
     const page = await pageOf(list, list.cursor);
     takePage(list, page, list.rows);
-    list.env.announce(`${page.tasks.length} more tasks`);
+    list.env.announce(t("list.more", { count: page.tasks.length }));
   });
 }
 
@@ -98,15 +99,15 @@ function drawList(list) {
 }
 
 function insideOf(list) {
-  if (list.phase === "loading") return [h("p", { class: "sr", role: "status" }, "Reading the tasks…"), [0, 1, 2].map(() => h("span", { class: "bone line" }))];
+  if (list.phase === "loading") return [h("p", { class: "sr", role: "status" }, t("list.reading")), [0, 1, 2].map(() => h("span", { class: "bone line" }))];
   if (list.phase === "failed") return failedList(list);
   if (list.rows.length === 0) return [errorView(list), emptyView(FILTERS.some((name) => name in list.args), list.failures)];
   const { env } = list;
   return [
-    h("header", { class: "top" }, h("h1", {}, "Tasks"), countsView(list.counts, list.atLeast)),
+    h("header", { class: "top" }, h("h1", {}, t("list.title")), countsView(list.counts, list.atLeast)),
     errorView(list), newsView(list), clashesView(list),
     sectionsOf(list).map(([section, rows]) => sectionView(list, section, rows)),
-    list.cursor ? h("div", { class: "bar" }, h("button", { type: "button", class: "button", "data-key": "more-rows", onclick: () => more(list) }, icon("chevron"), "Show more")) : "",
+    list.cursor ? h("div", { class: "bar" }, h("button", { type: "button", class: "button", "data-key": "more-rows", onclick: () => more(list) }, icon("chevron"), t("button.show_more"))) : "",
   ];
 }
 
@@ -116,9 +117,9 @@ function sectionsOf({ failures, rows, env }) {
 
 function failedList(list) {
   return h("div", { class: "empty tone-danger" },
-    h("span", { class: "leaf round" }, icon("alert")), h("h1", {}, "The tasks could not be read"),
+    h("span", { class: "leaf round" }, icon("alert")), h("h1", {}, t("list.failed")),
     h("p", { class: "said", role: "alert" }, list.failure),
-    h("button", { type: "button", class: "button", "data-key": "again", onclick: () => reload(list) }, icon("retry"), "Try again"));
+    h("button", { type: "button", class: "button", "data-key": "again", onclick: () => reload(list) }, icon("retry"), t("button.try_again")));
 }
 
 function errorView(list) {
@@ -128,14 +129,14 @@ function errorView(list) {
 function newsView(list) {
   if (list.unread.length === 0) return "";
   return h("div", { class: "notice news tone-info" }, icon("inbox"),
-    h("ul", { "aria-label": "New outcomes" }, list.unread.map((one) => h("li", {}, h("strong", {}, one.title ?? ""), " ", h("span", { class: "quiet" }, one.text)))));
+    h("ul", { "aria-label": t("list.news") }, list.unread.map((one) => h("li", {}, h("strong", {}, one.title ?? ""), " ", h("span", { class: "quiet" }, one.text)))));
 }
 
 function clashesView(list) {
   if (list.clashes.length === 0) return "";
   const [reader, now] = [list.env.reader(), list.env.clock.now()];
   return h("div", { class: "notice tone-warning" }, icon("alert"),
-    h("ul", { "aria-label": "Clashes" }, list.clashes.map((clash) => clashView(clash, list.rows, reader, now))));
+    h("ul", { "aria-label": t("list.clashes") }, list.clashes.map((clash) => clashView(clash, list.rows, reader, now))));
 }
 
 function sectionView(list, section, rows) {

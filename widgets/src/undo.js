@@ -1,6 +1,7 @@
 /* The bar that takes a cancellation back, for as long as the server would. */
 
 import { h } from "./dom.js";
+import { parts, t } from "./language.js";
 import { actButton } from "./actions.js";
 
 export function secondsLeft(card, now) {
@@ -13,7 +14,7 @@ export function undoView(card) {
   if (left <= 0) return "";
   const args = { action: "undo", revision: card.task.revision, undo: card.undo.token };
   return h("div", { class: "undo" },
-    h("p", {}, card.task.state === "cancelled" ? "Cancelled. " : "Changed. ",
-      h("span", { class: "quiet" }, "Undo within ", h("span", { "data-undo": "" }, String(left)), " s")),
-    actButton(card, "undo", "undo", "Undo", () => card.act("undo", "act_on_task", args), "strong"));
+    h("p", {}, parts(card.task.state === "cancelled" ? "undo.cancelled" : "undo.changed", {
+      within: h("span", { class: "quiet" }, parts("undo.within", { seconds: h("span", { "data-undo": "" }, String(left)) })) })),
+    actButton(card, "undo", "undo", t("button.undo"), () => card.act("undo", "act_on_task", args), "strong"));
 }

@@ -3,10 +3,11 @@
 import { deadlineFact, needsFact, tierView, waitingFact } from "./deadline.js";
 import { fact, h, icon } from "./dom.js";
 import { city, day, inOwnZone, leaf, moment, placed, relative, timeOfDay, wall } from "./format.js";
+import { inside, listed, parts, t } from "./language.js";
 import { actionsView } from "./actions.js";
 import { panelView } from "./panels.js";
 import { undoView } from "./undo.js";
-import { ACTIONS, hasEnded, lookOf, wordsOf } from "./words.js";
+import { hasEnded, lookOf, wordsOf } from "./words.js";
 
 /** The nodes of a card in whatever phase it is. */
 export function taskView(card) {
@@ -24,7 +25,7 @@ function loadingView(card) {
     h("div", { class: "head" },
       h("span", { class: "leaf bone" }),
       h("div", { class: "what" },
-        h("p", { class: "quiet" }, card.title ? "Scheduling" : "Reading the task…"),
+        h("p", { class: "quiet" }, card.title ? t("task.scheduling") : t("task.reading")),
         card.title ? h("h1", {}, card.title) : h("span", { class: "bone line" }),
         h("span", { class: "bone line short" }))));
 }
@@ -34,9 +35,9 @@ function failedView(card) {
     h("div", { class: "head" },
       h("span", { class: "leaf round" }, icon("alert")),
       h("div", { class: "what" },
-        h("h1", {}, "This did not work"),
+        h("h1", {}, t("task.failed")),
         h("p", { class: "said", role: "alert" }, card.failure),
-        card.id ? h("div", { class: "bar" }, h("button", { class: "button", "data-key": "again", onclick: () => card.read() }, icon("retry"), "Try again")) : "")));
+        card.id ? h("div", { class: "bar" }, h("button", { class: "button", "data-key": "again", onclick: () => card.read() }, icon("retry"), t("button.try_again"))) : "")));
 }
 
 function headView(card) {
@@ -62,7 +63,7 @@ export function leafView(due, reader) {
 
 function stateView(card) {
   if (card.pending) {
-    return h("span", { class: "state tone-quiet", "data-state": "pending" }, h("span", { class: "spinner", "aria-hidden": "true" }), ACTIONS[card.pending].doing);
+    return h("span", { class: "state tone-quiet", "data-state": "pending" }, h("span", { class: "spinner", "aria-hidden": "true" }), t(`doing.${card.pending}`));
   }
   const { word, picture, tone } = wordsOf(card.look);
   return h("span", { class: `state tone-${tone}`, "data-state": card.look }, icon(picture), word);
@@ -78,7 +79,7 @@ function relativeView(card, due, now, reader) {
 function ownZone({ when }, at) {
   if (wall(at.ms, at.reader.zone) === when.local.slice(0, 16)) return "";
   const there = inOwnZone(when.local, at.reader);
-  return h("span", { class: "there" }, `${moment(there.ms, there.reader, there.ms)} in ${city(when.timezone)}`);
+  return h("span", { class: "there" }, t("time.there", { time: moment(there.ms, there.reader, there.ms), city: city(when.timezone) }));
 }
 
 function noticeView(card) {
@@ -92,8 +93,8 @@ function noticeView(card) {
 
 function changedView(changes) {
   return h("div", { class: "notice tone-warning", role: "alert", "data-changes": "" }, icon("history"),
-    h("div", {}, h("p", {}, "This task had changed, so nothing was done. Look again:"),
-      h("ul", {}, changes.map(({ name, was, is }) => h("li", {}, `${name}: `, h("del", {}, was), " ", h("ins", {}, is))))));
+    h("div", {}, h("p", {}, t("changed.notice")),
+      h("ul", {}, changes.map(({ name, was, is }) => h("li", {}, parts("changed.line", { field: t(`changed.${name}`), was: h("del", {}, was), is: h("ins", {}, is) }))))));
 }
 
 function factsView(card) {
@@ -107,9 +108,9 @@ function repeatFact(card) {
   const [now, ends] = [env.clock.now(), untilWords(card)];
   const shown = (text) => placed(Date.parse(text), text, task.when.timezone, env.reader());
   const upcoming = (task.repeat.next ?? []).map(shown).map(({ ms, reader }) => h("li", {}, moment(ms, reader, now)));
-  return fact("repeat", "Repeats",
+  return fact("repeat", t("repeats.name"),
     upcoming.length === 0 ? h("span", {}, task.repeat.text) : h("details", { open: card.unfolded, ontoggle: (event) => (card.unfolded = event.target.open) },
-      h("summary", { "data-key": "next" }, h("span", {}, task.repeat.text), h("span", { class: "more" }, `next ${upcoming.length}`, icon("chevron"))),
+      h("summary", { "data-key": "next" }, h("span", {}, task.repeat.text), h("span", { class: "more" }, t("repeats.next", { count: upcoming.length }), icon("chevron"))),
       h("ol", {}, upcoming),
       (task.repeat.notes ?? []).map((note) => h("p", { class: "quiet" }, note))),
     movedWords(card), ends ? h("span", { class: "summary" }, ends) : "");
@@ -120,16 +121,17 @@ function movedWords({ task, env }) {
   const from = task.repeat.moved_from;
   if (!from) return "";
   const { ms, reader } = placed(Date.parse(from), from, task.when.timezone, env.reader());
-  return h("span", { class: "summary" }, `Only the next one was moved, from ${moment(ms, reader, env.clock.now())}.`);
+  return h("span", { class: "summary" }, t("repeats.moved", { time: moment(ms, reader, env.clock.now()) }));
 }
 
 function untilWords({ task, env }) {
   const { until, runs_left: left, max_runs: most } = task.repeat;
   const last = until ? placed(Date.parse(until), until, task.when.timezone, env.reader()) : undefined;
-  return [
-    last ? `until ${moment(last.ms, last.reader, env.clock.now())}` : "",
-    left === undefined ? "" : `${left} of ${most} times left`,
-  ].filter(Boolean).join(", ");
+  const texts = [
+    last ? t("repeats.until", { time: moment(last.ms, last.reader, env.clock.now()) }) : "",
+    left === undefined ? "" : t("repeats.left", { count: left, left, most }),
+  ];
+  return listed(texts.filter(Boolean), "unit");
 }
 
 /** How the last run went; of one that just ended, only what the head does not say already. */
@@ -139,24 +141,22 @@ function lastFact({ task, env }) {
   const { word, picture, tone } = wordsOf(last.state);
   const summary = last.summary && last.summary !== task.title ? h("span", { class: "summary" }, last.summary) : "";
   const ended = last.ended ? moment(Date.parse(last.ended), env.reader(), env.clock.now()) : "";
-  if (last.state === task.state) return summary && fact(picture, "Outcome", last.summary);
-  return fact(picture, "Last run",
-    h("span", { class: `tone-${tone} toned` }, `Last time: ${word.toLowerCase()}`), " ", h("span", { class: "quiet" }, ended), summary);
+  if (last.state === task.state) return summary && fact(picture, t("last.outcome"), last.summary);
+  return fact(picture, t("last.name"),
+    h("span", { class: `tone-${tone} toned` }, t("last.time", { state: inside(word) })), " ", h("span", { class: "quiet" }, ended), summary);
 }
-
-const TELLING = { pending: "Will be delivered to", delivered: "Delivered to", failed: "Could not be delivered to" };
 
 function deliveryFact({ delivery }) {
   if (!delivery) return "";
-  return fact("inbox", "Delivery",
-    h("span", { class: delivery.state === "failed" ? "toned tone-danger" : "" }, `${TELLING[delivery.state] ?? delivery.state} ${delivery.channel}`),
+  return fact("inbox", t("delivery.name"),
+    h("span", { class: delivery.state === "failed" ? "toned tone-danger" : "" }, t(`delivery.${delivery.state}`, { channel: delivery.channel })),
     delivery.error ? h("span", { class: "summary" }, delivery.error) : "");
 }
 
 function ownerFact({ owner, labels = [] }) {
-  const by = owner ? ["Created by ", h("bdi", {}, owner)] : "";
+  const by = owner ? parts("owner.by", { owner: h("bdi", {}, owner) }) : "";
   if (!by && labels.length === 0) return "";
-  return fact("user", "Created by", by, labels.map((label) => h("span", { class: "label" }, label)));
+  return fact("user", t("owner.name"), by, labels.map((label) => h("span", { class: "label" }, label)));
 }
 
 /** A look for a row of a list. */

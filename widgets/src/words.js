@@ -1,23 +1,25 @@
-/* The words, icons and tones of states, actions and events. A state is never told by colour alone. */
+/* The words, icons and tones of states. A state is never told by colour alone. */
+
+import { named } from "./language.js";
 
 const LOOKS = {
-  scheduled: ["Scheduled", "clock", "info"],
-  waiting: ["Waiting", "hourglass", "warning"],
-  ready: ["Starting", "play", "info"],
-  held: ["Held", "hourglass", "warning"],
-  running: ["Running", "play", "info"],
-  stopping: ["Stopping", "ban", "warning"],
-  suspended: ["Suspended", "hourglass", "warning"],
-  retrying: ["Trying again", "retry", "warning"],
-  succeeded: ["Succeeded", "check", "success"],
-  failed: ["Failed", "cross", "danger"],
-  cancelled: ["Cancelled", "ban", "quiet"],
-  expired: ["Expired", "alert", "danger"],
-  skipped: ["Skipped", "skip", "quiet"],
-  paused: ["Paused", "pause", "quiet"],
-  damaged: ["Damaged", "alert", "danger"],
-  overdue: ["Overdue", "alert", "warning"],
-  dry_run: ["Dry run", "clock", "quiet"],
+  scheduled: ["clock", "info"],
+  waiting: ["hourglass", "warning"],
+  ready: ["play", "info"],
+  held: ["hourglass", "warning"],
+  running: ["play", "info"],
+  stopping: ["ban", "warning"],
+  suspended: ["hourglass", "warning"],
+  retrying: ["retry", "warning"],
+  succeeded: ["check", "success"],
+  failed: ["cross", "danger"],
+  cancelled: ["ban", "quiet"],
+  expired: ["alert", "danger"],
+  skipped: ["skip", "quiet"],
+  paused: ["pause", "quiet"],
+  damaged: ["alert", "danger"],
+  overdue: ["alert", "warning"],
+  dry_run: ["clock", "quiet"],
 };
 const ENDED = new Set(["succeeded", "failed", "cancelled", "expired", "skipped"]);
 const LATE_AFTER = 60_000;
@@ -44,30 +46,11 @@ export function lookOf(task, due, now) {
 
 /** Word, icon and tone of a look; one that is not known yet is shown by its own name. */
 export function wordsOf(look) {
-  const [word, picture, tone] = LOOKS[look] ?? [spoken(look), "clock", "quiet"];
-  return { word, picture, tone };
-}
-
-/** A name from the wire as words: "cancel_requested" is "Cancel requested". */
-export function spoken(name) {
-  const words = String(name).replaceAll("_", " ");
-  return words.charAt(0).toUpperCase() + words.slice(1);
+  const [picture, tone] = LOOKS[look] ?? ["clock", "quiet"];
+  return { word: named("state", look), picture, tone };
 }
 
 /** Text of users beside ours, as a quotation that it cannot close, without characters that could disguise it. */
 export function fenced(text) {
   return `«${String(text).replace(/(?![\u200c\u200d])[\p{Cc}\p{Cf}\p{Zl}\p{Zp}\s]+/gu, " ").replace(/«/g, "‹").replace(/»/g, "›").slice(0, 200)}»`;
 }
-
-/** What each action says while it happens, and once it has. */
-export const ACTIONS = {
-  snooze: { doing: "Snoozing…", did: "Snoozed" },
-  change: { doing: "Moving…", did: "Moved" },
-  pause: { doing: "Pausing…", did: "Paused" },
-  resume: { doing: "Resuming…", did: "Resumed" },
-  skip_next: { doing: "Skipping…", did: "Next occurrence skipped" },
-  run_now: { doing: "Starting…", did: "Started" },
-  done: { doing: "Marking as done…", did: "Marked as done" },
-  cancel: { doing: "Cancelling…", did: "Cancelled" },
-  undo: { doing: "Undoing…", did: "Cancelling undone" },
-};

@@ -1,0 +1,94 @@
+"""Every text of a card comes from the catalogue, and the catalogue says the same in every language."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+import pytest
+from duetime.scheduler.events import EventKind
+from duetime.scheduler.task import DeadlineType, DeliveryState, State, Tier
+from duetime.widgets import build, catalogue
+
+from tests.widgets.script import Literal, literals
+
+SOURCES = sorted(build.SOURCES.glob("*.js"))
+WORDS = catalogue.read(build.SOURCES / build.LANGUAGES)
+ENGLISH = WORDS[catalogue.ENGLISH]
+KEY = re.compile(r"[a-z_]+\.[a-z_-]+")
+GROUPS = re.compile(r"`([a-z_]+)\.\$\{|named\(\"([a-z_]+)\"")
+ENUMERATIONS = {
+    "state": [*State],
+    "event": [*EventKind],
+    "tier": [*Tier],
+    "delivery": [*DeliveryState],
+    "deadline": [*DeadlineType],
+}
+
+
+def found_in(path: Path) -> list[Literal]:
+    return list(literals(path))
+
+
+def used_keys() -> set[str]:
+    return {each.text for path in SOURCES for each in found_in(path) if KEY.fullmatch(each.text)}
+
+
+def used_groups() -> set[str]:
+    found = (match for path in SOURCES for match in GROUPS.finditer(path.read_text("utf-8")))
+    return {match[1] or match[2] for match in found}
+
+
+@pytest.mark.parametrize("path", SOURCES, ids=lambda path: path.name)
+def test_no_source_holds_a_text_that_people_read(path: Path) -> None:
+    assert [each.text for each in found_in(path) if each.is_read] == []
+
+
+def test_a_text_in_a_source_would_be_found(tmp_path: Path) -> None:
+    source = tmp_path / "a.js"
+    for bad in (
+        'h("p", {}, "Not so")',
+        'h("h1", {}, "Tasks")',
+        "`${count} more tasks`",
+        "`Due ${at}.`",
+        't("a.b", { c: "so it is" })',
+    ):
+        source.write_text(bad)
+        assert any(each.is_read for each in found_in(source)), bad
+
+
+def test_every_key_that_a_source_uses_is_in_the_catalogue() -> None:
+    assert sorted(key for key in used_keys() if key not in ENGLISH) == []
+    assert sorted(group for group in used_groups() if not any(key.startswith(f"{group}.") for key in ENGLISH)) == []
+
+
+def test_every_key_of_the_catalogue_is_used() -> None:
+    groups = tuple(f"{group}." for group in used_groups())
+    assert sorted(key for key in ENGLISH if key not in used_keys() and not key.startswith(groups)) == []
+
+
+@pytest.mark.parametrize("group", ENUMERATIONS)
+def test_every_name_of_the_wire_has_its_words(group: str) -> None:
+    assert [name for name in ENUMERATIONS[group] if f"{group}.{name}" not in ENGLISH] == []
+
+
+@pytest.mark.parametrize("language", WORDS)
+def test_a_language_has_every_key_with_the_same_placeholders(language: str) -> None:
+    assert catalogue.differences(WORDS, language) == []
+
+
+def test_a_missing_key_another_placeholder_and_a_missing_plural_would_be_found() -> None:
+    days = {"one": "{n} day", "other": "{n} days"}
+    english: dict[str, catalogue.CardText] = {"a.b": "{x} of {y}", "a.c": days, "model.a": "For a model"}
+    missing: dict[str, catalogue.CardText] = {"a.b": "{x}", "a.d": "neu"}
+    assert catalogue.differences({"en": english, "de": missing}, "de") == [
+        "a.b: placeholders ['x'] in the text, not ['x', 'y']",
+        "a.c: missing",
+        "a.d: not in English",
+    ]
+    forms = {"one": "ein Tag", "many": "{n} Tage", "other": "Tage"}
+    plurals: dict[str, catalogue.CardText] = {"a.b": "{y} {x}", "a.c": forms}
+    assert catalogue.differences({"en": english, "de": plurals}, "de") == [
+        "a.c: placeholders [] in other, not ['n']",
+        "a.c: plurals many, one, other, not one, other",
+    ]

@@ -1,0 +1,79 @@
+"""The catalogue of the cards: every text that they show, in each language, from `src/languages/`.
+
+A text has `{placeholders}`, and one plural for each category of its language where it counts something. A key that
+starts with `model.` is for programs and models, which read English; translators leave it out.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Mapping
+from pathlib import Path
+
+ENGLISH = "en"
+
+CardText = str | dict[str, str]
+"""A text, or its plurals by the names of `Intl.PluralRules`."""
+
+Catalogue = Mapping[str, Mapping[str, CardText]]
+
+
+def read(folder: Path) -> Catalogue:
+    """Return the texts by language and key, English first."""
+    found = {path.stem: json.loads(path.read_text(encoding="utf-8")) for path in sorted(folder.glob("*.json"))}
+    return {ENGLISH: found.pop(ENGLISH), **found}
+
+
+def module(folder: Path) -> str:
+    """Return the catalogue as a module of the cards."""
+    words = json.dumps(read(folder), ensure_ascii=False, separators=(",", ":"))
+    return f"export const CATALOGUE = {words};\n"
+
+
+PLURALS = {
+    "ar": ("few", "many", "one", "other", "two", "zero"),
+    "de": ("one", "other"),
+    "en": ("one", "other"),
+    "es": ("one", "other"),
+    "fr": ("one", "other"),
+    "ja": ("other",),
+}
+"""The plurals of each language that counts below a million have; French and Spanish have another one from there on."""
+
+_FOR_MODELS = "model."
+_PLACEHOLDER = re.compile(r"\{(\w+)\}")
+_EXACT = frozenset({"zero", "one", "two"})
+"""Plurals of one number, which may say it as a word."""
+
+
+def differences(catalogue: Catalogue, language: str) -> list[str]:
+    """Say what a language has not, has beyond English, or has with other placeholders or plurals."""
+    english = {key: text for key, text in catalogue[ENGLISH].items() if not key.startswith(_FOR_MODELS)}
+    texts = {key: text for key, text in catalogue[language].items() if not key.startswith(_FOR_MODELS)}
+    missing = [f"{key}: missing" for key in english if key not in texts]
+    extra = [f"{key}: not in English" for key in texts if key not in english]
+    shared = [key for key in english if key in texts]
+    other = [said for key in shared for said in _deviations(key, english[key], texts[key], PLURALS[language])]
+    return sorted(missing + extra + other)
+
+
+def _deviations(key: str, english: CardText, text: CardText, plurals: tuple[str, ...]) -> list[str]:
+    if isinstance(english, str) is not isinstance(text, str):
+        return [f"{key}: plurals in one language only"]
+    forms = {"": text} if isinstance(text, str) else text
+    wanted = _placeholders(english if isinstance(english, str) else english["other"])
+    wrong = (
+        []
+        if isinstance(text, str) or tuple(sorted(text)) == plurals
+        else [f"{key}: plurals {', '.join(sorted(text))}, not {', '.join(plurals)}"]
+    )
+    return wrong + [
+        f"{key}: placeholders {sorted(found)} in {name or 'the text'}, not {sorted(wanted)}"
+        for name, form in forms.items()
+        if (found := _placeholders(form)) != wanted and not (name in _EXACT and found < wanted)
+    ]
+
+
+def _placeholders(text: str) -> set[str]:
+    return set(_PLACEHOLDER.findall(text))
