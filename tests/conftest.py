@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import faulthandler
 import os
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager
 
 import pytest
@@ -138,9 +138,9 @@ class LastResort:
 # --- services ---------------------------------------------------------------------------------------------------------
 
 
-def started(service: AbstractContextManager[str]) -> Iterator[str]:
+def started(service: Callable[[], AbstractContextManager[str]]) -> Iterator[str]:
     try:
-        url = service.__enter__()
+        manager, url = services.start(service)
     except services.Unavailable as error:
         if os.environ.get("CI"):
             pytest.fail(str(error))
@@ -148,13 +148,13 @@ def started(service: AbstractContextManager[str]) -> Iterator[str]:
     try:
         yield url
     finally:
-        service.__exit__(None, None, None)
+        manager.__exit__(None, None, None)
 
 
 @pytest.fixture(scope="session")
 def postgres_server() -> Iterator[str]:
     """Start a real PostgreSQL, one for each test process."""
-    yield from started(services.postgres_server())
+    yield from started(services.postgres_server)
 
 
 @pytest.fixture
@@ -167,4 +167,4 @@ def postgres_url(postgres_server: str) -> Iterator[str]:
 @pytest.fixture(scope="session")
 def valkey_url() -> Iterator[str]:
     """Start a real Valkey (Redis protocol), one for each test process."""
-    yield from started(services.valkey_server())
+    yield from started(services.valkey_server)

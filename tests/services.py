@@ -15,7 +15,7 @@ import subprocess
 import tempfile
 import time
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager, suppress
+from contextlib import AbstractContextManager, contextmanager, suppress
 from pathlib import Path
 from typing import IO, TypeVar
 from uuid import uuid4
@@ -23,12 +23,24 @@ from uuid import uuid4
 import psycopg
 from sqlalchemy import URL, make_url
 
-_START_SECONDS = 60
+_START_SECONDS = 120
 _UNPRIVILEGED = "nobody"
 
 
 class Unavailable(Exception):
     """A service cannot be started here; the message says why."""
+
+
+def start(service: Callable[[], AbstractContextManager[str]]) -> tuple[AbstractContextManager[str], str]:
+    """Start a service, and once more when that fails: a busy machine may end a process, and all tests would fail."""
+    try:
+        return _enter(service())
+    except Unavailable:
+        return _enter(service())
+
+
+def _enter(manager: AbstractContextManager[str]) -> tuple[AbstractContextManager[str], str]:
+    return manager, manager.__enter__()
 
 
 @contextmanager

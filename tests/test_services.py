@@ -7,6 +7,8 @@ import os
 import platform
 import signal
 import socket
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 import psycopg
@@ -46,6 +48,20 @@ def test_a_server_that_does_not_start_shows_its_log(tmp_path: Path) -> None:
     broken = services._running(["sh", "-c", "echo no such disk; exit 1"], tmp_path)
     with broken as alive, pytest.raises(services.Unavailable, match="no such disk"):
         services._until(lambda: False, alive, tmp_path)
+
+
+def test_a_server_that_does_not_start_gets_a_second_chance_and_no_third() -> None:
+    outcomes = iter([services.Unavailable("busy"), None, services.Unavailable("first"), services.Unavailable("second")])
+
+    @contextmanager
+    def server() -> Iterator[str]:
+        if (failure := next(outcomes)) is not None:
+            raise failure
+        yield "redis://it"
+
+    assert services.start(server)[1] == "redis://it"
+    with pytest.raises(services.Unavailable, match="second"):
+        services.start(server)
 
 
 @pytest.mark.postgres
