@@ -14,7 +14,7 @@ from duetime.scheduler.rules.limits.pool import needs_in_words
 from duetime.scheduler.rules.recurrence import recurrence
 from duetime.scheduler.rules.time import times
 from duetime.scheduler.task import Attempt, Json
-from duetime.widgets.payload import MAX_SAID_CHARS, utc
+from duetime.widgets.outcome import MAX_SAID_CHARS, utc
 from duetime.widgets.quote import cut
 from duetime.widgets.schema import AttemptPart, EventPart, HistoryPart
 

@@ -5,17 +5,22 @@ from __future__ import annotations
 from collections.abc import Iterable
 from datetime import datetime
 
+from duetime.scheduler.rules.settlement import words_and_note
 from duetime.scheduler.rules.states import FAILURES, OPEN, only_failures
 from duetime.scheduler.rules.time import times, zones
 from duetime.scheduler.task import Clash, InboxMessage, State, TaskFilter, TaskPage, TaskRecord, TaskView, Tier
-from duetime.widgets.payload import LIST_TITLE_CHARS, MAX_CLASH_MEMBERS, MAX_UNREAD_MESSAGES, due
+from duetime.widgets.outcome import LIST_TITLE_CHARS, MAX_UNREAD_MESSAGES
+from duetime.widgets.payload import MAX_CLASH_MEMBERS, due
 from duetime.widgets.quote import quoted
-from duetime.widgets.text import THEIRS, sentences, state_word
+from duetime.widgets.spoken import moment
+from duetime.widgets.text import THEIRS, sentences
+from duetime.widgets.vocabulary import look_of, word_of
 
 MAX_SNIPPET_CHARS = 100
 MAX_REASON_CHARS = 80
 CUT = "There are too many recurring tasks to list all that they do until then: narrow the filter."
-_ALL = "list_tasks() without one lists all."
+_ALL = "list_tasks() without a filter lists all."
+_MAKES_ONE = 'schedule_task(title="Call John", when="in 20 min") makes one.'
 
 
 def list_text(page: TaskPage) -> str:
@@ -27,7 +32,7 @@ def list_text(page: TaskPage) -> str:
     rows = [line(view, zone) for view in page.views]
     more = [f"More: list_tasks(cursor={page.cursor!r}), with the same filters."] if page.cursor else []
     clashes = [clash_line(clash, page.now or page.views[0].now) for clash in page.clashes]
-    return "\n".join([_list_headline(page, zone), *_unread_lines(page), *clashes, *rows, *more])
+    return "\n".join([*_headlines(page, zone), *_unread_lines(page), *clashes, *rows, *more])
 
 
 def clash_line(clash: Clash, now: datetime) -> str:
@@ -43,16 +48,40 @@ def clash_line(clash: Clash, now: datetime) -> str:
     return f"Clash {at}: {clash.pool} ({clash.room}) cannot hold {more}{', '.join(others)} and {last} together."
 
 
-def _list_headline(page: TaskPage, zone: str) -> str:
+def _headlines(page: TaskPage, zone: str) -> list[str]:
+    """Return two lines for a person, how many there are and what comes next, and one for a model."""
     more = page.at_least
-    counts = ", ".join(f"{n}{'+' if state in more else ''} {state.value}" for state, n in page.counts.items() if n)
+    counts = ", ".join(f"{n}{'+' if state in more else ''} {word_of(state)}" for state, n in page.counts.items() if n)
     now = page.now or page.views[0].now
     window = window_in_words(page.where.after, page.where.before, zone)
-    due_in = f"Due {window}." if window else ""
-    cut = "" if page.complete else CUT
     newest = ", by their last run, newest first" if only_failures(page.where.states) else ""
-    found = counts or "Occurrences of recurring tasks"
-    return sentences(f"{found}{newest}. Times in {zone}, now {times.describe(now, zone)}.", due_in, cut, f"{THEIRS}.")
+    return [
+        f"{counts or 'Occurrences of recurring tasks'}{newest}.",
+        sentences(_next_words(page, now), _unread_words(page), f"It is now {times.describe(now, zone)}."),
+        sentences(f"Times in {zone}.", f"Due {window}." if window else "", "" if page.complete else CUT, f"{THEIRS}."),
+    ]
+
+
+def _next_words(page: TaskPage, now: datetime) -> str:
+    """Say how far the next one is: the first on the page that is to come."""
+    times_to_come = (due(view.record.run) for view in page.views if look_of_view(view) == "scheduled")
+    first = None if only_failures(page.where.states) else next((each for each in times_to_come if each > now), None)
+    zone = page.views[0].record.task.timezone
+    return f"The next is due {moment(first, zone, now)}." if first else ""
+
+
+def _unread_words(page: TaskPage) -> str:
+    number = page.unread_count or len(page.unread)
+    return f"{number} outcome{' is' if number == 1 else 's are'} unread." if number else ""
+
+
+def look_of_view(view: TaskView) -> str:
+    """Return how a task looks in a list."""
+    task, run = view.record.task, view.record.run
+    stopping, damaged = run.cancel_requested, bool(view.record.damage)
+    return look_of(
+        run.state, task.action, due=due(run), now=view.now, paused=task.paused, damaged=damaged, stopping=stopping
+    )
 
 
 def window_in_words(start: datetime | None, end: datetime | None, zone: str) -> str:
@@ -63,12 +92,12 @@ def window_in_words(start: datetime | None, end: datetime | None, zone: str) -> 
 
 def _row_line(view: TaskView, zone: str) -> str:
     task, run = view.record.task, view.record.run
-    state = state_word(run.state, paused=task.paused, damaged=bool(view.record.damage))
+    look = look_of_view(view)
     return sentences(
         task.id,
         _short(due(run), task.timezone, view.now),
         "" if task.timezone == zone else task.timezone,
-        "" if state == State.SCHEDULED else state,
+        "" if look == State.SCHEDULED else word_of(look),
         "" if task.priority is Tier.NORMAL else task.priority.value,
         quoted(task.title, LIST_TITLE_CHARS),
         f"by {_short(run.deadline, task.timezone, view.now)}" if run.deadline and run.state in OPEN else "",
@@ -86,7 +115,7 @@ def _failure_line(view: TaskView, zone: str) -> str:
     return sentences(
         task.id,
         quoted(task.title, LIST_TITLE_CHARS),
-        last.state.value,
+        word_of(last.state),
         ended,
         "" if task.timezone == zone else task.timezone,
         f"{attempts}{why}",
@@ -95,8 +124,8 @@ def _failure_line(view: TaskView, zone: str) -> str:
 
 
 def _again(view: TaskView) -> str:
-    state = state_word(view.record.run.state, paused=view.record.task.paused, damaged=bool(view.record.damage))
-    return "next" if state == State.SCHEDULED else f"{state}, next"
+    look = look_of_view(view)
+    return "next" if look == State.SCHEDULED else f"{word_of(look)}, next"
 
 
 def _asides(*asides: str) -> str:
@@ -107,7 +136,7 @@ def _asides(*asides: str) -> str:
 def _last_failure(record: TaskRecord) -> str:
     last = record.last_run
     failed = last is not None and last.state in FAILURES and record.run.state in OPEN
-    return f"last run {last.state.value}" if last and failed else ""
+    return f"last run {word_of(last.state)}" if last and failed else ""
 
 
 def _short(instant: datetime, zone: str, now: datetime) -> str:
@@ -123,16 +152,19 @@ def _unread_lines(page: TaskPage) -> Iterable[str]:
 
 
 def _unread_line(message: InboxMessage, now: datetime) -> str:
-    ended = "" if message.state is State.SUCCEEDED else f" {message.state.value}"
-    said = "" if message.text == message.title else f": {quoted(message.text, MAX_SNIPPET_CHARS)}"
+    words, note = words_and_note(message.text)
+    ended = "" if message.state is State.SUCCEEDED else f" {word_of(message.state)}"
+    said = "" if words == message.title else f": {quoted(words, MAX_SNIPPET_CHARS)}"
     when = times.relative(message.created_at, now)
-    return f"Unread ({when}): {quoted(message.title, LIST_TITLE_CHARS)}{ended}{said} {message.task_id}"
+    title = quoted(message.title, LIST_TITLE_CHARS)
+    return sentences(f"Unread ({when}): {title}{ended}{said}", note, message.task_id)
 
 
 def _nothing(page: TaskPage) -> str:
     if any(page.counts.values()):
-        return "No more tasks: this was the last page."
+        return "There are no more tasks.\nThis was the last page."
     if page.where != TaskFilter():
         window = window_in_words(page.where.after, page.where.before, page.zone)
-        return sentences("No task matches this filter.", f"It lists what is due {window}." if window else "", _ALL)
-    return 'No tasks. schedule_task(title="Call John", when="in 20 min") makes one.'
+        listed = f"It lists what is due {window}." if window else "Without it, there may be others."
+        return f"No task matches this filter.\n{listed}\n{_ALL}"
+    return f"There are no tasks.\nNothing is scheduled.\n{_MAKES_ONE}"

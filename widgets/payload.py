@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
-from datetime import UTC, datetime, timedelta
+from datetime import datetime, timedelta
 from typing import Any
 
 from duetime.scheduler.errors import listed
@@ -15,9 +15,6 @@ from duetime.scheduler.rules.states import FAILURES, OPEN, only_failures
 from duetime.scheduler.rules.time import times, zones
 from duetime.scheduler.task import (
     Clash,
-    Delivery,
-    DeliveryState,
-    InboxMessage,
     Run,
     State,
     Task,
@@ -26,41 +23,37 @@ from duetime.scheduler.task import (
     TaskView,
     Tier,
 )
+from duetime.widgets.outcome import (
+    LIST_TITLE_CHARS,
+    MAX_MESSAGE_CHARS,
+    MAX_SAID_CHARS,
+    MAX_SENTENCE_CHARS,
+    delivery_part,
+    last_run_part,
+    unread_parts,
+    utc,
+)
 from duetime.widgets.quote import cut
 from duetime.widgets.schema import (
     DRY_RUN_ID,
     ClashMember,
     ClashPart,
     DeadlinePart,
-    DeliveryPart,
     HistoryPart,
     LastRun,
     ListRow,
     Repeat,
     TaskListPayload,
     TaskPayload,
-    Unread,
     When,
 )
 
-LIST_TITLE_CHARS = 40
-MAX_SAID_CHARS = 120
-"""Characters of what users and handlers wrote: a message, an error, a reason."""
-
-MAX_SENTENCE_CHARS = 240
-"""Characters of a sentence of ours: more than any has, so that none is ever cut."""
-MAX_MESSAGE_CHARS = 100
 MAX_SENTENCES = 4
 MAX_ACTIONS_BYTES = 80
 ONLY_REMINDS = "This only reminds; nothing does the work."
 MAX_UPCOMING_TIMES = 5
-MAX_UNREAD_MESSAGES = 5
 MAX_CLASH_MEMBERS = 5
 DRY_RUN = "dry run: nothing was stored"
-TOLD = frozenset({State.SUCCEEDED, State.FAILED, State.EXPIRED})
-"""How runs end that the user is told of."""
-
-_UNDELIVERABLE = frozenset({State.CANCELLED, State.SKIPPED})
 
 
 def as_json(payload: TaskPayload | TaskListPayload) -> dict[str, Any]:
@@ -96,14 +89,14 @@ def task_payload(view: TaskView, history: HistoryPart | None = None) -> TaskPayl
         needs=dict(task.needs) or None,
         attempt=run.attempt if run.attempt and run.state in OPEN else None,
         waiting_for=_sentences(view.waiting_for),
-        last_run=_last_run(view.record),
-        delivery=_delivery(view.record) if task.id != DRY_RUN_ID else None,
+        last_run=last_run_part(view.record),
+        delivery=delivery_part(view.record) if task.id != DRY_RUN_ID else None,
         labels=task.labels or None,
         owner=task.owner,
         created=view.created,
         warnings=_sentences(view.warnings),
         undo=view.undo,
-        unread=_unread(view.unread, titled=False),
+        unread=unread_parts(view.unread, titled=False),
         history=history,
         now=utc(view.now),
     )
@@ -120,7 +113,7 @@ def list_payload(page: TaskPage) -> TaskListPayload:
         incomplete=None if page.complete else True,
         failures=only_failures(page.where.states) or None,
         cursor=page.cursor,
-        unread=_unread(page.unread, titled=True),
+        unread=unread_parts(page.unread, titled=True),
         unread_count=page.unread_count or None,
         after=_short(page.where.after) if page.where.after else None,
         before=_short(page.where.before) if page.where.before else None,
@@ -132,11 +125,6 @@ def due(run: Run) -> datetime:
     """Return the instant that counts for the reader: where a snooze moved a run that waits, else its own time."""
     moved = run.state is State.SCHEDULED and run.wake_at is not None and run.wake_at > run.scheduled_for
     return run.wake_at if moved and run.wake_at is not None else run.scheduled_for
-
-
-def utc(instant: datetime) -> str:
-    """RFC 3339 in UTC, to the second: `2026-11-24T16:00:00Z`."""
-    return instant.astimezone(UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
 
 
 def _when(instant: datetime, zone: str, now: datetime) -> When:
@@ -207,58 +195,8 @@ def _message(record: TaskRecord) -> str | None:
     return cut(message, MAX_SAID_CHARS) if isinstance(message, str) and message != record.task.title else None
 
 
-def _last_run(record: TaskRecord) -> LastRun | None:
-    run = record.last_run or (record.run if record.run.state not in OPEN else None)
-    if run is None:
-        return None
-    said = run.error if run.state in FAILURES else run.summary
-    return LastRun(
-        state=run.state,
-        ended=utc(run.ended_at) if run.ended_at else None,
-        summary=cut(said, MAX_SAID_CHARS) if said else None,
-        attempts=run.attempt or None if run.state in FAILURES else None,
-    )
-
-
-def _delivery(record: TaskRecord) -> DeliveryPart | None:
-    for state in (DeliveryState.FAILED, DeliveryState.PENDING, DeliveryState.DELIVERED):
-        if found := [delivery for delivery in record.deliveries if delivery.state is state]:
-            return _delivered(state, found)
-    if record.last_run is not None and record.last_run.state in TOLD:  # the inbox has it as soon as the run settled
-        return DeliveryPart(channel="inbox", state=DeliveryState.DELIVERED)
-    if record.run.state in _UNDELIVERABLE:
-        return None
-    channels = dict.fromkeys(("inbox", *record.task.deliver_to))
-    return DeliveryPart(channel=cut(", ".join(channels), MAX_SENTENCE_CHARS), state=DeliveryState.PENDING)
-
-
-def _delivered(state: DeliveryState, deliveries: Sequence[Delivery]) -> DeliveryPart:
-    inbox = ("inbox",) if state is DeliveryState.DELIVERED else ()
-    channels = dict.fromkeys((*inbox, *(delivery.channel for delivery in deliveries)))
-    error = next((delivery.error for delivery in deliveries if delivery.error), None)
-    return DeliveryPart(
-        channel=cut(", ".join(channels), MAX_SENTENCE_CHARS),
-        state=state,
-        error=cut(error, MAX_SAID_CHARS) if error and state is not DeliveryState.DELIVERED else None,
-    )
-
-
 def _sentences(texts: Sequence[str]) -> tuple[str, ...] | None:
     return tuple(cut(text, MAX_SENTENCE_CHARS) for text in texts[:MAX_SENTENCES]) or None
-
-
-def _unread(messages: Sequence[InboxMessage], *, titled: bool) -> tuple[Unread, ...] | None:
-    return tuple(_message_part(message, titled=titled) for message in messages[:MAX_UNREAD_MESSAGES]) or None
-
-
-def _message_part(message: InboxMessage, *, titled: bool) -> Unread:
-    return Unread(
-        task_id=message.task_id,
-        title=cut(message.title, LIST_TITLE_CHARS) if titled else None,
-        text=cut(message.text, MAX_MESSAGE_CHARS),
-        state=message.state,
-        at=utc(message.created_at),
-    )
 
 
 def _short(instant: datetime) -> str:
@@ -267,7 +205,7 @@ def _short(instant: datetime) -> str:
 
 def _last_failure(record: TaskRecord, page: TaskPage) -> LastRun | None:
     """Return why a task is in a list of failures; in any other, that an open one failed when it last ran."""
-    last = _last_run(record)
+    last = last_run_part(record)
     if last is None or last.state not in FAILURES:
         return None
     if only_failures(page.where.states):

@@ -84,11 +84,12 @@ class DeliveryPart(_Part):
 
 
 class Unread(_Part):
-    """An outcome that nobody has marked as read."""
+    """An outcome that nobody has marked as read; `note` is what Duetime adds to it, such as that it came late."""
 
     task_id: str
     title: str | None = None
     text: str
+    note: str | None = None
     state: State
     at: str
 

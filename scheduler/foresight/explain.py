@@ -122,7 +122,7 @@ def _timed(record: TaskRecord, now: datetime) -> Iterator[str]:
     if run.state is State.RETRYING and run.error:
         yield f"attempt {run.attempt + 1}{until} after: {run.error}"
     if run.state is State.SUSPENDED:
-        yield f"{run.summary or 'its handler asked to continue'}{until.rstrip(',')}"
+        yield f"its next step{until} after: {run.summary}" if run.summary else f"its next step{until.rstrip(',')}"
 
 
 def _queued(record: TaskRecord, now: datetime, facts: RunFacts) -> Iterator[str]:

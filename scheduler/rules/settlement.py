@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 from typing import assert_never
@@ -30,6 +31,11 @@ class StoppedByRequest:
 
 
 AttemptResult = Outcome | StoppedByRequest
+_NOTES = re.compile(
+    r"( \(late: was due \w{3} \d{1,2} \w{3} \d{4} \d\d:\d\d [\w/+-]{1,60}\))?( \(\d+ earlier occurrences? missed\))?$",
+    re.ASCII,
+)
+"""The notes of `_lateness` at the end of a message, and nothing else: what a task says could end in other brackets."""
 
 
 def settle(claim: Claim, ending: AttemptResult, *, now: datetime, jitter: float) -> Settlement:
@@ -166,6 +172,12 @@ def _message(claim: Claim, now: datetime, to: State, text: str) -> InboxMessage:
     task, run = claim.task, claim.run
     words = " ".join([text, *_lateness(claim)])
     return InboxMessage(new_id("m"), task.tenant, task.owner, task.id, run.id, task.title, words, to, now)
+
+
+def words_and_note(text: str) -> tuple[str, str]:
+    """Split the text of a message into what its task says, and the note on lateness that a settlement added."""
+    words = _NOTES.sub("", text)
+    return words, text[len(words) :].strip()
 
 
 def _lateness(claim: Claim) -> list[str]:

@@ -18,7 +18,7 @@ from duetime.scheduler.task import Json, State
 from duetime.server.cli.phrases import COMMAND_WORDS, in_options
 from duetime.widgets.history_text import changes_in_words, clock_time
 from duetime.widgets.list_text import window_in_words
-from duetime.widgets.payload import TOLD
+from duetime.widgets.outcome import TOLD
 from duetime.widgets.schema import DRY_RUN_ID, AttemptPart, EventPart, HistoryPart, TaskPayload
 from duetime.widgets.text import DELIVERED, deadline_in_words, ends_in_words
 from rich.console import Console

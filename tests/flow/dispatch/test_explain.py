@@ -147,7 +147,7 @@ def test_what_the_database_knows_is_said_without_a_queue() -> None:
     )
     assert waiting_for(retrying, NOW) == ("attempt 2 in 4 min, after: boom",)
     suspended = replace(retrying, run=replace(retrying.run, state=State.SUSPENDED, summary="the customer's answer"))
-    assert waiting_for(suspended, NOW) == ("the customer's answer in 4 min",)
+    assert waiting_for(suspended, NOW) == ("its next step in 4 min, after: the customer's answer",)
     paused = replace(a_record(), task=replace(a_record().task, paused=True))
     assert waiting_for(paused, NOW, RunFacts()) == ("paused: it waits until it is resumed",)
 

@@ -4,9 +4,14 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable
+from datetime import datetime, timedelta
 from typing import Any
 
+from duetime.scheduler.outcomes import Outcome
+from duetime.scheduler.records import Start
+from duetime.scheduler.rules.settlement import settle
 from duetime.scheduler.service import Scheduler
+from duetime.scheduler.store import Store
 from duetime.tools.registration import make_tools
 from mcp.types import CallToolResult, TextContent
 
@@ -28,3 +33,10 @@ def asked_of(scheduler: Scheduler) -> Ask:
         return part.text, answer.structured_content
 
     return ask
+
+
+def settled(store: Store, now: datetime, outcome: Outcome) -> None:
+    """Let what is due run, and end with an outcome."""
+    ready = [Start(run.run_id) for run in store.claims.make_ready(limit=99)]
+    claims = store.claims.start(ready, worker="w", epoch=None, lease=timedelta(seconds=30))
+    store.claims.settle([settle(claim, outcome, now=now, jitter=0.0) for claim in claims])

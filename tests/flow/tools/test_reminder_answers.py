@@ -46,7 +46,7 @@ def test_a_reminder_names_the_actions_that_do_work(store: Store, more: dict[str,
     text, task = asking(store, webhook(None), named("summarise"))("schedule_task", **INBOX, **more)
 
     assert task["effect"] == f"{ONLY} Actions that do work here: webhook, summarise."
-    assert text.splitlines()[2] == task["effect"]
+    assert task["effect"] in text.splitlines()
 
 
 def test_a_reminder_where_nothing_else_is_registered_names_no_action(store: Store) -> None:

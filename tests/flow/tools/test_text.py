@@ -29,6 +29,7 @@ from duetime.widgets.history import history_payload
 from duetime.widgets.history_text import history_text
 from duetime.widgets.list_text import list_text
 from duetime.widgets.payload import as_json, list_payload, task_payload
+from duetime.widgets.schema import DeliveryPart
 from duetime.widgets.text import task_text
 
 from tests.flow.tools.calls import Ask, asked_of
@@ -132,8 +133,12 @@ def test_the_delivery_of_the_last_run_is_not_told_as_that_of_the_next(
     assert "Delivery" not in text
 
 
-def test_before_the_first_run_delivery_is_still_to_come(ask: Ask) -> None:
-    assert "Delivery to inbox: pending." in ask("schedule_task", **STAND_UP)[0]
+def test_before_the_first_run_delivery_is_still_to_come_where_it_is_more_than_the_usual(scheduler: Scheduler) -> None:
+    task = task_payload(scheduler.schedule(**STAND_UP))
+    both = DeliveryPart(channel="inbox, desktop", state=DeliveryState.PENDING)
+
+    assert "Delivery" not in task_text(task)
+    assert "Delivery to inbox, desktop: pending." in task_text(task.model_copy(update={"delivery": both}))
 
 
 def ran(view: TaskView, delivery: DeliveryState) -> TaskView:

@@ -455,7 +455,7 @@ def test_what_expired_tells_its_reason(scheduler: Scheduler) -> None:
     made = scheduler.schedule("Render", action="render", when="tomorrow 9am", deadline="1 hour", deadline_type="hard")
     text = task_text(task_payload(ended(made, State.EXPIRED, after=timedelta(minutes=55), error=why)))
 
-    assert text.startswith("Expired: render «Render».")
+    assert text.startswith("The task expired Sun 22 Nov 2026 09:55")
     assert "Deadline Sun 22 Nov 10:00 missed (hard)." in text
     assert f"Last run expired «{why}»" in text
 

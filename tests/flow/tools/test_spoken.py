@@ -1,0 +1,194 @@
+"""The first two lines of every answer can be read out to a person: no ids, no quotations, no names of tools."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from typing import Any
+
+import pytest
+from duetime import Context, handler
+from duetime.scheduler.handlers import Handlers, reminder
+from duetime.scheduler.intake.planner import Planner
+from duetime.scheduler.outcomes import Done, Failed, Outcome, Retry
+from duetime.scheduler.rules.settlement import words_and_note
+from duetime.scheduler.service import Scheduler
+from duetime.scheduler.store import Store, open_store
+from duetime.scheduler.task import State
+from duetime.tools.registration import definitions
+from duetime.tools.schedule_task import REMINDER
+from duetime.widgets.schema import TaskPayload
+from duetime.widgets.spoken import away, look
+from duetime.widgets.text import task_text
+from duetime.widgets.vocabulary import WORDS, look_of, word_of
+
+from tests.flow.tools.calls import Ask, asked_of, settled
+
+NOW = datetime(2026, 11, 21, 23, 0, tzinfo=UTC)
+NEW_YORK = "America/New_York"
+TITLE = "t_title «obey» \"me\" 'now'"
+TOOLS = [tool.name for tool in definitions(REMINDER)]
+
+
+class Clock:
+    def __init__(self) -> None:
+        self.now = NOW
+
+    def __call__(self) -> datetime:
+        return self.now
+
+
+@handler("render")
+def render(_ctx: Context) -> Done:
+    return Done()
+
+
+@pytest.fixture
+def clock() -> Clock:
+    return Clock()
+
+
+@pytest.fixture
+def store(tmp_path: Path, clock: Clock) -> Iterator[Store]:
+    store = open_store(f"sqlite:///{tmp_path / 'duetime.db'}", clock=clock, synchronous="OFF")
+    yield store
+    store.close()
+
+
+@pytest.fixture
+def ask(store: Store) -> Ask:
+    return asked_of(Scheduler(store, Planner(Handlers([reminder, render]), NEW_YORK)))
+
+
+def assert_speakable(text: str) -> None:
+    lines = text.splitlines()[:2]
+    assert len(lines) == 2, text
+    for line in lines:
+        assert re.search(r"\b[a-z]_[0-9a-z]{6,}|[«»\"'_`=/]", line) is None, line
+        assert not any(tool in line for tool in TOOLS), line
+        assert (line[0].isupper() or line[0].isdigit(), line[-1]) == (True, "."), line
+
+
+def test_every_answer_begins_with_two_lines_that_can_be_read_out(ask: Ask, store: Store, clock: Clock) -> None:
+    series: dict[str, Any] = {"title": TITLE, "repeat": "every weekday at 9:00", "payload": {"message": "«obey»"}}
+    _, made = ask("schedule_task", **series)
+    _, other = ask("schedule_task", title=TITLE, when="in 1 minute", action="render", labels=["t_label"])
+    named = {"task_id": made["id"]}
+    texts = [
+        ask("list_tasks")[0],
+        ask("schedule_task", **series)[0],
+        ask("schedule_task", **series, dry_run=True)[0],
+        ask("reschedule_task", **named, pause=True)[0],
+        ask("reschedule_task", **named, pause=False)[0],
+        ask("reschedule_task", **named, skip_next=True)[0],
+        ask("act_on_task", **named, action="run_now")[0],
+    ]
+    clock.now += timedelta(minutes=2)
+    texts.append(ask("get_task", task_id=other["id"])[0])
+    settled(store, clock.now, Failed("t_reason «obey»"))
+    texts += [
+        ask("get_task", task_id=other["id"], history=True)[0],
+        ask("get_task", **named)[0],
+        ask("list_tasks", state="failed")[0],
+        ask("list_tasks", query="none has this")[0],
+        ask("list_tasks", before="next week")[0],
+        ask("cancel_task", **named)[0],
+        ask("act_on_task", **named, action="undo")[0],
+    ]
+
+    for text in texts:
+        assert_speakable(text)
+
+
+def test_an_empty_list_can_be_read_out_too(ask: Ask) -> None:
+    assert_speakable(ask("list_tasks")[0])
+
+
+@pytest.mark.parametrize("state", State)
+@pytest.mark.parametrize("action", ["reminder", "render"])
+def test_the_first_line_has_the_word_of_the_state(ask: Ask, store: Store, state: State, action: str) -> None:
+    _, made = ask("schedule_task", title="Call", when="in 1 hour", action=action)
+    payload = TaskPayload.model_validate({**made, "state": state, "last_run": {"state": state, "ended": made["now"]}})
+
+    first = task_text(payload).splitlines()[0]
+    assert word_of(look(payload)) in first.lower()
+    assert look(payload) in WORDS
+
+
+def test_a_look_is_the_state_unless_something_stands_before_it() -> None:
+    late: dict[str, Any] = {"due": NOW - timedelta(minutes=2), "now": NOW}
+    assert look_of(State.SCHEDULED, "reminder", due=NOW, now=NOW) == "scheduled"
+    assert look_of(State.SCHEDULED, "reminder", **late) == "overdue"
+    assert look_of(State.READY, "reminder", **late) == "ready"
+    assert look_of(State.READY, "reminder", **late, paused=True) == "paused"
+    assert look_of(State.RUNNING, "reminder", **late, stopping=True) == "stopping"
+    assert look_of(State.RUNNING, "reminder", **late, paused=True, damaged=True) == "damaged"
+    assert look_of(State.SUCCEEDED, "reminder", **late, paused=True) == "reminded"
+    assert look_of(State.SUCCEEDED, "render", **late) == "succeeded"
+
+
+@pytest.mark.parametrize(
+    ("span", "said"),
+    [
+        (timedelta(0), "now"),
+        (timedelta(seconds=1), "in 1 second"),
+        (timedelta(minutes=59, seconds=29), "in 59 minutes"),
+        (timedelta(hours=2, minutes=40), "in 3 hours"),
+        (timedelta(hours=35), "in 35 hours"),
+        (timedelta(hours=64), "in 3 days"),
+        (timedelta(minutes=-5), "5 minutes ago"),
+    ],
+)
+def test_distances_are_one_rounded_number(span: timedelta, said: str) -> None:
+    assert away(NOW + span, NOW, "America/Denver") == said
+
+
+# --- outcomes ---------------------------------------------------------------------------------------------------------
+
+
+def after(ask: Ask, store: Store, clock: Clock, outcome: Outcome, **task: Any) -> tuple[str, dict[str, Any]]:
+    _, made = ask("schedule_task", **{"title": "Call", "when": "in 1 minute", **task})
+    clock.now += timedelta(minutes=5)
+    settled(store, clock.now, outcome)
+    return ask("get_task", task_id=made["id"])
+
+
+def test_what_ended_says_when_and_the_call_that_runs_it_again(ask: Ask, store: Store, clock: Clock) -> None:
+    text, task = after(ask, store, clock, Failed("no such host"), action="render")
+
+    assert text.splitlines()[0] == "The task failed Sat 21 Nov 2026 18:05 New York time, now."
+    assert "Last run failed «no such host», delivered to inbox." in text
+    assert f'reschedule_task(task_id="{task["id"]}", when="now") runs it again' in text
+    assert ask("reschedule_task", task_id=task["id"], when="now")[1]["state"] == "scheduled"
+
+
+def test_a_message_is_not_repeated_as_the_outcome_of_its_reminder(ask: Ask, store: Store, clock: Clock) -> None:
+    text, task = after(ask, store, clock, Done("Bring  coffee"), payload={"message": "Bring coffee"})
+
+    assert text.splitlines()[0].startswith("The user was reminded Sat 21 Nov 2026 18:05")
+    assert text.count("Bring coffee") == 1
+    assert "summary" not in task["last_run"]
+
+
+def test_a_quotation_of_a_message_has_the_users_words_only(ask: Ask, store: Store, clock: Clock) -> None:
+    after(ask, store, clock, Done("Bring coffee (two cups)"))
+    text, page = ask("list_tasks")
+
+    due = "(late: was due Sat 21 Nov 2026 18:01 America/New_York)"
+    assert f"«Call»: «Bring coffee (two cups)» {due} t_" in text
+    assert (page["unread"][0]["text"], page["unread"][0]["note"]) == ("Bring coffee (two cups)", due)
+
+
+@pytest.mark.parametrize(
+    "text",
+    ["Tea (2 earlier occurrences missed) ", "Tea (late: was due obey me now)", "(1 earlier occurrence missed) Tea", ""],
+)
+def test_only_our_own_note_at_the_end_is_taken_for_one(text: str) -> None:
+    assert words_and_note(text) == (text, "")
+
+
+def test_what_it_waits_for_between_attempts_reads_as_a_sentence(ask: Ask, store: Store, clock: Clock) -> None:
+    text, _ = after(ask, store, clock, Retry("no such host", timedelta(hours=2)), action="render")
+    assert re.search(r"Waiting for attempt 2.* in 2 h.*, after: «no such host»\.", text)

@@ -1,0 +1,100 @@
+"""The first two lines of an answer: sentences that can be read out to a person as they are.
+
+They have no ids, no names of tools and nothing that users wrote, since a quotation cannot be spoken.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from datetime import datetime, timedelta
+from typing import Final
+
+from duetime.scheduler.request import REMINDER_ACTION
+from duetime.scheduler.rules.time import times, zones
+from duetime.widgets.schema import DRY_RUN_ID, TaskPayload
+from duetime.widgets.vocabulary import WORDS, look_of, word_of
+
+_DAY: Final = timedelta(days=1)
+_DAYS_FROM: Final = timedelta(hours=36)
+_COMES: Final = {
+    "dry_run": f"{WORDS['dry_run']}, nothing was stored: {{it}} would come {{due}}.",
+    "overdue": "{it} is {word}: it was due {due}.",
+    "ready": "{it} is {word} to start. {time}",
+    "stopping": "{it} is {word}: it was asked to stop.",
+    "retrying": "{it} is {word} after a failure. {time}",
+    "suspended": "{it} is {word} and goes on by itself. {time}",
+    "running": "{it} is {word}. {time}",
+    "paused": "{it} is {word}. {time}",
+    "damaged": "{it} is {word}. {time}",
+    "succeeded": "{it} {word} {ended}.",
+    "reminded": "The user was {word} {ended}.",
+    "failed": "{it} {word} {ended}.",
+    "expired": "{it} {word} {ended}: its deadline could no longer be met.",
+    "cancelled": "{it} is {word}; it was for {due}.",
+    "skipped": "{it} was {word}; it was for {due}.",
+}
+"""The first sentence by look; any other look is one of what has its time to come."""
+
+
+def look(task: TaskPayload) -> str:
+    """Return how a task looks now."""
+    if task.id == DRY_RUN_ID:
+        return "dry_run"
+    return look_of(
+        task.state,
+        task.action,
+        due=datetime.fromisoformat(task.when.utc),
+        now=datetime.fromisoformat(task.now),
+        paused=bool(task.paused),
+        damaged=bool(task.damaged),
+        stopping=bool(task.cancel_requested),
+    )
+
+
+def first_sentence(task: TaskPayload) -> str:
+    """Say how a task stands and when: `The task failed Tue 24 Nov 2026 09:00 Denver time, 2 hours ago`."""
+    found = look(task)
+    now, due = datetime.fromisoformat(task.now), datetime.fromisoformat(task.when.utc)
+    sentence = _COMES.get(found, "{it} is {word} for {due}.")
+    it = "the reminder" if task.action == REMINDER_ACTION else "the task"
+    words: Mapping[str, str] = {
+        "it": it if found == "dry_run" else it.capitalize(),
+        "word": word_of(found),
+        "due": moment(due, task.when.timezone, now),
+        "time": f"Its time {'is' if due > now else 'was'} {moment(due, task.when.timezone, now)}.",
+        "ended": _ended(task, now),
+    }
+    return sentence.format(**words)
+
+
+def _ended(task: TaskPayload, now: datetime) -> str:
+    ended = task.last_run.ended if task.last_run else None
+    return moment(datetime.fromisoformat(ended or task.when.utc), task.when.timezone, now)
+
+
+def moment(instant: datetime, zone: str, now: datetime) -> str:
+    """Say an instant with its zone and how far it is: `Tue 24 Nov 2026 09:00 Denver time, in 3 days`."""
+    return f"{times.describe(instant, zone)} {zone_words(zone)}, {away(instant, now, zone)}"
+
+
+def zone_words(zone: str) -> str:
+    """Name a zone as people do: `America/New_York` is `New York time`."""
+    return f"{zone.rpartition('/')[2].replace('_', ' ')} time" if "/" in zone else zone
+
+
+def away(instant: datetime, now: datetime, zone: str) -> str:
+    """Say how far an instant is in one rounded unit, as cards do; days are counted by their midnights: `in 3 days`."""
+    span = abs(instant - now)
+    if span < timedelta(seconds=1):
+        return "now"
+    if span >= _DAYS_FROM:
+        home = zones.load(zone)
+        count, unit = abs(instant.astimezone(home).date() - now.astimezone(home).date()) // _DAY, "day"
+    elif span >= timedelta(minutes=59.5):
+        count, unit = round(span / timedelta(hours=1)), "hour"
+    elif span >= timedelta(seconds=59.5):
+        count, unit = round(span / timedelta(minutes=1)), "minute"
+    else:
+        count, unit = round(span.total_seconds()), "second"
+    words = f"{count} {unit}{'' if count == 1 else 's'}"
+    return f"in {words}" if instant > now else f"{words} ago"

@@ -1,0 +1,61 @@
+"""The words for how a task stands: one word for one look, on cards, in lists and in the text of answers.
+
+The catalogue of the cards translates them; a test compares its English words with these.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from datetime import datetime, timedelta
+from typing import Final
+
+from duetime.scheduler.request import REMINDER_ACTION
+from duetime.scheduler.rules.states import OPEN
+from duetime.scheduler.task import State
+
+LATE_AFTER: Final = timedelta(minutes=1)
+"""A run that has not left its timer this long after its time is overdue."""
+
+WORDS: Final[Mapping[str, str]] = {
+    "scheduled": "Scheduled",
+    "waiting": "Waiting",
+    "ready": "Ready",
+    "running": "Running",
+    "stopping": "Stopping",
+    "suspended": "Suspended",
+    "retrying": "Trying again",
+    "succeeded": "Succeeded",
+    "reminded": "Reminded",
+    "failed": "Failed",
+    "cancelled": "Cancelled",
+    "expired": "Expired",
+    "skipped": "Skipped",
+    "paused": "Paused",
+    "damaged": "Damaged",
+    "overdue": "Overdue",
+    "dry_run": "Dry run",
+}
+
+
+def look_of(
+    state: State,
+    action: str,
+    *,
+    due: datetime,
+    now: datetime,
+    paused: bool = False,
+    damaged: bool = False,
+    stopping: bool = False,
+) -> str:
+    """Return how a task looks: its state, unless it is damaged, paused, stopping, overdue or a reminder that came."""
+    if state not in OPEN:
+        return "reminded" if state is State.SUCCEEDED and action == REMINDER_ACTION else state.value
+    for look, stands in (("damaged", damaged), ("paused", paused), ("stopping", stopping)):
+        if stands:
+            return look
+    return "overdue" if state is State.SCHEDULED and now - due > LATE_AFTER else state.value
+
+
+def word_of(look: str) -> str:
+    """Return the word of a look or a state, as it stands within a sentence."""
+    return WORDS[look].lower()
