@@ -1,4 +1,4 @@
-"""What overload costs: the value of work finished in time under four orders, on the same traces, in virtual time.
+"""Cost of overload: the value of work finished in time under four orders, on the same traces, in virtual time.
 
     python benchmarks/bench_overload.py [--seeds 5] [--hours 2]
 

@@ -1,4 +1,4 @@
-"""What overload costs a real installation: the traces of `bench_overload.py` in short, run by processes and threads.
+"""Cost of overload on a real installation: the traces of `bench_overload.py` in short, run by processes and threads.
 
     python benchmarks/bench_overload_real.py [--way embedded shared] [--seconds 60] [--seed 1]
 

@@ -1,4 +1,4 @@
-"""What the queue in Redis costs: alone against plain Dramatiq, and as it grows.
+"""Cost of the queue in Redis: alone against plain Dramatiq, and as it grows.
 
     python benchmarks/bench_queue.py [--only drain size blocked keys] [--messages 6000] [--rounds 5] [--most 1000000]
     python benchmarks/bench_queue.py --profile

@@ -86,7 +86,7 @@ def _plain(redis: str) -> dramatiq.Actor[[str], None]:
 
 
 class Started:
-    """What a worker process says, and when it said it."""
+    """Lines that a worker process prints, each with its time."""
 
     def __init__(self, process: subprocess.Popen[str]) -> None:
         self.process = process

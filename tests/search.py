@@ -7,7 +7,7 @@ from typing import Final
 from hypothesis import settings
 
 USUAL_EXAMPLES: Final = 100
-"""What a profile has that draws as many as each test says."""
+"""Parameters of a profile that draws as many examples as each test says."""
 
 SEARCH_FACTOR: Final = 20
 

@@ -329,7 +329,8 @@ def indirect_openings(root: Path) -> list[str]:
     """Docstrings, those below constants too, that open with a relative clause in place of a noun."""
     return [
         f"{where(root, path, node.lineno)}: opens with {node.value.value.split()[0]}; name the thing"
-        for path in product_files(root, ".py")
+        for path in kept_files(root)
+        if path.suffix == ".py"
         for node in ast.walk(ast.parse(path.read_text("utf-8")))
         if isinstance(node, ast.Expr) and isinstance(node.value, ast.Constant) and isinstance(node.value.value, str)
         if INDIRECT_OPENING.match(node.value.value)
@@ -541,6 +542,7 @@ SEEDS: list[tuple[Callable[[Path], list[str]], dict[str, str], str]] = [
         "duetime.server.cli.b has no Old",
     ),
     (indirect_openings, {"tools/a.py": '"""What a tool does."""'}, "tools/a.py:1: opens with What"),
+    (indirect_openings, {"tests/a.py": '"""What a test does."""'}, "tests/a.py:1: opens with What"),
     (indirect_openings, {"tools/a.py": 'class A:\n    """Those that wait."""'}, "tools/a.py:2: opens with Those"),
     (indirect_openings, {"tools/a.py": 'def f():\n    """\n    One that waits."""'}, "tools/a.py:2: opens with One"),
     (indirect_openings, {"tools/a.py": 'WAIT_S = 5\n"""Whose turn it is."""'}, "tools/a.py:2: opens with Whose"),

@@ -1,4 +1,4 @@
-"""What is shipped is whole: the wheel holds every module, card and migration, and works away from the checkout."""
+"""The wheel is whole: it holds every module, card and migration, and works away from the checkout."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a handler declares of itself for order and admission: how long it takes, and what it holds."""
+"""A handler declares for order and admission how long it takes, and what it holds."""
 
 from __future__ import annotations
 

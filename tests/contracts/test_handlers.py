@@ -1,4 +1,4 @@
-"""What every handler can rely on, and what is refused when one is declared."""
+"""Guarantees to every handler, and declarations that are refused."""
 
 from __future__ import annotations
 

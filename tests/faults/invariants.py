@@ -29,7 +29,7 @@ SLACK = 0.5
 
 @dataclass(frozen=True)
 class Problem:
-    """What does not hold, and where."""
+    """A broken invariant, and where."""
 
     invariant: str
     what: str
@@ -197,7 +197,7 @@ def runs_start_in_time(record: Record) -> Iterator[Problem]:
 
 
 def something_starts_while_anything_waits(record: Record) -> Iterator[Problem]:
-    """Whose turn it is, the order decides; but while something is due, no long time passes in which nothing starts."""
+    """Report a long time in which something was due and nothing started; who goes first, the order decides."""
     if not record.runs:
         return
     first = {attempt.run_id: attempt.started for attempt in record.attempts if attempt.number == 1}

@@ -21,7 +21,7 @@ from tests.faults.world import Ground, World
 
 @dataclass(frozen=True)
 class Result:
-    """What a scenario showed; `wrong` is empty when every invariant held."""
+    """The result of a scenario; `wrong` is empty when every invariant held."""
 
     scenario: Scenario
     evidence: str

@@ -249,7 +249,7 @@ def commits_lost(world: World) -> None:
 
 
 STORING = (b'[["r_', b'"fence":')
-"""What is sent with the statements that start and settle, each of which is a transaction of its own."""
+"""Words sent with the statements that start and settle, each of which is a transaction of its own."""
 
 
 def _lose_commits(world: World) -> None:

@@ -1,4 +1,4 @@
-"""What a scenario leaves behind, as plain data: what was promised, what the database says, what the handlers did."""
+"""The record of a scenario, as plain data: promises made, rows in the database, effects of the handlers."""
 
 from __future__ import annotations
 
@@ -77,7 +77,7 @@ class Sample:
 
 @dataclass(frozen=True)
 class Fault:
-    """What was done to the system, from when to when, and what shows that it hit; no `evidence`: it did not.
+    """A fault: its kind, from when to when, and what shows that it hit; no `evidence`: it did not.
 
     `deaths` are the processes that it ended, `frozen` those that it stopped for a while; what else runs is untouched
     unless it may hit `anyone`, as the loss of a database does.

@@ -1,4 +1,4 @@
-"""What flows are tested on where nothing else is said: a store in a file, and a clock that is set by hand."""
+"""The ground of all flows: a store in a file, and a clock that is set by hand."""
 
 from __future__ import annotations
 

@@ -16,7 +16,7 @@ from duetime.server.settings.model import Settings
 
 
 class Channel:
-    """What all members hear, at once and on the thread of who tells it."""
+    """News that all members hear, at once and on the thread of the sender."""
 
     def __init__(self) -> None:
         self.ears: dict[int, Callable[[str], None]] = {}

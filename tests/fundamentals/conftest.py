@@ -1,4 +1,4 @@
-"""What every lesson starts from: a real scheduler on a fresh database, a clock to turn, and a client."""
+"""The start of every lesson: a real scheduler on a fresh database, a clock to turn, and a client."""
 
 from __future__ import annotations
 

@@ -20,7 +20,7 @@ pytestmark = pytest.mark.anyio
 
 
 class Resize(BaseModel):
-    """What an agent gives: the card of the action is made from it."""
+    """The payload that an agent gives: the card of the action is made from it."""
 
     path: str
     width: int = Field(default=800, ge=1, le=4000)

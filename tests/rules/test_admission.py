@@ -1,4 +1,4 @@
-"""What a pool admits, by hand-made cases and by what must hold of any of them."""
+"""Admission to a pool, by hand-made cases and by properties that hold of any of them."""
 
 from __future__ import annotations
 

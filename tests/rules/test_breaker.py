@@ -1,4 +1,4 @@
-"""What a pool learns: breakers open and close as they say, throttling is in proportion, and neither runs away."""
+"""Breakers open and close as they say, throttling is in proportion, and neither runs away."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a request asks of order and admission: tier, deadline, estimate and needs, understood or refused."""
+"""A request's demand of order and admission: tier, deadline, estimate and needs, understood or refused."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What people say for a time beyond the plain forms: each is read right, or refused with an example that keeps it."""
+"""Times as people say them, beyond the plain forms: each is read right, or refused with an example that keeps it."""
 
 from __future__ import annotations
 

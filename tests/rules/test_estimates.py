@@ -1,4 +1,4 @@
-"""What an action takes is learned from what it took, to a fifth, and follows when that changes."""
+"""The duration of an action is learned from its runs, to a fifth, and follows when it changes."""
 
 from __future__ import annotations
 

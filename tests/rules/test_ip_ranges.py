@@ -1,4 +1,4 @@
-"""Which addresses a request of a user may reach."""
+"""Addresses that a request of a user may reach."""
 
 from __future__ import annotations
 

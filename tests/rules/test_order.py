@@ -41,7 +41,7 @@ VALUES = st.none() | st.floats(0, 1e9)
 
 @dataclass(frozen=True)
 class Waiting:
-    """What the law looks at, for one run that waits."""
+    """The law's view of one run that waits."""
 
     id: int
     ready: datetime

@@ -199,7 +199,7 @@ BOUNDED = {
         "every second tuesday", "un mardi sur deux", "jeden zweiten Dienstag", "cada segundo martes", "twice a day",
     ),
 }  # fmt: skip
-"""What lies before or after something, or ends with it."""
+"""Words before or after something, or at its end."""
 
 
 def read(text: str) -> datetime | None:

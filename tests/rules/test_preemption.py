@@ -1,4 +1,4 @@
-"""Who is asked to give way: the least urgent, as many as threads are missing, nobody twice before it got further."""
+"""Preemption asks the least urgent runs, as many as threads are missing, and none twice before it got further."""
 
 from __future__ import annotations
 

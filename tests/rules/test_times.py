@@ -1,4 +1,4 @@
-"""What people write for a time becomes exactly one instant, and what had to be assumed is said."""
+"""A time as people write it becomes exactly one instant, and what had to be assumed is said."""
 
 from __future__ import annotations
 

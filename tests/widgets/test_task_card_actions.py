@@ -1,4 +1,4 @@
-"""What the buttons of a task card do: pending, then the new state or the server's sentence, and word to the model."""
+"""Buttons of a task card: pending, then the new state or the server's sentence, and word to the model."""
 
 from __future__ import annotations
 

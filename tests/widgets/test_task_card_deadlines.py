@@ -1,4 +1,4 @@
-"""What a task asks for, on its card: by when, how urgently, how long it takes, what it holds, and what it waits for."""
+"""Demands of a task on its card: by when, how urgently, how long it takes, what it holds, and what it waits for."""
 
 from __future__ import annotations
 

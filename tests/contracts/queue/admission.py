@@ -1,4 +1,4 @@
-"""What a `DispatchQueue` lets start: all that a run needs, or nothing."""
+"""Admission by a `DispatchQueue`: all that a run needs, or nothing."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What every promise of a `DispatchQueue` is tested with: a clock, runs, and a hand that keeps the tokens."""
+"""The base of every test of a `DispatchQueue`: a clock, runs, and a hand that keeps the tokens."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a `DispatchQueue` tells of itself, and whom it wakes."""
+"""Explanations that a `DispatchQueue` gives, and wake-ups that it sends."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a `DispatchQueue` learns from the reports of runs: breakers, throttling, and pauses."""
+"""Feedback of runs to a `DispatchQueue`: breakers, throttling, and pauses."""
 
 from __future__ import annotations
 

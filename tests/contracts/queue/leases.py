@@ -1,4 +1,4 @@
-"""Who holds a run of a `DispatchQueue`, and for how long."""
+"""Leases: which worker holds a run of a `DispatchQueue`, and for how long."""
 
 from __future__ import annotations
 

@@ -10,7 +10,7 @@ from tests.contracts.queue.case import Clock, QueueCase, slots
 
 
 class ParkingContract(QueueCase):
-    """What is parked costs nothing until its pool changes, and then nothing that fits stands still."""
+    """Parked runs cost nothing until their pool changes, and then nothing that fits stands still."""
 
     def why(self, queue: DispatchQueue, run_id: str) -> tuple[str, Why] | None:
         found = queue.explain(run_id)

@@ -15,7 +15,7 @@ def per_second(units: float, burst: float, headroom: float = 0.0) -> Limits:
 
 
 class RatesContract(QueueCase):
-    """What time brings, it brings when the queue said it would."""
+    """Runs that time makes ready start when the queue said they would."""
 
     def many(self, queue: DispatchQueue, clock: Clock, pool: str, units: int, n: int = 9, *, tier: int = 3) -> None:
         queue.put([self.entry(clock, f"{pool}{tier}.{i}", 1e7 + i, {pool: units}, tier=tier) for i in range(n)])

@@ -1,4 +1,4 @@
-"""Whose turn it is in a `DispatchQueue` when several tiers have work."""
+"""Turns in a `DispatchQueue` when several tiers have work."""
 
 from __future__ import annotations
 

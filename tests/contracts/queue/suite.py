@@ -1,4 +1,4 @@
-"""What every `DispatchQueue` promises: subclass `QueueContract` and give it a `queue` fixture made from `clock`."""
+"""The contract of every `DispatchQueue`: subclass `QueueContract` and give it a `queue` fixture made from `clock`."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Whose turn it is in a `DispatchQueue` when several tenants have work in one tier."""
+"""Turns in a `DispatchQueue` when several tenants have work in one tier."""
 
 from __future__ import annotations
 

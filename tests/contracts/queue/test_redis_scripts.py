@@ -1,4 +1,4 @@
-"""What the queue in Redis promises beyond the contract: lost servers, processes, keys, layouts, bounded work."""
+"""Promises of the queue in Redis beyond the contract: lost servers, processes, keys, layouts, bounded work."""
 
 from __future__ import annotations
 

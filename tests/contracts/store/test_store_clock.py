@@ -1,4 +1,4 @@
-"""What time it is where there is a server: its own clock, carried on between two answers, never going back."""
+"""The time where there is a server: its own clock, carried on between two answers, never going back."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What was promised waits for the disk; what would be made again after a power cut does not."""
+"""A promise waits for the disk; what would be made again after a power cut does not."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What callers read of a database that cannot be used, and what only the log has."""
+"""Errors that callers read of a database that cannot be used, and details that only the log has."""
 
 from __future__ import annotations
 

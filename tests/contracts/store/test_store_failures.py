@@ -1,4 +1,4 @@
-"""Which tasks failed: those whose latest run that ended has, whether they are over or scheduled again."""
+"""Failed tasks: those whose latest ended run failed, whether they are over or scheduled again."""
 
 from __future__ import annotations
 

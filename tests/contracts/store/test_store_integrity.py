@@ -1,4 +1,4 @@
-"""What the database does not refuse is found by `Integrity`: each damage is planted behind the store's back."""
+"""`Integrity` finds what the database does not refuse: each damage is planted behind the store's back."""
 
 from __future__ import annotations
 

@@ -19,7 +19,7 @@ IN_THE_TIMERS = {
     "wake": "SELECT count(*) FROM runs WHERE wake_at IS NOT NULL AND NOT paused",
     "drop": "SELECT count(*) FROM runs WHERE drop_at IS NOT NULL AND ended_at IS NULL AND NOT paused",
 }
-"""What is in the indexes that the timers read."""
+"""The rows of the indexes that the timers read."""
 
 
 def in_the_timers(store: Store, timer: str = "wake") -> int:

@@ -1,4 +1,4 @@
-"""What every dispatcher and every rebuild asks again and again is answered from an index, however many runs there are.
+"""Queries that every dispatcher and every rebuild repeats are answered from an index, however many runs there are.
 
 SQLite says so without statistics, the same every time; the indexes are those of PostgreSQL too.
 """

@@ -1,4 +1,4 @@
-"""What a command loads: people wait for it each time, and most of the wait is imports."""
+"""A command loads little: people wait for it each time, and most of the wait is imports."""
 
 from __future__ import annotations
 

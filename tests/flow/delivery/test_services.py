@@ -111,7 +111,7 @@ def test_a_notification_may_be_sent_from_inside_a_running_loop() -> None:
 
 
 class Nothing(FakeNotifier):
-    """What the library does in a program that is no application bundle."""
+    """The library as it behaves in a program that is no application bundle."""
 
     def __init__(self) -> None:
         super().__init__(shows=False)

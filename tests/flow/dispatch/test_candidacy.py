@@ -1,4 +1,4 @@
-"""Who becomes the runner: a process whose client stays, and never one that is only looked at."""
+"""A process whose client stays becomes the runner; one that is only looked at never does."""
 
 from __future__ import annotations
 

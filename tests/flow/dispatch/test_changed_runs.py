@@ -1,4 +1,4 @@
-"""What is changed while a run waits for its turn: it gets its place by what it is now, not by what it was."""
+"""A run that is changed while it waits gets its place by what it is now, not by what it was."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What is due when it is scheduled goes straight into the queue of a process that dispatches."""
+"""A task that is due when it is scheduled goes straight into the queue of a process that dispatches."""
 
 from __future__ import annotations
 

@@ -43,7 +43,7 @@ class Clock:
 
 
 class Account:
-    """What was used of one pool, and when, in place of the store's."""
+    """Use of one pool with its time, in place of the store's."""
 
     def __init__(self, pool: str, used: Sequence[tuple[datetime, float]]) -> None:
         self._pool = pool

@@ -64,7 +64,7 @@ class _Task:
 
 
 class Transport:
-    """What was written to a client, and whether it was closed."""
+    """Bytes written to a client, and whether its connection was closed."""
 
     def __init__(self, address: str) -> None:
         self.address, self.written, self.closed = address, b"", False

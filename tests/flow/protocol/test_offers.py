@@ -1,4 +1,4 @@
-"""What a client is offered beside the tools: buttons where it draws no cards, prompts, completions, open tasks."""
+"""Offers beside the tools: buttons where a client draws no cards, prompts, completions, open tasks."""
 
 from __future__ import annotations
 

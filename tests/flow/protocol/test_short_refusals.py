@@ -1,4 +1,4 @@
-"""What the SDK refuses before any of our code is called: short, and without the words of a library, on both wires."""
+"""Refusals of the SDK, before our code is called: short, and without the words of a library, on both wires."""
 
 from __future__ import annotations
 

@@ -36,7 +36,7 @@ ADAPTERS = (
     "langchain, strict",
 )
 USUAL: Mapping[str, Any] = {"max_runs": 1, "limit": 20, "priority": "normal", "deadline_type": "soft", "method": "POST"}
-"""What a model fills in where it has to say something and wants nothing."""
+"""Values that a model fills in where it has to say something and wants nothing."""
 
 CONTEXT: Any = None  # what the SDK hands to tools; ours ask it nothing
 Json = dict[str, Any]

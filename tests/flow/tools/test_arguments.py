@@ -1,4 +1,4 @@
-"""What tool arguments accept and refuse, before anything is understood."""
+"""Arguments that tools accept and refuse, before anything is understood."""
 
 from __future__ import annotations
 

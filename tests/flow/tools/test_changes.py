@@ -1,4 +1,4 @@
-"""What an actor can change on a task, through the service and a real store, with a clock that only the test moves."""
+"""Changes that an actor makes to a task, through the service and a real store, with a clock that the test moves."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What failed, and why: one reading for tools, their text, Python and the counts of every list."""
+"""Failures and their reasons: one reading for tools, their text, Python and the counts of every list."""
 
 from __future__ import annotations
 

@@ -15,7 +15,7 @@ from pydantic import BaseModel
 
 
 class Words(BaseModel):
-    """What `everything` is given."""
+    """The payload of `everything`."""
 
     words: list[str]
 

@@ -1,4 +1,4 @@
-"""What a worker has in hand: each claim is begun once and settled once, and a later claim is another one."""
+"""Claims of a worker: each is begun once and settled once, and a later claim is another one."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What follows from the end of an attempt is a pure function: every outcome, with and without a next occurrence."""
+"""The end of an attempt settles its run by a pure function: every outcome, with and without a next occurrence."""
 
 from __future__ import annotations
 

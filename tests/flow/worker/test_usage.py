@@ -1,4 +1,4 @@
-"""What an attempt used is what is charged, and what it found out is what its pools hear."""
+"""An attempt is charged for its use, and its pools hear of what it found out."""
 
 from __future__ import annotations
 
