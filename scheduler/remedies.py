@@ -95,6 +95,15 @@ class GiveRule:
 
 
 @dataclass(frozen=True, slots=True)
+class RaiseMaxRuns:
+    """Allow a series that has used up its runs more of them."""
+
+    task_id: str
+    least: int
+    plain: ClassVar[str] = "Give max_runs of {least} or more in the same call, or schedule a new task."
+
+
+@dataclass(frozen=True, slots=True)
 class SplitCall:
     """Move the task in one call, then pause it or skip its run in another one."""
 
@@ -114,6 +123,7 @@ Remedy = (
     | MoveEarlier
     | RunAgain
     | GiveRule
+    | RaiseMaxRuns
     | SplitCall
 )
 """All remedies that there are; a test sees to it that each front end has a sentence for each."""

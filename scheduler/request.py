@@ -22,6 +22,16 @@ DEADLINE_KINDS: Final[Mapping[str, tuple[DeadlineType, Penalty]]] = {
 }
 """Values of `deadline_type`: the kind of a deadline and the penalty for missing it, as one word."""
 
+REMOVABLE: Final = ("payload", "needs", "labels", "deliver_to", "retry", "max_runs")
+"""Values of `remove`: the parts of a task that an empty value cannot empty, as that stands for an absent one."""
+
+RETRY_BOUNDS: Final[Mapping[str, tuple[int, int]]] = {
+    "max_attempts": (1, 100),
+    "backoff_seconds": (1, 86_400),
+    "max_backoff_seconds": (1, 604_800),
+}
+"""The members of `retry` as tools and commands take it, each with its least and greatest number."""
+
 REMINDER_ACTION = "reminder"
 """The action that delivers a message, and does no work."""
 
@@ -108,12 +118,17 @@ class RescheduleArguments(TypedDict, total=False):
     timezone: str | None
     repeat: str | None
     until: str | datetime | None
+    max_runs: int | None
     payload: Mapping[str, Json] | None
     priority: str | None
     deadline: str | datetime | timedelta | None
     deadline_type: str | None
     estimate: str | float | timedelta | None
     needs: Mapping[str, Json] | None
+    retry: RetryPolicy | None
+    deliver_to: Sequence[str] | None
+    labels: Sequence[str] | None
+    remove: Sequence[str]
     pause: bool | None
     skip_next: bool
     all_following: bool
@@ -143,6 +158,7 @@ class Reschedule:
     """The arguments of one reschedule call: what is given changes, what is None stays.
 
     With `all_following`, `when` moves the whole series of a recurring task there, else its next occurrence alone.
+    `remove` names what goes back to what it is for a task that was scheduled without it, of `REMOVABLE`.
     """
 
     title: str | None = None
@@ -150,15 +166,31 @@ class Reschedule:
     timezone: str | None = None
     repeat: str | None = None
     until: str | datetime | None = None
+    max_runs: int | None = None
     payload: Mapping[str, Json] | None = None
     priority: str | None = None
     deadline: str | datetime | timedelta | None = None
     deadline_type: str | None = None
     estimate: str | float | timedelta | None = None
     needs: Mapping[str, Json] | None = None
+    retry: RetryPolicy | None = None
+    deliver_to: Sequence[str] | None = None
+    labels: Sequence[str] | None = None
+    remove: Sequence[str] = ()
     pause: bool | None = None
     skip_next: bool = False
     all_following: bool = False
+
+
+def retry_policy(members: Mapping[str, int]) -> RetryPolicy:
+    """Return the policy of whole numbers by the names in `RETRY_BOUNDS`; those that are absent have their defaults."""
+    usual = RetryPolicy()
+    spans = [_span(members, "backoff_seconds", usual.backoff), _span(members, "max_backoff_seconds", usual.max_backoff)]
+    return RetryPolicy(members.get("max_attempts", usual.max_attempts), *spans)
+
+
+def _span(members: Mapping[str, int], name: str, usual: timedelta) -> timedelta:
+    return timedelta(seconds=members[name]) if name in members else usual
 
 
 @dataclass(frozen=True, slots=True)

@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
 from duetime.scheduler.errors import InvalidArgument
 from duetime.scheduler.principal import Principal
-from duetime.scheduler.request import DEADLINE_KINDS
+from duetime.scheduler.request import DEADLINE_KINDS, RETRY_BOUNDS
 from duetime.scheduler.task import Json, Tier
-from duetime.tools.argument_types import Amounts, Choice, Length, Object, Text, Whole
+from duetime.tools.argument_types import Amounts, Choice, Length, Object, Text, Texts, Whole
 from duetime.tools.arguments import Argument, Arguments
 from duetime.tools.output_schema import Output
 from duetime.widgets.cards import TASK_CARD
@@ -72,6 +72,15 @@ ESTIMATE = Argument(
     "estimate", Length(), "How long it takes: '90 s', '5 min'; default: learned from earlier runs", "estimate='5 min'"
 )
 NEEDS = Argument("needs", Amounts(), "Replaces the needs", "needs={'gpu': 1}")
+MAX_RUNS = Argument("max_runs", Whole(1, 1_000_000), "", "max_runs=10")
+RETRY = Argument(
+    "retry",
+    Object({name: Whole(*bounds) for name, bounds in RETRY_BOUNDS.items()}),
+    "How failures are tried again",
+    "retry={'max_attempts': 3}",
+)
+DELIVER_TO = Argument("deliver_to", Texts(20), "Configured channels, besides the inbox", "deliver_to=['inbox']")
+LABELS = Argument("labels", Texts(100), "Up to 10", "labels=['workflow=onboarding']")
 
 
 @dataclass(frozen=True, slots=True)

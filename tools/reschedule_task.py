@@ -2,22 +2,26 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass, fields, replace
 from typing import Any
 
-from duetime.scheduler.request import Reschedule
+from duetime.scheduler.request import REMOVABLE, Reschedule, retry_policy
 from duetime.tools.argument_types import Choices, Flag, Text
 from duetime.tools.arguments import Argument
 from duetime.tools.definition import (
     DEADLINE,
     DEADLINE_TYPE,
+    DELIVER_TO,
     ESTIMATE,
     KEY,
+    LABELS,
+    MAX_RUNS,
     NEEDS,
     PAYLOAD,
     PRIORITY,
     RECURRENCE_END,
+    RETRY,
     REVISION,
     TASK_ID,
     TIME,
@@ -33,10 +37,9 @@ from mcp.types import CallToolResult
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RescheduleTask(Reschedule):
-    """Changes of one task; an argument that is None stays as it is, what `remove` names is emptied."""
+    """Changes of one task."""
 
     task_id: str
-    remove: Sequence[str] = ()
     revision: int | None = None
     idempotency_key: str | None = None
     dry_run: bool = False
@@ -44,7 +47,6 @@ class RescheduleTask(Reschedule):
 
 def _answer(call: RescheduleTask, sender: Sender) -> CallToolResult:
     changes: dict[str, Any] = {item.name: getattr(call, item.name) for item in fields(Reschedule)}
-    changes |= {name: {} for name in _removed(call)}
     view = sender.scheduler.reschedule(
         call.task_id,
         **changes,
@@ -57,18 +59,14 @@ def _answer(call: RescheduleTask, sender: Sender) -> CallToolResult:
     return dry_run_answer(view) if call.dry_run else task_answer(view)
 
 
-def _removed(call: RescheduleTask) -> Sequence[str]:
-    both = [name for name in call.remove if getattr(call, name) is not None]
-    if both:
-        raise REMOVE.problem(f"{both[0]} is also given")
-    return call.remove
+def _call(*, retry: Mapping[str, int] | None = None, **given: Any) -> RescheduleTask:
+    return RescheduleTask(**given, retry=None if retry is None else retry_policy(retry))
 
 
-REMOVE = Argument("remove", Choices(("payload", "needs")), "Empty these", "remove=['needs']")
 RESCHEDULE_TASK = Definition(
     "reschedule_task",
     "Change a task",
-    "Change a task's time, recurrence, text, payload or urgency; pause it, resume it, or skip its next run. "
+    "Change a task's time, recurrence, text, payload, urgency or delivery; pause it, resume it, or skip its next run. "
     "Given arguments change, the rest stays.",
     (
         TASK_ID,
@@ -80,20 +78,24 @@ RESCHEDULE_TASK = Definition(
             "repeat", Text(400, "a recurrence"), "As in schedule_task; 'never' makes it run once", "repeat='daily'"
         ),
         RECURRENCE_END,
+        replace(MAX_RUNS, about="A higher number lets a series that has used up its runs go on"),
         PAYLOAD,
         replace(PRIORITY, about="Until the run has started, as the next four"),
         DEADLINE,
         replace(DEADLINE_TYPE, about=""),
         replace(ESTIMATE, about="'none': learn it again"),
         NEEDS,
-        REMOVE,
+        replace(RETRY, about="Replaces the policy"),
+        replace(DELIVER_TO, about="Replaces the channels"),
+        replace(LABELS, about="Replaces the labels"),
+        Argument("remove", Choices(REMOVABLE), "Empty these, or back to the default", "remove=['needs']"),
         Argument("pause", Flag(), "true pauses it, false resumes it", "pause=true"),
         Argument("skip_next", Flag(), "Skip the next occurrence", "skip_next=true"),
         Argument("all_following", Flag(), "With when: move the whole series, not only the next", "all_following=true"),
         Argument("dry_run", Flag(), "Only show what would change", "dry_run=true"),
         KEY,
     ),
-    RescheduleTask,
+    _call,
     _answer,
     hints(idempotent=True, outside=True),
 )

@@ -4,24 +4,26 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from datetime import timedelta
 from typing import Any
 
 from duetime.scheduler.errors import DuetimeError, InvalidArgument, InvalidArguments
 from duetime.scheduler.handlers import Handler
-from duetime.scheduler.request import POOL_PREFIXES, Request
-from duetime.scheduler.task import RetryPolicy
-from duetime.tools.argument_types import Flag, Object, Text, Texts, Whole
+from duetime.scheduler.request import POOL_PREFIXES, Request, retry_policy
+from duetime.tools.argument_types import Flag, Text
 from duetime.tools.arguments import Argument
 from duetime.tools.definition import (
     DEADLINE,
     DEADLINE_TYPE,
+    DELIVER_TO,
     ESTIMATE,
     KEY,
+    LABELS,
+    MAX_RUNS,
     NEEDS,
     PAYLOAD,
     PRIORITY,
     RECURRENCE_END,
+    RETRY,
     TIME,
     TIMEZONE,
     TITLE,
@@ -38,10 +40,6 @@ Actions = Mapping[str, Sequence[str]]
 REMINDER: Actions = {"reminder": ("message",)}
 MAX_ACTIONS_NAMED = 12
 """As many actions, and as many members of each, are named to models; an error names all."""
-
-_RETRY = Object(
-    {"max_attempts": Whole(1, 100), "backoff_seconds": Whole(1, 86_400), "max_backoff_seconds": Whole(1, 604_800)}
-)
 
 
 def actions_of(handlers: Mapping[str, Handler]) -> dict[str, tuple[str, ...]]:
@@ -84,13 +82,13 @@ _TIMES = (
         "repeat='every weekday at 9:00'",
     ),
     RECURRENCE_END,
-    Argument("max_runs", Whole(1, 1_000_000), "Maximum number of runs", "max_runs=10"),
+    replace(MAX_RUNS, about="Maximum number of runs"),
 )
 _HANDLING = (
     replace(KEY, about="The same value on every retry: it holds longer than the minute that equal calls do"),
-    Argument("retry", _RETRY, "How failures are tried again", "retry={'max_attempts': 3}"),
-    Argument("deliver_to", Texts(20), "Configured channels, besides the inbox", "deliver_to=['inbox']"),
-    Argument("labels", Texts(100), "Up to 10", "labels=['workflow=onboarding']"),
+    RETRY,
+    DELIVER_TO,
+    LABELS,
     Argument("dry_run", Flag(), "Only show what would be scheduled", "dry_run=true"),
 )
 
@@ -129,15 +127,7 @@ def _urgency(pools: Sequence[str]) -> tuple[Argument, ...]:
 
 
 def _request(*, retry: Mapping[str, int] | None = None, **given: Any) -> Request:
-    return Request(**given, retry=None if retry is None else _retry_policy(retry))
-
-
-def _retry_policy(given: Mapping[str, int]) -> RetryPolicy:
-    seconds = {"backoff": "backoff_seconds", "max_backoff": "max_backoff_seconds"}
-    parts: dict[str, Any] = {part: timedelta(seconds=given[name]) for part, name in seconds.items() if name in given}
-    if "max_attempts" in given:
-        parts["max_attempts"] = given["max_attempts"]
-    return RetryPolicy(**parts)
+    return Request(**given, retry=None if retry is None else retry_policy(retry))
 
 
 def _answer(call: Request, sender: Sender) -> CallToolResult:

@@ -173,6 +173,13 @@ def _needs(value: Any, _side: _Side) -> str:
     return cut(needs_in_words(value), MAX_VALUE_CHARS)
 
 
+def _retry(value: Any, side: _Side) -> str:
+    if value["max_attempts"] == 1:
+        return "1 attempt"
+    apart = f"{_length(value['backoff'], side)} to {_length(value['max_backoff'], side)}"
+    return f"{value['max_attempts']} attempts, {apart} apart"
+
+
 _PARTS: Mapping[str, tuple[str, Callable[[Any, _Side], str]]] = {
     "title": ("title", _text),
     "scheduled_for": ("when", _wall),
@@ -188,6 +195,7 @@ _PARTS: Mapping[str, tuple[str, Callable[[Any, _Side], str]]] = {
     "penalty": ("penalty", _penalty),
     "estimate": ("estimate", _length),
     "needs": ("needs", _needs),
+    "retry": ("retry", _retry),
     "deliver_to": ("deliver_to", _names),
     "labels": ("labels", _names),
     "paused": ("paused", _text),

@@ -19,6 +19,7 @@ TOOL_SENTENCES: Sentences = {
     remedies.MoveEarlier: "reschedule_task takes an earlier when.",
     remedies.RunAgain: "Give when in the same call to run it again, or schedule another task with schedule_task.",
     remedies.GiveRule: "Give a new rule, with reschedule_task(repeat=...).",
+    remedies.RaiseMaxRuns: "Give max_runs={least} or more in the same call, or schedule a new task with schedule_task.",
     remedies.SplitCall: "Give pause or skip_next in a call of its own, after the new time.",
 }
 

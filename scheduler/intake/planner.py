@@ -246,8 +246,8 @@ class Planner:
             until=timing.until,
             max_runs=timing.max_runs,
             paused=False,
-            retry=request.retry or self._handler_retry(request.action),
-            deliver_to=self._channels_of(request),
+            retry=request.retry or self.default_retry(request.action),
+            deliver_to=self.channels_of(request.deliver_to),
             labels=tuple(dict.fromkeys(request.labels)),
             revision=1,
             created_at=now,
@@ -259,11 +259,14 @@ class Planner:
         others = self._other_actions(request.action)
         return Plan(task, run, key_of(request, by, now), timing.recurrence, warnings, others)
 
-    def _handler_retry(self, action: str) -> RetryPolicy:
-        return self.handlers.get_or_explain(action).retry or self.retry
+    def default_retry(self, action: str) -> RetryPolicy:
+        """Return the policy of a task that gives none."""
+        handler = self.handlers.get(action)
+        return (handler.retry if handler else None) or self.retry
 
-    def _channels_of(self, request: Request) -> tuple[str, ...]:
-        return self.channels.check(request.deliver_to or self.default_channels)
+    def channels_of(self, deliver_to: Sequence[str]) -> tuple[str, ...]:
+        """Return the channels that are meant: none named are the default ones."""
+        return self.channels.check(deliver_to or self.default_channels)
 
 
 def first_run(task: Task, scheduled_for: datetime) -> Run:

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
+from collections.abc import Mapping
+from dataclasses import fields, replace
 from datetime import datetime
+from typing import Any
 
 from duetime.scheduler import remedies
 from duetime.scheduler.errors import InvalidArgument, Refused
@@ -11,22 +13,21 @@ from duetime.scheduler.events import EventKind
 from duetime.scheduler.intake.instants import resolve_moment
 from duetime.scheduler.intake.planner import Planner
 from duetime.scheduler.intake.reschedule_urgency import demand_step
-from duetime.scheduler.intake.series_end import series_end
-from duetime.scheduler.intake.validation import ProblemCollector
+from duetime.scheduler.intake.series_end import ENDLESS, check_runs_left, end_step, refuse_cancelled, with_max_runs
+from duetime.scheduler.intake.validation import ProblemCollector, check_labels, check_max_runs, check_retry
 from duetime.scheduler.records import Change
-from duetime.scheduler.request import Reschedule
+from duetime.scheduler.request import REMOVABLE, Reschedule
 from duetime.scheduler.rules import changes
-from duetime.scheduler.rules.occurrences import next_run, recurrence_of
+from duetime.scheduler.rules.occurrences import recurrence_of
 from duetime.scheduler.rules.recurrence import recurrence
 from duetime.scheduler.rules.sanitize import check_text
-from duetime.scheduler.rules.states import TERMINAL
 from duetime.scheduler.rules.time import zones
 from duetime.scheduler.rules.time.times import describe
-from duetime.scheduler.task import Occurrence, Run, State, Task, TaskRecord
+from duetime.scheduler.task import Occurrence, State, Task, TaskRecord
 
-ONCE = frozenset({"never", "none", "once", "no"})
-"""A `repeat` that makes a recurring task one-shot, and an `until` that removes its end."""
+_EMPTY: Mapping[str, Any] = {"payload": {}, "needs": {}, "labels": (), "deliver_to": ()}
 
+AFTER_THE_ATTEMPT = "the attempt that is running ends as it began; retry and deliver_to count from the next one"
 NOTHING_CHANGED = "it already has these values; nothing was changed"
 ONCE_MORE = "its recurrence was cancelled: it runs once at that time and does not recur"
 ONE_OCCURRENCE = "only the next occurrence was moved; to move them all, give all_following=true as well"
@@ -39,22 +40,36 @@ def decide_reschedule(
 
     The last part with an event of its own gives the change its kind.
     """
+    asked = _with_removed(asked)
     if asked == Reschedule():
         raise InvalidArgument(
             "changes",
             "nothing to change was given",
-            accepted="at least one of title, when, timezone, repeat, until, payload, priority, deadline, "
-            "deadline_type, estimate, needs, pause, skip_next, all_following",
+            accepted=f"at least one of {', '.join(item.name for item in fields(Reschedule))}",
             example="when='tomorrow 9am'",
         )
     task = _described(record.task, asked, planner)
     change, timed = _timing_step(record, Change(task, record.run, kind=EventKind.RESCHEDULED), asked, planner, now)
     change, demanded = demand_step(record, change, asked, planner, now)
-    said = (*timed, *demanded)
+    said = (*timed, *demanded, *_late_for_the_attempt(record, task))
     change = _skip_step(record, _pause_step(record, change, asked, now), asked, now)
     if change == Change(record.task, record.run, kind=EventKind.RESCHEDULED):
         return change, (*said, NOTHING_CHANGED)
     return change, said
+
+
+def _with_removed(asked: Reschedule) -> Reschedule:
+    """Return the arguments with what `remove` names as empty values, where these say it."""
+    for name in asked.remove:
+        if name not in REMOVABLE:
+            raise _wrong_removal(f"{str(name)[:40]!r} cannot be removed")
+        if getattr(asked, name) is not None:
+            raise _wrong_removal(f"{name} is also given")
+    return replace(asked, **{name: empty for name, empty in _EMPTY.items() if name in asked.remove})
+
+
+def _wrong_removal(problem: str) -> InvalidArgument:
+    return InvalidArgument("remove", problem, accepted=f"a list of {', '.join(REMOVABLE)}", example="remove=['needs']")
 
 
 def _described(task: Task, asked: Reschedule, planner: Planner) -> Task:
@@ -62,28 +77,44 @@ def _described(task: Task, asked: Reschedule, planner: Planner) -> Task:
     title = None if asked.title is None else problems.of(check_text, "title", asked.title)
     given = planner.changed_payload(task.action, asked.payload)
     payload = None if given is None else problems.of(planner.payload, task.action, given)
+    channels = None if asked.deliver_to is None else problems.of(planner.channels_of, asked.deliver_to)
+    for check in (check_retry, check_labels, check_max_runs):
+        problems.of(check, asked)
     if problems:
         raise problems.error()
-    return replace(task, title=title or task.title, payload=task.payload if payload is None else payload)
+    return replace(
+        task,
+        title=title or task.title,
+        payload=task.payload if payload is None else payload,
+        retry=planner.default_retry(task.action) if "retry" in asked.remove else asked.retry or task.retry,
+        deliver_to=task.deliver_to if channels is None else channels,
+        labels=task.labels if asked.labels is None else tuple(dict.fromkeys(asked.labels)),
+    )
+
+
+def _late_for_the_attempt(record: TaskRecord, task: Task) -> tuple[str, ...]:
+    """Say that an attempt ends by what was known at its start; what follows it in a series goes by the change."""
+    changed = record.task.retry != task.retry or (record.task.deliver_to != task.deliver_to and not task.repeat)
+    return (AFTER_THE_ATTEMPT,) if changed and record.run.state is State.RUNNING else ()
 
 
 def _timing_step(
     record: TaskRecord, change: Change, asked: Reschedule, planner: Planner, now: datetime
 ) -> tuple[Change, tuple[str, ...]]:
     said: tuple[str, ...] = ()
-    if asked.repeat is not None and asked.repeat.strip().lower() in ONCE:
+    if asked.repeat is not None and asked.repeat.strip().lower() in ENDLESS:
         change = replace(change, task=replace(change.task, repeat=None, until=None, max_runs=None))
         asked = replace(asked, repeat=None)
+    change = replace(change, task=with_max_runs(change.task, asked))
     if asked.all_following:
         change, said = _all_following(record, change, asked, planner, now)
     elif asked.repeat is not None or (_new_zone(change.task, asked) and change.task.repeat is not None):
         change, said = _new_recurrence(record, change, asked, planner, now)
     elif asked.when is not None or asked.timezone is not None:
         change, said = _new_time(record, change, asked, planner, now)
-    if asked.until is not None:
-        change, noted = _until_step(record, change, asked, planner, now)
-        said = (*said, *noted)
-    return change, said
+    frame = planner.frame(asked.timezone, own=change.task.timezone)
+    change, ended = end_step(record, change, asked, frame, now)
+    return change, (*said, *ended)
 
 
 def _all_following(
@@ -128,7 +159,7 @@ def _new_zone(task: Task, asked: Reschedule) -> bool:
 def _new_recurrence(
     record: TaskRecord, change: Change, asked: Reschedule, planner: Planner, now: datetime
 ) -> tuple[Change, tuple[str, ...]]:
-    _refuse_cancelled(record, "repeat" if asked.repeat is not None else "timezone")
+    refuse_cancelled(record, "repeat" if asked.repeat is not None else "timezone")
     zone = asked.timezone or change.task.timezone
     had = record.run.scheduled_for
     frame = planner.frame(asked.timezone, moved=had, own=change.task.timezone)
@@ -140,19 +171,13 @@ def _new_recurrence(
         start = _in_zone(change.task.anchor, record.task.timezone, zone)
     rule, first, notes = planner.recurrence(asked.repeat or change.task.repeat or "", zone, start, now, moved=had)
     task = replace(change.task, repeat=rule.rule, timezone=rule.zone, anchor=rule.anchor)
-    _check_runs_left(task, record.run, "repeat")
+    check_runs_left(task, record.run, "repeat")
     if asked.until is None:
         _check_end(task, first)
     said = (*(given.assumptions if given else ()), *notes)
     if changes.has_started(record.run):  # a started run stays as it is; the next occurrence follows the new rule
         return replace(change, task=task), said
     return replace(changes.move(replace(record, task=task), first.instant, now, by_rule=True), task=task), said
-
-
-def _refuse_cancelled(record: TaskRecord, argument: str) -> None:
-    """Refuse to continue a series that was cancelled before or during its run."""
-    if record.run.state is State.CANCELLED or record.run.cancel_requested:
-        raise Refused(f"{record.task.id} was cancelled.", argument=argument, remedy=remedies.ScheduleAnother())
 
 
 def _check_end(task: Task, first: Occurrence) -> None:
@@ -163,15 +188,6 @@ def _check_end(task: Task, first: Occurrence) -> None:
             f"its first occurrence, {describe(first.instant, task.timezone)}, is after the task's end",
             accepted="a later until in the same call, or 'never'",
             example="until='never'",
-        )
-
-
-def _check_runs_left(task: Task, run: Run, argument: str) -> None:
-    """Refuse to continue a series that has reached `max_runs`."""
-    used = run.number - (run.state not in TERMINAL and not changes.has_started(run))
-    if task.max_runs is not None and used >= task.max_runs:
-        raise Refused(
-            f"{task.id} has used up its {task.max_runs} runs.", argument=argument, remedy=remedies.ScheduleAnother()
         )
 
 
@@ -201,47 +217,6 @@ def _in_zone(instant: datetime, old: str, new: str) -> datetime:
 
 def _wall_time(instant: datetime, zone: str) -> datetime:
     return instant.astimezone(zones.load(zone)).replace(tzinfo=None)
-
-
-def _until_step(
-    record: TaskRecord, change: Change, asked: Reschedule, planner: Planner, now: datetime
-) -> tuple[Change, tuple[str, ...]]:
-    """Change the end of a series; an ended series continues, if the new end leaves it an occurrence."""
-    endless = str(asked.until).strip().lower() in ONCE
-    rule = recurrence_of(change.task)
-    if rule is None:
-        if endless:
-            return change, ()
-        raise InvalidArgument(
-            "until",
-            "only a recurring task has an end",
-            accepted="give repeat in the same call",
-            example="repeat='daily'",
-        )
-    _refuse_cancelled(record, "until")
-    coming = change.next_run or change.run
-    following = _goes_on(change.task, coming, now) if coming.state in TERMINAL else None
-    end = None
-    if not endless:
-        first = (following or coming).scheduled_for
-        zone, frame = change.task.timezone, planner.frame(asked.timezone, own=change.task.timezone)
-        end = series_end(asked.until, rule, now=now, zone=zone, first=first, frame=frame)
-    task = replace(change.task, until=end)
-    if following is None:
-        return replace(change, task=task), ()
-    when = f"{describe(following.scheduled_for, task.timezone)} {task.timezone}"
-    return replace(change, task=task, next_run=following), (f"the series goes on: it next runs {when}",)
-
-
-def _goes_on(task: Task, last: Run, now: datetime) -> Run:
-    """Return the successor of the last run of an ended series; raises Refused when there is none."""
-    _check_runs_left(task, last, "until")
-    following = next_run(replace(task, until=None), last, now)
-    if following is None:
-        raise Refused(
-            f"the rule of {task.id} has no further occurrence.", argument="until", remedy=remedies.GiveRule(task.id)
-        )
-    return replace(following, missed=0)
 
 
 def _pause_step(record: TaskRecord, change: Change, asked: Reschedule, now: datetime) -> Change:

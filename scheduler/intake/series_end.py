@@ -1,15 +1,27 @@
-"""Resolves `until`, the end of a recurrence."""
+"""The end of a series, `until` and `max_runs`: of a new task, and of one that is rescheduled."""
 
 from __future__ import annotations
 
+from dataclasses import replace
 from datetime import datetime
 
-from duetime.scheduler.errors import InvalidArgument
+from duetime.scheduler import remedies
+from duetime.scheduler.errors import InvalidArgument, Refused
 from duetime.scheduler.intake.instants import Moment, resolve_end
+from duetime.scheduler.intake.validation import refuse_ends_without_repeat
+from duetime.scheduler.records import Change
+from duetime.scheduler.request import Reschedule
+from duetime.scheduler.rules import changes
+from duetime.scheduler.rules.occurrences import next_run, recurrence_of
 from duetime.scheduler.rules.recurrence.recurrence import Recurrence
+from duetime.scheduler.rules.states import TERMINAL
 from duetime.scheduler.rules.time import zones
 from duetime.scheduler.rules.time.parser import NEW_TASK, Frame
 from duetime.scheduler.rules.time.times import describe
+from duetime.scheduler.task import Run, State, Task, TaskRecord
+
+ENDLESS = frozenset({"never", "none", "once", "no"})
+"""An `until` that removes the end of a series, and a `repeat` that makes a recurring task one-shot."""
 
 
 def series_end(
@@ -48,4 +60,107 @@ def _second_end(rule: Recurrence, given: Moment) -> InvalidArgument:
         f"repeat already ends at {end}, and a task has only one end",
         accepted="the end in repeat or in until",
         example=f"repeat={endless!r}, until={str(given)!r}",
+    )
+
+
+def with_max_runs(task: Task, asked: Reschedule) -> Task:
+    """Return the task with another number of runs; a one-shot has one, whatever a client fills in."""
+    if "max_runs" in asked.remove:
+        return replace(task, max_runs=None)
+    if asked.max_runs is None:
+        return task
+    if task.repeat is None and asked.repeat is None:
+        refuse_ends_without_repeat(replace(asked, until=None))
+        return task
+    return replace(task, max_runs=asked.max_runs)
+
+
+def refuse_cancelled(record: TaskRecord, argument: str) -> None:
+    """Refuse to continue a series that was cancelled before or during its run."""
+    if record.run.state is State.CANCELLED or record.run.cancel_requested:
+        raise Refused(f"{record.task.id} was cancelled.", argument=argument, remedy=remedies.ScheduleAnother())
+
+
+def check_runs_left(task: Task, run: Run, argument: str) -> None:
+    """Refuse to continue a series that has reached `max_runs`."""
+    used = run.number - (run.state not in TERMINAL and not changes.has_started(run))
+    if task.max_runs is None or used < task.max_runs:
+        return
+    words = f"has used up its {used} runs" if used == task.max_runs else f"has had {used} runs already"
+    raise Refused(f"{task.id} {words}.", argument=argument, remedy=remedies.RaiseMaxRuns(task.id, used + 1))
+
+
+def end_step(
+    record: TaskRecord, change: Change, asked: Reschedule, frame: Frame, now: datetime
+) -> tuple[Change, tuple[str, ...]]:
+    """Change the end of a series; an ended series continues, if the new end leaves it an occurrence.
+
+    The task of `change` has its new number of runs already.
+    """
+    counted = change.task.repeat is not None and change.task.max_runs != record.task.max_runs
+    if asked.until is None and not counted:
+        return change, ()
+    rule = recurrence_of(change.task)
+    if rule is None:
+        return _without_series(change, asked)
+    refuse_cancelled(record, "max_runs" if asked.until is None else "until")
+    coming = change.next_run or change.run
+    following = _goes_on(change.task, coming, asked, now) if coming.state in TERMINAL else None
+    if following is None and counted:
+        _check_number(change.task, coming)
+    first = (following or coming).scheduled_for
+    task = _with_until(change.task, asked, rule, now=now, first=first, frame=frame)
+    if following is None:
+        return replace(change, task=task), ()
+    when = f"{describe(following.scheduled_for, task.timezone)} {task.timezone}"
+    return replace(change, task=task, next_run=following), (f"the series goes on: it next runs {when}",)
+
+
+def _without_series(change: Change, asked: Reschedule) -> tuple[Change, tuple[str, ...]]:
+    if not _is_endless(asked):
+        refuse_ends_without_repeat(replace(asked, max_runs=None))
+    return change, ()
+
+
+def _is_endless(asked: Reschedule) -> bool:
+    return str(asked.until).strip().lower() in ENDLESS
+
+
+def _with_until(
+    task: Task, asked: Reschedule, rule: Recurrence, *, now: datetime, first: datetime, frame: Frame
+) -> Task:
+    if asked.until is None:
+        return task
+    if _is_endless(asked):
+        return replace(task, until=None)
+    return replace(task, until=series_end(asked.until, rule, now=now, zone=task.timezone, first=first, frame=frame))
+
+
+def _check_number(task: Task, coming: Run) -> None:
+    """Refuse a number of runs that the coming or running one exceeds."""
+    if task.max_runs is not None and task.max_runs < coming.number:
+        raise InvalidArgument(
+            "max_runs",
+            f"it has had {coming.number - 1} runs, and {describe(coming.scheduled_for, task.timezone)} is the next one",
+            accepted=f"{coming.number} or more; cancel it to end it now",
+            example=f"max_runs={coming.number}",
+        )
+
+
+def _goes_on(task: Task, last: Run, asked: Reschedule, now: datetime) -> Run:
+    """Return the successor of the last run of an ended series; raises Refused when there is none."""
+    argument = "max_runs" if asked.until is None else "until"
+    check_runs_left(task, last, argument)
+    following = next_run(task if asked.until is None else replace(task, until=None), last, now)
+    if following is not None:
+        return replace(following, missed=0)
+    if task.until is not None and asked.until is None:
+        raise InvalidArgument(
+            "max_runs",
+            f"the series ended {describe(task.until, task.timezone)}",
+            accepted="a later until in the same call, or 'never'",
+            example="until='never'",
+        )
+    raise Refused(
+        f"the rule of {task.id} has no further occurrence.", argument=argument, remedy=remedies.GiveRule(task.id)
     )

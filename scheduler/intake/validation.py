@@ -8,7 +8,7 @@ from typing import ParamSpec, TypeVar
 
 from duetime.scheduler.errors import InvalidArgument, InvalidArguments
 from duetime.scheduler.events import EventFilter
-from duetime.scheduler.request import Request
+from duetime.scheduler.request import Request, Reschedule
 from duetime.scheduler.rules.sanitize import check_characters, check_text
 from duetime.scheduler.task import TaskFilter
 
@@ -63,7 +63,7 @@ def check_filter(where: TaskFilter | EventFilter) -> None:
             check_characters(name, text, limit=MAX_FILTER_CHARS, lines=True)
 
 
-def check_retry(request: Request) -> None:
+def check_retry(request: Request | Reschedule) -> None:
     """Refuse a retry policy with no attempts, endless attempts, or shrinking delays."""
     policy = request.retry
     if policy is None:
@@ -77,24 +77,32 @@ def check_retry(request: Request) -> None:
         )
 
 
-def check_labels(request: Request) -> None:
+def check_labels(request: Request | Reschedule) -> None:
     """Refuse too many labels, and one that is too long or unreadable."""
-    if len(request.labels) > MAX_LABELS:
-        raise InvalidArgument("labels", f"{len(request.labels)} labels", accepted=f"up to {MAX_LABELS}")
-    for label in request.labels:
+    labels = request.labels or ()
+    if len(labels) > MAX_LABELS:
+        raise InvalidArgument("labels", f"{len(labels)} labels", accepted=f"up to {MAX_LABELS}")
+    for label in labels:
         check_text("labels", label, limit=60)
 
 
-def refuse_ends_without_repeat(request: Request) -> None:
+def refuse_ends_without_repeat(request: Request | Reschedule) -> None:
     """Refuse an end of a task that does not recur."""
-    problem, accepted, example = "only a recurring task has an end", "give repeat in the same call", "repeat='daily'"
     given = ["until"] if request.until is not None else []
     given += ["max_runs"] if request.max_runs not in {None, 1} else []  # what does not recur runs once
-    if given:
-        raise InvalidArguments([InvalidArgument(n, problem, accepted=accepted, example=example) for n in given])
+    problems = ProblemCollector()
+    for name in given:
+        problems.of(_refuse_end, name)
+    if problems:
+        raise problems.error()
 
 
-def check_max_runs(request: Request) -> None:
+def _refuse_end(name: str) -> None:
+    problem, accepted = "only a recurring task has an end", "give repeat in the same call"
+    raise InvalidArgument(name, problem, accepted=accepted, example="repeat='daily'")
+
+
+def check_max_runs(request: Request | Reschedule) -> None:
     """Refuse a number of runs that is out of range."""
     if request.max_runs is not None and not 1 <= request.max_runs <= MAX_RUNS:
         raise InvalidArgument("max_runs", "out of range", accepted=f"1 to {MAX_RUNS}", example="max_runs=10")

@@ -24,6 +24,8 @@ COMMAND_SENTENCES: Sentences = {
     remedies.RunAgain: "Give --when in the same command to run it again, or schedule another task with "
     "`duetime schedule`.",
     remedies.GiveRule: "Give a new rule, with `duetime reschedule {task_id} --repeat`.",
+    remedies.RaiseMaxRuns: "Give --max-runs {least} or more in the same command, or schedule a new task with "
+    "`duetime schedule`.",
     remedies.SplitCall: "Give --pause, --resume or --skip-next in a command of its own, after the new time.",
 }
 _NAMES = {item.name for kind in (Request, Reschedule) for item in fields(kind)} | {
@@ -74,7 +76,7 @@ def _typed(option: str, value: object) -> str:
         return option
     if isinstance(value, list):
         return " ".join(f"{option} {shlex.quote(str(item))}" for item in value)
-    if isinstance(value, dict) and option == _OPTIONS["needs"]:
+    if isinstance(value, dict) and option in {_OPTIONS["needs"], _OPTIONS["retry"]}:
         return " ".join(f"{option} {shlex.quote(f'{name}={units}')}" for name, units in value.items())
     text = json.dumps(value, ensure_ascii=False) if isinstance(value, dict) else str(value)
     return shlex.quote(text) if option == _OPTIONS["title"] else f"{option} {shlex.quote(text)}"

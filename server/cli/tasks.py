@@ -9,8 +9,16 @@ from typing import Annotated
 import typer
 from duetime.scheduler.errors import InvalidArgument
 from duetime.scheduler.events import EventFilter, EventPage
-from duetime.scheduler.request import Request, RescheduleArguments, ScheduleArguments
-from duetime.scheduler.task import Json, State, TaskView
+from duetime.scheduler.request import (
+    REMOVABLE,
+    RETRY_BOUNDS,
+    Request,
+    RescheduleArguments,
+    RescheduleCall,
+    ScheduleArguments,
+    retry_policy,
+)
+from duetime.scheduler.task import Json, RetryPolicy, State, TaskView
 from duetime.server.cli import completion, output
 from duetime.server.cli.completion import Action, Id, Labels
 from duetime.server.cli.output import AsJson
@@ -19,6 +27,9 @@ from duetime.widgets.history import history_payload
 from duetime.widgets.payload import as_dry_run, as_json, task_payload
 
 MAX_EVENTS_SHOWN = 100
+MAX_DIGITS = 9
+"""Of a number that is compared with its bounds, all of which are shorter."""
+RESCHEDULE_VERBS = {None: "Changed", True: "Paused", False: "Resumed"}
 NOBODY_RUNS = (
     "No process is running tasks, so no task will start: `duetime serve` runs them while it is open; "
     "`duetime service install` sets that up for good."
@@ -44,6 +55,27 @@ NeedsOption = Annotated[
         autocompletion=completion.needs,
     ),
 ]
+MaxRuns = Annotated[int | None, typer.Option(help="the maximum number of occurrences")]
+DeliverToOption = Annotated[
+    list[str] | None,
+    typer.Option("--deliver-to", metavar="CHANNEL", help="a channel in addition to the inbox; may be repeated"),
+]
+RetryOption = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--retry",
+        metavar="NAME=NUMBER",
+        help="how failures are tried again: a number of attempts, or `max_attempts`, `backoff_seconds` and "
+        "`max_backoff_seconds` with a number each; may be repeated",
+    ),
+]
+Remove = Annotated[
+    list[str] | None,
+    typer.Option(
+        metavar="PART",
+        help=f"empty a part, or put it back to its default: {', '.join(REMOVABLE)}; may be repeated",
+    ),
+]
 Key = Annotated[str | None, typer.Option(help="idempotency key: repeating a call with the same key changes nothing")]
 Revision = Annotated[int | None, typer.Option(help="refuse if the task changed after this revision")]
 
@@ -56,7 +88,7 @@ def schedule(
     repeat: RepeatOption = None,
     timezone: Timezone = None,
     until: Until = None,
-    max_runs: Annotated[int | None, typer.Option(help="the maximum number of occurrences")] = None,
+    max_runs: MaxRuns = None,
     action: Action = "reminder",
     payload: Payload = None,
     priority: Priority = None,
@@ -64,10 +96,9 @@ def schedule(
     deadline_type: DeadlineTypeOption = None,
     estimate: EstimateOption = None,
     needs: NeedsOption = None,
+    retry: RetryOption = None,
     label: Labels = None,
-    deliver_to: Annotated[
-        list[str] | None, typer.Option(help="a channel in addition to the inbox; may be repeated")
-    ] = None,
+    deliver_to: DeliverToOption = None,
     key: Annotated[str | None, typer.Option(help="idempotency key: the same key never creates a second task")] = None,
     dry_run: Annotated[bool, typer.Option("--dry-run", help="show what would be stored, store nothing")] = False,
     as_json: AsJson = False,
@@ -77,7 +108,8 @@ def schedule(
     urgency: ScheduleArguments = {"priority": priority, "deadline": deadline, "deadline_type": deadline_type}
     work: ScheduleArguments = {"action": action, "payload": _object(payload) or {}, "estimate": estimate}
     rest: ScheduleArguments = {"needs": _units(needs), "labels": tuple(label or ()), "max_runs": max_runs}
-    once: ScheduleArguments = {"idempotency_key": key, "dry_run": dry_run, "deliver_to": tuple(deliver_to or ())}
+    once: ScheduleArguments = {"idempotency_key": key, "dry_run": dry_run, "retry": _retry(retry)}
+    once["deliver_to"] = tuple(deliver_to or ())
     asked: ScheduleArguments = {**times, **urgency, **work, **rest, **once}
     with session(context).app() as app:
         view = app.scheduler.submit(Request(title, **asked))
@@ -123,12 +155,17 @@ def reschedule(
     repeat: RepeatOption = None,
     timezone: Timezone = None,
     until: Until = None,
+    max_runs: MaxRuns = None,
     payload: Payload = None,
     priority: Priority = None,
     deadline: DeadlineOption = None,
     deadline_type: DeadlineTypeOption = None,
     estimate: EstimateOption = None,
     needs: NeedsOption = None,
+    retry: RetryOption = None,
+    label: Labels = None,
+    deliver_to: DeliverToOption = None,
+    remove: Remove = None,
     pause: Annotated[bool | None, typer.Option("--pause/--resume", help="pause or resume it")] = None,
     skip_next: Annotated[bool, typer.Option("--skip-next", help="skip the next occurrence")] = False,
     all_following: Annotated[bool, typer.Option("--all-following", help="with --when: move the whole series")] = False,
@@ -139,17 +176,16 @@ def reschedule(
 ) -> None:
     """Change a task: what is given changes, everything else stays."""
     times: RescheduleArguments = {"when": when, "repeat": repeat, "timezone": timezone, "until": until}
+    series: RescheduleArguments = {"max_runs": max_runs, "skip_next": skip_next, "all_following": all_following}
     urgency: RescheduleArguments = {"priority": priority, "deadline": deadline, "deadline_type": deadline_type}
     work: RescheduleArguments = {"payload": _object(payload), "estimate": estimate, "needs": _units(needs)}
-    rest: RescheduleArguments = {"title": title, "pause": pause, "skip_next": skip_next}
-    rest["all_following"] = all_following
-    asked: RescheduleArguments = {**times, **urgency, **work, **rest}
+    rest: RescheduleArguments = {"title": title, "pause": pause, "labels": label, "deliver_to": deliver_to}
+    rest |= {"retry": _retry(retry), "remove": [name.replace("-", "_") for name in remove or ()]}
+    once: RescheduleCall = {"revision": revision, "idempotency_key": key, "dry_run": dry_run}
+    asked: RescheduleCall = {**times, **series, **urgency, **work, **rest, **once}
     with session(context).scheduler() as scheduler:
-        view = scheduler.reschedule(
-            scheduler.find(task_id), revision=revision, idempotency_key=key, dry_run=dry_run, **asked
-        )
-    verbs = {None: "Changed", True: "Paused", False: "Resumed"}
-    _show_change("Would change" if dry_run else verbs[pause], as_dry_run(view) if dry_run else view, as_json)
+        view = scheduler.reschedule(scheduler.find(task_id), **asked)
+    _show_change("Would change" if dry_run else RESCHEDULE_VERBS[pause], as_dry_run(view) if dry_run else view, as_json)
 
 
 def cancel(
@@ -204,6 +240,29 @@ def _units(pairs: list[str] | None) -> Mapping[str, Json] | None:
         return None if not pairs else {}
     read = (pair.rpartition("=") for pair in pairs)
     return {name or units: int(units) if name and units.isdecimal() else units for name, _, units in read}
+
+
+def _retry(pairs: list[str] | None) -> RetryPolicy | None:
+    """Read `5`, a number of attempts, or `max_attempts=5` and the like."""
+    if not pairs:
+        return None
+    read = [pair.rpartition("=") for pair in pairs]
+    return retry_policy(dict(_retry_member(name or "max_attempts", number) for name, _, number in read))
+
+
+def _retry_member(name: str, number: str) -> tuple[str, int]:
+    known = name.strip().replace("-", "_")
+    if known not in RETRY_BOUNDS:
+        raise _bad_retry(f"there is no {known[:40]!r}")
+    least, greatest = RETRY_BOUNDS[known]
+    if not number.isdecimal() or not least <= int(number[:MAX_DIGITS]) <= greatest:
+        raise _bad_retry(f"{known}={number[:40]} is out of range")
+    return known, int(number)
+
+
+def _bad_retry(problem: str) -> InvalidArgument:
+    accepted = ", ".join(f"{name} {least} to {greatest}" for name, (least, greatest) in RETRY_BOUNDS.items())
+    return InvalidArgument("retry", problem, accepted=accepted, example="retry={'max_attempts': 5}")
 
 
 def _bad_payload(problem: str) -> InvalidArgument:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
+from typing import Any
 
 import pytest
 from duetime.scheduler.delivery import Channels
@@ -11,6 +12,7 @@ from duetime.scheduler.errors import InvalidArgument, Refused
 from duetime.scheduler.events import EventFilter, EventKind
 from duetime.scheduler.handlers import Handlers
 from duetime.scheduler.intake.planner import Planner
+from duetime.scheduler.intake.reschedule import NOTHING_CHANGED
 from duetime.scheduler.outcomes import Done, Failed, Outcome, Retry
 from duetime.scheduler.records import Claim, Start, Verdict
 from duetime.scheduler.rules.settlement import settle
@@ -107,7 +109,7 @@ def used_up(target: Desk) -> str:
 @pytest.mark.parametrize("until", ["never", "2026-12-24", None])
 def test_a_task_that_has_used_up_its_runs_gets_no_more_of_them_by_another_rule(target: Desk, until: str | None) -> None:
     task_id = used_up(target)
-    with pytest.raises(Refused, match=r"has used up its 2 runs\. Schedule a new task\."):
+    with pytest.raises(Refused, match=r"has used up its 2 runs\. Give max_runs of 3 or more in the same call"):
         target.scheduler.reschedule(task_id, repeat="every day at 10:00", until=until)
 
 
@@ -125,6 +127,75 @@ def test_what_runs_again_after_the_last_of_its_runs_leaves_no_room_for_another(t
     with pytest.raises(Refused, match="the last occurrence"):
         target.scheduler.act(task_id, "skip_next")
     assert [target.run(day(5)), target.run(day(6))] == [1, 0]
+
+
+@pytest.mark.parametrize("more", [{"max_runs": 4}, {"remove": ["max_runs"]}])
+def test_a_series_that_has_used_up_its_runs_goes_on_when_it_may_have_more(target: Desk, more: Any) -> None:
+    task_id = used_up(target)
+    longer = target.scheduler.reschedule(task_id, **more)
+    assert (longer.record.run.state, longer.record.run.scheduled_for, longer.record.run.number) == (
+        State.SCHEDULED,
+        day(4),
+        3,
+    )
+    assert longer.warnings == ("the series goes on: it next runs Thu 26 Nov 2026 09:00 UTC",)
+    goes_on = "remove" in more
+    assert [target.run(day(4)), target.run(day(5)), target.run(day(6))] == [1, 1, int(goes_on)]
+
+
+@pytest.mark.parametrize("fewer", [1, 2])
+def test_a_series_that_has_used_up_its_runs_stays_ended_unless_it_may_have_more(target: Desk, fewer: int) -> None:
+    task_id = used_up(target)
+    if fewer == 2:
+        assert target.scheduler.reschedule(task_id, max_runs=2).warnings == (NOTHING_CHANGED,)
+    else:
+        with pytest.raises(Refused, match=r"max_runs: .* has had 2 runs already\. Give max_runs of 3 or more"):
+            target.scheduler.reschedule(task_id, max_runs=fewer)
+    target.scheduler.reschedule(task_id, labels=["x"], title="Take another pill")
+    assert target.get(task_id).record.run.state is State.SUCCEEDED
+    assert target.run(day(8)) == 0
+
+
+def test_more_runs_and_another_rule_are_given_in_one_call(target: Desk) -> None:
+    task_id = used_up(target)
+    target.scheduler.reschedule(task_id, repeat="every day at 10:00", max_runs=3)
+    assert [target.run(day(3, 10)), target.run(day(4, 10))] == [1, 0]
+
+
+def test_more_runs_do_not_outlast_the_end_of_the_series_unless_that_is_later_too(target: Desk) -> None:
+    task_id = target.schedule(repeat="every day at 9:00", max_runs=2, until="2026-11-24")
+    assert [target.run(day(1)), target.run(day(2)), target.run(day(3))] == [1, 1, 0]
+    with pytest.raises(InvalidArgument, match=r"max_runs: the series ended Tue 24 Nov 2026 23:59.*until='never'"):
+        target.scheduler.reschedule(task_id, max_runs=3)
+    again = target.scheduler.reschedule(task_id, max_runs=3, until="never").record
+    assert (again.run.scheduled_for, again.task.until) == (day(4), None)
+
+
+def test_more_runs_do_not_bring_back_what_was_cancelled(target: Desk) -> None:
+    task_id = target.schedule(repeat="every day at 9:00", max_runs=2)
+    target.scheduler.cancel(task_id)
+    with pytest.raises(Refused, match=r"max_runs: .* was cancelled"):
+        target.scheduler.reschedule(task_id, max_runs=3)
+
+
+def test_a_series_may_have_fewer_runs_but_no_fewer_than_it_comes_to_with_the_next_one(target: Desk) -> None:
+    task_id = target.schedule(repeat="every day at 9:00")
+    assert [target.run(day(1)), target.run(day(2))] == [1, 1]
+    with pytest.raises(InvalidArgument, match=r"max_runs: it has had 2 runs, and Wed .* Accepted: 3 or more"):
+        target.scheduler.reschedule(task_id, max_runs=2)
+    target.scheduler.reschedule(task_id, max_runs=3)
+    assert [target.run(day(3)), target.run(day(4))] == [1, 0]
+
+
+def test_the_number_of_runs_of_a_series_changes_while_one_runs(target: Desk) -> None:
+    task_id = target.schedule(repeat="every day at 9:00")
+    target.clock.at = day(1)
+    (claim,) = target.start()
+    target.scheduler.reschedule(task_id, max_runs=1, deliver_to=["inbox"])
+    assert target.settle(claim, Done("taken")) is Verdict.STALE
+    again = renewed(claim, target.store.tasks.get("local", task_id))
+    assert target.settle(again, Done("taken")) is Verdict.SETTLED
+    assert target.run(day(2)) == 0
 
 
 # -- the end of a series
@@ -156,7 +227,7 @@ def test_a_later_end_that_is_before_the_next_occurrence_is_refused_with_one_that
 
 def test_a_later_end_gives_a_task_that_has_used_up_its_runs_no_more(target: Desk) -> None:
     task_id = used_up(target)
-    with pytest.raises(Refused, match=r"until: .* has used up its 2 runs"):
+    with pytest.raises(Refused, match=r"until: .* has used up its 2 runs\. Give max_runs of 3"):
         target.scheduler.reschedule(task_id, until="2026-12-24")
 
 

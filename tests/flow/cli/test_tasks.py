@@ -234,6 +234,21 @@ def test_rescheduling_changes_what_is_given_and_nothing_else(cli: Run) -> None:
     assert changed["when"]["local"].endswith("T09:00:00")
 
 
+def test_labels_channels_retries_and_runs_are_given_changed_and_removed(cli: Run) -> None:
+    rule = ("--repeat", "every day at 9:00", "--max-runs", "3", "--retry", "2", "--label", "old")
+    task = scheduled(cli, "Report", *rule)
+    changes = ("--label", "a", "--label", "b", "--retry", "max_attempts=4", "--max-runs", "9", "--deliver-to", "inbox")
+    changed = cli("reschedule", task["id"], *changes, "--json").json
+    assert (changed["labels"], changed["repeat"]["max_runs"]) == (["a", "b"], 9)
+    told = cli("show", task["id"], "--history").out
+    assert "retry 2 attempts" in re.sub(r"\s+", " ", told)
+    removed = cli("reschedule", task["id"], "--remove", "labels", "--remove", "max-runs", "--json").json
+    assert "labels" not in removed
+    assert "max_runs" not in removed["repeat"]
+    wrong = cli("reschedule", task["id"], "--remove", "title")
+    assert (wrong.code, wrong.err.startswith("duetime: --remove: 'title' cannot be removed.")) == (2, True)
+
+
 def test_a_task_can_be_held_and_let_go_and_skipped(cli: Run) -> None:
     task = scheduled(cli, "Stand-up", "--repeat", "every day at 9:00")
     paused = cli("reschedule", task["id"], "--pause").out

@@ -30,6 +30,7 @@ SAMPLES: tuple[Remedy, ...] = (
     remedies.MoveEarlier("t_1"),
     remedies.RunAgain("t_1"),
     remedies.GiveRule("t_1"),
+    remedies.RaiseMaxRuns("t_1", 3),
     remedies.SplitCall("t_1"),
 )
 

@@ -1,0 +1,83 @@
+"""What a tool takes, its command takes as well."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from duetime.scheduler.errors import InvalidArgument
+from duetime.scheduler.request import RETRY_BOUNDS
+from duetime.server.cli.phrases import COMMAND_WORDS
+from duetime.server.cli.tasks import MAX_DIGITS, _retry
+from duetime.server.cli.verbs import duetime_command
+from duetime.tools.registration import definitions
+from duetime.tools.schedule_task import REMINDER
+
+TOOLS = {tool.name: tool for tool in definitions(REMINDER)}
+VERBS = {
+    "schedule_task": "schedule",
+    "list_tasks": "list",
+    "get_task": "show",
+    "reschedule_task": "reschedule",
+    "cancel_task": "cancel",
+}
+OTHERWISE = {"labels": "label", "needs": "needs", "idempotency_key": "key"}
+"""The options of other names than their arguments."""
+
+
+def taken(verb: str) -> set[str]:
+    command: Any = duetime_command().commands[verb]
+    return {each.name for each in command.loaded.params}
+
+
+@pytest.mark.parametrize("tool", VERBS)
+def test_a_command_takes_every_argument_of_its_tool(tool: str) -> None:
+    arguments = {OTHERWISE.get(name, name) for name in TOOLS[tool].read().table}
+    assert arguments - taken(VERBS[tool]) == set()
+
+
+@pytest.mark.parametrize("tool", ["schedule_task", "reschedule_task"])
+def test_an_error_about_an_argument_names_the_option(tool: str) -> None:
+    command: Any = duetime_command().commands[VERBS[tool]]
+    options = {word for each in command.loaded.params for word in (*each.opts, each.metavar)}
+    named = {COMMAND_WORDS.argument(name) for name in TOOLS[tool].read().table}
+    assert named - options <= {"TITLE", "ID"}
+
+
+@pytest.mark.parametrize(
+    ("given", "attempts", "first_s", "longest_s"),
+    [
+        (["5"], 5, 1, 3600),
+        (["max_attempts=3", "backoff_seconds=60"], 3, 60, 3600),
+        (["max-attempts=3", "max-backoff-seconds=120"], 3, 1, 120),
+    ],
+)
+def test_retries_are_a_number_or_named_numbers(given: list[str], attempts: int, first_s: int, longest_s: int) -> None:
+    policy = _retry(given)
+    assert policy is not None
+    spans = (policy.backoff.total_seconds(), policy.max_backoff.total_seconds())
+    assert (policy.max_attempts, *spans) == (attempts, first_s, longest_s)
+
+
+@pytest.mark.parametrize(
+    ("given", "problem"),
+    [
+        ("tries=5", "there is no 'tries'"),
+        ("0", "max_attempts=0 is out of range"),
+        ("often", "max_attempts=often is out of range"),
+        ("-1", "max_attempts=-1 is out of range"),
+        ("9" * 5_000, f"max_attempts={'9' * 40} is out of range"),
+        ("backoff_seconds=1e3", "backoff_seconds=1e3 is out of range"),
+    ],
+)
+def test_retries_that_cannot_be_read_are_refused_with_what_can(given: str, problem: str) -> None:
+    with pytest.raises(InvalidArgument) as caught:
+        _retry([given])
+    assert caught.value.said(COMMAND_WORDS) == (
+        f"--retry: {problem}. Accepted: max_attempts 1 to 100, backoff_seconds 1 to 86400, "
+        "max_backoff_seconds 1 to 604800. Example: --retry max_attempts=5"
+    )
+
+
+def test_a_number_that_is_cut_is_out_of_every_range() -> None:
+    assert all(greatest < 10 ** (MAX_DIGITS - 1) for _, greatest in RETRY_BOUNDS.values())
