@@ -1,4 +1,4 @@
-"""What a tool takes, its command takes as well."""
+"""A command takes every argument of its tool; `--retry` is read from text."""
 
 from __future__ import annotations
 

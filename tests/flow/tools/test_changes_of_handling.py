@@ -31,7 +31,7 @@ FILLED_IN: Mapping[str, Any] = {
     "max_runs": 0,
     "remove": [],
 }
-"""What a strict client sends for arguments that it leaves out."""
+"""Values that a strict client sends for arguments that it leaves out."""
 
 
 class Mailbox:
