@@ -27,8 +27,19 @@ def read(folder: Path) -> Catalogue:
 
 def module(folder: Path) -> str:
     """Return the catalogue as a module of the cards."""
-    words = json.dumps(read(folder), ensure_ascii=False, separators=(",", ":"))
-    return f"export const CATALOGUE = {words};\n"
+    words = read(folder)
+    keys = list(words[ENGLISH])
+    texts = {language: [said.get(key) for key in keys] for language, said in words.items()}
+    return (
+        f"const KEYS = {_json(keys)};\nconst TEXTS = {_json(texts)};\n"
+        "const byKey = (texts) => Object.fromEntries(KEYS.map((key, place) => [key, texts[place]]));\n"
+        "export const CATALOGUE = Object.fromEntries("
+        "Object.entries(TEXTS).map(([language, texts]) => [language, byKey(texts)]));\n"
+    )
+
+
+def _json(value: object) -> str:
+    return json.dumps(value, ensure_ascii=False, separators=(",", ":"))
 
 
 PLURALS = {

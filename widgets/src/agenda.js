@@ -34,7 +34,7 @@ export function rowView(row, env, opened, toggle, failure = false) {
     type: "button", class: `row tone-${tone}`, "data-key": `row-${keyOf(row)}`, "aria-expanded": String(opened), onclick: toggle,
   },
     h("span", { class: "mark" }, icon(picture), h("span", { class: "sr" }, t("row.state", { state: word }))),
-    h("span", { class: "name" }, row.title, row.repeat ? h("span", { class: "repeats" }, icon("repeat"), h("span", { class: "sr" }, t("row.repeats"))) : "",
+    h("span", { class: "name" }, h("bdi", {}, row.title), row.repeat ? h("span", { class: "repeats" }, icon("repeat"), h("span", { class: "sr" }, t("row.repeats"))) : "",
       failure ? failureView(row, due, now, reader) : [urgencyView(row, now, reader), lastFailureView(row)]),
     h("span", { class: "due" }, dueText(time, now, reader)),
     h("span", { class: "word" }, failure || (row.state === "scheduled" && !row.paused && tone === "info") ? "" : word),

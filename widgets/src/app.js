@@ -45,8 +45,7 @@ export async function start(name, make) {
 }
 
 function follow(bridge, content) {
-  speak(bridge.context.locale ?? navigator.language);
-  wear(bridge.context);
+  wear(bridge.context, speak(bridge.context.locale ?? navigator.language));
   content.draw();
 }
 

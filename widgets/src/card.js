@@ -6,7 +6,7 @@ import { relative } from "./format.js";
 import { secondsLeft } from "./undo.js";
 import { taskView } from "./view.js";
 import { changesBetween } from "./changes.js";
-import { english, inside, t } from "./language.js";
+import { english, inside, number, t } from "./language.js";
 import { fenced, hasEnded, isStored, lookOf } from "./words.js";
 
 const UNDO_FOR = 30_000;
@@ -197,7 +197,7 @@ function countDown(card, host, now) {
   const shown = host.querySelector("[data-undo]");
   if (!shown) return;
   const left = secondsLeft(card, now);
-  if (left > 0) shown.textContent = String(left);
+  if (left > 0) shown.textContent = number(left);
   else card.draw();
 }
 

@@ -1,6 +1,6 @@
 /* Instants as the reader writes them: the host's time zone and language, through Intl alone. */
 
-import { t } from "./language.js";
+import { spokenLocale, t } from "./language.js";
 
 const DAY = 86_400_000;
 const made = new Map();
@@ -27,10 +27,9 @@ function dates(options, zone, locale) {
   return formatter(Intl.DateTimeFormat, locale, { ...options, timeZone: zone });
 }
 
-/** The host's zone and language, or the browser's. */
+/** The host's zone, or the browser's, and the locale of the words. */
 export function readerOf(context) {
-  const own = Intl.DateTimeFormat().resolvedOptions();
-  return { zone: context.timeZone ?? own.timeZone, locale: context.locale ?? own.locale };
+  return { zone: context.timeZone ?? Intl.DateTimeFormat().resolvedOptions().timeZone, locale: spokenLocale() };
 }
 
 export function timeOfDay(ms, { zone, locale }) {
@@ -39,7 +38,8 @@ export function timeOfDay(ms, { zone, locale }) {
 
 /** A day in words, with its year where that is not this one. */
 export function day(ms, { zone, locale }, now, weekday = "long") {
-  const sameYear = yearOf(ms, zone) === yearOf(now, zone);
+  const yearOf = (instant) => dates({ year: "numeric" }, zone, locale).format(instant);
+  const sameYear = yearOf(ms) === yearOf(now);
   const options = { weekday, day: "numeric", month: weekday === "long" ? "long" : "short" };
   return dates(sameYear ? options : { ...options, year: "numeric" }, zone, locale).format(ms);
 }
@@ -48,11 +48,11 @@ export function moment(ms, reader, now) {
   return t("time.day", { day: day(ms, reader, now, "short"), time: timeOfDay(ms, reader) });
 }
 
-/** The leaf of a calendar: month and day of the month. */
+/** The leaf of a calendar: month and day of the month, both of the reader's own calendar. */
 export function leaf(ms, { zone, locale }) {
   return {
     month: dates({ month: "short" }, zone, locale).format(ms).replace(".", ""),
-    day: dates({ day: "numeric" }, zone, "en").format(ms),
+    day: dates({ day: "numeric" }, zone, locale).formatToParts(ms).find(({ type }) => type === "day").value,
   };
 }
 
@@ -70,10 +70,6 @@ export function wall(ms, zone) {
 
 function iso(ms, zone) {
   return dates({ year: "numeric", month: "2-digit", day: "2-digit" }, zone, "en-CA").format(ms);
-}
-
-function yearOf(ms, zone) {
-  return iso(ms, zone).slice(0, 4);
 }
 
 /**

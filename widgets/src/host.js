@@ -2,11 +2,11 @@
 
 const darkly = window.matchMedia("(prefers-color-scheme: dark)");
 
-/** Take over the host's theme, language and safe area. */
-export function wear(context) {
+/** Take over the host's theme and safe area, and the language that is spoken. */
+export function wear(context, { locale, direction }) {
   const root = document.documentElement;
   root.dataset.theme = context.theme ?? (darkly.matches ? "dark" : "light");
-  root.lang = context.locale ?? navigator.language;
+  Object.assign(root, { lang: locale, dir: direction });
   for (const [name, value] of Object.entries(context.styles?.variables ?? {})) {
     if (name.startsWith("--") && value) root.style.setProperty(name, value);
   }

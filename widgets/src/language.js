@@ -3,24 +3,47 @@
 import { CATALOGUE } from "./catalogue.js";
 
 const ENGLISH = "en";
+const RIGHT_TO_LEFT = new Set(["ar"]);
+let language = ENGLISH;
 let locale = ENGLISH;
-let spokenIn = ENGLISH;
 
-/** Speak the language of `wanted` from here on, or English where the catalogue does not have it. */
-export function speak(wanted = ENGLISH) {
-  const language = wanted.toLowerCase().split(/[-_]/)[0];
-  spokenIn = CATALOGUE[language] ? language : ENGLISH;
-  locale = spokenIn === language ? wanted : ENGLISH;
+/** Speak the language of a reader's locale from here on, or English where the catalogue does not have it. */
+export function speak(wished) {
+  const wanted = String(wished).replaceAll("_", "-");
+  const [own] = wanted.toLowerCase().split("-");
+  language = CATALOGUE[own] ? own : ENGLISH;
+  locale = known(wanted) && language === own ? wanted : beside(wanted);
+  return { locale, direction: RIGHT_TO_LEFT.has(language) ? "rtl" : "ltr" };
+}
+
+/** English with the region, clock and calendar of a reader whose language the catalogue does not have. */
+function beside(wanted) {
+  if (!known(wanted)) return ENGLISH;
+  const { calendar, hourCycle } = new Intl.DateTimeFormat(wanted, { hour: "numeric" }).resolvedOptions();
+  return new Intl.Locale(ENGLISH, { region: new Intl.Locale(wanted).maximize().region, calendar, hourCycle }).toString();
+}
+
+function known(wanted) {
+  try {
+    return Intl.getCanonicalLocales(wanted).length === 1;
+  } catch {
+    return false;
+  }
+}
+
+/** The locale of the words, in which times and numbers are written too. */
+export function spokenLocale() {
+  return locale;
 }
 
 /** The text of a key, with values in its placeholders; a `count` chooses among its plurals. */
 export function t(key, values = {}) {
-  return filled(patternOf(key, spokenIn, locale, values), values).join("");
+  return filled(patternOf(key, language, locale, values), counted(values)).join("");
 }
 
 /** The same as parts, for values that are elements. */
 export function parts(key, values) {
-  return filled(patternOf(key, spokenIn, locale, values), values);
+  return filled(patternOf(key, language, locale, values), counted(values));
 }
 
 /** The text of a key for whoever reads English: the model, and the log of the host. */
@@ -49,10 +72,19 @@ export function inside(word) {
   return word.toLocaleLowerCase(locale);
 }
 
-function patternOf(key, language, rules, { count }) {
-  const found = CATALOGUE[language][key] ?? CATALOGUE[ENGLISH][key];
+function patternOf(key, among, rules, { count }) {
+  const found = CATALOGUE[among][key] ?? CATALOGUE[ENGLISH][key];
   if (typeof found === "string") return found;
   return found[new Intl.PluralRules(rules).select(count)] ?? found.other;
+}
+
+/** Values with their numbers written as the language writes them. */
+function counted(values) {
+  return Object.fromEntries(Object.entries(values).map(([name, value]) => [name, typeof value === "number" ? number(value) : value]));
+}
+
+export function number(value) {
+  return new Intl.NumberFormat(locale).format(value);
 }
 
 function filled(pattern, values) {

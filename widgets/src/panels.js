@@ -25,8 +25,8 @@ function snoozePanel(card) {
     return actButton(card, key, "", [text, until ? h("span", { class: "quiet" }, ` ${until}`) : ""], () => card.act("snooze", "act_on_task", args));
   };
   return h("div", { class: "bar", role: "group", "aria-label": t("snooze.name") },
-    choice("snooze-10", t("snooze.minutes"), { minutes: 10 }),
-    choice("snooze-60", t("snooze.hour"), { minutes: 60 }),
+    choice("snooze-10", t("snooze.minutes", { minutes: 10 }), { minutes: 10 }),
+    choice("snooze-60", t("snooze.hours", { hours: 1 }), { minutes: 60 }),
     choice("snooze-tomorrow", t("snooze.tomorrow"), { until: "tomorrow" }));
 }
 

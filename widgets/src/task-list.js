@@ -3,7 +3,7 @@
 import { start } from "./app.js";
 import { h, icon, placeOf, redraw } from "./dom.js";
 import { relative } from "./format.js";
-import { t } from "./language.js";
+import { number, t } from "./language.js";
 import { taskCard } from "./card.js";
 import { agenda, clashView, countsView, emptyView, keyOf, rowView } from "./agenda.js";
 import { failuresHeading, lastFailureOf } from "./failures.js";
@@ -141,7 +141,7 @@ function clashesView(list) {
 
 function sectionView(list, section, rows) {
   return h("section", { class: "group", "aria-label": section },
-    h("h2", {}, section, " ", h("span", { class: "quiet" }, String(rows.length))),
+    h("h2", {}, section, " ", h("span", { class: "quiet" }, number(rows.length))),
     h("ul", {}, rows.map((row) => {
       const opened = list.opened?.key === keyOf(row);
       const line = rowView(row, list.env, opened, () => toggle(list, row), list.failures);

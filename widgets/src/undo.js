@@ -1,7 +1,7 @@
 /* The bar that takes a cancellation back, for as long as the server would. */
 
 import { h } from "./dom.js";
-import { parts, t } from "./language.js";
+import { number, parts, t } from "./language.js";
 import { actButton } from "./actions.js";
 
 export function secondsLeft(card, now) {
@@ -15,6 +15,6 @@ export function undoView(card) {
   const args = { action: "undo", revision: card.task.revision, undo: card.undo.token };
   return h("div", { class: "undo" },
     h("p", {}, parts(card.task.state === "cancelled" ? "undo.cancelled" : "undo.changed", {
-      within: h("span", { class: "quiet" }, parts("undo.within", { seconds: h("span", { "data-undo": "" }, String(left)) })) })),
+      within: h("span", { class: "quiet" }, parts("undo.within", { seconds: h("span", { "data-undo": "" }, number(left)) })) })),
     actButton(card, "undo", "undo", t("button.undo"), () => card.act("undo", "act_on_task", args), "strong"));
 }

@@ -1,0 +1,179 @@
+"""A card speaks its reader's language: words, direction, calendar and clock, without a word of another."""
+
+from __future__ import annotations
+
+import json
+import re
+from datetime import timedelta
+from pathlib import Path
+
+import pytest
+from duetime.widgets import build, catalogue
+from playwright.sync_api import expect
+
+from tests.widgets.agenda import a_page
+from tests.widgets.chat import Chat
+from tests.widgets.sample import DENVER, NOW, a_task, deadline, soon, stamp, weekly
+
+pytestmark = pytest.mark.browser
+
+READERS = {"en": "en-US", "de": "de-DE", "es": "es-MX", "fr": "fr-CA", "ja": "ja-JP", "ar": "ar-EG"}
+MARKED = re.compile(r"⟦[^⟦⟧]*⟧")
+OF_INTL = set(re.findall(r"\w+", "AM PM Fri Sat Sun Tue Nov Dec Saturday Tuesday November in ago minutes hours"))
+TEXTS = """root => {
+  const found = [...root.querySelectorAll("[aria-label]")].map((node) => node.getAttribute("aria-label"));
+  const walker = document.createTreeWalker(root, NodeFilter.SHOW_TEXT);
+  while (walker.nextNode()) found.push(walker.currentNode.data);
+  return found;
+}"""
+
+
+def words(language: str, key: str) -> str:
+    text = catalogue.read(build.SOURCES / build.LANGUAGES)[language][key]
+    assert isinstance(text, str)
+    return text
+
+
+def everything() -> dict[str, object]:
+    """Give the parts of a task about which a card says most."""
+    return {
+        "repeat": weekly(),
+        "priority": "high",
+        "message": "110",
+        "deadline": deadline(NOW + timedelta(hours=3), "soft", spare=600),
+        "estimate": "30",
+        "needs": {"7": 2},
+        "last_run": {"state": "failed", "ended": stamp(NOW - timedelta(days=1)), "summary": "500"},
+    }
+
+
+def too_wide(chat: Chat) -> bool:
+    return bool(chat.card.locator("html").evaluate("root => root.scrollWidth > root.clientWidth"))
+
+
+@pytest.mark.parametrize(("language", "locale"), READERS.items())
+def test_a_card_speaks_the_language_of_its_reader(chat: Chat, language: str, locale: str) -> None:
+    chat.show_task(soon(**everything()), locale=locale)
+
+    root = chat.card.locator("html")
+    expect(root).to_have_attribute("lang", locale)
+    expect(root).to_have_attribute("dir", "rtl" if language == "ar" else "ltr")
+    expect(chat.state()).to_have_text(words(language, "state.scheduled"))
+    expect(chat.button(words(language, "button.change"))).to_be_visible()
+
+
+@pytest.mark.parametrize(("language", "locale"), READERS.items())
+def test_no_language_is_too_wide_for_320_pixels(chat: Chat, language: str, locale: str) -> None:
+    chat.show_task(soon(**everything()), locale=locale, width=320)
+    for opener in ("snooze", "change", "more", "history"):
+        chat.button(words(language, f"button.{opener}")).click()
+        chat.fit()
+        assert not too_wide(chat), opener
+
+    chat.load("task-list", locale=locale, width=320)
+    chat.show(a_page())
+    expect(chat.card.get_by_role("heading", name=words(language, "list.title"))).to_be_visible()
+    assert not too_wide(chat)
+
+
+def test_the_language_follows_the_host(chat: Chat) -> None:
+    chat.show_task(a_task())
+    chat.send("context", {"locale": "de-AT", "timeZone": "Europe/Vienna"})
+
+    expect(chat.button("Verschieben")).to_be_visible()
+    expect(chat.card.locator("time").first).to_have_text("17:00 Dienstag, 24. November")
+
+
+@pytest.mark.parametrize(("locale", "language", "time"), [
+    ("it-IT", "en-IT-u-ca-gregory-hc-h23", "09:00 Tuesday"),
+    ("fa-IR", "en-IR-u-ca-persian-hc-h23", "09:00 Tuesday"),
+    ("not a locale", "en", "9:00 AM Tuesday"),
+    ("en-GB", "en-GB", "09:00 Tuesday"),
+    ("en-US-u-hc-h23", "en-US-u-hc-h23", "09:00 Tuesday"),
+])  # fmt: skip
+def test_a_reader_of_another_language_gets_english_with_the_clock_of_home(
+    chat: Chat, locale: str, language: str, time: str
+) -> None:
+    chat.show_task(a_task(), locale=locale)
+    expect(chat.card.locator("html")).to_have_attribute("lang", language)
+    expect(chat.button("Move")).to_be_visible()
+    expect(chat.card.locator("time").first).to_contain_text(time)
+
+
+@pytest.mark.parametrize(("locale", "month", "day", "named"), [
+    ("fa-IR", "Azar", "3", "Azar 3"),
+    ("de-DE-u-ca-islamic-umalqura", "Jum II", "14", "14. Dschumada II"),
+    ("ja-JP", "11月", "24", "11月24日"),
+])  # fmt: skip
+def test_the_leaf_and_the_day_are_of_one_calendar(chat: Chat, locale: str, month: str, day: str, named: str) -> None:
+    chat.show_task(a_task(), locale=locale)
+    expect(chat.card.locator(".leaf .month")).to_have_text(month)
+    expect(chat.card.locator(".leaf .date")).to_have_text(day)
+    expect(chat.card.locator("time").first).to_contain_text(named)
+
+
+@pytest.mark.parametrize(("minutes", "said"), [
+    (179, "in 3 Stunden"), (181, "in 3 Stunden"), (89, "in 1 Stunde"), (91, "in 2 Stunden"), (2, "in 2 Minuten"),
+])  # fmt: skip
+def test_a_distance_is_rounded(chat: Chat, minutes: int, said: str) -> None:
+    chat.show_task(a_task(due=NOW + timedelta(minutes=minutes)), locale="de-DE")
+    expect(chat.card.locator(".relative")).to_have_text(said)
+
+
+def test_from_right_to_left_what_points_turns_round_and_titles_keep_their_own_direction(chat: Chat) -> None:
+    chat.show_task(a_task(title="Call (John)"), locale="ar-EG")
+    chat.button(words("ar", "button.cancel")).click()
+    undo = chat.card.locator(".icon-undo")
+    expect(undo).to_have_css("transform", "matrix(-1, 0, 0, 1, 0, 0)")
+    expect(chat.card.get_by_role("heading")).to_have_css("unicode-bidi", "plaintext")
+    leaf, title = (chat.card.locator(name).bounding_box() for name in (".leaf", "h1"))
+    assert leaf is not None
+    assert title is not None
+    assert leaf["x"] > title["x"]
+
+
+@pytest.fixture
+def marked(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Build cards whose catalogue marks every text, so that any other can be told from them."""
+    for source in build.SOURCES.iterdir():
+        if source.is_file():
+            (tmp_path / source.name).write_bytes(source.read_bytes())
+    (tmp_path / build.LANGUAGES).mkdir()
+    english = catalogue.read(build.SOURCES / build.LANGUAGES)["en"]
+    marking = {key: _marked(text) for key, text in english.items()}
+    (tmp_path / build.LANGUAGES / "en.json").write_text(json.dumps(marking), "utf-8")
+    monkeypatch.setattr("tests.widgets.chat.html_of", lambda name: build.page(name, tmp_path))
+
+
+def _marked(text: catalogue.CardText) -> catalogue.CardText:
+    if not isinstance(text, str):
+        return {form: f"⟦{said}⟧" for form, said in text.items()}
+    return "".join(part if part.startswith("{") else f"⟦{part}⟧" for part in re.split(r"(\{\w+\})", text) if part)
+
+
+def unmarked(chat: Chat) -> set[str]:
+    """Give the words on the card that stand outside all marks and are no numbers, in no order."""
+    found: list[str] = chat.card.locator("body").evaluate(TEXTS)
+    left = " ".join(MARKED.sub("", text.replace("⟦⟦", "⟦").replace("⟧⟧", "⟧")) for text in found)
+    return set(re.findall(r"[^\W\d_]{2,}", left))
+
+
+@pytest.mark.usefixtures("marked")
+def test_every_word_of_a_card_is_of_the_catalogue_of_intl_or_of_the_task(chat: Chat) -> None:
+    task = soon(**everything())
+    chat.show_task(task)
+    chat.server.history = {
+        "attempts": [{"number": 1, "started": stamp(NOW), "outcome": "crashed"}],
+        "events": [{"at": stamp(NOW), "kind": "cancel_requested", "actor": "7", "changes": {"priority": ["1", "2"]}}],
+    }
+    seen = set()
+    for opener in ("snooze", "change", "more", "history"):
+        chat.card.locator(f"[data-key={opener}]").click()
+        chat.fit()
+        seen |= unmarked(chat)
+    chat.card.locator("[data-key=cancel]").click()
+    chat.fit()
+    seen |= unmarked(chat)
+
+    of_the_task = set(re.findall(r"\w+", f"{task['title']} {task['repeat']['text']} {DENVER} inbox maria"))
+    assert seen - of_the_task - OF_INTL == set()
