@@ -178,7 +178,8 @@ class Settlement:
     `task_revision` is the revision that `next_run` was computed from. A `checkpoint` of None keeps the stored one.
     `deliveries` carry the message of `inbox`, which they therefore need. `used` is what the attempt really used: pool
     to units. With the `claim` that it was computed from it takes one round trip where a database is far away. `waits`
-    is for how long a suspended run waits; None when it waits until an instant of the clock.
+    is for how long a suspended run waits; None when it waits until an instant of the clock. `traceback` is that of the
+    exception by which the attempt failed.
     """
 
     run_id: str
@@ -200,6 +201,7 @@ class Settlement:
     dead_letter: bool = False
     used: Mapping[str, float] = field(default_factory=dict)
     waits: timedelta | None = None
+    traceback: str | None = None
     claim: Claim | None = field(default=None, repr=False, compare=False)
 
 

@@ -166,6 +166,7 @@ class Attempt:
     ended_at: datetime | None = None
     outcome: str | None = None
     reason: str | None = None
+    traceback: str | None = None  # of the exception by which it failed; lists have the newest
 
 
 @dataclass(frozen=True, slots=True)
@@ -252,6 +253,7 @@ class TaskView:
     undo: str | None = None
     unread: tuple[InboxMessage, ...] = ()
     expected: bool = False
+    failed_attempt: Attempt | None = None  # the newest with a traceback, of this run or the last one
     other_actions: tuple[str, ...] = ()
     """After a reminder was scheduled: the actions that would have done more than remind."""
 

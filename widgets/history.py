@@ -22,6 +22,9 @@ MAX_VALUE_CHARS = 60
 MAX_HISTORY_CHARS = 2_400
 """Characters of attempts and events, as JSON, that an answer to a model has room for."""
 
+MAX_TRACEBACK_CHARS = 600
+"""Characters of the newest traceback, in addition; the others are left out of an answer to a model."""
+
 _MAX_ATTEMPTS_CHARS = MAX_HISTORY_CHARS // 3
 _MOVES = frozenset({EventKind.SNOOZED, EventKind.RESCHEDULED, EventKind.RUN_NOW})
 _SAID_BY_KIND = {
@@ -40,16 +43,17 @@ def history_payload(
 ) -> HistoryPart:
     """Say what happened to a task of `zone`: `attempts` are given oldest first, `events` newest first.
 
-    With `limited` only the newest are kept, as many as an answer to a model has room for. `older` says that there are
-    events before those given.
+    With `limited` only the newest are kept, as many as an answer to a model has room for, and the end of the newest
+    traceback. `older` says that there are events before those given.
     """
     runs = {run_id: number for number, run_id in enumerate(dict.fromkeys(each.run_id for each in attempts), start=1)}
-    tries = [_attempt(attempt, runs[attempt.run_id]) for attempt in reversed(attempts)]
+    tries = [attempt_payload(attempt, runs[attempt.run_id]) for attempt in reversed(attempts)]
     happened = [_event(event, zone) for event in events]
     if limited:
-        kept = _newest(tries, _MAX_ATTEMPTS_CHARS), _newest(happened, MAX_HISTORY_CHARS - _MAX_ATTEMPTS_CHARS)
+        brief = [part.model_copy(update={"traceback": None}) for part in tries]
+        kept = _newest(brief, _MAX_ATTEMPTS_CHARS), _newest(happened, MAX_HISTORY_CHARS - _MAX_ATTEMPTS_CHARS)
         older = older or (len(kept[0]), len(kept[1])) < (len(tries), len(happened))
-        tries, happened = kept
+        tries, happened = _with_newest_traceback(kept[0], tries), kept[1]
     return HistoryPart(attempts=tuple(tries), events=tuple(happened), older=older or None)
 
 
@@ -63,7 +67,26 @@ def _newest(parts: Sequence[HistoryEntry], room: int) -> list[HistoryEntry]:
     return kept
 
 
-def _attempt(attempt: Attempt, run: int) -> AttemptPart:
+def _with_newest_traceback(kept: Sequence[AttemptPart], tries: Sequence[AttemptPart]) -> list[AttemptPart]:
+    """Give the newest of the attempts that has a traceback the end of it, if it was kept."""
+    place = next((n for n, part in enumerate(tries) if part.traceback), None)
+    if place is None or place >= len(kept):
+        return list(kept)
+    end = _end(tries[place].traceback or "")
+    return [part.model_copy(update={"traceback": end}) if n == place else part for n, part in enumerate(kept)]
+
+
+def _end(traceback: str) -> str:
+    """Return the last lines that there is room for; the last one is the exception."""
+    end = traceback[-MAX_TRACEBACK_CHARS:]
+    if end == traceback:
+        return end
+    _, _, whole = end.partition("\n")
+    return f"…\n{whole or end}"
+
+
+def attempt_payload(attempt: Attempt, run: int | None = None) -> AttemptPart:
+    """Return one attempt, of the task's `run`th run."""
     return AttemptPart(
         run=run,
         number=attempt.number,
@@ -71,6 +94,7 @@ def _attempt(attempt: Attempt, run: int) -> AttemptPart:
         ended=utc(attempt.ended_at) if attempt.ended_at else None,
         outcome=attempt.outcome,
         reason=cut(attempt.reason, MAX_SAID_CHARS) if attempt.reason else None,
+        traceback=attempt.traceback,
     )
 
 

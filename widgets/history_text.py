@@ -9,10 +9,11 @@ from duetime.scheduler.errors import DuetimeError, StaleRevision
 from duetime.scheduler.events import Event
 from duetime.scheduler.rules.time import zones
 from duetime.widgets.history import changes_of
-from duetime.widgets.quote import cut, quoted
+from duetime.widgets.quote import cut, quoted, quoted_lines
 from duetime.widgets.schema import AttemptPart, EventPart, HistoryPart
 
 MAX_QUOTE_CHARS = 60
+MAX_TRACEBACK_LINE_CHARS = 160
 _THEIRS = frozenset({"title", "payload", "labels", "needs"})
 """Parts whose values users wrote."""
 
@@ -23,7 +24,7 @@ def history_text(history: HistoryPart, zone: str, task_id: str) -> str:
     return "\n".join(
         [
             f"History, newest first, times in {zone}:",
-            *(_attempt_line(attempt, zone) for attempt in history.attempts),
+            *(line for attempt in history.attempts for line in _attempt_lines(attempt, zone)),
             *(_event_line(event, zone) for event in history.events),
             *older,
         ]
@@ -58,6 +59,11 @@ def _change(name: str, values: tuple[str, ...], *, fence: bool) -> str:
         quoted(value, MAX_QUOTE_CHARS) if fence and value and name in _THEIRS else value or "none" for value in values
     ]
     return f"{name} {shown[1]}" if not values[0] else f"{name} {' -> '.join(shown)}"
+
+
+def _attempt_lines(attempt: AttemptPart, zone: str) -> list[str]:
+    traceback = quoted_lines(attempt.traceback, MAX_TRACEBACK_LINE_CHARS) if attempt.traceback else []
+    return [_attempt_line(attempt, zone), *traceback]
 
 
 def _attempt_line(attempt: AttemptPart, zone: str) -> str:

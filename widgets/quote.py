@@ -19,6 +19,11 @@ def quoted(text: str, width: int) -> str:
     return f"«{cut(text.translate(_QUOTES), width)}»"
 
 
+def quoted_lines(text: str, width: int) -> list[str]:
+    """`text` as a quotation of several lines, each of them marked."""
+    return [f"  | {cut(line.translate(_QUOTES), width)}" for line in text.splitlines()]
+
+
 def cut(text: str, width: int) -> str:
     """`text` in at most `width` characters, on one line, with an ellipsis where something was left out."""
     line = one_line(text)

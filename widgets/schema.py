@@ -103,6 +103,7 @@ class AttemptPart(_Part):
     ended: str | None = None
     outcome: str | None = None
     reason: str | None = None
+    traceback: str | None = None
 
 
 class EventPart(_Part):

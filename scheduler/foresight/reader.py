@@ -17,7 +17,7 @@ from duetime.scheduler.principal import LOCAL, Principal
 from duetime.scheduler.queue.remote import NoAnswer
 from duetime.scheduler.rules.estimates import UNKNOWN_ESTIMATE
 from duetime.scheduler.store import Store
-from duetime.scheduler.task import Attempt, DeadLetter, InboxMessage, TaskFilter, TaskPage, TaskRecord, TaskView
+from duetime.scheduler.task import Attempt, DeadLetter, InboxMessage, State, TaskFilter, TaskPage, TaskRecord, TaskView
 
 MAX_OUTCOMES_MENTIONED = 5
 """Unread outcomes that a list mentions; the rest is counted."""
@@ -48,7 +48,13 @@ class Reader:
     def get(self, task_id: str, *, by: Principal = LOCAL) -> TaskView:
         """Return one task and what it waits for. Raises TaskNotFound, which names the closest ids of the tenant."""
         record = self._store.tasks.get(by.tenant, task_id)
-        return replace(view_of(record, self._store.now(), facts=self._facts(record)), unread=self._unread(record, by))
+        view = view_of(record, self._store.now(), facts=self._facts(record))
+        return replace(view, unread=self._unread(record, by), failed_attempt=self._failed_attempt(record))
+
+    def _failed_attempt(self, record: TaskRecord) -> Attempt | None:
+        runs = [run for run in (record.run, record.last_run) if run is not None]
+        failed = [run.id for run in runs if run.failures and run.state is not State.SUCCEEDED]
+        return self._store.history.failed_attempt(failed) if failed else None
 
     def _unread(self, record: TaskRecord, by: Principal) -> tuple[InboxMessage, ...]:
         if record.last_run is None:

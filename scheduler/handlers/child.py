@@ -20,7 +20,7 @@ from functools import partial
 from queue import SimpleQueue
 from typing import Any
 
-from duetime.scheduler.handlers import messages
+from duetime.scheduler.handlers import messages, tracebacks
 from duetime.scheduler.handlers.context import Link
 from duetime.scheduler.handlers.declaration import Handler
 from duetime.scheduler.handlers.invocation import explain, run_handler
@@ -98,21 +98,27 @@ def main() -> None:
 
 
 def _run(assignment: messages.Assignment, call: Interruptible, channel: ParentPipe) -> Outcome:
+    fn: object = None
     try:
-        return _called(_handler(assignment), assignment, call, channel)
-    except Interrupt:
+        handler = _handler(assignment)
+        fn = handler.fn
+        return _called(handler, assignment, call, channel)
+    except Interrupt as why:
+        channel.send("traceback", tracebacks.of_interrupt(why, fn))
         raise
     except BaseException as error:  # noqa: BLE001 - whatever a module or a handler raises is an outcome, as in a thread
+        channel.send("traceback", tracebacks.of_error(error, fn))
         return Retry(explain(error))
 
 
 def _called(handler: Handler, assignment: messages.Assignment, call: Interruptible, channel: ParentPipe) -> Outcome:
     context = assignment.facts.context(channel.link())
+    run = partial(run_handler, handler, context, assignment.payload, on_error=partial(channel.send, "traceback"))
     if not handler.is_async:
-        return call.call(lambda: run_handler(handler, context, assignment.payload))
+        return call.call(run)
     loop = asyncio.new_event_loop()
     threading.Thread(target=loop.run_forever, name="duetime-async-handler", daemon=True).start()
-    return run_handler(handler, context, assignment.payload, wait_for=lambda work: call.wait_for(work, loop))
+    return run(wait_for=lambda work: call.wait_for(work, loop))
 
 
 def _handler(assignment: messages.Assignment) -> Handler:

@@ -9,6 +9,7 @@ from datetime import datetime, timedelta
 from typing import Any, Final, assert_never, get_args
 
 from duetime.scheduler.errors import DuetimeError, HandlerError, InvalidArgument, InvalidArguments
+from duetime.scheduler.handlers import tracebacks
 from duetime.scheduler.handlers.context import Context
 from duetime.scheduler.handlers.declaration import Handler
 from duetime.scheduler.outcomes import Done, Failed, Outcome, Retry, Wait, Yielded
@@ -27,14 +28,24 @@ _OUTCOMES = ", ".join(outcome.__name__ for outcome in get_args(Outcome))
 Awaiter = Callable[[Coroutine[Any, Any, Any]], Any]
 
 
+def _forget(_traceback: str) -> None:
+    return None
+
+
 def run_handler(
-    handler: Handler, ctx: Context, payload: Mapping[str, Json], *, wait_for: Awaiter = asyncio.run
+    handler: Handler,
+    ctx: Context,
+    payload: Mapping[str, Json],
+    *,
+    wait_for: Awaiter = asyncio.run,
+    on_error: Callable[[str], None] = _forget,
 ) -> Outcome:
     """Run one attempt and return its outcome.
 
     An exception becomes `Retry` with its type and text. A payload that no longer fits, and a return value that is no
     outcome, become `Failed`. Cancellation and interrupts (`asyncio.CancelledError`, Dramatiq's, `KeyboardInterrupt`)
-    are raised, for the worker to settle. `wait_for` runs the coroutine of an async handler to its end.
+    are raised, for the worker to settle. `wait_for` runs the coroutine of an async handler to its end. `on_error` is
+    called with the traceback of an exception.
     """
     try:
         arguments = (ctx, handler.parse(payload)) if handler.takes_payload else (ctx,)
@@ -46,6 +57,7 @@ def run_handler(
     except concurrent.futures.CancelledError:
         raise
     except (Exception, SystemExit) as error:  # noqa: BLE001 - whatever a handler raises is an outcome, never ours
+        on_error(tracebacks.of_error(error, handler.fn))
         return Retry(explain(error))
     try:
         return _checked(handler, outcome, ctx.now)

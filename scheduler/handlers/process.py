@@ -34,6 +34,8 @@ class HandlerProcess:
         self._context = context
         self._lock = threading.Lock()
         self._ended = False
+        self.traceback: str | None = None
+        """That of the exception that its handler raised."""
         assignment = Assignment(
             name=handler.name,
             function=reference(handler.fn),
@@ -67,9 +69,11 @@ class HandlerProcess:
         outcome: Outcome | None = None
         try:
             for received in self._from:
-                message = json.loads(received)
+                message = json.loads(received) if received.endswith(b"\n") else {}  # its end was cut off by a kill
                 if "call" in message:
                     self._send(_answer(self._context.link, message))
+                elif "traceback" in message:
+                    self.traceback = message["traceback"]
                 elif "outcome" in message:
                     outcome = messages.outcome_from_json(message["outcome"])
         finally:

@@ -11,7 +11,7 @@ import asyncio
 import ctypes
 import threading
 import time
-from collections.abc import Callable, Coroutine
+from collections.abc import Callable, Coroutine, Sequence
 from typing import Any, TypeVar
 
 T = TypeVar("T")
@@ -116,7 +116,7 @@ class Interruptible:
         ended.wait()
         self._ticket.clear()
         if self.wanted is not None and (not tasks or not tasks[0].done() or tasks[0].cancelled()):
-            raise self.wanted
+            raise self.wanted from _cancellation(tasks)
         return tasks[0].result()
 
     @property
@@ -152,6 +152,14 @@ class Interruptible:
         except IndexError:
             return False
         return True
+
+
+def _cancellation(tasks: Sequence[asyncio.Task[Any]]) -> BaseException | None:
+    """Return the exception that ended a cancelled coroutine, whose traceback says where."""
+    try:
+        return tasks[0].exception() if tasks and tasks[0].done() else None
+    except asyncio.CancelledError as cancelled:
+        return cancelled
 
 
 def _raise_in(thread: int, why: type[Interrupt] | None) -> None:

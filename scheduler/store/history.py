@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import replace
-from typing import Any
+from typing import Any, Final
 
 from duetime.scheduler.events import Event, EventFilter, EventPage
 from duetime.scheduler.ids import is_id
@@ -11,12 +12,17 @@ from duetime.scheduler.store.database import unreadable
 from duetime.scheduler.store.database.database import Database
 from duetime.scheduler.store.lists import event_list
 from duetime.scheduler.store.schema.rows import ATTEMPT, DEAD_LETTER
-from duetime.scheduler.store.schema.tables import attempts, dead_letters, runs
+from duetime.scheduler.store.schema.tables import attempts, dead_letters, runs, tracebacks
 from duetime.scheduler.store.schema.values import to_microseconds
 from duetime.scheduler.store.sql.cursors import Cursors
 from duetime.scheduler.store.statements.event_log import latest, since
 from duetime.scheduler.task import Attempt, DeadLetter
-from sqlalchemy import Connection, Select, select
+from sqlalchemy import Connection, Select, and_, select
+
+MAX_TRACEBACKS: Final = 20
+"""Tracebacks, of the newest attempts, that a list of attempts has: a task may have failed for years."""
+
+_OF_ATTEMPT = and_(attempts.c.run_id == tracebacks.c.run_id, attempts.c.number == tracebacks.c.attempt)
 
 
 class History:
@@ -39,16 +45,26 @@ class History:
         return EventPage(tuple(found[:limit]), following)
 
     def attempts(self, tenant: str, task_id: str) -> list[Attempt]:
-        """Return every attempt of every run of a task, in order of start."""
+        """Return every attempt of every run of a task, in order of start; the newest with their tracebacks."""
         if not is_id(task_id):
             return []
+        of_task = runs.c.task_id == task_id, runs.c.tenant == tenant
         statement = (
             select(*ATTEMPT)
             .select_from(attempts.join(runs, runs.c.id == attempts.c.run_id))
-            .where(runs.c.task_id == task_id, runs.c.tenant == tenant)
+            .where(*of_task)
             .order_by(attempts.c.started_at, runs.c.id, attempts.c.number)
         )
-        return self._database.read(lambda connection: _attempts(connection, statement))
+        newest = _newest(select(*tracebacks.c).join(runs, runs.c.id == tracebacks.c.run_id).where(*of_task))
+        return self._database.read(lambda connection: _with_tracebacks(connection, statement, newest))
+
+    def failed_attempt(self, run_ids: Sequence[str]) -> Attempt | None:
+        """Return the newest attempt of these runs that has a traceback."""
+        failed = tracebacks.c.run_id.in_(run_ids)
+        statement = _newest(select(*ATTEMPT, tracebacks.c.text).select_from(tracebacks).where(failed)).limit(1)
+        columns = [*ATTEMPT, tracebacks.c.text]
+        found = self._database.read(lambda connection: unreadable.values(connection, statement, Attempt, columns))
+        return found[0][0] if found else None
 
     def latest(self) -> int:
         """Return the id of the newest event of any tenant, 0 when there is none."""
@@ -76,6 +92,20 @@ class History:
 
 def _attempts(connection: Connection, statement: Select[Any]) -> list[Attempt]:
     return [attempt for attempt, _ in unreadable.values(connection, statement, Attempt, ATTEMPT)]
+
+
+def _newest(of_tracebacks: Select[Any]) -> Select[Any]:
+    joined = of_tracebacks.join(attempts, _OF_ATTEMPT)
+    return joined.order_by(attempts.c.started_at.desc(), attempts.c.number.desc())
+
+
+def _with_tracebacks(connection: Connection, statement: Select[Any], newest: Select[Any]) -> list[Attempt]:
+    found = _attempts(connection, statement)
+    if all(each.outcome in {None, "done"} for each in found):
+        return found
+    rows = unreadable.rows(connection, newest.limit(MAX_TRACEBACKS))
+    texts = {(row.run_id, row.attempt): row.text for row in rows}
+    return [replace(each, traceback=texts.get((each.run_id, each.number))) for each in found]
 
 
 def _letters(connection: Connection, statement: Select[Any]) -> list[DeadLetter]:

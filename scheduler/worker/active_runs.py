@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from threading import Condition, Lock, Thread
 
 from duetime.scheduler.records import Claim
+from duetime.scheduler.runtime.attempt_context import AttemptName
 from duetime.scheduler.runtime.interrupt import CancelRequested, Interrupt, Interruptible
 from duetime.scheduler.worker.usage import AttemptUsage
 
@@ -39,6 +40,8 @@ class ActiveRun:
         """When its time limit is reached or, once it was, when it has to have stopped; by the clock of supervision."""
         self.timed_out = False
         self.thread: Thread | None = None
+        self.traceback: str | None = None
+        """That of the exception by which its handler failed, or where its handler stood at its time limit."""
         self.kill: Callable[[], None] | None = None
         """Ends the process that its handler has to itself, while it has one."""
         self.kill_at: float | None = None
@@ -52,12 +55,21 @@ class ActiveRun:
         return self.claim.run.id
 
     @property
+    def name(self) -> AttemptName:
+        """Its name in log lines."""
+        run = self.claim.run
+        return AttemptName(run.task_id, run.id, run.attempt, self.action)
+
+    @property
     def action(self) -> str:
         return self.claim.task.action
 
     @property
     def cancelled(self) -> bool:
         return self.call.wanted is CancelRequested
+
+    def keep_traceback(self, text: str) -> None:
+        self.traceback = text
 
     def begin(self) -> bool:
         """Return True to the first caller only."""

@@ -21,6 +21,7 @@ from duetime.scheduler.outcomes import Failed
 from duetime.scheduler.records import Claim, Settlement, Verdict
 from duetime.scheduler.rules.settlement import AttemptResult, settle, without_series
 from duetime.scheduler.runtime import failpoints
+from duetime.scheduler.runtime.attempt_context import attempt_context
 from duetime.scheduler.store import Store
 from duetime.scheduler.task import State, TaskRecord
 from duetime.scheduler.worker.active_runs import ActiveRun
@@ -98,6 +99,7 @@ class BatchCompleter:
         Settles it on the caller's thread, of which there are several; the one that stores is the busiest.
         """
         pending = self._pending(held, ending)
+        _log_failure(held, pending.settlement)
         with self._changed:
             self._changed.wait_for(lambda: not wait or len(self._waiting) < self._limit or self._closing)
             self._waiting.append(pending)
@@ -166,6 +168,8 @@ class BatchCompleter:
         settlement = self._settled(held.claim, ending)
         used = held.usage.charged(settlement.outcome)
         settlement = replace(settlement, used=used) if used else settlement
+        if held.traceback and settlement.error is not None and not unstorable:
+            settlement = replace(settlement, traceback=held.traceback)
         return PendingResult(held, ending, settlement, unstorable)
 
     def _settled(self, claim: Claim, ending: AttemptResult) -> Settlement:
@@ -230,6 +234,25 @@ class BatchCompleter:
             self._on_settled(ended)
         except Exception:
             log.exception("after a commit")
+
+
+def _log_failure(held: ActiveRun, settlement: Settlement) -> None:
+    """Log a failed attempt, with the traceback of its exception below; as an error if no other attempt follows."""
+    if settlement.error is None:
+        return
+    last, policy = settlement.to is State.FAILED, held.claim.task.retry
+    level = logging.ERROR if last else logging.WARNING
+    if not log.isEnabledFor(level):
+        return
+    counted = f"failure {settlement.failures} of {policy.max_attempts}"
+    following = "no other follows" if last else f"the next is at {settlement.wake_at:%H:%M:%S} UTC"
+    said = (held.run_id, held.action, settlement.attempt, counted, following, settlement.error)
+    record = log.makeRecord(
+        log.name, level, __file__, 0, "run %s (%s): attempt %d failed (%s, %s): %s", said, None, "_log_failure"
+    )
+    record.exc_text = settlement.traceback  # formatters write it below the line, as they do with an exception's
+    with attempt_context(held.name):
+        log.handle(record)
 
 
 def renewed(claim: Claim, record: TaskRecord) -> Claim:

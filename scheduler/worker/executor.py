@@ -7,10 +7,11 @@ from collections.abc import Callable, Coroutine
 from datetime import timedelta
 from typing import Any, Final
 
-from duetime.scheduler.handlers import Context, Handler, Handlers, Link, explain, run_handler
+from duetime.scheduler.handlers import Context, Handler, Handlers, Link, explain, run_handler, tracebacks
 from duetime.scheduler.handlers.process import HandlerProcess
 from duetime.scheduler.outcomes import Done, Outcome, Retry, Yielded
 from duetime.scheduler.rules.settlement import AttemptResult, StoppedByRequest
+from duetime.scheduler.runtime.attempt_context import attempt_context
 from duetime.scheduler.runtime.interrupt import CancelRequested, Interrupt, ReservationLost, TimeLimitReached
 from duetime.scheduler.store import Store
 from duetime.scheduler.task import Json
@@ -42,14 +43,17 @@ class Executor:
 
     def run(self, held: ActiveRun) -> AttemptResult:
         """Run the handler on this thread and return its result. Never raises."""
-        handler = self._handlers[held.claim.task.action]  # the claimer starts known actions only
+        handler = self._handler(held)
         self._started(held, handler.time_limit)
         held.usage.begin()
         try:
-            outcome = self._call(handler, held)
+            with attempt_context(held.name):
+                outcome = self._call(handler, held)
         except Interrupt as why:
+            held.traceback = held.traceback or tracebacks.of_interrupt(why, handler.fn)
             return _interrupted(why, handler)
         except BaseException as error:  # noqa: BLE001 - a worker thread survives whatever a handler raises
+            held.traceback = tracebacks.of_error(error, handler.fn)
             return Retry(explain(error))
         finally:
             held.usage.end()
@@ -57,8 +61,13 @@ class Executor:
 
     def unstopped(self, held: ActiveRun) -> AttemptResult:
         """Return the result of an attempt whose handler did not stop at its time limit."""
-        limit = self._handlers[held.claim.task.action].time_limit
+        handler = self._handler(held)
+        limit, thread = handler.time_limit, held.thread
+        held.traceback = tracebacks.of_thread(thread.ident if thread else None, handler.fn)
         return StoppedByRequest() if held.cancelled else Retry(f"{_over(limit)}, and its thread did not stop")
+
+    def _handler(self, held: ActiveRun) -> Handler:
+        return self._handlers[held.claim.task.action]  # the claimer starts known actions only
 
     def _call(self, handler: Handler, held: ActiveRun) -> Outcome:
         if handler.isolation == "process":
@@ -68,9 +77,10 @@ class Executor:
         def on_the_loop(coroutine: Coroutine[Any, Any, Any]) -> Any:
             return held.call.wait_for(coroutine, self._loop.loop)
 
+        keep = held.keep_traceback
         if handler.is_async:
-            return run_handler(handler, context, payload, wait_for=on_the_loop)
-        return held.call.call(lambda: run_handler(handler, context, payload))
+            return run_handler(handler, context, payload, wait_for=on_the_loop, on_error=keep)
+        return held.call.call(lambda: run_handler(handler, context, payload, on_error=keep))
 
     def _call_process(self, handler: Handler, held: ActiveRun) -> Outcome:
         process = HandlerProcess(handler, self._context(held, lambda call: call()), held.claim.task.payload)
@@ -80,6 +90,7 @@ class Executor:
         finally:
             held.kill = None
             process.close()
+            held.traceback = process.traceback
         if outcome is None and held.call.wanted is not None:
             raise held.call.wanted
         return outcome or Retry(f"its handler process {process.end} before it returned")

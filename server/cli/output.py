@@ -222,12 +222,21 @@ def history_tables(
         columns = ("RUN", "ATTEMPT", f"STARTED ({zone})", "ENDED", "OUTCOME", "WHY")
         table(columns, (_attempt(attempt, zone) for attempt in history.attempts))
         say("")
+        traceback_of(next((attempt for attempt in history.attempts if attempt.traceback), None), zone)
     if not events:
         say("No events.")
         return
     rows = (_event(part, event, zone, titles) for part, event in zip(history.events, events, strict=True))
     named = ("TASK",) if titles is None else ("TASK", "TITLE")
     table((f"AT ({zone})", *named, "EVENT", "STATE", "BY", "CHANGED", "WHY"), rows, spare=("BY", "CHANGED", "STATE"))
+
+
+def traceback_of(attempt: AttemptPart | None, zone: str) -> None:
+    """Show the traceback of a failed attempt, and an empty line below."""
+    if attempt is not None and attempt.traceback:
+        say(f"Traceback of attempt {attempt.number}, started {clock_time(attempt.started, zone)}:")
+        for line in (*attempt.traceback.splitlines(), ""):
+            say(line)
 
 
 def _event(part: EventPart, event: Event, zone: str, titles: Mapping[str, str] | None) -> Sequence[str]:

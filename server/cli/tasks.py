@@ -23,7 +23,7 @@ from duetime.server.cli import completion, output
 from duetime.server.cli.completion import Action, Id, Labels
 from duetime.server.cli.output import AsJson
 from duetime.server.session import session, someone_runs
-from duetime.widgets.history import history_payload
+from duetime.widgets.history import attempt_payload, history_payload
 from duetime.widgets.payload import as_dry_run, as_json, task_payload
 
 MAX_EVENTS_SHOWN = 100
@@ -135,10 +135,15 @@ def show(
         page = scheduler.history(EventFilter(task_id=task_id), limit=MAX_EVENTS_SHOWN) if history else EventPage(())
     zone = view.record.task.timezone
     past = history_payload(attempts, page.events, zone, older=page.cursor is not None) if history else None
+    failed = attempt_payload(view.failed_attempt) if view.failed_attempt else None
     if as_json:
-        output.as_json(_dump(task_payload(view, past)))
+        shown = {"failed_attempt": failed.model_dump(mode="json", exclude_none=True)} if failed else {}
+        output.as_json(_dump(task_payload(view, past)) | shown)
         return
     output.task_facts(task_payload(view))
+    if failed is not None and past is None:
+        output.say("")
+        output.traceback_of(failed, zone)
     if past is not None:
         output.say("")
         output.history_tables(past, page.events, zone)

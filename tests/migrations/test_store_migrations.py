@@ -16,6 +16,7 @@ from alembic.autogenerate import compare_metadata
 from alembic.migration import MigrationContext
 from alembic.script import ScriptDirectory
 from duetime.scheduler.errors import InvalidSetting, SchemaTooNew, SchemaTooOld
+from duetime.scheduler.records import Start, Verdict
 from duetime.scheduler.store import migrate_store, open_store
 from duetime.scheduler.store.migrations import run as running
 from duetime.scheduler.store.migrations import upgrade
@@ -26,7 +27,7 @@ from duetime.scheduler.store.store import connect
 from duetime.scheduler.task import DeadlineType, Penalty, State, TaskFilter, Tier
 from sqlalchemy import Connection, inspect, select, text, update
 
-from tests.builders import NOON, a_task
+from tests.builders import NOON, Clock, a_task, settlement
 
 TO_COME = f"{int(upgrade.HEAD) + 1:04d}"
 
@@ -193,6 +194,19 @@ def test_open_tasks_of_before_are_found_as_twins(url: str) -> None:
     twin = store.tasks.add(*a_task(NOON, title="CALL John"), actor="alice").twin
     store.close()
     assert twin == "t_old"
+
+
+def test_failed_attempts_of_before_have_no_traceback_and_later_ones_do(url: str) -> None:
+    as_it_was(url)
+    migrate_store(url)
+    store = open_store(url, clock=Clock())
+    store.claims.make_ready(limit=9)
+    [claim] = store.claims.start([Start("r_old")], worker="w", epoch=None, lease=timedelta(seconds=30))
+    failed = settlement(claim, State.RETRYING, wake_at=NOON, error="boom", traceback="Traceback")
+    assert store.claims.settle([failed]) == [Verdict.SETTLED]
+    [attempt] = store.history.attempts("acme", "t_old")
+    store.close()
+    assert attempt.traceback == "Traceback"
 
 
 OLD_FAILURES = """INSERT INTO runs (id, task_id, tenant, scheduled_for, state, generation, number, current, attempt,

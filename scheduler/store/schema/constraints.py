@@ -133,5 +133,6 @@ INVARIANTS = (
     _refers("deliveries", "task_id", "tasks"),
     _refers("deliveries", "run_id", "inbox", key="run_id"),
     Invariant("deliveries", f"state IN ({_listed(DeliveryState)})", "is in an unknown state", _NEWER),
+    _refers("tracebacks", "run_id", "runs"),
     _refers("usage", "run_id", "runs"),
 )

@@ -37,7 +37,7 @@ def columns_of(value: type[Any], table: Table, *, without: Iterable[str] = ()) -
 
 TASK = columns_of(Task, tables.tasks)
 RUN = columns_of(Run, tables.runs)
-ATTEMPT = columns_of(Attempt, tables.attempts)
+ATTEMPT = columns_of(Attempt, tables.attempts, without=["traceback"])
 EVENT = columns_of(Event, tables.events)
 DELIVERY = columns_of(Delivery, tables.deliveries)
 MESSAGE = columns_of(InboxMessage, tables.inbox)

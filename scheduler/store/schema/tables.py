@@ -145,6 +145,16 @@ class AttemptRow(Base):
     reason: Mapped[Said | None]
 
 
+class TracebackRow(Base):
+    """The traceback of an attempt that failed by an exception; apart, so that attempts without one stay small."""
+
+    __tablename__ = "tracebacks"
+
+    run_id: Mapped[str] = mapped_column(ForeignKey("runs.id"), primary_key=True)
+    attempt: Mapped[int] = mapped_column(primary_key=True, autoincrement=False)
+    text: Mapped[Said]
+
+
 class EventRow(Base):
     """One change of a task, its actor and reason. `revision` is the task's after it.
 
@@ -276,6 +286,7 @@ tasks = table(TaskRow)
 labels = table(LabelRow)
 runs = table(RunRow)
 attempts = table(AttemptRow)
+tracebacks = table(TracebackRow)
 events = table(EventRow)
 keys = table(KeyRow)
 dead_letters = table(DeadLetterRow)

@@ -22,7 +22,7 @@ from duetime.scheduler.store.schema.rows import (
     message_values,
     run_values,
 )
-from duetime.scheduler.store.schema.tables import attempts, dead_letters, deliveries, inbox, runs, tasks
+from duetime.scheduler.store.schema.tables import attempts, dead_letters, deliveries, inbox, runs, tasks, tracebacks
 from duetime.scheduler.store.sql.batch import Batch, together
 from duetime.scheduler.store.sql.locks import exactly
 from duetime.scheduler.store.sql.recordset import Rows
@@ -81,6 +81,7 @@ WAITS = "waits_seconds"
 """In the event of a suspension: for how long the run waits, if not until an instant of the clock."""
 
 _USAGE = Batch(insert(usage), [column.name for column in usage.c])
+_TRACEBACKS = Batch(insert(tracebacks), [column.name for column in tracebacks.c])
 
 
 class Claimed(NamedTuple):
@@ -147,6 +148,7 @@ def _following(connection: Connection, endings: Sequence[AttemptEnd], now: datet
         (_MESSAGES, [message_values(ending.settlement.inbox) for ending in endings if ending.settlement.inbox]),
         (_DELIVERIES, [delivery_values(each) for ending in endings for each in ending.settlement.deliveries]),
         (_USAGE, [row for ending in endings for row in _usage_rows(ending, now)]),
+        (_TRACEBACKS, [_traceback_row(ending.settlement) for ending in endings if ending.settlement.traceback]),
     ]
 
 
@@ -280,6 +282,10 @@ def _usage_rows(ending: AttemptEnd, now: datetime) -> list[dict[str, Any]]:
     claim = ending.claim
     same = {"run_id": claim.run_id, "attempt": claim.attempt, "tenant": claim.tenant, "at": now}
     return [{**same, "pool": pool, "units": units} for pool, units in ending.settlement.used.items()]
+
+
+def _traceback_row(settlement: Settlement) -> dict[str, Any]:
+    return {"run_id": settlement.run_id, "attempt": settlement.attempt, "text": settlement.traceback}
 
 
 def _letter(ending: AttemptEnd, now: datetime) -> dict[str, Any]:

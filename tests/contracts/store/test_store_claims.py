@@ -10,6 +10,7 @@ from duetime.scheduler.errors import IllegalMove, RunnerReplaced
 from duetime.scheduler.events import Event, EventFilter, EventKind
 from duetime.scheduler.records import Change, NewTask, Start, Verdict
 from duetime.scheduler.store import Store
+from duetime.scheduler.store.history import MAX_TRACEBACKS
 from duetime.scheduler.store.sql.locks import exactly
 from duetime.scheduler.task import State, TaskRecord
 
@@ -203,6 +204,36 @@ def test_a_run_that_shall_be_cancelled_does_not_go_on(store: Store) -> None:
     assert store.claims.settle([replace(retry, task_revision=task.revision)]) == [Verdict.SETTLED]
     assert store.tasks.get(TENANT, task.id).run.state is State.CANCELLED
     assert store.claims.next_times().first() is None
+
+
+def test_a_failed_attempt_keeps_its_traceback_whatever_way_it_is_stored(store: Store) -> None:
+    """A claim settles by one statement on PostgreSQL, a settlement without one by several."""
+    one, two, good = started(store), started(store), started(store)
+    told = [
+        settlement(one, State.RETRYING, wake_at=NOON, error="boom", traceback="Traceback one"),
+        replace(settlement(two, State.FAILED, error="boom", traceback="Traceback two\u2028\x00"), claim=None),
+        settlement(good),
+    ]
+    assert store.claims.settle(told) == [Verdict.SETTLED] * 3
+    found = [store.history.attempts(TENANT, claim.task.id)[0].traceback for claim in (one, two, good)]
+    assert found == ["Traceback one", "Traceback two\u2028\ufffd", None]
+    newest = store.history.failed_attempt([one.run.id, good.run.id])
+    assert newest is not None
+    assert (newest.run_id, newest.outcome, newest.traceback) == (one.run.id, "retry", "Traceback one")
+    assert store.history.failed_attempt([good.run.id]) is None
+
+
+def test_a_list_of_attempts_has_the_newest_tracebacks(store: Store, clock: Clock) -> None:
+    record = added(store)
+    for number in range(1, MAX_TRACEBACKS + 3):
+        clock.forward(minutes=1)
+        claim = restarted(store, record)
+        store.claims.settle([settlement(claim, State.RETRYING, wake_at=NOON, error="boom", traceback=str(number))])
+    found = [attempt.traceback for attempt in store.history.attempts(TENANT, record.task.id)]
+    assert found == [None, None, *(str(number) for number in range(3, MAX_TRACEBACKS + 3))]
+    newest = store.history.failed_attempt([record.run.id])
+    assert newest is not None
+    assert newest.traceback == str(MAX_TRACEBACKS + 2)
 
 
 def test_renewing_names_the_runs_to_stop(store: Store) -> None:

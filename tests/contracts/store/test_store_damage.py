@@ -194,14 +194,17 @@ def test_a_damaged_delivery_is_given_up_and_keeps_no_other(url: str, store: Stor
         assert store.tasks.get(TENANT, claim.task.id).deliveries
 
 
-@pytest.mark.parametrize("table", ["inbox", "attempts", "dead_letters", "idempotency_keys", "usage"])
+@pytest.mark.parametrize("table", ["inbox", "attempts", "tracebacks", "dead_letters", "idempotency_keys", "usage"])
 def test_what_is_damaged_around_a_task_hides_nothing(url: str, store: Store, service: Scheduler, table: str) -> None:
     task, run = a_task(NOON - timedelta(minutes=1))
     key = IdempotencyKey("key", {"title": "Call John"}, NOON + timedelta(days=1))
     store.tasks.add(task, run, actor="alice", key=key)
     store.claims.make_ready(limit=9)
     [claim] = store.claims.start([Start(run.id)], worker="w", epoch=None, lease=LEASE)
-    store.claims.settle([settlement(claim, State.FAILED, inbox=message(claim), dead_letter=True, used={"gpu": 1})])
+    end = settlement(
+        claim, State.FAILED, inbox=message(claim), dead_letter=True, used={"gpu": 1}, traceback="Traceback"
+    )
+    store.claims.settle([end])
     for column in (name for name in columns(table) if name not in {"user", "key", "pool"}):
         for value in damages(table, column, url):
             of = {"task_id": task.id} if table == "idempotency_keys" else {"run_id": run.id}

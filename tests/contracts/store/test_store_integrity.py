@@ -66,6 +66,7 @@ DAMAGES = {
     "a delivery without its task": ("deliveries", "names a task", "UPDATE deliveries SET task_id = 't_gone'"),
     "a delivery without its message": ("deliveries", "names a run", "UPDATE deliveries SET run_id = 'r_gone'"),
     "an unknown delivery": ("deliveries", "unknown state", "UPDATE deliveries SET state = 'lost'"),
+    "a traceback without its run": ("tracebacks", "names a run", "UPDATE tracebacks SET run_id = 'r_gone'"),
     "use without its run": ("usage", "names a run", "UPDATE usage SET run_id = 'r_gone'"),
 }
 
@@ -83,6 +84,7 @@ def run_id(store: Store) -> str:
                 deliveries=(delivery(claim),),
                 dead_letter=True,
                 used={"tokens": 3},
+                traceback="Traceback",
             )
         ]
     )

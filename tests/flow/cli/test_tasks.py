@@ -7,12 +7,16 @@ import os
 import re
 import sys
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from datetime import timedelta
 from pathlib import Path
 from typing import Any
 
 import pytest
 from duetime.scheduler.nodes.ipc import RunnerServer
+from duetime.scheduler.outcomes import Retry
+from duetime.scheduler.records import Start
+from duetime.scheduler.rules.settlement import settle
 from duetime.scheduler.store import open_store
 from duetime.server.cli.main import run
 from duetime.server.cli.output import plain
@@ -65,6 +69,23 @@ def test_scheduling_says_what_was_understood(cli: Run) -> None:
     assert ended.out.startswith("Scheduled t_")
     assert "'Call John'" in ended.out
     assert "America/Edmonton (in 2 h" in ended.out or "America/Edmonton (in 1 h 59 min" in ended.out
+
+
+def test_a_task_that_failed_is_shown_with_its_traceback(cli: Run, tmp_path: Path) -> None:
+    task = scheduled(cli, "Send it", "--when", "now")
+    store = open_store(f"sqlite:///{tmp_path}/duetime.db")
+    runs = [Start(run.run_id) for run in store.claims.make_ready(limit=9)]
+    for claim in store.claims.start(runs, worker="w", epoch=None, lease=timedelta(minutes=1)):
+        ending = settle(claim, Retry("ValueError: no"), now=store.now(), jitter=1.0)
+        ended = replace(ending, traceback='Traceback:\n  File "a.py"\nValueError: no\x1b')
+        store.claims.settle([ended])
+    store.close()
+    shown = cli("show", task["id"])
+    assert "Traceback of attempt 1, started 20" in shown.out
+    assert '\n  File "a.py"\nValueError: no\ufffd\n' in shown.out
+    assert cli("show", task["id"], "--json").json["failed_attempt"]["traceback"].startswith("Traceback:\n")
+    for command in (("show", task["id"], "--history"), ("history", task["id"])):
+        assert cli(*command).out.count("ValueError: no\ufffd") == 1
 
 
 def test_json_is_the_payload_of_the_tools_on_one_line(cli: Run) -> None:

@@ -76,6 +76,22 @@ def test_what_a_server_schedules_runs_on_a_worker_and_not_on_the_server(installa
     assert server.store.workers.all() == [], "it ended in order"
 
 
+def test_the_traceback_of_a_remote_attempt_is_read_on_the_server(installation: Installation) -> None:
+    @handler("bills")
+    def bills(_ctx: Context) -> Done:
+        raise LookupError("no such customer")
+
+    server = installation.member(Role.SERVE, handlers=[bills])
+    installation.member(Role.WORK, handlers=[bills])
+    view = server.scheduler.schedule("Now", action="bills")
+    eventually(lambda: state(server, view) is State.RETRYING, "it failed")
+    failed = server.scheduler.get(view.record.task.id).failed_attempt
+    assert failed is not None
+    assert failed.traceback is not None
+    assert failed.traceback.endswith("LookupError: no such customer")
+    assert [each.traceback for each in server.scheduler.attempts(view.record.task.id)] == [failed.traceback]
+
+
 def test_what_is_due_while_no_worker_is_up_says_that_it_waits_for_one(installation: Installation, gate: Gate) -> None:
     server = installation.member(Role.SERVE, handlers=[gate.handler("server")])
     view = server.scheduler.schedule("Now", action="gate")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable
+from dataclasses import replace
 from datetime import datetime, timedelta
 from typing import Any
 
@@ -35,8 +36,9 @@ def asked_of(scheduler: Scheduler) -> Ask:
     return ask
 
 
-def settled(store: Store, now: datetime, outcome: Outcome) -> None:
+def settled(store: Store, now: datetime, outcome: Outcome, *, traceback: str | None = None) -> None:
     """Let what is due run, and end with an outcome."""
     ready = [Start(run.run_id) for run in store.claims.make_ready(limit=99)]
     claims = store.claims.start(ready, worker="w", epoch=None, lease=timedelta(seconds=30))
-    store.claims.settle([settle(claim, outcome, now=now, jitter=0.0) for claim in claims])
+    ends = [settle(claim, outcome, now=now, jitter=0.0) for claim in claims]
+    store.claims.settle([replace(end, traceback=traceback) for end in ends])

@@ -43,8 +43,8 @@ def ask(scheduler: Scheduler) -> Ask:
     return asked_of(scheduler)
 
 
-def run(store: Store, clock: Clock, outcome: Outcome) -> None:
-    settled(store, clock.at, outcome)
+def run(store: Store, clock: Clock, outcome: Outcome, traceback: str | None = None) -> None:
+    settled(store, clock.at, outcome, traceback=traceback)
 
 
 def daily(scheduler: Scheduler, title: str = "Daily report", **values: Any) -> str:
@@ -101,6 +101,28 @@ def test_any_other_list_counts_the_same_failures_and_marks_open_tasks(
     text, page = ask("list_tasks")
     assert ("last run" in text, page["counts"]) == (False, {"scheduled": 1})
     assert ask("list_tasks", state="failed")[0].startswith("No task matches this filter.")
+
+
+def test_the_newest_traceback_is_in_a_task_and_its_history_until_it_succeeds(
+    scheduler: Scheduler, store: Store, clock: Clock, ask: Ask
+) -> None:
+    task_id = scheduler.schedule("Send it", when=NOON, retry=RetryPolicy(max_attempts=3)).record.task.id
+    run(store, clock, Retry("ValueError: 1"), traceback="Traceback one")
+    clock.forward(minutes=10)
+    run(store, clock, Retry("ValueError: 2"), traceback="Traceback two")
+
+    failed = scheduler.get(task_id).failed_attempt
+    assert failed is not None
+    assert (failed.number, failed.traceback) == (2, "Traceback two")
+    assert [each.traceback for each in scheduler.attempts(task_id)] == ["Traceback one", "Traceback two"]
+    text, task = ask("get_task", task_id=task_id, history=True)
+    assert "attempt 2: retry «ValueError: 2»\n  | Traceback two\n" in text
+    assert [each.get("traceback") for each in task["history"]["attempts"]] == ["Traceback two", None]
+    assert "Traceback" not in ask("get_task", task_id=task_id)[0]
+
+    clock.forward(minutes=10)
+    run(store, clock, Done("sent"))
+    assert scheduler.get(task_id).failed_attempt is None
 
 
 def test_pages_of_failures_follow_their_cursor(scheduler: Scheduler, store: Store, clock: Clock, ask: Ask) -> None:

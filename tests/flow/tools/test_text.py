@@ -25,7 +25,7 @@ from duetime.scheduler.task import (
     TaskPage,
     TaskView,
 )
-from duetime.widgets.history import history_payload
+from duetime.widgets.history import MAX_TRACEBACK_CHARS, history_payload
 from duetime.widgets.history_text import history_text
 from duetime.widgets.list_text import list_text
 from duetime.widgets.payload import as_json, list_payload, task_payload
@@ -304,6 +304,26 @@ def test_attempts_of_different_runs_are_told_apart_newest_first() -> None:
 
     assert [(each.run, each.number) for each in past.attempts] == [(2, 1), (1, 2), (1, 1)]
     assert "2026-11-21 17:02:00 run 2 attempt 1: retry" in history_text(past, EDMONTON, "t_1")
+
+
+def test_an_answer_has_the_end_of_the_newest_traceback_alone() -> None:
+    raised = "Traceback (most recent call last):\n" + "".join(f'  File "a.py", line {n}, in f\n' for n in range(99))
+    attempts = [
+        Attempt("r_a", n, "worker", NOW + timedelta(minutes=n), outcome="retry", traceback=f"{raised}ValueError: «{n}")
+        for n in (1, 2)
+    ]
+    past = history_payload(attempts, [], EDMONTON, limited=True)
+
+    newest, other = past.attempts
+    assert newest.traceback is not None
+    assert newest.traceback.startswith("…\n  File ")
+    assert newest.traceback.endswith("line 98, in f\nValueError: «2")
+    assert len(newest.traceback) <= MAX_TRACEBACK_CHARS + 2
+    assert other.traceback is None
+    assert history_payload(attempts, [], EDMONTON).attempts[1].traceback == attempts[0].traceback
+    text = history_text(past, EDMONTON, "t_1")
+    assert '  | File "a.py", line 98, in f\n  | ValueError: \u20392' in text
+    assert tokens(text) <= 500
 
 
 def test_a_title_in_the_history_cannot_leave_its_quotation() -> None:
