@@ -12,7 +12,7 @@ from tests.widgets.chat import Chat
 from tests.widgets.sample import NOW
 from tests.widgets.tooling import HOST, bundle_host, find_chromium
 
-PATIENCE_MS = 8_000
+PATIENCE_MS = 60_000
 """After which something is taken to hang; no test depends on how long it takes."""
 
 expect.set_options(timeout=PATIENCE_MS)
