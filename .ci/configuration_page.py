@@ -11,7 +11,8 @@ from pathlib import Path
 from typing import Any, Literal, get_args, get_origin
 
 from annotated_types import Ge, Gt, Le
-from duetime.server.settings.model import ChannelSettings, Settings
+from duetime.server.settings.channels import ChannelSettings
+from duetime.server.settings.model import Settings
 from duetime.server.settings.source import PREFIX, masked
 from pydantic.fields import FieldInfo
 from pydantic_core import PydanticUndefined
@@ -42,6 +43,10 @@ CHANNELS = """\
 
 A channel delivers outcomes in addition to the inbox. A task names its channels in `deliver_to`; the setting
 `deliver_to` applies to every other task. `inbox` always exists, and `desktop` exists where there is a desktop.
+
+A channel with `outcomes = ["failed", "expired"]` is told of failures only: runs that failed for good, and runs that
+expired because their hard deadline could no longer be met. `desktop_outcomes` says the same of the desktop. The inbox
+has every outcome. A reminder that was shown has succeeded. A run that was cancelled or skipped has no message at all.
 """
 
 EXAMPLE = """\
@@ -62,6 +67,10 @@ per = "minute"
 
 [channels.team]
 apprise = "tgram://bot-token/chat-id"
+
+[channels.pager]
+apprise = "pagerduty://integration-key@api-key"
+outcomes = ["failed", "expired"]
 
 [channels.crm]
 webhook = "https://crm.example.com/duetime"

@@ -10,7 +10,7 @@ from collections.abc import Callable, Mapping, Sequence
 from datetime import datetime, timedelta
 from typing import Final, Protocol
 
-from duetime.scheduler.delivery import Channel, ChannelError
+from duetime.scheduler.delivery import Channel, ChannelError, Channels
 from duetime.scheduler.outcomes import Retry
 from duetime.scheduler.rules.retry import next_attempt
 from duetime.scheduler.rules.sanitize import clean_text
@@ -47,6 +47,9 @@ class Outbox(Protocol):
     def take(self, ids: Sequence[str], *, lease: timedelta) -> set[str]:
         """Lease due deliveries, and return those that no other process has leased."""
 
+    def drop(self, ids: Sequence[str]) -> None:
+        """Forget pending deliveries that nobody wants."""
+
     def hold(self, ids: Sequence[str], *, lease: timedelta) -> None:
         """Extend leases."""
 
@@ -63,13 +66,13 @@ class Deliverer:
     """Sends through channels. A message is sent again only after a failure or a crash, and then under the same key.
 
     A send without an answer within `patience` has failed. A hanging channel delays no other one. Several processes may
-    send from one outbox: one of them gets a message.
+    send from one outbox: one of them gets a message. An outcome that a channel does not take is dropped.
     """
 
     def __init__(
         self,
         outbox: Outbox,
-        channels: Mapping[str, Channel],
+        channels: Channels,
         *,
         policy: RetryPolicy = DELIVERY_RETRY,
         patience: timedelta = timedelta(seconds=60),
@@ -110,9 +113,17 @@ class Deliverer:
     def _waiting(self) -> list[_Sending]:
         """Return due deliveries that are not being sent."""
         on_the_way = {sending.delivery.id for sending in self._sendings if not sending.settled}
-        due = self._outbox.due(limit=MAX_DUE_ROWS_PER_TICK)
+        due = self._taken(self._outbox.due(limit=MAX_DUE_ROWS_PER_TICK))
         made = [_Sending(delivery, message, self._channels, self._answer) for delivery, message in due]
         return [sending for sending in made if sending.delivery.id not in on_the_way]
+
+    def _taken(self, due: list[tuple[Delivery, InboxMessage]]) -> list[tuple[Delivery, InboxMessage]]:
+        """Return the deliveries whose channels take their outcomes; drop the others, which only the inbox keeps."""
+        taken = [pair for pair in due if self._channels.takes(pair[0].channel, pair[1].state)]
+        if len(taken) < len(due):
+            kept = {delivery.id for delivery, _ in taken}
+            self._outbox.drop([delivery.id for delivery, _ in due if delivery.id not in kept])
+        return taken
 
     def _start(self, waiting: list[_Sending], most: int, ends_by: float) -> int:
         """Start sends on free threads, `most` of them; return how many."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Literal, Self
 
@@ -11,15 +11,20 @@ from duetime.scheduler.delivery.channel import Channel
 from duetime.scheduler.delivery.desktop import DesktopChannel
 from duetime.scheduler.delivery.webhook import WebhookChannel, WebhookTarget
 from duetime.scheduler.errors import InvalidArgument
+from duetime.scheduler.task import State
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ChannelOptions:
-    """Configured channels: webhooks and Apprise URLs by name; `desktop` is on, off or `auto` (if there is one)."""
+    """Configured channels: webhooks and Apprise URLs by name; `desktop` is on, off or `auto` (if there is one).
+
+    `outcomes` are those that a channel takes, by the same names and `desktop`; it takes all where it is not named.
+    """
 
     desktop: Literal["auto", "on", "off"] = "auto"
     webhooks: Mapping[str, WebhookTarget] = field(default_factory=dict)
     apprise: Mapping[str, str] = field(default_factory=dict, repr=False)
+    outcomes: Mapping[str, Collection[State]] = field(default_factory=dict)
     timeout: float = 20.0
 
 
@@ -29,8 +34,11 @@ class Channels(Mapping[str, Channel]):
     The inbox is not among them: the transaction that stores an outcome writes its inbox message.
     """
 
-    def __init__(self, channels: Iterable[Channel] = ()) -> None:
+    def __init__(
+        self, channels: Iterable[Channel] = (), *, outcomes: Mapping[str, Collection[State]] | None = None
+    ) -> None:
         self._by_name = {channel.name: channel for channel in channels}
+        self._outcomes = {self[name].name: taken for name, taken in (outcomes or {}).items() if name in self}
 
     @classmethod
     def from_options(cls, options: ChannelOptions, *, desktop: DesktopChannel | None = None) -> Self:
@@ -40,7 +48,7 @@ class Channels(Mapping[str, Channel]):
         channels: list[Channel] = [screen] if wanted else []
         channels += [WebhookChannel(name, to, timeout=options.timeout) for name, to in options.webhooks.items()]
         channels += [AppriseChannel(name, url) for name, url in options.apprise.items()]
-        return cls(channels)
+        return cls(channels, outcomes=options.outcomes)
 
     def default_channels(self) -> tuple[str, ...]:
         """Return the channels of a task that names none, without the inbox."""
@@ -61,6 +69,10 @@ class Channels(Mapping[str, Channel]):
                 example="deliver_to=['inbox']",
             )
         return tuple(dict.fromkeys(self[name].name for name in deliver_to if name != "inbox"))
+
+    def takes(self, name: str, outcome: State) -> bool:
+        """Whether a channel wants to know of an outcome; of one that is not configured nobody has said it does not."""
+        return outcome in self._outcomes.get(name, (outcome,))
 
     def close(self) -> None:
         """Close all channels."""

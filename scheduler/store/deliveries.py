@@ -11,7 +11,7 @@ from duetime.scheduler.store.schema.damage import is_damaged, next_time
 from duetime.scheduler.store.schema.rows import DELIVERY, MESSAGE
 from duetime.scheduler.store.schema.tables import deliveries, inbox
 from duetime.scheduler.task import Delivery, DeliveryState, InboxMessage
-from sqlalchemy import bindparam, func, null, select, update
+from sqlalchemy import bindparam, delete, func, null, select, update
 
 _NEXT_WAKE = select(func.min(deliveries.c.next_at)).where(deliveries.c.next_at.is_not(None))
 _DUE = (
@@ -43,6 +43,9 @@ _HOLD = (
     update(deliveries)
     .where(deliveries.c.id.in_(bindparam("ids", expanding=True)), deliveries.c.next_at.is_not(None))
     .values(next_at=bindparam("until"))
+)
+_DROP = delete(deliveries).where(
+    deliveries.c.id.in_(bindparam("ids", expanding=True)), deliveries.c.state == DeliveryState.PENDING
 )
 
 
@@ -80,6 +83,10 @@ class Deliveries:
         now = self._now()
         values = {"ids": list(ids), "now": now, "until": now + lease}
         return self._database.write(lambda connection: set(connection.execute(_TAKE, values).scalars()), durable=False)
+
+    def drop(self, ids: Sequence[str]) -> None:
+        """Remove deliveries that are pending: their channel does not take the outcome, which the inbox has."""
+        self._database.write(lambda connection: connection.execute(_DROP, {"ids": list(ids)}), durable=False)
 
     def hold(self, ids: Sequence[str], *, lease: timedelta) -> None:
         """Extend the leases of these deliveries to `lease` from now, unless they were settled."""

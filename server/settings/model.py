@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Annotated, Literal
 
 from duetime.scheduler.errors import InvalidSetting
+from duetime.server.settings.channels import ALL_OUTCOMES, ChannelSettings, Outcomes
 from duetime.server.settings.checks import (
     ChannelName,
     DatabaseUrl,
@@ -16,7 +17,6 @@ from duetime.server.settings.checks import (
     PoolSettings,
     RedisUrl,
     Secret,
-    WebUrl,
     ZoneName,
     comma_separated,
     lower_case,
@@ -24,7 +24,7 @@ from duetime.server.settings.checks import (
     upper_case,
 )
 from platformdirs import user_data_path
-from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, PrivateAttr, SecretStr, model_validator
+from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, PrivateAttr, model_validator
 
 Names = Annotated[tuple[str, ...], BeforeValidator(comma_separated)]
 Part = Annotated[float, Field(ge=0, le=1)]
@@ -32,30 +32,6 @@ Part = Annotated[float, Field(ge=0, le=1)]
 
 def default_database_url() -> str:
     return f"sqlite:///{user_data_path('duetime', appauthor=False) / 'duetime.db'}"
-
-
-class ChannelSettings(BaseModel):
-    """Where outcomes are told beside the inbox: an Apprise URL (mail, chat, push), or a signed webhook."""
-
-    model_config = ConfigDict(extra="forbid", frozen=True)
-
-    apprise: SecretStr | None = Field(
-        default=None, description="an Apprise URL; needs `duetime[channels]`", examples=["tgram://bot-token/chat-id"]
-    )
-    webhook: WebUrl | None = Field(
-        default=None, description="the address that receives a signed POST", examples=["https://example.com/hook"]
-    )
-    secret: Secret | None = Field(
-        default=None, description="signs the webhook, as `webhook_secret` does", examples=["whsec_<32 bytes in base64>"]
-    )
-
-    @model_validator(mode="after")
-    def _one_way(self) -> ChannelSettings:
-        if (self.apprise is None) == (self.webhook is None):
-            raise ValueError('give exactly one of apprise = "..." or webhook = "..."')
-        if (self.webhook is None) != (self.secret is None):
-            raise ValueError('a webhook needs a secret = "whsec_..." to be signed with, and an Apprise URL takes none')
-        return self
 
 
 class Settings(BaseModel):
@@ -169,6 +145,11 @@ class Settings(BaseModel):
         default="auto",
         description="show outcomes as desktop notifications; `auto` does so where there is a desktop",
         examples=["auto"],
+    )
+    desktop_outcomes: Outcomes = Field(
+        default=ALL_OUTCOMES,
+        description="the outcomes that desktop notifications show; the inbox has all of them",
+        examples=["failed,expired"],
     )
     channels: dict[ChannelName, ChannelSettings] = Field(
         default_factory=dict,

@@ -12,6 +12,7 @@ from duetime.scheduler.errors import InvalidArgument, InvalidSetting
 from duetime.scheduler.nodes.options import RunnerOptions
 from duetime.scheduler.rules.headroom import HeadroomParts
 from duetime.scheduler.rules.time import public_holidays
+from duetime.scheduler.task import State
 from duetime.scheduler.worker.machine_load import LoadShedder, Machine, all_of_them
 from duetime.server.settings.model import Settings
 from platformdirs import user_data_path
@@ -32,6 +33,10 @@ def channel_options(settings: Settings) -> ChannelOptions:
             name: channel.apprise.get_secret_value()
             for name, channel in channels.items()
             if channel.apprise is not None
+        },
+        outcomes={
+            "desktop": tuple(map(State, settings.desktop_outcomes)),
+            **{name: tuple(map(State, channel.outcomes)) for name, channel in channels.items()},
         },
         timeout=settings.webhook_timeout_seconds,
     )

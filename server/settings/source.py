@@ -13,7 +13,8 @@ from pathlib import Path
 from typing import Any, get_origin
 
 from duetime.scheduler.errors import InvalidSetting
-from duetime.server.settings.model import ChannelSettings, Settings
+from duetime.server.settings.channels import ChannelSettings
+from duetime.server.settings.model import Settings
 from platformdirs import user_config_path
 from pydantic import BaseModel, SecretStr, ValidationError
 from pydantic_core import ErrorDetails
@@ -105,7 +106,8 @@ def _(value: Mapping[str, Any]) -> str:
 
 @masked.register
 def _(value: BaseModel) -> str:
-    return ", ".join(name for name in type(value).model_fields if getattr(value, name) is not None)
+    given = (name for name in type(value).model_fields if name in value.model_fields_set)
+    return ", ".join(name for name in given if getattr(value, name) is not None)
 
 
 @masked.register(tuple)

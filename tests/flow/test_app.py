@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 from duetime.scheduler.errors import InvalidSetting
 from duetime.scheduler.store import open_store
+from duetime.scheduler.task import State
 from duetime.server.app import ProgramScheduler, build
 from duetime.server.settings.model import Settings
 from duetime.server.settings.source import load_settings
@@ -27,6 +28,16 @@ def test_a_channel_is_told_by_default_when_the_settings_say_so(tmp_path: Path) -
     team = {"webhook": "https://example.com/hook", "secret": "whsec_" + "QUJD" * 10}
     with build(settings(tmp_path, deliver_to=("team",), channels={"team": team})) as app:
         assert app.scheduler.schedule("Stretch", when="in 2 hours").record.task.deliver_to == ("webhook:team",)
+
+
+def test_a_channel_takes_the_outcomes_that_its_settings_name_and_all_by_default(tmp_path: Path) -> None:
+    hook = {"webhook": "https://example.com/hook", "secret": "whsec_" + "QUJD" * 10}
+    channels = {"team": hook, "pager": {**hook, "outcomes": ["failed", "expired"]}}
+    more = {"desktop_notifications": "on", "desktop_outcomes": "failed"}
+    with build(settings(tmp_path, channels=channels, **more)) as app:
+        ends = (State.SUCCEEDED, State.FAILED, State.EXPIRED)
+        taken = {name: [end for end in ends if app.channels.takes(name, end)] for name in app.channels}
+    assert taken == {"desktop": [State.FAILED], "webhook:team": [*ends], "webhook:pager": [*ends[1:]]}
 
 
 def test_a_process_that_only_schedules_does_not_become_the_runner(tmp_path: Path) -> None:

@@ -12,7 +12,7 @@ from duetime.scheduler.records import Change, NewTask, Start, Verdict
 from duetime.scheduler.store import Store
 from duetime.scheduler.store.history import MAX_TRACEBACKS
 from duetime.scheduler.store.sql.locks import exactly
-from duetime.scheduler.task import State, TaskRecord
+from duetime.scheduler.task import DeliveryState, State, TaskRecord
 
 from tests.builders import (
     LEASE,
@@ -357,6 +357,20 @@ def test_after_the_clock_was_set_back_a_retry_waits_from_now_on_as_long_as_it_sh
         [attempt] = store.history.attempts(TENANT, claim.task.id)
         assert attempt.started_at == attempt.ended_at == clock()
     assert store.claims.restart_delays() == []
+
+
+def test_a_delivery_that_is_dropped_is_due_no_more_and_one_that_has_ended_stays(store: Store) -> None:
+    claims = [started(store), started(store)]
+    told = [delivery(claim, next_at=NOON) for claim in claims]
+    ends = [
+        settlement(claim, inbox=message(claim), deliveries=(each,)) for claim, each in zip(claims, told, strict=True)
+    ]
+    store.claims.settle(ends)
+    assert store.deliveries.settle(told[1].id, 0, delivered=True, error=None, next_at=None)
+    store.deliveries.drop([each.id for each in told])
+    assert store.deliveries.due(limit=9) == []
+    kept = [store.tasks.get(TENANT, claim.task.id).deliveries for claim in claims]
+    assert [[each.state for each in of_task] for of_task in kept] == [[], [DeliveryState.DELIVERED]]
 
 
 @pytest.mark.parametrize("known", [False, True])

@@ -111,6 +111,9 @@ def test_a_named_file_that_is_missing_stops_the_start(home: Path, monkeypatch: p
         ("[channels.crm]\napprize = 'json://x'", "Did you mean apprise?"),
         ("[channels.Crm]\napprise = 'json://x'", "channels.Crm"),
         ("[channels.crm]\nwebhook = 'x.example'\nsecret = 'a'", "channels.crm.webhook"),
+        ("[channels.crm]\napprise = 'json://x'\noutcomes = ['failure']", "'succeeded', 'failed' or 'expired'"),
+        ("[channels.crm]\napprise = 'json://x'\noutcomes = []", "channels.crm.outcomes"),
+        ("desktop_outcomes = 'failure'", "'succeeded', 'failed' or 'expired'"),
     ],
 )
 def test_what_is_unknown_or_wrong_in_the_file_is_named(home: Path, text: str, said: str) -> None:

@@ -20,11 +20,15 @@ from duetime.scheduler.delivery.deliverer import (
 from duetime.scheduler.delivery.desktop import DesktopChannel
 from duetime.scheduler.errors import InvalidArgument, InvalidSetting
 from duetime.scheduler.events import EventKind
+from duetime.scheduler.handlers import Handlers
 from duetime.scheduler.ids import new_id, new_task_id
+from duetime.scheduler.intake.planner import Planner
 from duetime.scheduler.records import Settlement, Start
+from duetime.scheduler.service import Scheduler
 from duetime.scheduler.store import Store, open_store
 from duetime.scheduler.store.deliveries import Deliveries
 from duetime.scheduler.task import Delivery, DeliveryState, InboxMessage, RetryPolicy, Run, State, Task
+from duetime.widgets.payload import task_payload
 
 START = datetime(2026, 11, 21, 12, tzinfo=UTC)
 
@@ -70,7 +74,7 @@ def store(tmp_path: Path, clock: Clock) -> Iterator[Store]:
     opened.close()
 
 
-def fire(store: Store, *channels: str, text: str = "done") -> str:
+def fire(store: Store, *channels: str, text: str = "done", outcome: State = State.SUCCEEDED) -> str:
     """Store a task, run it to its end with deliveries to `channels`, and give the id of its run."""
     task = Task(
         id=new_task_id(),
@@ -97,15 +101,13 @@ def fire(store: Store, *channels: str, text: str = "done") -> str:
     store.tasks.add(task, run, actor="local")
     store.claims.make_ready(limit=10)
     (claim,) = store.claims.start([Start(run.id)], worker="w", epoch=None, lease=timedelta(seconds=30))
-    message = InboxMessage(
-        new_id("m"), "local", "local", task.id, run.id, task.title, text, State.SUCCEEDED, store.now()
-    )
+    message = InboxMessage(new_id("m"), "local", "local", task.id, run.id, task.title, text, outcome, store.now())
     settlement = Settlement(
         run.id,
         claim.run.attempt,
         1,
-        to=State.SUCCEEDED,
-        kind=EventKind.SUCCEEDED,
+        to=outcome,
+        kind=EventKind(outcome),
         outcome="done",
         inbox=message,
         deliveries=tuple(
@@ -288,6 +290,7 @@ class LookedBefore:
     def __init__(self, outbox: Deliveries) -> None:
         self._found = outbox.due(limit=9)
         self.take, self.hold, self.settle, self.next_wake = outbox.take, outbox.hold, outbox.settle, outbox.next_wake
+        self.drop = outbox.drop
 
     def due(self, *, limit: int) -> list[tuple[Delivery, InboxMessage]]:
         return self._found[:limit]
@@ -365,6 +368,53 @@ def test_what_failed_together_is_not_repeated_together(store: Store) -> None:
     Deliverer(store.deliveries, Channels([channel])).tick(store.now())
     moments = {delivery.next_at for delivery in deliveries(store)}
     assert len(moments) == 8
+
+
+# --- the outcomes that a channel takes ------------------------------------------------------------------------------
+
+FAILURES = (State.FAILED, State.EXPIRED)
+
+
+def failures_only(store: Store, *channels: Channel) -> Deliverer:
+    return Deliverer(store.deliveries, Channels(channels, outcomes={"pager": FAILURES}), draw=lambda: 1.0)
+
+
+@pytest.mark.parametrize("outcome", [State.SUCCEEDED, State.FAILED])
+def test_a_channel_is_told_of_the_outcomes_that_it_takes(store: Store, outcome: State) -> None:
+    pager, team = FakeChannel("pager"), FakeChannel("team")
+    fire(store, "pager", "team", outcome=outcome)
+    loop = failures_only(store, pager, team)
+    loop.tick(store.now())
+
+    assert (len(pager.sent), len(team.sent)) == (int(outcome in FAILURES), 1)
+    assert loop.next_wake() is None
+
+
+def test_an_outcome_that_no_channel_takes_is_delivered_to_the_inbox(store: Store) -> None:
+    fire(store, "pager")
+    assert failures_only(store, FakeChannel("pager")).tick(store.now()) == 0
+    (view,) = Scheduler(store, Planner(Handlers.load(entry_points=False), "UTC")).list().views
+    part = task_payload(view).delivery
+
+    assert deliveries(store) == []
+    assert part is not None
+    assert (part.channel, part.state) == ("inbox", DeliveryState.DELIVERED)
+    assert len(store.inbox.unread("local", "local")) == 1
+
+
+def test_a_channel_that_takes_all_again_is_told_of_what_waits(store: Store) -> None:
+    fire(store, "pager")
+    pager = FakeChannel("pager")
+    deliverer(store, pager).tick(store.now())
+    assert len(pager.sent) == 1
+
+
+def test_a_webhook_takes_outcomes_by_its_bare_name() -> None:
+    channels = opened(webhooks={"team": WebhookTarget("https://example.com", SECRET)}, outcomes={"team": FAILURES})
+    assert channels.takes("webhook:team", State.FAILED)
+    assert channels.takes("webhook:team", State.EXPIRED)
+    assert not channels.takes("webhook:team", State.SUCCEEDED)
+    assert channels.takes("gone", State.SUCCEEDED)
 
 
 # --- the registry of channels ---------------------------------------------------------------------------------------
