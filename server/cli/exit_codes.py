@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import sys
 import traceback
+from typing import Any
 
 from duetime.scheduler.errors import (
     DuetimeError,
@@ -42,7 +43,7 @@ def explain(error: BaseException) -> int:
     if isinstance(error, TyperException):
         context = getattr(error, "ctx", None)
         said = error.format_message().replace("Value error, ", "")
-        _say(f"{said}\nTry: {context.command_path if context else 'duetime'} --help")
+        _say(f"{said}\n{_way_on(context)}")
         return error.exit_code
     if isinstance(error, DuetimeError):
         _say(retold(error).said(COMMAND_WORDS))
@@ -51,6 +52,13 @@ def explain(error: BaseException) -> int:
         traceback.print_exception(error)
     _say(f"{type(error).__name__}: {error}. This is a defect of Duetime; DUETIME_LOG_LEVEL=debug shows where it is.")
     return FAILED_CODE
+
+
+def _way_on(context: Any) -> str:
+    """Return the first example of the command that was wrongly used, and where its help is."""
+    examples = getattr(context.command, "examples", ()) if context else ()
+    example = f"Example: {examples[0]}\n" if examples else ""
+    return f"{example}Try: {context.command_path if context else 'duetime'} --help"
 
 
 def code_of(error: DuetimeError) -> int:

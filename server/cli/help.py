@@ -16,14 +16,17 @@ _BRACES = re.compile(r"\{([A-Z]+)\}")
 
 
 class Verb(TyperCommand):
-    """One command."""
+    """One command; `examples` are command lines that it accepts."""
+
+    examples: tuple[str, ...] = ()
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
         name_values(self.params)
 
     def get_help(self, ctx: Any) -> str:
-        return _BRACES.sub(r"\1", super().get_help(ctx))
+        shown = "".join(f"\n  {each}" for each in self.examples)
+        return _BRACES.sub(r"\1", super().get_help(ctx)) + (f"\n\nExamples:{shown}" if shown else "")
 
     def get_short_help_str(self, limit: int = 0) -> str:  # noqa: ARG002 - a sentence that is cut says too little
         return self.help or ""
@@ -32,9 +35,10 @@ class Verb(TyperCommand):
 class DeferredVerb(TyperCommand):
     """A command whose function, `module:name`, is loaded when the command is used."""
 
-    def __init__(self, name: str, source: str, about: str) -> None:
+    def __init__(self, name: str, source: str, about: str, *, examples: tuple[str, ...]) -> None:
         super().__init__(name=name, help=about, rich_markup_mode=None)
         self.source = source
+        self.examples = examples
 
     @cached_property
     def loaded(self) -> Any:
@@ -42,7 +46,9 @@ class DeferredVerb(TyperCommand):
         module, _, function = self.source.partition(":")
         alone = Typer(add_completion=False, rich_markup_mode=None, pretty_exceptions_enable=False)
         alone.command(self.name, cls=Verb)(getattr(import_module(module), function))
-        return get_command(alone)
+        found: Any = get_command(alone)
+        found.examples = self.examples
+        return found
 
     def make_context(self, *args: Any, **kwargs: Any) -> Any:
         return self.loaded.make_context(*args, **kwargs)

@@ -27,62 +27,119 @@ VERBS = (
         "serve",
         f"{_HERE}.serve:serve",
         "Serve MCP over HTTP on this machine until stopped, and run tasks unless workers do.",
+        examples=(
+            "duetime serve",
+            "duetime serve --port 8080",
+        ),
     ),
     DeferredVerb(
         "worker",
         f"{_HERE}.serve:worker",
         "Run tasks as one of many workers, with PostgreSQL and Redis, until stopped.",
+        examples=("duetime worker --threads 16",),
     ),
-    DeferredVerb("schedule", f"{_TASKS}:schedule", "Schedule a task: a reminder, a webhook, or one of your handlers."),
+    DeferredVerb(
+        "schedule",
+        f"{_TASKS}:schedule",
+        "Schedule a task: a reminder, a webhook, or one of your handlers.",
+        examples=(
+            'duetime schedule "Call John" --when "tomorrow 9am"',
+            'duetime schedule "Stand-up" --repeat "every weekday at 9:00"',
+        ),
+    ),
     DeferredVerb(
         "list",
         f"{_LISTS}:list_",
         "List tasks: open ones by time, then those that ended; with an end to come, every occurrence until then.",
+        examples=(
+            "duetime list --state failed",
+            'duetime list --after "last monday" --before now',
+        ),
     ),
     DeferredVerb(
         "failed",
         f"{_LISTS}:failed",
         "List tasks whose last run failed, newest first, and why: also those that are scheduled again.",
+        examples=(
+            "duetime failed",
+            "duetime failed --label reports",
+        ),
     ),
-    DeferredVerb("show", f"{_TASKS}:show", "Show everything about one task."),
-    DeferredVerb("reschedule", f"{_TASKS}:reschedule", "Change a task: what is given changes, everything else stays."),
-    DeferredVerb("cancel", f"{_TASKS}:cancel", "Cancel a task; a running attempt is asked to stop."),
-    DeferredVerb("undo", f"{_TASKS}:undo", "Undo a cancel within 30 seconds."),
+    DeferredVerb(
+        "show",
+        f"{_TASKS}:show",
+        "Show everything about one task.",
+        examples=(
+            "duetime show t_7k3m",
+            'duetime show "call john" --history',
+        ),
+    ),
+    DeferredVerb(
+        "reschedule",
+        f"{_TASKS}:reschedule",
+        "Change a task: what is given changes, everything else stays.",
+        examples=(
+            'duetime reschedule t_7k3m --when "tomorrow 11am"',
+            'duetime reschedule "stand-up" --pause',
+        ),
+    ),
+    DeferredVerb(
+        "cancel",
+        f"{_TASKS}:cancel",
+        "Cancel a task; a running attempt is asked to stop.",
+        examples=('duetime cancel t_7k3m --reason "he called"',),
+    ),
+    DeferredVerb("undo", f"{_TASKS}:undo", "Undo a cancel within 30 seconds.", examples=("duetime undo t_7k3m",)),
     DeferredVerb(
         "explain",
         f"{_POOLS}:explain",
         "Explain why a task is not running: what it waits for, how much is missing, and which task holds it.",
+        examples=("duetime explain t_7k3m",),
     ),
     DeferredVerb(
         "history",
         f"{_HERE}.history:history",
         "Show what happened to tasks, newest first: who did what, when and why.",
+        examples=(
+            'duetime history --since "last night"',
+            "duetime history t_7k3m",
+        ),
     ),
     DeferredVerb(
         "stats",
         f"{_POOLS}:stats",
         "Count waiting runs by tier, with the share of each tier, and show the use of pools and threads.",
+        examples=("duetime stats",),
     ),
     DeferredVerb(
         "migrate",
         f"{_INSTALLATION}:migrate",
         "Upgrade the database to this version; an SQLite file is backed up next to itself first.",
+        examples=("duetime migrate",),
     ),
     DeferredVerb(
-        "workers", f"{_INSTALLATION}:workers", "List the worker processes of a shared installation, on any machine."
+        "workers",
+        f"{_INSTALLATION}:workers",
+        "List the worker processes of a shared installation, on any machine.",
+        examples=("duetime workers",),
     ),
     DeferredVerb(
         "doctor",
         f"{_INSTALLATION}:doctor",
         "Check database, clock, zone, runner, handlers, channels and settings, and suggest remedies.",
+        examples=("duetime doctor",),
     ),
     DeferredVerb(
-        "config", f"{_INSTALLATION}:config", "Show every setting in force and its source; secrets are masked."
+        "config",
+        f"{_INSTALLATION}:config",
+        "Show every setting in force and its source; secrets are masked.",
+        examples=("duetime config",),
     ),
     DeferredVerb(
         "install",
         f"{_INSTALLATION}:install",
         "Show the entry for a chat client's MCP configuration, or write it there.",
+        examples=("duetime install claude --write",),
     ),
 )
 GROUPS = (
@@ -95,16 +152,19 @@ GROUPS = (
                 "install",
                 f"{_INSTALLATION}:service_install",
                 "Set up `duetime serve` as a background service of this user, and start it.",
+                examples=("duetime service install",),
             ),
             DeferredVerb(
                 "status",
                 f"{_INSTALLATION}:service_status",
                 "Report whether the background service is running; exit code 1 if it is not.",
+                examples=("duetime service status",),
             ),
             DeferredVerb(
                 "remove",
                 f"{_INSTALLATION}:service_remove",
                 "Stop the background service and remove it; tasks and settings stay.",
+                examples=("duetime service remove",),
             ),
         ),
     ),
@@ -113,14 +173,18 @@ GROUPS = (
         help="Pools, which limit concurrency and rate.",
         rich_markup_mode=None,
         commands=(
-            DeferredVerb("list", f"{_POOLS}:pools_list", "List the declared pools."),
+            DeferredVerb("list", f"{_POOLS}:pools_list", "List the declared pools.", examples=("duetime pools list",)),
             DeferredVerb(
-                "set", f"{_POOLS}:pools_set", "Create or change a pool at run time; existing reservations stay."
+                "set",
+                f"{_POOLS}:pools_set",
+                "Create or change a pool at run time; existing reservations stay.",
+                examples=('duetime pools set gpu \'{"kind": "slots", "capacity": 2}\'',),
             ),
             DeferredVerb(
                 "remove",
                 f"{_POOLS}:pools_remove",
                 "Remove a pool; tasks that need it are held until it is declared again.",
+                examples=("duetime pools remove gpu",),
             ),
         ),
     ),

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import shlex
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -70,6 +71,16 @@ def test_every_option_and_verb_says_what_it_does() -> None:
     for name, command in verbs(duetime_command()):
         assert command.help, name
         assert all(each.help for each in command.params if each.param_type_name == "option"), name
+
+
+def test_every_verb_has_examples_that_it_accepts_and_its_help_shows() -> None:
+    for name, command in verbs(duetime_command()):
+        assert command.examples, name
+        for example in command.examples:
+            prefix = f"duetime {name}"
+            assert shlex.split(example)[: len(prefix.split())] == prefix.split()
+            context = command.make_context(prefix, shlex.split(example)[len(prefix.split()) :])
+            assert f"  {example}" in command.get_help(context).splitlines()
 
 
 def test_the_sentence_in_the_list_of_verbs_is_the_one_of_the_verb_itself() -> None:

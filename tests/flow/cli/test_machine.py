@@ -113,6 +113,7 @@ def test_wrong_usage_ends_with_2_and_names_the_help(
     assert (ended.code, ended.out) == (2, "")
     assert ended.err.startswith(f"duetime: {said}")
     assert ended.err.endswith(f"\nTry: {help_of} --help\n")
+    assert (f"\nExample: {help_of} " in ended.err) is (help_of not in {"duetime", "duetime service"})
 
 
 def test_an_unexpected_error_is_one_sentence_without_a_traceback(cli: Run, monkeypatch: pytest.MonkeyPatch) -> None:
