@@ -45,6 +45,7 @@ const parts = (await new Response(stream).text()).split("\\0");
 const part = document.createElement(tag);
 part.textContent = parts[place];
 document.head.append(part);
+if (tag === "script") part.remove();
 });
 })();"""
 

@@ -235,7 +235,7 @@ def test_at_320_pixels_the_list_does_not_scroll_sideways(chat: Chat) -> None:
     long = a_row(TAXES, "Donaudampfschifffahrtselektrizitätenwerk", 60 * 24 * 400, paused=True, repeat=True)
     show_list(chat, a_page([long, *ROWS[1:]], cursor="c1"), width=320, locale="de-DE", timeZone="Asia/Kathmandu")
     row(chat, "Call John").click()
-    expect(chat.button("Move")).to_be_visible()
+    expect(chat.button("Verschieben")).to_be_visible()
     assert chat.card.locator("html").evaluate("root => root.scrollWidth <= root.clientWidth")
 
 

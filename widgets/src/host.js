@@ -1,5 +1,7 @@
 /* What the host wants: its theme, language and time zone, and to know how tall the card is. */
 
+import { guardContrast } from "./contrast.js";
+
 const darkly = window.matchMedia("(prefers-color-scheme: dark)");
 
 /** Take over the host's theme and safe area, and the language that is spoken. */
@@ -10,6 +12,7 @@ export function wear(context, { locale, direction }) {
   for (const [name, value] of Object.entries(context.styles?.variables ?? {})) {
     if (name.startsWith("--") && value) root.style.setProperty(name, value);
   }
+  guardContrast(root);
   const { top = 0, right = 0, bottom = 0, left = 0 } = context.safeAreaInsets ?? {};
   document.body.style.margin = `${top}px ${right}px ${bottom}px ${left}px`;
 }
