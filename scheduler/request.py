@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, fields
-from datetime import datetime, timedelta
+from datetime import date, timedelta
 from typing import Any, Final, TypedDict, cast
 
 from duetime.scheduler.principal import Principal
@@ -21,6 +21,9 @@ DEADLINE_KINDS: Final[Mapping[str, tuple[DeadlineType, Penalty]]] = {
     "soft-step": (DeadlineType.SOFT, Penalty.STEP),
 }
 """Values of `deadline_type`: the kind of a deadline and the penalty for missing it, as one word."""
+
+Moment = str | date | timedelta
+"""A time as a caller gives it: words, a date (or a datetime, which is one too), or a span from now."""
 
 REMOVABLE: Final = ("payload", "needs", "labels", "deliver_to", "retry", "max_runs")
 """Values of `remove`: the parts of a task that an empty value cannot empty, as that stands for an absent one."""
@@ -48,15 +51,15 @@ class Request:
     """
 
     title: str
-    when: str | datetime | timedelta | None = None
+    when: Moment | None = None
     timezone: str | None = None
     repeat: str | None = None
-    until: str | datetime | None = None
+    until: Moment | None = None
     max_runs: int | None = None
     action: str = REMINDER_ACTION
     payload: Mapping[str, Json] = field(default_factory=dict)
     priority: str | None = None
-    deadline: str | datetime | timedelta | None = None
+    deadline: Moment | None = None
     deadline_type: str | None = None
     estimate: str | float | timedelta | None = None
     needs: Mapping[str, Json] | None = None
@@ -90,15 +93,15 @@ def as_content(given: Mapping[str, Any]) -> dict[str, Json]:
 class ScheduleArguments(TypedDict, total=False):
     """The keyword arguments of `Scheduler.schedule`: the fields of `Request` but the title."""
 
-    when: str | datetime | timedelta | None
+    when: Moment | None
     timezone: str | None
     repeat: str | None
-    until: str | datetime | None
+    until: Moment | None
     max_runs: int | None
     action: str
     payload: Mapping[str, Json]
     priority: str | None
-    deadline: str | datetime | timedelta | None
+    deadline: Moment | None
     deadline_type: str | None
     estimate: str | float | timedelta | None
     needs: Mapping[str, Json] | None
@@ -114,14 +117,14 @@ class RescheduleArguments(TypedDict, total=False):
     """The arguments of `Scheduler.reschedule`: the fields of `Reschedule`."""
 
     title: str | None
-    when: str | datetime | timedelta | None
+    when: Moment | None
     timezone: str | None
     repeat: str | None
-    until: str | datetime | None
+    until: Moment | None
     max_runs: int | None
     payload: Mapping[str, Json] | None
     priority: str | None
-    deadline: str | datetime | timedelta | None
+    deadline: Moment | None
     deadline_type: str | None
     estimate: str | float | timedelta | None
     needs: Mapping[str, Json] | None
@@ -162,14 +165,14 @@ class Reschedule:
     """
 
     title: str | None = None
-    when: str | datetime | timedelta | None = None
+    when: Moment | None = None
     timezone: str | None = None
     repeat: str | None = None
-    until: str | datetime | None = None
+    until: Moment | None = None
     max_runs: int | None = None
     payload: Mapping[str, Json] | None = None
     priority: str | None = None
-    deadline: str | datetime | timedelta | None = None
+    deadline: Moment | None = None
     deadline_type: str | None = None
     estimate: str | float | timedelta | None = None
     needs: Mapping[str, Json] | None = None

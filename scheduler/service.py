@@ -23,6 +23,7 @@ from duetime.scheduler.principal import LOCAL, Principal
 from duetime.scheduler.records import Added, Change, NewTask
 from duetime.scheduler.request import (
     CallArguments,
+    Moment,
     Repeatable,
     Request,
     Reschedule,
@@ -168,7 +169,7 @@ class Scheduler(Reader):
         action: str,
         *,
         minutes: int | None = None,
-        until: str | None = None,
+        until: Moment | None = None,
         undo: str | None = None,
         **call: Unpack[CallArguments],
     ) -> TaskView:

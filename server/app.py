@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import timedelta
 from enum import StrEnum
@@ -37,7 +36,6 @@ from duetime.server.runtime.readiness import readiness
 from duetime.server.settings.handlers import load_handlers
 from duetime.server.settings.model import Settings
 from duetime.server.settings.options import allowance, channel_options, holiday_calendar, runner_options
-from duetime.server.settings.source import load_settings
 
 if TYPE_CHECKING:
     from duetime.scheduler.worker.worker import WorkerOptions
@@ -275,24 +273,3 @@ def _default_channels(settings: Settings, channels: Channels) -> tuple[str, ...]
     """Return the default channels; a desktop that this machine lacks is left out."""
     named = settings.deliver_to or channels.default_channels()
     return tuple(name for name in named if name in channels)
-
-
-class ProgramScheduler(service.Scheduler):
-    """The scheduling service for programs: `Scheduler.open()` is all the set-up there is."""
-
-    @classmethod
-    @contextmanager
-    def open(
-        cls, settings: Settings | None = None, *, handlers: Sequence[Handler] = (), run: bool = True
-    ) -> Iterator[service.Scheduler]:
-        """Open the scheduler of `settings` (by default those of the environment) for the time of the block.
-
-        With `run`, this process also runs what is due, unless another one does (of a shared installation it is one
-        worker of many); `handlers` are known in this process
-        beside the configured ones.
-        """
-        role = Role.WORK if run else Role.SERVE
-        with build(settings or load_settings(), handlers=handlers, role=role) as app:
-            if run:
-                app.start()
-            yield app.scheduler

@@ -271,10 +271,10 @@ def from_json_text(text: str) -> Any:
         return None
 
 
-def named(given: Json) -> str:
-    """Name the kind of a value, for a sentence that must not repeat it."""
+def named(given: Any) -> str:
+    """Name the kind of a value, for a sentence that must not repeat it; what JSON has not, by its type."""
     names = {bool: "true or false", int: "a number", float: "a number", str: "text", list: "a list", dict: "an object"}
-    return names.get(type(given), "nothing")
+    return names.get(type(given)) or ("nothing" if given is None else f"{type(given).__name__} value")
 
 
 def _number(given: Json) -> str:

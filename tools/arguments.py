@@ -107,9 +107,10 @@ class Arguments:
                 problems.append(argument.problem(str(error), value))
             else:
                 values |= {argument.name: read} if argument.required or not is_blank(read, argument.kind) else {}
-        return values, [*problems, *self._unknown(given)]
+        return values, [*problems, *self.unknown(given)]
 
-    def _unknown(self, given: Mapping[str, Json]) -> list[InvalidArgument]:
+    def unknown(self, given: Mapping[str, Any]) -> list[InvalidArgument]:
+        """Return a problem for each name that is no argument, with the one that was most likely meant."""
         unknown = [name for name in given if name not in self.table]
         return [self._not_known(name, guessed=place < MAX_PROBLEMS) for place, name in enumerate(unknown)]
 

@@ -9,6 +9,7 @@ from duetime.scheduler.errors import InvalidArgument
 from duetime.scheduler.events import EventKind
 from duetime.scheduler.intake.instants import snooze_by
 from duetime.scheduler.records import Change
+from duetime.scheduler.request import Moment
 from duetime.scheduler.rules import changes
 from duetime.scheduler.rules.time.parser import Frame
 from duetime.scheduler.task import TaskRecord
@@ -22,7 +23,7 @@ def decide_action(
     now: datetime,
     *,
     minutes: int | None = None,
-    until: str | None = None,
+    until: Moment | None = None,
     undo: str | None = None,
     holidays: str = "",
 ) -> tuple[EventKind, Callable[[TaskRecord], Change]]:
@@ -43,7 +44,7 @@ def decide_action(
 
 
 def _snooze_by(
-    record: TaskRecord, minutes: int | None, until: str | None, now: datetime, holidays: str
+    record: TaskRecord, minutes: int | None, until: Moment | None, now: datetime, holidays: str
 ) -> timedelta | datetime:
     frame = Frame(record.run.scheduled_for, holidays=holidays)
     return snooze_by(record.task.timezone, minutes, until, now, frame)

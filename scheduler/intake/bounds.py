@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass
-from datetime import UTC, datetime, timedelta
+from datetime import UTC, date, datetime, timedelta
 from typing import Any
 
 from duetime.scheduler.errors import InvalidArgument
@@ -14,7 +14,8 @@ from duetime.scheduler.rules.time import zones
 from duetime.scheduler.rules.time.bounds import read_bound
 from duetime.scheduler.rules.time.tokens import Misread, Unknown
 
-Bound = str | datetime
+Bound = str | date
+"""Words, a date, or a datetime."""
 
 ACCEPTED = (
     "a date, a day or a time (the last such, unless it says otherwise), `yesterday`, `last night`, `this morning`, "
@@ -42,7 +43,7 @@ class Bounds:
         cls, cursor: str | None, now: datetime, zone: str | None, holidays: str = "", **given: Bound | None
     ) -> Bounds:
         """Resolve the bounds that were given; raises InvalidArgument naming one."""
-        words = any(isinstance(bound, str) for bound in given.values())
+        words = any(not isinstance(bound, datetime | None) for bound in given.values())
         led = _CURSOR.fullmatch(cursor) if cursor and words else None
         if led is not None:
             cursor, now = led[2], min(now, _EPOCH + timedelta(microseconds=int(led[1])))
@@ -65,12 +66,13 @@ def resolve_bound(given: Bound, *, now: datetime, zone: str | None, argument: st
     Wall times are those of `zone` (UTC when none is known). Raises InvalidArgument naming `argument`.
     """
     home = zones.find(zone or "UTC", argument=argument)
-    if isinstance(given, datetime):
-        return (given if given.tzinfo else zones.place(given, home).instant).astimezone(UTC)
+    words = given if isinstance(given, str) else given.isoformat()
     try:
-        return read_bound(given, now=now, zone=home, ahead=argument in AHEAD, holidays=holidays)
+        if isinstance(given, datetime):
+            return (given if given.tzinfo else zones.place(given, home).instant).astimezone(UTC)
+        return read_bound(words, now=now, zone=home, ahead=argument in AHEAD, holidays=holidays)
     except Unknown:
-        return _translated(given, now, home.key, argument)
+        return _translated(words, now, home.key, argument)
     except (Misread, OverflowError) as error:
         problem = error.problem if isinstance(error, Misread) else "it is beyond the calendar"
         raise _wrong(argument, problem) from None

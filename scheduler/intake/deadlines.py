@@ -5,12 +5,12 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass
-from datetime import UTC, datetime, timedelta
+from datetime import UTC, date, datetime, timedelta
 from difflib import get_close_matches
 
 from duetime.scheduler.errors import InvalidArgument
-from duetime.scheduler.intake.instants import Moment, resolve_end, resolve_moment
-from duetime.scheduler.request import DEADLINE_KINDS
+from duetime.scheduler.intake.instants import resolve_end, resolve_moment
+from duetime.scheduler.request import DEADLINE_KINDS, Moment
 from duetime.scheduler.rules.time.durations import parse_exact
 from duetime.scheduler.rules.time.parser import NEW_TASK, Frame
 from duetime.scheduler.rules.time.time_of_day import read_clock
@@ -166,4 +166,4 @@ def _is_time_of_day(text: str) -> bool:
 
 
 def _written(given: Moment) -> str:
-    return given.isoformat() if isinstance(given, datetime) else str(given).strip()
+    return given.isoformat() if isinstance(given, date) else str(given).strip()

@@ -18,9 +18,9 @@ from duetime.scheduler.intake.deadlines import (
     kind_of,
     tier_of,
 )
-from duetime.scheduler.intake.instants import Moment
 from duetime.scheduler.intake.needs import PoolsByName, check, merged
 from duetime.scheduler.intake.validation import ProblemCollector
+from duetime.scheduler.request import Moment
 from duetime.scheduler.rules.estimates import UNKNOWN_ESTIMATE, Estimate, estimate
 from duetime.scheduler.rules.time import zones
 from duetime.scheduler.rules.time.parser import NEW_TASK, Frame

@@ -5,18 +5,17 @@ from __future__ import annotations
 import re
 from contextlib import suppress
 from dataclasses import replace
-from datetime import UTC, datetime, time, timedelta
+from datetime import UTC, date, datetime, time, timedelta
 from functools import lru_cache
 
 from duetime.scheduler.errors import InvalidArgument
 from duetime.scheduler.intake.translated_phrases import understand
+from duetime.scheduler.request import Moment
 from duetime.scheduler.rules.recurrence import recurrence
 from duetime.scheduler.rules.time import zones
 from duetime.scheduler.rules.time.parser import NEW_TASK, Frame
 from duetime.scheduler.rules.time.time_of_day import NO_TIME
 from duetime.scheduler.rules.time.times import Resolved, describe, relative
-
-Moment = str | datetime | timedelta
 
 WHOLE_DAY = "no time given: the end of that day"
 
@@ -44,13 +43,20 @@ def resolve_moment(
 
     Words go through the grammar. A naive datetime is a wall time in `zone`, under the same rules as a written one; an
     aware one is an instant. An instant of the last 5 seconds means now. Raises InvalidArgument for `argument` when the
-    time is in the past or unknown.
+    time is in the past, unknown, or beyond the calendar.
     """
+    try:
+        return _resolve(given, now=now, zone=zone, argument=argument, frame=frame)
+    except OverflowError:
+        raise InvalidArgument(argument, "it is beyond the calendar", example=f"{argument}='in 2 hours'") from None
+
+
+def _resolve(given: Moment, *, now: datetime, zone: str | None, argument: str, frame: Frame) -> Resolved:
     if isinstance(given, timedelta):
         return _instant(now + given, now=now, zone=zone, argument=argument)
     if isinstance(given, datetime) and given.tzinfo is not None:
         return _instant(given.astimezone(UTC), now=now, zone=zone, argument=argument)
-    words = given if isinstance(given, str) else given.isoformat(timespec="seconds")
+    words = given if isinstance(given, str) else written(given)
     try:
         return _understood(words, now=now, zone=zone, argument=argument, frame=frame)
     except InvalidArgument:
@@ -59,6 +65,11 @@ def resolve_moment(
             _refuse_recurrence(words, now=now, zone=zone, argument=argument, frame=frame)
             raise
         return _instant(passed.instant, now=now, zone=passed.zone, argument=argument)
+
+
+def written(given: date) -> str:
+    """Return a date, or a date and time in whole seconds, as it is written."""
+    return given.isoformat(timespec="seconds") if isinstance(given, datetime) else given.isoformat()
 
 
 def _refuse_recurrence(words: str, *, now: datetime, zone: str | None, argument: str, frame: Frame) -> None:
@@ -119,7 +130,9 @@ def _instant(instant: datetime, *, now: datetime, zone: str | None, argument: st
     return Resolved(instant, instant.astimezone(home).replace(tzinfo=None), home.key, ())
 
 
-def snooze_by(zone: str, minutes: int | None, until: str | None, now: datetime, frame: Frame) -> timedelta | datetime:
+def snooze_by(
+    zone: str, minutes: int | None, until: Moment | None, now: datetime, frame: Frame
+) -> timedelta | datetime:
     """Return how long a snooze is, or until when (UTC), from exactly one of the arguments; raises InvalidArgument."""
     if (minutes is None) == (until is None):
         raise InvalidArgument("minutes", "give minutes or until", accepted="one of the two", example="minutes=10")

@@ -14,7 +14,7 @@ from duetime.version import __version__ as __version__
 if TYPE_CHECKING:
     from duetime.scheduler.handlers import Context, handler
     from duetime.scheduler.outcomes import Done, Failed, Retry, Wait, Yielded
-    from duetime.server.app import ProgramScheduler as Scheduler
+    from duetime.server.python.scheduler import ProgramScheduler as Scheduler
 
 __all__ = ["Context", "Done", "Failed", "Retry", "Scheduler", "Wait", "Yielded", "handler"]
 
@@ -23,7 +23,7 @@ _HOMES = {
     "Done": "duetime.scheduler.outcomes",
     "Failed": "duetime.scheduler.outcomes",
     "Retry": "duetime.scheduler.outcomes",
-    "Scheduler": "duetime.server.app:ProgramScheduler",
+    "Scheduler": "duetime.server.python.scheduler:ProgramScheduler",
     "Wait": "duetime.scheduler.outcomes",
     "Yielded": "duetime.scheduler.outcomes",
     "handler": "duetime.scheduler.handlers",

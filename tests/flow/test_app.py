@@ -6,10 +6,11 @@ import sys
 from pathlib import Path
 
 import pytest
+from duetime import Scheduler
 from duetime.scheduler.errors import InvalidSetting
 from duetime.scheduler.store import open_store
 from duetime.scheduler.task import State
-from duetime.server.app import ProgramScheduler, build
+from duetime.server.app import build
 from duetime.server.settings.model import Settings
 from duetime.server.settings.source import load_settings
 
@@ -41,7 +42,7 @@ def test_a_channel_takes_the_outcomes_that_its_settings_name_and_all_by_default(
 
 
 def test_a_process_that_only_schedules_does_not_become_the_runner(tmp_path: Path) -> None:
-    with ProgramScheduler.open(settings(tmp_path), run=False) as scheduler:
+    with Scheduler.open(settings(tmp_path), run=False) as scheduler:
         scheduler.schedule("Stretch", when="in 2 hours")
     with build(settings(tmp_path)) as app:
         assert app.store.runners.current() is None

@@ -8,7 +8,6 @@ from pathlib import Path
 
 import pytest
 from duetime import Scheduler
-from duetime.scheduler import service
 from duetime.scheduler.errors import DuetimeError
 from duetime.scheduler.request import Request
 from duetime.scheduler.task import State, TaskFilter, TaskPage
@@ -16,7 +15,7 @@ from duetime.server.settings.model import Settings
 
 
 @pytest.fixture
-def scheduler(tmp_path: Path) -> Iterator[service.Scheduler]:
+def scheduler(tmp_path: Path) -> Iterator[Scheduler]:
     settings = Settings(
         database_url=f"sqlite:///{tmp_path / 'duetime.db'}", desktop_notifications="off", timezone="Europe/Berlin"
     )
@@ -28,7 +27,7 @@ def titles(page: TaskPage) -> list[str]:
     return [view.record.task.title for view in page.views]
 
 
-def test_a_program_names_a_time_in_words_or_as_a_span_from_now(scheduler: service.Scheduler) -> None:
+def test_a_program_names_a_time_in_words_or_as_a_span_from_now(scheduler: Scheduler) -> None:
     daily = scheduler.schedule("Water the plants", repeat="every day at 18:00")
     soon = scheduler.schedule("Stretch", when=timedelta(minutes=5), labels=["health"])
 
@@ -40,7 +39,7 @@ def test_a_program_names_a_time_in_words_or_as_a_span_from_now(scheduler: servic
     assert cancelled.record.run.state is State.CANCELLED
 
 
-def test_many_requests_are_stored_together_or_not_at_all(scheduler: service.Scheduler) -> None:
+def test_many_requests_are_stored_together_or_not_at_all(scheduler: Scheduler) -> None:
     with pytest.raises(DuetimeError, match="past"):
         scheduler.schedule_many([Request(title="Good", when="in 1 hour"), Request(title="Bad", when="2001-01-01 9:00")])
     assert titles(scheduler.list()) == []

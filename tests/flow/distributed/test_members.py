@@ -9,6 +9,7 @@ from datetime import timedelta
 
 import anyio
 import pytest
+from duetime import Scheduler
 from duetime.scheduler.errors import InvalidSetting
 from duetime.scheduler.handlers import Context, Handler, handler
 from duetime.scheduler.nodes import heartbeat
@@ -18,7 +19,7 @@ from duetime.scheduler.records import WorkerProcess
 from duetime.scheduler.task import State, TaskView
 from duetime.scheduler.worker import watchdog
 from duetime.server import distributed
-from duetime.server.app import App, ProgramScheduler, Role
+from duetime.server.app import App, Role
 from duetime.server.protocol.subscriptions import Subscriptions
 from mcp.server.subscriptions import ResourceUpdated, ServerEvent
 
@@ -215,9 +216,9 @@ def test_a_program_that_opens_the_scheduler_is_a_worker_unless_it_only_schedules
     installation: Installation, gate: Gate
 ) -> None:
     gate.open.set()
-    with ProgramScheduler.open(installation.settings, handlers=[gate.handler("reader")], run=False) as reader:
+    with Scheduler.open(installation.settings, handlers=[gate.handler("reader")], run=False) as reader:
         view = reader.schedule("Now", action="gate")
-        with ProgramScheduler.open(installation.settings, handlers=[gate.handler("program")]):
+        with Scheduler.open(installation.settings, handlers=[gate.handler("program")]):
             eventually(lambda: reader.get(view.record.task.id).record.run.state is State.SUCCEEDED, "it ran")
     assert gate.starts == ["program"]
 

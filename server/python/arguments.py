@@ -1,0 +1,139 @@
+"""The arguments of the Python API by name, each with the kind of its values and an example that a refusal shows."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import fields
+from datetime import date, datetime, timedelta
+from typing import Any
+
+from duetime.scheduler.events import EventFilter
+from duetime.scheduler.principal import Principal
+from duetime.scheduler.request import DEADLINE_KINDS, Request
+from duetime.scheduler.task import State, TaskFilter, Tier
+from duetime.server.python.kinds import (
+    AwareInstant,
+    Items,
+    Members,
+    Native,
+    OneState,
+    PlainTexts,
+    Policy,
+    Raw,
+    RecurrenceWords,
+    States,
+)
+from duetime.server.python.values import ValueKind
+from duetime.tools.argument_types import Amounts, Choice, Choices, Flag, Length, Text, Texts, Whole, named
+from duetime.tools.arguments import Argument
+
+MAX_IDS = 1_000_000
+
+_TIME = Native("words, a date, a datetime or a timedelta", (date, timedelta), Text(200))
+_BOUND = Native("words, a date or a datetime", (date,), Text(200))
+_LENGTH = Native("words, seconds or a timedelta", (timedelta,), Length())
+_ACTIONS = Choice(("snooze", "run_now", "skip_next", "undo", "done"))
+_FLAG = Flag("True or False")
+
+_OF_TASKS = (
+    Argument("title", Text(), example="title='Call John'"),
+    Argument("when", _TIME, example="when='in 2 hours'"),
+    Argument("timezone", Text(accepted="an IANA time zone name"), example="timezone='America/Edmonton'"),
+    Argument("repeat", RecurrenceWords("a recurrence in words", Text()), example="repeat='every 3 days at 18:00'"),
+    Argument("until", _TIME, example="until='2026-12-31'"),
+    Argument("max_runs", Whole(1, 1_000_000), example="max_runs=10"),
+    Argument("action", Text(), example="action='reminder'"),
+    Argument("payload", Members("a mapping of JSON values by text"), example="payload={'message': 'Stretch'}"),
+    Argument("priority", Choice(tuple(tier.value for tier in Tier)), example="priority='high'"),
+    Argument("deadline", _TIME, example="deadline='2 hours'"),
+    Argument("deadline_type", Choice(tuple(DEADLINE_KINDS)), example="deadline_type='soft'"),
+    Argument("estimate", _LENGTH, example="estimate='5 min'"),
+    Argument("needs", Members("a mapping of whole units by pool", Amounts()), example="needs={'gpu': 1}"),
+    Argument("retry", Policy("a RetryPolicy"), example="retry=RetryPolicy(max_attempts=3)"),
+    Argument("deliver_to", PlainTexts("a list of texts", Texts(20)), example="deliver_to=['inbox']"),
+    Argument("labels", PlainTexts("a list of texts", Texts()), example="labels=['project']"),
+    Argument("pause", _FLAG, example="pause=True"),
+    Argument("skip_next", _FLAG, example="skip_next=True"),
+    Argument("all_following", _FLAG, example="all_following=True"),
+    Argument("dry_run", _FLAG, example="dry_run=True"),
+)
+_OF_CALLS = (
+    Argument("task_id", Text(accepted="the id of a task"), example="task_id='t_7k3m9qx2w4hb'"),
+    Argument("revision", Whole(1), example="revision=3"),
+    Argument("idempotency_key", Text(), example="idempotency_key='call-john-1'"),
+    Argument("raw", Raw("the arguments as an agent sent them"), example="raw={'title': 'Call John'}"),
+    Argument("by", Native("a Principal", (Principal,)), example="by=Principal(user='ann')"),
+    Argument("reason", Text(), example="reason='it rains'"),
+    Argument("minutes", Whole(1, 527_040), example="minutes=10"),
+    Argument("undo", Text(), example="undo=view.undo"),
+    Argument("text", Text(), example="text='Call John'"),
+    Argument("task_ids", Items("a list of ids", Texts(MAX_IDS)), example="task_ids=['t_7k3m9qx2w4hb']"),
+    Argument("ids", Items("a list of ids", Texts(MAX_IDS)), example="ids=[message.id]"),
+    Argument("after", _BOUND, example="after='yesterday'"),
+    Argument("before", _BOUND, example="before='tomorrow'"),
+    Argument("since", _BOUND, example="since='yesterday'"),
+    Argument("limit", Whole(1, 100), example="limit=20"),
+    Argument("cursor", Text(), example="cursor=page.cursor"),
+    Argument("mention", _FLAG, example="mention=True"),
+)
+_OF_FILTERS = (
+    Argument("states", States("states of runs", Choices(tuple(State))), example="states=(State.FAILED,)"),
+    Argument("state", OneState("a state of a run"), example="state=State.FAILED"),
+    Argument("label", Text(), example="label='project'"),
+    Argument("query", Text(), example="query='invoice'"),
+)
+USUAL = {argument.name: argument for argument in (*_OF_TASKS, *_OF_CALLS, *_OF_FILTERS)}
+"""The argument of each name, wherever a method has no other meaning for it."""
+
+_TEXT, _MOMENT = frozenset({str}), frozenset({str, datetime, timedelta})
+AS_IS: Mapping[str, frozenset[type]] = {
+    **dict.fromkeys(("title", "timezone", "repeat", "action", "priority", "deadline_type", "idempotency_key"), _TEXT),
+    **dict.fromkeys(("when", "until", "deadline"), _MOMENT),
+    "max_runs": frozenset({int}),
+    "estimate": frozenset({str, int, float, timedelta}),
+    **dict.fromkeys(("payload", "needs"), frozenset({dict})),
+    "dry_run": frozenset({bool}),
+}
+"""Types of the fields of a request that the service reads itself, within the same bounds as the tools."""
+
+
+class Requests:
+    """The kind of several requests; a problem names the place of the request that has it."""
+
+    accepted = "a list of Request values"
+
+    def schema(self) -> dict[str, Any]:
+        """Return nothing: no model sees these arguments."""
+        return {}
+
+    def read(self, given: Any) -> Any:
+        """Read each request. Raises ValueError for what is no series of them, InvalidArguments for their fields."""
+        if isinstance(given, str | bytes | Mapping) or not isinstance(given, Iterable):
+            raise ValueError(f"{named(given)} is not {self.accepted}")  # noqa: TRY004 - one family for all kinds
+        return [REQUEST.read(request, f"requests[{place}].") for place, request in enumerate(given)]
+
+
+_INSTANT = AwareInstant("an aware datetime")
+SPECIAL: dict[str, Argument] = {
+    "history.until": Argument("until", _BOUND, example="until='yesterday'"),
+    "act.action": Argument("action", _ACTIONS, example="action='run_now'"),
+    "act.until": Argument("until", _TIME, example="until='tomorrow 9am'"),
+    **{f"TaskFilter.{name}": Argument(name, _INSTANT) for name in ("after", "before")},
+    **{f"EventFilter.{name}": Argument(name, _INSTANT) for name in ("since", "until")},
+}
+"""The arguments that mean something else in one place than in the others, by that and their name."""
+
+
+def _fields_of(kind: type[Any], as_is: Mapping[str, frozenset[type]] | None = None) -> ValueKind:
+    names = [item.name for item in fields(kind)]
+    return ValueKind(kind, {name: SPECIAL.get(f"{kind.__name__}.{name}") or USUAL[name] for name in names}, as_is)
+
+
+REQUEST = _fields_of(Request, AS_IS)
+_REQUEST_EXAMPLE = "Request('Call John', when='in 2 hours')"
+SPECIAL |= {
+    "submit.request": Argument("request", REQUEST, example=f"request={_REQUEST_EXAMPLE}"),
+    "schedule_many.requests": Argument("requests", Requests(), example=f"requests=[{_REQUEST_EXAMPLE}]"),
+    "list.where": Argument("where", _fields_of(TaskFilter), example="where=TaskFilter(label='project')"),
+    "history.where": Argument("where", _fields_of(EventFilter), example="where=EventFilter(label='project')"),
+}

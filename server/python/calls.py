@@ -1,0 +1,113 @@
+"""A method of the service as a program calls it: its arguments are read first, and its errors speak of methods."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, replace
+from functools import update_wrapper
+from inspect import Parameter, signature
+from typing import Any, Concatenate, ParamSpec, Protocol, TypeVar, get_args, get_type_hints
+
+from duetime.scheduler.errors import DuetimeError, InvalidArgument, InvalidArguments
+from duetime.scheduler.service import Scheduler as Service
+from duetime.server.python.arguments import SPECIAL, USUAL
+from duetime.server.python.words import MethodWords
+from duetime.tools.arguments import Argument, Arguments
+
+P = ParamSpec("P")
+T = TypeVar("T")
+
+
+class Front(Protocol):
+    """A scheduler of programs: the service behind it, and the name of its class, in which errors speak."""
+
+    @property
+    def service(self) -> Service: ...
+
+    @property
+    def owner(self) -> str: ...
+
+
+@dataclass(frozen=True, slots=True)
+class Signature:
+    """The parameters of one method: those that may be given by position, and the reading of all."""
+
+    method: str
+    positional: tuple[str, ...]
+    first: str
+    arguments: Arguments
+
+    @classmethod
+    def of(cls, method: Callable[..., Any]) -> Signature:
+        parameters = list(signature(method).parameters.values())[1:]
+        named = [each for each in parameters if each.kind is not Parameter.VAR_KEYWORD]
+        needed = [each.name for each in named if each.default is Parameter.empty]
+        names = [*(each.name for each in named), *_names_of_rest(method)]
+        return cls(
+            method.__name__,
+            tuple(each.name for each in named if each.kind is Parameter.POSITIONAL_OR_KEYWORD),
+            needed[0] if needed else "",
+            Arguments(
+                method.__name__,
+                [_argument(method.__name__, name, required=name in needed) for name in names],
+            ),
+        )
+
+    def read(self, args: tuple[Any, ...], given: Mapping[str, Any]) -> Mapping[str, Any] | None:
+        """Return the values of a call by name, None for a call that Python itself refuses.
+
+        Raises InvalidArgument(s) for every value that is not of its kind, and for names that there are not.
+        """
+        placed = dict(zip(self.positional, args, strict=False))
+        if len(args) > len(self.positional) or not placed.keys().isdisjoint(given):
+            return None
+        values: dict[str, Any] = {}
+        problems: list[InvalidArgument] = []
+        for name, value in (placed | dict(given)).items():
+            argument = self.arguments.table.get(name)
+            if argument is None or (value is None and not argument.required):
+                continue
+            try:
+                values[name] = argument.kind.read(value)
+            except InvalidArgument as problem:
+                problems.append(problem)
+            except InvalidArguments as several:
+                problems.extend(several.problems)
+            except ValueError as error:
+                problems.append(argument.problem("it is missing" if value is None else str(error), value))
+        problems += self.arguments.unknown(given)
+        if problems:
+            raise problems[0] if len(problems) == 1 else InvalidArguments(problems)
+        return values
+
+    def words(self, owner: str) -> MethodWords:
+        """Return the words in which errors of the method are told."""
+        return MethodWords(owner, self.method, self.arguments.table.keys(), self.first)
+
+
+def _names_of_rest(method: Callable[..., Any]) -> list[str]:
+    """Return the names that a method takes as `**arguments: Unpack[...]`."""
+    rest = [each.name for each in signature(method).parameters.values() if each.kind is Parameter.VAR_KEYWORD]
+    return [name for each in rest for name in get_args(get_type_hints(method)[each])[0].__annotations__]
+
+
+def _argument(method: str, name: str, *, required: bool) -> Argument:
+    known = SPECIAL.get(f"{method}.{name}") or USUAL[name]
+    return replace(known, required=required)
+
+
+def checked(method: Callable[Concatenate[Service, P], T]) -> Callable[Concatenate[Front, P], T]:
+    """Return a method of the service for a front: arguments are read, and errors are in the words of the front."""
+    expected = Signature.of(method)
+    by_name: Callable[..., T] = method
+
+    def called(front: Front, /, *args: P.args, **kwargs: P.kwargs) -> T:
+        try:
+            values = expected.read(args, kwargs)
+            return method(front.service, *args, **kwargs) if values is None else by_name(front.service, **values)
+        except DuetimeError as error:
+            error.args = (error.said(expected.words(front.owner)),)
+            raise
+
+    update_wrapper(called, method)
+    return called

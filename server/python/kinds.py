@@ -1,0 +1,138 @@
+"""The kinds of values that a program passes: Python's own types as they are, all else as a tool reads it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from datetime import datetime, timedelta
+from typing import Any
+
+from duetime.scheduler.rules.sanitize import check_json
+from duetime.scheduler.task import RetryPolicy, State
+from duetime.tools.argument_types import ArgumentType, Choice, Choices, Object, Texts, named
+
+
+@dataclass(frozen=True, slots=True)
+class PythonKind:
+    """One kind of value. `read` raises ValueError with the problem, as the kinds of the tools do."""
+
+    accepted: str
+
+    def schema(self) -> dict[str, Any]:
+        """Return nothing: no model sees these arguments."""
+        return {}
+
+    def read(self, given: Any) -> Any:
+        return given
+
+
+@dataclass(frozen=True, slots=True)
+class Native(PythonKind):
+    """Values of `types` are taken as they are; `other` reads the rest, or refuses it."""
+
+    types: tuple[type, ...]
+    other: ArgumentType | None = None
+
+    def read(self, given: Any) -> Any:
+        if isinstance(given, self.types):
+            return given
+        if self.other is None:
+            raise ValueError(f"{named(given)} is not {self.accepted}")
+        return self.other.read(given)
+
+
+@dataclass(frozen=True, slots=True)
+class RecurrenceWords(PythonKind):
+    """A recurrence in words; a timedelta is refused with the words for it."""
+
+    words: ArgumentType
+
+    def read(self, given: Any) -> Any:
+        if isinstance(given, timedelta):
+            raise ValueError("a timedelta is not a recurrence: write it in words")  # noqa: TRY004 - one family for all kinds
+        return self.words.read(given)
+
+
+@dataclass(frozen=True, slots=True)
+class Items(PythonKind):
+    """A sequence, each item of which `each` reads; one text alone stands for a list of it."""
+
+    each: Texts | Choices
+
+    def read(self, given: Any) -> Any:
+        many = isinstance(given, Sequence) and not isinstance(given, str | bytes | bytearray | memoryview | range)
+        return self.each.read(list(given) if many else given)
+
+
+@dataclass(frozen=True, slots=True)
+class PlainTexts(Items):
+    """Texts that the service checks one by one: a list of nothing else passes as it is."""
+
+    def read(self, given: Any) -> Any:
+        plain = type(given) in {list, tuple} and all(type(item) is str for item in given)
+        return given if plain else Items.read(self, given)
+
+
+@dataclass(frozen=True, slots=True)
+class States(Items):
+    """States of runs, by member or by name."""
+
+    def read(self, given: Any) -> Any:
+        return tuple(State(word) for word in Items.read(self, given))
+
+
+@dataclass(frozen=True, slots=True)
+class OneState(PythonKind):
+    """A state of a run, by member or by name."""
+
+    def read(self, given: Any) -> Any:
+        return State(Choice(tuple(State)).read(given))
+
+
+@dataclass(frozen=True, slots=True)
+class Members(PythonKind):
+    """A mapping by text, which `members` reads as a JSON object."""
+
+    members: ArgumentType = field(default_factory=Object)
+
+    def read(self, given: Any) -> Any:
+        if not isinstance(given, Mapping):
+            return self.members.read(given)
+        if wrong := next((key for key in given if not isinstance(key, str)), None):
+            raise ValueError(f"it has a key that is no text but {named(wrong)}")
+        return self.members.read(dict(given))
+
+
+@dataclass(frozen=True, slots=True)
+class Policy(PythonKind):
+    """A RetryPolicy of a whole number and two timedeltas; the service checks how large they are."""
+
+    def read(self, given: Any) -> Any:
+        if not isinstance(given, RetryPolicy):
+            raise ValueError(f"{named(given)} is not a RetryPolicy")  # noqa: TRY004 - one family for all kinds
+        spans: tuple[Any, ...] = (given.backoff, given.max_backoff)
+        if type(given.max_attempts) is not int or not all(isinstance(span, timedelta) for span in spans):
+            raise ValueError("max_attempts is a whole number, backoff and max_backoff are timedeltas")
+        return given
+
+
+@dataclass(frozen=True, slots=True)
+class Raw(Members):
+    """The arguments of an agent, which become a part of what a repeat is known by."""
+
+    def read(self, given: Any) -> Any:
+        read = Members.read(self, given)
+        check_json("raw", read)
+        return read
+
+
+@dataclass(frozen=True, slots=True)
+class AwareInstant(PythonKind):
+    """An aware datetime: a filter has no zone to place a wall time in."""
+
+    def read(self, given: Any) -> Any:
+        if not isinstance(given, datetime):
+            raise ValueError(f"{named(given)} is not a datetime")  # noqa: TRY004 - one family for all kinds
+        if given.utcoffset() is None:
+            raise ValueError("it has no time zone")
+        return given

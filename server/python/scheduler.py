@@ -1,0 +1,71 @@
+"""The scheduler of a program: the service, whose arguments are checked and whose errors name methods."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from typing import Self
+
+from duetime.scheduler.handlers import Handler
+from duetime.scheduler.service import Scheduler as Service
+from duetime.server.app import Role, build
+from duetime.server.python.calls import checked
+from duetime.server.settings.model import Settings
+from duetime.server.settings.source import load_settings
+
+
+class ProgramScheduler:
+    """Schedule, read and change tasks. Thread-safe; `Scheduler.open()` is all the set-up there is.
+
+    Methods raise the errors of `duetime.errors`: InvalidArgument(s) for what cannot be understood, TaskNotFound,
+    StaleRevision when the caller's revision is old, Refused when the task's state does not allow it, and
+    StoreUnavailable when nothing could be stored.
+    """
+
+    def __init__(self, service: Service, *, owner: str = "Scheduler") -> None:
+        self.service = service
+        self.owner = owner
+
+    @classmethod
+    @contextmanager
+    def open(
+        cls, settings: Settings | None = None, *, handlers: Sequence[Handler] = (), run: bool = True
+    ) -> Iterator[Self]:
+        """Open the scheduler of `settings` (by default those of the environment) for the time of the block.
+
+        With `run`, this process also runs what is due, unless another one does (of a shared installation it is one
+        worker of many); `handlers` are known in this process beside the configured ones.
+        """
+        role = Role.WORK if run else Role.SERVE
+        with build(settings or load_settings(), handlers=handlers, role=role) as app:
+            if run:
+                app.start()
+            yield cls(app.scheduler)
+
+    @property
+    def pools(self) -> tuple[str, ...]:
+        """The names of the pools that a task may need; templates are left out."""
+        return self.service.pools
+
+    @property
+    def zone(self) -> str | None:
+        """The IANA zone of wall times when a caller names none, None when every caller has to name one."""
+        return self.service.zone
+
+    schedule = checked(Service.schedule)
+    submit = checked(Service.submit)
+    schedule_many = checked(Service.schedule_many)
+    reschedule = checked(Service.reschedule)
+    cancel = checked(Service.cancel)
+    act = checked(Service.act)
+    mark_read = checked(Service.mark_read)
+    get = checked(Service.get)
+    find = checked(Service.find)
+    titles = checked(Service.titles)
+    explain = checked(Service.explain)
+    list = checked(Service.list)
+    history = checked(Service.history)
+    attempts = checked(Service.attempts)
+    dead_letters = checked(Service.dead_letters)
+    inbox = checked(Service.inbox)
+    now = checked(Service.now)

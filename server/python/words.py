@@ -1,0 +1,66 @@
+"""Errors in the words of the Python API: arguments as parameters, examples as calls, remedies as methods."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Collection
+from dataclasses import asdict, dataclass
+
+from duetime.scheduler import remedies
+from duetime.scheduler.remedies import Remedy, Sentences
+
+METHOD_SENTENCES: Sentences = {
+    remedies.Resume: "Resume it with {owner}.reschedule({task_id!r}, pause=False).",
+    remedies.Cancel: "{owner}.cancel({task_id!r}) cancels it.",
+    remedies.ScheduleAnother: "Schedule a new task with {owner}.schedule.",
+    remedies.Inspect: "{owner}.get({task_id!r}) returns the task as it is now.",
+    remedies.ListAll: "{owner}.list() returns your tasks and their ids.",
+    remedies.RepeatAtRevision: "Read it with {owner}.get({task_id!r}) and repeat the call with revision={revision}.",
+    remedies.UseNewKey: "Use a new key for a new task, or {owner}.reschedule({task_id!r}, ...) to change that one.",
+    remedies.MoveDeadline: "{owner}.reschedule({task_id!r}, ...) takes a later when together with a later deadline.",
+    remedies.MoveEarlier: "{owner}.reschedule({task_id!r}, when=...) moves it to an earlier time.",
+    remedies.RunAgain: "Give when in the same call to run it again, or schedule another task with {owner}.schedule.",
+    remedies.GiveRule: "Give a new rule, with {owner}.reschedule({task_id!r}, repeat=...).",
+    remedies.SplitCall: "Give pause or skip_next in a call of its own, after the new time.",
+}
+VALUES = {
+    "submit": "Request(..., {})",
+    "schedule_many": "Request(..., {})",
+    "list": "TaskFilter({})",
+    "history": "EventFilter({})",
+}
+"""How the value is written whose fields are arguments as well, by the method that takes it."""
+
+_ARGUMENT = re.compile(r"(\w+)=(?!=)")
+_EITHER = re.compile(r" or (?=\w+=)")
+_JSON_WORD = re.compile(r"=(true|false)\b")
+
+
+@dataclass(frozen=True, slots=True)
+class MethodWords:
+    """The words of one method of the class `owner`; `names` are its parameters, `first` the one that is needed."""
+
+    owner: str
+    method: str
+    names: Collection[str]
+    first: str
+
+    def argument(self, name: str) -> str:
+        return name
+
+    def example(self, passed: str) -> str:
+        """Return keyword arguments as a call; what is none stays as it is."""
+        return " or ".join(self._called(one) for one in _EITHER.split(passed))
+
+    def remedy(self, remedy: Remedy) -> str:
+        return METHOD_SENTENCES[type(remedy)].format(owner=self.owner, **asdict(remedy))
+
+    def _called(self, passed: str) -> str:
+        given = _ARGUMENT.match(passed)
+        if given is None:
+            return passed
+        in_python = _JSON_WORD.sub(lambda word: f"={word[1].capitalize()}", passed)
+        if given[1] not in self.names and self.method in VALUES:
+            return VALUES[self.method].format(in_python)
+        others = "..., " if self.first not in ("", given[1]) else ""
+        return f"{self.owner}.{self.method}({others}{in_python})"

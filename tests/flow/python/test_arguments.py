@@ -1,0 +1,304 @@
+"""The arguments of the Python API: each value is taken with its obvious meaning, or refused with a call that works."""
+
+from __future__ import annotations
+
+import ast
+import re
+from collections.abc import Callable, Iterator
+from dataclasses import fields
+from datetime import UTC, date, datetime, time, timedelta
+from decimal import Decimal
+from pathlib import Path
+from typing import Any
+
+import pytest
+from duetime import Scheduler
+from duetime.scheduler.errors import DuetimeError, InvalidArgument, InvalidArguments
+from duetime.scheduler.events import EventFilter
+from duetime.scheduler.principal import Principal
+from duetime.scheduler.request import Request, Reschedule
+from duetime.scheduler.task import RetryPolicy, State, TaskFilter
+from duetime.server.python.arguments import SPECIAL, USUAL
+from duetime.server.python.calls import Signature
+from duetime.server.python.words import MethodWords
+
+METHODS = [name for name in vars(Scheduler) if not name.startswith("_") and name not in {"open", "pools", "zone"}]
+USED: dict[str, dict[str, Any]] = {
+    "schedule": {"title": "Call John", "when": "in 2 hours"},
+    "submit": {"request": Request("Call John", when="in 2 hours")},
+    "schedule_many": {"requests": [Request("Call John", when="in 2 hours")]},
+    "act": {"action": "snooze"},
+    "find": {"text": "Call John"},
+    "titles": {"task_ids": ["t_1"]},
+}
+"""A call of each method that needs more than the id of a task."""
+
+VALUES: list[Any] = [
+    None,
+    True,
+    0,
+    -1,
+    5,
+    10**30,
+    0.5,
+    float("nan"),
+    float("inf"),
+    Decimal(2),
+    1j,
+    "",
+    " ",
+    "project",
+    "5",
+    "[",
+    '["a"]',
+    '{"a": 1}',
+    "a, b",
+    "x" * 100_000,
+    "\x00",
+    "\ud800",
+    "\u202e",
+    b"bytes",
+    bytearray(b"bytes"),
+    [],
+    (),
+    set(),
+    ["a"],
+    ("a", "b"),
+    {"a"},
+    [None],
+    [5],
+    [["a"]],
+    ["\ud800"],
+    ["a"] * 1000,
+    range(3),
+    iter(["a"]),
+    {},
+    {"a": 1},
+    {"a": float("nan")},
+    {"a": object()},
+    {"a": {1: 2}},
+    {5: 1},
+    {None: 1},
+    {"max_attempts": 3},
+    timedelta(days=3),
+    timedelta(0),
+    timedelta(days=-3),
+    timedelta.max,
+    timedelta.min,
+    date(2099, 1, 1),
+    date.min,
+    date.max,
+    datetime(2099, 1, 1),  # noqa: DTZ001 - a wall time
+    datetime(2099, 1, 1, tzinfo=UTC),
+    datetime.min,  # noqa: DTZ901 - likewise
+    datetime.max.replace(tzinfo=UTC),
+    time(9),
+    RetryPolicy(),
+    RetryPolicy(max_attempts="3"),  # type: ignore[arg-type]  # wrong on purpose
+    RetryPolicy(backoff=5),  # type: ignore[arg-type]  # likewise
+    Principal(),
+    Request("Call John"),
+    TaskFilter(),
+    EventFilter(),
+    State.FAILED,
+    Path("a"),
+    object(),
+    int,
+    len,
+    NotImplemented,
+]
+
+
+def arguments() -> Iterator[tuple[str, str]]:
+    for name in METHODS:
+        for argument in Signature.of(getattr(Scheduler, name)).arguments.table:
+            yield name, argument
+
+
+def usual(method: str, task_id: str) -> dict[str, Any]:
+    needed = Signature.of(getattr(Scheduler, method)).first
+    return {"task_id": task_id} | USED.get(method, {}) if needed == "task_id" else USED.get(method, {})
+
+
+def tried(call: Callable[[], object]) -> DuetimeError | None:
+    """Return the refusal of a call, None when it was carried out; whatever else is raised fails the test."""
+    try:
+        call()
+    except DuetimeError as refused:
+        return refused
+    return None
+
+
+def with_each_value(call: Callable[[Any], object]) -> list[str]:
+    """Return what each value was refused with; the error of ours that says nothing is one as well."""
+    said = []
+    for value in VALUES:
+        refused = tried(lambda value=value: call(value))  # type: ignore[misc]  # a default binds the value
+        if refused is not None:
+            assert re.search(r"\w{2}.*\.", str(refused)), repr(value)
+            said.append(str(refused))
+    return said
+
+
+@pytest.fixture(scope="module")
+def task_id(scheduler: Scheduler) -> str:
+    return scheduler.schedule("Water the plants", repeat="every day at 18:00").record.task.id
+
+
+@pytest.mark.parametrize(("method", "argument"), list(arguments()))
+def test_each_value_of_each_argument_is_taken_or_refused_with_a_sentence(
+    scheduler: Scheduler, task_id: str, method: str, argument: str
+) -> None:
+    call = getattr(scheduler, method)
+
+    said = with_each_value(lambda value: call(**(usual(method, task_id) | {argument: value})))
+
+    assert said, "an argument that takes everything checks nothing"
+    assert not re.search(r"_task\b|list_tasks|--\w", "\n".join(said)), "a tool or an option is named"
+
+
+@pytest.mark.parametrize("kind", [Request, TaskFilter, EventFilter])
+def test_each_value_of_each_field_is_taken_or_refused_with_a_sentence(scheduler: Scheduler, kind: type[Any]) -> None:
+    call: Any = {Request: scheduler.submit, TaskFilter: scheduler.list, EventFilter: scheduler.history}[kind]
+    needed = {"title": "Call John", "when": "in 2 hours"} if kind is Request else {}
+
+    for item in fields(kind):
+        assert with_each_value(lambda value, name=item.name: call(kind(**(needed | {name: value}))))  # type: ignore[misc]  # a default binds the name
+
+
+@pytest.mark.parametrize("kind", [Request, Reschedule, TaskFilter, EventFilter])
+def test_every_field_has_a_kind(kind: type[Any]) -> None:
+    assert [
+        item.name for item in fields(kind) if item.name not in USUAL and f"{kind.__name__}.{item.name}" not in SPECIAL
+    ] == []
+
+
+# --- examples ---
+
+
+@pytest.mark.parametrize(("method", "argument"), list(arguments()))
+def test_the_example_of_a_refusal_is_a_call_of_that_method_with_that_argument(
+    scheduler: Scheduler, task_id: str, method: str, argument: str
+) -> None:
+    refused = tried(lambda: getattr(scheduler, method)(**(usual(method, task_id) | {argument: object()})))
+
+    assert isinstance(refused, InvalidArgument | InvalidArguments)
+    assert refused.code == "invalid_argument"
+    called = str(refused).partition("Example: ")[2]
+    call: Any = ast.parse(called, mode="eval").body
+    assert ast.unparse(call.func) == f"Scheduler.{method}"
+    assert [each.arg for each in call.keywords] == [argument]
+
+
+EACH_KIND = """\
+labels: a number is not a list of texts. Accepted: a list of texts. Example: Scheduler.schedule(..., labels=['project'])
+retry: an object is not a RetryPolicy. Accepted: a RetryPolicy. \
+Example: Scheduler.schedule(..., retry=RetryPolicy(max_attempts=3))
+repeat: a timedelta is not a recurrence: write it in words. Accepted: a recurrence in words. \
+Example: Scheduler.schedule(..., repeat='every 3 days at 18:00')
+priority: 'hihg' is not one of them. Accepted: critical, high, normal, low, background. \
+Example: Scheduler.schedule(..., priority='high')
+""".splitlines()
+
+
+def test_a_corrected_call_of_each_kind_is_shown(scheduler: Scheduler) -> None:
+    wrong: dict[str, Any] = {"labels": 5, "retry": {"max_attempts": 3}, "repeat": timedelta(days=3), "priority": "hihg"}
+
+    refused = tried(lambda: scheduler.schedule("Call John", **wrong))
+
+    assert isinstance(refused, InvalidArguments)
+    assert str(refused).splitlines() == EACH_KIND
+
+
+def test_the_wrong_request_of_many_is_named_by_its_place(scheduler: Scheduler) -> None:
+    requests: list[Any] = [Request("One", when="in 1 hour"), Request("Two", when="in 2 hours", labels=5)]  # type: ignore[arg-type]  # wrong on purpose
+
+    refused = tried(lambda: scheduler.schedule_many(requests))
+
+    assert str(refused).startswith("requests[1].labels: a number is not a list of texts.")
+    assert str(refused).endswith("Example: Request(..., labels=['project'])")
+
+
+def test_a_filter_shows_a_filter(scheduler: Scheduler) -> None:
+    refused = tried(lambda: scheduler.list(TaskFilter(label=5)))  # type: ignore[arg-type]  # wrong on purpose
+
+    assert str(refused).endswith("Example: TaskFilter(label='project')")
+
+
+def test_a_name_that_there_is_not_is_answered_with_the_one_that_was_meant(scheduler: Scheduler) -> None:
+    slip: Any = {"whem": "in 2 hours"}
+
+    assert "whem: schedule has no such argument; did you mean when" in str(
+        tried(lambda: scheduler.schedule("Call John", **slip))
+    )
+
+
+def test_a_call_that_python_refuses_is_refused_by_python(scheduler: Scheduler) -> None:
+    program: Any = scheduler
+    for call in (program.get, lambda: program.get("t_1", "t_2"), lambda: program.get("t_1", task_id="t_2")):
+        with pytest.raises(TypeError, match=r"^Scheduler\.get\(\)|^Reader\.get\(\)"):
+            call()
+
+
+# --- what is taken ---
+
+
+def test_one_label_is_a_label_and_not_its_letters(scheduler: Scheduler) -> None:
+    given: Any = "project"
+
+    assert scheduler.schedule("Call John", when="in 2 hours", labels=given).record.task.labels == ("project",)
+    assert scheduler.submit(Request("Call John", when="in 2 hours", labels=given)).record.task.labels == ("project",)
+
+
+def test_a_date_means_what_its_text_means(scheduler: Scheduler) -> None:
+    said = scheduler.schedule("Call John", when="2028-01-01", until="2028-02-01", repeat="every day at 9:00")
+    given = scheduler.schedule("Call Ann", when=date(2028, 1, 1), until=date(2028, 2, 1), repeat="every day at 9:00")
+
+    assert given.record.run.scheduled_for == said.record.run.scheduled_for
+    assert given.record.task.until == said.record.task.until
+    found, listed = (scheduler.list(after=bound, before="2028-01-09") for bound in (date(2028, 1, 1), "2028-01-01"))
+    assert found.where == listed.where
+
+
+def test_a_snooze_ends_at_a_datetime_too(scheduler: Scheduler) -> None:
+    once = scheduler.schedule("Stretch", when="in 2 hours")
+    end = datetime(2028, 1, 1, 9, tzinfo=UTC)
+
+    assert scheduler.act(once.record.task.id, "snooze", until=end).record.run.wake_at == end
+
+
+def test_states_are_members_or_names(scheduler: Scheduler) -> None:
+    names: Any = "Failed"
+
+    assert scheduler.list(TaskFilter(states=names)).where.states == (State.FAILED,)
+    assert scheduler.list(TaskFilter(states=(State.FAILED, State.EXPIRED))).where.states == (
+        State.FAILED,
+        State.EXPIRED,
+    )
+
+
+def test_none_stands_for_what_is_not_given(scheduler: Scheduler) -> None:
+    names = ("labels", "payload", "deliver_to", "action", "dry_run")
+    nothing: Any = dict.fromkeys(names)
+
+    assert scheduler.schedule("Call John", when="in 2 hours", by=nothing["labels"], **nothing).record.task.labels == ()
+    assert scheduler.submit(Request("Call John", when="in 3 hours", **nothing)).record.task.action == "reminder"
+
+
+# --- remedies ---
+
+
+def test_a_remedy_is_a_method(scheduler: Scheduler) -> None:
+    refused = tried(lambda: scheduler.get("t_nothing"))
+
+    assert refused is not None
+    assert str(refused) == "task_id: no task 't_nothing'. Scheduler.list() returns your tasks and their ids."
+
+
+def test_the_words_of_json_become_those_of_python() -> None:
+    words = MethodWords("Scheduler", "reschedule", ("task_id", "when", "all_following"), "task_id")
+
+    assert words.example("when='17:30', all_following=true") == (
+        "Scheduler.reschedule(..., when='17:30', all_following=True)"
+    )
+    assert words.example("repeat='daily' or repeat='weekly'").count("Scheduler.reschedule(...") == 2
