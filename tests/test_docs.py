@@ -14,11 +14,11 @@ from typing import get_args
 
 import duetime
 import pytest
+from duetime import Scheduler
 from duetime.scheduler import errors, events, outcomes
 from duetime.scheduler.intake.translated_phrases import understand
 from duetime.scheduler.rules.recurrence import recurrence
 from duetime.scheduler.rules.states import LEGAL, TERMINAL
-from duetime.scheduler.service import Scheduler
 from duetime.scheduler.store.schema.constraints import LEGAL_MOVE
 from duetime.scheduler.task import DeliveryState, State
 from duetime.server.cli.verbs import duetime_command
