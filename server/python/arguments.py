@@ -9,7 +9,7 @@ from typing import Any
 
 from duetime.scheduler.events import EventFilter
 from duetime.scheduler.principal import Principal
-from duetime.scheduler.request import DEADLINE_KINDS, Request
+from duetime.scheduler.request import DEADLINE_KINDS, REMOVABLE, RETRY_BOUNDS, Request
 from duetime.scheduler.task import State, TaskFilter, Tier
 from duetime.server.python.kinds import (
     AwareInstant,
@@ -24,7 +24,7 @@ from duetime.server.python.kinds import (
     States,
 )
 from duetime.server.python.values import ValueKind
-from duetime.tools.argument_types import Amounts, Choice, Choices, Flag, Length, Text, Texts, Whole, named
+from duetime.tools.argument_types import Amounts, Choice, Choices, Flag, Length, Object, Text, Texts, Whole, named
 from duetime.tools.arguments import Argument
 
 MAX_IDS = 1_000_000
@@ -34,6 +34,8 @@ _BOUND = Native("words, a date or a datetime", (date,), Text(200))
 _LENGTH = Native("words, seconds or a timedelta", (timedelta,), Length())
 _ACTIONS = Choice(("snooze", "run_now", "skip_next", "undo", "done"))
 _FLAG = Flag("True or False")
+_RETRY = Object({name: Whole(low, high) for name, (low, high) in RETRY_BOUNDS.items()})
+_POLICY = Policy("a RetryPolicy, or a mapping with max_attempts", Members(_RETRY.accepted, _RETRY))
 
 _OF_TASKS = (
     Argument("title", Text(), example="title='Call John'"),
@@ -49,9 +51,14 @@ _OF_TASKS = (
     Argument("deadline_type", Choice(tuple(DEADLINE_KINDS)), example="deadline_type='soft'"),
     Argument("estimate", _LENGTH, example="estimate='5 min'"),
     Argument("needs", Members("a mapping of whole units by pool", Amounts()), example="needs={'gpu': 1}"),
-    Argument("retry", Policy("a RetryPolicy"), example="retry=RetryPolicy(max_attempts=3)"),
+    Argument(
+        "retry",
+        _POLICY,
+        example="retry=RetryPolicy(max_attempts=3)",
+    ),
     Argument("deliver_to", PlainTexts("a list of texts", Texts(20)), example="deliver_to=['inbox']"),
     Argument("labels", PlainTexts("a list of texts", Texts()), example="labels=['project']"),
+    Argument("remove", Items("a list of parts", Choices(REMOVABLE)), example="remove=['needs']"),
     Argument("pause", _FLAG, example="pause=True"),
     Argument("skip_next", _FLAG, example="skip_next=True"),
     Argument("all_following", _FLAG, example="all_following=True"),

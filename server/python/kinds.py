@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from typing import Any
 
+from duetime.scheduler.request import retry_policy
 from duetime.scheduler.rules.sanitize import check_json
 from duetime.scheduler.task import RetryPolicy, State
 from duetime.tools.argument_types import ArgumentType, Choice, Choices, Object, Texts, named
@@ -98,18 +99,20 @@ class Members(PythonKind):
     def read(self, given: Any) -> Any:
         if not isinstance(given, Mapping):
             return self.members.read(given)
-        if wrong := next((key for key in given if not isinstance(key, str)), None):
-            raise ValueError(f"it has a key that is no text but {named(wrong)}")
+        if wrong := [key for key in given if not isinstance(key, str)]:
+            raise ValueError(f"it has a key that is no text: {named(wrong[0])}")
         return self.members.read(dict(given))
 
 
 @dataclass(frozen=True, slots=True)
 class Policy(PythonKind):
-    """A RetryPolicy of a whole number and two timedeltas; the service checks how large they are."""
+    """A RetryPolicy, or its members as the tools take them; the service checks how large its parts are."""
+
+    members: ArgumentType
 
     def read(self, given: Any) -> Any:
         if not isinstance(given, RetryPolicy):
-            raise ValueError(f"{named(given)} is not a RetryPolicy")  # noqa: TRY004 - one family for all kinds
+            return retry_policy(self.members.read(given))
         spans: tuple[Any, ...] = (given.backoff, given.max_backoff)
         if type(given.max_attempts) is not int or not all(isinstance(span, timedelta) for span in spans):
             raise ValueError("max_attempts is a whole number, backoff and max_backoff are timedeltas")

@@ -192,7 +192,7 @@ def test_the_example_of_a_refusal_is_a_call_of_that_method_with_that_argument(
 
 EACH_KIND = """\
 labels: a number is not a list of texts. Accepted: a list of texts. Example: Scheduler.schedule(..., labels=['project'])
-retry: an object is not a RetryPolicy. Accepted: a RetryPolicy. \
+retry: a number is not an object. Accepted: a RetryPolicy, or a mapping with max_attempts. \
 Example: Scheduler.schedule(..., retry=RetryPolicy(max_attempts=3))
 repeat: a timedelta is not a recurrence: write it in words. Accepted: a recurrence in words. \
 Example: Scheduler.schedule(..., repeat='every 3 days at 18:00')
@@ -202,7 +202,7 @@ Example: Scheduler.schedule(..., priority='high')
 
 
 def test_a_corrected_call_of_each_kind_is_shown(scheduler: Scheduler) -> None:
-    wrong: dict[str, Any] = {"labels": 5, "retry": {"max_attempts": 3}, "repeat": timedelta(days=3), "priority": "hihg"}
+    wrong: dict[str, Any] = {"labels": 5, "retry": 3, "repeat": timedelta(days=3), "priority": "hihg"}
 
     refused = tried(lambda: scheduler.schedule("Call John", **wrong))
 
@@ -248,6 +248,16 @@ def test_one_label_is_a_label_and_not_its_letters(scheduler: Scheduler) -> None:
 
     assert scheduler.schedule("Call John", when="in 2 hours", labels=given).record.task.labels == ("project",)
     assert scheduler.submit(Request("Call John", when="in 2 hours", labels=given)).record.task.labels == ("project",)
+
+
+def test_a_retry_policy_may_be_the_mapping_that_tools_take(scheduler: Scheduler) -> None:
+    members: Any = {"max_attempts": 3, "backoff_seconds": "5"}
+
+    task = scheduler.schedule("Call John", when="in 2 hours", retry=members).record.task
+    assert task.retry == RetryPolicy(3, timedelta(seconds=5))
+    assert "retry: it has no member 'attempts'" in str(
+        tried(lambda: scheduler.reschedule(task.id, retry={"attempts": 3}))  # type: ignore[typeddict-item]  # wrong on purpose
+    )
 
 
 def test_a_date_means_what_its_text_means(scheduler: Scheduler) -> None:
