@@ -108,7 +108,7 @@ class Members(PythonKind):
 class Policy(PythonKind):
     """A RetryPolicy, or its members as the tools take them; the service checks how large its parts are."""
 
-    members: ArgumentType
+    members: Members
 
     def read(self, given: Any) -> Any:
         if not isinstance(given, RetryPolicy):
