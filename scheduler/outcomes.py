@@ -18,10 +18,14 @@ class Done:
 
 @dataclass(frozen=True, slots=True)
 class Retry:
-    """It failed this time; try again after `after`, or by the task's backoff when None. Counts as an attempt."""
+    """It failed this time; try again after `after`, or by the task's backoff when None. Counts as an attempt.
+
+    `result` is kept as JSON until the next attempt ends.
+    """
 
     reason: str
     after: timedelta | None = None
+    result: Json = None
 
 
 @dataclass(frozen=True, slots=True)

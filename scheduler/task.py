@@ -254,8 +254,7 @@ class TaskView:
     unread: tuple[InboxMessage, ...] = ()
     expected: bool = False
     failed_attempt: Attempt | None = None  # the newest with a traceback, of this run or the last one
-    other_actions: tuple[str, ...] = ()
-    """After a reminder was scheduled: the actions that would have done more than remind."""
+    other_actions: tuple[str, ...] = ()  # after a reminder was scheduled: those that would have done more
 
 
 class Clash(NamedTuple):
@@ -298,3 +297,4 @@ class TaskPage:
     zone: str = "UTC"
     clashes: tuple[Clash, ...] = ()
     complete: bool = True
+    overdue: str = ""  # what due tasks of the page wait for, where no process starts them

@@ -29,7 +29,7 @@ def _answer(call: GetTask, sender: Sender) -> CallToolResult:
     zone = view.record.task.timezone
     if call.history:  # who asks what happened to a task reads its outcomes
         sender.scheduler.mark_read(task_id=call.task_id, by=sender.by)
-    return task_answer(view, _history(call.task_id, zone, sender) if call.history else None)
+    return task_answer(view, _history(call.task_id, zone, sender) if call.history else None, details=True)
 
 
 def _history(task_id: str, zone: str, sender: Sender) -> HistoryPart:

@@ -27,12 +27,15 @@ def answer(structured: dict[str, Json], text: str) -> CallToolResult:
     return CallToolResult(content=[TextContent(type="text", text=text)], structured_content=structured)
 
 
-def task_answer(view: TaskView, history: HistoryPart | None = None) -> CallToolResult:
-    """Answer with one task."""
+def task_answer(view: TaskView, history: HistoryPart | None = None, *, details: bool = False) -> CallToolResult:
+    """Answer with one task; the caller of a change knows its `details`."""
+    from duetime.widgets.outcome import with_details  # noqa: PLC0415 - not before the first call
     from duetime.widgets.payload import as_json, task_payload  # noqa: PLC0415 - not before the first call
     from duetime.widgets.text import task_text  # noqa: PLC0415 - not before the first call
 
     payload = task_payload(view, history)
+    if details:
+        payload = with_details(payload, view)
     return answer(as_json(payload), task_text(payload))
 
 

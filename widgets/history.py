@@ -12,9 +12,11 @@ from duetime.scheduler.errors import InvalidArgument
 from duetime.scheduler.events import Event, EventKind
 from duetime.scheduler.rules.limits.pool import needs_in_words
 from duetime.scheduler.rules.recurrence import recurrence
+from duetime.scheduler.rules.redact import redacted_json
 from duetime.scheduler.rules.time import times
+from duetime.scheduler.rules.time.times import utc
 from duetime.scheduler.task import Attempt, Json
-from duetime.widgets.outcome import MAX_SAID_CHARS, utc
+from duetime.widgets.outcome import MAX_SAID_CHARS
 from duetime.widgets.quote import cut
 from duetime.widgets.schema import AttemptPart, EventPart, HistoryPart
 
@@ -44,11 +46,12 @@ def history_payload(
     """Say what happened to a task of `zone`: `attempts` are given oldest first, `events` newest first.
 
     With `limited` only the newest are kept, as many as an answer to a model has room for, and the end of the newest
-    traceback. `older` says that there are events before those given.
+    traceback; reasons are cut. `older` says that there are events before those given.
     """
+    said = MAX_SAID_CHARS if limited else None
     runs = {run_id: number for number, run_id in enumerate(dict.fromkeys(each.run_id for each in attempts), start=1)}
-    tries = [attempt_payload(attempt, runs[attempt.run_id]) for attempt in reversed(attempts)]
-    happened = [_event(event, zone) for event in events]
+    tries = [attempt_payload(attempt, runs[attempt.run_id], said) for attempt in reversed(attempts)]
+    happened = [_event(event, zone, said) for event in events]
     if limited:
         brief = [part.model_copy(update={"traceback": None}) for part in tries]
         kept = _newest(brief, _MAX_ATTEMPTS_CHARS), _newest(happened, MAX_HISTORY_CHARS - _MAX_ATTEMPTS_CHARS)
@@ -85,29 +88,33 @@ def _end(traceback: str) -> str:
     return f"…\n{whole or end}"
 
 
-def attempt_payload(attempt: Attempt, run: int | None = None) -> AttemptPart:
-    """Return one attempt, of the task's `run`th run."""
+def attempt_payload(attempt: Attempt, run: int | None = None, said: int | None = None) -> AttemptPart:
+    """Return one attempt, of the task's `run`th run, with `said` characters of its reason or all."""
     return AttemptPart(
         run=run,
         number=attempt.number,
         started=utc(attempt.started_at),
         ended=utc(attempt.ended_at) if attempt.ended_at else None,
         outcome=attempt.outcome,
-        reason=cut(attempt.reason, MAX_SAID_CHARS) if attempt.reason else None,
+        reason=_said(attempt.reason, said),
         traceback=attempt.traceback,
     )
 
 
-def _event(event: Event, zone: str) -> EventPart:
+def _event(event: Event, zone: str, said: int | None) -> EventPart:
     return EventPart(
         at=utc(event.at),
         kind=event.kind,
         actor=event.actor,
-        reason=cut(event.reason, MAX_SAID_CHARS) if event.reason else None,
+        reason=_said(event.reason, said),
         from_state=event.from_state,
         to_state=event.to_state,
         changes=changes_of(event, zone) or None,
     )
+
+
+def _said(reason: str | None, room: int | None) -> str | None:
+    return cut(reason, room) if reason and room else reason or None
 
 
 def changes_of(event: Event, zone: str) -> FieldChanges:
@@ -155,7 +162,8 @@ def _words(values: Mapping[str, Any], side: _Side) -> dict[str, str]:
 
 
 def _payload(value: Any, side: _Side) -> str:
-    return _text(value["message"] if isinstance(value, dict) and value.keys() == {"message"} else value, side)
+    alone = isinstance(value, dict) and value.keys() == {"message"}
+    return _text(value["message"] if alone else redacted_json(value), side)
 
 
 def _text(value: Any, _side: _Side) -> str:

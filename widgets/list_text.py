@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from datetime import datetime
 
+from duetime.scheduler.rules.retry import attempt_in_words
 from duetime.scheduler.rules.settlement import words_and_note
 from duetime.scheduler.rules.states import FAILURES, OPEN, only_failures
 from duetime.scheduler.rules.time import times, zones
@@ -32,7 +33,7 @@ def list_text(page: TaskPage) -> str:
     rows = [line(view, zone) for view in page.views]
     more = [f"More: list_tasks(cursor={page.cursor!r}), with the same filters."] if page.cursor else []
     clashes = [clash_line(clash, page.now or page.views[0].now) for clash in page.clashes]
-    return "\n".join([*_headlines(page, zone), *_unread_lines(page), *clashes, *rows, *more])
+    return "\n".join([*filter(None, _headlines(page, zone)), *_unread_lines(page), *clashes, *rows, *more])
 
 
 def clash_line(clash: Clash, now: datetime) -> str:
@@ -49,7 +50,7 @@ def clash_line(clash: Clash, now: datetime) -> str:
 
 
 def _headlines(page: TaskPage, zone: str) -> list[str]:
-    """Return two lines for a person, how many there are and what comes next, and one for a model."""
+    """Return two lines for a person, how many there are and what comes next, and those for a model."""
     more = page.at_least
     counts = ", ".join(f"{n}{'+' if state in more else ''} {word_of(state)}" for state, n in page.counts.items() if n)
     now = page.now or page.views[0].now
@@ -58,6 +59,7 @@ def _headlines(page: TaskPage, zone: str) -> list[str]:
     return [
         f"{counts or 'Occurrences of recurring tasks'}{newest}.",
         sentences(_next_words(page, now), _unread_words(page), f"It is now {times.describe(now, zone)}."),
+        f"{page.overdue}." if page.overdue else "",
         sentences(f"Times in {zone}.", f"Due {window}." if window else "", "" if page.complete else CUT, f"{THEIRS}."),
     ]
 
@@ -97,12 +99,18 @@ def _row_line(view: TaskView, zone: str) -> str:
         task.id,
         _short(due(run), task.timezone, view.now),
         "" if task.timezone == zone else task.timezone,
-        "" if look == State.SCHEDULED else word_of(look),
+        "" if look == State.SCHEDULED else _look_words(view, look),
         "" if task.priority is Tier.NORMAL else task.priority.value,
         quoted(task.title, LIST_TITLE_CHARS),
         f"by {_short(run.deadline, task.timezone, view.now)}" if run.deadline and run.state in OPEN else "",
         _asides("repeats" if task.repeat else "", _last_failure(view.record)),
     )
+
+
+def _look_words(view: TaskView, look: str) -> str:
+    run = view.record.run
+    again = f", {attempt_in_words(run, view.record.task.retry)}," if run.state is State.RETRYING else ""
+    return f"{word_of(look)}{again}"
 
 
 def _failure_line(view: TaskView, zone: str) -> str:

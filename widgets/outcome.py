@@ -1,15 +1,17 @@
-"""The parts of a payload that say how it went: the last run, its delivery, and outcomes that nobody has read."""
+"""Parts of a payload: what was sent, what came of it, whether it was delivered, and which outcomes nobody has read."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from datetime import UTC, datetime
+import json
+from collections.abc import Mapping, Sequence
 
+from duetime.scheduler.rules.redact import redacted_json
 from duetime.scheduler.rules.settlement import words_and_note
 from duetime.scheduler.rules.states import FAILURES, OPEN
-from duetime.scheduler.task import Delivery, DeliveryState, InboxMessage, State, TaskRecord
+from duetime.scheduler.rules.time.times import utc
+from duetime.scheduler.task import Delivery, DeliveryState, InboxMessage, Json, State, TaskRecord, TaskView
 from duetime.widgets.quote import cut, one_line
-from duetime.widgets.schema import DeliveryPart, LastRun, Unread
+from duetime.widgets.schema import DeliveryPart, LastRun, TaskPayload, Unread
 
 LIST_TITLE_CHARS = 40
 MAX_SAID_CHARS = 120
@@ -18,17 +20,17 @@ MAX_SAID_CHARS = 120
 MAX_SENTENCE_CHARS = 240
 """Characters of a sentence of ours: more than any has, so that none is ever cut."""
 
-MAX_MESSAGE_CHARS = 100
+MAX_MESSAGE_CHARS = 90
 MAX_UNREAD_MESSAGES = 5
 TOLD = frozenset({State.SUCCEEDED, State.FAILED, State.EXPIRED})
 """How runs end that the user is told of."""
 
+MAX_DETAIL_CHARS = 240
+"""Characters of a payload, and of a result, as JSON, that an answer to a model has room for."""
+
+_TEXT_ROOMS = (200, 120, 60, 30)
+
 _UNDELIVERABLE = frozenset({State.CANCELLED, State.SKIPPED})
-
-
-def utc(instant: datetime) -> str:
-    """RFC 3339 in UTC, to the second: `2026-11-24T16:00:00Z`."""
-    return instant.astimezone(UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
 
 
 def last_run_part(record: TaskRecord) -> LastRun | None:
@@ -89,3 +91,51 @@ def _message_part(message: InboxMessage, *, titled: bool) -> Unread:
         state=message.state,
         at=utc(message.created_at),
     )
+
+
+def with_details(task: TaskPayload, view: TaskView, *, whole: bool = False) -> TaskPayload:
+    """Add payload and result; to be short enough for a model unless they are to be `whole`."""
+    message, payload = _payload(view.record, task.message)
+    parts = (redacted_json(payload), redacted_json(_result(view.record)))
+    shown = parts if whole else tuple(map(_bounded, parts))
+    details = {"message": message if whole else task.message, "payload": shown[0] or None, "result": shown[1]}
+    return task.model_copy(update=details)
+
+
+def _payload(record: TaskRecord, said: str | None) -> tuple[str | None, Mapping[str, Json]]:
+    """Return the message of a payload, where it is shown apart, and the rest."""
+    payload = {name: part for name, part in record.task.payload.items() if part is not None}
+    message = payload.get("message")
+    if not isinstance(message, str):
+        return None, payload
+    del payload["message"]  # or it is the title
+    return message if said else None, payload
+
+
+def _result(record: TaskRecord) -> Json:
+    """Return what the latest attempt gave: of the current run once it has started, else of the last one."""
+    run = record.run if record.run.attempt or record.run.state not in OPEN else record.last_run
+    result: Json = run.result if run else None
+    return result
+
+
+def _bounded(value: Json) -> Json:
+    """Return a value with its texts cut so that it is short enough, or the start of its JSON."""
+    for room in (None, *_TEXT_ROOMS):
+        shown = value if room is None else _with_short_texts(value, room)
+        if len(as_text(shown)) <= MAX_DETAIL_CHARS:
+            return shown
+    return cut(as_text(value), MAX_DETAIL_CHARS)
+
+
+def _with_short_texts(value: Json, room: int) -> Json:
+    if isinstance(value, str):
+        return cut(value, room)
+    if isinstance(value, Mapping):
+        return {name: _with_short_texts(part, room) for name, part in value.items()}
+    return [_with_short_texts(part, room) for part in value] if isinstance(value, Sequence) else value
+
+
+def as_text(value: Json) -> str:
+    """Write a value for a reader: a text as it is, the rest as JSON."""
+    return value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)

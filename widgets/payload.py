@@ -11,8 +11,10 @@ from duetime.scheduler.errors import listed
 from duetime.scheduler.intake.deadlines import kind_word
 from duetime.scheduler.request import REMINDER_ACTION
 from duetime.scheduler.rules.occurrences import set_aside
+from duetime.scheduler.rules.retry import max_attempts
 from duetime.scheduler.rules.states import FAILURES, OPEN, only_failures
 from duetime.scheduler.rules.time import times, zones
+from duetime.scheduler.rules.time.times import utc
 from duetime.scheduler.task import (
     Clash,
     Run,
@@ -31,7 +33,6 @@ from duetime.widgets.outcome import (
     delivery_part,
     last_run_part,
     unread_parts,
-    utc,
 )
 from duetime.widgets.quote import cut
 from duetime.widgets.schema import (
@@ -88,6 +89,7 @@ def task_payload(view: TaskView, history: HistoryPart | None = None) -> TaskPayl
         estimate=times.length(task.estimate) if task.estimate else None,
         needs=dict(task.needs) or None,
         attempt=run.attempt if run.attempt and run.state in OPEN else None,
+        max_attempts=_max_attempts(task, run),
         waiting_for=_sentences(view.waiting_for),
         last_run=last_run_part(view.record),
         delivery=delivery_part(view.record) if task.id != DRY_RUN_ID else None,
@@ -111,12 +113,13 @@ def list_payload(page: TaskPage) -> TaskListPayload:
         at_least=tuple(sorted(page.at_least)) or None,
         clashes=tuple(map(_clash, page.clashes)) or None,
         incomplete=None if page.complete else True,
+        overdue=page.overdue or None,
         failures=only_failures(page.where.states) or None,
         cursor=page.cursor,
         unread=unread_parts(page.unread, titled=True),
         unread_count=page.unread_count or None,
-        after=_short(page.where.after) if page.where.after else None,
-        before=_short(page.where.before) if page.where.before else None,
+        after=utc(page.where.after) if page.where.after else None,
+        before=utc(page.where.before) if page.where.before else None,
         now=utc(now) if now else None,
     )
 
@@ -153,6 +156,11 @@ def _repeat(view: TaskView) -> Repeat | None:
     )
 
 
+def _max_attempts(task: Task, run: Run) -> int | None:
+    """Return how many attempts a run may have that has failed before and is open."""
+    return max_attempts(run, task.retry) if run.failures and run.state in OPEN else None
+
+
 def _priority(task: Task) -> Tier | None:
     return task.priority if task.priority is not Tier.NORMAL else None
 
@@ -178,7 +186,7 @@ def _wall(instant: datetime, zone: str) -> str:
 
 
 def _local(instant: datetime, zone: str) -> str:
-    return instant.astimezone(zones.load(zone)).isoformat(timespec="minutes")
+    return instant.astimezone(zones.load(zone)).isoformat(timespec="seconds")
 
 
 def _effect(view: TaskView) -> str | None:
@@ -199,10 +207,6 @@ def _sentences(texts: Sequence[str]) -> tuple[str, ...] | None:
     return tuple(cut(text, MAX_SENTENCE_CHARS) for text in texts[:MAX_SENTENCES]) or None
 
 
-def _short(instant: datetime) -> str:
-    return utc(instant).replace(":00Z", "Z")
-
-
 def _last_failure(record: TaskRecord, page: TaskPage) -> LastRun | None:
     """Return why a task is in a list of failures; in any other, that an open one failed when it last ran."""
     last = last_run_part(record)
@@ -215,24 +219,27 @@ def _last_failure(record: TaskRecord, page: TaskPage) -> LastRun | None:
 
 def _clash(clash: Clash) -> ClashPart:
     members = tuple(
-        ClashMember(id=view.record.task.id, when=_short(due(view.record.run)), takes=times.about(length))
+        ClashMember(id=view.record.task.id, when=utc(due(view.record.run)), takes=times.about(length))
         for view, length in clash.occurrences[-MAX_CLASH_MEMBERS:]
     )
-    return ClashPart(pool=clash.pool, room=clash.room, at=_short(clash.at), occurrences=members)
+    return ClashPart(pool=clash.pool, room=clash.room, at=utc(clash.at), occurrences=members)
 
 
 def _row(view: TaskView, last_run: LastRun | None) -> ListRow:
     record, task = view.record, view.record.task
+    tries = _max_attempts(task, record.run)
     return ListRow(
         id=task.id,
         title=cut(task.title, LIST_TITLE_CHARS),
         state=record.run.state,
-        when=_short(due(record.run)),
+        when=utc(due(record.run)),
         priority=_priority(task),
-        deadline=_short(record.run.deadline) if record.run.deadline and record.run.state in OPEN else None,
+        deadline=utc(record.run.deadline) if record.run.deadline and record.run.state in OPEN else None,
         paused=task.paused or None,
         damaged=bool(record.damage) or None,
         repeat=True if task.repeat else None,
         expected=view.expected or None,
+        attempt=record.run.attempt if tries else None,
+        max_attempts=tries,
         last_run=last_run,
     )

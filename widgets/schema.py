@@ -6,7 +6,7 @@ added under the same schema, and the number rises only when a field changes its 
 
 from __future__ import annotations
 
-from typing import Annotated, Literal
+from typing import Annotated, Any, Literal
 
 from duetime.scheduler.task import DeliveryState, State, Tier
 from pydantic import BaseModel, ConfigDict, Field
@@ -131,7 +131,12 @@ class HistoryPart(_Part):
 
 
 class TaskPayload(_Part):
-    """One task, as `duetime.task/1`."""
+    """One task, as `duetime.task/1`.
+
+    `attempt` counts the attempts of the current run that have started, `max_attempts` how many it may have: from the
+    second on. `payload` (without the message) and `result`, which the latest attempt gave, are there where one task
+    was asked for: with secrets as `***`, and cut for a model.
+    """
 
     schema_: Annotated[Literal["duetime.task/1"], Field(alias="schema")] = "duetime.task/1"
     id: str
@@ -151,8 +156,11 @@ class TaskPayload(_Part):
     estimate: str | None = None
     needs: dict[str, int] | None = None
     attempt: int | None = None
+    max_attempts: int | None = None
     waiting_for: tuple[str, ...] | None = None
     last_run: LastRun | None = None
+    payload: Any = None
+    result: Any = None
     delivery: DeliveryPart | None = None
     labels: tuple[str, ...] | None = None
     owner: str
@@ -169,6 +177,7 @@ class ListRow(_Part):
 
     An `expected` row is an occurrence to come of a recurring task, which has a row of its own for the current one.
     `last_run` is that of an open task if it failed or expired; in a list of failures it has a `summary` and `attempts`.
+    `attempt` and `max_attempts` are those of a run that is tried again, as in `duetime.task/1`.
     """
 
     id: str
@@ -181,6 +190,8 @@ class ListRow(_Part):
     damaged: Literal[True] | None = None
     repeat: Literal[True] | None = None
     expected: Literal[True] | None = None
+    attempt: int | None = None
+    max_attempts: int | None = None
     last_run: LastRun | None = None
 
 
@@ -207,6 +218,7 @@ class TaskListPayload(_Part):
     `counts` are of the whole filter; of the states that are `at_least` so many there may be more. `failed` and
     `expired` are tasks whose latest run ended so, also where they are scheduled again. `failures` come newest first.
     A list that ends in the future has a row for each occurrence; `incomplete` if recurring tasks were too many.
+    `overdue` says what due tasks of the page wait for where no process starts them.
     """
 
     schema_: Annotated[Literal["duetime.list/1"], Field(alias="schema")] = "duetime.list/1"
@@ -216,6 +228,7 @@ class TaskListPayload(_Part):
     failures: Literal[True] | None = None
     clashes: tuple[ClashPart, ...] | None = None
     incomplete: Literal[True] | None = None
+    overdue: str | None = None
     cursor: str | None = None
     unread: tuple[Unread, ...] | None = None
     unread_count: int | None = None

@@ -18,7 +18,7 @@ from duetime.scheduler.rules.states import OPEN
 from duetime.scheduler.rules.time import times
 from duetime.scheduler.task import DeliveryState, State
 from duetime.widgets.history_text import history_text
-from duetime.widgets.outcome import TOLD
+from duetime.widgets.outcome import TOLD, as_text
 from duetime.widgets.payload import DRY_RUN
 from duetime.widgets.quote import cut, quoted
 from duetime.widgets.schema import DRY_RUN_ID, DeliveryPart, Repeat, TaskPayload
@@ -89,9 +89,18 @@ def sentences(*sentences: str) -> str:
 
 
 def _name_line(task: TaskPayload, room: _Room) -> str:
-    attempt = f", attempt {task.attempt}" if task.attempt and task.attempt > 1 else ""
+    tries = "" if task.state is State.RETRYING else attempt_in_words(task)  # it says so as what it waits for
+    attempt = f", {tries}" if tries else ""
     known = " It existed already." if task.created is False else ""
     return f"{task.action} {quoted(task.title, room.title)}, {task.when.timezone}{attempt}.{known}"
+
+
+def attempt_in_words(task: TaskPayload) -> str:
+    """Say which attempt runs or comes next, from the second on: `attempt 3 of 5`."""
+    again = task.state is State.RETRYING
+    if not task.attempt or (task.attempt == 1 and not again):
+        return ""
+    return f"attempt {task.attempt + again}{f' of {task.max_attempts}' if task.max_attempts else ''}"
 
 
 def _now(task: TaskPayload) -> str:
@@ -138,7 +147,7 @@ def _repeat_words(task: TaskPayload, room: _Room) -> str:
         return ""
     shown = room.coming if task.id == DRY_RUN_ID else min(room.coming, MAX_TIMES_SHOWN)
     year = datetime.fromisoformat(task.when.local).year
-    coming = ", ".join(_wall(text).replace(f" {year} ", " ") for text in repeat.next[:shown])
+    coming = ", ".join(wall(text).replace(f" {year} ", " ") for text in repeat.next[:shown])
     return sentences(f"Repeats {repeat.text}{_end(repeat)}.", f"Next: {coming}." if coming else "")
 
 
@@ -147,13 +156,13 @@ def _exception_line(task: TaskPayload) -> str:
     if repeat is None:
         return ""
     return sentences(
-        f"Only the next one was moved, from {_wall(repeat.moved_from)}." if repeat.moved_from else "",
+        f"Only the next one was moved, from {wall(repeat.moved_from)}." if repeat.moved_from else "",
         f"{'; '.join(repeat.notes)}." if repeat.notes else "",
     )
 
 
 def _end(repeat: Repeat) -> str:
-    until = f" until {_wall(repeat.until)}" if repeat.until else ""
+    until = f" until {wall(repeat.until)}" if repeat.until else ""
     return f"{until}{_times(repeat)}"
 
 
@@ -169,7 +178,8 @@ def ends_in_words(repeat: Repeat) -> str:
     return f"{repeat.text}{_end(repeat)}"
 
 
-def _wall(local: str) -> str:
+def wall(local: str) -> str:
+    """Say a wall time in words, whatever its offset: `Mon 23 Nov 2026 09:00`."""
     return times.describe(datetime.fromisoformat(local).replace(tzinfo=UTC), "UTC")
 
 
@@ -177,6 +187,7 @@ def _given_line(task: TaskPayload, room: _Room) -> str:
     labels = ", ".join(task.labels or ())
     return sentences(
         f"Message {quoted(task.message, room.said)}." if task.message else "",
+        f"Payload {quoted(as_text(task.payload), room.said)}." if task.payload else "",
         f"Labels {quoted(labels, room.said)}." if labels else "",
         f"Owner {quoted(task.owner, room.said)}." if task.owner != "local" else "",
     )
@@ -189,6 +200,7 @@ def _outcome_line(task: TaskPayload, room: _Room) -> str:
     said = f" {quoted(last.summary, room.said)}" if last and last.summary else ""
     return sentences(
         f"Last run {word_of(last.state)}{said}{told}." if last and (said or told or task.state in OPEN) else "",
+        f"Result {quoted(as_text(task.result), room.said)}." if task.result is not None else "",
         _delivery_to_come(delivery, room) if delivery and not of_last else "",
         f"{len(task.unread)} unread." if task.unread else "",
     )

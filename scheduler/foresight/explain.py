@@ -13,6 +13,7 @@ from duetime.scheduler.records import Known
 from duetime.scheduler.remedies import PAUSED
 from duetime.scheduler.rules.estimates import UNKNOWN_ESTIMATE, Estimate
 from duetime.scheduler.rules.limits.pool import Pool
+from duetime.scheduler.rules.retry import attempt_in_words
 from duetime.scheduler.rules.states import TERMINAL
 from duetime.scheduler.rules.time.times import describe, relative
 from duetime.scheduler.store import Store
@@ -22,6 +23,7 @@ _MAX_TITLE_CHARS = 40
 _APART = "it runs alone, because its last attempt crashed the worker"
 _THREAD = "a free worker thread"
 _NO_WORKER = "a worker: none is running, so start one with `duetime worker`"
+_UNSTARTED = frozenset({State.SCHEDULED, State.READY, State.RETRYING, State.SUSPENDED})
 _QUOTES = str.maketrans("«»", "\u2039\u203a")
 
 Named = Callable[[str], str]
@@ -60,9 +62,17 @@ def waiting_for(record: TaskRecord, now: datetime, facts: RunFacts | None = None
     if record.run.state in TERMINAL:
         return ()
     found = [*_held(record), *_timed(record, now)]
-    if record.run.state is State.READY and not record.task.paused:
-        found += _queued(record, now, facts) if facts else []
+    if facts and is_due(record, now):
+        found += _queued(record, now, facts) if record.run.state is State.READY else [_unqueued(record, now, facts)]
     return tuple(found)
+
+
+def is_due(record: TaskRecord, now: datetime) -> bool:
+    """Whether nothing but a process that runs it keeps the current run from its start, or from its place in line."""
+    run = record.run
+    if record.task.paused or run.state not in _UNSTARTED:
+        return False
+    return run.state is State.READY or (run.wake_at or run.scheduled_for) < now
 
 
 def explained(record: TaskRecord, now: datetime, facts: RunFacts) -> tuple[str, ...]:
@@ -89,13 +99,8 @@ def _plainly(record: TaskRecord, now: datetime) -> str:
         when = f" {describe(run.ended_at, zone)}" if run.ended_at else ""
         return f"nothing: it {_ENDED[run.state]}{when}" + (f" ({run.error})" if run.error else "")
     if run.state is State.RUNNING:
-        return f"nothing: it is running, attempt {run.attempt}"
+        return f"nothing: it is running, {attempt_in_words(run, record.task.retry)}"
     due = run.wake_at or run.scheduled_for
-    if due < now:
-        return (
-            f"a process to queue it (it was due {describe(due, zone)}, {relative(due, now)}): "
-            "start `duetime serve` or a worker, or open a chat client"
-        )
     return f"its time: {describe(due, zone)} {zone} ({relative(due, now)})"
 
 
@@ -120,7 +125,7 @@ def _timed(record: TaskRecord, now: datetime) -> Iterator[str]:
     run = record.run
     until = f" {relative(run.wake_at, now)}," if run.wake_at else ""
     if run.state is State.RETRYING and run.error:
-        yield f"attempt {run.attempt + 1}{until} after: {run.error}"
+        yield f"{attempt_in_words(run, record.task.retry)}{until} after: {run.error}"
     if run.state is State.SUSPENDED:
         yield f"its next step{until} after: {run.summary}" if run.summary else f"its next step{until.rstrip(',')}"
 
@@ -147,6 +152,17 @@ def _queued(record: TaskRecord, now: datetime, facts: RunFacts) -> Iterator[str]
         yield from _turn(answer.ahead, "with the same tier and needs")
         if facts.working and not answer.ahead:
             yield f"{_THREAD}: it is next for its tier and needs{_threads(answer.threads, record.task.priority)}"
+
+
+def _unqueued(record: TaskRecord, now: datetime, facts: RunFacts) -> str:
+    """Describe what a run lacks that is due and was not queued."""
+    if facts.working and facts.silence is not NoAnswer.NOBODY:
+        return _unknown(facts)
+    due = record.run.wake_at or record.run.scheduled_for
+    return (
+        f"a process to queue it (it was due {describe(due, record.task.timezone)}, {relative(due, now)}): "
+        "start `duetime serve` or a worker, or open a chat client"
+    )
 
 
 def _threads(threads: ThreadUse | None, tier: Tier) -> str:
@@ -250,7 +266,7 @@ class Explainer:
 
     def facts(self, record: TaskRecord) -> RunFacts:
         """Return the facts about a task that its tenant may see."""
-        if record.run.state is not State.READY or record.task.paused:
+        if not is_due(record, self._store.now()):
             return RunFacts()
         silence, found = self._remote_queue.explain(record.run.id)
         base = RunFacts(found, silence=silence, working=self._working(), known=self._known(record.task.action))

@@ -9,7 +9,7 @@ from datetime import datetime, timedelta
 from duetime.scheduler.errors import InvalidArgument
 from duetime.scheduler.events import EventFilter, EventPage
 from duetime.scheduler.foresight.agenda import MAX_OCCURRENCES_AHEAD, Outlook, reaches_ahead
-from duetime.scheduler.foresight.explain import Explainer, RunFacts, explained
+from duetime.scheduler.foresight.explain import Explainer, RunFacts, explained, is_due, waiting_for
 from duetime.scheduler.foresight.task_view import row_of, view_of
 from duetime.scheduler.intake.bounds import Bound, Bounds
 from duetime.scheduler.intake.validation import MAX_TASKS_COUNTED, check_filter, page_size
@@ -115,6 +115,7 @@ class Reader:
         ahead = self._ahead(by, where, now, limit, bounds.cursor) if reaches_ahead(where, now) else None
         page = self._page(by, where, now, limit, bounds.cursor) if ahead is None else ahead
         unread, unread_count = self._missed(by) if mention else ([], 0)
+        page = replace(page, overdue=self._overdue(page, now))
         return replace(page, cursor=bounds.following(page.cursor), unread=tuple(unread), unread_count=unread_count)
 
     def _page(self, by: Principal, where: TaskFilter, now: datetime, limit: int, cursor: str | None) -> TaskPage:
@@ -145,6 +146,15 @@ class Reader:
     def _outlook(self, now: datetime) -> Outlook:
         known = self._explainer
         return Outlook(now, known.pools(), known.length) if known else Outlook(now, {}, _unknown_length)
+
+    def _overdue(self, page: TaskPage, now: datetime) -> str:
+        """Say what the due tasks of a page wait for where no process starts them: one answers for all."""
+        due = [view.record for view in page.views if not view.expected and is_due(view.record, now)]
+        facts = self._facts(due[0]) if due else RunFacts()
+        if facts.working and facts.silence is None:
+            return ""
+        reasons = waiting_for(due[0], now, facts)  # one that is to be tried again says that first
+        return f"{len(due)} overdue, waiting for {reasons[0 if due[0].run.state is State.READY else -1]}"
 
     def _missed(self, by: Principal) -> tuple[Sequence[InboxMessage], int]:
         return self._store.inbox.missed(by.tenant, by.user, limit=MAX_OUTCOMES_MENTIONED, most=MAX_TASKS_COUNTED)

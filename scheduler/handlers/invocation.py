@@ -96,7 +96,8 @@ def _checked(handler: Handler, outcome: object, now: Callable[[], datetime]) -> 
             check_json(f"{handler.name}: result", outcome.result)
             return Failed(_reason(outcome.reason), outcome.result)
         case Retry():
-            return Retry(_reason(outcome.reason), _delay(handler, outcome.after))
+            check_json(f"{handler.name}: result", outcome.result)
+            return Retry(_reason(outcome.reason), _delay(handler, outcome.after), outcome.result)
         case Wait():
             check_json(f"{handler.name}: checkpoint", outcome.checkpoint)
             return Wait(

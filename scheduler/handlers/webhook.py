@@ -141,7 +141,7 @@ def _outcome(reply: Reply, request: str, ctx: Context) -> Outcome:
     if HTTPStatus.OK <= reply.status < HTTPStatus.MULTIPLE_CHOICES:
         return Done(said, result)
     if reply.status >= HTTPStatus.INTERNAL_SERVER_ERROR or reply.status in _PASSING:
-        return Retry(said, retry_after(reply.headers.get("retry-after"), now=ctx.now()))
+        return Retry(said, retry_after(reply.headers.get("retry-after"), now=ctx.now()), result)
     return Failed(said, result)
 
 

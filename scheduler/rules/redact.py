@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Mapping, Sequence
 from typing import Final
+
+from duetime.scheduler.task import Json
 
 MASK: Final = "***"
 
@@ -16,9 +19,18 @@ _PATTERNS: Final = tuple(
         (r"\b(bearer|basic)\s+[\w.~+/=-]{8,}", rf"\1 {MASK}"),
         (r"\b(?:sk-|whsec_|gh[opsu]_|github_pat_|xox[abprs]-|AKIA|ya29\.)[\w./+=-]{8,}", MASK),  # by their prefixes
         (r"\beyJ[\w-]{8,}\.[\w-]{8,}\.[\w-]*", MASK),  # a JSON web token
+        (r"(https://hooks\.slack\.com/\w+/)[^\s?'\"]+", rf"\1{MASK}"),  # whoever knows these addresses may post
+        (r"(https://(?:\w+\.)?discord(?:app)?\.com/api/webhooks/\d+/)[^\s?'\"]+", rf"\1{MASK}"),
         (r"-----BEGIN [A-Z ]*PRIVATE KEY-----.*?(?:-----END [A-Z ]*PRIVATE KEY-----|$)", MASK),
     )
 )
+
+_SECRET_NAME: Final = re.compile(
+    r"passw|passphrase|secret|token|credential|signature|api[_-]?key|access[_-]?key|private[_-]?key|authorization|\bauth\b|cookie",
+    re.IGNORECASE,
+)
+_COUNTED_NAME: Final = re.compile(r"tokens?$", re.IGNORECASE)
+"""Names of numbers that count tokens of a model: such a number is no secret."""
 
 
 def redacted(text: str) -> str:
@@ -30,3 +42,19 @@ def redacted(text: str) -> str:
     for pattern, replacement in _PATTERNS:
         text = pattern.sub(replacement, text)
     return text
+
+
+def redacted_json(value: Json) -> Json:
+    """Return the value with `***` in place of what is named like a secret, and without credentials in its texts."""
+    if isinstance(value, str):
+        return redacted(value)
+    if isinstance(value, Mapping):
+        return {name: _redacted_part(name, part) for name, part in value.items()}
+    return [redacted_json(part) for part in value] if isinstance(value, Sequence) else value
+
+
+def _redacted_part(name: str, part: Json) -> Json:
+    if not _SECRET_NAME.search(name) or part is None or isinstance(part, bool):
+        return redacted_json(part)
+    counts = isinstance(part, int | float) and _COUNTED_NAME.search(name)
+    return part if counts else MASK

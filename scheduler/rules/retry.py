@@ -7,7 +7,7 @@ from email.utils import parsedate_to_datetime
 from typing import Final
 
 from duetime.scheduler.outcomes import Retry
-from duetime.scheduler.task import RetryPolicy
+from duetime.scheduler.task import RetryPolicy, Run, State
 
 MAX_DOUBLINGS: Final = 40
 """Failures after which every backoff has reached its cap, which keeps the power small."""
@@ -29,6 +29,17 @@ def next_attempt(
         return None
     earliest = max(outcome.after or timedelta(0), timedelta(0))
     return now + earliest + ceiling(failures, policy) * jitter
+
+
+def max_attempts(run: Run, policy: RetryPolicy) -> int:
+    """Return the number of the last attempt that a run may have: one that waited or gave way counts for nothing."""
+    ended = run.attempt - (run.state is State.RUNNING)
+    return policy.max_attempts + max(ended - run.failures, 0)
+
+
+def attempt_in_words(run: Run, policy: RetryPolicy) -> str:
+    """Say which attempt runs or comes next: `attempt 3 of 5`."""
+    return f"attempt {run.attempt + (run.state is not State.RUNNING)} of {max_attempts(run, policy)}"
 
 
 def ceiling(failures: int, policy: RetryPolicy) -> timedelta:

@@ -82,7 +82,7 @@ def _failing(claim: Claim, ending: Retry, now: datetime, jitter: float) -> Settl
     failures = claim.run.failures + 1
     again = next_attempt(ending, failures=failures, policy=claim.task.retry, now=now, jitter=jitter)
     if again is None:
-        return _ended(claim, now, State.FAILED, ending.reason, outcome="retry", failures=failures)
+        return _ended(claim, now, State.FAILED, ending.reason, result=ending.result, outcome="retry", failures=failures)
     return Settlement(
         claim.run.id,
         claim.run.attempt,
@@ -93,6 +93,7 @@ def _failing(claim: Claim, ending: Retry, now: datetime, jitter: float) -> Settl
         reason=ending.reason,
         wake_at=again,
         failures=failures,
+        result=ending.result,
         error=ending.reason,
         claim=claim,
     )

@@ -17,7 +17,7 @@ from duetime.scheduler.errors import (
     StaleRevision,
     TaskNotFound,
 )
-from duetime.server.cli.phrases import COMMAND_WORDS
+from duetime.server.cli.formats.phrases import COMMAND_WORDS
 from duetime.widgets.history_text import retold
 from typer import Abort
 from typer.exceptions import TyperException

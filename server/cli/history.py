@@ -3,15 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Annotated, Any
+from typing import Annotated
 
 import typer
 from duetime.scheduler.events import EventFilter, EventPage
 from duetime.scheduler.task import Json, State
 from duetime.server.cli import completion, output
 from duetime.server.cli.completion import Label
+from duetime.server.cli.formats import rows
+from duetime.server.cli.formats.csv_table import write_csv
+from duetime.server.cli.output import AsCsv
 from duetime.server.session import session
 from duetime.widgets.history import history_payload
+from duetime.widgets.schema import HistoryPart
 
 
 def history(
@@ -32,6 +36,7 @@ def history(
     limit: Annotated[int, typer.Option(help="events per page, 1 to 100")] = 50,
     cursor: Annotated[str | None, typer.Option(help="the cursor that the previous page printed")] = None,
     as_json: Annotated[bool, typer.Option("--json", help="write JSON")] = False,
+    as_csv: AsCsv = False,
 ) -> None:
     """Show what happened to tasks, newest first: who did what, when and why."""
     with session(context).scheduler() as scheduler:
@@ -44,16 +49,19 @@ def history(
         zone = (task.timezone if task else scheduler.zone) or "UTC"
     past = history_payload(attempts, page.events, zone)
     if as_json:
-        shown = past.model_dump(mode="json", by_alias=True, exclude_none=True)
-        output.as_json(_json(shown, page, titles))
+        output.as_json(_json(past, page, titles))
+        return
+    if as_csv:
+        write_csv(rows.EVENT_COLUMNS, map(rows.event_cells, rows.events(past, page.events, titles)))
+        output.say_next(context, page.cursor)
         return
     output.history_tables(past, page.events, zone, titles if task_id is None else None)
     output.events_window(page, zone)
     output.say_next(context, page.cursor)
 
 
-def _json(shown: dict[str, Any], page: EventPage, titles: Mapping[str, str]) -> Json:
-    of_task = [{"task_id": event.task_id, "title": titles.get(event.task_id, "")} for event in page.events]
-    rows = [{**task, **row} for task, row in zip(of_task, shown["events"], strict=True)]
+def _json(past: HistoryPart, page: EventPage, titles: Mapping[str, str]) -> Json:
+    attempts = past.model_dump(mode="json", by_alias=True, exclude_none=True)["attempts"]
     following = {"cursor": page.cursor} if page.cursor else {}
-    return {"schema": "duetime.history/1", "attempts": shown["attempts"], "events": rows, **following}
+    events = rows.events(past, page.events, titles)
+    return {"schema": "duetime.history/1", "attempts": attempts, "events": events, **following}

@@ -7,17 +7,19 @@ from datetime import datetime
 from typing import Annotated
 
 import typer
+from duetime.scheduler.rules.retry import attempt_in_words
 from duetime.scheduler.rules.states import OPEN, only_failures
 from duetime.scheduler.rules.time import times
 from duetime.scheduler.task import State, TaskFilter, TaskPage, TaskView
 from duetime.server.cli import completion, output
 from duetime.server.cli.completion import Label
-from duetime.server.cli.output import AsJson
+from duetime.server.cli.formats import rows
+from duetime.server.cli.formats.csv_table import write_csv
+from duetime.server.cli.output import AsCsv, AsJson
 from duetime.server.session import session
 from duetime.tools.filters import states_of
 from duetime.widgets.list_text import CUT, clash_line
-from duetime.widgets.payload import as_json as dumped
-from duetime.widgets.payload import due, list_payload
+from duetime.widgets.payload import due
 from duetime.widgets.quote import cut
 from rich.text import Text
 
@@ -49,12 +51,13 @@ def list_(
     limit: Limit = 20,
     cursor: Cursor = None,
     as_json: AsJson = False,
+    as_csv: AsCsv = False,
 ) -> None:
     """List tasks: open ones by time, then those that ended; with an end to come, every occurrence until then."""
     with session(context).scheduler() as scheduler:
         where = TaskFilter(states_of(state), label=label, query=query)
         page = scheduler.list(where, after=after, before=before, limit=limit, cursor=cursor)
-    _answer(context, page, as_json)
+    _answer(context, page, as_json=as_json, as_csv=as_csv)
 
 
 def failed(
@@ -65,18 +68,26 @@ def failed(
     limit: Limit = 20,
     cursor: Cursor = None,
     as_json: AsJson = False,
+    as_csv: AsCsv = False,
 ) -> None:
     """List tasks whose last run failed, newest first, and why: also those that are scheduled again."""
     with session(context).scheduler() as scheduler:
         where = TaskFilter((State.FAILED,), label=label, query=query)
         page = scheduler.list(where, limit=limit, cursor=cursor)
-    _answer(context, page, as_json)
+    _answer(context, page, as_json=as_json, as_csv=as_csv)
 
 
-def _answer(context: typer.Context, page: TaskPage, as_json: bool) -> None:
+def _answer(context: typer.Context, page: TaskPage, *, as_json: bool, as_csv: bool) -> None:
     if as_json:
-        output.as_json(dumped(list_payload(page)))
-        return
+        output.as_json(rows.listed(page))
+    elif as_csv:
+        write_csv(rows.TASK_COLUMNS, map(rows.task_cells, rows.listed(page)["tasks"]))
+        output.say_next(context, page.cursor)
+    else:
+        _show_page(context, page)
+
+
+def _show_page(context: typer.Context, page: TaskPage) -> None:
     if page.views:
         show = _show_failures if only_failures(page.where.states) else _show_tasks
         show(page)
@@ -84,6 +95,8 @@ def _answer(context: typer.Context, page: TaskPage, as_json: bool) -> None:
         output.say(_counts(page))
     else:
         output.say(_nothing(page.where))
+    if page.overdue:
+        output.say(f"{page.overdue}.")
     for clash in page.clashes:
         output.say(clash_line(clash, page.now or clash.at))
     if not page.complete:
@@ -110,12 +123,18 @@ def _task(view: TaskView) -> Sequence[str | Text]:
         task.id,
         _time(due(run), task.timezone),
         times.relative(due(run), view.now),
-        output.state_word(run.state, paused=task.paused, damaged=bool(view.record.damage)),
+        _state(view),
         task.title,
         task.action,
         "yes" if task.repeat else "",
         ", ".join(task.labels),
     )
+
+
+def _state(view: TaskView) -> Text:
+    task, run = view.record.task, view.record.run
+    word = output.state_word(run.state, paused=task.paused, damaged=bool(view.record.damage))
+    return word.append(f", {attempt_in_words(run, task.retry)}") if run.state is State.RETRYING else word
 
 
 def _show_failures(page: TaskPage) -> None:

@@ -11,21 +11,17 @@ from typing import Annotated
 
 import typer
 from duetime.scheduler.events import Event, EventPage
-from duetime.scheduler.remedies import reason_in
-from duetime.scheduler.rules.limits.pool import needs_in_words
 from duetime.scheduler.rules.states import OPEN
 from duetime.scheduler.task import Json, State
-from duetime.server.cli.phrases import COMMAND_WORDS, in_options
 from duetime.widgets.history_text import changes_in_words, clock_time
 from duetime.widgets.list_text import window_in_words
-from duetime.widgets.outcome import TOLD
-from duetime.widgets.schema import DRY_RUN_ID, AttemptPart, EventPart, HistoryPart, TaskPayload
-from duetime.widgets.text import DELIVERED, deadline_in_words, ends_in_words
+from duetime.widgets.schema import AttemptPart, EventPart, HistoryPart
 from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
-AsJson = Annotated[bool, typer.Option("--json", help="write JSON, the same payload that the tools return")]
+AsJson = Annotated[bool, typer.Option("--json", help="write JSON, the payload that the tools return, and uncut")]
+AsCsv = Annotated[bool, typer.Option("--csv", help="write CSV, with a line of names first")]
 
 UNLIMITED_COLUMNS = 10_000
 """Columns where no terminal sets the width: whoever reads a pipe wants whole lines."""
@@ -132,71 +128,15 @@ def verdicts(rows: Iterable[tuple[str, str, str, str]]) -> None:
 def facts(pairs: Iterable[tuple[str, str | Text | None]]) -> None:
     """Write what is known, a line each; what is None or empty is left out."""
     shown = Table.grid(padding=(0, 2))
+    shown.add_column(no_wrap=True)
     for name, value in pairs:
         if value:
             shown.add_row(Text(name, style="dim"), value if isinstance(value, Text) else Text(plain(value)))
     _write(shown)
 
 
-def task_line(verb: str, task: TaskPayload) -> None:
-    """Say in one line what was done to which task, and its warnings below."""
-    repeats = f", {ends_in_words(task.repeat)}" if task.repeat else ""
-    when = f"{task.when.text} {task.when.timezone} ({task.when.relative}){repeats}"
-    say(f"{verb} {task.id} {task.title!r}: {when}")
-    if task.id == DRY_RUN_ID and task.repeat:
-        say(f"  next: {', '.join(task.repeat.next)}")
-    if task.deadline:
-        say(f"  {deadline_in_words(task)}")
-    if task.paused:
-        say(f"  it is held until `duetime reschedule {task.id} --resume`")
-    if task.undo:
-        say(f"  undo within 30 s: duetime undo {task.id}")
-    for warning in (*(task.warnings or ()), *((task.repeat and task.repeat.notes) or ())):
-        say(f"  note: {in_options(warning)}")
-
-
-def waiting_in_words(task: TaskPayload) -> str:
-    return "; ".join(reason_in(COMMAND_WORDS, reason, task.id) for reason in task.waiting_for or ())
-
-
-def task_facts(task: TaskPayload) -> None:
-    """Show everything about one task."""
-    facts(
-        [
-            ("id", f"{task.id} (revision {task.revision})"),
-            ("title", task.title),
-            ("state", state_word(task.state, paused=bool(task.paused), damaged=bool(task.damaged))),
-            ("when", f"{task.when.text} {task.when.timezone} ({task.when.relative})"),
-            ("repeats", ends_in_words(task.repeat) if task.repeat else None),
-            ("next", ", ".join(task.repeat.next) if task.repeat else None),
-            ("priority", task.priority),
-            ("deadline", deadline_in_words(task)),
-            ("takes", f"about {task.estimate}" if task.estimate else None),
-            ("needs", needs_in_words(task.needs or {})),
-            ("action", task.action),
-            ("message", task.message),
-            ("waits for", waiting_in_words(task)),
-            ("last run", _last_run(task)),
-            ("delivery", _delivery(task)),
-            ("error", task.delivery.error if task.delivery else None),
-            ("labels", ", ".join(task.labels or ())),
-            ("owner", task.owner),
-            ("notes", "; ".join((*(task.warnings or ()), *((task.repeat and task.repeat.notes) or ())))),
-        ]
-    )
-
-
-def _last_run(task: TaskPayload) -> str:
-    if task.last_run is None:
-        return ""
-    words = ": ".join(part for part in (task.last_run.state.value, task.last_run.summary) if part)
-    of_it = task.delivery if task.last_run.state in TOLD else None
-    return f"{words}, {DELIVERED[of_it.state]} {of_it.channel}" if of_it else words
-
-
-def _delivery(task: TaskPayload) -> str:
-    of_last = task.last_run is not None and task.last_run.state in TOLD
-    return f"{task.delivery.channel}: {task.delivery.state.value}" if task.delivery and not of_last else ""
+_APART = frozenset({"as_csv", "as_json", "task_id"})
+"""Parameters that are no option with a value."""
 
 
 def say_window(what: str, start: datetime | None, end: datetime | None, zone: str) -> None:
@@ -279,15 +219,16 @@ def _move(event: Event) -> str:
 
 
 def say_next(context: typer.Context, cursor: str | None) -> None:
-    """Say which command shows the next page, if there is one."""
+    """Say which command shows the next page, if there is one: on stderr where stdout is for a program."""
     if cursor is None:
         return
-    given = {name: value for name, value in context.params.items() if name not in {"cursor", "as_json", "task_id"}}
     words = [str(context.params["task_id"])] if context.params.get("task_id") else []
-    for name, value in {**given, "cursor": cursor}.items():
-        if value is not None:
+    for name, value in {**context.params, "cursor": cursor}.items():
+        if name not in _APART and value is not None:
             words += [f"--{name}", str(value)]
-    say(f"More: duetime {context.info_name} {shlex.join(words)}")
+    as_csv = bool(context.params.get("as_csv"))
+    line = f"More: duetime {context.info_name} {shlex.join([*words, *(['--csv'] if as_csv else [])])}"
+    (note if as_csv else say)(line)
 
 
 def raw(text: str) -> None:

@@ -15,8 +15,8 @@ from duetime.scheduler.remedies import reason_in
 from duetime.scheduler.rules.time import times
 from duetime.server.cli import completion, output
 from duetime.server.cli.completion import Id
+from duetime.server.cli.formats.phrases import COMMAND_WORDS
 from duetime.server.cli.output import AsJson
-from duetime.server.cli.phrases import COMMAND_WORDS
 from duetime.server.session import session
 
 if TYPE_CHECKING:
@@ -45,7 +45,8 @@ def explain(
         task_id = scheduler.find(task_id)
         view, reasons = scheduler.explain(task_id)
     if as_json:
-        output.as_json({"schema": "duetime.explanation/1", "task": task_id, "waiting_for": list(reasons)})
+        task = {"task": task_id, "title": view.record.task.title, "state": view.record.run.state}
+        output.as_json({"schema": "duetime.explanation/1", **task, "waiting_for": list(reasons)})
         return
     output.say(f"{view.record.task.title}: {view.record.run.state}")
     for reason in reasons:
@@ -125,7 +126,7 @@ def _until(use: PoolUse) -> datetime | None:
 
 def _utc(use: PoolUse) -> str | None:
     until = _until(use)
-    return until.isoformat(timespec="milliseconds") if until else None
+    return times.utc(until) if until else None
 
 
 def _tiers(found: Stats, backlog: BacklogReport) -> Iterator[dict[str, Any]]:

@@ -21,9 +21,11 @@ from duetime.scheduler.request import (
 from duetime.scheduler.task import Json, RetryPolicy, State, TaskView
 from duetime.server.cli import completion, output
 from duetime.server.cli.completion import Action, Id, Labels
+from duetime.server.cli.formats import task_facts
 from duetime.server.cli.output import AsJson
 from duetime.server.session import session, someone_runs
 from duetime.widgets.history import attempt_payload, history_payload
+from duetime.widgets.outcome import with_details
 from duetime.widgets.payload import as_dry_run, as_json, task_payload
 
 MAX_EVENTS_SHOWN = 100
@@ -136,11 +138,12 @@ def show(
     zone = view.record.task.timezone
     past = history_payload(attempts, page.events, zone, older=page.cursor is not None) if history else None
     failed = attempt_payload(view.failed_attempt) if view.failed_attempt else None
+    task = with_details(task_payload(view, past), view, whole=True)
     if as_json:
         shown = {"failed_attempt": failed.model_dump(mode="json", exclude_none=True)} if failed else {}
-        output.as_json(_dump(task_payload(view, past)) | shown)
+        output.as_json(_dump(task) | shown)
         return
-    output.task_facts(task_payload(view))
+    task_facts.task_facts(task)
     if failed is not None and past is None:
         output.say("")
         output.traceback_of(failed, zone)
@@ -220,7 +223,7 @@ def _show_change(verb: str, view: TaskView, as_json: bool) -> None:
     if as_json:
         output.as_json(_dump(task))
     else:
-        output.task_line(verb, task)
+        task_facts.task_line(verb, task)
 
 
 _dump = as_json

@@ -9,6 +9,7 @@ from datetime import datetime
 import typer
 from duetime.scheduler.nodes.heartbeat import is_alive
 from duetime.scheduler.records import WorkerProcess
+from duetime.scheduler.rules.time import times
 from duetime.scheduler.task import Json
 from duetime.server.cli import output
 from duetime.server.session import session
@@ -43,8 +44,7 @@ def _row(worker: WorkerProcess, state: str, now: datetime) -> tuple[str, ...]:
 
 
 def _json(worker: WorkerProcess, state: str) -> dict[str, Json]:
-    times = {"started_at": worker.started_at, "seen_at": _seen_at(worker)}
-    shown = {name: at.isoformat(timespec="milliseconds") for name, at in times.items()}
+    shown = {"started_at": times.utc(worker.started_at), "seen_at": times.utc(_seen_at(worker))}
     return {**asdict(worker), **shown, "state": state}
 
 

@@ -57,7 +57,7 @@ def _text(value: Json) -> str:
 
 
 def _message(message: InboxMessage) -> dict[str, Json]:
-    from duetime.widgets.outcome import utc  # noqa: PLC0415 - not before the first call
+    from duetime.scheduler.rules.time.times import utc  # noqa: PLC0415 - not before the first call
 
     return {
         "id": message.id,

@@ -13,11 +13,11 @@ async def test_a_recurrence_in_words_says_its_next_occurrences(client: Client) -
 
     assert made.structured_content is not None
     assert made.structured_content["repeat"]["next"] == [
-        "2026-11-23T09:00-06:00",
-        "2026-11-24T09:00-06:00",
-        "2026-11-25T09:00-06:00",
-        "2026-11-26T09:00-06:00",
-        "2026-11-27T09:00-06:00",
+        "2026-11-23T09:00:00-06:00",
+        "2026-11-24T09:00:00-06:00",
+        "2026-11-25T09:00:00-06:00",
+        "2026-11-26T09:00:00-06:00",
+        "2026-11-27T09:00:00-06:00",
     ]
 
 
@@ -26,7 +26,7 @@ async def test_nine_o_clock_stays_nine_o_clock_through_daylight_saving(client: C
     made = await client.call_tool("schedule_task", asked)
 
     assert made.structured_content is not None
-    assert made.structured_content["repeat"]["next"][:2] == ["2027-03-13T09:00-05:00", "2027-03-14T09:00-04:00"]
+    assert made.structured_content["repeat"]["next"][:2] == ["2027-03-13T09:00:00-05:00", "2027-03-14T09:00:00-04:00"]
 
 
 async def test_a_recurrence_can_end(client: Client) -> None:
@@ -35,7 +35,7 @@ async def test_a_recurrence_can_end(client: Client) -> None:
 
     assert made.structured_content is not None
     assert made.structured_content["repeat"]["next"] == [
-        "2026-11-22T09:00-06:00",
-        "2026-11-23T09:00-06:00",
-        "2026-11-24T09:00-06:00",
+        "2026-11-22T09:00:00-06:00",
+        "2026-11-23T09:00:00-06:00",
+        "2026-11-24T09:00:00-06:00",
     ]

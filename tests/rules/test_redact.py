@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import pytest
 from duetime.scheduler.handlers.invocation import explain
-from duetime.scheduler.rules.redact import redacted
+from duetime.scheduler.rules.redact import redacted, redacted_json
+from duetime.scheduler.task import Json
 
 
 @pytest.mark.parametrize(
@@ -20,6 +21,8 @@ from duetime.scheduler.rules.redact import redacted
         ("Incorrect API key provided: sk-proj-abcdefgh12", "Incorrect API key provided: ***"),
         ("bad signature for whsec_QUJDREVGR0g=", "bad signature for ***"),
         ("eyJhbGciOiJI.eyJzdWIiOiIx.c2ln expired", "*** expired"),
+        ("https://hooks.slack.com/services/T0/B0/abcdef", "https://hooks.slack.com/services/***"),
+        ("https://discord.com/api/webhooks/123/ab-c_d?wait=1", "https://discord.com/api/webhooks/123/***?wait=1"),
         ("-----BEGIN RSA PRIVATE KEY-----\nMIIE\n-----END RSA PRIVATE KEY-----", "***"),
     ],
 )
@@ -40,6 +43,27 @@ def test_a_credential_that_can_be_told_by_its_form_is_replaced(text: str, shown:
 )
 def test_all_else_stays(text: str) -> None:
     assert redacted(text) == text
+
+
+def test_values_named_like_a_secret_are_masked_wherever_they_stand() -> None:
+    payload: dict[str, Json] = {
+        "url": "https://example.com/hook?api_key=abc123",
+        "headers": {"Authorization": "Bearer abcdefghijkl", "X-Api-Key": "k1", "Cookie": "id=1", "Accept": "text/html"},
+        "body": [{"client_secret": {"old": "a", "new": "b"}, "user": "ann", "PASSWORD": 1234}],
+        "max_tokens": 4096,
+        "author": "ann",
+        "secret": None,
+        "has_token": True,
+    }
+    assert redacted_json(payload) == {
+        "url": "https://example.com/hook?api_key=***",
+        "headers": {"Authorization": "***", "X-Api-Key": "***", "Cookie": "***", "Accept": "text/html"},
+        "body": [{"client_secret": "***", "user": "ann", "PASSWORD": "***"}],
+        "max_tokens": 4096,
+        "author": "ann",
+        "secret": None,
+        "has_token": True,
+    }
 
 
 def test_the_reason_of_a_failed_attempt_has_no_credential() -> None:

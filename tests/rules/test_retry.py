@@ -7,8 +7,8 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 from duetime.scheduler.outcomes import Retry
-from duetime.scheduler.rules.retry import MAX_RETRY_AFTER, ceiling, next_attempt, retry_after
-from duetime.scheduler.task import RetryPolicy
+from duetime.scheduler.rules.retry import MAX_RETRY_AFTER, attempt_in_words, ceiling, next_attempt, retry_after
+from duetime.scheduler.task import RetryPolicy, Run, State
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -30,6 +30,23 @@ def delay(failures: int, policy: RetryPolicy, *, jitter: float = 1.0, after: tim
 def test_the_longest_delay_doubles_from_one_second() -> None:
     policy = RetryPolicy(max_attempts=10)
     assert [delay(n, policy).total_seconds() for n in range(1, 6)] == [1, 2, 4, 8, 16]
+
+
+@pytest.mark.parametrize(
+    ("state", "attempt", "failures", "words"),
+    [
+        (State.RUNNING, 1, 0, "attempt 1 of 5"),
+        (State.RUNNING, 3, 2, "attempt 3 of 5"),
+        (State.RETRYING, 2, 2, "attempt 3 of 5"),
+        (State.RETRYING, 4, 2, "attempt 5 of 7"),  # two of the four gave way, which does not count
+        (State.RUNNING, 5, 2, "attempt 5 of 7"),
+    ],
+)
+def test_an_attempt_is_numbered_as_in_the_history_and_of_as_many_as_there_may_be(
+    state: State, attempt: int, failures: int, words: str
+) -> None:
+    run = Run("r", "t", "local", NOW, state, attempt=attempt, failures=failures)
+    assert attempt_in_words(run, RetryPolicy(max_attempts=5)) == words
 
 
 def test_the_delay_is_capped() -> None:

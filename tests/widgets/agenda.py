@@ -11,7 +11,7 @@ TAXES, NOTES, OVEN, BACKUP, PASSPORT, RENT = (f"t_00000000000{n}" for n in "1234
 
 
 def a_row(task_id: str, title: str, minutes: float, state: str = "scheduled", **parts: Any) -> dict[str, Any]:
-    due = stamp(NOW + timedelta(minutes=minutes)).replace(":00Z", "Z")
+    due = stamp(NOW + timedelta(minutes=minutes))
     return {"id": task_id, "title": title, "state": state, "when": due, **parts}
 
 

@@ -130,7 +130,7 @@ def test_times_are_in_the_hosts_zone_and_language_and_the_tasks_own_zone_beside_
 def test_a_reader_in_the_tasks_zone_gets_the_servers_wall_time_even_from_a_browser_with_old_zone_data(
     chat: Chat,
 ) -> None:
-    task = a_task(repeat={**weekly(), "next": ["2026-11-24T10:00-06:00"]})
+    task = a_task(repeat={**weekly(), "next": ["2026-11-24T10:00:00-06:00"]})
     task["when"]["local"] = "2026-11-24T10:00:00"
     chat.show_task(task)
 

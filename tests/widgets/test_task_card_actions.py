@@ -258,7 +258,7 @@ def test_the_history_opens_with_attempts_events_and_what_changed(chat: Chat) -> 
 
 
 def test_a_recurrence_that_ends_says_when(chat: Chat) -> None:
-    until = "2026-12-31T09:00-07:00"
+    until = "2026-12-31T09:00:00-07:00"
     chat.show_task(a_task(repeat={**weekly(), "until": until, "max_runs": 8, "runs_left": 5}))
     expect(chat.card.get_by_text("until Thu, Dec 31, 9:00 AM, 5 of 8 times left")).to_be_visible()
 
@@ -318,7 +318,7 @@ def test_a_recurring_task_asks_which_occurrences_move_and_shows_the_result_first
 
 
 def test_one_occurrence_that_was_moved_is_shown_as_an_exception(chat: Chat) -> None:
-    chat.show_task(a_task(repeat={**weekly(), "moved_from": "2026-11-24T09:00-07:00"}, due=NOW + timedelta(days=2)))
+    chat.show_task(a_task(repeat={**weekly(), "moved_from": "2026-11-24T09:00:00-07:00"}, due=NOW + timedelta(days=2)))
     expect(chat.card.locator(".facts")).to_contain_text("Only the next one was moved, from Tue, Nov 24, 9:00 AM.")
 
 

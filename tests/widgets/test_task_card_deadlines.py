@@ -123,8 +123,8 @@ def test_a_deadline_that_somebody_else_moved_is_told(chat: Chat) -> None:
 
 
 def test_a_row_of_a_list_tells_tier_and_deadline(chat: Chat) -> None:
-    urgent_row = a_row("t_00000000000a", "Render", 20, priority="high", deadline="2026-11-22T00:00Z")
-    late_row = a_row("t_00000000000b", "Report", -20, state="ready", deadline="2026-11-21T22:00Z")
+    urgent_row = a_row("t_00000000000a", "Render", 20, priority="high", deadline="2026-11-22T00:00:00Z")
+    late_row = a_row("t_00000000000b", "Report", -20, state="ready", deadline="2026-11-21T22:00:00Z")
     chat.load("task-list")
     chat.show(a_page([urgent_row, late_row]))
 

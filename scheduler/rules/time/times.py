@@ -83,6 +83,11 @@ def parse_duration(text: str, *, argument: str = "duration") -> timedelta:
         raise InvalidArgument(argument, problem, accepted=DURATIONS, example=error.example or "20 min") from None
 
 
+def utc(instant: datetime) -> str:
+    """Write an instant for a program, by RFC 3339 in UTC, to the second: `2026-11-24T16:00:00Z`."""
+    return instant.astimezone(UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
+
+
 def describe(instant: datetime, zone: str) -> str:
     """Write an instant as its wall time in `zone`: `Tue 24 Nov 2026 09:00`."""
     wall = instant.astimezone(zones.load(zone))

@@ -18,9 +18,9 @@ from duetime.scheduler.outcomes import Retry
 from duetime.scheduler.records import Start
 from duetime.scheduler.rules.settlement import settle
 from duetime.scheduler.store import open_store
+from duetime.server.cli.formats.phrases import COMMAND_WORDS, in_options
 from duetime.server.cli.main import run
 from duetime.server.cli.output import plain
-from duetime.server.cli.phrases import COMMAND_WORDS, in_options
 
 Run = Callable[..., "Ended"]
 

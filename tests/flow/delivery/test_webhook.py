@@ -209,10 +209,11 @@ def test_2xx_is_done(server: Server, status: int) -> None:
 
 @pytest.mark.parametrize("status", [408, 425, 429, 500, 502, 503, 504, 599])
 def test_what_may_pass_is_tried_again(server: Server, status: int) -> None:
-    server.answers = [Answer(status)]
+    server.answers = [Answer(status, body=b"try later")]
     outcome = call({"url": server.url()})
     assert isinstance(outcome, Retry)
     assert outcome.reason.startswith(f"POST 127.0.0.1 answered {status}")
+    assert outcome.result == {"status": status, "body": "try later"}
     assert outcome.after is None
 
 

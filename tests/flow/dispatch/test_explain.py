@@ -135,17 +135,25 @@ def test_a_queue_that_does_not_answer_and_one_that_was_not_told_yet_are_told_apa
 
 def test_what_is_due_and_was_seen_by_nobody_waits_for_somebody_and_not_for_its_time() -> None:
     late = replace(a_record(), run=replace(a_record().run, state=State.SCHEDULED))
+    for facts in (RunFacts(silence=NoAnswer.NOBODY), RunFacts(working=False)):
+        (reason,) = explained(late, late.run.scheduled_for + timedelta(minutes=5), facts)
+        assert reason.startswith("a process to queue it (it was due")
+        assert "5 min ago)" in reason
+
+
+def test_what_is_due_where_a_process_dispatches_waits_for_the_dispatcher() -> None:
+    late = replace(a_record(), run=replace(a_record().run, state=State.SCHEDULED))
     (reason,) = explained(late, late.run.scheduled_for + timedelta(minutes=5), RunFacts())
-    assert reason.startswith("a process to queue it (it was due")
-    assert "5 min ago)" in reason
+    assert reason.startswith("a dispatcher to queue it: immediately if one is running")
 
 
 def test_what_the_database_knows_is_said_without_a_queue() -> None:
+    failed_once: dict[str, Any] = {"attempt": 1, "failures": 1, "error": "boom"}
     retrying = replace(
         a_record(),
-        run=replace(a_record().run, state=State.RETRYING, attempt=1, error="boom", wake_at=NOW + timedelta(minutes=4)),
+        run=replace(a_record().run, state=State.RETRYING, **failed_once, wake_at=NOW + timedelta(minutes=4)),
     )
-    assert waiting_for(retrying, NOW) == ("attempt 2 in 4 min, after: boom",)
+    assert waiting_for(retrying, NOW) == ("attempt 2 of 4 in 4 min, after: boom",)
     suspended = replace(retrying, run=replace(retrying.run, state=State.SUSPENDED, summary="the customer's answer"))
     assert waiting_for(suspended, NOW) == ("its next step in 4 min, after: the customer's answer",)
     paused = replace(a_record(), task=replace(a_record().task, paused=True))

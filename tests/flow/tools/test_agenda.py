@@ -156,18 +156,18 @@ def test_occurrences_that_need_the_same_thing_are_named(scheduler: Scheduler, as
     render = scheduler.schedule("Render", action="render", when="in 4 hours", needs={"gpu": 1}).record.task.id
     text, page = ask("list_tasks", after="now", before="in 8 hours")
     assert [(row["id"], row["when"], row.get("expected")) for row in page["tasks"]] == [
-        (train, "2026-11-24T15:00Z", None),
-        (render, "2026-11-24T16:00Z", None),
-        (train, "2026-11-24T18:00Z", True),
+        (train, "2026-11-24T15:00:00Z", None),
+        (render, "2026-11-24T16:00:00Z", None),
+        (train, "2026-11-24T18:00:00Z", True),
     ]
     assert page["clashes"] == [
         {
             "pool": "gpu",
             "room": "1 slot",
-            "at": "2026-11-24T16:00Z",
+            "at": "2026-11-24T16:00:00Z",
             "occurrences": [
-                {"id": train, "when": "2026-11-24T15:00Z", "takes": "2 h"},
-                {"id": render, "when": "2026-11-24T16:00Z", "takes": "2 h"},
+                {"id": train, "when": "2026-11-24T15:00:00Z", "takes": "2 h"},
+                {"id": render, "when": "2026-11-24T16:00:00Z", "takes": "2 h"},
             ],
         }
     ]

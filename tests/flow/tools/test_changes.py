@@ -427,7 +427,7 @@ def test_a_time_with_the_zone_that_the_task_has_moves_one_occurrence_too(house: 
     view = house.scheduler.schedule("Notes", repeat="every weekday at 17:00", timezone="Europe/Berlin")
     moved = house.scheduler.reschedule(view.record.task.id, when="2026-11-23T17:30", timezone="Europe/Berlin")
     assert [o.wall.isoformat() for o in moved.upcoming[:2]] == ["2026-11-23T17:30:00", "2026-11-24T17:00:00"]
-    assert task_payload(moved).repeat.moved_from == "2026-11-23T17:00+01:00"  # type: ignore[union-attr]  # it repeats
+    assert task_payload(moved).repeat.moved_from == "2026-11-23T17:00:00+01:00"  # type: ignore[union-attr]  # it repeats
 
 
 @pytest.mark.parametrize(

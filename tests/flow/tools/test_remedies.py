@@ -10,7 +10,7 @@ import pytest
 from duetime.scheduler import remedies
 from duetime.scheduler.errors import MAX_REFUSAL_BYTES, Refused, StaleRevision, TaskNotFound
 from duetime.scheduler.remedies import PLAIN, ErrorWords, Remedy
-from duetime.server.cli.phrases import COMMAND_SENTENCES, COMMAND_WORDS
+from duetime.server.cli.formats.phrases import COMMAND_SENTENCES, COMMAND_WORDS
 from duetime.tools.registration import definitions
 from duetime.tools.schedule_task import REMINDER
 from duetime.widgets.tool_words import TOOL_SENTENCES, TOOL_WORDS

@@ -77,7 +77,7 @@ def test_the_end_of_a_recurrence_is_in_both_forms(ask: Ask) -> None:
 
     assert "Repeats every weekday at 09:00 until Mon 30 Nov 2026 23:59, 5 times." in text
     assert (task["repeat"]["until"], task["repeat"]["max_runs"], task["repeat"]["runs_left"]) == (
-        "2026-11-30T23:59-06:00",
+        "2026-11-30T23:59:59-06:00",
         5,
         5,
     )

@@ -536,7 +536,7 @@ def test_a_list_tells_tier_and_deadline_and_keeps_to_the_budget(scheduler: Sched
     assert "background «0 remember" in text
     assert "by Sun 22 Nov 17:30" in text
     assert rows["tasks"][0]["priority"] == "background"
-    assert rows["tasks"][0]["deadline"] == "2026-11-23T00:30Z"
+    assert rows["tasks"][0]["deadline"] == "2026-11-23T00:30:00Z"
     assert tokens(text) <= 1_000
     assert tokens(rows) <= 1_000
 

@@ -51,6 +51,13 @@ def test_the_last_retry_fails_and_leaves_a_dead_letter() -> None:
     assert end.deliveries
 
 
+@pytest.mark.parametrize("failures", [0, 3])
+def test_a_failed_attempt_keeps_what_it_gave_whether_or_not_another_follows(failures: int) -> None:
+    claim = a_claim(run={"failures": failures}, retry=RetryPolicy(max_attempts=4))
+    end = settled(claim, Retry("answered 503", result={"status": 503, "body": "try later"}))
+    assert end.result == {"status": 503, "body": "try later"}
+
+
 def test_failed_is_final_at_once() -> None:
     end = settled(a_claim(), Failed("no such number", {"code": 404}))
     assert (end.to, end.dead_letter, end.failures, end.result) == (State.FAILED, True, 1, {"code": 404})

@@ -1,0 +1,101 @@
+"""One task on the command line: a line after a change, or all that is known of it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+
+from duetime.scheduler.remedies import reason_in
+from duetime.scheduler.rules.limits.pool import needs_in_words
+from duetime.scheduler.task import Json
+from duetime.server.cli import output
+from duetime.server.cli.formats.phrases import COMMAND_WORDS, in_options
+from duetime.widgets.outcome import TOLD, as_text
+from duetime.widgets.quote import cut
+from duetime.widgets.schema import DRY_RUN_ID, TaskPayload
+from duetime.widgets.text import DELIVERED, attempt_in_words, deadline_in_words, ends_in_words, wall
+from rich.text import Text
+
+MAX_VALUE_CHARS = 400
+"""Characters of one part of a payload or a result."""
+
+
+def task_line(verb: str, task: TaskPayload) -> None:
+    """Say in one line what was done to which task, and its warnings below."""
+    repeats = f", {ends_in_words(task.repeat)}" if task.repeat else ""
+    when = f"{task.when.text} {task.when.timezone} ({task.when.relative}){repeats}"
+    output.say(f"{verb} {task.id} {task.title!r}: {when}")
+    if task.id == DRY_RUN_ID and task.repeat:
+        output.say(f"  next: {', '.join(map(wall, task.repeat.next))}")
+    if task.deadline:
+        output.say(f"  {deadline_in_words(task)}")
+    if task.paused:
+        output.say(f"  it is held until `duetime reschedule {task.id} --resume`")
+    if task.undo:
+        output.say(f"  undo within 30 s: duetime undo {task.id}")
+    for warning in (*(task.warnings or ()), *((task.repeat and task.repeat.notes) or ())):
+        output.say(f"  note: {in_options(warning)}")
+
+
+def waiting_in_words(task: TaskPayload) -> str:
+    return "; ".join(reason_in(COMMAND_WORDS, reason, task.id) for reason in task.waiting_for or ())
+
+
+def task_facts(task: TaskPayload) -> None:
+    """Show everything about one task."""
+    output.facts(
+        [
+            ("id", f"{task.id} (revision {task.revision})"),
+            ("title", task.title),
+            ("state", _state(task)),
+            ("when", f"{task.when.text} {task.when.timezone} ({task.when.relative})"),
+            ("repeats", ends_in_words(task.repeat) if task.repeat else None),
+            ("next", ", ".join(map(wall, task.repeat.next)) if task.repeat else None),
+            ("priority", task.priority),
+            ("deadline", deadline_in_words(task)),
+            ("takes", f"about {task.estimate}" if task.estimate else None),
+            ("needs", needs_in_words(task.needs or {})),
+            ("action", task.action),
+            ("message", task.message),
+            *_parts("payload", task.payload),
+            ("waits for", waiting_in_words(task)),
+            ("last run", _last_run(task)),
+            *_parts("result", task.result),
+            ("delivery", _delivery(task)),
+            ("error", task.delivery.error if task.delivery else None),
+            ("labels", ", ".join(task.labels or ())),
+            ("owner", task.owner),
+            ("notes", "; ".join((*(task.warnings or ()), *((task.repeat and task.repeat.notes) or ())))),
+        ]
+    )
+
+
+def _last_run(task: TaskPayload) -> str:
+    if task.last_run is None:
+        return ""
+    words = ": ".join(part for part in (task.last_run.state.value, task.last_run.summary) if part)
+    of_it = task.delivery if task.last_run.state in TOLD else None
+    return f"{words}, {DELIVERED[of_it.state]} {of_it.channel}" if of_it else words
+
+
+def _delivery(task: TaskPayload) -> str:
+    of_last = task.last_run is not None and task.last_run.state in TOLD
+    return f"{task.delivery.channel}: {task.delivery.state.value}" if task.delivery and not of_last else ""
+
+
+def _state(task: TaskPayload) -> Text:
+    word = output.state_word(task.state, paused=bool(task.paused), damaged=bool(task.damaged))
+    attempt = attempt_in_words(task)
+    return word.append(f", {attempt}", style="") if attempt else word
+
+
+def _parts(name: str, value: Json) -> Iterator[tuple[str, str]]:
+    """Yield a line for each part of a value, the first under its name: `url: https://example.com/hook`."""
+    if value is None:
+        return
+    parts = [f"{key}: {_start(part)}" for key, part in value.items()] if isinstance(value, Mapping) else [_start(value)]
+    for number, part in enumerate(parts):
+        yield "" if number else name, part
+
+
+def _start(value: Json) -> str:
+    return cut(as_text(value), MAX_VALUE_CHARS)

@@ -1,0 +1,169 @@
+"""Output for programs: JSON that says all that the tables say, and CSV."""
+
+from __future__ import annotations
+
+import csv
+import io
+import json
+import os
+import re
+from collections.abc import Callable, Iterator
+from datetime import datetime, timedelta
+from pathlib import Path
+from typing import Any
+
+import pytest
+from duetime.scheduler.handlers import Handlers
+from duetime.scheduler.intake.planner import Planner
+from duetime.scheduler.outcomes import Failed
+from duetime.scheduler.records import Start
+from duetime.scheduler.rules.settlement import settle
+from duetime.scheduler.service import Scheduler
+from duetime.scheduler.store import open_store
+from duetime.server.cli.main import run
+
+from tests.builders import LEASE, NOON, Clock
+
+Say = Callable[..., str]
+LONG_TITLE = "Call John about the contract, and ask Jane whether she has seen it"
+LONG_REASON = "no such number: " + "it was tried and tried again, " * 5
+FORMULA = "=HYPERLINK(0)"
+A_TIME = re.compile(r"\d{4}-\d{2}-\d{2}T.*")
+RFC_3339 = re.compile(r"\d{4}-\d{2}-\d{2}T\d{2}:\d{2}:\d{2}(Z|[+-]\d{2}:\d{2})")
+WALL = re.compile(r"\d{4}-\d{2}-\d{2}T\d{2}:\d{2}:\d{2}")
+
+
+@pytest.fixture
+def said(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> Say:
+    for name in [name for name in os.environ if name.upper().startswith("DUETIME_")]:
+        monkeypatch.delenv(name)
+    for name in ("HOME", "XDG_CONFIG_HOME", "XDG_DATA_HOME"):
+        monkeypatch.setenv(name, str(tmp_path / name))
+    monkeypatch.setenv("DUETIME_DATABASE_URL", f"sqlite:///{tmp_path}/duetime.db")
+    monkeypatch.setenv("DUETIME_TIMEZONE", "Europe/Berlin")
+
+    def answered(*arguments: str) -> str:
+        capsys.readouterr()
+        assert run(arguments) == 0
+        return capsys.readouterr().out
+
+    return answered
+
+
+@pytest.fixture
+def tasks(tmp_path: Path) -> dict[str, str]:
+    """Make a task that failed and recurs, and one with a formula for a title; return their ids."""
+    clock = Clock(NOON)
+    store = open_store(f"sqlite:///{tmp_path}/duetime.db", clock=clock)
+    scheduler = Scheduler(store, Planner(Handlers.load(entry_points=False), "Europe/Berlin"))
+    daily = scheduler.schedule(
+        LONG_TITLE,
+        when=NOON,
+        repeat="every day at 13:00",
+        until="2027-03-01",
+        labels=("work", "team=blue"),
+        deadline="2 hours",
+        priority="high",
+    )
+    ready = [Start(each.run_id) for each in store.claims.make_ready(limit=9)]
+    claims = store.claims.start(ready, worker="w", epoch=None, lease=LEASE)
+    store.claims.settle([settle(claim, Failed(LONG_REASON), now=clock.at, jitter=0.0) for claim in claims])
+    clock.forward(minutes=1)
+    formula = scheduler.schedule(FORMULA, when=NOON + timedelta(days=30))
+    scheduler.cancel(formula.record.task.id, reason=LONG_REASON)
+    store.close()
+    return {LONG_TITLE: daily.record.task.id, FORMULA: formula.record.task.id}
+
+
+def values_in(value: Any) -> Iterator[tuple[str, str]]:
+    """Yield each text of a JSON value with the name under which it stands."""
+    if isinstance(value, list):
+        for part in value:
+            yield from values_in(part)
+    elif isinstance(value, dict):
+        for name, part in value.items():
+            yield from ((inner or name, text) for inner, text in values_in(part))
+    elif isinstance(value, str):
+        yield "", value
+
+
+def texts(value: Any) -> set[str]:
+    return {text for _, text in values_in(value)}
+
+
+VERBS = [
+    ("list",),
+    ("failed",),
+    ("list", "--before", "2027-02-01"),
+    ("show", LONG_TITLE, "--history"),
+    ("history",),
+    ("history", LONG_TITLE),
+    ("explain", LONG_TITLE),
+    ("workers",),
+    ("schedule", "Stand-up", "--repeat", "every day at 9:00", "--deadline", "2 hours", "--dry-run"),
+]
+
+
+@pytest.mark.parametrize("verb", VERBS, ids=lambda verb: " ".join(verb)[:30])
+def test_each_time_in_json_has_seconds_and_an_offset(said: Say, tasks: dict[str, str], verb: tuple[str, ...]) -> None:
+    found = json.loads(said(*verb, "--json"))
+    for name, text in values_in(found):
+        if A_TIME.fullmatch(text):
+            assert RFC_3339.fullmatch(text) or (name == "local" and WALL.fullmatch(text)), (name, text)
+            datetime.fromisoformat(text)
+
+
+def test_json_of_a_list_says_what_the_table_says_uncut(said: Say, tasks: dict[str, str]) -> None:
+    (row,) = (row for row in json.loads(said("list", "--json"))["tasks"] if row["id"] == tasks[LONG_TITLE])
+    assert row["title"] == LONG_TITLE
+    assert (row["action"], row["labels"], row["repeat"]) == ("reminder", ["work", "team=blue"], True)
+    assert (row["timezone"], row["local"][10:]) == ("Europe/Berlin", "T13:00:00+01:00")
+    assert row["relative"] in said("list")
+    (failure,) = json.loads(said("failed", "--json"))["tasks"]
+    assert failure["last_run"]["summary"] == LONG_REASON
+    assert (failure["last_run"]["state"], failure["last_run"]["attempts"]) == ("failed", 1)
+
+
+def test_json_of_a_history_has_whole_reasons_of_events_and_attempts(said: Say, tasks: dict[str, str]) -> None:
+    found = json.loads(said("history", tasks[LONG_TITLE], "--json"))
+    assert LONG_REASON in texts(found["events"])
+    assert LONG_REASON in texts(found["attempts"])
+    assert LONG_REASON in texts(json.loads(said("show", tasks[FORMULA], "--history", "--json")))
+
+
+def rows(written: str) -> list[dict[str, str]]:
+    return list(csv.DictReader(io.StringIO(written)))
+
+
+def test_csv_of_a_list_has_a_line_for_each_task(said: Say, tasks: dict[str, str]) -> None:
+    found = {row["id"]: row for row in rows(said("list", "--csv"))}
+    daily = found[tasks[LONG_TITLE]]
+    assert (daily["title"], daily["labels"], daily["repeat"]) == (LONG_TITLE, "work; team=blue", "true")
+    assert RFC_3339.fullmatch(daily["when"])
+    assert (daily["last_state"], found[tasks[FORMULA]]["state"]) == ("failed", "cancelled")
+    (failure,) = rows(said("failed", "--csv"))
+    assert (failure["last_summary"], failure["last_attempts"]) == (LONG_REASON, "1")
+
+
+def test_no_cell_is_a_formula_for_a_spreadsheet(said: Say, tasks: dict[str, str]) -> None:
+    written = said("list", "--csv") + said("history", "--csv")
+    assert f"'{FORMULA}" in written
+    assert not re.search(r"(^|,)\"?\s*[=+@-]", written, re.MULTILINE)
+
+
+def test_csv_of_a_history_has_who_did_what_when_and_why(said: Say, tasks: dict[str, str]) -> None:
+    newest, *_ = rows(said("history", "--csv"))
+    assert (newest["kind"], newest["from"], newest["to"]) == ("cancelled", "scheduled", "cancelled")
+    assert (newest["task_id"], newest["title"], newest["reason"]) == (tasks[FORMULA], f"'{FORMULA}", LONG_REASON)
+    assert (newest["actor"], newest["at"]) == ("local", "2026-11-24T12:01:00Z")
+
+
+def test_the_next_page_of_csv_is_named_on_stderr(
+    said: Say, tasks: dict[str, str], capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert run(["list", "--limit", "1", "--csv"]) == 0
+    written = capsys.readouterr()
+    assert "More:" not in written.out
+    command = written.err.splitlines()[-1].removeprefix("More: duetime ")
+    assert command.endswith(" --csv")
+    assert len(rows(said(*command.split()))) == 1
