@@ -24,9 +24,12 @@ from duetime.scheduler.handlers import messages, tracebacks
 from duetime.scheduler.handlers.context import Link
 from duetime.scheduler.handlers.declaration import Handler
 from duetime.scheduler.handlers.invocation import explain, run_handler
+from duetime.scheduler.handlers.log_records import send_logs
 from duetime.scheduler.outcomes import Outcome, Retry
 from duetime.scheduler.runtime import interrupt
+from duetime.scheduler.runtime.attempt_context import attempt_context
 from duetime.scheduler.runtime.interrupt import Interrupt, Interruptible
+from duetime.scheduler.runtime.print_capture import capture_prints
 from duetime.scheduler.task import Json
 
 CHUNK_BYTES = 65_536
@@ -89,12 +92,21 @@ def main() -> None:
     sys.path[:] = assignment.path
     call = Interruptible()
     threading.Thread(target=channel.listen, args=(received, call), name="duetime-worker-pipe", daemon=True).start()
+    _log_to(channel, assignment)
     try:
-        outcome = _run(assignment, call, channel)
+        with attempt_context(assignment.attempt_name):
+            outcome = _run(assignment, call, channel)
     except Interrupt:
         channel.send("interrupted", value=True)
     else:
         channel.send("outcome", messages.outcome_to_json(outcome))
+
+
+def _log_to(channel: ParentPipe, assignment: messages.Assignment) -> None:
+    """Send log lines to the worker, and prints too, if it captures those of its own."""
+    send_logs(partial(channel.send, "log"), assignment.log_levels)
+    if assignment.captures_prints:
+        capture_prints()
 
 
 def _run(assignment: messages.Assignment, call: Interruptible, channel: ParentPipe) -> Outcome:

@@ -1,8 +1,8 @@
 """Messages between a worker and the process of one attempt: a JSON object a line, each with one key as its kind.
 
 From the worker: `run` (an `Assignment`, first), `interrupt` (why), `answer` (to a call). From the process: `call` (a
-method of `Link`), `traceback` (of what the handler raised), and in the end `outcome`, or `interrupted` when an
-interrupt has stopped it.
+method of `Link`), `log` (a log record), `traceback` (of what the handler raised), and in the end `outcome`, or
+`interrupted` when an interrupt has stopped it.
 """
 
 from __future__ import annotations
@@ -18,6 +18,7 @@ from typing import Any, Final, get_args
 from duetime.scheduler.errors import HandlerError, StoreUnavailable
 from duetime.scheduler.handlers.context import Context, Link
 from duetime.scheduler.outcomes import Outcome
+from duetime.scheduler.runtime.attempt_context import AttemptName
 from duetime.scheduler.task import Json
 from pydantic import TypeAdapter
 
@@ -59,6 +60,12 @@ class Assignment:
     facts: ContextFacts
     path: tuple[str, ...]
     """The worker's module search path."""
+    log_levels: Mapping[str, int]
+    captures_prints: bool
+
+    @property
+    def attempt_name(self) -> AttemptName:
+        return AttemptName(self.facts.task_id, self.facts.run_id, self.facts.attempt, self.name)
 
 
 _ASSIGNMENT: Final = TypeAdapter(Assignment)
@@ -66,6 +73,15 @@ _ASSIGNMENT: Final = TypeAdapter(Assignment)
 
 def line(kind: str, value: Json, **more: Json) -> bytes:
     return json.dumps({kind: value, **more}, separators=(",", ":")).encode() + b"\n"
+
+
+def read(received: bytes) -> dict[str, Any]:
+    """Return the message of a line; an empty one for a line that a kill or an interrupt cut short."""
+    try:
+        found = json.loads(received)
+    except ValueError:
+        return {}
+    return found if isinstance(found, dict) else {}
 
 
 def assignment_to_json(assignment: Assignment) -> Any:

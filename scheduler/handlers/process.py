@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import os
 import signal
 import subprocess
@@ -15,9 +14,11 @@ from typing import IO, Any, Final, cast
 from duetime.scheduler.handlers import messages
 from duetime.scheduler.handlers.context import Context, Link
 from duetime.scheduler.handlers.declaration import Handler
+from duetime.scheduler.handlers.log_records import levels, log_again
 from duetime.scheduler.handlers.messages import Assignment, ContextFacts, assignment_to_json, line, reference
 from duetime.scheduler.outcomes import Outcome
 from duetime.scheduler.runtime.interrupt import Interrupt
+from duetime.scheduler.runtime.print_capture import prints_are_captured
 from duetime.scheduler.task import Json
 
 _COMMAND: Final = (sys.executable, "-P", "-m", "duetime.scheduler.handlers.child")
@@ -43,6 +44,8 @@ class HandlerProcess:
             payload=payload,
             facts=ContextFacts.of(context),
             path=tuple(sys.path),
+            log_levels=levels(),
+            captures_prints=prints_are_captured(),
         )
         self._process = subprocess.Popen(  # noqa: S603 - this very program
             _COMMAND,
@@ -68,17 +71,22 @@ class HandlerProcess:
         """Serve its calls until it ends; return the outcome, None when it ended without one."""
         outcome: Outcome | None = None
         try:
-            for received in self._from:
-                message = json.loads(received) if received.endswith(b"\n") else {}  # its end was cut off by a kill
-                if "call" in message:
-                    self._send(_answer(self._context.link, message))
-                elif "traceback" in message:
-                    self.traceback = message["traceback"]
-                elif "outcome" in message:
+            for message in map(messages.read, self._from):
+                if "outcome" in message:
                     outcome = messages.outcome_from_json(message["outcome"])
+                else:
+                    self._heed(message)
         finally:
             self.close()
         return outcome
+
+    def _heed(self, message: Mapping[str, Any]) -> None:
+        if "call" in message:
+            self._send(_answer(self._context.link, message))
+        elif "log" in message:
+            log_again(message["log"])
+        elif "traceback" in message:
+            self.traceback = message["traceback"]
 
     def interrupt(self, why: type[Interrupt]) -> None:
         """Raise `why` in its handler."""

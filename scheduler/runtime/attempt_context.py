@@ -1,4 +1,4 @@
-"""The attempt that the current thread or coroutine works for: every log line of its handler carries it.
+"""The attempt that the current thread or coroutine works for: log lines and prints of its handler carry it.
 
 It is a context variable: coroutines, their tasks and `asyncio.to_thread` inherit it, plain threads do not.
 """
@@ -6,11 +6,17 @@ It is a context variable: coroutines, their tasks and `asyncio.to_thread` inheri
 from __future__ import annotations
 
 import logging
+import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
 from dataclasses import asdict, dataclass
-from typing import Final
+from typing import Any, Final
+
+MAX_PARTIAL_LINE_CHARS: Final = 4_000
+"""Characters that are printed without a line end before they become a line."""
+
+_prints = logging.getLogger("duetime.print")
 
 
 @dataclass(frozen=True, slots=True)
@@ -23,28 +29,69 @@ class AttemptName:
     action: str
 
 
-_CURRENT: ContextVar[AttemptName | None] = ContextVar("duetime_attempt", default=None)
+class _Prints:
+    """The lines that the handler of one attempt has begun to print, by thread."""
 
-NO_ATTEMPT: Final = AttemptName("", "", 0, "")
+    def __init__(self, name: AttemptName) -> None:
+        self.name = name
+        self._partial: dict[int, str] = {}
+        self._lock = threading.Lock()
+
+    def add(self, text: str) -> None:
+        """Log each line that is complete."""
+        thread = threading.get_ident()
+        with self._lock:
+            *lines, rest = (self._partial.pop(thread, "") + text).split("\n")
+            if len(rest) >= MAX_PARTIAL_LINE_CHARS:
+                lines, rest = [*lines, rest], ""
+            if rest:
+                self._partial[thread] = rest
+        self._log(lines)
+
+    def end(self) -> None:
+        """Log the lines that have no end."""
+        with self._lock:
+            lines = list(self._partial.values())
+            self._partial.clear()
+        self._log(lines)
+
+    @staticmethod
+    def _log(lines: list[str]) -> None:
+        for line in lines:
+            _prints.info("%s", line.rstrip("\r"))
+
+
+_CURRENT: ContextVar[_Prints | None] = ContextVar("duetime_attempt", default=None)
 
 
 def current_attempt() -> AttemptName | None:
     """Return the attempt whose handler calls this, None outside of handlers."""
-    return _CURRENT.get()
+    current = _CURRENT.get()
+    return current.name if current else None
+
+
+def printed(text: str) -> bool:
+    """Log what a handler prints, line by line; False outside of handlers."""
+    current = _CURRENT.get()
+    if current is not None:
+        current.add(text)
+    return current is not None
 
 
 @contextmanager
 def attempt_context(name: AttemptName) -> Iterator[None]:
-    """Let the block work for this attempt."""
-    token = _CURRENT.set(name)
+    """Let the block work for this attempt; at its end, a line that was begun ends."""
+    current = _Prints(name)
+    token = _CURRENT.set(current)
     try:
         yield
     finally:
+        current.end()
         _CURRENT.reset(token)
 
 
 class AttemptFilter(logging.Filter):
-    """Gives each record `task`, `run`, `attempt` and `action`, empty outside of handlers; it drops none.
+    """Gives each log record `task`, `run`, `attempt` and `action`, empty outside of handlers; it drops none.
 
     For a `logging.Handler` of a program's own: `handler.addFilter(AttemptFilter())`, then `%(task)s` in its format.
     What a line's own `extra=` says is kept.
@@ -52,7 +99,9 @@ class AttemptFilter(logging.Filter):
 
     def filter(self, record: logging.LogRecord) -> bool:
         """Add the attributes."""
-        for key, value in asdict(_CURRENT.get() or NO_ATTEMPT).items():
+        name = current_attempt()
+        fields: dict[str, Any] = asdict(name) if name else dict.fromkeys(AttemptName.__dataclass_fields__, "")
+        for key, value in fields.items():
             if not hasattr(record, key):
                 setattr(record, key, value)
         return True

@@ -14,11 +14,13 @@ from duetime.version import __version__ as __version__
 if TYPE_CHECKING:
     from duetime.scheduler.handlers import Context, handler
     from duetime.scheduler.outcomes import Done, Failed, Retry, Wait, Yielded
+    from duetime.scheduler.runtime.attempt_context import AttemptFilter
     from duetime.server.python.scheduler import ProgramScheduler as Scheduler
 
-__all__ = ["Context", "Done", "Failed", "Retry", "Scheduler", "Wait", "Yielded", "handler"]
+__all__ = ["AttemptFilter", "Context", "Done", "Failed", "Retry", "Scheduler", "Wait", "Yielded", "handler"]
 
 _HOMES = {
+    "AttemptFilter": "duetime.scheduler.runtime.attempt_context",
     "Context": "duetime.scheduler.handlers",
     "Done": "duetime.scheduler.outcomes",
     "Failed": "duetime.scheduler.outcomes",

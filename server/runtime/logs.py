@@ -10,8 +10,13 @@ import logging
 import os
 import socket
 import sys
+from collections.abc import Mapping
+from dataclasses import asdict
 from datetime import UTC, datetime
 from typing import Literal, TextIO
+
+from duetime.scheduler.runtime.attempt_context import current_attempt
+from duetime.scheduler.runtime.print_capture import capture_prints
 
 _OURS = "duetime"
 _CHATTY = ("mcp", "uvicorn", "httpx2", "dramatiq", "asyncio", "sse_starlette")
@@ -34,29 +39,42 @@ class JsonLines(logging.Formatter):
         self.process = f"{socket.gethostname()[:60]}-{os.getpid()}"
 
     def format(self, record: logging.LogRecord) -> str:
+        attempt = current_attempt()
+        named = asdict(attempt) if attempt else {}
         line = {
             "at": datetime.fromtimestamp(record.created, UTC).isoformat(timespec="milliseconds"),
             "process": self.process,
             "level": record.levelname.lower(),
             "logger": record.name,
             "message": _cut(record.getMessage()),
-            **{key: value for key, value in vars(record).items() if key not in _BUILT_IN},
+            **named,
+            **{_free(key, named): value for key, value in vars(record).items() if key not in _BUILT_IN},
         }
-        if record.exc_info:
-            line["traceback"] = self.formatException(record.exc_info)
+        if record.exc_info or record.exc_text:
+            line["traceback"] = record.exc_text or self.formatException(record.exc_info or (None, None, None))
         return json.dumps(line, default=str)
 
 
 class ForPeople(logging.Formatter):
-    """`10:00:00 4711 warning duetime.server: message`, with the pid, and the traceback below."""
+    """`10:00:00 4711 warning duetime.server: message`, with the pid, and the traceback below.
+
+    Lines of a handler name its attempt: `10:00:00 4711 info shop [t_1 r_2 attempt 1 resize]: message`.
+    """
 
     def __init__(self) -> None:
-        super().__init__("%(asctime)s %(process)d %(levelname)s %(name)s: %(message)s", datefmt="%H:%M:%S")
+        super().__init__("%(asctime)s %(process)d %(levelname)s %(name)s%(of)s: %(message)s", datefmt="%H:%M:%S")
 
     def formatMessage(self, record: logging.LogRecord) -> str:  # noqa: N802 - logging's own name
         record.levelname = record.levelname.lower()
         record.message = _cut(record.message)
+        of = current_attempt()
+        record.of = f" [{of.task} {of.run} attempt {of.attempt} {of.action}]" if of else ""
         return super().formatMessage(record)
+
+
+def _free(key: str, taken: Mapping[str, object]) -> str:
+    """Return another key for what a handler gives by `extra=` under the name of a part of its attempt."""
+    return f"extra_{key}" if key in taken else key
 
 
 def _cut(message: str) -> str:
@@ -69,12 +87,15 @@ def configure_logs(
     style: Literal["auto", "json", "text"] = "auto",
     *,
     stream: TextIO | None = None,
+    prints: bool = False,
 ) -> bool:
     """Send every log of this process to `stream` (stderr), replacing what was configured before.
 
     Return whether it is text: `auto` is that on a terminal, and JSON elsewhere. `debug` also lets libraries speak at
-    length.
+    length. With `prints`, what handlers print becomes log lines too.
     """
+    if prints:
+        capture_prints()
     target = stream or sys.stderr
     as_text = style == "text" or (style == "auto" and target.isatty())
     handler = logging.StreamHandler(target)

@@ -2,15 +2,21 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Sequence
+from contextlib import redirect_stdout
 
 from duetime.scheduler.handlers import Handler, Handlers, WebhookOptions
 from duetime.server.settings.model import Settings
 
 
 def load_handlers(settings: Settings, added: Sequence[Handler] = ()) -> Handlers:
-    """Return the built-in and configured handlers and those `added`; raises InvalidSetting if one cannot be loaded."""
-    loaded = Handlers.load(settings.handlers, webhooks=webhook_options(settings))
+    """Return the built-in and configured handlers and those `added`; raises InvalidSetting if one cannot be loaded.
+
+    What their modules print goes to stderr: a verb may write JSON to stdout.
+    """
+    with redirect_stdout(sys.stderr):
+        loaded = Handlers.load(settings.handlers, webhooks=webhook_options(settings))
     return Handlers([*loaded.values(), *added]).isolated(settings.isolated_actions)
 
 

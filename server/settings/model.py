@@ -199,6 +199,11 @@ class Settings(BaseModel):
         description="`json` writes one object a line; `auto` writes text on a terminal and JSON elsewhere",
         examples=["auto"],
     )
+    capture_prints: bool = Field(
+        default=True,
+        description="make log lines of what handlers print; `false` prints it as it is, which a debugger needs",
+        examples=["true"],
+    )
 
     _origins: dict[str, str] = PrivateAttr(default_factory=dict)
 

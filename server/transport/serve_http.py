@@ -27,7 +27,9 @@ def connect(app: App) -> MCPServer[None]:
 
 def serve_http(settings: Settings) -> int:
     """Serve clients on this machine over HTTP until SIGTERM or SIGINT; return the exit code. Logs go to stderr."""
-    announce = say if configure_logs(settings.log_level, settings.log_format) else log.info
+    announce = (
+        say if configure_logs(settings.log_level, settings.log_format, prints=settings.capture_prints) else log.info
+    )
     with listening(settings.host, settings.port) as bound:  # first, so that a taken port starts nothing
         app = build(settings)
         collect_less()

@@ -33,7 +33,7 @@ def serve_stdio(settings: Settings) -> int:
     opened ends nothing: each call says so.
     """
     wire = Wire.claim()  # before the import of handlers, whose prints must not reach the client
-    configure_logs(settings.log_level, settings.log_format)
+    configure_logs(settings.log_level, settings.log_format, prints=settings.capture_prints)
     settings.create_data_directory()
 
     def build() -> App:

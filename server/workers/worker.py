@@ -35,7 +35,7 @@ def run_worker(settings: Settings, *, until_eof: bool = False) -> int:
     Raises InvalidSetting without a Redis, where the serving process runs tasks itself.
     """
     check_distributed(settings)
-    configure_logs(settings.log_level, settings.log_format)
+    configure_logs(settings.log_level, settings.log_format, prints=settings.capture_prints)
     with Shutdown(settings.grace_seconds + HAND_BACK_GRACE_S) as ending:
         stopped = threading.Event()
         ending.on_begin(stopped.set)

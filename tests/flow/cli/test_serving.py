@@ -130,6 +130,47 @@ def test_without_a_verb_it_speaks_nothing_but_the_protocol_until_its_input_ends(
     assert json.loads(line)["result"]["serverInfo"]["name"] == "duetime"
 
 
+SHOUT = """
+import subprocess, sys
+from duetime import Done, handler
+
+print("printed at import")
+
+@handler("shout")
+def shout(ctx):
+    print("shouted", "twice", end="")
+    sys.stdout.flush()
+    sys.__stdout__.write("around the capture\\n")
+    subprocess.run([sys.executable, "-c", "print('by a child')"], check=True)
+    return Done()
+"""
+
+
+def test_what_a_handler_prints_over_stdio_is_a_line_of_the_log_and_never_of_the_protocol(
+    surroundings: dict[str, str], tmp_path: Path
+) -> None:
+    (tmp_path / "shop.py").write_text(SHOUT)
+    settings = {"PYTHONPATH": str(tmp_path), "DUETIME_HANDLERS": "shop"}
+    task = answer({**surroundings, **settings}, "schedule", "Now", "--when", "now", "--action", "shout")
+    log = tmp_path / "log"
+    with (
+        log.open("wb") as errors,
+        subprocess.Popen(
+            DUETIME, env={**surroundings, **settings}, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=errors
+        ) as process,
+    ):
+        listing = {"jsonrpc": "2.0", "id": 2, "method": "tools/call", "params": {"name": "list_tasks", "arguments": {}}}
+        ready = {"jsonrpc": "2.0", "method": "notifications/initialized"}
+        assert process.stdin is not None
+        process.stdin.write("".join(f"{json.dumps(each)}\n" for each in (HELLO, ready, listing)).encode())
+        process.stdin.flush()
+        wait_until(lambda: '"shouted twice"' in log.read_text("utf-8"), "it ran")
+        out, _ = process.communicate(timeout=PATIENCE)
+    assert all(json.loads(line)["jsonrpc"] == "2.0" for line in out.splitlines())
+    told = [json.loads(line) for line in log.read_text("utf-8").splitlines() if "shouted twice" in line]
+    assert [(line["task"], line["action"], line["attempt"]) for line in told] == [(task["id"], "shout", 1)]
+
+
 def test_a_wrong_setting_ends_the_server_for_a_chat_client_before_it_says_anything(
     surroundings: dict[str, str],
 ) -> None:

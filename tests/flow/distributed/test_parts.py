@@ -338,7 +338,7 @@ def test_a_worker_process_with_too_many_lost_threads_ends_to_be_replaced(monkeyp
         return app
 
     monkeypatch.setattr(worker, "build", built)
-    monkeypatch.setattr(worker, "configure_logs", lambda *_: None)
+    monkeypatch.setattr(worker, "configure_logs", lambda *_, **__: None)
     monkeypatch.setattr(gc, "freeze", lambda: None)
     # A worker process does not wait for threads that are stuck; this process has some of other tests.
     monkeypatch.setattr("duetime.server.runtime.shutdown._others_alive", lambda: False)

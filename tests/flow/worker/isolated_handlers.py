@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import logging
 import os
 import signal
 import subprocess
@@ -75,3 +76,24 @@ def spins(ctx: Context) -> Done:
     ctx.checkpoint("begun")
     while True:
         threading.Event().wait(0.001)
+
+
+def fail() -> None:
+    """Raise something."""
+    raise LookupError("caught")
+
+
+@handler("talks", isolation="process")
+def talks(_ctx: Context) -> Done:
+    """Log and print, in its own thread and in another."""
+    log = logging.getLogger("shop")
+    log.info("by %s", "logging", extra={"customer": 7})
+    log.debug("too low a level")
+    try:
+        fail()
+    except LookupError:
+        log.exception("with its traceback")
+    asyncio.run(asyncio.to_thread(log.info, "in another thread"))
+    print("printed 100%", "s", sep="")  # noqa: T201 - that is what is tested
+    print("not ended", end="", flush=True)  # noqa: T201 - the same
+    return Done()
