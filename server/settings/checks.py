@@ -17,6 +17,10 @@ MIN_SECRET_BYTES = 24
 """The shortest signing key that Standard Webhooks allows."""
 
 
+LOOPBACK_ORIGINS = "loopback"
+"""Stands for the origins of all pages that this machine serves itself."""
+
+
 def comma_separated(value: Any) -> Any:
     """Split `"a, b"` into `("a", "b")`, without empty parts or repeats; lists stay as they are."""
     if not isinstance(value, str):
@@ -83,6 +87,14 @@ def _loopback(host: str) -> str:
     return host
 
 
+def _origin(text: str) -> str:
+    parts = urlsplit(text)
+    is_origin = text == f"{parts.scheme}://{parts.netloc}" and not set(text) & set("*@")
+    if text != LOOPBACK_ORIGINS and not (is_origin and parts.scheme in {"https", "http"} and parts.hostname):
+        raise ValueError("it must be `loopback`, or the origin of a page without a path, as https://chat.example.com")
+    return text
+
+
 def _signing_secrets(secrets: SecretStr) -> SecretStr:
     parts = secrets.get_secret_value().split()
     if not parts or not all(map(_is_signing_secret, parts)):
@@ -126,5 +138,6 @@ RedisUrl = Annotated[str, AfterValidator(_redis_url)]
 Namespace = Annotated[str, StringConstraints(pattern=r"^[A-Za-z0-9][A-Za-z0-9_.-]{0,39}$")]
 WebUrl = Annotated[str, AfterValidator(_web_url)]
 LoopbackHost = Annotated[str, AfterValidator(_loopback)]
+Origin = Annotated[str, AfterValidator(_origin)]
 Secret = Annotated[SecretStr, AfterValidator(_signing_secrets)]
 ChannelName = Annotated[str, StringConstraints(pattern=r"^[a-z][a-z0-9_-]{0,39}$")]

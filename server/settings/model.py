@@ -14,6 +14,7 @@ from duetime.server.settings.checks import (
     HolidayCalendar,
     LoopbackHost,
     Namespace,
+    Origin,
     PoolSettings,
     RedisUrl,
     Secret,
@@ -190,6 +191,12 @@ class Settings(BaseModel):
     )
     port: int = Field(
         default=8787, ge=0, le=65_535, description="the port of `duetime serve`; 0 picks a free one", examples=["8787"]
+    )
+    allowed_origins: Annotated[tuple[Origin, ...], BeforeValidator(comma_separated)] = Field(
+        default=(),
+        description="origins of web pages that may call `duetime serve` from a browser (CORS), separated by commas; "
+        "`loopback` stands for the pages of this machine, on any port",
+        examples=["https://chat.example.com,loopback"],
     )
     log_level: Annotated[Literal["debug", "info", "warning", "error"], BeforeValidator(lower_case)] = Field(
         default="info", description="the lowest level that is logged, on stderr", examples=["info"]

@@ -7,7 +7,7 @@ import ipaddress
 import logging
 import socket
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from functools import partial
 from typing import Protocol
@@ -18,12 +18,12 @@ from duetime.scheduler.errors import DuetimeError, InvalidSetting
 from duetime.scheduler.runtime.repeat_filter import RepeatFilter
 from duetime.server.protocol.sdk import end_streams, serve_dead_sessions
 from duetime.server.runtime.shutdown import NOTHING_TO_END, ProcessEnd, Shutdown, on_loop
+from duetime.server.transport.browsers import BrowserAccess, against_rebinding
 from duetime.server.transport.connections import KEEP_ALIVE_S, LimitedConnection
 from duetime.server.transport.dead_sessions import DeadSessions
 from duetime.server.transport.short_refusals import ShortRefusals
 from duetime.tools.threads import cross
 from mcp.server import MCPServer
-from mcp.server.transport_security import TransportSecuritySettings
 from starlette.applications import Starlette
 from starlette.requests import ClientDisconnect, Request
 from starlette.responses import PlainTextResponse, Response
@@ -61,17 +61,19 @@ def run_http(
     announce: Callable[[str], None] = say,
     ends: ProcessEnd = NOTHING_TO_END,
     grace: float = 5.0,
+    origins: Sequence[str] = (),
 ) -> int:
     """`start`, serve until SIGTERM or SIGINT, then end everything within `grace` seconds; return the exit code.
 
     The first signal starts the hand-back of what runs, a second one shortens it. `bound` is a socket of `listening`.
     `ready` is called on a thread for `/readyz`: it gives the answer, or raises a
-    DuetimeError while nothing can be scheduled. `announce` is told a sentence with the address.
+    DuetimeError while nothing can be scheduled. `announce` is told a sentence with the address. Pages of `origins` may
+    call from a browser.
     """
     with Shutdown(STREAM_CLOSE_GRACE_S + grace) as ending:
         ending.on_hurry(ends.hurry)
         start()
-        app = http_app(server, ready)
+        app = http_app(server, ready, origins)
         announce(f"duetime serves MCP at {url_of(bound)}")
         for name in ("uvicorn.error", "asyncio"):
             logging.getLogger(name).addFilter(RepeatFilter())
@@ -112,7 +114,7 @@ async def _serve(
     await running.serve([bound])
 
 
-def http_app(server: MCPServer[None], ready: Readiness) -> Starlette:
+def http_app(server: MCPServer[None], ready: Readiness, origins: Sequence[str] = ()) -> Starlette:
     """Return the ASGI application. Answers are single JSON documents: measured, they are faster than event streams."""
 
     async def livez(_: Request) -> Response:
@@ -128,9 +130,11 @@ def http_app(server: MCPServer[None], ready: Readiness) -> Starlette:
         streamable_http_path=PATH,
         json_response=True,
         max_request_body_size=MAX_BODY_BYTES,
-        transport_security=_against_rebinding(),
+        transport_security=against_rebinding(origins),
     )
     app.add_middleware(ShortRefusals)
+    if origins:
+        app.add_middleware(BrowserAccess, path=PATH, origins=origins)
     serve_dead_sessions(server, DeadSessions())
     app.routes.extend([Route("/livez", livez), Route("/readyz", readyz)])
     return app
@@ -192,15 +196,6 @@ def _not_bound(host: str, port: int, error: OSError) -> str:
     if error.errno == errno.EACCES:
         return f"port: {port} needs more rights than this user has. Choose one above 1023, for example 8787."
     return f"host: cannot listen on {host} port {port} ({error.strerror}). Use 127.0.0.1 and port 8787."
-
-
-def _against_rebinding() -> TransportSecuritySettings:
-    names = ("127.0.0.1", "localhost", "[::1]")
-    return TransportSecuritySettings(
-        enable_dns_rebinding_protection=True,
-        allowed_hosts=[host for name in names for host in (name, f"{name}:*")],
-        allowed_origins=[f"http://{name}{port}" for name in names for port in ("", ":*")],
-    )
 
 
 class _Server(uvicorn.Server):

@@ -41,4 +41,5 @@ def serve_http(settings: Settings) -> int:
             announce=announce,
             ends=ProcessEnd(begin=app.begin_end, hurry=app.hurry, close=app.close),
             grace=settings.grace_seconds,
+            origins=settings.allowed_origins,
         )
