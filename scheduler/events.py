@@ -20,6 +20,7 @@ class EventKind(StrEnum):
     CANCELLED = "cancelled"
     CANCEL_REQUESTED = "cancel_requested"
     CANCEL_UNDONE = "cancel_undone"
+    UNDONE = "undone"
     SNOOZED = "snoozed"
     SKIPPED = "skipped"
     RUN_NOW = "run_now"
@@ -35,6 +36,13 @@ class EventKind(StrEnum):
     DEADLINE_MISSED = "deadline_missed"
     ENDED = "ended"
     DAMAGED = "damaged"
+
+
+UNDOABLE = (
+    *(EventKind.RESCHEDULED, EventKind.PAUSED, EventKind.RESUMED, EventKind.SNOOZED, EventKind.SKIPPED),
+    *(EventKind.RUN_NOW, EventKind.NEXT_OCCURRENCE, EventKind.CANCELLED),
+)
+"""The kinds of events of changes that can be undone; a wish to cancel what runs cannot be."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from enum import StrEnum
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from duetime.scheduler.events import EventKind
 from duetime.scheduler.task import DeadlineType, Delivery, InboxMessage, Json, Run, State, Task, TaskRecord, Tier
@@ -53,8 +53,9 @@ class Change:
     """The new values of a task and its current run.
 
     `next_run` takes over as the current run (undo, skip, snooze of what fired); then `run` must have ended. `extra_run`
-    is stored beside the current one (run now, snooze of a recurring task), and those of `cancelled_beside` are
-    cancelled. `kind` replaces the event's kind.
+    is stored beside the current one (run now, snooze of a recurring task), as are those `revived`, and those of
+    `cancelled_beside` are cancelled. `restored` ended before, and is current again in place of `run`. `kind` replaces
+    the event's kind.
     """
 
     task: Task
@@ -62,7 +63,26 @@ class Change:
     next_run: Run | None = None
     extra_run: Run | None = None
     cancelled_beside: tuple[Run, ...] = ()
+    restored: Run | None = None
+    revived: tuple[Run, ...] = ()
     kind: EventKind | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class LastChange:
+    """The change that made a task's present revision, as its events have it.
+
+    `task` and `run` are the fields that it changed, as they were. It made `current` the current run, in place of `left`
+    where that is another one; `began` and `cancelled` are side runs.
+    """
+
+    at: datetime
+    task: Mapping[str, Any]
+    run: Mapping[str, Any]
+    current: str
+    left: Run | None = None
+    began: tuple[str, ...] = ()
+    cancelled: tuple[Run, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)

@@ -10,17 +10,17 @@ from typing import Unpack
 from duetime.scheduler import remedies
 from duetime.scheduler.dispatch.fast_path import FastPath
 from duetime.scheduler.errors import InvalidArgument, InvalidArguments, Refused
-from duetime.scheduler.events import EventKind
+from duetime.scheduler.events import UNDOABLE, EventKind
 from duetime.scheduler.foresight.explain import Explainer
 from duetime.scheduler.foresight.reader import Reader
 from duetime.scheduler.foresight.task_view import repeats, view_of, warned
-from duetime.scheduler.intake.actions import DONE, decide_action
+from duetime.scheduler.intake.actions import DONE, UNDO, UNDOES_DONE, decide_action, is_change_token
 from duetime.scheduler.intake.idempotency import REPEATED, key_of
 from duetime.scheduler.intake.planner import Plan, Planner
 from duetime.scheduler.intake.reschedule import decide_reschedule
 from duetime.scheduler.intake.validation import check_key_text, check_reason, is_wrong_key
 from duetime.scheduler.principal import LOCAL, Principal
-from duetime.scheduler.records import Added, Change, NewTask
+from duetime.scheduler.records import Added, Change, Changed, IdempotencyKey, LastChange, NewTask
 from duetime.scheduler.request import (
     CallArguments,
     Moment,
@@ -176,11 +176,32 @@ class Scheduler(Reader):
         """Do what a card's button asks for: snooze (by minutes or until a time), run_now, skip_next, undo or done."""
         if action == DONE:
             return self._done(task_id, call.get("by", LOCAL))
+        if action == UNDO and undo == UNDOES_DONE:
+            return self._not_done(task_id, call.get("by", LOCAL))
         kind, decide = decide_action(
             action, self._store.now(), minutes=minutes, until=until, undo=undo, holidays=self._holidays
         )
         given = {"action": action, "minutes": minutes, "until": until, "undo": undo}
-        return self._change(Repeatable.of("act", task_id, given, call), call, kind=kind, decide=decide)
+        repeatable = Repeatable.of("act", task_id, given, call)
+        if action == UNDO and undo is not None and is_change_token(undo):
+            return self._undo(repeatable, call, undo)
+        return self._change(repeatable, call, kind=kind, decide=decide)
+
+    def _undo(self, repeatable: Repeatable, call: CallArguments, token: str) -> TaskView:
+        now = self._store.now()
+
+        def write(key: IdempotencyKey | None, waited: list[str]) -> Changed:
+            def decided(found: TaskRecord, last: LastChange | None) -> Change:
+                change = changes.undo_change(found, last, now, token)
+                waited[:] = changes.leaving_the_queue(found, change)
+                return change
+
+            by, revision = call.get("by", LOCAL), call.get("revision")
+            return self._store.tasks.undo_once(
+                by.tenant, repeatable.task_id, key, actor=by.user, decide=decided, revision=revision
+            )
+
+        return self._written(repeatable, call, write)
 
     def _done(self, task_id: str, by: Principal) -> TaskView:
         record = self._store.tasks.get(by.tenant, task_id)
@@ -188,9 +209,20 @@ class Scheduler(Reader):
             raise Refused(
                 f"{task_id} has no outcome yet to be done with.", argument="action", remedy=remedies.Cancel(task_id)
             )
-        self._store.inbox.mark_read(by.tenant, by.user, task_id=task_id)
+        read = self._store.inbox.mark_read(by.tenant, by.user, task_id=task_id)
         self._on_change([task_id])
-        return view_of(record, self._store.now())
+        return replace(view_of(record, self._store.now()), undo=UNDOES_DONE if read else None)
+
+    def _not_done(self, task_id: str, by: Principal) -> TaskView:
+        since = self._store.now() - changes.UNDO_WINDOW - changes.UNDO_GRACE
+        if not self._store.inbox.mark_unread(by.tenant, by.user, task_id, since=since):
+            raise Refused(
+                f"no outcome of {task_id} was marked as read in the last 30 s.",
+                argument="undo",
+                remedy=remedies.Inspect(task_id),
+            )
+        self._on_change([task_id])
+        return self.get(task_id, by=by)
 
     def _change(
         self,
@@ -201,21 +233,37 @@ class Scheduler(Reader):
         decide: Callable[[TaskRecord], Change],
         reason: str | None = None,
     ) -> TaskView:
-        by, task_id, waited = call.get("by", LOCAL), repeatable.task_id, list[str]()
+        by, task_id, before = call.get("by", LOCAL), repeatable.task_id, list[int]()
 
-        def decided(found: TaskRecord) -> Change:
-            change = decide(found)
-            waited[:] = changes.leaving_the_queue(found, change)
-            return change
+        def write(key: IdempotencyKey | None, waited: list[str]) -> Changed:
+            def decided(found: TaskRecord) -> Change:
+                change = decide(found)
+                waited[:], before[:] = changes.leaving_the_queue(found, change), [found.task.revision]
+                return change
 
+            revision = call.get("revision")
+            return self._store.tasks.change_once(
+                by.tenant, task_id, key, actor=by.user, kind=kind, decide=decided, revision=revision, reason=reason
+            )
+
+        view = self._written(repeatable, call, write)
+        task, run = view.record.task, view.record.run
+        undoable = before not in ([], [task.revision]) and kind in UNDOABLE and not run.cancel_requested
+        return replace(view, undo=changes.change_token(task)) if undoable and view.undo is None else view
+
+    def _written(
+        self,
+        repeatable: Repeatable,
+        call: CallArguments,
+        write: Callable[[IdempotencyKey | None, list[str]], Changed],
+    ) -> TaskView:
+        """Store a change once; `write` collects the runs that leave the queue by it."""
+        waited = list[str]()
         check_key_text(repeatable.idempotency_key)
-        key, revision = key_of(repeatable, by, self._store.now()), call.get("revision")
-        changed = self._store.tasks.change_once(
-            by.tenant, task_id, key, actor=by.user, kind=kind, decide=decided, revision=revision, reason=reason
-        )
+        changed = write(key_of(repeatable, call.get("by", LOCAL), self._store.now()), waited)
         if not changed.repeated:
             self._recall(waited)
-            self._on_change([task_id])
+            self._on_change([repeatable.task_id])
         return view_of(changed.record, self._store.now(), warnings=(REPEATED,) if changed.repeated else ())
 
 

@@ -13,7 +13,7 @@ from mcp.types import CallToolResult
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ActOnTask:
-    """A button that was pressed; a snooze is by `minutes` or `until` a time, `undo` is the token of a cancel."""
+    """A button that was pressed; a snooze is by `minutes` or `until` a time, `undo` is the token of a change."""
 
     task_id: str
     action: str
@@ -42,7 +42,7 @@ def _answer(call: ActOnTask, sender: Sender) -> CallToolResult:
 ACT_ON_TASK = Definition(
     "act_on_task",
     "Act on a task",
-    "Act on a task, as the buttons of its card do: snooze it, run it now or again, skip its next run, undo its cancel, "
+    "Act on a task, as the buttons of its card do: snooze it, run it now or again, skip its next run, undo a change, "
     "or mark its outcome as read (done).",
     (
         TASK_ID,
@@ -50,7 +50,7 @@ ACT_ON_TASK = Definition(
         REVISION,
         Argument("minutes", Whole(1, 527_040), "Snooze by", "minutes=10"),
         Argument("until", TIME, "Snooze until", "until='tomorrow 9am'"),
-        Argument("undo", Text(60), "The token in the answer of cancel_task"),
+        Argument("undo", Text(60), "The token in the answer of the change"),
         KEY,
     ),
     ActOnTask,

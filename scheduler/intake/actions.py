@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
 from datetime import datetime, timedelta
 
@@ -16,6 +17,17 @@ from duetime.scheduler.task import TaskRecord
 
 DONE = "done"
 """Marks the outcome as read; the task does not change."""
+
+UNDOES_DONE = "u_done"
+"""The token that undoes it."""
+
+UNDO = "undo"
+_CHANGE_TOKEN = re.compile(r"u_[0-9]{1,9}")
+
+
+def is_change_token(text: str) -> bool:
+    """Whether a token undoes a change at a revision; any other one undoes a cancel."""
+    return _CHANGE_TOKEN.fullmatch(text) is not None
 
 
 def decide_action(
@@ -35,7 +47,7 @@ def decide_action(
         ),
         "run_now": (EventKind.RUN_NOW, lambda record: changes.run_now(record, now)),
         "skip_next": (EventKind.SKIPPED, lambda record: changes.skip_next(record, now)),
-        "undo": (EventKind.CANCEL_UNDONE, lambda record: changes.undo_cancel(record, now, undo)),
+        UNDO: (EventKind.CANCEL_UNDONE, lambda record: changes.undo_cancel(record, now, undo)),
     }
     if action not in decisions:
         accepted = ", ".join([*decisions, DONE])

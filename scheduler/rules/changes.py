@@ -13,7 +13,7 @@ from duetime.scheduler import remedies
 from duetime.scheduler.errors import Refused
 from duetime.scheduler.events import EventKind
 from duetime.scheduler.ids import new_id
-from duetime.scheduler.records import Change
+from duetime.scheduler.records import Change, LastChange
 from duetime.scheduler.rules.occurrences import dated_like, next_run, recurrence_of
 from duetime.scheduler.rules.states import TERMINAL
 from duetime.scheduler.rules.time.times import describe
@@ -22,6 +22,8 @@ from duetime.scheduler.task import DeadlineType, Run, State, Task, TaskRecord
 UNDO_WINDOW = timedelta(seconds=30)
 UNDO_GRACE = timedelta(seconds=5)
 """Seconds that a click at the end of the undo window may arrive late."""
+
+_OF_ITS_TIME = ("scheduled_for", "slot", "number", "missed", "deadline", "drop_at", "first_ready_at")
 
 
 def cancel(record: TaskRecord, now: datetime) -> Change:
@@ -57,6 +59,51 @@ def undo_cancel(record: TaskRecord, now: datetime, token: str | None) -> Change:
         )
     again = _again(record.task, run, run.scheduled_for, wake_at=max(run.scheduled_for, now))
     return Change(record.task, run, next_run=again, kind=EventKind.CANCEL_UNDONE)
+
+
+def change_token(task: Task) -> str:
+    """Return the token that undoes the change that made a task's present revision."""
+    return f"u_{task.revision}"
+
+
+def undo_change(record: TaskRecord, last: LastChange | None, now: datetime, token: str) -> Change:
+    """Take the latest change back, unless it is older than the undo window or the run has gone on since."""
+    task, run = record.task, record.run
+    if token != change_token(task):
+        raise _not_undone(task, f"{task.id} was changed again since, so that change stays.")
+    if last is None or now - last.at > UNDO_WINDOW + UNDO_GRACE:
+        raise _not_undone(task, f"{task.id} was not changed in the last 30 s.")
+    was, kind = replace(task, **last.task), EventKind.UNDONE
+    if last.began or last.cancelled:
+        begun = tuple(each for each in record.beside if each.id in last.began and not has_started(each))
+        if len(begun) < len(last.began):
+            raise _not_undone(task, f"{task.id} has run since, so that change stays.")
+        again = tuple(_extra(was, each, each.scheduled_for) for each in last.cancelled)
+        return Change(was, run, cancelled_beside=begun, revived=again, kind=kind)
+    rests = run.state is not State.RUNNING and run.state not in TERMINAL
+    if last.left is None and not last.run and not (rests and was.paused != task.paused):
+        return Change(was, run, kind=kind)
+    if run.id != last.current or not rests:
+        raise _not_undone(task, f"{task.id} has run since, so that change stays.")
+    if last.left is not None and last.left.state is not State.SKIPPED:
+        gone = replace(run, state=State.CANCELLED, wake_at=None, ended_at=now)
+        return Change(was, gone, restored=last.left, kind=kind)
+    return Change(was, _as_before(run, last, was.created_at if was.paused else now), kind=kind)
+
+
+def _as_before(run: Run, last: LastChange, earliest: datetime) -> Run:
+    """Return the run at its time before the change, or at the time of the occurrence that the change skipped."""
+    fields = {name: last.run[name] for name in _OF_ITS_TIME if name in last.run}
+    if last.left is not None:
+        fields = {name: getattr(last.left, name) for name in _OF_ITS_TIME}
+    found = replace(run, **fields)
+    due = last.run.get("wake_at", run.wake_at) or found.scheduled_for
+    waits = State.SCHEDULED if run.state is State.READY else run.state
+    return replace(found, state=waits, wake_at=max(due, earliest))
+
+
+def _not_undone(task: Task, sentence: str) -> Refused:
+    return Refused(sentence, argument="undo", remedy=remedies.Inspect(task.id))
 
 
 def has_started(run: Run) -> bool:

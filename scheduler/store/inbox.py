@@ -45,6 +45,14 @@ class Inbox:
             statement = statement.where(inbox.c.task_id == task_id)
         return self._database.write(lambda connection: connection.execute(statement).rowcount)
 
+    def mark_unread(self, tenant: str, user: str, task_id: str, *, since: datetime) -> int:
+        """Mark the messages of a task that were read since then as unread again; return how many."""
+        if not is_id(task_id):
+            return 0
+        read = (inbox.c.tenant == tenant, inbox.c.user == user, inbox.c.task_id == task_id, inbox.c.read_at >= since)
+        statement = update(inbox).where(*read).values(read_at=None)
+        return self._database.write(lambda connection: connection.execute(statement).rowcount)
+
     def missed(self, tenant: str, user: str, *, limit: int, most: int) -> tuple[list[InboxMessage], int]:
         """Return unread messages, failures first, then newest first; and how many are unread, counted up to `most`."""
         first = _of(_UNREAD.order_by(None), tenant, user).order_by(_SUCCEEDED_LAST, *_NEWEST_FIRST).limit(limit)

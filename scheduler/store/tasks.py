@@ -6,14 +6,14 @@ from collections.abc import Callable, Sequence
 from datetime import datetime
 
 from duetime.scheduler.events import EventKind
-from duetime.scheduler.records import Added, Change, Changed, IdempotencyKey, Known, NewTask
+from duetime.scheduler.records import Added, Change, Changed, IdempotencyKey, Known, LastChange, NewTask
 from duetime.scheduler.store.database.database import Database, Tried
 from duetime.scheduler.store.forms import Forms
 from duetime.scheduler.store.lists import agenda, task_list
 from duetime.scheduler.store.lists.agenda import ListPlace
 from duetime.scheduler.store.sql import commit_check
 from duetime.scheduler.store.sql.cursors import Cursors, Position
-from duetime.scheduler.store.statements import add, damaged, idempotency, read
+from duetime.scheduler.store.statements import add, damaged, event_log, idempotency, read
 from duetime.scheduler.store.statements import change as changing
 from duetime.scheduler.task import Run, State, Task, TaskFilter, TaskRecord
 from sqlalchemy import Connection
@@ -168,6 +168,40 @@ class Tasks:
         Raises `IdempotencyConflict` when the key was used for another change.
         """
 
+        def decided(_connection: Connection, record: TaskRecord) -> Change:
+            return decide(record)
+
+        return self._once(tenant, task_id, key, decided, actor=actor, kind=kind, revision=revision, reason=reason)
+
+    def undo_once(
+        self,
+        tenant: str,
+        task_id: str,
+        key: IdempotencyKey | None,
+        *,
+        actor: str,
+        decide: Callable[[TaskRecord, LastChange | None], Change],
+        revision: int | None = None,
+    ) -> Changed:
+        """Change a task like `change_once`, by a decision that needs the latest change of it."""
+
+        def decided(connection: Connection, record: TaskRecord) -> Change:
+            return decide(record, event_log.last_change(connection, record.task))
+
+        return self._once(tenant, task_id, key, decided, actor=actor, kind=EventKind.UNDONE, revision=revision)
+
+    def _once(
+        self,
+        tenant: str,
+        task_id: str,
+        key: IdempotencyKey | None,
+        decide: Callable[[Connection, TaskRecord], Change],
+        *,
+        actor: str,
+        kind: EventKind,
+        revision: int | None,
+        reason: str | None = None,
+    ) -> Changed:
         def work(connection: Connection) -> Changed:
             record, now = read.record(connection, tenant, task_id, locking=True), self._now()
             if record.damage:
@@ -175,7 +209,7 @@ class Tasks:
             if key and idempotency.is_repeat(connection, record.task, key, actor, now):
                 return Changed(record, repeated=True)
             changing.check_revision(connection, record, revision)
-            change = decide(record)
+            change = decide(connection, record)
             found = changing.apply(connection, record, change, actor=actor, kind=kind, reason=reason, now=now)
             if key:
                 idempotency.store_change(connection, found.task, key)

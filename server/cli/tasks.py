@@ -211,11 +211,18 @@ def cancel(
     _show_change("Cancelled" if view.record.run.state is State.CANCELLED else "Asked to stop:", view, as_json)
 
 
-def undo(context: typer.Context, *, task_id: Id, key: Key = None, as_json: AsJson = False) -> None:
-    """Undo a cancel within 30 seconds."""
+def undo(
+    context: typer.Context,
+    *,
+    task_id: Id,
+    token: Annotated[str | None, typer.Argument(help="the change, as its answer names it; default: a cancel")] = None,
+    key: Key = None,
+    as_json: AsJson = False,
+) -> None:
+    """Undo a cancel, or any other change, within 30 seconds."""
     with session(context).scheduler() as scheduler:
-        view = scheduler.act(scheduler.find(task_id), "undo", idempotency_key=key)
-    _show_change("Scheduled again", view, as_json)
+        view = scheduler.act(scheduler.find(task_id), "undo", undo=token, idempotency_key=key)
+    _show_change("Undone" if token else "Scheduled again", view, as_json)
 
 
 def _show_change(verb: str, view: TaskView, as_json: bool) -> None:

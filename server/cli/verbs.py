@@ -89,7 +89,12 @@ VERBS = (
         "Cancel a task; a running attempt is asked to stop.",
         examples=('duetime cancel t_7k3m --reason "he called"',),
     ),
-    DeferredVerb("undo", f"{_TASKS}:undo", "Undo a cancel within 30 seconds.", examples=("duetime undo t_7k3m",)),
+    DeferredVerb(
+        "undo",
+        f"{_TASKS}:undo",
+        "Undo a cancel, or any other change, within 30 seconds.",
+        examples=("duetime undo t_7k3m", "duetime undo t_7k3m u_4"),
+    ),
     DeferredVerb(
         "explain",
         f"{_POOLS}:explain",

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import fields
 from datetime import datetime, timedelta
 from hashlib import blake2b
@@ -11,8 +11,20 @@ from typing import Any, TypeVar
 from duetime.scheduler.events import Event
 from duetime.scheduler.store.schema import tables
 from duetime.scheduler.store.schema.damage import salvaged
+from duetime.scheduler.store.schema.json_types import policy_from_json
 from duetime.scheduler.store.schema.values import storable
-from duetime.scheduler.task import Attempt, DeadLetter, Delivery, InboxMessage, Run, Task
+from duetime.scheduler.task import (
+    Attempt,
+    DeadLetter,
+    DeadlineType,
+    Delivery,
+    InboxMessage,
+    Penalty,
+    Run,
+    State,
+    Task,
+    Tier,
+)
 from sqlalchemy import Column, ColumnElement, Table, literal_column
 
 CURRENT: ColumnElement[bool] = literal_column("runs.current")
@@ -116,6 +128,26 @@ def twin_hash(tenant: str, owner: str, title: str) -> int:
     """Return a hash of owner and title, without regard to case."""
     text = storable("\n".join((tenant, owner, folded(title))))
     return int.from_bytes(blake2b(text.encode(), digest_size=8).digest(), signed=True)
+
+
+def from_json(kind: type[Any], name: str, value: Any) -> Any:
+    """Return the value of a field of `kind` that `in_json` wrote."""
+    [hint] = [field.type for field in fields(kind) if field.name == name]
+    read = _FROM_JSON.get(str(hint).removesuffix(" | None"))
+    return value if value is None or read is None else read(value)
+
+
+_FROM_JSON: dict[str, Callable[[Any], Any]] = {
+    "datetime": datetime.fromisoformat,
+    "timedelta": lambda seconds: timedelta(seconds=seconds),
+    "tuple[str, ...]": tuple,
+    "RetryPolicy": policy_from_json,
+    "Tier": Tier,
+    "DeadlineType": DeadlineType,
+    "Penalty": Penalty,
+    "State": State,
+}
+"""How a value is read, by the type of its field as it is written there; other values are what JSON has."""
 
 
 def in_json(value: Any) -> Any:

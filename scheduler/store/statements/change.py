@@ -15,13 +15,13 @@ from duetime.scheduler.store.schema.json_types import policy_to_json
 from duetime.scheduler.store.schema.rows import EVENT, folded, in_json, listed_at, new_run_values, twin_hash
 from duetime.scheduler.store.schema.tables import events, labels, runs, tasks
 from duetime.scheduler.store.statements import add, event_log, read, ready_runs, side_runs
+from duetime.scheduler.store.statements.event_log import FOLLOWED, TASK_DEADLINE
 from duetime.scheduler.task import Json, RetryPolicy, Run, State, Task, TaskRecord
 from sqlalchemy import Connection, delete, func, insert, select, update
 
 _UNTOLD = frozenset({"id", "task_id", "tenant", "current", "revision", "updated_at"})
-_OURS = frozenset(
-    {"wake_at", "first_ready_at", "started_at", "ended_at", "generation", "anchor", "progress", "drop_at"}
-)
+_TIMES = frozenset({"wake_at", "first_ready_at", "started_at", "ended_at", "drop_at"})
+_OURS = frozenset({"generation", "anchor", "progress", TASK_DEADLINE, FOLLOWED}) | _TIMES
 """Fields of a change that the history keeps and that a stale caller does not need."""
 
 _MAX_CHANGES_TOLD = 5
@@ -72,27 +72,42 @@ def apply(
     if run.scheduled_for != old.scheduled_for:
         run = _placed(connection, run)
     next_run = held(change.next_run, now) if change.next_run else None
-    if not (change.next_run or _beside(change)) and change.task == record.task and run == old:
+    if not (change.next_run or change.restored or _beside(change)) and change.task == record.task and run == old:
         return record
     check_legal(old, run, next_run)
     task = replace(change.task, revision=record.task.revision + 1, updated_at=now)
     _write_task(connection, record.task, task)
-    run = replace(run, current=next_run is None)
+    run = replace(run, current=not (next_run or change.restored))
     _write_run(connection, old, run)
-    if next_run:
-        next_run = _placed(connection, next_run)
-        connection.execute(insert(runs), [new_run_values(task, next_run)])
+    current = _current(connection, task, next_run, change.restored) or run
     moves = side_runs.follow(connection, (record.task, old), (task, run))
     moves += side_runs.cancel(connection, change.cancelled_beside, now)
     told: Fields = {"kind": change.kind or kind, "at": now, "actor": actor, "reason": reason}
-    entries = _entries(record, task, run, next_run, **told) if run != old or next_run or not _beside(change) else []
-    undone = told["kind"] is EventKind.CANCEL_UNDONE
-    begun = side_runs.to_revive(connection, old, now) if undone else filter(None, [change.extra_run])
-    entries += [_begun(connection, each, task, told) for each in begun]
+    told_of_it = run != old or next_run or not _beside(change)
+    entries = _entries(record, task, run, current if next_run else None, **told) if told_of_it else []
+    entries += [_begun(connection, each, task, told) for each in _beginning_beside(connection, old, change, told)]
     ready_runs.follow_pause(connection, record.task, task)
     event_log.append(connection, entries + side_runs.entries(moves, task, actor=actor, reason=reason))
     ended = run if read.ran(run) else record.last_run
-    return TaskRecord(task, next_run or run, ended, record.deliveries, read.beside(connection, [task]).get(task.id, ()))
+    return TaskRecord(task, current, ended, record.deliveries, read.beside(connection, [task]).get(task.id, ()))
+
+
+def _current(connection: Connection, task: Task, next_run: Run | None, restored: Run | None) -> Run | None:
+    """Make the run current that takes over, and return it as it is stored; None where none does."""
+    if restored:
+        connection.execute(update(runs).where(runs.c.id == restored.id).values(current=True))
+        return replace(restored, current=True)
+    if next_run:
+        next_run = _placed(connection, next_run)
+        connection.execute(insert(runs), [new_run_values(task, next_run)])
+    return next_run
+
+
+def _beginning_beside(connection: Connection, old: Run, change: Change, told: Fields) -> list[Run]:
+    """Return the runs that the change stores beside the current one."""
+    if told["kind"] is EventKind.CANCEL_UNDONE:
+        return side_runs.to_revive(connection, old, told["at"])
+    return [*([change.extra_run] if change.extra_run else []), *change.revived]
 
 
 def _begun(connection: Connection, run: Run, task: Task, told: Fields) -> event_log.EventValues:
@@ -104,7 +119,7 @@ def _begun(connection: Connection, run: Run, task: Task, told: Fields) -> event_
 
 def _beside(change: Change) -> bool:
     """Whether the change affects side runs."""
-    return bool(change.extra_run or change.cancelled_beside)
+    return bool(change.extra_run or change.cancelled_beside or change.revived)
 
 
 def held(run: Run, now: datetime) -> Run:
@@ -179,7 +194,8 @@ def _entries(
         return [_entry(record, task, run, kind=kind, move=move, **told)]
     begun: tuple[None, State] = (None, next_run.state)
     if move is None:
-        return [_entry(record, task, next_run, kind=kind, move=begun, **told)]
+        entry = _entry(record, task, next_run, kind=kind, move=begun, **told)
+        return [{**entry, "before": {**(entry["before"] or {}), FOLLOWED: old.id}}]
     first = _entry(record, task, run, kind=kind, move=move, **told)
     after = {"scheduled_for": in_json(next_run.scheduled_for), "number": next_run.number}
     second = _entry(record, task, next_run, kind=EventKind.NEXT_OCCURRENCE, move=begun, **told)
@@ -239,6 +255,8 @@ def _difference(record: TaskRecord, task: Task, run: Run) -> tuple[dict[str, Jso
         for name, value in _changed(old, new).items():
             if name not in _UNTOLD:
                 before[name], after[name] = _told_value(getattr(old, name)), _told_value(value)
+    if task.deadline != record.task.deadline:  # the run has a deadline too
+        before[TASK_DEADLINE], after[TASK_DEADLINE] = record.task.deadline, task.deadline
     return before, after
 
 

@@ -8,16 +8,17 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
+from dataclasses import fields, replace
 from datetime import datetime
 from typing import Any
 
-from duetime.scheduler.events import Event, EventKind
+from duetime.scheduler.events import UNDOABLE, Event, EventKind
+from duetime.scheduler.records import LastChange
 from duetime.scheduler.store.database import unreadable
-from duetime.scheduler.store.schema.rows import EVENT, values_of
-from duetime.scheduler.store.schema.tables import events
+from duetime.scheduler.store.schema.rows import EVENT, RUN, from_json, values_of
+from duetime.scheduler.store.schema.tables import events, runs
 from duetime.scheduler.store.sql.batch import Batch
-from duetime.scheduler.task import Json, State
+from duetime.scheduler.task import Json, Run, State, Task
 from sqlalchemy import (
     ColumnElement,
     Connection,
@@ -36,6 +37,11 @@ EventValues = dict[str, Any]
 
 ITSELF = "duetime"
 """The actor of changes that nobody requested."""
+
+TASK_DEADLINE, FOLLOWED = "task_deadline", "followed"
+"""Parts of an event for an undo alone: the deadline of the task beside that of its run, and the run before this one."""
+
+_RUNS = select(*RUN).where(runs.c.id.in_(bindparam("run_ids", expanding=True)))
 
 _A_NUMBER: ColumnElement[bool] = literal_column("events.seq < 9000000000000000000")
 """Damaged numbers on SQLite are not: text is after every number."""
@@ -134,6 +140,52 @@ _OLDEST_OPEN = text(
 A transaction without a session has just ended, and counts as open. `pg_stat_activity` shows database and transaction of
 a session to every role.
 """
+
+
+def last_change(connection: Connection, task: Task) -> LastChange | None:
+    """Return the change by an actor that made this revision of a task; None for the first one."""
+    made = (events.c.task_id == task.id, events.c.revision == task.revision, events.c.kind.in_(UNDOABLE))
+    found = events_of(connection, select(*EVENT).where(*made).order_by(events.c.seq))
+    if not found or task.revision == 1:
+        return None
+    before: dict[str, Any] = dict(found[0].before or {})
+    ids = [*(event.run_id for event in found if event.run_id), before.get(FOLLOWED, "")]
+    touched = {run.id: run for run, _ in unreadable.values(connection, _RUNS, Run, RUN, {"run_ids": ids})}
+    return _change_of(found, before, touched)
+
+
+def _change_of(found: Sequence[Event], before: Mapping[str, Any], touched: Mapping[str, Run]) -> LastChange:
+    first = found[0].run_id or ""
+    following = next((event.run_id for event in found if event.kind is EventKind.NEXT_OCCURRENCE), None)
+    beside = [event for event in found if event.before is None and event.kind is not EventKind.NEXT_OCCURRENCE]
+    return LastChange(
+        found[0].at,
+        task=_fields_of(Task, before),
+        run=_fields_of(Run, before),
+        current=following or first,
+        left=touched.get(first if following else before.get(FOLLOWED, "")),
+        began=tuple(event.run_id or "" for event in beside if event.from_state is None),
+        cancelled=tuple(touched[event.run_id or ""] for event in beside if event.to_state is State.CANCELLED),
+    )
+
+
+def _fields_of(kind: type[Any], before: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the fields of a task or of a run among the values of an event; both have a deadline."""
+    values = {name: value for name, value in before.items() if name in {field.name for field in fields(kind)}}
+    if kind is Task:
+        values.pop("deadline", None)
+        values |= {"deadline": before[TASK_DEADLINE]} if TASK_DEADLINE in before else {}
+    elif TASK_DEADLINE in before and not _is_instant(values.get("deadline")):
+        values.pop("deadline", None)
+    return {name: from_json(kind, name, value) for name, value in values.items()}
+
+
+def _is_instant(text: str | None) -> bool:
+    """Whether it is the deadline of a run: that of a task is in words."""
+    try:
+        return text is None or bool(datetime.fromisoformat(text))
+    except ValueError:
+        return False
 
 
 def latest(connection: Connection) -> int:

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping
 
 from duetime.scheduler.remedies import reason_in
 from duetime.scheduler.rules.limits.pool import needs_in_words
-from duetime.scheduler.task import Json
+from duetime.scheduler.task import Json, State
 from duetime.server.cli import output
 from duetime.server.cli.formats.phrases import COMMAND_WORDS, in_options
 from duetime.widgets.outcome import TOLD, as_text
@@ -31,7 +31,8 @@ def task_line(verb: str, task: TaskPayload) -> None:
     if task.paused:
         output.say(f"  it is held until `duetime reschedule {task.id} --resume`")
     if task.undo:
-        output.say(f"  undo within 30 s: duetime undo {task.id}")
+        token = "" if task.state is State.CANCELLED else f" {task.undo}"
+        output.say(f"  undo within 30 s: duetime undo {task.id}{token}")
     for warning in (*(task.warnings or ()), *((task.repeat and task.repeat.notes) or ())):
         output.say(f"  note: {in_options(warning)}")
 

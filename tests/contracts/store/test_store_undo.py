@@ -1,0 +1,210 @@
+"""Undo restores what was before a change, on each database; it is refused when the task has gone on since."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from datetime import timedelta
+from typing import Any
+
+import pytest
+from duetime.scheduler.delivery import Channels
+from duetime.scheduler.errors import Refused
+from duetime.scheduler.events import EventFilter, EventKind
+from duetime.scheduler.handlers import Handlers
+from duetime.scheduler.intake.planner import Planner
+from duetime.scheduler.service import Scheduler
+from duetime.scheduler.store import Store
+from duetime.scheduler.task import RetryPolicy, State, TaskView
+
+from tests.builders import Clock
+from tests.contracts.store.test_store_series import MORNING, Desk, day
+
+DAILY = {"repeat": "every day at 9:00"}
+Act = Callable[[Scheduler, str], TaskView]
+
+
+@pytest.fixture
+def target(store: Store, clock: Clock) -> Desk:
+    clock.at = MORNING
+    planner = Planner(Handlers.load(entry_points=False), "UTC", channels=Channels())
+    return Desk(Scheduler(store, planner), store, clock)
+
+
+def shown(view: TaskView) -> dict[str, Any]:
+    """Return what a user sees of a task, and what decides when it runs."""
+    task, run = view.record.task, view.record.run
+    beside = sorted(each.wake_at for each in view.record.beside if each.wake_at)
+    of_task = (task.title, dict(task.payload), task.paused, task.repeat, task.until, task.timezone, task.when)
+    of_urgency = (task.priority, task.deadline, task.deadline_after, task.deadline_type, task.estimate, run.deadline)
+    of_run = (run.state, run.scheduled_for, run.slot, run.number, run.wake_at)
+    return {
+        "task": of_task,
+        "urgency": (*of_urgency, run.drop_at, task.labels, task.max_runs, task.retry, task.deliver_to),
+        "run": of_run,
+        "beside": beside,
+    }
+
+
+CHANGES: dict[str, tuple[dict[str, Any], Act]] = {
+    "pause": (DAILY, lambda s, i: s.reschedule(i, pause=True)),
+    "skip": (DAILY, lambda s, i: s.act(i, "skip_next")),
+    "skip by a change": (DAILY, lambda s, i: s.reschedule(i, skip_next=True)),
+    "run now beside": (DAILY, lambda s, i: s.act(i, "run_now")),
+    "run now": ({"when": "tomorrow 9am"}, lambda s, i: s.act(i, "run_now")),
+    "snooze": ({"when": "in 10 minutes"}, lambda s, i: s.act(i, "snooze", minutes=30)),
+    "move": ({"when": "tomorrow 9am"}, lambda s, i: s.reschedule(i, when="tomorrow 11am")),
+    "move one of a series": (DAILY, lambda s, i: s.reschedule(i, when="tomorrow 11am")),
+    "move all": (DAILY, lambda s, i: s.reschedule(i, when="tomorrow 11am", all_following=True)),
+    "title and text": (DAILY, lambda s, i: s.reschedule(i, title="Other", payload={"message": "m"})),
+    "recurrence": (DAILY, lambda s, i: s.reschedule(i, repeat="every monday at 8:00", until="2027-01-31")),
+    "urgency": (
+        {"when": "tomorrow 9am", "deadline": "tomorrow 17:00", "estimate": "5 min"},
+        lambda s, i: s.reschedule(
+            i, priority="high", deadline="tomorrow 12:00", deadline_type="hard", estimate="1 min"
+        ),
+    ),
+    "deadline": (DAILY, lambda s, i: s.reschedule(i, deadline="2 hours")),
+    "no deadline": ({**DAILY, "deadline": "2 hours"}, lambda s, i: s.reschedule(i, deadline="none")),
+    "delivery and retries": (
+        {**DAILY, "labels": ["a", "b"], "max_runs": 5},
+        lambda s, i: s.reschedule(i, labels=["c"], max_runs=9, retry=RetryPolicy(3), remove=["deliver_to"]),
+    ),
+    "zone": (DAILY, lambda s, i: s.reschedule(i, timezone="Europe/Berlin")),
+}
+
+
+@pytest.mark.parametrize("name", CHANGES)
+def test_a_change_is_taken_back_as_if_it_had_not_been(target: Desk, name: str) -> None:
+    arguments, change = CHANGES[name]
+    task_id = target.schedule(**arguments)
+    before = shown(target.scheduler.get(task_id))
+
+    changed = change(target.scheduler, task_id)
+    assert shown(changed) != before
+    back = target.scheduler.act(task_id, "undo", undo=changed.undo)
+
+    assert shown(back) == before == shown(target.scheduler.get(task_id))
+    assert back.undo is None
+    newest = target.scheduler.history(EventFilter(task_id=task_id)).events
+    assert {EventKind.UNDONE, EventKind.CANCELLED} & {event.kind for event in newest}
+
+
+def test_a_resume_is_taken_back_with_the_occurrence_that_it_passed_over(target: Desk) -> None:
+    task_id = target.schedule(**DAILY)
+    target.scheduler.reschedule(task_id, pause=True)
+    target.clock.at = day(1, 10)
+    before = target.scheduler.get(task_id).record
+    resumed = target.scheduler.reschedule(task_id, pause=False)
+    assert resumed.record.run.scheduled_for == day(2)
+
+    back = target.scheduler.act(task_id, "undo", undo=resumed.undo).record
+    assert (back.task.paused, back.run.scheduled_for, back.run.number) == (True, day(1), before.run.number)
+    assert target.scheduler.reschedule(task_id, pause=False).record.run.scheduled_for == day(2)
+
+
+def test_a_pause_of_what_was_due_is_taken_back_and_it_runs(target: Desk) -> None:
+    task_id = target.schedule(**DAILY)
+    target.clock.at = day(1, 9)
+    target.store.claims.make_ready(limit=9)
+    paused = target.scheduler.reschedule(task_id, pause=True)
+    target.scheduler.act(task_id, "undo", undo=paused.undo)
+
+    assert target.run(day(1, 9)) == 1
+
+
+@pytest.mark.parametrize("arguments", [{"action": "run_now"}, {"action": "snooze", "minutes": 30}])
+def test_what_ran_and_was_to_run_again_is_as_it_had_ended(target: Desk, arguments: dict[str, Any]) -> None:
+    task_id = target.schedule(when="in 10 minutes")
+    target.run(MORNING + timedelta(minutes=10))
+    ended = target.scheduler.get(task_id).record.run
+    again = target.scheduler.act(task_id, **arguments)
+    assert again.record.run.state is State.SCHEDULED
+
+    back = target.scheduler.act(task_id, "undo", undo=again.undo).record
+    assert (back.run.id, back.run.state) == (ended.id, State.SUCCEEDED)
+    assert target.scheduler.get(task_id).record.run.id == ended.id
+    assert target.run(day(1)) == 0
+
+
+def test_the_snooze_of_an_outcome_gives_way_to_the_one_that_it_replaced(target: Desk) -> None:
+    task_id = target.schedule(**DAILY)
+    target.run(day(1))
+    first = target.scheduler.act(task_id, "snooze", minutes=10)
+    second = target.scheduler.act(task_id, "snooze", minutes=30)
+    back = target.scheduler.act(task_id, "undo", undo=second.undo)
+
+    assert shown(back)["beside"] == shown(first)["beside"] == [day(1, 9, 10)]
+    assert target.run(day(1, 9, 10)) == 1
+
+
+# -- refused
+
+
+def refused(target: Desk, task_id: str, token: str | None) -> str:
+    with pytest.raises(Refused) as refusal:
+        target.scheduler.act(task_id, "undo", undo=token)
+    return str(refusal.value)
+
+
+def test_an_undo_after_another_change_is_refused(target: Desk) -> None:
+    task_id = target.schedule(**DAILY)
+    first = target.scheduler.reschedule(task_id, title="First")
+    target.scheduler.reschedule(task_id, title="Second")
+
+    assert "was changed again since, so that change stays" in refused(target, task_id, first.undo)
+    assert target.scheduler.get(task_id).record.task.title == "Second"
+
+
+def test_an_undo_that_comes_too_late_is_refused(target: Desk) -> None:
+    task_id = target.schedule(**DAILY)
+    changed = target.scheduler.reschedule(task_id, title="First")
+    target.clock.at += timedelta(seconds=36)
+
+    assert "was not changed in the last 30 s" in refused(target, task_id, changed.undo)
+
+
+@pytest.mark.parametrize("arguments", [{"when": "tomorrow 9am"}, DAILY], ids=["once", "beside a series"])
+def test_what_has_run_since_stays(target: Desk, arguments: dict[str, Any]) -> None:
+    task_id = target.schedule(**arguments)
+    changed = target.scheduler.act(task_id, "run_now")
+    assert target.run(target.clock.at) == 1
+
+    assert "has run since, so that change stays" in refused(target, task_id, changed.undo)
+
+
+def test_a_title_is_taken_back_also_when_the_task_has_run_since(target: Desk) -> None:
+    task_id = target.schedule(when="in 10 seconds")
+    changed = target.scheduler.reschedule(task_id, title="First")
+    assert target.run(MORNING + timedelta(seconds=10)) == 1
+
+    assert target.scheduler.act(task_id, "undo", undo=changed.undo).record.task.title != "First"
+
+
+def test_a_wish_to_stop_what_runs_has_no_undo(target: Desk) -> None:
+    task_id = target.schedule(when="in 10 minutes")
+    target.clock.at += timedelta(minutes=10)
+    target.start()
+    asked = target.scheduler.cancel(task_id)
+
+    assert (asked.record.run.cancel_requested, asked.undo) == (True, None)
+
+
+def test_a_change_that_changed_nothing_has_no_undo(target: Desk) -> None:
+    task_id = target.schedule(**DAILY)
+    assert target.scheduler.reschedule(task_id, title="Take the pill").undo is None
+
+
+# -- done
+
+
+def test_done_is_taken_back_for_a_while(target: Desk) -> None:
+    task_id = target.schedule(when="in 10 minutes")
+    target.run(MORNING + timedelta(minutes=10))
+    done = target.scheduler.act(task_id, "done")
+    assert target.scheduler.get(task_id).unread == ()
+
+    back = target.scheduler.act(task_id, "undo", undo=done.undo)
+    assert len(back.unread) == 1
+    target.scheduler.act(task_id, "done")
+    target.clock.at += timedelta(seconds=36)
+    assert "was marked as read in the last 30 s" in refused(target, task_id, done.undo)
