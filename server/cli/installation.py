@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-import json
 from datetime import UTC, datetime
 from importlib import import_module
+from pathlib import Path
 from typing import Annotated, Any
 
 import typer
@@ -13,7 +13,8 @@ from duetime.server.cli import output
 from duetime.server.cli.output import AsJson
 from duetime.server.session import session
 from duetime.server.settings.source import config_path, default_config_path, effective
-from duetime.server.setup import background_service, mcp_clients
+from duetime.server.setup import background_service, client_file, mcp_clients
+from duetime.server.setup.client_file import FileChange, WriteResult
 from duetime.server.setup.mcp_clients import Client
 
 
@@ -84,25 +85,63 @@ def config(context: typer.Context, *, as_json: AsJson = False) -> None:
     output.table(("SETTING", "VALUE", "FROM"), ((each.name, each.value, each.origin) for each in effective(settings)))
 
 
+ClientName = Annotated[Client, typer.Argument(metavar="CLIENT", help=f"one of {', '.join(Client)}")]
+FileOption = Annotated[
+    Path | None, typer.Option("--file", help="the client's file, where it is not at its usual place")
+]
+
+
 def install(
     context: typer.Context,
     *,
-    client: Annotated[Client, typer.Argument(metavar="CLIENT", help="claude, claude-code, vscode or cursor")],
+    client: ClientName,
     write: Annotated[bool, typer.Option("--write", help="merge it into the file and keep a backup next to it")] = False,
+    file: FileOption = None,
 ) -> None:
     """Show the entry for a chat client's MCP configuration, or write it there."""
     invocation = session(context).invocation()
     if not write:
-        output.raw(json.dumps(mcp_clients.entry(client, invocation), indent=2, ensure_ascii=False) + "\n")
-        output.note(f"It belongs in {mcp_clients.configuration_path(client)}; --write merges it there.")
+        output.raw(client_file.shown(client, invocation))
+        output.note(f"It belongs in {file or mcp_clients.configuration_path(client)}; --write merges it there.")
         return
-    written = mcp_clients.write(client, invocation, now=datetime.now(UTC))
+    change = client_file.installing(client, invocation, file=file)
+    written = _written(change)
     if not written.changed:
         output.say(f"{written.path} has it already.")
         return
     output.say(f"Written to {written.path}. Restart {client.value} to use it.")
     if written.backup:
         output.say(f"The file as it was: {written.backup}")
+
+
+def uninstall(
+    *,
+    client: ClientName,
+    file: FileOption = None,
+    dry_run: Annotated[bool, typer.Option("--dry-run", help="show what would change, change nothing")] = False,
+) -> None:
+    """Take the entry out of a chat client's MCP configuration; the rest of the file stays."""
+    change = client_file.removing(client, file=file)
+    if not change.changed:
+        output.say(f"{change.path} has no entry of Duetime.")
+        return
+    if dry_run:
+        _show(change)
+        return
+    written = _written(change)
+    output.say(f"Taken out of {written.path}. Restart {client.value}.")
+    output.say(f"The file as it was: {written.backup}")
+
+
+def _written(change: FileChange) -> WriteResult:
+    """Show a change, and make it."""
+    _show(change)
+    return client_file.write(change, now=datetime.now(UTC))
+
+
+def _show(change: FileChange) -> None:
+    for line in change.diff():
+        output.raw(f"{output.plain(line)}\n")
 
 
 def service_install(

@@ -146,6 +146,11 @@ VERBS = (
         "Show the entry for a chat client's MCP configuration, or write it there.",
         examples=("duetime install claude --write",),
     ),
+    DeferredVerb(
+        "uninstall",
+        f"{_INSTALLATION}:uninstall",
+        "Take the entry out of a chat client's MCP configuration; the rest of the file stays.",
+    ),
 )
 GROUPS = (
     Verbs(

@@ -1,22 +1,23 @@
-"""Putting Duetime into the MCP configuration of a chat client, without harm to what stands there already."""
+"""Chat clients: which file holds the MCP servers of this user, in which format, and how an entry looks there.
+
+docs/cli.md names the page of each client that says so.
+"""
 
 from __future__ import annotations
 
-import json
 import os
 import sys
-import tempfile
-from collections.abc import Mapping
+from collections.abc import Callable
 from dataclasses import dataclass
-from datetime import datetime
 from enum import StrEnum
+from functools import partial
 from pathlib import Path
 from typing import Any
 
-from duetime.scheduler.errors import Refused
 from duetime.server.setup.invocation import Invocation
 
 NAME = "duetime"
+GOOSE_TIMEOUT_S = 300
 
 
 class Client(StrEnum):
@@ -26,112 +27,130 @@ class Client(StrEnum):
     CLAUDE_CODE = "claude-code"
     VSCODE = "vscode"
     CURSOR = "cursor"
+    CODEX = "codex"
+    GEMINI = "gemini"
+    WINDSURF = "windsurf"
+    ZED = "zed"
+    CLINE = "cline"
+    GOOSE = "goose"
+    LIBRECHAT = "librechat"
+
+
+class FileFormat(StrEnum):
+    """The formats of these files."""
+
+    JSONC = "JSON"
+    TOML = "TOML"
+    YAML = "YAML"
+
+
+def _command(invocation: Invocation, *, typed: bool = False) -> dict[str, Any]:
+    program, *arguments = invocation.with_verb()
+    server: dict[str, Any] = {"type": "stdio"} if typed else {}
+    server |= {"command": program, "args": arguments}
+    return server | ({"env": dict(invocation.environment)} if invocation.environment else {})
 
 
 @dataclass(frozen=True, slots=True)
-class WriteResult:
-    """The result of `write`: whether the file changed, and the path of its earlier content (None: no file)."""
+class ClientFile:
+    """How a client keeps its servers: where, in which table, in which form."""
 
-    path: Path
-    changed: bool
-    backup: Path | None = None
+    path: Callable[[str], Path]
+    table: str = "mcpServers"
+    file_format: FileFormat = FileFormat.JSONC
+    entry: Callable[[Invocation], dict[str, Any]] = _command
+    is_made: bool = True
+    """Whether the file may be made where there is none: the client reads it from there and nowhere else."""
 
 
 def configuration_path(client: Client, *, platform: str = sys.platform) -> Path:
     """Return the file in which the client keeps the MCP servers of this user."""
-    if client is Client.CURSOR:
-        return Path.home() / ".cursor" / "mcp.json"
-    if client is Client.CLAUDE_CODE:
-        return Path(os.environ.get("CLAUDE_CONFIG_DIR") or Path.home()) / ".claude.json"
-    inside = {Client.CLAUDE: ("Claude", "claude_desktop_config.json"), Client.VSCODE: ("Code", "User", "mcp.json")}
-    return _applications(platform).joinpath(*inside[client])
+    return CLIENT_FILES[client].path(platform)
 
 
 def entry(client: Client, invocation: Invocation) -> dict[str, Any]:
     """Return the part of the client's configuration that starts Duetime, nested as it stands in the file."""
+    kept = CLIENT_FILES[client]
+    return {kept.table: {NAME: kept.entry(invocation)}}
+
+
+def _goose_extension(invocation: Invocation) -> dict[str, Any]:
     program, *arguments = invocation.with_verb()
-    server: dict[str, Any] = {"command": program, "args": arguments}
-    if client in {Client.VSCODE, Client.CLAUDE_CODE}:
-        server = {"type": "stdio", **server}
-    if invocation.environment:
-        server["env"] = dict(invocation.environment)
-    return {_table(client): {NAME: server}}
+    server: dict[str, Any] = {"type": "stdio", "name": NAME, "enabled": True, "cmd": program, "args": arguments}
+    return {**server, "envs": dict(invocation.environment), "timeout": GOOSE_TIMEOUT_S}
 
 
-def write(client: Client, invocation: Invocation, *, now: datetime) -> WriteResult:
-    """Merge the entry into the client's file: other entries stay, and a copy of the file as it was stands beside it.
-
-    With secrets in the entry only the owner may read both.
-
-    Raises Refused when the file is there and is not plain JSON (comments, say), because writing would lose something.
-    """
-    path = configuration_path(client).resolve()
-    before = _read(path)
-    table, server = _table(client), entry(client, invocation)[_table(client)][NAME]
-    servers = before.get(table, {})
-    if not isinstance(servers, dict):
-        raise Refused(f"{path}: {table!r} is not an object, so nothing was written. Add the entry by hand.")
-    if servers.get(NAME) == server:
-        return WriteResult(path, changed=False)
-    allowed = 0o600 if invocation.has_secrets else 0o777
-    backup = _back_up(path, now, allowed)
-    _replace(path, {**before, table: {**servers, NAME: server}}, allowed)
-    return WriteResult(path, changed=True, backup=backup)
-
-
-def _applications(platform: str) -> Path:
+def _applications(platform: str, *inside: str) -> Path:
+    """Return a file in the directory where desktop programs keep their settings."""
     if platform == "darwin":
-        return Path.home() / "Library" / "Application Support"
-    if platform == "win32":
-        return Path(os.environ.get("APPDATA") or Path.home() / "AppData" / "Roaming")
+        return (Path.home() / "Library" / "Application Support").joinpath(*inside)
+    return (_roaming() if platform == "win32" else _config_home()).joinpath(*inside)
+
+
+def _roaming() -> Path:
+    return Path(os.environ.get("APPDATA") or Path.home() / "AppData" / "Roaming")
+
+
+def _config_home() -> Path:
     return Path(os.environ.get("XDG_CONFIG_HOME") or Path.home() / ".config")
 
 
-def _table(client: Client) -> str:
-    return "servers" if client is Client.VSCODE else "mcpServers"
+def _at_home(*inside: str, variable: str = "") -> Callable[[str], Path]:
+    """Return a file in the home directory; the first part may be a directory that a variable names instead."""
+
+    def path(_platform: str) -> Path:
+        named = os.environ.get(variable) if variable else None
+        return Path(named).joinpath(*inside[1:]) if named else Path.home().joinpath(*inside)
+
+    return path
 
 
-def _read(path: Path) -> dict[str, Any]:
-    try:
-        text = path.read_text(encoding="utf-8-sig")
-    except FileNotFoundError:
-        return {}
-    except (OSError, UnicodeDecodeError) as error:
-        raise Refused(f"{path} cannot be read ({error}), so nothing was written.") from error
-    try:
-        content = json.loads(text) if text.strip() else {}
-    except json.JSONDecodeError as error:
-        raise Refused(
-            f"{path} is not plain JSON (line {error.lineno}: {error.msg}; comments?), so nothing was written. "
-            "Add the entry by hand; without --write this command prints it."
-        ) from None
-    if not isinstance(content, dict):
-        raise Refused(f"{path} does not hold an object, so nothing was written. Add the entry by hand.")
-    return content
+def _claude_code(_platform: str) -> Path:
+    return Path(os.environ.get("CLAUDE_CONFIG_DIR") or Path.home()) / ".claude.json"
 
 
-def _back_up(path: Path, now: datetime, allowed: int) -> Path | None:
-    if not path.exists():
-        return None
-    backup = path.with_name(f"{path.name}.{now:%Y%m%dT%H%M%S%f}.bak")
-    _store(backup, path.read_bytes(), mode=path.stat().st_mode & allowed)
-    return backup
+def _zed(platform: str) -> Path:
+    if platform == "win32":
+        return _roaming() / "Zed" / "settings.json"
+    home = Path.home() / ".config" if platform == "darwin" else _config_home()
+    return home / "zed" / "settings.json"
 
 
-def _replace(path: Path, content: Mapping[str, Any], allowed: int) -> None:
-    mode = path.stat().st_mode & allowed if path.exists() else 0o600
-    path.parent.mkdir(parents=True, exist_ok=True)
-    _store(path, (json.dumps(content, indent=2, ensure_ascii=False) + "\n").encode(), mode=mode)
+def _cline(platform: str) -> Path:
+    """Return the file that extension and command line share since 4.0, or the extension's where only that is there."""
+    shared = _at_home(".cline", "data", "settings", "cline_mcp_settings.json", variable="CLINE_DIR")(platform)
+    inside = ("Code", "User", "globalStorage", "saoudrizwan.claude-dev", "settings", "cline_mcp_settings.json")
+    older = _applications(platform, *inside)
+    return older if older.is_file() and not shared.is_file() else shared
 
 
-def _store(path: Path, content: bytes, *, mode: int) -> None:
-    """Write a file beside it and rename, so that a client reads the old file or the new one, never half."""
-    descriptor, temporary = tempfile.mkstemp(dir=path.parent, prefix=path.name)
-    try:
-        with os.fdopen(descriptor, "wb") as file:
-            file.write(content)
-        Path(temporary).chmod(mode)
-        Path(temporary).replace(path)
-    except OSError:
-        Path(temporary).unlink(missing_ok=True)
-        raise
+def _goose(platform: str) -> Path:
+    if platform == "win32":
+        return _roaming() / "Block" / "goose" / "config" / "config.yaml"
+    home = Path.home() / ".config" if platform == "darwin" else _config_home()
+    return home / "goose" / "config.yaml"
+
+
+def _librechat(_platform: str) -> Path:
+    named = os.environ.get("CONFIG_PATH", "")
+    return Path(named if named and "://" not in named else "librechat.yaml").absolute()
+
+
+_TYPED = partial(_command, typed=True)
+CLIENT_FILES = {
+    Client.CLAUDE: ClientFile(lambda platform: _applications(platform, "Claude", "claude_desktop_config.json")),
+    Client.CLAUDE_CODE: ClientFile(_claude_code, entry=_TYPED),
+    Client.VSCODE: ClientFile(
+        lambda platform: _applications(platform, "Code", "User", "mcp.json"), table="servers", entry=_TYPED
+    ),
+    Client.CURSOR: ClientFile(_at_home(".cursor", "mcp.json")),
+    Client.CODEX: ClientFile(
+        _at_home(".codex", "config.toml", variable="CODEX_HOME"), table="mcp_servers", file_format=FileFormat.TOML
+    ),
+    Client.GEMINI: ClientFile(_at_home(".gemini", "settings.json")),
+    Client.WINDSURF: ClientFile(_at_home(".codeium", "windsurf", "mcp_config.json")),
+    Client.ZED: ClientFile(_zed, table="context_servers"),
+    Client.CLINE: ClientFile(_cline),
+    Client.GOOSE: ClientFile(_goose, table="extensions", file_format=FileFormat.YAML, entry=_goose_extension),
+    Client.LIBRECHAT: ClientFile(_librechat, file_format=FileFormat.YAML, entry=_TYPED, is_made=False),
+}

@@ -217,6 +217,20 @@ def test_install_writes_and_says_where_the_old_file_is(cli: Run, home: Path) -> 
     assert "--handlers" not in Path(backup).read_text(encoding="utf-8")
 
 
+def test_install_and_uninstall_show_what_they_change_and_leave_the_file_as_it_was(cli: Run, home: Path) -> None:
+    path = home / "settings.json"
+    path.write_text('{\n  // mine\n  "context_servers": {},\n}\n', encoding="utf-8")
+    at = ("zed", "--file", str(path))
+    before, added = path.read_bytes(), cli("install", *at, "--write")
+    assert '+    "duetime": {' in added.out.splitlines()
+    after, tried = path.read_bytes(), cli("uninstall", *at, "--dry-run")
+    assert ('-    "duetime": {' in tried.out.splitlines(), path.read_bytes() == after) == (True, True)
+    removed = cli("uninstall", *at)
+    assert (removed.code, path.read_bytes() == before) == (0, True)
+    assert removed.out.startswith(tried.out)
+    assert cli("uninstall", *at).out == f"{path} has no entry of Duetime.\n"
+
+
 def test_install_refuses_with_4_what_it_cannot_merge(cli: Run, home: Path) -> None:
     (home / ".cursor").mkdir()
     (home / ".cursor/mcp.json").write_text("// mine\n", encoding="utf-8")
