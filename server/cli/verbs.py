@@ -150,6 +150,7 @@ VERBS = (
         "uninstall",
         f"{_INSTALLATION}:uninstall",
         "Take the entry out of a chat client's MCP configuration; the rest of the file stays.",
+        examples=("duetime uninstall claude",),
     ),
 )
 GROUPS = (

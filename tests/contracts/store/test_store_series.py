@@ -143,6 +143,15 @@ def test_a_series_that_has_used_up_its_runs_goes_on_when_it_may_have_more(target
     assert [target.run(day(4)), target.run(day(5)), target.run(day(6))] == [1, 1, int(goes_on)]
 
 
+def test_undo_ends_a_series_again_that_was_given_more_runs(target: Desk) -> None:
+    task_id = used_up(target)
+    ended_at = target.get(task_id).record
+    longer = target.scheduler.reschedule(task_id, max_runs=4)
+    back = target.scheduler.act(task_id, "undo", undo=longer.undo).record
+    assert (back.task.max_runs, back.run.id, back.run.state) == (2, ended_at.run.id, State.SUCCEEDED)
+    assert target.run(day(8)) == 0
+
+
 @pytest.mark.parametrize("fewer", [1, 2])
 def test_a_series_that_has_used_up_its_runs_stays_ended_unless_it_may_have_more(target: Desk, fewer: int) -> None:
     task_id = used_up(target)

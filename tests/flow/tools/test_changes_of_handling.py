@@ -130,6 +130,17 @@ def test_the_values_before_a_change_put_the_task_back_as_it_was(scheduler: Sched
     )
 
 
+def test_undo_takes_the_change_back(scheduler: Scheduler) -> None:
+    task_id = made(scheduler)
+    before = scheduler.get(task_id).record
+    changed = scheduler.reschedule(task_id, labels=["new"], deliver_to=["boss"], retry=THREE_TRIES, max_runs=7)
+    back = scheduler.act(task_id, "undo", undo=changed.undo).record
+    for name in ("labels", "deliver_to", "retry", "max_runs", "repeat", "payload"):
+        assert getattr(back.task, name) == getattr(before.task, name), name
+    assert back.run == before.run
+    assert [found.record.task.id for found in scheduler.list(TaskFilter(label="old")).views] == [task_id]
+
+
 def test_undoing_a_cancel_brings_the_task_back_as_it_was_changed(scheduler: Scheduler) -> None:
     task_id = made(scheduler)
     changed = scheduler.reschedule(task_id, labels=["new"], deliver_to=["boss"], retry=THREE_TRIES, max_runs=7).record
