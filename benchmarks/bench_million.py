@@ -35,6 +35,9 @@ RARE, COMMON, MIDDLING = "zebra", "call", "dentist"
 SEVERAL, TOGETHER = "number 777", "number 77"
 """Words in 1,111 titles of a million, and in 11,111: most of these are far down the list, one behind the other."""
 
+SHORT, FOREIGN = "zz", "会議室"
+"""Words without a trigram: the second on a PostgreSQL database with LC_CTYPE C, as the benchmark's own is."""
+
 PAGE = 50
 TICKS_A_SECOND = 100
 DAY_US = 86_400_000_000
@@ -76,6 +79,8 @@ CALLS: dict[str, Call] = {
     f"list {TOGETHER} (1 of 90, all in a row)": lambda store: page(store, TaskFilter(query=TOGETHER)),
     f"list {COMMON} (1 of 3)": lambda store: page(store, TaskFilter(query=COMMON)),
     "list nothing": lambda store: page(store, TaskFilter(query="no such title")),
+    f"list {SHORT} (no title)": lambda store: page(store, TaskFilter(query=SHORT)),
+    f"list {FOREIGN} (no title)": lambda store: page(store, TaskFilter(query=FOREIGN)),
     "history": lambda store: store.history.events(TENANT, EventFilter(), limit=PAGE),
     f"history {RARE} (title)": lambda store: said(store, RARE),
     "history giraffe (reason)": lambda store: said(store, "giraffe"),
@@ -84,6 +89,8 @@ CALLS: dict[str, Call] = {
     f"history {TOGETHER}": lambda store: said(store, TOGETHER),
     f"history {COMMON}": lambda store: said(store, COMMON),
     "history nothing": lambda store: said(store, "no such text"),
+    f"history {SHORT}": lambda store: said(store, SHORT),
+    f"history {FOREIGN}": lambda store: said(store, FOREIGN),
 }
 
 

@@ -60,10 +60,10 @@ def postgres_server() -> Iterator[str]:
 
 
 @contextmanager
-def postgres_database(server: str) -> Iterator[str]:
+def postgres_database(server: str, *, options: str = "") -> Iterator[str]:
     """Yield the URL of a new, empty database; it is dropped afterwards."""
     name = f"duetime_test_{uuid4().hex}"
-    _administer(server, f'CREATE DATABASE "{name}"')
+    _administer(server, f'CREATE DATABASE "{name}" {options}')
     try:
         yield make_url(server).set(database=name).render_as_string(hide_password=False)
     finally:

@@ -88,7 +88,7 @@ class Tasks:
         behind = self._cursors.read(cursor, of=of)
 
         def work(connection: Connection) -> tuple[list[TaskRecord], Position | None]:
-            matches = task_list.matching(connection, where)
+            matches = task_list.matching(connection, tenant, where)
             return task_list.page(connection, tenant, where, matches, limit=limit, behind=behind)
 
         page, last = self._database.read(work)
@@ -99,7 +99,7 @@ class Tasks:
         behind = self._cursors.read(cursor, of=("tasks", tenant, where))
 
         def work(connection: Connection) -> agenda.Agenda | None:
-            matches = task_list.matching(connection, where)
+            matches = task_list.matching(connection, tenant, where)
             return agenda.agenda(connection, tenant, where, matches, limit=limit, behind=behind)
 
         return self._database.read(work)
@@ -124,7 +124,7 @@ class Tasks:
         behind = self._cursors.read(cursor, of=of)
 
         def work(connection: Connection) -> tuple[list[TaskRecord], Position | None, task_list.Counts]:
-            matches = task_list.matching(connection, where)
+            matches = task_list.matching(connection, tenant, where)
             page, last = task_list.page(connection, tenant, where, matches, limit=limit, behind=behind)
             return page, last, task_list.counts_up_to(connection, tenant, where, matches, most)
 

@@ -10,6 +10,7 @@ from duetime.server.doctor.check import Check, CheckVerdict
 
 MAX_FINDINGS_SHOWN = 5
 _NEWER = "If a newer Duetime wrote them, upgrade this one."
+_ONLY_ASCII = ", but words in other letters than a to z are not: this database was created with LC_CTYPE C"
 RUNNER_ADVICE = "`duetime service install` keeps one running; a chat client or `duetime serve` does while it is open."
 
 
@@ -42,7 +43,8 @@ def search_check(store: Store) -> Check:
     """Look whether searches have an index, and how to get one."""
     found = store.search.state()
     if found is SearchState.INDEXED:
-        return Check("search", CheckVerdict.OK, "titles and reasons are found by an index")
+        but = "" if store.search.knows_letters() else _ONLY_ASCII
+        return Check("search", CheckVerdict.OK, f"titles and reasons are found by an index{but}")
     embedded = store.search.needs_advance
     why, advice = {
         (SearchState.MISSING, True): ("no process that runs tasks has made their index yet", RUNNER_ADVICE),

@@ -7,7 +7,7 @@ back are looked up as well. No planner chooses among these for words in either o
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from duetime.scheduler.events import Event, EventFilter
@@ -18,16 +18,21 @@ from duetime.scheduler.store.schema.values import from_microseconds
 from duetime.scheduler.store.sql.task_filter import labelled
 from duetime.scheduler.store.statements.event_log import events_of
 from duetime.scheduler.store.text_index import text_search
-from duetime.scheduler.store.text_index.text_search import Condition
-from sqlalchemy import Column, Connection, Select, or_, select, tuple_
+from duetime.scheduler.store.text_index.text_search import Condition, Matches
+from sqlalchemy import Connection, Select, or_, select, tuple_
 
 EventRows = list[Event]
 Behind = Sequence[int | str]
 
+MAX_EVENTS_READ_FIRST = 5_000
 MAX_EVENTS_READ_SOON = 25_000
 """Events of a tenant that are read back in time for common words, before these are looked up."""
 
-_EVENTS = select(*EVENT).select_from(events.join(tasks, tasks.c.id == events.c.task_id))
+MIN_EVENTS_FOUND_FIRST = 5
+"""Events among the first ones that promise a page among the next; with fewer, the words are further back."""
+
+_EVENTS = select(*EVENT)
+_WITH_TASK = events.join(tasks, tasks.c.id == events.c.task_id)
 _KEY = (events.c.at, events.c.id)
 _TYPES = [column.type for column in _KEY]
 
@@ -49,45 +54,60 @@ class _EventReader:
 
     def page(self) -> EventRows:
         words = self.where.text if self.where.task_id is None else None
-        matches = text_search.matching_events(self.connection, words) if words is not None else None
-        if words is None or matches is None:
+        if words is None:
             return self._of_tenant()
-        if matches.complete:
-            return self._among(events.c.id, matches.ids)
-        return self._soon() or self._further_back(words)
+        found = self._looked_up(*text_search.rare_matches(self.connection, words))
+        if found is None:
+            found = self._soon()
+        if found is None:
+            found = self._looked_up(*text_search.common_matches(self.connection, self.tenant, words))
+        return self._of_tenant() if found is None else found
 
     def _of_tenant(self, *conditions: Condition) -> EventRows:
-        return self._read(events.c.tenant == self.tenant, *conditions)
+        statement = _EVENTS.select_from(_WITH_TASK).where(events.c.tenant == self.tenant, *_conditions(self.where))
+        return self._read(statement.where(*conditions))
 
-    def _among(self, column: Column[Any], ids: Sequence[Any]) -> EventRows:
-        """Read by ids alone: a planner would choose the index of the tenant's events."""
-        of_tenant = text_search.unindexed(events.c.tenant) == self.tenant
-        return self._read(of_tenant, text_search.among(self.connection, column, ids))
-
-    def _soon(self) -> EventRows | None:
-        """Read a short way back; return None when there may be more further back."""
-        times = (_MEANINGS[name](getattr(self.where, name)) for name in ("since", "until") if getattr(self.where, name))
-        every = self._ordered(select(*_KEY).where(events.c.tenant == self.tenant, *times))
-        last = next(iter(unreadable.rows(self.connection, every.limit(1).offset(MAX_EVENTS_READ_SOON))), None)
-        if last is None:
-            return self._of_tenant()
-        found = self._of_tenant(tuple_(*_KEY) >= tuple_(*last, types=_TYPES))
-        return found if len(found) == self.limit else None
-
-    def _further_back(self, words: str) -> EventRows:
-        """Look up common words; read all that is newer where they are too many."""
-        titles, reasons = text_search.common_matches(self.connection, words)
+    def _looked_up(self, titles: Matches, reasons: Matches) -> EventRows | None:
+        """Read by ids alone, because a planner would choose the index of the tenant's events."""
         if not (titles.complete and reasons.complete):
-            return self._of_tenant()
-        found = (*self._among(events.c.task_id, titles.ids), *self._among(events.c.id, reasons.ids))
+            return None
+        words = str(self.where.text)
+        of_titles = text_search.among(self.connection, events.c.task_id, titles.ids)
+        of_reasons = text_search.among(self.connection, events.c.id, reasons.ids)
+        found = (*self._among(of_titles), *self._among(of_reasons, text_search.gives_reason(words)))
         newest = sorted({row.id: row for row in found}.values(), key=lambda row: (row.at, row.id), reverse=True)
         return newest[: self.limit]
 
-    def _read(self, *conditions: Condition) -> EventRows:
-        statement = _EVENTS.where(*_conditions(self.where), *conditions)
+    def _among(self, *conditions: Condition) -> EventRows:
+        """Read events that have the text; their tasks only for other conditions, as that takes most of the time."""
+        others = replace(self.where, text=None)
+        joined = others.action is not None or others.label is not None
+        ids = select(events.c.id).select_from(_WITH_TASK if joined else events).where(*conditions, *_conditions(others))
+        ids = self._first(ids.where(text_search.unindexed(events.c.tenant) == self.tenant))
+        return events_of(self.connection, _EVENTS.where(events.c.id.in_(ids)))
+
+    def _soon(self) -> EventRows | None:
+        """Read a short way back; return None when there may be more further back."""
+        found, complete = self._newest(MAX_EVENTS_READ_FIRST)
+        if not complete and len(found) >= min(MIN_EVENTS_FOUND_FIRST, self.limit):
+            found, complete = self._newest(MAX_EVENTS_READ_SOON)
+        return found if complete else None
+
+    def _newest(self, most: int) -> tuple[EventRows, bool]:
+        """Find the words among the newest `most` events of the tenant; tell whether that is all of the page."""
+        times = (_MEANINGS[name](getattr(self.where, name)) for name in ("since", "until") if getattr(self.where, name))
+        every = self._ordered(select(*_KEY).where(events.c.tenant == self.tenant, *times))
+        last = next(iter(unreadable.rows(self.connection, every.limit(1).offset(most))), None)
+        found = self._of_tenant(*([] if last is None else [tuple_(*_KEY) >= tuple_(*last, types=_TYPES)]))
+        return found, last is None or len(found) == self.limit
+
+    def _read(self, statement: Select[Any]) -> EventRows:
+        return events_of(self.connection, self._first(statement))
+
+    def _first(self, statement: Select[Any]) -> Select[Any]:
         if self.where.label is not None:
             statement = statement.where(labelled(self.tenant, self.where.label))
-        return events_of(self.connection, self._ordered(statement).limit(self.limit))
+        return self._ordered(statement).limit(self.limit)
 
     def _ordered(self, statement: Select[Any]) -> Select[Any]:
         if self.where.task_id is None:

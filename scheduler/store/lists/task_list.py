@@ -115,9 +115,9 @@ class ListReader:
         return found
 
 
-def matching(connection: Connection, where: TaskFilter) -> Matches | None:
-    """Return what the index of titles says of the filter's words."""
-    return text_search.matching_tasks(connection, where.query) if where.query else None
+def matching(connection: Connection, tenant: str, where: TaskFilter) -> Matches | None:
+    """Return the first tasks with the filter's words, if it has any."""
+    return text_search.matching_tasks(connection, tenant, where.query) if where.query else None
 
 
 def start(where: TaskFilter) -> Position:

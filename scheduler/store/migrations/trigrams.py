@@ -20,6 +20,9 @@ INDEXES = {
 """Condition of the second: most events have no reason, and cost nothing here."""
 
 _VALID = text("SELECT indisvalid FROM pg_index WHERE indexrelid = to_regclass(:name)")
+_HAS_ALL = text("SELECT cardinality(show_trgm(:word)) = 4")
+"""Whether a word of three letters has all of its trigrams: itself, two of its begin and one of its end."""
+
 _AVAILABLE = text("SELECT count(*) FROM pg_available_extensions WHERE name = :name")
 
 log = logging.getLogger(__name__)
@@ -46,6 +49,11 @@ def missing(connection: Connection) -> list[str]:
 def state(connection: Connection) -> tuple[bool, bool]:
     """Return whether the indexes exist, and whether this server can have them."""
     return not missing(connection), bool(connection.execute(_AVAILABLE, {"name": EXTENSION}).scalar())
+
+
+def knows_letters(connection: Connection, word: str = "àßж") -> bool:
+    """Whether the extension takes these three characters for letters: where LC_CTYPE is C, only those of ASCII."""
+    return bool(connection.scalar(_HAS_ALL, {"word": word}))
 
 
 def add(database: Database) -> list[str]:

@@ -56,3 +56,7 @@ class Search:
         if exists:
             return SearchState.INDEXED
         return SearchState.MISSING if possible else SearchState.UNSUPPORTED
+
+    def knows_letters(self) -> bool:
+        """Whether an index that exists also finds words in other letters than a to z."""
+        return not self._on_server or self._database.read(trigrams.knows_letters)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
 from random import Random
@@ -15,7 +16,10 @@ from duetime.scheduler.store import SearchState, Store, open_store
 from duetime.scheduler.store.lists import event_list, task_list
 from duetime.scheduler.store.text_index import sqlite_index, text_search
 from duetime.scheduler.task import State, TaskFilter, TaskRecord
+from duetime.server.doctor.database import search_check
+from sqlalchemy import event
 
+from tests import services
 from tests.builders import NOON, TENANT, Clock, a_task, added, cancelled, counted
 
 ALPHABET = "ab AB%_/\"'*éÉßẞſİıσςΣ会议é🦓\\"
@@ -67,6 +71,7 @@ def how(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None
     if request.param != "rare":
         monkeypatch.setattr(text_search, "MAX_INDEXED_MATCHES", 1)
         monkeypatch.setattr(task_list, "MAX_ROWS_READ_SOON", 7)
+        monkeypatch.setattr(event_list, "MAX_EVENTS_READ_FIRST", 3)
         monkeypatch.setattr(event_list, "MAX_EVENTS_READ_SOON", 7)
     if request.param == "too common":
         monkeypatch.setattr(text_search, "MAX_COMMON_MATCHES", 2)
@@ -125,6 +130,46 @@ def test_a_new_title_is_found_and_the_old_one_is_not(store: Store) -> None:
         advanced(store)
 
 
+@contextmanager
+def statements_of(store: Store) -> Iterator[list[str]]:
+    """Give what a store reads meanwhile."""
+    found: list[str] = []
+
+    def note(_connection: Any, _cursor: Any, sql: str, *_: Any) -> None:
+        found.append(sql)
+
+    engines = {store._database.engine, getattr(store._database, "reader", store._database.engine)}
+    for engine in engines:
+        event.listen(engine, "before_cursor_execute", note)
+    yield found
+    for engine in engines:
+        event.remove(engine, "before_cursor_execute", note)
+
+
+def test_a_rare_word_without_a_trigram_is_looked_for_in_titles_alone(store: Store) -> None:
+    filled(store, 30)
+    with statements_of(store) as found:
+        store.tasks.page(TENANT, TaskFilter(query="ze"), limit=9)
+    of_runs = [sql for sql in found if "ORDER BY runs.listed_at" in sql]
+    assert len(of_runs) == 2
+    assert all("json_each" in sql or "ANY (" in sql for sql in of_runs), of_runs
+
+
+@pytest.mark.postgres
+def test_letters_that_postgresql_does_not_know_are_not_looked_up_in_its_index(postgres_server: str) -> None:
+    with services.postgres_database(postgres_server, options="TEMPLATE template0 LC_CTYPE 'C' LC_COLLATE 'C'") as url:
+        store = open_store(url, clock=Clock())
+        added(store, title="会議室の予約")
+        with statements_of(store) as found:
+            assert (titles(store, "会議室"), len(said(store, "会議室"))) == (["会議室の予約"], 1)
+            assert [sql for sql in found if "title_folded LIKE" in sql and "JOIN" not in sql] == []
+        assert search_check(store).said.endswith("this database was created with LC_CTYPE C")
+        with statements_of(store) as found:
+            assert titles(store, "zebra") == []
+            assert any("title_folded LIKE" in sql for sql in found)
+        store.close()
+
+
 # -- SQLite: the index is filled behind the events
 
 
@@ -166,7 +211,7 @@ def test_common_words_that_are_far_back_are_found_without_reading_what_is_newer(
     file: Store, clock: Clock, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(text_search, "MAX_INDEXED_MATCHES", 10)
-    monkeypatch.setattr(event_list, "MAX_EVENTS_READ_SOON", 50)
+    monkeypatch.setattr(event_list, "MAX_EVENTS_READ_FIRST", 50)
     zebras = [added(file, title=f"Zebra {number}").task for number in range(20)]
     for _ in range(30):
         clock.forward(seconds=1)
