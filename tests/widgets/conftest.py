@@ -4,11 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from datetime import timedelta
+from pathlib import Path
 
 import pytest
 from playwright.sync_api import Browser, Page, expect, sync_playwright
 
 from tests.widgets.chat import Chat
+from tests.widgets.live import LiveServer
 from tests.widgets.sample import NOW
 from tests.widgets.tooling import HOST, bundle_host, find_chromium
 
@@ -70,3 +72,20 @@ def chat(page: Page) -> Iterator[Chat]:
     chat = Chat(page)
     yield chat
     assert chat.problems == []
+
+
+@pytest.fixture
+def live(tmp_path: Path) -> Iterator[LiveServer]:
+    with LiveServer(tmp_path).running() as server:
+        yield server
+
+
+@pytest.fixture
+def today(browser: Browser, host_script: str, live: LiveServer) -> Iterator[Page]:
+    """Give an empty chat whose clock is the real one, as the server's is; it is closed before the server."""
+    context = browser.new_context(viewport={"width": 560, "height": 800}, timezone_id="America/Denver", locale="en-US")
+    page = context.new_page()
+    page.set_content((HOST / "host.html").read_text("utf-8"))
+    page.add_script_tag(content=host_script)
+    yield page
+    context.close()

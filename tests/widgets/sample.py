@@ -156,6 +156,9 @@ class FakeServer:
         if args.get("dry_run"):
             text = "every Tuesday at 10:30" if args.get("all_following") else "every Tuesday at 09:00"
             return valid({**self.tasks[args["task_id"]], "id": DRY_RUN_ID, "repeat": {**weekly(), "text": text}})
+        told = {name: args[name] for name in ("title", "priority") if name in args}
+        if told:
+            return self.change(args["task_id"], **told)
         zone = args["timezone"]
         instant = datetime.fromisoformat(args["when"]).replace(tzinfo=ZoneInfo(zone))
         return self.change(args["task_id"], when=when(instant, zone))

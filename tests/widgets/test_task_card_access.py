@@ -69,6 +69,14 @@ def test_after_a_cancellation_the_focus_is_on_undo_and_afterwards_on_a_button_ag
     expect(chat.button("Cancel")).to_be_focused()
 
 
+def test_a_time_is_typed_key_by_key(chat: Chat) -> None:
+    chat.show_task(a_task())
+    chat.button("Move").click()
+    chat.card.get_by_label("New time").focus()
+    chat.page.keyboard.type("11252026")
+    expect(chat.card.get_by_label("New time")).to_have_value("2026-11-25T09:00")
+
+
 def test_enter_in_the_time_field_saves(chat: Chat) -> None:
     chat.show_task(a_task())
     chat.button("Move").click()
@@ -123,6 +131,7 @@ def test_a_screen_reader_gets_a_name_for_everything(chat: Chat) -> None:
             - button "More" [expanded]
           - region "More":
             - group "More actions":
+              - button "Edit"
               - button "Pause"
               - button "Skip next"
               - button "Run now"

@@ -79,6 +79,7 @@ export function moreButtons(card) {
   const act = (action) => card.act(action, "act_on_task", { action, revision });
   const pause = (wish) => card.act(wish ? "pause" : "resume", "reschedule_task", { revision, pause: wish });
   return [
+    opener(card, "edit", "pencil", t("button.edit")),
     task.paused
       ? actButton(card, "pause", "play", t("button.resume"), () => pause(false))
       : actButton(card, "pause", "pause", t("button.pause"), () => pause(true)),

@@ -13,6 +13,7 @@ const UNDO_FOR = 30_000;
 const TYPED_FOR = 400;
 const SOON = 2_000;
 const LATER = 15_000;
+const FIRST = { change: "when", edit: "edit-title" };
 const LONG_AGO = 60_000;
 
 /**
@@ -34,6 +35,7 @@ export function taskCard(host, env) {
     open: (panel) => open(card, host, panel),
     type: (text, args) => type(card, text, args),
     scope: (following, args) => scope(card, following, args),
+    edit: (name, value, args) => edit(card, name, value, args),
     act: (name, tool, args) => act(card, name, tool, args),
     tick: () => tick(card, host),
   });
@@ -93,11 +95,11 @@ async function read(card, extra = {}) {
 }
 
 function open(card, host, panel) {
-  Object.assign(card, { opener: panel, typed: undefined, following: false, tried: undefined, asked: undefined });
+  Object.assign(card, { opener: panel, typed: undefined, draft: undefined, following: false, tried: undefined, asked: undefined });
   card.panel = card.panel === panel ? "" : panel;
   if (card.panel === "history" && !card.reading) card.read({ history: true });
   card.draw();
-  if (card.panel === "change") find(host, "when")?.focus();
+  find(host, FIRST[card.panel])?.focus();
 }
 
 /** What is typed is kept; of a recurring task the card then asks what would come of it. */
@@ -105,6 +107,14 @@ function type(card, text, args) {
   Object.assign(card, { typed: text, tried: undefined, asked: undefined });
   clearTimeout(card.asking);
   if (card.task.repeat && text) card.asking = setTimeout(() => preview(card, args()), TYPED_FOR);
+  card.draw();
+}
+
+/** What is typed into a field of the task is kept, and tried a moment later. */
+function edit(card, name, value, args) {
+  Object.assign(card, { draft: { ...card.draft, [name]: value }, tried: undefined, asked: undefined });
+  clearTimeout(card.asking);
+  card.asking = setTimeout(() => card.draft && preview(card, args()), TYPED_FOR);
   card.draw();
 }
 
@@ -142,7 +152,7 @@ async function act(card, name, tool, args) {
   card.draw();
   try {
     const task = await card.env.bridge.call(tool, { task_id: before.id, ...args });
-    Object.assign(card, { pending: undefined, panel: "" });
+    Object.assign(card, { pending: undefined, panel: "", draft: undefined });
     card.show(task, { fresh: true });
     say(card, name);
   } catch (error) {

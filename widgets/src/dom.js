@@ -10,7 +10,7 @@ export function h(tag, attributes = {}, ...children) {
 
 function setAttribute(node, name, value) {
   if (value === undefined || value === null || value === false) return;
-  if (name.startsWith("on")) node[name] = value;
+  if (name.startsWith("on")) node[name] = (event) => void value(event); // one that returns false would stop the key
   else node.setAttribute(name, value === true ? "" : String(value));
 }
 
@@ -98,6 +98,7 @@ const PATHS = {
   hourglass: ["M4 1.75h8", "M4 14.25h8", "M4.75 1.75v2.5c0 2 3.25 2.7 3.25 3.75s-3.25 1.75-3.25 3.75v2.5", "M11.25 1.75v2.5c0 2-3.25 2.7-3.25 3.75s3.25 1.75 3.25 3.75v2.5"],
   inbox: ["M1.75 9l2-6.25h8.5l2 6.25v3.25a1 1 0 0 1-1 1H2.75a1 1 0 0 1-1-1z", "M1.75 9h3.5l1 1.75h3.5l1-1.75h3.5"],
   moon: ["M13.6 9.6A6 6 0 0 1 6.4 2.4a6 6 0 1 0 7.2 7.2z"],
+  pencil: ["M2.5 13.5l.7-3.2l7.6-7.6l2.5 2.5l-7.6 7.6z", "M9.4 4.1l2.5 2.5"],
   pause: [RING, "M6.5 5.8v4.4", "M9.5 5.8v4.4"],
   play: [RING, "M6.7 5.5l3.9 2.5l-3.9 2.5z"],
   repeat: ["M11 1.5l2.5 2.5l-2.5 2.5", "M2.5 7.5v-1.5a2 2 0 0 1 2-2h9", "M5 14.5l-2.5-2.5l2.5-2.5", "M13.5 8.5v1.5a2 2 0 0 1-2 2h-9"],

@@ -1,12 +1,14 @@
-/* What opens under the buttons, one at a time: snooze, change the time, more, history. */
+/* What opens under the buttons, one at a time: snooze, change the time, edit, more, history. */
 
 import { find, h } from "./dom.js";
-import { city, moment, placed, timeOfDay, wall } from "./format.js";
+import { city, moment, timeOfDay, wall } from "./format.js";
 import { named, parts, t } from "./language.js";
 import { actButton, moreButtons, snoozedFrom } from "./actions.js";
+import { editPanel } from "./edit.js";
+import { previewView } from "./preview.js";
 import { wordsOf } from "./words.js";
 
-const PANELS = { snooze: snoozePanel, change: changePanel, more: morePanel, history: historyPanel };
+const PANELS = { snooze: snoozePanel, change: changePanel, edit: editPanel, more: morePanel, history: historyPanel };
 
 /* No <form> here: a host may forbid forms in its sandbox, and then nothing would be submitted. */
 
@@ -61,13 +63,6 @@ function scopeView(card, args) {
     }), text);
   return h("fieldset", { class: "scope" }, h("legend", { class: "sr" }, t("change.scope")),
     choice(false, t("change.this")), choice(true, t("change.following")), previewView(card));
-}
-
-function previewView({ tried, env, task }) {
-  if (!tried) return "";
-  if (tried.error) return h("p", { class: "quiet", role: "status" }, tried.error);
-  const shown = (tried.repeat?.next ?? []).map((text) => placed(Date.parse(text), text, task.when.timezone, env.reader()));
-  return h("p", { class: "quiet", role: "status" }, t("change.preview", { times: shown.map(({ ms, reader }) => moment(ms, reader, env.clock.now())).join("; ") }));
 }
 
 function morePanel(card) {
