@@ -113,6 +113,9 @@ def _ended(task: Task, instant: datetime, number: int) -> bool:
 
 
 def _missed(rule: Recurrence, after: datetime, now: datetime) -> int:
+    known = rule.count_between(after, now)
+    if known is not None:
+        return min(known, MAX_MISSES_COUNTED)
     passed = 0
     while passed < MAX_MISSES_COUNTED:
         following = rule.after(after)

@@ -42,8 +42,8 @@ MUTATIONS = (
     Mutation(
         "sub-daily cron keeps wall time, so that it skips the second pass",
         "recurrence/rule.py",
-        "return self.freq in {MINUTELY, HOURLY} and not (self.hours and self.interval == 1)",
-        "return self.freq in {MINUTELY, HOURLY} and self.interval > 1",
+        "return self.freq in SUB_DAILY and not (self.hours and self.interval == 1)",
+        "return self.freq in SUB_DAILY and self.interval > 1",
     ),
     Mutation(
         "weeks are counted from the anchor's day, not from its Monday",

@@ -271,11 +271,85 @@ def test_a_rule_that_never_fires_is_refused(text: str) -> None:
     assert "never fires" in refusal(text).problem
 
 
-@pytest.mark.parametrize(
-    "text", ["every second", "every 30 seconds", "FREQ=SECONDLY", "* * * * * *", "every 90 seconds"]
-)
-def test_nothing_recurs_more_often_than_a_minute(text: str) -> None:
+@pytest.mark.parametrize("text", ["* * * * * *", "every 0.5 seconds", "every 1.5 seconds", "every half second"])
+def test_nothing_recurs_more_often_than_a_second(text: str) -> None:
     refusal(text)
+
+
+@pytest.mark.parametrize(
+    ("text", "rule", "words", "second"),
+    [
+        ("every second", "FREQ=SECONDLY", "every second", 1),
+        ("every other second", "FREQ=SECONDLY;INTERVAL=2", "every 2 seconds", 2),
+        ("every 10 seconds", "FREQ=SECONDLY;INTERVAL=10", "every 10 seconds", 10),
+        ("every 10s", "FREQ=SECONDLY;INTERVAL=10", "every 10 seconds", 10),
+        ("every PT10S", "FREQ=SECONDLY;INTERVAL=10", "every 10 seconds", 10),
+        ("FREQ=SECONDLY;INTERVAL=10", "FREQ=SECONDLY;INTERVAL=10", "every 10 seconds", 10),
+        ("every 90 seconds", "FREQ=SECONDLY;INTERVAL=90", "every 90 seconds", 90),
+        ("every 1m30s", "FREQ=SECONDLY;INTERVAL=90", "every 90 seconds", 90),
+        ("every 60 seconds", "FREQ=MINUTELY", "every minute", 60),
+        ("FREQ=SECONDLY;INTERVAL=7200", "FREQ=HOURLY;INTERVAL=2", "every 2 hours", 7200),
+        ("PT1M30S", "FREQ=SECONDLY;INTERVAL=90", "every 90 seconds", 90),
+        ("every 10 seconds on saturdays", "FREQ=SECONDLY;INTERVAL=10;BYDAY=SA", "every 10 seconds on Saturday", 10),
+        ("every 10 seconds, 3 times", "FREQ=SECONDLY;INTERVAL=10;COUNT=3", "every 10 seconds, 3 times", 10),
+    ],
+)
+def test_an_interval_may_be_of_seconds(text: str, rule: str, words: str, second: int) -> None:
+    found = parse(text)
+    assert (found.rule, found.text) == (rule, words)
+    instants = [each.instant - START for each in found.upcoming(START - timedelta(seconds=1), 2)]
+    assert instants == [timedelta(), timedelta(seconds=second)]
+    assert parse(found.rule) == parse(found.text) == found
+
+
+@pytest.mark.parametrize(
+    ("text", "said", "example"),
+    [
+        ("every second", "fires every 1 s, more often than every 1 min", "every minute"),
+        ("every 59 seconds", "fires every 59 s, more often than every 1 min", "every minute"),
+        ("FREQ=SECONDLY;INTERVAL=10", "fires every 10 s, more often than every 1 min", "every minute"),
+    ],
+)
+def test_seconds_below_the_minimum_are_refused_with_it(text: str, said: str, example: str) -> None:
+    error = refusal(text, minimum=timedelta(minutes=1))
+    assert error.problem.endswith(said)
+    assert error.example == example
+
+
+@pytest.mark.parametrize(
+    ("minimum", "example"),
+    [(1, "every second"), (20, "every 20 seconds"), (90, "every 90 seconds"), (300, "every 5 minutes")],
+)
+def test_the_example_of_a_refusal_is_the_minimum_itself(minimum: int, example: str) -> None:
+    least = timedelta(seconds=minimum)
+    recurrence.parse(example, zone=ZONE, anchor=START, minimum=least)
+    if minimum > 1:
+        assert refusal("every second", minimum=least).example == example
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ("every 10 seconds at 9:00", "no time of day"),
+        ("every 10 seconds between 9 and 17", "whole minutes"),
+        ("every day every 10 seconds from 9:00 to 17:00", "step of hours or minutes"),
+        ("FREQ=SECONDLY;INTERVAL=10;BYHOUR=9", "BYHOUR does not go with FREQ=SECONDLY"),
+        ("FREQ=SECONDLY;BYSECOND=0", "BYSECOND does not go with FREQ=SECONDLY"),
+        ("FREQ=SECONDLY;INTERVAL=700000000", "from 1 to 630720000"),
+    ],
+)
+def test_seconds_are_counted_all_day(text: str, said: str) -> None:
+    assert said in refusal(text).problem
+
+
+def test_what_an_outage_of_seconds_missed_is_counted_without_a_walk() -> None:
+    rule = parse("every 10 seconds")
+    assert rule.count_between(START, START + timedelta(days=365)) == 365 * 8640
+    assert rule.count_between(START - timedelta(days=9), START) == 1
+    assert rule.count_between(START, START + timedelta(seconds=9)) == 0
+    assert parse("every 10 seconds, 3 times").count_between(START - timedelta(seconds=1), START + timedelta(1)) == 3
+    assert parse("every 10 seconds on mondays").count_between(START, START + timedelta(1)) is None
+    assert parse("every day").count_between(START, START + timedelta(1)) is None
 
 
 @pytest.mark.parametrize("text", ["every 4 minutes", "*/4 * * * *", "0,3 9 * * *", "every day at 23:58 and 0:01"])

@@ -72,8 +72,8 @@ def rules(draw: st.DrawFn, *, huge: bool = True) -> str:
         if freq == "WEEKLY"
         else part("BYMONTHDAY", some(["1", "15", "29", "30", "31", "-1", "-29", "-31"])),
         part("BYDAY", some(days)),
-        part("BYHOUR", some([str(hour) for hour in range(24)])),
-        part("BYMINUTE", some([str(minute) for minute in range(60)])),
+        st.just("") if freq == "SECONDLY" else part("BYHOUR", some([str(hour) for hour in range(24)])),
+        st.just("") if freq == "SECONDLY" else part("BYMINUTE", some([str(minute) for minute in range(60)])),
     )
     return f"FREQ={freq};INTERVAL={draw(st.sampled_from(intervals))}" + "".join(draw(each) for each in parts)
 
@@ -89,6 +89,8 @@ COUNTS = st.sampled_from(["", "", ";COUNT=2", ";COUNT=100", ";COUNT=999", ";COUN
         "FREQ=MINUTELY;INTERVAL=1439;BYHOUR=3;BYMINUTE=5",
         "FREQ=MINUTELY;INTERVAL=719;BYHOUR=3;BYMINUTE=5;BYDAY=MO;BYMONTH=2;COUNT=1000",
         "FREQ=MINUTELY;COUNT=1000",
+        "FREQ=SECONDLY;COUNT=1000",
+        "FREQ=SECONDLY;INTERVAL=7;BYMONTH=2;BYMONTHDAY=29;COUNT=1000",
         "FREQ=MINUTELY;INTERVAL=10512000",
         "FREQ=DAILY;INTERVAL=7300;BYMONTH=2;BYMONTHDAY=29",
         "FREQ=MINUTELY;INTERVAL=1439;BYHOUR=3;BYMINUTE=7;BYDAY=MO",

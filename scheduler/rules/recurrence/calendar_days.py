@@ -12,7 +12,7 @@ from datetime import date, timedelta
 from functools import lru_cache
 from typing import NamedTuple
 
-from duetime.scheduler.rules.recurrence.rule import DAILY, HOURLY, MINUTELY, MONTHLY, NONE, WEEKLY, YEARLY, Rule
+from duetime.scheduler.rules.recurrence.rule import DAILY, MONTHLY, NONE, SUB_DAILY, WEEKLY, YEARLY, Rule
 from duetime.scheduler.rules.time.public_holidays import year_bits
 
 MAX_YEARS_SEARCHED = 100
@@ -38,7 +38,7 @@ class Days:
     @classmethod
     def of(cls, rule: Rule, anchor: date) -> Days:
         """Return the days of a rule, with the anchor's weekday or day where RFC 5545 takes it from there."""
-        if rule.freq in {MINUTELY, HOURLY}:
+        if rule.freq in SUB_DAILY:
             return cls(replace(rule, freq=DAILY, interval=1), anchor)
         if rule.weekdays or rule.monthdays or rule.freq == DAILY:
             return cls(rule, anchor)

@@ -10,7 +10,7 @@ from datetime import date, datetime, time, timedelta
 
 from duetime.scheduler.rules.recurrence.day_lists import Draft, Window
 from duetime.scheduler.rules.recurrence.intervals import read_interval
-from duetime.scheduler.rules.recurrence.rule import HOURLY, MINUTELY
+from duetime.scheduler.rules.recurrence.rule import HOURLY, MINUTELY, SECONDLY
 from duetime.scheduler.rules.time.time_of_day import Clock, read_clock
 from duetime.scheduler.rules.time.tokens import Misread, Tokens
 
@@ -61,6 +61,8 @@ def set_times(draft: Draft) -> None:
     if window is None:
         return
     by_clock = draft.freq == HOURLY and draft.interval == 1 and draft.minutes
+    if draft.freq == SECONDLY:
+        raise Misread("a step between two hours is of whole minutes", window.stepped)
     if not draft.step and draft.freq not in {MINUTELY, HOURLY}:
         raise Misread("hours between two times need a step", window.stepped)
     if draft.times:

@@ -6,10 +6,13 @@ from collections.abc import Iterable, Sequence
 from datetime import date, datetime, time
 from itertools import pairwise
 
-from duetime.scheduler.rules.recurrence.rule import DAILY, HOURLY, MINUTELY, MONTHLY, WEEKLY, YEARLY, Rule
+from duetime.scheduler.rules.recurrence.rule import DAILY, HOURLY, MINUTELY, MONTHLY, SECONDLY, WEEKLY, YEARLY, Rule
 from duetime.scheduler.rules.time.tokens import MONTH_NAMES, WEEKDAY_NAMES
 
-_UNITS = {MINUTELY: "minute", HOURLY: "hour", DAILY: "day", WEEKLY: "week", MONTHLY: "month", YEARLY: "year"}
+_UNITS = {
+    SECONDLY: "second", MINUTELY: "minute", HOURLY: "hour", DAILY: "day", WEEKLY: "week", MONTHLY: "month",
+    YEARLY: "year",
+}  # fmt: skip
 _NTH = {0: "", 1: "first ", 2: "second ", 3: "third ", 4: "fourth ", 5: "fifth ", -1: "last "}
 _WORKDAYS = frozenset((0, day) for day in range(5))
 _EVERY_DAY = frozenset((0, day) for day in range(7))

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from duetime.scheduler.rules.recurrence.day_lists import Draft, join, read_days
-from duetime.scheduler.rules.recurrence.rule import DAILY, HOURLY, MINUTELY
+from duetime.scheduler.rules.recurrence.rule import DAILY, SUB_DAILY
 from duetime.scheduler.rules.time.named_days import PUBLIC_HOLIDAY, known_calendar, no_calendar
 from duetime.scheduler.rules.time.tokens import MONTHS, Misread, Tokens
 
@@ -51,7 +51,7 @@ def leave_out(draft: Draft) -> None:
 def _weekdays_of(draft: Draft) -> set[int]:
     if draft.monthdays or any(nth for nth, _ in draft.weekdays):
         raise Misread("weekdays cannot be left out of days of the month", _EXAMPLE)
-    if not draft.weekdays and draft.freq not in {MINUTELY, HOURLY, DAILY}:
+    if not draft.weekdays and draft.freq not in {*SUB_DAILY, DAILY}:
         raise Misread("it is not clear which days are meant", _EXAMPLE)
     return {day for _, day in draft.weekdays} or set(_WEEKDAYS)
 

@@ -17,7 +17,7 @@ from math import gcd, lcm
 from zoneinfo import ZoneInfo
 
 from duetime.scheduler.rules.recurrence.calendar_days import Days
-from duetime.scheduler.rules.recurrence.rule import HOURLY, Rule
+from duetime.scheduler.rules.recurrence.rule import HOURLY, SECONDLY, Rule
 from duetime.scheduler.rules.time import zones
 from duetime.scheduler.rules.time.parser import shift_note
 from duetime.scheduler.task import Occurrence
@@ -28,6 +28,7 @@ MAX_CANDIDATES_SEARCHED = 1000
 MAX_SILENCE = timedelta(days=200 * 366)
 """The longest time between two occurrences that the search among elapsed times bridges."""
 
+_SECOND = timedelta(seconds=1)
 _MINUTE = timedelta(minutes=1)
 _HOUR = timedelta(hours=1)
 _DAY = timedelta(days=1)
@@ -104,7 +105,7 @@ class ElapsedPlan:
 
     @classmethod
     def of(cls, rule: Rule, anchor: datetime, zone: ZoneInfo) -> ElapsedPlan:
-        unit = _HOUR if rule.freq == HOURLY else _MINUTE
+        unit = {HOURLY: _HOUR, SECONDLY: _SECOND}.get(rule.freq, _MINUTE)
         blocks = bool(rule.minutes) and rule.freq == HOURLY and rule.interval > 1
         base = anchor.replace(second=0, microsecond=0) if rule.minutes else anchor
         if blocks:
@@ -130,7 +131,14 @@ class ElapsedPlan:
             at, falls = candidate
             yield Occurrence(at, self._wall(at)) if falls else None
             if falls:
-                at, end = self._on_grid(at + _MINUTE), at + MAX_SILENCE
+                at, end = self._on_grid(at + (_MINUTE if self.blocks else self.step)), at + MAX_SILENCE
+
+    def count(self, after: datetime, until: datetime) -> int | None:
+        """Return the number of occurrences after one instant and up to another; None where only a walk finds it."""
+        if self.days or self.rule.hours or self.rule.minutes:
+            return None
+        first = self._on_grid(after.astimezone(UTC) + _TICK)
+        return max(0, (until - first) // self.step + 1)
 
     def shortest(self) -> timedelta:
         """Return the shortest time between two occurrences."""

@@ -5,12 +5,17 @@ from __future__ import annotations
 from datetime import timedelta
 
 from duetime.scheduler.rules.recurrence.day_lists import Draft, read_days
-from duetime.scheduler.rules.recurrence.rule import DAILY, HOURLY, MINUTELY, MONTHLY, WEEKLY, YEARLY
+from duetime.scheduler.rules.recurrence.rule import DAILY, HOURLY, MINUTELY, MONTHLY, SECONDLY, WEEKLY, YEARLY
 from duetime.scheduler.rules.time.durations import UNITS, Span, read_span
 from duetime.scheduler.rules.time.tokens import ORDINALS, WEEKDAYS, Misread, Tokens, ordinal
 
-_UNIT_FREQ = {"minute": MINUTELY, "hour": HOURLY, "day": DAILY, "week": WEEKLY, "month": MONTHLY, "year": YEARLY}
-_MINUTE = timedelta(minutes=1)
+_UNIT_FREQ = {
+    "second": SECONDLY, "minute": MINUTELY, "hour": HOURLY, "day": DAILY, "week": WEEKLY, "month": MONTHLY,
+    "year": YEARLY,
+}  # fmt: skip
+_SECOND = timedelta(seconds=1)
+ISO_TIME = "pt"
+"""The first token of an ISO 8601 duration of hours, minutes and seconds: `PT1H30M`."""
 
 
 def read_interval(row: Tokens, draft: Draft) -> bool:
@@ -41,12 +46,11 @@ def _nth_unit(row: Tokens) -> int | None:
 def _length(row: Tokens) -> Span | None:
     if row.phrase("half hour"):
         return Span(elapsed=timedelta(minutes=30))
+    row.accept(ISO_TIME)
     return read_span(row)
 
 
 def _unit(unit: str, draft: Draft) -> bool:
-    if unit == "second":
-        raise Misread("that is more often than once a minute", "every minute")
     if unit == "fortnight":
         unit, draft.interval = "week", draft.interval * 2
     draft.freq = _UNIT_FREQ[unit]
@@ -70,9 +74,13 @@ def _span(span: Span, draft: Draft) -> bool:
 
 
 def _elapsed(length: timedelta) -> tuple[str, int]:
-    if length < _MINUTE:
-        raise Misread("that is more often than once a minute", "every minute")
-    if length % _MINUTE:
-        raise Misread("an interval is of whole minutes", f"every {length // _MINUTE} minutes")
-    minutes = length // _MINUTE
-    return (MINUTELY, minutes) if minutes % 60 else (HOURLY, minutes // 60)
+    if length % _SECOND:
+        raise Misread("an interval is of whole seconds", f"every {length // _SECOND + 1} seconds")
+    return whole(SECONDLY, length // _SECOND)
+
+
+def whole(freq: str, interval: int) -> tuple[str, int]:
+    """Return an interval of seconds or minutes in the largest unit that divides it."""
+    if freq == SECONDLY and interval % 60 == 0:
+        freq, interval = MINUTELY, interval // 60
+    return (HOURLY, interval // 60) if freq == MINUTELY and interval % 60 == 0 else (freq, interval)

@@ -12,14 +12,14 @@ from duetime.scheduler.rules.recurrence.exceptions import (
     refuse_exception_alone,
     refuse_holidays_alone,
 )
-from duetime.scheduler.rules.recurrence.intervals import read_interval
+from duetime.scheduler.rules.recurrence.intervals import ISO_TIME, read_interval
 from duetime.scheduler.rules.recurrence.rule import (
     DAILY,
     HOURLY,
     MAX_COUNT,
     MAX_INTERVALS,
-    MINUTELY,
     MONTHLY,
+    SUB_DAILY,
     WEEKLY,
     YEARLY,
     Rule,
@@ -72,7 +72,11 @@ def _head(row: Tokens, draft: Draft) -> None:
         return
     refuse_exception_alone(row)
     row.accept("once")
-    each = row.accept("every", "each") or (row.peek(-1) == "once" and row.accept("a", "an", "per"))
+    each = (
+        row.accept("every", "each")
+        or (row.peek(-1) == "once" and row.accept("a", "an", "per"))
+        or row.peek() == ISO_TIME
+    )
     row.accept("on")
     if each and (read_interval(row, draft) or _daypart(row, draft)):
         return
@@ -190,7 +194,7 @@ def _until(row: Tokens, draft: Draft, today: date) -> bool:
     if day is None:
         return False
     draft.until = day.candidates[0]
-    own = row.peek() != "at" or draft.freq in {MINUTELY, HOURLY}
+    own = row.peek() != "at" or draft.freq in SUB_DAILY
     clock = read_clock(row) if own else None
     if clock is not None:
         draft.until = datetime.combine(draft.until, clock.time)
@@ -242,7 +246,7 @@ def _check(freq: str, draft: Draft) -> None:
         raise Misread("an interval is at most 20 years")
     if draft.until and draft.count:
         raise Misread("an end date and a number of times exclude each other", "every day at 9:00, 10 times")
-    if freq in {MINUTELY, HOURLY}:
+    if freq in SUB_DAILY:
         _check_sub_daily(freq, draft)
     elif draft.minutes:
         raise Misread("minutes of the hour need `every hour`", "every hour at :15")
@@ -251,7 +255,9 @@ def _check(freq: str, draft: Draft) -> None:
 
 def _check_sub_daily(freq: str, draft: Draft) -> None:
     if draft.times:
-        raise Misread("an interval of minutes or hours has no time of day: it starts at `when`", "every day at 9:00")
+        raise Misread(
+            "an interval of seconds, minutes or hours has no time of day: it starts at `when`", "every day at 9:00"
+        )
     if draft.minutes and freq != HOURLY:
         raise Misread("minutes of the hour need `every hour`", "every hour at :15")
 

@@ -11,13 +11,15 @@ from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime, time, timedelta
 from functools import lru_cache
 from itertools import islice
+from math import ceil
 from zoneinfo import ZoneInfo
 
 from duetime.scheduler.errors import InvalidArgument
 from duetime.scheduler.rules.recurrence import cron, plain_words, rrule
 from duetime.scheduler.rules.recurrence.describe import full_sentence, sentence
-from duetime.scheduler.rules.recurrence.expansion import MAX_CANDIDATES_SEARCHED, Expansion, expand
-from duetime.scheduler.rules.recurrence.rule import MAX_COUNT, Rule, canonical
+from duetime.scheduler.rules.recurrence.expansion import MAX_CANDIDATES_SEARCHED, ElapsedPlan, Expansion, expand
+from duetime.scheduler.rules.recurrence.intervals import whole
+from duetime.scheduler.rules.recurrence.rule import MAX_COUNT, SECONDLY, Rule, canonical
 from duetime.scheduler.rules.time import zones
 from duetime.scheduler.rules.time.calendar_day import day_text
 from duetime.scheduler.rules.time.parser import Frame, Viewpoint
@@ -28,7 +30,8 @@ ACCEPTED = (
     "`every weekday at 9:00`, `every 15 minutes`, `every 2 weeks on monday`, `monthly on the 1st`, "
     "five-field cron `0 9 * * 1-5`, an RRULE such as `FREQ=WEEKLY;BYDAY=MO;BYHOUR=9;BYMINUTE=0`"
 )
-MIN_INTERVAL = timedelta(minutes=1)
+MIN_INTERVAL = timedelta(seconds=1)
+"""The shortest that any rule has; what a user may ask for is a setting."""
 
 _EXAMPLE = "every weekday at 9:00"
 _TICK = timedelta(microseconds=1)
@@ -68,6 +71,12 @@ class Recurrence:
         except (OverflowError, ValueError):  # the end of the calendar
             return None
         return found if found and (self._last is None or found.instant <= self._last) else None
+
+    def count_between(self, after: datetime, until: datetime) -> int | None:
+        """Return the number of occurrences after one instant and up to another; None where only a walk finds it."""
+        until = until if self._last is None else min(until, self._last)
+        plan = self._plan
+        return plan.count(max(after, self.anchor - _TICK), until) if isinstance(plan, ElapsedPlan) else None
 
     def upcoming(self, after: datetime, n: int) -> tuple[Occurrence, ...]:
         """Return the next `n` occurrences after an instant, fewer when it ends before."""
@@ -178,7 +187,7 @@ def _parse(text: str, key: str, anchor: datetime, minimum: timedelta, holidays: 
     planned = expand(rule, anchor, zone)
     shortest = planned.shortest()
     if shortest < minimum:
-        raise Misread(f"fires every {_length(shortest)}, more often than every {_length(minimum)}", "every hour")
+        raise Misread(f"fires every {_length(shortest)}, more often than every {_length(minimum)}", _every(minimum))
     stored = canonical(rule) or full_sentence(rule, local)
     if len(stored) > MAX_PHRASE_CHARS:
         raise Misread("names too many times of day", "every 15 minutes between 9:00 and 17:00")
@@ -240,6 +249,12 @@ def _changes(zone: ZoneInfo, here: datetime, coming: Occurrence) -> list[str]:
 
 def _examples(error: Misread) -> str:
     return " or ".join(error.examples) or _EXAMPLE
+
+
+def _every(length: timedelta) -> str:
+    """Return the shortest recurrence in words that is at least so long."""
+    freq, count = whole(SECONDLY, max(1, ceil(length.total_seconds())))
+    return sentence(Rule(freq, count), datetime.min.replace(tzinfo=UTC))
 
 
 def _length(length: timedelta) -> str:

@@ -1,26 +1,28 @@
 """The RRULE subset of RFC 5545.
 
-`FREQ` (MINUTELY to YEARLY), `INTERVAL`, `BYMONTH`, `BYMONTHDAY`, `BYDAY`, `BYHOUR`, `BYMINUTE`, `UNTIL`, `COUNT`.
+`FREQ` (SECONDLY to YEARLY), `INTERVAL`, `BYMONTH`, `BYMONTHDAY`, `BYDAY`, `BYHOUR`, `BYMINUTE`, `UNTIL`, `COUNT`.
 """
 
 from __future__ import annotations
 
 import difflib
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from datetime import UTC, date, datetime
 from typing import Any
 
+from duetime.scheduler.rules.recurrence.intervals import whole
 from duetime.scheduler.rules.recurrence.rule import (
     DAILY,
     DAY_CODES,
     EXCEPT_HOLIDAYS,
     FREQUENCIES,
-    HOURLY,
     MAX_COUNT,
     MAX_INTERVALS,
     MINUTELY,
     MONTHLY,
+    SECONDLY,
+    SUB_DAILY,
     WEEKLY,
     YEARLY,
     Rule,
@@ -43,8 +45,6 @@ def parse(text: str) -> Rule:
     """Read an RRULE; raise `Misread` naming the part that is wrong."""
     parts = _parts(text)
     freq = parts.pop("FREQ", "")
-    if freq == "SECONDLY":
-        raise Misread("FREQ=SECONDLY is more often than once a minute", "FREQ=MINUTELY")
     if freq not in FREQUENCIES:
         raise Misread(f"FREQ has to be one of {', '.join(FREQUENCIES)}", _EXAMPLE)
     given: dict[str, Any] = {}
@@ -53,6 +53,9 @@ def parse(text: str) -> Rule:
         given[field] = read(name, value)
     given.pop("", None)
     _check(freq, given)
+    if freq == SECONDLY:
+        freq, given["interval"] = whole(freq, given.get("interval", 1))
+        _check_seconds(freq, parts)
     return Rule(freq, **given)
 
 
@@ -159,11 +162,20 @@ def _check(freq: str, given: dict[str, Any]) -> None:
     _check_ordinals(freq, given)
 
 
+def _check_seconds(freq: str, parts: Mapping[str, str]) -> None:
+    """Refuse a time of day where seconds are counted: they are no whole minutes."""
+    if freq != SECONDLY:
+        return
+    found = next((name for name in ("BYHOUR", "BYMINUTE", "BYSECOND") if name in parts), None)
+    if found is not None:
+        raise Misread(f"{found} does not go with FREQ=SECONDLY", f"FREQ={MINUTELY};BYHOUR=9,10")
+
+
 def _check_ordinals(freq: str, given: dict[str, Any]) -> None:
     ordinals = [nth for nth, _ in given.get("weekdays", ()) if nth]
     if not ordinals:
         return
-    if freq in {MINUTELY, HOURLY, DAILY, WEEKLY}:
+    if freq in {*SUB_DAILY, DAILY, WEEKLY}:
         raise Misread(f"BYDAY has no ordinals with FREQ={freq}", "FREQ=MONTHLY;BYDAY=1MO")
     most = 53 if freq == YEARLY and not given.get("months") else 5
     if max(map(abs, ordinals)) > most:

@@ -7,10 +7,11 @@ from dataclasses import dataclass, replace
 from datetime import UTC, date, datetime, time
 from itertools import product
 
-MINUTELY, HOURLY, DAILY, WEEKLY, MONTHLY, YEARLY = FREQUENCIES = (
-    "MINUTELY", "HOURLY", "DAILY", "WEEKLY", "MONTHLY", "YEARLY",
+SECONDLY, MINUTELY, HOURLY, DAILY, WEEKLY, MONTHLY, YEARLY = FREQUENCIES = (
+    "SECONDLY", "MINUTELY", "HOURLY", "DAILY", "WEEKLY", "MONTHLY", "YEARLY",
 )  # fmt: skip
-MAX_INTERVALS = dict(zip(FREQUENCIES, (10_512_000, 175_200, 7_300, 1_000, 240, 20), strict=True))
+SUB_DAILY = frozenset({SECONDLY, MINUTELY, HOURLY})
+MAX_INTERVALS = dict(zip(FREQUENCIES, (630_720_000, 10_512_000, 175_200, 7_300, 1_000, 240, 20), strict=True))
 """About 20 years of each."""
 
 MAX_COUNT = 1_000
@@ -49,13 +50,13 @@ class Rule:
     @property
     def elapsed(self) -> bool:
         """Whether it counts elapsed time, rather than keeping a wall time."""
-        return self.freq in {MINUTELY, HOURLY} and not (self.hours and self.interval == 1)
+        return self.freq in SUB_DAILY and not (self.hours and self.interval == 1)
 
     def clock_times(self, anchor: time) -> tuple[time, ...]:
         """Return its times of day in order; `anchor` is used where the rule names none."""
         if self.times:
             return self.times
-        if not self.hours and not self.minutes and self.freq not in {MINUTELY, HOURLY}:
+        if not self.hours and not self.minutes and self.freq not in SUB_DAILY:
             return (anchor,)
         hours, minutes = sorted(self.hours or {anchor.hour}), sorted(self.minutes or self._default_minutes())
         return tuple(time(hour, minute) for hour, minute in product(hours, minutes))
@@ -65,7 +66,7 @@ class Rule:
         if self.either or self.elapsed:
             return None
         times = sorted({to, *self.clock_times(was)} - {was})
-        freq = DAILY if self.freq in {MINUTELY, HOURLY} else self.freq
+        freq = DAILY if self.freq in SUB_DAILY else self.freq
         return replace(self, freq=freq, hours=NONE, minutes=NONE, times=tuple(times), cron="")
 
     def _default_minutes(self) -> Iterable[int]:

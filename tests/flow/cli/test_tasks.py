@@ -88,6 +88,21 @@ def test_a_task_that_failed_is_shown_with_its_traceback(cli: Run, tmp_path: Path
         assert cli(*command).out.count("ValueError: no\ufffd") == 1
 
 
+def test_a_minimum_of_a_second_allows_intervals_of_seconds(cli: Run, monkeypatch: pytest.MonkeyPatch) -> None:
+    refused = cli("schedule", "Poll", "--repeat", "every 10 seconds")
+    assert refused.code == 2
+    assert "fires every 10 s, more often than every 1 min" in refused.err
+    assert "every minute" in refused.err
+    monkeypatch.setenv("DUETIME_MINIMUM_INTERVAL_SECONDS", "1")
+    task = scheduled(cli, "Poll", "--repeat", "every 10 seconds")
+    assert (task["repeat"]["text"], task["repeat"]["rule"]) == ("every 10 seconds", "FREQ=SECONDLY;INTERVAL=10")
+    monkeypatch.delenv("DUETIME_MINIMUM_INTERVAL_SECONDS")
+    moved = cli("reschedule", task["id"], "--title", "Poll it", "--json")
+    assert moved.json["repeat"]["text"] == "every 10 seconds", "a stored rule stays, whatever may be asked for now"
+    listed = cli("list", "--before", "in 1 day", "--json").json
+    assert len(listed["tasks"]) == 20
+
+
 def test_json_is_the_payload_of_the_tools_on_one_line(cli: Run) -> None:
     ended = cli("schedule", "Call John", "--when", "tomorrow 9am", "--label", "a=1", "--label", "b", "--json")
     assert ended.out.count("\n") == 1

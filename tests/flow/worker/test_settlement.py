@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 from duetime.scheduler.outcomes import Done, Failed, Retry, Wait, Yielded
 from duetime.scheduler.records import Claim, Settlement
+from duetime.scheduler.rules.occurrences import MAX_MISSES_COUNTED
 from duetime.scheduler.rules.settlement import AttemptResult, StoppedByRequest, concluded, settle
 from duetime.scheduler.task import RetryPolicy, State
 
@@ -116,6 +117,14 @@ def test_what_was_passed_over_is_counted_and_not_run() -> None:
     following = settled(a_claim(repeat="FREQ=HOURLY"), Done(), now).next_run
     assert following is not None
     assert (following.scheduled_for, following.missed) == (NOON + timedelta(hours=4), 3)
+
+
+@pytest.mark.parametrize(("outage", "missed"), [(timedelta(minutes=10), 60), (timedelta(days=90), MAX_MISSES_COUNTED)])
+def test_an_outage_of_a_series_of_seconds_is_counted_as_any_other(outage: timedelta, missed: int) -> None:
+    now = NOON + outage + timedelta(seconds=3)
+    following = settled(a_claim(repeat="FREQ=SECONDLY;INTERVAL=10"), Done(), now).next_run
+    assert following is not None
+    assert (following.scheduled_for, following.missed) == (NOON + outage + timedelta(seconds=10), missed)
 
 
 def test_the_wall_time_is_kept_when_the_clocks_change() -> None:
