@@ -13,8 +13,9 @@ from duetime.server.cli import output
 from duetime.server.cli.output import AsJson
 from duetime.server.session import session
 from duetime.server.settings.source import config_path, default_config_path, effective
-from duetime.server.setup import background_service, client_file, mcp_clients
+from duetime.server.setup import background_service, client_file, mcp_clients, service_alternatives
 from duetime.server.setup.client_file import FileChange, WriteResult
+from duetime.server.setup.invocation import Invocation
 from duetime.server.setup.mcp_clients import Client
 
 
@@ -154,16 +155,25 @@ def service_install(
     asked.settings()
     invocation = asked.invocation()
     plan = background_service.plan(invocation)
-    if plan is None:
-        output.say(background_service.by_hand(invocation))
-        raise typer.Exit(0 if show else 1)
     if show:
-        output.raw(plan.content.decode())
-        output.note(f"It belongs in {plan.path}")
+        _show_service(plan, invocation)
         return
+    problem = background_service.NO_MANAGER if plan is None else background_service.unreachable(plan)
+    if plan is None or problem:
+        output.note(f"{problem}; nothing was changed. What works here:")
+        output.say(service_alternatives.by_hand(invocation))
+        raise typer.Exit(1)
     background_service.install(plan)
     output.say(f"The service is running and will start at each login ({plan.manager}, {plan.path}).")
     output.say(plan.hint)
+
+
+def _show_service(plan: background_service.ServicePlan | None, invocation: Invocation) -> None:
+    if plan is None:
+        output.say(service_alternatives.by_hand(invocation))
+        return
+    output.raw(plan.content.decode())
+    output.note(f"It belongs in {plan.path}")
 
 
 def service_status(context: typer.Context, *, as_json: AsJson = False) -> None:
@@ -188,5 +198,5 @@ def service_remove(context: typer.Context) -> None:
 def _plan(context: typer.Context) -> background_service.ServicePlan:
     plan = background_service.plan(session(context).invocation())
     if plan is None:
-        raise Refused("this machine has neither systemd nor launchd; `duetime service install` prints an alternative.")
+        raise Refused(f"{background_service.NO_MANAGER}; `duetime service install` prints what works here.")
     return plan

@@ -12,6 +12,7 @@ import shutil
 import subprocess
 import sys
 from collections.abc import Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -19,18 +20,25 @@ from duetime.scheduler.errors import Refused
 from duetime.server.setup.invocation import Invocation
 
 UNIT = "duetime.service"
+NO_MANAGER = "this machine has neither systemd nor launchd"
+LOG_IN = "a session of your own may be missing (not through su or sudo)"
 LABEL = "duetime.serve"
 
 
 @dataclass(frozen=True, slots=True)
 class ServicePlan:
-    """The plan for a service manager: one file, and the commands that register, query and remove it."""
+    """The plan for a service manager: one file, and the commands that register, start, query and remove it.
+
+    `check` succeeds where the manager listens to this user.
+    """
 
     manager: str
     path: Path
     content: bytes
+    check: tuple[str, ...]
     before_install: tuple[tuple[str, ...], ...]
-    install: tuple[tuple[str, ...], ...]
+    register: tuple[tuple[str, ...], ...]
+    start: tuple[tuple[str, ...], ...]
     status: tuple[str, ...]
     remove: tuple[tuple[str, ...], ...]
     after_remove: tuple[tuple[str, ...], ...] = ()
@@ -38,7 +46,7 @@ class ServicePlan:
 
 
 def plan(invocation: Invocation, *, platform: str = sys.platform) -> ServicePlan | None:
-    """Return how the service is set up here, or None where Duetime knows no service manager (see `by_hand`)."""
+    """Return how the service is set up here, or None where Duetime knows no service manager."""
     if platform == "darwin":
         return _launchd(invocation)
     if platform.startswith("linux") and shutil.which("systemctl"):
@@ -46,27 +54,55 @@ def plan(invocation: Invocation, *, platform: str = sys.platform) -> ServicePlan
     return None
 
 
-def by_hand(invocation: Invocation, *, platform: str = sys.platform) -> str:
-    """Return what to do where there is neither systemd nor launchd."""
-    if platform == "win32":
-        command = subprocess.list2cmdline(invocation.with_verb("serve"))
-        escaped = command.replace('"', '\\"')
-        return f'Run this once in a terminal:\n  schtasks /Create /TN Duetime /SC ONLOGON /TR "{escaped}"'
-    command = shlex.join(invocation.with_verb("serve"))
-    return f"Have this started when you log in (a line of `crontab -e` does it):\n  @reboot {command}"
+def unreachable(plan: ServicePlan) -> str | None:
+    """Return why the manager cannot be told anything, None where it listens. Nothing is changed."""
+    done = _run(plan.check)
+    return None if done.returncode == 0 else _failure(plan.check, done)
 
 
 def install(plan: ServicePlan) -> None:
-    """Write the file, for its user alone as it may hold secrets, and start the service now and at each log-in."""
-    plan.path.parent.mkdir(parents=True, exist_ok=True)
-    plan.path.unlink(missing_ok=True)
-    descriptor = os.open(plan.path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
-    with os.fdopen(descriptor, "wb") as file:
-        file.write(plan.content)
-    for command in plan.before_install:
+    """Write the file, for its user alone as it may hold secrets, and start the service now and at each log-in.
+
+    Raises Refused, after everything is again as it was before.
+    """
+    problem = unreachable(plan)
+    if problem:
+        raise Refused(f"{problem}. Nothing was changed; {LOG_IN}.")
+    earlier = plan.path.read_bytes() if plan.path.is_file() else None
+    ran = earlier is not None and status(plan) == "running"
+    made = [folder for folder in plan.path.parents if not folder.exists()]
+    try:
+        _write(plan.path, plan.content)
+        for command in plan.before_install:
+            _run(command)
+        for command in (*plan.register, *plan.start):
+            _require(command)
+    except (OSError, Refused) as failed:
+        _roll_back(plan, earlier, ran, made)
+        raise Refused(f"{failed}. Everything is as it was before.") from failed
+
+
+def _roll_back(plan: ServicePlan, earlier: bytes | None, ran: bool, made: Sequence[Path]) -> None:
+    """Take back what was done: the file and its folders go, or an earlier service is there again, as it was."""
+    for command in plan.remove:
         _run(command)
-    for command in plan.install:
-        _require(command)
+    if earlier is None:
+        for take_back in (plan.path.unlink, *(folder.rmdir for folder in made)):
+            with suppress(OSError):  # it never came to be, or others use it by now
+                take_back()
+    else:
+        _write(plan.path, earlier)
+    again = () if earlier is None else (*plan.register, *(plan.start if ran else ()))
+    for command in (*plan.after_remove, *again):
+        _run(command)
+
+
+def _write(path: Path, content: bytes) -> None:
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.unlink(missing_ok=True)
+    descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
+    with os.fdopen(descriptor, "wb") as file:
+        file.write(content)
 
 
 def status(plan: ServicePlan) -> str:
@@ -95,8 +131,10 @@ def _systemd(invocation: Invocation) -> ServicePlan:
         manager="systemd",
         path=directory / UNIT,
         content=_unit(invocation).encode(),
+        check=(*user, "show", "--property=Version"),
         before_install=(),
-        install=((*user, "daemon-reload"), (*user, "enable", UNIT), (*user, "restart", UNIT)),
+        register=((*user, "daemon-reload"), (*user, "enable", UNIT)),
+        start=((*user, "restart", UNIT),),
         status=(*user, "is-active", "--quiet", UNIT),
         remove=((*user, "disable", "--now", UNIT),),
         after_remove=((*user, "daemon-reload"),),
@@ -150,8 +188,10 @@ def _launchd(invocation: Invocation) -> ServicePlan:
         manager="launchd",
         path=path,
         content=plistlib.dumps(content, sort_keys=False),
+        check=("launchctl", "print", domain),
         before_install=(bootout,),
-        install=(("launchctl", "bootstrap", domain, str(path)),),
+        register=(),
+        start=(("launchctl", "bootstrap", domain, str(path)),),
         status=("launchctl", "print", f"{domain}/{LABEL}"),
         remove=(bootout,),
         hint=f"Its log is {log}",
@@ -161,12 +201,13 @@ def _launchd(invocation: Invocation) -> ServicePlan:
 def _require(command: Sequence[str]) -> None:
     done = _run(command)
     if done.returncode != 0:
-        said = (done.stderr or done.stdout).strip().splitlines()
-        reason = said[-1] if said else f"exit code {done.returncode}"
-        raise Refused(
-            f"`{shlex.join(command)}` failed: {reason}. The service's file is written; log in with a session "
-            "of your own (not through su or sudo) and repeat `duetime service install`."
-        )
+        raise Refused(_failure(command, done))
+
+
+def _failure(command: Sequence[str], done: subprocess.CompletedProcess[str]) -> str:
+    said = (done.stderr or done.stdout).strip().splitlines()
+    reason = said[-1].rstrip(".") if said else f"exit code {done.returncode}"
+    return f"`{shlex.join(command)}` failed: {reason}"
 
 
 def _run(command: Sequence[str]) -> subprocess.CompletedProcess[str]:

@@ -264,11 +264,23 @@ def test_the_service_is_not_set_up_with_a_wrong_setting(
 
 
 def test_where_there_is_no_service_manager_it_says_what_to_do(cli: Run, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("duetime.server.setup.background_service.sys.platform", "freebsd14")
     monkeypatch.setattr("duetime.server.setup.background_service.plan", lambda _invocation: None)
     ended = cli("service", "install")
-    assert (ended.code, "@reboot" in ended.out or "schtasks" in ended.out) == (1, True)
+    assert (ended.code, "nohup" in ended.out or "schtasks" in ended.out) == (1, True)
+    assert ended.err.startswith("this machine has neither systemd nor launchd; nothing was changed. What works here:")
+    assert cli("service", "install", "--print").out == ended.out
     assert cli("service", "status").code == 4
+
+
+def test_where_the_manager_does_not_listen_to_this_user_it_says_what_to_do(
+    cli: Run, home: Path, systemctl: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    said = "`systemctl --user show --property=Version` failed: Failed to connect to bus"
+    monkeypatch.setattr("duetime.server.setup.background_service.unreachable", lambda _plan: said)
+    ended = cli("service", "install")
+    assert (ended.code, ended.err.startswith(f"{said}; nothing was changed")) == (1, True)
+    assert "nohup" in ended.out
+    assert not (home / ".config").exists()
 
 
 def test_a_worker_that_fell_silent_is_shown_with_what_it_really_has_in_hand_still(home: Path, cli: Run) -> None:
