@@ -20,9 +20,10 @@ MISBEHAVING = ("poison", "segfault", "exit", "hang", "deaf", "greedy")
 
 
 class Work(BaseModel):
-    """How long the effect takes, in seconds."""
+    """Seconds until the effect: of the first attempt and, where it says so, of the later ones."""
 
     seconds: float = 0.05
+    later_seconds: float | None = None
 
 
 class Bad(BaseModel):
@@ -36,7 +37,7 @@ class Bad(BaseModel):
 def effect(ctx: Context, payload: Work) -> Done:
     """Take a while, then have an effect."""
     note("start", ctx)
-    _work(payload.seconds)
+    _work(payload.seconds if ctx.attempt == 1 or payload.later_seconds is None else payload.later_seconds)
     note("effect", ctx)
     return Done("done")
 

@@ -73,7 +73,7 @@ def test_the_ordinary_ends_of_hosts_are_no_crashes_and_work_goes_on_in_the_next_
 
 
 def test_work_that_a_host_cut_goes_on_in_a_process_that_is_there(site: Site, start: Start) -> None:
-    (task_id,) = site.add("effect", payload={"seconds": 4})
+    (task_id,) = site.add("effect", payload={"seconds": 600, "later_seconds": 0})
     first, second = start(), start()
     first.call("list_tasks")
     until(lambda: len(starts(site)) == 1, "the first attempt")
