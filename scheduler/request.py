@@ -6,10 +6,10 @@ import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, fields
 from datetime import date, timedelta
-from typing import Any, Final, TypedDict, cast
+from typing import Any, Final, Literal, TypedDict, cast
 
 from duetime.scheduler.principal import Principal
-from duetime.scheduler.task import DeadlineType, Json, Penalty, RetryPolicy
+from duetime.scheduler.task import DeadlineType, Json, Penalty, RetryPolicy, Tier
 
 POOL_PREFIXES: Final = ("key:", "tenant:")
 """Prefixes of pools that `needs` may name undeclared: they are made on use, from a template."""
@@ -35,6 +35,12 @@ RETRY_BOUNDS: Final[Mapping[str, tuple[int, int]]] = {
 }
 """The members of `retry` as tools and commands take it, each with its least and greatest number."""
 
+Priority = Tier | Literal["critical", "high", "normal", "low", "background"]
+DeadlineWord = Literal["hard", "soft", "soft-linear", "soft-step"]
+"""The keys of `DEADLINE_KINDS`, for type checkers; a test compares them."""
+
+ActionOnTask = Literal["snooze", "run_now", "skip_next", "undo", "done"]
+
 REMINDER_ACTION = "reminder"
 """The action that delivers a message, and does no work."""
 
@@ -58,11 +64,11 @@ class Request:
     max_runs: int | None = None
     action: str = REMINDER_ACTION
     payload: Mapping[str, Json] = field(default_factory=dict)
-    priority: str | None = None
+    priority: Priority | None = None
     deadline: Moment | None = None
-    deadline_type: str | None = None
+    deadline_type: DeadlineWord | None = None
     estimate: str | float | timedelta | None = None
-    needs: Mapping[str, Json] | None = None
+    needs: Mapping[str, int] | None = None
     idempotency_key: str | None = None
     retry: RetryPolicy | None = None
     deliver_to: Sequence[str] = ()
@@ -100,11 +106,11 @@ class ScheduleArguments(TypedDict, total=False):
     max_runs: int | None
     action: str
     payload: Mapping[str, Json]
-    priority: str | None
+    priority: Priority | None
     deadline: Moment | None
-    deadline_type: str | None
+    deadline_type: DeadlineWord | None
     estimate: str | float | timedelta | None
-    needs: Mapping[str, Json] | None
+    needs: Mapping[str, int] | None
     idempotency_key: str | None
     retry: RetryPolicy | None
     deliver_to: Sequence[str]
@@ -123,11 +129,11 @@ class RescheduleArguments(TypedDict, total=False):
     until: Moment | None
     max_runs: int | None
     payload: Mapping[str, Json] | None
-    priority: str | None
+    priority: Priority | None
     deadline: Moment | None
-    deadline_type: str | None
+    deadline_type: DeadlineWord | None
     estimate: str | float | timedelta | None
-    needs: Mapping[str, Json] | None
+    needs: Mapping[str, int] | None
     retry: RetryPolicy | None
     deliver_to: Sequence[str] | None
     labels: Sequence[str] | None
@@ -171,11 +177,11 @@ class Reschedule:
     until: Moment | None = None
     max_runs: int | None = None
     payload: Mapping[str, Json] | None = None
-    priority: str | None = None
+    priority: Priority | None = None
     deadline: Moment | None = None
-    deadline_type: str | None = None
+    deadline_type: DeadlineWord | None = None
     estimate: str | float | timedelta | None = None
-    needs: Mapping[str, Json] | None = None
+    needs: Mapping[str, int] | None = None
     retry: RetryPolicy | None = None
     deliver_to: Sequence[str] | None = None
     labels: Sequence[str] | None = None

@@ -22,6 +22,7 @@ from duetime.scheduler.intake.validation import check_key_text, check_reason, is
 from duetime.scheduler.principal import LOCAL, Principal
 from duetime.scheduler.records import Added, Change, Changed, IdempotencyKey, LastChange, NewTask
 from duetime.scheduler.request import (
+    ActionOnTask,
     CallArguments,
     Moment,
     Repeatable,
@@ -166,7 +167,7 @@ class Scheduler(Reader):
     def act(
         self,
         task_id: str,
-        action: str,
+        action: ActionOnTask,
         *,
         minutes: int | None = None,
         until: Moment | None = None,

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from duetime.scheduler.request import ActionOnTask
 from duetime.tools.argument_types import Choice, Text, Whole
 from duetime.tools.arguments import Argument
 from duetime.tools.definition import KEY, REVISION, TASK_ID, TIME, Definition, Sender, hints
@@ -16,7 +17,7 @@ class ActOnTask:
     """A button that was pressed; a snooze is by `minutes` or `until` a time, `undo` is the token of a change."""
 
     task_id: str
-    action: str
+    action: ActionOnTask
     revision: int | None = None
     minutes: int | None = None
     until: str | None = None

@@ -1,7 +1,8 @@
 """Handlers: the code that a task runs, how it is declared, found and run."""
 
 from duetime.scheduler.handlers.context import Context, Link
-from duetime.scheduler.handlers.declaration import Handler, handler
+from duetime.scheduler.handlers.declaration import Handler
+from duetime.scheduler.handlers.decorator import handler
 from duetime.scheduler.handlers.invocation import explain, run_handler
 from duetime.scheduler.handlers.registry import Handlers
 from duetime.scheduler.handlers.reminder import reminder

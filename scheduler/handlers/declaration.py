@@ -1,4 +1,4 @@
-"""Handlers, and the decorator that declares one; it reports mistakes at once, with a remedy."""
+"""Handlers: the code of an action, with all that it declares. A mistake is reported at once, with a remedy."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from datetime import timedelta
-from typing import Any, Final, Literal, get_args
+from typing import Any, Final, Generic, Literal, get_args
 
 from duetime.scheduler.errors import HandlerError, InvalidArgument, InvalidArguments
 from duetime.scheduler.handlers.context import Context
@@ -17,22 +17,25 @@ from duetime.scheduler.handlers.payload_errors import complaints
 from duetime.scheduler.rules.sanitize import check_json
 from duetime.scheduler.task import Json, RetryPolicy
 from pydantic import BaseModel, ValidationError
+from typing_extensions import ParamSpec, TypeVar
 
 DEFAULT_TIME_LIMIT: Final = timedelta(minutes=10)
 MAX_TIME_LIMIT: Final = timedelta(days=1)
 
 log = logging.getLogger(__name__)
 
+Isolation = Literal["thread", "process"]
+HandlerFunction = Callable[..., Any]
+P = ParamSpec("P", default=...)
+ReturnT = TypeVar("ReturnT", default=Any)
+
 _NAME = re.compile(r"[a-z][a-z0-9_-]{0,63}")
 _POOL = re.compile(r"[A-Za-z0-9][A-Za-z0-9._:@/-]{0,99}")
 
-HandlerFunction = Callable[..., Any]
-Isolation = Literal["thread", "process"]
-
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Handler:
-    """The code of one action.
+class Handler(Generic[P, ReturnT]):
+    """The code of one action; it is called as its function is.
 
     `fn` is a function of (context) or (context, payload); the payload is an instance of `payload_model`, or without one
     the JSON object itself. `time_limit` bounds one attempt. `retry` applies to tasks without a policy of their own,
@@ -44,7 +47,7 @@ class Handler:
     """
 
     name: str
-    fn: HandlerFunction
+    fn: Callable[P, ReturnT]
     payload_model: type[BaseModel] | None = None
     time_limit: timedelta = DEFAULT_TIME_LIMIT
     retry: RetryPolicy | None = None
@@ -57,7 +60,7 @@ class Handler:
     """Whether the function has a parameter for the payload; computed once, because every attempt needs it."""
 
     def __post_init__(self) -> None:
-        _check_name(self.name)
+        check_name(self.name)
         _check_function(self.name, self.fn)
         object.__setattr__(self, "takes_payload", _accepts(self.fn, 2))
         _check_model(self.name, self.payload_model)
@@ -68,9 +71,14 @@ class Handler:
         if self.isolation not in get_args(Isolation):
             raise HandlerError(f'handler {self.name}: isolation must be "thread" or "process"')
 
-    def __call__(self, *args: Any) -> Any:
+    def __call__(self, *args: P.args, **kwargs: P.kwargs) -> ReturnT:
         """Call the function directly, for tests: `resize(Context.for_test(), Resize(path="a.png"))`."""
-        return self.fn(*args)
+        return self.fn(*args, **kwargs)
+
+    @property
+    def __wrapped__(self) -> Callable[P, ReturnT]:
+        """The function, where `inspect` looks for it: the signature of a handler is that of its function."""
+        return self.fn
 
     @property
     def is_async(self) -> bool:
@@ -112,50 +120,8 @@ class Handler:
         return payload
 
 
-def handler(
-    name: str,
-    *,
-    payload: type[BaseModel] | None = None,
-    time_limit: float = DEFAULT_TIME_LIMIT.total_seconds(),
-    retry: RetryPolicy | None = None,
-    needs: Mapping[str, int] | None = None,
-    estimate: float | None = None,
-    description: str = "",
-    isolation: Isolation = "thread",
-) -> Callable[[HandlerFunction], Handler]:
-    """Declare a function, sync or async, as the handler of the action `name`.
-
-    `time_limit` is in seconds, for one attempt; so is `estimate`, the usual duration. `needs` are whole units by pool
-    that a run holds from start to end. With `isolation="process"` each attempt runs in a process of its own, which is
-    killed when it does not stop. `description` defaults to the first line of the docstring. Raises `HandlerError` at
-    once when the declaration is wrong.
-    """
-    _check_name(name)
-
-    def declare(fn: HandlerFunction) -> Handler:
-        return Handler(
-            name=name,
-            fn=fn,
-            payload_model=payload,
-            time_limit=_seconds(name, "time_limit", time_limit),
-            retry=retry,
-            needs=needs or {},
-            estimate=None if estimate is None else _seconds(name, "estimate", estimate),
-            description=description or (inspect.getdoc(fn) or "").partition("\n")[0],
-            isolation=isolation,
-        )
-
-    return declare
-
-
-def _seconds(name: str, argument: str, value: object) -> timedelta:
-    number = value if isinstance(value, int | float) and not isinstance(value, bool) else 0
-    if not 0 < number <= MAX_TIME_LIMIT.total_seconds():
-        raise HandlerError(f"handler {name}: {argument} is {value!r}; give seconds above 0 and at most a day, say 30")
-    return timedelta(seconds=number)
-
-
-def _check_name(name: object) -> None:
+def check_name(name: object) -> None:
+    """Raise HandlerError unless `name` can be the name of an action."""
     if callable(name):
         raise HandlerError('write @handler("name"), not a bare @handler: tasks use the name as their `action`')
     if not isinstance(name, str) or not _NAME.fullmatch(name):

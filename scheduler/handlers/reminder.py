@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from duetime.scheduler.handlers.context import Context
-from duetime.scheduler.handlers.declaration import handler
+from duetime.scheduler.handlers.decorator import handler
 from duetime.scheduler.outcomes import Done
 from pydantic import BaseModel, Field
 

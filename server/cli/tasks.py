@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 from duetime.scheduler.errors import InvalidArgument
@@ -107,7 +107,8 @@ def schedule(
 ) -> None:
     """Schedule a task: a reminder, a webhook, or one of your handlers."""
     times: ScheduleArguments = {"when": when, "repeat": repeat, "timezone": timezone, "until": until}
-    urgency: ScheduleArguments = {"priority": priority, "deadline": deadline, "deadline_type": deadline_type}
+    urgency: ScheduleArguments = {"priority": _word(priority), "deadline": deadline}
+    urgency["deadline_type"] = _word(deadline_type)
     work: ScheduleArguments = {"action": action, "payload": _object(payload) or {}, "estimate": estimate}
     rest: ScheduleArguments = {"needs": _units(needs), "labels": tuple(label or ()), "max_runs": max_runs}
     once: ScheduleArguments = {"idempotency_key": key, "dry_run": dry_run, "retry": _retry(retry)}
@@ -185,7 +186,8 @@ def reschedule(
     """Change a task: what is given changes, everything else stays."""
     times: RescheduleArguments = {"when": when, "repeat": repeat, "timezone": timezone, "until": until}
     series: RescheduleArguments = {"max_runs": max_runs, "skip_next": skip_next, "all_following": all_following}
-    urgency: RescheduleArguments = {"priority": priority, "deadline": deadline, "deadline_type": deadline_type}
+    urgency: RescheduleArguments = {"priority": _word(priority), "deadline": deadline}
+    urgency["deadline_type"] = _word(deadline_type)
     work: RescheduleArguments = {"payload": _object(payload), "estimate": estimate, "needs": _units(needs)}
     rest: RescheduleArguments = {"title": title, "pause": pause, "labels": label, "deliver_to": deliver_to}
     rest |= {"retry": _retry(retry), "remove": [name.replace("-", "_") for name in remove or ()]}
@@ -249,7 +251,12 @@ def _object(text: str | None) -> Mapping[str, Json] | None:
     return value
 
 
-def _units(pairs: list[str] | None) -> Mapping[str, Json] | None:
+def _word(given: str | None) -> Any:
+    """Return a word as it was typed: the service knows which there are."""
+    return given
+
+
+def _units(pairs: list[str] | None) -> dict[str, Any] | None:
     """Read `gpu=1`, or `none`; what is no number goes on as it is, and is refused with all that is wrong with it."""
     if not pairs or pairs == ["none"]:
         return None if not pairs else {}

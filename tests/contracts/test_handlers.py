@@ -85,7 +85,7 @@ def test_a_wrong_name_is_refused_with_the_right_form(name: Any) -> None:
 
 def test_the_decorator_without_a_name_is_refused_at_once() -> None:
     with pytest.raises(HandlerError, match=r'write @handler\("name"\)'):
-        handler(lambda _ctx: Done())  # type: ignore[arg-type] # the mistake under test
+        handler(lambda _ctx: Done())  # type: ignore[call-overload] # the mistake under test
 
 
 @pytest.mark.parametrize("model", [dict, Resize(path="a"), "Resize", 5])
@@ -126,9 +126,10 @@ def test_a_generator_or_a_class_is_refused() -> None:
     async def yields_later(ctx: Context) -> AsyncIterator[Done]:
         yield Done()
 
-    for wrong in (yields, yields_later, Resize, resize, "resize"):
+    mistakes: tuple[Any, ...] = (yields, yields_later, Resize, resize, "resize")
+    for wrong in mistakes:
         with pytest.raises(HandlerError, match="a plain def or async def"):
-            handler("x")(wrong)  # type: ignore[arg-type] # the mistake under test
+            handler("x")(wrong)
 
 
 @pytest.mark.parametrize("limit", [0, -1, 86_401, float("nan"), float("inf"), "30", True, None])

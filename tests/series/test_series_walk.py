@@ -23,6 +23,7 @@ from typing import Any
 import pytest
 from duetime.scheduler.errors import InvalidArgument, Refused
 from duetime.scheduler.records import Claim
+from duetime.scheduler.request import ActionOnTask
 from duetime.scheduler.rules.states import TERMINAL
 from duetime.scheduler.store import open_store
 from duetime.scheduler.task import Run as StoredRun
@@ -147,7 +148,7 @@ class Walk:
         zone = self.draw.choice(ZONES)
         self.ask(f"zone {zone}", lambda: self.change(timezone=zone), lambda: self.model.new_zone(zone, self.now))
 
-    def act(self, action: str, **arguments: Any) -> TaskView:
+    def act(self, action: ActionOnTask, **arguments: Any) -> TaskView:
         return self.house.scheduler.act(self.task_id, action, **arguments)
 
     def change(self, **arguments: Any) -> TaskView:

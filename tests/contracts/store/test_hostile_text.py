@@ -71,7 +71,7 @@ OF_A_TASK: dict[str, Callable[[Scheduler, str, str], object]] = {
     "the new title": lambda s, task_id, text: s.reschedule(task_id, title=text),
     "the new time": lambda s, task_id, text: s.reschedule(task_id, when=text),
     "the key of a change": lambda s, task_id, text: s.reschedule(task_id, when="tomorrow", idempotency_key=text),
-    "the button": lambda s, task_id, text: s.act(task_id, text),
+    "the button": lambda s, task_id, text: s.act(task_id, text),  # type: ignore[arg-type] # hostile on purpose
     "until of a snooze": lambda s, task_id, text: s.act(task_id, "snooze", until=text),
     "undo": lambda s, task_id, text: s.act(task_id, "undo", undo=text),
     "the reason": lambda s, task_id, text: s.cancel(task_id, reason=text),
