@@ -10,8 +10,7 @@ import time
 from datetime import timedelta
 from pathlib import Path
 
-from duetime import Context, Done, Scheduler, handler
-from duetime.server.settings import Settings
+from duetime import Context, Done, Scheduler, Settings, handler
 from pydantic import BaseModel
 
 

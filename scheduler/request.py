@@ -35,7 +35,7 @@ RETRY_BOUNDS: Final[Mapping[str, tuple[int, int]]] = {
 }
 """The members of `retry` as tools and commands take it, each with its least and greatest number."""
 
-Priority = Tier | Literal["critical", "high", "normal", "low", "background"]
+PriorityWord = Tier | Literal["critical", "high", "normal", "low", "background"]
 DeadlineWord = Literal["hard", "soft", "soft-linear", "soft-step"]
 """The keys of `DEADLINE_KINDS`, for type checkers; a test compares them."""
 
@@ -64,7 +64,7 @@ class Request:
     max_runs: int | None = None
     action: str = REMINDER_ACTION
     payload: Mapping[str, Json] = field(default_factory=dict)
-    priority: Priority | None = None
+    priority: PriorityWord | None = None
     deadline: Moment | None = None
     deadline_type: DeadlineWord | None = None
     estimate: str | float | timedelta | None = None
@@ -106,7 +106,7 @@ class ScheduleArguments(TypedDict, total=False):
     max_runs: int | None
     action: str
     payload: Mapping[str, Json]
-    priority: Priority | None
+    priority: PriorityWord | None
     deadline: Moment | None
     deadline_type: DeadlineWord | None
     estimate: str | float | timedelta | None
@@ -129,7 +129,7 @@ class RescheduleArguments(TypedDict, total=False):
     until: Moment | None
     max_runs: int | None
     payload: Mapping[str, Json] | None
-    priority: Priority | None
+    priority: PriorityWord | None
     deadline: Moment | None
     deadline_type: DeadlineWord | None
     estimate: str | float | timedelta | None
@@ -177,7 +177,7 @@ class Reschedule:
     until: Moment | None = None
     max_runs: int | None = None
     payload: Mapping[str, Json] | None = None
-    priority: Priority | None = None
+    priority: PriorityWord | None = None
     deadline: Moment | None = None
     deadline_type: DeadlineWord | None = None
     estimate: str | float | timedelta | None = None

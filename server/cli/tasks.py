@@ -107,8 +107,7 @@ def schedule(
 ) -> None:
     """Schedule a task: a reminder, a webhook, or one of your handlers."""
     times: ScheduleArguments = {"when": when, "repeat": repeat, "timezone": timezone, "until": until}
-    urgency: ScheduleArguments = {"priority": _word(priority), "deadline": deadline}
-    urgency["deadline_type"] = _word(deadline_type)
+    urgency: ScheduleArguments = _urgency(priority, deadline, deadline_type)
     work: ScheduleArguments = {"action": action, "payload": _object(payload) or {}, "estimate": estimate}
     rest: ScheduleArguments = {"needs": _units(needs), "labels": tuple(label or ()), "max_runs": max_runs}
     once: ScheduleArguments = {"idempotency_key": key, "dry_run": dry_run, "retry": _retry(retry)}
@@ -186,8 +185,7 @@ def reschedule(
     """Change a task: what is given changes, everything else stays."""
     times: RescheduleArguments = {"when": when, "repeat": repeat, "timezone": timezone, "until": until}
     series: RescheduleArguments = {"max_runs": max_runs, "skip_next": skip_next, "all_following": all_following}
-    urgency: RescheduleArguments = {"priority": _word(priority), "deadline": deadline}
-    urgency["deadline_type"] = _word(deadline_type)
+    urgency: RescheduleArguments = _urgency(priority, deadline, deadline_type)
     work: RescheduleArguments = {"payload": _object(payload), "estimate": estimate, "needs": _units(needs)}
     rest: RescheduleArguments = {"title": title, "pause": pause, "labels": label, "deliver_to": deliver_to}
     rest |= {"retry": _retry(retry), "remove": [name.replace("-", "_") for name in remove or ()]}
@@ -251,9 +249,9 @@ def _object(text: str | None) -> Mapping[str, Json] | None:
     return value
 
 
-def _word(given: str | None) -> Any:
-    """Return a word as it was typed: the service knows which there are."""
-    return given
+def _urgency(priority: str | None, deadline: str | None, deadline_type: str | None) -> Any:
+    """Return the arguments as they were typed: the service knows which words there are."""
+    return {"priority": priority, "deadline": deadline, "deadline_type": deadline_type}
 
 
 def _units(pairs: list[str] | None) -> dict[str, Any] | None:

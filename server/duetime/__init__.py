@@ -7,33 +7,135 @@ handler module that needs only `handler` and `Done` - does not wait for a databa
 from __future__ import annotations
 
 from importlib import import_module
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from duetime.version import __version__ as __version__
 
 if TYPE_CHECKING:
-    from duetime.scheduler.handlers import Context, handler
-    from duetime.scheduler.outcomes import Done, Failed, Retry, Wait, Yielded
+    from duetime import errors, testing
+    from duetime.scheduler.errors import (
+        DuetimeError,
+        HandlerError,
+        IdempotencyConflict,
+        InvalidArgument,
+        InvalidArguments,
+        InvalidSetting,
+        Refused,
+        StaleRevision,
+        StoreUnavailable,
+        TaskNotFound,
+        UnreadableTask,
+    )
+    from duetime.scheduler.events import Event, EventFilter, EventKind, EventPage
+    from duetime.scheduler.handlers import Context, Handler, handler
+    from duetime.scheduler.outcomes import Done, Failed, Outcome, Retry, Wait, Yielded
+    from duetime.scheduler.principal import Principal
+    from duetime.scheduler.request import Request
+    from duetime.scheduler.task import (
+        Attempt,
+        DeadLetter,
+        InboxMessage,
+        RetryPolicy,
+        State,
+        TaskFilter,
+        TaskPage,
+        TaskView,
+        Tier,
+    )
     from duetime.scheduler.runtime.attempt_context import AttemptFilter
     from duetime.server.python.scheduler import ProgramScheduler as Scheduler
+    from duetime.server.settings.model import Settings
 
-__all__ = ["AttemptFilter", "Context", "Done", "Failed", "Retry", "Scheduler", "Wait", "Yielded", "handler"]
+__all__ = [
+    "Attempt",
+    "AttemptFilter",
+    "Context",
+    "DeadLetter",
+    "Done",
+    "DuetimeError",
+    "Event",
+    "EventFilter",
+    "EventKind",
+    "EventPage",
+    "Failed",
+    "Handler",
+    "HandlerError",
+    "IdempotencyConflict",
+    "InboxMessage",
+    "InvalidArgument",
+    "InvalidArguments",
+    "InvalidSetting",
+    "Outcome",
+    "Principal",
+    "Refused",
+    "Request",
+    "Retry",
+    "RetryPolicy",
+    "Scheduler",
+    "Settings",
+    "StaleRevision",
+    "State",
+    "StoreUnavailable",
+    "TaskFilter",
+    "TaskNotFound",
+    "TaskPage",
+    "TaskView",
+    "Tier",
+    "UnreadableTask",
+    "Wait",
+    "Yielded",
+    "errors",
+    "handler",
+    "testing",
+]
 
 _HOMES = {
-    "AttemptFilter": "duetime.scheduler.runtime.attempt_context",
-    "Context": "duetime.scheduler.handlers",
-    "Done": "duetime.scheduler.outcomes",
-    "Failed": "duetime.scheduler.outcomes",
-    "Retry": "duetime.scheduler.outcomes",
-    "Scheduler": "duetime.server.python.scheduler:ProgramScheduler",
-    "Wait": "duetime.scheduler.outcomes",
-    "Yielded": "duetime.scheduler.outcomes",
-    "handler": "duetime.scheduler.handlers",
+    "duetime.scheduler.errors": {
+        "DuetimeError",
+        "HandlerError",
+        "IdempotencyConflict",
+        "InvalidArgument",
+        "InvalidArguments",
+        "InvalidSetting",
+        "Refused",
+        "StaleRevision",
+        "StoreUnavailable",
+        "TaskNotFound",
+        "UnreadableTask",
+    },
+    "duetime.scheduler.events": {"Event", "EventFilter", "EventKind", "EventPage"},
+    "duetime.scheduler.handlers": {"Context", "Handler", "handler"},
+    "duetime.scheduler.outcomes": {"Done", "Failed", "Outcome", "Retry", "Wait", "Yielded"},
+    "duetime.scheduler.principal": {"Principal"},
+    "duetime.scheduler.request": {"Request"},
+    "duetime.scheduler.runtime.attempt_context": {"AttemptFilter"},
+    "duetime.scheduler.task": {
+        "Attempt",
+        "DeadLetter",
+        "InboxMessage",
+        "RetryPolicy",
+        "State",
+        "TaskFilter",
+        "TaskPage",
+        "TaskView",
+        "Tier",
+    },
+    "duetime.server.settings.model": {"Settings"},
 }
+_MODULES = {"errors", "testing"}
+_RENAMED = {"Scheduler": ("duetime.server.python.scheduler", "ProgramScheduler")}
 
+if not TYPE_CHECKING:  # to a type checker, a name that is not above is a mistake
 
-def __getattr__(name: str) -> Any:
-    if name not in _HOMES:
-        raise AttributeError(f"module 'duetime' has no attribute {name!r}; it exports {', '.join(__all__)}")
-    module, _, renamed = _HOMES[name].partition(":")
-    return getattr(import_module(module), renamed or name)
+    def __getattr__(name: str) -> object:
+        if name in _MODULES:
+            return import_module(f"duetime.{name}")
+        home = next((module for module, names in _HOMES.items() if name in names), None)
+        module, real = _RENAMED.get(name, (home, name))
+        if module is None:
+            raise AttributeError(f"module 'duetime' has no attribute {name!r}; it exports {', '.join(__all__)}")
+        found = globals()[name] = getattr(import_module(module), real)
+        return found
+
+    def __dir__() -> list[str]:
+        return sorted({*globals(), *__all__})

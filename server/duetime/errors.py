@@ -1,0 +1,35 @@
+"""The errors that a program may get, as `duetime.errors`; docs/tools.md has the code of each."""
+
+from __future__ import annotations
+
+from duetime.scheduler.errors import (
+    DuetimeError,
+    HandlerError,
+    IdempotencyConflict,
+    InvalidArgument,
+    InvalidArguments,
+    InvalidSetting,
+    Refused,
+    SchemaTooNew,
+    SchemaTooOld,
+    StaleRevision,
+    StoreUnavailable,
+    TaskNotFound,
+    UnreadableTask,
+)
+
+__all__ = [
+    "DuetimeError",
+    "HandlerError",
+    "IdempotencyConflict",
+    "InvalidArgument",
+    "InvalidArguments",
+    "InvalidSetting",
+    "Refused",
+    "SchemaTooNew",
+    "SchemaTooOld",
+    "StaleRevision",
+    "StoreUnavailable",
+    "TaskNotFound",
+    "UnreadableTask",
+]

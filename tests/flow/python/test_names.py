@@ -1,0 +1,67 @@
+"""The public names of `duetime`: all are there, cheaply, and each is on the page about Python."""
+
+from __future__ import annotations
+
+import ast
+import re
+import subprocess
+import sys
+from importlib import import_module
+from pathlib import Path
+from typing import Any
+
+import duetime
+import pytest
+
+ROOT = Path(__file__).resolve().parents[3]
+HEAVY = ("alembic", "dramatiq", "mcp", "pydantic", "redis", "sqlalchemy")
+
+
+def loaded_by(program: str) -> set[str]:
+    """Return the heavy packages that a program has loaded at its end."""
+    said = f"import sys\n{program}\nprint(*(name for name in {HEAVY!r} if name in sys.modules))"
+    done = subprocess.run([sys.executable, "-c", said], capture_output=True, text=True, timeout=100, check=True)
+    return set(done.stdout.split())
+
+
+def table(heading: str) -> list[str]:
+    """Return the names in the first column of the table under a heading of the page about Python."""
+    text = (ROOT / "docs/python.md").read_text("utf-8").split(f"## {heading}\n", 1)[1].split("\n## ", 1)[0]
+    return [name for row in re.findall(r"^\| (`.*?`) \|", text, re.MULTILINE) for name in re.findall(r"`(\w+)`", row)]
+
+
+def test_every_public_name_is_there_and_in_the_table_of_the_page_and_no_other() -> None:
+    assert [name for name in duetime.__all__ if not hasattr(duetime, name)] == []
+    assert sorted(table("Names")) == sorted(duetime.__all__)
+    assert set(duetime.__all__) <= set(dir(duetime))
+
+
+@pytest.mark.parametrize("module", ["errors", "testing"])
+def test_the_names_of_a_module_are_there(module: str) -> None:
+    found: Any = import_module(f"duetime.{module}")
+
+    assert found.__all__ == sorted(found.__all__)
+    assert [name for name in found.__all__ if not hasattr(found, name)] == []
+
+
+def test_type_checkers_know_the_same_names() -> None:
+    tree = ast.parse((ROOT / "server/duetime/__init__.py").read_text("utf-8"))
+    (guarded,) = (node for node in tree.body if isinstance(node, ast.If) and ast.unparse(node.test) == "TYPE_CHECKING")
+    known = {
+        alias.asname or alias.name for node in guarded.body if isinstance(node, ast.ImportFrom) for alias in node.names
+    }
+
+    assert known == set(duetime.__all__)
+
+
+def test_a_name_that_there_is_not_is_answered_with_those_that_there_are() -> None:
+    with pytest.raises(AttributeError, match=r"no attribute 'Schedulr'; it exports .*Scheduler"):
+        _ = getattr(duetime, "Schedulr")  # noqa: B009 - as `from duetime import` does
+
+
+def test_the_package_costs_nothing_until_a_name_is_used() -> None:
+    assert loaded_by("import duetime") == set()
+    assert loaded_by("from duetime import Principal, TaskFilter, EventFilter, Request, Retry, Done, errors") == set()
+    assert loaded_by("from duetime import Context, handler") == {"pydantic"}
+    assert loaded_by("from duetime import Settings") == {"pydantic"}
+    assert "mcp" not in loaded_by("from duetime import Scheduler")
