@@ -45,7 +45,7 @@ def test_a_payload_that_does_not_fit_is_a_failure() -> None:
     refused = testing.run(resize, {"paht": "a.png"})
 
     assert isinstance(refused, Failed)
-    assert refused.reason.startswith("the payload does not fit resize: payload.paht")
+    assert refused.reason.startswith("the payload does not fit resize: payload.path")
 
 
 def test_a_scheduler_of_a_test_reads_no_settings_and_keeps_nothing(
