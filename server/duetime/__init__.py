@@ -31,6 +31,7 @@ if TYPE_CHECKING:
     from duetime.scheduler.outcomes import Done, Failed, Outcome, Retry, Wait, Yielded
     from duetime.scheduler.principal import Principal
     from duetime.scheduler.request import Request
+    from duetime.scheduler.runtime.attempt_context import AttemptFilter
     from duetime.scheduler.task import (
         Attempt,
         DeadLetter,
@@ -42,7 +43,6 @@ if TYPE_CHECKING:
         TaskView,
         Tier,
     )
-    from duetime.scheduler.runtime.attempt_context import AttemptFilter
     from duetime.server.python.scheduler import ProgramScheduler as Scheduler
     from duetime.server.settings.model import Settings
 
