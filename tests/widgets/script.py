@@ -16,8 +16,8 @@ _TOKENS = re.compile(
 )
 _COMPARED = re.compile(r"===\s*$")
 _CLASS = re.compile(r"\.([a-z][\w-]*)")
-_FORMAL = re.compile(r"[a-z_]+\.([a-z_-]+)?|[.(\[].*|M-?\d.*")
-"""A key of the catalogue or the start of one, a selector, or the path of a drawing."""
+_FORMAL = re.compile(r"[a-z_]+\.([a-z_-]+)?|[.(\[].*|M-?\d.*|[A-Z-]+[:;=].*")
+"""A key of the catalogue or the start of one, a selector, the path of a drawing, or a line of a calendar file."""
 
 _INSERTION = re.compile(r"\$\{((?:[^{}]|\{[^{}]*\})*)\}")
 

@@ -74,7 +74,7 @@ function cancelButton(card) {
 
 /** Pause or resume, skip, run now: what is needed less often. */
 export function moreButtons(card) {
-  const { task } = card;
+  const { task, env } = card;
   const revision = task.revision;
   const act = (action) => card.act(action, "act_on_task", { action, revision });
   const pause = (wish) => card.act(wish ? "pause" : "resume", "reschedule_task", { revision, pause: wish });
@@ -85,6 +85,7 @@ export function moreButtons(card) {
       : actButton(card, "pause", "pause", t("button.pause"), () => pause(true)),
     task.repeat ? actButton(card, "skip_next", "skip", t("button.skip_next"), () => act("skip_next")) : "",
     task.state === "running" ? "" : actButton(card, "run_now", "play", t("button.run_now"), () => act("run_now")),
+    env.bridge.capabilities.downloadFile ? actButton(card, "calendar", "calendar", t("button.calendar"), () => card.keep()) : "",
     opener(card, "history", "history", t("button.history")),
   ];
 }

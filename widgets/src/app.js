@@ -1,7 +1,7 @@
 /* What both cards do around their content: greet the host, follow it, wake up, and go quietly. */
 
 import { connect, textOf } from "./bridge.js";
-import { h } from "./dom.js";
+import { h, icon, redraw } from "./dom.js";
 import { speak, t } from "./language.js";
 import { readerOf } from "./format.js";
 import { reportSize, serverClock, wear } from "./host.js";
@@ -13,19 +13,20 @@ import { reportSize, serverClock, wear } from "./host.js";
 export async function start(name, make) {
   const status = h("p", { class: "sr", role: "status", "aria-live": "polite" });
   const root = h("main", { id: "card" });
-  document.body.replaceChildren(root, status);
+  const foot = h("footer", {});
+  document.body.replaceChildren(root, foot, status);
   let content;
   let stopSize = () => undefined;
   const bridge = connect(name, {
     "tool-input": ({ arguments: args = {} }) => content.input(args),
     "tool-result": (result) => resultCame(content, result),
     "tool-cancelled": ({ reason }) => content.failed(reason ? t("error.cancelled_because", { reason }) : t("error.cancelled")),
-    "host-context-changed": () => follow(bridge, content),
+    "host-context-changed": () => follow(),
     teardown: () => stop(),
   });
   const env = { bridge, clock: serverClock(), reader: () => readerOf(bridge.context), announce: (text) => (status.textContent = text) };
   content = make(root, env);
-  follow(bridge, content);
+  follow();
   const timer = setInterval(() => content.tick(), 1000);
   const wake = () => document.visibilityState === "visible" && content.wake();
   document.addEventListener("visibilitychange", wake);
@@ -33,8 +34,14 @@ export async function start(name, make) {
   await bridge.ready.then(() => greeted(), (error) => content.failed(t("error.no_host", { error: error.message })));
 
   function greeted() {
-    follow(bridge, content);
+    follow();
     stopSize = reportSize(bridge.notify);
+  }
+
+  function follow() {
+    wear(bridge.context, speak(bridge.context.locale ?? navigator.language));
+    redraw(foot, () => [modeButton(bridge, follow)]);
+    content.draw();
   }
 
   function stop() {
@@ -44,9 +51,13 @@ export async function start(name, make) {
   }
 }
 
-function follow(bridge, content) {
-  wear(bridge.context, speak(bridge.context.locale ?? navigator.language));
-  content.draw();
+/** Where the host offers the whole screen: the button that takes it, or gives it back. */
+function modeButton(bridge, follow) {
+  const { availableDisplayModes: modes = [], displayMode = "inline" } = bridge.context;
+  if (!modes.includes("fullscreen")) return "";
+  const [next, key, picture] = displayMode === "fullscreen" ? ["inline", "mode.leave", "shrink"] : ["fullscreen", "mode.enter", "grow"];
+  const press = () => bridge.requestMode(next).then(follow, () => undefined);
+  return h("button", { type: "button", class: "button", "data-key": "mode", onclick: press }, icon(picture), t(key));
 }
 
 function resultCame(content, result) {

@@ -19,7 +19,7 @@ export class CallFailed extends Error {
  */
 export function connect(name, on) {
   const waiting = new Map();
-  const bridge = { context: {}, capabilities: {}, ready: undefined, call, tellModel, notify };
+  const bridge = { context: {}, capabilities: {}, ready: undefined, call, tellModel, notify, download, requestMode };
   let last = 0;
 
   window.addEventListener("message", (event) => {
@@ -31,7 +31,7 @@ export function connect(name, on) {
   async function start() {
     const answer = await request("ui/initialize", {
       appInfo: { name, version: "1" },
-      appCapabilities: { availableDisplayModes: ["inline"] },
+      appCapabilities: { availableDisplayModes: ["inline", "fullscreen"] },
       protocolVersion: PROTOCOL,
     });
     bridge.context = answer.hostContext ?? {};
@@ -91,6 +91,19 @@ export function connect(name, on) {
     const result = await request("tools/call", { name: tool, arguments: args });
     if (!result.isError && result.structuredContent) return result.structuredContent;
     throw failure(result);
+  }
+
+  /** Offer a file to the user through the host; raises `CallFailed` when that comes to nothing. */
+  async function download(name, mimeType, text) {
+    const resource = { uri: `file:///${name}`, mimeType, text };
+    const answer = await request("ui/download-file", { contents: [{ type: "resource", resource }] });
+    if (answer.isError) throw new CallFailed(t("error.no_file"));
+  }
+
+  /** Ask the host for another display mode; it may stay with the one that it has. */
+  async function requestMode(mode) {
+    const { mode: displayMode = mode } = await request("ui/request-display-mode", { mode });
+    bridge.context = { ...bridge.context, displayMode };
   }
 
   /** Tell the model what the user did here; a host that does not take it is not asked. */

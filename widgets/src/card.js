@@ -1,6 +1,7 @@
 /* One task card: what it knows, what its buttons do, and when it reads its task again. */
 
 import { redraw, find } from "./dom.js";
+import { calendarOf } from "./calendar.js";
 import { deadlineLook } from "./deadline.js";
 import { relative } from "./format.js";
 import { secondsLeft } from "./undo.js";
@@ -36,6 +37,7 @@ export function taskCard(host, env) {
     type: (text, args) => type(card, text, args),
     scope: (following, args) => scope(card, following, args),
     edit: (name, value, args) => edit(card, name, value, args),
+    keep: () => keep(card),
     act: (name, tool, args) => act(card, name, tool, args),
     tick: () => tick(card, host),
   });
@@ -159,6 +161,14 @@ async function act(card, name, tool, args) {
     card.pending = undefined;
     await refused(card, before, error);
   }
+}
+
+/** Offer the task as a calendar file. */
+async function keep(card) {
+  const { task, env } = card;
+  await env.bridge
+    .download(`${task.id}.ics`, "text/calendar", calendarOf(task, env.clock.now()))
+    .then(() => env.announce(t("announce.did", { did: t("did.calendar") })), (error) => card.fail(error.message));
 }
 
 function say(card, name) {

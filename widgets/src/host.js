@@ -8,6 +8,7 @@ const darkly = window.matchMedia("(prefers-color-scheme: dark)");
 export function wear(context, { locale, direction }) {
   const root = document.documentElement;
   root.dataset.theme = context.theme ?? (darkly.matches ? "dark" : "light");
+  root.dataset.mode = context.displayMode ?? "inline";
   Object.assign(root, { lang: locale, dir: direction });
   for (const [name, value] of Object.entries(context.styles?.variables ?? {})) {
     if (name.startsWith("--") && value) root.style.setProperty(name, value);

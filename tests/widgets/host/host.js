@@ -6,7 +6,7 @@ let frame;
 let gate = Promise.resolve();
 let open = () => undefined;
 
-const seen = { greeted: false, goodbye: undefined, messages: [], sizes: [], calls: [], contexts: [] };
+const seen = { greeted: false, goodbye: undefined, messages: [], sizes: [], files: [], modes: [], calls: [], contexts: [] };
 
 window.addEventListener("message", ({ data }) => data?.method && seen.messages.push(data.method));
 
@@ -19,6 +19,8 @@ async function load({ html, context, capabilities, width }) {
   bridge = new AppBridge(null, { name: "test-host", version: "1" }, capabilities, { hostContext: context });
   bridge.oncalltool = call;
   bridge.onupdatemodelcontext = async (params) => (seen.contexts.push(params), {});
+  bridge.ondownloadfile = async ({ contents }) => (seen.files.push(contents[0].resource), { isError: window.host.denies });
+  bridge.onrequestdisplaymode = async ({ mode }) => (seen.modes.push(mode), { mode });
   bridge.addEventListener("sizechange", (size) => {
     seen.sizes.push(size);
     frame.style.height = `${size.height}px`;
@@ -39,6 +41,8 @@ async function call({ name, arguments: args }) {
 
 window.host = {
   seen,
+  denies: false,
+  deny: () => void (window.host.denies = true),
   load,
   hold: () => void (gate = new Promise((resolve) => (open = resolve))),
   release: () => open(),
