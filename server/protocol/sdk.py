@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Iterator
+from collections.abc import Awaitable, Callable, Iterable, Iterator
 from contextlib import contextmanager
 from typing import Any, Protocol
 
@@ -11,6 +11,7 @@ from mcp.server.connection import Connection
 from mcp.server.context import ServerRequestContext
 from mcp.server.lowlevel import Server
 from mcp.server.mcpserver import server as mcpserver
+from mcp.server.mcpserver.tools import Tool
 from mcp.server.subscriptions import ListenHandler
 from mcp.types import EmptyResult, SubscribeRequestParams, UnsubscribeRequestParams
 from starlette.types import Receive, Scope, Send
@@ -49,6 +50,11 @@ def without_log_setup() -> Iterator[None]:
 def connection_of(ctx: ServerRequestContext[Any, Any]) -> Connection:
     """Return the connection of a request: there is no public way to learn that a client left."""
     return ctx.session._connection  # noqa: SLF001 - see above
+
+
+def replace_tools(server: MCPServer[None], tools: Iterable[Tool]) -> None:
+    """Replace the tools of these names: MCPServer makes tools of functions only, once it is made."""
+    server._tool_manager._tools.update({tool.name: tool for tool in tools})  # noqa: SLF001 - see above
 
 
 def expect_no_argument_headers(server: MCPServer[None]) -> None:
