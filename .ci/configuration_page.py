@@ -12,8 +12,9 @@ from typing import Any, Literal, get_args, get_origin
 
 from annotated_types import Ge, Gt, Le
 from duetime.server.settings.channels import ChannelSettings
+from duetime.server.settings.layers import PREFIX
+from duetime.server.settings.masks import masked
 from duetime.server.settings.model import Settings
-from duetime.server.settings.source import PREFIX, masked
 from pydantic.fields import FieldInfo
 from pydantic_core import PydanticUndefined
 

@@ -12,7 +12,8 @@ from duetime.scheduler.errors import Refused
 from duetime.server.cli import output
 from duetime.server.cli.output import AsJson
 from duetime.server.session import session
-from duetime.server.settings.source import config_path, default_config_path, effective
+from duetime.server.settings.layers import config_path, default_config_path
+from duetime.server.settings.source import effective
 from duetime.server.setup import background_service, client_file, mcp_clients, service_alternatives
 from duetime.server.setup.client_file import FileChange, WriteResult
 from duetime.server.setup.invocation import Invocation

@@ -12,8 +12,8 @@ from duetime.scheduler.nodes.heartbeat import is_alive
 from duetime.scheduler.queue import QueueDamaged, QueueLost, QueueTaken, QueueUnavailable
 from duetime.scheduler.store import Store
 from duetime.server.doctor.check import Check, CheckVerdict
+from duetime.server.settings.masks import masked
 from duetime.server.settings.model import Settings
-from duetime.server.settings.source import masked
 
 OLDEST = (6, 2)
 """The first Redis that has what the scripts use; every Valkey has."""

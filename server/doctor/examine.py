@@ -26,9 +26,10 @@ from duetime.server.doctor.deep import integrity_checks
 from duetime.server.doctor.distributed import namespace_check, queue_check, redis_check, skew_check, workers_check
 from duetime.server.session import RUNNER_ANSWER_TIMEOUT_S, Session
 from duetime.server.settings.handlers import load_handlers
+from duetime.server.settings.layers import config_path
+from duetime.server.settings.masks import masked
 from duetime.server.settings.model import Settings, default_database_url
 from duetime.server.settings.options import channel_options
-from duetime.server.settings.source import config_path, masked
 from duetime.server.setup import background_service
 from duetime.version import __version__
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Annotated, Literal
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 from duetime.scheduler.errors import InvalidSetting
 from duetime.server.settings.channels import ALL_OUTCOMES, ChannelSettings, Outcomes
@@ -24,6 +24,7 @@ from duetime.server.settings.checks import (
     system_zone,
     upper_case,
 )
+from duetime.server.settings.layers import Layers
 from platformdirs import user_data_path
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, PrivateAttr, model_validator
 
@@ -38,8 +39,9 @@ def default_database_url() -> str:
 class Settings(BaseModel):
     """All settings, immutable.
 
-    `load_settings()` reads the environment (`DUETIME_THREADS`) over the TOML file (`threads`); `Settings(threads=4)`
-    reads nothing but its arguments, for tests and for programs that configure Duetime themselves.
+    `Settings(threads=4)` reads what is not given from the environment (`DUETIME_THREADS`), then from the TOML file
+    (`threads`). Raises InvalidSetting, which names each unknown or wrong setting. `Settings.model_validate({...})`
+    reads nothing but its argument.
     """
 
     model_config = ConfigDict(extra="forbid", frozen=True, validate_default=True)
@@ -213,6 +215,16 @@ class Settings(BaseModel):
     )
 
     _origins: dict[str, str] = PrivateAttr(default_factory=dict)
+
+    if not TYPE_CHECKING:  # type checkers know the fields as the arguments
+
+        def __init__(self, **given: Any) -> None:
+            layers = Layers.read(type(self).model_fields, None, "argument", given)
+            with layers.explained():
+                super().__init__(**layers.values)
+            self.remember_origins(layers.origins)
+
+        __init__.__pydantic_base_init__ = True  # so that `model_validate` makes a model without it
 
     @model_validator(mode="after")
     def _known_channels(self) -> Settings:

@@ -13,7 +13,7 @@ from importlib import import_module
 from pathlib import Path
 
 from duetime.scheduler.errors import Refused
-from duetime.server.settings.source import MASK, masked
+from duetime.server.settings.masks import MASK, masked
 from duetime.server.setup.invocation import Invocation
 from duetime.server.setup.mcp_clients import CLIENT_FILES, NAME, Client, ClientFile, FileFormat, configuration_path
 from duetime.server.setup.text_format import ServerEntry, TextFormat, UnreadableText

@@ -9,7 +9,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from duetime.server.settings.source import CONFIG_VARIABLE, PREFIX, TESTS_PREFIX, is_secret, masked
+from duetime.server.settings.layers import CONFIG_VARIABLE, PREFIX, TESTS_PREFIX
+from duetime.server.settings.masks import is_secret, masked
 
 
 @dataclass(frozen=True, slots=True)

@@ -6,11 +6,13 @@ import os
 import runpy
 import stat
 from pathlib import Path
+from typing import Any
 
 import pytest
 from duetime.scheduler.errors import InvalidSetting
+from duetime.server.settings.masks import masked
 from duetime.server.settings.model import Settings, default_database_url
-from duetime.server.settings.source import effective, load_settings, masked
+from duetime.server.settings.source import effective, load_settings
 from pydantic import SecretStr, ValidationError
 
 SECRET = "whsec_" + "Q" * 32
@@ -78,7 +80,7 @@ def test_the_file_is_found_by_variable_and_in_the_users_configuration_directory(
     usual = home / "config" / "duetime"
     usual.mkdir(parents=True)
     (usual / "duetime.toml").write_text("threads = 3\n", encoding="utf-8")
-    monkeypatch.setattr("duetime.server.settings.source.user_config_path", lambda *_args, **_kwargs: usual)
+    monkeypatch.setattr("duetime.server.settings.layers.user_config_path", lambda *_args, **_kwargs: usual)
     assert load_settings().threads == 3
     monkeypatch.setenv("DUETIME_CONFIG", str(config(home, "threads = 4\n")))
     assert load_settings().threads == 4
@@ -201,9 +203,46 @@ def test_a_setting_that_cannot_be_changed_by_accident() -> None:
         settings.threads = 3  # type: ignore[misc]  # refused at run time too
 
 
-def test_settings_given_in_python_read_nothing_else(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("DUETIME_THREADS", "9")
-    assert Settings(port=1).threads == 16
+def test_settings_of_a_program_are_over_the_environment_and_that_is_over_the_file(
+    home: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("DUETIME_CONFIG", str(config(home, "threads = 1\nprocesses = 2\nport = 3\n")))
+    monkeypatch.setenv("DUETIME_THREADS", "4")
+    monkeypatch.setenv("DUETIME_PROCESSES", "5")
+
+    settings = Settings(threads=6)
+
+    assert (settings.threads, settings.processes, settings.port, settings.host) == (6, 5, 3, "127.0.0.1")
+    origins = [settings.origin(name) for name in ("threads", "processes", "host")]
+    assert origins == ["argument", "DUETIME_PROCESSES", "default"]
+    assert settings.origin("port").startswith("file ")
+
+
+def test_a_program_that_wants_nothing_read_says_so(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("DUETIME_THREADS", "4")
+
+    assert Settings.model_validate({"port": 1}).threads == 16
+
+
+def test_none_is_a_value_that_a_program_gives(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("DUETIME_TIMEZONE", "Asia/Tokyo")
+
+    assert Settings(timezone=None).timezone is None
+
+
+@pytest.mark.parametrize(
+    ("given", "said"),
+    [
+        ({"threads": "many"}, "threads (argument): 'many' is not accepted"),
+        ({"thraeds": 4}, "thraeds (argument): there is no such setting. Did you mean threads?"),
+        ({"redis_url": "redis://localhost"}, "redis_url needs a PostgreSQL database"),
+    ],
+)
+def test_a_wrong_argument_is_refused_as_a_wrong_setting_is(given: dict[str, Any], said: str) -> None:
+    with pytest.raises(InvalidSetting) as refused:
+        Settings(**given)
+
+    assert said in str(refused.value)
 
 
 def test_effective_values_hide_every_secret(home: Path) -> None:

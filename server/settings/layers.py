@@ -1,0 +1,148 @@
+"""The layers of the settings: the file, the environment over it, and what the caller gives over both.
+
+It knows the fields of the model by argument, not the model, which reads its own layers when it is made.
+"""
+
+from __future__ import annotations
+
+import difflib
+import json
+import os
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, get_origin
+
+from duetime.scheduler.errors import InvalidSetting
+from duetime.server.settings.channels import ChannelSettings
+from duetime.server.settings.masks import MASK, brief
+from platformdirs import user_config_path
+from pydantic import ValidationError
+from pydantic.fields import FieldInfo
+from pydantic_core import ErrorDetails
+
+PREFIX = "DUETIME_"
+CONFIG_VARIABLE = "DUETIME_CONFIG"
+TESTS_PREFIX = "DUETIME_TEST_"
+"""Reserved for the test suite: where its own services are. Never settings of Duetime."""
+
+FieldsByName = Mapping[str, FieldInfo]
+
+
+@dataclass(frozen=True, slots=True)
+class Layers:
+    """The values of all layers, the highest of each name, and where each is from."""
+
+    fields: FieldsByName
+    values: Mapping[str, Any]
+    origins: Mapping[str, str]
+
+    @classmethod
+    def read(cls, fields: FieldsByName, config: Path | None, origin: str, given: Mapping[str, Any]) -> Layers:
+        """Read the environment over the file; `given`, from `origin`, win over both. Raises InvalidSetting."""
+        path = config_path(config)
+        layers = {f"file {path}": _from_file(fields, path), "environment": _from_environment(fields), origin: given}
+        values: dict[str, Any] = {}
+        origins: dict[str, str] = {}
+        for source, layer in layers.items():
+            values.update(layer)
+            origins.update({name: PREFIX + name.upper() if source == "environment" else source for name in layer})
+        return cls(fields, values, origins)
+
+    @contextmanager
+    def explained(self) -> Iterator[None]:
+        """Translate an error of the model into one that names each setting, its value and where it is from."""
+        try:
+            yield
+        except ValidationError as error:
+            raise InvalidSetting("\n".join(_sentence(detail, self) for detail in error.errors())) from None
+
+
+def default_config_path() -> Path:
+    return user_config_path("duetime", appauthor=False) / "duetime.toml"
+
+
+def config_path(given: Path | None = None) -> Path | None:
+    """Return the file to read: the one given, the one `DUETIME_CONFIG` names, or the default one if it exists."""
+    named = given or (Path(os.environ[CONFIG_VARIABLE]) if os.environ.get(CONFIG_VARIABLE) else None)
+    if named is None:
+        return default_config_path() if default_config_path().is_file() else None
+    named = named.expanduser()
+    if not named.is_file():
+        said = "--config" if given else CONFIG_VARIABLE
+        raise InvalidSetting(f"{said}: there is no file {named}. Name an existing TOML file, or leave it out.")
+    return named
+
+
+def _from_file(fields: FieldsByName, path: Path | None) -> dict[str, Any]:
+    if path is None:
+        return {}
+    import tomllib  # noqa: PLC0415 - a first answer does not wait for it where there is no file
+
+    try:
+        values = tomllib.loads(path.read_text(encoding="utf-8"))
+    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
+        raise InvalidSetting(f"{path} is not TOML: {error}. Example of a line: threads = 16") from None
+    except OSError as error:
+        raise InvalidSetting(f"{path} cannot be read: {error.strerror}.") from None
+    _refuse_unknown({name: name for name in values}, fields, f" in {path}")
+    return dict(values)
+
+
+def _from_environment(fields: FieldsByName) -> dict[str, Any]:
+    given = [name for name, value in os.environ.items() if name.upper().startswith(PREFIX) and value]
+    named = {
+        name.upper().removeprefix(PREFIX).lower(): name
+        for name in given
+        if name.upper() != CONFIG_VARIABLE and not name.upper().startswith(TESTS_PREFIX)
+    }
+    _refuse_unknown(named, fields, " in the environment", shown=lambda name: PREFIX + name.upper())
+    return {name: _decoded(name, fields[name], os.environ[variable]) for name, variable in named.items()}
+
+
+def _decoded(name: str, field: FieldInfo, text: str) -> Any:
+    """Return the value of a variable: a table is written as JSON, all else as the model reads it."""
+    if get_origin(field.annotation) is not dict:
+        return text
+    try:
+        return json.loads(text)
+    except (ValueError, RecursionError):
+        example = (field.examples or [""])[0]
+        raise InvalidSetting(
+            f"{PREFIX}{name.upper()}: {MASK} is not JSON. Accepted: an object of {name}. Example: {example}"
+        ) from None
+
+
+def _refuse_unknown(given: Mapping[str, str], known: Iterable[str], where: str, shown: Any = lambda name: name) -> None:
+    names = list(known)
+    unknown = [name for name in given if name not in names]
+    if unknown:
+        raise InvalidSetting("\n".join(_unknown(given[name], nearest(name, names), where, shown) for name in unknown))
+
+
+def _unknown(name: str, closest: str | None, where: str, shown: Any) -> str:
+    hint = f"Did you mean {shown(closest)}?" if closest else "`duetime config` lists all settings."
+    return f"{name}{where}: there is no such setting. {hint}"
+
+
+def nearest(name: str, names: Iterable[str]) -> str | None:
+    """Return the name that is most like the one given, or None when none is alike."""
+    return next(iter(difflib.get_close_matches(name, list(names), n=1, cutoff=0.6)), None)
+
+
+def _sentence(detail: ErrorDetails, layers: Layers) -> str:
+    path = [str(part) for part in detail["loc"] if part != "[key]"]
+    problem = detail["msg"].removeprefix("Value error, ").replace("Input should be", "it must be")
+    if not path:
+        return f"{problem}."
+    name, origin = path[0], layers.origins.get(path[0], "default")
+    if detail["type"] == "extra_forbidden":
+        return _unknown(".".join(path), _nearest_inside(layers.fields, path), f" ({origin})", lambda name: name)
+    example = layers.fields[name].examples or [""]
+    shown = origin if origin == PREFIX + path[-1].upper() else f"{'.'.join(path)} ({origin})"
+    return f"{shown}: {brief('.'.join(path), detail['input'])} is not accepted: {problem}. Example: {example[0]}"
+
+
+def _nearest_inside(fields: FieldsByName, path: list[str]) -> str | None:
+    return nearest(path[-1], fields if len(path) == 1 else ChannelSettings.model_fields)
