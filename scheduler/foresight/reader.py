@@ -186,6 +186,10 @@ class Reader:
         """Return runs that are out of attempts, newest first, and the cursor of the next page."""
         return self._store.history.dead_letters(by.tenant, limit=page_size(limit), cursor=cursor)
 
-    def inbox(self, *, limit: int = 20, by: Principal = LOCAL) -> Sequence[InboxMessage]:
-        """Return the outcomes that the user has not read yet, newest first."""
-        return self._store.inbox.unread(by.tenant, by.user, limit=page_size(limit))
+    def inbox(self, *, limit: int = 20, of: str | None = None, by: Principal = LOCAL) -> Sequence[InboxMessage]:
+        """Return outcomes that the user has not read yet, newest first: `of` a task, or those whose ids begin so."""
+        return self._store.inbox.unread(by.tenant, by.user, limit=page_size(limit), of=of)
+
+    def unread_count(self, *, by: Principal = LOCAL) -> int:
+        """Return how many outcomes the user has not read yet, counted up to 1,000."""
+        return self._missed(by)[1]

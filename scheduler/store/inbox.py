@@ -26,11 +26,17 @@ class Inbox:
         self._database = database
         self._now = now
 
-    def unread(self, tenant: str, user: str, *, limit: int = 20, run_id: str | None = None) -> list[InboxMessage]:
-        """Return unread messages (of a run, where one is named), newest first."""
+    def unread(
+        self, tenant: str, user: str, *, limit: int = 20, run_id: str | None = None, of: str | None = None
+    ) -> list[InboxMessage]:
+        """Return unread messages, newest first: of a run, or `of` a task, or those whose own ids begin so."""
         statement = _of(_UNREAD, tenant, user).limit(limit)
         if run_id is not None:
             statement = statement.where(inbox.c.run_id == run_id)
+        if of is not None and not is_id(of):
+            return []
+        if of is not None:
+            statement = statement.where((inbox.c.task_id == of) | inbox.c.id.startswith(of, autoescape=True))
         return self._database.read(lambda connection: _messages(connection, statement))
 
     def mark_read(self, tenant: str, user: str, ids: Sequence[str] | None = None, *, task_id: str | None = None) -> int:

@@ -22,6 +22,10 @@ LOCK_PATIENCE_S = 0.2
 BUILT_IN_ACTIONS = ("reminder", "webhook")
 
 _IDS = "SELECT id, title FROM tasks WHERE tenant = ? AND substr(id, 1, length(?)) = ? ORDER BY created_at DESC LIMIT ?"
+_UNREAD = (
+    "SELECT DISTINCT task_id, title FROM inbox WHERE tenant = ? AND read_at IS NULL"
+    " AND substr(task_id, 1, length(?)) = ? LIMIT ?"
+)
 _ACTIONS = "SELECT DISTINCT action FROM tasks WHERE tenant = ? AND substr(action, 1, length(?)) = ? LIMIT ?"
 _LABELS = "SELECT DISTINCT label FROM task_labels WHERE tenant = ? AND substr(label, 1, length(?)) = ? LIMIT ?"
 _POOLS = "SELECT name FROM pools WHERE ? <> '' AND spec IS NOT NULL AND substr(name, 1, length(?)) = ? LIMIT ?"
@@ -33,6 +37,11 @@ Completions = list[tuple[str, str]]
 def ids(context: typer.Context, incomplete: str) -> Completions:
     """Complete the id of a task, the newest first, each with its title."""
     return [(str(name), str(title)) for name, title in _rows(context, _IDS, incomplete)]
+
+
+def unread(context: typer.Context, incomplete: str) -> Completions:
+    """Complete the id of a task with an unread outcome, each with its title."""
+    return [(str(name), str(title)) for name, title in _rows(context, _UNREAD, incomplete)]
 
 
 def states(incomplete: str) -> Completions:

@@ -68,6 +68,15 @@ class Verbs(TyperGroup):
         return self.help or ""
 
 
+class VerbsOf(Verbs):
+    """Commands under one name, of which the first is meant where none is given."""
+
+    def parse_args(self, ctx: Any, args: list[str]) -> Any:
+        first = next(iter(self.commands))
+        given = args and (not args[0].startswith("-") or args[0] in ctx.help_option_names)
+        return super().parse_args(ctx, args if given else [first, *args])
+
+
 def name_values(params: Iterable[Any]) -> None:
     """Call each value by a plain name: an option's by its own (`--when WHEN`), an argument's without a type."""
     for param in params:

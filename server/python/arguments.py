@@ -76,6 +76,7 @@ _OF_CALLS = (
     Argument("text", Text(), example="text='Call John'"),
     Argument("task_ids", Items("a list of ids", Texts(MAX_IDS)), example="task_ids=['t_7k3m9qx2w4hb']"),
     Argument("ids", Items("a list of ids", Texts(MAX_IDS)), example="ids=[message.id]"),
+    Argument("of", Text(accepted="the id of a task, or how the id of an outcome begins"), example="of=task_id"),
     Argument("after", _BOUND, example="after='yesterday'"),
     Argument("before", _BOUND, example="before='tomorrow'"),
     Argument("since", _BOUND, example="since='yesterday'"),

@@ -68,4 +68,5 @@ class ProgramScheduler:
     attempts = checked(Service.attempts)
     dead_letters = checked(Service.dead_letters)
     inbox = checked(Service.inbox)
+    unread_count = checked(Service.unread_count)
     now = checked(Service.now)

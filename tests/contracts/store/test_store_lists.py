@@ -252,6 +252,18 @@ def test_the_inbox_is_read_newest_first_and_once(store: Store, clock: Clock) -> 
     assert store.inbox.mark_read(TENANT, "alice") == 3
 
 
+def test_unread_outcomes_are_found_by_their_task_and_by_the_beginning_of_their_own_id(
+    store: Store, clock: Clock
+) -> None:
+    sent = told(store, 3, clock)
+    newest, *_ = store.inbox.unread(TENANT, "alice")
+    assert [it.id for it in store.inbox.unread(TENANT, "alice", of=newest.task_id)] == [newest.id]
+    assert [it.id for it in store.inbox.unread(TENANT, "alice", of=sent[0])] == [sent[0]]
+    assert len(store.inbox.unread(TENANT, "alice", of=sent[0][:2])) == 3
+    for nothing in (newest.task_id[:9], "m%", "m_%", "m_\x00", "no such"):
+        assert store.inbox.unread(TENANT, "alice", of=nothing) == []
+
+
 def test_what_was_missed_comes_failures_first_and_the_rest_is_counted(store: Store, clock: Clock) -> None:
     sent = told(store, 3, clock)
     claim = started(store)

@@ -13,7 +13,17 @@ from pathlib import Path
 
 import pytest
 import time_machine
+from duetime.scheduler.handlers import Handlers
+from duetime.scheduler.intake.planner import Planner
+from duetime.scheduler.outcomes import Failed
+from duetime.scheduler.records import Start
+from duetime.scheduler.rules.settlement import settle
+from duetime.scheduler.service import Scheduler
+from duetime.scheduler.store import open_store
+from duetime.scheduler.task import Json
 from duetime.server.cli.main import run
+
+from tests.builders import Clock
 
 PAGE = Path(__file__).parents[3] / "docs" / "terminal.md"
 NOW = datetime(2026, 11, 22, 16, 0, tzinfo=UTC)
@@ -22,17 +32,23 @@ INTRODUCTION = """\
 # A session in a terminal
 
 The same commands at 80 and at 60 columns. Columns give way where a terminal is narrow; an id is never broken, so that
-it can be copied. Where an id is asked for, its beginning or a title that no other task has will do. A test makes this
-page (`WRITE_PAGES=1 pytest tests/flow/cli/test_terminal.py`).
+it can be copied. Where an id is asked for, its beginning or a title that no other task has will do. Before the session
+a webhook has failed. A test makes this page (`WRITE_PAGES=1 pytest tests/flow/cli/test_terminal.py`).
 """
+HOOK: dict[str, Json] = {"url": "https://example.com/orders", "headers": {"Authorization": "Bearer 3f9a1c77"}}
+ANSWER: dict[str, Json] = {"status": 404, "body": "There is no export of that name."}
 COMMANDS = (
     "duetime schedule 'Call John about the contract' --when 'tomorrow 9am' --label home",
     "duetime schedule 'Stand-up' --repeat 'every weekday at 9:00'",
     "duetime schedule 'Export the report' --when 'in 2 hours' --label work --need gpu=1",
     "duetime list",
     "duetime show stand-up",
+    "duetime inbox",
+    "duetime show 'send orders'",
     "duetime cancel 'export the report' --reason 'John has it'",
     "duetime history",
+    "duetime inbox done --all",
+    "duetime list --csv --limit 2",
 )
 
 STYLE = re.compile(r"\x1b\[[0-9;]*m")
@@ -92,9 +108,22 @@ def made(said: Said, *titles: str) -> list[str]:
     ]
 
 
-def session(said: Said, screen: Screen, width: int, begin: int) -> str:
+def work_before(url: str) -> None:
+    """Make a webhook that was called, and answered with 404, an hour before."""
+    clock = Clock(NOW - timedelta(hours=1))
+    store = open_store(url, clock=clock)
+    planner = Planner(Handlers.load(entry_points=False), "Europe/Berlin")
+    Scheduler(store, planner).schedule("Send orders", when=clock.at, action="webhook", payload=HOOK)
+    ready = [Start(each.run_id) for each in store.claims.make_ready(limit=1)]
+    (claim,) = store.claims.start(ready, worker="w", epoch=None, lease=timedelta(minutes=1))
+    failed = Failed("POST example.com answered 404 Not Found", ANSWER)
+    store.claims.settle([settle(claim, failed, now=clock.at, jitter=0.0)])
+    store.close()
+
+
+def session(said: Said, screen: Screen, width: int) -> str:
     lines = []
-    for minute, command in enumerate(COMMANDS, start=begin):
+    for minute, command in enumerate(COMMANDS):
         screen.columns(width)
         with at(minute):
             shown = said(*shlex.split(command)[1:]).splitlines()
@@ -108,8 +137,10 @@ def test_the_page_of_a_session_is_what_a_terminal_shows(
     parts = [INTRODUCTION]
     for width in (80, 60):
         monkeypatch.setenv("DUETIME_DATABASE_URL", f"sqlite:///{tmp_path}/{width}.db")
-        parts.append(session(said, screen, width, 0))
-        assert all(len(line) <= width for line in parts[-1].splitlines() if line.startswith("t_"))
+        with at(-60):
+            work_before(f"sqlite:///{tmp_path}/{width}.db")
+        parts.append(session(said, screen, width))
+        assert all(len(line) <= width for line in parts[-1].splitlines() if line.startswith("t_") and " " in line[:16])
     page = "".join(parts)
     if os.environ.get("WRITE_PAGES"):
         PAGE.write_text(page, encoding="utf-8")
@@ -178,6 +209,7 @@ def test_completion_knows_ids_states_actions_labels_and_pools(said: Said, comple
     (task_id,) = made(said, "Call John")
     assert completed("duetime show t_") == [task_id]
     assert completed("duetime cancel x") == []
+    assert completed("duetime inbox read t_") == [], "it has no outcome"
     assert completed("duetime list --state su") == ["suspended", "succeeded"]
     assert completed("duetime schedule Title --action w") == ["webhook"]
     assert completed("duetime list --label ") == ["work"]
