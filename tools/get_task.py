@@ -18,16 +18,17 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class GetTask:
-    """One task; `history` adds its attempts and events."""
+    """One task; `history` adds its attempts and events, and marks its outcomes as read unless they `keep_unread`."""
 
     task_id: str
     history: bool = False
+    keep_unread: bool = False
 
 
 def _answer(call: GetTask, sender: Sender) -> CallToolResult:
     view = sender.scheduler.get(call.task_id, by=sender.by)
     zone = view.record.task.timezone
-    if call.history:  # who asks what happened to a task reads its outcomes
+    if call.history and not call.keep_unread:  # who asks what happened to a task reads its outcomes
         sender.scheduler.mark_read(task_id=call.task_id, by=sender.by)
     return task_answer(view, _history(call.task_id, zone, sender) if call.history else None, details=True)
 
@@ -38,11 +39,14 @@ def _history(task_id: str, zone: str, sender: Sender) -> HistoryPart:
     return history_part(attempts, page, zone)
 
 
+KEEP_UNREAD = Argument("keep_unread", Flag(), "History leaves its outcomes unread", "keep_unread=true")
+"""Given by a card, since the model has not read what the user sees there."""
+
 GET_TASK = Definition(
     "get_task",
     "Show a task",
     "Everything about one task: state, times, last outcome, delivery; with history also what happened and why.",
-    (TASK_ID, Argument("history", Flag(), "With attempts and events", "history=true")),
+    (TASK_ID, Argument("history", Flag(), "With attempts and events", "history=true"), KEEP_UNREAD),
     GetTask,
     _answer,
     hints(read_only=True, idempotent=True, outside=False),

@@ -6,12 +6,14 @@ What puts them into words is loaded at the first call: a host that starts a serv
 from __future__ import annotations
 
 import logging
+import re
 from collections.abc import Sequence
 from secrets import token_hex
 from typing import TYPE_CHECKING
 
 from duetime.scheduler.errors import DuetimeError
 from duetime.scheduler.events import EventPage
+from duetime.scheduler.remedies import PLAIN
 from duetime.scheduler.task import Attempt, Json, TaskPage, TaskView
 from duetime.widgets.tool_words import TOOL_WORDS
 from mcp.types import CallToolResult, TextContent
@@ -20,6 +22,8 @@ if TYPE_CHECKING:
     from duetime.widgets.schema import HistoryPart
 
 log = logging.getLogger(__name__)
+_EXAMPLE = re.compile(r" Example: .*")
+_ID = re.compile(r"\bt_[0-9a-z]{12}\b")
 
 
 def answer(structured: dict[str, Json], text: str) -> CallToolResult:
@@ -65,7 +69,15 @@ def refusal(error: DuetimeError) -> CallToolResult:
     """Give the sentence of an error as it is; structured content would have to match the schema of a success."""
     from duetime.widgets.history_text import retold  # noqa: PLC0415 - not before the first call
 
-    return _failed(retold(error).said(TOOL_WORDS), error.code)
+    told = retold(error)
+    return _failed(told.said(TOOL_WORDS), error.code, plain=plain_sentence(told))
+
+
+def plain_sentence(error: DuetimeError) -> str:
+    """Say an error to a person who looks at a card: without the name of an argument, of a tool, or an id."""
+    place = f"{error.argument}: " if error.argument else ""
+    said = _EXAMPLE.sub("", _ID.sub("this task", error.said(PLAIN).removeprefix(place)))
+    return f"{said[:1].upper()}{said[1:]}"
 
 
 def apology(tool: str, defect: Exception) -> CallToolResult:
@@ -76,11 +88,18 @@ def apology(tool: str, defect: Exception) -> CallToolResult:
         f"Duetime could not do this because of a defect of its own (error id {number}, its log has the details). "
         "Nothing is wrong with the arguments; list_tasks shows whether the call had an effect.",
         "defect",
+        plain=f"Duetime could not do this because of a defect of its own. Its log has the details under {number}.",
     )
 
 
-def _failed(sentence: str, code: str) -> CallToolResult:
-    sendable = sentence.encode("utf-8", "replace").decode("utf-8")
+def _failed(sentence: str, code: str, *, plain: str) -> CallToolResult:
+    """Fail a call with a sentence for the model, and a `plain` one for the user of a card."""
     return CallToolResult(
-        content=[TextContent(type="text", text=sendable)], is_error=True, _meta={"duetime/code": code}
+        content=[TextContent(type="text", text=_sendable(sentence))],
+        is_error=True,
+        _meta={"duetime/code": code, "duetime/plain": _sendable(plain)},
     )
+
+
+def _sendable(text: str) -> str:
+    return text.encode("utf-8", "replace").decode("utf-8")

@@ -9,9 +9,9 @@ from duetime.scheduler.rules.redact import redacted_json
 from duetime.scheduler.rules.settlement import words_and_note
 from duetime.scheduler.rules.states import FAILURES, OPEN
 from duetime.scheduler.rules.time.times import utc
-from duetime.scheduler.task import Delivery, DeliveryState, InboxMessage, Json, State, TaskRecord, TaskView
+from duetime.scheduler.task import Delivery, DeliveryState, InboxMessage, Json, Run, State, TaskRecord, TaskView
 from duetime.widgets.quote import cut, one_line
-from duetime.widgets.schema import DeliveryPart, LastRun, TaskPayload, Unread
+from duetime.widgets.schema import DeliveryPart, LastRun, ProgressPart, TaskPayload, Unread
 
 LIST_TITLE_CHARS = 40
 MAX_SAID_CHARS = 120
@@ -30,6 +30,7 @@ MAX_DETAIL_CHARS = 240
 
 _TEXT_ROOMS = (200, 120, 60, 30)
 
+_UNDER_WAY = frozenset({State.RUNNING, State.SUSPENDED, State.RETRYING})
 _UNDELIVERABLE = frozenset({State.CANCELLED, State.SKIPPED})
 
 
@@ -50,6 +51,16 @@ def last_run_part(record: TaskRecord) -> LastRun | None:
 def _is_known(record: TaskRecord, said: str) -> bool:
     """Whether an outcome only repeats the title or the message, as that of a reminder does."""
     return one_line(said) in {one_line(str(known)) for known in (record.task.title, record.task.payload.get("message"))}
+
+
+def progress_part(run: Run) -> ProgressPart | None:
+    """Return how far a run is that reported it, while it goes on."""
+    if run.state not in _UNDER_WAY or not isinstance(run.progress, Mapping):
+        return None
+    part, text = run.progress.get("fraction"), run.progress.get("text")
+    if not isinstance(part, int | float):
+        return None
+    return ProgressPart(part=part, text=cut(text, MAX_SAID_CHARS) if text and isinstance(text, str) else None)
 
 
 def delivery_part(record: TaskRecord) -> DeliveryPart | None:

@@ -32,6 +32,7 @@ from duetime.widgets.outcome import (
     MAX_SENTENCE_CHARS,
     delivery_part,
     last_run_part,
+    progress_part,
     unread_parts,
 )
 from duetime.widgets.quote import cut
@@ -90,6 +91,7 @@ def task_payload(view: TaskView, history: HistoryPart | None = None) -> TaskPayl
         needs=dict(task.needs) or None,
         attempt=run.attempt if run.attempt and run.state in OPEN else None,
         max_attempts=_max_attempts(task, run),
+        progress=progress_part(run),
         waiting_for=_sentences(view.waiting_for),
         last_run=last_run_part(view.record),
         delivery=delivery_part(view.record) if task.id != DRY_RUN_ID else None,
@@ -238,6 +240,7 @@ def _row(view: TaskView, last_run: LastRun | None) -> ListRow:
         paused=task.paused or None,
         damaged=bool(record.damage) or None,
         repeat=True if task.repeat else None,
+        reminder=True if record.run.state is State.SUCCEEDED and task.action == REMINDER_ACTION else None,
         expected=view.expected or None,
         attempt=record.run.attempt if tries else None,
         max_attempts=tries,

@@ -122,6 +122,13 @@ class EventPart(_Part):
     changes: dict[str, tuple[str, ...]] | None = None
 
 
+class ProgressPart(_Part):
+    """How far a run is: the part that is done, 0 to 1, and what its handler says of it."""
+
+    part: float
+    text: str | None = None
+
+
 class HistoryPart(_Part):
     """The attempts of a task and its events, newest first; `older` when there are more that were left out."""
 
@@ -157,6 +164,7 @@ class TaskPayload(_Part):
     needs: dict[str, int] | None = None
     attempt: int | None = None
     max_attempts: int | None = None
+    progress: ProgressPart | None = None
     waiting_for: tuple[str, ...] | None = None
     last_run: LastRun | None = None
     payload: Any = None
@@ -177,7 +185,7 @@ class ListRow(_Part):
 
     An `expected` row is an occurrence to come of a recurring task, which has a row of its own for the current one.
     `last_run` is that of an open task if it failed or expired; in a list of failures it has a `summary` and `attempts`.
-    `attempt` and `max_attempts` are those of a run that is tried again, as in `duetime.task/1`.
+    `attempt` and `max_attempts` are those of a run that is tried again, as in `duetime.task/1`. A `reminder` has come.
     """
 
     id: str
@@ -189,6 +197,7 @@ class ListRow(_Part):
     paused: Literal[True] | None = None
     damaged: Literal[True] | None = None
     repeat: Literal[True] | None = None
+    reminder: Literal[True] | None = None
     expected: Literal[True] | None = None
     attempt: int | None = None
     max_attempts: int | None = None

@@ -104,8 +104,9 @@ def result(structured: dict[str, Any]) -> dict[str, Any]:
     return {"content": [{"type": "text", "text": "The same as words."}], "structuredContent": structured}
 
 
-def refusal(sentence: str, code: str = "refused") -> dict[str, Any]:
-    return {"content": [{"type": "text", "text": sentence}], "isError": True, "_meta": {"duetime/code": code}}
+def refusal(sentence: str, code: str = "refused", plain: str | None = None) -> dict[str, Any]:
+    meta = {"duetime/code": code, "duetime/plain": plain or sentence}
+    return {"content": [{"type": "text", "text": sentence}], "isError": True, "_meta": meta}
 
 
 class FakeServer:
@@ -126,7 +127,7 @@ class FakeServer:
 
     def change(self, task_id: str = CALL_JOHN, **parts: Any) -> dict[str, Any]:
         """Change a task as another client would; a part given as None goes away."""
-        old = {**self.tasks[task_id], "revision": self.tasks[task_id]["revision"] + 1, "now": stamp(self.now), **parts}
+        old = {**self.tasks[task_id], "revision": self.tasks[task_id]["revision"] + 1, **parts, "now": stamp(self.now)}
         self.tasks[task_id] = valid({key: part for key, part in old.items() if part is not None})
         return self.tasks[task_id]
 
@@ -139,20 +140,30 @@ class FakeServer:
             return refusal(f"task_id: no task '{args['task_id']}'. list_tasks shows your tasks.", "not_found")
         if name == "get_task":
             history = {"history": self.history} if args.get("history") else {}
-            return result(valid({**task, **history, "now": stamp(self.now)}))
+            return result(valid({**task, **self._laxity(task), **history, "now": stamp(self.now)}))
         if args.get("revision", task["revision"]) != task["revision"]:
             return refusal(f"revision: {task['id']} is at revision {task['revision']}.", "stale_revision")
         return result(getattr(self, f"_{name}")(args))
 
+    def _laxity(self, task: dict[str, Any]) -> dict[str, Any]:
+        """Give the deadline of a task with the time to spare that it has now."""
+        if "laxity_seconds" not in task.get("deadline", {}):
+            return {}
+        passed = (self.now - datetime.fromisoformat(task["now"])).total_seconds()
+        return {"deadline": {**task["deadline"], "laxity_seconds": int(task["deadline"]["laxity_seconds"] - passed)}}
+
     def _cancel_task(self, args: dict[str, Any]) -> dict[str, Any]:
-        self.was = self.tasks[args["task_id"]]
-        if self.was["state"] == "running":
+        if self.tasks[args["task_id"]]["state"] == "running":
             return self.change(args["task_id"], cancel_requested=True)
-        return valid({**self.change(args["task_id"], state="cancelled", delivery=None), "undo": UNDO})
+        return self._undoable(args["task_id"], state="cancelled", delivery=None)
+
+    def _undoable(self, task_id: str, **parts: Any) -> dict[str, Any]:
+        self.was = self.tasks[task_id]
+        return valid({**self.change(task_id, **parts), "undo": UNDO})
 
     def _reschedule_task(self, args: dict[str, Any]) -> dict[str, Any]:
         if "pause" in args:
-            return self.change(args["task_id"], paused=True if args["pause"] else None)
+            return self._undoable(args["task_id"], paused=True if args["pause"] else None)
         if args.get("dry_run"):
             text = "every Tuesday at 10:30" if args.get("all_following") else "every Tuesday at 09:00"
             return valid({**self.tasks[args["task_id"]], "id": DRY_RUN_ID, "repeat": {**weekly(), "text": text}})
@@ -161,16 +172,17 @@ class FakeServer:
             return self.change(args["task_id"], **told)
         zone = args["timezone"]
         instant = datetime.fromisoformat(args["when"]).replace(tzinfo=ZoneInfo(zone))
-        return self.change(args["task_id"], when=when(instant, zone))
+        return self._undoable(args["task_id"], when=when(instant, zone))
 
     def _act_on_task(self, args: dict[str, Any]) -> dict[str, Any]:
         task = self.tasks[args["task_id"]]
         if args["action"] == "undo":
             assert args["undo"] == UNDO
-            return self.change(task["id"], state=self.was["state"], delivery=self.was.get("delivery"))
+            gone = {part: None for part in task if part not in self.was}
+            return self.change(task["id"], **{**gone, **self.was, "revision": task["revision"] + 1})
         if args["action"] == "done":
-            return self.change(task["id"], unread=None)
+            return self._undoable(task["id"], unread=None)
         if args["action"] == "snooze":
             later = timedelta(minutes=args["minutes"]) if "minutes" in args else timedelta(days=1)
-            return self.change(task["id"], state="scheduled", when=when(self.now + later, task["when"]["timezone"]))
-        return self.change(task["id"], state="ready" if args["action"] == "run_now" else "scheduled")
+            return self._undoable(task["id"], state="scheduled", when=when(self.now + later, task["when"]["timezone"]))
+        return self._undoable(task["id"], state="ready" if args["action"] == "run_now" else "scheduled")

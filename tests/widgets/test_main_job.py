@@ -18,16 +18,25 @@ def test_a_reminder_in_six_seconds_is_delivered_and_its_card_shows_it_happen(tod
     chat.show(scheduled["structuredContent"])
     expect(chat.card.get_by_text("Scheduled", exact=True)).to_be_visible()
 
-    expect(chat.card.get_by_text("Succeeded", exact=True).first).to_be_visible()
+    expect(chat.card.get_by_text("Reminded", exact=True).first).to_be_visible()
 
     task = live.call("get_task", {"task_id": scheduled["structuredContent"]["id"]})["structuredContent"]
-    assert (task["state"], task["last_run"]["state"]) == ("succeeded", "succeeded")
+    assert (task["state"], "summary" in task["last_run"]) == ("succeeded", False)
     assert (task["delivery"]["channel"], task["delivery"]["state"]) == ("inbox", "delivered")
     assert "Unread (" in live.call("list_tasks", {})["content"][0]["text"]
 
+    chat.button("History").click()
+    expect(chat.card.get_by_role("list", name="History, newest first")).to_be_visible()
+    assert "Unread (" in live.call("list_tasks", {})["content"][0]["text"]  # the model has not been told
+
+    chat.fit()
     chat.button("Done").click()
     expect(chat.button("Done")).to_have_count(0)
     assert "Unread (" not in live.call("list_tasks", {})["content"][0]["text"]
+    chat.fit()
+    chat.button("Undo").click()
+    expect(chat.button("Done")).to_be_visible()
+    assert "Unread (" in live.call("list_tasks", {})["content"][0]["text"]
     assert chat.problems == []
 
 
@@ -50,6 +59,26 @@ def test_the_buttons_of_a_card_change_the_real_task(today: Page, live: LiveServe
     chat.button("Cancel").click()
     expect(chat.card.get_by_text("10:00").first).to_be_visible()
     assert live.call("get_task", {"task_id": task_id})["structuredContent"]["state"] == "scheduled"
+    assert chat.problems == []
+
+
+def test_what_the_buttons_did_is_undone_on_the_real_server(today: Page, live: LiveServer) -> None:
+    scheduled = live.call("schedule_task", {"title": "Notes", "repeat": "every day at 17:00"})["structuredContent"]
+    chat = Chat(today, live.serve)
+    chat.load("task-card", timeZone="America/Denver")
+    chat.show(scheduled)
+
+    for name in ("Pause", "Skip next"):
+        chat.fit()
+        chat.button("More").click()
+        chat.fit()
+        chat.button(name).click()
+        expect(chat.card.locator(".undo")).to_be_visible()
+        chat.fit()
+        chat.button("Undo").click()
+        expect(chat.card.locator(".undo")).to_have_count(0)
+        back = live.call("get_task", {"task_id": scheduled["id"]})["structuredContent"]
+        assert ("paused" in back, back["when"]["utc"]) == (False, scheduled["when"]["utc"])
     assert chat.problems == []
 
 

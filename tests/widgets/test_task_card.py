@@ -17,14 +17,14 @@ MOVABLE = ["Move", "Cancel", "More"]
 STATES = [
     ("scheduled", {}, "Scheduled", MOVABLE),
     ("waiting", {"waiting_for": ["t_0000000000a0"]}, "Waiting", MOVABLE),
-    ("ready", {}, "Starting", MOVABLE),
+    ("ready", {}, "Ready", MOVABLE),
     ("running", {"attempt": 1}, "Running", ["Cancel", "More"]),
     ("suspended", {}, "Suspended", MOVABLE),
     ("retrying", {"attempt": 2}, "Trying again", MOVABLE),
-    ("succeeded", {"delivery": {"channel": "inbox", "state": "delivered"}}, "Succeeded", ["Snooze", "History"]),
-    ("failed", {"last_run": {"state": "failed", "summary": "HTTP 500"}}, "Failed", ["Snooze", "History"]),
+    ("succeeded", {"delivery": {"channel": "inbox", "state": "delivered"}}, "Reminded", ["Snooze", "History"]),
+    ("failed", {"last_run": {"state": "failed", "summary": "HTTP 500"}}, "Failed", ["Snooze", "Run again", "History"]),
     ("cancelled", {"delivery": None}, "Cancelled", ["History"]),
-    ("expired", {}, "Expired", ["Snooze", "History"]),
+    ("expired", {}, "Expired", ["Snooze", "Run again", "History"]),
     ("skipped", {"delivery": None}, "Skipped", ["History"]),
 ]
 
@@ -182,13 +182,13 @@ def test_everything_that_is_known_of_a_task_is_on_its_card(chat: Chat) -> None:
     chat.show_task(
         a_task(
             message="He has the keys", last_run=last, delivery=delivery, labels=["home", "team=sales"],
-            waiting_for=["the pool gpu"], warnings=["Very like t_0000000000a0."],
+            waiting_for=["the pool gpu"], warnings=["Very like it."],
         )
     )  # fmt: skip
 
     for text in ("He has the keys", "Last time: failed", "HTTP 500 from the shop", "Could not be delivered to desk"):
         expect(chat.card.get_by_text(text)).to_be_visible()
-    for text in ("no such desk", "Waits for the pool gpu", "Very like t_0000000000a0.", "Created by maria"):
+    for text in ("no such desk", "Waits for the pool gpu", "Very like it.", "Created by maria"):
         expect(chat.card.get_by_text(text)).to_be_visible()
     expect(chat.card.locator(".label")).to_have_text(["home", "team=sales"])
 
@@ -216,11 +216,11 @@ def test_a_task_that_became_due_is_watched_until_it_ended(chat: Chat) -> None:
     chat.pass_time(2)
     assert chat.calls() == []
 
-    chat.server.change(state="succeeded", delivery={"channel": "inbox", "state": "delivered"})
+    chat.server.change(state="succeeded", delivery={"channel": "inbox, desk", "state": "delivered"})
     chat.pass_time(4)
 
-    expect(chat.state()).to_have_text("Succeeded")
-    expect(chat.card.get_by_text("Delivered to inbox")).to_be_visible()
+    expect(chat.state()).to_have_text("Reminded")
+    expect(chat.card.get_by_text("Delivered to desk")).to_be_visible()
 
 
 def test_a_task_that_is_gone_says_so_and_can_be_asked_for_again(chat: Chat) -> None:

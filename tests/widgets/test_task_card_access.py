@@ -121,8 +121,6 @@ def test_a_screen_reader_gets_a_name_for_everything(chat: Chat) -> None:
           - term: Repeats
           - definition:
             - group: every Tuesday at 09:00 next 5
-          - term: Delivery
-          - definition: Will be delivered to inbox
           - term: Created by
           - definition: Created by maria
           - group "Actions":

@@ -96,7 +96,7 @@ def test_a_pause_is_shown_and_taken_back(chat: Chat) -> None:
 
 
 @pytest.mark.parametrize(
-    ("button", "action", "state"), [("Skip next", "skip_next", "Scheduled"), ("Run now", "run_now", "Starting")]
+    ("button", "action", "state"), [("Skip next", "skip_next", "Scheduled"), ("Run now", "run_now", "Ready")]
 )
 def test_an_occurrence_can_be_skipped_or_run_at_once(chat: Chat, button: str, action: str, state: str) -> None:
     chat.show_task(a_task(repeat=weekly()))
@@ -254,7 +254,7 @@ def test_the_history_opens_with_attempts_events_and_what_changed(chat: Chat) -> 
         ]
     )
     expect(chat.card.get_by_text("There is more before this")).to_be_visible()
-    assert chat.calls() == [("get_task", {"task_id": CALL_JOHN, "history": True})]
+    assert chat.calls() == [("get_task", {"task_id": CALL_JOHN, "history": True, "keep_unread": True})]
 
 
 def test_a_recurrence_that_ends_says_when(chat: Chat) -> None:

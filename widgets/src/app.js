@@ -1,6 +1,6 @@
 /* What both cards do around their content: greet the host, follow it, wake up, and go quietly. */
 
-import { connect, textOf } from "./bridge.js";
+import { connect, failure } from "./bridge.js";
 import { h, icon, redraw } from "./dom.js";
 import { speak, t } from "./language.js";
 import { readerOf } from "./format.js";
@@ -24,7 +24,7 @@ export async function start(name, make) {
     "host-context-changed": () => follow(),
     teardown: () => stop(),
   });
-  const env = { bridge, clock: serverClock(), reader: () => readerOf(bridge.context), announce: (text) => (status.textContent = text) };
+  const env = { bridge, clock: serverClock(), reader: () => readerOf(bridge.context), announce: (text) => (status.textContent = text), tell: otherCards((task) => content.heard(task)) };
   content = make(root, env);
   follow();
   const timer = setInterval(() => content.tick(), 1000);
@@ -62,5 +62,16 @@ function modeButton(bridge, follow) {
 
 function resultCame(content, result) {
   if (result.structuredContent && !result.isError) content.result(result.structuredContent);
-  else content.failed(textOf(result) || t("error.nothing_to_show"));
+  else content.failed(failure(result).message || t("error.nothing_to_show"));
+}
+
+/** Tell the other cards of this chat which task was changed here, where the sandbox lets them hear of it; they poll anyway. */
+function otherCards(hear) {
+  try {
+    const channel = new BroadcastChannel("duetime");
+    channel.onmessage = ({ data }) => hear(data);
+    return ({ id, revision }) => channel.postMessage({ id, revision });
+  } catch {
+    return () => undefined;
+  }
 }

@@ -5,11 +5,17 @@ import { english, t } from "./language.js";
 const PROTOCOL = "2026-01-26";
 const ANSWER_WITHIN = 20_000;
 
-/** Raised when a call fails; `message` is a sentence for the user, `stale` says that the task changed meanwhile. */
+const RAW = /error posting|https? ?\d{3}|fetch failed|econn|session|[{}]/i;
+const SESSION = /session|HTTP 40[04]/i;
+
+/**
+ * Raised when a call fails; `message` is a sentence for the user. `stale`: the task changed meanwhile. `away`: Duetime was
+ * not reached. `later`: the answer, should it come after all.
+ */
 export class CallFailed extends Error {
-  constructor(message, { stale = false } = {}) {
+  constructor(message, { stale = false, away = false, later = undefined } = {}) {
     super(message);
-    this.stale = stale;
+    Object.assign(this, { stale, away, later });
   }
 }
 
@@ -19,7 +25,7 @@ export class CallFailed extends Error {
  */
 export function connect(name, on) {
   const waiting = new Map();
-  const bridge = { context: {}, capabilities: {}, ready: undefined, call, tellModel, notify, download, requestMode };
+  const bridge = { context: {}, capabilities: {}, ready: undefined, call, tellModel, notify, download, requestMode, openLink };
   let last = 0;
 
   window.addEventListener("message", (event) => {
@@ -52,8 +58,9 @@ export function connect(name, on) {
     const id = ++last;
     send({ id, method, params });
     return new Promise((resolve, reject) => {
-      const late = () => settle({ id, error: { message: t("error.no_answer") } });
-      waiting.set(id, { resolve, reject, timer: setTimeout(late, ANSWER_WITHIN) });
+      const later = new Promise((came) => waiting.set(id, { resolve, reject, came }));
+      const give = () => reject(new CallFailed(t("error.no_answer"), { away: true, later }));
+      waiting.get(id).timer = setTimeout(give, ANSWER_WITHIN);
     });
   }
 
@@ -64,12 +71,13 @@ export function connect(name, on) {
   }
 
   function settle({ id, result, error }) {
-    const { resolve, reject, timer } = waiting.get(id) ?? {};
+    const { resolve, reject, came, timer } = waiting.get(id) ?? {};
     if (resolve === undefined) return;
     waiting.delete(id);
     clearTimeout(timer);
-    if (error) reject(new CallFailed(error.message || t("error.refused")));
+    if (error) reject(Object.assign(new CallFailed(t("error.refused")), { raw: error.message ?? "" }));
     else resolve(result ?? {});
+    if (!error) came(result ?? {});
   }
 
   function heard({ method, params = {} }) {
@@ -86,9 +94,23 @@ export function connect(name, on) {
     else send({ id, error: { code: -32601, message: english("model.unknown_method", { method }) } });
   }
 
-  /** Call a tool; gives its structured content, or raises `CallFailed` with the server's own sentence. */
-  async function call(tool, args) {
-    const result = await request("tools/call", { name: tool, arguments: args });
+  /**
+   * Call a tool; gives its structured content, or raises `CallFailed` with the server's own sentence. A server that was
+   * restarted knows the session no more: the host then begins another one, for which the call is made once again.
+   */
+  async function call(tool, args, again = true) {
+    const asked = () => request("tools/call", { name: tool, arguments: args });
+    try {
+      return contentOf(await asked());
+    } catch (error) {
+      if (again && SESSION.test(error.raw ?? "")) return call(tool, args, false);
+      if (error.raw !== undefined) Object.assign(error, { message: t("error.away"), away: true });
+      if (error.later) error.later = error.later.then(contentOf);
+      throw error;
+    }
+  }
+
+  function contentOf(result) {
     if (!result.isError && result.structuredContent) return result.structuredContent;
     throw failure(result);
   }
@@ -106,6 +128,11 @@ export function connect(name, on) {
     bridge.context = { ...bridge.context, displayMode };
   }
 
+  /** Have the host open an address of the web; one that cannot is not asked. */
+  function openLink(url) {
+    request("ui/open-link", { url }).catch(() => undefined);
+  }
+
   /** Tell the model what the user did here; a host that does not take it is not asked. */
   function tellModel(text, structuredContent) {
     if (!bridge.capabilities.updateModelContext) return;
@@ -115,8 +142,9 @@ export function connect(name, on) {
 
 /** What a failed tool result says, as an error. */
 export function failure(result) {
-  const text = textOf(result) || t("error.unreadable");
-  return new CallFailed(text, { stale: result._meta?.["duetime/code"] === "stale_revision" || /(^|\s)revision: /.test(text) });
+  const [text, code] = [textOf(result) || t("error.unreadable"), result._meta?.["duetime/code"]];
+  if (!code && RAW.test(text)) return Object.assign(new CallFailed(t("error.away"), { away: true }), { raw: text });
+  return new CallFailed(result._meta?.["duetime/plain"] ?? text, { stale: code === "stale_revision" || /(^|\s)revision: /.test(text) });
 }
 
 export function textOf(result) {

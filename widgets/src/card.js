@@ -8,7 +8,8 @@ import { secondsLeft } from "./undo.js";
 import { taskView } from "./view.js";
 import { changesBetween } from "./changes.js";
 import { english, inside, number, t } from "./language.js";
-import { fenced, hasEnded, isStored, lookOf } from "./words.js";
+import { fenced, hasEnded, isStored, lookOf, wordsOf } from "./words.js";
+import { canCall } from "./host.js";
 
 const UNDO_FOR = 30_000;
 const TYPED_FOR = 400;
@@ -16,6 +17,9 @@ const SOON = 2_000;
 const LATER = 15_000;
 const FIRST = { change: "when", edit: "edit-title" };
 const LONG_AGO = 60_000;
+const QUIET = 60_000;
+const AWAY_PAUSE = 10_000;
+const FRESHLY = 3_600_000;
 
 /**
  * A card inside `host`. `env` gives what it stands in: bridge, clock, reader() (zone and language), announce(text),
@@ -24,7 +28,7 @@ const LONG_AGO = 60_000;
 export function taskCard(host, env) {
   const card = {
     task: undefined, phase: "loading", title: "", failure: "", error: "", changes: [], pending: undefined, panel: "",
-    opener: "", unfolded: false, undo: undefined, history: undefined, look: "", urgency: "", readAt: 0, reading: false,
+    opener: "", unfolded: false, undo: undefined, final: "", retry: undefined, away: false, history: undefined, look: "", urgency: "", readAt: 0, reading: false,
   };
   host.addEventListener("keydown", (event) => event.key === "Escape" && shut(card, event));
   return Object.assign(card, {
@@ -59,20 +63,34 @@ function looksOf({ task, env }) {
   return { look: lookOf(task, dueOf(task), now), urgency: deadlineLook(task, now) };
 }
 
-/** Take over a task from the server: `fresh` when it answers a call made just now, `reread` when that changed nothing. */
-function show(card, task, { fresh = false, reread = false } = {}) {
+/**
+ * Take over a task from the server: `fresh` when it answers a call made just now, `reread` when that changed nothing, `name`
+ * of the action that changed it.
+ */
+function show(card, task, { fresh = false, reread = false, name = "" } = {}) {
   if (fresh) card.env.clock.hear(task.now);
-  const undone = reread && task.state === card.task?.state ? card.undo : undefined;
-  card.undo = task.undo ? { token: task.undo, until: Date.parse(task.now) + UNDO_FOR } : undone;
-  card.task = task;
-  card.phase = "shown";
+  const same = reread && task.revision === card.task?.revision;
+  if (!same) card.final = name && name !== "undo" && !task.undo ? (task.cancel_requested ? "stop" : name) : "";
+  const did = name || (task.state === "cancelled" ? "cancel" : "edit");
+  if (task.undo || !same) card.undo = task.undo ? { token: task.undo, until: Date.parse(task.now) + UNDO_FOR, name: (same && card.undo?.name) || did } : undefined;
+  if (reread) announceOutcome(card, task);
+  Object.assign(card, { task, phase: "shown", away: false });
   card.readAt = card.env.clock.now();
   if (task.history) card.history = task.history;
   card.draw();
   if (fresh) card.env.changed?.(task, reread);
 }
 
-function fail(card, sentence) {
+/** What came of a task since it was read last, for those who do not see it. */
+function announceOutcome({ task: before, env }, task) {
+  const last = task.last_run;
+  if (!before || !last || last.ended === before.last_run?.ended) return;
+  const look = hasEnded(task) ? lookOf(task, dueOf(task), env.clock.now()) : last.state;
+  env.announce(t("announce.outcome", { title: task.title, state: wordsOf(look).word }));
+}
+
+function fail(card, sentence, retry) {
+  card.retry = retry;
   if (card.task && card.error === sentence) return;
   card.failure = sentence;
   card.phase = card.task ? "shown" : "failed";
@@ -86,11 +104,11 @@ async function read(card, extra = {}) {
   card.reading = true;
   try {
     const found = await card.env.bridge.call("get_task", { task_id: card.id, ...extra });
-    card.error = card.error === card.failure ? "" : card.error;
+    if (card.away || card.error === card.failure) Object.assign(card, { error: "", retry: undefined });
     card.show(found, { fresh: true, reread: true });
   } catch (error) {
-    card.readAt = card.env.clock.now();
-    card.fail(error.message);
+    Object.assign(card, { readAt: card.env.clock.now(), away: error.away });
+    card.fail(error.message, () => card.read(extra));
   } finally {
     card.reading = false;
   }
@@ -99,7 +117,7 @@ async function read(card, extra = {}) {
 function open(card, host, panel) {
   Object.assign(card, { opener: panel, typed: undefined, draft: undefined, following: false, tried: undefined, asked: undefined });
   card.panel = card.panel === panel ? "" : panel;
-  if (card.panel === "history" && !card.reading) card.read({ history: true });
+  if (card.panel === "history" && !card.reading) card.read({ history: true, keep_unread: true });
   card.draw();
   find(host, FIRST[card.panel])?.focus();
 }
@@ -150,15 +168,19 @@ async function act(card, name, tool, args) {
   if (card.pending) return;
   const before = card.task;
   const opener = card.panel || (name === "undo" ? card.opener : name);
-  Object.assign(card, { pending: name, opener, error: "", changes: [] });
+  Object.assign(card, { pending: name, opener, error: "", changes: [], retry: undefined });
   card.draw();
-  try {
-    const task = await card.env.bridge.call(tool, { task_id: before.id, ...args });
-    Object.assign(card, { pending: undefined, panel: "", draft: undefined });
-    card.show(task, { fresh: true });
+  const done = (task) => {
+    Object.assign(card, { pending: undefined, panel: "", draft: undefined, error: "", retry: undefined });
+    card.show(task, { fresh: true, name });
     say(card, name);
+  };
+  try {
+    done(await card.env.bridge.call(tool, { task_id: before.id, ...args }));
   } catch (error) {
+    error.later?.then((task) => task.revision >= card.task.revision && done(task), () => undefined);
     card.pending = undefined;
+    if (error.away) Object.assign(card, { away: true, retry: () => act(card, name, tool, args) });
     await refused(card, before, error);
   }
 }
@@ -175,6 +197,7 @@ function say(card, name) {
   const { task, env } = card;
   const did = card.look === "stopping" ? "did.stop" : `did.${name}`;
   env.announce(inWords(card, t(did)));
+  env.tell(task);
   const told = { id: task.id, revision: task.revision, state: task.state, when: task.when };
   const state = task.paused && !hasEnded(task) ? "paused" : task.state;
   env.bridge.tellModel(
@@ -221,9 +244,16 @@ function countDown(card, host, now) {
   else card.draw();
 }
 
-/** A task that is due or runs changes by itself: often read while that is new, seldom later. */
+/** A task that is due or runs changes by itself: often read while that is new, seldom later. Others are changed elsewhere. */
 function isOutdated(card, now) {
-  const late = now - dueOf(card.task);
-  if (hasEnded(card.task) || card.task.paused || late < 0 || !isStored(card.task)) return false;
-  return now - card.readAt >= (late < LONG_AGO ? SOON : LATER);
+  const { task, env, readAt } = card;
+  if (!isStored(task) || !canCall(env)) return false;
+  return now - readAt >= (card.away ? AWAY_PAUSE : pauseBeforeReading(task, now));
+}
+
+function pauseBeforeReading(task, now) {
+  const late = now - dueOf(task);
+  if (hasEnded(task)) return now - Date.parse(task.last_run?.ended ?? task.when.utc) < FRESHLY ? QUIET : Infinity;
+  if (task.paused || late < 0) return QUIET;
+  return late < LONG_AGO ? SOON : LATER;
 }

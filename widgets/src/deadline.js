@@ -60,10 +60,3 @@ export function tierView({ priority }) {
   const heard = (part) => (typeof part === "string" ? h("span", { class: "sr" }, part) : part);
   return h("span", { class: `tier tone-${tone}`, "data-tier": priority }, parts("tier.name", { tier: h("span", {}, named("tier", priority)) }).map(heard));
 }
-
-/** What it waits for: one thing in a line, several in a list. */
-export function waitingFact({ waiting_for: reasons = [] }) {
-  if (reasons.length === 0) return "";
-  return fact("hourglass", t("waits.name"),
-    reasons.length === 1 ? t("waits.for", { reason: reasons[0] }) : [t("waits.name"), h("ul", { class: "reasons" }, reasons.map((reason) => h("li", {}, reason)))]);
-}

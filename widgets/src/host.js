@@ -34,6 +34,11 @@ export function reportSize(notify) {
   return () => observer.disconnect();
 }
 
+/** Whether the host lets a card call tools. */
+export function canCall({ bridge }) {
+  return bridge.capabilities.serverTools !== undefined;
+}
+
 /** A clock that follows the server's: `hear` its `now` from an answer that just came. */
 export function serverClock() {
   let ahead = 0;

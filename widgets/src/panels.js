@@ -94,7 +94,7 @@ function eventEntry({ at, kind, actor, reason, to, changes = {} }) {
 
 function entryView({ at, look, text, by, reason, changes = [] }, env) {
   return h("li", { class: `tone-${wordsOf(look).tone}` },
-    h("p", {}, by ? parts("history.by", { event: text, actor: h("bdi", { class: "quiet" }, by) }) : text),
+    h("p", {}, by && by !== "local" ? parts("history.by", { event: text, actor: h("bdi", { class: "quiet" }, by) }) : text),
     h("time", { class: "quiet", datetime: at }, moment(Date.parse(at), env.reader(), env.clock.now())),
     reason ? h("p", { class: "summary" }, reason) : "",
     changes.map(([name, values]) => h("p", { class: "summary" }, parts("history.change", { field: named("field", name), ...changeView(values) }))));

@@ -1,6 +1,7 @@
 /* The task card: one task, as the tools answered it. */
 
 import { start } from "./app.js";
+import { canCall } from "./host.js";
 import { taskCard } from "./card.js";
 import { isStored } from "./words.js";
 
@@ -11,16 +12,18 @@ start("duetime-task-card", (root, env) => {
   return {
     draw: card.draw,
     tick: card.tick,
-    wake: () => card.task && isStored(card.task) && card.read(),
+    wake: () => card.task && isStored(card.task) && canCall(env) && card.read(),
+    heard: ({ id, revision }) => id === card.id && revision > (card.task?.revision ?? 0) && card.read(),
     failed: card.fail,
     input(args) {
+      card.id ??= args.task_id;
       card.title = card.task ? "" : String(args.title ?? "");
       card.draw();
     },
     result(task) {
       card.id = task.id;
       card.show(task);
-      if (isStored(task) && Date.now() - Date.parse(task.now) > OLD) card.read();
+      if (isStored(task) && canCall(env) && Date.now() - Date.parse(task.now) > OLD) card.read();
     },
   };
 });

@@ -3,11 +3,12 @@
 import { start } from "./app.js";
 import { h, icon, placeOf, redraw } from "./dom.js";
 import { relative } from "./format.js";
-import { number, t } from "./language.js";
+import { canCall } from "./host.js";
+import { listed, number, t } from "./language.js";
 import { taskCard } from "./card.js";
 import { agenda, clashView, countsView, emptyView, keyOf, rowView } from "./agenda.js";
 import { failuresHeading, lastFailureOf } from "./failures.js";
-import { hasEnded } from "./words.js";
+import { hasEnded, lookOf, wordsOf } from "./words.js";
 
 const OLD_LIST = 10_000;
 const MOVING_PAUSE = 10_000;
@@ -15,16 +16,17 @@ const QUIET_PAUSE = 60_000;
 const FILTERS = ["state", "label", "query", "before", "after"];
 
 start("duetime-task-list", (root, env) => {
-  const list = { root, env, phase: "loading", args: {}, rows: [], counts: {}, atLeast: [], failures: false, clashes: [], unread: [], cursor: undefined, failure: "", error: "", opened: undefined, busy: false, pages: 1, touched: new Set(), readAt: 0 };
+  const list = { root, env, phase: "loading", args: {}, rows: [], counts: {}, atLeast: [], failures: false, clashes: [], unread: [], cursor: undefined, failure: "", error: "", away: false, opened: undefined, busy: false, pages: 1, touched: new Set(), readAt: 0 };
   return {
     draw: () => drawList(list),
     tick: () => tickList(list),
-    wake: () => list.phase === "shown" && reload(list),
+    wake: () => list.phase === "shown" && canCall(env) && reload(list),
+    heard: () => list.phase === "shown" && canCall(env) && reload(list),
     failed: (sentence) => failList(list, sentence),
     input: (args) => (list.args = args),
     result(page) {
       takePage(list, page);
-      if (Date.now() - Date.parse(page.now) > OLD_LIST) reload(list);
+      if (canCall(env) && Date.now() - Date.parse(page.now) > OLD_LIST) reload(list);
     },
   };
 });
@@ -38,18 +40,29 @@ function takePage(list, page, after = []) {
 
 /** Take over the pages that are shown, read again; a row that was acted on here stays where it is, with its undo. */
 function takeAgain(list, pages) {
+  announceOutcomes(list, pages);
   const last = pages.at(-1);
   const rows = pages.flatMap((page) => page.tasks);
   const found = new Set(rows.map((row) => row.id));
   list.rows.forEach((row, place) => {
     if (list.touched.has(row.id) && !row.expected && !found.has(row.id)) rows.splice(Math.min(place, rows.length), 0, row);
   });
-  Object.assign(list, { rows, pages: pages.length, counts: last.counts, atLeast: last.at_least, failures: last.failures === true, clashes: pages.flatMap((page) => page.clashes ?? []), cursor: last.cursor, error: "" });
+  Object.assign(list, { rows, pages: pages.length, counts: last.counts, atLeast: last.at_least, failures: last.failures === true, clashes: pages.flatMap((page) => page.clashes ?? []), cursor: last.cursor, error: "", away: false });
   if (pages[0].unread) list.unread = pages[0].unread;
   drawList(list);
 }
 
-function failList(list, sentence) {
+/** Which of the tasks that are shown have ended since, for those who do not see it. */
+function announceOutcomes(list, pages) {
+  const open = new Map(list.rows.filter((row) => !row.expected && !hasEnded(row) && !list.touched.has(row.id)).map((row) => [row.id, row]));
+  const now = list.env.clock.now();
+  const ended = pages.flatMap((page) => page.tasks).filter((row) => hasEnded(row) && open.has(row.id));
+  const said = ended.map((row) => t("announce.outcome", { title: row.title, state: wordsOf(lookOf(row, Date.parse(row.when), now)).word }));
+  if (said.length) list.env.announce(listed(said, "unit"));
+}
+
+function failList(list, sentence, away = false) {
+  list.away = away;
   list.failure = sentence;
   list.error = list.phase === "shown" ? sentence : "";
   if (list.phase !== "shown") list.phase = "failed";
@@ -86,7 +99,7 @@ async function ask(list, work) {
   try {
     await work();
   } catch (error) {
-    failList(list, error.message);
+    failList(list, error.message, error.away);
   } finally {
     list.busy = false;
     list.readAt = list.env.clock.now();
@@ -107,7 +120,8 @@ function insideOf(list) {
     h("header", { class: "top" }, h("h1", {}, t("list.title")), countsView(list.counts, list.atLeast)),
     errorView(list), newsView(list), clashesView(list),
     sectionsOf(list).map(([section, rows]) => sectionView(list, section, rows)),
-    list.cursor ? h("div", { class: "bar" }, h("button", { type: "button", class: "button", "data-key": "more-rows", onclick: () => more(list) }, icon("chevron"), t("button.show_more"))) : "",
+    canCall(env) ? "" : h("p", { class: "quiet hint" }, t("actions.rows")),
+    list.cursor && canCall(env) ? h("div", { class: "bar" }, h("button", { type: "button", class: "button", "data-key": "more-rows", onclick: () => more(list) }, icon("chevron"), t("button.show_more"))) : "",
   ];
 }
 
@@ -119,11 +133,16 @@ function failedList(list) {
   return h("div", { class: "empty tone-danger" },
     h("span", { class: "leaf round" }, icon("alert")), h("h1", {}, t("list.failed")),
     h("p", { class: "said", role: "alert" }, list.failure),
-    h("button", { type: "button", class: "button", "data-key": "again", onclick: () => reload(list) }, icon("retry"), t("button.try_again")));
+    againView(list));
 }
 
 function errorView(list) {
-  return list.error ? h("div", { class: "notice tone-danger", role: "alert" }, icon("alert"), h("p", {}, list.error)) : "";
+  return list.error ? h("div", { class: "notice tone-danger", role: "alert" }, icon("alert"), h("div", {}, h("p", {}, list.error), list.away ? againView(list) : "")) : "";
+}
+
+function againView(list) {
+  if (!canCall(list.env)) return "";
+  return h("button", { type: "button", class: "button", "data-key": "again", onclick: () => reload(list) }, icon("retry"), t("button.try_again"));
 }
 
 function newsView(list) {
@@ -144,7 +163,7 @@ function sectionView(list, section, rows) {
     h("h2", {}, section, " ", h("span", { class: "quiet" }, number(rows.length))),
     h("ul", {}, rows.map((row) => {
       const opened = list.opened?.key === keyOf(row);
-      const line = rowView(row, list.env, opened, () => toggle(list, row), list.failures);
+      const line = rowView(row, list.env, opened, canCall(list.env) ? () => toggle(list, row) : undefined, list.failures);
       return h("li", { class: opened ? "opened" : "", "data-key": `item-${keyOf(row)}` }, line, opened ? placeOf(list.opened.host) : "");
     })));
 }
@@ -177,18 +196,20 @@ function follows(list, task, reread) {
 function rowOf(task) {
   const { id, title, state, priority, paused, damaged } = task;
   const deadline = hasEnded(task) ? undefined : task.deadline?.utc;
-  return { id, title, state, when: task.when.utc, priority, deadline, paused, damaged, repeat: task.repeat ? true : undefined };
+  return { id, title, state, when: task.when.utc, priority, deadline, paused, damaged, repeat: task.repeat ? true : undefined, reminder: task.action === "reminder" || undefined };
 }
 
 function tickList(list) {
   const now = list.env.clock.now();
   for (const node of list.root.querySelectorAll(".row [data-at]")) node.textContent = relative(Number(node.dataset.at), now, list.env.reader());
   list.opened?.card.tick();
-  if (list.phase === "shown" && document.visibilityState === "visible" && now - list.readAt >= pauseOf(list, now)) reload(list);
+  if (list.phase !== "loading" && canCall(list.env) && document.visibilityState === "visible" && now - list.readAt >= pauseOf(list, now)) reload(list);
 }
 
 /** How long to wait before the list is read again: little when something in it is due or runs, else longer. */
 function pauseOf(list, now) {
+  if (list.away) return MOVING_PAUSE;
+  if (list.phase !== "shown") return QUIET_PAUSE;
   const moving = list.rows.some((row) => !hasEnded(row) && !row.paused && Date.parse(row.when) <= now);
   return moving ? MOVING_PAUSE : QUIET_PAUSE;
 }

@@ -1,4 +1,4 @@
-/* The bar that takes a cancellation back, for as long as the server would. */
+/* The bar that takes a change back, for as long as the server would, or says that it cannot be. */
 
 import { h } from "./dom.js";
 import { number, parts, t } from "./language.js";
@@ -11,10 +11,10 @@ export function secondsLeft(card, now) {
 /** The bar with its countdown, or nothing. */
 export function undoView(card) {
   const left = secondsLeft(card, card.env.clock.now());
-  if (left <= 0) return "";
+  if (left <= 0) return card.final ? h("p", { class: "quiet hint" }, t("undo.none", { did: t(`did.${card.final}`) })) : "";
   const args = { action: "undo", revision: card.task.revision, undo: card.undo.token };
   return h("div", { class: "undo" },
-    h("p", {}, parts(card.task.state === "cancelled" ? "undo.cancelled" : "undo.changed", {
-      within: h("span", { class: "quiet" }, parts("undo.within", { seconds: h("span", { "data-undo": "" }, number(left)) })) })),
+    h("p", {}, parts("undo.done", {
+      did: t(`did.${card.undo.name}`), within: h("span", { class: "quiet" }, parts("undo.within", { seconds: h("span", { "data-undo": "" }, number(left)) })) })),
     actButton(card, "undo", "undo", t("button.undo"), () => card.act("undo", "act_on_task", args), "strong"));
 }

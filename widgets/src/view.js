@@ -1,12 +1,14 @@
 /* How a task card looks: from what the card knows to elements. Nothing here changes anything. */
 
-import { deadlineFact, needsFact, tierView, waitingFact } from "./deadline.js";
+import { deadlineFact, needsFact, tierView } from "./deadline.js";
 import { fact, h, icon } from "./dom.js";
 import { city, day, inOwnZone, leaf, moment, placed, relative, timeOfDay, wall } from "./format.js";
 import { inside, listed, parts, t } from "./language.js";
 import { actionsView } from "./actions.js";
+import { deliveryFact, failureNotice, progressFact, resultFact } from "./outcome.js";
 import { panelView } from "./panels.js";
 import { undoView } from "./undo.js";
+import { waitingFact } from "./waits.js";
 import { hasEnded, lookOf, wordsOf } from "./words.js";
 
 /** The nodes of a card in whatever phase it is. */
@@ -50,7 +52,7 @@ function headView(card) {
       h("div", { class: "above" }, h("span", { class: "pills" }, stateView(card), tierView(task)), relativeView(card, due, now, reader)),
       h("h1", {}, task.title),
       task.message ? h("p", { class: "message" }, task.message) : "",
-      task.effect ? h("p", { class: "quiet effect" }, task.effect) : "",
+      task.effect ? h("p", { class: "quiet effect" }, t("task.reminds")) : "",
       h("p", { class: `when when-${task.state}` },
         h("time", { datetime: task.when.utc }, h("strong", {}, timeOfDay(at.ms, at.reader)), " ", h("span", {}, day(at.ms, at.reader, now))),
         ownZone(task, at))));
@@ -85,10 +87,16 @@ function ownZone({ when }, at) {
 function noticeView(card) {
   const { task, error, changes } = card;
   return [
-    error ? h("div", { class: "notice tone-danger", role: "alert" }, icon("alert"), h("p", {}, error)) : "",
+    error ? h("div", { class: "notice tone-danger", role: "alert" }, icon("alert"), h("div", {}, h("p", {}, error), againButton(card))) : "",
     changes.length ? changedView(changes) : "",
-    ...(task.warnings ?? []).map((warning) => h("div", { class: "notice tone-warning" }, icon("alert"), h("p", {}, warning))),
+    failureNotice(task),
+    ...(task.warnings ?? []).map((warning) => h("div", { class: "notice tone-warning" }, icon("alert"), h("p", {}, warning.replace(/t_[0-9a-z]{12}/g, t("task.another"))))),
   ];
+}
+
+/** Try again, where that may help: Duetime was away, or its answer was. */
+function againButton({ retry }) {
+  return retry ? h("button", { type: "button", class: "button", "data-key": "again", onclick: retry }, icon("retry"), t("button.try_again")) : "";
 }
 
 function changedView(changes) {
@@ -98,7 +106,7 @@ function changedView(changes) {
 }
 
 function factsView(card) {
-  const rows = [repeatFact(card), deadlineFact(card), waitingFact(card.task), needsFact(card.task), lastFact(card), deliveryFact(card.task), ownerFact(card.task)];
+  const rows = [repeatFact(card), deadlineFact(card), progressFact(card.task), waitingFact(card), needsFact(card.task), lastFact(card), resultFact(card), deliveryFact(card.task), ownerFact(card.task)];
   return h("dl", { class: "facts" }, rows);
 }
 
@@ -141,20 +149,16 @@ function lastFact({ task, env }) {
   const { word, picture, tone } = wordsOf(last.state);
   const summary = last.summary && last.summary !== task.title ? h("span", { class: "summary" }, last.summary) : "";
   const ended = last.ended ? moment(Date.parse(last.ended), env.reader(), env.clock.now()) : "";
+  if (last.state === task.state && ["failed", "expired"].includes(last.state)) return "";
   if (last.state === task.state) return summary && fact(picture, t("last.outcome"), last.summary);
   return fact(picture, t("last.name"),
     h("span", { class: `tone-${tone} toned` }, t("last.time", { state: inside(word) })), " ", h("span", { class: "quiet" }, ended), summary);
 }
 
-function deliveryFact({ delivery }) {
-  if (!delivery) return "";
-  return fact("inbox", t("delivery.name"),
-    h("span", { class: delivery.state === "failed" ? "toned tone-danger" : "" }, t(`delivery.${delivery.state}`, { channel: delivery.channel })),
-    delivery.error ? h("span", { class: "summary" }, delivery.error) : "");
-}
+const NOBODY_ELSE = "local";
 
 function ownerFact({ owner, labels = [] }) {
-  const by = owner ? parts("owner.by", { owner: h("bdi", {}, owner) }) : "";
+  const by = owner && owner !== NOBODY_ELSE ? parts("owner.by", { owner: h("bdi", {}, owner) }) : "";
   if (!by && labels.length === 0) return "";
   return fact("user", t("owner.name"), by, labels.map((label) => h("span", { class: "label" }, label)));
 }

@@ -12,6 +12,7 @@ const LOOKS = {
   suspended: ["hourglass", "warning"],
   retrying: ["retry", "warning"],
   succeeded: ["check", "success"],
+  reminded: ["bell", "success"],
   failed: ["cross", "danger"],
   cancelled: ["ban", "quiet"],
   expired: ["alert", "danger"],
@@ -33,11 +34,12 @@ export function isStored(task) {
   return /^t_.{12}$/.test(task.id ?? "");
 }
 
-/** Which look a task has now: its state, unless it is damaged, paused, late, held back by something, or not there at all. */
+/** Which look a task has now: its state, unless something stands before it. What is held back looks so, by the same word. */
 export function lookOf(task, due, now) {
   if (!isStored(task)) return "dry_run";
-  if (task.damaged && !hasEnded(task)) return "damaged";
-  if (task.paused && !hasEnded(task)) return "paused";
+  if (hasEnded(task)) return task.state === "succeeded" && (task.reminder || task.action === "reminder") ? "reminded" : task.state;
+  if (task.damaged) return "damaged";
+  if (task.paused) return "paused";
   if (task.cancel_requested) return "stopping";
   if (task.state === "scheduled" && now - due > LATE_AFTER) return "overdue";
   if (task.state === "ready" && (task.waiting_for?.length || now - due > LATE_AFTER)) return "held";
@@ -47,7 +49,7 @@ export function lookOf(task, due, now) {
 /** Word, icon and tone of a look; one that is not known yet is shown by its own name. */
 export function wordsOf(look) {
   const [picture, tone] = LOOKS[look] ?? ["clock", "quiet"];
-  return { word: named("state", look), picture, tone };
+  return { word: named("state", look === "held" ? "ready" : look), picture, tone };
 }
 
 /** Text of users beside ours, as a quotation that it cannot close, without characters that could disguise it. */

@@ -123,13 +123,24 @@ def test_answers_keep_to_their_schemas(ask: Ask) -> None:
         validate(answer.structured_content, schemas[name])
 
 
-def test_a_refusal_carries_its_sentence_and_its_code_and_nothing_else(ask: Ask) -> None:
+def test_a_refusal_carries_its_code_and_a_sentence_for_the_model_and_one_for_people(ask: Ask) -> None:
     answer = ask("get_task", task_id="t_nothing")
 
     assert answer.is_error
     assert answer.structured_content is None
-    assert answer.meta == {"duetime/code": "not_found"}
+    plain = "No task 't_nothing'. The list shows your tasks and their ids."
+    assert answer.meta == {"duetime/code": "not_found", "duetime/plain": plain}
     assert text_of(answer).startswith("task_id: no task 't_nothing'.")
+
+
+def test_the_sentence_for_people_names_no_argument_no_tool_and_no_id(ask: Ask) -> None:
+    made = ask("schedule_task", title="Call", repeat="every day at 9:00").structured_content
+    assert made is not None
+    ask("reschedule_task", task_id=made["id"], pause=True)
+    answer = ask("act_on_task", task_id=made["id"], action="run_now")
+
+    assert made["id"] in text_of(answer)
+    assert (answer.meta or {})["duetime/plain"] == "This task is paused. Resume it."
 
 
 def test_the_structural_and_the_other_mistakes_are_reported_in_one_answer(ask: Ask) -> None:

@@ -5,8 +5,9 @@ let bridge;
 let frame;
 let gate = Promise.resolve();
 let open = () => undefined;
+let broken;
 
-const seen = { greeted: false, goodbye: undefined, messages: [], sizes: [], files: [], modes: [], calls: [], contexts: [] };
+const seen = { greeted: false, goodbye: undefined, messages: [], sizes: [], files: [], modes: [], calls: [], contexts: [], links: [] };
 
 window.addEventListener("message", ({ data }) => data?.method && seen.messages.push(data.method));
 
@@ -18,6 +19,7 @@ async function load({ html, context, capabilities, width }) {
   document.getElementById("chat").replaceChildren(frame);
   bridge = new AppBridge(null, { name: "test-host", version: "1" }, capabilities, { hostContext: context });
   bridge.oncalltool = call;
+  bridge.onopenlink = async ({ url }) => (seen.links.push(url), {});
   bridge.onupdatemodelcontext = async (params) => (seen.contexts.push(params), {});
   bridge.ondownloadfile = async ({ contents }) => (seen.files.push(contents[0].resource), { isError: window.host.denies });
   bridge.onrequestdisplaymode = async ({ mode }) => (seen.modes.push(mode), { mode });
@@ -36,6 +38,7 @@ async function load({ html, context, capabilities, width }) {
 async function call({ name, arguments: args }) {
   seen.calls.push({ name, arguments: args });
   await gate;
+  if (broken) throw new Error(broken);
   return window.serve(name, args);
 }
 
@@ -46,6 +49,7 @@ window.host = {
   load,
   hold: () => void (gate = new Promise((resolve) => (open = resolve))),
   release: () => open(),
+  break: (message) => void (broken = message),
   input: (args) => bridge.sendToolInput({ arguments: args }),
   result: (result) => bridge.sendToolResult(result),
   cancelled: (reason) => bridge.sendToolCancelled({ reason }),

@@ -1,0 +1,218 @@
+"""A card after its task has fired: what came of it, why it failed, what can be done now, and what takes it back."""
+
+from __future__ import annotations
+
+from datetime import timedelta
+from typing import Any
+
+import pytest
+from duetime.scheduler.task import State
+from duetime.widgets import build, catalogue
+from duetime.widgets.schema import TaskPayload
+from duetime.widgets.spoken import look
+from duetime.widgets.text import task_text
+from duetime.widgets.vocabulary import WORDS, word_of
+from playwright.sync_api import expect
+
+from tests.widgets.chat import CAN_CALL_TOOLS, Chat
+from tests.widgets.sample import CALL_JOHN, NOW, UNDO, a_task, held_back, soon, stamp, weekly
+
+pytestmark = pytest.mark.browser
+
+EARLIER = NOW - timedelta(minutes=5)
+UNREAD = [{"task_id": CALL_JOHN, "text": "Call John", "state": "succeeded", "at": stamp(EARLIER)}]
+SUCCEEDED = {"state": "succeeded", "ended": stamp(EARLIER)}
+REMINDED: dict[str, Any] = {"due": EARLIER, "state": "succeeded", "last_run": SUCCEEDED}
+OPENS_LINKS = {**CAN_CALL_TOOLS, "openLinks": {}}
+
+
+def failed(**parts: Any) -> dict[str, Any]:
+    said = "ValueError: HTTP 404 from https://example.org/hook"
+    last = {"state": "failed", "ended": stamp(EARLIER), "summary": said, "attempts": 3}
+    return a_task(**{"due": EARLIER, "state": "failed", "action": "webhook", "last_run": last, **parts})
+
+
+# --- one word for one state -------------------------------------------------------------------------------------------
+
+
+def test_the_catalogue_has_the_words_of_the_text() -> None:
+    english = catalogue.read(build.SOURCES / build.LANGUAGES)["en"]
+    assert {key.removeprefix("state."): text for key, text in english.items() if key.startswith("state.")} == WORDS
+
+
+@pytest.mark.parametrize("action", ["reminder", "render"])
+def test_a_card_has_the_word_of_the_text_for_each_state(chat: Chat, action: str) -> None:
+    tasks = [a_task(due=EARLIER, state=state, action=action, last_run=SUCCEEDED) for state in State]
+    tasks += [held_back(), a_task(paused=True), a_task(due=EARLIER), a_task(state="running", cancel_requested=True)]
+    chat.show_task(tasks[0])
+    for task in tasks:
+        chat.show(task)
+        payload = TaskPayload.model_validate(task)
+        expect(chat.state()).to_have_text(WORDS[look(payload)])
+        assert word_of(look(payload)) in task_text(payload).splitlines()[0].lower()
+
+
+# --- after it fired ---------------------------------------------------------------------------------------------------
+
+
+def test_a_reminder_that_came_says_so_and_offers_done_and_snooze(chat: Chat) -> None:
+    chat.show_task(a_task(**REMINDED, unread=UNREAD))
+
+    expect(chat.state()).to_have_text("Reminded")
+    expect(chat.card.get_by_role("group", name="Actions").get_by_role("button")).to_have_text(
+        ["Done", "Snooze", "History"]
+    )
+
+
+def test_a_failure_has_a_look_of_its_own_with_the_reason_and_runs_again(chat: Chat) -> None:
+    chat.show_task(failed())
+
+    notice = chat.card.locator("[data-failure]")
+    expect(notice.locator("p")).to_have_text(["It failed after 3 attempts.", "HTTP 404 from https://example.org/hook"])
+    expect(chat.card.get_by_text("HTTP 404")).to_have_count(1)
+    chat.button("Run again").click()
+    expect(chat.state()).to_have_text("Ready")
+    expect(notice).to_have_count(0)
+    assert chat.calls() == [("act_on_task", {"task_id": CALL_JOHN, "action": "run_now", "revision": 3})]
+
+
+def test_a_series_whose_last_run_failed_can_be_run_again_too(chat: Chat) -> None:
+    chat.show_task(a_task(repeat=weekly(), last_run={"state": "failed", "ended": stamp(EARLIER), "summary": "no"}))
+    expect(chat.button("Run again")).to_be_visible()
+    expect(chat.card.locator(".facts")).to_contain_text("Last time: failed")
+
+
+def test_work_shows_its_result_and_the_host_opens_its_links(chat: Chat) -> None:
+    result = {"status": 200, "report": "https://example.org/r/7?a=1", "bad": "javascript:alert(1)", "nested": {"x": 1}}
+    done = {"state": "succeeded", "ended": stamp(EARLIER), "summary": "See http://example.org/log and ftp://x.org"}
+    task = a_task(due=EARLIER, state="succeeded", action="render", result=result, last_run=done)
+    chat.show_task(task, capabilities=OPENS_LINKS)
+
+    links = chat.card.locator("button.link")
+    expect(links).to_have_text(["example.org/r/7?a=1", "example.org/log"])
+    expect(chat.card.locator(".facts")).to_contain_text("status: 200")
+    links.first.click()
+    chat.page.wait_for_function("host.seen.links.length === 1")
+    assert chat.seen("links") == ["https://example.org/r/7?a=1"]
+    expect(chat.card.locator("a")).to_have_count(0)
+
+
+def test_a_host_that_opens_no_links_gets_words(chat: Chat) -> None:
+    chat.show_task(failed())
+    expect(chat.card.locator(".facts")).to_contain_text("example.org/hook")
+    expect(chat.card.locator("button.link")).to_have_count(0)
+
+
+def test_a_run_says_how_far_it_is(chat: Chat) -> None:
+    chat.show_task(a_task(due=EARLIER, state="running", action="render", progress={"part": 0.4, "text": "frame 40"}))
+    expect(chat.card.locator(".facts")).to_contain_text("40 % doneframe 40")
+
+
+def test_an_outcome_is_announced_when_it_comes(chat: Chat) -> None:
+    chat.show_task(a_task(due=NOW))
+    chat.server.change(state="succeeded", last_run={"state": "succeeded", "ended": stamp(NOW)})
+    chat.pass_time(3)
+
+    expect(chat.state()).to_have_text("Reminded")
+    expect(chat.said()).to_have_text("Call John about the lease: Reminded")
+
+
+# --- words for people -------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("reason", "said"),
+    [
+        ("pool gpu: it needs 2, 1 of 4 are free; held by t_00000000000c «Train»", "Waits for gpu to be free"),
+        ("its turn, behind 3 runs with the same tier and needs", "Waits for its turn"),
+        ("a free worker thread: it is next for its tier and needs", "Waits until there is room to run it"),
+        ("worker w1, which has taken it and is about to start it", "Is about to start"),
+        ("attempt 2 of 5 in 4 min, after: no such host", "Tries again in 4 minutesno such host"),
+        (
+            "its next step in 1 h 59 min, after: the export is not there yet",
+            "Goes on in 2 hoursthe export is not there yet",
+        ),
+        ("paused: it waits until it is resumed", "Waits until you resume it"),
+        ("a worker: none is running, so start one with `duetime worker`", "Nothing is running that could do this now"),
+    ],
+)
+def test_what_it_waits_for_reads_as_a_sentence(chat: Chat, reason: str, said: str) -> None:
+    chat.show_task(a_task(due=EARLIER, state="ready", waiting_for=[reason]))
+    expect(
+        chat.card.locator(".fact", has=chat.card.get_by_text("Waits for", exact=True).first).locator("dd")
+    ).to_have_text(said)
+
+
+def test_a_card_names_no_inbox_no_local_no_tool_and_no_id(chat: Chat) -> None:
+    warning = "t_00000000000c has the same title and time; cancel one of them if this is unintended"
+    effect = "This only reminds; nothing does the work. Actions that do work here: webhook."
+    chat.show_task(a_task(owner="local", warnings=[warning], effect=effect))
+    text = chat.card.locator("main").inner_text()
+
+    assert "another task has the same title" in text
+    assert "This only reminds; nothing does the work." in text
+    for word in ("inbox", "local", "t_0", "webhook"):
+        assert word not in text, word
+
+
+# --- undo -------------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("press", "did"),
+    [
+        (["More", "Pause"], "Paused"),
+        (["More", "Skip next"], "Next occurrence skipped"),
+        (["More", "Run now"], "Started"),
+        (["Done"], "Marked as done"),
+        (["Cancel"], "Cancelled"),
+    ],
+)
+def test_every_action_can_be_undone(chat: Chat, press: list[str], did: str) -> None:
+    chat.show_task(soon(repeat=weekly(), unread=UNREAD))
+    for name in press:
+        chat.fit()
+        chat.button(name).click()
+    bar = chat.card.locator(".undo")
+    expect(bar).to_contain_text(f"{did}. Undo within 30 s")
+
+    chat.fit()
+    chat.button("Undo").click()
+    expect(bar).to_have_count(0)
+    expect(chat.state()).to_have_text("Scheduled")
+    expect(chat.button("Done")).to_be_visible()
+    undo = {"task_id": CALL_JOHN, "action": "undo", "revision": 4, "undo": UNDO}
+    assert chat.calls()[-1] == ("act_on_task", undo)
+
+
+@pytest.mark.parametrize("moved", [False, True])
+def test_a_snooze_and_a_move_can_be_undone(chat: Chat, moved: bool) -> None:
+    chat.show_task(soon())
+    chat.button("Move" if moved else "Snooze").click()
+    if moved:
+        chat.card.get_by_label("New time").fill("2026-11-24T10:30")
+        chat.fit()
+        chat.button("Save").click()
+    else:
+        chat.choice("10 min").click()
+    expect(chat.card.locator(".undo")).to_contain_text("Moved. Undo" if moved else "Snoozed. Undo")
+
+    chat.fit()
+    chat.button("Undo").click()
+    expect(chat.card.locator(".relative")).to_have_text("in 30 minutes")
+
+
+def test_an_undo_that_the_world_overtook_shows_the_servers_sentence(chat: Chat) -> None:
+    chat.show_task(soon())
+    chat.button("Cancel").click()
+    expect(chat.button("Undo")).to_be_visible()
+    chat.server.refuse = "This task has run since, so that change stays."
+    chat.fit()
+    chat.button("Undo").click()
+    expect(chat.card.get_by_role("alert")).to_have_text("This task has run since, so that change stays.")
+
+
+def test_what_cannot_be_undone_says_so(chat: Chat) -> None:
+    chat.show_task(a_task(due=EARLIER, state="running", attempt=1))
+    chat.button("Cancel").click()
+    expect(chat.card.get_by_text("Asked to stop. This cannot be undone.")).to_be_visible()

@@ -1,0 +1,79 @@
+/* What came of a task: why it failed, what it gave with the links in it, how far it is, and where it was delivered. */
+
+import { bar, fact, h, icon } from "./dom.js";
+import { t } from "./language.js";
+
+const MAX_LINKS = 5;
+const MAX_ENTRIES = 6;
+const MAX_VALUE = 120;
+const ADDRESS = /https?:\/\/[^\s"'<>\\)\]}]+/g;
+const FAILED = new Set(["failed", "expired"]);
+const OWN_CHANNEL = "inbox";
+
+/** Why a task that is over has failed, in its own look; its reason without the name of an exception. */
+export function failureNotice({ state, last_run: last }) {
+  if (!FAILED.has(state) || !last) return "";
+  const reason = (last.summary ?? "").replace(/^[A-Z]\w*(Error|Exception|Timeout): /, "");
+  return h("div", { class: "notice tone-danger", "data-failure": "" }, icon("cross"), h("div", {},
+    h("p", {}, t(`failure.${state}`, { count: last.attempts ?? 1 })),
+    reason ? h("p", { class: "why" }, h("bdi", {}, reason)) : ""));
+}
+
+/** What the latest attempt gave: its values as they are, and the addresses in them to be opened by the host. */
+export function resultFact({ task, env }) {
+  const { result, last_run: last } = task;
+  const links = addressesIn(`${JSON.stringify(result ?? "")} ${last?.summary ?? ""}`);
+  const lines = linesOf(result);
+  if (lines.length + links.length === 0) return "";
+  return fact("stack", t("result.name"),
+    lines.length ? h("ul", { class: "reasons" }, lines.map((line) => h("li", {}, h("bdi", {}, line)))) : "",
+    links.map((url) => linkView(url, env.bridge)));
+}
+
+function linesOf(result) {
+  if (result === undefined || result === null) return [];
+  if (typeof result !== "object") return [cutTo(String(result))];
+  const flat = Object.entries(result).filter(([, value]) => value !== null && typeof value !== "object" && value !== "");
+  return flat.slice(0, MAX_ENTRIES).map(([name, value]) => cutTo(Array.isArray(result) ? String(value) : `${name}: ${value}`));
+}
+
+function cutTo(text) {
+  return text.length > MAX_VALUE ? `${text.slice(0, MAX_VALUE - 1)}…` : text;
+}
+
+function addressesIn(text) {
+  return [...new Set(text.match(ADDRESS) ?? [])].filter(isOfTheWeb).slice(0, MAX_LINKS);
+}
+
+function isOfTheWeb(url) {
+  try {
+    const { protocol, username, password } = new URL(url);
+    return /^https?:$/.test(protocol) && !username && !password;
+  } catch {
+    return false;
+  }
+}
+
+/** An address as a button, since a card itself goes nowhere; words where the host opens none. */
+function linkView(url, bridge) {
+  const shown = h("bdi", {}, cutTo(url.replace(/^https?:\/\//, "")));
+  if (bridge.capabilities.openLinks === undefined) return h("span", { class: "summary" }, shown);
+  return h("button", { type: "button", class: "link", "data-key": `link-${url}`, "aria-label": t("result.open", { address: url }), onclick: () => bridge.openLink(url) }, shown);
+}
+
+/** How far a run is that says so. */
+export function progressFact({ progress }) {
+  if (!progress) return "";
+  const percent = Math.round(progress.part * 100);
+  return fact("hourglass", t("progress.name"), t("progress.part", { percent }),
+    progress.text ? h("span", { class: "summary" }, h("bdi", {}, progress.text)) : "", h("span", { class: "laxity tone-info" }, bar(1 - progress.part)));
+}
+
+/** Where an outcome goes besides to where every one goes. */
+export function deliveryFact({ delivery }) {
+  const channels = (delivery?.channel ?? "").split(", ").filter((name) => name && name !== OWN_CHANNEL);
+  if (channels.length === 0) return "";
+  return fact("inbox", t("delivery.name"),
+    h("span", { class: delivery.state === "failed" ? "toned tone-danger" : "" }, t(`delivery.${delivery.state}`, { channel: channels.join(", ") })),
+    delivery.error ? h("span", { class: "summary" }, delivery.error) : "");
+}
