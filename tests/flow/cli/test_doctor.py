@@ -15,6 +15,7 @@ from typing import Any
 
 import pytest
 import time_machine
+from duetime.scheduler.rules.states import TERMINAL
 from duetime.scheduler.store import SearchState
 from duetime.server.app import build
 from duetime.server.cli.main import run
@@ -88,11 +89,9 @@ def test_a_new_machine_is_well_and_gets_hints(doctor: Doctor, home: Path) -> Non
 def test_a_process_that_runs_tasks_is_found(doctor: Doctor) -> None:
     with build(load_settings()) as app:
         assert doctor()[1]["runner"]["verdict"] == "note"
-        running = threading.Event()
-        app.listeners.append(lambda _task_id: running.set())
         app.start()
-        app.scheduler.schedule("Something", when=timedelta(0))
-        assert running.wait(20)
+        task_id = app.scheduler.schedule("Something", when=timedelta(0)).record.task.id
+        eventually(lambda: app.scheduler.get(task_id).record.run.state in TERMINAL, "the task to run")
         code, checks = doctor()
     assert code == 0
     assert checks["runner"]["said"].startswith(f"process {os.getpid()} has been running tasks since ")
