@@ -12,7 +12,7 @@ from playwright.sync_api import Browser, Page, expect, sync_playwright
 from tests.widgets.chat import Chat
 from tests.widgets.live import LiveServer
 from tests.widgets.sample import NOW
-from tests.widgets.tooling import HOST, bundle_host, find_chromium
+from tests.widgets.tooling import HOST, bundle, find_chromium
 
 PATIENCE_MS = 60_000
 """After which something is taken to hang; no test depends on how long it takes."""
@@ -28,7 +28,7 @@ the frame, and is lost when the frame has just grown."""
 
 @pytest.fixture(scope="session")
 def host_script() -> str:
-    return bundle_host()
+    return bundle()
 
 
 @pytest.fixture(scope="module")

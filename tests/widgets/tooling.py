@@ -56,10 +56,11 @@ def ensure_node_modules() -> Path:
     return modules
 
 
-def bundle_host() -> str:
-    """Return the host page's script: our few lines joined with the official AppBridge."""
+def bundle(name: str = "host.js") -> str:
+    """Return a host page's script: our few lines joined with the packages that they use."""
     modules = ensure_node_modules()
-    command = [str(modules / ".bin" / "esbuild"), str(HOST / "host.js"), "--bundle", "--format=iife", "--minify"]
+    command = [str(modules / ".bin" / "esbuild"), str(HOST / name), "--bundle", "--format=iife", "--minify"]
+    command.append('--define:process.env.NODE_ENV="production"')
     return provision.run(command, HOST, {"NODE_PATH": str(modules)})
 
 

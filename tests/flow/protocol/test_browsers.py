@@ -2,18 +2,15 @@
 
 from __future__ import annotations
 
-import os
-import subprocess
-import sys
 from collections.abc import Iterator
-from contextlib import contextmanager
-from pathlib import Path
 from typing import Any
 
 import httpx2
 import pytest
 from duetime.server.settings.model import Settings
 from pydantic import ValidationError
+
+from tests.flow.protocol.serve_process import serving
 
 SECONDS = 120
 CHAT = "https://chat.example.com"
@@ -24,29 +21,6 @@ HELLO = {
     "params": {"protocolVersion": "2025-11-25", "capabilities": {}, "clientInfo": {"name": "page", "version": "1"}},
 }
 WANTED = "content-type,mcp-protocol-version,mcp-session-id,mcp-method,mcp-name,last-event-id,authorization"
-
-
-@contextmanager
-def serving(folder: Path, origins: str) -> Iterator[str]:
-    """Run `duetime serve` with these origins; gives its address."""
-    settings = {
-        "DUETIME_DATABASE_URL": f"sqlite:///{folder / 'duetime.db'}",
-        "DUETIME_ALLOWED_ORIGINS": origins,
-        "DUETIME_DESKTOP_NOTIFICATIONS": "off",
-        "DUETIME_PORT": "0",
-    }
-    command = [sys.executable, "-m", "duetime", "serve"]
-    with subprocess.Popen(command, stderr=subprocess.PIPE, text=True, env={**os.environ, **settings}) as process:
-        assert process.stderr is not None
-        try:
-            yield (
-                next(line for line in process.stderr if "serves MCP at" in line)
-                .split("serves MCP at ")[1]
-                .split('"')[0]
-                .strip()
-            )
-        finally:
-            process.terminate()
 
 
 @pytest.fixture(scope="module")
