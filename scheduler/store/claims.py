@@ -14,8 +14,6 @@ from duetime.scheduler.records import Claim, Expired, NextTimes, ReadyRun, Runni
 from duetime.scheduler.store.database.database import Database, Tried
 from duetime.scheduler.store.database.unreadable import DAMAGE, is_damage
 from duetime.scheduler.store.forms import Forms
-from duetime.scheduler.store.postgres import settle as postgres_settle
-from duetime.scheduler.store.postgres import start as postgres_start
 from duetime.scheduler.store.schema.tables import attempts, runs
 from duetime.scheduler.store.sql import commit_check
 from duetime.scheduler.store.statements import damaged, expire, ready_runs, recover, settle, start
@@ -174,7 +172,7 @@ class Claims:
             return Tried()
         try:
             return self._database.attempt(
-                lambda connection: postgres_start.at_once(connection, starts, now=self._now(), **how)
+                lambda connection: self._forms.start_at_once(connection, starts, now=self._now(), **how)
             )
         except DAMAGE as problem:  # the tokens identify what was started
             if not is_damage(problem):
@@ -215,7 +213,9 @@ class Claims:
 
     def settle(self, settlements: Sequence[Settlement]) -> list[Verdict]:
         """Store the ends of attempts with all their consequences; return one verdict per settlement, in order."""
-        tried = self._database.attempt(lambda connection: postgres_settle.settle(connection, settlements, self._now()))
+        tried = self._database.attempt(
+            lambda connection: self._forms.settle_at_once(connection, settlements, self._now())
+        )
         ended = tried.result or set()
         left = [each for n, each in enumerate(settlements) if n not in ended]
         rest = iter(self._settled(left, doubtful=tried.unanswered))

@@ -7,27 +7,49 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
 
-from duetime.scheduler.records import Claim
+from duetime.scheduler.records import Claim, Settlement
 from duetime.scheduler.store.database.database import Database
 from duetime.scheduler.store.database.postgres import Postgres
-from duetime.scheduler.store.postgres import add as postgres_add
-from duetime.scheduler.store.postgres import start as postgres_start
 from duetime.scheduler.store.statements import add, start
 from sqlalchemy import Connection, Row
 
 
 @dataclass(frozen=True, slots=True)
 class Forms:
-    """The writes that differ; each has one signature on every database."""
+    """The writes that differ; each has one signature on every database.
+
+    Those `at_once` are single statements, which a database tries that is a round trip away; they may leave some.
+    """
 
     store_new: add.StoreNew
     move_to_ready: Callable[[Connection, Sequence[Row[Any]], datetime], None]
     start: Callable[..., list[Claim]]
+    start_at_once: Callable[..., list[Claim]]
+    settle_at_once: Callable[[Connection, Sequence[Settlement], datetime], set[int]]
 
 
-PORTABLE = Forms(add.store_new, start.move_to_ready, start.start)
-POSTGRES = Forms(postgres_add.store_new, postgres_start.move_to_ready, postgres_start.start)
+def _starts_none(*_given: Any, **_how: Any) -> list[Claim]:
+    return []
+
+
+def _settles_none(_connection: Connection, _settlements: Sequence[Settlement], _now: datetime) -> set[int]:
+    return set()
+
+
+PORTABLE = Forms(add.store_new, start.move_to_ready, start.start, _starts_none, _settles_none)
 
 
 def forms_of(database: Database) -> Forms:
-    return POSTGRES if isinstance(database, Postgres) else PORTABLE
+    if not isinstance(database, Postgres):
+        return PORTABLE
+    from duetime.scheduler.store.postgres import add as postgres_add  # noqa: PLC0415 - a file needs none of it
+    from duetime.scheduler.store.postgres import settle as postgres_settle  # noqa: PLC0415 - likewise
+    from duetime.scheduler.store.postgres import start as postgres_start  # noqa: PLC0415 - likewise
+
+    return Forms(
+        postgres_add.store_new,
+        postgres_start.move_to_ready,
+        postgres_start.start,
+        postgres_start.at_once,
+        postgres_settle.settle,
+    )

@@ -19,7 +19,12 @@ COMPLETION_VARIABLE = "_DUETIME_COMPLETE"
 
 
 def main() -> None:
-    """Run the command line of this process and exit with its code (docs/cli.md lists them)."""
+    """Run the command line of this process and exit with its code (docs/cli.md lists them).
+
+    Collections of garbage are off: they would be a sixth of a verb's time, which ends before they are of use. Verbs
+    that stay turn them on.
+    """
+    gc.disable()
     sys.exit(run(sys.argv[1:]))
 
 
@@ -49,11 +54,7 @@ def _call(arguments: list[str]) -> Any:
 
 
 def serve_client(session: Session) -> int:
-    """Serve one chat client until its input ends; return the exit code. The client's first question waits for imports.
-
-    Collections are off while modules load, which leave no garbage worth a look; `serve_stdio` turns them on.
-    """
-    gc.disable()
+    """Serve one chat client until its input ends, and return the exit code."""
     if sys.stdin.isatty():
         sys.stderr.write("duetime waits for an MCP client on stdin; for the command-line verbs, see duetime --help\n")
     settings = session.settings()

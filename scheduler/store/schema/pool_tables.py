@@ -6,9 +6,8 @@ from collections.abc import Mapping
 from datetime import datetime
 from typing import Any
 
-from duetime.scheduler.store.schema.base import Base, table
+from duetime.scheduler.store.schema.base import Base, column, table
 from sqlalchemy import ForeignKey, Index, func, select
-from sqlalchemy.orm import Mapped, mapped_column
 
 
 class PoolRow(Base):
@@ -16,12 +15,12 @@ class PoolRow(Base):
 
     __tablename__ = "pools"
 
-    name: Mapped[str] = mapped_column(primary_key=True)
-    spec: Mapped[Mapping[str, Any] | None]
-    declared: Mapped[Mapping[str, Any] | None]
-    revision: Mapped[int]
-    updated_at: Mapped[datetime]
-    updated_by: Mapped[str]
+    name: str = column(primary_key=True)
+    spec: Mapping[str, Any] | None
+    declared: Mapping[str, Any] | None
+    revision: int
+    updated_at: datetime
+    updated_by: str
 
 
 class UsageRow(Base):
@@ -30,12 +29,12 @@ class UsageRow(Base):
     __tablename__ = "usage"
     __table_args__ = (Index("usage_by_pool", "pool", "at"), {"sqlite_with_rowid": False})
 
-    run_id: Mapped[str] = mapped_column(ForeignKey("runs.id"), primary_key=True)
-    attempt: Mapped[int] = mapped_column(primary_key=True, autoincrement=False)
-    pool: Mapped[str] = mapped_column(primary_key=True)
-    tenant: Mapped[str]
-    units: Mapped[float]
-    at: Mapped[datetime]
+    run_id: str = column(ForeignKey("runs.id"), primary_key=True)
+    attempt: int = column(primary_key=True, autoincrement=False)
+    pool: str = column(primary_key=True)
+    tenant: str
+    units: float
+    at: datetime
 
 
 class WorkerRow(Base):
@@ -43,16 +42,16 @@ class WorkerRow(Base):
 
     __tablename__ = "workers"
 
-    id: Mapped[str] = mapped_column(primary_key=True)
-    host: Mapped[str]
-    pid: Mapped[int]
-    threads: Mapped[int]
-    started_at: Mapped[datetime]
-    state: Mapped[str]
-    running: Mapped[int]
-    seen_at: Mapped[datetime]
-    actions: Mapped[tuple[str, ...]] = mapped_column(server_default="[]")
-    lost_threads: Mapped[int] = mapped_column(server_default="0")
+    id: str = column(primary_key=True)
+    host: str
+    pid: int
+    threads: int
+    started_at: datetime
+    state: str
+    running: int
+    seen_at: datetime
+    actions: tuple[str, ...] = column(server_default="[]")
+    lost_threads: int = column(server_default="0")
 
 
 class EstimateRow(Base):
@@ -61,11 +60,11 @@ class EstimateRow(Base):
     __tablename__ = "estimates"
     __table_args__ = ({"sqlite_with_rowid": False},)
 
-    tenant: Mapped[str] = mapped_column(primary_key=True)
-    action: Mapped[str] = mapped_column(primary_key=True)
-    histogram: Mapped[Mapping[str, Any]]
-    weight: Mapped[float]
-    updated_at: Mapped[datetime]
+    tenant: str = column(primary_key=True)
+    action: str = column(primary_key=True)
+    histogram: Mapping[str, Any]
+    weight: float
+    updated_at: datetime
 
 
 class ServerKeyRow(Base):
@@ -74,8 +73,8 @@ class ServerKeyRow(Base):
     __tablename__ = "server_keys"
     __table_args__ = ({"sqlite_with_rowid": False},)
 
-    name: Mapped[str] = mapped_column(primary_key=True)
-    key: Mapped[str]
+    name: str = column(primary_key=True)
+    key: str
 
 
 pools = table(PoolRow)

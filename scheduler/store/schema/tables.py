@@ -7,12 +7,11 @@ from datetime import datetime, timedelta
 from typing import Any
 
 from duetime.scheduler.events import EventKind
-from duetime.scheduler.store.schema.base import Base, Said, Serial, partial, table
+from duetime.scheduler.store.schema.base import Base, Said, Serial, column, partial, table
 from duetime.scheduler.store.schema.json_types import JsonValue
 from duetime.scheduler.store.schema.types import ThisTransaction
 from duetime.scheduler.task import DeadlineType, DeliveryState, Penalty, RetryPolicy, State, Tier
 from sqlalchemy import BigInteger, CheckConstraint, Computed, ForeignKey, Index, false
-from sqlalchemy.orm import Mapped, mapped_column
 
 PHASE = "CASE state WHEN 'running' THEN 'ready' ELSE state END"
 
@@ -23,33 +22,33 @@ class TaskRow(Base):
     __tablename__ = "tasks"
     __table_args__ = (Index("tasks_by_age", "tenant", "created_at"),)
 
-    id: Mapped[str] = mapped_column(primary_key=True)
-    tenant: Mapped[str]
-    owner: Mapped[Said]
-    title: Mapped[Said]
-    action: Mapped[str]
-    payload: Mapped[Mapping[str, Any]]
-    timezone: Mapped[str]
-    when: Mapped[Said]
-    repeat: Mapped[str | None]
-    anchor: Mapped[datetime]
-    until: Mapped[datetime | None]
-    max_runs: Mapped[int | None]
-    paused: Mapped[bool]
-    retry: Mapped[RetryPolicy]
-    deliver_to: Mapped[tuple[str, ...]]
-    labels: Mapped[tuple[str, ...]]
-    revision: Mapped[int]
-    created_at: Mapped[datetime]
-    updated_at: Mapped[datetime]
-    title_folded: Mapped[Said]
-    priority: Mapped[Tier] = mapped_column(server_default=Tier.NORMAL)
-    deadline: Mapped[Said | None]
-    deadline_after: Mapped[timedelta | None]
-    deadline_type: Mapped[DeadlineType] = mapped_column(server_default=DeadlineType.SOFT)
-    penalty: Mapped[Penalty] = mapped_column(server_default=Penalty.NONE)
-    estimate: Mapped[timedelta | None]
-    needs: Mapped[Mapping[str, int]] = mapped_column(server_default="{}")
+    id: str = column(primary_key=True)
+    tenant: str
+    owner: Said
+    title: Said
+    action: str
+    payload: Mapping[str, Any]
+    timezone: str
+    when: Said
+    repeat: str | None
+    anchor: datetime
+    until: datetime | None
+    max_runs: int | None
+    paused: bool
+    retry: RetryPolicy
+    deliver_to: tuple[str, ...]
+    labels: tuple[str, ...]
+    revision: int
+    created_at: datetime
+    updated_at: datetime
+    title_folded: Said
+    priority: Tier = column(server_default=Tier.NORMAL)
+    deadline: Said | None
+    deadline_after: timedelta | None
+    deadline_type: DeadlineType = column(server_default=DeadlineType.SOFT)
+    penalty: Penalty = column(server_default=Penalty.NONE)
+    estimate: timedelta | None
+    needs: Mapping[str, int] = column(server_default="{}")
 
 
 class LabelRow(Base):
@@ -58,9 +57,9 @@ class LabelRow(Base):
     __tablename__ = "task_labels"
     __table_args__ = ({"sqlite_with_rowid": False},)
 
-    tenant: Mapped[str] = mapped_column(primary_key=True)
-    label: Mapped[Said] = mapped_column(primary_key=True)
-    task_id: Mapped[str] = mapped_column(ForeignKey("tasks.id"), primary_key=True)
+    tenant: str = column(primary_key=True)
+    label: Said = column(primary_key=True)
+    task_id: str = column(ForeignKey("tasks.id"), primary_key=True)
 
 
 class RunRow(Base):
@@ -90,41 +89,41 @@ class RunRow(Base):
         {"postgresql_with": {"fillfactor": 70}},  # percent of a page; the rest is for newer versions of its rows
     )
 
-    id: Mapped[str] = mapped_column(primary_key=True)
-    task_id: Mapped[str] = mapped_column(ForeignKey("tasks.id"))
-    tenant: Mapped[str]
-    scheduled_for: Mapped[datetime]
-    state: Mapped[State]
-    generation: Mapped[int]
-    number: Mapped[int]
-    current: Mapped[bool]
-    wake_at: Mapped[datetime | None]
-    first_ready_at: Mapped[datetime | None]
-    started_at: Mapped[datetime | None]
-    ended_at: Mapped[datetime | None]
-    attempt: Mapped[int]
-    failures: Mapped[int]
-    crashes: Mapped[int]
-    missed: Mapped[int]
-    cancel_requested: Mapped[bool]
-    progress: Mapped[Any | None] = mapped_column(JsonValue())
-    checkpoint: Mapped[Any | None] = mapped_column(JsonValue())
-    summary: Mapped[Said | None]
-    result: Mapped[Any | None] = mapped_column(JsonValue())
-    error: Mapped[Said | None]
-    slot: Mapped[datetime | None]
-    listed_at: Mapped[datetime]
-    worker: Mapped[str | None]
-    epoch: Mapped[int | None]
-    lease_until: Mapped[datetime | None]
-    deadline: Mapped[datetime | None]
-    drop_at: Mapped[datetime | None]
-    reserved: Mapped[Mapping[str, int] | None]
-    token: Mapped[str | None]
-    paused: Mapped[bool] = mapped_column(server_default=false())
-    twin_hash: Mapped[int | None] = mapped_column(BigInteger)
-    last_failure: Mapped[bool] = mapped_column(server_default=false())
-    phase: Mapped[State | None] = mapped_column(Computed(PHASE, persisted=True))
+    id: str = column(primary_key=True)
+    task_id: str = column(ForeignKey("tasks.id"))
+    tenant: str
+    scheduled_for: datetime
+    state: State
+    generation: int
+    number: int
+    current: bool
+    wake_at: datetime | None
+    first_ready_at: datetime | None
+    started_at: datetime | None
+    ended_at: datetime | None
+    attempt: int
+    failures: int
+    crashes: int
+    missed: int
+    cancel_requested: bool
+    progress: Any | None = column(JsonValue())
+    checkpoint: Any | None = column(JsonValue())
+    summary: Said | None
+    result: Any | None = column(JsonValue())
+    error: Said | None
+    slot: datetime | None
+    listed_at: datetime
+    worker: str | None
+    epoch: int | None
+    lease_until: datetime | None
+    deadline: datetime | None
+    drop_at: datetime | None
+    reserved: Mapping[str, int] | None
+    token: str | None
+    paused: bool = column(server_default=false())
+    twin_hash: int | None = column(BigInteger())
+    last_failure: bool = column(server_default=false())
+    phase: State | None = column(Computed(PHASE, persisted=True))
 
 
 class AttemptRow(Base):
@@ -136,13 +135,13 @@ class AttemptRow(Base):
         {"sqlite_with_rowid": False},
     )
 
-    run_id: Mapped[str] = mapped_column(ForeignKey("runs.id"), primary_key=True)
-    number: Mapped[int] = mapped_column(primary_key=True, autoincrement=False)
-    worker: Mapped[str]
-    started_at: Mapped[datetime]
-    ended_at: Mapped[datetime | None]
-    outcome: Mapped[str | None]
-    reason: Mapped[Said | None]
+    run_id: str = column(ForeignKey("runs.id"), primary_key=True)
+    number: int = column(primary_key=True, autoincrement=False)
+    worker: str
+    started_at: datetime
+    ended_at: datetime | None
+    outcome: str | None
+    reason: Said | None
 
 
 class TracebackRow(Base):
@@ -150,9 +149,9 @@ class TracebackRow(Base):
 
     __tablename__ = "tracebacks"
 
-    run_id: Mapped[str] = mapped_column(ForeignKey("runs.id"), primary_key=True)
-    attempt: Mapped[int] = mapped_column(primary_key=True, autoincrement=False)
-    text: Mapped[Said]
+    run_id: str = column(ForeignKey("runs.id"), primary_key=True)
+    attempt: int = column(primary_key=True, autoincrement=False)
+    text: Said
 
 
 class EventRow(Base):
@@ -170,22 +169,22 @@ class EventRow(Base):
         {"sqlite_autoincrement": True},
     )
 
-    id: Mapped[int] = mapped_column(Serial, primary_key=True)
-    tenant: Mapped[str]
-    task_id: Mapped[str]
-    run_id: Mapped[str | None]
-    seq: Mapped[int]
-    at: Mapped[datetime]
-    kind: Mapped[EventKind]
-    actor: Mapped[Said]
-    reason: Mapped[Said | None]
-    from_state: Mapped[State | None]
-    to_state: Mapped[State | None]
-    attempt: Mapped[int | None]
-    before: Mapped[Mapping[str, Any] | None]
-    after: Mapped[Mapping[str, Any] | None]
-    revision: Mapped[int | None]
-    tx: Mapped[int | None] = mapped_column(BigInteger, server_default=ThisTransaction())
+    id: int = column(Serial, primary_key=True)
+    tenant: str
+    task_id: str
+    run_id: str | None
+    seq: int
+    at: datetime
+    kind: EventKind
+    actor: Said
+    reason: Said | None
+    from_state: State | None
+    to_state: State | None
+    attempt: int | None
+    before: Mapping[str, Any] | None
+    after: Mapping[str, Any] | None
+    revision: int | None
+    tx: int | None = column(BigInteger(), server_default=ThisTransaction())
 
 
 class KeyRow(Base):
@@ -201,14 +200,14 @@ class KeyRow(Base):
         {"sqlite_with_rowid": False},
     )
 
-    tenant: Mapped[str] = mapped_column(primary_key=True)
-    key: Mapped[str] = mapped_column(primary_key=True)
-    task_id: Mapped[str] = mapped_column(ForeignKey("tasks.id"))
-    fingerprint: Mapped[Mapping[str, Any]]
-    expires_at: Mapped[datetime | None]
-    derived: Mapped[bool]
-    revision: Mapped[int | None]
-    look_at: Mapped[datetime | None]
+    tenant: str = column(primary_key=True)
+    key: str = column(primary_key=True)
+    task_id: str = column(ForeignKey("tasks.id"))
+    fingerprint: Mapping[str, Any]
+    expires_at: datetime | None
+    derived: bool
+    revision: int | None
+    look_at: datetime | None
 
 
 class DeadLetterRow(Base):
@@ -217,12 +216,12 @@ class DeadLetterRow(Base):
     __tablename__ = "dead_letters"
     __table_args__ = (Index("dead_letters_by_time", "tenant", "at", "run_id"),)
 
-    run_id: Mapped[str] = mapped_column(ForeignKey("runs.id"), primary_key=True)
-    task_id: Mapped[str] = mapped_column(ForeignKey("tasks.id"))
-    tenant: Mapped[str]
-    at: Mapped[datetime]
-    reason: Mapped[Said]
-    payload: Mapped[Mapping[str, Any]]
+    run_id: str = column(ForeignKey("runs.id"), primary_key=True)
+    task_id: str = column(ForeignKey("tasks.id"))
+    tenant: str
+    at: datetime
+    reason: Said
+    payload: Mapping[str, Any]
 
 
 class InboxRow(Base):
@@ -234,17 +233,17 @@ class InboxRow(Base):
         partial("inbox_unread", "tenant", "user", "created_at", "id", where="read_at IS NULL"),
     )
 
-    id: Mapped[str] = mapped_column(primary_key=True)
-    tenant: Mapped[str]
-    user: Mapped[str]
-    task_id: Mapped[str] = mapped_column(ForeignKey("tasks.id"))
-    run_id: Mapped[str] = mapped_column(ForeignKey("runs.id"), unique=True)
-    title: Mapped[Said]
-    text: Mapped[Said]
-    state: Mapped[State]
-    created_at: Mapped[datetime]
-    read_at: Mapped[datetime | None]
-    mentioned_at: Mapped[datetime | None]
+    id: str = column(primary_key=True)
+    tenant: str
+    user: str
+    task_id: str = column(ForeignKey("tasks.id"))
+    run_id: str = column(ForeignKey("runs.id"), unique=True)
+    title: Said
+    text: Said
+    state: State
+    created_at: datetime
+    read_at: datetime | None
+    mentioned_at: datetime | None
 
 
 class DeliveryRow(Base):
@@ -256,16 +255,16 @@ class DeliveryRow(Base):
         partial("deliveries_due", "next_at", where="next_at IS NOT NULL"),
     )
 
-    id: Mapped[str] = mapped_column(primary_key=True)
-    tenant: Mapped[str]
-    task_id: Mapped[str] = mapped_column(ForeignKey("tasks.id"))
-    run_id: Mapped[str] = mapped_column(ForeignKey("inbox.run_id"))
-    channel: Mapped[str]
-    state: Mapped[DeliveryState]
-    attempts: Mapped[int]
-    next_at: Mapped[datetime | None]
-    delivered_at: Mapped[datetime | None]
-    error: Mapped[Said | None]
+    id: str = column(primary_key=True)
+    tenant: str
+    task_id: str = column(ForeignKey("tasks.id"))
+    run_id: str = column(ForeignKey("inbox.run_id"))
+    channel: str
+    state: DeliveryState
+    attempts: int
+    next_at: datetime | None
+    delivered_at: datetime | None
+    error: Said | None
 
 
 class RunnerRow(Base):
@@ -274,12 +273,12 @@ class RunnerRow(Base):
     __tablename__ = "runner"
     __table_args__ = (CheckConstraint("id = 1", name="single"),)
 
-    id: Mapped[int] = mapped_column(primary_key=True, autoincrement=False)
-    epoch: Mapped[int]
-    pid: Mapped[int]
-    endpoint: Mapped[str]
-    token: Mapped[str]
-    started_at: Mapped[datetime]
+    id: int = column(primary_key=True, autoincrement=False)
+    epoch: int
+    pid: int
+    endpoint: str
+    token: str
+    started_at: datetime
 
 
 tasks = table(TaskRow)

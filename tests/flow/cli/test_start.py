@@ -22,12 +22,38 @@ sys.exit(code)
 ONLY_FOR_A_DATABASE = {"alembic", "dramatiq", "httpcore2", "httpx2", "mcp", "redis", "rich", "sqlalchemy"}
 
 
+COLLECTIONS = """
+import gc
+import sys
+from duetime.server.cli.main import main
+
+
+def collections():
+    return sum(generation["collections"] for generation in gc.get_stats())
+
+
+before = collections()
+try:
+    main()
+finally:
+    from duetime.widgets.schema import TaskPayload
+
+    print("loaded", collections() - before, TaskPayload.__pydantic_complete__, file=sys.stderr)
+"""
+
+
 def loaded_by(tmp_path: Path, *arguments: str) -> tuple[str, set[str]]:
     """Return what a command wrote to stdout, and the names of the modules and packages that it loaded."""
+    said, modules = ran(tmp_path, PROGRAM, *arguments)
+    return said, {*modules, *(name.partition(".")[0] for name in modules)}
+
+
+def ran(tmp_path: Path, program: str, *arguments: str) -> tuple[str, list[str]]:
+    """Return what a program wrote to stdout, and the words that it wrote to stderr after `loaded`."""
     kept = {name: value for name, value in os.environ.items() if not name.upper().startswith(("DUETIME_", "XDG_"))}
     url = f"sqlite:///{tmp_path}/duetime.db"
     done = subprocess.run(
-        [sys.executable, "-c", PROGRAM, *arguments],
+        [sys.executable, "-c", program, *arguments],
         env={**kept, "HOME": str(tmp_path), "DUETIME_DATABASE_URL": url, "DUETIME_TIMEZONE": "UTC"},
         capture_output=True,
         check=False,
@@ -35,8 +61,8 @@ def loaded_by(tmp_path: Path, *arguments: str) -> tuple[str, set[str]]:
         timeout=PATIENCE,
     )
     assert done.returncode == 0, done.stderr
-    (modules,) = (line.split()[1:] for line in done.stderr.splitlines() if line.startswith("loaded "))
-    return done.stdout, {*modules, *(name.partition(".")[0] for name in modules)}
+    (words,) = (line.split()[1:] for line in done.stderr.splitlines() if line.startswith("loaded "))
+    return done.stdout, words
 
 
 @pytest.mark.parametrize("arguments", [("--help",), ("service", "--help"), ("pools", "--help")], ids=" ".join)
@@ -62,6 +88,8 @@ OURS_LATER = {
     "duetime.scheduler.worker.worker",
     "duetime.server.protocol",
     "duetime.server.transport",
+    "duetime.scheduler.store.postgres",
+    "sqlalchemy.orm",
 }
 
 
@@ -69,6 +97,16 @@ def test_a_verb_on_a_local_file_loads_no_worker_no_client_and_no_server(tmp_path
     said, modules = loaded_by(tmp_path, "schedule", "Call John", "--when", "tomorrow 9am", "--json")
     assert modules & (LATER | OURS_LATER) == set()
     task_id = json.loads(said)["id"]
-    for arguments in (("list",), ("show", task_id), ("history",), ("workers",), ("cancel", task_id), ("config",)):
+    for arguments in (
+        *(("list",), ("show", task_id), ("history",), ("inbox",), ("explain", task_id), ("workers",)),
+        *(("reschedule", task_id, "--title", "Call Ann"), ("cancel", task_id), ("undo", task_id), ("config",)),
+    ):
         _, modules = loaded_by(tmp_path, *arguments)
         assert modules & (LATER | OURS_LATER) == set(), arguments
+
+
+def test_a_verb_collects_no_garbage_and_builds_no_schema_that_it_does_not_need(tmp_path: Path) -> None:
+    _, (collections, _) = ran(tmp_path, COLLECTIONS, "schedule", "Call John", "--when", "tomorrow 9am")
+    assert collections == "0"
+    _, found = ran(tmp_path, COLLECTIONS, "list")
+    assert found == ["0", "False"], "collections, and whether the model of a task was built"
