@@ -282,16 +282,18 @@ class WorkerProcess:
 
 @dataclass(frozen=True, slots=True)
 class Waiting:
-    """Ready runs of one tier: how many, and since when the oldest is ready for the attempt that it waits for."""
+    """Ready runs of one tier, at least `count`; since when the oldest is ready for the attempt that it waits for."""
 
     count: int
     since: datetime
+    at_least: bool = False
 
 
 @dataclass(frozen=True, slots=True)
 class Throughput:
-    """Runs that became ready in the `window` up to now, and runs that ended after they had been ready."""
+    """Runs that became ready in the `window` up to now, attempts that started, runs that ended after being ready."""
 
     window: timedelta
     ready: int
+    started: int
     ended: int

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import threading
 import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
@@ -14,6 +15,7 @@ from duetime.scheduler.rules.time.times import length
 from duetime.scheduler.store import Store
 from duetime.scheduler.task import Tier
 
+MIN_WHOLE_RATE_PER_MINUTE = 10
 REPORT_INTERVAL_S = 5.0
 REPORT_PAUSE_RATIO = 50
 """Reports read the database for at most one part in this many of the time, for any number of ready runs."""
@@ -21,12 +23,16 @@ REPORT_PAUSE_RATIO = 50
 
 @dataclass(frozen=True, slots=True)
 class TierLateness:
-    """The ready runs of one tier: how many, how long the oldest has waited, and how long it may."""
+    """The ready runs of one tier: how many, how long the oldest has waited, and how long it may.
+
+    With `at_least` there may be more, and older ones.
+    """
 
     tier: Tier
     waiting: int
     oldest: timedelta
     patience: timedelta
+    at_least: bool = False
 
     @property
     def is_late(self) -> bool:
@@ -34,7 +40,8 @@ class TierLateness:
 
     def text(self) -> str:
         may = f"longer than its patience of {length(self.patience)}" if self.is_late else "within its patience"
-        return f"{self.tier}: {self.waiting} ready, the oldest for {_whole(self.oldest)}, {may}"
+        count = f"{self.waiting}+" if self.at_least else self.waiting
+        return f"{self.tier}: {count} ready, the oldest for {_whole(self.oldest)}, {may}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,19 +49,32 @@ class BacklogReport:
     """The lateness of every tier, the most urgent first, and the throughput."""
 
     tiers: tuple[TierLateness, ...]
-    throughput: Throughput
+    throughput: tuple[Throughput, ...]
 
     def late(self) -> tuple[str, ...]:
         """Return a sentence for each tier whose oldest run has waited longer than its patience."""
         return tuple(tier.text() for tier in self.tiers if tier.is_late)
+
+    def late_tiers(self) -> set[Tier]:
+        return {tier.tier for tier in self.tiers if tier.is_late}
 
     def lines(self) -> tuple[str, ...]:
         """Return a sentence for each tier that has ready runs, and one for the throughput."""
         return (*(tier.text() for tier in self.tiers if tier.waiting), self.throughput_text())
 
     def throughput_text(self) -> str:
-        found = self.throughput
-        return f"in the last {_whole(found.window)}: {found.ready} runs became ready, {found.ended} ended"
+        windows = ", ".join(_whole(found.window) for found in self.throughput)
+        ready, started, ended = (
+            " / ".join(per_minute(count, found.window) for found, count in zip(self.throughput, counts, strict=True))
+            for counts in zip(*((found.ready, found.started, found.ended) for found in self.throughput), strict=True)
+        )
+        return f"a minute, in the last {windows}: {ready} became ready, {started} started, {ended} ended"
+
+
+def per_minute(count: int, window: timedelta) -> str:
+    """Write a rate with up to three digits."""
+    rate = count * timedelta(minutes=1) / window if window else 0.0
+    return f"{rate:.0f}" if rate >= MIN_WHOLE_RATE_PER_MINUTE else f"{rate:.2g}"
 
 
 def report(store: Store) -> BacklogReport:
@@ -71,7 +91,7 @@ def _of_tier(tier: Tier, found: Waiting | None, now: datetime) -> TierLateness:
     if found is None:
         return TierLateness(tier, 0, timedelta(0), PATIENCE[tier])
     waited = max(timedelta(0), now - found.since)  # a run may be ready a second early
-    return TierLateness(tier, found.count, waited, PATIENCE[tier])
+    return TierLateness(tier, found.count, waited, PATIENCE[tier], found.at_least)
 
 
 def _whole(span: timedelta) -> str:
@@ -84,13 +104,25 @@ class BacklogMonitor:
     def __init__(self, store: Store, clock: Callable[[], float] = time.monotonic) -> None:
         self._store = store
         self._clock = clock
+        self._lock = threading.Lock()
         self._last: BacklogReport | None = None
+        self._late_before: set[Tier] = set()
         self._until = -math.inf
 
     def report(self) -> BacklogReport:
-        began = self._clock()
-        if self._last is None or began >= self._until:
-            self._last = report(self._store)
-            now = self._clock()
-            self._until = now + max(REPORT_INTERVAL_S, REPORT_PAUSE_RATIO * (now - began))
-        return self._last
+        with self._lock:  # those that ask meanwhile wait for the same report
+            began = self._clock()
+            if self._last is None or began >= self._until:
+                self._late_before = self._last.late_tiers() if self._last else set()
+                self._last = report(self._store)
+                now = self._clock()
+                self._until = now + max(REPORT_INTERVAL_S, REPORT_PAUSE_RATIO * (now - began))
+            return self._last
+
+    def late(self) -> tuple[str, ...]:
+        """Return a sentence for each tier that is late in this report and was so in the one before.
+
+        One run that waits for a moment is no problem to tell of and to take back five seconds later.
+        """
+        found = self.report()
+        return tuple(tier.text() for tier in found.tiers if tier.is_late and tier.tier in self._late_before)

@@ -1,7 +1,8 @@
-"""The backlog of all tenants: what is ready and since when, and how many runs became ready and ended lately."""
+"""The backlog of all tenants: what is ready and since when, and how many runs came and went lately."""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from datetime import datetime, timedelta
 from typing import Any, cast
 
@@ -14,57 +15,83 @@ from duetime.scheduler.store.schema.rows import NOT_PAUSED
 from duetime.scheduler.store.schema.tables import events, runs, tasks
 from duetime.scheduler.store.statements.ready_runs import ACTIVE
 from duetime.scheduler.task import State, Tier
-from sqlalchemy import Connection, Select, and_, case, func, select
+from sqlalchemy import ColumnElement, Connection, Select, and_, case, false, func, select, union
 
-THROUGHPUT_WINDOW = timedelta(minutes=5)
-MAX_EVENTS_COUNTED = 10_000
-"""Events that a look at the throughput reads at most: where there are more, its window is shorter."""
+THROUGHPUT_WINDOWS = (timedelta(minutes=1), timedelta(minutes=5), timedelta(minutes=15))
+MAX_EVENTS_COUNTED = 30_000
+"""Events that a look at the throughput reads at most: where there are more, its windows are shorter."""
+
+MAX_RUNS_READ = 10_000
+"""Ready runs that a look reads at each end, those made first and those made last, and runs that are due."""
 
 _LEFT = (State.READY, State.RUNNING, State.RETRYING, State.SUSPENDED)
 
 
 class Backlog:
-    """Reads the backlog. The cost of `waiting` grows with the ready runs, that of `throughput` does not."""
+    """Reads the backlog, a bounded part of it where it is long."""
 
     def __init__(self, database: Database) -> None:
         self._database = database
 
     def waiting(self, now: datetime) -> dict[Tier, Waiting]:
-        """Return the ready runs of each tier that has any; those of paused tasks do not wait."""
+        """Return the runs of each tier that are ready, or due and not ready yet; those of paused tasks do not wait."""
         return self._database.read(lambda connection: _waiting(connection, now))
 
-    def throughput(self, now: datetime) -> Throughput:
-        """Count the runs that became ready, and those that left for good, in the last minutes."""
+    def throughput(self, now: datetime) -> tuple[Throughput, ...]:
+        """Count what came and went in the last minutes, in windows of 1, 5 and 15 minutes.
+
+        Where too much happened for a window, it is shorter, and the last one.
+        """
         return self._database.read(lambda connection: _throughput(connection, now))
 
 
 def _waiting(connection: Connection, now: datetime) -> dict[Tier, Waiting]:
-    """`first_ready_at` is kept over retries, whose own time is in `listed_at`: a later one counts."""
-    again = and_(runs.c.listed_at > runs.c.first_ready_at, runs.c.listed_at <= now)
-    since = case((again, runs.c.listed_at), else_=runs.c.first_ready_at)
+    ready, due = (ACTIVE, runs.c.state == State.READY), (runs.c.wake_at <= now, NOT_PAUSED)
+    ids = union(_first(ready, runs.c.id), _first(ready, runs.c.id.desc()), _first(due, runs.c.wake_at)).subquery()
     statement = (
-        select(tasks.c.priority, func.count(), func.min(since, type_=runs.c.listed_at.type))
-        .select_from(runs.join(tasks, tasks.c.id == runs.c.task_id))
-        .where(ACTIVE, runs.c.state == State.READY, NOT_PAUSED)
+        select(tasks.c.priority, func.count(), func.min(_since(now), type_=runs.c.listed_at.type))
+        .select_from(ids.join(runs, runs.c.id == ids.c.id).join(tasks, tasks.c.id == runs.c.task_id))
+        .where(NOT_PAUSED, tasks.c.paused == false())
         .group_by(tasks.c.priority)
     )
-    return {tier: Waiting(count, oldest) for tier, count, oldest in unreadable.rows(connection, statement)}
+    found = unreadable.rows(connection, statement)
+    at_least = sum(count for _, count, _ in found) >= MAX_RUNS_READ
+    return {tier: Waiting(count, oldest, at_least) for tier, count, oldest in found}
 
 
-def _throughput(connection: Connection, now: datetime) -> Throughput:
+def _first(conditions: Sequence[ColumnElement[bool]], order: ColumnElement[Any]) -> Select[Any]:
+    first = select(runs.c.id).where(*conditions).order_by(order).limit(MAX_RUNS_READ).subquery()
+    return select(first.c.id)
+
+
+def _since(now: datetime) -> ColumnElement[Any]:
+    """Return since when a run waits: `first_ready_at` is kept over retries, whose own time is in `listed_at`."""
+    again = and_(runs.c.listed_at > runs.c.first_ready_at, runs.c.listed_at <= now)
+    return case((runs.c.wake_at.is_not(None), runs.c.wake_at), (again, runs.c.listed_at), else_=runs.c.first_ready_at)
+
+
+def _throughput(connection: Connection, now: datetime) -> tuple[Throughput, ...]:
     newest = select(events.c.at, events.c.from_state, events.c.to_state).order_by(events.c.id.desc())
     late = newest.limit(MAX_EVENTS_COUNTED).subquery()
-    became = and_(late.c.to_state == State.READY, late.c.from_state == State.SCHEDULED)
-    ended = and_(late.c.to_state.in_(TERMINAL), late.c.from_state.in_(_LEFT))
-    first = func.min(late.c.at, type_=events.c.at.type)
-    start = now - THROUGHPUT_WINDOW
+    moves = (
+        and_(late.c.to_state == State.READY, late.c.from_state == State.SCHEDULED),
+        and_(late.c.to_state == State.RUNNING, late.c.from_state == State.READY),
+        and_(late.c.to_state.in_(TERMINAL), late.c.from_state.in_(_LEFT)),
+    )
     counts = select(
         func.count(),
-        first,
-        func.count(case((and_(became, late.c.at >= start), 1))),
-        func.count(case((and_(ended, late.c.at >= start), 1))),
+        func.min(late.c.at, type_=events.c.at.type),
+        *(
+            func.count(case((and_(move, late.c.at >= now - window), 1)))
+            for window in THROUGHPUT_WINDOWS
+            for move in moves
+        ),
     )
-    [(counted, earliest, in_, out)], _ = unreadable.every(connection, cast("Select[Any]", counts))
-    oldest = next_time(earliest) or start
-    window = now - max(oldest, start) if counted == MAX_EVENTS_COUNTED else THROUGHPUT_WINDOW
-    return Throughput(window, in_, out)
+    [(counted, earliest, *moved)], _ = unreadable.every(connection, cast("Select[Any]", counts))
+    reach = now - (next_time(earliest) or now) if counted == MAX_EVENTS_COUNTED else THROUGHPUT_WINDOWS[-1]
+    found = []
+    for number, window in enumerate(THROUGHPUT_WINDOWS):
+        found.append(Throughput(max(min(window, reach), timedelta(0)), *moved[3 * number : 3 * number + 3]))
+        if window > reach:
+            break
+    return tuple(found)

@@ -22,6 +22,7 @@ from duetime.server.session import session
 if TYPE_CHECKING:
     from duetime.scheduler.foresight.lateness import BacklogReport
     from duetime.scheduler.queue import PoolUse, Stats, ThreadUse
+    from duetime.scheduler.records import Throughput
 
 
 TIERS = ("critical", "high", "normal", "low", "background")
@@ -60,7 +61,7 @@ def stats(context: typer.Context, *, as_json: AsJson = False) -> None:
         now, zone = app.store.now(), app.scheduler.zone or "UTC"
         backlog = app.backlog.report()
     if found is None:
-        raise StoreUnavailable(SILENT[app.remote_queue.silence()])
+        raise StoreUnavailable("; ".join((SILENT[app.remote_queue.silence()], *backlog.late())))
     if as_json:
         output.as_json(_stats(found, backlog))
         return
@@ -106,10 +107,18 @@ def _stats(found: Stats, backlog: BacklogReport) -> dict[str, Any]:
         "pools": {name: {**asdict(use), "until": _utc(use)} for name, use in _pools(found)},
         "tiers": list(_tiers(found, backlog)),
         "throughput": {
-            "seconds": backlog.throughput.window.total_seconds(),
-            "ready": backlog.throughput.ready,
-            "ended": backlog.throughput.ended,
+            **_counts(backlog.throughput[:2][-1]),  # five minutes
+            "windows": [_counts(window) for window in backlog.throughput],
         },
+    }
+
+
+def _counts(found: Throughput) -> dict[str, float]:
+    return {
+        "seconds": found.window.total_seconds(),
+        "ready": found.ready,
+        "started": found.started,
+        "ended": found.ended,
     }
 
 
@@ -139,6 +148,7 @@ def _tiers(found: Stats, backlog: BacklogReport) -> Iterator[dict[str, Any]]:
             "ceiling": shares.ceilings[rank - 1],
             "bound": shares.bound(rank),
             "ready": late.waiting,
+            "at_least": late.at_least,
             "oldest_seconds": late.oldest.total_seconds(),
             "patience_seconds": late.patience.total_seconds(),
             "late": late.is_late,

@@ -16,16 +16,15 @@ DAMAGE_SHOWN_FOR = timedelta(minutes=5)
 def readiness(
     store: Store, backlog: BacklogMonitor, away: Exception | None, *, damage: Damage | None = None, verbose: bool
 ) -> str:
-    """Return `ok`, with any lesser problem: a queue that is `away` or was damaged lately, a late tier.
+    """Return `ok`, with any lesser problem: a queue that is `away` or was damaged lately, a tier that stays late.
 
     With `verbose`, further lines are the backlog of each tier, and the throughput. Raises StoreUnavailable when nothing
     can be scheduled.
     """
     store.history.latest()
-    report = backlog.report()
-    problems = [*_of_queue(away), *_of_damage(damage, store.now()), *report.late()]
+    problems = [*_of_queue(away), *_of_damage(damage, store.now()), *backlog.late()]
     state = f"ok, but {'; '.join(problems)}" if problems else "ok"
-    return "\n".join((state, *report.lines())) if verbose else state
+    return "\n".join((state, *backlog.report().lines())) if verbose else state
 
 
 def _of_damage(damage: Damage | None, now: datetime) -> Iterator[str]:

@@ -15,6 +15,7 @@ from typing import Any
 
 import pytest
 import time_machine
+from duetime.scheduler.foresight import lateness
 from duetime.scheduler.rules.states import TERMINAL
 from duetime.scheduler.store import SearchState
 from duetime.server.app import build
@@ -107,13 +108,16 @@ def test_the_process_that_runs_tasks_makes_the_index_for_searches(doctor: Doctor
         assert doctor()[1]["search"]["verdict"] == "ok"
 
 
-def test_runs_that_wait_longer_than_their_patience_are_noted(doctor: Doctor) -> None:
+def test_runs_that_wait_longer_than_their_patience_are_noted(doctor: Doctor, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(lateness, "REPORT_INTERVAL_S", 0.0)
+    monkeypatch.setattr(lateness, "REPORT_PAUSE_RATIO", 0)
     with build(load_settings()) as app:
         app.scheduler.schedule("Call John", when="now", priority="high")
         app.store.claims.make_ready(limit=9)
         assert doctor()[1]["backlog"]["verdict"] == "ok"
         with time_machine.travel(datetime.now(UTC) + timedelta(minutes=1)):
             backlog = doctor()[1]["backlog"]
+            assert app.ready() == "ok"  # until it stays late
             assert app.ready().startswith("ok, but high: 1 ready, the oldest for ")
     assert backlog["verdict"] == "note"
     assert "longer than its patience of 30 s" in backlog["said"]

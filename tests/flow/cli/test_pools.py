@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import time_machine
 from duetime import Context, Done, handler
 from duetime.scheduler.rules.shares import Shares
 from duetime.server.app import App, build
@@ -101,7 +102,10 @@ def test_stats_print_what_is_promised_to_each_tier_and_what_is_used_of_each_pool
     assert [(row["late"], row["patience_seconds"]) for row in said["tiers"]] == [
         (False, seconds) for seconds in (1, 30, 300, 1800, 14400)
     ]
-    assert said["throughput"] == {"seconds": 300, "ready": 0, "ended": 0}
+    nothing = {"ready": 0, "started": 0, "ended": 0}
+    windows = [{"seconds": seconds, **nothing} for seconds in (60, 300, 900)]
+    assert said["throughput"] == {**windows[1], "windows": windows}
+    assert [(row["ready"], row["at_least"]) for row in said["tiers"]] == [(0, False)] * 5
     assert said["pools"]["gpu"]["capacity"] == 3
     eventually(lambda: cli("stats", "--json").said["threads"], "the worker to report its threads")
     [threads] = cli("stats", "--json").said["threads"].values()
@@ -110,6 +114,16 @@ def test_stats_print_what_is_promised_to_each_tier_and_what_is_used_of_each_pool
     assert "GAVE WAY  LOST" in table
     assert f"{Shares().bound(5)} dispatches" in table
     assert "gpu" in table
+
+
+def test_stats_that_no_process_answers_say_what_is_late_all_the_same(cli: Run) -> None:
+    assert cli("schedule", "Call John", "--when", "in 10 min").code == 0
+    assert "late" not in cli("stats").err
+    with time_machine.travel(datetime.now(UTC) + timedelta(minutes=20)):
+        found = cli("stats")
+    assert found.code == 1
+    assert "no process is running tasks" in found.err
+    assert "normal: 1 ready, the oldest for 10 min" in " ".join(found.err.split())
 
 
 def test_stats_say_until_when_a_pool_is_closed_and_leave_out_what_nobody_declared_and_needs(app: App, cli: Run) -> None:
