@@ -181,6 +181,7 @@ class RunningRun:
     token: str
     lease_until: datetime
     created_at: datetime
+    action: str
 
 
 @dataclass(frozen=True, slots=True)

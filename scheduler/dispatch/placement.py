@@ -74,6 +74,7 @@ class Placement:
             delay,
             tenant=run.tenant,
             by_deadline=self._goes_by_deadline(run),
+            action=run.action,
         )
 
     def key(self, run: ReadyRun) -> float:

@@ -75,7 +75,7 @@ def _adopt(store: Store, queue: DispatchQueue) -> None:
 
 def _entry(run: RunningRun) -> Entry:
     created = run.created_at.timestamp() * 1000
-    return Entry(run.run_id, created, run.tier.rank, run.reserved, created)
+    return Entry(run.run_id, created, run.tier.rank, run.reserved, created, action=run.action)
 
 
 def _left(run: RunningRun, now: datetime) -> float:

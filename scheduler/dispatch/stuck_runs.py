@@ -24,7 +24,7 @@ RUNS_PER_CHECK = 1000
 """Ready runs that one check reads; the next check goes on behind them."""
 
 MAX_CLASSES_PER_CHECK = 50
-"""Runs of different tier, tenant and needs about which one check asks the queue."""
+"""Runs of different tier, tenant, action and needs about which one check asks the queue."""
 
 
 class StuckRuns:
@@ -74,10 +74,10 @@ class StuckRuns:
 
 
 def heads(entries: Iterable[Entry]) -> list[Entry]:
-    """Return the first run of each tier, tenant and needs."""
+    """Return the first run of each tier, tenant, action and needs."""
     found: dict[tuple[object, ...], Entry] = {}
     for entry in sorted(entries, key=lambda entry: (entry.key, entry.created, entry.run_id)):
-        found.setdefault((entry.tier, entry.tenant, *sorted(entry.needs.items())), entry)
+        found.setdefault((entry.tier, entry.tenant, entry.action, *sorted(entry.needs.items())), entry)
     return list(found.values())[:MAX_CLASSES_PER_CHECK]
 
 
@@ -100,5 +100,6 @@ def _is_next(found: Explanation) -> bool:
 
 
 def _has_thread(queue: DispatchQueue, found: Explanation, tier: int) -> bool:
-    threads = found.threads or added_up(queue.stats().threads.values())
+    waiting = found.status == "waiting"  # then these are the threads of workers that know its action
+    threads = found.threads if waiting else added_up(queue.stats().threads.values())
     return threads is not None and may_start(threads.headroom, tier, threads.total - threads.busy)

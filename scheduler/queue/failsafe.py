@@ -9,7 +9,7 @@ import math
 import threading
 import time
 from collections import deque
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 
 from duetime.scheduler.ids import new_id
@@ -28,6 +28,7 @@ from duetime.scheduler.queue import (
     Take,
     ThreadUse,
 )
+from duetime.scheduler.queue.lanes import KnownActions
 from duetime.scheduler.rules.limits.admission import Limits
 from duetime.scheduler.rules.shares import TIER_COUNT
 
@@ -130,35 +131,43 @@ class FailsafeQueue:
         nonce: str = "",
         threads: ThreadUse | None = None,
         after: QueueChange | None = None,
+        actions: KnownActions = None,
     ) -> Take:
         """Take as the queue does. After a lost reply the next take repeats its nonce, and so gets the same grants."""
         taken = Take()
         if after is not None and self.away is not None:
-            self.wait(after.generation, after.timeout)
+            self.wait(after.generation, after.timeout, actions=actions or ())
             after = None
         if self.away is None:
             # Kept before the call, cleared after the reply: the next take repeats a nonce without a reply.
             nonce = self._unanswered or nonce or new_id("n")
             with self._noticing():
                 self._unanswered = nonce
-                taken = self.within.take(worker, n, lease, nonce=nonce, threads=threads, after=after)
+                taken = self.within.take(worker, n, lease, nonce=nonce, threads=threads, after=after, actions=actions)
                 self._unanswered = ""
         return taken
 
     def preemptors(
-        self, worker: str, n: int, tiers: tuple[int, int], notice: float, *, threads: ThreadUse | None = None
+        self,
+        worker: str,
+        n: int,
+        tiers: tuple[int, int],
+        notice: float,
+        *,
+        threads: ThreadUse | None = None,
+        actions: KnownActions = None,
     ) -> tuple[int, ...]:
         found: tuple[int, ...] = ()
         if self.away is None:
             with self._noticing():
-                found = self.within.preemptors(worker, n, tiers, notice, threads=threads)
+                found = self.within.preemptors(worker, n, tiers, notice, threads=threads, actions=actions)
         return found
 
-    def wait(self, generation: int, timeout: float, *, tier: int = TIER_COUNT) -> None:
+    def wait(self, generation: int, timeout: float, *, tier: int = TIER_COUNT, actions: Collection[str] = ()) -> None:
         ends, woken = time.monotonic() + timeout, self._waking
         if self.away is None:
             with self._noticing():
-                self.within.wait(generation, timeout, tier=tier)
+                self.within.wait(generation, timeout, tier=tier, actions=actions)
                 return
         with self._changed:
             self._changed.wait_for(lambda: self.away is None or self._waking != woken, ends - time.monotonic())

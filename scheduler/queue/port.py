@@ -6,12 +6,13 @@ Times are milliseconds since 1970 as floats; only `wait` and `Take.hint` are in 
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Protocol
 
 from duetime.scheduler.queue.answers import Explanation, Shortage, Stats, ThreadUse
+from duetime.scheduler.queue.lanes import KnownActions
 from duetime.scheduler.rules.limits.admission import Limits
 from duetime.scheduler.rules.limits.breaker import Report
 from duetime.scheduler.rules.shares import TIER_COUNT
@@ -38,8 +39,9 @@ class Entry:
     """A run that may start `delay` ms after it is put; sorted by `key`, then `created`, then `run_id`, smallest first.
 
     `delay` counts on the queue's own clock, which may differ from the database's. `needs` maps pools to units; all of
-    them are reserved together, or none. Runs of one tier, tenant and needs form a class. Tenants of one tier take
-    turns, except for a run without a tenant and a run `by_deadline` whose key is not past: they go by their key alone.
+    them are reserved together, or none. Runs of one tier, tenant, action and needs form a class. Tenants of one tier
+    take turns, except for a run without a tenant and a run `by_deadline` whose key is not past: they go by their key
+    alone. Only workers that know its `action` take a run; without an action every worker may.
     """
 
     run_id: str
@@ -50,6 +52,7 @@ class Entry:
     delay: float = 0
     tenant: str = ""
     by_deadline: bool = False
+    action: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -129,8 +132,12 @@ class DispatchQueue(Protocol):
         nonce: str = "",
         threads: ThreadUse | None = None,
         after: QueueChange | None = None,
+        actions: KnownActions = None,
     ) -> Take:
         """Lease up to `n` runs to `worker` for `lease` ms, best first, with every pool they need.
+
+        Only runs of `actions`, None for all. Others stay where they are, in their order and with their age. They keep
+        no run of these actions from starting; their first call counts while a worker that knows them reports.
 
         `rules.shares` choose the tier, `rules.turns` the tenant, the key its run. A class short of a pool is parked on
         it and costs nothing until that pool changes. A run that needs an unknown pool, or more than its capacity, is
@@ -143,18 +150,26 @@ class DispatchQueue(Protocol):
         """
 
     def preemptors(
-        self, worker: str, n: int, tiers: tuple[int, int], notice: float, *, threads: ThreadUse | None = None
+        self,
+        worker: str,
+        n: int,
+        tiers: tuple[int, int],
+        notice: float,
+        *,
+        threads: ThreadUse | None = None,
+        actions: KnownActions = None,
     ) -> tuple[int, ...]:
         """Return the tiers of up to `n` runs for which this worker should preempt others, the most urgent first.
 
-        The runs are of `tiers` (first and last), lack only a thread, and reach their key within `notice` ms. Each is
-        returned to one worker only, for `PREEMPTOR_HOLD_MS`.
+        The runs are of `actions` and of `tiers` (first and last), lack only a thread, and reach their key within
+        `notice` ms. Each is returned to one worker only, for `PREEMPTOR_HOLD_MS`.
         """
 
-    def wait(self, generation: int, timeout: float, *, tier: int = TIER_COUNT) -> None:
+    def wait(self, generation: int, timeout: float, *, tier: int = TIER_COUNT, actions: Collection[str] = ()) -> None:
         """Return when the queue has changed since the take that returned `generation`, or after `timeout` seconds.
 
-        A wait with a `tier` may ignore changes that concern only runs less urgent than that tier.
+        It may ignore changes that concern only runs less urgent than `tier`, or only actions that some workers do not
+        know and that are not among `actions`.
         """
 
     def wake(self) -> None:

@@ -162,10 +162,6 @@ class Claims:
         self._fail([wish.run_id for wish in left])
         return claims + self._database.write(work, durable=False, stored=stored, doubtful=True)
 
-    def ready_actions(self, run_ids: Sequence[str]) -> dict[str, str]:
-        """Return by run the actions of those that are ready."""
-        return self._database.read(lambda connection: start.ready_actions(connection, run_ids)) if run_ids else {}
-
     def _tried(self, starts: Sequence[Start], how: Mapping[str, Any]) -> Tried[list[Claim]]:
         """Start runs in one round trip if each has a token, which identifies started runs after a lost reply."""
         if not starts or how["epoch"] is not None or not all(wish.token for wish in starts):

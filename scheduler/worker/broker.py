@@ -10,7 +10,7 @@ import math
 import threading
 import time
 from collections import deque
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Sequence
 
 import dramatiq
 from dramatiq import Message, MessageProxy
@@ -58,10 +58,9 @@ class DispatchBroker(dramatiq.Broker):
     `claim` starts runs in the database, taken at a monotonic time, and returns the ids of the started ones; the others
     are dropped. When it raises, nothing has started, and all runs return to the queue with a delay. `lease` and `clock`
     are in milliseconds.
-    `of_others` returns the unclaimed runs that other workers may take, each with a delay in milliseconds. A thread that
-    holds the lock `claiming` sees every claim either in the database and in the worker, or in neither. `allowance`
-    returns how many threads to use now, `headroom` how many of these are reserved for urgent runs. `preemption` frees
-    threads for urgent runs, `lost` counts lost threads.
+    Only runs of `actions` are taken, None for all. A thread that holds the lock `claiming` sees every claim either in
+    the database and in the worker, or in neither. `allowance` returns how many threads to use now, `headroom` how many
+    of these are reserved for urgent runs. `preemption` frees threads for urgent runs, `lost` counts lost threads.
     """
 
     draining = False
@@ -85,7 +84,7 @@ class DispatchBroker(dramatiq.Broker):
         allowance: Callable[[int], int] = lambda threads: threads,
         let_go: Callable[[], None] = lambda: None,
         line_up: Callable[[Sequence[str]], Sequence[str]] = lambda run_ids: run_ids,
-        of_others: Callable[[Sequence[str]], Mapping[str, float]] = lambda _run_ids: {},
+        actions: Collection[str] | None = None,
         headroom: HeadroomParts = DEFAULT_HEADROOM,
         preemption: Preemption | None = None,
         lost: Callable[[], int] = lambda: 0,
@@ -103,7 +102,7 @@ class DispatchBroker(dramatiq.Broker):
         self._allowance = allowance
         self._let_go = let_go
         self.line_up = line_up
-        self._of_others = of_others
+        self._actions = None if actions is None else frozenset(actions)
         self._headroom = headroom
         self._preemption = preemption
         self._lost = lost
@@ -188,7 +187,7 @@ class DispatchBroker(dramatiq.Broker):
             tier, timeout = least_urgent(self.headroom(), wanted), min(timeout, PREEMPTION_INTERVAL_S)
             self._make_room()
             self.idle.call_when_more(idle, self.queue.wake)
-        self.queue.wait(taken.generation, timeout, tier=tier)
+        self.queue.wait(taken.generation, timeout, tier=tier, actions=self._actions or ())
 
     def _make_room(self) -> None:
         now = time.monotonic()
@@ -219,7 +218,8 @@ class DispatchBroker(dramatiq.Broker):
         after, self._after = self._after if n > max(self.headroom()) else None, None
         if self.draining:
             return None
-        return self.queue.take(self.worker, n, self._lease, nonce=new_id("n"), threads=threads, after=after)
+        nonce, actions = new_id("n"), self._actions
+        return self.queue.take(self.worker, n, self._lease, nonce=nonce, threads=threads, after=after, actions=actions)
 
     def _claimed(self, taken: Take, asked_at: float) -> list[str]:
         with self.claiming:
@@ -245,22 +245,10 @@ class DispatchBroker(dramatiq.Broker):
             for grant in grants:
                 self.queue.give_back(self.worker, grant.run_id, grant.token, delay=CLAIM_RETRY_DELAY_MS)
             return []
-        self._leave([grant for grant in grants if grant.run_id not in claimed])
-        return [grant.run_id for grant in grants if grant.run_id in claimed]
-
-    def _leave(self, grants: Sequence[Grant]) -> None:
-        """Drop runs that must not start, and give back runs of other workers."""
-        try:
-            others = self._of_others([grant.run_id for grant in grants]) if grants else {}
-        except Exception as error:  # noqa: BLE001 - runs that have started must reach their threads
-            log.warning("returned %d runs to the queue, because their state could not be read: %s", len(grants), error)
-            others = dict.fromkeys((grant.run_id for grant in grants), CLAIM_RETRY_DELAY_MS)
-        for grant in grants:
-            if grant.run_id in others:
-                self.queue.give_back(self.worker, grant.run_id, grant.token, delay=others[grant.run_id])
-        dropped = [_unstarted(grant) for grant in grants if grant.run_id not in others]
+        dropped = [_unstarted(grant) for grant in grants if grant.run_id not in claimed]
         if dropped:
             self.queue.finish(self.worker, dropped)
+        return [grant.run_id for grant in grants if grant.run_id in claimed]
 
 
 class RunConsumer(dramatiq.Consumer):

@@ -15,7 +15,6 @@ from duetime.scheduler.runtime.notifier import RunNotifier
 from duetime.scheduler.store import Store
 from duetime.scheduler.worker.active_runs import ActiveRun, ActiveRuns
 from duetime.scheduler.worker.executor import STOPPED
-from duetime.scheduler.worker.unknown_actions import UnknownActions
 
 log = logging.getLogger(__name__)
 
@@ -37,7 +36,6 @@ class Claimer:
         epoch: int | None,
         lease: timedelta,
         actions: Collection[str],
-        clock: Callable[[], float],
         unproven: Callable[[ActiveRun], None],
         notifier: RunNotifier,
     ) -> None:
@@ -48,7 +46,6 @@ class Claimer:
         self._epoch = epoch
         self._lease = lease
         self._actions = actions
-        self._unknown = UnknownActions(store, actions, alone=epoch is not None, clock=clock)
         self._unproven = unproven
         self._notifier = notifier
 
@@ -72,14 +69,6 @@ class Claimer:
                 self._unproven(held)
         self._notifier.changed([claim.task.id for claim in claims])
         return [claim.run.id for claim in claims if claim.run.id not in lost]
-
-    def of_others(self, run_ids: Sequence[str]) -> dict[str, float]:
-        """Return the ready runs of actions that this worker does not know, each with a delay in milliseconds.
-
-        After the delay any worker may take the run.
-        """
-        found = self._store.claims.ready_actions(run_ids)
-        return self._unknown.left({run_id: action for run_id, action in found.items() if action not in self._actions})
 
     def _lost(self, claims: Sequence[Claim]) -> set[str]:
         """Return the runs whose reservation may be lost.

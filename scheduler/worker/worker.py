@@ -97,8 +97,8 @@ class Worker:
         self._execution = Executor(store, handlers, self._loop, started=self._watchdog.started)
         self._claimer = self._make_claimer(handlers, epoch)
         self.threads = 0 if hosted else options.threads
-        self._preemption = Preemption(queue, self._active_runs, worker=options.name, clock=monotonic)
-        self._broker = self._make_broker(hosted)
+        self._preemption = Preemption(queue, self._active_runs, worker=options.name, actions=handlers, clock=monotonic)
+        self._broker = self._make_broker(handlers, hosted)
         self._gate = ThreadGate(self._broker.idle, self._broker.headroom)
         limit = MAX_UNSTORED_PER_THREAD * options.threads
         self._completer = BatchCompleter(
@@ -193,7 +193,6 @@ class Worker:
             epoch=epoch,
             lease=self._options.lease,
             actions=handlers,
-            clock=self._clock,
             unproven=lambda held: self._hand_in(held, UNRESERVED),
             notifier=replace(self._notifier, on_replaced=self._drain),
         )
@@ -205,14 +204,14 @@ class Worker:
         self.threads = threads
         self._broker.idle.add(threads)
 
-    def _make_broker(self, hosted: Callable[[], None] | None) -> DispatchBroker:
+    def _make_broker(self, handlers: Handlers, hosted: Callable[[], None] | None) -> DispatchBroker:
         broker = DispatchBroker(
             self._queue,
             worker=self._options.name,
             threads=self.threads,
             lease=self._options.lease.total_seconds() * 1000,
             claim=self._claimer.claim,
-            of_others=self._claimer.of_others,
+            actions=handlers,
             allowance=self._allowance,
             let_go=self._let_go,
             line_up=self._line_up,

@@ -123,3 +123,15 @@ def workers_check(store: Store) -> Check:
         said = f"{len(alive)} processes with {threads} threads; `duetime workers` lists them"
         return Check("workers", CheckVerdict.OK, said)
     return Check("workers", CheckVerdict.WRONG, "no worker has reported lately.", "Start one: `duetime worker`.")
+
+
+def actions_check(store: Store) -> Check:
+    """Look whether a live worker knows the action of each run that may start."""
+    alive = [worker for worker in store.workers.all() if is_alive(worker.seen_at, store.now())]
+    known = {action for worker in alive for action in worker.actions}
+    unknown = sorted({run.action for run in store.claims.ready(limit=RUNS_PER_CHECK)} - known)
+    if unknown and alive:
+        said = f"no worker knows the action {unknown[0]!r}, and runs of it wait."
+        more = f" The same holds for {', '.join(map(repr, unknown[1:]))}." if unknown[1:] else ""
+        return Check("actions", CheckVerdict.WRONG, said + more, "Start a worker with its handler: setting `handlers`.")
+    return Check("actions", CheckVerdict.OK, f"{len(known)} actions are known to workers")

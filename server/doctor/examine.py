@@ -23,7 +23,14 @@ from duetime.scheduler.task import InboxMessage, State
 from duetime.server.doctor.check import Check, CheckVerdict
 from duetime.server.doctor.database import RUNNER_ADVICE, backlog_check, rows_check, search_check
 from duetime.server.doctor.deep import integrity_checks
-from duetime.server.doctor.distributed import namespace_check, queue_check, redis_check, skew_check, workers_check
+from duetime.server.doctor.distributed import (
+    actions_check,
+    namespace_check,
+    queue_check,
+    redis_check,
+    skew_check,
+    workers_check,
+)
 from duetime.server.session import RUNNER_ANSWER_TIMEOUT_S, Session
 from duetime.server.settings.handlers import load_handlers
 from duetime.server.settings.layers import config_path
@@ -86,6 +93,7 @@ def _database(settings: Settings, *, deep: bool) -> Iterator[Check]:
             yield _safely("namespace", partial(namespace_check, settings), store)
             yield _safely("queue", partial(queue_check, settings), store)
             yield from (_safely("clock skew", skew_check, store), _safely("workers", workers_check, store))
+            yield _safely("actions", actions_check, store)
         else:
             yield _safely("runner", _runner, store)
     finally:

@@ -1,6 +1,6 @@
 """The waiting runs by class, for the queue in memory. Twin: lua/classes.lua.
 
-A class is all runs of a tenant and a tier with equal needs, in order: one look at its head decides for all of them.
+A class is all runs of a tenant, a tier and an action with equal needs, in order: one look at its head decides for all.
 While the head lacks a pool, the class is parked on that pool and no take sees it.
 """
 
@@ -12,15 +12,17 @@ from functools import partial
 from typing import Protocol
 
 from duetime.scheduler.queue.constants import MAX_RUNS_COUNTED_AHEAD
+from duetime.scheduler.queue.lanes import MAIN_LANE, KnownActions
+from duetime.scheduler.queue.memory.lanes import Lanes
 from duetime.scheduler.queue.memory.lazy_heap import LazyHeap
 from duetime.scheduler.queue.memory.turns import Rank, Ring
 from duetime.scheduler.queue.port import Entry
 from duetime.scheduler.rules.shares import TIER_COUNT
-from duetime.scheduler.rules.turns import Turns, goes_out_of_turn
+from duetime.scheduler.rules.turns import Turns
 
 ClassNeeds = tuple[tuple[str, int], ...]
-ClassName = tuple[int, ClassNeeds, str, bool]
-"""Tier, needs, tenant, and whether its runs go by their deadline."""
+ClassName = tuple[int, ClassNeeds, str, bool, str]
+"""Tier, needs, tenant, whether its runs go by their deadline, and their action."""
 
 
 def rank_of(entry: Entry) -> Rank:
@@ -29,7 +31,7 @@ def rank_of(entry: Entry) -> Rank:
 
 def class_name(entry: Entry) -> ClassName:
     by_deadline = entry.by_deadline and bool(entry.tenant)
-    return (entry.tier, tuple(sorted(entry.needs.items())), entry.tenant, by_deadline)
+    return (entry.tier, tuple(sorted(entry.needs.items())), entry.tenant, by_deadline, entry.action)
 
 
 class Place(Protocol):
@@ -44,24 +46,29 @@ class Place(Protocol):
 
 @dataclass(slots=True, eq=False)
 class RunClass:
-    """The runs of one class; `behind` is the place it is parked in, None while takes examine it."""
+    """The runs of one class; `behind` is the place it is parked in, None while takes examine it.
+
+    `lane` is where its head stands, parked or not.
+    """
 
     tier: int
     needs: ClassNeeds
     tenant: str = ""
     by_deadline: bool = False
+    action: str = ""
     entries: dict[str, Entry] = field(default_factory=dict)
     runs: LazyHeap[Rank] = field(init=False)
     head: Rank | None = None
     """The best of `runs`; kept, because every take compares it several times."""
     behind: Place | None = None
+    lane: str = MAIN_LANE
 
     def __post_init__(self) -> None:
         self.runs = LazyHeap(self._is_here)
 
     @property
     def name(self) -> ClassName:
-        return (self.tier, self.needs, self.tenant, self.by_deadline)
+        return (self.tier, self.needs, self.tenant, self.by_deadline, self.action)
 
     @property
     def size(self) -> int:
@@ -87,12 +94,15 @@ class RunClass:
 class RunClasses:
     """All classes. A change of the head of a parked class unparks it: the next take examines it again."""
 
-    def __init__(self) -> None:
+    def __init__(self, lanes: Lanes) -> None:
+        self.lanes = lanes
         self._class_of: dict[str, RunClass] = {}
         self._classes: dict[ClassName, RunClass] = {}
-        self._heads = [LazyHeap[Rank](partial(self._is_candidate, tier)) for tier in range(1, TIER_COUNT + 1)]
+        self._heads: dict[tuple[str, int], LazyHeap[Rank]] = {}
         self._turns = Turns()
-        self._rings = [self.ring(tier, partial(self._is_candidate, tier)) for tier in range(1, TIER_COUNT + 1)]
+        self._rings: dict[tuple[str, int], Ring] = {}
+        self._main = [self.heads_in(MAIN_LANE, tier) for tier in range(1, TIER_COUNT + 1)]
+        self._actions: dict[str, int] = {}
 
     def get(self, run_id: str) -> Entry | None:
         cls = self._class_of.get(run_id)
@@ -122,6 +132,7 @@ class RunClasses:
         cls = self._classes.get(name)
         if cls is None:
             cls = self._classes[name] = RunClass(*name)
+            self._count(cls.action, 1)
         before = cls.head
         self._class_of[entry.run_id] = cls
         cls.add(entry)
@@ -140,12 +151,44 @@ class RunClasses:
         if entry.tenant:
             self._turns.served(entry.tier, entry.tenant, now)
 
-    def in_turn(self, head: Rank, now: float) -> Rank:
-        """Return the run to start when `head` is best of its tier: `head`, or the best of the tenant in turn."""
-        cls = self._class_of[head[2]]
-        if not cls.tenant or goes_out_of_turn(cls.by_deadline, head[0], now):
-            return head
-        return self._rings[cls.tier - 1].first() or head
+    def are_known(self, actions: KnownActions) -> bool:
+        """Whether a worker with handlers for `actions` may take every run that waits."""
+        return actions is None or self._actions.keys() <= actions
+
+    def best(self) -> list[Rank | None]:
+        """Return by tier the best head of the main lane that is not parked."""
+        return [heads.top() for heads in self._main]
+
+    def heads_in(self, lane: str, tier: int) -> LazyHeap[Rank]:
+        """Return the heads of a lane and tier that are not parked."""
+        found = self._heads.get((lane, tier))
+        if found is None:
+            is_here = partial(self._is_candidate, lane, tier)
+            found = self._heads[lane, tier] = LazyHeap[Rank](is_here)
+            self._rings[lane, tier] = self.ring(tier, is_here)
+        return found
+
+    def ring_in(self, lane: str, tier: int) -> Ring:
+        """Return the tenants that have such heads."""
+        self.heads_in(lane, tier)
+        return self._rings[lane, tier]
+
+    def move_out(self, cls: RunClass, now: float) -> None:
+        """Move a class that is not parked to the lane of its action."""
+        self.lanes.split(cls.action, now)
+        self._offer(cls)
+
+    def enter(self, cls: RunClass, lane: str) -> None:
+        """Record that the head of a class stands in a lane now."""
+        before, cls.lane = cls.lane, lane
+        if before != lane:
+            self.lanes.moved(before, lane)
+            self.ring_in(before, cls.tier).forget(cls.tenant)
+
+    def is_unserved(self, run_id: str, now: float) -> bool:
+        """Whether no worker that may take a waiting run has reported lately."""
+        cls = self._class_of.get(run_id)
+        return cls is not None and self.lanes.is_unserved(cls.action, now)
 
     def has_turn_before(self, entry: Entry, run_id: str) -> bool:
         """Whether the tenant turn of `entry` comes before that of a waiting run of the same tier."""
@@ -170,26 +213,13 @@ class RunClasses:
         if cls.behind is not None:
             cls.behind.leave()
             cls.behind = None
-        assert cls.head is not None
-        self._heads[cls.tier - 1].push(cls.head)
-        if cls.tenant:
-            self._rings[cls.tier - 1].add(cls.tenant, cls.head)
+        self._offer(cls)
 
     def unpark_headed_by(self, head: Rank, name: ClassName) -> None:
         """Unpark a class if it is still parked with this head."""
         cls = self._classes.get(name)
         if cls is not None and cls.behind is not None and cls.head == head:
             self.unpark(cls)
-
-    def best(self) -> list[Rank | None]:
-        """Return by tier the best head that is not parked."""
-        return [heads.top() for heads in self._heads]
-
-    def late(self, tier: int, before: float, most: int) -> list[str]:
-        """Return up to `most` unparked runs of a tier with a key up to `before`, from `most` classes."""
-        heads = [head for head in self._heads[tier - 1].first(most) if head[0] <= before]
-        firsts = [rank for head in heads for rank in self._class_of[head[2]].runs.first(most)]
-        return [run_id for key, _, run_id in sorted(firsts) if key <= before]
 
     def ahead(self, run_id: str) -> int:
         """Count the runs of its class that go before this one, up to `MAX_RUNS_COUNTED_AHEAD`."""
@@ -203,15 +233,32 @@ class RunClasses:
     def _look_again(self, cls: RunClass, before: Rank | None) -> None:
         if cls.head is None:
             del self._classes[cls.name]
-            self._rings[cls.tier - 1].forget(cls.tenant)
+            self._count(cls.action, -1)
+            self.ring_in(cls.lane, cls.tier).forget(cls.tenant)
+            self.enter(cls, MAIN_LANE)
             if cls.behind is not None:
                 cls.behind.leave()
         elif cls.head != before:
             self.unpark(cls)
 
-    def _is_candidate(self, tier: int, rank: Rank) -> bool:
+    def _count(self, action: str, classes: int) -> None:
+        """Count classes of an action; every worker may take the runs without one."""
+        self._actions[action] = self._actions.get(action, 0) + classes
+        if not action or not self._actions[action]:
+            del self._actions[action]
+
+    def _offer(self, cls: RunClass) -> None:
+        assert cls.head is not None
+        lane = self.lanes.of(cls.action)
+        if lane != cls.lane:
+            self.enter(cls, lane)
+        self.heads_in(lane, cls.tier).push(cls.head)
+        if cls.tenant:
+            self._rings[lane, cls.tier].add(cls.tenant, cls.head)
+
+    def _is_candidate(self, lane: str, tier: int, rank: Rank) -> bool:
         cls = self._headed_by(rank)
-        return cls is not None and cls.behind is None and cls.tier == tier
+        return cls is not None and cls.behind is None and cls.tier == tier and cls.lane == lane
 
     def _is_head_of(self, is_here: Callable[[Rank], bool], tenant: str, rank: Rank) -> bool:
         return is_here(rank) and self._class_of[rank[2]].tenant == tenant

@@ -12,7 +12,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 
 from duetime.scheduler.queue.answers import Why
-from duetime.scheduler.queue.constants import MAX_SIZES_PER_WAKE
+from duetime.scheduler.queue.constants import MAX_CLASSES_PER_TAKE, MAX_SIZES_PER_WAKE
 from duetime.scheduler.queue.memory.classes import RunClass, RunClasses
 from duetime.scheduler.queue.memory.lazy_heap import LazyHeap
 from duetime.scheduler.queue.memory.turns import Rank, Ring
@@ -33,11 +33,12 @@ from duetime.scheduler.rules.shares import TIER_COUNT
 
 @dataclass(slots=True, eq=False)
 class ParkedSize:
-    """The classes of one tier that are parked on a pool for the same number of units: by key, and by turn."""
+    """The classes of one tier and lane that are parked on a pool for the same number of units: by key, and by turn."""
 
     pool: LivePool
     tier: int
     units: int
+    lane: str
     waiting: RunClasses
     count: int = 0
     heads: LazyHeap[Rank] = field(init=False)
@@ -55,6 +56,17 @@ class ParkedSize:
         self.count -= 1
         if not self.count:
             self.pool.drop(self)
+
+    def separate(self) -> bool:
+        """Park classes in the lane of their action until a class of this lane is next; False when too many were not."""
+        for _ in range(MAX_CLASSES_PER_TAKE):
+            classes = [self.waiting.class_of(head[2]) for head in self.firsts()]
+            cls = next((cls for cls in classes if self.waiting.lanes.of(cls.action) != self.lane), None)
+            if cls is None:
+                return True
+            self.leave()
+            self.pool.park(cls, self.units, self.waiting)
+        return False
 
     def firsts(self) -> list[Rank]:
         """Return the head with the smallest key, and that of the class whose turn it is if it is another."""
@@ -78,8 +90,8 @@ class LivePool:
     state: PoolState = field(default_factory=PoolState)
     own: bool = False
     timer: float | None = None
-    sizes: dict[tuple[int, int], ParkedSize] = field(default_factory=dict)
-    units: tuple[list[int], ...] = field(default_factory=lambda: tuple([] for _ in range(TIER_COUNT)))
+    sizes: dict[tuple[int, int, str], ParkedSize] = field(default_factory=dict)
+    units: tuple[list[tuple[int, str]], ...] = field(default_factory=lambda: tuple([] for _ in range(TIER_COUNT)))
 
     def at(self, now: float) -> PoolState:
         """Return the state as of `now` without storing it."""
@@ -92,21 +104,27 @@ class LivePool:
             return Why.UNKNOWN
         if units > free(limits, state, entry.tier, now):
             return _shortness(limits, state, units, entry.tier, now)
-        return Why.HELD if self.is_held(entry, waiting) else None
+        return Why.HELD if self.is_held(entry, waiting, now) else None
 
-    def is_held(self, entry: Entry, waiting: RunClasses) -> bool:
-        """Whether an overdue run with first call goes before this one: it has the smaller key, and the turn."""
-        held = self.state.hold not in ("", entry.run_id) and self.state.hold_key < entry.key
-        return held and not waiting.has_turn_before(entry, self.state.hold)
+    def is_held(self, entry: Entry, waiting: RunClasses, now: float) -> bool:
+        """Whether an overdue run with first call goes before this one: it has the smaller key, and the turn.
+
+        And a worker that can start it.
+        """
+        hold = self.state.hold
+        if hold in ("", entry.run_id) or self.state.hold_key >= entry.key or waiting.is_unserved(hold, now):
+            return False
+        return not waiting.has_turn_before(entry, hold)
 
     def park(self, cls: RunClass, units: int, waiting: RunClasses) -> None:
         """Park a class on this pool."""
         head = cls.head
         assert head is not None
-        size = self.sizes.get((cls.tier, units))
+        waiting.enter(cls, waiting.lanes.of(cls.action))
+        size = self.sizes.get((cls.tier, units, cls.lane))
         if size is None:
-            size = self.sizes[(cls.tier, units)] = ParkedSize(self, cls.tier, units, waiting)
-            insort(self.units[cls.tier - 1], units)
+            size = self.sizes[cls.tier, units, cls.lane] = ParkedSize(self, cls.tier, units, cls.lane, waiting)
+            insort(self.units[cls.tier - 1], (units, cls.lane))
         size.count += 1
         cls.behind = size
         size.heads.push(head)
@@ -115,9 +133,9 @@ class LivePool:
 
     def drop(self, size: ParkedSize) -> None:
         """Remove a size without parked classes."""
-        del self.sizes[(size.tier, size.units)]
+        del self.sizes[size.tier, size.units, size.lane]
         units = self.units[size.tier - 1]
-        del units[bisect_left(units, size.units)]
+        del units[bisect_left(units, (size.units, size.lane))]
 
     def gives_nothing(self, units: int, tier: int, why: Why, now: float) -> bool:
         """Whether no release could admit these units, so that a run parked here drops its other first calls."""
@@ -143,17 +161,22 @@ class LivePool:
         """Return when time alone may admit these units."""
         return helped_at(self.limits, self.at(now), units, tier, now) if self.limits else None
 
-    def fitting(self, waiting: RunClasses, now: float) -> Iterator[Rank]:
-        """Yield the heads that may be admitted now: for each tier those of the largest sizes that fit."""
+    def fitting(self, now: float) -> Iterator[ParkedSize]:
+        """Yield the sizes that may be admitted now: for each tier the largest that fit."""
         if self.limits is None or not self.sizes:
             return
         state = self.at(now)
         for tier, units in enumerate(self.units, 1):
-            fit = bisect_right(units, free(self.limits, state, tier, now)) if units else 0
+            fit = bisect_right(units, free(self.limits, state, tier, now), key=_units) if units else 0
             for size in units[max(0, fit - MAX_SIZES_PER_WAKE) : fit][::-1]:
-                for head in self.sizes[(tier, size)].firsts():
-                    if not self.is_held(waiting.entry(head[2]), waiting):
-                        yield head
+                yield self.sizes[tier, *size]
+
+    def admitted(self, waiting: RunClasses, now: float) -> Iterator[Rank]:
+        """Yield the heads of these sizes that may be admitted now."""
+        for size in self.fitting(now):
+            for head in size.firsts():
+                if not self.is_held(waiting.entry(head[2]), waiting, now):
+                    yield head
 
     def rest(self, now: float) -> float | None:
         """Return when to examine the classes still parked here, None when no time will help."""
@@ -165,11 +188,11 @@ class LivePool:
         if self.limits is None or not units:
             return
         state = self.at(now)
-        fit = bisect_right(units, free(self.limits, state, tier, now))
+        fit = bisect_right(units, free(self.limits, state, tier, now), key=_units)
         if fit:
             yield now + THROTTLE_CHECK_INTERVAL_MS
         if fit < len(units):
-            at = helped_at(self.limits, state, units[fit], tier, now)
+            at = helped_at(self.limits, state, units[fit][0], tier, now)
             if at is not None:
                 yield max(now + 1, at)
 
@@ -182,6 +205,10 @@ class LivePool:
             return True
         open_now = state.factor >= 1 and state.stopped_until <= now and state.open_until == 0
         return self.limits.kind is Kind.SLOTS and open_now
+
+
+def _units(size: tuple[int, str]) -> int:
+    return size[0]
 
 
 def _shortness(limits: Limits, state: PoolState, units: int, tier: int, now: float) -> Why:

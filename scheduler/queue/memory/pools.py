@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+
 from duetime.scheduler.queue.answers import Why
-from duetime.scheduler.queue.constants import DEFAULT_LIMITS
+from duetime.scheduler.queue.constants import DEFAULT_LIMITS, HOLD_CHECK_INTERVAL_MS
 from duetime.scheduler.queue.memory.classes import RunClass, RunClasses
 from duetime.scheduler.queue.memory.lazy_heap import LazyHeap
 from duetime.scheduler.queue.memory.lease import Lease
-from duetime.scheduler.queue.memory.pool import LivePool
+from duetime.scheduler.queue.memory.pool import LivePool, ParkedSize
 from duetime.scheduler.queue.port import Entry
 from duetime.scheduler.rules.limits.admission import (
     THROTTLE_CHECK_INTERVAL_MS,
@@ -61,11 +63,31 @@ class LivePools:
             self.remind(pool, pool.helped_at(units, cls.tier, now))
         if head[0] < self.time.wall:
             pool.claim_first_call(head, units, cls.tier, now)
+        self._check_first_call(pool, now)
 
     def wake(self, pool: LivePool, now: float) -> None:
         """Unpark the classes that may be admitted now."""
-        for head in list(pool.fitting(self._waiting, now)):
+        if self._waiting.lanes:
+            self._separate(pool, pool.fitting(now), now)
+        for head in list(pool.admitted(self._waiting, now)):
             self._waiting.unpark(self._waiting.class_of(head[2]))
+        self._check_first_call(pool, now)
+
+    def moved_out(self, cls: RunClass, now: float) -> None:
+        """Unpark what was behind a class that left the main lane: no start of its run will."""
+        for name, _ in cls.needs:
+            if name in self._pools:
+                self.wake(self._pools[name], now)
+
+    def _check_first_call(self, pool: LivePool, now: float) -> None:
+        """Look again at a pool with first call later: it counts while a worker reports that knows the run's action."""
+        if self._waiting.lanes and pool.state.hold and pool.sizes:
+            self.remind(pool, now + HOLD_CHECK_INTERVAL_MS)
+
+    def _separate(self, pool: LivePool, sizes: Iterable[ParkedSize], now: float) -> None:
+        """Let no class keep others parked that are of actions which more workers know."""
+        if [size for size in list(sizes) if not size.separate()]:
+            self.remind(pool, now + 1)
 
     def remind(self, pool: LivePool, at: float | None) -> None:
         """Set the timer of a pool to `at`, unless it fires earlier."""
@@ -185,6 +207,8 @@ class LivePools:
             pool.state.level = min(pool.state.level, limits.capacity)
             pool.state.relog(resized(pool.state.log, limits.window if limits.slides else 0.0))
             pool.told, pool.limits = limits, self.time.limits(limits)
+        if self._waiting.lanes:
+            self._separate(pool, pool.sizes.values(), now)
         for size in list(pool.sizes.values()):
             head = size.heads.top()
             if head is not None:

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import math
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from threading import Condition
 
 from duetime.scheduler.queue.answers import Explanation, Shortage, Stats, ThreadUse
 from duetime.scheduler.queue.constants import CALM_AFTER_MS, CALM_PERIOD_MS, MIN_DAMAGE_INTERVAL_MS, REBUILD_TURN_MS
+from duetime.scheduler.queue.lanes import KnownActions
 from duetime.scheduler.queue.memory.state import Put, QueueState
 from duetime.scheduler.queue.port import Cancelled, Entry, Finish, Grant, QueueChange, QueueLost, Take
 from duetime.scheduler.rules.limits.admission import Limits
@@ -57,6 +58,7 @@ class MemoryQueue:
         nonce: str = "",
         threads: ThreadUse | None = None,
         after: QueueChange | None = None,
+        actions: KnownActions = None,
     ) -> Take:
         if after is not None:
             self.wait(after.generation, after.timeout)
@@ -70,25 +72,39 @@ class MemoryQueue:
                 held = tuple(grant for grant in before if self._state.held(grant.run_id, grant.token))
                 return Take(held, self._generation, 0.0, asked_at)
             self._state.pass_time(now)
-            granted, hint = self._state.grant(worker, n, now, now + lease, threads)
+            granted, hint, left = self._state.grant(worker, n, now, now + lease, threads=threads, actions=actions)
             if nonce:
                 self._takes[worker] = (nonce, granted)
-            if self._state.has_candidates:
+            if left:
                 self._wake()
             return Take(granted, self._generation, hint, asked_at)
 
     def preemptors(
-        self, worker: str, n: int, tiers: tuple[int, int], notice: float, *, threads: ThreadUse | None = None
+        self,
+        worker: str,
+        n: int,
+        tiers: tuple[int, int],
+        notice: float,
+        *,
+        threads: ThreadUse | None = None,
+        actions: KnownActions = None,
     ) -> tuple[int, ...]:
         with self._changed:
             now = self._called()
             if not self._complete:
                 return ()
             if threads is not None:
-                self._state.threads.report(worker, threads, 0, now)
-            return self._state.preemptors(n, tiers, self._time.wall + notice, now)
+                self._state.threads.report(worker, threads, 0, now, actions)
+            return self._state.preemptors(n, tiers, self._time.wall + notice, now, actions)
 
-    def wait(self, generation: int, timeout: float, *, tier: int = TIER_COUNT) -> None:  # noqa: ARG002 - it may go on too early
+    def wait(
+        self,
+        generation: int,
+        timeout: float,
+        *,
+        tier: int = TIER_COUNT,  # noqa: ARG002 - it may go on too early
+        actions: Collection[str] = (),  # noqa: ARG002 - likewise
+    ) -> None:
         with self._changed:
             self._changed.wait_for(lambda: self._generation != generation, timeout)
 

@@ -17,8 +17,10 @@ from duetime.scheduler.queue.constants import (
     MAX_PROMOTED_PER_TAKE,
     MAX_TIMERS_PER_TAKE,
 )
+from duetime.scheduler.queue.lanes import KnownActions
 from duetime.scheduler.queue.memory.classes import RunClass, RunClasses, class_name
 from duetime.scheduler.queue.memory.explain import counted, explained, shortage
+from duetime.scheduler.queue.memory.lanes import Lanes
 from duetime.scheduler.queue.memory.lazy_heap import LazyHeap
 from duetime.scheduler.queue.memory.lease import Lease
 from duetime.scheduler.queue.memory.overdue import OverdueHeads
@@ -26,8 +28,9 @@ from duetime.scheduler.queue.memory.pool import LivePool
 from duetime.scheduler.queue.memory.pools import LivePools
 from duetime.scheduler.queue.memory.threads import WorkerThreads
 from duetime.scheduler.queue.memory.turns import Rank
+from duetime.scheduler.queue.memory.view import View
 from duetime.scheduler.queue.port import Cancelled, Entry, Finish, Grant
-from duetime.scheduler.rules.headroom import NO_HEADROOM, Headroom, may_start
+from duetime.scheduler.rules.headroom import NO_HEADROOM, may_start
 from duetime.scheduler.rules.limits.queue_time import QueueTime
 from duetime.scheduler.rules.shares import ShareBalance, Shares, choose, overdue, served
 
@@ -48,17 +51,13 @@ class QueueState:
         self._shares = shares
         self._balance = ShareBalance()
         self._serial = 0
-        self._waiting = RunClasses()
+        self.threads = WorkerThreads()
+        self._waiting = RunClasses(Lanes(self.threads))
         self._leases: dict[str, Lease] = {}
         self._delayed: dict[str, tuple[Entry, float]] = {}
         self._by_time = LazyHeap[Rank](self._is_delayed)
         self._overdue = OverdueHeads()
         self.pools = LivePools(self._waiting, time)
-        self.threads = WorkerThreads()
-
-    @property
-    def has_candidates(self) -> bool:
-        return any(self._waiting.best())
 
     def held(self, run_id: str, token: str) -> Lease | None:
         """Return the lease that this token holds."""
@@ -92,25 +91,34 @@ class QueueState:
             self._waiting.unpark_headed_by(head, name)
 
     def grant(
-        self, worker: str, n: int, now: float, until: float, threads: ThreadUse | None = None
-    ) -> tuple[tuple[Grant, ...], float | None]:
-        """Lease up to `n` runs; return with them in how many seconds time alone may make another run ready."""
-        granted: list[Grant] = []
-        looks, headroom = 0, threads.headroom if threads else NO_HEADROOM
-        while looks < MAX_CLASSES_PER_TAKE and self._look(
-            worker, now, until, granted, self._heads(headroom, n - len(granted))
-        ):
-            looks += 1
-        if threads is not None:
-            self.threads.report(worker, threads, len(granted), now)
-        if looks == MAX_CLASSES_PER_TAKE and self.has_candidates:
-            return tuple(granted), 0.0
-        return tuple(granted), self._hint(now)
+        self, worker: str, n: int, now: float, until: float, *, threads: ThreadUse | None, actions: KnownActions
+    ) -> tuple[tuple[Grant, ...], float | None, bool]:
+        """Lease up to `n` runs, to a worker that knows `actions`.
 
-    def preemptors(self, n: int, tiers: tuple[int, int], before: float, now: float) -> tuple[int, ...]:
+        Returns with them in how many seconds time alone may make another run ready, and whether to wake others.
+        """
+        self._waiting.lanes.taken(actions, now)
+        view, granted = View(self._waiting, self.pools, actions, now), list[Grant]()
+        looks, headroom = 0, threads.headroom if threads else NO_HEADROOM
+        while looks < MAX_CLASSES_PER_TAKE and (idle := n - len(granted)) > 0:
+            heads = [head if may_start(headroom, tier, idle) else None for tier, head in enumerate(view.best(), 1)]
+            if not self._look(worker, now, until, granted, view, heads=heads):
+                break
+            looks += 1
+        left = any(view.best())
+        self._waiting.lanes.took()
+        if threads is not None:
+            self.threads.report(worker, threads, len(granted), now, actions)
+        again = view.is_cut_short or (looks == MAX_CLASSES_PER_TAKE and left)
+        return tuple(granted), 0.0 if again else self._hint(now), left or view.moved > 0
+
+    def preemptors(
+        self, n: int, tiers: tuple[int, int], before: float, now: float, actions: KnownActions
+    ) -> tuple[int, ...]:
         """Return the tiers of up to `n` runs that lack a thread, are late by `before` and await no preemption."""
         first, last = tiers
-        late = [run for tier in range(first, last + 1) for run in self._waiting.late(tier, before, MAX_PREEMPTORS)]
+        view = View(self._waiting, self.pools, actions, now)
+        late = [run for tier in range(first, last + 1) for run in view.late(tier, before, MAX_PREEMPTORS)]
         return tuple(self._waiting.entry(run_id).tier for run_id in self.threads.assign(late, n, now))
 
     def finish(self, end: Finish, now: float, jitter: float) -> bool:
@@ -183,7 +191,8 @@ class QueueState:
             return Explanation("leased", worker=lease.worker)
         if delayed is not None:
             return Explanation("delayed", not_before=delayed[1] - self.pools.time.behind)
-        threads = added_up(self.threads.known(now).values())
+        waiting = self._waiting.get(run_id)
+        threads = added_up(self.threads.known(now, waiting.action).values()) if waiting else None
         return explained(self._waiting, run_id, lambda head: self.shortage(head, now), threads)
 
     def stats(self, now: float) -> Stats:
@@ -205,18 +214,16 @@ class QueueState:
             return self._waiting.remove(run_id)
         return self._delayed.pop(run_id, (None, 0.0))[0]
 
-    def _heads(self, headroom: Headroom, idle: int) -> list[Rank | None]:
-        """Return by tier the best head that may start on this many idle threads."""
-        return [head if may_start(headroom, tier, idle) else None for tier, head in enumerate(self._waiting.best(), 1)]
-
-    def _look(self, worker: str, now: float, until: float, granted: list[Grant], heads: list[Rank | None]) -> bool:
-        """Grant the best run of the chosen tier, or park its class; return False when no tier has a run."""
+    def _look(
+        self, worker: str, now: float, until: float, granted: list[Grant], view: View, *, heads: list[Rank | None]
+    ) -> bool:
+        """Grant the best run of the chosen tier, or park its class; return False when there is nothing to examine."""
         keys, wall = [head[0] if head else None for head in heads], self.pools.time.wall
         tier = choose(self._shares, self._balance, keys, wall)
         head = heads[tier] if tier is not None else None
+        head = view.in_turn(head, wall) if head is not None and not view.is_cut_short else None
         if tier is None or head is None:
             return False
-        head = self._waiting.in_turn(head, wall)
         cls, entry = self._waiting.class_of(head[2]), self._waiting.entry(head[2])
         if (short := self.pools.short(entry, now)) is not None:
             self._park(cls, head, *short, now)

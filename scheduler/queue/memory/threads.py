@@ -7,24 +7,29 @@ from dataclasses import replace
 
 from duetime.scheduler.queue.answers import ThreadUse
 from duetime.scheduler.queue.constants import PREEMPTOR_HOLD_MS, THREADS_KNOWN_MS
+from duetime.scheduler.queue.lanes import KnownActions, knows
 
 
 class WorkerThreads:
     """Thread reports of workers. `now` is in milliseconds since 1970."""
 
     def __init__(self) -> None:
-        self._reported: dict[str, tuple[ThreadUse, float]] = {}
+        self._reported: dict[str, tuple[ThreadUse, float, KnownActions]] = {}
         self._preemptors: dict[str, float] = {}
 
-    def report(self, worker: str, threads: ThreadUse, granted: int, now: float) -> None:
-        """Store the report of a worker, and the number of runs it was granted after that report."""
+    def report(self, worker: str, threads: ThreadUse, granted: int, now: float, actions: KnownActions = None) -> None:
+        """Store the report of a worker that knows `actions`, and the number of runs it was granted after that."""
         busy = min(threads.busy + granted, threads.total)
-        self._reported[worker] = (replace(threads, busy=busy), now)
+        self._reported[worker] = (replace(threads, busy=busy), now, actions)
 
-    def known(self, now: float) -> dict[str, ThreadUse]:
-        """Return recent reports by worker, and remove the others."""
-        self._reported = {name: (use, at) for name, (use, at) in self._reported.items() if now - at <= THREADS_KNOWN_MS}
-        return {name: use for name, (use, _) in self._reported.items()}
+    def known(self, now: float, action: str = "") -> dict[str, ThreadUse]:
+        """Return the recent reports of workers that know an action, and remove old reports."""
+        self._reported = {name: told for name, told in self._reported.items() if now - told[1] <= THREADS_KNOWN_MS}
+        return {name: use for name, (use, _, actions) in self._reported.items() if knows(actions, action)}
+
+    def serve(self, action: str, now: float) -> bool:
+        """Whether a worker that knows an action has reported lately."""
+        return any(now - at <= THREADS_KNOWN_MS and knows(known, action) for _, at, known in self._reported.values())
 
     def assign(self, late: Sequence[str], n: int, now: float) -> list[str]:
         """Return the first `n` runs without a preempting worker, and assign them for `PREEMPTOR_HOLD_MS`."""

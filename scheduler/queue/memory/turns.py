@@ -47,6 +47,16 @@ class Ring:
         """Return the best head of the tenant whose turn it is, None where there is no tenant."""
         if len(self._heads) == 1:
             return next(iter(self._heads.values())).top()
+        first = self.next()
+        return self._heads[first[2]].top() if first is not None else None
+
+    def head_of(self, tenant: str) -> Rank | None:
+        """Return the best head of a tenant."""
+        heads = self._heads.get(tenant)
+        return heads.top() if heads is not None else None
+
+    def next(self) -> tuple[float, str, str] | None:
+        """Return the turn of the tenant whose turn it is, its quoted name and its name; None without a tenant."""
         for _ in range(MAX_TURNS_REFRESHED):
             first = self._order.top()
             if first is None:
@@ -55,8 +65,7 @@ class Ring:
             if turn <= first[0]:
                 break
             self._put(first[2], turn)
-        first = self._order.top()
-        return self._heads[first[2]].top() if first is not None else None
+        return self._order.top()
 
     def forget(self, tenant: str) -> None:
         """Forget a tenant that has nothing here."""

@@ -9,6 +9,7 @@ from urllib.parse import quote
 
 from duetime.scheduler.queue.answers import Explanation, PoolUse, Shortage, Stats, ThreadUse, Why, added_up
 from duetime.scheduler.queue.constants import MAX_HOLDERS_SHOWN
+from duetime.scheduler.queue.lanes import KnownActions
 from duetime.scheduler.queue.port import Entry, Finish, Grant
 from duetime.scheduler.rules.shares import TIER_COUNT
 
@@ -20,17 +21,29 @@ _THREADS_COLUMNS = 5 + TIER_COUNT
 
 
 def class_of(entry: Entry) -> str:
-    """Return the name of the class of a run: its tier, its tenant, and what it needs, as in `3|acme|gpu=1,tpm=600`.
+    """Return the name of the class of a run: tier, tenant, action and needs, as in `3|acme|resize|gpu=1,tpm=600`.
 
     A tenant whose run goes by its deadline has a `!` before its name.
     """
     needs = _written(tuple(sorted(entry.needs.items()))) if entry.needs else ""
-    return f"{entry.tier}|{_turn(entry.tenant, entry.by_deadline) if entry.tenant else ''}|{needs}"
+    tenant = _turn(entry.tenant, entry.by_deadline) if entry.tenant else ""
+    return f"{entry.tier}|{tenant}|{written_action(entry.action)}|{needs}"
 
 
 @lru_cache(4096)
 def _turn(tenant: str, by_deadline: bool) -> str:
     return ("!" if by_deadline else "") + quote(tenant, safe="")
+
+
+@lru_cache(4096)
+def written_action(action: str) -> str:
+    """Return an action as keys and names of classes have it."""
+    return quote(action, safe="")
+
+
+def actions_word(actions: KnownActions) -> str:
+    """Return the actions that a worker knows, each between commas; `*` for all."""
+    return "*" if actions is None else f",{','.join(map(written_action, actions))},"
 
 
 @lru_cache(4096)

@@ -9,7 +9,7 @@ from __future__ import annotations
 import json
 import math
 import re
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import replace
 from itertools import chain
 from typing import TypeVar
@@ -17,9 +17,11 @@ from typing import TypeVar
 import redis
 from duetime.scheduler.queue.answers import Explanation, Shortage, Stats, ThreadUse
 from duetime.scheduler.queue.constants import REBUILD_TURN_MS
+from duetime.scheduler.queue.lanes import KnownActions
 from duetime.scheduler.queue.port import Cancelled, Entry, Finish, Grant, QueueChange, Take
 from duetime.scheduler.queue.redis import scripts, wakeup
 from duetime.scheduler.queue.redis.codec import (
+    actions_word,
     class_of,
     entry_words,
     explanation_of,
@@ -29,8 +31,10 @@ from duetime.scheduler.queue.redis.codec import (
     stats_of,
     threads_of,
     threads_words,
+    written_action,
 )
-from duetime.scheduler.queue.redis.scripts import Scripts, fields_of, translated
+from duetime.scheduler.queue.redis.scripts import Scripts, translated
+from duetime.scheduler.queue.redis.source import fields_of
 from duetime.scheduler.rules.limits.admission import Limits
 from duetime.scheduler.rules.shares import TIER_COUNT, Shares
 
@@ -87,31 +91,47 @@ class RedisQueue:
         nonce: str = "",
         threads: ThreadUse | None = None,
         after: QueueChange | None = None,
+        actions: KnownActions = None,
     ) -> Take:
-        words: Sequence[str | float] = (worker, n, lease, nonce, *threads_words(threads))
-        if after is not None and (taken := self._taken_after(after, words if nonce else None)) is not None:
+        known = actions_word(actions)
+        words: Sequence[str | float] = (worker, n, lease, nonce, known, *threads_words(threads))
+        if (
+            after is not None
+            and (taken := self._taken_after(after, words if nonce else None, actions or ())) is not None
+        ):
             return taken
         generation = self._wakeup.generation
         run = self._scripts.ask if nonce else self._scripts.call
         return _take_of(run("take", *words), generation)
 
-    def _taken_after(self, change: QueueChange, words: Sequence[str | float] | None) -> Take | None:
+    def _taken_after(
+        self, change: QueueChange, words: Sequence[str | float] | None, actions: Collection[str]
+    ) -> Take | None:
         """Take in one round trip with the wait; None when the take is still to be done."""
         if words is None:
-            self.wait(change.generation, change.timeout)
+            self.wait(change.generation, change.timeout, actions=actions)
             return None
-        following = self._wakeup.wait_and_run(change.generation, change.timeout, self._scripts.command("take", *words))
+        command = self._scripts.command("take", *words)
+        following = self._wakeup.wait_and_run(change.generation, change.timeout, command, _lanes(actions))
         if following is None:
             return None
         return replace(_take_of(following.reply, following.generation), asked_at=following.asked_at)
 
     def preemptors(
-        self, worker: str, n: int, tiers: tuple[int, int], notice: float, *, threads: ThreadUse | None = None
+        self,
+        worker: str,
+        n: int,
+        tiers: tuple[int, int],
+        notice: float,
+        *,
+        threads: ThreadUse | None = None,
+        actions: KnownActions = None,
     ) -> tuple[int, ...]:
-        return tuple(self._scripts.call("preemptors", worker, n, *tiers, notice, *threads_words(threads)))
+        known = actions_word(actions)
+        return tuple(self._scripts.call("preemptors", worker, n, *tiers, notice, known, *threads_words(threads)))
 
-    def wait(self, generation: int, timeout: float, *, tier: int = TIER_COUNT) -> None:
-        self._wakeup.wait(generation, timeout, tier)
+    def wait(self, generation: int, timeout: float, *, tier: int = TIER_COUNT, actions: Collection[str] = ()) -> None:
+        self._wakeup.wait(generation, timeout, tier, _lanes(actions))
 
     def wake(self) -> None:
         self._wakeup.wake()
@@ -211,6 +231,10 @@ class RedisQueue:
 def _take_of(reply: str | bytes, generation: int) -> Take:
     hint, *grants = json.loads(reply)
     return Take(grants_of(grants), generation, float(hint) if hint else None)
+
+
+def _lanes(actions: Collection[str]) -> list[str]:
+    return [f"@{written_action(action)}" for action in actions]
 
 
 def _fill_of(name: str, key: str) -> float:

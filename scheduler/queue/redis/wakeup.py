@@ -82,21 +82,26 @@ class WakeupToken:
         self._before = LEAST_BEFORE
         self.generation = 0
 
-    def wait(self, generation: int, timeout: float, tier: int = TIER_COUNT) -> None:
+    def wait(self, generation: int, timeout: float, tier: int = TIER_COUNT, lanes: Sequence[str] = ()) -> None:
         """Return when a token arrived since `generation`, or after `timeout` seconds.
 
-        A process that may start critical or high runs only, up to `tier`, leaves the other tokens to others.
+        A process that may start critical or high runs only, up to `tier`, leaves the other tokens to others, and so
+        does one without the handlers of a lane. It listens for lanes that do not exist too: they may before it ends.
         """
         until, before = time.monotonic() + timeout, self._before
         while self._shall_listen(generation, until, before):
             heard = False
             try:
                 with translated():
-                    heard = self._listen(min(until - before, time.monotonic() + MAX_BLOCKING_S), self._tokens(tier))
+                    heard = self._listen(
+                        min(until - before, time.monotonic() + MAX_BLOCKING_S), self._tokens(tier, lanes)
+                    )
             finally:
                 self._stop_listening(heard=heard)
 
-    def wait_and_run(self, generation: int, timeout: float, command: Command) -> FollowUp | None:
+    def wait_and_run(
+        self, generation: int, timeout: float, command: Command, lanes: Sequence[str] = ()
+    ) -> FollowUp | None:
         """Wait for a token, for two seconds at most, and run a command; None if it is still to be run.
 
         The command may have run all the same, so it must be one that may run twice.
@@ -108,7 +113,7 @@ class WakeupToken:
         try:
             with translated(), self._connected() as connection, self._connected() as another:
                 sent_at, left = time.monotonic(), until - before - time.monotonic()
-                self._send(connection, _TIME, self._blocking(left, self._tokens(TIER_COUNT)), _TIME, command)
+                self._send(connection, _TIME, self._blocking(left, self._tokens(TIER_COUNT, lanes)), _TIME, command)
                 began = _seconds(connection.read_response())
                 heard = self._heard(connection, another, until - before)
                 waited = max(0.0, _seconds(connection.read_response()) - began)
@@ -147,10 +152,9 @@ class WakeupToken:
     def _wait_for(self, condition: Callable[[], bool], until: float) -> None:
         self._changed.wait_for(condition, max(0.0, until - time.monotonic()))
 
-    def _tokens(self, tier: int) -> list[str]:
-        return (
-            [self._wakeup] if tier > HEADROOM_TIER_COUNT else [f"{self._wakeup}:{each}" for each in range(1, tier + 1)]
-        )
+    def _tokens(self, tier: int, lanes: Sequence[str]) -> list[str]:
+        tiers = [""] if tier > HEADROOM_TIER_COUNT else [f":{each}" for each in range(1, tier + 1)]
+        return [f"{self._wakeup}{each}{lane}" for each in tiers for lane in ("", *lanes)]
 
     def _listen(self, until: float, tokens: list[str]) -> bool:
         """Return whether a token, or a call to `wake`, arrived before `until`."""

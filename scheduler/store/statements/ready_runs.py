@@ -66,6 +66,7 @@ _ALL_RUNNING = (
         func.coalesce(runs.c.token, ""),
         runs.c.lease_until,
         tasks.c.created_at,
+        tasks.c.action,
     )
     .select_from(STARTED.join(tasks, tasks.c.id == runs.c.task_id))
     .where(RUNNING)

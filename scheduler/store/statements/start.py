@@ -81,9 +81,6 @@ def may_start(task: Columns) -> Conditions:
 
 _STARTABLE = TASK_AND_RUN.where(_THESE, *may_start(tasks.c))
 _OF_ACTIONS = tasks.c.action.in_(bindparam("actions", expanding=True))
-_READY_ACTIONS = (
-    select(runs.c.id, tasks.c.action).select_from(JOINED).where(_THESE, (runs.c.state == State.READY).is_(true()))
-)
 _START = Batch(
     update(runs)
     .where(runs.c.id == bindparam("run_id"), (runs.c.state == State.READY).is_(true()))
@@ -167,12 +164,6 @@ def start(
     if claims:
         _write(connection, claims, epoch, now, now + lease)
     return claims
-
-
-def ready_actions(connection: Connection, run_ids: Sequence[str]) -> dict[str, str]:
-    """Return by run the actions of those that are ready."""
-    rows = unreadable.rows(connection, _READY_ACTIONS, {"run_ids": list(run_ids)})
-    return {row.id: row.action for row in rows}
 
 
 def held_claim(task: Task, run: Run, wish: Start, worker: str) -> Claim:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import logging
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from contextlib import suppress
 from dataclasses import replace
 
@@ -25,15 +25,22 @@ log = logging.getLogger(__name__)
 
 
 class Preemption:
-    """Requests runs of `worker` to yield; `count` is how many did. `clock` is in seconds."""
+    """Requests runs of `worker`, which knows `actions`, to yield; `count` is how many did. `clock` is in seconds."""
 
     def __init__(
-        self, queue: DispatchQueue, active_runs: ActiveRuns, *, worker: str, clock: Callable[[], float] = time.monotonic
+        self,
+        queue: DispatchQueue,
+        active_runs: ActiveRuns,
+        *,
+        worker: str,
+        actions: Collection[str] | None = None,
+        clock: Callable[[], float] = time.monotonic,
     ) -> None:
         self.count = 0
         self._queue = queue
         self._active_runs = active_runs
         self._worker = worker
+        self._actions = None if actions is None else frozenset(actions)
         self._clock = clock
 
     def began(self, held: ActiveRun) -> None:
@@ -48,7 +55,9 @@ class Preemption:
         idle = threads.total - threads.busy
         tiers = (least_urgent(threads.headroom, idle) + 1, max((turn.tier for turn in willing), default=1) - 1)
         with suppress(QueueLost, QueueUnavailable):
-            waiting = self._queue.preemptors(self._worker, len(willing), tiers, YIELD_NOTICE_MS, threads=threads)
+            waiting = self._queue.preemptors(
+                self._worker, len(willing), tiers, YIELD_NOTICE_MS, threads=threads, actions=self._actions
+            )
             for run_id in runs_to_ask(waiting, turns, idle=idle, headroom=threads.headroom):
                 running[run_id].turn.asked_at = self._clock()
                 running[run_id].yielding = True

@@ -1,7 +1,7 @@
 """Break the Lua scripts in a copy, one defect at a time, and show that the random walk goes red.
 
-Run from the top: `python tests/contracts/queue/mutations.py`. Exits 1 when a mutation survives. Each run starts a
-server of its own, unless `DUETIME_TEST_REDIS_URL` names one.
+Run from the top: `python tests/contracts/queue/mutations.py [FILE ..]`, for all defects or those of some scripts. Exits
+1 when a mutation survives. Each run starts a server of its own, unless `DUETIME_TEST_REDIS_URL` names one.
 """
 
 from __future__ import annotations
@@ -52,7 +52,7 @@ MUTATIONS = (
         "    wake_all(run.class)\n    for _, name in ipairs(learned) do wake",
         "    for _, name in ipairs(learned) do wake",
     ),
-    Mutation("a release wakes one size", "classes", "'LIMIT', 0, MAX_SIZES_PER_WAKE))", "'LIMIT', 0, 1))"),
+    Mutation("a release wakes one size", "classes", "MAX_SIZES_PER_WAKE)) do unpark", "1)) do unpark"),
     Mutation(
         "a throttled bucket refills at full speed",
         "pools",
@@ -68,8 +68,8 @@ MUTATIONS = (
     Mutation(
         "a start counts from its grant, not from when it began",
         "pools",
-        "LOG.added(log, began, used",
-        "LOG.added(log, granted, used",
+        "log_added(log, began, used",
+        "log_added(log, granted, used",
     ),
     Mutation(
         "headroom is no part of the window",
@@ -80,7 +80,7 @@ MUTATIONS = (
     Mutation(
         "a window is forgotten when its limits change",
         "set_pool",
-        "LOG.resized(s.log, limits.slides and limits.window or 0)",
+        "log_resized(s.log, limits.slides and limits.window or 0)",
         "{}",
     ),
     Mutation(
@@ -90,9 +90,9 @@ MUTATIONS = (
         "return at",
     ),
     Mutation("tiers have no ceiling", "shares", "(not any_below or (is_late(head) and S.room[tier] >= 1))", "true"),
-    Mutation("a turn is not noted", "take", "  TURNS.served(class)\n", ""),
-    Mutation("a new tenant goes before all others", "classes", "      TURNS.entered(run.class)\n", ""),
-    Mutation("tenants take no turns", "take", "if not has_others(place, tier, class.tenant) then", "if true then"),
+    Mutation("a turn is not noted", "take", "  count_turn(class)\n", ""),
+    Mutation("a new tenant goes before all others", "classes", "      enter_turns(run.class)\n", ""),
+    Mutation("tenants take no turns", "take", "if not has_others(tier, class.tenant) then", "if true then"),
     Mutation(
         "what is woken behind a pool goes by key alone",
         "classes",
@@ -102,7 +102,7 @@ MUTATIONS = (
     Mutation(
         "first call of an overdue run holds back a tenant whose turn it is",
         "classes",
-        "return TURNS.of(class.tier, class.tenant) >= TURNS.of(class.tier, owner.class.tenant)",
+        "return turn_of(class.tier, class.tenant) >= turn_of(class.tier, owner.class.tenant)",
         "return true",
     ),
     Mutation("a deadline never goes out of turn", "take", "(class.by_deadline and head.key >= WALL)", "false"),
@@ -177,6 +177,24 @@ MUTATIONS = (
         "at + S.behind",
     ),
     Mutation("hours do not follow the clock", "pools", "steps[i] + S.behind,", "steps[i],"),
+    Mutation("a worker takes whatever comes", "view", "head.known = not action or", "head.known = true or"),
+    Mutation(
+        "a head that comes first is overlooked", "classes", "then TOP[place] = head end", "then local _ = top end"
+    ),
+    Mutation(
+        "a removed head is the first still",
+        "view",
+        "  TOP[place_of(tier, head.lane)] = nil\n",
+        "",
+    ),
+    Mutation("a tier is looked at only while two wait", "view", "if S.ready[tier] == 0", "if S.ready[tier] <= 1"),
+    Mutation(
+        "a timer that a take sets is not in its hint",
+        "pools",
+        "  call('ZADD', P .. 'timers', 'LT', at, name)\n  FIRST.timers = nil\n",
+        "  call('ZADD', P .. 'timers', 'LT', at, name)\n",
+    ),
+    Mutation("first call counts though no worker serves it", "classes", "if is_unserved(", "if false and ("),
     Mutation("a repeated take gets more runs", "take", "if last[1] == nonce then", "if last[1] == '' then"),
 )
 
@@ -220,7 +238,8 @@ def survives(mutation: Mutation | None) -> bool:
 def main() -> int:
     if not survives(None):
         return 1
-    survivors = [mutation for mutation in MUTATIONS if survives(mutation)]
+    files = sys.argv[1:]
+    survivors = [mutation for mutation in MUTATIONS if (not files or mutation.file in files) and survives(mutation)]
     return int(bool(survivors))
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from tests.contracts.queue.actions import ActionsContract
 from tests.contracts.queue.admission import AdmissionContract
 from tests.contracts.queue.case import LEASE, Clock
 from tests.contracts.queue.clock_steps import ClockStepsContract
@@ -23,6 +24,7 @@ __all__ = ["LEASE", "Clock", "QueueContract"]
 
 
 class QueueContract(
+    ActionsContract,
     AdmissionContract,
     ClockStepsContract,
     FeedbackContract,

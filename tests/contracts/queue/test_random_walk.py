@@ -20,6 +20,8 @@ from uuid import uuid4
 
 import pytest
 from duetime.scheduler.queue import Cancelled, Entry, Finish, Grant, Kind, Limits, QueueLost, Report, Take, ThreadUse
+from duetime.scheduler.queue.constants import HOLD_CHECK_INTERVAL_MS
+from duetime.scheduler.queue.lanes import KnownActions, knows
 from duetime.scheduler.queue.memory.queue import MemoryQueue
 from duetime.scheduler.queue.redis.queue import RedisQueue
 from duetime.scheduler.rules.headroom import NO_HEADROOM, least_urgent
@@ -37,6 +39,12 @@ TEMPLATES = ["tenant:*", "key:*", "rate:*"]
 LEASES = [500.0, 4000.0, 20_000.0, 60_000.0]
 OWNERS = ["me", "you"]
 TENANTS = ["", "acme", "acme", "globex", "a|b=1,\n", "initech"]
+ACTIONS = ["", "mail", "mail", "crop", "a|b=1,\n"]
+KNOWN = [
+    *(None, None, frozenset(ACTIONS), frozenset({"mail", "crop"})),
+    *(frozenset({"mail"}), frozenset({"a|b=1,\n"}), frozenset[str]()),
+]
+"""Sets of actions that workers know; a worker is replaced by one with another set now and then."""
 
 
 @dataclass
@@ -50,6 +58,7 @@ class Walk:
     leases: dict[str, tuple[Entry | None, str, str]] = field(default_factory=dict)
     ended: list[tuple[str, str, str]] = field(default_factory=list)
     nonces: dict[str, str] = field(default_factory=dict)
+    actions: dict[str, KnownActions] = field(default_factory=dict)
     limits: dict[str, Limits] = field(default_factory=dict)
     building: bool = False
     put_before: deque[Entry] = field(default_factory=lambda: deque(maxlen=300))
@@ -62,6 +71,7 @@ class Walk:
             self.put: 16,
             self.put_again: 4,
             self.take: 24,
+            self.replace_worker: 0.5,
             self.preemptors: 3,
             self.finish: 16,
             self.advance: 14,
@@ -142,6 +152,7 @@ class Walk:
             delay=self.chance.choice([0, 0, 0, self.chance.randint(1, 8000)]),
             tenant=self.chance.choice(TENANTS),
             by_deadline=self.chance.random() < 0.3,
+            action=self.chance.choice(ACTIONS),
         )
 
     def put(self) -> None:
@@ -167,9 +178,14 @@ class Walk:
         repeated = nonce and self.nonces.get(worker) == nonce
         self.nonces[worker] = nonce or self.nonces.get(worker, "")
         n, threads = self.chance.choice([0, 1, 1, 2, 4, 8]), self.some_threads()
-        taken = self.both("take", worker, n, self.chance.choice(LEASES), nonce=nonce, threads=threads)
+        lease, actions = self.chance.choice(LEASES), self.actions.get(worker)
+        taken = self.both("take", worker, n, lease, nonce=nonce, threads=threads, actions=actions)
         if isinstance(taken, Take) and not taken.grants and not repeated and not self.building:
-            self.check_nothing_stands_still(taken, least_urgent(threads.headroom if threads else NO_HEADROOM, n))
+            tier = least_urgent(threads.headroom if threads else NO_HEADROOM, n)
+            self.check_nothing_stands_still(taken, tier, actions)
+
+    def replace_worker(self) -> None:
+        self.actions[self.chance.choice(WORKERS)] = self.chance.choice(KNOWN)
 
     def some_threads(self) -> ThreadUse | None:
         headroom = self.chance.choice([NO_HEADROOM, (0, 1, 2, 2, 2), (0, 0, 1, 1, 1), (0, 3, 3, 3, 3)])
@@ -182,14 +198,17 @@ class Walk:
         tiers, threads = (first, self.chance.randint(first - 1, 5)), self.some_threads()
         notice = self.chance.choice([0.0, 1000.0, 60_000.0])
         worker, n = self.chance.choice(WORKERS), self.chance.randint(0, 5)
-        self.both("preemptors", worker, n, tiers, notice, threads=threads)
+        self.both("preemptors", worker, n, tiers, notice, threads=threads, actions=self.actions.get(worker))
 
-    def check_nothing_stands_still(self, taken: Take, tier: int) -> None:
+    def check_nothing_stands_still(self, taken: Take, tier: int, actions: KnownActions) -> None:
         """See that a take with nothing left nothing up to `tier` that fits, but for what is looked at in a moment."""
         floor = self.memory._state
         heads = [floor._waiting.entry(head[2]) for cls in floor._waiting.classes() if (head := cls.head)]
-        fitting = [head for head in heads if head.tier <= tier and floor.shortage(head, self.memory._time.now) is None]
-        soon = taken.hint is not None and taken.hint <= THROTTLE_CHECK_INTERVAL_MS / 1000
+        able = [head for head in heads if head.tier <= tier and knows(actions, head.action)]
+        fitting = [head for head in able if floor.shortage(head, self.memory._time.now) is None]
+        # First call ends with the reports of the workers that know its action: that is looked at less often.
+        often = HOLD_CHECK_INTERVAL_MS if floor._waiting.lanes else THROTTLE_CHECK_INTERVAL_MS
+        soon = taken.hint is not None and taken.hint <= often / 1000
         assert not fitting or soon, f"{fitting} could start; hint {taken.hint}"
 
     def some_leased(self) -> list[tuple[str, str, str]]:

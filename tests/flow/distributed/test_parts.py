@@ -23,7 +23,7 @@ from duetime.scheduler.queue.redis.pubsub import RedisSignalBus
 from duetime.scheduler.records import WorkerProcess
 from duetime.scheduler.store import Store
 from duetime.server.doctor import distributed
-from duetime.server.doctor.distributed import redis_check, skew_check, workers_check
+from duetime.server.doctor.distributed import actions_check, redis_check, skew_check, workers_check
 from duetime.server.runtime import shutdown
 from duetime.server.runtime.shutdown import Shutdown
 from duetime.server.settings.model import Settings
@@ -37,7 +37,7 @@ from duetime.server.workers.supervisor import (
 )
 from duetime.server.workers.worker import REPLACE_EXIT_CODE
 
-from tests.builders import NOON, Clock
+from tests.builders import NOON, Clock, added
 from tests.flow.waiting import eventually
 from tests.services import valkey_server
 
@@ -325,6 +325,15 @@ def test_workers_count_while_they_are_heard_of(store: Store, clock: Clock) -> No
     assert workers_check(store).said.startswith("1 processes with 4 threads")
     clock.forward(seconds=16)
     assert workers_check(store).verdict.value == "wrong"
+
+
+def test_doctor_names_an_action_that_no_worker_knows(store: Store, clock: Clock) -> None:
+    added(store, action="resize", payload={})
+    store.claims.make_ready(limit=9)
+    store.workers.beat(WorkerProcess("w1", "host", 1, 4, clock(), actions=("reminder",)))
+    assert actions_check(store).said == "no worker knows the action 'resize', and runs of it wait."
+    store.workers.beat(WorkerProcess("w2", "host", 2, 4, clock(), actions=("resize",)))
+    assert actions_check(store).verdict.value == "ok"
 
 
 # --- a worker process with too many lost threads ----------------------------------------------------------------------

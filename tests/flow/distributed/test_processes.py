@@ -11,6 +11,7 @@ from collections import Counter
 from collections.abc import Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
+from datetime import timedelta
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -207,6 +208,25 @@ def test_a_worker_without_redis_says_what_it_needs(site: Site) -> None:
     worker = site.start(*DUETIME, "worker")
     assert worker.wait(PATIENCE) == 2
     assert "redis_url: a worker takes its tasks from Redis" in site.log(worker)
+
+
+def test_runs_that_an_old_worker_does_not_know_wait_for_a_new_one(site: Site) -> None:
+    handlers = site.environment.pop("DUETIME_HANDLERS")
+    old = site.worker()
+    task_ids = site.schedule(5)
+    known = [site.app.scheduler.schedule(f"Reminder {n}", when=timedelta(0)).record.task.id for n in range(5)]
+    eventually(lambda: site.states(known) == {State.SUCCEEDED: 5}, "the old worker runs what it knows")
+    assert site.states(task_ids) == {State.READY: 5}
+    command = [*DUETIME, "doctor"]
+    said = subprocess.run(command, cwd=ROOT, env=site.environment, capture_output=True, text=True, check=False).stdout
+    assert "no worker knows the action 'effect'" in said
+    site.environment["DUETIME_HANDLERS"] = handlers
+    new = site.worker()
+    eventually(lambda: site.states(task_ids) == {State.SUCCEEDED: 5}, "the new worker runs the others")
+    ran = [site.app.scheduler.get(task_id).record.run for task_id in task_ids]
+    assert [run.attempt for run in ran] == [1] * 5
+    assert old.poll() is None
+    assert {pid for _, _, pid in site.steps()} == {new.pid}
 
 
 def test_the_command_line_of_dramatiq_runs_tasks_and_drains(site: Site) -> None:

@@ -17,6 +17,7 @@ from duetime.scheduler.queue import QueueDamaged, ThreadUse
 from duetime.scheduler.queue.constants import MIN_DAMAGE_INTERVAL_MS
 from duetime.scheduler.queue.failsafe import FailsafeQueue
 from duetime.scheduler.queue.redis.queue import RedisQueue
+from duetime.scheduler.queue.redis.source import LAYOUT_VERSION
 from duetime.scheduler.store import Store
 from duetime.server.doctor.check import CheckVerdict
 from duetime.server.doctor.distributed import examine_queue, queue_check
@@ -131,7 +132,7 @@ DAMAGES = {
     "the state is garbage": spoil_state(b"\xc1garbage"),
     "the state is text": spoil_state(b"hello"),
     "the state is a number": spoil_state(b"\x05"),
-    "the state is too short": spoil_state(b"\x91\x03"),
+    "the state is too short": spoil_state(bytes([0x91, LAYOUT_VERSION])),
     "the state is of another type": replace_state,
 }
 

@@ -1,4 +1,4 @@
-"""An action that a worker does not know is left to those that do: no attempt is made, and hardly any time is lost."""
+"""An action that a worker does not know is left to those that do: no attempt is made, and no time is lost."""
 
 from __future__ import annotations
 
@@ -18,7 +18,6 @@ from duetime.scheduler.queue.remote import RemoteQueue, answer
 from duetime.scheduler.records import Start
 from duetime.scheduler.store import Store, open_store
 from duetime.scheduler.task import State, TaskRecord
-from duetime.scheduler.worker.unknown_actions import UNKNOWN_DELAY_MS, UnknownActions
 from duetime.scheduler.worker.worker import Worker, WorkerOptions
 
 from tests.builders import LEASE, NOON, TENANT, Clock, added
@@ -52,7 +51,7 @@ def resize() -> Handler:
 def ready(store: Store, queue: MemoryQueue, action: str = "resize") -> TaskRecord:
     record = added(store, action=action, payload={})
     store.claims.make_ready(limit=9)
-    queue.put([Entry(record.run.id, MS)])
+    queue.put([Entry(record.run.id, MS, action=action)])
     return store.tasks.get(TENANT, record.task.id)
 
 
@@ -61,32 +60,24 @@ def test_a_claim_starts_only_the_actions_that_are_named(store: Store, queue: Mem
     starts = [Start(known.run.id, "t1"), Start(unknown.run.id, "t2")]
     claims = store.claims.start(starts, worker="w", epoch=None, lease=LEASE, actions=["reminder"])
     assert [claim.run.id for claim in claims] == [known.run.id]
-    assert store.claims.ready_actions([known.run.id, unknown.run.id]) == {unknown.run.id: "resize"}
     run = store.tasks.get(TENANT, unknown.task.id).run
     assert (run.state, run.attempt) == (State.READY, 0)
 
 
-def test_a_run_goes_to_the_worker_that_knows_its_action_within_seconds(
-    store: Store, queue: MemoryQueue, clock: Clock
-) -> None:
-    record = ready(store, queue)
+def test_a_run_waits_in_the_queue_for_a_worker_that_knows_its_action(store: Store, queue: MemoryQueue) -> None:
+    record, known = ready(store, queue), ready(store, queue, "reminder")
     old = Worker(store, queue, Handlers([reminder]), WorkerOptions("old", threads=1))
     new = Worker(store, queue, Handlers([reminder, resize()]), WorkerOptions("new", threads=1))
     old.start()
-
-    def delayed() -> bool:
-        found = queue.explain(record.run.id)
-        return found is not None and found.status == "delayed"
-
-    eventually(delayed, "the old worker to give it back")
-    run = store.tasks.get(TENANT, record.task.id).run
-    assert (run.state, run.attempt) == (State.READY, 0)
-    old.stop(timedelta(0))
-    clock.forward(seconds=UNKNOWN_DELAY_MS / 1000)
+    eventually(lambda: store.tasks.get(TENANT, known.task.id).run.state is State.SUCCEEDED, "the reminder to be run")
+    found = queue.explain(record.run.id)
+    assert found is not None
+    assert found.status == "waiting", "it is not set aside"
     new.start()
     eventually(lambda: store.tasks.get(TENANT, record.task.id).run.state is State.SUCCEEDED, "the new worker to run it")
     assert store.tasks.get(TENANT, record.task.id).run.attempt == 1
-    new.stop(timedelta(0))
+    for worker in (old, new):
+        worker.stop(timedelta(0))
 
 
 def test_other_runs_of_the_same_take_start(store: Store, queue: MemoryQueue) -> None:
@@ -109,18 +100,4 @@ def test_explain_says_that_no_worker_that_is_up_knows_the_action(store: Store, q
     Heartbeat(store, "w1", threads=lambda: 1, running=lambda: 0, actions=["reminder"]).step()
     assert said().startswith("a worker with a handler for 'resize': no running worker has one")
     Heartbeat(store, "w2", threads=lambda: 1, running=lambda: 0, actions=["reminder", "resize"]).step()
-    assert "knows the action" not in said()
-
-
-def test_a_run_is_delayed_shortly_where_another_worker_knows_its_action_and_longer_where_none_does(
-    store: Store,
-) -> None:
-    Heartbeat(store, "w2", threads=lambda: 1, running=lambda: 0, actions=["resize"]).step()
-    at_s = [0.0]
-    unknown = UnknownActions(store, ["reminder"], alone=False, clock=lambda: at_s[0])
-    assert unknown.left({"r1": "resize", "r2": "crop"}) == {"r1": 100, "r2": 2_000}
-    backlog = {f"r{n}": "resize" for n in range(300)}
-    assert set(unknown.left(backlog).values()) == {3_000}
-    at_s[0] = 6.0
-    assert unknown.left({"r1": "resize"}) == {"r1": 100}
-    assert UnknownActions(store, [], alone=True, clock=lambda: 0.0).left({"r1": "resize"}) == {"r1": 30_000}
+    assert "with a handler for" not in said()

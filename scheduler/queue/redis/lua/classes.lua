@@ -1,17 +1,22 @@
 -- Classes of runs: their heads, parking on a pool that the head lacks, unparking. Twin: queue/memory/classes.py.
 
 local CLASSES = {}
-local TOP = {}
-local OFFERED = false -- a run may start now that could not before
 
--- '3|!acme|gpu=1,tpm=600' -> tier, tenant, whether its runs go by their deadline ('!'), and needs in the order of the
--- pools' names.
+-- By tier and lane, the best head that is not parked, false for none; nil when not known. See head_from.
+local TOP = {}
+
+local function place_of(tier, lane)
+  return lane == '' and tier or tier .. lane
+end
+
+-- '3|!acme|resize|gpu=1,tpm=600' -> tier, tenant, whether its runs go by their deadline ('!'), action, and needs in the
+-- order of the pools' names.
 local function class_of(name)
   local found = CLASSES[name]
   if not found then
-    local tier, by_deadline, tenant, needs = string.match(name, '^([1-5])|(!?)([^|]*)|(.*)$')
+    local tier, by_deadline, tenant, action, needs = string.match(name, '^([1-5])|(!?)([^|]*)|([^|]*)|(.*)$')
     if not tier then error('a class without a tier: ' .. name) end
-    found = {name = name, tier = tonumber(tier), by_deadline = by_deadline ~= '', needs = {}}
+    found = {name = name, tier = tonumber(tier), action = action, by_deadline = by_deadline ~= '', needs = {}}
     found.tenant = tenant ~= '' and tenant or nil
     for need, units in string.gmatch(needs, '([^,=]+)=([^,=]+)') do
       found.needs[#found.needs + 1] = {pool = need, units = tonumber(units)}
@@ -62,28 +67,35 @@ local function head_of(class)
   return tonumber(head[2]), head[1]
 end
 
--- Whether an overdue run with first call goes before this one: it has the smaller key, and the turn.
+-- Whether an overdue run with first call goes before this one: it has the smaller key, the turn, and a worker.
 local function is_held_for_another(p, id, key, class)
   local hold = p.state.hold
   if hold == '' or hold == id or p.state.hold_key >= key then return false end
-  local owner = class.tenant and read_run(hold)
-  if not owner or owner.class.tier ~= class.tier then return true end
-  if not call('ZSCORE', P .. 'q:' .. owner.class.name, owner.member) then return true end -- it does not wait
+  local owner = (class.tenant or S.lanes[1]) and read_run(hold)
+  if not owner or not call('ZSCORE', P .. 'q:' .. owner.class.name, owner.member) then return true end -- it does not wait
+  if is_unserved(owner.class.action) then return false end
+  if not class.tenant or owner.class.tier ~= class.tier then return true end
   if not owner.class.tenant or owner.class.tenant == class.tenant then return true end
-  return TURNS.of(class.tier, class.tenant) >= TURNS.of(class.tier, owner.class.tenant)
+  return turn_of(class.tier, class.tenant) >= turn_of(class.tier, owner.class.tenant)
+end
+
+-- A head as a take compares it, false for none.
+local function head_from(entry, key, lane)
+  if not entry then return false end
+  local cut = string.find(entry, '\n', 1, true)
+  return {key = tonumber(key), member = string.sub(entry, 1, cut - 1), entry = entry, cut = cut, lane = lane}
 end
 
 local function offer(class, key, member)
-  add_head(P .. 'heads:' .. class.tier, class, key, member .. '\n' .. class.name)
-  TOP[class.tier], OFFERED, URGENT[class.tier] = nil, true, true
-end
-
-local function leave_size(name, size, class, entry)
-  local behind, sizes = P .. 'behind:' .. name .. ' ' .. size, P .. 'sizes:' .. name
-  drop_head(behind, class, entry)
-  if call('EXISTS', behind) == 0 then
-    call('ZREM', sizes, size)
+  local entry = member .. '\n' .. class.name
+  local lane = add_to_lane(P .. 'heads:' .. class.tier, class, key, entry)
+  local place = place_of(class.tier, lane)
+  local top = TOP[place]
+  if top ~= nil then
+    local head = head_from(entry, key, lane)
+    if not top or goes_before(head, top) then TOP[place] = head end
   end
+  offer_to(lane, class.tier)
 end
 
 local function units_of(class, name)
@@ -96,16 +108,23 @@ local function size_of(class, name)
   return class.tier .. ' ' .. string.format('%.0f', units_of(class, name))
 end
 
+local function leave_size(name, class, entry)
+  local size = size_of(class, name)
+  local behind = P .. 'behind:' .. name .. ' ' .. size
+  local lane = drop_from_lane(behind, class, entry)
+  if call('EXISTS', behind .. lane) == 0 then call('ZREM', P .. 'sizes:' .. name, size .. lane) end
+end
+
 -- Remove the head of a class from the candidates, or from the pool that the class is parked on.
 local function withdraw(class, member)
   local entry = member .. '\n' .. class.name
   local name = class.needs[1] and call('HGET', P .. 'parked', class.name)
   if name then
     call('HDEL', P .. 'parked', class.name)
-    leave_size(name, size_of(class, name), class, entry)
+    leave_size(name, class, entry)
   else
-    drop_head(P .. 'heads:' .. class.tier, class, entry)
-    TOP[class.tier] = nil
+    local lane = drop_from_lane(P .. 'heads:' .. class.tier, class, entry)
+    TOP[place_of(class.tier, lane)] = nil
   end
 end
 
@@ -125,7 +144,7 @@ local function enter_all(runs)
     if not list then
       list = {}
       by_class[run.class], order[#order + 1] = list, run.class
-      TURNS.entered(run.class)
+      enter_turns(run.class)
     end
     list[#list + 1] = run.key
     list[#list + 1] = run.member
@@ -153,7 +172,7 @@ local function place(id, class, key, created, not_before)
   call('HSET', P .. 'runs', id, packed_run(class.name, key, created, not_before))
   if not_before > NOW then
     call('ZADD', P .. 'delayed', not_before, member)
-    OFFERED, URGENT[class.tier] = true, true
+    offer_to('', class.tier) -- any worker makes it ready
   else
     enter_all({{class = class, key = key, member = member}})
   end
@@ -164,19 +183,49 @@ local function park(class, key, member, p)
   local size = size_of(class, name)
   keep(p)
   call('HSET', P .. 'parked', class.name, name)
-  add_head(P .. 'behind:' .. name .. ' ' .. size, class, key, member .. '\n' .. class.name)
-  call('ZADD', P .. 'sizes:' .. name, class.tier * SIZE_SCORES_PER_TIER + units_of(class, name), size)
+  local lane = add_to_lane(P .. 'behind:' .. name .. ' ' .. size, class, key, member .. '\n' .. class.name)
+  call('ZADD', P .. 'sizes:' .. name, class.tier * SIZE_SCORES_PER_TIER + units_of(class, name), size .. lane)
 end
 
 -- Make a parked class a candidate, unless another run has first call.
-local function unpark(p, size, entry, key, even_if_held)
+local function unpark(p, entry, key, even_if_held)
   local cut = string.find(entry, '\n', 1, true)
   local member, class = string.sub(entry, 1, cut - 1), class_of(string.sub(entry, cut + 1))
   local _, id = parts_of(member)
   if not even_if_held and is_held_for_another(p, id, tonumber(key), class) then return end
   call('HDEL', P .. 'parked', class.name)
-  leave_size(p.name, size, class, entry)
+  leave_size(p.name, class, entry)
   offer(class, key, member)
+end
+
+-- The class of a head if its action has a lane of its own, with its key and member.
+local function class_apart(entry, key)
+  if not entry then return nil end
+  local cut = string.find(entry, '\n', 1, true)
+  local class = class_of(string.sub(entry, cut + 1))
+  if get_lane(class.action) then return class, tonumber(key), string.sub(entry, 1, cut - 1) end
+end
+
+-- Park classes in the lane of their action until a class of the main lane is next in a size.
+local function separate(p, size)
+  if string.find(size, '@', 1, true) then return end
+  local place = P .. 'behind:' .. p.name .. ' ' .. size
+  for _ = 1, MAX_CLASSES_PER_TAKE do
+    local best = call('ZRANGE', place, 0, 0, 'WITHSCORES')
+    local class, key, member = class_apart(best[1], best[2])
+    if not class then class, key, member = class_apart(first_in_ring(place, tonumber(string.sub(size, 1, 1)))) end
+    if not class then return end
+    leave_size(p.name, class, member .. '\n' .. class.name)
+    park(class, key, member, p)
+  end
+  set_timer(p.name, NOW + 1)
+end
+
+-- Let no class keep others parked that are of actions which more workers know.
+local function separate_all(p, sizes)
+  if S.lanes[1] then
+    for _, size in ipairs(sizes) do separate(p, size) end
+  end
 end
 
 -- Make two classes of a size candidates: that with the smallest key, and that of the tenant whose turn it is.
@@ -185,9 +234,9 @@ local function unpark_best(p, size, even_if_held)
   local best = call('ZRANGE', place, 0, 0, 'WITHSCORES')
   if not best[1] then return end
   local entry, key
-  if not even_if_held then entry, key = TURNS.first(place, tonumber(string.sub(size, 1, 1))) end
-  unpark(p, size, best[1], best[2], even_if_held)
-  if entry and entry ~= best[1] then unpark(p, size, entry, key) end
+  if not even_if_held then entry, key = first_in_ring(place, tonumber(string.sub(size, 1, 1))) end
+  unpark(p, best[1], best[2], even_if_held)
+  if entry and entry ~= best[1] then unpark(p, entry, key) end
 end
 
 -- The scores of the sizes that a tier may have of a pool now: from one unit to the whole units that are free.
@@ -201,12 +250,10 @@ local function wake(p)
   if not p.limits or call('EXISTS', sizes) == 0 then return end
   for tier = 1, 5 do
     local from, to = fitting(p, tier)
+    if S.lanes[1] then separate_all(p, call('ZREVRANGEBYSCORE', sizes, to, from, 'LIMIT', 0, MAX_SIZES_PER_WAKE)) end
     for _, size in ipairs(call('ZREVRANGEBYSCORE', sizes, to, from, 'LIMIT', 0, MAX_SIZES_PER_WAKE)) do unpark_best(p, size) end
   end
-end
-
-local function set_timer(name, at)
-  if at then call('ZADD', P .. 'timers', 'LT', at, name) end
+  check_first_call(p)
 end
 
 -- Set the timer for when time may help the classes still parked.

@@ -8,6 +8,6 @@ if S.builder == '' or S.builder ~= ARGV[4] or NOW >= S.build_until then
   return 0
 end
 S.builder, S.epoch = '', S.fill
-URGENT[1], URGENT[2] = true, true
+for tier = 1, HEADROOM_TIER_COUNT do offer_to('', tier) end
 pass_wakeup_token()
 return answer(1)

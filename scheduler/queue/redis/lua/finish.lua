@@ -78,5 +78,5 @@ for _, ended in ipairs(ends) do
   end
 end
 store_pools()
-if OFFERED then pass_wakeup_token() end
+pass_offered_tokens()
 return answer(lost)

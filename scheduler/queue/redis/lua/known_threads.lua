@@ -3,4 +3,4 @@
 
 filled()
 save()
-return known_threads()
+return known_threads('')

@@ -9,6 +9,9 @@
 
 local floor, max, min, ceil = math.floor, math.max, math.min, math.ceil
 local POOLS = {}
+
+-- The smallest scores of sets that were read, false for none; nil when not known.
+local FIRST = {}
 local LIMITS = {}
 
 -- Steps in queue time.
@@ -56,7 +59,7 @@ local function unpacked_state(raw)
   return {
     at = v[1], used = v[2], spent = v[3], level = v[4], factor = v[5], cut_at = v[6], good = v[7], bad = v[8],
     stopped_until = v[9], open_until = v[10], trips = v[11], probe = v[12], failing = v[13], errors = v[14],
-    seen = v[15], hold = v[16], hold_key = v[17], log = v[18], started = LOG.total(v[18]),
+    seen = v[15], hold = v[16], hold_key = v[17], log = v[18], started = log_total(v[18]),
   }
 end
 
@@ -76,7 +79,7 @@ local function new_state(level, spent, used)
 end
 
 local function relog(s, log)
-  s.log, s.started = log, LOG.total(log)
+  s.log, s.started = log, log_total(log)
 end
 
 local function capacity(limits, at)
@@ -111,7 +114,7 @@ local function advanced(limits, s)
   for _, reset in ipairs(limits.resets) do
     if s.at < reset and reset <= NOW then copy.spent = max(0, copy.spent - limits.capacity) end
   end
-  if s.log[1] and s.log[1] + limits.window <= NOW then relog(copy, LOG.current(s.log, limits.window)) end
+  if s.log[1] and s.log[1] + limits.window <= NOW then relog(copy, log_current(s.log, limits.window)) end
   copy.at = NOW
   return copy
 end
@@ -207,7 +210,7 @@ local function rate_helps_at(p, units, tier)
     at = max(at, NOW + lacking / (limits.refill * s.factor))
   end
   local crowded = limits.slides and units - free_with(p, tier, {level = math.huge}) or 0
-  local left_at = crowded > 0 and LOG.room_at(s.log, crowded, limits.window)
+  local left_at = crowded > 0 and log_room_at(s.log, crowded, limits.window)
   return left_at and max(at, left_at) or at
 end
 
@@ -234,7 +237,7 @@ local function reserve(p, id, units)
   s.used = s.used + units
   if not p.limits then return end
   if p.limits.kind == 'rate' then s.level = s.level - units end
-  if p.limits.slides then relog(s, LOG.added(s.log, s.at, units, p.limits.window)) end
+  if p.limits.slides then relog(s, log_added(s.log, s.at, units, p.limits.window)) end
   if s.open_until > 0 and s.open_until <= s.at and s.probe == '' then s.probe = id end
   if s.hold == id then s.hold, s.hold_key = '', 0 end
 end
@@ -248,8 +251,8 @@ local function release(p, id, units, actual, granted, began)
   if p.limits.kind == 'rate' then s.level = min(p.limits.capacity, s.level + units - used) end
   if p.limits.slides then
     local window = p.limits.window
-    local log = LOG.removed(s.log, granted, units, window)
-    relog(s, used > 0 and began + window > s.at and LOG.added(log, began, used, window) or log)
+    local log = log_removed(s.log, granted, units, window)
+    relog(s, used > 0 and began + window > s.at and log_added(log, began, used, window) or log)
   end
   if p.limits.kind == 'budget' then s.spent = s.spent + used end
   if s.probe == id then s.probe = '' end
@@ -263,10 +266,17 @@ local function is_idle(p)
   return p.limits.kind == 'slots' and s.factor >= 1 and s.stopped_until <= NOW and s.open_until == 0
 end
 
+local function set_timer(name, at)
+  if not at then return end
+  call('ZADD', P .. 'timers', 'LT', at, name)
+  FIRST.timers = nil
+end
+
 local function forget_if_idle(p)
   if not is_kept(p) or not is_idle(p) then return end
   if p.stored then call('HDEL', P .. 'pools', p.name) end
   call('ZREM', P .. 'timers', p.name)
+  FIRST.timers = nil
   POOLS[p.name] = nil
 end
 

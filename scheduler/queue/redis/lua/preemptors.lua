@@ -1,5 +1,5 @@
 -- preemptors: waiting runs for which a worker should preempt others. ARGV from 4: worker, how many, first and last tier,
--- notice in ms, and its threads (see threads.lua) if it reports them. Returns the tiers of these runs.
+-- notice in ms, its actions (see lanes.lua), and its threads (see threads.lua) if it reports them. Returns the tiers of these runs.
 
 filled()
 if S.builder ~= '' then
@@ -9,17 +9,24 @@ end
 local again = said()
 if again then return again end
 local worker, most, first, last = ARGV[4], tonumber(ARGV[5]), tonumber(ARGV[6]), tonumber(ARGV[7])
-local before, threads = WALL + tonumber(ARGV[8]), threads_from(9)
-if threads then keep_threads(worker, threads, 0) end
+local before, actions, threads = WALL + tonumber(ARGV[8]), ARGV[9], threads_from(10)
+if threads then keep_threads(worker, threads, 0, actions) end
 call('ZREMRANGEBYSCORE', P .. 'preemptors', '-inf', NOW)
+
+-- Add the late runs of a class if the worker knows its action.
+local function add_late(found, class)
+  if not knows_action(actions, class.action) then return end
+  local runs = call('ZRANGEBYSCORE', P .. 'q:' .. class.name, '-inf', before, 'WITHSCORES', 'LIMIT', 0, MAX_PREEMPTORS)
+  for i = 1, #runs, 2 do found[#found + 1] = {key = tonumber(runs[i + 1]), member = runs[i]} end
+end
 
 -- The runs of a tier that lack only a thread and are late, in their order.
 local function late(tier)
   local found = {}
-  for _, head in ipairs(call('ZRANGE', P .. 'heads:' .. tier, 0, MAX_PREEMPTORS - 1)) do
-    local q = P .. 'q:' .. string.sub(head, string.find(head, '\n', 1, true) + 1)
-    local runs = call('ZRANGEBYSCORE', q, '-inf', before, 'WITHSCORES', 'LIMIT', 0, MAX_PREEMPTORS)
-    for i = 1, #runs, 2 do found[#found + 1] = {key = tonumber(runs[i + 1]), member = runs[i]} end
+  for _, lane in ipairs(known_lanes(actions)) do
+    for _, head in ipairs(call('ZRANGE', P .. 'heads:' .. tier .. lane, 0, MAX_PREEMPTORS - 1)) do
+      add_late(found, class_of(string.sub(head, string.find(head, '\n', 1, true) + 1)))
+    end
   end
   table.sort(found, goes_before)
   return found

@@ -24,8 +24,10 @@ local function add(entry)
   if entry.not_before > NOW then
     delayed[#delayed + 1] = entry.not_before
     delayed[#delayed + 1] = entry.member
-    URGENT[entry.class.tier] = true
+    offer_to('', entry.class.tier) -- any worker makes it ready
   else
+    local lane = lane_of(entry.class.action)
+    OFFERED[lane] = OFFERED[lane] or {}
     ready[#ready + 1] = entry
   end
   added = added + 1
@@ -62,6 +64,9 @@ for i, entry in ipairs(entries) do
   end
 end
 enter_added()
-if moved then store_pools() end
-if added > 0 or moved then pass_wakeup_token() end
+if moved then
+  store_pools()
+  pass_wakeup_token()
+end
+pass_offered_tokens()
 return answer(added)

@@ -17,6 +17,7 @@ local function declare()
 end
 
 local function unpark_everything(p)
+  separate_all(p, call('ZRANGE', P .. 'sizes:' .. p.name, 0, -1))
   for _, size in ipairs(call('ZRANGE', P .. 'sizes:' .. p.name, 0, -1)) do unpark_best(p, size, true) end
 end
 
@@ -27,7 +28,7 @@ local function change(p, limits, spent, empty)
     p.state = new_state(0, 0, s.used)
   elseif p.limits and p.known then
     s.level = min(s.level, limits.capacity)
-    relog(s, LOG.resized(s.log, limits.slides and limits.window or 0))
+    relog(s, log_resized(s.log, limits.slides and limits.window or 0))
   else
     p.state = new_state(empty and not limits.slides and 0 or limits.capacity, limits.slides and 0 or spent, s.used)
     if limits.slides and spent > 0 then

@@ -1,23 +1,20 @@
--- The log of starts of a sliding rate: [time, units, ..], the oldest first. Twin: rules/limits/start_log.py. One table
--- holds its functions: a script has at most 200 local names.
+-- The log of starts of a sliding rate: [time, units, ..], the oldest first. Twin: rules/limits/start_log.py.
 
-local LOG = {}
-
-function LOG.slot_of(at, window)
+local function log_slot_of(at, window)
   return math.floor(at * MAX_LOG_SLOTS / window)
 end
 
-function LOG.total(log)
+local function log_total(log)
   local found = 0
   for i = 2, #log, 2 do found = found + log[i] end
   return found
 end
 
 -- The log with a start at `at`, which may be older than its last entry.
-function LOG.added(log, at, units, window)
-  local slot, after, found = LOG.slot_of(at, window), #log, {}
-  while after > 0 and LOG.slot_of(log[after - 1], window) > slot do after = after - 2 end
-  local joins = after > 0 and LOG.slot_of(log[after - 1], window) == slot
+local function log_added(log, at, units, window)
+  local slot, after, found = log_slot_of(at, window), #log, {}
+  while after > 0 and log_slot_of(log[after - 1], window) > slot do after = after - 2 end
+  local joins = after > 0 and log_slot_of(log[after - 1], window) == slot
   for i = 1, joins and after - 2 or after do found[i] = log[i] end
   if joins then at, units = math.max(log[after - 1], at), log[after] + units end
   found[#found + 1] = at
@@ -27,17 +24,17 @@ function LOG.added(log, at, units, window)
 end
 
 -- The log without units that started at `at`, if they are still in it.
-function LOG.removed(log, at, units, window)
-  local slot, found = LOG.slot_of(at, window), {}
+local function log_removed(log, at, units, window)
+  local slot, found = log_slot_of(at, window), {}
   for i = 1, #log, 2 do
-    local left = LOG.slot_of(log[i], window) == slot and math.max(0, log[i + 1] - units) or log[i + 1]
+    local left = log_slot_of(log[i], window) == slot and math.max(0, log[i + 1] - units) or log[i + 1]
     if left > 0 then found[#found + 1], found[#found + 2] = log[i], left end
   end
   return found
 end
 
 -- The log without the entries whose window is over.
-function LOG.current(log, window)
+local function log_current(log, window)
   local gone, found = 0, {}
   while gone < #log and log[gone + 1] + window <= NOW do gone = gone + 2 end
   for i = gone + 1, #log do found[#found + 1] = log[i] end
@@ -45,16 +42,16 @@ function LOG.current(log, window)
 end
 
 -- The log in the slots of another window; empty for none.
-function LOG.resized(log, window)
+local function log_resized(log, window)
   local found = {}
   if window > 0 then
-    for i = 1, #log, 2 do found = LOG.added(found, log[i], log[i + 1], window) end
+    for i = 1, #log, 2 do found = log_added(found, log[i], log[i + 1], window) end
   end
   return found
 end
 
 -- When so many units have left the log, nil when it has fewer.
-function LOG.room_at(log, units, window)
+local function log_room_at(log, units, window)
   local left = 0
   for i = 1, #log, 2 do
     left = left + log[i + 1]

@@ -2,6 +2,11 @@
 -- parts that scripts.py names for it, then its own file. Redis runs a script as one step but rolls nothing back, so each
 -- script checks first and writes after.
 --
+-- Redis runs the whole script at each call, and half of a short call is the making of its functions. So each file stands
+-- in a function inside that of the file before, where Lua finds outer names faster, and functions are local names rather
+-- than fields of tables. One function may use 60 names from outside. source.py assembles the files, and writes the numbers
+-- of Python in place of their names in capitals.
+--
 -- Every script: KEYS[1] = {namespace}, the state; KEYS[2] = {namespace}:baton. All other names begin with KEYS[1], whose
 --   braces put them into one slot of a cluster. ARGV[1] = milliseconds since 1970, '' for the server's own clock; ARGV[2] and
 --   ARGV[3] = where to store the reply, and of which call ('' for a question). Its own arguments are one JSON array,
@@ -10,20 +15,24 @@
 -- {ns}                  STRING  the state below (msgpack); without it the queue is lost
 -- {ns}:baton            LIST    the wakeup token, at most one: a run may start; one waiting process takes it
 -- {ns}:baton:<tier>     LIST    the same for critical and high runs, for processes with idle threads for these only
+-- {ns}:baton@<action>, {ns}:baton:<tier>@<action>  LIST  the same in the lane of an action (lanes.lua)
 -- {ns}:woken:<client>   LIST    ends the wait of one process
 -- {ns}:damage           STRING  the last damage (JSON): when it was found, and what it was
 -- and below {ns}:<fill>, where every rebuild has a new <fill>, so that one write empties the queue:
 --   runs                HASH    run id -> [class, key, created, not_before], or while leased
 --                               [class, key, created, granted at, token, worker, again]
---   q:<class>           ZSET    runs of a class by key, named <created><run id>; a class is '<tier>|<tenant>|<pool>=<units>,..'
+--   q:<class>           ZSET    runs of a class by key, named <created><run id>; a class is
+--                               '<tier>|<tenant>|<action>|<pool>=<units>,..'
 --   heads:<tier>        ZSET    the head of each class that is not parked, named <created><run id>\n<class>
+--   heads:<tier>@<action>       ZSET  the same in the lane of an action
 --   turns:<tier>        ZSET    tenants by when they were served last
 --   heads:<tier>:ring   ZSET    tenants that have heads there, by their turn on entry
 --   heads:<tier>:ring:<tenant>    ZSET  the heads of one of them
 --   parked              HASH    class -> the pool that it is parked on
 --   behind:<pool> <tier> <units>  ZSET  heads of the classes parked there
 --   behind:<pool> <tier> <units>:ring, :ring:<tenant>  ZSET  as with the heads of a tier
---   sizes:<pool>        ZSET    '<tier> <units>' parked there, scored tier * SIZE_SCORES_PER_TIER + units
+--   behind:<pool> <tier> <units>@<action>, and its rings  ZSET  the same in the lane of an action
+--   sizes:<pool>        ZSET    '<tier> <units>', and the lane, parked there, scored tier * SIZE_SCORES_PER_TIER + units
 --   limits              HASH    pool or template -> its limits      pools  HASH  pool -> its state (both in pools.lua)
 --   delayed             ZSET    runs by not_before, named <created><run id>
 --   leases              ZSET    run ids by the end of their lease   timers ZSET  pools by when time may have helped
@@ -47,6 +56,7 @@ local function is_state(v)
   for i = 5, 8 do if type(v[i]) ~= 'number' then return false end end
   for i = 9, 11 do if type(v[i]) ~= 'table' or #v[i] ~= 5 then return false end end
   for i = 12, 17 do if v[i] and type(v[i]) ~= 'number' then return false end end
+  if type(v[18]) ~= 'table' then return false end
   return tonumber(v[2]) ~= nil
 end
 
@@ -63,7 +73,7 @@ local function read_state()
   return {
     fill = v[2], epoch = v[3], builder = v[4], build_until = v[5], last = v[6], calm = v[7], serial = v[8],
     ready = v[9], owed = v[10], room = v[11], now = v[12] or v[6], behind = v[13] or 0, shown = v[14] or 0,
-    behind_then = v[15] or 0, turn = v[16], emptied = v[17] or 0,
+    behind_then = v[15] or 0, turn = v[16], emptied = v[17] or 0, lanes = v[18],
   }
 end
 
@@ -100,7 +110,7 @@ end
 local function save()
   call('SET', KEYS[1], cmsgpack.pack({
     LAYOUT_VERSION, S.fill, S.epoch, S.builder, S.build_until, S.last, S.calm, S.serial, S.ready, S.owed, S.room,
-    S.now, S.behind, S.shown, S.behind_then, S.turn or 0, S.emptied,
+    S.now, S.behind, S.shown, S.behind_then, S.turn or 0, S.emptied, S.lanes,
   }))
 end
 
@@ -136,26 +146,39 @@ local function answer(reply)
   return reply
 end
 
--- Tiers in which a run may start that could not before.
-local URGENT = {}
+-- By lane, the tiers in which a run may start that could not before.
+local OFFERED = {}
+
+local function offer_to(lane, tier)
+  OFFERED[lane] = OFFERED[lane] or {}
+  OFFERED[lane][tier] = true
+end
 
 local function pass(list)
   if call('LLEN', list) == 0 then call('LPUSH', list, '1') end
 end
 
--- Wake one waiting process: one token is enough, as a process that leaves runs behind puts it back. Workers with idle
--- threads for urgent runs only wait for the tokens of those tiers.
-local function pass_wakeup_token()
-  pass(KEYS[2])
-  for tier = 1, HEADROOM_TIER_COUNT do
-    if URGENT[tier] then pass(KEYS[2] .. ':' .. tier) end
+-- Wake one waiting process in each lane with an offer: one token is enough, as a process that leaves runs behind puts it
+-- back. Workers with idle threads for urgent runs only wait for the tokens of those tiers.
+local function pass_offered_tokens()
+  for lane, tiers in pairs(OFFERED) do
+    pass(KEYS[2] .. lane)
+    for tier = 1, HEADROOM_TIER_COUNT do
+      if tiers[tier] then pass(KEYS[2] .. ':' .. tier .. lane) end
+    end
   end
 end
 
--- Remove the tokens: no run is left to wake a process for.
-local function drop_wakeup_tokens()
-  call('DEL', KEYS[2])
-  for tier = 1, HEADROOM_TIER_COUNT do call('DEL', KEYS[2] .. ':' .. tier) end
+-- The same, and wake one process in the main lane in any case.
+local function pass_wakeup_token()
+  OFFERED[''] = OFFERED[''] or {}
+  pass_offered_tokens()
+end
+
+-- Remove the tokens of a lane: no run is left to wake a process for.
+local function drop_wakeup_tokens(lane)
+  call('DEL', KEYS[2] .. lane)
+  for tier = 1, HEADROOM_TIER_COUNT do call('DEL', KEYS[2] .. ':' .. tier .. lane) end
 end
 
 local function number(n)

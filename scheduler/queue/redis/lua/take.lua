@@ -1,9 +1,9 @@
--- take: lease the best runs that can start. ARGV from 4: worker, how many, lease in ms, nonce, and its threads (see
--- threads.lua) if it reports them. Returns as JSON [hint in seconds or '', run id, token, class, ..].
+-- take: lease the best runs that can start. ARGV from 4: worker, how many, lease in ms, nonce, its actions (see
+-- lanes.lua), and its threads (see threads.lua) if it reports them. Returns as JSON [hint in seconds or '', run id, token, class, ..].
 
 filled()
 local worker, wanted, lease, nonce = ARGV[4], tonumber(ARGV[5]), tonumber(ARGV[6]), ARGV[7]
-local threads = threads_from(8)
+local actions, threads = ARGV[8], threads_from(9)
 if S.builder ~= '' then
   save()
   return cjson.encode({'0.05'})
@@ -32,7 +32,8 @@ local again = nonce == '' and said()
 if again then return cjson.encode(again) end
 
 local function first_of(name)
-  return tonumber(call('ZRANGE', P .. name, 0, 0, 'WITHSCORES')[2])
+  if FIRST[name] == nil then FIRST[name] = tonumber(call('ZRANGE', P .. name, 0, 0, 'WITHSCORES')[2]) or false end
+  return FIRST[name] or nil
 end
 
 local function promote()
@@ -42,12 +43,14 @@ local function promote()
     ready[#ready + 1] = read_run(id)
   end
   call('ZREM', P .. 'delayed', unpack(due))
+  FIRST.delayed = nil
   enter_all(ready)
 end
 
 local function look_at_timers()
   for _, name in ipairs(call('ZRANGEBYSCORE', P .. 'timers', '-inf', NOW, 'LIMIT', 0, MAX_TIMERS_PER_TAKE)) do
     call('ZREM', P .. 'timers', name)
+    FIRST.timers = nil
     local p = pool(name)
     wake(p)
     set_timer_for_rest(p)
@@ -59,6 +62,7 @@ end
 local function look_at_overdue()
   for _, entry in ipairs(call('ZRANGEBYSCORE', P .. 'patience', '-inf', WALL - 1, 'LIMIT', 0, MAX_OVERDUE_PER_TAKE)) do
     call('ZREM', P .. 'patience', entry)
+    FIRST.patience = nil
     local then_key, member, name = string.match(entry, '^(.-)\n(.-)\n(.*)$')
     local class = class_of(name)
     local key, head = head_of(class)
@@ -70,46 +74,20 @@ local function look_at_overdue()
 end
 
 local first_delayed, first_timer, first_overdue = first_of('delayed'), first_of('timers'), first_of('patience')
-if first_delayed and first_delayed <= NOW then
-  promote()
-  first_delayed = first_of('delayed')
-end
+if first_delayed and first_delayed <= NOW then promote() end
 if first_timer and first_timer <= NOW then look_at_timers() end
 if first_overdue and first_overdue + 1 <= WALL then look_at_overdue() end
 
--- Candidates. A class under a cursor is not among the heads; its runs are read ahead, as many as may be granted.
-local CURSORS = {{}, {}, {}, {}, {}}
-local grants, ended, looks = {}, {}, 0
+open_view(actions)
+local grants, looks = {}, 0
 local runs, leases = {}, {}
-
-local function top(tier)
-  local found = TOP[tier]
-  if found == nil then
-    local head = call('ZRANGE', P .. 'heads:' .. tier, 0, 0, 'WITHSCORES')
-    if head[1] then
-      local cut = string.find(head[1], '\n', 1, true)
-      found = {key = tonumber(head[2]), member = string.sub(head[1], 1, cut - 1), entry = head[1], cut = cut}
-    else
-      found = false
-    end
-    TOP[tier] = found
-  end
-  return found
-end
-
-local function best_head(tier)
-  local best = top(tier) or nil
-  for _, cursor in ipairs(CURSORS[tier]) do
-    if not best or goes_before(cursor, best) then best = cursor end
-  end
-  return best
-end
 
 -- By tier, the best head that may start on the threads that stay idle.
 local function best_heads()
   local heads, idle = {}, wanted - #grants / 3
-  for tier = 1, 5 do
-    if idle > (threads and threads.headroom[tier] or 0) then heads[tier] = best_head(tier) end
+  for tier = 1, idle > 0 and 5 or 0 do
+    local best = best_of(tier)
+    if best and idle > (threads and threads.headroom[tier] or 0) then heads[tier] = best end
   end
   return heads
 end
@@ -121,12 +99,11 @@ end
 
 -- Where tenants take turns, only the run that starts and the next one are read ahead.
 local function open(tier, head)
-  local class = class_of(string.sub(head.entry, head.cut + 1))
-  drop_head(P .. 'heads:' .. tier, class, head.entry)
-  TOP[tier] = nil
+  local class = class_of_head(head)
+  remove_head(tier, head)
   local q = P .. 'q:' .. class.name
   local items = call('ZRANGE', q, 0, head.in_turn and 1 or wanted - #grants / 3, 'WITHSCORES')
-  local cursor = {class = class, q = q, items = items, at = -1, gone = {}, in_turn = head.in_turn}
+  local cursor = {class = class, q = q, items = items, at = -1, gone = {}, in_turn = head.in_turn, lane = head.lane, known = true}
   move_on(cursor)
   table.insert(CURSORS[tier], cursor)
   return cursor
@@ -148,9 +125,11 @@ local function park_behind(cursor, p, units, why, id)
   if p.limits and key < WALL and units <= most(p.limits, class.tier, NOW) then
     if p.state.hold == '' or key < p.state.hold_key then set_hold(p, id, key) end
   end
+  check_first_call(p)
   -- Smaller runs could overtake this one for ever; once it is overdue, a look gives it first call.
   if units > 1 and key >= WALL and (why == 'short' or why == 'held') then
     call('ZADD', P .. 'patience', key, number(key) .. '\n' .. cursor.member .. '\n' .. class.name)
+    FIRST.patience = nil
   end
   -- Released units cannot help this pool soon, so the run must not reserve its other pools against later runs.
   local nothing = gives_nothing(p, units, class.tier, why)
@@ -180,35 +159,25 @@ local function grant(cursor, heads, created, id)
   S.ready[class.tier] = S.ready[class.tier] - 1
   cursor.gone[#cursor.gone + 1] = cursor.member
   move_on(cursor)
-  TURNS.served(class)
+  count_turn(class)
   if cursor.in_turn or not cursor.member then put_back(cursor) end
   wake_all(class)
 end
 
--- Whether several tenants have a candidate in a tier, under cursors or not.
-local function has_others(place, tier, tenant)
-  local first = call('ZRANGE', place .. ':ring', 0, 1)
-  if first[2] or (first[1] and first[1] ~= tenant) then return true end
-  for _, cursor in ipairs(CURSORS[tier]) do
-    if cursor.class.tenant and cursor.class.tenant ~= tenant then return true end
-  end
-  return false
-end
-
 -- The run that starts when `head` is the best of its tier: `head`, or the best of the tenant whose turn it is.
 local function in_turn(tier, head)
-  local class = head.class or class_of(string.sub(head.entry, head.cut + 1))
+  local class = class_of_head(head)
   if not class.tenant or (class.by_deadline and head.key >= WALL) then return head end
-  local place = P .. 'heads:' .. tier
-  if not has_others(place, tier, class.tenant) then return head end
+  if not has_others(tier, class.tenant) then return head end
   while CURSORS[tier][1] do put_back(CURSORS[tier][1]) end
-  local entry, key = TURNS.first(place, tier)
-  local cut = string.find(entry, '\n', 1, true)
-  return {key = key, member = string.sub(entry, 1, cut - 1), entry = entry, cut = cut, in_turn = true}
+  local first = first_in_turn(tier, class.tenant)
+  if first then first.in_turn = true end
+  return first
 end
 
 local function look(tier, heads)
   local head = in_turn(tier, heads[tier])
+  if not head then return end
   local cursor = head.items and head or open(tier, head)
   local created, id = parts_of(cursor.member)
   local p, units, why = lacking(cursor.class, id, cursor.key)
@@ -217,20 +186,27 @@ end
 
 local heads = best_heads()
 local tier = choose(heads)
-while tier and looks < MAX_CLASSES_PER_TAKE do
+while tier and looks < MAX_CLASSES_PER_TAKE and not is_cut_short() do
   looks = looks + 1
   look(tier, heads)
   heads = best_heads()
   tier = choose(heads)
 end
 
+for each = 1, 5 do
+  while CURSORS[each][1] do put_back(CURSORS[each][1]) end
+end
+for _, lane in ipairs(VIEW.lanes) do OFFERED[lane] = nil end
 local left = false
 for each = 1, 5 do
-  local opened = CURSORS[each][1]
-  while CURSORS[each][1] do put_back(CURSORS[each][1]) end
-  if opened or top(each) then left, URGENT[each] = true, true end
+  if best_of(each) then
+    left = true
+    for _, lane in ipairs(VIEW.lanes) do
+      if top_of(each, lane) then offer_to(lane, each) end
+    end
+  end
 end
-if threads then keep_threads(worker, threads, #grants / 3) end
+if threads then keep_threads(worker, threads, #grants / 3, actions) end
 if runs[1] then
   call('HSET', P .. 'runs', unpack(runs))
   call('ZADD', P .. 'leases', unpack(leases))
@@ -240,16 +216,15 @@ if nonce ~= '' then call('SET', P .. 'took:' .. worker, cmsgpack.pack({nonce, gr
 
 -- A worker without grants waits, for `hint` at most; runs that are left, or due soon, go to another worker.
 first_overdue = first_of('patience')
-local first = earlier(earlier(first_delayed, first_of('timers')), first_overdue and first_overdue + 1 + S.behind)
+local first = earlier(earlier(first_of('delayed'), first_of('timers')), first_overdue and first_overdue + 1 + S.behind)
 local hint = first and max(0, (first - NOW) / 1000)
-if left then
-  if looks == MAX_CLASSES_PER_TAKE then hint = 0 end
-  pass_wakeup_token()
-elseif not grants[1] then
-  drop_wakeup_tokens()
-elseif hint and hint < 1 then
-  pass_wakeup_token()
+if is_cut_short() or (left and looks == MAX_CLASSES_PER_TAKE) then hint = 0 end
+if not left and not grants[1] then
+  for _, lane in ipairs(VIEW.lanes) do drop_wakeup_tokens(lane) end
+elseif not left and hint and hint < 1 then
+  offer_to('', 5)
 end
+pass_offered_tokens()
 local reply = {number(hint)}
 for i, part in ipairs(grants) do reply[i + 1] = part end
 if nonce == '' then answer(reply) else save() end

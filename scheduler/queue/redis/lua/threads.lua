@@ -1,6 +1,6 @@
 -- The threads of all workers, and the worker that preempts for a run. Twin: queue/memory/threads.py.
 --
---   threads      HASH  worker -> its last thread report (msgpack), and its time
+--   threads      HASH  worker -> its last thread report (msgpack), its time, and the actions that it knows
 --   preemptors   ZSET  run ids by until when they are assigned to one preempting worker
 
 -- The thread report of a caller, its arguments from `at` on: total, busy, preempted, the headroom of each tier, lost.
@@ -14,24 +14,25 @@ local function threads_from(at)
   }
 end
 
-local function keep_threads(worker, t, granted)
+local function keep_threads(worker, t, granted, actions)
   local busy = min(t.busy + granted, t.total)
   local h = t.headroom
-  local packed = cmsgpack.pack({NOW, t.total, busy, t.preempted, h[1], h[2], h[3], h[4], h[5], t.lost})
+  local packed = cmsgpack.pack({NOW, t.total, busy, t.preempted, h[1], h[2], h[3], h[4], h[5], t.lost, actions})
   call('HSET', P .. 'threads', worker, packed)
 end
 
--- Recent reports: worker, total, busy, preempted, headroom by tier and lost; older reports are removed.
-local function known_threads()
+-- Recent reports of workers that know an action: worker, total, busy, preempted, headroom by tier and lost; older
+-- reports are removed.
+local function known_threads(action)
   local found = {}
   local all = call('HGETALL', P .. 'threads')
   for i = 1, #all, 2 do
     local v = cmsgpack.unpack(all[i + 1])
-    if NOW - v[1] <= THREADS_KNOWN_MS then
+    if NOW - v[1] > THREADS_KNOWN_MS then
+      call('HDEL', P .. 'threads', all[i])
+    elseif knows_action(v[11], action) then
       found[#found + 1] = all[i]
       for j = 2, 10 do found[#found + 1] = number(v[j] or 0) end
-    else
-      call('HDEL', P .. 'threads', all[i])
     end
   end
   return found

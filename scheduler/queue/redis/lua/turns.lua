@@ -1,28 +1,31 @@
 -- Turns of tenants in one tier: the arithmetic of rules/turns.py. Twin of the rings: queue/memory/turns.py. A ring holds
--- the tenants of one place (heads of a tier, or a size of a pool); its key is that of the place and ':ring'. One table
--- holds the functions: a script has at most 200 local names.
+-- the tenants of one place (heads of a tier, or a size of a pool); its key is that of the place and ':ring'.
 
-local TURNS = {}
+-- Turns that this call noted, by tier and tenant, and the tiers whose old turns it removed.
+local NOTED, CLEANED = {}, {}
 
-function TURNS.of(tier, tenant)
-  return tonumber(call('ZSCORE', P .. 'turns:' .. tier, tenant) or 0)
+local function turn_of(tier, tenant)
+  return NOTED[tier .. tenant] or tonumber(call('ZSCORE', P .. 'turns:' .. tier, tenant) or 0)
 end
 
-function TURNS.note(tier, tenant)
+local function note_turn(tier, tenant)
   S.turn = max(NOW, S.turn + TURN_STEP_MS)
   call('ZADD', P .. 'turns:' .. tier, S.turn, tenant)
+  NOTED[tier .. tenant] = S.turn
 end
 
-function TURNS.entered(class)
+local function enter_turns(class)
   if class.tenant and not call('ZSCORE', P .. 'turns:' .. class.tier, class.tenant) then
-    TURNS.note(class.tier, class.tenant)
+    note_turn(class.tier, class.tenant)
   end
 end
 
-function TURNS.served(class)
+local function count_turn(class)
   if not class.tenant then return end
-  TURNS.note(class.tier, class.tenant)
+  note_turn(class.tier, class.tenant)
+  if CLEANED[class.tier] then return end
   call('ZREMRANGEBYSCORE', P .. 'turns:' .. class.tier, '-inf', string.format('(%.17g', NOW - TENANT_FORGOTTEN_AFTER_MS))
+  CLEANED[class.tier] = true
 end
 
 local function add_head(place, class, key, entry)
@@ -30,33 +33,35 @@ local function add_head(place, class, key, entry)
   if not class.tenant then return end
   local ring = place .. ':ring'
   call('ZADD', ring .. ':' .. class.tenant, key, entry)
-  if not call('ZSCORE', ring, class.tenant) then call('ZADD', ring, TURNS.of(class.tier, class.tenant), class.tenant) end
+  call('ZADD', ring, 'NX', turn_of(class.tier, class.tenant), class.tenant)
 end
 
+-- Whether the head stood in that place.
 local function drop_head(place, class, entry)
-  call('ZREM', place, entry)
-  if not class.tenant then return end
+  if call('ZREM', place, entry) == 0 then return false end
+  if not class.tenant then return true end
   local ring = place .. ':ring'
   call('ZREM', ring .. ':' .. class.tenant, entry)
   if call('EXISTS', ring .. ':' .. class.tenant) == 0 then call('ZREM', ring, class.tenant) end
+  return true
 end
 
--- The tenant whose turn it is, nil without any. A turn that has passed since it was stored is corrected here.
-function TURNS.next_tenant(place, tier)
+-- The tenant whose turn it is and that turn, nil without any. A turn that has passed since it was stored is corrected here.
+local function next_tenant(place, tier)
   local ring = place .. ':ring'
   local first = call('ZRANGE', ring, 0, 0, 'WITHSCORES')
   for _ = 1, MAX_TURNS_REFRESHED do
-    local turn = first[1] and TURNS.of(tier, first[1])
+    local turn = first[1] and turn_of(tier, first[1])
     if not turn or turn <= tonumber(first[2]) then break end
     call('ZADD', ring, turn, first[1])
     first = call('ZRANGE', ring, 0, 0, 'WITHSCORES')
   end
-  return first[1]
+  return first[1], tonumber(first[2])
 end
 
 -- The best head of the tenant whose turn it is: its entry and its key, or nothing.
-function TURNS.first(place, tier)
-  local tenant = TURNS.next_tenant(place, tier)
+local function first_in_ring(place, tier)
+  local tenant = next_tenant(place, tier)
   if not tenant then return nil end
   local head = call('ZRANGE', place .. ':ring:' .. tenant, 0, 0, 'WITHSCORES')
   return head[1], tonumber(head[2])

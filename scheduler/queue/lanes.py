@@ -1,0 +1,21 @@
+"""Lanes: runs of an action that some worker has no handler for wait apart from the others. Twin: lua/lanes.lua.
+
+A worker takes runs of the actions it knows only. While all workers know all actions, every run is in the main lane,
+and nothing is to be told apart. A worker that meets a run of an unknown action moves it to a lane of that action. From
+then on no worker without the handler looks at these runs, and all that know it look at both lanes.
+"""
+
+from __future__ import annotations
+
+KnownActions = frozenset[str] | None
+"""The actions that a worker has handlers for; None for all."""
+
+MAIN_LANE = ""
+
+LANE_KEPT_MS = 600_000.0
+"""Milliseconds for which an empty lane is kept after the last take of a worker that does not know its action."""
+
+
+def knows(actions: KnownActions, action: str) -> bool:
+    """Whether a worker with handlers for `actions` may take runs of `action`; any worker may without an action."""
+    return actions is None or not action or action in actions

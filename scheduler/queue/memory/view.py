@@ -1,0 +1,87 @@
+"""The waiting runs as one take sees them, for the queue in memory: those whose actions its worker knows.
+
+Twin: lua/view.lua.
+"""
+
+from __future__ import annotations
+
+from duetime.scheduler.queue.constants import MAX_CLASSES_PER_TAKE
+from duetime.scheduler.queue.lanes import MAIN_LANE, KnownActions, knows
+from duetime.scheduler.queue.memory.classes import RunClasses
+from duetime.scheduler.queue.memory.pools import LivePools
+from duetime.scheduler.queue.memory.turns import Rank
+from duetime.scheduler.rules.shares import TIER_COUNT
+from duetime.scheduler.rules.turns import goes_out_of_turn
+
+
+class View:
+    """The lanes of a worker that knows `actions`; `moved` counts classes that it moved out of the main lane.
+
+    The view is whole while there are no lanes and every waiting run is of a known action: then nothing is told apart.
+    """
+
+    def __init__(self, waiting: RunClasses, pools: LivePools, actions: KnownActions, now: float) -> None:
+        self._waiting = waiting
+        self._pools = pools
+        self._actions = actions
+        self._now = now
+        self._lanes = waiting.lanes.known(actions)
+        self._is_whole = not waiting.lanes and waiting.are_known(actions)
+        self.moved = 0
+
+    @property
+    def is_cut_short(self) -> bool:
+        """Whether as many classes were moved as one take may examine: the next take goes on."""
+        return self.moved >= MAX_CLASSES_PER_TAKE
+
+    def best(self) -> list[Rank | None]:
+        """Return by tier the best head that is not parked."""
+        return self._waiting.best() if self._is_whole else [self._best(tier) for tier in range(1, TIER_COUNT + 1)]
+
+    def in_turn(self, head: Rank, wall: float) -> Rank | None:
+        """Return the run to start when `head` is best of its tier: `head`, or the best of the tenant in turn.
+
+        None when the view is cut short.
+        """
+        cls = self._waiting.class_of(head[2])
+        if not cls.tenant or goes_out_of_turn(cls.by_deadline, head[0], wall):
+            return head
+        if self._is_whole:
+            return self._waiting.ring_in(MAIN_LANE, cls.tier).first()
+        rings = [self._waiting.ring_in(lane, cls.tier) for lane in self._lanes]
+        while not self.is_cut_short:
+            turns = [turn for ring in rings if (turn := ring.next()) is not None]
+            tenant = min(turns)[2]
+            if tenant == cls.tenant:
+                return head
+            mine = rings[0].head_of(tenant)
+            if mine is None or not self._move_unknown(mine):
+                return min(first for ring in rings if (first := ring.head_of(tenant)) is not None)
+        return None
+
+    def late(self, tier: int, before: float, most: int) -> list[str]:
+        """Return the unparked runs of a tier with a key up to `before`, up to `most` of `most` classes of each lane."""
+        heads = [head for lane in self._lanes for head in self._waiting.heads_in(lane, tier).first(most)]
+        known = [self._waiting.class_of(head[2]) for head in heads if head[0] <= before and self._knows(head)]
+        firsts = [rank for cls in known for rank in cls.runs.first(most)]
+        return [run_id for key, _, run_id in sorted(firsts) if key <= before]
+
+    def _best(self, tier: int) -> Rank | None:
+        main = self._waiting.heads_in(MAIN_LANE, tier)
+        while (head := main.top()) is not None and not self.is_cut_short and self._move_unknown(head):
+            pass
+        heads = [self._waiting.heads_in(lane, tier).top() for lane in self._lanes]
+        return min((head for head in heads if head is not None and self._knows(head)), default=None)
+
+    def _move_unknown(self, head: Rank) -> bool:
+        """Move a class of the main lane whose action is unknown to a lane of its own; return whether it was."""
+        if self._knows(head):
+            return False
+        cls = self._waiting.class_of(head[2])
+        self._waiting.move_out(cls, self._now)
+        self._pools.moved_out(cls, self._now)
+        self.moved += 1
+        return True
+
+    def _knows(self, head: Rank) -> bool:
+        return knows(self._actions, self._waiting.class_of(head[2]).action)
