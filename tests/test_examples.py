@@ -40,6 +40,16 @@ def test_a_program_schedules_runs_its_handler_and_cancels() -> None:
     assert "Greet all: scheduled" in done.stdout
 
 
+def test_an_asynchronous_program_schedules_waits_and_cancels() -> None:
+    done = subprocess.run(
+        [sys.executable, str(EXAMPLES / "from_asyncio.py")], capture_output=True, text=True, timeout=200, check=False
+    )
+    assert done.returncode == 0, done.stderr
+    assert "Greet Ada: succeeded, greeted as 'Greet Ada' asks" in done.stdout
+    assert "Greet Grace: succeeded" in done.stdout
+    assert "Greet all: cancelled" in done.stdout
+
+
 # --- deployments ------------------------------------------------------------------------------------------------------
 
 

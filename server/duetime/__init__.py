@@ -43,10 +43,12 @@ if TYPE_CHECKING:
         TaskView,
         Tier,
     )
+    from duetime.server.python.asynchronous import AsyncScheduler
     from duetime.server.python.scheduler import ProgramScheduler as Scheduler
     from duetime.server.settings.model import Settings
 
 __all__ = [
+    "AsyncScheduler",
     "Attempt",
     "AttemptFilter",
     "Context",
@@ -120,6 +122,7 @@ _HOMES = {
         "TaskView",
         "Tier",
     },
+    "duetime.server.python.asynchronous": {"AsyncScheduler"},
     "duetime.server.settings.model": {"Settings"},
 }
 _MODULES = {"errors", "testing"}

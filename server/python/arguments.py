@@ -13,6 +13,7 @@ from duetime.scheduler.request import DEADLINE_KINDS, REMOVABLE, RETRY_BOUNDS, R
 from duetime.scheduler.task import State, TaskFilter, Tier
 from duetime.server.python.kinds import (
     AwareInstant,
+    HandlerList,
     Items,
     Members,
     Native,
@@ -24,10 +25,12 @@ from duetime.server.python.kinds import (
     States,
 )
 from duetime.server.python.values import ValueKind
+from duetime.server.settings.model import Settings
 from duetime.tools.argument_types import Amounts, Choice, Choices, Flag, Length, Object, Text, Texts, Whole, named
 from duetime.tools.arguments import Argument
 
 MAX_IDS = 1_000_000
+MAX_CALL_THREADS = 256
 
 _TIME = Native("words, a date, a datetime or a timedelta", (date, timedelta), Text(200))
 _BOUND = Native("words, a date or a datetime", (date,), Text(200))
@@ -145,3 +148,11 @@ SPECIAL |= {
     "list.where": Argument("where", _fields_of(TaskFilter), example="where=TaskFilter(label='project')"),
     "history.where": Argument("where", _fields_of(EventFilter), example="where=EventFilter(label='project')"),
 }
+
+OPENING = (
+    Argument("settings", Native("Settings", (Settings,)), example="settings=Settings(threads=4)"),
+    Argument("handlers", HandlerList("functions with @handler"), example="handlers=[resize]", required=True),
+    Argument("run", _FLAG, example="run=False"),
+    Argument("threads", Whole(1, MAX_CALL_THREADS), example="threads=4", required=True),
+)
+"""The arguments with which a scheduler is opened."""

@@ -10,7 +10,7 @@ from typing import Any, Concatenate, ParamSpec, Protocol, TypeVar, get_args, get
 
 from duetime.scheduler.errors import DuetimeError, InvalidArgument, InvalidArguments
 from duetime.scheduler.service import Scheduler as Service
-from duetime.server.python.arguments import SPECIAL, USUAL
+from duetime.server.python.arguments import OPENING, SPECIAL, USUAL
 from duetime.server.python.words import MethodWords
 from duetime.tools.arguments import Argument, Arguments
 
@@ -111,3 +111,13 @@ def checked(method: Callable[Concatenate[Service, P], T]) -> Callable[Concatenat
 
     update_wrapper(called, method)
     return called
+
+
+def check_opening(owner: str, **given: Any) -> None:
+    """Check the arguments with which a scheduler is opened. Raises InvalidArgument(s) in the words of `owner`."""
+    expected = Signature("open", (), "", Arguments("open", OPENING))
+    try:
+        expected.read((), given)
+    except DuetimeError as error:
+        error.args = (error.said(expected.words(owner)),)
+        raise

@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from typing import Any
 
+from duetime.scheduler.handlers import Handler
 from duetime.scheduler.request import retry_policy
 from duetime.scheduler.rules.sanitize import check_json
 from duetime.scheduler.task import RetryPolicy, State
@@ -138,4 +139,16 @@ class AwareInstant(PythonKind):
             raise ValueError(f"{named(given)} is not a datetime")  # noqa: TRY004 - one family for all kinds
         if given.utcoffset() is None:
             raise ValueError("it has no time zone")
+        return given
+
+
+@dataclass(frozen=True, slots=True)
+class HandlerList(PythonKind):
+    """Handlers; a function that lacks its decorator is named."""
+
+    def read(self, given: Any) -> Any:
+        if not isinstance(given, Sequence) or isinstance(given, str | bytes):
+            raise ValueError(f"{named(given)} is not a list of handlers")  # noqa: TRY004 - one family for all kinds
+        if wrong := [item for item in given if not isinstance(item, Handler)]:
+            raise ValueError(f"{getattr(wrong[0], '__name__', named(wrong[0]))} has no @handler")
         return given

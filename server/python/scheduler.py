@@ -9,7 +9,7 @@ from typing import Self
 from duetime.scheduler.handlers import Handler
 from duetime.scheduler.service import Scheduler as Service
 from duetime.server.app import Role, build
-from duetime.server.python.calls import checked
+from duetime.server.python.calls import check_opening, checked
 from duetime.server.settings.model import Settings
 from duetime.server.settings.source import load_settings
 
@@ -36,6 +36,7 @@ class ProgramScheduler:
         With `run`, this process also runs what is due, unless another one does (of a shared installation it is one
         worker of many); `handlers` are known in this process beside the configured ones.
         """
+        check_opening("Scheduler", settings=settings, handlers=handlers, run=run)
         role = Role.WORK if run else Role.SERVE
         with build(settings or load_settings(), handlers=handlers, role=role) as app:
             if run:

@@ -100,6 +100,7 @@ from datetime import date, timedelta
 from typing import assert_type
 
 from duetime import (
+    AsyncScheduler,
     EventFilter,
     EventPage,
     InboxMessage,
@@ -112,6 +113,7 @@ from duetime import (
     TaskFilter,
     TaskPage,
     TaskView,
+    Tier,
     errors,
 )
 from duetime import Schedulr  # wrong
@@ -145,6 +147,15 @@ with Scheduler.open(Settings(threads=4)) as scheduler:
     scheduler.schedule_many(Request("x"))  # wrong
     scheduler.get()  # wrong
     Request("x", priority="hihg")  # wrong
+
+
+async def main() -> None:
+    async with AsyncScheduler.open(threads=2) as program:
+        assert_type(await program.schedule("x", when="in 2 hours", priority=Tier.HIGH), TaskView)
+        assert_type(await program.list(TaskFilter(label="x"), limit=5), TaskPage)
+        assert_type(await program.pools, tuple[str, ...])
+        await program.schedule("x", priority="hihg")  # wrong
+        await program.get()  # wrong
 """
 PROGRAMS = {"handlers.py": HANDLERS, "calls.py": CALLS}
 

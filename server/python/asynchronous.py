@@ -1,0 +1,94 @@
+"""The scheduler of an asynchronous program: the methods of `Scheduler`, awaited while a thread carries them out."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Callable, Coroutine, Sequence
+from contextlib import ExitStack, asynccontextmanager
+from functools import partial, update_wrapper
+from typing import Any, Concatenate, ParamSpec, Self, TypeVar
+
+from duetime.scheduler.handlers import Handler
+from duetime.server.python.call_threads import CallThreads
+from duetime.server.python.calls import Front, check_opening
+from duetime.server.python.scheduler import ProgramScheduler
+from duetime.server.settings.model import Settings
+
+P = ParamSpec("P")
+T = TypeVar("T")
+
+USUAL_THREAD_COUNT = 4
+"""Calls at a time: a database rarely answers more of one process sooner."""
+
+
+def in_thread(
+    method: Callable[Concatenate[Front, P], T],
+) -> Callable[Concatenate[AsyncScheduler, P], Coroutine[Any, Any, T]]:
+    """Return `method` as one that is awaited."""
+
+    async def called(front: AsyncScheduler, /, *args: P.args, **kwargs: P.kwargs) -> T:
+        return await front.threads.run(partial(method, front.scheduler, *args, **kwargs))
+
+    update_wrapper(called, method)
+    return called
+
+
+class AsyncScheduler:
+    """`Scheduler` for asyncio: the same methods with the same arguments and errors, each of them awaited.
+
+    Calls are made on threads, so the event loop goes on. A call that is cancelled while it waits for a thread is not
+    made. One that has begun is carried out, and its cancellation is raised when it has ended.
+    """
+
+    def __init__(self, scheduler: ProgramScheduler, threads: CallThreads) -> None:
+        self.scheduler = scheduler
+        self.threads = threads
+
+    @classmethod
+    @asynccontextmanager
+    async def open(
+        cls,
+        settings: Settings | None = None,
+        *,
+        handlers: Sequence[Handler] = (),
+        run: bool = True,
+        threads: int = USUAL_THREAD_COUNT,
+    ) -> AsyncIterator[Self]:
+        """Open the scheduler as `Scheduler.open` does, with at most `threads` calls at a time."""
+        check_opening(cls.__name__, settings=settings, handlers=handlers, run=run, threads=threads)
+        calls = CallThreads(threads)
+        opened = ExitStack()
+        opening = ProgramScheduler.open(settings, handlers=handlers, run=run)
+        try:
+            scheduler = await calls.run(lambda: opened.enter_context(opening))
+            scheduler.owner = cls.__name__
+            yield cls(scheduler, calls)
+        finally:
+            await calls.close(opened.close)
+
+    @property
+    def pools(self) -> Coroutine[Any, Any, tuple[str, ...]]:
+        """The names of the pools that a task may need; awaited as well, since the database may be asked."""
+        return self.threads.run(lambda: self.scheduler.pools)
+
+    @property
+    def zone(self) -> str | None:
+        """The IANA zone of wall times when a caller names none, None when every caller has to name one."""
+        return self.scheduler.zone
+
+    schedule = in_thread(ProgramScheduler.schedule)
+    submit = in_thread(ProgramScheduler.submit)
+    schedule_many = in_thread(ProgramScheduler.schedule_many)
+    reschedule = in_thread(ProgramScheduler.reschedule)
+    cancel = in_thread(ProgramScheduler.cancel)
+    act = in_thread(ProgramScheduler.act)
+    mark_read = in_thread(ProgramScheduler.mark_read)
+    get = in_thread(ProgramScheduler.get)
+    find = in_thread(ProgramScheduler.find)
+    titles = in_thread(ProgramScheduler.titles)
+    explain = in_thread(ProgramScheduler.explain)
+    list = in_thread(ProgramScheduler.list)
+    history = in_thread(ProgramScheduler.history)
+    attempts = in_thread(ProgramScheduler.attempts)
+    dead_letters = in_thread(ProgramScheduler.dead_letters)
+    inbox = in_thread(ProgramScheduler.inbox)
+    now = in_thread(ProgramScheduler.now)
