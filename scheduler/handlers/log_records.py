@@ -62,7 +62,5 @@ def send_logs(send: Callable[[Json], object], at: Mapping[str, int]) -> None:
 
 
 def log_again(value: Mapping[str, Any]) -> None:
-    """Log a record of the process here, if its logger lets it through."""
-    logger = logging.getLogger(value["name"])
-    if logger.isEnabledFor(value["levelno"]):
-        logger.handle(logging.makeLogRecord({**value, "args": ()}))
+    """Log a record of the process here; its level was checked there."""
+    logging.getLogger(value["name"]).handle(logging.makeLogRecord({**value, "args": ()}))

@@ -118,6 +118,22 @@ def test_a_file_is_loaded_once_it_is_no_longer_being_written(app: ReloadingApp, 
     assert app.app is following
 
 
+def test_modules_that_cannot_be_imported_leave_the_last_good_ones_where_they_were(
+    app: ReloadingApp, folder: Path
+) -> None:
+    first, module = app.app, sys.modules["alone"]
+    (folder / "alone.py").write_text("from duetime import nothing\n")
+    app.look()
+    app.look()
+    assert app.app is first
+    assert sys.modules["alone"] is module
+    (folder / "alone.py").write_text(HANDLER + "# repaired\n")
+    app.look()
+    app.look()
+    assert app.app is not first
+    assert sys.modules["alone"] is not module
+
+
 def test_nothing_is_loaded_and_nothing_started_once_the_process_ends(app: ReloadingApp, folder: Path) -> None:
     first: Any = app.app
     (folder / "new.py").write_text("")
