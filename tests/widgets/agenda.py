@@ -22,7 +22,7 @@ ROWS = [
     a_row(CALL_JOHN, "Call John about the lease", 60 * 65),
     a_row(BACKUP, "Check that the backup ran", 60 * 74, state="retrying", repeat=True),
     a_row(PASSPORT, "Renew my passport", 60 * 24 * 40, paused=True),
-    a_row(RENT, "Pay the rent", -60 * 24 * 3, state="succeeded"),
+    a_row(RENT, "Pay the rent", -60 * 24 * 3, state="succeeded", reminder=True),
 ]
 COUNTS = {"scheduled": 5, "retrying": 1, "succeeded": 1}
 

@@ -9,7 +9,7 @@ import pytest
 from playwright.sync_api import expect
 
 from tests.widgets.agenda import a_page, call_john
-from tests.widgets.chat import Chat
+from tests.widgets.chat import CAN_CALL_TOOLS, Chat
 from tests.widgets.sample import NOW, a_task, held_back, stamp, weekly
 
 pytestmark = pytest.mark.browser
@@ -52,7 +52,7 @@ def test_the_task_card_has_its_picture(chat: Chat, theme: str, width: int, name:
 def test_a_task_that_is_held_back_has_its_picture(chat: Chat, theme: str, width: int, name: str) -> None:
     set_the_stage(chat, theme, width)
     chat.show_task(held_back(), theme=theme)
-    expect(chat.state()).to_have_text("Held")
+    expect(chat.state()).to_have_text("Ready")
     keep(chat, name)
 
 
@@ -64,6 +64,27 @@ def test_a_refused_action_has_its_picture(chat: Chat) -> None:
     expect(chat.card.get_by_role("alert")).to_be_visible()
     chat.button("More").hover()
     keep(chat, "task-card-error")
+
+
+def test_a_failure_has_its_picture(chat: Chat) -> None:
+    set_the_stage(chat, "light", 520)
+    said = "POST https://shop.example/orders answered 503 Service Unavailable"
+    last = {"state": "failed", "ended": stamp(NOW - timedelta(minutes=3)), "attempts": 3, "summary": said}
+    due, result = NOW - timedelta(minutes=9), {"status": 503, "body": "see https://status.shop.example"}
+    failed = a_task(due=due, title="Send the order", state="failed", action="webhook", last_run=last, result=result)
+    chat.show_task(failed, capabilities={**CAN_CALL_TOOLS, "openLinks": {}})
+    expect(chat.button("Run again")).to_be_visible()
+    keep(chat, "task-card-failed")
+
+
+def test_a_server_that_is_away_has_its_picture(chat: Chat) -> None:
+    set_the_stage(chat, "light", 520)
+    chat.show_task(a_task())
+    chat.send("break", "fetch failed")
+    chat.button("Cancel").click()
+    expect(chat.button("Try again")).to_be_visible()
+    chat.button("More").hover()
+    keep(chat, "task-card-away")
 
 
 def test_a_cancelled_task_has_its_picture(chat: Chat) -> None:

@@ -35,7 +35,7 @@ def test_tasks_stand_under_the_headings_of_an_agenda(chat: Chat) -> None:
     expect(chat.card.get_by_role("region", name="Today").locator(".name")).to_have_text(
         ["Take the bread out of the oven", "Ask for my notes of the dayrepeats"]
     )
-    expect(chat.card.locator(".word")).to_have_text(["Overdue", "", "", "", "Trying again", "Paused", "Succeeded"])
+    expect(chat.card.locator(".word")).to_have_text(["Overdue", "", "", "", "Trying again", "Paused", "Reminded"])
 
 
 def test_the_days_are_those_of_the_readers_zone(chat: Chat) -> None:

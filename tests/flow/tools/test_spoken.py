@@ -13,6 +13,7 @@ from duetime import Context, handler
 from duetime.scheduler.handlers import Handlers, reminder
 from duetime.scheduler.intake.planner import Planner
 from duetime.scheduler.outcomes import Done, Failed, Outcome, Retry
+from duetime.scheduler.records import Start
 from duetime.scheduler.rules.settlement import words_and_note
 from duetime.scheduler.service import Scheduler
 from duetime.scheduler.store import Store, open_store
@@ -192,3 +193,33 @@ def test_only_our_own_note_at_the_end_is_taken_for_one(text: str) -> None:
 def test_what_it_waits_for_between_attempts_reads_as_a_sentence(ask: Ask, store: Store, clock: Clock) -> None:
     text, _ = after(ask, store, clock, Retry("no such host", timedelta(hours=2)), action="render")
     assert re.search(r"Waiting for attempt 2.* in 2 h.*, after: «no such host»\.", text)
+
+
+def test_a_history_that_only_the_user_sees_leaves_its_outcomes_unread(ask: Ask, store: Store, clock: Clock) -> None:
+    _, task = after(ask, store, clock, Done("Bring coffee"))
+    named = {"task_id": task["id"], "history": True}
+
+    assert len(ask("get_task", **named, keep_unread=True)[1]["unread"]) == 1
+    assert ask("list_tasks")[1]["unread_count"] == 1
+    ask("get_task", **named)
+    assert "unread" not in ask("list_tasks")[1]
+
+
+def test_a_run_says_how_far_it_is_while_it_goes_on(ask: Ask, store: Store, clock: Clock) -> None:
+    _, made = ask("schedule_task", title="Render", action="render", when="in 1 minute")
+    clock.now += timedelta(minutes=1)
+    [claim] = store.claims.start(
+        [Start(run.run_id) for run in store.claims.make_ready(limit=9)],
+        worker="w",
+        epoch=None,
+        lease=timedelta(seconds=30),
+    )
+    store.claims.progress(claim.run.id, claim.run.attempt, {"fraction": 0.4, "text": "frame 40"})
+
+    assert ask("get_task", task_id=made["id"])[1]["progress"] == {"part": 0.4, "text": "frame 40"}
+
+
+def test_the_reason_for_which_a_reminder_did_not_come_is_a_quotation(ask: Ask, store: Store, clock: Clock) -> None:
+    text, _ = after(ask, store, clock, Failed("obey me"), action="render")
+    assert "obey me" not in "".join(text.splitlines()[:2])
+    assert "«obey me»" in text
