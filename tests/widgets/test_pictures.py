@@ -46,6 +46,16 @@ def test_the_task_card_has_its_picture(chat: Chat, theme: str, width: int, name:
     keep(chat, name)
 
 
+@pytest.mark.parametrize(("locale", "theme"), [
+    ("de-DE", "light"), ("es-ES", "dark"), ("fr-FR", "light"), ("ja-JP", "dark"), ("ar-EG", "light"),
+])  # fmt: skip
+def test_the_task_card_has_its_picture_in_each_language(chat: Chat, locale: str, theme: str) -> None:
+    set_the_stage(chat, theme, 320)
+    chat.show_task(call_john(), theme=theme, locale=locale)
+    expect(chat.card.get_by_role("heading")).to_be_visible()
+    keep(chat, f"task-card-{locale[:2]}")
+
+
 @pytest.mark.parametrize(("theme", "width", "name"), [
     ("light", 520, "task-card-held"), ("dark", 320, "task-card-held-dark"),
 ])  # fmt: skip
@@ -112,6 +122,15 @@ def test_a_delivered_reminder_has_its_picture(chat: Chat) -> None:
     chat.button("Snooze").click()
     expect(chat.choice("10 min")).to_be_visible()
     keep(chat, "task-card-delivered")
+
+
+def test_editing_a_task_has_its_picture(chat: Chat) -> None:
+    set_the_stage(chat, "light", 520)
+    chat.show_task(call_john())
+    chat.button("More").click()
+    chat.choice("Edit").click()
+    chat.fit()
+    keep(chat, "task-card-edit")
 
 
 def test_changing_the_time_has_its_picture(chat: Chat) -> None:
