@@ -17,6 +17,9 @@ from duetime.scheduler.store import Store
 CHECK_INTERVAL_S = 2.5
 """Seconds between two checks."""
 
+CHECK_PAUSE_RATIO = 50
+"""Checks use one part in this many of the time, or one check in ten seconds where the database answers slowly."""
+
 MAX_STUCK_S = 10.0
 """Seconds after which a run that nothing keeps from starting proves that the queue is damaged."""
 
@@ -51,9 +54,10 @@ class StuckRuns:
         if self._queue.away is not None:
             self._found.clear()
             return CHECK_INTERVAL_S
+        began = self._clock()
         with suppress(QueueLost, QueueUnavailable):
             self._look()
-        return CHECK_INTERVAL_S
+        return max(CHECK_INTERVAL_S, min(MAX_STUCK_S, CHECK_PAUSE_RATIO * (self._clock() - began)))
 
     def _look(self) -> None:
         now, before = self._clock(), self._found

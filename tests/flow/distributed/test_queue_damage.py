@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable, Iterator
+from typing import Any
 from uuid import uuid4
 
 import pytest
@@ -18,6 +19,7 @@ from duetime.scheduler.queue.constants import MIN_DAMAGE_INTERVAL_MS
 from duetime.scheduler.queue.failsafe import FailsafeQueue
 from duetime.scheduler.queue.redis.queue import RedisQueue
 from duetime.scheduler.queue.redis.source import LAYOUT_VERSION
+from duetime.scheduler.records import ReadyRun
 from duetime.scheduler.store import Store
 from duetime.server.doctor.check import CheckVerdict
 from duetime.server.doctor.distributed import examine_queue, queue_check
@@ -171,6 +173,21 @@ def test_a_queue_is_not_filled_anew_while_its_runs_start_or_wait_for_something(i
         installation.pass_time(CHECK_INTERVAL_S)
     assert installation.monitor.damage is None
     assert installation.queue.away is None
+
+
+def test_slow_checks_for_stuck_runs_take_a_fiftieth_of_the_time_and_come_every_ten_seconds_at_least(
+    installation: Installation, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    ready(installation)
+    assert installation.stuck_runs.step() == CHECK_INTERVAL_S
+    read, takes = installation.store.claims.ready, iter((0.1, 20.0))
+
+    def read_slowly(**page: Any) -> list[ReadyRun]:
+        installation.pass_time(next(takes))
+        return read(**page)
+
+    monkeypatch.setattr(installation.store.claims, "ready", read_slowly)
+    assert [installation.stuck_runs.step() for _ in range(2)] == pytest.approx([5.0, MAX_STUCK_S])
 
 
 def test_two_processes_that_find_the_same_damage_fill_the_queue_once(installation: Installation) -> None:
