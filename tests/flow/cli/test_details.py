@@ -180,3 +180,13 @@ def test_a_done_webhook_shows_its_answer(work: Work, cli: Say) -> None:
     task_id = work.hook(Done("POST example.com answered 200 OK", {"status": 200, "body": "ok"}))
     shown = cli("show", task_id)
     assert re.search(r"^result +status: 200\n +body: ok$", shown, re.MULTILINE)
+
+
+def test_a_payload_in_the_history_is_masked_too(work: Work, cli: Say) -> None:
+    task_id = work.hook()
+    work.scheduler.reschedule(task_id, payload={"url": "https://a.example/?token=def456"})
+    text, task = asked_of(work.scheduler)("get_task", task_id=task_id, history=True)
+
+    for shown in (text, json.dumps(task), cli("history", task_id, "--json"), cli("show", task_id, "--history")):
+        assert "https://a.example/?token=***" in shown
+        assert "def456" not in shown
