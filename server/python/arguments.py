@@ -103,6 +103,7 @@ AS_IS: Mapping[str, frozenset[type]] = {
     "max_runs": frozenset({int}),
     "estimate": frozenset({str, int, float, timedelta}),
     **dict.fromkeys(("payload", "needs"), frozenset({dict})),
+    "labels": frozenset({list, tuple}),
     "dry_run": frozenset({bool}),
 }
 """Types of the fields of a request that the service reads itself, within the same bounds as the tools."""
@@ -121,7 +122,7 @@ class Requests:
         """Read each request. Raises ValueError for what is no series of them, InvalidArguments for their fields."""
         if isinstance(given, str | bytes | Mapping) or not isinstance(given, Iterable):
             raise ValueError(f"{named(given)} is not {self.accepted}")  # noqa: TRY004 - one family for all kinds
-        return [REQUEST.read(request, f"requests[{place}].") for place, request in enumerate(given)]
+        return [REQUEST.read(request, place) for place, request in enumerate(given)]
 
 
 _INSTANT = AwareInstant("an aware datetime")
