@@ -91,4 +91,5 @@ class AsyncScheduler:
     attempts = in_thread(ProgramScheduler.attempts)
     dead_letters = in_thread(ProgramScheduler.dead_letters)
     inbox = in_thread(ProgramScheduler.inbox)
+    unread_count = in_thread(ProgramScheduler.unread_count)
     now = in_thread(ProgramScheduler.now)
