@@ -113,7 +113,7 @@ def test_only_a_task_that_repeats_has_an_occurrence_to_skip(chat: Chat) -> None:
     chat.show_task(a_task())
     chat.button("More").click()
     expect(chat.card.get_by_role("group", name="More actions").get_by_role("button")).to_have_text(
-        ["Pause", "Run now", "History"]
+        ["Edit", "Pause", "Run now", "History"]
     )
 
 
