@@ -7,8 +7,8 @@ from typing import Any
 
 import httpx2
 import pytest
+from duetime.scheduler.errors import InvalidSetting
 from duetime.server.settings.model import Settings
-from pydantic import ValidationError
 
 from tests.flow.protocol.serve_process import serving
 
@@ -121,5 +121,5 @@ def test_only_the_endpoint_is_open_to_pages(opened: str) -> None:
     ["*", "https://*.example.com", "chat.example.com", f"{CHAT}/", f"{CHAT}/mcp", "null", "ftp://a", "https://a@b.c"],
 )
 def test_what_is_no_origin_is_refused(text: str) -> None:
-    with pytest.raises(ValidationError, match="allowed_origins"):
+    with pytest.raises(InvalidSetting, match="allowed_origins"):
         Settings(allowed_origins=text)
