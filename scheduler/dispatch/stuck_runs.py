@@ -8,7 +8,7 @@ from contextlib import suppress
 
 from duetime.scheduler.dispatch.placement import Placement
 from duetime.scheduler.queue import DispatchQueue, Entry, Explanation, QueueDamaged, QueueLost, QueueUnavailable
-from duetime.scheduler.queue.answers import added_up
+from duetime.scheduler.queue.answers import ThreadUse
 from duetime.scheduler.queue.failsafe import FailsafeQueue
 from duetime.scheduler.rules.headroom import may_start
 from duetime.scheduler.runtime.loop import Loop
@@ -95,7 +95,7 @@ def stuck_runs(queue: DispatchQueue, entries: Iterable[Entry]) -> list[Entry]:
 
 def _is_stuck(queue: DispatchQueue, entry: Entry) -> bool:
     found = queue.explain(entry.run_id)
-    return found is not None and _is_next(found) and _has_thread(queue, found, entry.tier)
+    return found is not None and _is_next(found) and _has_thread(found.threads, entry.tier)
 
 
 def _is_next(found: Explanation) -> bool:
@@ -103,7 +103,6 @@ def _is_next(found: Explanation) -> bool:
     return found.ahead == 0 and found.status in ("waiting", "parked") and found.shortage is None
 
 
-def _has_thread(queue: DispatchQueue, found: Explanation, tier: int) -> bool:
-    waiting = found.status == "waiting"  # then these are the threads of workers that know its action
-    threads = found.threads if waiting else added_up(queue.stats().threads.values())
+def _has_thread(threads: ThreadUse | None, tier: int) -> bool:
+    """Whether a worker that knows the action of a run has a thread for it."""
     return threads is not None and may_start(threads.headroom, tier, threads.total - threads.busy)

@@ -72,7 +72,7 @@ class Explanation:
 
     `ahead` counts earlier runs of its class, up to `MAX_COUNTED_AHEAD`. For a parked run, `shortage` is the shortage of
     the head of its class. `worker` holds a leased run; a delayed run waits until `not_before`, by the queue's clock.
-    For a waiting run, `threads` adds up the recent thread reports of the workers that know its action.
+    For a waiting or parked run, `threads` adds up the recent thread reports of the workers that know its action.
     """
 
     status: str

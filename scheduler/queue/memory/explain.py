@@ -47,7 +47,7 @@ def explained(
     head = cls.head
     if cls.behind is None or head is None:
         return Explanation("waiting", ahead, threads=threads)
-    return Explanation("parked", ahead, lacks(waiting.entry(head[2])))
+    return Explanation("parked", ahead, lacks(waiting.entry(head[2])), threads=threads)
 
 
 def counted(waiting: RunClasses, pools: LivePools, now: float, *, delayed: int, leased: int) -> Stats:

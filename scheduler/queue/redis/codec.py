@@ -109,9 +109,9 @@ def explanation_of(words: Sequence[str]) -> Explanation | None:
         return None
     status, ahead, worker, not_before, *more = words
     later = float(not_before) if not_before else None
-    if status == "waiting":
-        return Explanation(status, int(ahead), threads=added_up(threads_of(more).values()))
-    return Explanation(status, int(ahead), shortage_of(more), worker or None, later)
+    end = 1 + int(more[0]) if more else 0
+    threads = added_up(threads_of(more[end:]).values())
+    return Explanation(status, int(ahead), shortage_of(more[1:end]), worker or None, later, threads)
 
 
 def threads_words(threads: ThreadUse | None) -> tuple[int, ...]:

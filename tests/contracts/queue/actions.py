@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 import pytest
+from duetime.scheduler.dispatch.stuck_runs import stuck_runs
 from duetime.scheduler.queue import DispatchQueue, Entry, ThreadUse
 from duetime.scheduler.queue.constants import HOLD_CHECK_INTERVAL_MS, MAX_CLASSES_PER_TAKE, THREADS_KNOWN_MS
 from duetime.scheduler.queue.lanes import LANE_KEPT_MS
@@ -181,6 +182,27 @@ class ActionsContract(QueueCase):
         found = queue.explain("crop.1")
         assert found is not None
         assert found.threads == ThreadUse(8)
+
+    def test_runs_behind_a_pool_are_not_stuck_while_no_worker_knows_their_action(
+        self, queue: DispatchQueue, clock: Clock
+    ) -> None:
+        queue.set_pool("gpu", slots(1))
+        queue.put([self.acting(clock, "mail.0", needs={"gpu": 1})])
+        assert self.by(queue, NEW, threads=ThreadUse(8)) == ["mail.0"]
+        crops = [self.acting(clock, f"crop.{n}", 1e6 + n, needs={"gpu": 1}, tenant=f"t{n}") for n in range(4)]
+        queue.put(crops)
+        assert self.by(queue, NEW, threads=ThreadUse(8)) == []
+        clock.ms += THREADS_KNOWN_MS + 1
+        assert self.finish(queue, "mail.0")
+        assert self.by(queue, OLD, threads=ThreadUse(4)) == []
+        found = [queue.explain(crop.run_id) for crop in crops]
+        assert [(each.status, each.shortage, each.threads) for each in found if each is not None] == [
+            *[("waiting", None, None)] * 2,
+            *[("parked", None, None)] * 2,
+        ]
+        assert stuck_runs(queue, crops) == []
+        self.by(queue, NEW, 0, ThreadUse(8))
+        assert stuck_runs(queue, crops) == crops
 
     def test_a_run_that_is_given_back_or_adopted_keeps_its_action(self, queue: DispatchQueue, clock: Clock) -> None:
         queue.put([self.acting(clock, "crop.1")])
