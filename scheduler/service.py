@@ -14,7 +14,15 @@ from duetime.scheduler.events import UNDOABLE, EventKind
 from duetime.scheduler.foresight.explain import Explainer
 from duetime.scheduler.foresight.reader import Reader
 from duetime.scheduler.foresight.task_view import repeats, view_of, warned
-from duetime.scheduler.intake.actions import DONE, UNDO, UNDOES_DONE, decide_action, is_change_token
+from duetime.scheduler.intake.actions import (
+    DONE,
+    UNDO,
+    UNDOES_DONE,
+    change_token,
+    decide_action,
+    is_change_token,
+    undo_change,
+)
 from duetime.scheduler.intake.idempotency import REPEATED, key_of
 from duetime.scheduler.intake.planner import Plan, Planner
 from duetime.scheduler.intake.reschedule import decide_reschedule
@@ -193,7 +201,7 @@ class Scheduler(Reader):
 
         def write(key: IdempotencyKey | None, waited: list[str]) -> Changed:
             def decided(found: TaskRecord, last: LastChange | None) -> Change:
-                change = changes.undo_change(found, last, now, token)
+                change = undo_change(found, last, now, token)
                 waited[:] = changes.leaving_the_queue(found, change)
                 return change
 
@@ -249,8 +257,9 @@ class Scheduler(Reader):
 
         view = self._written(repeatable, call, write)
         task, run = view.record.task, view.record.run
-        undoable = before not in ([], [task.revision]) and kind in UNDOABLE and not run.cancel_requested
-        return replace(view, undo=changes.change_token(task)) if undoable and view.undo is None else view
+        stopped = run.cancel_requested or (kind is EventKind.CANCELLED and run.state is State.CANCELLED)
+        undoable = before not in ([], [task.revision]) and kind in UNDOABLE and not stopped
+        return replace(view, undo=change_token(task)) if undoable and view.undo is None else view
 
     def _written(
         self,

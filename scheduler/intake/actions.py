@@ -1,19 +1,22 @@
-"""Decides what a button of a card does: the event, and the change of the task."""
+"""Decides what a button of a card does: the event, and the change of the task. The undo of a change is one of them."""
 
 from __future__ import annotations
 
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
+from dataclasses import replace
 from datetime import datetime, timedelta
 
-from duetime.scheduler.errors import InvalidArgument
+from duetime.scheduler import remedies
+from duetime.scheduler.errors import InvalidArgument, Refused
 from duetime.scheduler.events import EventKind
 from duetime.scheduler.intake.instants import snooze_by
-from duetime.scheduler.records import Change
+from duetime.scheduler.records import Change, LastChange
 from duetime.scheduler.request import Moment
 from duetime.scheduler.rules import changes
+from duetime.scheduler.rules.states import TERMINAL
 from duetime.scheduler.rules.time.parser import Frame
-from duetime.scheduler.task import TaskRecord
+from duetime.scheduler.task import Run, State, Task, TaskRecord
 
 DONE = "done"
 """Marks the outcome as read; the task does not change."""
@@ -23,6 +26,14 @@ UNDOES_DONE = "u_done"
 
 UNDO = "undo"
 _CHANGE_TOKEN = re.compile(r"u_[0-9]{1,9}")
+
+_OF_SERIES = ("repeat", "anchor", "timezone", "until", "max_runs")
+"""Fields of a task that decide whether a run follows, and when."""
+
+_OF_ORDER = ("priority", "estimate", "needs")
+"""Fields of a task by which a ready run has its place in the queue; a deadline is one of the run, too."""
+
+_OF_ITS_TIME = ("scheduled_for", "slot", "number", "missed", "deadline", "drop_at", "first_ready_at")
 
 
 def is_change_token(text: str) -> bool:
@@ -60,3 +71,61 @@ def _snooze_by(
 ) -> timedelta | datetime:
     frame = Frame(record.run.scheduled_for, holidays=holidays)
     return snooze_by(record.task.timezone, minutes, until, now, frame)
+
+
+def change_token(task: Task) -> str:
+    """Return the token that undoes the change that made a task's present revision."""
+    return f"u_{task.revision}"
+
+
+def undo_change(record: TaskRecord, last: LastChange | None, now: datetime, token: str) -> Change:
+    """Take the latest change back, unless it is older than the undo window or the run has gone on since."""
+    task, run = record.task, record.run
+    if token != change_token(task):
+        raise _not_undone(task, f"{task.id} was changed again since, so that change stays.")
+    if last is None or now - last.at > changes.UNDO_WINDOW + changes.UNDO_GRACE:
+        raise _not_undone(task, f"{task.id} was not changed in the last 30 s.")
+    was, kind = replace(task, **last.task), EventKind.UNDONE
+    if (last.began or last.cancelled) and not last.run:
+        begun = tuple(each for each in record.beside if each.id in last.began and not changes.has_started(each))
+        if len(begun) < len(last.began):
+            raise _not_undone(task, f"{task.id} has run since, so that change stays.")
+        again = tuple(changes.side_run(was, each, each.scheduled_for) for each in last.cancelled)
+        return Change(was, run, cancelled_beside=begun, revived=again, kind=kind)
+    rests = run.state is not State.RUNNING and run.state not in TERMINAL
+    if last.left is None and not last.run and not (rests and was.paused != task.paused):
+        return _of_task_alone(record, was, last)
+    if run.id != last.current or not rests:
+        raise _not_undone(task, f"{task.id} has run since, so that change stays.")
+    if last.left is not None and last.left.state is not State.SKIPPED:
+        gone = replace(run, state=State.CANCELLED, wake_at=None, ended_at=now)
+        return Change(was, gone, restored=last.left, kind=kind)
+    return Change(was, _as_before(run, last, was.created_at if was.paused else now), kind=kind)
+
+
+def _of_task_alone(record: TaskRecord, was: Task, last: LastChange) -> Change:
+    """Take back what changed no run; one that followed by the changed series would not be there without it."""
+    task, run = record.task, record.run
+    ended_since = run.ended_at is not None and run.ended_at >= last.at
+    if (run.id != last.current or ended_since) and _differ(was, task, _OF_SERIES):
+        raise _not_undone(task, f"{task.id} has run since, so that change stays.")
+    return Change(was, changes.to_be_ordered(run) if _differ(was, task, _OF_ORDER) else run, kind=EventKind.UNDONE)
+
+
+def _differ(one: Task, other: Task, names: Iterable[str]) -> bool:
+    return any(getattr(one, name) != getattr(other, name) for name in names)
+
+
+def _as_before(run: Run, last: LastChange, earliest: datetime) -> Run:
+    """Return the run at its time before the change, or at the time of the occurrence that the change skipped."""
+    fields = {name: last.run[name] for name in _OF_ITS_TIME if name in last.run}
+    if last.left is not None:
+        fields = {name: getattr(last.left, name) for name in _OF_ITS_TIME}
+    found = replace(run, **fields)
+    due = last.run.get("wake_at", run.wake_at) or found.scheduled_for
+    waits = State.SCHEDULED if run.state is State.READY else run.state
+    return replace(found, state=waits, wake_at=max(due, earliest))
+
+
+def _not_undone(task: Task, sentence: str) -> Refused:
+    return Refused(sentence, argument="undo", remedy=remedies.Inspect(task.id))

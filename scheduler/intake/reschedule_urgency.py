@@ -11,7 +11,7 @@ from duetime.scheduler.intake.demand import Demand, RunContext
 from duetime.scheduler.intake.planner import Planner
 from duetime.scheduler.records import Change
 from duetime.scheduler.request import Reschedule
-from duetime.scheduler.rules.changes import when_words
+from duetime.scheduler.rules.changes import to_be_ordered, when_words
 from duetime.scheduler.rules.occurrences import dated
 from duetime.scheduler.rules.states import TERMINAL
 from duetime.scheduler.rules.time.parser import Frame
@@ -42,7 +42,7 @@ def demand_step(
     task = replace(change.task, **found.parts())
     if run.state in HAS_STARTED:
         return replace(change, task=task), (*found.warnings, *((FROM_THE_NEXT_RUN,) if given else ()))
-    ordered = _to_be_ordered(dated(task, run, at=found.instant, p50=found.p50))
+    ordered = to_be_ordered(dated(task, run, at=found.instant, p50=found.p50))
     if change.next_run is not None:
         return replace(change, task=task, next_run=ordered), found.warnings
     return replace(change, task=task, run=ordered), found.warnings
@@ -66,8 +66,3 @@ def _situation(change: Change, run: Run, now: datetime, frame: Frame) -> RunCont
     return RunContext(
         task.tenant, task.action, run.scheduled_for, now=now, zone=task.timezone, recurring=recurring, frame=frame
     )
-
-
-def _to_be_ordered(run: Run) -> Run:
-    """Return a ready run to its timer, so that the dispatcher gives it a new place; it keeps its age."""
-    return replace(run, state=State.SCHEDULED, wake_at=run.scheduled_for) if run.state is State.READY else run

@@ -13,7 +13,7 @@ from duetime.scheduler import remedies
 from duetime.scheduler.errors import Refused
 from duetime.scheduler.events import EventKind
 from duetime.scheduler.ids import new_id
-from duetime.scheduler.records import Change, LastChange
+from duetime.scheduler.records import Change
 from duetime.scheduler.rules.occurrences import dated_like, next_run, recurrence_of
 from duetime.scheduler.rules.states import TERMINAL
 from duetime.scheduler.rules.time.times import describe
@@ -22,8 +22,6 @@ from duetime.scheduler.task import DeadlineType, Run, State, Task, TaskRecord
 UNDO_WINDOW = timedelta(seconds=30)
 UNDO_GRACE = timedelta(seconds=5)
 """Seconds that a click at the end of the undo window may arrive late."""
-
-_OF_ITS_TIME = ("scheduled_for", "slot", "number", "missed", "deadline", "drop_at", "first_ready_at")
 
 
 def cancel(record: TaskRecord, now: datetime) -> Change:
@@ -61,49 +59,9 @@ def undo_cancel(record: TaskRecord, now: datetime, token: str | None) -> Change:
     return Change(record.task, run, next_run=again, kind=EventKind.CANCEL_UNDONE)
 
 
-def change_token(task: Task) -> str:
-    """Return the token that undoes the change that made a task's present revision."""
-    return f"u_{task.revision}"
-
-
-def undo_change(record: TaskRecord, last: LastChange | None, now: datetime, token: str) -> Change:
-    """Take the latest change back, unless it is older than the undo window or the run has gone on since."""
-    task, run = record.task, record.run
-    if token != change_token(task):
-        raise _not_undone(task, f"{task.id} was changed again since, so that change stays.")
-    if last is None or now - last.at > UNDO_WINDOW + UNDO_GRACE:
-        raise _not_undone(task, f"{task.id} was not changed in the last 30 s.")
-    was, kind = replace(task, **last.task), EventKind.UNDONE
-    if last.began or last.cancelled:
-        begun = tuple(each for each in record.beside if each.id in last.began and not has_started(each))
-        if len(begun) < len(last.began):
-            raise _not_undone(task, f"{task.id} has run since, so that change stays.")
-        again = tuple(_extra(was, each, each.scheduled_for) for each in last.cancelled)
-        return Change(was, run, cancelled_beside=begun, revived=again, kind=kind)
-    rests = run.state is not State.RUNNING and run.state not in TERMINAL
-    if last.left is None and not last.run and not (rests and was.paused != task.paused):
-        return Change(was, run, kind=kind)
-    if run.id != last.current or not rests:
-        raise _not_undone(task, f"{task.id} has run since, so that change stays.")
-    if last.left is not None and last.left.state is not State.SKIPPED:
-        gone = replace(run, state=State.CANCELLED, wake_at=None, ended_at=now)
-        return Change(was, gone, restored=last.left, kind=kind)
-    return Change(was, _as_before(run, last, was.created_at if was.paused else now), kind=kind)
-
-
-def _as_before(run: Run, last: LastChange, earliest: datetime) -> Run:
-    """Return the run at its time before the change, or at the time of the occurrence that the change skipped."""
-    fields = {name: last.run[name] for name in _OF_ITS_TIME if name in last.run}
-    if last.left is not None:
-        fields = {name: getattr(last.left, name) for name in _OF_ITS_TIME}
-    found = replace(run, **fields)
-    due = last.run.get("wake_at", run.wake_at) or found.scheduled_for
-    waits = State.SCHEDULED if run.state is State.READY else run.state
-    return replace(found, state=waits, wake_at=max(due, earliest))
-
-
-def _not_undone(task: Task, sentence: str) -> Refused:
-    return Refused(sentence, argument="undo", remedy=remedies.Inspect(task.id))
+def to_be_ordered(run: Run) -> Run:
+    """Return a ready run to its timer, so that the dispatcher gives it a new place; it keeps its age."""
+    return replace(run, state=State.SCHEDULED, wake_at=run.scheduled_for) if run.state is State.READY else run
 
 
 def has_started(run: Run) -> bool:
@@ -157,7 +115,7 @@ def snooze(record: TaskRecord, by: timedelta | datetime, now: datetime) -> Chang
     if fired is None or fired.ended_at is None or alone or now - fired.ended_at > run.scheduled_for - now:
         return _put_off(record, _later(record, () if run.state in TERMINAL else (run,), by, now), now)
     earlier = tuple(run for run in record.beside if run.state is State.SCHEDULED)
-    extra = _extra(record.task, fired, _later(record, earlier, by, now))
+    extra = side_run(record.task, fired, _later(record, earlier, by, now))
     return Change(record.task, record.run, extra_run=extra, cancelled_beside=earlier, kind=EventKind.SNOOZED)
 
 
@@ -197,7 +155,7 @@ def run_now(record: TaskRecord, now: datetime) -> Change:
     if record.task.repeat is not None and record.run.state not in TERMINAL:
         if record.task.paused:
             raise Refused(f"{record.task.id} is paused.", argument="action", remedy=remedies.Resume(record.task.id))
-        return Change(record.task, record.run, extra_run=_extra(record.task, record.run, now), kind=EventKind.RUN_NOW)
+        return Change(record.task, record.run, extra_run=side_run(record.task, record.run, now), kind=EventKind.RUN_NOW)
     return move(_unpaused(record), now, now, EventKind.RUN_NOW)
 
 
@@ -279,7 +237,7 @@ def _again(task: Task, run: Run, to: datetime, *, wake_at: datetime | None) -> R
     return dated_like(task, again, run)
 
 
-def _extra(task: Task, run: Run, to: datetime) -> Run:
+def side_run(task: Task, run: Run, to: datetime) -> Run:
     """Return a side run: it has no next occurrence of its own."""
     return replace(_again(task, run, to, wake_at=to), current=False, slot=None)
 

@@ -12,9 +12,10 @@ from duetime.scheduler.errors import Refused
 from duetime.scheduler.events import EventFilter, EventKind
 from duetime.scheduler.handlers import Handlers
 from duetime.scheduler.intake.planner import Planner
+from duetime.scheduler.outcomes import Retry
 from duetime.scheduler.service import Scheduler
 from duetime.scheduler.store import Store
-from duetime.scheduler.task import RetryPolicy, State, TaskView
+from duetime.scheduler.task import RetryPolicy, State, TaskView, Tier
 
 from tests.builders import Clock
 from tests.contracts.store.test_store_series import MORNING, Desk, day
@@ -192,6 +193,56 @@ def test_a_wish_to_stop_what_runs_has_no_undo(target: Desk) -> None:
 def test_a_change_that_changed_nothing_has_no_undo(target: Desk) -> None:
     task_id = target.schedule(**DAILY)
     assert target.scheduler.reschedule(task_id, title="Take the pill").undo is None
+
+
+def test_a_cancel_of_what_was_tried_offers_no_undo(target: Desk) -> None:
+    task_id = target.schedule(when="in 10 minutes")
+    target.run(MORNING + timedelta(minutes=10), Retry("busy"))
+    cancelled = target.scheduler.cancel(task_id)
+
+    assert (cancelled.record.run.state, cancelled.undo) == (State.CANCELLED, None)
+
+
+def test_a_guessed_undo_of_such_a_cancel_brings_no_part_back(target: Desk) -> None:
+    task_id = target.schedule(**DAILY)
+    target.run(day(1))
+    target.scheduler.act(task_id, "run_now")
+    target.scheduler.cancel(task_id)
+    revision = target.scheduler.get(task_id).record.task.revision
+
+    assert "has run since" in refused(target, task_id, f"u_{revision}")
+    assert target.scheduler.get(task_id).record.beside == ()
+
+
+SERIES = {"when": "in 10 seconds", "repeat": "every 5 minutes"}
+OTHER_SERIES: dict[str, tuple[dict[str, Any], dict[str, Any]]] = {
+    "it ends": (SERIES, {"repeat": "never"}),
+    "it has more runs": ({**SERIES, "max_runs": 1}, {"max_runs": 9}),
+    "it ends later": ({**SERIES, "until": "in 3 minutes"}, {"until": "never"}),
+}
+
+
+@pytest.mark.parametrize("name", OTHER_SERIES)
+def test_a_series_that_has_gone_on_or_ended_by_a_change_keeps_it(target: Desk, name: str) -> None:
+    arguments, change = OTHER_SERIES[name]
+    task_id = target.schedule(**arguments)
+    changed = target.scheduler.reschedule(task_id, **change)
+    assert target.run(MORNING + timedelta(seconds=10)) == 1
+    before = shown(target.scheduler.get(task_id))
+
+    assert "has run since, so that change stays" in refused(target, task_id, changed.undo)
+    assert shown(target.scheduler.get(task_id)) == before
+
+
+def test_a_ready_run_gets_its_place_anew_when_its_urgency_is_taken_back(target: Desk) -> None:
+    task_id = target.schedule(when="in 10 seconds")
+    changed = target.scheduler.reschedule(task_id, priority="critical")
+    target.clock.at += timedelta(seconds=10)
+    target.store.claims.make_ready(limit=9)
+    back = target.scheduler.act(task_id, "undo", undo=changed.undo).record
+
+    assert (back.task.priority, back.run.state) == (Tier.NORMAL, State.SCHEDULED)
+    assert target.run(target.clock.at) == 1
 
 
 # -- done
