@@ -21,6 +21,7 @@ METHOD_SENTENCES: Sentences = {
     remedies.MoveEarlier: "{owner}.reschedule({task_id!r}, when=...) moves it to an earlier time.",
     remedies.RunAgain: "Give when in the same call to run it again, or schedule another task with {owner}.schedule.",
     remedies.GiveRule: "Give a new rule, with {owner}.reschedule({task_id!r}, repeat=...).",
+    remedies.RaiseMaxRuns: "Give max_runs={least} or more in the same call, or another task to {owner}.schedule.",
     remedies.SplitCall: "Give pause or skip_next in a call of its own, after the new time.",
 }
 VALUES = {

@@ -11,6 +11,7 @@ from duetime.scheduler import remedies
 from duetime.scheduler.errors import MAX_REFUSAL_BYTES, Refused, StaleRevision, TaskNotFound
 from duetime.scheduler.remedies import PLAIN, ErrorWords, Remedy
 from duetime.server.cli.formats.phrases import COMMAND_SENTENCES, COMMAND_WORDS
+from duetime.server.python.words import METHOD_SENTENCES
 from duetime.tools.registration import definitions
 from duetime.tools.schedule_task import REMINDER
 from duetime.widgets.tool_words import TOOL_SENTENCES, TOOL_WORDS
@@ -41,6 +42,7 @@ def test_every_remedy_has_a_sentence_in_each_front_end() -> None:
     assert {type(sample) for sample in SAMPLES} == kinds
     assert set(TOOL_SENTENCES) == kinds
     assert set(COMMAND_SENTENCES) == kinds
+    assert set(METHOD_SENTENCES) == kinds
 
 
 @pytest.mark.parametrize("remedy", SAMPLES, ids=lambda remedy: type(remedy).__name__)
