@@ -8,9 +8,10 @@ from typing import Any
 from uuid import uuid4
 
 import pytest
-from duetime.scheduler.queue import DispatchQueue, Entry
+from duetime.scheduler.queue import DispatchQueue, Entry, QueueLost, QueueUnavailable
 from duetime.scheduler.queue.constants import REBUILD_TURN_MS
 from duetime.scheduler.queue.redis.queue import RedisQueue
+from duetime.scheduler.queue.redis.source import LAYOUT_VERSION
 from duetime.scheduler.rules.limits.admission import Kind, Limits
 
 from tests.contracts.queue.admission import AdmissionContract
@@ -84,3 +85,37 @@ def test_who_is_frozen_while_it_empties_the_queue_leaves_alone_what_another_has_
     assert frozen.begin_rebuild("frozen")
     assert not frozen.end_rebuild("frozen")
     assert other.take("w", 1, 1000).run_ids == ("r1",)
+
+
+def relabel(queue: RedisQueue, version: int) -> None:
+    """Make the stored state one of another layout: an array whose first item is the version."""
+    state = queue._client.get(queue._key)
+    assert isinstance(state, bytes)
+    assert state[3] == LAYOUT_VERSION
+    queue._client.set(queue._key, state[:3] + bytes([version]) + state[4:])
+
+
+def test_a_queue_of_an_older_layout_is_lost_and_its_keys_go_when_it_is_filled_anew(valkey_url: str) -> None:
+    queue = opened(valkey_url)
+    queue.put([Entry("r1", 1.0)])
+    relabel(queue, LAYOUT_VERSION - 1)
+    with pytest.raises(QueueLost):
+        queue.explain("r1")
+    older = set(queue._client.keys(f"{queue._key}:*:runs"))
+    assert older
+    assert queue.begin_rebuild("me")
+    queue.put([Entry("r1", 1.0)])
+    assert queue.end_rebuild("me")
+    assert not older & set(queue._client.keys(f"{queue._key}:*"))
+    assert queue.take("w", 1, 1000).run_ids == ("r1",)
+
+
+def test_a_process_leaves_a_queue_of_a_newer_layout_alone(valkey_url: str) -> None:
+    queue = opened(valkey_url)
+    relabel(queue, LAYOUT_VERSION + 1)
+    before = queue._client.get(queue._key)
+    with pytest.raises(QueueUnavailable, match="a newer Duetime"):
+        queue.put([Entry("r1", 1.0)])
+    with pytest.raises(QueueUnavailable, match="a newer Duetime"):
+        queue.begin_rebuild("me", damage="a run is stuck")
+    assert queue._client.get(queue._key) == before

@@ -24,4 +24,4 @@ drop_wakeup_tokens('')
 for _, lane in ipairs(before and before.lanes or {}) do drop_wakeup_tokens('@' .. lane[1]) end
 save()
 if damage ~= '' then call('SET', KEYS[1] .. ':damage', cjson.encode({WALL, damage}), 'PX', DAMAGE_KNOWN_MS) end
-return {(before or DAMAGED) and 1 or 0, fill}
+return {(before or DAMAGED or OLDER) and 1 or 0, fill}

@@ -46,8 +46,8 @@ local ARGV = {ARGV[1], ARGV[2], ARGV[3]}
 for i, argument in ipairs(given) do ARGV[3 + i] = argument end
 local LOST = 'NOEPOCH the queue is empty and has to be rebuilt'
 
--- Whether the state exists and cannot be read.
-local DAMAGED = false
+-- Whether the state exists and cannot be read, or is of an older layout.
+local DAMAGED, OLDER = false, false
 
 local function is_state(v)
   if type(v) ~= 'table' or type(v[1]) ~= 'number' then return false end
@@ -69,7 +69,10 @@ local function read_state()
     return nil
   end
   if v[1] > LAYOUT_VERSION then error('NEWER layout ' .. v[1] .. ', this process knows ' .. LAYOUT_VERSION) end
-  if v[1] < LAYOUT_VERSION then return nil end
+  if v[1] < LAYOUT_VERSION then
+    OLDER = true
+    return nil
+  end
   return {
     fill = v[2], epoch = v[3], builder = v[4], build_until = v[5], last = v[6], calm = v[7], serial = v[8],
     ready = v[9], owed = v[10], room = v[11], now = v[12] or v[6], behind = v[13] or 0, shown = v[14] or 0,
