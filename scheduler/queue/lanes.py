@@ -13,7 +13,7 @@ KnownActions = frozenset[str] | None
 MAIN_LANE = ""
 
 LANE_KEPT_MS = 600_000.0
-"""Milliseconds for which an empty lane is kept after the last take of a worker that does not know its action."""
+"""Milliseconds for which an empty lane is kept after the last take of a worker that left runs in it."""
 
 
 def knows(actions: KnownActions, action: str) -> bool:

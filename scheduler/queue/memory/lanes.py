@@ -1,4 +1,4 @@
-"""The lanes of the queue in memory; see `rules.lanes`. Twin: lua/lanes.lua."""
+"""The lanes of the queue in memory; see `queue.lanes`. Twin: lua/lanes.lua."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ _MAIN_ONLY = [MAIN_LANE]
 
 @dataclass(slots=True)
 class _Lane:
-    """`missed_at` is when a worker without the handler last took, `classes` how many classes stand in the lane."""
+    """`missed_at` is when a worker without the handler last left runs here, `classes` how many classes stand here."""
 
     missed_at: float
     classes: int = 0
@@ -46,7 +46,7 @@ class Lanes:
         """Begin a take by a worker with handlers for `actions`, and remove lanes that are no longer needed."""
         self._taker = actions
         for action, lane in list(self._lanes.items()):
-            if not knows(actions, action):
+            if lane.classes and not knows(actions, action):
                 lane.missed_at = now
             elif not lane.classes and now - lane.missed_at > LANE_KEPT_MS:
                 del self._lanes[action]

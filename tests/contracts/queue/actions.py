@@ -219,3 +219,19 @@ class ActionsContract(QueueCase):
             self.finish(queue, f"mail.{n}", f"crop.{n}")
             clock.ms += LANE_KEPT_MS + 1
             assert self.by(queue, NEW) == []
+
+    def test_the_lane_of_an_action_that_is_gone_goes_while_no_worker_knows_it(
+        self, queue: DispatchQueue, clock: Clock
+    ) -> None:
+        queue.set_pool("gpu", slots(2))
+        queue.put([self.acting(clock, "crop.1")])
+        assert self.by(queue, OLD) == []
+        queue.cancel("crop.1")
+        queue.put([self.acting(clock, "mail.0", -99, needs={"gpu": 1})])
+        assert self.by(queue, OLD) == ["mail.0"]
+        queue.put([self.acting(clock, "mail.1", -9, needs={"gpu": 2})])
+        hints = []
+        for _ in range(3):
+            clock.ms += LANE_KEPT_MS / 2 + 1
+            hints.append(queue.take("old", 9, LEASE, actions=OLD).hint)
+        assert hints[-1] is None, "first calls are looked at again while there are lanes"

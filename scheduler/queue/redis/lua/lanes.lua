@@ -1,6 +1,6 @@
 -- Lanes: the actions that some worker has no handler for, and where the heads of their classes stand. Twins:
--- rules/lanes.py, queue/memory/lanes.py. A lane is '' (the main lane) or '@<action>', the end of the names of its places.
--- S.lanes has for each action with a lane: [action, when a worker without its handler last took, heads in the lane].
+-- queue/lanes.py, queue/memory/lanes.py. A lane is '' (the main lane) or '@<action>', the end of the names of its places.
+-- S.lanes has for each action with a lane: [action, when a worker without its handler last left runs there, heads there].
 -- A head may still stand in the main lane when its action gets a lane.
 
 -- The actions of the worker that takes; nil outside a take.
@@ -35,9 +35,12 @@ local function begin_take(actions)
   taker = actions
   local kept = {}
   for _, lane in ipairs(S.lanes) do
-    local known = knows_action(actions, lane[1])
-    if not known then lane[2] = NOW end
-    if not known or lane[3] > 0 or NOW - lane[2] <= LANE_KEPT_MS then kept[#kept + 1] = lane end
+    if lane[3] > 0 and not knows_action(actions, lane[1]) then lane[2] = NOW end
+    if lane[3] > 0 or NOW - lane[2] <= LANE_KEPT_MS then
+      kept[#kept + 1] = lane
+    else
+      drop_wakeup_tokens('@' .. lane[1])
+    end
   end
   S.lanes = kept
 end
