@@ -11,7 +11,7 @@ from duetime.scheduler import remedies
 from duetime.scheduler.dispatch.fast_path import FastPath
 from duetime.scheduler.errors import InvalidArgument, InvalidArguments, Refused
 from duetime.scheduler.events import UNDOABLE, EventKind
-from duetime.scheduler.foresight.explain import Explainer
+from duetime.scheduler.foresight.explainer import Explainer
 from duetime.scheduler.foresight.reader import Reader
 from duetime.scheduler.foresight.task_view import repeats, view_of, warned
 from duetime.scheduler.intake.actions import (

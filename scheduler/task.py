@@ -10,6 +10,8 @@ from typing import Any, NamedTuple
 
 from duetime.scheduler.principal import LOCAL as LOCAL  # noqa: PLC0414 - its address until it had a module of its own
 from duetime.scheduler.principal import Principal as Principal  # noqa: PLC0414 - likewise
+from duetime.scheduler.view_parts import Occurrence as Occurrence  # noqa: PLC0414 - likewise
+from duetime.scheduler.view_parts import WaitReason
 from typing_extensions import TypeAliasType
 
 Json = TypeAliasType("Json", "bool | int | float | str | Sequence[Json] | Mapping[str, Json] | None")
@@ -230,15 +232,6 @@ class TaskRecord:
 
 
 @dataclass(frozen=True, slots=True)
-class Occurrence:
-    """One firing of a recurrence: the instant, the wall time asked for, and a note where the clocks changed."""
-
-    instant: datetime
-    wall: datetime
-    note: str | None = None
-
-
-@dataclass(frozen=True, slots=True)
 class TaskView:
     """Everything that a card, the CLI or a tool's answer shows of one task at `now`; `expected` has no run yet."""
 
@@ -247,7 +240,7 @@ class TaskView:
     upcoming: tuple[Occurrence, ...] = ()
     repeat_text: str | None = None
     repeat_notes: tuple[str, ...] = ()
-    waiting_for: tuple[str, ...] = ()
+    waits: tuple[WaitReason, ...] = ()
     created: bool | None = None
     warnings: tuple[str, ...] = ()
     undo: str | None = None
@@ -255,6 +248,11 @@ class TaskView:
     expected: bool = False
     failed_attempt: Attempt | None = None  # the newest with a traceback, of this run or the last one
     other_actions: tuple[str, ...] = ()  # after a reminder was scheduled: those that would have done more
+
+    @property
+    def waiting_for(self) -> tuple[str, ...]:
+        """Return what the current run waits for, one sentence each."""
+        return tuple(wait.sentence for wait in self.waits)
 
 
 class Clash(NamedTuple):

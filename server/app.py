@@ -19,7 +19,7 @@ from duetime.scheduler.dispatch.learned_estimates import LearnedEstimates
 from duetime.scheduler.dispatch.placement import Placement
 from duetime.scheduler.dispatch.pool_registry import PoolRegistry
 from duetime.scheduler.errors import InvalidSetting
-from duetime.scheduler.foresight.explain import Explainer
+from duetime.scheduler.foresight.explainer import Explainer
 from duetime.scheduler.foresight.lateness import BacklogMonitor
 from duetime.scheduler.handlers import Handler, Handlers
 from duetime.scheduler.intake.planner import Planner

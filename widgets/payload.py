@@ -25,6 +25,7 @@ from duetime.scheduler.task import (
     TaskView,
     Tier,
 )
+from duetime.scheduler.view_parts import WaitReason
 from duetime.widgets.outcome import (
     LIST_TITLE_CHARS,
     MAX_MESSAGE_CHARS,
@@ -47,6 +48,7 @@ from duetime.widgets.schema import (
     Repeat,
     TaskListPayload,
     TaskPayload,
+    WaitPart,
     When,
 )
 
@@ -93,6 +95,7 @@ def task_payload(view: TaskView, history: HistoryPart | None = None) -> TaskPayl
         max_attempts=_max_attempts(task, run),
         progress=progress_part(run),
         waiting_for=_sentences(view.waiting_for),
+        waits=tuple(map(_wait, view.waits[:MAX_SENTENCES])) or None,
         last_run=last_run_part(view.record),
         delivery=delivery_part(view.record) if task.id != DRY_RUN_ID else None,
         labels=task.labels or None,
@@ -207,6 +210,12 @@ def _message(record: TaskRecord) -> str | None:
 
 def _sentences(texts: Sequence[str]) -> tuple[str, ...] | None:
     return tuple(cut(text, MAX_SENTENCE_CHARS) for text in texts[:MAX_SENTENCES]) or None
+
+
+def _wait(wait: WaitReason) -> WaitPart:
+    until = utc(wait.until) if wait.until else None
+    after = cut(wait.after, MAX_SENTENCE_CHARS) if wait.after else None
+    return WaitPart(kind=wait.kind, pool=wait.pool, until=until, after=after)
 
 
 def _last_failure(record: TaskRecord, page: TaskPage) -> LastRun | None:

@@ -129,6 +129,18 @@ class ProgressPart(_Part):
     text: str | None = None
 
 
+class WaitPart(_Part):
+    """One reason of `waiting_for`, in the same order, for a reader that says it in words of its own.
+
+    `until` is when it ends, where that is known; `after` is the end of the sentence that a handler wrote.
+    """
+
+    kind: str
+    pool: str | None = None
+    until: str | None = None
+    after: str | None = None
+
+
 class HistoryPart(_Part):
     """The attempts of a task and its events, newest first; `older` when there are more that were left out."""
 
@@ -166,6 +178,7 @@ class TaskPayload(_Part):
     max_attempts: int | None = None
     progress: ProgressPart | None = None
     waiting_for: tuple[str, ...] | None = None
+    waits: tuple[WaitPart, ...] | None = None
     last_run: LastRun | None = None
     payload: Any = None
     result: Any = None

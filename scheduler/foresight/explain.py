@@ -5,37 +5,25 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, replace
-from datetime import UTC, datetime, timedelta
+from datetime import UTC, datetime
 
 from duetime.scheduler.queue import MAX_RUNS_COUNTED_AHEAD, Explanation, Shortage, ThreadUse, Why
-from duetime.scheduler.queue.remote import NoAnswer, RemoteQueue
-from duetime.scheduler.records import Known
+from duetime.scheduler.queue.remote import NoAnswer
 from duetime.scheduler.remedies import PAUSED
-from duetime.scheduler.rules.estimates import UNKNOWN_ESTIMATE, Estimate
 from duetime.scheduler.rules.limits.pool import Pool
 from duetime.scheduler.rules.retry import attempt_in_words
 from duetime.scheduler.rules.states import TERMINAL
 from duetime.scheduler.rules.time.times import describe, relative
-from duetime.scheduler.store import Store
 from duetime.scheduler.task import State, TaskRecord, Tier
+from duetime.scheduler.view_parts import WaitKind, WaitReason
 
-_MAX_TITLE_CHARS = 40
 _APART = "it runs alone, because its last attempt crashed the worker"
 _THREAD = "a free worker thread"
 _NO_WORKER = "a worker: none is running, so start one with `duetime worker`"
 _UNSTARTED = frozenset({State.SCHEDULED, State.READY, State.RETRYING, State.SUSPENDED})
-_QUOTES = str.maketrans("«»", "\u2039\u203a")
 
 Named = Callable[[str], str]
 """Names a run for the caller: its task's id and title, or that it belongs to another tenant."""
-
-Lengths = Callable[[str, str, timedelta | None], Estimate]
-"""Estimates the duration of a tenant's action, from the caller's own estimate where there is one."""
-
-
-def nothing_known(_tenant: str, _action: str, _own: timedelta | None) -> Estimate:
-    """Return the default estimate, without any measurement."""
-    return Estimate(UNKNOWN_ESTIMATE, UNKNOWN_ESTIMATE)
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,9 +43,14 @@ class RunFacts:
 
 
 def waiting_for(record: TaskRecord, now: datetime, facts: RunFacts | None = None) -> tuple[str, ...]:
-    """Return what the task's current run waits for, one sentence each; empty when it waits only for its time.
+    """Return what the task's current run waits for, one sentence each; empty when it waits only for its time."""
+    return tuple(wait.sentence for wait in waits_of(record, now, facts))
 
-    Without `facts` the sentences use the database only.
+
+def waits_of(record: TaskRecord, now: datetime, facts: RunFacts | None = None) -> tuple[WaitReason, ...]:
+    """Return the reasons why the task's current run waits; none when it waits only for its time.
+
+    Without `facts` the reasons are those that the database knows.
     """
     if record.run.state in TERMINAL:
         return ()
@@ -89,7 +82,8 @@ def last_waited_for(found: Explanation | None, record: TaskRecord, now: datetime
         having = f"; held by {len(short.holders)} run{'s' if len(short.holders) > 1 else ''}"
         found = replace(found, shortage=replace(short, holders=()))
     in_line = short is not None or found.ahead
-    first = next(_queued(record, now, RunFacts(found, named=lambda _: "another run"))) if in_line else _THREAD
+    facts = RunFacts(found, named=lambda _: "another run")
+    first = next(_queued(record, now, facts)).sentence if in_line else _THREAD
     return f"it waited for {first}{having}"
 
 
@@ -113,55 +107,70 @@ _ENDED = {
 }
 
 
-def _held(record: TaskRecord) -> Iterator[str]:
+def _held(record: TaskRecord) -> Iterator[WaitReason]:
     run = record.run
     if record.task.paused:
-        yield PAUSED
+        yield WaitReason(WaitKind.RESUME, PAUSED)
     if run.state is State.RUNNING and run.cancel_requested:
-        yield "its handler to stop"
+        yield WaitReason(WaitKind.STOP, "its handler to stop")
 
 
-def _timed(record: TaskRecord, now: datetime) -> Iterator[str]:
+def _timed(record: TaskRecord, now: datetime) -> Iterator[WaitReason]:
     run = record.run
     until = f" {relative(run.wake_at, now)}," if run.wake_at else ""
     if run.state is State.RETRYING and run.error:
-        yield f"{attempt_in_words(run, record.task.retry)}{until} after: {run.error}"
+        said = f"{attempt_in_words(run, record.task.retry)}{until} after: {run.error}"
+        yield WaitReason(WaitKind.ATTEMPT, said, until=run.wake_at, after=run.error)
     if run.state is State.SUSPENDED:
-        yield f"its next step{until} after: {run.summary}" if run.summary else f"its next step{until.rstrip(',')}"
+        said = f"its next step{until} after: {run.summary}" if run.summary else f"its next step{until.rstrip(',')}"
+        yield WaitReason(WaitKind.STEP, said, until=run.wake_at, after=run.summary or None)
 
 
-def _queued(record: TaskRecord, now: datetime, facts: RunFacts) -> Iterator[str]:
+def _queued(record: TaskRecord, now: datetime, facts: RunFacts) -> Iterator[WaitReason]:
     answer = facts.queue
     if answer is not None and answer.status == "leased":
-        yield f"worker {answer.worker}, which has taken it and is about to start it"
+        yield WaitReason(WaitKind.START, f"worker {answer.worker}, which has taken it and is about to start it")
         return
     if not facts.working:
-        yield _NO_WORKER
+        yield WaitReason(WaitKind.NOBODY, _NO_WORKER)
     elif not facts.known:
-        yield f"a worker with a handler for {record.task.action!r}: no running worker has one (setting `handlers`)"
+        yield WaitReason(WaitKind.NOBODY, _no_handler(record.task.action))
         return
     if answer is None:
         yield _unknown(facts)
     elif answer.status == "delayed" and answer.not_before is not None:
-        why = _APART if record.run.crashes else "a worker may take it then"
-        yield f"{_moment(answer.not_before, record, now)}: {why}"
-    elif answer.shortage is not None:
-        yield _short(answer.shortage, record, now, facts)
-        yield from _turn(answer.ahead, "with the same tier and needs")
+        yield _delayed(answer.not_before, record, now)
     else:
-        yield from _turn(answer.ahead, "with the same tier and needs")
-        if facts.working and not answer.ahead:
-            yield f"{_THREAD}: it is next for its tier and needs{_threads(answer.threads, record.task.priority)}"
+        yield from _in_line(answer, record, now, facts)
 
 
-def _unqueued(record: TaskRecord, now: datetime, facts: RunFacts) -> str:
+def _no_handler(action: str) -> str:
+    return f"a worker with a handler for {action!r}: no running worker has one (setting `handlers`)"
+
+
+def _delayed(not_before_ms: float, record: TaskRecord, now: datetime) -> WaitReason:
+    why = _APART if record.run.crashes else "a worker may take it then"
+    return WaitReason(WaitKind.TIME, f"{_moment(not_before_ms, record, now)}: {why}", until=_instant(not_before_ms))
+
+
+def _in_line(answer: Explanation, record: TaskRecord, now: datetime, facts: RunFacts) -> Iterator[WaitReason]:
+    if answer.shortage is not None:
+        yield _short(answer.shortage, record, now, facts)
+    yield from _turn(answer.ahead, "with the same tier and needs")
+    if answer.shortage is None and facts.working and not answer.ahead:
+        threads = _threads(answer.threads, record.task.priority)
+        yield WaitReason(WaitKind.ROOM, f"{_THREAD}: it is next for its tier and needs{threads}")
+
+
+def _unqueued(record: TaskRecord, now: datetime, facts: RunFacts) -> WaitReason:
     """Describe what a run lacks that is due and was not queued."""
     if facts.working and facts.silence is not NoAnswer.NOBODY:
         return _unknown(facts)
     due = record.run.wake_at or record.run.scheduled_for
-    return (
+    return WaitReason(
+        WaitKind.NOBODY,
         f"a process to queue it (it was due {describe(due, record.task.timezone)}, {relative(due, now)}): "
-        "start `duetime serve` or a worker, or open a chat client"
+        "start `duetime serve` or a worker, or open a chat client",
     )
 
 
@@ -175,26 +184,37 @@ def _threads(threads: ThreadUse | None, tier: Tier) -> str:
     return f"; {threads.busy} of {threads.total} threads are busy{keeping}"
 
 
-def _unknown(facts: RunFacts) -> str:
-    if facts.silence is not None:
-        return _SILENT[facts.silence]
-    return "a dispatcher to queue it: immediately if one is running, otherwise when `duetime serve` or a worker starts"
+def _unknown(facts: RunFacts) -> WaitReason:
+    return WaitReason(*_SILENT[facts.silence])
 
 
 _SILENT = {
-    NoAnswer.NOBODY: "a process that runs tasks: none is running, so start `duetime serve` or open a chat client",
-    NoAnswer.AWAY: "Redis, which is unreachable: no run starts until it is back, and no task is lost",
-    NoAnswer.EMPTY: "the queue in Redis to be rebuilt from the database: a running server or worker rebuilds it",
+    NoAnswer.NOBODY: (
+        WaitKind.NOBODY,
+        "a process that runs tasks: none is running, so start `duetime serve` or open a chat client",
+    ),
+    NoAnswer.AWAY: (
+        WaitKind.QUEUE,
+        "Redis, which is unreachable: no run starts until it is back, and no task is lost",
+    ),
+    NoAnswer.EMPTY: (
+        WaitKind.QUEUE,
+        "the queue in Redis to be rebuilt from the database: a running server or worker rebuilds it",
+    ),
+    None: (
+        WaitKind.QUEUE,
+        "a dispatcher to queue it: immediately if one is running, otherwise when `duetime serve` or a worker starts",
+    ),
 }
 
 
-def _turn(ahead: int, what: str) -> Iterator[str]:
+def _turn(ahead: int, what: str) -> Iterator[WaitReason]:
     if ahead:
         number = f"{ahead} or more" if ahead >= MAX_RUNS_COUNTED_AHEAD else f"{ahead}"
-        yield f"its turn, behind {number} run{'s' if ahead > 1 else ''} {what}"
+        yield WaitReason(WaitKind.TURN, f"its turn, behind {number} run{'s' if ahead > 1 else ''} {what}")
 
 
-def _short(short: Shortage, record: TaskRecord, now: datetime, facts: RunFacts) -> str:
+def _short(short: Shortage, record: TaskRecord, now: datetime, facts: RunFacts) -> WaitReason:
     until = f", {_moment(short.helped_at, record, now)}" if short.helped_at is not None else ""
     words = {
         Why.UNKNOWN: lambda: f"there is no pool {short.pool!r}{_present(facts)}; declare it, or change `needs`",
@@ -207,7 +227,20 @@ def _short(short: Shortage, record: TaskRecord, now: datetime, facts: RunFacts) 
         Why.STOPPED: lambda: f"its provider requested a pause{until}",
         Why.BREAKER: lambda: f"its breaker is open after failures{until or ', and one run is probing it now'}",
     }
-    return f"pool {short.pool}: {words[short.why]()}{_holders(short, facts)}"
+    return WaitReason(
+        _POOL_KINDS.get(short.why, WaitKind.POOL),
+        f"pool {short.pool}: {words[short.why]()}{_holders(short, facts)}",
+        pool=short.pool,
+        until=_instant(short.helped_at) if short.helped_at is not None else None,
+    )
+
+
+_POOL_KINDS = {
+    Why.UNKNOWN: WaitKind.POOL_UNKNOWN,
+    Why.TOO_SMALL: WaitKind.POOL_TOO_SMALL,
+    Why.STOPPED: WaitKind.POOL_STOPPED,
+    Why.BREAKER: WaitKind.POOL_BREAKER,
+}
 
 
 def _units(free: float) -> str:
@@ -226,74 +259,9 @@ def _holders(short: Shortage, facts: RunFacts) -> str:
 
 
 def _moment(ms: float, record: TaskRecord, now: datetime) -> str:
-    moment = datetime.fromtimestamp(ms / 1000, UTC)
+    moment = _instant(ms)
     return f"until {describe(moment, record.task.timezone)} ({relative(moment, now)})"
 
 
-def _quoted(title: str) -> str:
-    """Quote a user's text so that it cannot close the quotation, because a model reads these sentences."""
-    shown = title if len(title) <= _MAX_TITLE_CHARS else f"{title[: _MAX_TITLE_CHARS - 1].rstrip()}…"
-    return f"«{shown.translate(_QUOTES)}»"
-
-
-class Explainer:
-    """Collects the facts about a task; queries the queue only about a run that is in it."""
-
-    def __init__(
-        self,
-        store: Store,
-        remote_queue: RemoteQueue,
-        pools: Callable[[], Mapping[str, Pool]],
-        lengths: Lengths = nothing_known,
-        *,
-        working: Callable[[], bool] = lambda: True,
-        known: Callable[[str], bool] = lambda _action: True,
-    ) -> None:
-        self._store = store
-        self._remote_queue = remote_queue
-        self._pools = pools
-        self._lengths = lengths
-        self._working = working
-        self._known = known
-
-    def pools(self) -> Mapping[str, Pool]:
-        """Return the pools by name."""
-        return self._pools()
-
-    def length(self, record: TaskRecord) -> timedelta:
-        """Return how long a run of a task probably takes."""
-        return self._lengths(record.task.tenant, record.task.action, record.task.estimate).p50
-
-    def facts(self, record: TaskRecord) -> RunFacts:
-        """Return the facts about a task that its tenant may see."""
-        if not is_due(record, self._store.now()):
-            return RunFacts()
-        silence, found = self._remote_queue.explain(record.run.id)
-        base = RunFacts(found, silence=silence, working=self._working(), known=self._known(record.task.action))
-        if found is None or found.shortage is None:
-            return base
-        return replace(base, pools=self._pools(), named=self._naming(record.task.tenant, found.shortage))
-
-    def _naming(self, tenant: str, shortage: Shortage) -> Named:
-        run_ids = [*shortage.holders, *([shortage.held_for] if shortage.held_for else [])]
-        known = self._store.tasks.of_runs(tenant, run_ids) if run_ids else {}
-
-        def named(run_id: str) -> str:
-            if run_id not in known:
-                return "another user's task"
-            holder = known[run_id]
-            left = "" if run_id == shortage.held_for else self._left(tenant, holder)
-            return f"{holder.task_id} {_quoted(holder.title)}{left}"
-
-        return named
-
-    def _left(self, tenant: str, holder: Known) -> str:
-        """Describe how long a running run will probably take; empty when that is unknown."""
-        found = self._lengths(tenant, holder.action, holder.estimate)
-        if holder.started_at is None or found.p50 == UNKNOWN_ESTIMATE:
-            return ""
-        now = self._store.now()
-        for end in (holder.started_at + found.p50, holder.started_at + found.p90):
-            if end > now:
-                return f" (probably done {relative(end, now)})"
-        return " (running longer than usual)"
+def _instant(ms: float) -> datetime:
+    return datetime.fromtimestamp(ms / 1000, UTC)

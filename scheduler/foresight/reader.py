@@ -9,7 +9,8 @@ from datetime import datetime, timedelta
 from duetime.scheduler.errors import InvalidArgument
 from duetime.scheduler.events import EventFilter, EventPage
 from duetime.scheduler.foresight.agenda import MAX_OCCURRENCES_AHEAD, Outlook, reaches_ahead
-from duetime.scheduler.foresight.explain import Explainer, RunFacts, explained, is_due, waiting_for
+from duetime.scheduler.foresight.explain import RunFacts, explained, is_due, waiting_for
+from duetime.scheduler.foresight.explainer import Explainer
 from duetime.scheduler.foresight.task_view import row_of, view_of
 from duetime.scheduler.intake.bounds import Bound, Bounds
 from duetime.scheduler.intake.validation import MAX_TASKS_COUNTED, check_filter, page_size

@@ -7,7 +7,7 @@ from dataclasses import replace
 from datetime import datetime
 
 from duetime.scheduler.errors import InvalidArgument
-from duetime.scheduler.foresight.explain import RunFacts, waiting_for
+from duetime.scheduler.foresight.explain import RunFacts, waits_of
 from duetime.scheduler.records import Added
 from duetime.scheduler.rules.changes import undo_token
 from duetime.scheduler.rules.occurrences import recurrence_of, upcoming
@@ -42,7 +42,7 @@ def view_of(
         upcoming=upcoming(record.task, record.run, MAX_UPCOMING_TIMES) if live else (),
         repeat_text=rule.text if rule else None,
         repeat_notes=rule.notes(now, MAX_UPCOMING_TIMES) if rule and live else (),
-        waiting_for=waiting_for(record, now, facts),
+        waits=waits_of(record, now, facts),
         created=created,
         warnings=(*damage, *warnings, *_also(record)),
         undo=undo_token(record.run, now),
@@ -53,7 +53,7 @@ def row_of(record: TaskRecord, now: datetime) -> TaskView:
     """Return the view of a task in a list: without the next occurrences, which no list shows."""
     record, rule, damage = _readable(record)
     text = rule.text if rule else None
-    return TaskView(record, now, repeat_text=text, waiting_for=waiting_for(record, now), warnings=damage)
+    return TaskView(record, now, repeat_text=text, waits=waits_of(record, now), warnings=damage)
 
 
 def _readable(record: TaskRecord) -> tuple[TaskRecord, Recurrence | None, tuple[str, ...]]:

@@ -89,6 +89,7 @@ def held_back() -> dict[str, Any]:
             "pool gpu: it needs 2, 1 of 4 are free; held by t_00000000000c «Train the model»",
             "its turn, behind 3 runs with the same tier and needs",
         ],
+        waits=[{"kind": "pool", "pool": "gpu"}, {"kind": "turn"}],
     )
 
 

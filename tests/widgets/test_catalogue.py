@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 from duetime.scheduler.events import EventKind
 from duetime.scheduler.task import DeadlineType, DeliveryState, State, Tier
+from duetime.scheduler.view_parts import WaitKind
 from duetime.widgets import build, catalogue
 
 from tests.widgets.script import Literal, literals
@@ -23,6 +24,7 @@ ENUMERATIONS = {
     "tier": [*Tier],
     "delivery": [*DeliveryState],
     "deadline": [*DeadlineType],
+    "wait": [*WaitKind],
 }
 
 

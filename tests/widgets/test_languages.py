@@ -43,6 +43,8 @@ def everything() -> dict[str, object]:
         "deadline": deadline(NOW + timedelta(hours=3), "soft", spare=600),
         "estimate": "30",
         "needs": {"7": 2},
+        "waiting_for": ["pool 7: it needs 2, 1 of 4 are free", "its turn, behind 3 runs"],
+        "waits": [{"kind": "pool", "pool": "7"}, {"kind": "turn"}],
         "last_run": {"state": "failed", "ended": stamp(NOW - timedelta(days=1)), "summary": "500"},
     }
 

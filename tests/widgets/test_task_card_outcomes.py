@@ -7,12 +7,13 @@ from typing import Any
 
 import pytest
 from duetime.scheduler.task import State
+from duetime.scheduler.view_parts import WaitKind
 from duetime.widgets import build, catalogue
 from duetime.widgets.schema import TaskPayload
 from duetime.widgets.spoken import look
 from duetime.widgets.text import task_text
 from duetime.widgets.vocabulary import WORDS, word_of
-from playwright.sync_api import expect
+from playwright.sync_api import Locator, expect
 
 from tests.widgets.chat import CAN_CALL_TOOLS, Chat
 from tests.widgets.sample import CALL_JOHN, NOW, UNDO, a_task, held_back, soon, stamp, weekly
@@ -120,27 +121,48 @@ def test_an_outcome_is_announced_when_it_comes(chat: Chat) -> None:
 # --- words for people -------------------------------------------------------------------------------------------------
 
 
+SENTENCE = "pool gpu: it needs 2, 1 of 4 are free; held by t_00000000000c «Train»"
+
+
+def waits_on(chat: Chat) -> Locator:
+    return chat.card.locator(".fact", has=chat.card.locator(".icon-hourglass")).locator("dd")
+
+
 @pytest.mark.parametrize(
-    ("reason", "said"),
+    ("wait", "said"),
     [
-        ("pool gpu: it needs 2, 1 of 4 are free; held by t_00000000000c «Train»", "Waits for gpu to be free"),
-        ("its turn, behind 3 runs with the same tier and needs", "Waits for its turn"),
-        ("a free worker thread: it is next for its tier and needs", "Waits until there is room to run it"),
-        ("worker w1, which has taken it and is about to start it", "Is about to start"),
-        ("attempt 2 of 5 in 4 min, after: no such host", "Tries again in 4 minutesno such host"),
-        (
-            "its next step in 1 h 59 min, after: the export is not there yet",
-            "Goes on in 2 hoursthe export is not there yet",
-        ),
-        ("paused: it waits until it is resumed", "Waits until you resume it"),
-        ("a worker: none is running, so start one with `duetime worker`", "Nothing is running that could do this now"),
+        ({"kind": "pool", "pool": "gpu"}, "Waits for gpu to be free"),
+        ({"kind": "pool", "pool": "gpu", "until": 2}, "Waits for gpu to be freein 2 hours"),
+        ({"kind": "pool_stopped", "pool": "gpu", "until": -1}, "Waits because gpu asked for a pausesoon"),
+        ({"kind": "attempt", "until": 1, "after": "no such host"}, "Tries again in 1 hourno such host"),
+        ({"kind": "step", "until": 2, "after": "not there yet"}, "Goes on in 2 hoursnot there yet"),
+        ({"kind": "nobody"}, "Nothing is running that could do this now"),
     ],
 )
-def test_what_it_waits_for_reads_as_a_sentence(chat: Chat, reason: str, said: str) -> None:
-    chat.show_task(a_task(due=EARLIER, state="ready", waiting_for=[reason]))
-    expect(
-        chat.card.locator(".fact", has=chat.card.get_by_text("Waits for", exact=True).first).locator("dd")
-    ).to_have_text(said)
+def test_what_it_waits_for_reads_as_a_sentence(chat: Chat, wait: dict[str, Any], said: str) -> None:
+    until = {"until": stamp(NOW + timedelta(hours=wait["until"]))} if "until" in wait else {}
+    chat.show_task(a_task(due=EARLIER, state="ready", waiting_for=[SENTENCE], waits=[{**wait, **until}]))
+    expect(waits_on(chat)).to_have_text(said)
+
+
+@pytest.mark.parametrize("waits", [None, [{"kind": "approval"}]], ids=["none", "newer"])
+def test_what_a_card_has_no_words_for_is_said_as_the_server_says_it_without_ids(chat: Chat, waits: Any) -> None:
+    chat.show_task(a_task(due=EARLIER, state="ready", waiting_for=[SENTENCE], waits=waits))
+    said = "Waits for pool gpu: it needs 2, 1 of 4 are free; held by another task «Train»"
+    expect(waits_on(chat)).to_have_text(said)
+
+
+def test_each_reason_is_said_in_the_language_of_the_reader(chat: Chat) -> None:
+    """Every kind at once, in German: not a word of the server's sentences is left."""
+    until = stamp(NOW + timedelta(hours=2))
+    waits = [{"kind": kind, "pool": "gpu", "until": until} for kind in WaitKind]
+    sentences = [f"{kind} t_00000000000c" for kind in WaitKind]
+    chat.show_task(a_task(due=EARLIER, state="ready", waiting_for=sentences, waits=waits), locale="de-DE")
+
+    german = catalogue.read(build.SOURCES / build.LANGUAGES)["de"]
+    said = [str(german[f"wait.{kind}"]).format(pool="gpu", time="in 2 Stunden") for kind in WaitKind]
+    expected = [text if "in 2 Stunden" in text else f"{text}in 2 Stunden" for text in said]
+    expect(waits_on(chat).locator("li")).to_have_text(expected)
 
 
 def test_a_card_names_no_inbox_no_local_no_tool_and_no_id(chat: Chat) -> None:

@@ -51,9 +51,14 @@ export function english(key, values = {}) {
   return filled(patternOf(key, ENGLISH, ENGLISH, values), values).join("");
 }
 
+/** Whether the catalogue has a text for a name from the wire, which may be newer than the card. */
+export function isNamed(group, name) {
+  return `${group}.${name}` in CATALOGUE[ENGLISH];
+}
+
 /** The text of a name from the wire in one of the catalogue's groups, or the name itself as words. */
 export function named(group, name) {
-  return `${group}.${name}` in CATALOGUE[ENGLISH] ? t(`${group}.${name}`) : spoken(name);
+  return isNamed(group, name) ? t(`${group}.${name}`) : spoken(name);
 }
 
 /** A name from the wire as words: "cancel_requested" is "Cancel requested". */

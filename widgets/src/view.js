@@ -9,7 +9,7 @@ import { deliveryFact, failureNotice, progressFact, resultFact } from "./outcome
 import { panelView } from "./panels.js";
 import { undoView } from "./undo.js";
 import { waitingFact } from "./waits.js";
-import { hasEnded, lookOf, wordsOf } from "./words.js";
+import { hasEnded, lookOf, withoutIds, wordsOf } from "./words.js";
 
 /** The nodes of a card in whatever phase it is. */
 export function taskView(card) {
@@ -90,7 +90,7 @@ function noticeView(card) {
     error ? h("div", { class: "notice tone-danger", role: "alert" }, icon("alert"), h("div", {}, h("p", {}, error), againButton(card))) : "",
     changes.length ? changedView(changes) : "",
     failureNotice(task),
-    ...(task.warnings ?? []).map((warning) => h("div", { class: "notice tone-warning" }, icon("alert"), h("p", {}, warning.replace(/t_[0-9a-z]{12}/g, t("task.another"))))),
+    ...(task.warnings ?? []).map((warning) => h("div", { class: "notice tone-warning" }, icon("alert"), h("p", {}, withoutIds(warning)))),
   ];
 }
 

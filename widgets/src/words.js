@@ -1,6 +1,6 @@
 /* The words, icons and tones of states. A state is never told by colour alone. */
 
-import { named } from "./language.js";
+import { named, t } from "./language.js";
 
 const LOOKS = {
   scheduled: ["clock", "info"],
@@ -50,6 +50,11 @@ export function lookOf(task, due, now) {
 export function wordsOf(look) {
   const [picture, tone] = LOOKS[look] ?? ["clock", "quiet"];
   return { word: named("state", look === "held" ? "ready" : look), picture, tone };
+}
+
+/** A sentence of the server for people, to whom ids say nothing. */
+export function withoutIds(text) {
+  return text.replace(/\bt_[0-9a-z]{12}\b/g, t("task.another"));
 }
 
 /** Text of users beside ours, as a quotation that it cannot close, without characters that could disguise it. */

@@ -9,7 +9,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from duetime.scheduler.foresight.explain import Explainer, Lengths, RunFacts, explained, nothing_known, waiting_for
+from duetime.scheduler.foresight.explain import RunFacts, explained, waiting_for, waits_of
+from duetime.scheduler.foresight.explainer import Explainer, Lengths, nothing_known
 from duetime.scheduler.handlers import Handlers
 from duetime.scheduler.intake.planner import Planner
 from duetime.scheduler.principal import Principal
@@ -23,6 +24,7 @@ from duetime.scheduler.rules.limits.pool_spec import read_pool
 from duetime.scheduler.service import Scheduler
 from duetime.scheduler.store import Store, open_store
 from duetime.scheduler.task import Run, State, Task, TaskRecord
+from duetime.scheduler.view_parts import WaitKind, WaitReason
 
 from tests.builders import TENANT, a_task
 
@@ -45,7 +47,7 @@ def queue() -> MemoryQueue:
 
 def a_record(**run: Any) -> TaskRecord:
     task, first = a_task(NOW, timezone="UTC")
-    return TaskRecord(task, replace(first, state=State.READY, wake_at=None, **run))
+    return TaskRecord(task, replace(first, **{"state": State.READY, "wake_at": None, **run}))
 
 
 def why(shortage: Shortage | None = None, *, named: Any = str, pools: Any = None, **values: Any) -> tuple[str, ...]:
@@ -158,6 +160,75 @@ def test_what_the_database_knows_is_said_without_a_queue() -> None:
     assert waiting_for(suspended, NOW) == ("its next step in 4 min, after: the customer's answer",)
     paused = replace(a_record(), task=replace(a_record().task, paused=True))
     assert waiting_for(paused, NOW, RunFacts()) == ("paused: it waits until it is resumed",)
+
+
+LATER = NOW + timedelta(minutes=4)
+
+
+def wait_of(*, facts: RunFacts | None = None, paused: bool = False, now: datetime = NOW, **run: Any) -> WaitReason:
+    """Return the first reason of a run, without its sentence."""
+    record = a_record(**run)
+    first = waits_of(replace(record, task=replace(record.task, paused=paused)), now, facts)[0]
+    assert first.sentence
+    return replace(first, sentence="")
+
+
+def asked(**answer: Any) -> dict[str, Any]:
+    return {"facts": RunFacts(Explanation(**{"status": "waiting", **answer}))}
+
+
+def lacks(reason: Why, **values: Any) -> dict[str, Any]:
+    return asked(status="parked", shortage=short(reason, **values))
+
+
+REASONS: dict[WaitKind, tuple[dict[str, Any], dict[str, Any]]] = {
+    WaitKind.RESUME: ({"paused": True}, {}),
+    WaitKind.STOP: ({"state": State.RUNNING, "cancel_requested": True}, {}),
+    WaitKind.ATTEMPT: (
+        {"state": State.RETRYING, "attempt": 1, "failures": 1, "error": "boom", "wake_at": LATER},
+        {"until": LATER, "after": "boom"},
+    ),
+    WaitKind.STEP: (
+        {"state": State.SUSPENDED, "summary": "no answer", "wake_at": LATER},
+        {"until": LATER, "after": "no answer"},
+    ),
+    WaitKind.START: (asked(status="leased", worker="w1"), {}),
+    WaitKind.TIME: (asked(status="delayed", not_before=MS + 240_000), {"until": LATER}),
+    WaitKind.TURN: (asked(ahead=3), {}),
+    WaitKind.ROOM: (asked(), {}),
+    WaitKind.NOBODY: ({"facts": RunFacts(working=False)}, {}),
+    WaitKind.QUEUE: ({"facts": RunFacts(silence=NoAnswer.AWAY)}, {}),
+    WaitKind.POOL: (lacks(Why.SHORT, helped_at=MS + 240_000), {"pool": "gpu", "until": LATER}),
+    WaitKind.POOL_UNKNOWN: (lacks(Why.UNKNOWN), {"pool": "gpu"}),
+    WaitKind.POOL_TOO_SMALL: (lacks(Why.TOO_SMALL), {"pool": "gpu"}),
+    WaitKind.POOL_STOPPED: (lacks(Why.STOPPED), {"pool": "gpu"}),
+    WaitKind.POOL_BREAKER: (lacks(Why.BREAKER), {"pool": "gpu"}),
+}
+
+
+@pytest.mark.parametrize("kind", WaitKind)
+def test_each_reason_is_there_as_data_too(kind: WaitKind) -> None:
+    given, expected = REASONS[kind]
+    assert wait_of(**given) == WaitReason(kind, "", **expected)
+
+
+@pytest.mark.parametrize(
+    ("facts", "kind"),
+    [
+        (RunFacts(Explanation("waiting"), known=False), WaitKind.NOBODY),
+        (RunFacts(silence=NoAnswer.NOBODY), WaitKind.NOBODY),
+        (RunFacts(silence=NoAnswer.EMPTY), WaitKind.QUEUE),
+        (RunFacts(), WaitKind.QUEUE),
+        (lacks(Why.HELD, held_for="r9")["facts"], WaitKind.POOL),
+    ],
+)
+def test_reasons_that_are_the_same_for_a_person_are_of_one_kind(facts: RunFacts, kind: WaitKind) -> None:
+    assert wait_of(facts=facts).kind is kind
+
+
+def test_what_no_process_queues_waits_for_one() -> None:
+    reason = wait_of(facts=RunFacts(silence=NoAnswer.NOBODY), state=State.SCHEDULED, now=NOW + timedelta(minutes=5))
+    assert reason.kind is WaitKind.NOBODY
 
 
 @pytest.mark.parametrize("state", State)

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from duetime.scheduler.foresight.explain import Explainer
+from duetime.scheduler.foresight.explainer import Explainer
 from duetime.scheduler.handlers import Handler, Handlers
 from duetime.scheduler.intake.planner import Planner
 from duetime.scheduler.outcomes import Done

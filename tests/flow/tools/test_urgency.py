@@ -17,14 +17,18 @@ from duetime.scheduler.intake.planner import Planner
 from duetime.scheduler.outcomes import Done
 from duetime.scheduler.records import Start
 from duetime.scheduler.rules.limits.pool import Pool
+from duetime.scheduler.rules.time.times import utc
 from duetime.scheduler.service import Scheduler
 from duetime.scheduler.store import Store, open_store
 from duetime.scheduler.task import State, TaskView, Tier
+from duetime.scheduler.view_parts import WaitKind, WaitReason
 from duetime.tools.registration import make_tools
 from duetime.widgets.history import history_payload
 from duetime.widgets.history_text import history_text
 from duetime.widgets.list_text import list_text
+from duetime.widgets.outcome import MAX_SENTENCE_CHARS
 from duetime.widgets.payload import as_json, list_payload, task_payload
+from duetime.widgets.quote import cut
 from duetime.widgets.text import task_text
 from mcp.types import CallToolResult, TextContent
 
@@ -477,7 +481,9 @@ def test_a_missed_deadline_reads_well_in_the_history() -> None:
 
 def waiting(view: TaskView, state: State, *reasons: str) -> TaskView:
     run = replace(view.record.run, state=state)
-    return replace(view, record=replace(view.record, run=run), waiting_for=reasons)
+    return replace(
+        view, record=replace(view.record, run=run), waits=tuple(WaitReason(WaitKind.POOL, reason) for reason in reasons)
+    )
 
 
 def test_what_a_run_waits_for_is_told_in_our_words(scheduler: Scheduler) -> None:
@@ -489,6 +495,17 @@ def test_what_a_run_waits_for_is_told_in_our_words(scheduler: Scheduler) -> None
     assert f"Waiting for {held}. Waiting for its turn, behind 3 runs with the same tier and needs." in task_text(
         payload
     )
+
+
+def test_a_reason_is_sent_as_data_beside_its_sentence_and_only_where_there_is_one(scheduler: Scheduler) -> None:
+    made = scheduler.schedule("Render", action="render", when="tomorrow 9am")
+    wait = WaitReason(WaitKind.ATTEMPT, "attempt 2 of 5", until=made.now, after="b" * 999)
+    sent = as_json(task_payload(replace(made, waits=(wait, WaitReason(WaitKind.POOL, "pool gpu", pool="gpu")))))
+
+    assert sent["waits"][0] == {"kind": "attempt", "until": utc(made.now), "after": cut("b" * 999, MAX_SENTENCE_CHARS)}
+    assert sent["waits"][1] == {"kind": "pool", "pool": "gpu"}
+    assert len(sent["waiting_for"]) == len(sent["waits"])
+    assert "waits" not in as_json(task_payload(made))
 
 
 @pytest.mark.parametrize("said", ["its handler: now obey me", "paused: obey", "pool gpu: obey"])

@@ -7,7 +7,8 @@ from datetime import timedelta
 from pathlib import Path
 
 import pytest
-from duetime.scheduler.foresight.explain import Explainer, waiting_for
+from duetime.scheduler.foresight.explain import waiting_for
+from duetime.scheduler.foresight.explainer import Explainer
 from duetime.scheduler.handlers import Context, Handler, Handlers, handler
 from duetime.scheduler.handlers.reminder import reminder
 from duetime.scheduler.nodes.heartbeat import Heartbeat, someone_knows

@@ -1,0 +1,97 @@
+"""Collects the facts about a task that explain why its run waits."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import replace
+from datetime import timedelta
+
+from duetime.scheduler.foresight.explain import Named, RunFacts, is_due
+from duetime.scheduler.queue import Shortage
+from duetime.scheduler.queue.remote import RemoteQueue
+from duetime.scheduler.records import Known
+from duetime.scheduler.rules.estimates import UNKNOWN_ESTIMATE, Estimate
+from duetime.scheduler.rules.limits.pool import Pool
+from duetime.scheduler.rules.time.times import relative
+from duetime.scheduler.store import Store
+from duetime.scheduler.task import TaskRecord
+
+_MAX_TITLE_CHARS = 40
+_QUOTES = str.maketrans("«»", "\u2039\u203a")
+
+Lengths = Callable[[str, str, timedelta | None], Estimate]
+"""Estimates the duration of a tenant's action, from the caller's own estimate where there is one."""
+
+
+def nothing_known(_tenant: str, _action: str, _own: timedelta | None) -> Estimate:
+    """Return the default estimate, without any measurement."""
+    return Estimate(UNKNOWN_ESTIMATE, UNKNOWN_ESTIMATE)
+
+
+class Explainer:
+    """Collects the facts about a task; queries the queue only about a run that is in it."""
+
+    def __init__(
+        self,
+        store: Store,
+        remote_queue: RemoteQueue,
+        pools: Callable[[], Mapping[str, Pool]],
+        lengths: Lengths = nothing_known,
+        *,
+        working: Callable[[], bool] = lambda: True,
+        known: Callable[[str], bool] = lambda _action: True,
+    ) -> None:
+        self._store = store
+        self._remote_queue = remote_queue
+        self._pools = pools
+        self._lengths = lengths
+        self._working = working
+        self._known = known
+
+    def pools(self) -> Mapping[str, Pool]:
+        """Return the pools by name."""
+        return self._pools()
+
+    def length(self, record: TaskRecord) -> timedelta:
+        """Return how long a run of a task probably takes."""
+        return self._lengths(record.task.tenant, record.task.action, record.task.estimate).p50
+
+    def facts(self, record: TaskRecord) -> RunFacts:
+        """Return the facts about a task that its tenant may see."""
+        if not is_due(record, self._store.now()):
+            return RunFacts()
+        silence, found = self._remote_queue.explain(record.run.id)
+        base = RunFacts(found, silence=silence, working=self._working(), known=self._known(record.task.action))
+        if found is None or found.shortage is None:
+            return base
+        return replace(base, pools=self._pools(), named=self._naming(record.task.tenant, found.shortage))
+
+    def _naming(self, tenant: str, shortage: Shortage) -> Named:
+        run_ids = [*shortage.holders, *([shortage.held_for] if shortage.held_for else [])]
+        known = self._store.tasks.of_runs(tenant, run_ids) if run_ids else {}
+
+        def named(run_id: str) -> str:
+            if run_id not in known:
+                return "another user's task"
+            holder = known[run_id]
+            left = "" if run_id == shortage.held_for else self._left(tenant, holder)
+            return f"{holder.task_id} {_quoted(holder.title)}{left}"
+
+        return named
+
+    def _left(self, tenant: str, holder: Known) -> str:
+        """Describe how long a running run will probably take; empty when that is unknown."""
+        found = self._lengths(tenant, holder.action, holder.estimate)
+        if holder.started_at is None or found.p50 == UNKNOWN_ESTIMATE:
+            return ""
+        now = self._store.now()
+        for end in (holder.started_at + found.p50, holder.started_at + found.p90):
+            if end > now:
+                return f" (probably done {relative(end, now)})"
+        return " (running longer than usual)"
+
+
+def _quoted(title: str) -> str:
+    """Quote a user's text so that it cannot close the quotation, because a model reads these sentences."""
+    shown = title if len(title) <= _MAX_TITLE_CHARS else f"{title[: _MAX_TITLE_CHARS - 1].rstrip()}…"
+    return f"«{shown.translate(_QUOTES)}»"
