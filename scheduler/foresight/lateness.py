@@ -68,7 +68,7 @@ class BacklogReport:
             " / ".join(per_minute(count, found.window) for found, count in zip(self.throughput, counts, strict=True))
             for counts in zip(*((found.ready, found.started, found.ended) for found in self.throughput), strict=True)
         )
-        return f"a minute, in the last {windows}: {ready} became ready, {started} started, {ended} ended"
+        return f"per minute, in the last {windows}: {ready} became ready, {started} started, {ended} ended"
 
 
 def per_minute(count: int, window: timedelta) -> str:

@@ -65,7 +65,8 @@ def _with_removed(asked: Reschedule) -> Reschedule:
             raise _wrong_removal(f"{str(name)[:40]!r} cannot be removed")
         if getattr(asked, name) is not None:
             raise _wrong_removal(f"{name} is also given")
-    return replace(asked, **{name: empty for name, empty in _EMPTY.items() if name in asked.remove})
+    emptied = {name: empty for name, empty in _EMPTY.items() if name in asked.remove}
+    return replace(asked, **emptied, remove=tuple(asked.remove))
 
 
 def _wrong_removal(problem: str) -> InvalidArgument:

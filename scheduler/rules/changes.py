@@ -47,10 +47,12 @@ def undo_token(run: Run, now: datetime) -> str | None:
 def undo_cancel(record: TaskRecord, now: datetime, token: str | None) -> Change:
     """Restore a cancelled task as the next generation of its run, at its old time, or at once if that has passed."""
     run = record.run
+    if run.state is not State.CANCELLED:
+        missing = f"{record.task.id} is not cancelled; other changes are undone with their token."
+        raise Refused(missing, argument="undo", remedy=remedies.Inspect(record.task.id))
     if undo_token(run, now - UNDO_GRACE) is None:
-        raise Refused(
-            f"{record.task.id} was not cancelled in the last 30 s.", argument="undo", remedy=remedies.ScheduleAnother()
-        )
+        late = f"{record.task.id} was not cancelled in the last 30 s."
+        raise Refused(late, argument="undo", remedy=remedies.ScheduleAnother())
     if token is not None and token != undo_token(run, now - UNDO_GRACE):
         raise Refused(
             f"{token[:40]!r} belongs to an earlier cancel.", argument="undo", remedy=remedies.Inspect(record.task.id)

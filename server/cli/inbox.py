@@ -92,7 +92,8 @@ def done(
 ) -> None:
     """Mark outcomes as done without showing them: those that are named, or all."""
     if bool(ids) is every:
-        raise InvalidArgument("ID", "name outcomes or say --all, not both", accepted="ids of tasks or of outcomes")
+        problem = "name outcomes or say --all, not both" if every else "name outcomes, or say --all"
+        raise InvalidArgument("ID", problem, accepted="ids of tasks or of outcomes")
     with session(context).scheduler() as scheduler:
         marked = scheduler.mark_read() if every else _mark(scheduler, ids or ())
         count = scheduler.unread_count()

@@ -162,7 +162,7 @@ def service_install(
     problem = background_service.NO_MANAGER if plan is None else background_service.unreachable(plan)
     if plan is None or problem:
         output.note(f"{problem}; nothing was changed. What works here:")
-        output.say(service_alternatives.by_hand(invocation))
+        _say_ways(invocation)
         raise typer.Exit(1)
     background_service.install(plan)
     output.say(f"The service is running and will start at each login ({plan.manager}, {plan.path}).")
@@ -171,10 +171,15 @@ def service_install(
 
 def _show_service(plan: background_service.ServicePlan | None, invocation: Invocation) -> None:
     if plan is None:
-        output.say(service_alternatives.by_hand(invocation))
+        _say_ways(invocation)
         return
     output.raw(plan.content.decode())
     output.note(f"It belongs in {plan.path}")
+
+
+def _say_ways(invocation: Invocation) -> None:
+    for line in service_alternatives.by_hand(invocation).splitlines():
+        output.say(line)
 
 
 def service_status(context: typer.Context, *, as_json: AsJson = False) -> None:

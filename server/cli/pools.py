@@ -79,13 +79,13 @@ def stats(context: typer.Context, *, as_json: AsJson = False) -> None:
             )
             for row in _tiers(found, backlog)
         ),
+        spare=("CEILING",),
     )
     output.say(backlog.throughput_text())
     output.say(f"{found.leased} running or about to start, {found.parked} held by a pool, {found.delayed} delayed")
-    output.table(
-        ("POOL", "STATE", "USED", "SPENT", "FREE", "CAPACITY", "HELD"),
-        (_use(name, use, now, zone) for name, use in _pools(found)),
-    )
+    pools = [_use(name, use, now, zone) for name, use in _pools(found)]
+    if pools:
+        output.table(("POOL", "STATE", "USED", "SPENT", "FREE", "CAPACITY", "HELD"), pools)
     output.table(
         ("WORKER", "THREADS", "BUSY", "FOR CRITICAL", "AND FOR HIGH", "GAVE WAY", "LOST"),
         (_threads(name, threads) for name, threads in sorted(found.threads.items())),

@@ -9,6 +9,7 @@ from typing import Annotated, Any
 import typer
 from duetime.scheduler.errors import InvalidArgument
 from duetime.scheduler.events import EventFilter, EventPage
+from duetime.scheduler.intake.reschedule import NOTHING_CHANGED
 from duetime.scheduler.request import (
     REMOVABLE,
     RETRY_BOUNDS,
@@ -31,6 +32,7 @@ from duetime.widgets.payload import as_dry_run, as_json, task_payload
 MAX_EVENTS_SHOWN = 100
 MAX_DIGITS = 9
 """Of a number that is compared with its bounds, all of which are shorter."""
+UNCHANGED_VERB = "Left as it was:"
 RESCHEDULE_VERBS = {None: "Changed", True: "Paused", False: "Resumed"}
 NOBODY_RUNS = (
     "No process is running tasks, so no task will start: `duetime serve` runs them while it is open; "
@@ -193,7 +195,13 @@ def reschedule(
     asked: RescheduleCall = {**times, **series, **urgency, **work, **rest, **once}
     with session(context).scheduler() as scheduler:
         view = scheduler.reschedule(scheduler.find(task_id), **asked)
-    _show_change("Would change" if dry_run else RESCHEDULE_VERBS[pause], as_dry_run(view) if dry_run else view, as_json)
+    _show_change(_reschedule_verb(view, pause, dry_run), as_dry_run(view) if dry_run else view, as_json)
+
+
+def _reschedule_verb(view: TaskView, pause: bool | None, dry_run: bool) -> str:
+    if dry_run:
+        return "Would change"
+    return UNCHANGED_VERB if NOTHING_CHANGED in view.warnings else RESCHEDULE_VERBS[pause]
 
 
 def cancel(

@@ -109,7 +109,7 @@ def test_a_tier_is_late_when_its_oldest_run_has_waited_longer_than_its_patience(
     assert found.lines() == (
         *found.late(),
         "normal: 1 ready, the oldest for 1 min, within its patience",
-        "a minute, in the last 1 min, 5 min, 15 min: 2 / 0.4 / 0.13 became ready, 0 / 0 / 0 started, 0 / 0 / 0 ended",
+        "per minute, in the last 1 min, 5 min, 15 min: 2 / 0.4 / 0.13 became ready, 0 / 0 / 0 started, 0 / 0 / 0 ended",
     )
 
 

@@ -71,6 +71,16 @@ def systemctl(home: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return log
 
 
+def test_what_to_do_without_a_service_manager_is_said_in_lines_that_can_be_copied(
+    cli: Run, systemctl: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("duetime.server.setup.background_service.unreachable", lambda _plan: "no manager answers")
+    monkeypatch.setenv("container", "podman")
+    ended = cli("service", "install")
+    assert (ended.code, ended.err) == (1, "no manager answers; nothing was changed. What works here:\n")
+    assert "  restart: unless-stopped" in ended.out.splitlines()
+
+
 def test_the_version_is_said_either_way(cli: Run) -> None:
     assert cli("--version").out == f"duetime {duetime.__version__}\n"
     assert cli("--config", "", "--version").out == f"duetime {duetime.__version__}\n"

@@ -111,9 +111,22 @@ def test_stats_print_what_is_promised_to_each_tier_and_what_is_used_of_each_pool
     [threads] = cli("stats", "--json").said["threads"].values()
     assert threads == {"total": 2, "busy": 0, "headroom": [0, 0, 0, 0, 0], "preempted": 0, "lost": 0}
     table = cli("stats").out
+    assert "POOL" in table
     assert "GAVE WAY  LOST" in table
     assert f"{Shares().bound(5)} dispatches" in table
     assert "gpu" in table
+
+
+def test_stats_without_pools_show_no_empty_table_and_break_no_word_of_a_narrow_terminal(
+    app: App, cli: Run, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("COLUMNS", "60")
+    monkeypatch.setenv("TERM", "xterm")
+    monkeypatch.setattr("sys.stdout.isatty", lambda: True)
+    table = cli("stats").out
+    assert "POOL" not in table
+    assert "background" in table
+    assert "dispatches" in table
 
 
 def test_stats_that_no_process_answers_say_what_is_late_all_the_same(cli: Run) -> None:

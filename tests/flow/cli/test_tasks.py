@@ -336,6 +336,14 @@ def test_a_cancel_says_how_to_undo_it(cli: Run) -> None:
     assert (late.code, late.err.startswith("duetime: undo: ")) == (4, True)
 
 
+def test_a_reschedule_that_changes_nothing_says_so(cli: Run) -> None:
+    task = scheduled(cli, "Call John", "--when", "in 2 hours")
+    same = cli("reschedule", task["id"], "--title", "Call John")
+    assert same.out.startswith(f"Left as it was: {task['id']}")
+    nothing = cli("reschedule", task["id"])
+    assert (nothing.code, "nothing to change was given" in nothing.err) == (2, True)
+
+
 def test_the_end_of_a_recurrence_is_told(cli: Run) -> None:
     rule = ("--repeat", "every day at 9:00", "--timezone", "UTC", "--when", "2031-01-01", "--until", "2031-01-10")
     task = scheduled(cli, "Medicine", *rule, "--max-runs", "5")

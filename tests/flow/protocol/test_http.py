@@ -157,7 +157,7 @@ def test_an_operator_sees_the_backlog_and_the_throughput(site: Site) -> None:
     answer = site.http.get(site.url.replace("/mcp", "/readyz?verbose"))
     state, *lines = answer.text.splitlines()
     assert (answer.status_code, state) == (200, "ok")
-    assert lines[-1].startswith("a minute, in the last 1 min, 5 min, 15 min: 0 / 0 / 0 became ready, ")
+    assert lines[-1].startswith("per minute, in the last 1 min, 5 min, 15 min: 0 / 0 / 0 became ready, ")
 
 
 @pytest.mark.anyio

@@ -180,6 +180,14 @@ def test_an_undo_that_comes_too_late_is_refused(house: House) -> None:
         house.scheduler.act(view.record.task.id, "undo", undo=cancelled.undo)
 
 
+def test_an_undo_without_a_token_of_what_is_not_cancelled_says_that_a_token_is_missing(house: House) -> None:
+    task_id = house.scheduler.schedule("Call John", when="in 2 hours").record.task.id
+    house.scheduler.reschedule(task_id, title="Call Jane")
+    with pytest.raises(Refused, match="is not cancelled; other changes are undone with their token") as refused:
+        house.scheduler.act(task_id, "undo")
+    assert "Schedule a new task" not in str(refused.value)
+
+
 def test_cancelling_twice_changes_nothing(house: House) -> None:
     view = house.scheduler.schedule("Call John", when="in 2 hours")
     first = house.scheduler.cancel(view.record.task.id)
@@ -212,6 +220,8 @@ def test_a_reschedule_that_changes_nothing_is_refused(house: House) -> None:
     view = house.scheduler.schedule("Call John", when="tomorrow 9am")
     with pytest.raises(InvalidArgument, match="nothing to change"):
         house.scheduler.reschedule(view.record.task.id)
+    with pytest.raises(InvalidArgument, match="nothing to change"):
+        house.scheduler.reschedule(view.record.task.id, remove=[])
 
 
 def test_repeating_a_reschedule_is_harmless(house: House) -> None:
