@@ -95,7 +95,10 @@ class MemoryQueue:
                 return ()
             if threads is not None:
                 self._state.threads.report(worker, threads, 0, now, actions)
-            return self._state.preemptors(n, tiers, self._time.wall + notice, now, actions)
+            found, moved = self._state.preemptors(n, tiers, self._time.wall + notice, now, actions)
+            if moved:
+                self._wake()
+            return found
 
     def wait(
         self,

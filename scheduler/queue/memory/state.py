@@ -114,12 +114,16 @@ class QueueState:
 
     def preemptors(
         self, n: int, tiers: tuple[int, int], before: float, now: float, actions: KnownActions
-    ) -> tuple[int, ...]:
-        """Return the tiers of up to `n` runs that lack a thread, are late by `before` and await no preemption."""
+    ) -> tuple[tuple[int, ...], bool]:
+        """Return the tiers of up to `n` runs that lack a thread, are late by `before` and await no preemption.
+
+        Returns with them whether to wake other workers.
+        """
         first, last = tiers
         view = View(self._waiting, self.pools, actions, now)
         late = [run for tier in range(first, last + 1) for run in view.late(tier, before, MAX_PREEMPTORS)]
-        return tuple(self._waiting.entry(run_id).tier for run_id in self.threads.assign(late, n, now))
+        assigned = self.threads.assign(late, n, now)
+        return tuple(self._waiting.entry(run_id).tier for run_id in assigned), view.moved > 0
 
     def finish(self, end: Finish, now: float, jitter: float) -> bool:
         lease = self.held(end.run_id, end.token)

@@ -60,7 +60,13 @@ class View:
         return None
 
     def late(self, tier: int, before: float, most: int) -> list[str]:
-        """Return the unparked runs of a tier with a key up to `before`, up to `most` of `most` classes of each lane."""
+        """Return the unparked runs of a tier with a key up to `before`, up to `most` of `most` classes of each lane.
+
+        Classes of unknown actions that are among the first leave the main lane.
+        """
+        main = self._waiting.heads_in(MAIN_LANE, tier)
+        while not self.is_cut_short and [head for head in main.first(most) if self._move_unknown(head)]:
+            pass
         heads = [head for lane in self._lanes for head in self._waiting.heads_in(lane, tier).first(most)]
         known = [self._waiting.class_of(head[2]) for head in heads if head[0] <= before and self._knows(head)]
         firsts = [rank for cls in known for rank in cls.runs.first(most)]

@@ -37,7 +37,8 @@ SCRIPTS = {
     "explain": (*_PARTS, "explain_parts", "threads"),
     **dict.fromkeys(("begin_rebuild", "end_rebuild"), ("state",)),
     "take": (*_PARTS, "threads", "shares", "view"),
-    **dict.fromkeys(("preemptors", "known_threads"), (*_PARTS, "threads")),
+    "preemptors": (*_PARTS, "threads", "view"),
+    "known_threads": (*_PARTS, "threads"),
     "finish": (*_PARTS, "feedback"),
 }
 

@@ -7,7 +7,12 @@ from dataclasses import replace
 import pytest
 from duetime.scheduler.dispatch.stuck_runs import stuck_runs
 from duetime.scheduler.queue import DispatchQueue, Entry, ThreadUse
-from duetime.scheduler.queue.constants import HOLD_CHECK_INTERVAL_MS, MAX_CLASSES_PER_TAKE, THREADS_KNOWN_MS
+from duetime.scheduler.queue.constants import (
+    HOLD_CHECK_INTERVAL_MS,
+    MAX_CLASSES_PER_TAKE,
+    MAX_PREEMPTORS,
+    THREADS_KNOWN_MS,
+)
 from duetime.scheduler.queue.lanes import LANE_KEPT_MS
 from duetime.scheduler.rules.shares import TIER_COUNT
 
@@ -169,6 +174,27 @@ class ActionsContract(QueueCase):
         assert self.by(queue, OLD) == ["mail.1"]
         assert queue.preemptors("old", 9, (1, TIER_COUNT), 0, actions=OLD) == ()
         assert queue.preemptors("new", 9, (1, TIER_COUNT), 1, actions=NEW) == (1, 3)
+
+    def test_a_worker_makes_room_for_its_urgent_run_behind_many_that_it_does_not_know(
+        self, queue: DispatchQueue, clock: Clock
+    ) -> None:
+        tenants = [f"t{n:02}" for n in range(2 * MAX_PREEMPTORS)]
+        queue.put([self.acting(clock, f"crop.{tenant}", tier=1, tenant=tenant) for tenant in tenants])
+        queue.put([self.acting(clock, "mail.1", 1, tier=1)])
+        assert queue.preemptors("old", 9, (1, TIER_COUNT), 1, actions=OLD) == (1,)
+        assert self.by(queue, NEW) == [*(f"crop.{tenant}" for tenant in tenants), "mail.1"]
+
+    def test_room_is_made_for_runs_that_an_unknown_one_kept_out_of_a_pool(
+        self, queue: DispatchQueue, clock: Clock
+    ) -> None:
+        queue.set_pool("gpu", slots(1))
+        queue.put([self.acting(clock, "mail.0", needs={"gpu": 1})])
+        assert self.by(queue, OLD) == ["mail.0"]
+        queue.put([self.acting(clock, f"{action}.1", tier=1, needs={"gpu": 1}) for action in ("crop", "mail")])
+        assert self.by(queue, NEW) == []
+        assert self.finish(queue, "mail.0")
+        assert queue.preemptors("old", 9, (1, TIER_COUNT), 1, actions=OLD) == (1,)
+        assert self.by(queue, OLD) == ["mail.1"]
 
     def test_explain_counts_the_threads_of_workers_that_know_the_action(
         self, queue: DispatchQueue, clock: Clock

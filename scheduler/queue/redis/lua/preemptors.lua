@@ -13,6 +13,24 @@ local before, actions, threads = WALL + tonumber(ARGV[8]), ARGV[9], threads_from
 if threads then keep_threads(worker, threads, 0, actions) end
 call('ZREMRANGEBYSCORE', P .. 'preemptors', '-inf', NOW)
 
+VIEW.actions, VIEW.lanes = actions, known_lanes(actions)
+
+-- Move classes of unknown actions out of the main lane until none is among the first of a tier.
+local function move_out_unknown(tier)
+  local moved = true
+  while moved and not is_cut_short() do
+    moved = false
+    local heads = call('ZRANGE', P .. 'heads:' .. tier, 0, MAX_PREEMPTORS - 1, 'WITHSCORES')
+    for i = 1, #heads, 2 do
+      local head = head_from(heads[i], heads[i + 1], '')
+      if not knows_head(head) then
+        move_out(tier, head)
+        moved = true
+      end
+    end
+  end
+end
+
 -- Add the late runs of a class if the worker knows its action.
 local function add_late(found, class)
   if not knows_action(actions, class.action) then return end
@@ -23,7 +41,8 @@ end
 -- The runs of a tier that lack only a thread and are late, in their order.
 local function late(tier)
   local found = {}
-  for _, lane in ipairs(known_lanes(actions)) do
+  move_out_unknown(tier)
+  for _, lane in ipairs(VIEW.lanes) do
     for _, head in ipairs(call('ZRANGE', P .. 'heads:' .. tier .. lane, 0, MAX_PREEMPTORS - 1)) do
       add_late(found, class_of(string.sub(head, string.find(head, '\n', 1, true) + 1)))
     end
@@ -40,5 +59,9 @@ for tier = first, last do
       tiers[#tiers + 1] = tier
     end
   end
+end
+if VIEW.moved > 0 then
+  store_pools()
+  pass_offered_tokens()
 end
 return answer(tiers)
