@@ -1,7 +1,8 @@
 """The catalogue of the cards: every text that they show, in each language, from `src/languages/`.
 
 A text has `{placeholders}`, and one plural for each category of its language where it counts something. A key that
-starts with `model.` is for programs and models, which read English; translators leave it out.
+starts with `model.` is English everywhere: programs and models read it, or it stands in a sentence of the server.
+Translators leave it out.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 /* The words, icons and tones of states. A state is never told by colour alone. */
 
-import { named, t } from "./language.js";
+import { english, named } from "./language.js";
 
 const LOOKS = {
   scheduled: ["clock", "info"],
@@ -52,9 +52,9 @@ export function wordsOf(look) {
   return { word: named("state", look === "held" ? "ready" : look), picture, tone };
 }
 
-/** A sentence of the server for people, to whom ids say nothing. */
+/** A sentence of the server, which is English, for people, to whom ids say nothing. */
 export function withoutIds(text) {
-  return text.replace(/\bt_[0-9a-z]{12}\b/g, t("task.another"));
+  return text.replace(/\bt_[0-9a-z]{12}\b/g, english("model.another_task"));
 }
 
 /** Text of users beside ours, as a quotation that it cannot close, without characters that could disguise it. */
