@@ -259,7 +259,7 @@ class Scheduler(Reader):
         task, run = view.record.task, view.record.run
         stopped = run.cancel_requested or (kind is EventKind.CANCELLED and run.state is State.CANCELLED)
         undoable = before not in ([], [task.revision]) and kind in UNDOABLE and not stopped
-        return replace(view, undo=change_token(task)) if undoable and view.undo is None else view
+        return replace(view, undo=change_token(task)) if undoable else view
 
     def _written(
         self,

@@ -203,6 +203,15 @@ def test_a_cancel_of_what_was_tried_offers_no_undo(target: Desk) -> None:
     assert (cancelled.record.run.state, cancelled.undo) == (State.CANCELLED, None)
 
 
+def test_the_undo_of_a_title_brings_no_cancelled_task_back(target: Desk) -> None:
+    task_id = target.schedule(**DAILY)
+    target.scheduler.cancel(task_id)
+    changed = target.scheduler.reschedule(task_id, title="Other")
+    back = target.scheduler.act(task_id, "undo", undo=changed.undo).record
+
+    assert (back.task.title, back.run.state) == ("Take the pill", State.CANCELLED)
+
+
 def test_a_guessed_undo_of_such_a_cancel_brings_no_part_back(target: Desk) -> None:
     task_id = target.schedule(**DAILY)
     target.run(day(1))
