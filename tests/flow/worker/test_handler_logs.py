@@ -13,6 +13,7 @@ from typing import Any, Self
 
 import pytest
 from duetime.scheduler.handlers import Context, Handler, Handlers, handler
+from duetime.scheduler.handlers.log_records import levels
 from duetime.scheduler.outcomes import Done
 from duetime.scheduler.queue import Entry
 from duetime.scheduler.queue.memory.queue import MemoryQueue
@@ -130,6 +131,22 @@ def test_the_levels_that_are_set_here_hold_in_a_process(store: Store, process: P
         ran(store, isolated_handlers.talks)
     shop.setLevel(logging.NOTSET)
     assert [line["message"] for line in process.lines if line["logger"] == "shop"] == ["with its traceback"]
+
+
+def test_levels_are_read_while_other_threads_make_loggers() -> None:
+    loggers: dict[str, object] = {"shop": logging.getLogger("shop")}
+
+    class Meanwhile(logging.PlaceHolder):
+        @property  # type: ignore[misc] # an object's class can be set, this one only be asked for
+        def __class__(self) -> Any:  # whoever asks for it is interrupted by another thread
+            loggers[f"new.{len(loggers)}"] = self
+            return logging.PlaceHolder
+
+    loggers["shop.busy"] = Meanwhile(logging.getLogger("shop"))
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(logging.root.manager, "loggerDict", loggers)
+        found = levels()
+    assert found[""] == logging.root.level
 
 
 def test_text_for_people_names_the_attempt_in_front_of_the_message(process: Process) -> None:
