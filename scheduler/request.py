@@ -8,6 +8,7 @@ from dataclasses import dataclass, field, fields
 from datetime import date, timedelta
 from typing import Any, Final, Literal, TypedDict, cast
 
+from duetime.scheduler.errors import InvalidArgument
 from duetime.scheduler.principal import Principal
 from duetime.scheduler.task import DeadlineType, Json, Penalty, RetryPolicy, Tier
 
@@ -93,7 +94,20 @@ _FIELDS = tuple(item.name for item in fields(Request) if item.name != "raw")
 
 def as_content(given: Mapping[str, Any]) -> dict[str, Json]:
     """Return the arguments of a call as JSON, by which a repeat of it is known."""
-    return dict(json.loads(_ENCODE(dict(given))))
+    try:
+        return dict(json.loads(_ENCODE(dict(given))))
+    except (ValueError, RecursionError):
+        raise InvalidArgument(_endless(given), "it contains itself, or is nested too deeply") from None
+
+
+def _endless(given: Mapping[str, Any]) -> str:
+    """Return the name of the argument that cannot be written as JSON."""
+    for name, value in given.items():
+        try:
+            _ENCODE(value)
+        except (ValueError, RecursionError):
+            return name
+    return "arguments"
 
 
 class ScheduleArguments(TypedDict, total=False):

@@ -13,6 +13,7 @@ from duetime.scheduler.intake.translated_phrases import understand
 from duetime.scheduler.request import Moment
 from duetime.scheduler.rules.recurrence import recurrence
 from duetime.scheduler.rules.time import zones
+from duetime.scheduler.rules.time.calendar_day import LAST_YEAR
 from duetime.scheduler.rules.time.parser import NEW_TASK, Frame
 from duetime.scheduler.rules.time.time_of_day import NO_TIME
 from duetime.scheduler.rules.time.times import Resolved, describe, relative
@@ -126,6 +127,8 @@ def _instant(instant: datetime, *, now: datetime, zone: str | None, argument: st
             f"{describe(instant, home.key)} {home.key} is in the past: it was {relative(instant, now)}",
             example=(now + timedelta(hours=1)).isoformat(timespec="seconds"),
         )
+    if instant.year > LAST_YEAR:
+        raise InvalidArgument(argument, f"the year {instant.year} is out of reach", example=f"{argument}='in 2 hours'")
     instant = max(instant, now)
     return Resolved(instant, instant.astimezone(home).replace(tzinfo=None), home.key, ())
 

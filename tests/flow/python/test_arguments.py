@@ -312,3 +312,37 @@ def test_the_words_of_json_become_those_of_python() -> None:
         "Scheduler.reschedule(..., when='17:30', all_following=True)"
     )
     assert words.example("repeat='daily' or repeat='weekly'").count("Scheduler.reschedule(...") == 2
+
+
+FAR = datetime(9999, 12, 31, tzinfo=UTC)
+
+
+@pytest.mark.parametrize(
+    "given", [{"when": FAR}, {"when": "in 1 hour", "deadline": FAR}, {"repeat": "daily", "until": FAR}]
+)
+def test_an_instant_that_no_zone_could_show_is_refused_before_it_is_stored(
+    scheduler: Scheduler, given: dict[str, Any]
+) -> None:
+    with pytest.raises(InvalidArgument, match="the year 9999 is out of reach"):
+        scheduler.schedule("Call John", **given)
+
+
+def test_no_change_moves_a_task_to_an_instant_that_no_zone_could_show(scheduler: Scheduler) -> None:
+    task_id = scheduler.schedule("Call John", when="in 2 hours").record.task.id
+    with pytest.raises(InvalidArgument, match="out of reach"):
+        scheduler.reschedule(task_id, when=FAR)
+    with pytest.raises(InvalidArgument, match="out of reach"):
+        scheduler.act(task_id, "snooze", until=FAR)
+    assert scheduler.get(task_id).record.damage == ()
+
+
+def test_a_payload_that_contains_itself_is_refused_by_name(scheduler: Scheduler) -> None:
+    payload: dict[str, Any] = {"message": "Call John"}
+    payload["itself"] = payload
+    task_id = scheduler.schedule("Call John", when="in 2 hours").record.task.id
+    with pytest.raises((InvalidArgument, InvalidArguments), match="payload"):
+        scheduler.submit(Request("Call John", when="in 2 hours", payload=payload))
+    with pytest.raises((InvalidArgument, InvalidArguments), match="payload"):
+        scheduler.schedule("Call John", when="in 2 hours", payload=payload)
+    with pytest.raises((InvalidArgument, InvalidArguments), match="payload"):
+        scheduler.reschedule(task_id, payload=payload)
