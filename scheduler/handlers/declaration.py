@@ -65,6 +65,7 @@ class Handler(Generic[P, ReturnT]):
         object.__setattr__(self, "takes_payload", _accepts(self.fn, 2))
         _check_model(self.name, self.payload_model)
         _check_arity(self)
+        _check_annotation(self)
         if not timedelta(0) < self.time_limit <= MAX_TIME_LIMIT:
             raise HandlerError(f"handler {self.name}: time_limit must be above 0 and at most a day, in seconds, say 30")
         _check_needs(self.name, self.needs)
@@ -174,6 +175,26 @@ def _check_arity(declared: Handler) -> None:
     fits = declared.takes_payload or (declared.payload_model is None and _accepts(declared.fn, 1))
     if not fits:
         raise HandlerError(f"handler {declared.name}: its function must take {wanted}, as in def {_example(declared)}")
+
+
+def _check_annotation(declared: Handler) -> None:
+    """Refuse a model that only the annotation names: without `payload=` the function is given the JSON object."""
+    if declared.payload_model is not None or not declared.takes_payload:
+        return
+    model = _payload_annotation(declared.fn)
+    if isinstance(model, type) and issubclass(model, BaseModel):
+        raise HandlerError(
+            f"handler {declared.name}: its payload is annotated as {model.__name__}, which @handler is not told; "
+            f'write @handler("{declared.name}", payload={model.__name__})'
+        )
+
+
+def _payload_annotation(fn: HandlerFunction) -> object:
+    try:
+        parameters = [*inspect.signature(fn, eval_str=True).parameters.values()]
+    except (NameError, AttributeError, TypeError, SyntaxError):  # a name that only type checkers import
+        return None
+    return parameters[1].annotation if len(parameters) > 1 else None
 
 
 def _example(declared: Handler) -> str:

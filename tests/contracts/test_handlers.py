@@ -119,6 +119,21 @@ def test_a_function_of_other_arguments_is_refused_with_an_example(fn: Callable[.
         handler("x", payload=model)(fn)
 
 
+def test_a_model_that_only_the_annotation_names_is_refused_with_the_right_call() -> None:
+    def work(ctx: Context, payload: Resize) -> Done:
+        return Done(payload.path)
+
+    with pytest.raises(HandlerError, match=r'write @handler\("shrink", payload=Resize\)'):
+        handler("shrink")(work)  # type: ignore[arg-type] # the mistake under test
+
+
+def test_an_annotation_that_cannot_be_read_is_no_mistake() -> None:
+    def work(ctx: Context, payload: Unknown) -> Done:  # type: ignore[name-defined] # noqa: F821 - it is the case
+        return Done(str(payload))
+
+    assert handler("shrink")(work).takes_payload
+
+
 def test_a_generator_or_a_class_is_refused() -> None:
     def yields(ctx: Context) -> Iterator[Done]:
         yield Done()
