@@ -10,7 +10,7 @@ from duetime.scheduler.records import Throughput, Waiting
 from duetime.scheduler.rules.states import TERMINAL
 from duetime.scheduler.store.database import unreadable
 from duetime.scheduler.store.database.database import Database
-from duetime.scheduler.store.schema.damage import next_time
+from duetime.scheduler.store.schema.damage import DamagedValue, next_time
 from duetime.scheduler.store.schema.rows import NOT_PAUSED
 from duetime.scheduler.store.schema.tables import events, runs, tasks
 from duetime.scheduler.store.statements.ready_runs import ACTIVE
@@ -54,9 +54,15 @@ def _waiting(connection: Connection, now: datetime) -> dict[Tier, Waiting]:
         .where(NOT_PAUSED, tasks.c.paused == false())
         .group_by(tasks.c.priority)
     )
-    found = unreadable.rows(connection, statement)
+    groups, _ = unreadable.every(connection, statement)
+    found = [group for group in groups if isinstance(group[0], Tier)]
     at_least = sum(count for _, count, _ in found) >= MAX_RUNS_READ
-    return {tier: Waiting(count, oldest, at_least) for tier, count, oldest in found}
+    return {tier: Waiting(count, _known(oldest, now), at_least) for tier, count, oldest in found}
+
+
+def _known(oldest: datetime | DamagedValue, now: datetime) -> datetime:
+    """Return since when a tier waits; as from now where the time of a damaged run hides that of all others."""
+    return now if isinstance(oldest, DamagedValue) else oldest
 
 
 def _first(conditions: Sequence[ColumnElement[bool]], order: ColumnElement[Any]) -> Select[Any]:

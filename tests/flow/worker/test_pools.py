@@ -35,7 +35,7 @@ def queue(clock: Clock) -> MemoryQueue:
 class House:
     """A worker over a store and a queue; `act` is what its only handler does."""
 
-    def __init__(self, store: Store, queue: MemoryQueue, *, knows: bool = True, lease: timedelta = LEASE) -> None:
+    def __init__(self, store: Store, queue: MemoryQueue, *, lease: timedelta = LEASE) -> None:
         self.stopped = False
         self.store, self.queue = store, queue
         self.act: Callable[[Context], Outcome] = lambda _: Done()
@@ -43,7 +43,7 @@ class House:
         self.worker = Worker(
             store,
             queue,
-            Handlers([self.handler()] if knows else []),
+            Handlers([self.handler()]),
             WorkerOptions("w", threads=4, lease=lease),
             allowance=lambda threads: min(threads, self.allowed),
         )
@@ -105,18 +105,6 @@ def test_what_was_really_used_is_settled_with_the_queue_and_kept_in_the_database
     pools = house.queue.stats().pools
     assert (pools["tokens"].spent, pools["tokens"].used, pools["gpu"].used) == (10, 0, 0)
     assert house.store.usage.since({"tokens": NOON, "gpu": NOON}) == {"tokens": 10.0, "gpu": 1.0}
-
-
-def test_a_run_without_a_handler_goes_back_and_uses_nothing(store: Store, queue: MemoryQueue) -> None:
-    house = House(store, queue, knows=False)
-    record = house.schedule({"tokens": 60, "gpu": 1})
-    house.worker.start()
-    eventually(lambda: queue.stats().delayed == 1, "the run to be given back")
-    house.stop()
-    run = store.tasks.get(TENANT, record.task.id).run
-    assert (run.state, run.attempt) == (State.READY, 0)
-    assert queue.stats().pools["tokens"].spent == 0
-    assert store.usage.since({"tokens": NOON}) in ({}, {"tokens": 0.0})
 
 
 def test_a_retry_is_a_failure_of_the_pools_it_had_and_a_busy_provider_is_not(house: House) -> None:
