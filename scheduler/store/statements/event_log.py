@@ -181,9 +181,9 @@ def _fields_of(kind: type[Any], before: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _is_instant(text: str | None) -> bool:
-    """Whether it is the deadline of a run: that of a task is in words."""
+    """Whether it is the deadline of a run, which has an offset: that of a task is in words, `2026-12-01` say."""
     try:
-        return text is None or bool(datetime.fromisoformat(text))
+        return text is None or datetime.fromisoformat(text).tzinfo is not None
     except ValueError:
         return False
 

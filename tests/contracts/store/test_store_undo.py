@@ -203,6 +203,16 @@ def test_a_cancel_of_what_was_tried_offers_no_undo(target: Desk) -> None:
     assert (cancelled.record.run.state, cancelled.undo) == (State.CANCELLED, None)
 
 
+@pytest.mark.parametrize("words", ["2026-11-25", "2026-11-25T23:59:59"])
+def test_the_undo_of_a_deadline_in_other_words_keeps_its_instant(target: Desk, words: str) -> None:
+    task_id = target.schedule(when="in 2 hours", deadline=words)
+    before = shown(target.scheduler.get(task_id))
+    changed = target.scheduler.reschedule(task_id, deadline="2026-11-25T23:59:59Z")
+    assert changed.record.run.deadline == day(3, 23, 59) + timedelta(seconds=59)
+
+    assert shown(target.scheduler.act(task_id, "undo", undo=changed.undo)) == before
+
+
 def test_the_undo_of_a_title_brings_no_cancelled_task_back(target: Desk) -> None:
     task_id = target.schedule(**DAILY)
     target.scheduler.cancel(task_id)
