@@ -82,7 +82,7 @@ def _also(record: TaskRecord) -> tuple[str, ...]:
 def repeats(stored: TaskRecord) -> str:
     """Say that a call repeats an earlier one."""
     made = describe(stored.task.created_at, stored.task.timezone)
-    return f"this repeats an earlier call: it returns the task created at {made}, nothing new was scheduled"
+    return f"this repeats an earlier call: it returns the task created on {made}, nothing new was scheduled"
 
 
 def warned(warnings: Sequence[str], added: Added) -> tuple[str, ...]:

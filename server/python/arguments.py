@@ -61,7 +61,7 @@ _OF_TASKS = (
     ),
     Argument("deliver_to", PlainTexts("a list of texts", Texts(20)), example="deliver_to=['inbox']"),
     Argument("labels", PlainTexts("a list of texts", Texts()), example="labels=['project']"),
-    Argument("remove", Items("a list of parts", Choices(REMOVABLE)), example="remove=['needs']"),
+    Argument("remove", Items(f"a list of {', '.join(REMOVABLE)}", Choices(REMOVABLE)), example="remove=['needs']"),
     Argument("pause", _FLAG, example="pause=True"),
     Argument("skip_next", _FLAG, example="skip_next=True"),
     Argument("all_following", _FLAG, example="all_following=True"),

@@ -79,7 +79,8 @@ def _typed(option: str, value: object) -> str:
     if isinstance(value, dict) and option in {_OPTIONS["needs"], _OPTIONS["retry"]}:
         return " ".join(f"{option} {shlex.quote(f'{name}={units}')}" for name, units in value.items())
     text = json.dumps(value, ensure_ascii=False) if isinstance(value, dict) else str(value)
-    return shlex.quote(text) if option == _OPTIONS["title"] else f"{option} {shlex.quote(text)}"
+    by_position = option in {_OPTIONS["title"], _OPTIONS["task_id"]}
+    return shlex.quote(text) if by_position else f"{option} {shlex.quote(text)}"
 
 
 COMMAND_WORDS = CommandWords()

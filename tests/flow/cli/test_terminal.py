@@ -174,7 +174,7 @@ def test_what_stands_for_several_tasks_is_refused_with_their_ids(said: Said) -> 
     found = made(said, "Twin", "Twin")
     refused = said("cancel", "Twin", code=2)
     assert all(task_id in refused for task_id in found)
-    assert "a title that only one task has" in refused
+    assert "a title that only one task has. Example: t_" in refused, "an example that can be typed"
     assert "no task" in said("cancel", "", code=3)
     assert "no task" in said("cancel", "t", code=3), "what all ids begin with stands for none"
 

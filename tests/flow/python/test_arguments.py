@@ -243,6 +243,12 @@ def test_a_call_that_python_refuses_is_refused_by_python(scheduler: Scheduler) -
 # --- what is taken ---
 
 
+def test_a_part_that_cannot_be_removed_is_refused_with_those_that_can(scheduler: Scheduler) -> None:
+    task_id = scheduler.schedule("Call John", when="in 2 hours").record.task.id
+    with pytest.raises(InvalidArgument, match="Accepted: a list of payload, needs, labels, "):
+        scheduler.reschedule(task_id, remove=["title"])
+
+
 def test_one_label_is_a_label_and_not_its_letters(scheduler: Scheduler) -> None:
     given: Any = "project"
 
