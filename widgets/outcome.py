@@ -23,7 +23,7 @@ MAX_SENTENCE_CHARS = 240
 MAX_MESSAGE_CHARS = 90
 MAX_UNREAD_MESSAGES = 5
 TOLD = frozenset({State.SUCCEEDED, State.FAILED, State.EXPIRED})
-"""How runs end that the user is told of."""
+"""Ends of runs that the user is told of."""
 
 MAX_DETAIL_CHARS = 240
 """Characters of a payload, and of a result, as JSON, that an answer to a model has room for."""

@@ -123,7 +123,7 @@ class EventPart(_Part):
 
 
 class ProgressPart(_Part):
-    """How far a run is: the part that is done, 0 to 1, and what its handler says of it."""
+    """Progress of a run: the part that is done, 0 to 1, and what its handler says of it."""
 
     part: float
     text: str | None = None

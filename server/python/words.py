@@ -30,7 +30,7 @@ VALUES = {
     "list": "TaskFilter({})",
     "history": "EventFilter({})",
 }
-"""How the value is written whose fields are arguments as well, by the method that takes it."""
+"""Spellings of the value whose fields are arguments as well, by the method that takes it."""
 
 _ARGUMENT = re.compile(r"(\w+)=(?!=)")
 _EITHER = re.compile(r" or (?=\w+=)")

@@ -53,7 +53,7 @@ def _command(invocation: Invocation, *, typed: bool = False) -> dict[str, Any]:
 
 @dataclass(frozen=True, slots=True)
 class ClientFile:
-    """How a client keeps its servers: where, in which table, in which form."""
+    """The place of a client's servers: the file, its table and its form."""
 
     path: Callable[[str], Path]
     table: str = "mcpServers"

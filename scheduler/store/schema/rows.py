@@ -147,7 +147,7 @@ _FROM_JSON: dict[str, Callable[[Any], Any]] = {
     "Penalty": Penalty,
     "State": State,
 }
-"""How a value is read, by the type of its field as it is written there; other values are what JSON has."""
+"""Readers of values, by the type of a field as it is written there; other values are what JSON has."""
 
 
 def in_json(value: Any) -> Any:

@@ -1,1 +1,1 @@
-"""How the command line writes what it says: its words, rows and tables."""
+"""Formats of the command line: its words, rows and tables."""

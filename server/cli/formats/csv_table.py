@@ -10,7 +10,7 @@ from duetime.scheduler.task import Json
 from duetime.widgets.outcome import as_text
 
 _FORMULA = ("=", "+", "-", "@", "\t", "\r", "\uff1d", "\uff0b", "\uff0d", "\uff20")
-"""How a text begins that a spreadsheet evaluates; the last four are full-width forms of the first."""
+"""First characters of a text that a spreadsheet evaluates; the last four are full-width forms of the first."""
 
 
 def write_csv(columns: Sequence[str], rows: Iterable[Mapping[str, Json]]) -> None:
