@@ -12,6 +12,7 @@ const seen = { greeted: false, goodbye: undefined, messages: [], sizes: [], file
 window.addEventListener("message", ({ data }) => data?.method && seen.messages.push(data.method));
 
 async function load({ html, context, capabilities, width }) {
+  Object.assign(seen, { greeted: false, sizes: [] }); // of the card before: what is sent before this one greets is lost
   frame = document.createElement("iframe");
   frame.setAttribute("sandbox", "allow-scripts");
   frame.style.width = width ? `${width}px` : "100%";
