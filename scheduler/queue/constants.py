@@ -32,7 +32,7 @@ MAX_HOLDERS_SHOWN = 10
 """Holders of a pool that an explanation names."""
 
 HOLD_CHECK_INTERVAL_MS = 5_000.0
-"""Milliseconds until a pool of which a run has first call is examined again, while not all workers know all actions."""
+"""Milliseconds until a pool of which a run has first call is examined again: its workers may have ended."""
 
 CALM_AFTER_MS = 5_000.0
 """Milliseconds without a call after which reaping pauses, because no worker could renew its leases."""

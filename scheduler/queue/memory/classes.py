@@ -185,6 +185,11 @@ class RunClasses:
             self.lanes.moved(before, lane)
             self.ring_in(before, cls.tier).forget(cls.tenant)
 
+    def has_action(self, run_id: str) -> bool:
+        """Whether a run waits that some workers may not know."""
+        cls = self._class_of.get(run_id)
+        return cls is not None and bool(cls.action)
+
     def is_unserved(self, run_id: str, now: float) -> bool:
         """Whether no worker that may take a waiting run has reported lately."""
         cls = self._class_of.get(run_id)

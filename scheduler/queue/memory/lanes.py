@@ -63,7 +63,5 @@ class Lanes:
             self._lanes[after].classes += 1
 
     def is_unserved(self, action: str, now: float) -> bool:
-        """Whether an action has a lane, and no worker with its handler takes now or has reported lately."""
-        if action not in self._lanes or knows(self._taker, action):
-            return False
-        return not self._threads.serve(action, now)
+        """Whether no worker with the handler of an action takes now or has reported lately."""
+        return not knows(self._taker, action) and not self._threads.serve(action, now)

@@ -81,7 +81,7 @@ class LivePools:
 
     def _check_first_call(self, pool: LivePool, now: float) -> None:
         """Look again at a pool with first call later: it counts while a worker reports that knows the run's action."""
-        if self._waiting.lanes and pool.state.hold and pool.sizes:
+        if pool.sizes and self._waiting.has_action(pool.state.hold):
             self.remind(pool, now + HOLD_CHECK_INTERVAL_MS)
 
     def _separate(self, pool: LivePool, sizes: Iterable[ParkedSize], now: float) -> None:

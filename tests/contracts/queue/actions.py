@@ -162,6 +162,22 @@ class ActionsContract(QueueCase):
         clock.ms += THREADS_KNOWN_MS + 1
         assert self.by(queue, OLD, threads=ThreadUse(4)) == ["mail.1"]
 
+    def test_a_run_with_first_call_keeps_no_free_unit_when_its_worker_is_gone_before_another_met_it(
+        self, queue: DispatchQueue, clock: Clock
+    ) -> None:
+        queue.set_pool("gpu", slots(2))
+        queue.put([self.acting(clock, "mail.0", -99, needs={"gpu": 1})])
+        assert self.by(queue, NEW, threads=ThreadUse(8)) == ["mail.0"]
+        queue.put(
+            [self.acting(clock, "crop.1", -9, needs={"gpu": 2}), self.acting(clock, "mail.1", -1, needs={"gpu": 1})]
+        )
+        assert self.by(queue, NEW, threads=ThreadUse(8)) == []
+        assert self.by(queue, OLD, threads=ThreadUse(4)) == []
+        clock.ms += THREADS_KNOWN_MS
+        assert self.by(queue, OLD, threads=ThreadUse(4)) == [], "its worker may still come"
+        clock.ms += HOLD_CHECK_INTERVAL_MS
+        assert self.by(queue, OLD, threads=ThreadUse(4)) == ["mail.1"], "one unit was free all the time"
+
     def test_no_worker_makes_room_for_a_run_that_it_does_not_know(self, queue: DispatchQueue, clock: Clock) -> None:
         queue.put(
             [
@@ -249,15 +265,12 @@ class ActionsContract(QueueCase):
     def test_the_lane_of_an_action_that_is_gone_goes_while_no_worker_knows_it(
         self, queue: DispatchQueue, clock: Clock
     ) -> None:
-        queue.set_pool("gpu", slots(2))
-        queue.put([self.acting(clock, "crop.1")])
-        assert self.by(queue, OLD) == []
-        queue.cancel("crop.1")
-        queue.put([self.acting(clock, "mail.0", -99, needs={"gpu": 1})])
-        assert self.by(queue, OLD) == ["mail.0"]
-        queue.put([self.acting(clock, "mail.1", -9, needs={"gpu": 2})])
-        hints = []
-        for _ in range(3):
-            clock.ms += LANE_KEPT_MS / 2 + 1
-            hints.append(queue.take("old", 9, LEASE, actions=OLD).hint)
-        assert hints[-1] is None, "first calls are looked at again while there are lanes"
+        crops = [self.acting(clock, f"crop.{n}", tenant=f"t{n:03}") for n in range(MAX_CLASSES_PER_TAKE)]
+        for waiting_ms, looks_again in ((0, True), (LANE_KEPT_MS / 2, False), (LANE_KEPT_MS, True)):
+            clock.ms += waiting_ms + 1
+            assert self.by(queue, OLD) == []
+            queue.put(crops)
+            hint = queue.take("old", 9, LEASE, actions=OLD).hint
+            assert (hint == 0) is looks_again, "only what is not in a lane is passed class by class"
+            for crop in crops:
+                queue.cancel(crop.run_id)

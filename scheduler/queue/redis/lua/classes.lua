@@ -67,12 +67,18 @@ local function head_of(class)
   return tonumber(head[2]), head[1]
 end
 
+-- The waiting run with first call of a pool, or nil.
+local function run_with_first_call(p)
+  local run = p.state.hold ~= '' and read_run(p.state.hold)
+  return run and call('ZSCORE', P .. 'q:' .. run.class.name, run.member) and run or nil
+end
+
 -- Whether an overdue run with first call goes before this one: it has the smaller key, the turn, and a worker.
 local function is_held_for_another(p, id, key, class)
   local hold = p.state.hold
   if hold == '' or hold == id or p.state.hold_key >= key then return false end
-  local owner = (class.tenant or S.lanes[1]) and read_run(hold)
-  if not owner or not call('ZSCORE', P .. 'q:' .. owner.class.name, owner.member) then return true end -- it does not wait
+  local owner = run_with_first_call(p)
+  if not owner then return true end
   if is_unserved(owner.class.action) then return false end
   if not class.tenant or owner.class.tier ~= class.tier then return true end
   if not owner.class.tenant or owner.class.tenant == class.tenant then return true end
@@ -242,6 +248,13 @@ end
 -- The scores of the sizes that a tier may have of a pool now: from one unit to the whole units that are free.
 local function fitting(p, tier)
   return tier * SIZE_SCORES_PER_TIER, tier * SIZE_SCORES_PER_TIER + max(0, min(SIZE_SCORES_PER_TIER - 1, floor(free(p, tier))))
+end
+
+-- Look again later at a pool with first call: it counts while a worker reports that knows the run's action.
+local function check_first_call(p)
+  if p.state.hold == '' or call('EXISTS', P .. 'sizes:' .. p.name) == 0 then return end
+  local run = run_with_first_call(p)
+  if run and run.class.action ~= '' then set_timer(p.name, NOW + HOLD_CHECK_INTERVAL_MS) end
 end
 
 -- Unpark the best class of each size that fits, tier by tier, the largest sizes first.

@@ -69,19 +69,12 @@ local function drop_from_lane(place, class, entry)
   return ''
 end
 
--- Whether an action has a lane, and no worker that knows it takes now or has reported lately (see threads.lua).
+-- Whether no worker that knows an action takes now or has reported lately (see threads.lua).
 local function is_unserved(action)
-  if not get_lane(action) or (taker and knows_action(taker, action)) then return false end
+  if action == '' or (taker and knows_action(taker, action)) then return false end
   for _, raw in ipairs(call('HVALS', P .. 'threads')) do
     local report = cmsgpack.unpack(raw)
     if NOW - report[1] <= THREADS_KNOWN_MS and knows_action(report[11], action) then return false end
   end
   return true
-end
-
--- Look again later at a pool with first call: it counts while a worker reports that knows the run's action.
-local function check_first_call(p)
-  if S.lanes[1] and p.state.hold ~= '' and call('EXISTS', P .. 'sizes:' .. p.name) == 1 then
-    set_timer(p.name, NOW + HOLD_CHECK_INTERVAL_MS)
-  end
 end
