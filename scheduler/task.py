@@ -10,6 +10,7 @@ from typing import Any, NamedTuple
 
 from duetime.scheduler.principal import LOCAL as LOCAL  # noqa: PLC0414 - its address until it had a module of its own
 from duetime.scheduler.principal import Principal as Principal  # noqa: PLC0414 - likewise
+from duetime.scheduler.translatable import Translatable
 from duetime.scheduler.view_parts import Occurrence as Occurrence  # noqa: PLC0414 - likewise
 from duetime.scheduler.view_parts import WaitReason
 from typing_extensions import TypeAliasType
@@ -239,6 +240,7 @@ class TaskView:
     now: datetime
     upcoming: tuple[Occurrence, ...] = ()
     repeat_text: str | None = None
+    repeat_clauses: tuple[Translatable, ...] = ()  # the same, clause by clause
     repeat_notes: tuple[str, ...] = ()
     waits: tuple[WaitReason, ...] = ()
     created: bool | None = None

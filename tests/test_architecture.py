@@ -34,7 +34,19 @@ MEDIAN_FUNCTION = 8
 MOST_MODULES = 14
 NOUNS_IN_ING = {"string", "setting", "thing", "testing"}
 VAGUE = {"utils", "util", "common", "helpers", "helper", "misc"}
-WORDS = {"task", "events", "errors", "outcomes", "ids", "request", "records", "remedies", "principal", "view_parts"}
+WORDS = {
+    "task",
+    "events",
+    "errors",
+    "outcomes",
+    "ids",
+    "request",
+    "records",
+    "remedies",
+    "principal",
+    "translatable",
+    "view_parts",
+}
 SDK_MODULE = "server/protocol/sdk.py"
 CLOCKS = {"datetime.now", "datetime.utcnow", "datetime.today", "date.today", "time.time", "time.monotonic"}
 SWITCHED_OFF = re.compile(r"#\s*(?:ruff:\s*noqa|flake8[:=]\s*noqa|mypy:\s*ignore|pylint:\s*disable|fmt:\s*off)")

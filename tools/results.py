@@ -22,25 +22,27 @@ if TYPE_CHECKING:
     from duetime.widgets.schema import HistoryPart
 
 log = logging.getLogger(__name__)
+WORDS = "duetime/words"
 _EXAMPLE = re.compile(r" Example: .*")
 _ID = re.compile(r"\bt_[0-9a-z]{12}\b")
 
 
-def answer(structured: dict[str, Json], text: str) -> CallToolResult:
-    """Say the same twice: as structured content and as text."""
-    return CallToolResult(content=[TextContent(type="text", text=text)], structured_content=structured)
+def answer(structured: dict[str, Json], text: str, words: dict[str, Json] | None = None) -> CallToolResult:
+    """Say the same twice: as structured content and as text; `words` are for a card that speaks another language."""
+    meta = {"_meta": {WORDS: words}} if words else {}
+    return CallToolResult(content=[TextContent(type="text", text=text)], structured_content=structured, **meta)
 
 
 def task_answer(view: TaskView, history: HistoryPart | None = None, *, details: bool = False) -> CallToolResult:
     """Answer with one task; the caller of a change knows its `details`."""
     from duetime.widgets.outcome import with_details  # noqa: PLC0415 - not before the first call
-    from duetime.widgets.payload import as_json, task_payload  # noqa: PLC0415 - not before the first call
+    from duetime.widgets.payload import as_json, task_payload, task_words  # noqa: PLC0415 - not before the first call
     from duetime.widgets.text import task_text  # noqa: PLC0415 - not before the first call
 
     payload = task_payload(view, history)
     if details:
         payload = with_details(payload, view)
-    return answer(as_json(payload), task_text(payload))
+    return answer(as_json(payload), task_text(payload), as_json(task_words(view)))
 
 
 def dry_run_answer(view: TaskView) -> CallToolResult:

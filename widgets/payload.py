@@ -25,6 +25,7 @@ from duetime.scheduler.task import (
     TaskView,
     Tier,
 )
+from duetime.scheduler.translatable import Translatable
 from duetime.scheduler.view_parts import WaitReason
 from duetime.widgets.outcome import (
     LIST_TITLE_CHARS,
@@ -48,6 +49,7 @@ from duetime.widgets.schema import (
     Repeat,
     TaskListPayload,
     TaskPayload,
+    TaskWords,
     WaitPart,
     When,
 )
@@ -60,7 +62,7 @@ MAX_CLASH_MEMBERS = 5
 DRY_RUN = "dry run: nothing was stored"
 
 
-def as_json(payload: TaskPayload | TaskListPayload) -> dict[str, Any]:
+def as_json(payload: TaskPayload | TaskListPayload | TaskWords) -> dict[str, Any]:
     """Return the payload as it goes over the wire: plain JSON values, absent parts left out."""
     return payload.model_dump(mode="json", by_alias=True, exclude_none=True)
 
@@ -107,6 +109,20 @@ def task_payload(view: TaskView, history: HistoryPart | None = None) -> TaskPayl
         history=history,
         now=utc(view.now),
     )
+
+
+def task_words(view: TaskView) -> TaskWords:
+    """Return how a card says the recurrence and the sentences of a task in the language of its reader."""
+    said = {
+        cut(text, MAX_SENTENCE_CHARS): _kind_of(text)
+        for text in (*view.warnings, *view.repeat_notes)
+        if isinstance(text, Translatable)
+    }
+    return TaskWords(repeat=tuple(map(_kind_of, view.repeat_clauses)) or None, sentences=said or None)
+
+
+def _kind_of(text: Translatable) -> dict[str, Any]:
+    return {"kind": text.kind.value, **text.values}
 
 
 def list_payload(page: TaskPage) -> TaskListPayload:

@@ -193,6 +193,17 @@ class TaskPayload(_Part):
     now: str
 
 
+class TaskWords(_Part):
+    """How a card says an answer in the language of its reader: `duetime/words` in `_meta`, which no model reads.
+
+    `repeat` are the clauses of the recurrence, `sentences` the kind and the values of English texts of the answer. A
+    card says what has no kind, or one that it does not know, as it is written.
+    """
+
+    repeat: tuple[dict[str, Any], ...] | None = None
+    sentences: dict[str, dict[str, Any]] | None = None
+
+
 class ListRow(_Part):
     """One line of a list: `when` and `deadline` are UTC, `title` is cut; the card reads the rest by id.
 

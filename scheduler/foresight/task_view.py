@@ -41,6 +41,7 @@ def view_of(
         now=now,
         upcoming=upcoming(record.task, record.run, MAX_UPCOMING_TIMES) if live else (),
         repeat_text=rule.text if rule else None,
+        repeat_clauses=rule.clauses if rule else (),
         repeat_notes=rule.notes(now, MAX_UPCOMING_TIMES) if rule and live else (),
         waits=waits_of(record, now, facts),
         created=created,

@@ -7,7 +7,7 @@ from typing import Any
 from zoneinfo import ZoneInfo
 
 from duetime.widgets.payload import as_json
-from duetime.widgets.schema import DRY_RUN_ID, TaskListPayload, TaskPayload
+from duetime.widgets.schema import DRY_RUN_ID, TaskListPayload, TaskPayload, TaskWords
 
 NOW = datetime(2026, 11, 21, 23, 0, tzinfo=UTC)
 DENVER = "America/Denver"
@@ -94,7 +94,10 @@ def held_back() -> dict[str, Any]:
 
 
 def valid(task: dict[str, Any]) -> dict[str, Any]:
-    return as_json(TaskPayload.model_validate(task))
+    """Return a task as it goes over the wire; its `words` go apart from it, where no model reads them."""
+    structured = {name: part for name, part in task.items() if name != "words"}
+    words = {"words": as_json(TaskWords.model_validate(task["words"]))} if "words" in task else {}
+    return {**as_json(TaskPayload.model_validate(structured)), **words}
 
 
 def valid_list(page: dict[str, Any]) -> dict[str, Any]:
@@ -102,7 +105,9 @@ def valid_list(page: dict[str, Any]) -> dict[str, Any]:
 
 
 def result(structured: dict[str, Any]) -> dict[str, Any]:
-    return {"content": [{"type": "text", "text": "The same as words."}], "structuredContent": structured}
+    content = {name: part for name, part in structured.items() if name != "words"}
+    meta = {"_meta": {"duetime/words": structured["words"]}} if "words" in structured else {}
+    return {"content": [{"type": "text", "text": "The same as words."}], "structuredContent": content, **meta}
 
 
 def refusal(sentence: str, code: str = "refused", plain: str | None = None) -> dict[str, Any]:

@@ -1,6 +1,6 @@
 /* What both cards do around their content: greet the host, follow it, wake up, and go quietly. */
 
-import { connect, failure } from "./bridge.js";
+import { connect, failure, withWords } from "./bridge.js";
 import { h, icon, redraw } from "./dom.js";
 import { speak, t } from "./language.js";
 import { readerOf } from "./format.js";
@@ -61,7 +61,7 @@ function modeButton(bridge, follow) {
 }
 
 function resultCame(content, result) {
-  if (result.structuredContent && !result.isError) content.result(result.structuredContent);
+  if (result.structuredContent && !result.isError) content.result(withWords(result));
   else content.failed(failure(result).message || t("error.nothing_to_show"));
 }
 

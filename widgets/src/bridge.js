@@ -111,7 +111,7 @@ export function connect(name, on) {
   }
 
   function contentOf(result) {
-    if (!result.isError && result.structuredContent) return result.structuredContent;
+    if (!result.isError && result.structuredContent) return withWords(result);
     throw failure(result);
   }
 
@@ -138,6 +138,11 @@ export function connect(name, on) {
     if (!bridge.capabilities.updateModelContext) return;
     request("ui/update-model-context", { content: [{ type: "text", text }], structuredContent }).catch(() => undefined);
   }
+}
+
+/** The structured content with what the server says for readers of other languages. */
+export function withWords({ structuredContent, _meta: meta }) {
+  return { ...structuredContent, words: meta?.["duetime/words"] };
 }
 
 /** What a failed tool result says, as an error. */

@@ -2,6 +2,7 @@
 
 import { moment, placed } from "./format.js";
 import { inside, listed, named, t } from "./language.js";
+import { ruleWords } from "./rules.js";
 import { lookOf, wordsOf } from "./words.js";
 
 /** One line for each thing that a reader would notice. */
@@ -11,7 +12,7 @@ export function changesBetween(before, after, env) {
     title: task.title,
     time: timeOf(task, env.reader(), now),
     state: wordsOf(lookOf(task, Date.parse(task.when.utc), now)).word,
-    repeat: task.repeat?.text ?? t("changed.once"),
+    repeat: task.repeat ? ruleWords(task, env) : t("changed.once"),
     priority: inside(named("tier", task.priority ?? "normal")),
     deadline: deadlineOf(task, env.reader(), now),
   });

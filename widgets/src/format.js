@@ -48,6 +48,34 @@ export function moment(ms, reader, now) {
   return t("time.day", { day: day(ms, reader, now, "short"), time: timeOfDay(ms, reader) });
 }
 
+const MONDAY = Date.UTC(2001, 0, 1);
+const CODES = ["MO", "TU", "WE", "TH", "FR", "SA", "SU"];
+
+/** A weekday by its code: "MO" is "Monday". */
+export function dayName(code) {
+  return dates({ weekday: "long" }, "UTC", spokenLocale()).format(MONDAY + CODES.indexOf(code) * DAY);
+}
+
+/** A month of the calendar that rules count in, by its number from 1. */
+export function monthName(month) {
+  return dates({ month: "long", calendar: "gregory" }, "UTC", spokenLocale()).format(Date.UTC(2001, month - 1, 1));
+}
+
+/** A day of each year. */
+export function dateOfYear(day, month) {
+  return dates({ day: "numeric", month: "long", calendar: "gregory" }, "UTC", spokenLocale()).format(Date.UTC(2000, month - 1, day));
+}
+
+/** A written date with its year. */
+export function date(text) {
+  return dates({ dateStyle: "long" }, "UTC", spokenLocale()).format(Date.parse(text));
+}
+
+/** A written time of day, with seconds where it has some. */
+export function timeText(text) {
+  return dates({ timeStyle: text.length > "00:00".length ? "medium" : "short" }, "UTC", spokenLocale()).format(Date.parse(`2001-01-01T${text}Z`));
+}
+
 /** The leaf of a calendar: month and day of the month, both of the reader's own calendar. */
 export function leaf(ms, { zone, locale }) {
   return {

@@ -72,6 +72,22 @@ export function listed(texts, type) {
   return new Intl.ListFormat(locale, { type, style: type === "unit" ? "short" : "long" }).format(texts);
 }
 
+/** Which form the number of a day has in a row: "first" of English 1st, 21st and 31st. */
+export function ordinal(value) {
+  return new Intl.PluralRules(locale, { type: "ordinal" }).select(value);
+}
+
+/** A country and its part by their code: "CA-AB" is "Canada AB". */
+export function regionName(code) {
+  const [country, part] = code.split("-");
+  const name = known(`und-${country}`) ? new Intl.DisplayNames(locale, { type: "region" }).of(country) : country;
+  return part ? `${name} ${part}` : name;
+}
+
+export function speaksEnglish() {
+  return language === ENGLISH;
+}
+
 /** A word that stands inside a sentence. */
 export function inside(word) {
   return word.toLocaleLowerCase(locale);

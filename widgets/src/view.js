@@ -7,6 +7,7 @@ import { inside, listed, parts, t } from "./language.js";
 import { actionsView } from "./actions.js";
 import { deliveryFact, failureNotice, progressFact, resultFact } from "./outcome.js";
 import { panelView } from "./panels.js";
+import { ruleWords } from "./rules.js";
 import { undoView } from "./undo.js";
 import { waitingFact } from "./waits.js";
 import { hasEnded, lookOf, withoutIds, wordsOf } from "./words.js";
@@ -117,8 +118,8 @@ function repeatFact(card) {
   const shown = (text) => placed(Date.parse(text), text, task.when.timezone, env.reader());
   const upcoming = (task.repeat.next ?? []).map(shown).map(({ ms, reader }) => h("li", {}, moment(ms, reader, now)));
   return fact("repeat", t("repeats.name"),
-    upcoming.length === 0 ? h("span", {}, task.repeat.text) : h("details", { open: card.unfolded, ontoggle: (event) => (card.unfolded = event.target.open) },
-      h("summary", { "data-key": "next" }, h("span", {}, task.repeat.text), h("span", { class: "more" }, t("repeats.next", { count: upcoming.length }), icon("chevron"))),
+    upcoming.length === 0 ? h("span", {}, ruleWords(task, env)) : h("details", { open: card.unfolded, ontoggle: (event) => (card.unfolded = event.target.open) },
+      h("summary", { "data-key": "next" }, h("span", {}, ruleWords(task, env)), h("span", { class: "more" }, t("repeats.next", { count: upcoming.length }), icon("chevron"))),
       h("ol", {}, upcoming),
       (task.repeat.notes ?? []).map((note) => h("p", { class: "quiet" }, note))),
     movedWords(card), ends ? h("span", { class: "summary" }, ends) : "");

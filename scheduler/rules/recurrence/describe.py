@@ -1,70 +1,95 @@
-"""Rules as people say them: `every weekday at 09:00`. `plain_words` reads these sentences back."""
+"""Rules as people say them: `every weekday at 09:00`. `plain_words` reads these sentences back.
+
+A rule is said in clauses, each of which knows its kind and values: the sentence is the clauses in English, one behind
+the other, and a card says the same clauses in the language of its reader.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from datetime import date, datetime, time
 from itertools import pairwise
 
+from duetime.scheduler.rules.recurrence.day_names import (
+    coded,
+    date_text,
+    listed,
+    monthdays_text,
+    months_text,
+    ordinal_text,
+    time_text,
+    weekdays_text,
+)
 from duetime.scheduler.rules.recurrence.rule import DAILY, HOURLY, MINUTELY, MONTHLY, SECONDLY, WEEKLY, YEARLY, Rule
-from duetime.scheduler.rules.time.tokens import MONTH_NAMES, WEEKDAY_NAMES
+from duetime.scheduler.translatable import ClauseKind, Translatable
+
+Clauses = tuple[Translatable, ...]
 
 _UNITS = {
     SECONDLY: "second", MINUTELY: "minute", HOURLY: "hour", DAILY: "day", WEEKLY: "week", MONTHLY: "month",
     YEARLY: "year",
 }  # fmt: skip
-_NTH = {0: "", 1: "first ", 2: "second ", 3: "third ", 4: "fourth ", 5: "fifth ", -1: "last "}
 _WORKDAYS = frozenset((0, day) for day in range(5))
 _EVERY_DAY = frozenset((0, day) for day in range(7))
 _EVERY_MONTH = frozenset(range(1, 13))
 _MAX_MONTHS_LISTED = 6
 _MAX_TIMES_LISTED = 6
-_MINUTES_PER_DAY = 24 * 60
+_MINUTES_PER_HOUR = 60
+_MINUTES_PER_DAY = 24 * _MINUTES_PER_HOUR
 _MIN_MONTH_DAYS = 28
 
 
-def sentence(rule: Rule, anchor: datetime, *, most_times: int = _MAX_TIMES_LISTED) -> str:
-    """Write a rule in words; `anchor` is the local time it starts, for what the rule takes from there.
-
-    More than `most_times` times of day without a common step are only counted.
-    """
-    says = _elapsed(rule) if rule.elapsed else f"{_days(rule, anchor.date())}{_at(rule, anchor, most_times)}"
-    holidays = f" except public holidays in {rule.holidays}" if rule.holidays else ""
-    return says + holidays + _end(rule)
+def sentence(rule: Rule, anchor: datetime) -> str:
+    """Write a rule in words; `anchor` is the local time it starts, for what the rule takes from there."""
+    return "".join(clauses(rule, anchor))
 
 
 def full_sentence(rule: Rule, anchor: datetime) -> str:
     """Write a rule in words that leave nothing out, so that they read back as the same rule."""
-    return sentence(rule, anchor, most_times=_MINUTES_PER_DAY)
+    return "".join(clauses(rule, anchor, most_times=_MINUTES_PER_DAY))
 
 
-def _every(rule: Rule) -> str:
-    unit = _UNITS[rule.freq]
-    return f"every {unit}" if rule.interval == 1 else f"every {rule.interval} {unit}s"
+def clauses(rule: Rule, anchor: datetime, *, most_times: int = _MAX_TIMES_LISTED) -> Clauses:
+    """Say a rule in clauses. More than `most_times` times of day without a common step are only counted."""
+    said = _elapsed(rule) if rule.elapsed else (*_days(rule, anchor.date()), _at(rule, anchor, most_times))
+    return (*said, *_holidays(rule), *_end(rule))
 
 
-def _elapsed(rule: Rule) -> str:
+def _every(unit: str, count: int) -> Translatable:
+    text = f"every {unit}" if count == 1 else f"every {count} {unit}s"
+    return Translatable.of(ClauseKind.EVERY, text, unit=unit, count=count)
+
+
+def _period(rule: Rule) -> Translatable:
+    return _every(_UNITS[rule.freq], rule.interval)
+
+
+def _elapsed(rule: Rule) -> Clauses:
+    return (*_minutes(rule), *_filter(rule), *_hours(sorted(rule.hours)))
+
+
+def _minutes(rule: Rule) -> Clauses:
     minutes = sorted(rule.minutes)
-    if minutes and rule.interval > 1:
-        says = f"{_every(rule)} at {_listed(f':{minute:02}' for minute in minutes)}"
-    elif not minutes:
-        says = _every(rule)
-    elif len(minutes) == 60:  # noqa: PLR2004 - all of them
-        says = "every minute"
-    elif (step := _even(minutes, 60)) and minutes[0] == 0:
-        says = f"every {step} minutes, from :00"
-    else:
-        says = f"every hour at {_listed(f':{minute:02}' for minute in minutes)}"
-    return f"{says}{_filter(rule)}{_hours(sorted(rule.hours))}"
+    if not minutes:
+        return (_period(rule),)
+    if rule.interval == 1 and len(minutes) == _MINUTES_PER_HOUR:
+        return (_every("minute", 1),)
+    if rule.interval == 1 and (step := _even(minutes, _MINUTES_PER_HOUR)) and minutes[0] == 0:
+        return (_every("minute", step), Translatable.of(ClauseKind.FROM_THE_HOUR, ", from :00"))
+    at = f" at {listed(f':{minute:02}' for minute in minutes)}"
+    whole = _every("hour", 1) if rule.interval == 1 else _period(rule)
+    return (whole, Translatable.of(ClauseKind.PAST_THE_HOUR, at, minutes=minutes))
 
 
-def _hours(hours: Sequence[int]) -> str:
-    """Write the hours in which elapsed times count. No phrase says this, so it is in brackets."""
+def _hours(hours: Sequence[int]) -> Clauses:
+    """Say the hours in which elapsed times count. No phrase says this, so it is in brackets."""
     if not hours:
-        return ""
+        return ()
+    first, last = time_text(time(hours[0])), time_text(time(hours[-1], 59))
     if hours[-1] - hours[0] == len(hours) - 1:
-        return f" (those from {hours[0]:02}:00 to {hours[-1]:02}:59)"
-    return f" (those in the hours {_listed(f'{hour:02}' for hour in hours)})"
+        return (Translatable.of(ClauseKind.HOURS, f" (those from {first} to {last})", first=first, last=last),)
+    named = f" (those in the hours {listed(f'{hour:02}' for hour in hours)})"
+    return (Translatable.of(ClauseKind.HOURS_LISTED, named, hours=hours),)
 
 
 def _even(values: Sequence[int], full: int) -> int:
@@ -74,101 +99,97 @@ def _even(values: Sequence[int], full: int) -> int:
     return step if even and len(values) > 1 else 0
 
 
-def _filter(rule: Rule) -> str:
-    parts = [f"on {part}" for part in _day_parts(rule)]
-    if rule.months:
-        parts.append(_months(rule))
-    return f" {_joined(rule, parts)}" if parts else ""
+def _filter(rule: Rule) -> Clauses:
+    return (*_on(rule), *_in(rule))
 
 
-def _joined(rule: Rule, parts: list[str]) -> str:
-    if rule.either and rule.monthdays and rule.weekdays:
-        return " ".join([" or ".join(parts[:2]), *parts[2:]])
-    return " ".join(parts)
+def _on(rule: Rule) -> Clauses:
+    """Say the days of a rule; `either` of them is enough where a rule of cron has both kinds."""
+    parts = [f"on {part}" for part in (monthdays_text(rule.monthdays), weekdays_text(rule.weekdays)) if part]
+    if not parts:
+        return ()
+    either = (rule.either and len(parts) > 1) or None
+    text = f" {' or '.join(parts) if either else ' '.join(parts)}"
+    monthdays, weekdays = sorted(rule.monthdays) or None, coded(rule.weekdays) or None
+    return (Translatable.of(ClauseKind.ON, text, monthdays=monthdays, weekdays=weekdays, either=either),)
 
 
-def _day_parts(rule: Rule) -> list[str]:
-    return [part for part in (_monthdays(rule.monthdays), _weekdays(rule.weekdays)) if part]
-
-
-def _days(rule: Rule, anchor: date) -> str:
+def _days(rule: Rule, anchor: date) -> Clauses:
     if rule.freq == YEARLY:
-        return _yearly(rule, anchor)
+        return (_period(rule), *_yearly(rule, anchor))
     if rule.freq == MONTHLY and not rule.weekdays and not rule.monthdays:
-        rare = " (in months that have it)" if anchor.day > _MIN_MONTH_DAYS else ""
-        return f"{_every(rule)} on the {ordinal_text(anchor.day)}{rare}{_in(rule)}"
+        rare = (Translatable.of(ClauseKind.RARE, " (in months that have it)"),) if anchor.day > _MIN_MONTH_DAYS else ()
+        return (_period(rule), _on_day(anchor.day), *rare, *_in(rule))
     if rule.freq in {WEEKLY, DAILY} and not rule.monthdays:
         return _weekly(rule, anchor)
-    base = "every month" if rule.freq != MONTHLY else _every(rule)
-    return base + _filter(rule)
+    return (_period(rule) if rule.freq == MONTHLY else _every("month", 1), *_filter(rule))
 
 
-def _weekly(rule: Rule, anchor: date) -> str:
+def _on_day(day: int) -> Translatable:
+    return Translatable.of(ClauseKind.ON, f" on the {ordinal_text(day)}", monthdays=[day])
+
+
+def _weekly(rule: Rule, anchor: date) -> Clauses:
     weekdays = rule.weekdays or (frozenset({(0, anchor.weekday())}) if rule.freq == WEEKLY else frozenset())
     if rule.interval > 1:
-        return f"{_every(rule)} on {_weekdays(weekdays)}{_in(rule)}" if weekdays else f"{_every(rule)}{_in(rule)}"
-    every = {frozenset(): "day", _WORKDAYS: "weekday"}.get(weekdays) or _day_left_out(weekdays) or _weekdays(weekdays)
-    return f"every {every}{_in(rule)}"
+        text = f" on {weekdays_text(weekdays)}"
+        on = (Translatable.of(ClauseKind.ON, text, weekdays=coded(weekdays)),) if weekdays else ()
+        return (_period(rule), *on, *_in(rule))
+    return (_each_week(weekdays), *_in(rule))
 
 
-def _day_left_out(weekdays: frozenset[tuple[int, int]]) -> str:
-    """Write six days of the week by the one that is missing."""
+def _each_week(weekdays: frozenset[tuple[int, int]]) -> Translatable:
+    if not weekdays:
+        return _every("day", 1)
+    if weekdays == _WORKDAYS:
+        return Translatable.of(ClauseKind.WORKDAYS, "every weekday")
     missing = _EVERY_DAY - weekdays
-    return f"day except {_weekdays(missing)}" if len(missing) == 1 and weekdays < _EVERY_DAY else ""
+    if len(missing) == 1 and weekdays < _EVERY_DAY:  # six days of the week are said by the one that is missing
+        but = f"every day except {weekdays_text(missing)}"
+        return Translatable.of(ClauseKind.ALL_BUT, but, weekdays=coded(missing))
+    return Translatable.of(ClauseKind.WEEKDAYS, f"every {weekdays_text(weekdays)}", weekdays=coded(weekdays))
 
 
-def _yearly(rule: Rule, anchor: date) -> str:
+def _yearly(rule: Rule, anchor: date) -> Clauses:
     if rule.weekdays:
-        inside = _in(rule) or " of the year"
-        return f"{_every(rule)} {_joined(rule, [f'on {part}' for part in _day_parts(rule)])}{inside}"
+        return (*_on(rule), *(_in(rule) or (Translatable.of(ClauseKind.OF_YEAR, " of the year"),)))
     if rule.monthdays and not rule.months:
-        return f"{_every(rule)} on {_monthdays(rule.monthdays)} of every month"
+        return (*_on(rule), Translatable.of(ClauseKind.OF_EVERY_MONTH, " of every month"))
     days, months = rule.monthdays or {anchor.day}, rule.months or {anchor.month}
     if len(months) == len(days) == 1 and min(days) > 0:
-        return f"{_every(rule)} on {min(days)} {MONTH_NAMES[min(months) - 1]}"
-    return f"{_every(rule)} on {_monthdays(frozenset(days))} in {_listed(MONTH_NAMES[m - 1] for m in sorted(months))}"
+        day, month = min(days), min(months)
+        return (Translatable.of(ClauseKind.DATE, f" on {date_text(day, month)}", day=day, month=month),)
+    named = f" on {monthdays_text(frozenset(days))}"
+    return (Translatable.of(ClauseKind.ON, named, monthdays=sorted(days)), _in_months(sorted(months)))
 
 
-def _in(rule: Rule) -> str:
-    return f" {_months(rule)}" if rule.months else ""
-
-
-def _months(rule: Rule) -> str:
-    """Write the months of a rule, or those that it leaves out where they are fewer."""
-    out = _EVERY_MONTH - rule.months
+def _in(rule: Rule) -> Clauses:
+    """Say the months of a rule, or those that it leaves out where they are fewer."""
+    if not rule.months:
+        return ()
+    out = sorted(_EVERY_MONTH - rule.months)
     if out and len(rule.months) > _MAX_MONTHS_LISTED:
-        return f"except in {_listed(MONTH_NAMES[month - 1] for month in sorted(out))}"
-    return f"in {_listed(MONTH_NAMES[month - 1] for month in sorted(rule.months))}"
+        return (Translatable.of(ClauseKind.NOT_IN, f" except in {months_text(out)}", months=out),)
+    return (_in_months(sorted(rule.months)),)
 
 
-def _monthdays(days: frozenset[int]) -> str:
-    names = [ordinal_text(day) for day in sorted(days) if day > 0]
-    names += ["last day" if day == -1 else f"{ordinal_text(-day)} last day" for day in sorted(days) if day < 0]
-    return f"the {_listed(names)}" if names else ""
+def _in_months(months: Sequence[int]) -> Translatable:
+    return Translatable.of(ClauseKind.IN, f" in {months_text(months)}", months=months)
 
 
-def _weekdays(days: frozenset[tuple[int, int]]) -> str:
-    if days == _WORKDAYS:
-        return "weekdays"
-    ordered = sorted(days, key=lambda found: (found[0] < 0, found))
-    return _listed(f"{_nth(nth)}{WEEKDAY_NAMES[day]}" for nth, day in ordered)
-
-
-def _nth(nth: int) -> str:
-    if nth in _NTH:
-        return f"the {_NTH[nth]}" if nth else ""
-    return f"the {ordinal_text(abs(nth))} {'last ' if nth < 0 else ''}"
-
-
-def _at(rule: Rule, anchor: datetime, most_times: int) -> str:
+def _at(rule: Rule, anchor: datetime, most_times: int) -> Translatable:
     times = rule.clock_times(anchor.time())
-    if len(times) <= _MAX_TIMES_LISTED:
-        return f" at {_listed(map(time_text, times))}"
     first, last, step = _run(times)
-    if not step and len(times) <= most_times:
-        return f" at {_listed(map(time_text, times))}"
-    how = _step_text(step) if step else f"{len(times)} times"
-    return f", {how} from {time_text(first)} to {time_text(last)}"
+    if len(times) <= _MAX_TIMES_LISTED or (not step and len(times) <= most_times):
+        named = [time_text(found) for found in times]
+        return Translatable.of(ClauseKind.AT, f" at {listed(named)}", times=named)
+    ends = {"first": time_text(first), "last": time_text(last)}
+    between = "from {first} to {last}".format(**ends)
+    if not step:
+        return Translatable.of(ClauseKind.TIMES_OF_DAY, f", {len(times)} times {between}", count=len(times), **ends)
+    hours, minutes = divmod(step, _MINUTES_PER_HOUR)
+    every = _every("minute", step) if minutes else _every("hour", hours)
+    return Translatable.of(ClauseKind.STEPS, f", {every} {between}", **every.values, **ends)
 
 
 def _run(times: Sequence[time]) -> tuple[time, time, int]:
@@ -185,33 +206,21 @@ def _run(times: Sequence[time]) -> tuple[time, time, int]:
     return times[(widest + 1) % len(times)], times[widest], steps.pop()
 
 
-def _step_text(minutes: int) -> str:
-    if minutes % 60:
-        return f"every {minutes} minutes"
-    return "every hour" if minutes == 60 else f"every {minutes // 60} hours"  # noqa: PLR2004 - an hour
+def _holidays(rule: Rule) -> Clauses:
+    if not rule.holidays:
+        return ()
+    text = f" except public holidays in {rule.holidays}"
+    return (Translatable.of(ClauseKind.HOLIDAYS, text, calendar=rule.holidays),)
 
 
-def _end(rule: Rule) -> str:
+def _end(rule: Rule) -> Clauses:
+    until = rule.until
     if rule.count:
-        return ", once" if rule.count == 1 else f", {rule.count} times"
-    if rule.until is None:
-        return ""
-    zone = " UTC" if isinstance(rule.until, datetime) and rule.until.tzinfo else ""
-    clock = f" {rule.until:%H:%M}{zone}" if isinstance(rule.until, datetime) else ""
-    return f" until {rule.until.day} {MONTH_NAMES[rule.until.month - 1]} {rule.until.year}{clock}"
-
-
-def time_text(found: time) -> str:
-    """Write a time of day: `09:00`, with seconds only where there are some."""
-    return f"{found:%H:%M:%S}" if found.second else f"{found:%H:%M}"
-
-
-def ordinal_text(number: int) -> str:
-    """Write `1st`, `2nd`, `3rd`, `4th`."""
-    ending = {1: "st", 2: "nd", 3: "rd"}.get(number % 10, "th")
-    return f"{number}{'th' if number // 10 % 10 == 1 else ending}"
-
-
-def _listed(items: Iterable[str]) -> str:
-    *most, last = list(items) or [""]
-    return f"{', '.join(most)} and {last}" if most else last
+        text = ", once" if rule.count == 1 else f", {rule.count} times"
+        return (Translatable.of(ClauseKind.COUNT, text, count=rule.count),)
+    if until is None:
+        return ()
+    zone = " UTC" if isinstance(until, datetime) and until.tzinfo else ""
+    clock = f" {until:%H:%M}{zone}" if isinstance(until, datetime) else ""
+    text = f" until {date_text(until.day, until.month)} {until.year}{clock}"
+    return (Translatable.of(ClauseKind.UNTIL, text, until=until.isoformat()),)

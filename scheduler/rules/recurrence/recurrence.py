@@ -16,7 +16,7 @@ from zoneinfo import ZoneInfo
 
 from duetime.scheduler.errors import InvalidArgument
 from duetime.scheduler.rules.recurrence import cron, plain_words, rrule
-from duetime.scheduler.rules.recurrence.describe import full_sentence, sentence
+from duetime.scheduler.rules.recurrence.describe import clauses, full_sentence, sentence
 from duetime.scheduler.rules.recurrence.expansion import MAX_CANDIDATES_SEARCHED, ElapsedPlan, Expansion, expand
 from duetime.scheduler.rules.recurrence.intervals import whole
 from duetime.scheduler.rules.recurrence.rule import MAX_COUNT, SECONDLY, Rule, canonical
@@ -25,6 +25,7 @@ from duetime.scheduler.rules.time.calendar_day import day_text
 from duetime.scheduler.rules.time.parser import Frame, Viewpoint
 from duetime.scheduler.rules.time.tokens import MAX_PHRASE_CHARS, MONTH_NAMES, Misread, Unknown
 from duetime.scheduler.task import Occurrence
+from duetime.scheduler.translatable import Translatable
 
 ACCEPTED = (
     "`every weekday at 9:00`, `every 15 minutes`, `every 2 weeks on monday`, `monthly on the 1st`, "
@@ -48,7 +49,7 @@ class Recurrence:
     """When a task recurs. `rule` is canonical: parsing it with the same zone and anchor gives an equal recurrence.
 
     `until` is the last instant (UTC) at which it may fire, `count` how often it fires in all; None where the rule does
-    not say. All instants are aware; those before the anchor count as the anchor.
+    not say. All instants are aware; those before the anchor count as the anchor. `text` is the `clauses` in English.
     """
 
     rule: str
@@ -57,6 +58,7 @@ class Recurrence:
     anchor: datetime
     until: datetime | None = None
     count: int | None = None
+    clauses: tuple[Translatable, ...] = field(default=(), repr=False, compare=False, kw_only=True)
     _plan: Expansion = field(repr=False, compare=False, kw_only=True)
     _last: datetime | None = field(default=None, repr=False, compare=False, kw_only=True)
 
@@ -194,7 +196,8 @@ def _parse(text: str, key: str, anchor: datetime, minimum: timedelta, holidays: 
     until = _until(rule, zone)
     reach = anchor + _HOLIDAY_REACH if rule.holidays else None
     last = until if rule.count is None or not counted else _nth(planned, anchor, rule.count, reach)
-    found = Recurrence(stored, sentence(rule, local), key, anchor, until, rule.count, _plan=planned, _last=last)
+    said = clauses(rule, local)
+    found = Recurrence(stored, "".join(said), key, anchor, until, rule.count, clauses=said, _plan=planned, _last=last)
     _check_fires(found)
     return found
 

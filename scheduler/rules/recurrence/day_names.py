@@ -1,0 +1,68 @@
+"""Days, months and times of day in English, and weekdays as codes."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from datetime import time
+
+from duetime.scheduler.rules.recurrence.rule import DAY_CODES
+from duetime.scheduler.rules.time.tokens import MONTH_NAMES, WEEKDAY_NAMES
+
+_NTH = {0: "", 1: "first ", 2: "second ", 3: "third ", 4: "fourth ", 5: "fifth ", -1: "last "}
+_WORKDAYS = frozenset((0, day) for day in range(5))
+
+
+def coded(days: frozenset[tuple[int, int]]) -> list[str]:
+    """Return weekdays as an RRULE writes them, `MO` or `-1FR`, in the order in which they are named."""
+    return [f"{nth or ''}{DAY_CODES[day]}" for nth, day in _ordered(days)]
+
+
+def weekdays_text(days: frozenset[tuple[int, int]]) -> str:
+    """Write `weekdays`, `Monday and Friday` or `the last Friday`."""
+    if days == _WORKDAYS:
+        return "weekdays"
+    return listed(f"{_nth(nth)}{WEEKDAY_NAMES[day]}" for nth, day in _ordered(days))
+
+
+def _ordered(days: frozenset[tuple[int, int]]) -> list[tuple[int, int]]:
+    return sorted(days, key=lambda found: (found[0] < 0, found))
+
+
+def _nth(nth: int) -> str:
+    if nth in _NTH:
+        return f"the {_NTH[nth]}" if nth else ""
+    return f"the {ordinal_text(abs(nth))} {'last ' if nth < 0 else ''}"
+
+
+def monthdays_text(days: frozenset[int]) -> str:
+    """Write `the 1st, 15th and last day`; nothing for no day."""
+    names = [ordinal_text(day) for day in sorted(days) if day > 0]
+    names += ["last day" if day == -1 else f"{ordinal_text(-day)} last day" for day in sorted(days) if day < 0]
+    return f"the {listed(names)}" if names else ""
+
+
+def months_text(months: Iterable[int]) -> str:
+    """Write `July and August`."""
+    return listed(MONTH_NAMES[month - 1] for month in months)
+
+
+def date_text(day: int, month: int) -> str:
+    """Write `5 May`."""
+    return f"{day} {MONTH_NAMES[month - 1]}"
+
+
+def time_text(found: time) -> str:
+    """Write a time of day: `09:00`, with seconds only where there are some."""
+    return f"{found:%H:%M:%S}" if found.second else f"{found:%H:%M}"
+
+
+def ordinal_text(number: int) -> str:
+    """Write `1st`, `2nd`, `3rd`, `4th`."""
+    ending = {1: "st", 2: "nd", 3: "rd"}.get(number % 10, "th")
+    return f"{number}{'th' if number // 10 % 10 == 1 else ending}"
+
+
+def listed(items: Iterable[str]) -> str:
+    """Join names as people do: `a, b and c`."""
+    *most, last = list(items) or [""]
+    return f"{', '.join(most)} and {last}" if most else last

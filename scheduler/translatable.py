@@ -1,0 +1,54 @@
+"""English texts that also carry their kind and its values, so that a card can say the same in another language.
+
+Kinds are closed sets: `docs/cards.md` lists them, and a card has words for each of them in every language. The values
+are plain JSON: weekdays as in an RRULE (`MO`, `-1FR`), times of day as `09:00`, dates and instants as ISO 8601.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from enum import StrEnum
+from typing import Any, Self
+
+
+class ClauseKind(StrEnum):
+    """Clauses of a recurrence in words, as `every 2 weeks` + ` on Monday` + ` at 09:00` are; the first is a whole."""
+
+    EVERY = "every"
+    WEEKDAYS = "weekdays"
+    WORKDAYS = "workdays"
+    ALL_BUT = "all_but"
+    ON = "on"
+    DATE = "date"
+    RARE = "rare"
+    IN = "in"
+    NOT_IN = "not_in"
+    OF_YEAR = "of_year"
+    OF_EVERY_MONTH = "of_every_month"
+    AT = "at"
+    STEPS = "steps"
+    TIMES_OF_DAY = "times_of_day"
+    PAST_THE_HOUR = "past_the_hour"
+    FROM_THE_HOUR = "from_the_hour"
+    HOURS = "hours"
+    HOURS_LISTED = "hours_listed"
+    HOLIDAYS = "holidays"
+    UNTIL = "until"
+    COUNT = "count"
+
+
+class Translatable(str):
+    """An English text with its kind and values; everywhere else it is just that text."""
+
+    __slots__ = ("kind", "values")
+
+    kind: StrEnum
+    values: Mapping[str, Any]
+
+    @classmethod
+    def of(cls, kind: StrEnum, text: str, /, **values: Any) -> Self:
+        """Return the text as one of a kind; values that are None are left out."""
+        made = cls(text)
+        made.kind = kind
+        made.values = {name: value for name, value in values.items() if value is not None}
+        return made

@@ -1,0 +1,113 @@
+"""A card says in the language of its reader what the server says in English: recurrences, warnings, notes."""
+
+from __future__ import annotations
+
+import re
+from datetime import UTC, datetime
+from typing import Any
+
+import pytest
+from duetime.scheduler.rules.recurrence import recurrence
+from duetime.scheduler.translatable import ClauseKind
+from playwright.sync_api import Locator, expect
+
+from tests.rules.test_clauses import EVERY_KIND
+from tests.widgets.chat import Chat
+from tests.widgets.sample import a_task, weekly
+from tests.widgets.test_catalogue import ENGLISH
+
+pytestmark = pytest.mark.browser
+
+START = datetime(2026, 11, 21, 15, 0, tzinfo=UTC)
+TUESDAYS = "every tuesday at 9:00"
+FORTNIGHT = "every 2 weeks on monday and friday at 9"
+LAST_FRIDAY = "last friday of every month at 17:00"
+BUT_FRIDAYS = "every day at 9 except fridays until june"
+WINDOW = "every 15 minutes between 9:00 and 17:00"
+HOLIDAYS = "every weekday at 9 except public holidays in CA-AB"
+SAID = {
+    "en-US": {
+        TUESDAYS: "every Tuesday at 9:00 AM",
+        FORTNIGHT: "every 2 weeks on Monday and Friday at 9:00 AM",
+        LAST_FRIDAY: "every month on the last Friday at 5:00 PM",
+        BUT_FRIDAYS: "every day except Friday at 9:00 AM until May 31, 2027",
+        WINDOW: "every day, every 15 minutes from 9:00 AM to 5:00 PM",
+        HOLIDAYS: "every weekday at 9:00 AM except public holidays in Canada AB",
+    },
+    "de-DE": {
+        TUESDAYS: "jeden Dienstag um 09:00",
+        FORTNIGHT: "alle 2 Wochen am Montag und Freitag um 09:00",
+        LAST_FRIDAY: "jeden Monat am letzten Freitag um 17:00",
+        BUT_FRIDAYS: "jeden Tag außer Freitag um 09:00 bis 31. Mai 2027",
+        WINDOW: "jeden Tag, alle 15 Minuten von 09:00 bis 17:00",
+        HOLIDAYS: "jeden Tag von Montag bis Freitag um 09:00 außer an Feiertagen (Kanada AB)",
+    },
+    "es-ES": {
+        TUESDAYS: "cada martes a las 9:00",
+        FORTNIGHT: "cada 2 semanas el lunes y viernes a las 9:00",
+        LAST_FRIDAY: "cada mes el último viernes a las 17:00",
+    },
+    "fr-FR": {
+        TUESDAYS: "chaque mardi à 09:00",
+        FORTNIGHT: "toutes les 2 semaines le lundi et vendredi à 09:00",
+        LAST_FRIDAY: "chaque mois le dernier vendredi à 17:00",
+    },
+    "ja-JP": {
+        TUESDAYS: "毎週火曜日 9:00",
+        FORTNIGHT: "2週間ごとの月曜日、金曜日 9:00",
+        LAST_FRIDAY: "毎月の最終金曜日 17:00",
+    },
+    "ar-AE": {
+        TUESDAYS: "كل يوم الثلاثاء الساعة 9:00 ص",
+        FORTNIGHT: "كل أسبوعين في الاثنين والجمعة الساعة 9:00 ص",
+        LAST_FRIDAY: "كل شهر في آخر يوم الجمعة الساعة 5:00 م",
+    },
+}  # fmt: skip
+
+
+def repeating(rule: str) -> dict[str, Any]:
+    """Give a task that recurs by a rule, with the words that the server sends for it."""
+    found = recurrence.parse(rule, zone="America/New_York", anchor=START)
+    words = [{"kind": clause.kind.value, **clause.values} for clause in found.clauses]
+    return a_task(repeat={**weekly(), "rule": found.rule, "text": found.text}, words={"repeat": words})
+
+
+def rule_shown(chat: Chat) -> Locator:
+    return chat.card.locator("[data-key=next] span").first
+
+
+@pytest.mark.parametrize("locale", SAID)
+def test_a_recurrence_is_said_in_the_language_of_the_reader(chat: Chat, locale: str) -> None:
+    chat.load("task-card", locale=locale)
+    for rule, said in SAID[locale].items():
+        chat.show(repeating(rule))
+        spaced = re.escape(said).replace("\\ ", r"[\s\u200f]+")
+        expect(rule_shown(chat)).to_have_text(re.compile(rf"^{spaced}\u200f?$"))
+
+
+@pytest.mark.parametrize("locale", ["en-US", "ja-JP", "ar-EG"])
+def test_every_kind_of_clause_has_words(chat: Chat, locale: str) -> None:
+    chat.load("task-card", locale=locale)
+    seen = set()
+    for number, rule in enumerate(EVERY_KIND, start=1):
+        chat.show({**repeating(rule), "title": f"{number}"})
+        expect(chat.card.get_by_role("heading")).to_have_text(f"{number}")
+        seen.add(rule_shown(chat).text_content() or "")
+    assert len(seen) == len(EVERY_KIND)
+    assert [said for said in seen if re.search(r"undefined|[{}]", said)] == []
+
+
+def test_a_rule_that_a_card_has_no_words_for_is_still_said_truly(chat: Chat) -> None:
+    task = repeating(TUESDAYS)
+    newer = {**task, "words": {"repeat": [{"kind": "every_full_moon"}]}}
+    chat.show_task(newer, locale="de-DE")
+    expect(chat.card.locator("[data-key=next]")).to_contain_text("nach einer eigenen Regel")
+    chat.card.locator("[data-key=next]").click()
+    expect(chat.card.locator("details li")).to_have_count(5)
+    chat.show_task(newer, locale="en-US")
+    expect(chat.card.locator("[data-key=next]")).to_contain_text("every Tuesday at 09:00")
+
+
+def test_every_kind_of_clause_has_a_text() -> None:
+    composed = {"every": "each.day", "on": "rule.on"}
+    assert [kind for kind in ClauseKind if composed.get(kind.value, f"rule.{kind.value}") not in ENGLISH] == []
