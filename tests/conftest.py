@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import faulthandler
 import os
+import sys
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager
 
@@ -25,10 +26,17 @@ from tests.search import SEARCH_FACTOR, USUAL_EXAMPLES
 LIKE_WITH_LIKE = ("browser", "faults")
 """Tests with one of these marks run one after another: they share a browser, or they need the machine's time."""
 
+LAST = "tests/rules/"
+"""The folder that ends the suite: its files take a second or two each, so all workers end at about the same time."""
+
 MIN_WORKERS, MAX_WORKERS = 2, 8
 
 os.environ.setdefault("PYTEST_TIMEOUT", "240")
 """Seconds after which pytest-timeout fails a test: far more than any takes, on a busy machine too."""
+
+# Tests start hundreds of processes: each would compile the package again where Python is told to keep no bytecode.
+sys.dont_write_bytecode = False
+os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
 
 # How long an example takes is no promise of ours. What fails is told at once: shrinking it is for the search.
 settings.register_profile(
@@ -55,16 +63,16 @@ settings.load_profile("suite")
 
 
 def pytest_xdist_auto_num_workers(config: pytest.Config) -> int:
-    """Take a worker for each core; single files are done sooner in one process."""
+    """Take a worker more than there are cores, as many tests wait; single files are done sooner in one process."""
     if all(".py" in argument for argument in config.args):
         return 0
     cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
-    return max(MIN_WORKERS, min(cores, MAX_WORKERS))
+    return max(MIN_WORKERS, min(cores + 1, MAX_WORKERS))
 
 
 @pytest.hookimpl(tryfirst=True)  # before the groups are read
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Begin with the groups that take longest, so that no worker is left with one of them at the end."""
+    """Begin with what takes longest and end with what is brief, so that no worker is left with much at the end."""
     rest: list[pytest.Item] = []
     groups: dict[str, list[pytest.Item]] = {name: [] for name in LIKE_WITH_LIKE}
     for item in items:
@@ -72,6 +80,7 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
         if name is not None:
             item.add_marker(pytest.mark.xdist_group(name))
         groups.get(name or "", rest).append(item)
+    rest.sort(key=lambda item: item.nodeid.startswith(LAST))
     items[:] = [*(item for group in groups.values() for item in group), *rest]
 
 

@@ -113,7 +113,7 @@ def test_another_process_cancels_what_the_runner_runs(site: Site) -> None:
         kind=EventKind.CANCEL_REQUESTED,
         decide=lambda record: changes.cancel(record, site.store.now()),
     )
-    assert RunnerClient(site.store).wake()
+    assert RunnerClient(site.store).wake(PATIENCE_S)
     until(lambda: site.record(task_id).run.state is State.CANCELLED, "it to be cancelled, far before its 600 s")
 
 
