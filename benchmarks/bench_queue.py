@@ -1,15 +1,16 @@
 """Cost of the queue in Redis: alone against plain Dramatiq, and as it grows.
 
-    python benchmarks/bench_queue.py [--only drain size blocked keys] [--messages 6000] [--rounds 5] [--most 1000000]
+    python benchmarks/bench_queue.py [--only drain size blocked keys tenants lanes] [--messages 6000]
+        [--rounds 5] [--most 1000000]
     python benchmarks/bench_queue.py --profile
 
 `drain`: no-op actors, 8 threads in one process: Dramatiq with its RedisBroker, as it comes (`plain`) and without its
 middleware (`bare`), and our broker over our queue, in turn, on the same Valkey, in a fresh process each time. Nothing
 is claimed in a database; ends are told to the queue in groups, as the worker does. `size`: a take of one with 1,000 to
 1,000,000 runs ready, in 100 classes. `blocked`: 0 and 100,000 runs that wait for a pool ahead of one that may start.
-`keys`: 500 and 100,000 concurrency keys. Times are the server's own medians, of `INFO latencystats`, and what is
-compared is measured in turn. It takes about
-three minutes. Read README.md beside this file before quoting a number.
+`keys`: 500 and 100,000 concurrency keys. `lanes`: 20 to 2,000 actions that a worker does not know. Times are the
+server's own medians, of `INFO latencystats`, and what is compared is measured in turn. It takes about three minutes.
+Read README.md beside this file before quoting a number.
 """
 
 from __future__ import annotations
@@ -37,6 +38,7 @@ import redis  # noqa: E402 - likewise
 from dramatiq.brokers.redis import RedisBroker  # noqa: E402 - likewise
 from dramatiq.middleware import Middleware  # noqa: E402 - likewise
 from duetime.scheduler.queue import Entry, Finish, Grant, Kind, Limits  # noqa: E402 - likewise
+from duetime.scheduler.queue.constants import MAX_CLASSES_PER_TAKE  # noqa: E402 - likewise
 from duetime.scheduler.queue.redis.queue import RedisQueue  # noqa: E402 - likewise
 from duetime.scheduler.worker.broker import ACTOR, QUEUE, DispatchBroker  # noqa: E402 - likewise
 
@@ -324,6 +326,41 @@ def tenant_run(n: int, tenants: int, now: float, needs: dict[str, int] | None = 
     return Entry(f"run{n:07}", now + n, 3, needs or {}, now, tenant=f"t{n % tenants}" if tenants else "")
 
 
+def by_lanes(url: str) -> None:
+    print("lanes: milliseconds of the server, a take of one and a put, by actions that a worker does not know")
+    for actions in (20, 200, 2000):
+        redis.Redis.from_url(url).flushall()
+        with_lanes(url, fresh_queue(url), [f"action{n:04}" for n in range(actions)])
+
+
+def with_lanes(url: str, queue: RedisQueue, unknown: Sequence[str]) -> None:
+    now = now_ms()
+    fill(queue, (Entry(f"x{n:05}", now + n, 3, created=now, action=each) for n, each in enumerate(unknown)))
+    fill(queue, (Entry(f"m{n:05}", now + 10**6 + n, 3, created=now, action="mail") for n in range(999)))
+
+    def take(*others: str) -> Callable[[], object]:
+        return lambda: queue.take("w", 1, LEASE, actions=frozenset({"mail", *others}))
+
+    making = each_ms(url, -(-len(unknown) // MAX_CLASSES_PER_TAKE), take())
+    calls = (take(), putting(queue, now), take(*unknown[:20]), take(*unknown))
+    old, put, some, every = (statistics.median(each_ms(url, IN_TURN, call)) for call in calls)
+    print(f"  {len(unknown):>5,}: a take that makes lanes {statistics.median(making):.2f} ({max(making):.2f} at most), "
+          f"the next ones {old:.3f}, put {put:.3f}; of a worker that knows 20 of the actions {some:.3f}, "
+          f"all of them {every:.3f}")  # fmt: skip
+
+
+def each_ms(url: str, calls: int, call: Callable[[], object]) -> list[float]:
+    """Return what each of some calls of scripts costs the server."""
+    client = redis.Redis.from_url(url)
+    found = []
+    for _ in range(calls):
+        client.config_resetstat()
+        call()
+        stats: Any = client.info("commandstats")
+        found.append(stats["cmdstat_evalsha"]["usec"] / 1000)
+    return found
+
+
 def profile(url: str, messages: int) -> None:
     """Show where our process spends its time, all threads together: cProfile sees one, so each call is made in one."""
     queue, now = fresh_queue(url), now_ms()
@@ -338,7 +375,7 @@ def profile(url: str, messages: int) -> None:
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--only", nargs="+", default=["drain", "size", "blocked", "keys", "tenants"])
+    parser.add_argument("--only", nargs="+", default=["drain", "size", "blocked", "keys", "tenants", "lanes"])
     parser.add_argument("--messages", type=int, default=6000)
     parser.add_argument("--rounds", type=int, default=5)
     parser.add_argument("--most", type=int, default=1_000_000)
@@ -359,6 +396,7 @@ def main() -> None:
             "blocked": lambda: by_blocked(url),
             "keys": lambda: by_keys(url),
             "tenants": lambda: by_tenants(url, min(given.most, 100_000)),
+            "lanes": lambda: by_lanes(url),
         }
         for name in given.only:
             parts[name]()

@@ -12,8 +12,11 @@ KnownActions = frozenset[str] | None
 
 MAIN_LANE = ""
 
-LANE_KEPT_MS = 600_000.0
-"""Milliseconds for which an empty lane is kept after the last take of a worker that left runs in it."""
+LANE_CHECK_INTERVAL_MS = 600_000.0
+"""Milliseconds after which a take removes a lane if it is empty then; a worker that meets such a run makes it anew."""
+
+MAX_LANES_CHECKED = 16
+"""Lanes that one take examines for whether they can go."""
 
 
 def knows(actions: KnownActions, action: str) -> bool:

@@ -103,6 +103,7 @@ class RunClasses:
         self._rings: dict[tuple[str, int], Ring] = {}
         self._main = [self.heads_in(MAIN_LANE, tier) for tier in range(1, TIER_COUNT + 1)]
         self._actions: dict[str, int] = {}
+        self._in_tier = [0] * TIER_COUNT
 
     def get(self, run_id: str) -> Entry | None:
         cls = self._class_of.get(run_id)
@@ -132,7 +133,7 @@ class RunClasses:
         cls = self._classes.get(name)
         if cls is None:
             cls = self._classes[name] = RunClass(*name)
-            self._count(cls.action, 1)
+            self._count(cls, 1)
         before = cls.head
         self._class_of[entry.run_id] = cls
         cls.add(entry)
@@ -172,6 +173,17 @@ class RunClasses:
         """Return the tenants that have such heads."""
         self.heads_in(lane, tier)
         return self._rings[lane, tier]
+
+    def begin_take(self, actions: KnownActions, now: float) -> None:
+        """Begin a take by a worker with handlers for `actions`."""
+        for lane in self.lanes.taken(actions, now):
+            for tier in range(1, TIER_COUNT + 1):
+                self._heads.pop((lane, tier), None)
+                self._rings.pop((lane, tier), None)
+
+    def tiers(self) -> list[int]:
+        """Return the tiers in which runs wait, parked or not."""
+        return [tier for tier, classes in enumerate(self._in_tier, 1) if classes]
 
     def move_out(self, cls: RunClass, now: float) -> None:
         """Move a class that is not parked to the lane of its action."""
@@ -238,7 +250,7 @@ class RunClasses:
     def _look_again(self, cls: RunClass, before: Rank | None) -> None:
         if cls.head is None:
             del self._classes[cls.name]
-            self._count(cls.action, -1)
+            self._count(cls, -1)
             self.ring_in(cls.lane, cls.tier).forget(cls.tenant)
             self.enter(cls, MAIN_LANE)
             if cls.behind is not None:
@@ -246,8 +258,10 @@ class RunClasses:
         elif cls.head != before:
             self.unpark(cls)
 
-    def _count(self, action: str, classes: int) -> None:
-        """Count classes of an action; every worker may take the runs without one."""
+    def _count(self, cls: RunClass, classes: int) -> None:
+        """Count classes of a tier, and of an action; every worker may take the runs without one."""
+        action = cls.action
+        self._in_tier[cls.tier - 1] += classes
         self._actions[action] = self._actions.get(action, 0) + classes
         if not action or not self._actions[action]:
             del self._actions[action]

@@ -97,7 +97,7 @@ class QueueState:
 
         Returns with them in how many seconds time alone may make another run ready, and whether to wake others.
         """
-        self._waiting.lanes.taken(actions, now)
+        self._waiting.begin_take(actions, now)
         view, granted = View(self._waiting, self.pools, actions, now), list[Grant]()
         looks, headroom = 0, threads.headroom if threads else NO_HEADROOM
         while looks < MAX_CLASSES_PER_TAKE and (idle := n - len(granted)) > 0:

@@ -36,7 +36,12 @@ class View:
 
     def best(self) -> list[Rank | None]:
         """Return by tier the best head that is not parked."""
-        return self._waiting.best() if self._is_whole else [self._best(tier) for tier in range(1, TIER_COUNT + 1)]
+        if self._is_whole:
+            return self._waiting.best()
+        found: list[Rank | None] = [None] * TIER_COUNT
+        for tier in self._waiting.tiers():
+            found[tier - 1] = self._best(tier)
+        return found
 
     def in_turn(self, head: Rank, wall: float) -> Rank | None:
         """Return the run to start when `head` is best of its tier: `head`, or the best of the tenant in turn.

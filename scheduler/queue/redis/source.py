@@ -14,7 +14,7 @@ from duetime.scheduler.rules.limits import admission, breaker, queue_time, start
 from duetime.scheduler.rules.limits.admission import Limits
 from duetime.scheduler.rules.shares import Shares
 
-LAYOUT_VERSION = 4
+LAYOUT_VERSION = 5
 """Version of the stored keys: a process refuses a namespace of a newer version, and refills one of an older version."""
 
 SIZE_SCORES_PER_TIER = 2**48
@@ -25,6 +25,9 @@ ANSWER_TTL_MS = 60_000
 
 MAX_LEASES_SCANNED = 2000
 """Leases that are examined for whether they hold a pool."""
+
+MAX_LANES_LISTED = 64
+"""Lanes up to which a take reads all; with more, it looks up those of the actions that its worker knows."""
 
 MAX_ARGUMENTS_UNPACKED = 2000
 """Arguments of one command in a script, an even number: Lua fails at 8,000."""

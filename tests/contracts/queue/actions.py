@@ -13,7 +13,7 @@ from duetime.scheduler.queue.constants import (
     MAX_PREEMPTORS,
     THREADS_KNOWN_MS,
 )
-from duetime.scheduler.queue.lanes import LANE_KEPT_MS
+from duetime.scheduler.queue.lanes import LANE_CHECK_INTERVAL_MS
 from duetime.scheduler.rules.shares import TIER_COUNT
 
 from tests.contracts.queue.case import LEASE, Clock, QueueCase, slots
@@ -103,6 +103,15 @@ class ActionsContract(QueueCase):
         assert len(self.by(queue, NEW, 999)) + len(self.by(queue, NEW, 999)) + len(self.by(queue, NEW, 999)) == len(
             tenants
         )
+
+    def test_workers_take_by_key_over_any_number_of_lanes(self, queue: DispatchQueue, clock: Clock) -> None:
+        ids = [f"a{n:03}.1" for n in range(100)]
+        queue.put([self.acting(clock, run_id, key) for key, run_id in enumerate(ids)])
+        assert self.by(queue, OLD) == []
+        assert self.by(queue, frozenset({"mail", "a007", "a042"})) == ["a007.1", "a042.1"]
+        rest = [run_id for run_id in ids if run_id not in {"a007.1", "a042.1"}]
+        assert self.by(queue, frozenset(run_id[:4] for run_id in ids), 50) == rest[:50]
+        assert list(queue.take("every", 99, LEASE).run_ids) == rest[50:]
 
     @pytest.mark.parametrize("known", [False, True])
     def test_a_release_wakes_a_run_of_each_worker(self, queue: DispatchQueue, clock: Clock, known: bool) -> None:
@@ -259,14 +268,14 @@ class ActionsContract(QueueCase):
             assert self.by(queue, OLD) == [f"mail.{n}"]
             assert self.by(queue, NEW) == [f"crop.{n}"]
             self.finish(queue, f"mail.{n}", f"crop.{n}")
-            clock.ms += LANE_KEPT_MS + 1
+            clock.ms += LANE_CHECK_INTERVAL_MS + 1
             assert self.by(queue, NEW) == []
 
     def test_the_lane_of_an_action_that_is_gone_goes_while_no_worker_knows_it(
         self, queue: DispatchQueue, clock: Clock
     ) -> None:
         crops = [self.acting(clock, f"crop.{n}", tenant=f"t{n:03}") for n in range(MAX_CLASSES_PER_TAKE)]
-        for waiting_ms, looks_again in ((0, True), (LANE_KEPT_MS / 2, False), (LANE_KEPT_MS, True)):
+        for waiting_ms, looks_again in ((0, True), (LANE_CHECK_INTERVAL_MS / 2, False), (LANE_CHECK_INTERVAL_MS, True)):
             clock.ms += waiting_ms + 1
             assert self.by(queue, OLD) == []
             queue.put(crops)

@@ -52,7 +52,7 @@ MUTATIONS = (
         "    wake_all(run.class)\n    for _, name in ipairs(learned) do wake",
         "    for _, name in ipairs(learned) do wake",
     ),
-    Mutation("a release wakes one size", "classes", "MAX_SIZES_PER_WAKE)) do unpark", "1)) do unpark"),
+    Mutation("a release wakes one size", "classes", "from, 'LIMIT', 0, MAX_SIZES_PER_WAKE)", "from, 'LIMIT', 0, 1)"),
     Mutation(
         "a throttled bucket refills at full speed",
         "pools",
@@ -183,9 +183,9 @@ MUTATIONS = (
     ),
     Mutation(
         "a removed head is the first still",
-        "view",
-        "  TOP[place_of(tier, head.lane)] = nil\n",
-        "",
+        "classes",
+        "  TOP[place_of(class.tier, lane)], TOP[-class.tier] = nil,",
+        "  TOP[-class.tier] =",
     ),
     Mutation("a tier is looked at only while two wait", "view", "if S.ready[tier] == 0", "if S.ready[tier] <= 1"),
     Mutation(

@@ -18,10 +18,11 @@ S = {
   owed = {0, 0, 0, 0, 0}, room = {2, 2, 2, 2, 2}, last = before and before.last or NOW, calm = before and before.calm or 0,
   now = NOW, behind = before and before.behind or 0, shown = before and before.shown or 0,
   behind_then = before and before.behind_then or 0, emptied = NOW,
-  lanes = {},
+  lanes = 0,
 }
 drop_wakeup_tokens('')
-for _, lane in ipairs(before and before.lanes or {}) do drop_wakeup_tokens('@' .. lane[1]) end
+local lanes = before and redis.pcall('HKEYS', P .. 'lanes') or {} -- an error if the key is damaged
+for _, action in ipairs(lanes) do drop_wakeup_tokens('@' .. action) end
 save()
 if damage ~= '' then call('SET', KEYS[1] .. ':damage', cjson.encode({WALL, damage}), 'PX', DAMAGE_KNOWN_MS) end
 return {(before or DAMAGED or OLDER) and 1 or 0, fill}

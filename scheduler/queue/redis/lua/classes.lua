@@ -2,12 +2,11 @@
 
 local CLASSES = {}
 
--- By tier and lane, the best head that is not parked, false for none; nil when not known. See head_from.
-local TOP = {}
+local function place_of(tier, lane) return lane == '' and tier or tier .. lane end
 
-local function place_of(tier, lane)
-  return lane == '' and tier or tier .. lane
-end
+-- By tier and lane, the best head that is not parked, false for none; nil when not known. See head_from. TOP[-tier] is
+-- the best in all lanes of actions that the taking worker knows.
+local TOP = {}
 
 -- '3|!acme|resize|gpu=1,tpm=600' -> tier, tenant, whether its runs go by their deadline ('!'), action, and needs in the
 -- order of the pools' names.
@@ -100,6 +99,7 @@ local function offer(class, key, member)
   if top ~= nil then
     local head = head_from(entry, key, lane)
     if not top or goes_before(head, top) then TOP[place] = head end
+    if lane ~= '' then TOP[-class.tier] = nil end
   end
   offer_to(lane, class.tier)
 end
@@ -121,6 +121,12 @@ local function leave_size(name, class, entry)
   if call('EXISTS', behind .. lane) == 0 then call('ZREM', P .. 'sizes:' .. name, size .. lane) end
 end
 
+-- Remove a head from the candidates.
+local function drop_candidate(class, entry)
+  local lane = drop_from_lane(P .. 'heads:' .. class.tier, class, entry)
+  TOP[place_of(class.tier, lane)], TOP[-class.tier] = nil, lane == '' and TOP[-class.tier] or nil
+end
+
 -- Remove the head of a class from the candidates, or from the pool that the class is parked on.
 local function withdraw(class, member)
   local entry = member .. '\n' .. class.name
@@ -129,8 +135,7 @@ local function withdraw(class, member)
     call('HDEL', P .. 'parked', class.name)
     leave_size(name, class, entry)
   else
-    local lane = drop_from_lane(P .. 'heads:' .. class.tier, class, entry)
-    TOP[place_of(class.tier, lane)] = nil
+    drop_candidate(class, entry)
   end
 end
 
@@ -209,10 +214,11 @@ local function class_apart(entry, key)
   if not entry then return nil end
   local cut = string.find(entry, '\n', 1, true)
   local class = class_of(string.sub(entry, cut + 1))
-  if get_lane(class.action) then return class, tonumber(key), string.sub(entry, 1, cut - 1) end
+  if has_lane(class.action) then return class, tonumber(key), string.sub(entry, 1, cut - 1) end
 end
 
--- Park classes in the lane of their action until a class of the main lane is next in a size.
+-- Park classes in the lane of their action until a class of the main lane is next in a size: no class keeps others
+-- parked that are of actions which more workers know.
 local function separate(p, size)
   if string.find(size, '@', 1, true) then return end
   local place = P .. 'behind:' .. p.name .. ' ' .. size
@@ -225,13 +231,6 @@ local function separate(p, size)
     park(class, key, member, p)
   end
   set_timer(p.name, NOW + 1)
-end
-
--- Let no class keep others parked that are of actions which more workers know.
-local function separate_all(p, sizes)
-  if S.lanes[1] then
-    for _, size in ipairs(sizes) do separate(p, size) end
-  end
 end
 
 -- Make two classes of a size candidates: that with the smallest key, and that of the tenant whose turn it is.
@@ -257,14 +256,18 @@ local function check_first_call(p)
   if run and run.class.action ~= '' then set_timer(p.name, NOW + HOLD_CHECK_INTERVAL_MS) end
 end
 
+-- The largest sizes of a tier that fit now.
+local function largest(p, tier)
+  local from, to = fitting(p, tier)
+  return call('ZREVRANGEBYSCORE', P .. 'sizes:' .. p.name, to, from, 'LIMIT', 0, MAX_SIZES_PER_WAKE)
+end
+
 -- Unpark the best class of each size that fits, tier by tier, the largest sizes first.
 local function wake(p)
-  local sizes = P .. 'sizes:' .. p.name
-  if not p.limits or call('EXISTS', sizes) == 0 then return end
+  if not p.limits or call('EXISTS', P .. 'sizes:' .. p.name) == 0 then return end
   for tier = 1, 5 do
-    local from, to = fitting(p, tier)
-    if S.lanes[1] then separate_all(p, call('ZREVRANGEBYSCORE', sizes, to, from, 'LIMIT', 0, MAX_SIZES_PER_WAKE)) end
-    for _, size in ipairs(call('ZREVRANGEBYSCORE', sizes, to, from, 'LIMIT', 0, MAX_SIZES_PER_WAKE)) do unpark_best(p, size) end
+    for _, size in ipairs(S.lanes > 0 and largest(p, tier) or {}) do separate(p, size) end
+    for _, size in ipairs(largest(p, tier)) do unpark_best(p, size) end
   end
   check_first_call(p)
 end

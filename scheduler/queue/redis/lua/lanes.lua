@@ -1,69 +1,102 @@
 -- Lanes: the actions that some worker has no handler for, and where the heads of their classes stand. Twins:
 -- queue/lanes.py, queue/memory/lanes.py. A lane is '' (the main lane) or '@<action>', the end of the names of its places.
--- S.lanes has for each action with a lane: [action, when a worker without its handler last left runs there, heads there].
--- A head may still stand in the main lane when its action gets a lane.
+-- A head may still stand in the main lane when its action gets a lane. S.lanes is how many lanes there are.
+--
+--   lanes        HASH  action -> how many heads stand in its lane
+--   lane_checks  ZSET  actions by when to look whether their lane can go
 
 -- The actions of the worker that takes; nil outside a take.
 local taker
+
+-- By action, whether it has a lane; nil when not known.
+local HAS_LANE = {}
 
 -- Whether a worker that knows `actions` (',<action>,..,' or '*' for all) may take runs of an action.
 local function knows_action(actions, action)
   return actions == '*' or action == '' or string.find(actions, ',' .. action .. ',', 1, true) ~= nil
 end
 
-local function get_lane(action)
-  for _, lane in ipairs(S.lanes) do
-    if lane[1] == action then return lane end
-  end
+local function has_lane(action)
+  if S.lanes == 0 or action == '' then return false end
+  if HAS_LANE[action] == nil then HAS_LANE[action] = call('HEXISTS', P .. 'lanes', action) == 1 end
+  return HAS_LANE[action]
 end
 
 local function lane_of(action)
-  return get_lane(action) and '@' .. action or ''
+  return has_lane(action) and '@' .. action or ''
 end
 
--- The lanes of a worker that knows `actions`, the main lane first.
-local function known_lanes(actions)
-  local found = {''}
-  for _, lane in ipairs(S.lanes) do
-    if knows_action(actions, lane[1]) then found[#found + 1] = '@' .. lane[1] end
+-- Add the lanes of some actions to a list.
+local function add_lanes(found, actions)
+  if not actions[1] then return end
+  local heads = call('HMGET', P .. 'lanes', unpack(actions))
+  for i, action in ipairs(actions) do
+    if heads[i] then found[#found + 1] = '@' .. action end
   end
+end
+
+-- The lanes of a worker that knows `actions`, the main lane first. Where there are many lanes, its own are looked up.
+local function known_lanes(actions)
+  local found, own = {''}, {}
+  if S.lanes == 0 then return found end
+  if actions == '*' or S.lanes <= MAX_LANES_LISTED then
+    for _, action in ipairs(call('HKEYS', P .. 'lanes')) do
+      if knows_action(actions, action) then found[#found + 1] = '@' .. action end
+    end
+    return found
+  end
+  for action in string.gmatch(actions, '[^,]+') do
+    own[#own + 1] = action
+    if #own == MAX_ARGUMENTS_UNPACKED then
+      add_lanes(found, own)
+      own = {}
+    end
+  end
+  add_lanes(found, own)
   return found
 end
 
--- Begin a take, and remove lanes that are no longer needed.
+local function drop_lane(action)
+  call('HDEL', P .. 'lanes', action)
+  call('ZREM', P .. 'lane_checks', action)
+  drop_wakeup_tokens('@' .. action)
+  S.lanes, HAS_LANE[action] = S.lanes - 1, false
+end
+
+-- Begin a take, and remove lanes that are found empty when they are due for a look.
 local function begin_take(actions)
   taker = actions
-  local kept = {}
-  for _, lane in ipairs(S.lanes) do
-    if lane[3] > 0 and not knows_action(actions, lane[1]) then lane[2] = NOW end
-    if lane[3] > 0 or NOW - lane[2] <= LANE_KEPT_MS then
-      kept[#kept + 1] = lane
+  if S.lanes == 0 then return end
+  for _, action in ipairs(call('ZRANGEBYSCORE', P .. 'lane_checks', '-inf', NOW, 'LIMIT', 0, MAX_LANES_CHECKED)) do
+    if tonumber(call('HGET', P .. 'lanes', action) or 0) > 0 then
+      call('ZADD', P .. 'lane_checks', NOW + LANE_CHECK_INTERVAL_MS, action)
     else
-      drop_wakeup_tokens('@' .. lane[1])
+      drop_lane(action)
     end
   end
-  S.lanes = kept
 end
 
 local function split_lane(action)
-  if not get_lane(action) then table.insert(S.lanes, {action, NOW, 0}) end
+  if has_lane(action) then return end
+  call('HSET', P .. 'lanes', action, 0)
+  call('ZADD', P .. 'lane_checks', NOW + LANE_CHECK_INTERVAL_MS, action)
+  S.lanes, HAS_LANE[action] = S.lanes + 1, true
 end
 
 -- Add a head to a place, in the lane of its action; return that lane.
 local function add_to_lane(place, class, key, entry)
-  local lane = get_lane(class.action)
-  if lane then lane[3] = lane[3] + 1 end
-  local name = lane and '@' .. class.action or ''
-  add_head(place .. name, class, key, entry)
-  return name
+  local lane = lane_of(class.action)
+  if lane ~= '' then call('HINCRBY', P .. 'lanes', class.action, 1) end
+  add_head(place .. lane, class, key, entry)
+  return lane
 end
 
 -- Remove a head from a place, in the lane of its action or in the main lane; return the lane that it stood in.
 local function drop_from_lane(place, class, entry)
-  local lane = get_lane(class.action)
-  if lane and drop_head(place .. '@' .. class.action, class, entry) then
-    lane[3] = lane[3] - 1
-    return '@' .. class.action
+  local lane = lane_of(class.action)
+  if lane ~= '' and drop_head(place .. lane, class, entry) then
+    call('HINCRBY', P .. 'lanes', class.action, -1)
+    return lane
   end
   drop_head(place, class, entry)
   return ''

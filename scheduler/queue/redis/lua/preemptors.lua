@@ -24,7 +24,7 @@ local function move_out_unknown(tier)
     for i = 1, #heads, 2 do
       local head = head_from(heads[i], heads[i + 1], '')
       if not knows_head(head) then
-        move_out(tier, head)
+        move_out(head)
         moved = true
       end
     end

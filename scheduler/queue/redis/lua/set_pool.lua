@@ -17,7 +17,7 @@ local function declare()
 end
 
 local function unpark_everything(p)
-  separate_all(p, call('ZRANGE', P .. 'sizes:' .. p.name, 0, -1))
+  for _, size in ipairs(S.lanes > 0 and call('ZRANGE', P .. 'sizes:' .. p.name, 0, -1) or {}) do separate(p, size) end
   for _, size in ipairs(call('ZRANGE', P .. 'sizes:' .. p.name, 0, -1)) do unpark_best(p, size, true) end
 end
 

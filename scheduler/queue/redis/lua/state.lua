@@ -55,8 +55,7 @@ local function is_state(v)
   for i = 2, 4 do if type(v[i]) ~= 'string' then return false end end
   for i = 5, 8 do if type(v[i]) ~= 'number' then return false end end
   for i = 9, 11 do if type(v[i]) ~= 'table' or #v[i] ~= 5 then return false end end
-  for i = 12, 17 do if v[i] and type(v[i]) ~= 'number' then return false end end
-  if type(v[18]) ~= 'table' then return false end
+  for i = 12, 18 do if v[i] and type(v[i]) ~= 'number' then return false end end
   return tonumber(v[2]) ~= nil
 end
 
@@ -76,7 +75,7 @@ local function read_state()
   return {
     fill = v[2], epoch = v[3], builder = v[4], build_until = v[5], last = v[6], calm = v[7], serial = v[8],
     ready = v[9], owed = v[10], room = v[11], now = v[12] or v[6], behind = v[13] or 0, shown = v[14] or 0,
-    behind_then = v[15] or 0, turn = v[16], emptied = v[17] or 0, lanes = v[18],
+    behind_then = v[15] or 0, turn = v[16], emptied = v[17] or 0, lanes = v[18] or 0,
   }
 end
 

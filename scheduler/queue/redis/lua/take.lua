@@ -100,7 +100,7 @@ end
 -- Where tenants take turns, only the run that starts and the next one are read ahead.
 local function open(tier, head)
   local class = class_of_head(head)
-  remove_head(tier, head)
+  drop_candidate(class, head.entry) -- a class under a cursor is not among the heads
   local q = P .. 'q:' .. class.name
   local items = call('ZRANGE', q, 0, head.in_turn and 1 or wanted - #grants / 3, 'WITHSCORES')
   local cursor = {class = class, q = q, items = items, at = -1, gone = {}, in_turn = head.in_turn, lane = head.lane, known = true}

@@ -39,16 +39,10 @@ local function top_of(tier, lane)
   return top
 end
 
--- Remove a head from its lane: a class under a cursor is not among the heads.
-local function remove_head(tier, head)
-  drop_from_lane(P .. 'heads:' .. tier, class_of_head(head), head.entry)
-  TOP[place_of(tier, head.lane)] = nil
-end
-
 -- Move a class of the main lane to the lane of its action.
-local function move_out(tier, head)
+local function move_out(head)
   local class = class_of_head(head)
-  remove_head(tier, head)
+  drop_candidate(class, head.entry)
   split_lane(class.action)
   offer(class, head.key, head.member)
   VIEW.moved = VIEW.moved + 1
@@ -68,8 +62,19 @@ local function best_in_main(tier)
     end
     if not best or knows_head(best) then return best end
     if is_cut_short() then return false end
-    move_out(tier, best)
+    move_out(best)
   end
+end
+
+-- The best head of a tier in the lanes of actions, cursors apart.
+local function best_apart(tier)
+  local best = TOP[-tier]
+  if best == nil then
+    best = false
+    for i = 2, #VIEW.lanes do best = better_of(top_of(tier, VIEW.lanes[i]), best) end
+    TOP[-tier] = best
+  end
+  return best
 end
 
 -- The best head of a tier, also under cursors.
@@ -78,7 +83,7 @@ local function best_of(tier)
   local top = TOP[tier]
   if top and top.known and not CURSORS[tier][1] and not VIEW.lanes[2] then return top end
   local best = best_in_main(tier)
-  for i = 2, #VIEW.lanes do best = better_of(top_of(tier, VIEW.lanes[i]), best) end
+  if VIEW.lanes[2] then best = better_of(best_apart(tier), best) end
   for _, cursor in ipairs(CURSORS[tier]) do
     if cursor.lane ~= '' then best = better_of(cursor, best) end
   end
@@ -118,7 +123,7 @@ local function first_in_turn(tier, mine)
       local found = call('ZRANGE', place, 0, 0, 'WITHSCORES')
       local head = head_from(found[1], found[2], lane)
       if head and not knows_head(head) and tenant ~= mine then
-        move_out(tier, head)
+        move_out(head)
         best = nil
         break
       end
