@@ -3,10 +3,23 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from enum import StrEnum
 
 from duetime.scheduler.errors import InvalidArgument
 
 MAX_NAME_CHARS = 200
+
+
+class Scope(StrEnum):
+    """A right of a principal inside its tenant; no scope reaches into another tenant."""
+
+    TASKS = "tasks"  # schedule, read and change tasks
+    WORKER = "worker"  # claim runs and settle them
+    ADMIN_READ = "admin:read"  # read history, pools, workers and statistics
+    ADMIN = "admin"  # change these; includes admin:read
+
+
+EVERY_SCOPE = frozenset(Scope)
 
 
 @dataclass(frozen=True, slots=True)
@@ -24,7 +37,11 @@ class Principal:
         _check_name("tenant", self.tenant, "acme")
         _check_name("user", self.user, "ann")
         for scope in self.scopes:
-            _check_name("scopes", scope, "read")
+            _check_name("scopes", scope, "tasks")
+
+    def may(self, scope: Scope) -> bool:
+        """Whether the principal has a scope, by itself or by a wider one."""
+        return scope in self.scopes or (scope is Scope.ADMIN_READ and Scope.ADMIN in self.scopes)
 
 
 def _check_name(argument: str, name: object, example: str) -> None:
@@ -45,5 +62,5 @@ def _problem(name: object) -> str | None:
     return "has a blank first or last" if name != name.strip() else None
 
 
-LOCAL = Principal()
+LOCAL = Principal(scopes=EVERY_SCOPE)
 """The one user of an embedded Duetime."""

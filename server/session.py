@@ -50,10 +50,13 @@ class Session:
             yield app
 
     @contextmanager
-    def store(self) -> Iterator[Store]:
-        """Open the database alone for the duration of the block."""
+    def store(self, *, create: bool = False) -> Iterator[Store]:
+        """Open the database alone for the duration of the block; `create` makes or upgrades an SQLite file first."""
         settings = self.settings()
-        store: Store = import_module("duetime.scheduler.store").open_store(settings.database_url, migrate=False)
+        create = create and settings.database_url.startswith("sqlite")
+        if create:
+            settings.create_data_directory()
+        store: Store = import_module("duetime.scheduler.store").open_store(settings.database_url, migrate=create)
         try:
             yield store
         finally:

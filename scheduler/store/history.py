@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import replace
 from typing import Any, Final
 
@@ -12,7 +12,7 @@ from duetime.scheduler.store.database import unreadable
 from duetime.scheduler.store.database.database import Database
 from duetime.scheduler.store.lists import event_list
 from duetime.scheduler.store.schema.rows import ATTEMPT, DEAD_LETTER
-from duetime.scheduler.store.schema.tables import attempts, dead_letters, runs, tracebacks
+from duetime.scheduler.store.schema.tables import attempts, dead_letters, runs, tasks, tracebacks
 from duetime.scheduler.store.schema.values import to_microseconds
 from duetime.scheduler.store.sql.cursors import Cursors
 from duetime.scheduler.store.statements.event_log import latest, since
@@ -73,6 +73,11 @@ class History:
     def since(self, event_id: int, *, limit: int = 500) -> list[Event]:
         """Return the events of all tenants after `event_id`, oldest first; repeated polls return each exactly once."""
         return self._database.read(lambda connection: since(connection, event_id, limit))
+
+    def tenants(self, task_ids: Collection[str]) -> Mapping[str, str]:
+        """Return the tenant of each of these tasks that exists, for change notifications."""
+        statement = select(tasks.c.id, tasks.c.tenant).where(tasks.c.id.in_(list(task_ids)))
+        return self._database.read(lambda connection: {str(key): owner for key, owner in connection.execute(statement)})
 
     def dead_letters(
         self, tenant: str, *, limit: int, cursor: str | None = None

@@ -8,6 +8,7 @@ from dataclasses import replace
 from datetime import datetime
 
 from duetime.scheduler.errors import InvalidSetting
+from duetime.scheduler.store.access.api_keys import ApiKeys
 from duetime.scheduler.store.backlog import Backlog
 from duetime.scheduler.store.claims import Claims
 from duetime.scheduler.store.database.clock import ServerClock, utc_now
@@ -53,6 +54,7 @@ class Store:
         self.integrity = Integrity(database)
         self.search = Search(database)
         self.backlog = Backlog(database)
+        self.api_keys = ApiKeys(database, clock)
 
     def now(self) -> datetime:
         """Return the time (UTC) by the deciding clock: the server's, for a file the system's."""

@@ -7,6 +7,7 @@ import sys
 import traceback
 from typing import Any
 
+from duetime.scheduler.api_key import KeyNotFound
 from duetime.scheduler.errors import (
     DuetimeError,
     IdempotencyConflict,
@@ -30,6 +31,7 @@ _CODES: tuple[tuple[type[DuetimeError], int], ...] = (
     (InvalidArguments, WRONG_USAGE_CODE),
     (InvalidSetting, WRONG_USAGE_CODE),
     (TaskNotFound, NOT_FOUND_CODE),
+    (KeyNotFound, NOT_FOUND_CODE),
     (Refused, REFUSED_CODE),
     (StaleRevision, REFUSED_CODE),
     (IdempotencyConflict, REFUSED_CODE),

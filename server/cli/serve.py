@@ -13,13 +13,13 @@ from duetime.server.session import session
 def serve(
     context: typer.Context,
     *,
-    host: Annotated[str | None, typer.Option(help="loopback address to listen on; default: the setting `host`")] = None,
+    host: Annotated[str | None, typer.Option(help="address to listen on; default: the setting `host`")] = None,
     port: Annotated[int | None, typer.Option(help="port; 0 picks a free one; default: the setting `port`")] = None,
     reload: Annotated[
         bool, typer.Option("--reload", help="for development: reload your handlers when their files change")
     ] = False,
 ) -> None:
-    """Serve MCP over HTTP on this machine until stopped, and run tasks unless workers do."""
+    """Serve MCP over HTTP until stopped, and run tasks unless workers do."""
     settings = session(context).settings(host=host, port=port)
     # The protocol and the workers are loaded only here.
     raise typer.Exit(import_module("duetime.server.transport.serve_http").serve_http(settings, reload=reload))

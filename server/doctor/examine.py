@@ -35,8 +35,9 @@ from duetime.server.session import RUNNER_ANSWER_TIMEOUT_S, Session
 from duetime.server.settings.handlers import load_handlers
 from duetime.server.settings.layers import config_path
 from duetime.server.settings.masks import masked
-from duetime.server.settings.model import Settings, default_database_url
+from duetime.server.settings.model import Settings
 from duetime.server.settings.options import channel_options
+from duetime.server.settings.work import default_database_url
 from duetime.server.setup import background_service
 from duetime.version import __version__
 

@@ -17,6 +17,7 @@ from mcp.types import EmptyResult, SubscribeRequestParams, UnsubscribeRequestPar
 from starlette.types import Receive, Scope, Send
 
 _VERSION = b"mcp-protocol-version"
+_SESSION = b"mcp-session-id"
 
 Subscribe = Callable[[ServerRequestContext[Any, Any], SubscribeRequestParams], Awaitable[EmptyResult]]
 Unsubscribe = Callable[[ServerRequestContext[Any, Any], UnsubscribeRequestParams], Awaitable[EmptyResult]]
@@ -75,7 +76,10 @@ def serve_dead_sessions(server: MCPServer[None], dead: EndedSessions) -> None:
     stateful = manager._handle_stateful_request  # noqa: SLF001 - see above
 
     async def handle(scope: Scope, receive: Receive, send: Send) -> None:
-        if dead.names(scope):
+        name = next((value.decode("latin-1") for name, value in scope["headers"] if name == _SESSION), "")
+        if name in manager._server_instances:  # noqa: SLF001 - as above; a stranger's 404 leaves its owner alone
+            await stateful(scope, receive, send)
+        elif dead.names(scope):
             version = next((value.decode("latin-1") for name, value in scope["headers"] if name == _VERSION), None)
             await manager._handle_stateless_request(version, scope, receive, send)  # noqa: SLF001 - see above
         else:

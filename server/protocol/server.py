@@ -7,6 +7,8 @@ from contextlib import asynccontextmanager
 from typing import Any
 
 from duetime.scheduler.principal import Principal
+from duetime.server.auth.caller import identify, request_caller
+from duetime.server.auth.guard import Guard
 from duetime.server.protocol.listings import completing_task_ids, listing_open_tasks, offer_buttons
 from duetime.server.protocol.prompts import add_prompts, refuse_wrong_prompts
 from duetime.server.protocol.refusals import shorten_refusals
@@ -49,10 +51,11 @@ def make_server(
     *,
     actions: Actions = REMINDER,
     pools: Sequence[str] = (),
-    caller: Callable[[], Principal] = local_caller,
+    guard: Guard | None = None,
 ) -> MCPServer[None]:
     """Return the server of a scheduler; `changes` tells its subscribers, `actions` and `pools` are named to models.
 
+    With a `guard`, callers over HTTP are the principals of their tokens; without one, everyone is the local user.
     The scheduler has to be made with an `on_change` that calls `changes.touched`, else subscribers hear of changes only
     at the next look.
     """
@@ -62,6 +65,7 @@ def make_server(
         async with changes.serving():
             yield
 
+    caller = caller_of(guard)
     served = cards()
     tools = make_tools(scheduler, caller=caller, actions=actions, pools=pools, served=served)
     with without_log_setup():
@@ -75,22 +79,36 @@ def make_server(
             lifespan=lifespan,
             cache_hints=_CACHED,
             subscriptions=changes,
-            middleware=_middleware(scheduler, changes, caller),
+            middleware=_middleware(scheduler, changes, caller, guard),
+            auth=guard.settings if guard else None,
+            token_verifier=guard.verifier if guard else None,
         )
+    serve_subscribe(server, changes.subscribe_session, changes.unsubscribe_session)
+    return _with_resources(server, scheduler, caller)
+
+
+def _with_resources(
+    server: MCPServer[None], scheduler: SchedulerSource, caller: Callable[[], Principal]
+) -> MCPServer[None]:
     expect_no_argument_headers(server)
     add_resources(server, scheduler, caller)
     add_prompts(server)
     server.completion()(completing_task_ids(scheduler, caller))  # type: ignore[no-untyped-call]  # the SDK's
-    serve_subscribe(server, changes.subscribe_session, changes.unsubscribe_session)
     return server
 
 
+def caller_of(guard: Guard | None) -> Callable[[], Principal]:
+    """Return what says who makes the call that is being served."""
+    return request_caller if guard else local_caller
+
+
 def _middleware(
-    scheduler: SchedulerSource, changes: Subscriptions, caller: Callable[[], Principal]
+    scheduler: SchedulerSource, changes: Subscriptions, caller: Callable[[], Principal], guard: Guard | None
 ) -> list[ServerMiddleware[Any]]:
     """Return what stands around each call, the outermost first: refusals of all others are shortened."""
     tasks = listing_open_tasks(scheduler, caller)
-    return [shorten_refusals, advertise_ui, offer_buttons, tasks, refuse_wrong_prompts, changes.limit_streams]
+    callers = [identify] if guard else []
+    return [shorten_refusals, *callers, advertise_ui, offer_buttons, tasks, refuse_wrong_prompts, changes.limit_streams]
 
 
 async def advertise_ui(ctx: ServerRequestContext[Any, Any], call_next: CallNext) -> HandlerResult:

@@ -8,8 +8,8 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections import deque
-from collections.abc import AsyncIterator, Callable, Mapping, Sequence
+from collections import Counter, defaultdict, deque
+from collections.abc import AsyncIterator, Callable, Collection, Mapping, Sequence
 from contextlib import asynccontextmanager
 from typing import Any, Protocol
 
@@ -53,24 +53,42 @@ class Events(Protocol):
 
     def since(self, event_id: int, *, limit: int = 500) -> list[Event]: ...
 
+    def tenants(self, task_ids: Collection[str]) -> Mapping[str, str]: ...
+
 
 EventSource = Callable[[], Events | None]
 """Returns the history; None before the store is opened, when this process has shown no state that could be old."""
 
 
+def local_caller() -> Principal:
+    """Everyone who can reach this server is its one user: stdio belongs to its parent, HTTP to this machine."""
+    return LOCAL
+
+
+SubscribedAddress = tuple[str, str]
+"""A tenant, and what its subscribers call a resource: the inbox has one name for all tenants."""
+
+
 class Subscriptions:
-    """The subscriptions of one server: the SDK's bus for 2026-07-28, and `resources/subscribe` for earlier eras."""
+    """The subscriptions of one server: the SDK's bus for 2026-07-28, and `resources/subscribe` for earlier eras.
+
+    A subscriber is told of its own tenant alone, whatever it subscribes to.
+    """
 
     def __init__(
-        self, history: EventSource, *, tenant: str = LOCAL.tenant, interval: float = CHANGE_POLL_INTERVAL_S
+        self,
+        history: EventSource,
+        *,
+        caller: Callable[[], Principal] = local_caller,
+        interval: float = CHANGE_POLL_INTERVAL_S,
     ) -> None:
         self._history = history
-        self._tenant = tenant
+        self._caller = caller
         self._interval = interval
-        self._bus = InMemorySubscriptionBus()
+        self._buses: defaultdict[str, InMemorySubscriptionBus] = defaultdict(InMemorySubscriptionBus)
         self._limits = SubscriptionLimits()
-        self._listeners = 0
-        self._sessions: dict[str, dict[int, ServerSession]] = {}
+        self._listeners = Counter[str]()
+        self._sessions: dict[SubscribedAddress, dict[int, ServerSession]] = {}
         self._touched: deque[str] = deque()
         self._seen: int | None = None
         self._loop: asyncio.AbstractEventLoop | None = None
@@ -95,21 +113,30 @@ class Subscriptions:
     # -- 2026-07-28: the SDK asks this bus for each subscriptions/listen
 
     async def publish(self, event: ServerEvent) -> None:
-        await self._bus.publish(event)
+        """Tell every tenant: of what the server itself offers."""
+        for bus in list(self._buses.values()):
+            await bus.publish(event)
 
     def subscribe(self, listener: Callable[[ServerEvent], None]) -> Callable[[], None]:
         self._begin()
-        self._listeners += 1
-        leave = self._bus.subscribe(listener)
+        tenant = self._caller().tenant
+        self._listeners[tenant] += 1
+        leave = self._buses[tenant].subscribe(listener)
         left = False
 
         def unsubscribe() -> None:
             nonlocal left
-            self._listeners -= not left
+            if not left:
+                self._stop_listening(tenant)
             left = True
             leave()
 
         return unsubscribe
+
+    def _stop_listening(self, tenant: str) -> None:
+        self._listeners[tenant] -= 1
+        if not self._listeners[tenant]:
+            del self._listeners[tenant], self._buses[tenant]
 
     async def limit_streams(self, ctx: ServerRequestContext[Any, Any], call_next: CallNext) -> HandlerResult:
         """Refuse a stream of too many or unknown addresses: the SDK's handler takes all of any length."""
@@ -125,25 +152,26 @@ class Subscriptions:
     ) -> EmptyResult:
         connection = connection_of(ctx)
         uri, key = str(params.uri), id(connection)
-        if key not in self._sessions.get(uri, {}):
+        address = (self._caller().tenant, uri)
+        if key not in self._sessions.get(address, {}):
             self._limits.take(key, [uri])
-            connection.exit_stack.callback(self._forget, uri, key)
+            connection.exit_stack.callback(self._forget, address, key)
         self._begin()
-        self._sessions.setdefault(uri, {})[key] = ctx.session
+        self._sessions.setdefault(address, {})[key] = ctx.session
         return EmptyResult()
 
     async def unsubscribe_session(
         self, ctx: ServerRequestContext[Any, Any], params: UnsubscribeRequestParams
     ) -> EmptyResult:
-        self._forget(str(params.uri), id(connection_of(ctx)))
+        self._forget((self._caller().tenant, str(params.uri)), id(connection_of(ctx)))
         return EmptyResult()
 
-    def _forget(self, uri: str, key: int) -> None:
-        sessions = self._sessions.get(uri, {})
+    def _forget(self, address: SubscribedAddress, key: int) -> None:
+        sessions = self._sessions.get(address, {})
         if sessions.pop(key, None) is not None:
             self._limits.give_back(key)
         if not sessions:
-            self._sessions.pop(uri, None)
+            self._sessions.pop(address, None)
 
     # -- watching
 
@@ -198,7 +226,7 @@ class Subscriptions:
         if events:
             self._seen = max(event.id for event in events)
             self._loop_again(len(events))
-        return [event for event in events if event.tenant == self._tenant]
+        return events
 
     def _loop_again(self, found: int) -> None:
         if found == _EVENTS_PER_POLL:
@@ -208,17 +236,27 @@ class Subscriptions:
         """Tell each task once a look, however often it changed: a subscriber reads the newest state anyway."""
         told = {event.task_id for event in events}
         read = [task_id for task_id in self._taken() if task_id not in told]  # no event: its outcome was read
-        uris = dict.fromkeys(f"{TASK}{task_id}" for task_id in [*(event.task_id for event in events), *read])
-        if read or any(event.kind in _SETTLED for event in events):
-            uris[INBOX] = None
+        history = self._history()
+        owners = await cross(history.tenants, read) if history is not None and read else {}
+        addresses = dict.fromkeys((event.tenant, f"{TASK}{event.task_id}") for event in events)
+        addresses |= dict.fromkeys((tenant, f"{TASK}{task_id}") for task_id, tenant in owners.items())
+        addresses |= dict.fromkeys((event.tenant, INBOX) for event in events if event.kind in _SETTLED)
+        addresses |= dict.fromkeys((tenant, INBOX) for tenant in owners.values())
+        await self._tell_subscribers(addresses)
+
+    async def _tell_subscribers(self, addresses: Collection[SubscribedAddress]) -> None:
         async with anyio.create_task_group() as group:
-            for uri in uris:
-                await self._bus.publish(ResourceUpdated(uri=uri))
-                for session in list(self._sessions.get(uri, {}).values()):
+            for tenant, uri in addresses:
+                if tenant in self._listeners:
+                    await self._buses[tenant].publish(ResourceUpdated(uri=uri))
+                for session in list(self._sessions.get((tenant, uri), {}).values()):
                     group.start_soon(_tell, session, uri)
 
     def _taken(self) -> list[str]:
-        return [self._touched.popleft() for _ in range(len(self._touched))]
+        """Take the tasks that were touched, so many that the database can be asked of them all."""
+        taken = [self._touched.popleft() for _ in range(min(len(self._touched), _EVENTS_PER_POLL))]
+        self._loop_again(len(taken))
+        return taken
 
 
 def _addresses(params: Mapping[str, Any] | None) -> list[str]:
@@ -237,8 +275,3 @@ async def _tell(session: ServerSession, uri: str) -> None:
             log.debug("cannot notify a subscriber of %s: %r", uri, error)
     if scope.cancelled_caught:
         log.debug("a subscriber that does not read missed the notification of %s", uri)
-
-
-def local_caller() -> Principal:
-    """Everyone who can reach this server is its one user: stdio belongs to its parent, HTTP to this machine."""
-    return LOCAL

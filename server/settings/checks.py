@@ -11,7 +11,7 @@ from urllib.parse import urlsplit
 
 from duetime.scheduler.errors import InvalidArgument, InvalidArguments
 from duetime.scheduler.rules.time import zones
-from pydantic import AfterValidator, SecretStr, StringConstraints
+from pydantic import AfterValidator, BeforeValidator, SecretStr, StringConstraints
 
 MIN_SECRET_BYTES = 24
 """The shortest signing key that Standard Webhooks allows."""
@@ -77,14 +77,40 @@ def _web_url(url: str) -> str:
     return url
 
 
-def _loopback(host: str) -> str:
+def is_loopback(host: str) -> bool:
+    """Whether an address, or the name `localhost`, is this machine alone."""
     try:
-        loopback = host == "localhost" or ip_address(host).is_loopback
+        return host == "localhost" or ip_address(host).is_loopback
     except ValueError:
-        loopback = False
-    if not loopback:
-        raise ValueError("it must be 127.0.0.1, ::1 or localhost: the server does not authenticate callers")
-    return host
+        return False
+
+
+def _host(host: str) -> str:
+    try:
+        return host if host == "localhost" else str(ip_address(host))
+    except ValueError:
+        raise ValueError("it must be localhost or an IP address of this machine, as 127.0.0.1 or 0.0.0.0") from None
+
+
+def _public_url(url: str) -> str:
+    parts = urlsplit(url)
+    is_origin = url.removesuffix("/") == f"{parts.scheme}://{parts.netloc}" and not set(url) & set("*@")
+    if not (is_origin and parts.hostname and _is_safe(url)):
+        raise ValueError("it must be an https:// address without a path (http:// only on loopback)")
+    return url.removesuffix("/")
+
+
+def _issuer_url(url: str) -> str:
+    parts = urlsplit(url)
+    if not parts.hostname or parts.fragment or parts.query or not _is_safe(url):
+        raise ValueError("it must be a whole https:// address without a query (http:// only on loopback)")
+    return url
+
+
+def _is_safe(url: str) -> bool:
+    """Whether nobody on the way can read or change what is sent to an address."""
+    parts = urlsplit(url)
+    return parts.scheme == "https" or (parts.scheme == "http" and is_loopback(parts.hostname or ""))
 
 
 def _origin(text: str) -> str:
@@ -130,6 +156,7 @@ def _pools(declared: dict[str, dict[str, Any]]) -> dict[str, dict[str, Any]]:
     return declared
 
 
+Names = Annotated[tuple[str, ...], BeforeValidator(comma_separated)]
 PoolSettings = Annotated[dict[str, dict[str, Any]], AfterValidator(_pools)]
 ZoneName = Annotated[str, AfterValidator(_zone)]
 HolidayCalendar = Annotated[str, StringConstraints(to_upper=True, pattern=r"^([A-Za-z]{2}(-[A-Za-z0-9]{1,6})?)?$")]
@@ -137,7 +164,9 @@ DatabaseUrl = Annotated[str, AfterValidator(_database_url)]
 RedisUrl = Annotated[str, AfterValidator(_redis_url)]
 Namespace = Annotated[str, StringConstraints(pattern=r"^[A-Za-z0-9][A-Za-z0-9_.-]{0,39}$")]
 WebUrl = Annotated[str, AfterValidator(_web_url)]
-LoopbackHost = Annotated[str, AfterValidator(_loopback)]
+HostName = Annotated[str, AfterValidator(_host)]
+PublicUrl = Annotated[str, AfterValidator(_public_url)]
+IssuerUrl = Annotated[str, AfterValidator(_issuer_url)]
 Origin = Annotated[str, AfterValidator(_origin)]
 Secret = Annotated[SecretStr, AfterValidator(_signing_secrets)]
 ChannelName = Annotated[str, StringConstraints(pattern=r"^[a-z][a-z0-9_-]{0,39}$")]

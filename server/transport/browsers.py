@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
+from dataclasses import dataclass
 
 from duetime.server.settings.checks import LOOPBACK_ORIGINS
 from mcp.server.transport_security import TransportSecuritySettings
@@ -18,6 +19,14 @@ READABLE_HEADERS = ("Mcp-Session-Id", "MCP-Protocol-Version", "WWW-Authenticate"
 PREFLIGHT_MAX_AGE_S = 600
 
 _LOOPBACK_PAGE = re.compile(rf"https?://({'|'.join(map(re.escape, LOOPBACK_NAMES))})(:\d+)?")
+
+
+@dataclass(frozen=True, slots=True)
+class HttpAccess:
+    """The names by which requests may call this server besides its own, and the origins of pages that may."""
+
+    hosts: Sequence[str] = ()
+    origins: Sequence[str] = ()
 
 
 class BrowserAccess:
@@ -46,12 +55,12 @@ class BrowserAccess:
         await (self._shared if shared else self._app)(scope, receive, send)
 
 
-def against_rebinding(origins: Sequence[str]) -> TransportSecuritySettings:
-    """Return what a request has to name: this machine as its host, and as its origin a page that may call."""
-    schemes = ("http", "https") if LOOPBACK_ORIGINS in origins else ("http",)
+def against_rebinding(access: HttpAccess) -> TransportSecuritySettings:
+    """Return what a request has to name: this server as its host, and as its origin a page that may call."""
+    schemes = ("http", "https") if LOOPBACK_ORIGINS in access.origins else ("http",)
     local = [f"{scheme}://{name}{port}" for scheme in schemes for name in LOOPBACK_NAMES for port in ("", ":*")]
     return TransportSecuritySettings(
         enable_dns_rebinding_protection=True,
-        allowed_hosts=[host for name in LOOPBACK_NAMES for host in (name, f"{name}:*")],
-        allowed_origins=[*local, *origins],
+        allowed_hosts=[host for name in (*LOOPBACK_NAMES, *access.hosts) for host in (name, f"{name}:*")],
+        allowed_origins=[*local, *access.origins],
     )

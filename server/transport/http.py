@@ -1,4 +1,4 @@
-"""Serves MCP over streamable HTTP, on this machine only: `/mcp`, and `/livez` and `/readyz` for supervisors."""
+"""Serves MCP over streamable HTTP: `/mcp`, and `/livez` and `/readyz` for supervisors."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ import ipaddress
 import logging
 import socket
 import sys
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from functools import partial
 from typing import Protocol
@@ -16,9 +16,11 @@ import anyio
 import uvicorn
 from duetime.scheduler.errors import DuetimeError, InvalidSetting
 from duetime.scheduler.runtime.repeat_filter import RepeatFilter
+from duetime.server.auth.guard import Challenges
 from duetime.server.protocol.sdk import end_streams, serve_dead_sessions
 from duetime.server.runtime.shutdown import NOTHING_TO_END, ProcessEnd, Shutdown, on_loop
-from duetime.server.transport.browsers import BrowserAccess, against_rebinding
+from duetime.server.settings.access import MCP_PATH
+from duetime.server.transport.browsers import BrowserAccess, HttpAccess, against_rebinding
 from duetime.server.transport.connections import KEEP_ALIVE_S, LimitedConnection
 from duetime.server.transport.dead_sessions import DeadSessions
 from duetime.server.transport.short_refusals import ShortRefusals
@@ -30,7 +32,6 @@ from starlette.responses import PlainTextResponse, Response
 from starlette.routing import Route
 from starlette.types import ASGIApp, Receive, Scope, Send
 
-PATH = "/mcp"
 MAX_BODY_BYTES = 1024 * 1024
 
 STREAM_CLOSE_GRACE_S = 1
@@ -61,19 +62,18 @@ def run_http(
     announce: Callable[[str], None] = say,
     ends: ProcessEnd = NOTHING_TO_END,
     grace: float = 5.0,
-    origins: Sequence[str] = (),
+    access: HttpAccess = HttpAccess(),  # noqa: B008 - immutable
 ) -> int:
     """`start`, serve until SIGTERM or SIGINT, then end everything within `grace` seconds; return the exit code.
 
     The first signal starts the hand-back of what runs, a second one shortens it. `bound` is a socket of `listening`.
     `ready` is called on a thread for `/readyz`: it gives the answer, or raises a
-    DuetimeError while nothing can be scheduled. `announce` is told a sentence with the address. Pages of `origins` may
-    call from a browser.
+    DuetimeError while nothing can be scheduled. `announce` is told a sentence with the address.
     """
     with Shutdown(STREAM_CLOSE_GRACE_S + grace) as ending:
         ending.on_hurry(ends.hurry)
         start()
-        app = http_app(server, ready, origins)
+        app = http_app(server, ready, access)
         announce(f"duetime serves MCP at {url_of(bound)}")
         for name in ("uvicorn.error", "asyncio"):
             logging.getLogger(name).addFilter(RepeatFilter())
@@ -114,7 +114,7 @@ async def _serve(
     await running.serve([bound])
 
 
-def http_app(server: MCPServer[None], ready: Readiness, origins: Sequence[str] = ()) -> Starlette:
+def http_app(server: MCPServer[None], ready: Readiness, access: HttpAccess = HttpAccess()) -> Starlette:  # noqa: B008 - immutable
     """Return the ASGI application. Answers are single JSON documents: measured, they are faster than event streams."""
 
     async def livez(_: Request) -> Response:
@@ -127,14 +127,16 @@ def http_app(server: MCPServer[None], ready: Readiness, origins: Sequence[str] =
             return PlainTextResponse(str(error), status_code=503)
 
     app = server.streamable_http_app(
-        streamable_http_path=PATH,
+        streamable_http_path=MCP_PATH,
         json_response=True,
         max_request_body_size=MAX_BODY_BYTES,
-        transport_security=against_rebinding(origins),
+        transport_security=against_rebinding(access),
     )
+    if server.settings.auth:
+        app.add_middleware(Challenges)
     app.add_middleware(ShortRefusals)
-    if origins:
-        app.add_middleware(BrowserAccess, path=PATH, origins=origins)
+    if access.origins:
+        app.add_middleware(BrowserAccess, path=MCP_PATH, origins=access.origins)
     serve_dead_sessions(server, DeadSessions())
     app.routes.extend([Route("/livez", livez), Route("/readyz", readyz)])
     return app
@@ -160,24 +162,26 @@ def check_loopback(host: str) -> None:
         raise InvalidSetting(f"host: {host[:100]!r} is not an address of this machine. Use 127.0.0.1.") from error
     if not all(address.is_loopback for address in found):
         raise InvalidSetting(
-            f"host: {host[:100]!r} can be reached from other machines, and Duetime does not authenticate callers. "
-            "Use 127.0.0.1, and a reverse proxy that authenticates for others."
+            f"host: {host[:100]!r} can be reached from other machines, and callers are not authenticated. "
+            "Use 127.0.0.1, or set auth (DUETIME_AUTH) to keys or oauth."
         )
 
 
 def url_of(bound: socket.socket) -> str:
     """Return the address of the MCP endpoint on a bound socket."""
     host, port = bound.getsockname()[:2]
-    return f"http://{f'[{host}]' if ':' in host else host}:{port}{PATH}"
+    return f"http://{f'[{host}]' if ':' in host else host}:{port}{MCP_PATH}"
 
 
 @contextmanager
-def listening(host: str, port: int) -> Iterator[socket.socket]:
+def listening(host: str, port: int, *, guarded: bool = False) -> Iterator[socket.socket]:
     """Listen on a port of this machine, 0 for any free one, for the time of the block.
 
-    Raises InvalidSetting when `host` is no loopback address, or it and the port cannot be had.
+    Raises InvalidSetting when `host` and the port cannot be had, or `host` is no loopback address and callers are not
+    authenticated (`guarded`).
     """
-    check_loopback(host)
+    if not guarded:
+        check_loopback(host)
     family = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)[0][0]
     # The protocol is named, or asyncio would not set TCP_NODELAY, and each answer would wait 40 ms.
     with socket.socket(family, socket.SOCK_STREAM, socket.IPPROTO_TCP) as bound:

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from datetime import datetime
 from typing import Any
 
-from duetime.scheduler.store.schema.base import Base, column, table
+from duetime.scheduler.store.schema.base import Base, Said, column, table
 from sqlalchemy import ForeignKey, Index, func, select
 
 
@@ -77,11 +77,30 @@ class ServerKeyRow(Base):
     key: str
 
 
+class ApiKeyRow(Base):
+    """An API key; of its secret only the digest is kept."""
+
+    __tablename__ = "api_keys"
+    __table_args__ = ({"sqlite_with_rowid": False},)
+
+    id: str = column(primary_key=True)
+    tenant: str
+    user: Said
+    scopes: tuple[str, ...]
+    name: Said
+    digest: str
+    created_at: datetime
+    expires_at: datetime | None
+    revoked_at: datetime | None
+    last_used_at: datetime | None
+
+
 pools = table(PoolRow)
 usage = table(UsageRow)
 workers = table(WorkerRow)
 estimates = table(EstimateRow)
 server_keys = table(ServerKeyRow)
+api_keys = table(ApiKeyRow)
 
 POOL_REVISION = select(func.coalesce(func.max(pools.c.revision), 0))
 """The newest revision of any pool: it changes with each declaration."""

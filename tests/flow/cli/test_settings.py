@@ -11,8 +11,9 @@ from typing import Any
 import pytest
 from duetime.scheduler.errors import InvalidSetting
 from duetime.server.settings.masks import masked
-from duetime.server.settings.model import Settings, default_database_url
+from duetime.server.settings.model import Settings
 from duetime.server.settings.source import effective, load_settings
+from duetime.server.settings.work import default_database_url
 from pydantic import SecretStr, ValidationError
 
 SECRET = "whsec_" + "Q" * 32
@@ -106,7 +107,7 @@ def test_a_named_file_that_is_missing_stops_the_start(home: Path, monkeypatch: p
         ("timezone = 'Mars/Base'", "no time zone is called 'Mars/Base'. Accepted: IANA names, nearest: "),
         ("database_url = 'postgres://x/y'", "write postgresql:// instead of postgres://"),
         ("database_url = 'duetime.db'", "it must be an SQLAlchemy URL"),
-        ("host = '0.0.0.0'", "the server does not authenticate callers"),
+        ("host = '0.0.0.0'", "set auth (DUETIME_AUTH) to keys or oauth"),
         ("deliver_to = ['teem']", "deliver_to names 'teem', which is not a channel; known channels: desktop, inbox"),
         ("[channels.crm]\nwebhook = 'https://x.example'", "a webhook needs a secret"),
         ("[channels.crm]", "give exactly one of apprise"),

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import AsyncIterator, Callable, Iterator
+from collections.abc import AsyncIterator, Callable, Collection, Iterator, Mapping
 from contextlib import asynccontextmanager, contextmanager
 from datetime import datetime
 from pathlib import Path
@@ -227,6 +227,9 @@ class Scripted:
             raise answer
         return answer[:limit]
 
+    def tenants(self, task_ids: Collection[str]) -> Mapping[str, str]:
+        return dict.fromkeys(task_ids, "local")
+
 
 def event(number: int, task_id: str, kind: EventKind = EventKind.RESCHEDULED, tenant: str = "local") -> Event:
     return Event(number, tenant, task_id, None, 1, datetime.fromisoformat("2026-11-21T23:00Z"), kind, "local")
@@ -282,7 +285,7 @@ async def test_a_session_that_does_not_read_or_is_gone_keeps_the_news_from_no_ot
     changes, heard = Subscriptions(lambda: scripted, interval=0.01), Heard()
     sessions: Any = [Session(heard, reads=False), Session(heard, gone=True), Session(heard)]
     for uri in ("duetime://tasks/t_a", "duetime://tasks/t_b"):
-        changes._sessions[uri] = dict(enumerate(sessions))
+        changes._sessions["local", uri] = dict(enumerate(sessions))
     changes._seen = 10
     async with changes.serving():
         await heard.until("duetime://tasks/t_b")

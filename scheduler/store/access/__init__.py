@@ -1,0 +1,1 @@
+"""API keys: the callers that are let in."""

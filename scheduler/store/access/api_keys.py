@@ -1,0 +1,105 @@
+"""API keys. Only the look-up by id is without a tenant: it is what decides whose a call is."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from datetime import datetime, timedelta
+from typing import Any
+
+from duetime.scheduler.api_key import ApiKey, KeyNotFound
+from duetime.scheduler.errors import Refused
+from duetime.scheduler.ids import is_id
+from duetime.scheduler.store.database import unreadable
+from duetime.scheduler.store.database.database import Database
+from duetime.scheduler.store.schema.pool_tables import api_keys
+from duetime.scheduler.store.schema.rows import columns_of
+from sqlalchemy import Connection, Select, bindparam, insert, select, update
+
+LAST_USE_PRECISION = timedelta(minutes=1)
+"""The time of a key's last use is written at most this often: a call must not cost a write."""
+
+_COLUMNS = columns_of(ApiKey, api_keys)
+_NAMES = [column.name for column in _COLUMNS]
+_ALL = select(*_COLUMNS).order_by(api_keys.c.tenant, api_keys.c.created_at, api_keys.c.id)
+_ONE = select(*_COLUMNS).where(api_keys.c.id == bindparam("key_id"))
+_REVOKE = update(api_keys).where(api_keys.c.revoked_at.is_(None))
+
+
+class ApiKeys:
+    """The API keys of all tenants."""
+
+    def __init__(self, database: Database, now: Callable[[], datetime]) -> None:
+        self._database = database
+        self._now = now
+
+    def add(self, key: ApiKey) -> None:
+        self._database.write(lambda connection: _add(connection, key))
+
+    def find(self, key_id: str) -> ApiKey | None:
+        """Return the key with this id, whatever its state."""
+        if not is_id(key_id):
+            return None
+        found = self._database.look(lambda connection: _keys(connection, _ONE, {"key_id": key_id}))
+        return next(iter(found), None)
+
+    def all(self, tenant: str | None = None) -> list[ApiKey]:
+        """Return the keys, of one tenant or of all, revoked and expired ones included."""
+        statement = _ALL if tenant is None else _ALL.where(api_keys.c.tenant == tenant)
+        return self._database.read(lambda connection: _keys(connection, statement))
+
+    def revoke(self, key_id: str) -> ApiKey:
+        """Revoke a key at once and for ever; a revoked one stays as it is. Raises KeyNotFound."""
+
+        def work(connection: Connection) -> ApiKey:
+            connection.execute(_REVOKE.where(api_keys.c.id == key_id).values(revoked_at=self._now()))
+            return _existing(connection, key_id)
+
+        return self._database.write(work)
+
+    def revoke_tenant(self, tenant: str) -> int:
+        """Revoke every key of a tenant; return how many were not revoked before."""
+        statement = _REVOKE.where(api_keys.c.tenant == tenant).values(revoked_at=self._now())
+        return self._database.write(lambda connection: connection.execute(statement).rowcount)
+
+    def replace(self, key_id: str, make: Callable[[ApiKey], ApiKey], *, overlap: timedelta) -> tuple[ApiKey, ApiKey]:
+        """Store what `make` makes of an active key; the old one expires after `overlap`, or earlier as it was to.
+
+        Returns the old key and the new one. Raises KeyNotFound, and Refused for a key that is not active.
+        """
+
+        def work(connection: Connection) -> tuple[ApiKey, ApiKey]:
+            now = self._now()
+            old = _existing(connection, key_id, lock=True)
+            if old.state(now) != "active":
+                raise Refused(f"the key {old.id} is {old.state(now)}. Create a new one with `duetime keys create`.")
+            ends = min(now + overlap, old.expires_at or now + overlap)
+            connection.execute(update(api_keys).where(api_keys.c.id == key_id).values(expires_at=ends))
+            new = make(old)
+            _add(connection, new)
+            return _existing(connection, key_id), new
+
+        return self._database.write(work)
+
+    def note_use(self, key: ApiKey) -> None:
+        """Note that a key was used now, unless that was written a moment ago."""
+        now = self._now()
+        if key.last_used_at is not None and now - key.last_used_at < LAST_USE_PRECISION:
+            return
+        due = api_keys.c.last_used_at.is_(None) | (api_keys.c.last_used_at <= now - LAST_USE_PRECISION)
+        statement = update(api_keys).where(api_keys.c.id == key.id, due).values(last_used_at=now)
+        self._database.write(lambda connection: connection.execute(statement), durable=False)
+
+
+def _add(connection: Connection, key: ApiKey) -> None:
+    connection.execute(insert(api_keys).values({name: getattr(key, name) for name in _NAMES}))
+
+
+def _existing(connection: Connection, key_id: str, *, lock: bool = False) -> ApiKey:
+    found = _keys(connection, _ONE.with_for_update() if lock else _ONE, {"key_id": key_id}) if is_id(key_id) else []
+    if not found:
+        raise KeyNotFound(key_id)
+    return found[0]
+
+
+def _keys(connection: Connection, statement: Select[Any], parameters: dict[str, str] | None = None) -> list[ApiKey]:
+    return [ApiKey(*row) for row in unreadable.rows(connection, statement, parameters or {})]

@@ -1,0 +1,1 @@
+"""Authentication: a bearer token becomes a principal with scopes."""

@@ -1,0 +1,144 @@
+"""The public keys of an authorization server (JWKS): fetched when needed, kept, and fetched again after a rotation."""
+
+from __future__ import annotations
+
+import json
+import logging
+import threading
+import time
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Any
+from urllib.parse import urlsplit
+
+import httpx2
+from duetime.scheduler.errors import DuetimeError
+from jwt import PyJWK, PyJWTError
+
+FETCH_TIMEOUT_S = 5.0
+MAX_DOCUMENT_BYTES = 256 * 1024
+KEYS_MAX_AGE_S = 600.0
+"""Seconds after which keys are fetched again, so that a key that was withdrawn ends."""
+
+STALE_KEYS_MAX_AGE_S = 3600.0
+"""Seconds for which keys hold while the authorization server does not answer."""
+
+METADATA_PATHS = ("/.well-known/openid-configuration", "/.well-known/oauth-authorization-server")
+
+log = logging.getLogger(__name__)
+
+Fetch = Callable[[str], bytes]
+
+
+class IssuerUnavailable(DuetimeError):
+    """The authorization server does not answer, and no keys of it are known that are fresh enough."""
+
+    code = "issuer_unavailable"
+
+
+@dataclass(frozen=True, slots=True)
+class IssuerKey:
+    """A public key, and the one algorithm that it is for if it names one."""
+
+    key: Any
+    algorithm: str | None
+
+
+class IssuerKeys:
+    """The keys of one issuer. Thread-safe; one thread fetches, others that need its answer are told to try again."""
+
+    def __init__(
+        self,
+        issuer: str,
+        jwks_url: str | None,
+        *,
+        refetch_s: float,
+        fetch: Fetch | None = None,
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
+        self._issuer = issuer
+        self._jwks_url = jwks_url
+        self._refetch_s = refetch_s
+        self._fetch = fetch or fetched
+        self._clock = clock
+        self._keys: Mapping[str, IssuerKey] = {}
+        self._fetched_at = self._tried_at = float("-inf")
+        self._fetching = threading.Lock()
+
+    def find(self, key_id: str | None) -> IssuerKey | None:
+        """Return the key with this id; without an id the only key that there is. Raises IssuerUnavailable."""
+        if self._clock() - self._fetched_at > KEYS_MAX_AGE_S or self._known(key_id) is None:
+            self._refresh()
+        if self._clock() - self._fetched_at > STALE_KEYS_MAX_AGE_S:
+            raise IssuerUnavailable(f"the keys of {self._issuer} cannot be fetched")
+        return self._known(key_id)
+
+    def _known(self, key_id: str | None) -> IssuerKey | None:
+        keys = self._keys
+        if key_id is None:
+            return next(iter(keys.values())) if len(keys) == 1 else None
+        return keys.get(key_id)
+
+    def _refresh(self) -> None:
+        """Fetch the keys unless that was tried a moment ago: whoever invents key ids causes no more than that."""
+        if self._clock() - self._tried_at < self._refetch_s:
+            return
+        if not self._fetching.acquire(blocking=False):
+            raise IssuerUnavailable(f"the keys of {self._issuer} are being fetched")
+        try:
+            self._tried_at = self._clock()
+            self._keys = self._read()
+            self._fetched_at = self._clock()
+        except (httpx2.HTTPError, PyJWTError, ValueError, TypeError, KeyError, AttributeError) as error:
+            log.warning("cannot fetch the keys of %s: %s: %s", self._issuer, type(error).__name__, error)
+        finally:
+            self._fetching.release()
+
+    def _read(self) -> Mapping[str, IssuerKey]:
+        document = json.loads(self._fetch(self._jwks_url or self._discovered()))
+        found = {str(entry.get("kid", number)): _key(entry) for number, entry in enumerate(document["keys"])}
+        return {key_id: key for key_id, key in found.items() if key is not None}
+
+    def _discovered(self) -> str:
+        """Return the address of the keys as the metadata of the issuer has it (OpenID Connect, or RFC 8414)."""
+        for address in _metadata_addresses(self._issuer):
+            try:
+                found: dict[str, Any] = json.loads(self._fetch(address))
+            except (httpx2.HTTPError, ValueError):
+                continue
+            if found["issuer"] != self._issuer:
+                raise ValueError(f"the metadata is of {str(found['issuer'])[:100]!r}")
+            keys_address = str(found["jwks_uri"])
+            if urlsplit(keys_address).scheme != "https" and urlsplit(self._issuer).scheme == "https":
+                raise ValueError("its keys are not at an https:// address")
+            return keys_address
+        raise ValueError("it has no metadata; set oauth_jwks_url")
+
+
+def _key(entry: dict[str, Any]) -> IssuerKey | None:
+    """Read a key; None for one that signs nothing, or of a kind that is not known here."""
+    if entry.get("use", "sig") != "sig":
+        return None
+    try:
+        return IssuerKey(PyJWK.from_dict(entry).key, entry.get("alg"))
+    except PyJWTError:
+        return None
+
+
+def _metadata_addresses(issuer: str) -> list[str]:
+    parts = urlsplit(issuer)
+    origin, path = f"{parts.scheme}://{parts.netloc}", parts.path.rstrip("/")
+    openid, oauth = METADATA_PATHS
+    return [f"{origin}{path}{openid}", f"{origin}{oauth}{path}"]
+
+
+def fetched(address: str) -> bytes:
+    """Return a document; raises httpx2.HTTPError, and ValueError for one that is too long."""
+    found = bytearray()
+    with httpx2.stream("GET", address, timeout=FETCH_TIMEOUT_S, headers={"Accept": "application/json"}) as answer:
+        answer.raise_for_status()
+        for part in answer.iter_bytes():
+            found += part
+            if len(found) > MAX_DOCUMENT_BYTES:
+                raise ValueError(f"{address} has more than {MAX_DOCUMENT_BYTES} bytes")
+    return bytes(found)

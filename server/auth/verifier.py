@@ -1,0 +1,69 @@
+"""The verifier of bearer tokens: one port, and a provider for each kind of token.
+
+The form of a token decides which provider is asked, and no other is asked after it: what claims to be an API key is
+never read as a signed token, and an outage of one provider cannot be answered by the other.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Sequence
+from typing import Protocol
+
+from duetime.scheduler.errors import InvalidArgument
+from duetime.scheduler.principal import Principal
+from duetime.tools.threads import cross
+from mcp.server.auth.provider import AccessToken
+
+MAX_TOKEN_CHARS = 8192
+
+log = logging.getLogger(__name__)
+
+
+class CallerToken(AccessToken):
+    """A token that was verified: whose it is, and until when it holds. The token itself is not kept."""
+
+    principal: Principal
+
+    @classmethod
+    def of(cls, principal: Principal, provider: str, expires_at: int | None = None) -> CallerToken:
+        """Describe the caller. The SDK tells the owner of a session by client, issuer and subject."""
+        return cls(
+            token="",
+            client_id=principal.tenant,
+            subject=principal.user,
+            scopes=sorted(principal.scopes),
+            expires_at=expires_at,
+            claims={"iss": provider},
+            principal=principal,
+        )
+
+
+class Provider(Protocol):
+    """Verifies the tokens of one kind."""
+
+    def knows(self, token: str) -> bool:
+        """Whether the token has the form of this kind; reads nothing but the token."""
+
+    def verify(self, token: str) -> CallerToken | None:
+        """Return whose a token is, None for one that is wrong. Raises DuetimeError when that cannot be found out."""
+
+
+class Verifier:
+    """Verifies tokens by the providers that are configured; the SDK's `TokenVerifier`."""
+
+    def __init__(self, providers: Sequence[Provider]) -> None:
+        self._providers = providers
+
+    async def verify_token(self, token: str) -> AccessToken | None:
+        """Return whose a token is; None for one that is forged, expired, revoked, or of no known kind."""
+        if len(token) > MAX_TOKEN_CHARS or not (token.isascii() and token.isprintable()):
+            return None
+        provider = next((each for each in self._providers if each.knows(token)), None)
+        if provider is None:
+            return None
+        try:
+            return await cross(provider.verify, token)
+        except InvalidArgument as wrong:  # a tenant or a user that is no name
+            log.warning("refused a token: %s", wrong)
+            return None

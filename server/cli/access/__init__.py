@@ -1,0 +1,1 @@
+"""The verbs that decide who may call."""

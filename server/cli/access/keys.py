@@ -1,0 +1,163 @@
+"""The verbs of API keys: create, list, revoke, rotate."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from datetime import datetime, timedelta
+from typing import Annotated
+
+import typer
+from duetime.scheduler.api_key import ApiKey
+from duetime.scheduler.errors import InvalidArgument
+from duetime.scheduler.principal import LOCAL, Principal, Scope
+from duetime.scheduler.rules.time import times
+from duetime.scheduler.rules.time.durations import parse_exact
+from duetime.scheduler.rules.time.tokens import Misread, Unknown
+from duetime.scheduler.task import Json
+from duetime.server.auth.key_format import KeyText
+from duetime.server.cli import output
+from duetime.server.cli.output import AsJson
+from duetime.server.session import session
+
+NEVER = "never"
+MAX_VALIDITY = timedelta(days=3650)
+MAX_OVERLAP = timedelta(days=90)
+
+KeyId = Annotated[str, typer.Argument(metavar="ID", help="the id of the key, as `duetime keys list` shows it")]
+
+
+def create(
+    context: typer.Context,
+    name: Annotated[str, typer.Argument(metavar="NAME", help="what the key is for, as `duetime keys list` shows it")],
+    *,
+    tenant: Annotated[str, typer.Option(help="the tenant whose tasks it opens")] = LOCAL.tenant,
+    user: Annotated[str, typer.Option(help="the user in whose name it acts")] = LOCAL.user,
+    scope: Annotated[
+        list[Scope] | None, typer.Option(help="what it may do: tasks, worker, admin:read or admin; may be repeated")
+    ] = None,
+    expires: Annotated[str, typer.Option(help="after what time it ends: '90 days', or never")] = "365 days",
+    as_json: AsJson = False,
+) -> None:
+    """Create an API key and show it, which happens only once."""
+    scopes = tuple(sorted(set(scope or [Scope.TASKS])))
+    owner = Principal(tenant, user, frozenset(scopes))
+    named = Principal(user=name).user if name else LOCAL.user
+    validity = None if expires == NEVER else _length("expires", expires, MAX_VALIDITY, "90 days")
+    text = KeyText.new()
+    with session(context).store(create=True) as store:
+        now = store.now()
+        key = ApiKey(
+            text.id, owner.tenant, owner.user, scopes, named, text.digest, now, now + validity if validity else None
+        )
+        store.api_keys.add(key)
+    _show(text, key, now, as_json=as_json)
+
+
+def list_(
+    context: typer.Context,
+    *,
+    tenant: Annotated[str | None, typer.Option(help="only the keys of this tenant")] = None,
+    as_json: AsJson = False,
+) -> None:
+    """List the API keys: whose each is, what it may do, when it ends and when it was last used."""
+    with session(context).store(create=True) as store:
+        now, keys = store.now(), store.api_keys.all(tenant)
+    if as_json:
+        output.as_json({"schema": "duetime.keys/1", "keys": [_json(key, now) for key in keys]})
+    elif keys:
+        columns = ("ID", "NAME", "TENANT", "USER", "SCOPES", "STATE", "EXPIRES", "LAST USED")
+        output.table(columns, (_row(key, now) for key in keys), spare=("LAST USED",))
+    else:
+        output.say("There is no API key. `duetime keys create laptop` creates one.")
+
+
+def revoke(
+    context: typer.Context,
+    key_id: Annotated[str | None, typer.Argument(metavar="[ID]", help="the id of the key")] = None,
+    *,
+    tenant: Annotated[str | None, typer.Option(help="revoke every key of this tenant instead")] = None,
+) -> None:
+    """Revoke an API key, or all of a tenant; the next call with it is refused."""
+    if (key_id is None) == (tenant is None):
+        raise InvalidArgument(
+            "key_id", "expected the id of a key, or --tenant", example="duetime keys revoke 7k3m9qx2w4hb"
+        )
+    with session(context).store(create=True) as store:
+        if tenant is not None:
+            count = store.api_keys.revoke_tenant(tenant)
+            output.say(f"Revoked {count} key{'s' if count != 1 else ''} of {tenant}.")
+            return
+        key = store.api_keys.revoke(key_id or "")
+    output.say(f"Revoked {key.id} ({key.name}). The next call with it is refused.")
+
+
+def rotate(
+    context: typer.Context,
+    key_id: KeyId,
+    *,
+    overlap: Annotated[str, typer.Option(help="for how long the old key stays valid: '24 hours'")] = "24 hours",
+    as_json: AsJson = False,
+) -> None:
+    """Replace an API key by a new one of the same principal; the old one stays valid for the overlap."""
+    length = _length("overlap", overlap, MAX_OVERLAP, "24 hours")
+    text = KeyText.new()
+
+    def successor(old: ApiKey) -> ApiKey:
+        ends = now + (old.expires_at - old.created_at) if old.expires_at else None
+        return replace(old, id=text.id, digest=text.digest, created_at=now, expires_at=ends, last_used_at=None)
+
+    with session(context).store(create=True) as store:
+        now = store.now()
+        old, new = store.api_keys.replace(key_id, successor, overlap=length)
+    _show(text, new, now, as_json=as_json)
+    output.note(f"The old key {old.id} ends {_ends(old, now)}.")
+
+
+def _show(text: KeyText, key: ApiKey, now: datetime, *, as_json: bool) -> None:
+    if as_json:
+        output.as_json({"schema": "duetime.key/1", **_json(key, now), "key": text.text})
+        return
+    output.say(text.text)
+    output.note(
+        f"This is shown only once: store it now. Key {key.id} ({key.name}) of {key.user}, tenant {key.tenant}, may use "
+        f"{', '.join(key.scopes)} and ends {_ends(key, now)}. Send it as `Authorization: Bearer <key>`."
+    )
+
+
+def _length(argument: str, text: str, most: timedelta, example: str) -> timedelta:
+    accepted = f"a length of up to {most.days} days"
+    try:
+        found = parse_exact(text)
+    except (Misread, Unknown):
+        raise InvalidArgument(argument, f"{text[:60]!r} is no length", accepted=accepted, example=example) from None
+    if not timedelta() <= found <= most or (argument == "expires" and not found):
+        raise InvalidArgument(argument, f"{text[:60]!r} is out of range", accepted=accepted, example=example)
+    return found
+
+
+def _ends(key: ApiKey, now: datetime) -> str:
+    if key.expires_at is None:
+        return NEVER
+    return times.relative(key.expires_at, now) if key.expires_at > now else "now"
+
+
+def _row(key: ApiKey, now: datetime) -> tuple[str, ...]:
+    used = times.relative(key.last_used_at, now) if key.last_used_at else NEVER
+    facts = (key.id, key.name, key.tenant, key.user, ",".join(key.scopes), key.state(now))
+    return (*facts, _ends(key, now) if key.state(now) == "active" else "-", used)
+
+
+def _json(key: ApiKey, now: datetime) -> dict[str, Json]:
+    """Return a key without its digest."""
+    said = {name: times.utc(at) if at else None for name, at in _times(key).items()}
+    facts = {"id": key.id, "name": key.name, "tenant": key.tenant, "user": key.user, "scopes": list(key.scopes)}
+    return {**facts, "state": key.state(now), **said}
+
+
+def _times(key: ApiKey) -> dict[str, datetime | None]:
+    return {
+        "created_at": key.created_at,
+        "expires_at": key.expires_at,
+        "revoked_at": key.revoked_at,
+        "last_used_at": key.last_used_at,
+    }

@@ -1,0 +1,146 @@
+"""The settings of access: where the server listens, how callers prove who they are, and what a tenant may use."""
+
+from __future__ import annotations
+
+from typing import Annotated, Literal
+from urllib.parse import urlsplit
+
+from duetime.server.settings.checks import (
+    HostName,
+    IssuerUrl,
+    Names,
+    Origin,
+    PublicUrl,
+    comma_separated,
+    is_loopback,
+    lower_case,
+)
+from duetime.server.settings.work import WorkSettings
+from pydantic import BeforeValidator, Field, StringConstraints, model_validator
+
+MCP_PATH = "/mcp"
+
+ProviderName = Literal["keys", "oauth"]
+Algorithm = Literal["RS256", "RS384", "RS512", "PS256", "PS384", "PS512", "ES256", "ES384", "ES512", "EdDSA"]
+"""Of signatures by a private key alone: a token must not choose `none`, or the public key as a shared secret."""
+
+ClaimName = Annotated[str, StringConstraints(pattern=r"^[\x21-\x7e]{1,100}$")]
+
+
+class AccessSettings(WorkSettings):
+    """The second part of the settings."""
+
+    host: HostName = Field(
+        default="127.0.0.1",
+        description="the address `duetime serve` listens on; any but loopback needs `auth`",
+        examples=["127.0.0.1"],
+    )
+    port: int = Field(
+        default=8787, ge=0, le=65_535, description="the port of `duetime serve`; 0 picks a free one", examples=["8787"]
+    )
+    allowed_origins: Annotated[tuple[Origin, ...], BeforeValidator(comma_separated)] = Field(
+        default=(),
+        description="origins of web pages that may call `duetime serve` from a browser (CORS), separated by commas; "
+        "`loopback` stands for the pages of this machine, on any port",
+        examples=["https://chat.example.com,loopback"],
+    )
+    auth: Annotated[tuple[ProviderName, ...], BeforeValidator(comma_separated), BeforeValidator(lower_case)] = Field(
+        default=(),
+        description="how callers of `duetime serve` prove who they are: `keys` (`duetime keys create`), `oauth` "
+        "(access tokens of `oauth_issuer`), or both; without it, everyone on this machine is the local user",
+        examples=["keys,oauth"],
+    )
+    public_url: PublicUrl | None = Field(
+        default=None,
+        description="the address of `duetime serve` as clients write it, without `/mcp`; needed where they are on "
+        "other machines, and for `oauth`",
+        examples=["https://duetime.example.com"],
+    )
+    allowed_hosts: Names = Field(
+        default=(),
+        description="further host names under which `duetime serve` may be called, besides that of `public_url` and "
+        "this machine's own",
+        examples=["duetime.internal,server-1"],
+    )
+    oauth_issuer: IssuerUrl | None = Field(
+        default=None,
+        description="the authorization server whose access tokens are accepted, as its tokens name it in `iss`",
+        examples=["https://login.example.com"],
+    )
+    oauth_audience: str = Field(
+        default="",
+        max_length=500,
+        description="what a token has to name in `aud` (default: `public_url` with `/mcp`)",
+        examples=["https://duetime.example.com/mcp"],
+    )
+    oauth_jwks_url: IssuerUrl | None = Field(
+        default=None,
+        description="where the keys of `oauth_issuer` are (default: its metadata says it)",
+        examples=["https://login.example.com/keys"],
+    )
+    oauth_algorithms: Annotated[tuple[Algorithm, ...], BeforeValidator(comma_separated), Field(min_length=1)] = Field(
+        default=("RS256", "ES256"), description="the signatures that a token may have", examples=["ES256,EdDSA"]
+    )
+    oauth_tenant_claim: ClaimName = Field(
+        default="tenant", description="the claim of a token that names the tenant", examples=["org_id"]
+    )
+    oauth_user_claim: ClaimName = Field(
+        default="sub", description="the claim of a token that names the user", examples=["email"]
+    )
+    oauth_scope_claim: ClaimName = Field(
+        default="scope",
+        description="the claim of a token that lists its scopes, as a text with blanks or as a list",
+        examples=["scp"],
+    )
+    oauth_leeway_seconds: int = Field(
+        default=30,
+        ge=0,
+        le=300,
+        description="how far the clock of the authorization server may differ",
+        examples=["30"],
+        json_schema_extra={"unit": "seconds"},
+    )
+    oauth_refetch_seconds: int = Field(
+        default=60,
+        ge=5,
+        le=3600,
+        description="how often at most a token with an unknown key fetches the keys of `oauth_issuer` again",
+        examples=["60"],
+        json_schema_extra={"unit": "seconds"},
+    )
+
+    @model_validator(mode="after")
+    def _reachable_with_auth_only(self) -> AccessSettings:
+        if is_loopback(self.host):
+            return self
+        if not self.auth:
+            raise ValueError(
+                f"host {self.host!r} can be reached from other machines, and without `auth` nobody has to prove who he "
+                "is: set auth (DUETIME_AUTH) to keys or oauth as well, or host to 127.0.0.1"
+            )
+        if self.public_url is None:
+            raise ValueError(
+                f"host {self.host!r} can be reached from other machines: set public_url (DUETIME_PUBLIC_URL) to the "
+                "address that they call, for example https://duetime.example.com"
+            )
+        return self
+
+    @model_validator(mode="after")
+    def _known_issuer(self) -> AccessSettings:
+        if "oauth" in self.auth and (self.oauth_issuer is None or self.public_url is None):
+            raise ValueError(
+                "auth by oauth needs oauth_issuer (DUETIME_OAUTH_ISSUER), the authorization server, and public_url "
+                "(DUETIME_PUBLIC_URL), the address of this server in its tokens"
+            )
+        return self
+
+    @property
+    def resource(self) -> str:
+        """The address of the MCP endpoint as clients write it; empty without `public_url`."""
+        return f"{self.public_url}{MCP_PATH}" if self.public_url else ""
+
+    @property
+    def host_names(self) -> tuple[str, ...]:
+        """The names of other machines' requests for this server."""
+        public = [urlsplit(self.public_url).netloc] if self.public_url else []
+        return (*public, *self.allowed_hosts)

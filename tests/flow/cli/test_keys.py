@@ -1,0 +1,124 @@
+"""`duetime keys`: a key is shown once, listed without its secret, revoked and rotated."""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any
+
+import pytest
+from duetime.scheduler.store import open_store
+from duetime.server.auth.key_format import KeyText
+from duetime.server.cli.main import run
+
+Said = Callable[..., str]
+
+
+@pytest.fixture
+def said(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> Said:
+    """Run a command on a database of the test's own; return stdout, or stderr where it fails."""
+    for name in [name for name in os.environ if name.upper().startswith("DUETIME_")]:
+        monkeypatch.delenv(name)
+    monkeypatch.setenv("DUETIME_DATABASE_URL", f"sqlite:///{tmp_path}/duetime.db")
+
+    def answered(*arguments: str, code: int = 0) -> str:
+        capsys.readouterr()
+        assert run(arguments) == code
+        written = capsys.readouterr()
+        return written.err if code else written.out
+
+    return answered
+
+
+def created(said: Said, *options: str) -> Any:
+    return json.loads(said("keys", "create", "laptop", *options, "--json"))
+
+
+def listed(said: Said, *options: str) -> Sequence[Any]:
+    found: Sequence[Any] = json.loads(said("keys", "list", *options, "--json"))["keys"]
+    return found
+
+
+def test_a_new_key_is_the_only_line_on_stdout(said: Said, tmp_path: Path) -> None:
+    text = said("keys", "create", "laptop").removesuffix("\n")
+    key = KeyText.parse(text)
+    assert key is not None
+    store = open_store(f"sqlite:///{tmp_path}/duetime.db")
+    stored = store.api_keys.find(key.id)
+    store.close()
+    assert stored is not None
+    assert key.matches(stored.digest)
+
+
+def test_the_secret_is_neither_stored_nor_shown_again(said: Said, tmp_path: Path) -> None:
+    secret = created(said)["key"].rpartition("_")[2]
+    assert secret not in said("keys", "list") + said("keys", "list", "--json")
+    assert all(secret.encode() not in path.read_bytes() for path in tmp_path.iterdir())
+
+
+def test_a_key_says_whose_it_is_and_what_it_may_do(said: Said) -> None:
+    created(said, "--tenant", "acme", "--user", "Zoë", "--scope", "worker", "--scope", "tasks", "--expires", "never")
+    [key] = listed(said)
+    assert (key["tenant"], key["user"], key["scopes"]) == ("acme", "Zoë", ["tasks", "worker"])
+    assert (key["state"], key["expires_at"], key["last_used_at"]) == ("active", None, None)
+    assert {"acme", "Zoë", "tasks,worker", "active"} <= set(said("keys", "list").split())
+
+
+def test_a_key_ends_after_a_year_unless_it_is_told_otherwise(said: Said) -> None:
+    key = created(said)
+    assert key["expires_at"][:4] == str(int(key["created_at"][:4]) + 1)
+
+
+@pytest.mark.parametrize(
+    ("options", "problem"),
+    [
+        (("--expires", "soon"), "expires"),
+        (("--expires", "0 days"), "expires"),
+        (("--expires", "11 years"), "expires"),
+        (("--tenant", " acme"), "tenant"),
+        (("--user", ""), "user"),
+        (("--scope", "root"), "scope"),
+    ],
+)
+def test_a_wrong_key_is_refused_and_none_is_stored(said: Said, options: tuple[str, ...], problem: str) -> None:
+    assert problem in said("keys", "create", "laptop", *options, code=2)
+    assert said("keys", "list").startswith("There is no API key.")
+
+
+def test_a_key_is_revoked_by_its_id(said: Said) -> None:
+    key = created(said)
+    assert key["id"] in said("keys", "revoke", key["id"])
+    assert [each["state"] for each in listed(said)] == ["revoked"]
+    assert "no API key 'nothing'" in said("keys", "revoke", "nothing", code=3)
+
+
+def test_all_keys_of_a_tenant_are_revoked(said: Said) -> None:
+    for tenant in ("acme", "acme", "globex"):
+        created(said, "--tenant", tenant)
+    assert said("keys", "revoke", "--tenant", "acme") == "Revoked 2 keys of acme.\n"
+    assert [key["state"] for key in listed(said, "--tenant", "globex")] == ["active"]
+
+
+def test_revoking_nothing_or_both_is_refused(said: Said) -> None:
+    assert "--tenant" in said("keys", "revoke", code=2)
+    assert "--tenant" in said("keys", "revoke", "7k3m9qx2w4hb", "--tenant", "acme", code=2)
+
+
+def test_a_rotated_key_has_a_successor_of_the_same_principal(said: Said) -> None:
+    old = created(said, "--tenant", "acme", "--user", "ann", "--scope", "admin")
+    new = json.loads(said("keys", "rotate", old["id"], "--overlap", "2 hours", "--json"))
+    assert new["key"] != old["key"]
+    same = ("tenant", "user", "scopes", "name")
+    assert [new[name] for name in same] == [old[name] for name in same]
+    ends = {key["id"]: key["expires_at"] for key in listed(said)}
+    assert ends[old["id"]] < ends[new["id"]]
+
+
+def test_a_rotation_without_an_overlap_ends_the_old_key_at_once(said: Said) -> None:
+    old = created(said)
+    said("keys", "rotate", old["id"], "--overlap", "0 s")
+    assert {key["id"]: key["state"] for key in listed(said)}[old["id"]] == "expired"
+    assert "is expired" in said("keys", "rotate", old["id"], code=4)
+    assert "overlap" in said("keys", "rotate", old["id"], "--overlap", "a year", code=2)
