@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from duetime.widgets.cards import cards
-from playwright.sync_api import FrameLocator, Locator, Page
+from playwright.sync_api import Frame, FrameLocator, Locator, Page
 
 from tests.widgets.pictures import indexed
 from tests.widgets.sample import FakeServer, result
@@ -20,7 +20,11 @@ Serve = Callable[[str, dict[str, Any]], dict[str, Any]]
 
 IMAGES = Path(__file__).resolve().parents[2] / "docs" / "images"
 CAN_CALL_TOOLS: dict[str, Any] = {"serverTools": {}, "updateModelContext": {"text": {}, "structuredContent": {}}}
+CLOCK_STEP_S = 10
+"""Less than a card waits for an answer, which comes between two steps."""
 READER = {"theme": "light", "locale": "en-US", "timeZone": "America/Denver", "displayMode": "inline"}
+
+AS_HIGH_AS_ITS_CARD = "() => Math.ceil(document.documentElement.getBoundingClientRect().height) === innerHeight"
 
 
 def html_of(name: str) -> str:
@@ -42,27 +46,31 @@ class Chat:
     def card(self) -> FrameLocator:
         return self.page.frame_locator("iframe")
 
+    @property
+    def frame(self) -> Frame:
+        [frame] = self.page.main_frame.child_frames
+        return frame
+
     def load(
         self, name: str, *, width: int | None = None, capabilities: dict[str, Any] | None = None, **context: Any
     ) -> None:
         """Put a card into the chat and wait until it has greeted the host."""
-        self._ask(
-            "load",
-            {
-                "html": html_of(name),
-                "context": {**READER, **context},
-                "capabilities": CAN_CALL_TOOLS if capabilities is None else capabilities,
-                "width": width,
-            },
-        )
+        able = CAN_CALL_TOOLS if capabilities is None else capabilities
+        card = {"html": html_of(name), "context": {**READER, **context}, "capabilities": able, "width": width}
+        self._ask("load", card)
         self.await_seen("greeted")
+        self.settle()
+
+    def settle(self) -> None:
+        """Wait until card and host have taken what they sent each other; only calls that are held are not answered."""
+        self.page.wait_for_function("() => host.settled()")
 
     def await_seen(self, what: str) -> Any:
         """Give what the host has seen once it has, and fail when it never does."""
         return self.page.wait_for_function("what => window.host.seen[what]", arg=what).json_value()
 
     def show(self, structured: dict[str, Any]) -> None:
-        self._ask("result", result(structured))
+        self.send("result", result(structured))
 
     def show_task(self, task: dict[str, Any], **context: Any) -> None:
         """Put a task into the server and its card into the chat."""
@@ -71,12 +79,21 @@ class Chat:
         self.show(task)
 
     def pass_time(self, seconds: float) -> None:
-        """Let the frozen clocks of the page and of the server go on, and every timer with them."""
+        """Let the frozen clocks of the page and of the server go on; what the card asks is answered after each step."""
+        self.settle()
+        while seconds > 0:
+            self._step(min(seconds, CLOCK_STEP_S))
+            seconds -= CLOCK_STEP_S
+
+    def _step(self, seconds: float) -> None:
+        """Run the timers of one step, without an answer among them: which timers it came before would be chance."""
+        self._ask("run")
+        away = round(seconds * 1000)
+        self.frame.evaluate("away => { window.passed = false; setTimeout(() => (window.passed = true), away); }", away)
+        self.page.clock.run_for(away)  # it returns before the timers have run
+        self.frame.wait_for_function("window.passed")
         self.server.now += timedelta(seconds=seconds)
-        card, away = self.page.frames[-1], round(seconds * 1000)
-        card.evaluate("away => { window.passed = false; setTimeout(() => (window.passed = true), away); }", away)
-        self.page.clock.run_for(away)
-        card.wait_for_function("window.passed")  # the frame's timers run after the page's
+        self.settle()
 
     def state(self) -> Locator:
         return self.card.locator(".state[data-state]")
@@ -84,10 +101,14 @@ class Chat:
     def told_model(self) -> list[str]:
         return [context["content"][0]["text"] for context in self.seen("contexts")]
 
-    def send(self, what: str, value: Any = None) -> Any:
-        return self._ask(what, value)
+    def send(self, what: str, value: Any = None) -> None:
+        """Do something as the host, and wait until the card has taken it."""
+        self._ask(what, value)
+        self.settle()
 
     def seen(self, what: str) -> Any:
+        """Give what the host has seen of all that the card has sent by now."""
+        self.settle()
         return self.page.evaluate("what => window.host.seen[what]", what)
 
     def calls(self) -> list[tuple[str, dict[str, Any]]]:
@@ -95,8 +116,16 @@ class Chat:
 
     def fit(self) -> None:
         """Wait until the frame is as high as its card: while it grows, what is to be clicked moves."""
-        height = self.card.locator("html").evaluate("root => Math.ceil(root.getBoundingClientRect().height)")
-        self.page.wait_for_function("height => host.seen.sizes.at(-1)?.height === height", arg=height)
+        self.settle()
+        self.frame.wait_for_function(AS_HIGH_AS_ITS_CARD)
+
+    def click(self, target: Locator) -> None:
+        """Click something that stands still."""
+        self.fit()
+        target.click()
+
+    def press(self, name: str) -> None:
+        self.click(self.button(name))
 
     def choice(self, text: str) -> Locator:
         """Find a choice of a panel that has opened, by the start of its name; the rest says what it results in."""
@@ -124,5 +153,5 @@ class Chat:
             path.write_bytes(indexed(self.page, taken))
         return path
 
-    def _ask(self, what: str, value: Any) -> Any:
-        return self.page.evaluate("([what, value]) => window.host[what](value)", [what, value])
+    def _ask(self, what: str, value: Any = None) -> None:
+        self.page.evaluate("([what, value]) => window.host[what](value)", [what, value])

@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Generator, Iterator
+from contextlib import contextmanager
 from datetime import timedelta
 from pathlib import Path
+from typing import Any
 
 import pytest
 from playwright.sync_api import Browser, Page, expect, sync_playwright
 
 from tests.widgets.chat import Chat
+from tests.widgets.evidence import evidence
 from tests.widgets.live import LiveServer
 from tests.widgets.sample import NOW
 from tests.widgets.tooling import HOST, bundle, find_chromium
@@ -26,6 +29,15 @@ ONE_PROCESS = ["--disable-site-isolation-trials"]
 the frame, and is lost when the frame has just grown."""
 
 
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_makereport(item: pytest.Item) -> Generator[None, pytest.TestReport, pytest.TestReport]:
+    report = yield
+    given: dict[str, object] = getattr(item, "funcargs", {})
+    pages = [page for page in given.values() if report.failed and isinstance(page, Page) and not page.is_closed()]
+    report.sections += [("the page", evidence(page)) for page in pages]
+    return report
+
+
 @pytest.fixture(scope="session")
 def host_script() -> str:
     return bundle()
@@ -36,7 +48,7 @@ def browser() -> Iterator[Browser]:
     """Start a browser for the tests of one file: while there is one, no other test could have an event loop."""
     path = find_chromium()
     with sync_playwright() as playwright:
-        chromium = playwright.chromium.launch(executable_path=path, args=QUIET + ONE_PROCESS)
+        chromium = playwright.chromium.launch(executable_path=path, args=QUIET + ONE_PROCESS, timeout=PATIENCE_MS)
         yield chromium
         chromium.close()
 
@@ -47,23 +59,32 @@ def sharpness() -> float:
     return 1
 
 
+@contextmanager
+def opened(browser: Browser, **options: Any) -> Iterator[Page]:
+    """Open a page in which nothing is in motion, and wait for everything on it as patiently as elsewhere."""
+    context = browser.new_context(locale="en-US", reduced_motion="reduce", **options)
+    context.set_default_timeout(PATIENCE_MS)
+    try:
+        yield context.new_page()
+    finally:
+        context.close()
+
+
+def begin(page: Page, script: str) -> None:
+    """Make a page an empty chat."""
+    page.set_content((HOST / "host.html").read_text("utf-8"))
+    page.add_script_tag(content=script)
+
+
 @pytest.fixture
 def page(browser: Browser, host_script: str, sharpness: float) -> Iterator[Page]:
     """Give an empty chat whose clock stands still at `NOW`."""
-    context = browser.new_context(
-        viewport={"width": 560, "height": 800},
-        timezone_id="Asia/Tokyo",
-        locale="en-US",
-        device_scale_factor=sharpness,
-    )
-    page = context.new_page()
-    page.set_default_timeout(PATIENCE_MS)
-    page.clock.install(time=NOW - timedelta(minutes=1))
-    page.set_content((HOST / "host.html").read_text("utf-8"))
-    page.add_script_tag(content=host_script)
-    page.clock.pause_at(NOW)
-    yield page
-    context.close()
+    size = {"width": 560, "height": 800}
+    with opened(browser, viewport=size, timezone_id="Asia/Tokyo", device_scale_factor=sharpness) as page:
+        page.clock.install(time=NOW - timedelta(days=1))  # from there it runs until it is stopped, and cannot go back
+        begin(page, host_script)
+        page.clock.pause_at(NOW)
+        yield page
 
 
 @pytest.fixture
@@ -83,9 +104,6 @@ def live(tmp_path: Path) -> Iterator[LiveServer]:
 @pytest.fixture
 def today(browser: Browser, host_script: str, live: LiveServer) -> Iterator[Page]:
     """Give an empty chat whose clock is the real one, as the server's is; it is closed before the server."""
-    context = browser.new_context(viewport={"width": 560, "height": 800}, timezone_id="America/Denver", locale="en-US")
-    page = context.new_page()
-    page.set_content((HOST / "host.html").read_text("utf-8"))
-    page.add_script_tag(content=host_script)
-    yield page
-    context.close()
+    with opened(browser, viewport={"width": 560, "height": 800}, timezone_id="America/Denver") as page:
+        begin(page, host_script)
+        yield page

@@ -22,7 +22,7 @@ NINE = datetime(2026, 11, 24, 9, 0, tzinfo=ZoneInfo(DENVER))
 def file_of(chat: Chat, task: dict[str, Any]) -> str:
     """Offer the task to a calendar, and give the file as the host gets it."""
     chat.show_task(task, capabilities={**CAN_CALL_TOOLS, "downloadFile": {}})
-    chat.button("More").click()
+    chat.press("More")
     chat.choice("Add to calendar").click()
     expect(chat.said()).to_have_text("Calendar file offered.")
     resource = chat.seen("files")[-1]
@@ -131,7 +131,7 @@ def test_an_occurrence_that_was_moved_is_an_exception_of_its_series(chat: Chat) 
 
 def test_a_host_that_takes_no_files_is_offered_none(chat: Chat) -> None:
     chat.show_task(a_task())
-    chat.button("More").click()
+    chat.press("More")
     expect(chat.choice("Run now")).to_be_visible()
     expect(chat.button("Add to calendar")).to_have_count(0)
 
@@ -139,7 +139,7 @@ def test_a_host_that_takes_no_files_is_offered_none(chat: Chat) -> None:
 def test_a_host_that_refuses_the_file_is_said_to(chat: Chat) -> None:
     chat.show_task(a_task(), capabilities={**CAN_CALL_TOOLS, "downloadFile": {}})
     chat.send("deny")
-    chat.button("More").click()
+    chat.press("More")
     chat.choice("Add to calendar").click()
     expect(chat.card.get_by_role("alert")).to_have_text("The chat app did not take the file.")
 

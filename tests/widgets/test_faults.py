@@ -20,14 +20,13 @@ AWAY = "Duetime cannot be reached."
 def test_a_server_that_is_away_is_told_in_plain_words_and_tried_again(chat: Chat) -> None:
     chat.show_task(soon())
     chat.send("break", POSTING)
-    chat.button("Cancel").click()
+    chat.press("Cancel")
 
     alert = chat.card.get_by_role("alert")
     expect(alert.locator("p")).to_have_text(AWAY)
     expect(chat.state()).to_have_text("Scheduled")
     chat.send("break", "")
-    chat.fit()
-    chat.button("Try again").click()
+    chat.press("Try again")
     expect(chat.state()).to_have_text("Cancelled")
     expect(alert).to_have_count(0)
 
@@ -51,14 +50,14 @@ def test_what_a_host_makes_of_a_fault_is_not_shown_either(chat: Chat) -> None:
     expect(chat.card.get_by_role("alert")).to_have_text(AWAY)
 
     chat.server.tasks[CALL_JOHN] = a_task()
-    chat.button("Try again").click()
+    chat.press("Try again")
     expect(chat.state()).to_have_text("Scheduled")
 
 
 def test_a_late_answer_is_taken(chat: Chat) -> None:
     chat.show_task(soon())
     chat.send("hold")
-    chat.button("Cancel").click()
+    chat.press("Cancel")
     chat.pass_time(21)
     alert = chat.card.get_by_role("alert")
     expect(alert).to_contain_text("No answer came")
@@ -80,7 +79,7 @@ def test_a_server_that_was_restarted_is_a_new_session_and_no_error(chat: Chat) -
         throw new Error('Error POSTing to endpoint (HTTP 404): {"error":{"message":"Session not found"}}');
       };
     }""")
-    chat.button("Cancel").click()
+    chat.press("Cancel")
 
     expect(chat.state()).to_have_text("Cancelled")
     expect(chat.card.get_by_role("alert")).to_have_count(0)

@@ -14,6 +14,7 @@ import pytest
 from playwright.sync_api import Browser, FrameLocator, Page, expect
 
 from tests.flow.protocol.serve_process import serving
+from tests.widgets.conftest import opened
 from tests.widgets.tooling import HOST, bundle
 
 pytestmark = pytest.mark.browser
@@ -49,12 +50,10 @@ def site() -> Iterator[int]:
 @pytest.fixture
 def remote(browser: Browser, script: str, site: int) -> Iterator[Page]:
     """Give a page of the chat's site."""
-    context = browser.new_context(viewport={"width": 700, "height": 1300}, timezone_id="America/Denver", locale="en-US")
-    page = context.new_page()
-    page.goto(f"http://localhost:{site}/remote.html")
-    page.add_script_tag(content=script)
-    yield page
-    context.close()
+    with opened(browser, viewport={"width": 700, "height": 1300}, timezone_id="America/Denver") as page:
+        page.goto(f"http://localhost:{site}/remote.html")
+        page.add_script_tag(content=script)
+        yield page
 
 
 def call(server: str, tool: str, **arguments: Any) -> dict[str, Any]:

@@ -68,7 +68,7 @@ def test_a_card_speaks_the_language_of_its_reader(chat: Chat, language: str, loc
 def test_no_language_is_too_wide_for_320_pixels(chat: Chat, language: str, locale: str) -> None:
     chat.show_task(soon(**everything()), locale=locale, width=320)
     for opener in ("snooze", "change", "more", "history"):
-        chat.button(words(language, f"button.{opener}")).click()
+        chat.press(words(language, f"button.{opener}"))
         chat.fit()
         assert not too_wide(chat), opener
 
@@ -124,7 +124,7 @@ def test_a_distance_is_rounded(chat: Chat, minutes: int, said: str) -> None:
 
 def test_from_right_to_left_what_points_turns_round_and_titles_keep_their_own_direction(chat: Chat) -> None:
     chat.show_task(a_task(title="Call (John)"), locale="ar-EG")
-    chat.button(words("ar", "button.cancel")).click()
+    chat.press(words("ar", "button.cancel"))
     undo = chat.card.locator(".icon-undo")
     expect(undo).to_have_css("transform", "matrix(-1, 0, 0, 1, 0, 0)")
     expect(chat.card.get_by_role("heading")).to_have_css("unicode-bidi", "plaintext")
@@ -170,11 +170,11 @@ def test_every_word_of_a_card_is_of_the_catalogue_of_intl_or_of_the_task(chat: C
     }
     seen = set()
     for opener in ("snooze", "change", "more", "history"):
-        chat.card.locator(f"[data-key={opener}]").click()
-        chat.fit()
+        chat.click(chat.card.locator(f"[data-key={opener}]"))
+        chat.settle()
         seen |= unmarked(chat)
-    chat.card.locator("[data-key=cancel]").click()
-    chat.fit()
+    chat.click(chat.card.locator("[data-key=cancel]"))
+    chat.settle()
     seen |= unmarked(chat)
 
     of_the_task = set(re.findall(r"\w+", f"{task['title']} {task['repeat']['text']} {DENVER} inbox maria"))

@@ -70,7 +70,7 @@ def test_a_refused_action_has_its_picture(chat: Chat) -> None:
     set_the_stage(chat, "light", 520)
     chat.show_task(a_task())
     chat.server.refuse = "The store is not available, so nothing was changed. Try again in a moment."
-    chat.button("Cancel").click()
+    chat.press("Cancel")
     expect(chat.card.get_by_role("alert")).to_be_visible()
     chat.button("More").hover()
     keep(chat, "task-card-error")
@@ -91,7 +91,7 @@ def test_a_server_that_is_away_has_its_picture(chat: Chat) -> None:
     set_the_stage(chat, "light", 520)
     chat.show_task(a_task())
     chat.send("break", "fetch failed")
-    chat.button("Cancel").click()
+    chat.press("Cancel")
     expect(chat.button("Try again")).to_be_visible()
     chat.button("More").hover()
     keep(chat, "task-card-away")
@@ -100,7 +100,7 @@ def test_a_server_that_is_away_has_its_picture(chat: Chat) -> None:
 def test_a_cancelled_task_has_its_picture(chat: Chat) -> None:
     set_the_stage(chat, "light", 520)
     chat.show_task(a_task())
-    chat.button("Cancel").click()
+    chat.press("Cancel")
     expect(chat.button("Undo")).to_be_visible()
     chat.pass_time(6)
     expect(chat.card.locator("[data-undo]")).to_have_text("24")
@@ -119,7 +119,7 @@ def test_a_delivered_reminder_has_its_picture(chat: Chat) -> None:
         ),
         theme="dark",
     )  # fmt: skip
-    chat.button("Snooze").click()
+    chat.press("Snooze")
     expect(chat.choice("10 min")).to_be_visible()
     keep(chat, "task-card-delivered")
 
@@ -127,7 +127,7 @@ def test_a_delivered_reminder_has_its_picture(chat: Chat) -> None:
 def test_editing_a_task_has_its_picture(chat: Chat) -> None:
     set_the_stage(chat, "light", 520)
     chat.show_task(call_john())
-    chat.button("More").click()
+    chat.press("More")
     chat.choice("Edit").click()
     chat.fit()
     keep(chat, "task-card-edit")
@@ -136,7 +136,7 @@ def test_editing_a_task_has_its_picture(chat: Chat) -> None:
 def test_changing_the_time_has_its_picture(chat: Chat) -> None:
     set_the_stage(chat, "light", 520)
     chat.show_task(a_task(repeat=weekly()), timeZone="Europe/Berlin", locale="en-GB")
-    chat.button("Move").click()
+    chat.press("Move")
     chat.button("Save").focus()
     keep(chat, "task-card-change")
 

@@ -71,15 +71,12 @@ def test_the_card_greets_its_host_before_it_says_anything_else(chat: Chat) -> No
 
 def test_the_card_reports_its_real_height_so_that_nothing_is_cut_off(chat: Chat) -> None:
     chat.show_task(a_task())
-    chat.button("More").click()
+    chat.press("More")
     expect(chat.button("Run now")).to_be_visible()
 
-    html = chat.card.locator("html")
-    chat.page.wait_for_function("height => host.seen.sizes.at(-1).height === height", arg=html.evaluate(HEIGHT))
-    assert html.evaluate("root => root.scrollHeight <= root.clientHeight")
-
-
-HEIGHT = "root => Math.ceil(root.getBoundingClientRect().height)"
+    chat.fit()
+    assert chat.seen("sizes")[-1]["height"] == chat.frame.evaluate("innerHeight")
+    assert chat.card.locator("html").evaluate("root => root.scrollHeight <= root.clientHeight")
 
 
 def test_while_the_tool_runs_the_card_shows_what_was_asked_for(chat: Chat) -> None:
@@ -166,7 +163,7 @@ def test_the_distance_to_the_time_is_live(chat: Chat) -> None:
 
 def test_a_recurrence_is_said_in_words_with_its_next_times(chat: Chat) -> None:
     chat.show_task(a_task(repeat={**weekly(), "notes": ["1 Nov: clocks go back"]}))
-    chat.card.get_by_text("every Tuesday at 09:00").click()
+    chat.click(chat.card.get_by_text("every Tuesday at 09:00"))
 
     expect(chat.card.locator("details li")).to_have_count(5)
     expect(chat.card.locator("details li").first).to_have_text("Tue, Nov 24, 9:00 AM")

@@ -18,7 +18,7 @@ TASK = {"task_id": CALL_JOHN, "revision": 3}
 
 def test_an_action_shows_pending_first_and_then_the_new_state(chat: Chat) -> None:
     chat.show_task(soon())
-    chat.button("Snooze").click()
+    chat.press("Snooze")
     chat.send("hold")
     chat.choice("10 min").click()
 
@@ -37,7 +37,7 @@ def test_an_action_shows_pending_first_and_then_the_new_state(chat: Chat) -> Non
 )
 def test_a_reminder_that_fired_can_be_snoozed(chat: Chat, choice: str, time: dict[str, Any]) -> None:
     chat.show_task(a_task(due=NOW - timedelta(minutes=1), state="succeeded"))
-    chat.button("Snooze").click()
+    chat.press("Snooze")
     chat.choice(choice).click()
 
     expect(chat.state()).to_have_text("Scheduled")
@@ -46,13 +46,13 @@ def test_a_reminder_that_fired_can_be_snoozed(chat: Chat, choice: str, time: dic
 
 def test_the_time_is_changed_in_the_tasks_own_zone_wherever_the_reader_is(chat: Chat) -> None:
     chat.show_task(a_task(), timeZone="Europe/Berlin", locale="en-GB")
-    chat.button("Move").click()
+    chat.press("Move")
     field = chat.card.get_by_label("New time in Denver")
     expect(field).to_have_value("2026-11-24T09:00")
     expect(field).to_have_attribute("min", "2026-11-21T16:00")
 
     field.fill("2026-11-25T10:30")
-    chat.button("Save").click()
+    chat.press("Save")
 
     expect(chat.card.locator("time").first).to_have_text("18:30 Wednesday 25 November")
     expect(field).to_have_count(0)
@@ -62,16 +62,16 @@ def test_the_time_is_changed_in_the_tasks_own_zone_wherever_the_reader_is(chat: 
 
 def test_a_time_that_is_past_is_not_even_sent(chat: Chat) -> None:
     chat.show_task(a_task())
-    chat.button("Move").click()
+    chat.press("Move")
     chat.card.get_by_label("New time").fill("2026-11-20T10:30")
-    chat.button("Save").click()
+    chat.press("Save")
     assert chat.card.get_by_label("New time").evaluate("field => field.validity.rangeUnderflow")
     assert chat.calls() == []
 
 
 def test_what_is_typed_stays_when_the_card_draws_itself_again(chat: Chat) -> None:
     chat.show_task(a_task())
-    chat.button("Move").click()
+    chat.press("Move")
     chat.card.get_by_label("New time").fill("2026-11-25T10:30")
     chat.button("Save").focus()
     chat.send("context", {"theme": "dark"})
@@ -80,14 +80,12 @@ def test_what_is_typed_stays_when_the_card_draws_itself_again(chat: Chat) -> Non
 
 def test_a_pause_is_shown_and_taken_back(chat: Chat) -> None:
     chat.show_task(a_task(repeat=weekly()))
-    chat.button("More").click()
-    chat.button("Pause").click()
+    chat.press("More")
+    chat.press("Pause")
     expect(chat.state()).to_have_text("Paused")
 
-    chat.fit()
-    chat.button("More").click()
-    chat.fit()
-    chat.button("Resume").click()
+    chat.press("More")
+    chat.press("Resume")
     expect(chat.state()).to_have_text("Scheduled")
     assert chat.calls() == [
         ("reschedule_task", {**TASK, "pause": True}),
@@ -100,9 +98,8 @@ def test_a_pause_is_shown_and_taken_back(chat: Chat) -> None:
 )
 def test_an_occurrence_can_be_skipped_or_run_at_once(chat: Chat, button: str, action: str, state: str) -> None:
     chat.show_task(a_task(repeat=weekly()))
-    chat.button("More").click()
-    chat.fit()
-    chat.button(button).click()
+    chat.press("More")
+    chat.press(button)
 
     expect(chat.button(button)).to_have_count(0)
     expect(chat.state()).to_have_text(state)
@@ -111,7 +108,7 @@ def test_an_occurrence_can_be_skipped_or_run_at_once(chat: Chat, button: str, ac
 
 def test_only_a_task_that_repeats_has_an_occurrence_to_skip(chat: Chat) -> None:
     chat.show_task(a_task())
-    chat.button("More").click()
+    chat.press("More")
     expect(chat.card.get_by_role("group", name="More actions").get_by_role("button")).to_have_text(
         ["Edit", "Pause", "Run now", "History"]
     )
@@ -120,14 +117,14 @@ def test_only_a_task_that_repeats_has_an_occurrence_to_skip(chat: Chat) -> None:
 def test_an_outcome_that_was_seen_is_done(chat: Chat) -> None:
     unread = [{"task_id": CALL_JOHN, "text": "Call John", "state": "succeeded", "at": stamp(NOW)}]
     chat.show_task(a_task(due=NOW - timedelta(minutes=1), state="succeeded", unread=unread))
-    chat.button("Done").click()
+    chat.press("Done")
     expect(chat.button("Done")).to_have_count(0)
     assert chat.calls() == [("act_on_task", {**TASK, "action": "done"})]
 
 
 def test_a_cancellation_counts_down_and_can_be_undone(chat: Chat) -> None:
     chat.show_task(a_task())
-    chat.button("Cancel").click()
+    chat.press("Cancel")
     expect(chat.state()).to_have_text("Cancelled")
     expect(chat.card.locator(".when time")).to_have_css("text-decoration-line", "line-through")
     expect(chat.card.locator(".relative")).to_have_count(0)
@@ -136,7 +133,7 @@ def test_a_cancellation_counts_down_and_can_be_undone(chat: Chat) -> None:
     chat.pass_time(2)
     expect(chat.card.locator("[data-undo]")).to_have_text("28")
 
-    chat.button("Undo").click()
+    chat.press("Undo")
     expect(chat.state()).to_have_text("Scheduled")
     expect(chat.button("Undo")).to_have_count(0)
     assert chat.calls() == [
@@ -147,7 +144,7 @@ def test_a_cancellation_counts_down_and_can_be_undone(chat: Chat) -> None:
 
 def test_undo_goes_when_the_server_would_no_longer_take_it(chat: Chat) -> None:
     chat.show_task(a_task())
-    chat.button("Cancel").click()
+    chat.press("Cancel")
     expect(chat.button("Undo")).to_be_visible()
     chat.pass_time(29)
     expect(chat.card.locator("[data-undo]")).to_have_text("1")
@@ -160,7 +157,7 @@ def test_a_stale_card_is_refused_and_shows_what_changed(chat: Chat) -> None:
     other = a_task(due=datetime(2026, 11, 24, 18, 0, tzinfo=UTC))
     chat.server.change(when=other["when"], title="Call John and Ann")
 
-    chat.button("Cancel").click()
+    chat.press("Cancel")
 
     changed = chat.card.get_by_role("alert")
     expect(changed).to_contain_text("nothing was done")
@@ -174,7 +171,7 @@ def test_a_stale_card_is_refused_and_shows_what_changed(chat: Chat) -> None:
     assert [name for name, _ in chat.calls()] == ["cancel_task", "get_task"]
     assert chat.told_model() == []
 
-    chat.button("Cancel").click()
+    chat.press("Cancel")
     expect(chat.state()).to_have_text("Cancelled")
     expect(changed).to_have_count(0)
 
@@ -183,7 +180,7 @@ def test_a_refusal_shows_the_servers_sentence_and_puts_the_old_state_back(chat: 
     chat.show_task(a_task())
     chat.server.refuse = "The store is not available; nothing was changed. Try again in a moment."
     chat.send("hold")
-    chat.button("Cancel").click()
+    chat.press("Cancel")
     expect(chat.state()).to_have_text("Cancelling…")
     chat.send("release")
 
@@ -193,7 +190,7 @@ def test_a_refusal_shows_the_servers_sentence_and_puts_the_old_state_back(chat: 
     expect(chat.state()).to_have_text("Scheduled")
     assert chat.told_model() == []
 
-    chat.button("Cancel").click()
+    chat.press("Cancel")
     expect(chat.state()).to_have_text("Cancelled")
     expect(chat.card.get_by_role("alert")).to_have_count(0)
 
@@ -201,7 +198,7 @@ def test_a_refusal_shows_the_servers_sentence_and_puts_the_old_state_back(chat: 
 def test_a_host_that_never_answers_does_not_leave_the_card_hanging(chat: Chat) -> None:
     chat.show_task(a_task())
     chat.send("hold")
-    chat.button("Cancel").click()
+    chat.press("Cancel")
     expect(chat.state()).to_have_text("Cancelling…")
 
     chat.pass_time(21)
@@ -212,7 +209,7 @@ def test_a_host_that_never_answers_does_not_leave_the_card_hanging(chat: Chat) -
 
 def test_the_model_is_told_what_the_user_did(chat: Chat) -> None:
     chat.show_task(a_task(title="Call »John« \u202ethen\nobey"))
-    chat.button("Cancel").click()
+    chat.press("Cancel")
     expect(chat.state()).to_have_text("Cancelled")
 
     [context] = chat.seen("contexts")
@@ -226,7 +223,7 @@ def test_the_model_is_told_what_the_user_did(chat: Chat) -> None:
 
 def test_a_host_that_takes_no_context_is_not_sent_any(chat: Chat) -> None:
     chat.show_task(a_task(), capabilities={"serverTools": {}})
-    chat.button("Cancel").click()
+    chat.press("Cancel")
     expect(chat.state()).to_have_text("Cancelled")
     assert chat.seen("contexts") == []
 
@@ -243,7 +240,7 @@ def test_the_history_opens_with_attempts_events_and_what_changed(chat: Chat) -> 
         "older": True,
     }  # fmt: skip
     chat.show_task(a_task(due=NOW - timedelta(minutes=5), state="failed"))
-    chat.button("History").click()
+    chat.press("History")
 
     entries = chat.card.get_by_role("list", name="History, newest first").get_by_role("listitem")
     expect(entries).to_have_text(
@@ -283,13 +280,13 @@ def test_what_is_due_later_than_in_an_hour_is_moved_and_not_snoozed(chat: Chat) 
 )
 def test_a_snooze_says_the_time_that_it_results_in(chat: Chat, task: dict[str, Any], times: list[str]) -> None:
     chat.show_task(task)
-    chat.button("Snooze").click()
+    chat.press("Snooze")
     expect(chat.card.get_by_role("group", name="Snooze for").get_by_role("button")).to_have_text([*times, "Tomorrow"])
 
 
 def test_a_field_that_is_typed_into_is_never_made_again_while_the_card_reads_its_task(chat: Chat) -> None:
     chat.show_task(held_back())
-    chat.button("Move").click()
+    chat.press("Move")
     field = chat.card.get_by_label("New time")
     field.fill("2026-11-25T10:30")
     field.evaluate("field => (field.mine = true)")
@@ -304,13 +301,13 @@ def test_a_field_that_is_typed_into_is_never_made_again_while_the_card_reads_its
 
 def test_a_recurring_task_asks_which_occurrences_move_and_shows_the_result_first(chat: Chat) -> None:
     chat.show_task(a_task(repeat=weekly()))
-    chat.button("Move").click()
+    chat.press("Move")
     expect(chat.card.get_by_role("radio", name="This one")).to_be_checked()
     chat.card.get_by_label("New time").fill("2026-11-24T10:30")
-    chat.card.get_by_role("radio", name="All following").check()
+    chat.click(chat.card.get_by_role("radio", name="All following"))
     expect(chat.card.get_by_role("status").filter(has_text="Then:")).to_contain_text("Tue, Nov 24")
 
-    chat.button("Save").click()
+    chat.press("Save")
     expect(chat.card.locator("time").first).to_contain_text("10:30 AM")
     change = {**TASK, "when": "2026-11-24T10:30", "timezone": "America/Denver", "all_following": True}
     assert chat.calls()[-1] == ("reschedule_task", change)
@@ -324,7 +321,7 @@ def test_one_occurrence_that_was_moved_is_shown_as_an_exception(chat: Chat) -> N
 
 def test_cancelling_what_runs_says_that_it_was_asked_to_stop(chat: Chat) -> None:
     chat.show_task(a_task(due=NOW - timedelta(minutes=1), state="running", attempt=1))
-    chat.button("Cancel").click()
+    chat.press("Cancel")
 
     expect(chat.state()).to_have_text("Stopping")
     expect(chat.said()).to_contain_text("Asked to stop.")
@@ -332,7 +329,7 @@ def test_cancelling_what_runs_says_that_it_was_asked_to_stop(chat: Chat) -> None
 
 def test_a_result_that_belongs_to_an_earlier_choice_is_not_shown(chat: Chat) -> None:
     chat.show_task(a_task(repeat=weekly()))
-    chat.button("Move").click()
+    chat.press("Move")
     field = chat.card.get_by_label("New time")
     field.fill("2026-11-24T10:30")
     chat.pass_time(1)

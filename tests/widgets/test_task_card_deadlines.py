@@ -113,7 +113,7 @@ def test_a_task_that_is_held_back_says_what_it_waits_for_and_what_it_takes(chat:
 def test_a_deadline_that_somebody_else_moved_is_told(chat: Chat) -> None:
     chat.show_task(urgent(60, 45))
     chat.server.change(priority="critical", deadline=deadline(NOW + timedelta(hours=2), "soft", spare=3600))
-    chat.button("Cancel").click()
+    chat.press("Cancel")
 
     changed = chat.card.locator("[data-changes] li")
     expect(changed).to_have_text([
@@ -138,7 +138,7 @@ def test_a_row_keeps_its_urgency_when_its_task_is_opened(chat: Chat) -> None:
     chat.server.tasks[task["id"]] = task
     chat.load("task-list")
     chat.show(a_page([a_row(task["id"], task["title"], -4, state="ready")]))
-    chat.card.locator(".row").click()
+    chat.click(chat.card.locator(".row"))
 
     expect(chat.card.get_by_role("article")).to_be_visible()
     expect(chat.card.locator(".urgency")).to_have_text("High priorityby Sat, Nov 21, 4:56 PM")

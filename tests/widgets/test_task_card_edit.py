@@ -25,7 +25,7 @@ def scheduled(page: Page, live: LiveServer, **arguments: Any) -> tuple[Chat, str
 
 
 def edit(chat: Chat) -> None:
-    chat.button("More").click()
+    chat.press("More")
     chat.choice("Edit").click()
     chat.fit()
 
@@ -42,7 +42,7 @@ def test_every_field_of_a_task_is_changed_as_it_was_typed(today: Page, live: Liv
     chat.card.get_by_label("Message").fill("She has the keys")
     chat.card.get_by_label("Priority").select_option("High")
     chat.card.get_by_label("Deadline").fill("2030-01-02T10:30")
-    chat.button("Save").click()
+    chat.press("Save")
 
     expect(chat.card.get_by_role("heading")).to_have_text("Call Jane")
     for text in ("She has the keys", "High priority", "Finish by Wed, Jan 2, 2030, 10:30 AM"):
@@ -71,7 +71,7 @@ def test_a_recurrence_is_tried_before_it_is_saved_and_can_be_taken_away(today: P
 
     edit(chat)
     chat.card.get_by_label("Repeat").fill("")
-    chat.button("Save").click()
+    chat.press("Save")
     expect(chat.card.get_by_text("every day at 10:00")).to_have_count(0)
     assert "repeat" not in task_of(live, task_id)
     assert chat.problems == []
@@ -83,7 +83,7 @@ def test_an_emptied_message_and_deadline_go(today: Page, live: LiveServer) -> No
     )
     chat.card.get_by_label("Message").fill("")
     chat.card.get_by_label("Deadline").fill("")
-    chat.button("Save").click()
+    chat.press("Save")
 
     expect(chat.card.get_by_text("He has the keys")).to_have_count(0)
     assert {"message", "deadline"} & set(task_of(live, task_id)) == set()
@@ -102,25 +102,25 @@ def test_what_was_typed_survives_a_change_by_somebody_else(chat: Chat) -> None:
     edit(chat)
     chat.card.get_by_label("Title").fill("Call Jane")
     chat.server.change(priority="high")
-    chat.button("Save").click()
+    chat.press("Save")
 
     expect(chat.card.get_by_text("This task had changed")).to_be_visible()
     expect(chat.card.locator("ins")).to_have_text("high")
     expect(chat.card.get_by_label("Title")).to_have_value("Call Jane")
-    chat.button("Save").click()
+    chat.press("Save")
     expect(chat.card.get_by_role("heading")).to_have_text("Call Jane")
 
 
 def test_only_what_was_changed_is_sent_and_nothing_when_nothing_was(chat: Chat) -> None:
     chat.show_task(soon(repeat=weekly()))
     edit(chat)
-    chat.button("Save").click()
+    chat.press("Save")
     expect(chat.card.get_by_label("Title")).to_have_count(0)
     assert chat.calls() == []
 
     edit(chat)
     chat.card.get_by_label("Priority").select_option("Low")
-    chat.button("Save").click()
+    chat.press("Save")
     expect(chat.card.get_by_text("Low priority")).to_be_visible()
     assert chat.calls()[-1] == ("reschedule_task", {"task_id": a_task()["id"], "revision": 3, "priority": "low"})
     expect(chat.said()).to_have_text("Changed. Due in 30 minutes.")
@@ -146,6 +146,6 @@ def test_a_title_cannot_be_emptied(chat: Chat) -> None:
     chat.show_task(a_task())
     edit(chat)
     chat.card.get_by_label("Title").fill("")
-    chat.button("Save").click()
+    chat.press("Save")
     assert chat.calls() == []
     expect(chat.card.get_by_label("Title")).to_be_focused()

@@ -71,7 +71,7 @@ def test_a_failure_has_a_look_of_its_own_with_the_reason_and_runs_again(chat: Ch
     notice = chat.card.locator("[data-failure]")
     expect(notice.locator("p")).to_have_text(["It failed after 3 attempts.", "HTTP 404 from https://example.org/hook"])
     expect(chat.card.get_by_text("HTTP 404")).to_have_count(1)
-    chat.button("Run again").click()
+    chat.press("Run again")
     expect(chat.state()).to_have_text("Ready")
     expect(notice).to_have_count(0)
     assert chat.calls() == [("act_on_task", {"task_id": CALL_JOHN, "action": "run_now", "revision": 3})]
@@ -92,8 +92,7 @@ def test_work_shows_its_result_and_the_host_opens_its_links(chat: Chat) -> None:
     links = chat.card.locator("button.link")
     expect(links).to_have_text(["example.org/r/7?a=1", "example.org/log"])
     expect(chat.card.locator(".facts")).to_contain_text("status: 200")
-    links.first.click()
-    chat.page.wait_for_function("host.seen.links.length === 1")
+    chat.click(links.first)
     assert chat.seen("links") == ["https://example.org/r/7?a=1"]
     expect(chat.card.locator("a")).to_have_count(0)
 
@@ -193,13 +192,11 @@ def test_a_card_names_no_inbox_no_local_no_tool_and_no_id(chat: Chat) -> None:
 def test_every_action_can_be_undone(chat: Chat, press: list[str], did: str) -> None:
     chat.show_task(soon(repeat=weekly(), unread=UNREAD))
     for name in press:
-        chat.fit()
-        chat.button(name).click()
+        chat.press(name)
     bar = chat.card.locator(".undo")
     expect(bar).to_contain_text(f"{did}. Undo within 30 s")
 
-    chat.fit()
-    chat.button("Undo").click()
+    chat.press("Undo")
     expect(bar).to_have_count(0)
     expect(chat.state()).to_have_text("Scheduled")
     expect(chat.button("Done")).to_be_visible()
@@ -210,31 +207,28 @@ def test_every_action_can_be_undone(chat: Chat, press: list[str], did: str) -> N
 @pytest.mark.parametrize("moved", [False, True])
 def test_a_snooze_and_a_move_can_be_undone(chat: Chat, moved: bool) -> None:
     chat.show_task(soon())
-    chat.button("Move" if moved else "Snooze").click()
+    chat.press("Move" if moved else "Snooze")
     if moved:
         chat.card.get_by_label("New time").fill("2026-11-24T10:30")
-        chat.fit()
-        chat.button("Save").click()
+        chat.press("Save")
     else:
         chat.choice("10 min").click()
     expect(chat.card.locator(".undo")).to_contain_text("Moved. Undo" if moved else "Snoozed. Undo")
 
-    chat.fit()
-    chat.button("Undo").click()
+    chat.press("Undo")
     expect(chat.card.locator(".relative")).to_have_text("in 30 minutes")
 
 
 def test_an_undo_that_the_world_overtook_shows_the_servers_sentence(chat: Chat) -> None:
     chat.show_task(soon())
-    chat.button("Cancel").click()
+    chat.press("Cancel")
     expect(chat.button("Undo")).to_be_visible()
     chat.server.refuse = "This task has run since, so that change stays."
-    chat.fit()
-    chat.button("Undo").click()
+    chat.press("Undo")
     expect(chat.card.get_by_role("alert")).to_have_text("This task has run since, so that change stays.")
 
 
 def test_what_cannot_be_undone_says_so(chat: Chat) -> None:
     chat.show_task(a_task(due=EARLIER, state="running", attempt=1))
-    chat.button("Cancel").click()
+    chat.press("Cancel")
     expect(chat.card.get_by_text("Asked to stop. This cannot be undone.")).to_be_visible()

@@ -57,22 +57,22 @@ def test_the_counts_are_those_of_the_whole_filter(chat: Chat) -> None:
 
 def test_a_task_opens_in_place_and_another_one_closes_it(chat: Chat) -> None:
     show_list(chat, a_page())
-    row(chat, "Call John").click()
+    chat.click(row(chat, "Call John"))
 
     expect(chat.card.get_by_role("article", name="Call John about the lease")).to_be_visible()
     expect(row(chat, "Call John")).to_have_attribute("aria-expanded", "true")
     assert chat.calls() == [("get_task", {"task_id": CALL_JOHN})]
 
-    row(chat, "Call John").click()
+    chat.click(row(chat, "Call John"))
     expect(chat.card.get_by_role("article")).to_have_count(0)
 
 
 def test_what_is_done_in_an_open_task_shows_in_its_row_and_in_the_counts(chat: Chat) -> None:
     show_list(chat, a_page())
-    row(chat, "Call John").click()
+    chat.click(row(chat, "Call John"))
     rows = [{**one, "state": "cancelled"} if one["id"] == CALL_JOHN else one for one in ROWS]
     chat.server.pages = [a_page(rows, counts={**COUNTS, "scheduled": 4, "cancelled": 1})]
-    chat.button("Cancel").click()
+    chat.press("Cancel")
 
     expect(chat.button("Undo")).to_be_visible()
     expect(row(chat, "Call John").locator(".word")).to_have_text("Cancelled")
@@ -80,7 +80,7 @@ def test_what_is_done_in_an_open_task_shows_in_its_row_and_in_the_counts(chat: C
     assert "cancelled" in chat.told_model()[0]
 
     chat.server.pages = [a_page()]
-    chat.button("Undo").click()
+    chat.press("Undo")
     expect(row(chat, "Call John").locator(".word")).to_have_text("")
 
 
@@ -106,9 +106,9 @@ def test_a_list_of_failures_says_when_why_and_what_is_next(chat: Chat) -> None:
     expect(row(chat, "tax papers").locator(".urgency")).to_have_text("HTTP 5001 attempt")
     expect(chat.card.get_by_role("list", name="Counts by state").get_by_role("listitem")).to_have_text(["2 failed"])
 
-    row(chat, "Call John").click()
+    chat.click(row(chat, "Call John"))
     chat.server.pages = [page]
-    chat.button("Cancel").click()
+    chat.press("Cancel")
     expect(chat.button("Undo")).to_be_visible()
     expect(row(chat, "Call John").locator(".why")).to_have_text("No such number")
 
@@ -142,7 +142,7 @@ def test_each_occurrence_has_a_row_that_opens_its_task_and_clashes_are_named(cha
     )
     expect(chat.card.get_by_role("list", name="Clashes")).to_contain_text("Send the tax papers to Ann")
     later = chat.card.locator(f'.row[data-key^="row-{CALL_JOHN} "]')
-    later.click()
+    chat.click(later)
     expect(chat.card.get_by_role("article", name="Call John about the lease")).to_have_count(1)
     expect(later).to_have_attribute("aria-expanded", "true")
     expect(chat.card.locator('.row[aria-expanded="true"]')).to_have_count(1)
@@ -152,7 +152,7 @@ def test_each_occurrence_has_a_row_that_opens_its_task_and_clashes_are_named(cha
 def test_the_next_page_is_added_below(chat: Chat) -> None:
     show_list(chat, a_page(ROWS[:4], cursor="c1"), a_page(ROWS[4:]))
     chat.send("input", {"state": "open", "limit": 4})
-    chat.button("Show more").click()
+    chat.press("Show more")
 
     expect(chat.card.locator(".row")).to_have_count(7)
     expect(chat.button("Show more")).to_have_count(0)
@@ -179,14 +179,14 @@ def test_a_list_that_could_not_be_read_says_why_and_can_be_asked_for_again(chat:
     expect(chat.card.get_by_role("alert")).to_have_text("The store is not available. Try again in a moment.")
 
     chat.server.pages = [a_page()]
-    chat.button("Try again").click()
+    chat.press("Try again")
     expect(chat.card.get_by_role("heading", name="Tasks")).to_be_visible()
 
 
 def test_a_page_that_could_not_be_read_leaves_the_list_as_it_is(chat: Chat) -> None:
     show_list(chat, a_page(ROWS[:4], cursor="c1"))
     chat.server.refuse = "cursor: it has expired. Ask without it."
-    chat.button("Show more").click()
+    chat.press("Show more")
     expect(chat.card.get_by_role("alert")).to_have_text("cursor: it has expired. Ask without it.")
     expect(chat.card.locator(".row")).to_have_count(4)
 
@@ -234,7 +234,7 @@ def test_the_list_is_walked_and_opened_with_the_keyboard(chat: Chat) -> None:
 def test_at_320_pixels_the_list_does_not_scroll_sideways(chat: Chat) -> None:
     long = a_row(TAXES, "Donaudampfschifffahrtselektrizitätenwerk", 60 * 24 * 400, paused=True, repeat=True)
     show_list(chat, a_page([long, *ROWS[1:]], cursor="c1"), width=320, locale="de-DE", timeZone="Asia/Kathmandu")
-    row(chat, "Call John").click()
+    chat.click(row(chat, "Call John"))
     expect(chat.button("Verschieben")).to_be_visible()
     assert chat.card.locator("html").evaluate("root => root.scrollWidth <= root.clientWidth")
 
@@ -248,18 +248,18 @@ def test_titles_in_a_list_are_text_too(chat: Chat) -> None:
 def test_a_row_that_leaves_the_filter_stays_with_its_undo_and_pages_stay_loaded(chat: Chat) -> None:
     show_list(chat, a_page(ROWS[:4], cursor="c1"), a_page(ROWS[4:]))
     chat.send("input", {"state": "open", "limit": 4})
-    chat.button("Show more").click()
+    chat.press("Show more")
     expect(chat.card.locator(".row")).to_have_count(7)
 
-    row(chat, "Call John").click()
+    chat.click(row(chat, "Call John"))
     left = [one for one in ROWS if one["id"] != CALL_JOHN]
     chat.server.pages = [a_page(left[:4], cursor="c1"), a_page(left[4:])]
-    chat.button("Cancel").click()
+    chat.press("Cancel")
 
     expect(chat.button("Undo")).to_be_visible()
     expect(row(chat, "Call John").locator(".word")).to_have_text("Cancelled")
     expect(chat.card.locator(".row")).to_have_count(7)
-    chat.button("Undo").click()
+    chat.press("Undo")
     expect(row(chat, "Call John").locator(".word")).to_have_text("")
 
 

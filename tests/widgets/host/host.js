@@ -6,10 +6,19 @@ let frame;
 let gate = Promise.resolve();
 let open = () => undefined;
 let broken;
+let running = Promise.resolve();
+let stand = () => undefined;
+let pings = 0;
+
+const answering = new Set();
+const awaited = new Map();
 
 const seen = { greeted: false, goodbye: undefined, messages: [], sizes: [], files: [], modes: [], calls: [], contexts: [], links: [] };
 
-window.addEventListener("message", ({ data }) => data?.method && seen.messages.push(data.method));
+window.addEventListener("message", ({ data }) => {
+  if (data?.method) seen.messages.push(data.method);
+  awaited.get(data?.id)?.();
+});
 
 async function load({ html, context, capabilities, width }) {
   Object.assign(seen, { greeted: false, sizes: [] }); // of the card before: what is sent before this one greets is lost
@@ -37,10 +46,40 @@ async function load({ html, context, capabilities, width }) {
 }
 
 async function call({ name, arguments: args }) {
-  seen.calls.push({ name, arguments: args });
+  const asked = { name, arguments: args, answered: false };
+  seen.calls.push(asked);
   await gate;
+  await running;
+  const answer = answerOf(name, args);
+  answering.add(answer);
+  return answer.finally(() => (asked.answered = answering.delete(answer)));
+}
+
+async function answerOf(name, args) {
   if (broken) throw new Error(broken);
   return window.serve(name, args);
+}
+
+/* Messages keep their order: with the answer to this has come what the card said before, and it has taken what it was told. */
+function ping() {
+  const id = `ping ${++pings}`;
+  const answered = new Promise((resolve) => awaited.set(id, resolve));
+  frame.contentWindow.postMessage({ jsonrpc: "2.0", id, method: "ping" }, "*");
+  return answered;
+}
+
+/* Nothing is under way between chat and card any more, but for what is held back. */
+async function settled() {
+  stand();
+  if (!seen.greeted) return true;
+  for (let quiet = 0; quiet < 2; quiet += 1) {
+    const asked = seen.calls.length;
+    await ping();
+    if (answering.size === 0 && seen.calls.length === asked) continue;
+    await Promise.allSettled(answering);
+    quiet = -1;
+  }
+  return true;
 }
 
 window.host = {
@@ -48,6 +87,8 @@ window.host = {
   denies: false,
   deny: () => void (window.host.denies = true),
   load,
+  settled,
+  run: () => void (running = new Promise((resolve) => (stand = resolve))),
   hold: () => void (gate = new Promise((resolve) => (open = resolve))),
   release: () => open(),
   break: (message) => void (broken = message),
