@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import signal
 import subprocess
 import sys
@@ -68,6 +69,20 @@ class Site:
         at = time.time()
         node.wait(PATIENCE_S)
         return at
+
+    def kill_in_the_middle(self, node: subprocess.Popen[str]) -> None:
+        """Kill a process while a run is under way in it."""
+        until(lambda: self._stopped_in_the_middle(node), "a run in the middle of which to kill")
+        self.kill(node)
+
+    def _stopped_in_the_middle(self, node: subprocess.Popen[str]) -> bool:
+        """Stop a process, and let it go on if nothing is under way in it."""
+        node.send_signal(signal.SIGSTOP)
+        os.waitid(os.P_PID, node.pid, os.WSTOPPED)  # all of its threads have stopped by then
+        if any(f"-{node.pid}-" in run.worker for run in self.store.claims.running(limit=1_000)):
+            return True
+        node.send_signal(signal.SIGCONT)
+        return False
 
     def add(self, *actions: str, after: float = 0, every: float = 0, **values: Any) -> list[str]:
         """Schedule one task for each action, the first in `after` seconds and then one `every` so many."""

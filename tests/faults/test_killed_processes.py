@@ -32,7 +32,7 @@ def test_killed_ten_times_in_the_middle_of_200_tasks_loses_none_and_settles_each
         node = site.start()
         enough = TASKS - site.open_tasks() + THREADS + 4
         until(partial(site.have_ended, enough), f"work before kill {kill + 1}")
-        site.kill(node)
+        site.kill_in_the_middle(node)
         killed.append(node.pid)
     site.start()
     until(lambda: site.open_tasks() == 0, "all tasks to end")

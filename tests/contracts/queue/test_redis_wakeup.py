@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from statistics import median
 from threading import Thread
 from uuid import uuid4
@@ -170,6 +170,17 @@ def test_a_server_that_stands_still_is_noticed_in_the_wait(wakeup: WakeupToken, 
 
 
 def test_many_waits_of_one_process_end_each_at_its_time(wakeup: WakeupToken) -> None:
+    late: dict[float, float] = {}
+    for _ in range(10):  # on a machine that does much else some are late
+        late = {timeout: at - timeout for timeout, at in ends_of_waits(wakeup, (0.1, 0.4, 0.2, 0.3)).items()}
+        assert min(late.values()) >= 0
+        if max(late.values()) < 0.1:
+            return
+    raise AssertionError(f"some waits always end late: {late}")
+
+
+def ends_of_waits(wakeup: WakeupToken, timeouts: Sequence[float]) -> dict[float, float]:
+    """Wait with each timeout at once, and return after how many seconds each wait ended."""
     ended: dict[float, float] = {}
     began = time.monotonic()
 
@@ -177,12 +188,12 @@ def test_many_waits_of_one_process_end_each_at_its_time(wakeup: WakeupToken) -> 
         wakeup.wait(wakeup.generation, timeout)
         ended[timeout] = time.monotonic() - began
 
-    waiting = [Thread(target=wait, args=(timeout,)) for timeout in (0.1, 0.4, 0.2, 0.3)]
+    waiting = [Thread(target=wait, args=(timeout,)) for timeout in timeouts]
     for thread in waiting:
         thread.start()
     for thread in waiting:
         thread.join()
-    assert all(0 <= at - timeout < 0.1 for timeout, at in ended.items())
+    return ended
 
 
 def test_a_queue_that_is_closed_ends_its_waits_before_its_connections(url: str) -> None:
