@@ -16,6 +16,7 @@ ALPHABET = "0123456789abcdefghjkmnpqrstvwxyz"
 
 _PAIRS = [first + second for first in ALPHABET for second in ALPHABET]
 _TASK_ID_CHARS = 12
+_SHARED_CHARS = 2
 
 # Seeded by the system, and again in each child. A system call for each id would release the interpreter every time.
 _random = random.Random()  # noqa: S311 - ids are names, not secrets
@@ -23,9 +24,15 @@ if hasattr(os, "register_at_fork"):  # Windows has no forks
     os.register_at_fork(after_in_child=_random.seed)
 
 
-def new_task_id() -> str:
-    """Return `t_` and 12 letters: 60 random bits, so that a typing error hardly ever names another task."""
-    return f"t_{_letters(secrets.randbits(5 * _TASK_ID_CHARS), _TASK_ID_CHARS)}"
+def new_task_id(beside: str | None = None) -> str:
+    """Return `t_` and 12 letters: 60 random bits, so that a typing error hardly ever names another task.
+
+    An id `beside` another one begins with its first two letters. So tasks of one call share the pages of each index by
+    tasks, and a database writes half as many pages.
+    """
+    begin = "t_" if beside is None else beside[: len("t_") + _SHARED_CHARS]
+    left = len("t_") + _TASK_ID_CHARS - len(begin)
+    return f"{begin}{_letters(secrets.randbits(5 * left), left)}"
 
 
 def new_id(prefix: str) -> str:

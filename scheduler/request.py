@@ -6,6 +6,7 @@ import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, fields
 from datetime import date, timedelta
+from operator import attrgetter
 from typing import Any, Final, Literal, TypedDict, cast
 
 from duetime.scheduler.errors import InvalidArgument
@@ -85,11 +86,12 @@ class Request:
         return as_content(given)
 
     def _given(self) -> dict[str, Any]:
-        values = [(name, getattr(self, name)) for name in _FIELDS]
+        values = zip(_FIELDS, _VALUES(self), strict=True)
         return {name: value for name, value in values if value is not None and value not in ("", (), {}, [])}
 
 
 _FIELDS = tuple(item.name for item in fields(Request) if item.name != "raw")
+_VALUES = attrgetter(*_FIELDS)
 
 
 def as_content(given: Mapping[str, Any]) -> dict[str, Json]:

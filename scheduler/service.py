@@ -14,6 +14,7 @@ from duetime.scheduler.events import UNDOABLE, EventKind
 from duetime.scheduler.foresight.explainer import Explainer
 from duetime.scheduler.foresight.reader import Reader
 from duetime.scheduler.foresight.task_view import repeats, view_of, warned
+from duetime.scheduler.ids import new_task_id
 from duetime.scheduler.intake.actions import (
     DONE,
     UNDO,
@@ -92,19 +93,19 @@ class Scheduler(Reader):
         if isinstance(planned, TaskRecord):
             return view_of(planned, now, created=False, warnings=(repeats(planned),))
         if request.dry_run:
-            return _scheduled(planned, view_of(TaskRecord(planned.task, planned.run), now, warnings=planned.warnings))
+            tried = TaskRecord(planned.task, planned.run)
+            return view_of(tried, now, warnings=planned.warnings, other_actions=planned.other_actions)
         run = self._fast_path.forward(planned.run, now) if self._fast_path else planned.run
         added = self._store.tasks.add(planned.task, run, actor=by.user, key=planned.key)
         failpoints.hit(failpoints.Step.SCHEDULED)
         if added.created and not (self._fast_path and self._fast_path.serves(added.record, now)):
             self._on_change([added.record.task.id])
-        warnings = warned(planned.warnings, added)
-        return _scheduled(planned, view_of(added.record, now, created=added.created, warnings=warnings))
+        return _view_of_added(added, planned, now)
 
-    def _planned(self, request: Request, by: Principal, now: datetime) -> Plan | TaskRecord:
+    def _planned(self, request: Request, by: Principal, now: datetime, beside: str | None = None) -> Plan | TaskRecord:
         """Return what a request means, or the task of a repeated call whose time has passed since the first one."""
         try:
-            return self._planner.plan(request, by, now)
+            return self._planner.plan(request, by, now, beside=beside)
         except (InvalidArgument, InvalidArguments):
             key = None if request.dry_run or is_wrong_key(request.idempotency_key) else key_of(request, by, now)
             made = self._store.tasks.made_by(by.tenant, key) if key else None
@@ -114,16 +115,13 @@ class Scheduler(Reader):
 
     def schedule_many(self, requests: Sequence[Request], *, by: Principal = LOCAL) -> list[TaskView]:
         """Store several tasks in one transaction: all of them, or none when one is wrong."""
-        now = self._store.now()
-        planned = [self._planned(request, by, now) for request in requests]
+        now, beside = self._store.now(), new_task_id()
+        planned = [self._planned(request, by, now, beside) for request in requests]
         new = [NewTask(plan.task, plan.run, actor=by.user, key=plan.key) for plan in planned if isinstance(plan, Plan)]
         stored = iter(self._store.tasks.add_many(new))
         added = [next(stored) if isinstance(plan, Plan) else Added(plan, created=False) for plan in planned]
         self._on_change([each.record.task.id for each in added if each.created])
-        return [
-            _scheduled(plan, view_of(each.record, now, created=each.created, warnings=warned(_said(plan), each)))
-            for each, plan in zip(added, planned, strict=True)
-        ]
+        return [_view_of_added(each, plan, now) for each, plan in zip(added, planned, strict=True)]
 
     # -- changing
 
@@ -277,10 +275,7 @@ class Scheduler(Reader):
         return view_of(changed.record, self._store.now(), warnings=(REPEATED,) if changed.repeated else ())
 
 
-def _said(plan: Plan | TaskRecord) -> tuple[str, ...]:
-    return plan.warnings if isinstance(plan, Plan) else ()
-
-
-def _scheduled(plan: Plan | TaskRecord, view: TaskView) -> TaskView:
-    """Add the actions that would do work: a model that asked for work may have got a reminder."""
-    return replace(view, other_actions=plan.other_actions) if isinstance(plan, Plan) else view
+def _view_of_added(added: Added, plan: Plan | TaskRecord, now: datetime) -> TaskView:
+    said, others = (plan.warnings, plan.other_actions) if isinstance(plan, Plan) else ((), ())
+    warnings = warned(said, added)
+    return view_of(added.record, now, created=added.created, warnings=warnings, other_actions=others)

@@ -59,6 +59,8 @@ class Channels(Mapping[str, Channel]):
 
         Raises `InvalidArgument` with a list of known ones.
         """
+        if not deliver_to:
+            return ()
         unknown = next((name for name in deliver_to if name != "inbox" and name not in self), None)
         if unknown is not None:
             known = ", ".join(("inbox", *self._by_name))

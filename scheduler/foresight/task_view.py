@@ -29,10 +29,12 @@ def view_of(
     created: bool | None = None,
     warnings: tuple[str, ...] = (),
     facts: RunFacts | None = None,
+    other_actions: tuple[str, ...] = (),
 ) -> TaskView:
     """Return the view of one task for a card, the CLI or a tool: next occurrences, reasons for a wait, how to undo.
 
-    `facts` come from outside the database, and explain why a due run waits.
+    `facts` come from outside the database, and explain why a due run waits. `other_actions` would have done work: a
+    model that asked for work may have got a reminder.
     """
     record, rule, damage = _readable(record)
     live = record.run.state not in TERMINAL
@@ -47,6 +49,7 @@ def view_of(
         created=created,
         warnings=(*damage, *warnings, *_also(record)),
         undo=undo_token(record.run, now),
+        other_actions=other_actions,
     )
 
 

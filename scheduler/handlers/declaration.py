@@ -5,8 +5,7 @@ from __future__ import annotations
 import inspect
 import logging
 import re
-from collections.abc import Callable, Iterable, Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from datetime import timedelta
 from typing import Any, Final, Generic, Literal, get_args
@@ -221,16 +220,20 @@ def _extra(model: type[BaseModel]) -> Any:
     return model.model_config.get("extra") or "forbid"
 
 
-@contextmanager
-def _contained(name: str) -> Iterator[None]:
+class _contained:  # noqa: N801 - reads like a function
     """Translate whatever the code of a payload model raises; not even SystemExit ends the server."""
-    try:
-        yield
-    except (InvalidArguments, MemoryError):
-        raise
-    except (Exception, SystemExit) as error:
-        log.exception("handler %s: its payload model raised", name)
-        problem = f"cannot be checked: the payload model of {name} raised {type(error).__name__}"
+
+    def __init__(self, name: str) -> None:
+        self._name = name
+
+    def __enter__(self) -> None:
+        pass
+
+    def __exit__(self, _kind: object, error: BaseException | None, _trace: object) -> None:
+        if isinstance(error, InvalidArguments | MemoryError) or not isinstance(error, Exception | SystemExit):
+            return
+        log.error("handler %s: its payload model raised", self._name, exc_info=error)
+        problem = f"cannot be checked: the payload model of {self._name} raised {type(error).__name__}"
         raise InvalidArguments(
             [InvalidArgument("payload", problem, accepted="input that the model can check")]
         ) from None

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
+from operator import attrgetter
 from typing import Any, Protocol
 
 from duetime.scheduler.errors import InvalidArgument
@@ -28,7 +29,8 @@ from duetime.scheduler.rules.time.times import about, describe, length
 from duetime.scheduler.task import DeadlineType, Json, Penalty, Run, Task, Tier
 
 MINUTE = timedelta(minutes=1)
-
+_URGENCY = attrgetter("priority", "deadline", "deadline_type", "estimate")
+_NOTHING_ASKED = (None,) * 4
 
 EstimateLookup = Callable[[str, str, timedelta | None], Estimate]
 """Returns the estimate for a tenant, an action and the handler's declared duration (None without one)."""
@@ -117,7 +119,8 @@ class Demands:
         """Return the requested demand on top of `was`. Raises InvalidArgument(s) with every problem found."""
         problems, found = ProblemCollector(), was or Demand()
         needs = self._with_needs_of_new if was is None else self._with_needs
-        for step in (_with_priority, _with_deadline, _with_kind, _with_estimate, needs):
+        usual = was is None and _URGENCY(asked) == _NOTHING_ASKED  # nearly every new task
+        for step in (needs,) if usual else (_with_priority, _with_deadline, _with_kind, _with_estimate, needs):
             found = problems.of(step, found, asked, at) or found
         if problems:
             raise problems.error()

@@ -98,8 +98,8 @@ class Planner:
         """The parser of the arguments that order and admit runs."""
         return Demands(self.handlers, self.pools, self.estimates)
 
-    def plan(self, request: Request, by: Principal, now: datetime) -> Plan:
-        """Return the task of `request`, or raise InvalidArgument(s) with every problem found."""
+    def plan(self, request: Request, by: Principal, now: datetime, *, beside: str | None = None) -> Plan:
+        """Return the task of `request`, `beside` an id of its call; or raise InvalidArgument(s) with every problem."""
         problems = ProblemCollector()
         problems.of(check_text, "title", request.title)
         timing = problems.of(self.timing, request, now)
@@ -109,7 +109,7 @@ class Planner:
             problems.of(check, request)
         if timing is None or payload is None or demand is None or problems:
             raise problems.error()
-        return self._planned(request, payload, timing, demand, by=by, now=now)
+        return self._planned(request, payload, timing, demand, by=by, now=now, beside=beside)
 
     def payload(self, action: str, payload: Mapping[str, Json]) -> Mapping[str, Json]:
         """Check a payload against the bounds and the handler's own schema; return it with defaults filled in."""
@@ -231,9 +231,10 @@ class Planner:
         *,
         by: Principal,
         now: datetime,
+        beside: str | None,
     ) -> Plan:
         task = Task(
-            id=new_task_id(),
+            id=new_task_id(beside),
             tenant=by.tenant,
             owner=by.user,
             title=request.title.strip(),

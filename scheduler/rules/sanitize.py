@@ -89,6 +89,8 @@ def check_json(
     At most `max_bytes` of UTF-8 and `max_depth` levels; text without NUL and lone surrogates; finite numbers, whole
     ones of at most 64 bits. The message names the place, such as `payload.items[3]`.
     """
+    if _is_plain_object(value, max_bytes):
+        return
     size = 0
     for path, item, depth in _walk(argument, value):
         _check_depth(argument, depth, max_depth)
@@ -123,6 +125,18 @@ def kind_of(value: object) -> str:
 def _is_plain(text: str) -> bool:
     """Whether a text has printable ASCII characters only, as nearly every text: none of them is refused."""
     return text.isascii() and text.isprintable()
+
+
+def _is_plain_object(value: Json, max_bytes: int) -> bool:
+    """Whether a value is an object of plain text alone, as most payloads, and surely small enough."""
+    if type(value) is not dict:
+        return False
+    size = 2
+    for name, item in value.items():
+        if type(name) is not str or type(item) is not str or not _is_plain(name) or not _is_plain(item):
+            return False
+        size += 2 * (len(name) + len(item)) + 6  # each character may need a backslash
+    return size <= max_bytes
 
 
 def _is_refused(char: str, *, lines: bool) -> bool:

@@ -152,6 +152,15 @@ def test_a_small_value_that_unfolds_to_a_huge_one_is_refused_soon() -> None:
         check_json("payload", value)
 
 
+@pytest.mark.parametrize("character", ['"', "\\", "a"])
+def test_plain_text_at_the_bound_is_measured_as_it_is_written(character: str) -> None:
+    """Quotes and backslashes take two bytes each."""
+    fits = (MAX_JSON_BYTES - len('{"a":""}')) // len(json.dumps(character)[1:-1])
+    check_json("payload", {"a": character * fits})
+    with pytest.raises(InvalidArgument, match="at most 65,536 bytes"):
+        check_json("payload", {"a": character * (fits + 1)})
+
+
 def test_size_is_counted_in_bytes_of_compact_json() -> None:
     fits = {"a": "é" * ((MAX_JSON_BYTES - 8) // 2)}
     check_json("payload", fits)

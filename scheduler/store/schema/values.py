@@ -6,6 +6,7 @@ import json
 import re
 from collections.abc import Callable, Mapping
 from datetime import MAXYEAR, MINYEAR, UTC, datetime, timedelta
+from json import encoder
 from typing import Any
 
 from duetime.scheduler.task import Json
@@ -20,12 +21,22 @@ _UNSTORABLE = re.compile("[\x00\ud800-\udfff]")
 _EMPTY: Mapping[str, Callable[[], Json]] = {"{}": dict, "[]": list}
 
 
+def _compact_encoder() -> Callable[[Json], str]:
+    """Return an encoder in C that is made once; `json` makes one for each text, which takes longer than most texts."""
+    plain = json.JSONEncoder(separators=(",", ":"), allow_nan=False)
+    make = getattr(encoder, "c_make_encoder", None)
+    if make is None:  # only CPython has it
+        return plain.encode
+    chunks = make(None, plain.default, encoder.encode_basestring_ascii, None, ":", ",", False, False, False)
+    return lambda value: "".join(chunks(value, 0))
+
+
 def _no_number(word: str) -> float:
     raise ValueError(f"{word} is no number in JSON")
 
 
 _DECODE = json.JSONDecoder(parse_constant=_no_number).decode
-_ENCODE = json.JSONEncoder(separators=(",", ":"), allow_nan=False).encode
+_ENCODE = _compact_encoder()
 _SUSPECT_JSON = re.compile(r"\\u(?:0000|d[89a-f])")
 
 
@@ -68,8 +79,10 @@ def storable(text: str) -> str:
 
 def encode(value: Json) -> str:
     """Return compact JSON; NaN and infinities are refused, unstorable characters replaced."""
+    if value == {}:
+        return "{}"  # the most frequent value
     text = _ENCODE(value)
-    return _ENCODE(_cleaned(_DECODE(text))) if _SUSPECT_JSON.search(text) else text
+    return _ENCODE(_cleaned(_DECODE(text))) if "\\u" in text and _SUSPECT_JSON.search(text) else text
 
 
 def decode(text: str | bytes) -> Any:

@@ -34,7 +34,7 @@ class PositionalStatement:
         assert compiled.positiontup is not None
         types = [(name, compiled.binds[name].type) for name in compiled.positiontup]
         binds = [(name, kind.dialect_impl(dialect).bind_processor(dialect)) for name, kind in types]
-        constants = {name: value for name, value in compiled.params.items() if value is not None}
+        constants = {name: compiled.binds[name].value for name, _ in types if not compiled.binds[name].required}
         return cls(compiled.string, binds, constants)
 
     def run(self, connection: Connection, rows: Sequence[Values]) -> int:

@@ -35,8 +35,14 @@ _LOOK_UP = (
     .select_from(_WITH_RUN)
     .where(keys.c.tenant == bindparam("tenant"), keys.c.key.in_(bindparam("keys", expanding=True)))
 )
-_IS_STORED = PositionalStatement.of(
-    select(keys.c.task_id).where(keys.c.tenant == bindparam("tenant"), keys.c.key == bindparam("key")), sqlite.dialect()
+_ANY_STORED = PositionalStatement.of(
+    select(keys.c.task_id)
+    .where(
+        keys.c.tenant == bindparam("tenant"),
+        keys.c.key.in_(select(func.json_each(bindparam("keys")).table_valued("value").c.value)),
+    )
+    .limit(1),
+    sqlite.dialect(),
 )
 _FORGET = delete(keys).where(
     keys.c.tenant == bindparam("of_tenant"), keys.c.key == bindparam("of_key"), keys.c.task_id == bindparam("of_task")
@@ -87,15 +93,14 @@ def known(connection: Connection, items: Sequence[NewTask], now: datetime) -> di
 
     Raises `IdempotencyConflict` when a key that holds was used for other content.
     """
-    if len(items) == 1 and not _is_stored(connection, items[0]):
-        return {}
     wanted: dict[str, dict[str, IdempotencyKey]] = {}
     for item in items:
         if item.key:
             wanted.setdefault(item.task.tenant, {}).setdefault(item.key.key, item.key)
     found: dict[Name, str] = {}
     for tenant, by_key in wanted.items():
-        for row in _looked_up(connection, tenant, list(by_key)):
+        names = list(by_key)
+        for row in _looked_up(connection, tenant, names) if _is_any_stored(connection, tenant, names) else ():
             if row_holds(row, now):
                 check_same(by_key[row.key], row.task_id, row.fingerprint)
                 found[tenant, row.key] = row.task_id
@@ -104,12 +109,9 @@ def known(connection: Connection, items: Sequence[NewTask], now: datetime) -> di
     return found
 
 
-def _is_stored(connection: Connection, item: NewTask) -> bool:
-    """Whether a row of the item's key exists, expired or not: nearly every call of its own has a new key."""
-    if item.key is None:
-        return False
-    tenant, key = name_of(item)
-    return bool(_IS_STORED.rows(connection, {"tenant": tenant, "key": key}))
+def _is_any_stored(connection: Connection, tenant: str, names: Sequence[str]) -> bool:
+    """Whether a row of any of the keys exists, expired or not: nearly every call has new keys."""
+    return bool(_ANY_STORED.rows(connection, {"tenant": tenant, "keys": encode(list(names))}))
 
 
 def find(connection: Connection, tenant: str, key: str) -> Any | None:

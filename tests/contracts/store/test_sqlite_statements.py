@@ -77,6 +77,15 @@ def test_each_label_is_one_row_more(scheduler: Scheduler, said: Counted) -> None
     assert said(lambda: scheduler.submit(request("k", labels=("a", "b")))) == NEW_TASK + labels + KEY_AND_EVENT
 
 
+def test_tasks_of_one_call_lie_beside_each_other_in_each_index_and_those_of_others_do_not(
+    scheduler: Scheduler,
+) -> None:
+    calls = [scheduler.schedule_many([request(f"{call}-{n}") for n in range(5)]) for call in range(20)]
+    beginnings = [{view.record.task.id[:4] for view in views} for views in calls]
+    assert {len(each) for each in beginnings} == {1}
+    assert len(set.union(*beginnings)) > 10
+
+
 def test_many_tasks_are_one_look_for_their_keys_and_four_inserts_each(scheduler: Scheduler, said: Counted) -> None:
     requests = [request(f"k{number}") for number in range(40)]
     statements = Counter(said(lambda: scheduler.schedule_many(requests)))
