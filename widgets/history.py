@@ -38,6 +38,7 @@ _SAID_BY_KIND = {
 
 HistoryEntry = TypeVar("HistoryEntry", AttemptPart, EventPart)
 FieldChanges = dict[str, tuple[str, ...]]
+NO_CHANGES: FieldChanges = {}
 
 
 def history_payload(

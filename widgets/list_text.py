@@ -51,8 +51,7 @@ def clash_line(clash: Clash, now: datetime) -> str:
 
 def _headlines(page: TaskPage, zone: str) -> list[str]:
     """Return two lines for a person, how many there are and what comes next, and those for a model."""
-    more = page.at_least
-    counts = ", ".join(f"{n}{'+' if state in more else ''} {word_of(state)}" for state, n in page.counts.items() if n)
+    counts = counts_in_words(page)
     now = page.now or page.views[0].now
     window = window_in_words(page.where.after, page.where.before, zone)
     newest = ", by their last run, newest first" if only_failures(page.where.states) else ""
@@ -62,6 +61,22 @@ def _headlines(page: TaskPage, zone: str) -> list[str]:
         f"{page.overdue}." if page.overdue else "",
         sentences(f"Times in {zone}.", f"Due {window}." if window else "", "" if page.complete else CUT, f"{THEIRS}."),
     ]
+
+
+def counts_in_words(page: TaskPage, *, spoken: bool = True) -> str:
+    """Say how many tasks there are in each state, and apart from them whose last run failed.
+
+    A recurring task that failed and is scheduled again is one of both. The names of the states are not `spoken`.
+    """
+    counted = [
+        (state, page.counts[state], "+" if state in page.at_least else "") for state in State if page.counts.get(state)
+    ]
+    said = {state: f"{n}{more} {word_of(state) if spoken else state}" for state, n, more in counted}
+    states = ", ".join(text for state, text in said.items() if state not in FAILURES)
+    failures = ", ".join(text for state, text in said.items() if state in FAILURES)
+    if only_failures(page.where.states):
+        return failures
+    return "; ".join(part for part in (states, f"last run: {failures}" if failures else "") if part)
 
 
 def _next_words(page: TaskPage, now: datetime) -> str:

@@ -154,7 +154,7 @@ def due(run: Run) -> datetime:
 def _when(instant: datetime, zone: str, now: datetime) -> When:
     return When(
         utc=utc(instant),
-        local=_wall(instant, zone),
+        local=_local(instant, zone),
         timezone=zone,
         text=times.describe(instant, zone),
         relative=times.relative(instant, now),
@@ -193,17 +193,13 @@ def _deadline(view: TaskView) -> DeadlinePart | None:
     spare = run.deadline - (run.ended_at or view.now)
     return DeadlinePart(
         utc=utc(run.deadline),
-        local=_wall(run.deadline, task.timezone),
+        local=_local(run.deadline, task.timezone),
         text=times.describe_deadline(run.deadline, run.scheduled_for, task.timezone),
         type=kind_word(task.deadline_type, task.penalty),
         after=times.length(task.deadline_after) if task.deadline_after else None,
         laxity_seconds=int((spare - set_aside(task, run)).total_seconds()) if run.state in OPEN else None,
         missed=(spare < timedelta(0) or run.state is State.EXPIRED) or None,
     )
-
-
-def _wall(instant: datetime, zone: str) -> str:
-    return instant.astimezone(zones.load(zone)).strftime("%Y-%m-%dT%H:%M:%S")
 
 
 def _local(instant: datetime, zone: str) -> str:

@@ -20,7 +20,10 @@ class _Part(BaseModel):
 
 
 class When(_Part):
-    """When the task is next due (or was, once it ended): the instant, the task's own wall time, and both in words."""
+    """When the task is next due (or was, once it ended): the instant, the task's own wall time, and both in words.
+
+    `local` is the wall time in the task's zone with its offset.
+    """
 
     utc: str
     local: str
@@ -32,7 +35,7 @@ class When(_Part):
 class DeadlinePart(_Part):
     """When the run must be finished, what happens past it (`type`, as the argument has it), and the time to spare.
 
-    `local` is its wall time in the task's zone, `text` the same in words.
+    `local` is its wall time in the task's zone with its offset, `text` the same in words.
     `after` is the deadline as a span from when each run is due, where it was given so. `laxity_seconds` is what is left
     after the work itself: at 0 it has to start now, below it will be missed; absent once the run has ended.
     """

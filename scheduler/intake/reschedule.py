@@ -22,7 +22,7 @@ from duetime.scheduler.rules.occurrences import recurrence_of
 from duetime.scheduler.rules.recurrence import recurrence
 from duetime.scheduler.rules.sanitize import check_text
 from duetime.scheduler.rules.time import zones
-from duetime.scheduler.rules.time.times import describe
+from duetime.scheduler.rules.time.times import Resolved, describe
 from duetime.scheduler.task import Occurrence, State, Task, TaskRecord
 
 _EMPTY: Mapping[str, Any] = {"payload": {}, "needs": {}, "labels": (), "deliver_to": ()}
@@ -208,7 +208,16 @@ def _new_time(
     task = replace(change.task, timezone=resolved.zone if asked.timezone else zone, when=when)
     moved = changes.move(replace(record, task=task), resolved.instant, now)
     alone = (ONE_OCCURRENCE if moved.task.repeat else ONCE_MORE,) if task.repeat else ()
-    return moved, (*resolved.assumptions, *alone)
+    kept = () if asked.when is not None else _kept_wall_time(record, resolved)
+    return moved, (*resolved.assumptions, *kept, *alone)
+
+
+def _kept_wall_time(record: TaskRecord, resolved: Resolved) -> tuple[str, ...]:
+    """Say that a new zone moves a task, since its wall time stays: `in 2 hours` is another instant then."""
+    if resolved.instant == record.run.scheduled_for:
+        return ()
+    was = describe(record.run.scheduled_for, resolved.zone)
+    return (f"its wall time is kept: it was due {was} in the new zone; to keep that instant, give when as well",)
 
 
 def _in_zone(instant: datetime, old: str, new: str) -> datetime:

@@ -54,3 +54,8 @@ def check_move(before: State | None, after: State) -> None:
     if after not in LEGAL[before]:
         allowed = ", ".join(sorted(LEGAL[before])) or "nothing: it is terminal"
         raise IllegalMove(f"a run cannot move from {before} to {after}; from there it may go to {allowed}")
+
+
+def attempt_outcome(outcome: str, to: State) -> str:
+    """Return the outcome of an attempt as it is read later: one after which its run failed has failed for good."""
+    return "failed" if to is State.FAILED and outcome == "retry" else outcome

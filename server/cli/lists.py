@@ -18,7 +18,7 @@ from duetime.server.cli.formats.csv_table import write_csv
 from duetime.server.cli.output import AsCsv, AsJson
 from duetime.server.session import session
 from duetime.tools.filters import states_of
-from duetime.widgets.list_text import CUT, clash_line
+from duetime.widgets.list_text import CUT, clash_line, counts_in_words
 from duetime.widgets.payload import due
 from duetime.widgets.quote import cut
 from rich.text import Text
@@ -92,7 +92,7 @@ def _show_page(context: typer.Context, page: TaskPage) -> None:
         show = _show_failures if only_failures(page.where.states) else _show_tasks
         show(page)
     if page.views or any(page.counts.values()):
-        output.say(_counts(page))
+        output.say(counts_in_words(page, spoken=False))
     else:
         output.say(_nothing(page.where))
     if page.overdue:
@@ -161,8 +161,3 @@ def _failure(view: TaskView) -> Sequence[str]:
 
 def _time(instant: datetime, zone: str) -> str:
     return f"{times.describe(instant, zone)} {zone}"
-
-
-def _counts(page: TaskPage) -> str:
-    found = {state: f"{page.counts[state]}{'+' if state in page.at_least else ''}" for state in page.counts}
-    return ", ".join(f"{found[state]} {state.value}" for state in State if page.counts.get(state))

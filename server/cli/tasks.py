@@ -19,19 +19,19 @@ from duetime.scheduler.request import (
     ScheduleArguments,
     retry_policy,
 )
+from duetime.scheduler.service import Scheduler
 from duetime.scheduler.task import Json, RetryPolicy, State, TaskView
 from duetime.server.cli import completion, output
 from duetime.server.cli.completion import Action, Id, Labels
 from duetime.server.cli.formats import task_facts
 from duetime.server.cli.output import AsJson
 from duetime.server.session import session, someone_runs
-from duetime.widgets.history import attempt_payload, history_payload
+from duetime.widgets.history import NO_CHANGES, FieldChanges, attempt_payload, history_payload
 from duetime.widgets.outcome import with_details
 from duetime.widgets.payload import as_dry_run, as_json, task_payload
 
 MAX_EVENTS_SHOWN = 100
-MAX_DIGITS = 9
-"""Of a number that is compared with its bounds, all of which are shorter."""
+MAX_DIGITS = 9  # of a number that is compared with its bounds, all of which are shorter
 UNCHANGED_VERB = "Left as it was:"
 RESCHEDULE_VERBS = {None: "Changed", True: "Paused", False: "Resumed"}
 NOBODY_RUNS = (
@@ -195,13 +195,15 @@ def reschedule(
     asked: RescheduleCall = {**times, **series, **urgency, **work, **rest, **once}
     with session(context).scheduler() as scheduler:
         view = scheduler.reschedule(scheduler.find(task_id), **asked)
-    _show_change(_reschedule_verb(view, pause, dry_run), as_dry_run(view) if dry_run else view, as_json)
+        _show_rescheduled(scheduler, view, pause, dry_run, as_json)
 
 
-def _reschedule_verb(view: TaskView, pause: bool | None, dry_run: bool) -> str:
+def _show_rescheduled(scheduler: Scheduler, view: TaskView, pause: bool | None, dry_run: bool, as_json: bool) -> None:
     if dry_run:
-        return "Would change"
-    return UNCHANGED_VERB if NOTHING_CHANGED in view.warnings else RESCHEDULE_VERBS[pause]
+        _show_change("Would change", as_dry_run(view), as_json)
+    else:
+        verb = UNCHANGED_VERB if NOTHING_CHANGED in view.warnings else RESCHEDULE_VERBS[pause]
+        _show_change(verb, view, as_json, task_facts.changes_made(scheduler, view))
 
 
 def cancel(
@@ -233,12 +235,11 @@ def undo(
     _show_change("Undone" if token else "Scheduled again", view, as_json)
 
 
-def _show_change(verb: str, view: TaskView, as_json: bool) -> None:
-    task = task_payload(view)
+def _show_change(verb: str, view: TaskView, as_json: bool, changes: FieldChanges = NO_CHANGES) -> None:
     if as_json:
-        output.as_json(_dump(task))
+        output.as_json(_dump(task_payload(view)))
     else:
-        task_facts.task_line(verb, task)
+        task_facts.task_line(verb, task_payload(view), changes)
 
 
 _dump = as_json

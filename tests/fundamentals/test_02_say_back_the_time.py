@@ -15,7 +15,7 @@ async def test_the_answer_says_which_time_was_understood(client: Client) -> None
     assert made.structured_content is not None
     assert made.structured_content["when"] == {
         "utc": "2026-11-24T15:00:00Z",
-        "local": "2026-11-24T09:00:00",
+        "local": "2026-11-24T09:00:00-06:00",
         "timezone": "America/Edmonton",
         "text": "Tue 24 Nov 2026 09:00",
         "relative": "in 2 d 16 h",
@@ -38,5 +38,5 @@ async def test_another_zone_can_be_named(client: Client) -> None:
     made = await client.call_tool("schedule_task", asked)
 
     assert made.structured_content is not None
-    assert made.structured_content["when"]["local"] == "2026-11-23T09:00:00"
+    assert made.structured_content["when"]["local"] == "2026-11-23T09:00:00+09:00"
     assert made.structured_content["when"]["utc"] == "2026-11-23T00:00:00Z"

@@ -7,7 +7,9 @@ import threading
 from collections.abc import Callable, Iterator
 from functools import partial
 from http.server import SimpleHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
 from typing import Any
+from urllib.parse import urlsplit
 
 import httpx2
 import pytest
@@ -141,3 +143,31 @@ def test_a_reminder_fires_under_its_card_and_is_marked_as_done_there(remote: Pag
     assert shown.truth()["state"] == "succeeded"
     unread = call(server, "list_tasks", state="succeeded").get("unread", [])
     assert shown.task_id not in {message["task_id"] for message in unread}
+
+
+@pytest.mark.parametrize("chat", CHATS)
+def test_a_server_that_was_restarted_is_a_new_session_not_an_error(remote: Page, tmp_path: Path, chat: str) -> None:
+    with serving(tmp_path, "loopback") as server:
+        shown = Remote(remote, chat, server, title="Call John", when="tomorrow 9am", timezone="America/Denver")
+        expect(shown.card.locator(".state[data-state]")).to_have_text("Scheduled")
+    with serving(tmp_path, "loopback", port=urlsplit(server).port or 0) as again:
+        assert again == server
+        for button, word in (("Pause", "Paused"), ("Resume", "Scheduled")):
+            shown.press("More", button)
+            expect(shown.card.locator(".state[data-state]")).to_have_text(word)
+            expect(shown.card.get_by_role("alert")).to_have_count(0)
+            assert shown.truth().get("paused", False) == (word == "Paused")
+
+
+@pytest.mark.parametrize("chat", CHATS)
+def test_an_action_that_met_a_stopped_server_is_made_when_it_is_back(remote: Page, tmp_path: Path, chat: str) -> None:
+    with serving(tmp_path, "loopback") as server:
+        shown = Remote(remote, chat, server, title="Call John", when="tomorrow 9am", timezone="America/Denver")
+        expect(shown.card.locator(".state[data-state]")).to_have_text("Scheduled")
+    shown.press("Cancel")
+    expect(shown.card.get_by_role("alert")).to_contain_text("Duetime cannot be reached.")
+    with serving(tmp_path, "loopback", port=urlsplit(server).port or 0):
+        shown.press("Try again")
+        expect(shown.card.locator(".state[data-state]")).to_have_text("Cancelled")
+        expect(shown.card.get_by_role("alert")).to_have_count(0)
+        assert shown.truth()["state"] == "cancelled"

@@ -7,6 +7,7 @@ import { inside, t } from "./language.js";
 import { failureView, lastFailureView } from "./failures.js";
 import { hasEnded, lookOf, wordsOf } from "./words.js";
 
+const LAST_RUN = new Set(["failed", "expired"]);
 const SECTIONS = ["overdue", "today", "week", "later", "ended"];
 
 /** The rows by heading, in the order of the agenda; a heading without rows is left out. */
@@ -80,13 +81,17 @@ export function clashView({ pool, room, occurrences }, rows, reader, now) {
   return h("li", {}, t("list.clash", { pool, room }), h("ul", {}, shown));
 }
 
-/** How many there are of each state, as words; of those in `atLeast` there may be more. */
-export function countsView(counts, atLeast = []) {
+/**
+ * How many there are of each state, as words; of those in `atLeast` there may be more. A task whose last run failed may be counted
+ * as scheduled again as well, so that is said of it, but in a list of `failures`.
+ */
+export function countsView(counts, atLeast = [], failures = false) {
   const shown = Object.entries(counts).filter(([, count]) => count > 0);
   return h("ul", { class: "counts", "aria-label": t("list.counts") },
     shown.map(([state, count]) => {
       const { word, picture, tone } = wordsOf(state);
-      return h("li", { class: `state tone-${tone}` }, icon(picture), t(atLeast.includes(state) ? "list.at_least" : "list.count", { count, state: inside(word) }));
+      const said = LAST_RUN.has(state) && !failures ? t("row.last_run", { state: inside(word) }) : inside(word);
+      return h("li", { class: `state tone-${tone}` }, icon(picture), t(atLeast.includes(state) ? "list.at_least" : "list.count", { count, state: said }));
     }));
 }
 

@@ -117,7 +117,7 @@ function insideOf(list) {
   if (list.rows.length === 0) return [errorView(list), emptyView(FILTERS.some((name) => name in list.args), list.failures)];
   const { env } = list;
   return [
-    h("header", { class: "top" }, h("h1", {}, t("list.title")), countsView(list.counts, list.atLeast)),
+    h("header", { class: "top" }, h("h1", {}, t("list.title")), countsView(list.counts, list.atLeast, list.failures)),
     errorView(list), newsView(list), clashesView(list),
     sectionsOf(list).map(([section, rows]) => sectionView(list, section, rows)),
     canCall(env) ? "" : h("p", { class: "quiet hint" }, t("actions.rows")),

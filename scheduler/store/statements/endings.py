@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 from duetime.scheduler.events import EventKind
 from duetime.scheduler.records import Settlement
 from duetime.scheduler.rules.order import penalty
-from duetime.scheduler.rules.states import FAILURES, TERMINAL, check_move
+from duetime.scheduler.rules.states import FAILURES, TERMINAL, attempt_outcome, check_move
 from duetime.scheduler.store.schema.pool_tables import usage
 from duetime.scheduler.store.schema.rows import (
     DELIVERY,
@@ -180,7 +180,7 @@ def _attempt_row(ending: AttemptEnd, now: datetime) -> dict[str, Any]:
         "of_run": settlement.run_id,
         "fence": settlement.attempt,
         "ended": now,
-        "how": settlement.outcome,
+        "how": attempt_outcome(settlement.outcome, settlement.to),
         "why": settlement.reason,
     }
 

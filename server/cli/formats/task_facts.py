@@ -4,37 +4,61 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 
+from duetime.scheduler.events import EventFilter
+from duetime.scheduler.intake.reschedule import NOTHING_CHANGED
 from duetime.scheduler.remedies import reason_in
 from duetime.scheduler.rules.limits.pool import needs_in_words
-from duetime.scheduler.task import Json, State
+from duetime.scheduler.service import Scheduler
+from duetime.scheduler.task import Json, State, TaskView
 from duetime.server.cli import output
 from duetime.server.cli.formats.phrases import COMMAND_WORDS, in_options
+from duetime.widgets.history import NO_CHANGES, FieldChanges, changes_of
+from duetime.widgets.history_text import changes_in_words
 from duetime.widgets.outcome import TOLD, as_text
+from duetime.widgets.payload import DRY_RUN
 from duetime.widgets.quote import cut
 from duetime.widgets.schema import DRY_RUN_ID, TaskPayload
 from duetime.widgets.text import DELIVERED, attempt_in_words, deadline_in_words, ends_in_words, wall
 from rich.text import Text
 
+IN_THE_LINE = frozenset({"when", "repeat", "until", "max_runs", "paused", "deadline"})
+"""Changes that the line after a change shows anyway, or those below it."""
+
 MAX_VALUE_CHARS = 400
 """Characters of one part of a payload or a result."""
 
 
-def task_line(verb: str, task: TaskPayload) -> None:
-    """Say in one line what was done to which task, and its warnings below."""
+def task_line(verb: str, task: TaskPayload, changes: FieldChanges = NO_CHANGES) -> None:
+    """Say in one line what was done to which task; below it the `changes` that the line does not show, and warnings."""
+    tried = task.id == DRY_RUN_ID
     repeats = f", {ends_in_words(task.repeat)}" if task.repeat else ""
     when = f"{task.when.text} {task.when.timezone} ({task.when.relative}){repeats}"
-    output.say(f"{verb} {task.id} {task.title!r}: {when}")
-    if task.id == DRY_RUN_ID and task.repeat:
+    which = f"{task.title!r} (not stored)" if tried else f"{task.id} {task.title!r}"
+    output.say(f"{verb} {which}: {when}")
+    for name, values in changes.items():
+        if name not in IN_THE_LINE:
+            output.say(f"  {changes_in_words({name: values}, fence=False)}")
+    if tried and task.repeat:
         output.say(f"  next: {', '.join(map(wall, task.repeat.next))}")
     if task.deadline:
         output.say(f"  {deadline_in_words(task)}")
-    if task.paused:
+    if task.paused and not tried:
         output.say(f"  it is held until `duetime reschedule {task.id} --resume`")
     if task.undo:
         token = "" if task.state is State.CANCELLED else f" {task.undo}"
         output.say(f"  undo within 30 s: duetime undo {task.id}{token}")
-    for warning in (*(task.warnings or ()), *((task.repeat and task.repeat.notes) or ())):
+    warnings = [warning for warning in task.warnings or () if warning != DRY_RUN]
+    for warning in (*warnings, *((task.repeat and task.repeat.notes) or ())):
         output.say(f"  note: {in_options(warning)}")
+
+
+def changes_made(scheduler: Scheduler, view: TaskView) -> FieldChanges:
+    """Return what the change that `view` answers has changed, as the newest event of its task says."""
+    task = view.record.task
+    page = scheduler.history(EventFilter(task_id=task.id), limit=1)
+    if NOTHING_CHANGED in view.warnings or not page.events:
+        return NO_CHANGES
+    return changes_of(page.events[0], task.timezone)
 
 
 def waiting_in_words(task: TaskPayload) -> str:

@@ -13,7 +13,7 @@ from duetime.scheduler.rules.settlement import settle
 from duetime.scheduler.store import Store
 from duetime.scheduler.store.schema.rows import LAST_FAILURE
 from duetime.scheduler.store.schema.tables import runs
-from duetime.scheduler.task import DeadlineType, State, TaskFilter, TaskRecord
+from duetime.scheduler.task import DeadlineType, RetryPolicy, State, TaskFilter, TaskRecord
 from sqlalchemy import func, select
 
 from tests.builders import LEASE, NOON, TENANT, Clock, added, cancelled, counted
@@ -67,6 +67,15 @@ def test_a_recurring_task_whose_last_run_failed_is_listed_until_one_succeeds(sto
     run(store, clock, report, Done("there it is"))
     assert listed(store) == []
     assert counted(store, TaskFilter(), 9).by_state == {State.SCHEDULED: 1}
+
+
+def test_the_attempt_after_which_no_other_is_made_has_failed_for_good(store: Store, clock: Clock) -> None:
+    report = added(store, NOON, retry=RetryPolicy(max_attempts=2))
+    run(store, clock, report, Retry("no answer"))
+    clock.forward(hours=1)
+    run(store, clock, report, Retry("no answer"))
+    assert store.tasks.get(TENANT, report.task.id).run.state is State.FAILED
+    assert [attempt.outcome for attempt in store.history.attempts(TENANT, report.task.id)] == ["retry", "failed"]
 
 
 @pytest.mark.parametrize("limit", [1, 2, 3, 9])

@@ -30,7 +30,6 @@ LONG_REASON = "no such number: " + "it was tried and tried again, " * 5
 FORMULA = "=HYPERLINK(0)"
 A_TIME = re.compile(r"\d{4}-\d{2}-\d{2}T.*")
 RFC_3339 = re.compile(r"\d{4}-\d{2}-\d{2}T\d{2}:\d{2}:\d{2}(Z|[+-]\d{2}:\d{2})")
-WALL = re.compile(r"\d{4}-\d{2}-\d{2}T\d{2}:\d{2}:\d{2}")
 
 
 @pytest.fixture
@@ -109,7 +108,7 @@ def test_each_time_in_json_has_seconds_and_an_offset(said: Say, tasks: dict[str,
     found = json.loads(said(*verb, "--json"))
     for name, text in values_in(found):
         if A_TIME.fullmatch(text):
-            assert RFC_3339.fullmatch(text) or (name == "local" and WALL.fullmatch(text)), (name, text)
+            assert RFC_3339.fullmatch(text), (name, text)
             datetime.fromisoformat(text)
 
 

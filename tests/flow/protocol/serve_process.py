@@ -11,13 +11,13 @@ from pathlib import Path
 
 
 @contextmanager
-def serving(folder: Path, origins: str) -> Iterator[str]:
-    """Run `duetime serve` with these origins; gives its address."""
+def serving(folder: Path, origins: str, port: int = 0) -> Iterator[str]:
+    """Run `duetime serve` with these origins, on a port that is free or on this one; gives its address."""
     settings = {
         "DUETIME_DATABASE_URL": f"sqlite:///{folder / 'duetime.db'}",
         "DUETIME_ALLOWED_ORIGINS": origins,
         "DUETIME_DESKTOP_NOTIFICATIONS": "off",
-        "DUETIME_PORT": "0",
+        "DUETIME_PORT": f"{port}",
     }
     command = [sys.executable, "-m", "duetime", "serve"]
     with subprocess.Popen(command, stderr=subprocess.PIPE, text=True, env={**os.environ, **settings}) as process:

@@ -214,6 +214,9 @@ def test_a_new_zone_alone_keeps_the_wall_time(house: House) -> None:
     view = house.scheduler.schedule("Call John", when="tomorrow 9am")
     moved = house.scheduler.reschedule(view.record.task.id, timezone="Europe/Berlin")
     assert due(moved) == datetime(2026, 11, 22, 8, 0, tzinfo=UTC)
+    assert any(said.startswith("its wall time is kept: it was due Sun 22 Nov 2026 17:00 in") for said in moved.warnings)
+    again = house.scheduler.reschedule(view.record.task.id, timezone="Europe/Berlin", title="Call Jane")
+    assert again.warnings == ()
 
 
 def test_a_reschedule_that_changes_nothing_is_refused(house: House) -> None:

@@ -138,7 +138,7 @@ def test_what_was_understood_is_said_back_in_both_forms(ask: Ask) -> None:
     assert (task["priority"], task["estimate"], task["needs"]) == ("high", "20 min", {"gpu": 1, "tokens": 2000})
     assert task["deadline"] == {
         "utc": "2026-11-22T18:00:00Z",
-        "local": "2026-11-22T11:00:00",
+        "local": "2026-11-22T11:00:00-07:00",
         "text": "Sun 22 Nov 2026 11:00",
         "type": "hard",
         "after": "2 h",
@@ -148,11 +148,17 @@ def test_what_was_understood_is_said_back_in_both_forms(ask: Ask) -> None:
 
 def test_a_short_deadline_is_told_with_its_seconds_and_a_long_one_is_not(ask: Ask) -> None:
     text, task = ask("schedule_task", **{**RENDER, "when": "in 1 min"}, deadline="17 s", estimate="1 s")
-    assert task["when"]["local"] == "2026-11-21T16:01:00"
-    assert (task["deadline"]["local"], task["deadline"]["text"]) == ("2026-11-21T16:01:17", "Sat 21 Nov 2026 16:01:17")
+    assert task["when"]["local"] == "2026-11-21T16:01:00-07:00"
+    assert (task["deadline"]["local"], task["deadline"]["text"]) == (
+        "2026-11-21T16:01:17-07:00",
+        "Sat 21 Nov 2026 16:01:17",
+    )
     assert "Finish by Sat 21 Nov 16:01:17 (soft)." in text
     text, task = ask("schedule_task", **{**RENDER, "title": "Paint"}, deadline="10 min 17 s")
-    assert (task["deadline"]["local"], task["deadline"]["text"]) == ("2026-11-22T09:10:17", "Sun 22 Nov 2026 09:10")
+    assert (task["deadline"]["local"], task["deadline"]["text"]) == (
+        "2026-11-22T09:10:17-07:00",
+        "Sun 22 Nov 2026 09:10",
+    )
 
 
 def test_a_task_that_asks_for_nothing_is_answered_as_before(ask: Ask) -> None:
