@@ -186,20 +186,32 @@ def paused(container: Any) -> int:
     return int(command[1])
 
 
-def test_no_port_of_the_examples_leads_past_the_proxy() -> None:
-    for name, service in services().items():
-        published = [port.rsplit(":", 1) for port in service.get("ports", [])]
-        assert all(inside == "8080" and outside.startswith("127.0.0.1:") for outside, inside in published), name
+def test_the_servers_of_compose_ask_callers_for_a_key_themselves() -> None:
+    given = environment("compose/duetime.env.example")
+    settings = Settings(**{name.removeprefix("DUETIME_").lower(): value for name, value in given.items()})
+    assert (settings.host, settings.auth) == ("0.0.0.0", ("keys",))
+    site = environment("compose/proxy.env.example")["PROXY_SITE"]
+    assert settings.host_names == (site,)
+    caddy = (EXAMPLES / "compose/Caddyfile").read_text("utf-8")
+    assert "auth" not in caddy
+    assert "reverse_proxy server-1:8787 server-2:8787 {" in caddy
+
+
+def test_only_the_port_with_tls_of_compose_is_open_to_other_machines() -> None:
+    published = {name: port for name, service in services().items() for port in service.get("ports", [])}
+    assert published == {"server-1": "127.0.0.1:8101:8787", "server-2": "127.0.0.1:8102:8787", "proxy": "443:443"}
+
+
+def environment(name: str) -> dict[str, str]:
+    return dict(re.findall(r"^([A-Z_]+)=(.*)$", (EXAMPLES / name).read_text("utf-8"), flags=re.MULTILINE))
+
+
+def test_no_port_of_kubernetes_leads_past_the_proxy() -> None:
     exposed = {port["containerPort"] for pod in pods() for each in pod["containers"] for port in each.get("ports", [])}
     assert exposed == {8080}
-    for text in (KUBERNETES.read_text("utf-8"), (EXAMPLES / "compose" / "Caddyfile").read_text("utf-8")):
-        assert text.count("basic_auth {") == 1
-        assert "--host 0.0.0.0" not in text
-
-
-def test_each_server_has_a_proxy_in_its_own_network_namespace() -> None:
-    shared = {service["network_mode"] for service in services().values() if "network_mode" in service}
-    assert shared == {"service:server-1", "service:server-2"}
+    text = KUBERNETES.read_text("utf-8")
+    assert text.count("basic_auth {") == 1
+    assert "--host 0.0.0.0" not in text
     (servers,) = [pod for pod in pods() if any(each.get("args") == ["serve"] for each in pod["containers"])]
     assert [each["name"] for each in servers["containers"]] == ["server", "proxy"]
 
