@@ -214,8 +214,11 @@ def _counted_up_to(
     connection: Connection, tenant: str, where: TaskFilter, matches: Matches | None, most: int
 ) -> Counts:
     """Count tasks by the state of their current run."""
-    if matches and (matches.complete or where == TaskFilter(query=where.query)):
+    if matches and matches.complete:
         return _counted_among(connection, tenant, where, matches, most)
+    own = _own(connection, tenant, matches.ids) if matches and where == TaskFilter(query=where.query) else ()
+    if len(own) >= most:
+        return _counted_among(connection, tenant, where, Matches(own[:most], complete=False), most)
     counted: dict[State, int] = {}
     at_least: set[State] = set()
     for section in (name for name, states in SECTIONS.items() if meets(where, states)):
@@ -231,11 +234,17 @@ def _counted_up_to(
 def _counted_among(connection: Connection, tenant: str, where: TaskFilter, matches: Matches, most: int) -> Counts:
     """Count the matches that the index gave; where it has more of them, there may be more of each state."""
     statement = select(runs.c.state, func.count()).select_from(_RUN_AND_TASK).group_by(runs.c.state)
-    ids = matches.ids if matches.complete else matches.ids[:most]
-    statement = statement.where(*among(connection, tenant, where, ids), in_time(where))
+    statement = statement.where(*among(connection, tenant, where, matches.ids), in_time(where))
     found = {State(state): count for state, count in unreadable.rows(connection, statement)}
     more = frozenset(state for state, count in found.items() if count >= most or not matches.complete)
     return Counts({state: min(count, most) for state, count in found.items()}, more)
+
+
+def _own(connection: Connection, tenant: str, ids: Sequence[str]) -> Sequence[str]:
+    """Return the tasks of a tenant among these: the index has words of all tenants, and none may count for another."""
+    mine = select(tasks.c.id).where(text_search.among(connection, tasks.c.id, ids))
+    found = set(connection.execute(mine.where(text_search.unindexed(tasks.c.tenant) == tenant)).scalars())
+    return [task_id for task_id in ids if task_id in found]
 
 
 def _is_only_of_states(where: TaskFilter) -> bool:

@@ -1,0 +1,201 @@
+"""No query of the store gives a tenant a byte of another one: not in rows, counts, errors, cursors or nearest ids.
+
+The work of workers and of the dispatcher is for all tenants at once, and no caller reaches it. Every other method is
+listed here with a call in the name of a tenant, and a method that is not listed fails the test.
+"""
+
+from __future__ import annotations
+
+import inspect
+import re
+from collections.abc import Callable, Iterator
+from datetime import timedelta
+from functools import partial
+from typing import Any
+
+import pytest
+from duetime.scheduler.errors import DuetimeError
+from duetime.scheduler.events import EventFilter, EventKind
+from duetime.scheduler.records import IdempotencyKey
+from duetime.scheduler.rules.changes import pause
+from duetime.scheduler.store import Store
+from duetime.scheduler.store.text_index import text_search
+from duetime.scheduler.task import State, TaskFilter
+
+from tests.builders import NOON, a_task, added, cancelled, message, restarted, settlement, started
+
+CANARY = "canary7f3a"
+OURS, THEIRS = "globex", "acme"
+KEY = IdempotencyKey(f"key-{CANARY}", {"title": CANARY})
+
+FOR_ALL_TENANTS = {
+    "pools", "claims", "runners", "deliveries", "usage", "workers", "estimates", "integrity", "search", "backlog",
+}  # fmt: skip
+"""Parts that no caller reaches but an operator on the machine."""
+
+OF_NO_TENANT = {
+    "tasks.add", "tasks.add_many",  # the tenant is in what is stored
+    "tasks.forget_keys",
+    "history.latest", "history.since", "history.tenants",  # subscriptions, which tell each tenant apart
+    "history.failed_attempt",  # by runs that were read for a tenant
+    "api_keys.add", "api_keys.find", "api_keys.note_use", "api_keys.revoke", "api_keys.replace",  # by the key itself
+}  # fmt: skip
+
+
+def filters() -> Iterator[TaskFilter]:
+    yield TaskFilter()
+    yield TaskFilter(query=CANARY)
+    yield TaskFilter(query=CANARY[:4])
+    yield TaskFilter(label=CANARY)
+    yield TaskFilter(action=CANARY)
+    yield TaskFilter(states=(State.FAILED,), query=CANARY)
+    yield TaskFilter(query=CANARY, before=NOON + timedelta(days=9))
+
+
+def calls(store: Store, task_id: str, run_id: str, tenant: str) -> dict[str, list[Callable[[], Any]]]:
+    """Return the calls that could show something of the task, by method."""
+    tasks, history, inbox = store.tasks, store.history, store.inbox
+    changed: dict[str, Any] = {"actor": "bob", "kind": EventKind.PAUSED, "decide": pause}
+
+    def undone() -> object:
+        return tasks.undo_once(tenant, task_id, KEY, actor="bob", decide=lambda record, _: pause(record), revision=None)
+
+    return {
+        "tasks.agenda": [partial(tasks.agenda, tenant, f, limit=9) for f in filters() if f.before],
+        "tasks.change": [lambda: tasks.change(tenant, task_id, **changed)],
+        "tasks.change_once": [lambda: tasks.change_once(tenant, task_id, KEY, **changed)],
+        "tasks.counts": [partial(tasks.counts, tenant, f) for f in filters()],
+        "tasks.cursor_behind": [lambda: tasks.cursor_behind(tenant, TaskFilter(), None)],
+        "tasks.get": [lambda: tasks.get(tenant, task_id), lambda: tasks.get(tenant, f"{task_id[:-1]}0")],
+        "tasks.made_by": [lambda: tasks.made_by(tenant, KEY)],
+        "tasks.named": [lambda: tasks.named(tenant, CANARY), lambda: tasks.named(tenant, task_id[:6])],
+        "tasks.of_runs": [lambda: tasks.of_runs(tenant, [run_id])],
+        "tasks.page": [partial(tasks.page, tenant, f, limit=9) for f in filters()],
+        "tasks.page_and_counts": [
+            partial(tasks.page_and_counts, tenant, f, limit=9, most=9) for f in filters()
+        ],
+        "tasks.titles": [lambda: tasks.titles(tenant, [task_id])],
+        "tasks.undo_once": [undone],
+        "history.attempts": [lambda: history.attempts(tenant, task_id)],
+        "history.dead_letters": [lambda: history.dead_letters(tenant, limit=9)],
+        "history.events": [
+            partial(history.events, tenant, f, limit=9)
+            for f in (EventFilter(), EventFilter(task_id), EventFilter(text=CANARY), EventFilter(label=CANARY))
+        ],
+        "inbox.mark_read": [
+            lambda: inbox.mark_read(tenant, "alice"), lambda: inbox.mark_read(tenant, "alice", task_id=task_id),
+        ],
+        "inbox.mark_unread": [lambda: inbox.mark_unread(tenant, "alice", task_id, since=NOON - timedelta(days=1))],
+        "inbox.missed": [lambda: inbox.missed(tenant, "alice", limit=9, most=9)],
+        "inbox.unread": [
+            lambda: inbox.unread(tenant, "alice"), lambda: inbox.unread(tenant, "alice", run_id=run_id),
+            lambda: inbox.unread(tenant, "alice", of=task_id),
+        ],
+        "api_keys.all": [lambda: store.api_keys.all(tenant)],
+        "api_keys.revoke_tenant": [lambda: store.api_keys.revoke_tenant(tenant)],
+    }  # fmt: skip
+
+
+def answered(call: Callable[[], Any]) -> str:
+    try:
+        return repr(call())
+    except DuetimeError as error:
+        return f"{type(error).__name__}: {error}"
+
+
+def answers(store: Store, task_id: str, run_id: str) -> dict[str, list[str]]:
+    return {name: [answered(each) for each in some] for name, some in calls(store, task_id, run_id, OURS).items()}
+
+
+def fill(store: Store) -> tuple[str, str]:
+    """Store a failed and a cancelled task of the other tenant, with the canary wherever people write; return ids."""
+    values: dict[str, Any] = {
+        "tenant": THEIRS, "title": f"{CANARY} report", "labels": (CANARY,), "payload": {"message": CANARY},
+    }  # fmt: skip
+    task, run = a_task(**values)
+    record = store.tasks.add(task, run, actor="alice", key=KEY).record
+    claim = restarted(store, record)
+    failed = settlement(
+        claim, State.FAILED, summary=CANARY, error=CANARY, inbox=message(claim, text=CANARY), dead_letter=True
+    )
+    store.claims.settle([failed])
+    cancelled(store, added(store, NOON + timedelta(days=1), **values), reason=f"{CANARY} said so")
+    store.claims.settle([settlement(started(store, **values), summary=CANARY)])
+    added(store, NOON + timedelta(days=2), **values)
+    while store.search.advance():
+        pass
+    return task.id, run.id
+
+
+def test_every_method_of_the_store_is_called_here_or_is_of_no_tenant(store: Store) -> None:
+    methods = {
+        f"{part}.{name}"
+        for part, of in vars(store).items()
+        if not part.startswith("_") and part not in FOR_ALL_TENANTS
+        for name, _ in inspect.getmembers(type(of), inspect.isfunction)
+        if not name.startswith("_")
+    }
+    assert methods == set(calls(store, "t_1", "r_1", OURS)) | OF_NO_TENANT
+
+
+def test_answers_are_the_same_whether_or_not_another_tenant_has_something(store: Store) -> None:
+    """Ids are those of the other tenant's task, which the empty store does not have either."""
+    added(store, NOON + timedelta(days=3), tenant=OURS, owner="bob", title="Own report")
+    task, run = a_task()
+    empty = {
+        name: [re.sub(rf"{task.id[:-1]}.", "t_asked", text) for text in some]
+        for name, some in answers(store, task.id, run.id).items()
+    }
+    task_id, run_id = fill(store)
+    for name, some in answers(store, task_id, run_id).items():
+        same = [re.sub(rf"{task_id[:-1]}.", "t_asked", text) for text in some]
+        assert name == "tasks.cursor_behind" or same == empty[name], name
+        assert all(CANARY not in text.replace(f"key-{CANARY}", "") for text in some), name
+
+
+def test_the_owner_of_the_canaries_is_answered_otherwise(store: Store) -> None:
+    """The calls can show something."""
+    task_id, run_id = fill(store)
+    stranger = answers(store, task_id, run_id)
+    for name, some in calls(store, task_id, run_id, THEIRS).items():
+        if not name.startswith("api_keys"):
+            assert [answered(each) for each in some] != stranger[name], name
+
+
+def test_what_a_tenant_tried_on_another_ones_task_changed_nothing(store: Store) -> None:
+    task_id, run_id = fill(store)
+    before, newest = store.tasks.get(THEIRS, task_id), store.history.latest()
+    unread = store.inbox.unread(THEIRS, "alice")
+    answers(store, task_id, run_id)
+    assert (store.tasks.get(THEIRS, task_id), store.history.latest()) == (before, newest)
+    assert store.inbox.unread(THEIRS, "alice") == unread != []
+
+
+def test_the_same_key_of_two_tenants_names_two_tasks(store: Store) -> None:
+    first, second = (
+        store.tasks.add(*a_task(tenant=tenant), actor="alice", key=KEY).record for tenant in (THEIRS, OURS)
+    )
+    assert first.task.id != second.task.id
+    assert store.tasks.made_by(OURS, KEY) == second
+
+
+def test_a_cursor_of_another_tenant_is_refused(store: Store) -> None:
+    for _ in range(2):
+        added(store, tenant=THEIRS)
+    _, cursor = store.tasks.page(THEIRS, TaskFilter(), limit=1)
+    assert answered(lambda: store.tasks.page(OURS, TaskFilter(), limit=1, cursor=cursor)).startswith("InvalidArgument")
+
+
+@pytest.mark.parametrize("indexed", [True, False])
+def test_words_that_are_common_elsewhere_are_counted_exactly(
+    store: Store, monkeypatch: pytest.MonkeyPatch, indexed: bool
+) -> None:
+    monkeypatch.setattr(text_search, "MAX_INDEXED_MATCHES", 3)
+    for _ in range(5):
+        added(store, tenant=THEIRS, title="Quarterly report")
+    own = added(store, tenant=OURS, owner="bob", title="Quarterly report")
+    while indexed and store.search.advance():
+        pass
+    page, _, counts = store.tasks.page_and_counts(OURS, TaskFilter(query="quarterly"), limit=9, most=3)
+    assert [record.task.id for record in page] == [own.task.id]
+    assert (counts.by_state, counts.at_least) == ({State.SCHEDULED: 1}, frozenset())
