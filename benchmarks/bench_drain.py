@@ -136,7 +136,10 @@ def embedded(options: argparse.Namespace) -> float:
 
     def start(changed: Callable[[Sequence[str]], None]) -> Callable[[], None]:
         runner = Runner(
-            store, Handlers([nothing]), RunnerOptions(options.folder / "lock", threads=THREADS), on_change=changed
+            store,
+            Handlers([nothing]),
+            RunnerOptions(options.folder / "lock", threads=THREADS),
+            notifier=RunNotifier(changed),
         )
         runner.start()
         return runner.stop

@@ -24,6 +24,7 @@ from threading import Event
 import psutil
 from duetime.scheduler.handlers import Handlers
 from duetime.scheduler.nodes.runner import Runner, RunnerOptions
+from duetime.scheduler.runtime.notifier import RunNotifier
 from duetime.scheduler.store import Store, open_store
 from duetime.scheduler.task import State, TaskFilter
 
@@ -62,7 +63,10 @@ def embedded(_options: argparse.Namespace, ended: Ended) -> Iterator[tuple[Store
     with tempfile.TemporaryDirectory() as folder:
         store = open_store(f"sqlite:///{folder}/bench.db", synchronous="OFF")
         runner = Runner(
-            store, Handlers([nothing]), RunnerOptions(Path(folder) / "lock", threads=THREADS), on_change=ended.tell
+            store,
+            Handlers([nothing]),
+            RunnerOptions(Path(folder) / "lock", threads=THREADS),
+            notifier=RunNotifier(ended.tell),
         )
         runner.start()
         yield store, runner.wake

@@ -36,6 +36,7 @@ from duetime.server.runtime.readiness import readiness
 from duetime.server.settings.handlers import load_handlers
 from duetime.server.settings.model import Settings
 from duetime.server.settings.options import allowance, channel_options, holiday_calendar, runner_options
+from duetime.server.telemetry.run_log import log_runs
 
 if TYPE_CHECKING:
     from duetime.scheduler.worker.worker import WorkerOptions
@@ -187,14 +188,14 @@ class _Parts:
                 placement=placement,
                 registry=self.registry,
                 deliverer=deliverer,
-                on_change=self._notify,
+                notifier=self._notifier(exhausted),
             )
         from duetime.scheduler.nodes.engine import DispatchOnly, Engine  # noqa: PLC0415 - the runner loads it later
         from duetime.server.distributed import make_member  # noqa: PLC0415 - with the worker, like the engine
 
         def recruit(queue: DispatchQueue, options: WorkerOptions) -> EngineProtocol:
             if role is Role.SERVE:
-                return DispatchOnly(self.store, queue, placement=placement, on_change=self._notify)
+                return DispatchOnly(self.store, queue, placement=placement, notifier=self._notifier(exhausted))
             return Engine(
                 self.store,
                 queue,
@@ -202,12 +203,15 @@ class _Parts:
                 options,
                 placement=placement,
                 deliverer=deliverer,
-                notifier=RunNotifier(self._notify, on_exhausted=exhausted),
+                notifier=self._notifier(exhausted),
                 allowance=allowance(self.settings),
                 hosted=hosted,
             )
 
         return make_member(self.settings, self.store, self.registry, placement, recruit)
+
+    def _notifier(self, exhausted: Callable[[], None]) -> RunNotifier:
+        return RunNotifier(self._notify, on_exhausted=exhausted, subscribers=(log_runs,))
 
     def scheduler(self, runner: Running, remote_queue: RemoteQueue) -> service.Scheduler:
         """Construct the service; what it changes wakes the runner."""

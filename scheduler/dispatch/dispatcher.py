@@ -15,12 +15,14 @@ from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 
 from duetime.scheduler.dispatch.placement import Placement
+from duetime.scheduler.events import EventKind
 from duetime.scheduler.foresight.explain import last_waited_for
 from duetime.scheduler.queue import DispatchQueue, Entry, QueueLost, QueueUnavailable
 from duetime.scheduler.records import Claim, ReadyRun, Settlement
 from duetime.scheduler.rules.settlement import concluded
 from duetime.scheduler.runtime import failpoints
 from duetime.scheduler.runtime.loop import Loop
+from duetime.scheduler.runtime.notifier import RunEvent, RunNotifier
 from duetime.scheduler.store import Store
 from duetime.scheduler.task import State, TaskRecord
 
@@ -90,7 +92,7 @@ def _lost(store: Store, runs: Sequence[ReadyRun], missing: int) -> int:
 
 
 class Dispatcher:
-    """Makes due runs ready, as the runner of `epoch`. `on_change` is called with the ids of their tasks."""
+    """Makes due runs ready, as the runner of `epoch`. `notifier` is called with moved and expired runs."""
 
     def __init__(
         self,
@@ -99,21 +101,20 @@ class Dispatcher:
         *,
         placement: Placement = Placement(),  # noqa: B008 - a frozen value
         epoch: int | None = None,
-        on_change: Callable[[Sequence[str]], None] = lambda _: None,
-        replaced: Callable[[], None] = lambda: None,
+        notifier: RunNotifier = RunNotifier(),  # noqa: B008 - a frozen value
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
         self._store = store
         self._queue = queue
         self._placement = placement
         self._epoch = epoch
-        self._on_change = on_change
+        self._notifier = notifier
         self._asking = 0
         self._clock = clock
         self._new: deque[ReadyRun] = deque()
         self._asked = False
         self._look_at = -math.inf
-        self.process = Loop("dispatcher", self.step, replaced=replaced)
+        self.process = Loop("dispatcher", self.step, replaced=notifier.on_replaced)
 
     def place(self, run: ReadyRun) -> None:
         """Put a run that was stored as READY into the queue, soon. May be called from any thread."""
@@ -166,7 +167,7 @@ class Dispatcher:
         if self._queue.put(entries) < len(entries):
             self._put_anew(entries)
         failpoints.hit(failpoints.Step.PUT)
-        self._on_change([run.task_id for run in ready])
+        self._notifier.changed([run.task_id for run in ready])
         return bool(ready)
 
     def _put_anew(self, entries: Sequence[Entry]) -> None:
@@ -187,7 +188,8 @@ class Dispatcher:
         late = self._store.claims.relax(limit=MAX_RUNS_PER_BATCH)
         for ready in late:
             self._queue.rescore(ready.run_id, self._placement.key(ready))
-        self._on_change([run.task_id for run in expired])
+        self._notifier.changed([run.task_id for run in expired])
+        self._notifier.happened([RunEvent(EventKind.EXPIRED, run.run_id) for run in expired])
         return bool(expired or late)
 
     def _conclude(self, claim: Claim, end: Settlement) -> Settlement:

@@ -10,10 +10,12 @@ from datetime import datetime, timedelta
 from duetime.scheduler.dispatch.dispatcher import refill
 from duetime.scheduler.dispatch.new_keys import NewKeys
 from duetime.scheduler.dispatch.placement import Placement
+from duetime.scheduler.events import EventKind
 from duetime.scheduler.ids import runs_words
 from duetime.scheduler.queue import DispatchQueue, Finish, QueueLost, QueueUnavailable
 from duetime.scheduler.rules.settlement import concluded
 from duetime.scheduler.runtime.loop import Loop
+from duetime.scheduler.runtime.notifier import RunEvent, RunNotifier
 from duetime.scheduler.store import Store
 
 MAINTENANCE_INTERVAL_S = 30.0
@@ -40,6 +42,9 @@ LOST = "were missing from the queue; queued them again"
 NOBODY = "nobody"
 """The worker name under which attempts of dead workers are settled."""
 
+LAPSED = "their lease expired without a live worker"
+UNREADABLE = "their time or their state cannot be read, so they ended as failed"
+
 log = logging.getLogger(__name__)
 
 
@@ -65,7 +70,7 @@ class Maintenance:
         learn: Callable[[], None] = lambda: None,
         recovered: Callable[[], None] = lambda: None,
         epoch: int | None = None,
-        replaced: Callable[[], None] = lambda: None,
+        notifier: RunNotifier = RunNotifier(),  # noqa: B008 - a frozen value
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
         self._store = store
@@ -76,6 +81,7 @@ class Maintenance:
         self._learn = learn
         self._recovered = recovered
         self._epoch = epoch
+        self._notifier = notifier
         self._clock = clock
         self._looked = False
         self._look_at = clock()
@@ -85,7 +91,7 @@ class Maintenance:
         self._seen: tuple[datetime, float] | None = None
         """The last time of the store, and when that was by the monotonic clock."""
         self._lapsed: dict[str, tuple[datetime, float]] = {}
-        self.process = Loop("maintenance", self.step, replaced=replaced)
+        self.process = Loop("maintenance", self.step, replaced=notifier.on_replaced)
 
     def step(self) -> float:
         """Do what is due, and return the seconds until the next step."""
@@ -126,8 +132,8 @@ class Maintenance:
             log.info("%d ready runs %s", found.added, FOUND)
         elif found.lost:
             log.info("%d ready runs %s", found.lost, LOST)
-        if damaged := self._store.claims.fail_damaged():
-            log.warning("ended as failed, because their time or their state cannot be read: %s", runs_words(damaged))
+        damaged = self._store.claims.fail_damaged()
+        self._notifier.happened([RunEvent(EventKind.DAMAGED, run_id, reason=UNREADABLE) for run_id in damaged])
         self._store.claims.note_paused(limit=_MAX_PAUSED_RUNS_NOTED)
         self._looked = True
         now = self._clock()
@@ -143,7 +149,7 @@ class Maintenance:
             only=self._unchanged(before) if self._store.clock_leapt() else None,
         )
         if ended:
-            log.warning("lease expired without a live worker, marked as crashed: %s", runs_words(ended))
+            self._notifier.happened([RunEvent(EventKind.CRASHED, run_id, reason=LAPSED) for run_id in ended])
             self._release(ended)
             self._recovered()
 

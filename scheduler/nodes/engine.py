@@ -54,9 +54,7 @@ class Engine:
     ) -> None:
         self._store = store
         self._deliverer = deliverer
-        self._dispatcher = Dispatcher(
-            store, queue, placement=placement, epoch=epoch, on_change=notifier.changed, replaced=notifier.on_replaced
-        )
+        self._dispatcher = Dispatcher(store, queue, placement=placement, epoch=epoch, notifier=notifier)
         self._dispatcher.step()  # interrupted runs first, so that none stays half done
         self.worker = Worker(
             store,
@@ -123,7 +121,7 @@ class Engine:
             learn=self.worker.learn,
             recovered=self._dispatcher.wake,
             epoch=epoch,
-            replaced=notifier.on_replaced,
+            notifier=notifier,
         ).process
 
     def _make_heartbeat(self, name: str, handlers: Handlers) -> Heartbeat:
@@ -171,9 +169,9 @@ class DispatchOnly:
         queue: DispatchQueue,
         *,
         placement: Placement = Placement(),  # noqa: B008 - a frozen value
-        on_change: Callable[[Sequence[str]], None] = lambda _: None,
+        notifier: RunNotifier = RunNotifier(),  # noqa: B008 - a frozen value
     ) -> None:
-        self._dispatcher = Dispatcher(store, queue, placement=placement, on_change=on_change)
+        self._dispatcher = Dispatcher(store, queue, placement=placement, notifier=notifier)
 
     def start(self) -> None:
         self._dispatcher.process.start()

@@ -7,7 +7,7 @@ the runs of the last one. A frozen process that continues later has an old epoch
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Sequence
+from dataclasses import replace
 from datetime import timedelta
 from threading import Lock
 from typing import TYPE_CHECKING
@@ -24,6 +24,7 @@ from duetime.scheduler.queue.remote import NoAnswer, Question, answer
 from duetime.scheduler.records import ReadyRun
 from duetime.scheduler.runtime.file_lock import FileLock
 from duetime.scheduler.runtime.loop import STEP_TIMEOUT_S, Loop
+from duetime.scheduler.runtime.notifier import RunNotifier
 from duetime.scheduler.store import Store
 from duetime.scheduler.task import Json
 
@@ -42,8 +43,7 @@ class Runner:
     """Runs due tasks while this process holds the lock, and waits for the lock otherwise. Start and stop it once.
 
     `placement` computes order keys, by default from the pools of `registry`; `deliverer` sends outcomes, where there
-    are channels. `on_change` is called on any thread with the ids of tasks whose run moved; it must be quick, and its
-    exceptions are logged.
+    are channels. `notifier` is called on any thread with what happens to runs.
     """
 
     def __init__(
@@ -55,7 +55,7 @@ class Runner:
         placement: Placement | None = None,
         registry: PoolRegistry | None = None,
         deliverer: Deliverer | None = None,
-        on_change: Callable[[Sequence[str]], None] = lambda _: None,
+        notifier: RunNotifier = RunNotifier(),  # noqa: B008 - a frozen value
     ) -> None:
         self._store = store
         self._handlers = handlers
@@ -63,7 +63,7 @@ class Runner:
         self._registry = registry or PoolRegistry(store)
         self._placement = placement or Placement(self._registry.known)
         self._deliverer = deliverer
-        self._on_change = on_change
+        self._notifier = notifier
         self._lock = FileLock(options.lock)
         self._term: RunnerTerm | None = None
         self._client = RunnerClient(store)
@@ -162,8 +162,7 @@ class Runner:
                 placement=self._placement,
                 registry=self._registry,
                 deliverer=self._deliverer,
-                on_change=self._on_change,
-                on_replaced=self._candidate.wake,
+                notifier=replace(self._notifier, on_replaced=self._candidate.wake),
             )
         except RunnerReplaced as error:
             log.warning("another process became the runner first: %s", error)

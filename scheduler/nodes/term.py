@@ -5,7 +5,7 @@ from __future__ import annotations
 import logging
 import os
 import socket
-from collections.abc import Callable, Sequence
+from dataclasses import replace
 from datetime import timedelta
 
 from duetime.scheduler.delivery.deliverer import Deliverer
@@ -29,8 +29,7 @@ log = logging.getLogger(__name__)
 class RunnerTerm:
     """Takes over, recovers the runs of the last runner, and runs due tasks until `end`.
 
-    When another process has raised the epoch, `replaced` turns True, `on_replaced` is called, and nothing starts any
-    more.
+    When another process has raised the epoch, `replaced` turns True, `notifier` is told, and nothing starts any more.
     """
 
     def __init__(
@@ -42,12 +41,11 @@ class RunnerTerm:
         placement: Placement,
         registry: PoolRegistry,
         deliverer: Deliverer | None,
-        on_change: Callable[[Sequence[str]], None],
-        on_replaced: Callable[[], None],
+        notifier: RunNotifier,
     ) -> None:
         self.replaced = False
         self._store = store
-        self._on_replaced = on_replaced
+        self._notifier = notifier
         self.queue = MemoryQueue(self._now_ms)
         self._publisher = PoolPublisher(registry, self.queue, now=store.now)
         self._endpoint = RunnerServer(self.wake, lambda question: answer(self.queue, question))
@@ -64,7 +62,7 @@ class RunnerTerm:
                 epoch=epoch,
                 allowance=options.allowance,
                 deliverer=deliverer,
-                notifier=RunNotifier(on_change, on_replaced=self._hear_of_the_next),
+                notifier=replace(notifier, on_replaced=self._hear_of_the_next),
             )
         except BaseException:
             self._endpoint.close()
@@ -107,4 +105,4 @@ class RunnerTerm:
 
     def _hear_of_the_next(self) -> None:
         self.replaced = True
-        self._on_replaced()
+        self._notifier.replaced()

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
-from duetime.scheduler.records import Settlement
+from duetime.scheduler.events import EventKind
+from duetime.scheduler.records import Claim, Settlement
 
 log = logging.getLogger(__name__)
 
@@ -16,17 +17,33 @@ def _ignore(*_news: object) -> None:
 
 
 @dataclass(frozen=True, slots=True)
+class RunEvent:
+    """A change of a run that this process has just stored; with the settlement of an attempt that it ran to its end."""
+
+    kind: EventKind
+    run_id: str
+    reason: str | None = None
+    settlement: Settlement | None = field(default=None, compare=False)
+
+
+Subscriber = Callable[[Sequence[RunEvent]], None]
+"""Gets events after their commit: for logs, metrics or traces."""
+
+
+@dataclass(frozen=True, slots=True)
 class RunNotifier:
     """Calls each listener on the thread on which something happened, after its commit; listeners must be quick.
 
     `on_change` gets the ids of tasks whose run moved, `on_settled` how attempts ended. `on_replaced` is called when
-    another process has raised the epoch, `on_exhausted` when a worker has lost as many threads as it has.
+    another process has raised the epoch, `on_exhausted` when a worker has lost as many threads as it has. Each of
+    `subscribers` gets the events that this process stores when runs start and end, whatever ends them.
     """
 
     on_change: Callable[[Sequence[str]], None] = _ignore
     on_settled: Callable[[Sequence[Settlement]], None] = _ignore
     on_replaced: Callable[[], None] = _ignore
     on_exhausted: Callable[[], None] = _ignore
+    subscribers: tuple[Subscriber, ...] = ()
 
     def changed(self, task_ids: Sequence[str]) -> None:
         """Notify of tasks whose run moved. Never raises: what a listener raises is logged."""
@@ -35,9 +52,25 @@ class RunNotifier:
         except Exception:
             log.exception("a change listener failed")
 
+    def happened(self, events: Sequence[RunEvent]) -> None:
+        """Notify the subscribers. Never raises: what a subscriber raises is logged."""
+        for subscriber in self.subscribers if events else ():
+            try:
+                subscriber(events)
+            except Exception:
+                log.exception("a subscriber of events failed")
+
+    def started(self, claims: Sequence[Claim]) -> None:
+        """Notify of attempts that have started."""
+        if self.subscribers:
+            self.happened([RunEvent(EventKind.STARTED, claim.run.id) for claim in claims])
+        self.changed([claim.task.id for claim in claims])
+
     def settled(self, settlements: Sequence[Settlement]) -> None:
         """Notify of attempts that have ended, and of the tasks that they belong to."""
         self.on_settled(settlements)
+        if self.subscribers:
+            self.happened([RunEvent(end.kind, end.run_id, end.reason, end) for end in settlements])
 
     def replaced(self) -> None:
         """Notify that another process runs the tasks now."""

@@ -67,7 +67,7 @@ class Claimer:
         for held in [self._active_runs.get(run_id) for run_id in lost]:
             if held is not None and held.begin():
                 self._unproven(held)
-        self._notifier.changed([claim.task.id for claim in claims])
+        self._notifier.started(claims)
         return [claim.run.id for claim in claims if claim.run.id not in lost]
 
     def _lost(self, claims: Sequence[Claim]) -> set[str]:

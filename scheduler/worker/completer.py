@@ -21,7 +21,6 @@ from duetime.scheduler.outcomes import Failed
 from duetime.scheduler.records import Claim, Settlement, Verdict
 from duetime.scheduler.rules.settlement import AttemptResult, settle, without_series
 from duetime.scheduler.runtime import failpoints
-from duetime.scheduler.runtime.attempt_context import attempt_context
 from duetime.scheduler.store import Store
 from duetime.scheduler.task import State, TaskRecord
 from duetime.scheduler.worker.active_runs import ActiveRun
@@ -57,10 +56,11 @@ class PendingResult:
 
 @dataclass(frozen=True, slots=True)
 class CompletedRun:
-    """An attempt that is finished, and its settlement."""
+    """An attempt that is finished, and its settlement, which may not have been `stored`."""
 
     held: ActiveRun
     settlement: Settlement
+    stored: bool = True
 
 
 class BatchCompleter:
@@ -99,7 +99,6 @@ class BatchCompleter:
         Settles it on the caller's thread, of which there are several; the one that stores is the busiest.
         """
         pending = self._pending(held, ending)
-        _log_failure(held, pending.settlement)
         with self._changed:
             self._changed.wait_for(lambda: not wait or len(self._waiting) < self._limit or self._closing)
             self._waiting.append(pending)
@@ -124,7 +123,9 @@ class BatchCompleter:
                 return
             except Exception:
                 log.exception("dropped %d results; the runs will be retried when their leases expire", len(group))
-                self._tell([CompletedRun(handed.held, _bare(handed.held.claim, "lost")) for handed in group])
+                self._tell(
+                    [CompletedRun(handed.held, _bare(handed.held.claim, "lost"), stored=False) for handed in group]
+                )
 
     def _next_group(self) -> list[PendingResult]:
         with self._changed:
@@ -190,7 +191,9 @@ class BatchCompleter:
         judged = list(zip(group, verdicts, strict=True))
         stale = [handed for handed, verdict in judged if verdict is Verdict.STALE]
         ended = [
-            CompletedRun(handed.held, handed.settlement) for handed, verdict in judged if verdict is not Verdict.STALE
+            CompletedRun(handed.held, handed.settlement, stored=verdict is Verdict.SETTLED)
+            for handed, verdict in judged
+            if verdict is not Verdict.STALE
         ]
         if Verdict.FENCED in verdicts:
             late = [handed.held.run_id for handed, verdict in judged if verdict is Verdict.FENCED]
@@ -212,7 +215,7 @@ class BatchCompleter:
                 self._store_group([handed])
         elif group[0].unstorable:
             log.critical("run %s: cannot store its result: %r", group[0].held.run_id, error)
-            self._tell([CompletedRun(group[0].held, group[0].settlement)])
+            self._tell([CompletedRun(group[0].held, group[0].settlement, stored=False)])
         else:
             log.error("run %s: cannot store its result, so the run fails: %r", group[0].held.run_id, error)
             ending = Failed(f"could not store its result: {type(error).__name__}")
@@ -234,25 +237,6 @@ class BatchCompleter:
             self._on_settled(ended)
         except Exception:
             log.exception("after a commit")
-
-
-def _log_failure(held: ActiveRun, settlement: Settlement) -> None:
-    """Log a failed attempt, with the traceback of its exception below; as an error if no other attempt follows."""
-    if settlement.error is None:
-        return
-    last, policy = settlement.to is State.FAILED, held.claim.task.retry
-    level = logging.ERROR if last else logging.WARNING
-    if not log.isEnabledFor(level):
-        return
-    counted = f"failure {settlement.failures} of {policy.max_attempts}"
-    following = "no other follows" if last else f"the next is at {settlement.wake_at:%H:%M:%S} UTC"
-    said = (held.run_id, held.action, settlement.attempt, counted, following, settlement.error)
-    record = log.makeRecord(
-        log.name, level, __file__, 0, "run %s (%s): attempt %d failed (%s, %s): %s", said, None, "_log_failure"
-    )
-    record.exc_text = settlement.traceback  # formatters write it below the line, as they do with an exception's
-    with attempt_context(held.name):
-        log.handle(record)
 
 
 def renewed(claim: Claim, record: TaskRecord) -> Claim:

@@ -281,7 +281,7 @@ class Worker:
         self._active_runs.remove([each.held for each in ended])
         self._release(ended)
         failpoints.hit(failpoints.Step.FINISHED)
-        self._notifier.settled([each.settlement for each in ended])
+        self._notifier.settled([each.settlement for each in ended if each.stored])
         self._notifier.changed([each.held.claim.task.id for each in ended])
 
     def _release(self, ended: Sequence[CompletedRun]) -> None:

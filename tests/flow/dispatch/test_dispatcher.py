@@ -19,8 +19,10 @@ from duetime.scheduler.queue.memory.queue import MemoryQueue
 from duetime.scheduler.records import IdempotencyKey, NewTask, ReadyRun, Start
 from duetime.scheduler.rules.changes import move, pause
 from duetime.scheduler.rules.settlement import settle
+from duetime.scheduler.runtime.notifier import RunEvent, RunNotifier
 from duetime.scheduler.store import Store
 from duetime.scheduler.task import DeadlineType, State
+from duetime.server.telemetry.run_log import log_runs
 
 from tests.builders import (
     NOON,
@@ -152,7 +154,7 @@ def test_a_hard_run_that_is_too_late_expires_leaves_the_queue_and_is_told(
     task, run = with_deadline(*a_task(deliver_to=("inbox", "desktop"), repeat="FREQ=DAILY"), after=HOUR)
     store.tasks.add(task, run, actor="alice")
     changed: list[str] = []
-    dispatcher = Dispatcher(store, queue, on_change=changed.extend)
+    dispatcher = Dispatcher(store, queue, notifier=RunNotifier(changed.extend))
     dispatcher.step()
     assert queue.explain(run.id) is not None
     clock.forward(minutes=59, seconds=57)
@@ -202,7 +204,7 @@ def test_a_clock_that_jumped_fires_at_once_what_fell_due_meanwhile(
 def test_many_due_runs_go_in_batches_without_a_pause(store: Store, queue: MemoryQueue) -> None:
     store.tasks.add_many([NewTask(*a_task(), actor="alice") for _ in range(MAX_RUNS_PER_BATCH + 1)])
     told: list[str] = []
-    dispatcher = Dispatcher(store, queue, on_change=told.extend)
+    dispatcher = Dispatcher(store, queue, notifier=RunNotifier(told.extend))
     assert dispatcher.step() == 0.0
     assert len(told) == MAX_RUNS_PER_BATCH
     assert dispatcher.step() == 0.0
@@ -319,17 +321,18 @@ def test_maintenance_forgets_keys_that_are_past_their_time_once_an_hour(
 def test_maintenance_ends_what_runs_past_its_lease_unless_it_is_in_hand(
     store: Store, queue: MemoryQueue, clock: Clock, caplog: pytest.LogCaptureFixture, *, holds: bool, state: State
 ) -> None:
-    claim = started(store)
-    maintenance = Maintenance(store, queue, held=lambda: {claim.run.id} if holds else set())
+    claim, told = started(store), list[RunEvent]()
+    notifier = RunNotifier(subscribers=(told.extend, log_runs))
+    maintenance = Maintenance(store, queue, held=lambda: {claim.run.id} if holds else set(), notifier=notifier)
     maintenance.step()
     assert store.tasks.get(TENANT, claim.task.id).run.state is State.RUNNING
     clock.forward(seconds=31)
     maintenance.step()
     run = store.tasks.get(TENANT, claim.task.id).run
     assert (run.state, run.crashes) == (state, int(not holds))
-    assert (
-        f"lease expired without a live worker, marked as crashed: 1 run ({claim.run.id})" in caplog.text
-    ) is not holds
+    assert [(event.kind, event.run_id) for event in told] == ([] if holds else [(EventKind.CRASHED, claim.run.id)])
+    line = f"crashed: 1 run ({claim.run.id}): their lease expired without a live worker"
+    assert (line in caplog.text) is not holds
 
 
 @pytest.mark.parametrize("restart", [False, True])

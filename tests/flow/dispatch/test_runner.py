@@ -17,12 +17,14 @@ from duetime.scheduler.events import EventFilter, EventKind
 from duetime.scheduler.handlers import Context, Handler, Handlers, handler, reminder
 from duetime.scheduler.nodes.ipc import RunnerServer
 from duetime.scheduler.nodes.runner import Runner, RunnerOptions
-from duetime.scheduler.outcomes import Done, Outcome, Retry, Yielded
+from duetime.scheduler.outcomes import Done, Failed, Outcome, Retry, Yielded
 from duetime.scheduler.records import Claim, Start
 from duetime.scheduler.rules import changes
 from duetime.scheduler.runtime.interrupt import WorkerStopping
+from duetime.scheduler.runtime.notifier import RunEvent, RunNotifier
 from duetime.scheduler.store import Store, open_store
 from duetime.scheduler.task import RetryPolicy, State, TaskRecord
+from duetime.server.telemetry.run_log import log_runs
 
 from tests.builders import TENANT, added
 from tests.flow.waiting import eventually
@@ -38,13 +40,18 @@ class House:
         self.store = self.open()
         self.told: list[str] = []
         self.runners: list[Runner] = []
+        self.notifier = RunNotifier(self.told.extend)
+
+    def listen(self, notifier: RunNotifier) -> None:
+        """Let the next runners notify another listener."""
+        self.notifier = notifier
 
     def open(self) -> Store:
         return open_store(f"sqlite:///{self.folder}/duetime.db", synchronous="OFF")
 
     def run(self, *handlers: Handler, lease: float = 30, wait: bool = True) -> Runner:
         options = RunnerOptions(self.folder / "runner.lock", threads=4, lease=timedelta(seconds=lease))
-        runner = Runner(self.store, Handlers([reminder, *handlers]), options, on_change=self.told.extend)
+        runner = Runner(self.store, Handlers([reminder, *handlers]), options, notifier=self.notifier)
         self.runners.append(runner)
         runner.start()
         if wait:
@@ -434,13 +441,40 @@ def test_a_runner_whose_epoch_is_over_starts_nothing_more_and_steps_down(house: 
 
 
 def test_a_listener_that_fails_disturbs_nobody(house: House) -> None:
-    def fail(_: Sequence[str]) -> None:
+    def fail(_: Sequence[object]) -> None:
         raise RuntimeError("the listener is broken")
 
-    runner = Runner(house.store, Handlers([reminder]), RunnerOptions(house.folder / "runner.lock"), on_change=fail)
-    house.runners.append(runner)
-    runner.start()
+    house.listen(RunNotifier(fail, subscribers=(fail,)))
+    house.run()
     house.reaches(house.add("reminder"), State.SUCCEEDED)
+
+
+def test_subscribers_get_the_start_and_the_end_of_each_attempt(house: House) -> None:
+    @handler("fails")
+    def fails(_ctx: Context) -> Outcome:
+        """Fail at the first attempt."""
+        return Failed("no such customer")
+
+    found: list[RunEvent] = []
+    house.listen(RunNotifier(subscribers=(found.extend,)))
+    house.run(fails)
+    run = house.reaches(house.add("fails"), State.FAILED).run
+    eventually(lambda: len(found) == 2, "the events")
+    assert found == [
+        RunEvent(EventKind.STARTED, run.id),
+        RunEvent(EventKind.FAILED, run.id, "no such customer"),
+    ]
+
+
+def test_the_log_has_a_line_for_the_runs_to_which_the_same_happened(caplog: pytest.LogCaptureFixture) -> None:
+    ended = [RunEvent(EventKind.EXPIRED, f"r_{n}", ("late", "later")[n // 2]) for n in range(3)]
+    with caplog.at_level("INFO", logger="duetime"):
+        log_runs([RunEvent(EventKind.STARTED, "r_9"), *ended, RunEvent(EventKind.CRASHED, "r_4")])
+    assert [(record.levelname, record.message) for record in caplog.records] == [
+        ("INFO", "expired: 2 runs (r_0, r_1): late"),
+        ("INFO", "expired: 1 run (r_2): later"),
+        ("WARNING", "crashed: 1 run (r_4)"),
+    ]
 
 
 def test_a_runner_that_was_never_started_stops(house: House) -> None:

@@ -14,10 +14,12 @@ from duetime.scheduler.outcomes import Done, Failed, Retry
 from duetime.scheduler.queue import Entry
 from duetime.scheduler.queue.memory.queue import MemoryQueue
 from duetime.scheduler.runtime.attempt_context import AttemptFilter
+from duetime.scheduler.runtime.notifier import RunNotifier
 from duetime.scheduler.store import Store
 from duetime.scheduler.task import Attempt, RetryPolicy, State, TaskRecord
 from duetime.scheduler.worker.watchdog import TIME_LIMIT_GRACE_S
 from duetime.scheduler.worker.worker import Worker, WorkerOptions
+from duetime.server.telemetry.run_log import log_runs
 
 from tests.builders import NOON, TENANT, added
 from tests.flow.waiting import eventually
@@ -37,7 +39,14 @@ class House:
         self.record = added(store, action=item.name, payload={}, retry=RetryPolicy(max_attempts=attempts))
         store.claims.make_ready(limit=1)
         queue.put([Entry(self.record.run.id, NOON_MS)])
-        self.worker = Worker(store, queue, Handlers([item]), WorkerOptions("w", threads=1), monotonic=lambda: self.at)
+        self.worker = Worker(
+            store,
+            queue,
+            Handlers([item]),
+            WorkerOptions("w", threads=1),
+            notifier=RunNotifier(subscribers=(log_runs,)),
+            monotonic=lambda: self.at,
+        )
         self.worker.start()
 
     def pass_time(self, seconds: float) -> None:
@@ -78,6 +87,12 @@ def failures(caplog: pytest.LogCaptureFixture) -> list[logging.LogRecord]:
     return [record for record in caplog.records if "failed (" in record.getMessage()]
 
 
+def written(caplog: pytest.LogCaptureFixture) -> list[logging.LogRecord]:
+    """Return the lines of failures, the first of which is written after its commit."""
+    eventually(lambda: failures(caplog), "a line of the log")
+    return failures(caplog)
+
+
 @handler("bills")
 def bills(_ctx: Context) -> Done:
     raise LookupError("no such customer")
@@ -107,7 +122,7 @@ def test_an_attempt_that_raises_is_logged_once_and_keeps_its_traceback(
     lines = attempt.traceback.splitlines()
     assert lines[1].endswith(frame)
     assert lines[-1] == said
-    [record] = failures(caplog)
+    [record] = written(caplog)
     assert record.levelno == logging.WARNING
     assert record.exc_text == attempt.traceback
     assert f"run {house.record.run.id} ({item.name}): attempt 1 failed (failure 1 of 5, the next is at" in caplog.text
@@ -117,7 +132,7 @@ def test_an_attempt_that_raises_is_logged_once_and_keeps_its_traceback(
 
 def test_the_last_attempt_is_logged_as_an_error(build: Build, caplog: pytest.LogCaptureFixture) -> None:
     build(bills, attempts=1).ends_with(State.FAILED)
-    [record] = failures(caplog)
+    [record] = written(caplog)
     assert (record.levelname, "failure 1 of 1, no other follows" in record.getMessage()) == ("ERROR", True)
 
 
@@ -126,7 +141,7 @@ def test_a_failure_that_a_handler_returns_is_logged_without_a_traceback(
     build: Build, caplog: pytest.LogCaptureFixture, outcome: Retry | Failed, state: State
 ) -> None:
     attempt = build(handler("odd")(lambda _ctx: outcome)).ends_with(state)
-    [record] = failures(caplog)
+    [record] = written(caplog)
     assert (attempt.traceback, record.exc_text) == (None, None)
     assert record.getMessage().endswith(outcome.reason)
 

@@ -1,0 +1,1 @@
+"""Subscribers of the events of runs, which the application connects."""

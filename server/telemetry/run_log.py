@@ -1,0 +1,52 @@
+"""The log lines of runs: a subscriber of their events."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Sequence
+
+from duetime.scheduler.events import EventKind
+from duetime.scheduler.ids import runs_words
+from duetime.scheduler.records import Claim, Settlement
+from duetime.scheduler.runtime.attempt_context import AttemptName, attempt_context
+from duetime.scheduler.runtime.notifier import RunEvent
+from duetime.scheduler.task import State
+
+_LEVELS = {EventKind.CRASHED: logging.WARNING, EventKind.DAMAGED: logging.WARNING, EventKind.EXPIRED: logging.INFO}
+"""Levels of the lines for several runs; what is not here is for developers."""
+
+log = logging.getLogger(__name__)
+
+
+def log_runs(events: Sequence[RunEvent]) -> None:
+    """Write a line for each failed attempt, and one for the runs to which something else happened for one reason."""
+    groups: dict[tuple[EventKind, str | None], list[str]] = {}
+    for event in events:
+        end = event.settlement
+        if end is not None and end.error is not None and end.claim is not None:
+            _log_failure(end.claim, end, end.error)
+        elif log.isEnabledFor(_level(event.kind)):
+            groups.setdefault((event.kind, event.reason), []).append(event.run_id)
+    for (kind, reason), run_ids in groups.items():
+        log.log(_level(kind), "%s: %s%s", kind, runs_words(run_ids), f": {reason}" if reason else "")
+
+
+def _log_failure(claim: Claim, end: Settlement, error: str) -> None:
+    """Log a failed attempt, with the traceback of its exception below; as an error if no other attempt follows."""
+    last, task = end.to is State.FAILED, claim.task
+    level = logging.ERROR if last else logging.WARNING
+    if not log.isEnabledFor(level):
+        return
+    counted = f"failure {end.failures} of {task.retry.max_attempts}"
+    following = "no other follows" if last else f"the next is at {end.wake_at:%H:%M:%S} UTC"
+    said = (claim.run.id, task.action, end.attempt, counted, following, error)
+    record = log.makeRecord(
+        log.name, level, __file__, 0, "run %s (%s): attempt %d failed (%s, %s): %s", said, None, "_log_failure"
+    )
+    record.exc_text = end.traceback  # formatters write it below the line, as they do with an exception's
+    with attempt_context(AttemptName(task.id, claim.run.id, end.attempt, task.action)):
+        log.handle(record)
+
+
+def _level(kind: EventKind) -> int:
+    return _LEVELS.get(kind, logging.DEBUG)
