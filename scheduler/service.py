@@ -29,6 +29,7 @@ from duetime.scheduler.intake.planner import Plan, Planner
 from duetime.scheduler.intake.reschedule import decide_reschedule
 from duetime.scheduler.intake.validation import check_key_text, check_reason, is_wrong_key
 from duetime.scheduler.principal import LOCAL, Principal
+from duetime.scheduler.quotas import UNLIMITED, TenantQuotas
 from duetime.scheduler.records import Added, Change, Changed, IdempotencyKey, LastChange, NewTask
 from duetime.scheduler.request import (
     ActionOnTask,
@@ -64,12 +65,14 @@ class Scheduler(Reader):
         recall: Callable[[Sequence[str]], None] = lambda _run_ids: None,
         on_change: Callable[[Sequence[str]], None] = lambda _task_ids: None,
         fast_path: FastPath | None = None,
+        quotas: TenantQuotas = UNLIMITED,
     ) -> None:
         super().__init__(store, planner.zone, explainer, planner.holidays)
         self._planner = planner
         self._recall = recall
         self._on_change = on_change
         self._fast_path = fast_path
+        self._quotas = quotas
 
     @property
     def pools(self) -> tuple[str, ...]:
@@ -95,6 +98,7 @@ class Scheduler(Reader):
         if request.dry_run:
             tried = TaskRecord(planned.task, planned.run)
             return view_of(tried, now, warnings=planned.warnings, other_actions=planned.other_actions)
+        self._quotas.admit(self._store.tasks, by.tenant, [planned.key], now)
         run = self._fast_path.forward(planned.run, now) if self._fast_path else planned.run
         added = self._store.tasks.add(planned.task, run, actor=by.user, key=planned.key)
         failpoints.hit(failpoints.Step.SCHEDULED)
@@ -118,6 +122,7 @@ class Scheduler(Reader):
         now, beside = self._store.now(), new_task_id()
         planned = [self._planned(request, by, now, beside) for request in requests]
         new = [NewTask(plan.task, plan.run, actor=by.user, key=plan.key) for plan in planned if isinstance(plan, Plan)]
+        self._quotas.admit(self._store.tasks, by.tenant, [item.key for item in new], now)
         stored = iter(self._store.tasks.add_many(new))
         added = [next(stored) if isinstance(plan, Plan) else Added(plan, created=False) for plan in planned]
         self._on_change([each.record.task.id for each in added if each.created])

@@ -29,6 +29,7 @@ from duetime.scheduler.nodes.member import EngineProtocol, Member
 from duetime.scheduler.nodes.runner import Runner
 from duetime.scheduler.queue import DispatchQueue, QueueTaken
 from duetime.scheduler.queue.remote import NoAnswer, Question, RemoteQueue
+from duetime.scheduler.quotas import TenantQuotas
 from duetime.scheduler.runtime.notifier import RunNotifier
 from duetime.scheduler.store import Store, open_store
 from duetime.scheduler.task import Json
@@ -228,6 +229,7 @@ class _Parts:
             recall=remote_queue.recall,
             on_change=RunNotifier(changed).changed,
             fast_path=FastPath(runner, self._notify),
+            quotas=TenantQuotas(self.settings.tenant_schedules_per_minute, self.settings.tenant_open_tasks),
         )
 
     def _explainer(self, runner: Running, remote_queue: RemoteQueue) -> Explainer:

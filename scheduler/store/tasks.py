@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from datetime import datetime
+from typing import cast
 
 from duetime.scheduler.events import EventKind
 from duetime.scheduler.records import Added, Change, Changed, IdempotencyKey, Known, LastChange, NewTask
@@ -60,6 +61,17 @@ class Tasks:
             return read.record(connection, tenant, task_id) if task_id else None
 
         return self._database.read(work)
+
+    def created_before_last(self, tenant: str, count: int) -> datetime | None:
+        """Return when the newest task but `count` of a tenant was created, None when there are no more."""
+        asked = {"tenant": tenant, "behind": count}
+        found = self._database.look(lambda connection: connection.execute(read.CREATED_BEFORE_LAST, asked).scalar())
+        return cast("datetime | None", found)
+
+    def has_open(self, tenant: str, count: int) -> bool:
+        """Whether a tenant has at least so many open tasks."""
+        asked = {"tenant": tenant, "behind": count - 1}
+        return self._database.look(lambda connection: connection.execute(read.OPEN_BEHIND, asked).first()) is not None
 
     def get(self, tenant: str, task_id: str) -> TaskRecord:
         """Return one task; raises `TaskNotFound`, with the tenant's closest ids."""

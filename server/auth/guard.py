@@ -11,10 +11,11 @@ from typing import TYPE_CHECKING
 from duetime.scheduler.errors import DuetimeError
 from duetime.scheduler.principal import Scope
 from duetime.server.auth.api_keys import ApiKeyProvider
+from duetime.server.auth.call_limits import CallLimits, TooManyCalls
 from duetime.server.auth.verifier import Provider, Verifier
 from mcp.server.auth.settings import AuthSettings
 from pydantic import AnyHttpUrl
-from starlette.responses import PlainTextResponse
+from starlette.responses import JSONResponse, PlainTextResponse
 from starlette.types import ASGIApp, Message, Receive, Send
 from starlette.types import Scope as AsgiScope
 
@@ -44,7 +45,8 @@ class Guard:
         """Return the guard that the settings ask for, None where everyone is the local user."""
         if not settings.auth:
             return None
-        return cls(Verifier(_providers(settings, store)), _auth_settings(settings))
+        limits = CallLimits(settings.tenant_calls_per_minute)
+        return cls(Verifier(_providers(settings, store), limits), _auth_settings(settings))
 
 
 def _providers(settings: Settings, store: Callable[[], Store]) -> Sequence[Provider]:
@@ -86,9 +88,16 @@ class Challenges:
             return
         try:
             await self._app(scope, receive, _naming_the_scope(send))
+        except TooManyCalls as refused:
+            await _too_many(refused)(scope, receive, send)
         except DuetimeError as error:
             log.warning("cannot verify a token: %s", error)
             await PlainTextResponse(_NOT_NOW, HTTPStatus.SERVICE_UNAVAILABLE)(scope, receive, send)
+
+
+def _too_many(refused: TooManyCalls) -> JSONResponse:
+    said = {"error": refused.code, "error_description": str(refused)}
+    return JSONResponse(said, HTTPStatus.TOO_MANY_REQUESTS, {"Retry-After": str(refused.wait_s)})
 
 
 def _naming_the_scope(send: Send) -> Send:

@@ -12,6 +12,7 @@ from typing import Protocol
 
 from duetime.scheduler.errors import InvalidArgument
 from duetime.scheduler.principal import Principal
+from duetime.server.auth.call_limits import CallLimits
 from duetime.tools.threads import cross
 from mcp.server.auth.provider import AccessToken
 
@@ -52,18 +53,25 @@ class Provider(Protocol):
 class Verifier:
     """Verifies tokens by the providers that are configured; the SDK's `TokenVerifier`."""
 
-    def __init__(self, providers: Sequence[Provider]) -> None:
+    def __init__(self, providers: Sequence[Provider], limits: CallLimits) -> None:
         self._providers = providers
+        self._limits = limits
 
     async def verify_token(self, token: str) -> AccessToken | None:
-        """Return whose a token is; None for one that is forged, expired, revoked, or of no known kind."""
+        """Return whose a token is; None for one that is forged, expired, revoked, or of no known kind.
+
+        Counts the call; raises TooManyCalls when its tenant has made too many.
+        """
         if len(token) > MAX_TOKEN_CHARS or not (token.isascii() and token.isprintable()):
             return None
         provider = next((each for each in self._providers if each.knows(token)), None)
         if provider is None:
             return None
         try:
-            return await cross(provider.verify, token)
+            found = await cross(provider.verify, token)
         except InvalidArgument as wrong:  # a tenant or a user that is no name
             log.warning("refused a token: %s", wrong)
             return None
+        if found is not None:
+            self._limits.take(found.principal.tenant)
+        return found

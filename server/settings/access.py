@@ -109,6 +109,29 @@ class AccessSettings(WorkSettings):
         json_schema_extra={"unit": "seconds"},
     )
 
+    tenant_calls_per_minute: int = Field(
+        default=0,
+        ge=0,
+        le=1_000_000,
+        description="how many calls a tenant may make in a minute over HTTP with `auth`, in each process of "
+        "`duetime serve`; 0 sets no limit",
+        examples=["600"],
+    )
+    tenant_schedules_per_minute: int = Field(
+        default=0,
+        ge=0,
+        le=1_000_000,
+        description="how many tasks a tenant may schedule in a minute, in all processes together; 0 sets no limit",
+        examples=["120"],
+    )
+    tenant_open_tasks: int = Field(
+        default=0,
+        ge=0,
+        le=10_000_000,
+        description="how many open tasks a tenant may have; a recurring task counts once; 0 sets no limit",
+        examples=["10000"],
+    )
+
     @model_validator(mode="after")
     def _reachable_with_auth_only(self) -> AccessSettings:
         if is_loopback(self.host):

@@ -36,6 +36,22 @@ TASK_AND_RUN = select(*TASK, *RUN).select_from(tasks.join(runs, runs.c.task_id =
 _ONE = TASK_AND_RUN.where(tasks.c.id == bindparam("task_id"), tasks.c.tenant == bindparam("tenant"), CURRENT)
 _MANY = TASK_AND_RUN.where(tasks.c.id.in_(bindparam("task_ids", expanding=True)), CURRENT)
 
+_OF_TENANT = tasks.c.tenant == bindparam("tenant")
+CREATED_BEFORE_LAST = (
+    select(tasks.c.created_at)
+    .where(_OF_TENANT)
+    .order_by(tasks.c.created_at.desc())
+    .limit(1)
+    .offset(bindparam("behind"))
+)
+OPEN_BEHIND = (
+    select(runs.c.task_id)
+    .where(runs.c.tenant == bindparam("tenant"), CURRENT, literal_column("runs.ended_at IS NULL"))
+    .order_by(runs.c.listed_at)
+    .limit(1)
+    .offset(bindparam("behind"))
+)
+
 _past = runs.alias("past")
 LATEST_ENDED = (
     select(_past.c.id)

@@ -17,6 +17,7 @@ from duetime.scheduler.errors import StoreUnavailable
 from duetime.scheduler.events import Event, EventKind
 from duetime.scheduler.handlers import Handlers
 from duetime.scheduler.intake.planner import Planner
+from duetime.scheduler.principal import Principal
 from duetime.scheduler.service import Scheduler
 from duetime.scheduler.store import open_store
 from duetime.server.protocol.server import make_server
@@ -303,6 +304,27 @@ async def test_other_tenants_are_never_heard_of() -> None:
     history = Scripted([event(11, "t_theirs", tenant="other"), event(12, "t_ours")])
 
     assert await told(history, expect="duetime://tasks/t_ours") == ["duetime://tasks/t_ours"]
+
+
+async def test_each_subscriber_hears_of_its_own_tenant_whatever_it_names() -> None:
+    ended = event(11, "t_a", EventKind.SUCCEEDED, tenant="acme")
+    history = Scripted([ended, event(12, "t_b", tenant="globex")], [event(13, "t_end", tenant="globex")])
+    callers = [Principal("acme"), Principal("globex")]
+    changes = Subscriptions(lambda: history, caller=lambda: callers[0], interval=0.01)
+    ours, theirs, session = Heard(), Heard(), Heard()
+    leave_ours = changes.subscribe(lambda found: ours.add(getattr(found, "uri", "")))
+    callers.reverse()
+    leave_theirs = changes.subscribe(lambda found: theirs.add(getattr(found, "uri", "")))
+    subscriber: Any = Session(session)
+    for uri in ("duetime://tasks/t_a", "duetime://tasks/t_b", "duetime://inbox"):
+        changes._sessions["globex", uri] = {1: subscriber}
+    async with changes.serving():
+        await theirs.until("duetime://tasks/t_end")
+    leave_ours()
+    leave_theirs()
+    assert ours.uris == ["duetime://tasks/t_a", "duetime://inbox"]
+    assert theirs.uris == ["duetime://tasks/t_b", "duetime://tasks/t_end"]
+    assert session.uris == ["duetime://tasks/t_b"]
 
 
 async def test_an_outcome_that_was_read_changes_the_inbox_without_an_event() -> None:

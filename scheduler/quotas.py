@@ -1,0 +1,66 @@
+"""Quotas of each tenant: how many tasks it may schedule in a minute, and how many it may have open.
+
+They are read from the database before a task is stored, so they hold over all processes; calls that are under way at
+the same time may pass together.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from typing import Protocol
+
+from duetime.scheduler.errors import Refused
+from duetime.scheduler.records import IdempotencyKey
+from duetime.scheduler.rules.time import times
+
+SCHEDULE_WINDOW = timedelta(minutes=1)
+
+
+class TaskCounts(Protocol):
+    """The tasks of a tenant, as far as quotas go."""
+
+    def made_by(self, tenant: str, key: IdempotencyKey) -> object | None: ...
+
+    def created_before_last(self, tenant: str, count: int) -> datetime | None: ...
+
+    def has_open(self, tenant: str, count: int) -> bool: ...
+
+
+@dataclass(frozen=True, slots=True)
+class TenantQuotas:
+    """The quotas of every tenant; 0 sets none."""
+
+    schedules_per_minute: int = 0
+    open_tasks: int = 0
+
+    def admit(self, tasks: TaskCounts, tenant: str, keys: Sequence[IdempotencyKey | None], now: datetime) -> None:
+        """Raise Refused unless the tenant may store so many tasks; a repeated call, which stores none, always may."""
+        if not (self.schedules_per_minute or self.open_tasks):
+            return
+        new = [key for key in keys if key is None or tasks.made_by(tenant, key) is None]
+        if new and self.open_tasks:
+            self._check_open(tasks, tenant, len(new))
+        if new and self.schedules_per_minute:
+            self._check_rate(tasks, tenant, len(new), now)
+
+    def _check_open(self, tasks: TaskCounts, tenant: str, count: int) -> None:
+        if count > self.open_tasks or tasks.has_open(tenant, self.open_tasks - count + 1):
+            raise Refused(
+                f"tenant_open_tasks: this tenant may have {self.open_tasks:,} open tasks. Nothing was stored; there is "
+                "room when a task has ended or is cancelled."
+            )
+
+    def _check_rate(self, tasks: TaskCounts, tenant: str, count: int, now: datetime) -> None:
+        most = self.schedules_per_minute
+        said = f"tenant_schedules_per_minute: this tenant may schedule {most:,} tasks a minute. Nothing was stored; "
+        if count > most:
+            raise Refused(f"{said}schedule fewer at once.")
+        last = tasks.created_before_last(tenant, most - count)
+        wait = last + SCHEDULE_WINDOW - now if last is not None else timedelta()
+        if wait > timedelta():
+            raise Refused(f"{said}repeat the call in {times.about(wait)}.")
+
+
+UNLIMITED = TenantQuotas()

@@ -1,0 +1,74 @@
+"""Quotas of a tenant: a refusal names the quota and when there is room; repeats and other tenants are not refused."""
+
+from __future__ import annotations
+
+import pytest
+from duetime.scheduler.errors import Refused
+from duetime.scheduler.handlers import Handlers
+from duetime.scheduler.intake.planner import Planner
+from duetime.scheduler.principal import Principal
+from duetime.scheduler.quotas import TenantQuotas
+from duetime.scheduler.request import Request
+from duetime.scheduler.service import Scheduler
+from duetime.scheduler.store import Store
+
+from tests.builders import Clock
+
+ANN, BOB, OTHER = Principal("acme", "ann"), Principal("acme", "bob"), Principal("globex", "carol")
+
+
+def scheduler(store: Store, **quotas: int) -> Scheduler:
+    return Scheduler(store, Planner(Handlers.load(entry_points=False), "UTC"), quotas=TenantQuotas(**quotas))
+
+
+def request(title: str, key: str | None = None) -> Request:
+    return Request(title, when="in 2 hours", idempotency_key=key)
+
+
+def test_so_many_tasks_are_scheduled_in_a_minute_and_the_next_when_the_refusal_says(store: Store, clock: Clock) -> None:
+    service = scheduler(store, schedules_per_minute=2)
+    service.submit(request("one"), by=ANN)
+    clock.forward(seconds=20)
+    service.submit(request("two"), by=BOB)
+    with pytest.raises(Refused, match=r"^tenant_schedules_per_minute: .* 2 tasks a minute.*repeat the call in 40 s"):
+        service.submit(request("three"), by=ANN)
+    service.submit(request("three"), by=OTHER)
+    clock.forward(seconds=40)
+    service.submit(request("three"), by=ANN)
+    with pytest.raises(Refused, match="in 20 s"):
+        service.submit(request("four"), by=ANN)
+
+
+def test_an_open_task_makes_room_when_it_is_cancelled(store: Store) -> None:
+    service = scheduler(store, open_tasks=2)
+    first, _ = (service.submit(request(title), by=ANN) for title in ("one", "two"))
+    with pytest.raises(Refused, match=r"^tenant_open_tasks: this tenant may have 2 open tasks"):
+        service.submit(request("three"), by=BOB)
+    service.submit(request("three"), by=OTHER)
+    service.cancel(first.record.task.id, by=ANN)
+    service.submit(request("three"), by=BOB)
+
+
+def test_a_repeated_call_is_never_refused(store: Store) -> None:
+    service = scheduler(store, open_tasks=1, schedules_per_minute=1)
+    first = service.submit(request("one", "key"), by=ANN)
+    again = service.submit(request("one", "key"), by=ANN)
+    assert (again.record.task.id, again.created) == (first.record.task.id, False)
+
+
+@pytest.mark.parametrize("quota", ["open_tasks", "schedules_per_minute"])
+def test_many_at_once_are_stored_all_or_none(store: Store, quota: str) -> None:
+    service = scheduler(store, **{quota: 3})
+    service.schedule_many([request("one"), request("two")], by=ANN)
+    for count in (2, 9):
+        with pytest.raises(Refused, match=f"^tenant_{quota}"):
+            service.schedule_many([request(str(number)) for number in range(count)], by=ANN)
+    service.schedule_many([request("three")], by=ANN)
+    assert len(service.list(by=ANN).views) == 3
+
+
+def test_a_dry_run_uses_up_nothing(store: Store) -> None:
+    service = scheduler(store, open_tasks=1)
+    for _ in range(2):
+        service.submit(Request("one", when="in 2 hours", dry_run=True), by=ANN)
+    service.submit(request("one"), by=ANN)
