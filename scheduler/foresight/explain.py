@@ -229,7 +229,7 @@ def _short(short: Shortage, record: TaskRecord, now: datetime, facts: RunFacts) 
     }
     return WaitReason(
         _POOL_KINDS.get(short.why, WaitKind.POOL),
-        f"pool {short.pool}: {words[short.why]()}{_holders(short, facts)}",
+        f"pool {short.pool}: {words[short.why]()}{_holders(short, facts)}{_requested(short)}",
         pool=short.pool,
         until=_instant(short.helped_at) if short.helped_at is not None else None,
     )
@@ -256,6 +256,10 @@ def _holders(short: Shortage, facts: RunFacts) -> str:
     if not short.holders or short.why in (Why.UNKNOWN, Why.STOPPED):
         return ""
     return f"; held by {', '.join(facts.named(run_id) for run_id in short.holders)}"
+
+
+def _requested(short: Shortage) -> str:
+    return "; less urgent runs were requested to yield" if short.requested else ""
 
 
 def _moment(ms: float, record: TaskRecord, now: datetime) -> str:

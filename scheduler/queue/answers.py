@@ -53,7 +53,8 @@ class Why(StrEnum):
 class Shortage:
     """A pool that keeps a run from starting: `needed` units, `free` of `capacity`; `helped_at` is the earliest remedy.
 
-    `holders` are runs that hold units of it, ten at most; `held_for` is the overdue run that has first call.
+    `holders` are runs that hold units of it, ten at most; `held_for` is the late run that has first call. `requested`:
+    less urgent holders were requested to yield, and what they release is kept for the run.
     """
 
     pool: str
@@ -64,6 +65,7 @@ class Shortage:
     helped_at: float | None = None
     holders: tuple[str, ...] = ()
     held_for: str | None = None
+    requested: bool = False
 
 
 @dataclass(frozen=True, slots=True)

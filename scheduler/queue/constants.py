@@ -58,5 +58,14 @@ MAX_PREEMPTORS = 16
 PREEMPTOR_HOLD_MS = 5000.0
 """Milliseconds for which a run is assigned to one preempting worker; then another worker may preempt for it."""
 
+PROMISE_MS = 5000.0
+"""Milliseconds for which units that runs were requested to release are kept for the run that waits for them."""
+
+WILLING_KNOWN_MS = 1000.0
+"""Milliseconds for which a run counts as willing to yield, after the last report of its worker."""
+
+MAX_WILLING_EXAMINED = 256
+"""Willing runs that are examined for the units that they hold."""
+
 THREADS_KNOWN_MS = 10_000.0
 """Milliseconds for which the thread report of a worker is valid."""

@@ -163,6 +163,13 @@ class FailsafeQueue:
                 found = self.within.preemptors(worker, n, tiers, notice, threads=threads, actions=actions)
         return found
 
+    def runs_to_preempt(self, willing: Sequence[str], notice: float) -> tuple[str, ...]:
+        found: tuple[str, ...] = ()
+        if self.away is None:
+            with self._noticing():
+                found = self.within.runs_to_preempt(willing, notice)
+        return found
+
     def wait(self, generation: int, timeout: float, *, tier: int = TIER_COUNT, actions: Collection[str] = ()) -> None:
         ends, woken = time.monotonic() + timeout, self._waking
         if self.away is None:

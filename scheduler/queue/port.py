@@ -165,6 +165,14 @@ class DispatchQueue(Protocol):
         `notice` ms. Each is returned to one worker only, for `PREEMPTOR_HOLD_MS`.
         """
 
+    def runs_to_preempt(self, willing: Sequence[str], notice: float) -> tuple[str, ...]:
+        """Return which of the `willing` runs of a worker should yield, so that late runs get the units they hold.
+
+        A late run is parked on a pool of slots and reaches its key within `notice` ms. Runs of all workers count that
+        were willing in the last `WILLING_KNOWN_MS`; `rules.preemption` chooses. What they release is kept for the class
+        of the late run for `PROMISE_MS`; a pool serves one class at a time.
+        """
+
     def wait(self, generation: int, timeout: float, *, tier: int = TIER_COUNT, actions: Collection[str] = ()) -> None:
         """Return when the queue has changed since the take that returned `generation`, or after `timeout` seconds.
 

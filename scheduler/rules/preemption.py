@@ -1,4 +1,4 @@
-"""Preemption: less urgent runs yield when urgent ones have waited for a thread for too long.
+"""Preemption: less urgent runs yield when urgent ones have waited too long for a thread, or for units of pools.
 
 It is cooperative: a handler that never calls `ctx.should_yield()` is never preempted. A run that yielded once is
 requested again only after it made progress, so that two runs cannot preempt each other for ever.
@@ -6,7 +6,7 @@ requested again only after it made progress, so that two runs cannot preempt eac
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final
 
@@ -43,6 +43,11 @@ class RunningTurn:
     asked: float | None = None
 
     @property
+    def is_willing(self) -> bool:
+        """Whether a request would be followed: its handler polls. Units of pools are requested of such runs only."""
+        return self.polls and self.may_be_asked
+
+    @property
     def may_be_asked(self) -> bool:
         """Whether it has no request yet, and made progress since a restart."""
         return self.asked is None and (not self.anew or self.progressed or self.seconds >= MIN_TURN_S)
@@ -62,3 +67,48 @@ def runs_to_ask(preemptors: Sequence[int], turns: Sequence[RunningTurn], *, idle
         able = [turn.run_id for turn in order if turn.tier > tier and turn.may_be_asked and turn.run_id not in asked]
         asked += able[: max(0, missing)]
     return asked
+
+
+@dataclass(frozen=True, slots=True)
+class Holder:
+    """A run that would yield: `units` are those that it holds, by pool, since it was `granted`."""
+
+    run_id: str
+    tier: int
+    units: Mapping[str, int]
+    granted: float = 0.0
+
+
+def holders_to_ask(missing: Mapping[str, float], tier: int, holders: Iterable[Holder]) -> list[str]:
+    """Return the runs to request, so that a run of `tier` gets all the units that are `missing`, by pool.
+
+    None when the less urgent `holders` have too few. Else the fewest, and none that the others make unnecessary. Among
+    equals the least urgent goes first, then the one that holds least, then the one that started last.
+    Twin: lua/runs_to_preempt.lua.
+    """
+    names, left = sorted(missing), dict(missing)
+    able = sorted((each for each in holders if each.tier > tier), key=lambda each: _loss(names, each))
+    chosen: list[Holder] = []
+    while any(units > 0 for units in left.values()):
+        best = max(able, key=lambda each: _gain(left, names, each), default=None)
+        if best is None or _gain(left, names, best) <= 0:
+            return []
+        able.remove(best)
+        chosen.append(best)
+        left = {name: units - best.units.get(name, 0) for name, units in left.items()}
+    for each in list(chosen):
+        others = [other for other in chosen if other is not each]
+        if all(missing[name] <= sum(other.units.get(name, 0) for other in others) for name in names):
+            chosen = others
+    return [each.run_id for each in chosen]
+
+
+def _loss(names: Sequence[str], holder: Holder) -> tuple[int, int, float, str]:
+    """Return by what equals compare: smaller goes first."""
+    units = sum(holder.units.get(name, 0) for name in names)
+    return (-holder.tier, units, -holder.granted, holder.run_id)
+
+
+def _gain(left: Mapping[str, float], names: Sequence[str], holder: Holder) -> float:
+    """Return how many of the units `left` to find a run holds."""
+    return sum(min(max(left[name], 0.0), holder.units.get(name, 0)) for name in names)

@@ -21,7 +21,7 @@ from duetime.scheduler.rules.headroom import DEFAULT_HEADROOM, Headroom, Headroo
 from duetime.scheduler.rules.shares import TIER_COUNT
 from duetime.scheduler.runtime import failpoints
 from duetime.scheduler.worker.capacity import ThreadCapacity
-from duetime.scheduler.worker.threads.preemption import Preemption
+from duetime.scheduler.worker.threads.preemption import PREEMPTION_INTERVAL_S, Preemption
 
 QUEUE = "runs"
 ACTOR = "run"
@@ -36,9 +36,6 @@ CLAIM_TIMEOUT_S = 2.0
 
 MAX_THREAD_RETURN_S = 0.5
 """Seconds after which runs that were claimed ahead of busy threads are handed back, since other workers may be idle."""
-
-PREEMPTION_INTERVAL_S = 0.25
-"""Seconds between looks for urgent runs without a thread, while no thread is idle except the headroom."""
 
 DRAINING_PAUSE_S = 0.02
 """Seconds between Dramatiq's polls after draining: it polls until all its threads have ended."""

@@ -124,6 +124,7 @@ class Worker:
     def start(self) -> None:
         self._loop.start()
         self._watchdog.process.start()
+        self._preemption.process.start()
         if self._dramatiq is None:
             dramatiq.set_broker(self._broker)
             return
@@ -153,6 +154,7 @@ class Worker:
         stored = self._completer.close(timeout=2 * INTERRUPT_GRACE_S)
         if stored:
             self.learn()
+        self._preemption.process.stop(INTERRUPT_GRACE_S)
         self._watchdog.process.stop(INTERRUPT_GRACE_S)
         if self._dramatiq is not None:
             self._dramatiq.stop(timeout=0)  # its threads end by themselves, with nothing left to wait for

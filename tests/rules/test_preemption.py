@@ -1,4 +1,4 @@
-"""Preemption asks the least urgent runs, as many as threads are missing, and none twice before it got further."""
+"""Preemption asks the least urgent runs, as many as threads or units are missing, and none twice without progress."""
 
 from __future__ import annotations
 
@@ -6,7 +6,14 @@ from dataclasses import replace
 
 import pytest
 from duetime.scheduler.rules.headroom import NO_HEADROOM, HeadroomParts
-from duetime.scheduler.rules.preemption import MIN_TURN_S, YIELD_PATIENCE_S, RunningTurn, runs_to_ask
+from duetime.scheduler.rules.preemption import (
+    MIN_TURN_S,
+    YIELD_PATIENCE_S,
+    Holder,
+    RunningTurn,
+    holders_to_ask,
+    runs_to_ask,
+)
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -89,6 +96,58 @@ def test_what_was_asked_a_moment_ago_counts_as_giving_way_and_what_did_not_obey_
 )
 def test_a_run_is_asked_again_only_after_it_got_further(turn: RunningTurn, expected: list[str]) -> None:
     assert asked(CRITICAL, of=[turn]) == expected
+
+
+def test_only_a_run_whose_handler_polls_is_willing_to_release_units() -> None:
+    assert TURN.is_willing
+    assert not replace(TURN, polls=False).is_willing
+    assert not replace(TURN, asked=99.0).is_willing
+
+
+def holders(*units: int, tier: int = BACKGROUND) -> list[Holder]:
+    return [Holder(f"r{n}", tier, {"gpu": each}, granted=n) for n, each in enumerate(units)]
+
+
+def test_the_fewest_runs_release_what_is_missing() -> None:
+    assert holders_to_ask({"gpu": 2}, CRITICAL, holders(1, 1, 2)) == ["r2"]
+    assert holders_to_ask({"gpu": 3}, CRITICAL, holders(1, 2, 2)) == ["r2", "r0"]
+    assert holders_to_ask({"gpu": 0.5}, CRITICAL, holders(4, 1)) == ["r1"]
+
+
+def test_nobody_releases_units_that_do_not_suffice_or_of_a_more_urgent_run() -> None:
+    assert holders_to_ask({"gpu": 4}, CRITICAL, holders(1, 2)) == []
+    assert holders_to_ask({"gpu": 1, "cpu": 1}, CRITICAL, holders(1, 2)) == []
+    assert holders_to_ask({"gpu": 1}, HIGH, holders(1, 2, tier=HIGH)) == []
+    assert holders_to_ask({"gpu": 0}, CRITICAL, holders(1)) == []
+
+
+def test_a_run_that_the_others_make_unnecessary_is_not_asked() -> None:
+    most = Holder("most", BACKGROUND, {"a": 1, "b": 1, "c": 1, "d": 1})
+    left, right = Holder("left", LOW, {"a": 1, "b": 1, "e": 1}), Holder("right", LOW, {"c": 1, "d": 1, "f": 1})
+    missing = dict.fromkeys("abcdef", 1.0)
+    assert sorted(holders_to_ask(missing, CRITICAL, [most, left, right])) == ["left", "right"]
+
+
+POOLS = st.dictionaries(st.sampled_from("abc"), st.integers(1, 5), min_size=1)
+HOLDERS = st.lists(
+    st.builds(Holder, st.uuids().map(str), st.integers(1, 5), POOLS, st.floats(0, 9)),
+    unique_by=lambda holder: holder.run_id,
+)
+
+
+@given(st.dictionaries(st.sampled_from("abc"), st.floats(-2, 12)), st.integers(1, 5), HOLDERS)
+def test_what_is_asked_for_suffices_and_nothing_of_it_is_spare(
+    missing: dict[str, float], tier: int, held: list[Holder]
+) -> None:
+    def suffice(runs: list[Holder]) -> bool:
+        return all(units <= sum(run.units.get(pool, 0) for run in runs) for pool, units in missing.items())
+
+    found = holders_to_ask(missing, tier, held)
+    able = [run for run in held if run.tier > tier]
+    chosen = [run for run in able if run.run_id in found]
+    assert len(chosen) == len(set(found)) == len(found)
+    assert suffice(chosen) or not (found or suffice(able))
+    assert not any(suffice([run for run in chosen if run is not each]) for each in chosen)
 
 
 @given(TIERS, TURNS, st.integers(0, 16))

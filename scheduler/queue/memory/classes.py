@@ -126,6 +126,10 @@ class RunClasses:
     def class_of(self, run_id: str) -> RunClass:
         return self._class_of[run_id]
 
+    def named(self, name: ClassName | None) -> RunClass | None:
+        """Return the class of this name, None when none of its runs waits."""
+        return self._classes.get(name) if name is not None else None
+
     def add(self, entry: Entry, now: float) -> None:
         if entry.tenant:
             self._turns.entered(entry.tier, entry.tenant, now)

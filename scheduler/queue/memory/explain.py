@@ -6,7 +6,7 @@ from collections.abc import Callable
 
 from duetime.scheduler.queue.answers import Explanation, PoolUse, Shortage, Stats, ThreadUse, Why
 from duetime.scheduler.queue.constants import MAX_HOLDERS_SHOWN
-from duetime.scheduler.queue.memory.classes import RunClasses
+from duetime.scheduler.queue.memory.classes import RunClasses, class_name
 from duetime.scheduler.queue.memory.pool import LivePool
 from duetime.scheduler.queue.memory.pools import LivePools
 from duetime.scheduler.queue.port import Entry
@@ -15,7 +15,9 @@ from duetime.scheduler.rules.limits.queue_time import QueueTime
 from duetime.scheduler.rules.shares import TIER_COUNT
 
 
-def shortage(pools: LivePools, entry: Entry, having: Callable[[str], list[str]], now: float) -> Shortage | None:
+def shortage(
+    pools: LivePools, waiting: RunClasses, entry: Entry, having: Callable[[str], list[str]], now: float
+) -> Shortage | None:
     """Return the shortage of a run now, None when it may start; `having` returns the runs that hold units of a pool."""
     short = pools.short(entry, now)
     if short is None:
@@ -25,6 +27,9 @@ def shortage(pools: LivePools, entry: Entry, having: Callable[[str], list[str]],
     helped_at = None if why in (Why.HELD, Why.TOO_SMALL) else pool.helped_at(units, entry.tier, now)
     if pool.limits is None:
         return Shortage(pool.name, why, units, 0.0, 0.0, holders=holders)
+    promised = pool.promised_class(waiting, now)
+    requested = promised is not None and promised.name == class_name(entry)
+    first = promised.head[2] if promised is not None and promised.head is not None else pool.state.hold
     return Shortage(
         pool.name,
         why,
@@ -33,7 +38,8 @@ def shortage(pools: LivePools, entry: Entry, having: Callable[[str], list[str]],
         capacity(pool.limits, now),
         helped_at=_shown(helped_at, pools.time),
         holders=holders,
-        held_for=pool.state.hold if why is Why.HELD else None,
+        held_for=first if why is Why.HELD else None,
+        requested=requested,
     )
 
 

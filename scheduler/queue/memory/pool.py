@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 
 from duetime.scheduler.queue.answers import Why
 from duetime.scheduler.queue.constants import MAX_CLASSES_PER_TAKE, MAX_SIZES_PER_WAKE
-from duetime.scheduler.queue.memory.classes import RunClass, RunClasses
+from duetime.scheduler.queue.memory.classes import ClassName, RunClass, RunClasses, class_name
 from duetime.scheduler.queue.memory.lazy_heap import LazyHeap
 from duetime.scheduler.queue.memory.turns import Rank, Ring
 from duetime.scheduler.queue.port import Entry
@@ -81,7 +81,8 @@ class ParkedSize:
 class LivePool:
     """One pool; without `limits` it is undeclared, and only its use is kept.
 
-    Its limits are those of `told`, with the times of the queue.
+    Its limits are those of `told`, with the times of the queue. Units that runs were requested to release are
+    `promised` to a class before `promised_until`.
     """
 
     name: str
@@ -90,6 +91,8 @@ class LivePool:
     state: PoolState = field(default_factory=PoolState)
     own: bool = False
     timer: float | None = None
+    promised: ClassName | None = None
+    promised_until: float = 0.0
     sizes: dict[tuple[int, int, str], ParkedSize] = field(default_factory=dict)
     units: tuple[list[tuple[int, str]], ...] = field(default_factory=lambda: tuple([] for _ in range(TIER_COUNT)))
 
@@ -107,14 +110,32 @@ class LivePool:
         return Why.HELD if self.is_held(entry, waiting, now) else None
 
     def is_held(self, entry: Entry, waiting: RunClasses, now: float) -> bool:
-        """Whether an overdue run with first call goes before this one: it has the smaller key, and the turn.
+        """Whether another run has first call: its class was promised units, or it is overdue.
 
-        And a worker that can start it.
+        An overdue one has the smaller key, the turn, and a worker that can start it.
         """
+        promised = self.promised_class(waiting, now)
+        if promised is not None:
+            return promised.name != class_name(entry)
         hold = self.state.hold
         if hold in ("", entry.run_id) or self.state.hold_key >= entry.key or waiting.is_unserved(hold, now):
             return False
         return not waiting.has_turn_before(entry, hold)
+
+    def promise(self, name: ClassName | None, until: float = 0.0) -> None:
+        """Keep what is released for a class until then; None ends that."""
+        self.promised, self.promised_until = name, until
+
+    def promised_class(self, waiting: RunClasses, now: float) -> RunClass | None:
+        """Return the class for which units were requested, while it waits."""
+        return waiting.named(self.promised) if now < self.promised_until else None
+
+    def fits_promised(self, waiting: RunClasses, now: float) -> RunClass | None:
+        """Return that class if it is parked here and may be admitted now."""
+        cls = self.promised_class(waiting, now)
+        if cls is None or self.limits is None or cls.behind is None or cls.behind.name != self.name:
+            return None
+        return cls if dict(cls.needs)[self.name] <= free(self.limits, self.at(now), cls.tier, now) else None
 
     def park(self, cls: RunClass, units: int, waiting: RunClasses) -> None:
         """Park a class on this pool."""
@@ -143,12 +164,14 @@ class LivePool:
             return units > in_reach(self.limits, self.at(now), tier, now)
         return why is not Why.HELD
 
-    def give_up_first_call(self, run_id: str) -> bool:
-        """Drop the first call of a run; return whether it had it."""
-        had = self.state.hold == run_id
+    def give_up_first_call(self, run_id: str, name: ClassName) -> bool:
+        """Drop the first call of a run, and the promise to its class; return whether there was any."""
+        had, was_promised = self.state.hold == run_id, self.promised == name
         if had:
             self.state.hold, self.state.hold_key = "", 0.0
-        return had
+        if was_promised:
+            self.promise(None)
+        return had or was_promised
 
     def claim_first_call(self, rank: Rank, units: int, tier: int, now: float) -> None:
         """Give first call to an overdue run that could ever get its units, so that later runs leave them free."""

@@ -6,7 +6,7 @@ from collections.abc import Iterable
 
 from duetime.scheduler.queue.answers import Why
 from duetime.scheduler.queue.constants import DEFAULT_LIMITS, HOLD_CHECK_INTERVAL_MS
-from duetime.scheduler.queue.memory.classes import RunClass, RunClasses
+from duetime.scheduler.queue.memory.classes import RunClass, RunClasses, class_name
 from duetime.scheduler.queue.memory.lazy_heap import LazyHeap
 from duetime.scheduler.queue.memory.lease import Lease
 from duetime.scheduler.queue.memory.pool import LivePool, ParkedSize
@@ -67,6 +67,8 @@ class LivePools:
 
     def wake(self, pool: LivePool, now: float) -> None:
         """Unpark the classes that may be admitted now."""
+        if (promised := pool.fits_promised(self._waiting, now)) is not None:
+            self._waiting.unpark(promised)
         if self._waiting.lanes:
             self._separate(pool, pool.fitting(now), now)
         for head in list(pool.admitted(self._waiting, now)):
@@ -114,7 +116,7 @@ class LivePools:
     def drop_holds(self, entry: Entry, now: float) -> None:
         """Drop the first calls of a run that has left its place, and unpark those it kept out."""
         for pool in [self.get(name, now) for name in sorted(entry.needs)]:
-            if pool.give_up_first_call(entry.run_id):
+            if pool.give_up_first_call(entry.run_id, class_name(entry)):
                 self.wake(pool, now)
             self.forget(pool, now)
 
@@ -127,9 +129,12 @@ class LivePools:
                 return pool, why
         return None
 
-    def reserve(self, name: str, run_id: str, units: int, now: float) -> LivePool:
+    def reserve(self, name: str, entry: Entry, now: float) -> LivePool:
         """Reserve units even beyond the capacity; for an undeclared pool only the use is counted."""
+        run_id, units = entry.run_id, entry.needs[name]
         pool = self.keep(self.get(name, now))
+        if pool.promised is not None and pool.promised == class_name(entry):
+            pool.promise(None)
         pool.state = pool.at(now)
         if pool.limits is None:
             pool.state.used += units
@@ -200,6 +205,7 @@ class LivePools:
     ) -> None:
         if limits is None:
             pool.told, pool.limits, pool.state = None, None, PoolState(used=pool.state.used)
+            pool.promise(None)
         elif pool.limits is None:
             self._made(pool, limits, now, spent=spent, empty=empty)
         else:

@@ -100,6 +100,11 @@ class MemoryQueue:
                 self._wake()
             return found
 
+    def runs_to_preempt(self, willing: Sequence[str], notice: float) -> tuple[str, ...]:
+        with self._changed:
+            now = self._called()
+            return self._state.preemption.ask(willing, self._time.wall + notice, now) if self._complete else ()
+
     def wait(
         self,
         generation: int,

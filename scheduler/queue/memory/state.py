@@ -26,6 +26,7 @@ from duetime.scheduler.queue.memory.lease import Lease
 from duetime.scheduler.queue.memory.overdue import OverdueHeads
 from duetime.scheduler.queue.memory.pool import LivePool
 from duetime.scheduler.queue.memory.pools import LivePools
+from duetime.scheduler.queue.memory.preemption import PoolPreemption
 from duetime.scheduler.queue.memory.threads import WorkerThreads
 from duetime.scheduler.queue.memory.turns import Rank
 from duetime.scheduler.queue.memory.view import View
@@ -58,6 +59,7 @@ class QueueState:
         self._by_time = LazyHeap[Rank](self._is_delayed)
         self._overdue = OverdueHeads()
         self.pools = LivePools(self._waiting, time)
+        self.preemption = PoolPreemption(self._waiting, self.pools, self._leases)
 
     def held(self, run_id: str, token: str) -> Lease | None:
         """Return the lease that this token holds."""
@@ -121,7 +123,7 @@ class QueueState:
         """
         first, last = tiers
         view = View(self._waiting, self.pools, actions, now)
-        late = [run for tier in range(first, last + 1) for run in view.late(tier, before, MAX_PREEMPTORS)]
+        late = [run for tier in range(first, last + 1) for run in self._late(view, tier, before, now)]
         assigned = self.threads.assign(late, n, now)
         return tuple(self._waiting.entry(run_id).tier for run_id in assigned), view.moved > 0
 
@@ -187,7 +189,7 @@ class QueueState:
         return True
 
     def shortage(self, entry: Entry, now: float) -> Shortage | None:
-        return shortage(self.pools, entry, self._having, now)
+        return shortage(self.pools, self._waiting, entry, self._having, now)
 
     def explain(self, run_id: str, now: float) -> Explanation | None:
         lease, delayed = self._leases.get(run_id), self._delayed.get(run_id)
@@ -237,6 +239,14 @@ class QueueState:
             granted.append(self._lease(entry, worker, now, until))
         return True
 
+    def _late(self, view: View, tier: int, before: float, now: float) -> list[str]:
+        """Return the late runs of a tier that lack only a thread; park those that lack a pool."""
+        for head in view.late_heads(tier, before, MAX_PREEMPTORS):
+            if (short := self.pools.short(self._waiting.entry(head[2]), now)) is not None:
+                self._park(self._waiting.class_of(head[2]), head, *short, now)
+                view.moved += 1
+        return view.late(tier, before, MAX_PREEMPTORS)
+
     def _park(self, cls: RunClass, head: Rank, pool: LivePool, why: Why, now: float) -> None:
         """Park a class on the pool that its head lacks."""
         units = dict(cls.needs)[pool.name]
@@ -248,7 +258,7 @@ class QueueState:
         # Released units cannot help this pool soon, so the run must not reserve its other pools against later runs.
         if pool.gives_nothing(units, cls.tier, why, now):
             for other in others:
-                other.give_up_first_call(head[2])
+                other.give_up_first_call(head[2], cls.name)
         self._wake(others, now)  # runs that it kept out of them may fit now
 
     def _lease(self, entry: Entry, worker: str, now: float, until: float, token: str = "") -> Grant:
@@ -256,7 +266,7 @@ class QueueState:
         if not token:
             self._serial += 1
             token = f"{self.epoch}.{self._serial}"
-        pools = [self.pools.reserve(name, entry.run_id, entry.needs[name], now) for name in sorted(entry.needs)]
+        pools = [self.pools.reserve(name, entry, now) for name in sorted(entry.needs)]
         self._leases[entry.run_id] = Lease(entry, token, worker, now, until)
         self._wake(pools, now)
         return Grant(entry.run_id, token, entry.needs)

@@ -65,17 +65,18 @@ class View:
         return None
 
     def late(self, tier: int, before: float, most: int) -> list[str]:
-        """Return the unparked runs of a tier with a key up to `before`, up to `most` of `most` classes of each lane.
+        """Return the unparked runs of a tier with a key up to `before`, up to `most` of `most` classes of each lane."""
+        classes = [self._waiting.class_of(head[2]) for head in self.late_heads(tier, before, most)]
+        firsts = [rank for cls in classes for rank in cls.runs.first(most)]
+        return [run_id for key, _, run_id in sorted(firsts) if key <= before]
 
-        Classes of unknown actions that are among the first leave the main lane.
-        """
+    def late_heads(self, tier: int, before: float, most: int) -> list[Rank]:
+        """Return the heads of these classes. Classes of unknown actions among the first leave the main lane."""
         main = self._waiting.heads_in(MAIN_LANE, tier)
         while not self.is_cut_short and [head for head in main.first(most) if self._move_unknown(head)]:
             pass
         heads = [head for lane in self._lanes for head in self._waiting.heads_in(lane, tier).first(most)]
-        known = [self._waiting.class_of(head[2]) for head in heads if head[0] <= before and self._knows(head)]
-        firsts = [rank for cls in known for rank in cls.runs.first(most)]
-        return [run_id for key, _, run_id in sorted(firsts) if key <= before]
+        return [head for head in heads if head[0] <= before and self._knows(head)]
 
     def _best(self, tier: int) -> Rank | None:
         main = self._waiting.heads_in(MAIN_LANE, tier)

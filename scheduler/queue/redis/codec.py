@@ -91,7 +91,7 @@ def grants_of(words: Sequence[str]) -> tuple[Grant, ...]:
 def shortage_of(words: Sequence[str]) -> Shortage | None:
     if not words:
         return None
-    pool, why, needed, free, capacity, helped_at, held_for, *holders = words
+    pool, why, needed, free, capacity, helped_at, held_for, requested, *holders = words
     return Shortage(
         pool,
         Why(why),
@@ -101,6 +101,7 @@ def shortage_of(words: Sequence[str]) -> Shortage | None:
         helped_at=float(helped_at) if helped_at else None,
         holders=tuple(sorted(holders)[:MAX_HOLDERS_SHOWN]),
         held_for=held_for or None,
+        requested=int(requested) == 1,
     )
 
 

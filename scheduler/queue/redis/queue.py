@@ -130,6 +130,9 @@ class RedisQueue:
         known = actions_word(actions)
         return tuple(self._scripts.call("preemptors", worker, n, *tiers, notice, known, *threads_words(threads)))
 
+    def runs_to_preempt(self, willing: Sequence[str], notice: float) -> tuple[str, ...]:
+        return tuple(self._scripts.call("runs_to_preempt", notice, *willing))
+
     def wait(self, generation: int, timeout: float, *, tier: int = TIER_COUNT, actions: Collection[str] = ()) -> None:
         self._wakeup.wait(generation, timeout, tier, _lanes(actions))
 

@@ -32,7 +32,7 @@ MAX_LANES_LISTED = 64
 MAX_ARGUMENTS_UNPACKED = 2000
 """Arguments of one command in a script, an even number: Lua fails at 8,000."""
 
-_PARTS = ("state", "start_log", "pools", "turns", "lanes", "classes", "leases")
+_PARTS = ("state", "start_log", "pools", "turns", "lanes", "runs", "classes", "leases")
 SCRIPTS = {
     **dict.fromkeys(("put", "renew", "give_back", "reap", "cancel", "rescore", "reserve", "adopt"), _PARTS),
     **dict.fromkeys(("set_pool", "stats"), _PARTS),
@@ -41,6 +41,7 @@ SCRIPTS = {
     **dict.fromkeys(("begin_rebuild", "end_rebuild"), ("state",)),
     "take": (*_PARTS, "threads", "shares", "view"),
     "preemptors": (*_PARTS, "threads", "view"),
+    "runs_to_preempt": _PARTS,
     "known_threads": (*_PARTS, "threads"),
     "finish": (*_PARTS, "feedback"),
 }

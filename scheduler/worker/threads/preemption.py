@@ -1,7 +1,7 @@
-"""Preemption: runs of this worker yield to more urgent ones that wait for a thread.
+"""Preemption: runs of this worker yield to more urgent ones that wait for a thread, or for units of pools.
 
-It is cooperative: `ctx.should_yield()` turns true, and a handler that returns `Yielded` is suspended, with its age
-kept.
+The broker looks for the former when its threads are busy, a loop for the latter while willing runs hold units. It is
+cooperative: `ctx.should_yield()` turns true, and a handler that returns `Yielded` is suspended, with its age kept.
 """
 
 from __future__ import annotations
@@ -17,9 +17,18 @@ from duetime.scheduler.queue import DispatchQueue, QueueLost, QueueUnavailable, 
 from duetime.scheduler.rules.headroom import least_urgent
 from duetime.scheduler.rules.preemption import YIELD_NOTICE_MS, RunningTurn, runs_to_ask
 from duetime.scheduler.rules.settlement import AttemptResult
+from duetime.scheduler.runtime.loop import Loop
+from duetime.scheduler.task import Tier
 from duetime.scheduler.worker.active_runs import ActiveRun, ActiveRuns
 
 GAVE_WAY = "gave way to a more urgent run"
+
+PREEMPTION_INTERVAL_S = 0.25
+"""Seconds between looks for urgent runs: those without a thread while no thread is idle except the headroom, and those
+that lack units while willing runs hold some."""
+
+MAX_WILLING_REPORTED = 32
+"""Willing runs that one look reports: the least urgent."""
 
 log = logging.getLogger(__name__)
 
@@ -42,10 +51,14 @@ class Preemption:
         self._worker = worker
         self._actions = None if actions is None else frozenset(actions)
         self._clock = clock
+        self._asleep = False
+        self.process = Loop("preemption", self.release_units)
 
     def began(self, held: ActiveRun) -> None:
         """Record that a run starts on a thread now."""
         held.turn.began_at = self._clock()
+        if self._asleep and _may_release_units(held):
+            self.process.wake()
 
     def make_room(self, threads: ThreadUse) -> None:
         """Look for urgent runs without an idle thread that are about to be late, and request that others yield."""
@@ -59,9 +72,31 @@ class Preemption:
                 self._worker, len(willing), tiers, YIELD_NOTICE_MS, threads=threads, actions=self._actions
             )
             for run_id in runs_to_ask(waiting, turns, idle=idle, headroom=threads.headroom):
-                running[run_id].turn.asked_at = self._clock()
-                running[run_id].yielding = True
-                log.info("asked run %s to yield to a more urgent run", run_id)
+                self._ask(running[run_id])
+
+    def release_units(self) -> float | None:
+        """Look for urgent runs that lack units of pools, and request that runs which hold some yield.
+
+        Returns the seconds until the next look, None while no run could be requested.
+        """
+        self._asleep = True
+        holding = {held.run_id: held for held in self._active_runs.all() if _may_release_units(held)}
+        if not holding:
+            return None
+        self._asleep = False
+        turns = [self._turn(held) for held in holding.values() if not held.yielding]
+        willing = sorted((turn for turn in turns if turn.is_willing), key=lambda turn: (-turn.tier, turn.seconds))
+        if willing:
+            run_ids = [turn.run_id for turn in willing[:MAX_WILLING_REPORTED]]
+            with suppress(QueueLost, QueueUnavailable):
+                for run_id in self._queue.runs_to_preempt(run_ids, YIELD_NOTICE_MS):
+                    self._ask(holding[run_id])
+        return PREEMPTION_INTERVAL_S
+
+    def _ask(self, held: ActiveRun) -> None:
+        held.turn.asked_at = self._clock()
+        held.yielding = True
+        log.info("asked run %s to yield to a more urgent run", held.run_id)
 
     def ended(self, held: ActiveRun, ending: AttemptResult) -> AttemptResult:
         """Count a run that yielded on request, and return its result with the reason."""
@@ -81,3 +116,9 @@ class Preemption:
             polls=turn.polls,
             asked=None if turn.asked_at is None else now - turn.asked_at,
         )
+
+
+def _may_release_units(held: ActiveRun) -> bool:
+    """Whether a run on a thread holds units of pools, and a more urgent one is possible."""
+    on_thread = held.turn.began_at is not None and not held.ended
+    return on_thread and bool(held.claim.reserved) and held.claim.task.priority is not Tier.CRITICAL

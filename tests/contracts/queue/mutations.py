@@ -29,8 +29,8 @@ class Mutation:
 
 
 MUTATIONS = (
-    Mutation("an overdue run gets no hold", "take", "then set_hold(p, id, key) end", "then set_hold(p, '', 0) end"),
-    Mutation("a hold outlives the run it is for", "classes", "if p.state.hold == run.id then", "if false then"),
+    Mutation("an overdue run gets no hold", "classes", "then set_hold(p, id, key) end", "then set_hold(p, '', 0) end"),
+    Mutation("a hold outlives the run it is for", "classes", "if had then set_hold", "if false then set_hold"),
     Mutation(
         "what is held back for another is woken for nothing", "classes", "if not even_if_held and is_held", "if is_held"
     ),

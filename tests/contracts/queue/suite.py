@@ -12,6 +12,7 @@ from tests.contracts.queue.leases import LeaseContract
 from tests.contracts.queue.load import LoadContract
 from tests.contracts.queue.order import OrderContract
 from tests.contracts.queue.parking import ParkingContract
+from tests.contracts.queue.preemption import PreemptionContract
 from tests.contracts.queue.rates import RatesContract
 from tests.contracts.queue.rebuilding import RebuildContract
 from tests.contracts.queue.sharing import SharesContract
@@ -32,6 +33,7 @@ class QueueContract(
     LoadContract,
     OrderContract,
     ParkingContract,
+    PreemptionContract,
     RatesContract,
     RebuildContract,
     SharesContract,

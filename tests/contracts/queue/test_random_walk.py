@@ -73,6 +73,7 @@ class Walk:
             self.take: 24,
             self.replace_worker: 0.5,
             self.preemptors: 3,
+            self.runs_to_preempt: 4,
             self.finish: 16,
             self.advance: 14,
             self.advance_long: 1,
@@ -191,6 +192,12 @@ class Walk:
         headroom = self.chance.choice([NO_HEADROOM, (0, 1, 2, 2, 2), (0, 0, 1, 1, 1), (0, 3, 3, 3, 3)])
         busy, preempted, lost = self.chance.randint(0, 8), self.chance.randint(0, 3), self.chance.randint(0, 2)
         return self.chance.choice([None, ThreadUse(8, busy, headroom, preempted, lost)])
+
+    def runs_to_preempt(self) -> None:
+        """Report some of the leased runs as willing to yield, and a run that is not leased."""
+        leased = self.chance.sample(sorted(self.leases), min(len(self.leases), self.chance.choice([0, 1, 4, 30, 99])))
+        willing = list(dict.fromkeys([*leased, self.chance.choice(RUNS)]))
+        self.both("runs_to_preempt", willing, self.chance.choice([0.0, 1500.0, 60_000.0]))
 
     def preemptors(self) -> None:
         """Ask for whom a worker should make room; those that it may already be asked to are of any tier."""

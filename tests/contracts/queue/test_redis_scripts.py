@@ -67,6 +67,7 @@ EVERY_CALL: dict[str, tuple[Any, ...]] = {
     "put": ([Entry("a", 1)],),
     "take": ("w", 1, LEASE),
     "preemptors": ("w", 1, (1, 4), 0.0),
+    "runs_to_preempt": (["a"], 0.0),
     "renew": ("w", {"a": "t"}, LEASE),
     "finish": ("w", [Finish("a", "t")]),
     "give_back": ("w", "a", "t"),

@@ -63,6 +63,11 @@ def test_a_short_pool_is_named_with_what_is_missing_and_who_holds_it() -> None:
     assert why(short(holders=("r1", "r2"))) == ("pool gpu: it needs 2, 1 of 4 are free; held by r1, r2",)
 
 
+def test_a_run_for_which_others_yield_says_so() -> None:
+    said = "pool gpu: it needs 2, 1 of 4 are free; held by r1; less urgent runs were requested to yield"
+    assert why(short(holders=("r1",), requested=True)) == (said,)
+
+
 def test_a_rate_says_when_there_is_more() -> None:
     said = why(short(helped_at=MS + 90_000))
     assert said == ("pool gpu: it needs 2, 1 of 4 are free, until Fri 20 Nov 2026 12:01 (in 1 min)",)

@@ -2,110 +2,12 @@
 
 from __future__ import annotations
 
-import threading
-from collections import Counter
-from collections.abc import Iterator
-from datetime import timedelta
-from uuid import uuid4
-
-import pytest
-from duetime.scheduler.dispatch.dispatcher import Dispatcher
-from duetime.scheduler.handlers import Context, Handlers, handler
-from duetime.scheduler.outcomes import Done, Outcome, Yielded
-from duetime.scheduler.queue import DispatchQueue
-from duetime.scheduler.queue.memory.queue import MemoryQueue
-from duetime.scheduler.queue.redis.queue import RedisQueue
-from duetime.scheduler.store import Store
-from duetime.scheduler.task import State, TaskRecord, Tier
+from duetime.scheduler.task import Tier
 from duetime.scheduler.worker.threads.preemption import GAVE_WAY
-from duetime.scheduler.worker.worker import Worker, WorkerOptions
 
-from tests.builders import NOON, TENANT, Clock, added
+from tests.builders import NOON, TENANT, Clock
 from tests.flow.waiting import eventually
-
-GRACE = timedelta(seconds=10)
-
-
-@pytest.fixture(params=["memory", "redis"])
-def queue(request: pytest.FixtureRequest, clock: Clock) -> Iterator[DispatchQueue]:
-    def now() -> float:
-        return clock().timestamp() * 1000
-
-    if request.param == "memory":
-        yield MemoryQueue(now)
-        return
-    made = RedisQueue(request.getfixturevalue("valkey_url"), namespace=f"test-{uuid4().hex}", clock=now)
-    assert made.begin_rebuild("test")
-    assert made.end_rebuild("test")
-    yield made
-    made.close()
-
-
-class House:
-    """A worker whose runs last until they are let go, or are asked to give way."""
-
-    def __init__(self, store: Store, queue: DispatchQueue) -> None:
-        self.store, self.queue = store, queue
-        self.running: set[str] = set()
-        self.turns = Counter[str]()
-        self.seen: dict[str, object] = {}
-        self.released: set[str] = set()
-        self.worker: Worker | None = None
-
-    def start(self, threads: int) -> None:
-        @handler("reminder")
-        def remind(ctx: Context) -> Outcome:
-            """Run until something ends it."""
-            return self.act(ctx)
-
-        self.worker = Worker(self.store, self.queue, Handlers([remind]), WorkerOptions("w", threads=threads))
-        self.worker.start()
-
-    def stop(self) -> None:
-        if self.worker is not None:
-            self.worker.stop(GRACE)
-
-    def act(self, ctx: Context) -> Outcome:
-        pause = threading.Event()
-        self.turns[ctx.task_id] += 1
-        self.seen[ctx.task_id] = ctx.checkpoint_state
-        self.running.add(ctx.task_id)
-        try:
-            while ctx.task_id not in self.released:
-                if ctx.should_yield():
-                    return Yielded({"turn": self.turns[ctx.task_id]})
-                pause.wait(0.002)
-            return Done()
-        finally:
-            self.running.discard(ctx.task_id)
-
-    def schedule(self, tier: Tier, count: int = 1) -> list[TaskRecord]:
-        records = [added(self.store, priority=tier) for _ in range(count)]
-        self.dispatch()
-        return records
-
-    def dispatch(self) -> bool:
-        Dispatcher(self.store, self.queue).step()
-        return True
-
-    def runs(self, record: TaskRecord) -> bool:
-        return self.dispatch() and record.task.id in self.running
-
-    def ended(self, record: TaskRecord) -> bool:
-        return self.store.tasks.get(TENANT, record.task.id).run.state is State.SUCCEEDED
-
-    def release(self, *records: TaskRecord) -> None:
-        self.released.update(record.task.id for record in records)
-
-    def reasons(self, record: TaskRecord) -> list[str | None]:
-        return [attempt.reason for attempt in self.store.history.attempts(TENANT, record.task.id)]
-
-
-@pytest.fixture
-def house(store: Store, queue: DispatchQueue) -> Iterator[House]:
-    made = House(store, queue)
-    yield made
-    made.stop()
+from tests.flow.worker.house import House
 
 
 def test_a_critical_run_starts_at_once_on_a_worker_full_of_background_runs_that_never_give_way(house: House) -> None:
@@ -181,8 +83,8 @@ class Looks:
 
     def __init__(self, house: House) -> None:
         self.count = 0
-        assert house.worker is not None
-        preemption = house.worker._preemption
+        worker = house.workers["w"]
+        preemption = worker._preemption
         real = preemption.make_room
 
         def counted(threads: object) -> None:

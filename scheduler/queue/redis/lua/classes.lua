@@ -1,70 +1,10 @@
 -- Classes of runs: their heads, parking on a pool that the head lacks, unparking. Twin: queue/memory/classes.py.
 
-local CLASSES = {}
-
 local function place_of(tier, lane) return lane == '' and tier or tier .. lane end
 
 -- By tier and lane, the best head that is not parked, false for none; nil when not known. See head_from. TOP[-tier] is
 -- the best in all lanes of actions that the taking worker knows.
 local TOP = {}
-
--- '3|!acme|resize|gpu=1,tpm=600' -> tier, tenant, whether its runs go by their deadline ('!'), action, and needs in the
--- order of the pools' names.
-local function class_of(name)
-  local found = CLASSES[name]
-  if not found then
-    local tier, by_deadline, tenant, action, needs = string.match(name, '^([1-5])|(!?)([^|]*)|([^|]*)|(.*)$')
-    if not tier then error('a class without a tier: ' .. name) end
-    found = {name = name, tier = tonumber(tier), action = action, by_deadline = by_deadline ~= '', needs = {}}
-    found.tenant = tenant ~= '' and tenant or nil
-    for need, units in string.gmatch(needs, '([^,=]+)=([^,=]+)') do
-      found.needs[#found.needs + 1] = {pool = need, units = tonumber(units)}
-    end
-    CLASSES[name] = found
-  end
-  return found
-end
-
-local function member_of(created, id)
-  return string.format('%017.3f', created) .. id
-end
-
-local function parts_of(member)
-  local created, id = string.match(member, '^(%d+%.%d%d%d)(.*)$')
-  return tonumber(created), id
-end
-
--- Redis sorts equal scores byte by byte; a comparison in Lua would follow the locale.
-local function goes_before(a, b)
-  if a.key ~= b.key then return a.key < b.key end
-  for i = 1, min(#a.member, #b.member) do
-    local x, y = string.byte(a.member, i), string.byte(b.member, i)
-    if x ~= y then return x < y end
-  end
-  return #a.member < #b.member
-end
-
-local function run_of(id, raw)
-  local v = cmsgpack.unpack(raw)
-  return {
-    id = id, class = class_of(v[1]), key = v[2], created = v[3], not_before = v[4], granted = v[4], token = v[5],
-    worker = v[6], again = v[7], member = member_of(v[3], id),
-  }
-end
-
-local function read_run(id)
-  local raw = call('HGET', P .. 'runs', id)
-  return raw and run_of(id, raw) or nil
-end
-
-local function packed_run(class, key, created, not_before)
-  return cmsgpack.pack({class, key, created, not_before})
-end
-
-local function head_of(class)
-  local head = call('ZRANGE', P .. 'q:' .. class.name, 0, 0, 'WITHSCORES')
-  return tonumber(head[2]), head[1]
-end
 
 -- The waiting run with first call of a pool, or nil.
 local function run_with_first_call(p)
@@ -72,8 +12,11 @@ local function run_with_first_call(p)
   return run and call('ZSCORE', P .. 'q:' .. run.class.name, run.member) and run or nil
 end
 
--- Whether an overdue run with first call goes before this one: it has the smaller key, the turn, and a worker.
+-- Whether another run has first call: its class was promised units, or it is overdue, and has the smaller key, the turn,
+-- and a worker.
 local function is_held_for_another(p, id, key, class)
+  local promised = promised_class(p)
+  if promised then return promised ~= class end
   local hold = p.state.hold
   if hold == '' or hold == id or p.state.hold_key >= key then return false end
   local owner = run_with_first_call(p)
@@ -262,9 +205,18 @@ local function largest(p, tier)
   return call('ZREVRANGEBYSCORE', P .. 'sizes:' .. p.name, to, from, 'LIMIT', 0, MAX_SIZES_PER_WAKE)
 end
 
+-- Unpark the class that was promised units of a pool, if it is parked here and may be admitted now.
+local function unpark_promised(p)
+  local class = promised_class(p)
+  if not class or call('HGET', P .. 'parked', class.name) ~= p.name then return end
+  local key, member = head_of(class)
+  if units_of(class, p.name) <= free(p, class.tier) then unpark(p, member .. '\n' .. class.name, key, true) end
+end
+
 -- Unpark the best class of each size that fits, tier by tier, the largest sizes first.
 local function wake(p)
   if not p.limits or call('EXISTS', P .. 'sizes:' .. p.name) == 0 then return end
+  unpark_promised(p)
   for tier = 1, 5 do
     for _, size in ipairs(S.lanes > 0 and largest(p, tier) or {}) do separate(p, size) end
     for _, size in ipairs(largest(p, tier)) do unpark_best(p, size) end
@@ -287,14 +239,25 @@ local function set_timer_for_rest(p)
   set_timer(p.name, at)
 end
 
+-- Give first call to an overdue run that could ever get its units, so that later runs leave them free.
+local function claim_first_call(p, units, tier, id, key)
+  if not p.limits or units > most(p.limits, tier, NOW) then return end
+  if p.state.hold == '' or key < p.state.hold_key then set_hold(p, id, key) end
+end
+
+-- Drop the first call of a run, and the promise to its class; return whether there was any.
+local function give_up_first_call(p, id, class)
+  local had, was_promised = p.state.hold == id, p.state.promised == class.name
+  if had then set_hold(p, '', 0) end
+  if was_promised then set_promise(p, '', 0) end
+  return had or was_promised
+end
+
 -- A run that is removed or moved drops its first calls.
 local function drop_holds(run)
   for _, need in ipairs(run.class.needs) do
     local p = pool(need.pool)
-    if p.state.hold == run.id then
-      set_hold(p, '', 0)
-      wake(p)
-    end
+    if give_up_first_call(p, run.id, run.class) then wake(p) end
     forget_if_idle(p)
   end
 end

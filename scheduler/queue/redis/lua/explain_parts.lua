@@ -1,4 +1,5 @@
--- Shortages as a reply: [pool, why, units, free, capacity, helped_at or '', held_for or '', holders ..].
+-- Shortages as a reply: [pool, why, units, free, capacity, helped_at or '', held_for or '',
+-- 1 if units were requested for its class, holders ..].
 
 local function holders(name)
   local found = {}
@@ -10,14 +11,23 @@ local function holders(name)
   return found
 end
 
+local function first_call(p, promised)
+  if not promised then return p.state.hold end
+  local _, member = head_of(promised)
+  local _, id = parts_of(member)
+  return id
+end
+
 local function shortage(class, id, key)
   local p, units, why = lacking(class, id, key)
   if not p then return {} end
-  local reply = {p.name, why, number(units), '0', '0', '', ''}
+  local reply = {p.name, why, number(units), '0', '0', '', '', 0}
   if p.limits then
     reply[4], reply[5] = number(free(p, class.tier)), number(capacity(p.limits, NOW))
+    local promised = promised_class(p)
+    reply[8] = promised == class and 1 or 0
     if why == 'held' then
-      reply[7] = p.state.hold
+      reply[7] = first_call(p, promised)
     elseif why ~= 'too_small' then
       local helped = helped_at(p, units, class.tier)
       reply[6] = number(helped and helped - S.behind)

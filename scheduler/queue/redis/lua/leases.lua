@@ -13,13 +13,19 @@ local function shortness(p, units, tier)
   return 'short'
 end
 
+-- Why a pool does not admit a run; nothing when it does.
+local function refusal(p, units, class, id, key)
+  if not p.limits then return 'unknown' end
+  if units > free(p, class.tier) then return shortness(p, units, class.tier) end
+  if is_held_for_another(p, id, key, class) then return 'held' end
+end
+
 -- The first pool that does not admit a run, the units needed, and why; nothing when all admit it.
 local function lacking(class, id, key)
   for _, need in ipairs(class.needs) do
     local p = pool(need.pool)
-    if not p.limits then return p, need.units, 'unknown' end
-    if need.units > free(p, class.tier) then return p, need.units, shortness(p, need.units, class.tier) end
-    if is_held_for_another(p, id, key, class) then return p, need.units, 'held' end
+    local why = refusal(p, need.units, class, id, key)
+    if why then return p, need.units, why end
   end
 end
 
@@ -29,8 +35,35 @@ local function gives_nothing(p, units, tier, why)
   return why ~= 'held'
 end
 
+-- Park a class, whose head is in no place, on the pool that its head lacks.
+local function park_behind(p, class, key, member, units, why)
+  local _, id = parts_of(member)
+  park(class, key, member, p)
+  if p.limits and why ~= 'held' and why ~= 'too_small' then set_timer(p.name, helped_at(p, units, class.tier)) end
+  if key < WALL then claim_first_call(p, units, class.tier, id, key) end
+  check_first_call(p)
+  -- Smaller runs could overtake this one for ever; once it is overdue, a look gives it first call.
+  if units > 1 and key >= WALL and (why == 'short' or why == 'held') then
+    call('ZADD', P .. 'patience', key, number(key) .. '\n' .. member .. '\n' .. class.name)
+    FIRST.patience = nil
+  end
+  -- Released units cannot help this pool soon, so the run must not reserve its other pools against later runs.
+  local nothing = gives_nothing(p, units, class.tier, why)
+  for _, need in ipairs(class.needs) do
+    local other = pool(need.pool)
+    if nothing and other ~= p then give_up_first_call(other, id, class) end
+  end
+  for _, need in ipairs(class.needs) do
+    if need.pool ~= p.name then wake(pool(need.pool)) end
+  end
+end
+
 local function reserve_all(class, id)
-  for _, need in ipairs(class.needs) do reserve(pool(need.pool), id, need.units) end
+  for _, need in ipairs(class.needs) do
+    local p = pool(need.pool)
+    reserve(p, id, need.units)
+    if p.state.promised == class.name then set_promise(p, '', 0) end
+  end
 end
 
 local function wake_all(class)

@@ -59,14 +59,15 @@ local function unpacked_state(raw)
   return {
     at = v[1], used = v[2], spent = v[3], level = v[4], factor = v[5], cut_at = v[6], good = v[7], bad = v[8],
     stopped_until = v[9], open_until = v[10], trips = v[11], probe = v[12], failing = v[13], errors = v[14],
-    seen = v[15], hold = v[16], hold_key = v[17], log = v[18], started = log_total(v[18]),
+    seen = v[15], hold = v[16], hold_key = v[17], log = v[18], started = log_total(v[18]), promised = v[19] or '',
+    promised_until = v[20] or 0,
   }
 end
 
 local function packed_state(s)
   return cmsgpack.pack({
     s.at, s.used, s.spent, s.level, s.factor, s.cut_at, s.good, s.bad, s.stopped_until, s.open_until, s.trips, s.probe,
-    s.failing, s.errors, s.seen, s.hold, s.hold_key, s.log,
+    s.failing, s.errors, s.seen, s.hold, s.hold_key, s.log, s.promised, s.promised_until,
   })
 end
 
@@ -74,7 +75,7 @@ local function new_state(level, spent, used)
   return {
     at = NOW, used = used, spent = spent, level = level, factor = 1, cut_at = 0, good = 0, bad = 0, stopped_until = 0,
     open_until = 0, trips = 0, probe = '', failing = 0, errors = 0, seen = 0, hold = '', hold_key = 0, log = {},
-    started = 0,
+    started = 0, promised = '', promised_until = 0,
   }
 end
 

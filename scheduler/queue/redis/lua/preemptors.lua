@@ -31,21 +31,41 @@ local function move_out_unknown(tier)
   end
 end
 
--- Add the late runs of a class if the worker knows its action.
-local function add_late(found, class)
-  if not knows_action(actions, class.action) then return end
-  local runs = call('ZRANGEBYSCORE', P .. 'q:' .. class.name, '-inf', before, 'WITHSCORES', 'LIMIT', 0, MAX_PREEMPTORS)
-  for i = 1, #runs, 2 do found[#found + 1] = {key = tonumber(runs[i + 1]), member = runs[i]} end
+-- The late heads of a tier whose actions the worker knows.
+local function late_heads(tier)
+  local found = {}
+  move_out_unknown(tier)
+  for _, lane in ipairs(VIEW.lanes) do
+    local heads = call('ZRANGE', P .. 'heads:' .. tier .. lane, 0, MAX_PREEMPTORS - 1, 'WITHSCORES')
+    for i = 1, #heads, 2 do
+      local head = head_from(heads[i], heads[i + 1], lane)
+      if head.key <= before and knows_action(actions, class_of_head(head).action) then found[#found + 1] = head end
+    end
+  end
+  return found
+end
+
+-- Park the late classes of a tier that lack a pool: they do not wait for a thread.
+local function park_short(tier)
+  for _, head in ipairs(late_heads(tier)) do
+    local class, _, id = class_of_head(head), parts_of(head.member)
+    local p, units, why = lacking(class, id, head.key)
+    if p then
+      drop_candidate(class, head.entry)
+      park_behind(p, class, head.key, head.member, units, why)
+      VIEW.moved = VIEW.moved + 1
+    end
+  end
 end
 
 -- The runs of a tier that lack only a thread and are late, in their order.
 local function late(tier)
   local found = {}
-  move_out_unknown(tier)
-  for _, lane in ipairs(VIEW.lanes) do
-    for _, head in ipairs(call('ZRANGE', P .. 'heads:' .. tier .. lane, 0, MAX_PREEMPTORS - 1)) do
-      add_late(found, class_of(string.sub(head, string.find(head, '\n', 1, true) + 1)))
-    end
+  park_short(tier)
+  for _, head in ipairs(late_heads(tier)) do
+    local q = P .. 'q:' .. class_of_head(head).name
+    local runs = call('ZRANGEBYSCORE', q, '-inf', before, 'WITHSCORES', 'LIMIT', 0, MAX_PREEMPTORS)
+    for i = 1, #runs, 2 do found[#found + 1] = {key = tonumber(runs[i + 1]), member = runs[i]} end
   end
   table.sort(found, goes_before)
   return found

@@ -37,6 +37,7 @@
 --   delayed             ZSET    runs by not_before, named <created><run id>
 --   leases              ZSET    run ids by the end of their lease   timers ZSET  pools by when time may have helped
 --   patience            ZSET    heads parked before they were overdue, by key, named <key>\n<head as above>
+--   willing, requested  ZSET    turns by when they were reported and requested (both in runs_to_preempt.lua)
 --   took:<worker>       STRING  nonce and grants of the worker's last take
 --   said:<client>:<n>   STRING  the answer to a call, for when its reply was lost
 

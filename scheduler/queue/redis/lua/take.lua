@@ -117,31 +117,6 @@ local function close(cursor)
   end
 end
 
-local function park_behind(cursor, p, units, why, id)
-  local class, key = cursor.class, cursor.key
-  close(cursor)
-  park(class, key, cursor.member, p)
-  if p.limits and why ~= 'held' and why ~= 'too_small' then set_timer(p.name, helped_at(p, units, class.tier)) end
-  if p.limits and key < WALL and units <= most(p.limits, class.tier, NOW) then
-    if p.state.hold == '' or key < p.state.hold_key then set_hold(p, id, key) end
-  end
-  check_first_call(p)
-  -- Smaller runs could overtake this one for ever; once it is overdue, a look gives it first call.
-  if units > 1 and key >= WALL and (why == 'short' or why == 'held') then
-    call('ZADD', P .. 'patience', key, number(key) .. '\n' .. cursor.member .. '\n' .. class.name)
-    FIRST.patience = nil
-  end
-  -- Released units cannot help this pool soon, so the run must not reserve its other pools against later runs.
-  local nothing = gives_nothing(p, units, class.tier, why)
-  for _, need in ipairs(class.needs) do
-    local other = pool(need.pool)
-    if nothing and other ~= p and other.state.hold == id then set_hold(other, '', 0) end
-  end
-  for _, need in ipairs(class.needs) do
-    if need.pool ~= p.name then wake(pool(need.pool)) end
-  end
-end
-
 local function put_back(cursor)
   close(cursor)
   if cursor.member then offer(cursor.class, cursor.key, cursor.member) end
@@ -181,7 +156,9 @@ local function look(tier, heads)
   local cursor = head.items and head or open(tier, head)
   local created, id = parts_of(cursor.member)
   local p, units, why = lacking(cursor.class, id, cursor.key)
-  if p then park_behind(cursor, p, units, why, id) else grant(cursor, heads, created, id) end
+  if not p then return grant(cursor, heads, created, id) end
+  close(cursor)
+  park_behind(p, cursor.class, cursor.key, cursor.member, units, why)
 end
 
 local heads = best_heads()
