@@ -16,7 +16,7 @@ NOTICE = 1500.0
 
 
 class PreemptionContract(QueueCase):
-    """Which runs yield over a pool, and who gets what they release."""
+    """The runs that yield over a pool, and who gets what they release."""
 
     def hold(self, queue: DispatchQueue, clock: Clock, run_id: str, needs: Mapping[str, int], *, tier: int = 5) -> None:
         """Lease a run that could wait for hours."""
