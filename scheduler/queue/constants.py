@@ -64,7 +64,7 @@ PROMISE_MS = 5000.0
 WILLING_KNOWN_MS = 1000.0
 """Milliseconds for which a run counts as willing to yield, after the last report of its worker."""
 
-MAX_WILLING_EXAMINED = 256
+MAX_WILLING_RUNS = 256
 """Willing runs that are examined for the units that they hold."""
 
 THREADS_KNOWN_MS = 10_000.0

@@ -10,7 +10,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from duetime.scheduler.queue.answers import Why
 from duetime.scheduler.queue.constants import (
     MAX_SIZES_PER_WAKE,
-    MAX_WILLING_EXAMINED,
+    MAX_WILLING_RUNS,
     PROMISE_MS,
     WILLING_KNOWN_MS,
 )
@@ -105,7 +105,7 @@ class PoolPreemption:
         return sum(lease.entry.needs.get(name, 0) for lease in self._still_held(self._requested))
 
     def _holders(self) -> list[Holder]:
-        turns = sorted((at, turn) for turn, at in self._willing.items())[:MAX_WILLING_EXAMINED]
+        turns = sorted((at, turn) for turn, at in self._willing.items())[:MAX_WILLING_RUNS]
         leases = self._still_held(turn for _, turn in turns if turn not in self._requested)
         return [Holder(each.entry.run_id, each.entry.tier, each.entry.needs, each.granted) for each in leases]
 

@@ -63,7 +63,7 @@ end
 -- The runs less urgent than a tier that would yield, those first that lose least; `missing` says of which pools.
 local function holders_below(tier, missing)
   local turns = {}
-  for _, turn in ipairs(call('ZRANGE', P .. 'willing', 0, MAX_WILLING_EXAMINED - 1)) do
+  for _, turn in ipairs(call('ZRANGE', P .. 'willing', 0, MAX_WILLING_RUNS - 1)) do
     if not call('ZSCORE', P .. 'requested', turn) then turns[#turns + 1] = turn end
   end
   local found = {}
