@@ -166,7 +166,7 @@ class Scheduler(Reader):
         now = self._store.now()
         record = self._store.tasks.get(call.get("by", LOCAL).tenant, task_id)
         if record.run.state is State.CANCELLED:
-            return view_of(record, now, warnings=("it was already cancelled; nothing was changed",))
+            return view_of(record, now, warnings=(changes.ALREADY_CANCELLED,))
         return self._change(
             Repeatable.of("cancel", task_id, {"reason": reason}, call),
             call,

@@ -6,7 +6,7 @@ are plain JSON: weekdays as in an RRULE (`MO`, `-1FR`), times of day as `09:00`,
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from enum import StrEnum
 from typing import Any, Self
 
@@ -37,6 +37,34 @@ class ClauseKind(StrEnum):
     COUNT = "count"
 
 
+class NoteKind(StrEnum):
+    """Notes and warnings of an answer: what was assumed, what cannot be, what a change does and does not do."""
+
+    TIME_ASSUMED = "time_assumed"
+    DEADLINE_ASSUMED = "deadline_assumed"
+    CLOCKS_BACK = "clocks_back"
+    CLOCKS_FORWARD = "clocks_forward"
+    TIME_TWICE = "time_twice"
+    TIME_MISSING = "time_missing"
+    FAR_AHEAD = "far_ahead"
+    DEADLINE_TOO_EARLY = "deadline_too_early"
+    ESTIMATE_TOO_LONG = "estimate_too_long"
+    AFTER_THE_ATTEMPT = "after_the_attempt"
+    FROM_THE_NEXT_RUN = "from_the_next_run"
+    UNCHANGED = "unchanged"
+    ONCE_MORE = "once_more"
+    ONE_OCCURRENCE = "one_occurrence"
+    WALL_TIME_KEPT = "wall_time_kept"
+    SERIES_GOES_ON = "series_goes_on"
+    REPEATED_CALL = "repeated_call"
+    ALREADY_CANCELLED = "already_cancelled"
+    SAME_TITLE_AND_TIME = "same_title_and_time"
+    ALSO_RUNS = "also_runs"
+    DRY_RUN = "dry_run"
+    DAMAGED = "damaged"
+    SHOWN_IN_UTC = "shown_in_utc"
+
+
 class Translatable(str):
     """An English text with its kind and values; everywhere else it is just that text."""
 
@@ -52,3 +80,10 @@ class Translatable(str):
         made.kind = kind
         made.values = {name: value for name, value in values.items() if value is not None}
         return made
+
+
+def as_assumed(texts: Iterable[str]) -> tuple[str, ...]:
+    """Return the texts, with those of no other kind as assumptions about a time: cards show what it was read as."""
+    return tuple(
+        text if isinstance(text, Translatable) else Translatable.of(NoteKind.TIME_ASSUMED, text) for text in texts
+    )

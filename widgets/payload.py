@@ -25,7 +25,7 @@ from duetime.scheduler.task import (
     TaskView,
     Tier,
 )
-from duetime.scheduler.translatable import Translatable
+from duetime.scheduler.translatable import NoteKind, Translatable
 from duetime.scheduler.view_parts import WaitReason
 from duetime.widgets.outcome import (
     LIST_TITLE_CHARS,
@@ -59,7 +59,7 @@ MAX_ACTIONS_BYTES = 80
 ONLY_REMINDS = "This only reminds; nothing does the work."
 MAX_UPCOMING_TIMES = 5
 MAX_CLASH_MEMBERS = 5
-DRY_RUN = "dry run: nothing was stored"
+DRY_RUN = Translatable.of(NoteKind.DRY_RUN, "dry run: nothing was stored")
 
 
 def as_json(payload: TaskPayload | TaskListPayload | TaskWords) -> dict[str, Any]:

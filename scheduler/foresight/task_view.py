@@ -16,6 +16,7 @@ from duetime.scheduler.rules.states import TERMINAL
 from duetime.scheduler.rules.time import zones
 from duetime.scheduler.rules.time.times import describe
 from duetime.scheduler.task import TaskRecord, TaskView
+from duetime.scheduler.translatable import NoteKind, Translatable
 
 MAX_UPCOMING_TIMES = 5
 
@@ -70,23 +71,27 @@ def _readable(record: TaskRecord) -> tuple[TaskRecord, Recurrence | None, tuple[
         why = f"its time zone or rule cannot be read here ({problem})"
     damage = (*record.damage, why)
     shown = replace(record, task=replace(task, timezone="UTC", repeat=None), damage=damage)
-    return shown, None, (*_told(damage), "times are shown in UTC")
+    return shown, None, (*_told(damage), Translatable.of(NoteKind.SHOWN_IN_UTC, "times are shown in UTC"))
 
 
 def _told(damage: Sequence[str]) -> tuple[str, ...]:
-    return tuple(f"damaged: {each}"[:_MAX_DAMAGE_CHARS] for each in damage)
+    return tuple(Translatable.of(NoteKind.DAMAGED, f"damaged: {each}"[:_MAX_DAMAGE_CHARS]) for each in damage)
 
 
 def _also(record: TaskRecord) -> tuple[str, ...]:
     """Describe when the side runs come: a snoozed run, or one to run now."""
+    times = (run.wake_at or run.scheduled_for for run in record.beside)
     zone = record.task.timezone
-    return tuple(f"it also runs {describe(run.wake_at or run.scheduled_for, zone)}" for run in record.beside)
+    return tuple(
+        Translatable.of(NoteKind.ALSO_RUNS, f"it also runs {describe(at, zone)}", at=at.isoformat()) for at in times
+    )
 
 
 def repeats(stored: TaskRecord) -> str:
     """Say that a call repeats an earlier one."""
     made = describe(stored.task.created_at, stored.task.timezone)
-    return f"this repeats an earlier call: it returns the task created on {made}, nothing new was scheduled"
+    text = f"this repeats an earlier call: it returns the task created on {made}, nothing new was scheduled"
+    return Translatable.of(NoteKind.REPEATED_CALL, text)
 
 
 def warned(warnings: Sequence[str], added: Added) -> tuple[str, ...]:
@@ -94,5 +99,6 @@ def warned(warnings: Sequence[str], added: Added) -> tuple[str, ...]:
     if not added.created:
         return (repeats(added.record),)
     if added.twin is not None:
-        return (*warnings, f"{added.twin} has the same title and time; cancel one of them if this is unintended")
+        text = f"{added.twin} has the same title and time; cancel one of them if this is unintended"
+        return (*warnings, Translatable.of(NoteKind.SAME_TITLE_AND_TIME, text))
     return tuple(warnings)

@@ -122,7 +122,8 @@ def _as_before(run: Run, last: LastChange, earliest: datetime) -> Run:
     if last.left is not None:
         fields = {name: getattr(last.left, name) for name in _OF_ITS_TIME}
     found = replace(run, **fields)
-    due = last.run.get("wake_at", run.wake_at) or found.scheduled_for
+    kept = run.wake_at if last.left is None else None  # of a skipped run, not that of the one after it
+    due = last.run.get("wake_at", kept) or found.scheduled_for
     waits = State.SCHEDULED if run.state is State.READY else run.state
     return replace(found, state=waits, wake_at=max(due, earliest))
 

@@ -27,6 +27,7 @@ from duetime.scheduler.rules.time import zones
 from duetime.scheduler.rules.time.parser import NEW_TASK, Frame
 from duetime.scheduler.rules.time.times import about, describe, length
 from duetime.scheduler.task import DeadlineType, Json, Penalty, Run, Task, Tier
+from duetime.scheduler.translatable import NoteKind, Translatable
 
 MINUTE = timedelta(minutes=1)
 _URGENCY = attrgetter("priority", "deadline", "deadline_type", "estimate")
@@ -152,13 +153,15 @@ class Demands:
         warnings = _against_deadline(replace(found, p50=p50), at) if found.deadline else ()
         if handler and found.estimate and found.estimate > handler.time_limit:
             limit = length(handler.time_limit)
-            warnings = (*warnings, f"estimate: {at.action} is stopped after {limit}, before it can take so long")
+            text = f"estimate: {at.action} is stopped after {limit}, before it can take so long"
+            warnings = (*warnings, Translatable.of(NoteKind.ESTIMATE_TOO_LONG, text, limit=limit))
         warnings = (*_assumed(found), *warnings)
         return replace(found, p50=p50, warnings=warnings) if warnings or p50 != found.p50 else found
 
 
 def _assumed(found: Demand) -> tuple[str, ...]:
-    return tuple(f"deadline: {assumption}" for assumption in (found.deadline.assumptions if found.deadline else ()))
+    assumptions = found.deadline.assumptions if found.deadline else ()
+    return tuple(Translatable.of(NoteKind.DEADLINE_ASSUMED, f"deadline: {assumed}") for assumed in assumptions)
 
 
 def _with_priority(found: Demand, asked: UrgencyArguments, _at: RunContext) -> Demand:
@@ -214,7 +217,9 @@ def _against_deadline(found: Demand, at: RunContext) -> tuple[str, ...]:
         return ()
     if found.kind is DeadlineType.HARD:
         raise _too_early(f"cannot be met: {describe(deadline, zone)} {zone} is too early, {takes}", found, at, zone)
-    return (f"the deadline {describe(deadline, zone)} cannot be met: {takes}",)
+    text = f"the deadline {describe(deadline, zone)} cannot be met: {takes}"
+    told = {"deadline": deadline.isoformat(), "takes": about(found.p50)}
+    return (Translatable.of(NoteKind.DEADLINE_TOO_EARLY, text, **told),)
 
 
 def _too_early(problem: str, found: Demand, at: RunContext, zone: str) -> InvalidArgument:

@@ -9,12 +9,16 @@ from datetime import datetime, timedelta
 from duetime.scheduler.principal import Principal
 from duetime.scheduler.records import IdempotencyKey
 from duetime.scheduler.request import Repeatable, Request
+from duetime.scheduler.translatable import NoteKind, Translatable
 
 REPEAT_WINDOW = timedelta(seconds=60)
 """Time for which a repeated call without a key of its own returns the first task."""
 
 
-REPEATED = "this repeats an earlier call: nothing was changed again, the task is returned in its current state"
+REPEATED = Translatable.of(
+    NoteKind.REPEATED_CALL,
+    "this repeats an earlier call: nothing was changed again, the task is returned in its current state",
+)
 
 
 def key_of(request: Request | Repeatable, by: Principal, now: datetime) -> IdempotencyKey | None:

@@ -36,6 +36,7 @@ from duetime.scheduler.rules.time import zones
 from duetime.scheduler.rules.time.parser import Frame
 from duetime.scheduler.rules.time.times import Resolved, describe
 from duetime.scheduler.task import Json, Occurrence, RetryPolicy, Run, State, Task
+from duetime.scheduler.translatable import NoteKind, Translatable, as_assumed
 
 _YEAR = timedelta(days=366)
 
@@ -256,7 +257,7 @@ class Planner:
             **demand.parts(),
         )
         run = dated(task, first_run(task, timing.first), at=demand.instant, p50=demand.p50)
-        warnings = (*timing.assumptions, *demand.warnings)
+        warnings = (*as_assumed(timing.assumptions), *demand.warnings)
         others = self._other_actions(request.action)
         return Plan(task, run, key_of(request, by, now), timing.recurrence, warnings, others)
 
@@ -286,7 +287,8 @@ def _far(first: Occurrence, zone: str, now: datetime) -> tuple[str, ...]:
     """Say that a recurrence begins more than a year ahead: its rule may not be what was meant."""
     if first.instant - now <= _YEAR:
         return ()
-    return (f"it first runs {describe(first.instant, zone)}, more than a year ahead",)
+    text = f"it first runs {describe(first.instant, zone)}, more than a year ahead"
+    return (Translatable.of(NoteKind.FAR_AHEAD, text, at=first.instant.isoformat()),)
 
 
 def _no_zone() -> InvalidArgument:

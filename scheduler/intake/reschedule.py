@@ -24,13 +24,21 @@ from duetime.scheduler.rules.sanitize import check_text
 from duetime.scheduler.rules.time import zones
 from duetime.scheduler.rules.time.times import Resolved, describe
 from duetime.scheduler.task import Occurrence, State, Task, TaskRecord
+from duetime.scheduler.translatable import NoteKind, Translatable, as_assumed
 
 _EMPTY: Mapping[str, Any] = {"payload": {}, "needs": {}, "labels": (), "deliver_to": ()}
 
-AFTER_THE_ATTEMPT = "the attempt that is running ends as it began; retry and deliver_to count from the next one"
-NOTHING_CHANGED = "it already has these values; nothing was changed"
-ONCE_MORE = "its recurrence was cancelled: it runs once at that time and does not recur"
-ONE_OCCURRENCE = "only the next occurrence was moved; to move them all, give all_following=true as well"
+AFTER_THE_ATTEMPT = Translatable.of(
+    NoteKind.AFTER_THE_ATTEMPT,
+    "the attempt that is running ends as it began; retry and deliver_to count from the next one",
+)
+NOTHING_CHANGED = Translatable.of(NoteKind.UNCHANGED, "it already has these values; nothing was changed")
+ONCE_MORE = Translatable.of(
+    NoteKind.ONCE_MORE, "its recurrence was cancelled: it runs once at that time and does not recur"
+)
+ONE_OCCURRENCE = Translatable.of(
+    NoteKind.ONE_OCCURRENCE, "only the next occurrence was moved; to move them all, give all_following=true as well"
+)
 
 
 def decide_reschedule(
@@ -51,7 +59,7 @@ def decide_reschedule(
     task = _described(record.task, asked, planner)
     change, timed = _timing_step(record, Change(task, record.run, kind=EventKind.RESCHEDULED), asked, planner, now)
     change, demanded = demand_step(record, change, asked, planner, now)
-    said = (*timed, *demanded, *_late_for_the_attempt(record, task))
+    said = (*as_assumed(timed), *demanded, *_late_for_the_attempt(record, task))
     change = _skip_step(record, _pause_step(record, change, asked, now), asked, now)
     if change == Change(record.task, record.run, kind=EventKind.RESCHEDULED):
         return change, (*said, NOTHING_CHANGED)
@@ -217,7 +225,8 @@ def _kept_wall_time(record: TaskRecord, resolved: Resolved) -> tuple[str, ...]:
     if resolved.instant == record.run.scheduled_for:
         return ()
     was = describe(record.run.scheduled_for, resolved.zone)
-    return (f"its wall time is kept: it was due {was} in the new zone; to keep that instant, give when as well",)
+    text = f"its wall time is kept: it was due {was} in the new zone; to keep that instant, give when as well"
+    return (Translatable.of(NoteKind.WALL_TIME_KEPT, text, at=record.run.scheduled_for.isoformat()),)
 
 
 def _in_zone(instant: datetime, old: str, new: str) -> datetime:

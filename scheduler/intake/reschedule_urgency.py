@@ -16,10 +16,13 @@ from duetime.scheduler.rules.occurrences import dated
 from duetime.scheduler.rules.states import TERMINAL
 from duetime.scheduler.rules.time.parser import Frame
 from duetime.scheduler.task import Run, State, TaskRecord
+from duetime.scheduler.translatable import NoteKind, Translatable
 
 HAS_STARTED = (State.RUNNING, State.RETRYING, State.SUSPENDED)
 DEMANDS = ("priority", "deadline", "deadline_type", "estimate", "needs")
-FROM_THE_NEXT_RUN = "the running attempt is unchanged; the change applies to the next run"
+FROM_THE_NEXT_RUN = Translatable.of(
+    NoteKind.FROM_THE_NEXT_RUN, "the running attempt is unchanged; the change applies to the next run"
+)
 
 
 def demand_step(

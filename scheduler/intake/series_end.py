@@ -19,6 +19,7 @@ from duetime.scheduler.rules.time import zones
 from duetime.scheduler.rules.time.parser import NEW_TASK, Frame
 from duetime.scheduler.rules.time.times import describe
 from duetime.scheduler.task import Run, State, Task, TaskRecord
+from duetime.scheduler.translatable import NoteKind, Translatable
 
 ENDLESS = frozenset({"never", "none", "once", "no"})
 """An `until` that removes the end of a series, and a `repeat` that makes a recurring task one-shot."""
@@ -113,7 +114,9 @@ def end_step(
     if following is None:
         return replace(change, task=task), ()
     when = f"{describe(following.scheduled_for, task.timezone)} {task.timezone}"
-    return replace(change, task=task, next_run=following), (f"the series goes on: it next runs {when}",)
+    return replace(change, task=task, next_run=following), (
+        _goes_on_note(f"the series goes on: it next runs {when}", following),
+    )
 
 
 def _without_series(change: Change, asked: Reschedule) -> tuple[Change, tuple[str, ...]]:
@@ -164,3 +167,7 @@ def _goes_on(task: Task, last: Run, asked: Reschedule, now: datetime) -> Run:
     raise Refused(
         f"the rule of {task.id} has no further occurrence.", argument=argument, remedy=remedies.GiveRule(task.id)
     )
+
+
+def _goes_on_note(text: str, following: Run) -> str:
+    return Translatable.of(NoteKind.SERIES_GOES_ON, text, at=following.scheduled_for.isoformat())

@@ -18,8 +18,10 @@ from duetime.scheduler.rules.occurrences import dated_like, next_run, recurrence
 from duetime.scheduler.rules.states import TERMINAL
 from duetime.scheduler.rules.time.times import describe
 from duetime.scheduler.task import DeadlineType, Run, State, Task, TaskRecord
+from duetime.scheduler.translatable import NoteKind, Translatable
 
 UNDO_WINDOW = timedelta(seconds=30)
+ALREADY_CANCELLED = Translatable.of(NoteKind.ALREADY_CANCELLED, "it was already cancelled; nothing was changed")
 UNDO_GRACE = timedelta(seconds=5)
 """Seconds that a click at the end of the undo window may arrive late."""
 

@@ -13,12 +13,12 @@ DAY, HOUR, MINUTE = timedelta(days=1), timedelta(hours=1), timedelta(minutes=1)
 
 @dataclass(frozen=True)
 class Words:
-    """A rule as a user writes it, and what it means: wall times on some days, or so many hours apart."""
+    """A rule as a user writes it, and what it means: wall times on some days, or a length of time apart."""
 
     text: str
     on: Callable[[date], bool] = lambda _: True
     at: tuple[time, ...] = ()
-    hours: int = 0
+    step: timedelta = timedelta(0)
 
 
 def last_of_month(day: date) -> bool:
@@ -33,8 +33,10 @@ RULES = (
     Words("every sunday at 2:30", lambda day: day.weekday() == 6, (time(2, 30),)),
     Words("every month on the last day at 9:00", last_of_month, (time(9),)),
     Words("every month on the 31st at 9:00", lambda day: day.day == 31, (time(9),)),
-    Words("every 6 hours", hours=6),
-    Words("every 25 hours", hours=25),
+    Words("every 6 hours", step=6 * HOUR),
+    Words("every 25 hours", step=25 * HOUR),
+    Words("every 5000 seconds", step=timedelta(seconds=5000)),
+    Words("every 40007 seconds", step=timedelta(seconds=40007)),
 )
 
 
@@ -48,8 +50,8 @@ class Rule:
 
     def after(self, instant: datetime) -> datetime:
         """Return the first time after an instant at which it fires."""
-        if self.words.hours:
-            return _next_step(self.anchor, self.words.hours * HOUR, instant)
+        if self.words.step:
+            return _next_step(self.anchor, self.words.step, instant)
         day = max(instant, self.anchor).astimezone(ZoneInfo(self.zone)).date() - DAY
         while True:
             for at in self.words.at:
@@ -66,8 +68,8 @@ class Rule:
 
 def begun(words: Words, zone: str, now: datetime) -> Rule:
     """Return a rule that nobody gave a start: it is anchored at the first time at which it fires."""
-    if words.hours:
-        return Rule(words, zone, now + words.hours * HOUR)
+    if words.step:
+        return Rule(words, zone, now + words.step)
     return Rule(words, zone, Rule(words, zone, now).after(now))
 
 

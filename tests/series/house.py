@@ -42,7 +42,9 @@ class House:
         self.store, self.clock = store, clock
         self.queue = MemoryQueue(lambda: clock().timestamp() * 1000)
         self.dispatcher = Dispatcher(store, self.queue)
-        planner = Planner(Handlers.load(entry_points=False), "UTC", channels=Channels())
+        planner = Planner(
+            Handlers.load(entry_points=False), "UTC", channels=Channels(), minimum_interval=timedelta(seconds=1)
+        )
         self.scheduler = Scheduler(store, planner, recall=self._recall)
 
     def _recall(self, run_ids: Sequence[str]) -> None:

@@ -6,6 +6,7 @@ promise, or raises `Refuses`. Times come from `calendar`, nothing from the produ
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from itertools import count
@@ -201,6 +202,18 @@ class Model:
         self.run = Run(run.at, run.number, max(run.at, now), run.counts, run.slot)
         self.beside += [Run(each.at, each.number, max(each.at, now), counts=False) for each in self.taken]
         self.taken = []
+
+    def remember(self) -> Callable[[], None]:
+        """Return the undo of whatever is done next: all that there is now is as it was before."""
+        runs = [(run, dict(vars(run))) for run in (self.run, *self.beside, *self.taken)]
+        whole = {**vars(self), "beside": [*self.beside], "taken": [*self.taken]}
+
+        def undo() -> None:
+            vars(self).update(whole)
+            for run, was in runs:
+                vars(run).update(was)
+
+        return undo
 
     # -- what time brings
 

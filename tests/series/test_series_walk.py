@@ -22,6 +22,7 @@ from typing import Any
 
 import pytest
 from duetime.scheduler.errors import InvalidArgument, Refused
+from duetime.scheduler.intake.actions import is_change_token
 from duetime.scheduler.records import Claim
 from duetime.scheduler.request import ActionOnTask
 from duetime.scheduler.rules.states import TERMINAL
@@ -44,6 +45,9 @@ BEGINS = tuple(  # before clock changes and the ends of short months
     for day in ((2026, 1, 28), (2026, 3, 5), (2026, 9, 28), (2026, 10, 22), (2027, 2, 25), (2027, 3, 24))
 )
 STEP_LENGTHS = ((10 * MINUTE / 60, 2), (7 * MINUTE, 3), (HOUR, 4), (6 * HOUR, 4), (DAY, 4), (3 * DAY, 1))
+UNDONE = 0.2
+"""The part of the changes that are undone at once by their token."""
+
 SPANS = (timedelta(0), 5 * MINUTE, HOUR, 10 * HOUR, 2 * DAY, 9 * DAY)
 
 
@@ -157,7 +161,7 @@ class Walk:
     def ask(self, what: str, product: Callable[[], TaskView], reference: Callable[[], None]) -> bool:
         """Ask both; returns whether they did it."""
         self.told.append(f"{self.now:%d %b %H:%M:%S} {what}")
-        refused, view = "", None
+        refused, view, before = "", None, self.model.remember()
         try:
             view = product()
         except (InvalidArgument, Refused) as error:
@@ -169,7 +173,25 @@ class Walk:
             return False
         assert view is not None, f"refused: {refused}"
         self.compare(view)
+        if view.undo is not None and is_change_token(view.undo) and self.draw.random() < UNDONE:
+            self.take_back(view.undo, before)
         return True
+
+    def take_back(self, token: str, before: Callable[[], None]) -> None:
+        """Undo the change at once: everything is as it was, but that what was ready waits for its timer again."""
+        self.told.append(f"{self.now:%d %b %H:%M:%S} undo of that")
+        view = self.act("undo", undo=token)
+        before()
+        by_time = {run.scheduled_for: run for run in (view.record.run, *view.record.beside)}
+        for same in self.model.open():
+            self.wait_again(same, by_time.get(same.at))
+        self.compare(view)
+
+    def wait_again(self, same: Run, run: StoredRun | None) -> None:
+        """Let a run that was due wait for its timer again, which has passed: the dispatcher makes it ready anew."""
+        if run is not None and run.wake_at is not None and run.wake_at <= self.now and same.wake <= self.now:
+            same.wake = run.wake_at
+            same.state = "scheduled" if same.state == "ready" else same.state
 
     # -- what time brings
 

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 from duetime.scheduler.rules.recurrence import recurrence
-from duetime.scheduler.translatable import ClauseKind
+from duetime.scheduler.translatable import ClauseKind, NoteKind, Translatable
 from playwright.sync_api import Locator, expect
 
 from tests.rules.test_clauses import EVERY_KIND
@@ -111,3 +111,21 @@ def test_a_rule_that_a_card_has_no_words_for_is_still_said_truly(chat: Chat) -> 
 def test_every_kind_of_clause_has_a_text() -> None:
     composed = {"every": "each.day", "on": "rule.on"}
     assert [kind for kind in ClauseKind if composed.get(kind.value, f"rule.{kind.value}") not in ENGLISH] == []
+
+
+NOTES = {
+    "en-US": ["November 1, 2026: clocks go back", "Only the next occurrence was moved."],
+    "de-DE": ["1. November 2026: Die Uhren werden zurückgestellt", "Nur der nächste Termin wurde verschoben."],
+    "ja-JP": ["2026年11月1日: 時計が戻ります", "次の1回だけを移動しました。"],
+}
+
+
+@pytest.mark.parametrize("locale", NOTES)
+def test_a_note_is_said_in_the_language_of_the_reader(chat: Chat, locale: str) -> None:
+    said = [
+        Translatable.of(NoteKind.CLOCKS_BACK, "1 Nov: clocks go back", day="2026-11-01"),
+        Translatable.of(NoteKind.ONE_OCCURRENCE, "only the next occurrence was moved; to move them all, ..."),
+    ]
+    kinds = {text: {"kind": text.kind.value, **text.values} for text in said}
+    chat.show_task(a_task(warnings=[*said, "something newer"], words={"sentences": kinds}), locale=locale)
+    expect(chat.card.locator(".notice")).to_have_text([*NOTES[locale], "something newer"])

@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 from duetime.scheduler.events import EventKind
 from duetime.scheduler.task import DeadlineType, DeliveryState, State, Tier
+from duetime.scheduler.translatable import NoteKind
 from duetime.scheduler.view_parts import WaitKind
 from duetime.widgets import build, catalogue
 
@@ -25,6 +26,7 @@ ENUMERATIONS = {
     "delivery": [*DeliveryState],
     "deadline": [*DeadlineType],
     "wait": [*WaitKind],
+    "note": [*NoteKind],
 }
 
 

@@ -1,6 +1,7 @@
 /* The view's side of MCP Apps: JSON-RPC with the host's frame over postMessage. */
 
 import { english, t } from "./language.js";
+import { refusalWords } from "./notes.js";
 
 const PROTOCOL = "2026-01-26";
 const ANSWER_WITHIN = 20_000;
@@ -149,7 +150,7 @@ export function withWords({ structuredContent, _meta: meta }) {
 export function failure(result) {
   const [text, code] = [textOf(result) || t("error.unreadable"), result._meta?.["duetime/code"]];
   if (!code && RAW.test(text)) return Object.assign(new CallFailed(t("error.away"), { away: true }), { raw: text });
-  return new CallFailed(result._meta?.["duetime/plain"] ?? text, { stale: code === "stale_revision" || /(^|\s)revision: /.test(text) });
+  return new CallFailed(refusalWords(code, result._meta?.["duetime/plain"] ?? text), { stale: code === "stale_revision" || /(^|\s)revision: /.test(text) });
 }
 
 export function textOf(result) {

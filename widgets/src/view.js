@@ -5,12 +5,13 @@ import { fact, h, icon } from "./dom.js";
 import { city, day, inOwnZone, leaf, moment, placed, relative, timeOfDay, wall } from "./format.js";
 import { inside, listed, parts, t } from "./language.js";
 import { actionsView } from "./actions.js";
+import { noteWords } from "./notes.js";
 import { deliveryFact, failureNotice, progressFact, resultFact } from "./outcome.js";
 import { panelView } from "./panels.js";
 import { ruleWords } from "./rules.js";
 import { undoView } from "./undo.js";
 import { waitingFact } from "./waits.js";
-import { hasEnded, lookOf, withoutIds, wordsOf } from "./words.js";
+import { hasEnded, lookOf, wordsOf } from "./words.js";
 
 /** The nodes of a card in whatever phase it is. */
 export function taskView(card) {
@@ -91,7 +92,7 @@ function noticeView(card) {
     error ? h("div", { class: "notice tone-danger", role: "alert" }, icon("alert"), h("div", {}, h("p", {}, error), againButton(card))) : "",
     changes.length ? changedView(changes) : "",
     failureNotice(task),
-    ...(task.warnings ?? []).map((warning) => h("div", { class: "notice tone-warning" }, icon("alert"), h("p", {}, withoutIds(warning)))),
+    ...(task.warnings ?? []).map((warning) => h("div", { class: "notice tone-warning" }, icon("alert"), h("p", {}, noteWords(warning, task, card.env)))),
   ];
 }
 
@@ -121,7 +122,7 @@ function repeatFact(card) {
     upcoming.length === 0 ? h("span", {}, ruleWords(task, env)) : h("details", { open: card.unfolded, ontoggle: (event) => (card.unfolded = event.target.open) },
       h("summary", { "data-key": "next" }, h("span", {}, ruleWords(task, env)), h("span", { class: "more" }, t("repeats.next", { count: upcoming.length }), icon("chevron"))),
       h("ol", {}, upcoming),
-      (task.repeat.notes ?? []).map((note) => h("p", { class: "quiet" }, note))),
+      (task.repeat.notes ?? []).map((note) => h("p", { class: "quiet" }, noteWords(note, task, env)))),
     movedWords(card), ends ? h("span", { class: "summary" }, ends) : "");
 }
 

@@ -25,7 +25,7 @@ from duetime.scheduler.rules.time.calendar_day import day_text
 from duetime.scheduler.rules.time.parser import Frame, Viewpoint
 from duetime.scheduler.rules.time.tokens import MAX_PHRASE_CHARS, MONTH_NAMES, Misread, Unknown
 from duetime.scheduler.task import Occurrence
-from duetime.scheduler.translatable import Translatable
+from duetime.scheduler.translatable import NoteKind, Translatable
 
 ACCEPTED = (
     "`every weekday at 9:00`, `every 15 minutes`, `every 2 weeks on monday`, `monthly on the 1st`, "
@@ -240,13 +240,15 @@ def _check_fires(found: Recurrence) -> None:
 
 
 def _changes(zone: ZoneInfo, here: datetime, coming: Occurrence) -> list[str]:
-    notes = []
+    notes: list[str] = []
     if zones.offset(zone, here) != zones.offset(zone, coming.instant):
         here = max(here, coming.instant - _CLOCKS_NOTED)
         for instant, moved in zones.changes(zone, here, coming.instant):
             day = (instant - _TICK).astimezone(zone)
-            way = "back" if moved < timedelta() else "forward"
-            notes.append(f"{day.day} {MONTH_NAMES[day.month - 1][:3]}: clocks go {way}")
+            back = moved < timedelta()
+            kind = NoteKind.CLOCKS_BACK if back else NoteKind.CLOCKS_FORWARD
+            text = f"{day.day} {MONTH_NAMES[day.month - 1][:3]}: clocks go {'back' if back else 'forward'}"
+            notes.append(Translatable.of(kind, text, day=day.date().isoformat()))
     return [*notes, coming.note] if coming.note else notes
 
 

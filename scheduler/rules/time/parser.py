@@ -15,10 +15,12 @@ from duetime.scheduler.rules.time.offsets import read_offset, refuse_bare_hour
 from duetime.scheduler.rules.time.periods import refuse_month_alone
 from duetime.scheduler.rules.time.time_of_day import ASSUMED, NO_TIME, PARTS, Clock, exact_time, read_clock, within
 from duetime.scheduler.rules.time.tokens import MONTH_NAMES, Misread, Tokens, Unknown, normal, tokens
+from duetime.scheduler.translatable import NoteKind, Translatable
 
 _RFC3339 = re.compile(
     r"([0-9]{4})-([0-9]{2})-([0-9]{2})[t ]([0-9]{2}:[0-9]{2}(?::[0-9]{2})?)(\.[0-9]{1,9})? ?(z|[+-][0-9]{2}:?[0-9]{2})"
 )
+
 _NUMERIC = re.compile(r"(?<![0-9])([0-9]{1,4})([-/.])([0-9]{1,2})(?:\2([0-9]{1,4}))?(?![0-9])")
 _YEAR = re.compile(r"[0-9]{4}")
 _HOUR_ALONE = re.compile(r"^([0-9]{4}-[0-9]{2}-[0-9]{2}t[0-9]{2})(?=$|[ z+-])")
@@ -119,11 +121,14 @@ def placed(wall: datetime, zone: ZoneInfo, notes: tuple[str, ...]) -> tuple[date
 def shift_note(wall: datetime, found: zones.Placed, zone: ZoneInfo) -> str:
     """Say what became of a wall time that does not exist or happens twice."""
     where = f"{wall:%H:%M} {{}} on {day_text(wall.date())} in {zone.key}"
+    told = {"time": f"{wall:%H:%M}", "day": wall.date().isoformat()}
     if found.shift == zones.FOLD:
-        return where.format("happens twice") + " (clocks go back): the first is used"
+        text = where.format("happens twice") + " (clocks go back): the first is used"
+        return Translatable.of(NoteKind.TIME_TWICE, text, **told)
     moved = found.instant.astimezone(zone)
     shown = f"{moved:%H:%M}" if moved.date() == wall.date() else f"{day_text(moved.date())} {moved:%H:%M}"
-    return where.format("does not exist") + f" (clocks go forward): {shown}, the first valid time, is used"
+    text = where.format("does not exist") + f" (clocks go forward): {shown}, the first valid time, is used"
+    return Translatable.of(NoteKind.TIME_MISSING, text, **told, instead=f"{moved:%H:%M}")
 
 
 def _rfc3339(found: re.Match[str], view: Viewpoint) -> Reading:

@@ -278,3 +278,14 @@ def test_done_is_taken_back_for_a_while(target: Desk) -> None:
     target.scheduler.act(task_id, "done")
     target.clock.at += timedelta(seconds=36)
     assert "was marked as read in the last 30 s" in refused(target, task_id, done.undo)
+
+
+def test_the_skip_of_an_occurrence_that_was_due_is_undone_to_run_at_once(target: Desk, store: Store) -> None:
+    task_id = target.scheduler.schedule("Stand-up", repeat=DAILY["repeat"]).record.task.id
+    due = store.tasks.get("local", task_id).run.scheduled_for
+    target.clock.at = due + timedelta(hours=1)
+    store.claims.make_ready(limit=9)
+    skipped = target.scheduler.act(task_id, "skip_next")
+    back = target.scheduler.act(task_id, "undo", undo=skipped.undo).record.run
+    assert (back.scheduled_for, back.state) == (due, State.SCHEDULED)
+    assert back.wake_at == target.clock.at

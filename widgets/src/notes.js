@@ -1,0 +1,25 @@
+/* Notes, warnings and refusals of the server, which it says in English, in the language of the reader. */
+
+import { date, moment, timeText } from "./format.js";
+import { isNamed, speaksEnglish, t } from "./language.js";
+import { withoutIds } from "./words.js";
+
+/** Kinds whose English sentence says more than that of the catalogue can. */
+const DETAILED = new Set(["time_assumed", "deadline_assumed", "damaged"]);
+
+/** A sentence of the server; one of a kind that this card does not know stays as it is written. */
+export function noteWords(text, { words }, env) {
+  const { kind, ...values } = words?.sentences?.[text] ?? {};
+  if (!kind || !isNamed("note", kind) || (speaksEnglish() && DETAILED.has(kind))) return withoutIds(text);
+  return t(`note.${kind}`, valueWords(values, env));
+}
+
+function valueWords({ at, deadline, day, time, instead, ...rest }, { clock, reader }) {
+  const instant = (written) => written && moment(Date.parse(written), reader(), clock.now());
+  return { ...rest, at: instant(at), deadline: instant(deadline), day: day && date(day), time: time && timeText(time), instead: instead && timeText(instead) };
+}
+
+/** Why the server refuses: for readers of other languages what kind of refusal it is, with the sentence where that says more. */
+export function refusalWords(code, sentence) {
+  return speaksEnglish() || !isNamed("refusal", code) ? sentence : t(`refusal.${code}`, { sentence });
+}
