@@ -57,7 +57,7 @@ def test_a_recurrence_is_tried_before_it_is_saved_and_can_be_taken_away(today: P
     chat, task_id = scheduled(today, live, when="tomorrow 9am", repeat="every day at 9:00")
     field = chat.card.get_by_label("Repeat")
     expect(field).to_have_value("every day at 09:00")
-    expect(chat.card.get_by_text("This applies to all that follow.")).to_be_visible()
+    expect(chat.card.get_by_text("These apply to all that follow.")).to_be_visible()
 
     field.fill("every blue moon")
     expect(chat.card.get_by_text("'every blue moon'")).to_be_visible()
