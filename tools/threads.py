@@ -2,14 +2,21 @@
 
 from __future__ import annotations
 
+import asyncio
+import threading
+from collections import deque
 from collections.abc import Callable
+from contextlib import suppress
+from contextvars import copy_context
 from functools import partial
-from typing import ParamSpec, TypeVar
-
-from anyio import to_thread
+from queue import SimpleQueue
+from typing import Any, Final, Generic, ParamSpec, TypeVar
 
 P = ParamSpec("P")
 T = TypeVar("T")
+
+MAX_CALL_THREADS: Final = 40
+"""Calls at a time; the others wait for a thread."""
 
 
 async def cross(work: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> T:
@@ -17,4 +24,82 @@ async def cross(work: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> T:
 
     A caller that goes away neither interrupts the work midway nor waits for it: the thread finishes alone.
     """
-    return await to_thread.run_sync(partial(work, *args, **kwargs), abandon_on_cancel=True)
+    call = _Call(partial(copy_context().run, partial(work, *args, **kwargs)))
+    _threads.start(call)
+    return await call.future
+
+
+class _Call(Generic[T]):
+    """Work for a thread, and the future on whose event loop somebody waits for it."""
+
+    def __init__(self, work: Callable[[], T]) -> None:
+        self.future: asyncio.Future[T] = asyncio.get_running_loop().create_future()
+        self._work = work
+        self._answer: Callable[[], object] = self.future.cancel
+
+    def run(self) -> None:
+        """Do the work, unless its caller has gone before it began."""
+        if self.future.cancelled():
+            return
+        try:
+            self._answer = partial(self.future.set_result, self._work())
+        except StopIteration as error:  # a future refuses it
+            self._answer = partial(self.future.set_exception, RuntimeError(repr(error)))
+        except BaseException as error:  # noqa: BLE001 - whatever it is, the caller gets it
+            self._answer = partial(self.future.set_exception, error)
+
+    def answer(self) -> None:
+        """Wake the caller, if it and its event loop are still there."""
+        with suppress(RuntimeError):
+            self.future.get_loop().call_soon_threadsafe(self._settle)
+
+    def _settle(self) -> None:
+        if not self.future.done():
+            self._answer()
+
+
+class CallThreads:
+    """Threads that carry out calls. The one that was busy last is taken first: its data are in the processor's cache.
+
+    AnyIO's threads do the same with three turns of the event loop more, which cost a tenth of a small call.
+    """
+
+    def __init__(self, most: int) -> None:
+        self._most = most
+        self._lock = threading.Lock()
+        self._threads = 0
+        self._idle: list[SimpleQueue[_Call[Any]]] = []
+        self._waiting: deque[_Call[Any]] = deque()
+
+    def start(self, call: _Call[Any]) -> None:
+        """Give a call to an idle thread, to a new one, or to the next that becomes idle."""
+        with self._lock:
+            if not self._idle and self._threads == self._most:
+                self._waiting.append(call)
+                return
+            inbox = self._idle.pop() if self._idle else self._new_thread()
+        inbox.put(call)
+
+    def _new_thread(self) -> SimpleQueue[_Call[Any]]:
+        inbox: SimpleQueue[_Call[Any]] = SimpleQueue()
+        threading.Thread(target=self._serve, args=(inbox,), name="duetime-call", daemon=True).start()
+        self._threads += 1
+        return inbox
+
+    def _serve(self, inbox: SimpleQueue[_Call[Any]]) -> None:
+        while True:
+            call = inbox.get()
+            call.run()
+            self._next(inbox)  # before the answer: whoever calls again then finds this thread
+            call.answer()
+            del call
+
+    def _next(self, inbox: SimpleQueue[_Call[Any]]) -> None:
+        with self._lock:
+            if self._waiting:
+                inbox.put(self._waiting.popleft())
+            else:
+                self._idle.append(inbox)
+
+
+_threads = CallThreads(MAX_CALL_THREADS)
