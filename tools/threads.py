@@ -24,7 +24,7 @@ async def cross(work: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> T:
 
     A caller that goes away neither interrupts the work midway nor waits for it: the thread finishes alone.
     """
-    call = _Call(partial(copy_context().run, partial(work, *args, **kwargs)))
+    call = _Call(partial(copy_context().run, work, *args, **kwargs))
     _threads.start(call)
     return await call.future
 

@@ -57,19 +57,20 @@ def first_sentence(task: TaskPayload) -> str:
     now, due = datetime.fromisoformat(task.now), datetime.fromisoformat(task.when.utc)
     sentence = _COMES.get(found, "{it} is {word} for {due}.")
     it = "the reminder" if task.action == REMINDER_ACTION else "the task"
+    time = moment(due, task.when.timezone, now)
     words: Mapping[str, str] = {
         "it": it if found == "dry_run" else it.capitalize(),
         "word": word_of(found),
-        "due": moment(due, task.when.timezone, now),
-        "time": f"Its time {'is' if due > now else 'was'} {moment(due, task.when.timezone, now)}.",
-        "ended": _ended(task, now),
+        "due": time,
+        "time": f"Its time {'is' if due > now else 'was'} {time}.",
+        "ended": _ended(task, now) or time,
     }
     return sentence.format(**words)
 
 
 def _ended(task: TaskPayload, now: datetime) -> str:
     ended = task.last_run.ended if task.last_run else None
-    return moment(datetime.fromisoformat(ended or task.when.utc), task.when.timezone, now)
+    return moment(datetime.fromisoformat(ended), task.when.timezone, now) if ended else ""
 
 
 def moment(instant: datetime, zone: str, now: datetime) -> str:

@@ -85,13 +85,13 @@ def parse_duration(text: str, *, argument: str = "duration") -> timedelta:
 
 def utc(instant: datetime) -> str:
     """Write an instant for a program, by RFC 3339 in UTC, to the second: `2026-11-24T16:00:00Z`."""
-    return instant.astimezone(UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
+    return f"{instant.astimezone(UTC).replace(tzinfo=None).isoformat(timespec='seconds')}Z"
 
 
 def describe(instant: datetime, zone: str) -> str:
     """Write an instant as its wall time in `zone`: `Tue 24 Nov 2026 09:00`."""
     wall = instant.astimezone(zones.load(zone))
-    return f"{day_text(wall.date())} {wall:%H:%M}"
+    return f"{day_text(wall)} {wall.hour:02}:{wall.minute:02}"
 
 
 def describe_deadline(deadline: datetime, due: datetime, zone: str) -> str:

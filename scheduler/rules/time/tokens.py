@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable
+from functools import lru_cache
 from typing import Concatenate, ParamSpec, TypeVar
 
 MAX_PHRASE_CHARS = 200
@@ -105,8 +106,8 @@ class Tokens:
 
     def phrase(self, text: str) -> bool:
         """Read these words if they come next, all or none."""
-        words = text.split()
-        if any(self.peek(index) != word for index, word in enumerate(words)):
+        words = tuple(text.split())
+        if self._tokens[self.position : self.position + len(words)] != words:
             return False
         self.position += len(words)
         return True
@@ -140,6 +141,12 @@ class Tokens:
 
 def tokens(text: str) -> Tokens:
     """Split a text into tokens; raise `Unknown` at a character that no date or time has."""
+    return Tokens(_split(text))
+
+
+@lru_cache(maxsize=128)
+def _split(text: str) -> tuple[str, ...]:
+    """Split a text; cached, because several readers try the same one."""
     rest = _POSSESSIVE.sub("s", normal(text)).replace("o'clock", "oclock").replace("a.m.", "am").replace("p.m.", "pm")
     found: list[str] = []
     at = 0
@@ -152,7 +159,7 @@ def tokens(text: str) -> Tokens:
             raise Unknown(f"{rest[at]!r} has no place in a time")
         found.append(match[0])
         at = match.end()
-    return Tokens(tuple(found))
+    return tuple(found)
 
 
 def normal(text: str) -> str:
