@@ -1,4 +1,4 @@
-"""Measure the parts of a `schedule_task` call one after the other, on one thread and without a server."""
+"""Measure the parts of a `schedule_task` call one after the other, without a server; the way to its thread apart."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
+import anyio
 from duetime.scheduler.foresight.task_view import view_of
 from duetime.scheduler.intake.idempotency import key_of
 from duetime.scheduler.intake.planner import Planner
@@ -19,6 +20,7 @@ from duetime.server.settings.model import Settings
 from duetime.tools.arguments import Arguments
 from duetime.tools.results import answer
 from duetime.tools.schedule_task import schedule_task
+from duetime.tools.threads import cross
 from duetime.widgets.payload import as_json, task_payload
 from duetime.widgets.text import task_text
 from mcp_types.methods import serialize_server_result
@@ -71,4 +73,13 @@ def parts(calls: int, when: str) -> dict[str, float]:
                 with watch.part("the SDK's validation of the answer"):
                     dumped = answer(structured, text).model_dump(by_alias=True, mode="json", exclude_none=True)
                     serialize_server_result("tools/call", "2026-07-28", {"resultType": "complete", **dumped})
-    return {name: spent / calls / 1_000 for name, spent in watch.spent_ns.items()}
+    spent_us = {name: spent / calls / 1_000 for name, spent in watch.spent_ns.items()}
+    return {"to a thread and back": anyio.run(there_and_back_us, calls), **spent_us}
+
+
+async def there_and_back_us(calls: int) -> float:
+    """Return what a call costs that does nothing on its thread, on both threads together."""
+    before = time.process_time_ns()
+    for _ in range(calls):
+        await cross(bool)
+    return (time.process_time_ns() - before) / calls / 1_000

@@ -15,7 +15,7 @@ from typing import Any, Final, Generic, ParamSpec, TypeVar
 P = ParamSpec("P")
 T = TypeVar("T")
 
-MAX_CALL_THREADS: Final = 40
+MAX_TOOL_THREADS: Final = 40
 """Calls at a time; the others wait for a thread."""
 
 
@@ -58,7 +58,7 @@ class _Call(Generic[T]):
             self._answer()
 
 
-class CallThreads:
+class ToolThreads:
     """Threads that carry out calls. The one that was busy last is taken first: its data are in the processor's cache.
 
     AnyIO's threads do the same with three turns of the event loop more, which cost a tenth of a small call.
@@ -82,7 +82,7 @@ class CallThreads:
 
     def _new_thread(self) -> SimpleQueue[_Call[Any]]:
         inbox: SimpleQueue[_Call[Any]] = SimpleQueue()
-        threading.Thread(target=self._serve, args=(inbox,), name="duetime-call", daemon=True).start()
+        threading.Thread(target=self._serve, args=(inbox,), name="duetime-tool", daemon=True).start()
         self._threads += 1
         return inbox
 
@@ -102,4 +102,4 @@ class CallThreads:
                 self._idle.append(inbox)
 
 
-_threads = CallThreads(MAX_CALL_THREADS)
+_threads = ToolThreads(MAX_TOOL_THREADS)

@@ -1,4 +1,4 @@
-"""Threads of calls: where a call leaves the event loop, and what becomes of it when its caller goes."""
+"""Threads of tool calls: where a call leaves the event loop, and what becomes of it when its caller goes."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from contextvars import ContextVar
 from typing import Never
 
 import pytest
-from duetime.tools.threads import MAX_CALL_THREADS, cross
+from duetime.tools.threads import MAX_TOOL_THREADS, cross
 
 PATIENCE_S = 30
 WHO: ContextVar[str] = ContextVar("WHO", default="nobody")
@@ -22,19 +22,19 @@ def test_calls_one_after_the_other_are_made_by_one_thread() -> None:
 
 
 def test_calls_at_the_same_time_have_a_thread_each() -> None:
-    met = threading.Barrier(MAX_CALL_THREADS)
+    met = threading.Barrier(MAX_TOOL_THREADS)
 
     async def calls() -> list[int]:
-        return await asyncio.gather(*(cross(met.wait, PATIENCE_S) for _ in range(MAX_CALL_THREADS)))
+        return await asyncio.gather(*(cross(met.wait, PATIENCE_S) for _ in range(MAX_TOOL_THREADS)))
 
-    assert sorted(asyncio.run(calls())) == list(range(MAX_CALL_THREADS))
+    assert sorted(asyncio.run(calls())) == list(range(MAX_TOOL_THREADS))
 
 
 def test_a_call_without_a_thread_waits_until_one_is_idle() -> None:
     go, made = threading.Event(), list[str]()
 
     async def calls() -> None:
-        busy = [asyncio.create_task(cross(go.wait, PATIENCE_S)) for _ in range(MAX_CALL_THREADS)]
+        busy = [asyncio.create_task(cross(go.wait, PATIENCE_S)) for _ in range(MAX_TOOL_THREADS)]
         last = asyncio.create_task(cross(made.append, "last"))
         await asyncio.sleep(0)
         assert made == []
