@@ -13,8 +13,18 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
+from duetime.scheduler.nodes.candidacy import LISTENER_AGE_S
+
 from tests.faults.conftest import PATIENCE_S, ROOT
 
+PROGRAM = """
+import sys
+from duetime.scheduler.nodes import candidacy
+from duetime.server.cli.main import run
+
+candidacy.LISTENER_AGE_S = float(sys.argv[1])
+sys.exit(run([]))
+"""
 MODERN = {
     "io.modelcontextprotocol/protocolVersion": "2026-07-28",
     "io.modelcontextprotocol/clientCapabilities": {},
@@ -27,8 +37,8 @@ End = Sequence[tuple[str, float]]
 PROBE: End = (("EOF", 0.0), ("SIGTERM", 1.0))
 """As the TypeScript SDK ends the server that it only asked for its version."""
 
-CLOSED: End = (("EOF", 2.0), ("SIGTERM", 2.0))
-"""As the SDKs end a session."""
+CLOSED: End = (("EOF", 2.0), ("SIGTERM", PATIENCE_S))
+"""As the SDKs end a session, but for the kill that they follow up with: a busy machine may need longer."""
 
 INTERRUPTED: End = (("SIGINT", 0.1), ("SIGTERM", 0.5))
 """As a host in a terminal ends its servers."""
@@ -41,7 +51,7 @@ UNHEARD: End = (("SIGTERM", 0.25),)
 class Host:
     """One `duetime` over stdio on the database in `folder`."""
 
-    def __init__(self, folder: Path) -> None:
+    def __init__(self, folder: Path, listener_age_s: float = LISTENER_AGE_S) -> None:
         environment = {
             **os.environ,
             "DUETIME_DATABASE_URL": f"sqlite:///{folder / 'duetime.db'}",
@@ -51,7 +61,7 @@ class Host:
             "LEDGER": str(folder / "ledger"),
         }
         self.process = subprocess.Popen(
-            [sys.executable, "-m", "duetime"],
+            [sys.executable, "-c", PROGRAM, str(listener_age_s)],
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             env=environment,

@@ -340,7 +340,7 @@ def rolling_restart(world: World) -> None:
             _until_working(world, nodes)
             oldest = nodes.pop(0)
             oldest.process.terminate()
-            codes.append(oldest.process.wait(20))
+            codes.append(oldest.process.wait(PATIENCE))
     world.rest()
     evidence = f"{len(codes)} processes ended by SIGTERM under load, with the codes {sorted(set(codes))}"
     world.broke("SIGTERM", evidence if set(codes) == {0} else "")

@@ -75,7 +75,7 @@ class Table:
 
     async def runner_after(self, epoch: int) -> RunnerRecord:
         """Return the next runner, once it has done what the last one left and is at work."""
-        give_up = time.monotonic() + 20
+        give_up = time.monotonic() + 60
         runner = await self.successor(epoch)
         while not self._works(runner.pid):
             assert time.monotonic() < give_up, "the runner does not work"
@@ -83,7 +83,7 @@ class Table:
         return runner
 
     async def successor(self, epoch: int) -> RunnerRecord:
-        give_up = time.monotonic() + 20
+        give_up = time.monotonic() + 60
         while (runner := self.runner()) is None or runner.epoch <= epoch:
             assert time.monotonic() < give_up, "nobody took over"
             await asyncio.sleep(0.01)
@@ -100,7 +100,7 @@ async def schedule(client: Client, name: str, acknowledged: list[str]) -> None:
     for number in range(TASKS_EACH):
         arguments = {"title": f"{name} {number}", "when": f"in {1 + number % 6} seconds", "action": "effect"}
         try:
-            answer = await asyncio.wait_for(client.call_tool("schedule_task", arguments), 10)
+            answer = await asyncio.wait_for(client.call_tool("schedule_task", arguments), 60)
         except (MCPError, OSError, TimeoutError):
             return
         assert not answer.is_error, answer.content

@@ -35,6 +35,7 @@ def found(world: World, patience: float = PATIENCE_S) -> set[str]:
     """Run a dozen tasks in this process, long enough to meet each other; return the invariants that did not hold."""
     world.app.start()
     world.schedule(12, needs={"gpu": 1}, payload={"seconds": 0.3})
+    until(world.effects, "the first to have run")
     with suppress(AssertionError):
         until(lambda: not world.open_runs() and not any(world.leftovers().values()), "all to end", patience)
     return {problem.invariant for problem in problems(world.record())}

@@ -28,10 +28,10 @@ def test_the_first_sign_begins_the_end_and_a_second_one_shortens_it(left: list[i
         ending.on_begin(begun.set)
         ending.on_hurry(hurried.set)
         signal.raise_signal(signal.SIGINT)
-        assert begun.wait(30)
+        assert begun.wait(60)
         assert not hurried.is_set()
         signal.raise_signal(signal.SIGTERM)
-        assert hurried.wait(30)
+        assert hurried.wait(60)
     assert (ending.code, left) == (0, [])
 
 
@@ -41,7 +41,7 @@ def test_a_signal_after_the_end_of_input_shortens_the_end(left: list[int]) -> No
         ending.on_hurry(hurried.set)
         ending.begin("the input ended")
         signal.raise_signal(signal.SIGTERM)
-        assert hurried.wait(30)
+        assert hurried.wait(60)
     assert (ending.code, left) == (0, [])
 
 
@@ -64,7 +64,7 @@ def test_one_who_asks_late_is_told_at_once(left: list[int]) -> None:
         ending.begin("the input ended")
         ending.on_begin(lambda: told.append("begin"))
         signal.raise_signal(signal.SIGTERM)
-        assert first.wait(30)
+        assert first.wait(60)
         ending.on_hurry(lambda: told.append("hurry"))
     assert (told, left) == (["begin", "hurry"], [])
 

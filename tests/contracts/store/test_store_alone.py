@@ -49,7 +49,7 @@ def until_it_waits(store: Store, words: str) -> None:
     with store._database.engine.connect().execution_options(isolation_level="AUTOCOMMIT") as connection:
         asked = time.monotonic()
         while not connection.execute(WAITING, {"words": f"{words}%"}).scalar_one():
-            assert time.monotonic() < asked + 20, f"nobody waits with {words!r}"
+            assert time.monotonic() < asked + 60, f"nobody waits with {words!r}"
 
 
 def claims_of(store: Store, run_id: str, **reserved: int) -> list[Claim]:
@@ -75,7 +75,7 @@ def claimed_during(stores: list[Store], kind: EventKind, decide: Decide, **reser
 
     with ThreadPoolExecutor(1) as pool:
         stores[0].tasks.change(TENANT, record.task.id, actor="alice", kind=kind, decide=slowly)
-        return record.task.id, claims[0].result(20)
+        return record.task.id, claims[0].result(60)
 
 
 def test_what_is_cancelled_while_a_claim_waits_is_not_started(stores: list[Store]) -> None:
@@ -133,7 +133,7 @@ def held_open(
         return waiting
 
     with ThreadPoolExecutor(1) as pool:
-        return stores[0]._database.write(slowly).result(20)
+        return stores[0]._database.write(slowly).result(60)
 
 
 def test_a_claim_that_waits_for_a_run_to_be_made_ready_starts_it(stores: list[Store]) -> None:
@@ -188,7 +188,7 @@ def settled_during(
 
     with ThreadPoolExecutor(1) as pool:
         stores[0].tasks.change(TENANT, claims[0].task.id, actor="alice", kind=kind, decide=slowly)
-        return verdicts[0].result(20)
+        return verdicts[0].result(60)
 
 
 def ask_to_cancel(it: TaskRecord) -> Change:
@@ -227,7 +227,7 @@ def test_what_another_ends_first_is_told_by_that_one_alone(stores: list[Store]) 
         return waiting
 
     with ThreadPoolExecutor(1) as pool:
-        assert stores[0]._database.write(slowly).result(20) == [Verdict.FENCED]
+        assert stores[0]._database.write(slowly).result(60) == [Verdict.FENCED]
     assert kinds(stores[0], claim.task.id)[-2:] == [EventKind.STARTED, EventKind.FAILED]
     assert stores[0].tasks.get(TENANT, claim.task.id).run.state is State.FAILED
 

@@ -27,7 +27,7 @@ GO = threading.Event()
 @handler("hold", needs={"gpu": 1})
 def hold(ctx: Context) -> Done:
     """Hold a slot until the test lets go."""
-    GO.wait(20)
+    GO.wait(60)
     return Done("let go")
 
 

@@ -9,6 +9,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -58,6 +59,7 @@ class Served:
         with self.log.open("wb") as errors:
             self.process = subprocess.Popen(command, env=self.environment, stderr=errors)
         self.says("is now the runner")
+        self.says("serves MCP at")
         self.url = next(word for word in self.told.split('"') if "serves MCP at" in word).split()[-1]
         self.session: dict[str, str] = {}
         client = {"protocolVersion": "2025-11-25", "capabilities": {}, "clientInfo": {"name": "test", "version": "1"}}
@@ -73,6 +75,14 @@ class Served:
 
     def write(self, name: str, text: str) -> None:
         (self.folder / f"{name}.py").write_text(text)
+
+    @contextmanager
+    def standing_still(self) -> Iterator[None]:
+        self.process.send_signal(signal.SIGSTOP)
+        try:
+            yield
+        finally:
+            self.process.send_signal(signal.SIGCONT)
 
     def ask(self, method: str, **params: Any) -> Any:
         """Make a request in the one session that there is."""
@@ -111,8 +121,9 @@ def test_changed_handlers_are_reloaded_and_broken_ones_leave_the_last_good_ones(
     running = served.schedule("slow")
     wait_until(lambda: served.call("get_task", task_id=running)["state"] == "running", "it runs")
 
-    served.write("wording", 'WORD = "number two"\n')
-    served.write("shop", STAMP.format(slow="pass") + '\n@handler("added")\ndef added(ctx):\n    return Done()\n')
+    with served.standing_still():  # it sees both files changed, or neither
+        served.write("wording", 'WORD = "number two"\n')
+        served.write("shop", STAMP.format(slow="pass") + '\n@handler("added")\ndef added(ctx):\n    return Done()\n')
     served.says("reloaded, the actions are reminder, webhook, stamp, slow, added")
     assert "shop.py, wording.py changed" in served.told
     served.ends_with(running, "number two")

@@ -217,17 +217,19 @@ def test_a_channel_that_is_gone_is_waited_for(store: Store, clock: Clock) -> Non
     assert state(store)[0] is DeliveryState.DELIVERED
 
 
-def test_a_channel_that_hangs_holds_up_nobody_else(store: Store) -> None:
+def test_a_channel_that_hangs_holds_up_nobody_else(store: Store, monkeypatch: pytest.MonkeyPatch) -> None:
+    patience = timedelta(seconds=2)  # of the good one too, on a machine that does much else
+    monkeypatch.setattr(delivery, "DELIVERY_PAUSE", patience)
     release = threading.Event()
 
     class Hanging(FakeChannel):
         def send(self, message: InboxMessage, *, key: str) -> None:
-            release.wait(30)
+            release.wait(60)
             super().send(message, key=key)
 
     good = FakeChannel("good")
     fire(store, "hanging", "good")
-    assert deliverer(store, Hanging("hanging"), good, patience=timedelta(seconds=0.2)).tick(store.now()) == 2
+    assert deliverer(store, Hanging("hanging"), good, patience=patience).tick(store.now()) == 2
     release.set()
     found = {delivery.channel: (delivery.state, delivery.error) for delivery in deliveries(store)}
     assert found["good"] == (DeliveryState.DELIVERED, None)
@@ -321,7 +323,7 @@ def test_what_hangs_stays_taken_as_long_as_its_process_lives(
     class Hanging(FakeChannel):
         def send(self, message: InboxMessage, *, key: str) -> None:  # noqa: ARG002 - it never comes so far
             clock.advance(0.4)
-            release.wait(30)
+            release.wait(60)
 
     fire(store, "team")
     publisher = deliverer(store, Hanging())

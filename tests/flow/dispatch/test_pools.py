@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 from duetime.scheduler.dispatch.placement import Placement
-from duetime.scheduler.dispatch.pool_registry import LAST_CHANCE, POOL_CHECK_INTERVAL_S, PoolPublisher, PoolRegistry
+from duetime.scheduler.dispatch.pool_registry import LAST_CHANCE, PoolPublisher, PoolRegistry
 from duetime.scheduler.errors import InvalidArgument, StoreUnavailable
 from duetime.scheduler.queue import Entry
 from duetime.scheduler.queue.memory.queue import MemoryQueue
@@ -115,14 +115,19 @@ def test_a_change_at_run_time_is_told_and_survives_the_next_start(
 
 
 def test_a_change_is_told_as_soon_as_the_dispatcher_has_seen_it(
-    registry: PoolRegistry, publisher: PoolPublisher, queue: MemoryQueue, store: Store
+    registry: PoolRegistry,
+    publisher: PoolPublisher,
+    queue: MemoryQueue,
+    store: Store,
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
+    monkeypatch.setattr("duetime.scheduler.dispatch.pool_registry.POOL_CHECK_INTERVAL_S", 3600.0)
     store.claims.next_times()
     publisher.process.start()
     eventually(lambda: publisher._revision == 0, "it has looked once, and sleeps")
     registry.set("gpu", {"capacity": 3})
     store.claims.next_times()
-    eventually(lambda: capacities(queue) == {"gpu": 3}, "it is told", POOL_CHECK_INTERVAL_S / 2)
+    eventually(lambda: capacities(queue) == {"gpu": 3}, "it is told, far before the next look")
     assert publisher.process.stop(STEP_TIMEOUT_S)
 
 

@@ -121,7 +121,7 @@ class Gate:
         return Done("let go")
 
     def await_begun(self) -> None:
-        assert self.begun.acquire(timeout=30)
+        assert self.begun.acquire(timeout=60)
 
 
 def ignoring(gate: Gate) -> Callable[[Context], Outcome]:
@@ -261,12 +261,12 @@ def test_progress_and_checkpoints_are_stored_while_it_runs(house: House) -> None
         ctx.progress(0.5, "half")
         ctx.checkpoint({"page": 7})
         begun.set()
-        go.wait(30)
+        go.wait(60)
         return Done()
 
     house.run(half)
     task_id = house.add("half")
-    begun.wait(30)
+    begun.wait(60)
     run = house.record(task_id).run
     assert (run.progress, run.checkpoint) == ({"fraction": 0.5, "text": "half"}, {"page": 7})
     go.set()
@@ -302,7 +302,7 @@ def test_stopping_lets_running_work_finish_within_the_grace_period(house: House)
     stopping.start()
     eventually(gate.contexts[0].should_yield, "the handler to be asked to yield")
     gate.go.set()
-    stopping.join(30)
+    stopping.join(60)
     assert house.record(task_id).run.state is State.SUCCEEDED
 
 
@@ -312,7 +312,7 @@ def test_a_runner_that_is_stopped_while_it_takes_over_still_grants_the_grace_per
     taking_over, begin = threading.Event(), RunnerServer.start
 
     def begin_late(server: RunnerServer) -> None:
-        taking_over.wait(30)
+        taking_over.wait(60)
         begin(server)
 
     monkeypatch.setattr(RunnerServer, "start", begin_late)
@@ -326,7 +326,7 @@ def test_a_runner_that_is_stopped_while_it_takes_over_still_grants_the_grace_per
     taking_over.set()
     eventually(gate.contexts[0].should_yield, "the handler to be asked to yield")
     gate.go.set()
-    stopping.join(30)
+    stopping.join(60)
     assert house.record(task_id).run.state is State.SUCCEEDED
 
 
@@ -365,7 +365,7 @@ def test_a_runner_that_is_hurried_while_it_stops_hands_back_at_once(house: House
     eventually(gate.contexts[0].should_yield, "the end to begin")
     assert house.record(task_id).run.state is State.RUNNING
     runner.hurry()
-    ending.join(30)
+    ending.join(60)
     assert not ending.is_alive()
     assert house.record(task_id).run.state is State.SUSPENDED
     assert house.reasons(task_id) == ["the worker stopped"]

@@ -37,11 +37,11 @@ def test_a_wake_up_during_a_step_is_not_lost() -> None:
     def step() -> None:
         steps.append(1)
         begun.set()
-        go.wait(30)
+        go.wait(60)
 
     process = Loop("test", step)
     process.start()
-    begun.wait(30)
+    begun.wait(60)
     process.wake()
     go.set()
     eventually(lambda: len(steps) == 2, "the step that was asked for during the first")
@@ -82,7 +82,7 @@ def test_a_process_whose_runner_was_replaced_says_so_and_ends() -> None:
 
     process = Loop("test", step, replaced=heard.set)
     process.start()
-    assert heard.wait(30)
+    assert heard.wait(60)
     assert process.stop(10)
 
 

@@ -160,7 +160,7 @@ STUBBORN = [sys.executable, "-c", "import time; time.sleep(600)"]
 
 def wait_for_death(place: ChildProcess) -> None:
     assert place.process is not None
-    place.process.wait(30)
+    place.process.wait(60)
 
 
 def test_a_process_that_dies_at_its_start_is_replaced_after_longer_and_longer_pauses() -> None:
@@ -218,7 +218,7 @@ def test_a_process_that_is_told_to_end_hears_that_from_its_parent() -> None:
     process = place.process
     assert process is not None
     place.end()
-    place.wait(time.monotonic() + 30)
+    place.wait(time.monotonic() + 60)
     assert process.returncode == 0
 
 
@@ -252,7 +252,7 @@ def test_an_end_that_came_in_time_is_not_forced_afterwards() -> None:
     with Shutdown(600) as end:
         end.begin("it is time")
         limit = next(thread for thread in threading.enumerate() if isinstance(thread, threading.Timer))
-    limit.join(30)
+    limit.join(60)
     assert not limit.is_alive()
 
 

@@ -141,8 +141,14 @@ def test_a_task_runs_within_a_moment_on_a_worker_that_was_idle(site: Site) -> No
     site.server()
     site.schedule(1)
     eventually(site.effects, "the first ran")  # what is loaded on first use is loaded now
-    delays = sorted(site.delay() for _ in range(15))
-    assert delays[4] < 0.5, "polling each 2 s is in the way"  # the quicker ones, as the machine may do much else
+    delays: list[float] = []
+
+    def five_are_prompt() -> bool:
+        """Run one more: by polling each 2 s, one of four would be as prompt, and five in a row hardly ever."""
+        delays.append(site.delay())
+        return len(delays) >= 5 and max(delays[-5:]) < 0.5
+
+    eventually(five_are_prompt, "it to run at once, whatever else the machine does")
 
 
 def test_a_stopping_worker_takes_nothing_more_and_lets_what_runs_end(site: Site) -> None:

@@ -97,13 +97,13 @@ def test_what_the_database_lets_start_only_after_the_end_of_the_worker_is_given_
 
     def start_late(starts: Sequence[Start], **options: Any) -> list[Claim]:
         starting.set()
-        go.wait(30)
+        go.wait(60)
         return real(starts, **options)
 
     monkeypatch.setattr(store.claims, "start", start_late)
     monkeypatch.setattr(broker, "CLAIM_TIMEOUT_S", 0)
     worker.start()
-    assert starting.wait(30)
+    assert starting.wait(60)
     assert worker.stop(timedelta(0))
     go.set()
     eventually(lambda: store.tasks.get(TENANT, record.task.id).run.state is State.SUSPENDED, "the run to be given back")
@@ -119,7 +119,7 @@ def test_who_asks_for_what_is_held_never_misses_a_claim_that_is_stored(
     @handler("reminder")
     def remind(_ctx: Context) -> Done:
         """Stay in hand."""
-        go.wait(30)
+        go.wait(60)
         return Done()
 
     worker, record = with_a_ready_run(store, remind)

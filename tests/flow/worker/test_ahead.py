@@ -102,7 +102,7 @@ def test_what_was_claimed_ahead_of_threads_that_do_not_come_back_is_handed_back_
     def act(ctx: Context) -> Done:
         begun[ctx.task_id] += 1
         if ctx.task_id in slow:
-            go.wait(30)
+            go.wait(60)
         return Done()
 
     house.act = act

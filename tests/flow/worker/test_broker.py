@@ -87,7 +87,7 @@ def test_no_more_is_taken_than_threads_are_idle(
 ) -> None:
     put(queue, clock, 10)
     go = threading.Event()
-    with at_work(broker, lambda _: not go.wait(30) or None):
+    with at_work(broker, lambda _: not go.wait(60) or None):
         eventually(lambda: target.batches, "a claim")
         eventually(lambda: len(target.batches[0]) == THREADS, "a batch as large as the threads")
         assert queue.stats().leased == THREADS
@@ -220,10 +220,10 @@ def test_draining_waits_for_a_claim_that_is_under_way(
     monkeypatch.setattr(broker, "_claim", claim)
     taking = threading.Thread(target=broker.take, args=(0,))
     taking.start()
-    assert claiming.wait(30)
+    assert claiming.wait(60)
     broker.drain()
     drained.set()
-    taking.join(30)
+    taking.join(60)
     assert too_early == [False]
 
 
@@ -353,7 +353,7 @@ def test_a_thread_that_comes_back_ends_the_wait_for_urgent_runs(
     waiting.start()
     eventually(lambda: kept.idle._call_above < THREADS, "it to wait")
     kept.idle.give(1)
-    waiting.join(10)
+    waiting.join(60)
     assert taken == ["r2"]
 
 

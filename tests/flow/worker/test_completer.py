@@ -54,7 +54,7 @@ def told() -> Told:
 def completer(store: Store, told: Told) -> Iterator[BatchCompleter]:
     made = BatchCompleter(store, on_settled=told, jitter=lambda: 0.5)
     yield made
-    made.close(10)
+    made.close(60)
 
 
 def state(store: Store, claim: Claim) -> State:
@@ -82,7 +82,7 @@ def test_who_holds_units_of_a_pool_waits_less_for_others(
     claim = replace(started(store), reserved=needs)
     completer.hand_in(ActiveRun(claim), Done())
     told.await_(1)
-    assert completer.close(10)
+    assert completer.close(60)
     assert delay in waits
 
 
@@ -96,12 +96,12 @@ def test_endings_that_wait_together_are_stored_together(
     def settle(settlements: Sequence[Settlement]) -> list[Verdict]:
         groups.append(len(settlements))
         first_waits.set()
-        go.wait(30)
+        go.wait(60)
         return real(settlements)
 
     replace_settle(store, monkeypatch, settle)
     completer.hand_in(ActiveRun(claims[0]), Done("0"))
-    first_waits.wait(30)
+    first_waits.wait(60)
     for claim in claims[1:]:
         completer.hand_in(ActiveRun(claim), Done("later"))
     go.set()
@@ -144,7 +144,7 @@ def test_while_brief_runs_wait_to_be_started_endings_are_stored_later(
             completer._gather()
         completer._waiting.clear()
     assert waited == [GROUP_FLUSH_DELAY_S] * rounds
-    assert completer.close(10)
+    assert completer.close(60)
 
 
 def test_an_outage_delays_outcomes_and_loses_none(
@@ -173,13 +173,13 @@ def test_too_many_waiting_outcomes_hold_up_those_who_bring_more(
 
     def settle(settlements: Sequence[Settlement]) -> list[Verdict]:
         storing.set()
-        go.wait(30)
+        go.wait(60)
         return real(settlements)
 
     replace_settle(store, monkeypatch, settle)
     completer = BatchCompleter(store, on_settled=told, limit=2)
     completer.hand_in(ActiveRun(claims[0]), Done("x"))
-    storing.wait(30)
+    storing.wait(60)
     bringing = threading.Thread(
         target=lambda: list(map(completer.hand_in, map(ActiveRun, claims[1:]), [Done("x")] * 3)), daemon=True
     )
@@ -187,9 +187,9 @@ def test_too_many_waiting_outcomes_hold_up_those_who_bring_more(
     eventually(lambda: len(completer._waiting) == 2, "two waiting outcomes")
     assert bringing.is_alive()
     go.set()
-    bringing.join(30)
+    bringing.join(60)
     told.await_(4)
-    assert completer.close(10)
+    assert completer.close(60)
 
 
 def test_a_task_that_was_changed_while_it_ran_is_settled_as_it_is_now(
@@ -246,14 +246,14 @@ def test_an_outcome_that_no_database_takes_fails_alone(
 
     def settle(settlements: Sequence[Settlement]) -> list[Verdict]:
         held_up.set()
-        go.wait(30)
+        go.wait(60)
         groups.append(len(settlements))
         return real(settlements)
 
     replace_settle(store, monkeypatch, settle)
     poison: Any = {"not": {1, 2}}
     completer.hand_in(ActiveRun(started(store)), Done("first"))
-    held_up.wait(30)
+    held_up.wait(60)
     completer.hand_in(ActiveRun(bad), Done("bad", poison))
     completer.hand_in(ActiveRun(good), Done("good"))
     go.set()
@@ -340,7 +340,7 @@ def test_closing_stores_what_waits_and_says_when_it_could_not(
     claims = [started(store) for _ in range(2)]
     completer = BatchCompleter(store, on_settled=told)
     completer.hand_in(ActiveRun(claims[0]), Done("x"))
-    assert completer.close(30)
+    assert completer.close(60)
     assert state(store, claims[0]) is State.SUCCEEDED
 
     def settle(_: Sequence[Settlement]) -> list[Verdict]:

@@ -36,7 +36,7 @@ def test_a_call_is_stopped_where_it_is() -> None:
         running = pool.submit(call.call, lambda: spin(begun))
         begun.wait()
         call.interrupt(TimeLimitReached)
-        assert isinstance(running.exception(30), TimeLimitReached)
+        assert isinstance(running.exception(60), TimeLimitReached)
 
 
 def test_an_interrupt_before_the_call_stops_it_at_its_beginning() -> None:
@@ -69,7 +69,7 @@ def test_only_the_first_interrupt_is_raised() -> None:
         running = pool.submit(call.call, stubborn)
         begun.wait()
         call.interrupt(CancelRequested)
-        assert running.result(30) == "cleaned up"
+        assert running.result(60) == "cleaned up"
     assert len(seen) == 1
 
 
@@ -86,7 +86,7 @@ def test_a_shielded_part_is_finished_before_the_interrupt_is_raised() -> None:
         running = pool.submit(call.call, lambda: call.shield(part))
         begun.wait()
         call.interrupt(CancelRequested)
-        assert isinstance(running.exception(30), CancelRequested)
+        assert isinstance(running.exception(60), CancelRequested)
     assert done == [True]
 
 
@@ -103,7 +103,7 @@ def test_a_handler_that_cleans_up_after_an_interrupt_may_still_use_shielded_part
         running = pool.submit(call.call, work)
         begun.wait()
         call.interrupt(CancelRequested)
-        assert running.result(30) == "saved"
+        assert running.result(60) == "saved"
 
 
 @pytest.fixture
@@ -141,7 +141,7 @@ def test_interrupts_that_race_with_the_end_of_a_call_never_reach_the_thread() ->
     with ThreadPoolExecutor(2) as pool:
         working, interrupting = pool.submit(work), pool.submit(interrupt)
         assert working.result(60) == 500
-        interrupting.result(10)
+        interrupting.result(60)
 
 
 def test_an_async_handler_is_cancelled_on_its_loop_and_waited_for(loop: asyncio.AbstractEventLoop) -> None:
@@ -159,7 +159,7 @@ def test_an_async_handler_is_cancelled_on_its_loop_and_waited_for(loop: asyncio.
         running = pool.submit(lambda: call.wait_for(work(), loop))
         begun.wait()
         call.interrupt(TimeLimitReached)
-        assert isinstance(running.exception(30), TimeLimitReached)
+        assert isinstance(running.exception(60), TimeLimitReached)
     assert cleaned == [True]
 
 
@@ -191,4 +191,4 @@ def test_an_async_handler_that_ignores_its_cancellation_is_still_waited_for(loop
         call.interrupt(CancelRequested)
         assert not running.done()
         loop.call_soon_threadsafe(go.set)
-        assert running.result(30) == "finished anyway"
+        assert running.result(60) == "finished anyway"

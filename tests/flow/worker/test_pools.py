@@ -212,7 +212,7 @@ def test_what_runs_on_a_lost_reservation_is_interrupted_and_goes_back_and_what_n
     house.act = act
     record = house.schedule(needs)
     house.worker.start()
-    assert began.wait(30)
+    assert began.wait(60)
     real = house.queue.renew
 
     def renew(worker: str, tokens: Mapping[str, str], lease: float) -> set[str]:
@@ -240,7 +240,7 @@ def test_a_queue_that_is_away_stops_nothing_that_runs(hasty: House, monkeypatch:
 
     def act(_: Context) -> Done:
         began.set()
-        assert go_on.wait(30)
+        assert go_on.wait(60)
         return Done()
 
     def renew(*_: object) -> set[str]:
@@ -250,9 +250,9 @@ def test_a_queue_that_is_away_stops_nothing_that_runs(hasty: House, monkeypatch:
     house.act = act
     record = house.schedule({"gpu": 1})
     house.worker.start()
-    assert began.wait(30)
+    assert began.wait(60)
     monkeypatch.setattr(house.queue, "renew", renew)
-    assert asked.wait(30)
+    assert asked.wait(60)
     go_on.set()
     house.await_(record, State.SUCCEEDED)
 
@@ -274,7 +274,7 @@ def test_a_machine_under_pressure_takes_less_and_all_of_it_in_the_end(house: Hou
     def act(ctx: Context) -> Done:
         running.add(ctx.run_id)
         most.append(len(running))
-        go_on.wait(30)
+        go_on.wait(60)
         running.discard(ctx.run_id)
         return Done()
 

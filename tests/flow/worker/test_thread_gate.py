@@ -163,7 +163,7 @@ def test_a_critical_run_finds_a_thread_though_long_runs_were_claimed_ahead_as_if
         """Last until all are let go, or not at all."""
         if ctx.task_id in slow:
             running.add(ctx.task_id)
-            go.wait(30)
+            go.wait(60)
         return Done()
 
     brief = [added(store).task.id for _ in range(MIN_RUNS_JUDGED + 10)]
