@@ -4,11 +4,10 @@ from __future__ import annotations
 
 from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from contextlib import asynccontextmanager
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from duetime.scheduler.principal import Principal
 from duetime.server.auth.caller import identify, request_caller
-from duetime.server.auth.guard import Guard
 from duetime.server.protocol.listings import completing_task_ids, listing_open_tasks, offer_buttons
 from duetime.server.protocol.prompts import add_prompts, refuse_wrong_prompts
 from duetime.server.protocol.refusals import shorten_refusals
@@ -24,6 +23,9 @@ from mcp.server import MCPServer
 from mcp.server.apps import EXTENSION_ID, Apps, ResourceCsp
 from mcp.server.caching import CacheableMethod, CacheHint
 from mcp.server.context import CallNext, HandlerResult, ServerMiddleware, ServerRequestContext
+
+if TYPE_CHECKING:
+    from duetime.server.auth.guard import Guard
 
 NAME = "duetime"
 INSTRUCTIONS = """\

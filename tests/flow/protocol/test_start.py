@@ -14,10 +14,16 @@ import pytest
 
 PATIENCE = 120
 LOADED_LATER = {
-    *("alembic", "apprise", "dramatiq", "httpcore2", "psycopg", "redis", "rich", "sqlalchemy", "standardwebhooks"),
+    *("alembic", "apprise", "dramatiq", "httpcore2", "jwt", "psycopg", "redis", "rich", "sqlalchemy"),
+    "standardwebhooks",
     *("tomllib", "typer"),
 }
-OURS_LOADED_LATER = {"duetime.scheduler.handlers.messages", "duetime.widgets.payload", "duetime.widgets.schema"}
+OURS_LOADED_LATER = {
+    *("duetime.server.auth.guard", "duetime.server.auth.oauth"),
+    "duetime.scheduler.handlers.messages",
+    "duetime.widgets.payload",
+    "duetime.widgets.schema",
+}
 PROGRAM = """
 import sys
 from duetime.server.cli.main import run
