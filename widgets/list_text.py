@@ -74,9 +74,9 @@ def counts_in_words(page: TaskPage, *, spoken: bool = True) -> str:
     said = {state: f"{n}{more} {word_of(state) if spoken else state}" for state, n, more in counted}
     states = ", ".join(text for state, text in said.items() if state not in FAILURES)
     failures = ", ".join(text for state, text in said.items() if state in FAILURES)
-    if only_failures(page.where.states):
+    if only_failures(page.where.states) or not states:  # none of them is counted as anything else
         return failures
-    return "; ".join(part for part in (states, f"last run: {failures}" if failures else "") if part)
+    return f"{states}; last run: {failures}" if failures else states
 
 
 def _next_words(page: TaskPage, now: datetime) -> str:
