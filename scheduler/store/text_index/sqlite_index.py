@@ -3,6 +3,9 @@
 It is derived from tasks and events, and filled behind them in batches: no write waits for it, and a file can be used
 without it. `search_position` is the last event in it; events after that one are read. Rows are never removed, since
 each match is compared with the text as it is now.
+
+Two blanks follow each text, so that each of its characters begins a trigram: words of one or two characters are looked
+up by the trigrams that begin with them, which `search_title_terms` and `search_reason_terms` list.
 """
 
 from __future__ import annotations
@@ -18,26 +21,29 @@ OLDEST = (3, 34)
 """The first SQLite whose full-text index has the trigram tokenizer."""
 
 _OPTIONS = "content='', columnsize=0, detail=none, tokenize='trigram case_sensitive 1'"
-_TABLES = (
+_TABLES = (  # those of an index without the blanks go; the last one tells whether all are there
+    *(f"DROP TABLE IF EXISTS {name}" for name in ("search_titles", "search_reasons", "search_position")),
     f"CREATE VIRTUAL TABLE IF NOT EXISTS search_titles USING {MODULE}(words, {_OPTIONS})",
     f"CREATE VIRTUAL TABLE IF NOT EXISTS search_reasons USING {MODULE}(words, {_OPTIONS})",
     "CREATE TABLE IF NOT EXISTS search_position (id INTEGER PRIMARY KEY CHECK (id = 1), event_id INTEGER NOT NULL)",
     "INSERT OR IGNORE INTO search_position VALUES (1, 0)",
+    "CREATE VIRTUAL TABLE IF NOT EXISTS search_title_terms USING fts5vocab(search_titles, row)",
+    "CREATE VIRTUAL TABLE IF NOT EXISTS search_reason_terms USING fts5vocab(search_reasons, row)",
 )
 _HAS_MODULE = text("SELECT count(*) FROM pragma_module_list WHERE name = :module")
-_EXISTS = text("SELECT count(*) FROM sqlite_master WHERE name = 'search_position'")
+_EXISTS = text("SELECT count(*) FROM sqlite_master WHERE name = 'search_reason_terms'")
 _POSITION = text("SELECT event_id, (SELECT coalesce(max(id), 0) FROM events) AS newest FROM search_position")
 _LAST_OF_BATCH = text("SELECT max(id) FROM (SELECT id FROM events WHERE id > :after ORDER BY id LIMIT :most)")
 _BATCH = (
     text(
         """INSERT INTO search_titles (rowid, words)
-        SELECT events.id, tasks.title_folded FROM events JOIN tasks ON tasks.id = events.task_id
+        SELECT events.id, tasks.title_folded || '  ' FROM events JOIN tasks ON tasks.id = events.task_id
         WHERE events.id > :after AND events.id <= :last
             AND (events.kind = 'created' OR instr(events."after", '"title"') > 0)"""
     ),
     text(
         """INSERT INTO search_reasons (rowid, words)
-        SELECT id, lower(reason) FROM events WHERE id > :after AND id <= :last AND reason IS NOT NULL"""
+        SELECT id, lower(reason) || '  ' FROM events WHERE id > :after AND id <= :last AND reason IS NOT NULL"""
     ),
     text("UPDATE search_position SET event_id = :last"),
 )

@@ -47,7 +47,17 @@ MAX_UNINDEXED_EVENTS = 20_000
 MAX_TRIGRAMS = 24
 """Trigrams of a text that are looked up in SQLite; its matches are compared with the whole text anyway."""
 
+MAX_TERMS = 500
+"""Trigrams that begin with one or two characters, up to which all are looked up in SQLite."""
+
+MAX_ROWS_SAMPLED = 20_000
+"""Titles, and newest events, in which one or two characters are looked for first: common ones are found by reading."""
+
+MAX_SAMPLE_MATCHES = 2_000
+"""Matches among them from which such a word is common."""
+
 _ESCAPE = "/"
+_LAST_CHARACTER = "\U0010ffff"
 _WORD = re.compile(r"[^\W_]{3}")
 _ASCII_WORD = re.compile(r"[^\W_]{3}", re.ASCII)
 """Without three letters or digits in a row, PostgreSQL's index has no trigram to look up, and reads all of itself."""
@@ -57,6 +67,11 @@ _TITLES_MATCH = text(
     FROM (SELECT rowid AS id FROM search_titles WHERE search_titles MATCH :words LIMIT :most) AS found
     CROSS JOIN events ON events.id = found.id CROSS JOIN tasks ON tasks.id = events.task_id"""
 )
+_TITLE_TERMS = text("SELECT term FROM search_title_terms WHERE term >= :words AND term < :beyond LIMIT :most")
+_REASON_TERMS = text("SELECT term FROM search_reason_terms WHERE term >= :words AND term < :beyond LIMIT :most")
+_SAMPLE = "SELECT count(*) FROM (SELECT 1 FROM ({rows} LIMIT :rows) WHERE instr(words, :words) > 0 LIMIT :most)"
+_TITLE_SAMPLE = text(_SAMPLE.format(rows="SELECT title_folded AS words FROM tasks"))
+_REASON_SAMPLE = text(_SAMPLE.format(rows="SELECT lower(reason) AS words FROM events ORDER BY id DESC"))
 _REASONS_MATCH = text("SELECT rowid FROM search_reasons WHERE search_reasons MATCH :words LIMIT :most")
 _IS_USABLE = text("SELECT indisvalid FROM pg_index WHERE indexrelid = to_regclass(:name)")
 
@@ -149,14 +164,16 @@ def _indexed_tasks(connection: Connection, words: str, most: int) -> Matches | N
     if connection.dialect.name == "postgresql":
         return _by_trigrams(connection, "tasks_title_trigrams", select(tasks.c.id).where(titled(words)), words, most)
     recent = select(events.c.task_id).select_from(events.join(tasks, tasks.c.id == events.c.task_id))
-    return _by_index(connection, _TITLES_MATCH, folded(words), recent.where(titled(words)), most)
+    return _by_index(
+        connection, (_TITLES_MATCH, _TITLE_TERMS, _TITLE_SAMPLE), folded(words), recent.where(titled(words)), most
+    )
 
 
 def _indexed_reasons(connection: Connection, words: str, most: int) -> Matches | None:
     having = select(events.c.id).where(gives_reason(words))
     if connection.dialect.name == "postgresql":
         return _by_trigrams(connection, "events_reason_trigrams", having, words, most)
-    return _by_index(connection, _REASONS_MATCH, _lower(words), having, most)
+    return _by_index(connection, (_REASONS_MATCH, _REASON_TERMS, _REASON_SAMPLE), _lower(words), having, most)
 
 
 def _first(connection: Connection, statement: Select[Any], most: int) -> Matches:
@@ -178,21 +195,44 @@ def _has_trigram(connection: Connection, words: str) -> bool:
     return word is not None and trigrams.knows_letters(connection, word[0])
 
 
-def _by_index(connection: Connection, indexed: Any, words: str, recent: Select[Any], most: int) -> Matches | None:
-    """Look in SQLite's index, and read the events behind it."""
-    each = _trigrams(words)
-    position = sqlite_index.position(connection) if each else None
+def _by_index(
+    connection: Connection, indexed: tuple[Any, Any, Any], words: str, recent: Select[Any], most: int
+) -> Matches | None:
+    """Look in SQLite's index, by its statements for matches, trigrams and a sample, and read the events behind it."""
+    position = sqlite_index.position(connection)
     if position is None or position.newest - position.event_id > MAX_UNINDEXED_EVENTS:
         return None
-    asked = {"words": " AND ".join(each), "whole": words, "most": most + 1}
-    found = connection.execute(indexed, asked).scalars().all()
+    matches, terms, sample = indexed
+    asked = _all_trigrams(words) or _any_trigram(connection, terms, sample, words)
+    if asked is None:
+        return _UNKNOWN
+    values = {"words": asked, "whole": words, "most": most + 1}
+    found = connection.execute(matches, values).scalars().all() if asked else []
     behind = _first(connection, recent.where(events.c.id > position.event_id), most)
     return Matches([one for one in found if one is not None], len(found) <= most) + behind
 
 
-def _trigrams(words: str) -> list[str]:
+def _all_trigrams(words: str) -> str:
+    """Return the trigrams of a text as SQLite's index is asked for them, empty without any."""
     each = dict.fromkeys(words[at : at + 3] for at in range(len(words) - 2))
-    return ['"{}"'.format(trigram.replace('"', '""')) for trigram in list(each)[:MAX_TRIGRAMS]]
+    return " AND ".join(_quoted(list(each)[:MAX_TRIGRAMS]))
+
+
+def _any_trigram(connection: Connection, terms: Any, sample: Any, words: str) -> str | None:
+    """Return the trigrams that begin with one or two characters, empty without any; None when these are common.
+
+    SQLite counts the rows of each trigram that it lists: 24 ms for a million.
+    """
+    asked = {"words": words, "rows": MAX_ROWS_SAMPLED, "most": MAX_SAMPLE_MATCHES}
+    if connection.execute(sample, asked).scalar_one() == MAX_SAMPLE_MATCHES:
+        return None
+    bounds = {"words": words, "beyond": words + _LAST_CHARACTER, "most": MAX_TERMS + 1}
+    found = connection.execute(terms, bounds).scalars().all()
+    return " OR ".join(_quoted(found)) if len(found) <= MAX_TERMS else None
+
+
+def _quoted(trigrams_found: Sequence[str]) -> list[str]:
+    return ['"{}"'.format(trigram.replace('"', '""')) for trigram in trigrams_found]
 
 
 def _lower(words: str) -> str:
