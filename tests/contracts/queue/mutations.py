@@ -16,7 +16,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[3]
-SUITE = "tests/contracts/queue/test_random_walk.py"
+SUITE = ("tests/contracts/queue/test_random_walk.py", "tests/contracts/queue/test_preemption_walk.py")
 WALKS = {"WALK_SEEDS": "3", "WALK_STEPS": "8000"}
 
 
@@ -127,7 +127,7 @@ MUTATIONS = (
     Mutation("a pool is looked at once and never again", "take", "    set_timer_for_rest(p)\n", ""),
     Mutation(
         "no timer is set for a class that is parked",
-        "take",
+        "leases",
         "then set_timer(p.name, helped_at",
         "then local _ = (p.name == helped_at",
     ),
@@ -135,7 +135,7 @@ MUTATIONS = (
     Mutation("headroom is kept from high as well", "pools", "if tier > HEADROOM_TIER_COUNT then", "if tier > 1 then"),
     Mutation(
         "equal keys go by id, whatever came first",
-        "classes",
+        "runs",
         "string.format('%017.3f', created)",
         "string.format('%017.3f', 0)",
     ),
@@ -194,6 +194,11 @@ MUTATIONS = (
         "  call('ZADD', P .. 'timers', 'LT', at, name)\n  FIRST.timers = nil\n",
         "  call('ZADD', P .. 'timers', 'LT', at, name)\n",
     ),
+    Mutation("a promise binds nobody", "classes", "if promised then return promised ~= class end", ""),
+    Mutation("a promised class is not woken", "classes", "  unpark_promised(p)\n", ""),
+    Mutation("a promise outlives the start that it was for", "leases", "if p.state.promised == class.name", "if false"),
+    Mutation("units on their way are requested again", "runs_to_preempt", " - released(p.name)", ""),
+    Mutation("runs that are as urgent yield too", "runs_to_preempt", "if run.class.tier > tier", "if true"),
     Mutation("first call counts though no worker serves it", "classes", "if is_unserved(", "if false and ("),
     Mutation("a repeated take gets more runs", "take", "if last[1] == nonce then", "if last[1] == '' then"),
 )
@@ -210,7 +215,7 @@ def copy_of_the_package(home: Path) -> Path:
 
 def run_suite(home: Path) -> tuple[bool, str]:
     """Walk with a copy; return whether both queues agreed, and at which step they did not."""
-    command = [sys.executable, "-m", "pytest", SUITE, "-q", "-x", "-p", "no:cacheprovider"]
+    command = [sys.executable, "-m", "pytest", *SUITE, "-q", "-x", "-p", "no:cacheprovider"]
     env = {**os.environ, **WALKS, "PYTHONPATH": str(home)}
     done = subprocess.run(command, cwd=ROOT, env=env, capture_output=True, text=True, check=False)
     if done.returncode not in {0, 1}:
