@@ -64,6 +64,11 @@ def weekly() -> dict[str, Any]:
     return {"rule": "FREQ=WEEKLY;BYDAY=TU", "text": "every Tuesday at 09:00", "next": upcoming}
 
 
+def tuesdays() -> dict[str, Any]:
+    """Return how a card says that rule in the language of its reader."""
+    return {"repeat": [{"kind": "weekdays", "weekdays": ["TU"]}, {"kind": "at", "times": ["09:00"]}]}
+
+
 def deadline(
     at: datetime, kind: str = "soft", *, spare: float | None = None, zone: str = DENVER, **parts: Any
 ) -> dict[str, Any]:

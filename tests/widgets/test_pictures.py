@@ -10,7 +10,7 @@ from playwright.sync_api import expect
 
 from tests.widgets.agenda import a_page, call_john
 from tests.widgets.chat import CAN_CALL_TOOLS, Chat
-from tests.widgets.sample import NOW, a_task, held_back, stamp, weekly
+from tests.widgets.sample import NOW, a_task, held_back, stamp, tuesdays, weekly
 
 pytestmark = pytest.mark.browser
 
@@ -51,7 +51,7 @@ def test_the_task_card_has_its_picture(chat: Chat, theme: str, width: int, name:
 ])  # fmt: skip
 def test_the_task_card_has_its_picture_in_each_language(chat: Chat, locale: str, theme: str) -> None:
     set_the_stage(chat, theme, 320)
-    chat.show_task(call_john(), theme=theme, locale=locale)
+    chat.show_task({**call_john(), "words": tuesdays()}, theme=theme, locale=locale)
     expect(chat.card.get_by_role("heading")).to_be_visible()
     keep(chat, f"task-card-{locale[:2]}")
 
