@@ -90,7 +90,8 @@ def test_the_traceback_of_a_remote_attempt_is_read_on_the_server(installation: I
     assert failed is not None
     assert failed.traceback is not None
     assert failed.traceback.endswith("LookupError: no such customer")
-    assert [each.traceback for each in server.scheduler.attempts(view.record.task.id)] == [failed.traceback]
+    first, *_ = server.scheduler.attempts(view.record.task.id)  # on a busy machine the next one runs by now
+    assert first.traceback == failed.traceback
 
 
 def test_what_is_due_while_no_worker_is_up_says_that_it_waits_for_one(installation: Installation, gate: Gate) -> None:
