@@ -25,6 +25,11 @@ LAST_FRIDAY = "last friday of every month at 17:00"
 BUT_FRIDAYS = "every day at 9 except fridays until june"
 WINDOW = "every 15 minutes between 9:00 and 17:00"
 HOLIDAYS = "every weekday at 9 except public holidays in CA-AB"
+FRIDAY_13 = "FREQ=MONTHLY;BYMONTHDAY=13;BYDAY=FR"
+THIRTEENTH_OR_FRIDAY = "0 0 13 * fri"
+MIDDLE_AND_END = "every month on the 15th and the last day at 9"
+QUARTERS = "every 15 minutes on monday and friday"
+ONE_O_CLOCK = "every day at 1:00, 3 times"
 SAID = {
     "en-US": {
         TUESDAYS: "every Tuesday at 9:00 AM",
@@ -33,34 +38,53 @@ SAID = {
         BUT_FRIDAYS: "every day except Friday at 9:00 AM until May 31, 2027",
         WINDOW: "every day, every 15 minutes from 9:00 AM to 5:00 PM",
         HOLIDAYS: "every weekday at 9:00 AM except public holidays in Canada AB",
+        FRIDAY_13: "every month on the 13th (only if it is Friday) at 10:00 AM",
+        THIRTEENTH_OR_FRIDAY: "every month on the 13th or every Friday at 12:00 AM",
+        MIDDLE_AND_END: "every month on the 15th and the last day at 9:00 AM",
+        ONE_O_CLOCK: "every day at 1:00 AM, 3 times",
     },
     "de-DE": {
-        TUESDAYS: "jeden Dienstag um 09:00",
-        FORTNIGHT: "alle 2 Wochen am Montag und Freitag um 09:00",
-        LAST_FRIDAY: "jeden Monat am letzten Freitag um 17:00",
-        BUT_FRIDAYS: "jeden Tag außer Freitag um 09:00 bis 31. Mai 2027",
-        WINDOW: "jeden Tag, alle 15 Minuten von 09:00 bis 17:00",
-        HOLIDAYS: "jeden Tag von Montag bis Freitag um 09:00 außer an Feiertagen (Kanada AB)",
+        TUESDAYS: "jeden Dienstag um 09:00 Uhr",
+        FORTNIGHT: "alle 2 Wochen am Montag und Freitag um 09:00 Uhr",
+        LAST_FRIDAY: "jeden Monat am letzten Freitag um 17:00 Uhr",
+        BUT_FRIDAYS: "jeden Tag außer Freitag um 09:00 Uhr bis 31. Mai 2027",
+        WINDOW: "jeden Tag, alle 15 Minuten von 09:00 bis 17:00 Uhr",
+        HOLIDAYS: "jeden Tag von Montag bis Freitag um 09:00 Uhr außer an Feiertagen (Kanada AB)",
+        FRIDAY_13: "jeden Monat am 13. (nur wenn es ein Freitag ist) um 10:00 Uhr",
+        THIRTEENTH_OR_FRIDAY: "jeden Monat am 13. oder jeden Freitag um 00:00 Uhr",
+        MIDDLE_AND_END: "jeden Monat am 15. und letzten Tag um 09:00 Uhr",
+        ONE_O_CLOCK: "jeden Tag um 01:00 Uhr, 3-mal",
     },
     "es-ES": {
         TUESDAYS: "cada martes a las 9:00",
-        FORTNIGHT: "cada 2 semanas el lunes y viernes a las 9:00",
+        FORTNIGHT: "cada 2 semanas (lunes y viernes) a las 9:00",
         LAST_FRIDAY: "cada mes el último viernes a las 17:00",
+        BUT_FRIDAYS: "cada día excepto el viernes a las 9:00 hasta el 31 de mayo de 2027",
+        THIRTEENTH_OR_FRIDAY: "cada mes el 13 o cada viernes a las 0:00",
+        MIDDLE_AND_END: "cada mes el 15 y el último día a las 9:00",
+        ONE_O_CLOCK: "cada día a la 1:00, 3 veces",
     },
     "fr-FR": {
         TUESDAYS: "chaque mardi à 09:00",
-        FORTNIGHT: "toutes les 2 semaines le lundi et vendredi à 09:00",
+        FORTNIGHT: "toutes les 2 semaines (lundi et vendredi) à 09:00",
         LAST_FRIDAY: "chaque mois le dernier vendredi à 17:00",
+        BUT_FRIDAYS: "chaque jour sauf le vendredi à 09:00 jusqu’au 31 mai 2027",
+        MIDDLE_AND_END: "chaque mois le 15 et le dernier jour à 09:00",
+        ONE_O_CLOCK: "chaque jour à 01:00, 3 fois",
     },
     "ja-JP": {
         TUESDAYS: "毎週火曜日 9:00",
-        FORTNIGHT: "2週間ごとの月曜日、金曜日 9:00",
+        FORTNIGHT: "2週間ごと（月曜日、金曜日） 9:00",
         LAST_FRIDAY: "毎月の最終金曜日 17:00",
+        QUARTERS: "15分ごと（月曜日、金曜日）",
+        ONE_O_CLOCK: "毎日 1:00（3回）",
     },
     "ar-AE": {
         TUESDAYS: "كل يوم الثلاثاء الساعة 9:00 ص",
-        FORTNIGHT: "كل أسبوعين في الاثنين والجمعة الساعة 9:00 ص",
-        LAST_FRIDAY: "كل شهر في آخر يوم الجمعة الساعة 5:00 م",
+        FORTNIGHT: "كل أسبوعين (الاثنين والجمعة) الساعة 9:00 ص",
+        LAST_FRIDAY: "كل شهر في يوم الجمعة الأخير الساعة 5:00 م",
+        MIDDLE_AND_END: "كل شهر في اليوم 15 وآخر يوم الساعة 9:00 ص",
+        ONE_O_CLOCK: "كل يوم الساعة 1:00 ص، 3 مرات",
     },
 }  # fmt: skip
 
@@ -116,7 +140,7 @@ def test_every_kind_of_clause_has_a_text() -> None:
 NOTES = {
     "en-US": ["November 1, 2026: clocks go back", "Only the next occurrence was moved."],
     "de-DE": ["1. November 2026: Die Uhren werden zurückgestellt", "Nur der nächste Termin wurde verschoben."],
-    "ja-JP": ["2026年11月1日: 時計が戻ります", "次の1回だけを移動しました。"],
+    "ja-JP": ["2026年11月1日：時計が戻ります", "次の1回だけを移動しました。"],
 }
 
 

@@ -96,3 +96,27 @@ def test_a_missing_key_another_placeholder_and_a_missing_plural_would_be_found()
         "a.c: placeholders [] in other, not ['n']",
         "a.c: plurals many, one, other, not one, other",
     ]
+
+
+AMISS = {
+    "de": r"\b(Sie (können|haben)|Ihre[mnr]?|Ihnen|fragen Sie|bis Sie|[Dd]u|[Dd]ich|dein)\b",
+    "es": r"(^|[.:] )[^¿¡]*[?!]|\bunos \{|\d %|\} %",
+    "fr": r"(?<![\d\u00a0\u202f])[;:!?»%]|«(?!\u00a0)|'|\b(jusqu’à|tentative)\b",
+    "ja": r"[,;:!?()]|(?<=[^\x00-\x7f]) (?=[^\x00-\x7f→])|題名|期限(?!超過)|取り消され",
+    "ar": r"[,;?]|\} %",
+}
+"""No text of a language has these: marks and spaces of another, a second address of the reader or word for a thing."""
+OF_NO_LANGUAGE = {"edit.example"}
+"""Texts that the server reads, which are the same everywhere."""
+SPOKEN_TO_THE_CHAT = {"empty.call", "empty.notes", "empty.oven"}
+
+
+def forms_of(text: catalogue.CardText) -> list[str]:
+    return [text] if isinstance(text, str) else list(text.values())
+
+
+@pytest.mark.parametrize("language", AMISS)
+def test_a_language_has_its_own_marks_spaces_and_one_way_to_address_its_reader(language: str) -> None:
+    texts = {key: text for key, text in WORDS[language].items() if key not in OF_NO_LANGUAGE | SPOKEN_TO_THE_CHAT}
+    amiss = re.compile(AMISS[language])
+    assert {key: form for key, text in texts.items() for form in forms_of(text) if amiss.search(form)} == {}

@@ -4,6 +4,7 @@ import { date, dateOfYear, dayName, moment, monthName, timeText } from "./format
 import { isNamed, listed, number, ordinal, regionName, speaksEnglish, t } from "./language.js";
 
 const NTH = ["first", "second", "third", "fourth", "fifth"];
+const ONE_O_CLOCK = /^0?1\D/;
 
 /** The words of a task's recurrence; a rule that this card has no words for is said to be just that, and its dates show it. */
 export function ruleWords({ repeat, words }, env) {
@@ -16,7 +17,8 @@ export function ruleWords({ repeat, words }, env) {
 function withClause(rule, { kind, ...values }, env) {
   if (kind === "every") return everyWords(values);
   if (kind === "on") return onWords(rule, values);
-  return t(`rule.${kind}`, { rule, ...worded(values, env) });
+  const said = worded(values, env);
+  return t(`rule.${kind === "at" && ONE_O_CLOCK.test(said.times) ? "at_one" : kind}`, { rule, ...said });
 }
 
 function everyWords({ unit, count }) {
@@ -25,11 +27,19 @@ function everyWords({ unit, count }) {
 
 /** On days of the month, on days of the week, on either, or on those that are both. */
 function onWords(rule, { monthdays = [], weekdays = [], either }) {
-  const [dates, days] = [monthdays.map(monthdayName), weekdays.map(weekdayName)];
-  if (either) return t("rule.on", { rule, days: listed([...dates, ...days], "disjunction") });
-  const on = (named) => t("rule.on", { rule, days: listed(named, "conjunction") });
-  if (dates.length === 0 || days.length === 0) return on(dates.length ? dates : days);
-  return t("rule.only_on", { rule: on(dates), days: listed(days, "disjunction") });
+  const plain = weekdays.every((code) => code.length === 2);
+  const [dates, days] = [fromTheStart(monthdays).map(monthdayName), weekdays.map(weekdayName)];
+  const each = plain ? days.map((name) => t("rule.weekdays", { days: name })) : days;
+  if (either) return t("rule.on", { rule, days: listed([...dates, ...each], "disjunction") });
+  const on = (named, key) => t(key, { rule, days: listed(named, "conjunction") });
+  if (dates.length === 0) return on(days, plain ? "rule.on_weekdays" : "rule.on");
+  if (days.length === 0) return on(dates, "rule.on");
+  return t("rule.only_on", { rule: on(dates, "rule.on"), days: listed(days, "disjunction") });
+}
+
+/** Days of a month in their order: those counted from its end are behind the others. */
+function fromTheStart(monthdays) {
+  return [...monthdays.filter((day) => day > 0), ...monthdays.filter((day) => day < 0)];
 }
 
 /** The values of a clause in words, by the names of the placeholders. */
@@ -39,7 +49,7 @@ function worded({ weekdays = [], months = [], times = [], minutes = [], hours = 
     days: joined(weekdays.map(weekdayName)), months: joined(months.map(monthName)), times: joined(times.map(timeText)),
     minutes: joined(minutes.map(number)), hours: joined(hours.map(number)),
     date: day && dateOfYear(day, month), first: first && timeText(first), last: last && timeText(last),
-    every: unit && everyWords({ unit, count }), number: count && number(count), place: calendar && regionName(calendar), until: until && untilOf(until, env),
+    every: unit && everyWords({ unit, count }), number: count && t("times.count", { count }), place: calendar && regionName(calendar), until: until && untilOf(until, env),
   };
 }
 
