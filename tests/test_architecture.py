@@ -48,6 +48,8 @@ WORDS = {
     "view_parts",
 }
 SDK_MODULE = "server/protocol/sdk.py"
+DIALECT_MODULE = "scheduler/store/schema/types.py"
+"""Column types get SQLAlchemy's dialect; statements have the object that their engine was opened with."""
 CLOCKS = {"datetime.now", "datetime.utcnow", "datetime.today", "date.today", "time.time", "time.monotonic"}
 SWITCHED_OFF = re.compile(r"#\s*(?:ruff:\s*noqa|flake8[:=]\s*noqa|mypy:\s*ignore|pylint:\s*disable|fmt:\s*off)")
 EXCUSE = re.compile(
@@ -471,6 +473,17 @@ def private_names(root: Path) -> list[str]:
     ]
 
 
+def dialects_by_name(root: Path) -> list[str]:
+    """Statements that ask which database they run on; a migration is written for one schema, and may."""
+    return [
+        f"{where(root, path, node.lineno)}: {ast.unparse(node)} outside {DIALECT_MODULE}"
+        for path in product_files(root, ".py")
+        if path != root / DIALECT_MODULE and "migrations" not in path.parts
+        for node in ast.walk(ast.parse(path.read_text("utf-8")))
+        if isinstance(node, ast.Attribute) and ast.unparse(node).split(".")[-2:] == ["dialect", "name"]
+    ]
+
+
 def spares(contract: dict[str, Any]) -> bool:
     return bool(contract.get("ignore_imports") or contract.get("exhaustive_ignores"))
 
@@ -495,6 +508,7 @@ CHECKS: list[Callable[[Path], list[str]]] = [
     clocks_in_rules,
     excuses,
     private_names,
+    dialects_by_name,
     exemptions,
 ]
 
@@ -603,6 +617,11 @@ SEEDS: list[tuple[Callable[[Path], list[str]], dict[str, str], str]] = [
     (excuses, {"tools/a.py": "x: int = ''  # type: ignore - because\n"}, "tools/a.py:1"),
     (private_names, {"server/a.py": "server._x()  # noqa: SLF001 - no other way\n"}, "server/a.py:1"),
     (excuses, {"tools/a.py": "# ruff: noqa: E501\n"}, "tools/a.py:1"),
+    (
+        dialects_by_name,
+        {"scheduler/store/statements/a.py": 'if connection.dialect.name == "sqlite": ...'},
+        "a.py:1: connection.dialect.name outside scheduler/store/schema/types.py",
+    ),
 ]
 
 

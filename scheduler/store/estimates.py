@@ -8,8 +8,9 @@ from datetime import datetime
 from duetime.scheduler.rules.estimates import ActionKey, Histogram
 from duetime.scheduler.store.database import unreadable
 from duetime.scheduler.store.database.database import Database
+from duetime.scheduler.store.database.dialects import dialect_of
 from duetime.scheduler.store.schema.pool_tables import estimates
-from sqlalchemy import Connection, bindparam, func, insert, select, tuple_, update
+from sqlalchemy import Connection, bindparam, insert, select, tuple_, update
 
 _MANY = select(estimates.c.tenant, estimates.c.action, estimates.c.histogram).where(
     tuple_(estimates.c.tenant, estimates.c.action).in_(bindparam("wanted", expanding=True))
@@ -41,8 +42,7 @@ class Estimates:
         """Add durations of successful attempts in seconds, oldest first; concurrent callers lose none."""
 
         def work(connection: Connection) -> None:
-            if connection.dialect.name == "postgresql":  # one writer at a time: writes are rare, and rows may be new
-                connection.execute(select(func.pg_advisory_xact_lock(_WRITE_LOCK_ID)))
+            dialect_of(connection).wait_for_lock(connection, _WRITE_LOCK_ID)  # a new row cannot be locked
             for of, seconds in deltas.items():
                 self._merge(connection, of, seconds)
 

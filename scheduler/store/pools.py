@@ -13,11 +13,12 @@ from datetime import datetime
 from duetime.scheduler.records import StoredPool
 from duetime.scheduler.store.database import unreadable
 from duetime.scheduler.store.database.database import Database
+from duetime.scheduler.store.database.dialects import dialect_of
 from duetime.scheduler.store.schema.pool_tables import POOL_REVISION, pools
 from duetime.scheduler.store.schema.rows import columns_of
 from duetime.scheduler.store.schema.values import encode
 from duetime.scheduler.task import Json
-from sqlalchemy import Connection, bindparam, func, insert, select, update
+from sqlalchemy import Connection, bindparam, insert, select, update
 
 Spec = Mapping[str, Json]
 
@@ -128,5 +129,4 @@ def _as_stored(spec: Spec) -> Spec:
 
 
 def _take_turn(connection: Connection) -> None:
-    if connection.dialect.name == "postgresql":
-        connection.execute(select(func.pg_advisory_xact_lock(_CHANGE_LOCK_ID)))
+    dialect_of(connection).wait_for_lock(connection, _CHANGE_LOCK_ID)

@@ -5,24 +5,21 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from dataclasses import fields
 from datetime import datetime
+from typing import Any
 
 from duetime.scheduler.records import WorkerProcess
 from duetime.scheduler.store.database import unreadable
 from duetime.scheduler.store.database.database import Database
+from duetime.scheduler.store.database.dialects import dialect_of
 from duetime.scheduler.store.schema.pool_tables import workers
 from duetime.scheduler.store.schema.rows import columns_of
 from duetime.scheduler.store.schema.tables import runs
 from duetime.scheduler.task import State
-from sqlalchemy import delete, func, select
-from sqlalchemy.dialects import postgresql, sqlite
+from sqlalchemy import Connection, delete, func, select
 
 _ALL = select(*columns_of(WorkerProcess, workers)).order_by(workers.c.started_at, workers.c.id)
 _IN_HAND = select(runs.c.worker, func.count()).where(runs.c.state == State.RUNNING).group_by(runs.c.worker)
 _NAMES = [field.name for field in fields(WorkerProcess)]
-_BEAT = {
-    dialect: said.on_conflict_do_update(index_elements=["id"], set_={name: said.excluded[name] for name in _NAMES})
-    for dialect, said in (("postgresql", postgresql.insert(workers)), ("sqlite", sqlite.insert(workers)))
-}
 
 
 class Workers:
@@ -35,9 +32,7 @@ class Workers:
     def beat(self, worker: WorkerProcess) -> None:
         """Store the report of a worker; only that worker's own process may call this."""
         values = {name: getattr(worker, name) for name in _NAMES} | {"seen_at": self._now()}
-        self._database.write(
-            lambda connection: connection.execute(_BEAT[connection.dialect.name], values), durable=False
-        )
+        self._database.write(lambda connection: _store(connection, values), durable=False)
 
     def all(self) -> list[WorkerProcess]:
         """Return the workers, longest started first, silent ones included."""
@@ -59,3 +54,9 @@ class Workers:
         """Remove the workers last seen before `before`; return how many."""
         old = delete(workers).where(workers.c.seen_at < before)
         return self._database.write(lambda connection: connection.execute(old).rowcount)
+
+
+def _store(connection: Connection, values: Mapping[str, Any]) -> None:
+    said = dialect_of(connection).insert(workers)
+    newest = {name: said.excluded[name] for name in _NAMES}
+    connection.execute(said.on_conflict_do_update(index_elements=["id"], set_=newest), values)

@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Generic, TypeVar
 
+from duetime.scheduler.store.database.dialects import DIALECT, SQLITE
 from duetime.scheduler.store.database.driver_errors import translated
 from duetime.scheduler.store.database.unreadable import OPTION, Unreadable
 from sqlalchemy import URL, Connection, Engine, QueuePool, create_engine, event
@@ -88,7 +89,7 @@ class Sqlite(Database):
         self.engine = create_engine(
             url,
             isolation_level="AUTOCOMMIT",
-            execution_options={OPTION: Unreadable()},
+            execution_options={OPTION: Unreadable(), DIALECT: SQLITE},
             poolclass=QueuePool,
             pool_size=4,
             max_overflow=60,

@@ -12,6 +12,7 @@ from typing import Any, TypeVar, cast
 from duetime.scheduler.errors import StoreUnavailable
 from duetime.scheduler.store.database.clock import Sample
 from duetime.scheduler.store.database.database import BUSY_TIMEOUT_S, Database, Stored, Tried, Work
+from duetime.scheduler.store.database.dialects import DIALECT, POSTGRES
 from duetime.scheduler.store.database.driver_errors import translated
 from duetime.scheduler.store.database.unreadable import OPTION, Unreadable
 from duetime.scheduler.store.schema.values import decode, encode
@@ -72,7 +73,7 @@ class Postgres(Database):
     """
 
     def __init__(self, url: URL) -> None:
-        known = {OPTION: Unreadable()}
+        known = {OPTION: Unreadable(), DIALECT: POSTGRES}
         self.engine = _engine(url, _BY_INDEX, known, kept=8)
         self.reader = _engine(url, _FOR_READING.format(round(READ_TIMEOUT_S * 1000)), known, kept=2)
         from psycopg import IsolationLevel  # noqa: PLC0415 - the driver is optional

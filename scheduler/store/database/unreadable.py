@@ -8,10 +8,10 @@ from __future__ import annotations
 import logging
 import threading
 import time
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, TypeVar, cast
 
+from duetime.scheduler.store.database.dialects import dialect_of
 from duetime.scheduler.store.schema.damage import PROBLEMS, DamagedValue, is_damaged, lenient
 from duetime.scheduler.store.schema.rows import DamageWords, values_of
 from sqlalchemy import Column, ColumnElement, Connection, Select
@@ -139,26 +139,5 @@ def is_damage(error: BaseException) -> bool:
 def _leniently(connection: Connection, statement: Select[Any], parameters: Mapping[str, Any]) -> FoundRows:
     columns = cast("Iterable[ColumnElement[Any]]", statement.inner_columns)
     leniently = statement.with_only_columns(*(lenient(column, connection.dialect) for column in columns))
-    with _forgiving(connection):
+    with dialect_of(connection).undecoded(connection):
         return list(connection.execute(leniently, parameters).all())
-
-
-@contextmanager
-def _forgiving(connection: Connection) -> Iterator[None]:
-    """Let SQLite's driver give bytes that are not UTF-8 as they are, instead of failing."""
-    raw: Any = connection.connection.driver_connection
-    if connection.dialect.name != "sqlite":
-        yield
-        return
-    raw.text_factory = _text_or_bytes
-    try:
-        yield
-    finally:
-        raw.text_factory = str
-
-
-def _text_or_bytes(stored: bytes) -> str | bytes:
-    try:
-        return stored.decode()
-    except UnicodeDecodeError:
-        return stored

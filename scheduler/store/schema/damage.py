@@ -15,7 +15,7 @@ from typing import Any
 
 from duetime.scheduler.events import EventKind
 from duetime.scheduler.store.schema.json_types import JsonObject, JsonValue, Retrying, Strings
-from duetime.scheduler.store.schema.types import ClosedSet, Converter, Instant, Plain, Truth, WholeNumber
+from duetime.scheduler.store.schema.types import ClosedSet, Converter, Instant, Plain, Truth, WholeNumber, is_postgres
 from duetime.scheduler.store.schema.values import decode, storable
 from duetime.scheduler.task import DeadlineType, DeliveryState, Penalty, RetryPolicy, State, Tier
 from sqlalchemy import Column, Dialect, Text, TypeDecorator, cast, type_coerce
@@ -64,7 +64,7 @@ class Lenient(TypeDecorator[Any]):
 
 
 def _reader(kind: TypeEngine[Any], dialect: Dialect, coltype: object) -> Converter | None:
-    if dialect.name == "postgresql" and isinstance(kind, Instant | JsonValue):
+    if is_postgres(dialect) and isinstance(kind, Instant | JsonValue):
         parse: Converter = datetime.fromisoformat if isinstance(kind, Instant) else decode
         convert = kind.read(dialect)
         return lambda text: None if text is None else convert(parse(text)) if convert else parse(text)
@@ -74,7 +74,7 @@ def _reader(kind: TypeEngine[Any], dialect: Dialect, coltype: object) -> Convert
 def lenient(column: ColumnElement[Any], dialect: Dialect) -> ColumnElement[Any]:
     """Return the column to be read leniently, under its name; on PostgreSQL the driver must not parse it before."""
     kind, name = column.type, getattr(column, "name", None)
-    parsed_by_driver = dialect.name == "postgresql" and isinstance(kind, Instant | JsonValue)
+    parsed_by_driver = is_postgres(dialect) and isinstance(kind, Instant | JsonValue)
     coerced = type_coerce(cast(column, Text) if parsed_by_driver else column, Lenient(kind))
     return coerced.label(name) if isinstance(name, str) else coerced
 

@@ -1,7 +1,7 @@
 """Writes many rows by one statement; every run needs three such writes.
 
 SQLAlchemy binds each row of an executemany through several layers, which costs more than the database's own work. A
-`Batch` is compiled once per dialect; one loop then binds its rows by the same types. SQLite gets them one by one
+`Batch` is compiled once per database; one loop then binds its rows by the same types. SQLite gets them one by one
 (`positional`), PostgreSQL all together as one JSON document (`recordset`).
 """
 
@@ -11,6 +11,7 @@ from collections.abc import Sequence
 from functools import lru_cache
 from typing import Protocol
 
+from duetime.scheduler.store.database.dialects import StoreDialect, dialect_of
 from duetime.scheduler.store.sql import recordset
 from duetime.scheduler.store.sql.positional import PositionalStatement
 from duetime.scheduler.store.sql.recordset import Rows, RowStatement
@@ -29,20 +30,20 @@ class Batch:
 
     def __init__(self, statement: Insert | Update, columns: Sequence[str] = ()) -> None:
         self.written = RowStatement(statement, tuple(columns))
-        self._plans: dict[str, _BatchPlan] = {}
+        self._plans: dict[StoreDialect, _BatchPlan] = {}
 
     def run(self, connection: Connection, rows: Rows) -> int:
         """Execute the statement for all rows; return the number of rows found or inserted, 0 without any."""
         if not rows:
             return 0
-        dialect = connection.dialect
-        plan = self._plans.get(dialect.name) or self._plans.setdefault(dialect.name, self._plan(dialect))
+        dialect = dialect_of(connection)
+        plan = self._plans.get(dialect) or self._plans.setdefault(dialect, self._plan(connection))
         return plan.run(connection, rows)
 
-    def _plan(self, dialect: Dialect) -> _BatchPlan:
-        if dialect.name == "postgresql":
-            return recordset.planned([self.written], dialect)
-        return PositionalStatement.of(self.written.statement, dialect, self.written.columns)
+    def _plan(self, connection: Connection) -> _BatchPlan:
+        if dialect_of(connection).writes_rows_at_once:
+            return recordset.planned([self.written], connection.dialect)
+        return PositionalStatement.of(self.written.statement, connection.dialect, self.written.columns)
 
 
 def together(connection: Connection, *parts: tuple[Batch, Rows]) -> int:
@@ -51,7 +52,7 @@ def together(connection: Connection, *parts: tuple[Batch, Rows]) -> int:
     No batch may read the rows of another; a foreign key may refer to them.
     """
     filled = [(batch, rows) for batch, rows in parts if rows]
-    if connection.dialect.name != "postgresql":
+    if not dialect_of(connection).writes_rows_at_once:
         first, *_ = [batch.run(connection, rows) for batch, rows in filled]
         return first
     plan = _combined(tuple(batch for batch, _ in filled), connection.dialect)

@@ -10,13 +10,13 @@ import binascii
 import hmac
 import json
 import secrets
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 from duetime.scheduler.errors import InvalidArgument
 from duetime.scheduler.store.database.database import Database
+from duetime.scheduler.store.database.dialects import dialect_of
 from duetime.scheduler.store.schema.pool_tables import server_keys
 from sqlalchemy import Connection, select
-from sqlalchemy.dialects import postgresql, sqlite
 
 Position = Sequence[int | str]
 
@@ -25,10 +25,6 @@ _KEY_BYTES = 32
 _SEAL_BYTES = 16
 _LIST_BYTES = 8
 _STORED = select(server_keys.c.key).where(server_keys.c.name == _NAME)
-_STORE = {
-    "postgresql": postgresql.insert(server_keys).on_conflict_do_nothing(),
-    "sqlite": sqlite.insert(server_keys).on_conflict_do_nothing(),
-}
 
 
 class Cursors:
@@ -74,7 +70,7 @@ class Cursors:
         found = self._database.look(_found)
         if found is None:
             made = {"name": _NAME, "key": secrets.token_hex(_KEY_BYTES)}
-            self._database.write(lambda connection: connection.execute(_STORE[connection.dialect.name], made))
+            self._database.write(lambda connection: _store(connection, made))
             found = self._database.look(_found)
         assert found is not None
         return bytes.fromhex(found)
@@ -83,6 +79,10 @@ class Cursors:
 def _found(connection: Connection) -> str | None:
     found: str | None = connection.execute(_STORED).scalar()
     return found
+
+
+def _store(connection: Connection, made: Mapping[str, str]) -> None:
+    connection.execute(dialect_of(connection).insert(server_keys).on_conflict_do_nothing(), made)
 
 
 def _decoded(cursor: str) -> bytes:

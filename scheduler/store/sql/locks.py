@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from duetime.scheduler.errors import IllegalMove, RunnerReplaced
+from duetime.scheduler.store.database.dialects import dialect_of
 from duetime.scheduler.store.schema.tables import runner, runs, tasks
 from sqlalchemy import ARRAY, ColumnElement, Connection, Text, any_, bindparam, select
 
@@ -24,8 +25,7 @@ _NEWEST_EPOCH = select(runner.c.epoch).with_for_update(read=True)
 
 def lock_tasks_of(connection: Connection, run_ids: Sequence[str]) -> None:
     """Lock the tasks of these runs, always in the same order; later reads see the newest rows."""
-    if connection.dialect.name == "postgresql":
-        connection.execute(_LOCK, {"run_ids": list(run_ids)})
+    dialect_of(connection).lock_rows(connection, _LOCK, {"run_ids": list(run_ids)})
 
 
 def exactly(expected: int, changed: int) -> None:

@@ -15,6 +15,7 @@ from typing import Any
 from duetime.scheduler.events import UNDOABLE, Event, EventKind
 from duetime.scheduler.records import LastChange
 from duetime.scheduler.store.database import unreadable
+from duetime.scheduler.store.database.dialects import dialect_of
 from duetime.scheduler.store.schema.rows import EVENT, RUN, from_json, values_of
 from duetime.scheduler.store.schema.tables import events, runs
 from duetime.scheduler.store.sql.batch import Batch
@@ -110,7 +111,7 @@ def append(connection: Connection, entries: Sequence[EventValues]) -> None:
 
 def appending(connection: Connection, entries: Sequence[EventValues]) -> tuple[Batch, Sequence[EventValues]]:
     """Return the batch that stores the events, and its rows: for `together`, at most once per step of a transaction."""
-    return _APPEND, numbered(entries) if connection.dialect.name == "postgresql" else entries
+    return _APPEND, numbered(entries) if dialect_of(connection).writes_rows_at_once else entries
 
 
 def numbered(entries: Sequence[EventValues]) -> list[EventValues]:
@@ -194,7 +195,7 @@ def latest(connection: Connection) -> int:
 
 def _closed(connection: Connection, statement: Select[Any]) -> Select[Any]:
     """Return the statement limited to events of finished transactions, newest first."""
-    if connection.dialect.name != "postgresql":
+    if dialect_of(connection).ids_follow_commits:
         return statement.order_by(events.c.id.desc())
     return statement.where(_finished()).order_by(events.c.tx.desc(), events.c.id.desc())
 
@@ -205,14 +206,14 @@ def _finished() -> Any:
 
 def since(connection: Connection, event_id: int, limit: int) -> list[Event]:
     statement = select(*EVENT)
-    if connection.dialect.name == "postgresql":
+    if dialect_of(connection).ids_follow_commits:
+        statement = statement.where(events.c.id > event_id).order_by(events.c.id)
+    else:
         tx = select(events.c.tx).where(events.c.id == event_id).scalar_subquery()
         statement = statement.where(
             _finished(), tuple_(events.c.tx, events.c.id) > tuple_(func.coalesce(tx, 0), event_id)
         )
         statement = statement.order_by(events.c.tx, events.c.id)
-    else:
-        statement = statement.where(events.c.id > event_id).order_by(events.c.id)
     return events_of(connection, statement.limit(limit))
 
 

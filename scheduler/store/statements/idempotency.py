@@ -15,6 +15,7 @@ from typing import Any
 from duetime.scheduler.errors import IdempotencyConflict, StoreUnavailable
 from duetime.scheduler.records import IdempotencyKey, NewTask
 from duetime.scheduler.store.database import unreadable
+from duetime.scheduler.store.database.dialects import dialect_of
 from duetime.scheduler.store.schema.damage import DamagedValue
 from duetime.scheduler.store.schema.rows import CURRENT
 from duetime.scheduler.store.schema.tables import events, keys, runs
@@ -23,7 +24,7 @@ from duetime.scheduler.store.sql.batch import Batch
 from duetime.scheduler.store.sql.positional import PositionalStatement
 from duetime.scheduler.task import Json, Run, State, Task
 from sqlalchemy import Connection, Row, Select, bindparam, delete, func, insert, select, update
-from sqlalchemy.dialects import postgresql, sqlite
+from sqlalchemy.dialects import sqlite
 
 KEY_KEPT_AFTER_END = timedelta(days=30)
 _MAX_CHARS_KEPT = 200
@@ -59,7 +60,7 @@ _LOOK_LATER = (
     .where(keys.c.tenant == bindparam("of_tenant"), keys.c.key == bindparam("of_key"))
     .values(look_at=bindparam("at"))
 )
-_MY_TURN = select(func.pg_try_advisory_xact_lock(0x6B657973))  # "keys"
+_CLEANUP_LOCK_ID = 0x6B657973  # "keys"
 _STORE = Batch(insert(keys), [column.name for column in keys.c])
 
 _LATER_CHANGE = (
@@ -71,10 +72,6 @@ _LATER_CHANGE = (
     )
     .limit(1)
 )
-_STORE_ONE: Mapping[str, Any] = {
-    "postgresql": postgresql.insert(keys).on_conflict_do_nothing().returning(keys.c.key),
-    "sqlite": sqlite.insert(keys).on_conflict_do_nothing().returning(keys.c.key),
-}
 
 Name = tuple[str, str]
 """Tenant and key."""
@@ -212,7 +209,7 @@ def forget_outdated(connection: Connection, now: datetime, limit: int) -> int:
 
     On a server one process at a time does this; any other finds nothing to do.
     """
-    if connection.dialect.name == "postgresql" and not connection.execute(_MY_TURN).scalar():
+    if not dialect_of(connection).has_lock(connection, _CLEANUP_LOCK_ID):
         return 0
     found = unreadable.rows(connection, _TO_LOOK_AT, {"now": now, "most": limit})
     outdated = [row for row in found if not holds(row, derived=False, expires_at=row.expires_at, now=now)]
@@ -262,7 +259,8 @@ def _is_over(connection: Connection, row: Row[Any], actor: str) -> bool:
 def store_change(connection: Connection, task: Task, key: IdempotencyKey) -> None:
     """Store the key of a change of this task; raises a conflict when another call has stored it since."""
     values = key_row(task, key, task.updated_at, revision=task.revision)
-    if connection.execute(_STORE_ONE[connection.dialect.name], values).first() is not None:
+    store_one = dialect_of(connection).insert(keys).on_conflict_do_nothing().returning(keys.c.key)
+    if connection.execute(store_one, values).first() is not None:
         return
     found = find(connection, task.tenant, key.key)
     if found is not None:

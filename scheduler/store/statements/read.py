@@ -10,6 +10,7 @@ from duetime.scheduler.errors import TaskNotFound
 from duetime.scheduler.ids import is_id
 from duetime.scheduler.records import Known
 from duetime.scheduler.store.database import unreadable
+from duetime.scheduler.store.database.dialects import dialect_of
 from duetime.scheduler.store.schema.rows import (
     CURRENT,
     DELIVERY,
@@ -99,9 +100,8 @@ def record(connection: Connection, tenant: str, task_id: str, *, locking: bool =
     """Return one task; raises `TaskNotFound` with the tenant's closest ids."""
     if not is_id(task_id):
         raise TaskNotFound(task_id)
-    if locking and connection.dialect.name == "postgresql":
-        # a separate statement sees the run that became current while this one waited for the lock
-        connection.execute(_LOCK, {"task_id": task_id})
+    if locking:  # the next statement sees the run that became current while this one waited
+        dialect_of(connection).lock_rows(connection, _LOCK, {"task_id": task_id})
     found = records_of(connection, *unreadable.every(connection, _ONE, {"task_id": task_id, "tenant": tenant}))
     if not found:
         raise TaskNotFound(task_id, closest(connection, tenant, task_id))

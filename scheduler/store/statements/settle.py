@@ -12,6 +12,7 @@ from duetime.scheduler.records import Claim, Settlement, Verdict
 from duetime.scheduler.rules.settlement import without_series
 from duetime.scheduler.rules.states import TERMINAL
 from duetime.scheduler.store.database import unreadable
+from duetime.scheduler.store.database.dialects import dialect_of
 from duetime.scheduler.store.schema.damage import salvaged
 from duetime.scheduler.store.schema.tables import runs, tasks
 from duetime.scheduler.store.sql.locks import among, lock_tasks_of
@@ -77,7 +78,7 @@ def concluding(conclude: Conclude | None, claim: Claim, settlement: Settlement) 
 def claimed(connection: Connection, run_ids: Sequence[str]) -> dict[str, Claimed]:
     """Return the stored runs, with the columns of their tasks that decide about an end."""
     lock_tasks_of(connection, run_ids)
-    statement = _CLAIMED_AMONG if connection.dialect.name == "postgresql" else _CLAIMED_OF
+    statement = _CLAIMED_AMONG if dialect_of(connection).has_arrays else _CLAIMED_OF
     rows, damaged = unreadable.every(connection, statement, {"run_ids": list(run_ids)})
     found = [Claimed(*(salvaged(row, _COLUMNS).values if damaged else row)) for row in rows]
     return {claim.run_id: claim for claim in found}

@@ -12,6 +12,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from duetime.scheduler.store.database.dialects import dialect_of
 from duetime.scheduler.store.migrations import trigrams
 from duetime.scheduler.store.schema.rows import folded
 from duetime.scheduler.store.schema.tables import events, tasks
@@ -121,7 +122,7 @@ def _folded_has(column: ColumnElement[str], words: str) -> Condition:
 
 def among(connection: Connection, column: ColumnElement[Any], ids: Sequence[Any]) -> Condition:
     """Whether the column is one of `ids`, given as one parameter."""
-    if connection.dialect.name == "postgresql":
+    if dialect_of(connection).has_arrays:
         return column == any_(literal(list(ids), ARRAY(BigInteger() if column is events.c.id else Text())))
     each = func.json_each(literal(json.dumps(list(ids)))).table_valued("value")
     return column.in_(select(each.c.value))
@@ -161,7 +162,7 @@ def common_matches(connection: Connection, tenant: str, words: str) -> tuple[Mat
 
 def _indexed_tasks(connection: Connection, words: str, most: int) -> Matches | None:
     """Return the tasks of all tenants whose title has these words; None where no index can tell."""
-    if connection.dialect.name == "postgresql":
+    if dialect_of(connection).has_trigram_indexes:
         return _by_trigrams(connection, "tasks_title_trigrams", select(tasks.c.id).where(titled(words)), words, most)
     recent = select(events.c.task_id).select_from(events.join(tasks, tasks.c.id == events.c.task_id))
     return _by_index(
@@ -171,7 +172,7 @@ def _indexed_tasks(connection: Connection, words: str, most: int) -> Matches | N
 
 def _indexed_reasons(connection: Connection, words: str, most: int) -> Matches | None:
     having = select(events.c.id).where(gives_reason(words))
-    if connection.dialect.name == "postgresql":
+    if dialect_of(connection).has_trigram_indexes:
         return _by_trigrams(connection, "events_reason_trigrams", having, words, most)
     return _by_index(connection, (_REASONS_MATCH, _REASON_TERMS, _REASON_SAMPLE), _lower(words), having, most)
 

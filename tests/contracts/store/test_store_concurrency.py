@@ -20,6 +20,7 @@ from duetime.scheduler.events import EventFilter, EventKind
 from duetime.scheduler.records import Change, IdempotencyKey, NewTask, Start, Verdict
 from duetime.scheduler.store import Store, open_store
 from duetime.scheduler.store.database.database import Sqlite
+from duetime.scheduler.store.database.dialects import DIALECT, POSTGRES
 from duetime.scheduler.store.schema.tables import tasks
 from duetime.scheduler.store.statements import event_log
 from duetime.scheduler.task import State, TaskFilter, TaskRecord
@@ -252,7 +253,7 @@ def test_followers_miss_no_event_of_a_slow_transaction(postgres_url: str) -> Non
     store = open_store(postgres_url, clock=Clock())
     slow, quick = added(store), added(store)
     start = store.history.latest()
-    other = create_engine(postgres_url)
+    other = create_engine(postgres_url, execution_options={DIALECT: POSTGRES})
     with other.connect() as connection:
         told = event_log.entry(
             TENANT, slow.task.id, None, NOON, kind=EventKind.RESCHEDULED, actor="a", revision=slow.task.revision

@@ -1,0 +1,115 @@
+"""The two databases as statements see them: an engine carries one object that answers in what they differ."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from contextlib import AbstractContextManager, contextmanager, nullcontext
+from typing import Any, ClassVar, Protocol
+
+from sqlalchemy import Connection, Select, Table, func, select
+from sqlalchemy.dialects import postgresql, sqlite
+
+DIALECT = "duetime_dialect"
+"""The execution option that holds the `StoreDialect` of an engine."""
+
+Upsert = postgresql.Insert | sqlite.Insert
+
+
+class StoreDialect(Protocol):
+    """Answers for one database."""
+
+    has_arrays: ClassVar[bool]
+    """Whether one parameter can be a list."""
+
+    has_trigram_indexes: ClassVar[bool]
+    """Whether an index of trigrams serves LIKE; SQLite has an index of texts apart from its tables."""
+
+    writes_rows_at_once: ClassVar[bool]
+    """Whether a batch is one statement, of which every row sees the tables as they were before it."""
+
+    ids_follow_commits: ClassVar[bool]
+    """Whether whoever sees an id sees all smaller ones: true with one writer at a time."""
+
+    def insert(self, table: Table) -> Upsert:
+        """Return an INSERT that can say what happens ON CONFLICT."""
+
+    def lock_rows(self, connection: Connection, found: Select[Any], values: Mapping[str, Any]) -> None:
+        """Lock the rows that the statement finds until the end of the transaction."""
+
+    def wait_for_lock(self, connection: Connection, lock_id: int) -> None:
+        """Wait until no other transaction has this lock, and have it until the end of this one."""
+
+    def has_lock(self, connection: Connection, lock_id: int) -> bool:
+        """Take this lock until the end of the transaction; False when another transaction has it."""
+
+    def undecoded(self, connection: Connection) -> AbstractContextManager[None]:
+        """Let the driver return text that it cannot decode as bytes, instead of failing."""
+
+
+class SqliteDialect:
+    """A file with one writer at a time: a write transaction is the lock of everything."""
+
+    has_arrays = False
+    has_trigram_indexes = False
+    writes_rows_at_once = False
+    ids_follow_commits = True
+
+    def insert(self, table: Table) -> Upsert:
+        return sqlite.insert(table)
+
+    def lock_rows(self, connection: Connection, found: Select[Any], values: Mapping[str, Any]) -> None:
+        """Do nothing."""
+
+    def wait_for_lock(self, connection: Connection, lock_id: int) -> None:
+        """Do nothing."""
+
+    def has_lock(self, connection: Connection, lock_id: int) -> bool:  # noqa: ARG002 - as the protocol has it
+        return True
+
+    @contextmanager
+    def undecoded(self, connection: Connection) -> Iterator[None]:
+        raw: Any = connection.connection.driver_connection
+        raw.text_factory = _text_or_bytes
+        try:
+            yield
+        finally:
+            raw.text_factory = str
+
+
+class PostgresDialect:
+    """A server with many writers."""
+
+    has_arrays = True
+    has_trigram_indexes = True
+    writes_rows_at_once = True
+    ids_follow_commits = False
+
+    def insert(self, table: Table) -> Upsert:
+        return postgresql.insert(table)
+
+    def lock_rows(self, connection: Connection, found: Select[Any], values: Mapping[str, Any]) -> None:
+        connection.execute(found, values)
+
+    def wait_for_lock(self, connection: Connection, lock_id: int) -> None:
+        connection.execute(select(func.pg_advisory_xact_lock(lock_id)))
+
+    def has_lock(self, connection: Connection, lock_id: int) -> bool:
+        return bool(connection.execute(select(func.pg_try_advisory_xact_lock(lock_id))).scalar())
+
+    def undecoded(self, connection: Connection) -> AbstractContextManager[None]:  # noqa: ARG002 - its text is decodable
+        return nullcontext()
+
+
+SQLITE, POSTGRES = SqliteDialect(), PostgresDialect()
+
+
+def dialect_of(connection: Connection) -> StoreDialect:
+    found: StoreDialect = connection.get_execution_options()[DIALECT]
+    return found
+
+
+def _text_or_bytes(stored: bytes) -> str | bytes:
+    try:
+        return stored.decode()
+    except UnicodeDecodeError:
+        return stored
