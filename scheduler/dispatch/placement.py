@@ -8,13 +8,12 @@ from datetime import datetime, timedelta
 from urllib.parse import quote
 
 from duetime.scheduler.dispatch.pool_registry import LAST_CHANCE
-from duetime.scheduler.intake.demand import EstimateLookup, word_alone
 from duetime.scheduler.queue import Entry
 from duetime.scheduler.records import ReadyRun
-from duetime.scheduler.rules.estimates import UNKNOWN_ESTIMATE, Estimate, estimate
+from duetime.scheduler.rules.estimates import UNKNOWN_ESTIMATE, Estimate, EstimateLookup, declared_estimate, estimate
 from duetime.scheduler.rules.limits.pool import Pool, find
 from duetime.scheduler.rules.order import drop_at, goes_by_deadline, order_key
-from duetime.scheduler.store.statements.recover import MAX_CRASHES
+from duetime.scheduler.rules.retry import MAX_CRASHES
 
 LAST_CHANCE_DELAY_MS = 5000.0
 """Milliseconds of delay for a run's last attempt after a crash, because a machine in trouble should not end it."""
@@ -43,7 +42,7 @@ class Placement:
     """
 
     pools: Callable[[], Mapping[str, Pool]] = nothing_declared
-    estimates: EstimateLookup = word_alone
+    estimates: EstimateLookup = declared_estimate
     declared: Mapping[str, timedelta] = field(default_factory=dict)
     prefetch: Callable[[Iterable[tuple[str, str]]], None] = nothing_to_prefetch
 

@@ -22,7 +22,7 @@ from duetime.scheduler.intake.deadlines import (
 from duetime.scheduler.intake.needs import PoolsByName, check, merged
 from duetime.scheduler.intake.validation import ProblemCollector
 from duetime.scheduler.request import Moment
-from duetime.scheduler.rules.estimates import UNKNOWN_ESTIMATE, Estimate, estimate
+from duetime.scheduler.rules.estimates import UNKNOWN_ESTIMATE, EstimateLookup, declared_estimate
 from duetime.scheduler.rules.time import zones
 from duetime.scheduler.rules.time.parser import NEW_TASK, Frame
 from duetime.scheduler.rules.time.times import about, describe, length
@@ -32,9 +32,6 @@ from duetime.scheduler.translatable import NoteKind, Translatable
 MINUTE = timedelta(minutes=1)
 _URGENCY = attrgetter("priority", "deadline", "deadline_type", "estimate")
 _NOTHING_ASKED = (None,) * 4
-
-EstimateLookup = Callable[[str, str, timedelta | None], Estimate]
-"""Returns the estimate for a tenant, an action and the handler's declared duration (None without one)."""
 
 
 class UrgencyArguments(Protocol):
@@ -103,18 +100,13 @@ class Demand:
         }
 
 
-def word_alone(_tenant: str, _action: str, declared: timedelta | None) -> Estimate:
-    """Return the declared estimate, without learning."""
-    return estimate(None, None, declared)
-
-
 @dataclass(frozen=True, slots=True)
 class Demands:
     """Parses the demand of a request, and refuses an impossible one: an unknown pool, an amount, a hard deadline."""
 
     handlers: Handlers
     pools: Callable[[], PoolsByName] = dict
-    estimates: EstimateLookup = word_alone
+    estimates: EstimateLookup = declared_estimate
 
     def read(self, asked: UrgencyArguments, at: RunContext, was: Demand | None = None) -> Demand:
         """Return the requested demand on top of `was`. Raises InvalidArgument(s) with every problem found."""
@@ -148,7 +140,8 @@ class Demands:
         """Check whether a run that starts when it is due can meet the deadline."""
         handler = self.handlers.get(at.action)
         declared = handler.estimate if handler else None
-        learned = self.estimates if handler else word_alone  # nothing is learned of an action that does not exist
+        # nothing is learned of an action that does not exist
+        learned = self.estimates if handler else declared_estimate
         p50 = found.estimate or learned(at.tenant, at.action, declared).p50
         warnings = _against_deadline(replace(found, p50=p50), at) if found.deadline else ()
         if handler and found.estimate and found.estimate > handler.time_limit:

@@ -11,7 +11,7 @@ from duetime.scheduler.delivery import Channels
 from duetime.scheduler.errors import InvalidArgument
 from duetime.scheduler.handlers import Handlers
 from duetime.scheduler.ids import new_id, new_task_id
-from duetime.scheduler.intake.demand import Demand, Demands, EstimateLookup, RunContext, word_alone
+from duetime.scheduler.intake.demand import Demand, Demands, RunContext
 from duetime.scheduler.intake.idempotency import key_of
 from duetime.scheduler.intake.instants import resolve_moment
 from duetime.scheduler.intake.needs import PoolsByName
@@ -28,6 +28,7 @@ from duetime.scheduler.intake.validation import (
 from duetime.scheduler.principal import Principal
 from duetime.scheduler.records import IdempotencyKey
 from duetime.scheduler.request import REMINDER_ACTION, Request
+from duetime.scheduler.rules.estimates import EstimateLookup, declared_estimate
 from duetime.scheduler.rules.occurrences import dated
 from duetime.scheduler.rules.recurrence import recurrence
 from duetime.scheduler.rules.recurrence.recurrence import Recurrence
@@ -79,8 +80,7 @@ class Planner:
     """Plans requests.
 
     `zone` is the default time zone; with None a wall time without a zone is an error. `pools` returns the current
-    pools, `estimates` the duration of a run. `zone_named` is False for a zone of the machine, which nobody chose.
-    `holidays` is the calendar of public holidays, empty for none.
+    pools, `estimates` the duration of a run. `zone_named` is False for the machine's zone; `holidays` may be empty.
     """
 
     handlers: Handlers
@@ -90,7 +90,7 @@ class Planner:
     minimum_interval: timedelta = timedelta(minutes=1)
     retry: RetryPolicy = field(default_factory=RetryPolicy)
     pools: Callable[[], PoolsByName] = dict
-    estimates: EstimateLookup = word_alone
+    estimates: EstimateLookup = declared_estimate
     zone_named: bool = True
     holidays: str = ""
 

@@ -9,7 +9,7 @@ separate samples add up to the histogram of all, so any number of processes can 
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from datetime import timedelta
 from typing import Any, Final
@@ -50,6 +50,10 @@ class Estimate:
 
     p50: timedelta
     p90: timedelta
+
+
+EstimateLookup = Callable[[str, str, timedelta | None], Estimate]
+"""Returns the estimate for a tenant, an action and the handler's declared duration (None without one)."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -129,6 +133,11 @@ def estimate(own: timedelta | None, histogram: Histogram | None, declared: timed
         return found
     said = next((each for each in (own, declared) if each is not None), UNKNOWN_ESTIMATE)
     return Estimate(said, said)
+
+
+def declared_estimate(_tenant: str, _action: str, declared: timedelta | None) -> Estimate:
+    """Return the estimate of an action of which nothing is learned."""
+    return estimate(None, None, declared)
 
 
 def _bucket(seconds: float) -> int:

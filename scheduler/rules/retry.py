@@ -15,6 +15,9 @@ MAX_DOUBLINGS: Final = 40
 MAX_RETRY_AFTER: Final = timedelta(days=1)
 """Longest wait that a server's Retry-After can cause."""
 
+MAX_CRASHES: Final = 3
+"""Crashes after which a run fails instead of starting again, because it may be what kills its worker."""
+
 
 def next_attempt(
     outcome: Retry, *, failures: int, policy: RetryPolicy, now: datetime, jitter: float

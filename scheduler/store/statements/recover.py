@@ -15,6 +15,7 @@ from duetime.scheduler.events import EventKind
 from duetime.scheduler.outcomes import Yielded
 from duetime.scheduler.records import Claim, Settlement
 from duetime.scheduler.rules.limits.pool import chargeable
+from duetime.scheduler.rules.retry import MAX_CRASHES
 from duetime.scheduler.rules.settlement import settle as settle_attempt
 from duetime.scheduler.store.database import unreadable
 from duetime.scheduler.store.database.unreadable import without
@@ -31,9 +32,6 @@ from duetime.scheduler.store.statements.ready_runs import JOINED, RUNNING, START
 from duetime.scheduler.store.statements.settle import Conclude, concluding
 from duetime.scheduler.task import State
 from sqlalchemy import Connection, Row, and_, bindparam, select, update
-
-MAX_CRASHES = 3
-"""Crashes after which a run fails instead of starting again, because it may be what kills its worker."""
 
 ENDED_IN_ORDER = "the worker stopped"
 """The reason of an attempt whose worker announces its end; it stays if the worker is killed before the hand-back."""
