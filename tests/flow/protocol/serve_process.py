@@ -1,4 +1,4 @@
-"""A real `duetime serve`, for tests of what pages in a browser may do."""
+"""A real `duetime serve`, for tests of what pages in a browser may do; and the log of any served process."""
 
 from __future__ import annotations
 
@@ -8,6 +8,27 @@ import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from threading import Thread
+from typing import IO
+
+ADDRESS = "serves MCP at "
+
+
+class ServerLog:
+    """The standard error of a server, read as it comes: a pipe that nobody reads blocks the server after 64 kB."""
+
+    def __init__(self, stream: IO[str] | None) -> None:
+        assert stream is not None
+        line = next(line for line in stream if ADDRESS in line)
+        self.address = line.split(ADDRESS)[1].split('"')[0].strip()
+        self._lines: list[str] = []
+        self._reader = Thread(target=self._lines.extend, args=(stream,), daemon=True)
+        self._reader.start()
+
+    def rest(self) -> str:
+        """Return what a server that ends has logged since it said its address."""
+        self._reader.join()
+        return "".join(self._lines)
 
 
 @contextmanager
@@ -21,13 +42,9 @@ def serving(folder: Path, origins: str, port: int = 0) -> Iterator[str]:
     }
     command = [sys.executable, "-m", "duetime", "serve"]
     with subprocess.Popen(command, stderr=subprocess.PIPE, text=True, env={**os.environ, **settings}) as process:
-        assert process.stderr is not None
+        log = ServerLog(process.stderr)
         try:
-            yield (
-                next(line for line in process.stderr if "serves MCP at" in line)
-                .split("serves MCP at ")[1]
-                .split('"')[0]
-                .strip()
-            )
+            yield log.address
         finally:
             process.terminate()
+            log.rest()

@@ -9,7 +9,7 @@ import socket
 import subprocess
 import sys
 from collections.abc import Iterator
-from contextlib import closing, contextmanager, suppress
+from contextlib import closing, contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -30,6 +30,8 @@ from duetime.server.transport.dead_sessions import DeadSessions
 from duetime.server.transport.http import MAX_BODY_BYTES, http_app, listening, url_of
 from duetime.tools.registration import make_tools
 
+from tests.flow.protocol.serve_process import ADDRESS, ServerLog
+
 PROGRAM = Path(__file__).with_name("served_process.py")
 SECONDS = 120
 MODERN = {
@@ -41,9 +43,10 @@ MODERN = {
 class Site:
     """A running server, and a client of it that knows nothing but HTTP."""
 
-    def __init__(self, process: subprocess.Popen[str], url: str) -> None:
+    def __init__(self, process: subprocess.Popen[str]) -> None:
         self.process = process
-        self.url = url
+        self.log = ServerLog(process.stderr)
+        self.url = self.log.address
         self.http = httpx2.Client(timeout=SECONDS)
 
     def post(self, body: Any, **headers: str) -> httpx2.Response:
@@ -67,23 +70,18 @@ class Site:
 def serving(folder: Path) -> Iterator[Site]:
     process = subprocess.Popen(
         [sys.executable, str(PROGRAM), "http", f"sqlite:///{folder / 'duetime.db'}"],
-        stdout=subprocess.PIPE,
+        stdout=subprocess.DEVNULL,
         stderr=subprocess.PIPE,
         text=True,
     )
-    assert process.stderr is not None
-    assert process.stdout is not None
-    try:
-        line = next(line for line in process.stderr if "serves MCP at" in line)
-        site = Site(process, line.split()[-1])
-        with site.http:
-            yield site
-    finally:
-        process.kill()
-        process.wait()
-        process.stdout.close()
-        with suppress(BrokenPipeError):
-            process.stderr.close()
+    with process:
+        try:
+            site = Site(process)
+            with site.http:
+                yield site
+        finally:
+            process.kill()
+        site.log.rest()
 
 
 @pytest.fixture(scope="module")
@@ -199,8 +197,7 @@ def test_a_signal_ends_the_server_although_a_client_listens(tmp_path: Path, stop
             last = [line for line in lines if line.startswith("data: {")][-1]
 
         assert site.process.wait(SECONDS) == 0
-        assert site.process.stderr is not None
-        assert '"level": "error"' not in site.process.stderr.read()
+        assert '"level": "error"' not in site.log.rest()
 
     assert json.loads(last.removeprefix("data: "))["result"]["resultType"] == "complete"
 
@@ -262,6 +259,14 @@ def test_no_schema_is_walked_for_headers_that_repeat_arguments_as_none_asks_for_
     assert schema_of is not None
     assert not any("x-mcp-header" in json.dumps(tool.parameters) for tool in tools)
     assert [schema_of(tool.name) for tool in tools] == [None] * len(tools)
+
+
+def test_a_server_that_logs_more_than_a_pipe_holds_is_not_held_up_by_a_test() -> None:
+    program = f"import sys; print('{ADDRESS}http://here', 'x' * 1_000_000, sep='\\n', file=sys.stderr)"
+    with subprocess.Popen([sys.executable, "-c", program], stderr=subprocess.PIPE, text=True) as process:
+        log = ServerLog(process.stderr)
+        assert process.wait(SECONDS) == 0
+        assert (log.address, len(log.rest())) == ("http://here", 1_000_001)
 
 
 def test_connections_stay_open_longer_than_clients_keep_idle_ones() -> None:

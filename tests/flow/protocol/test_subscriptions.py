@@ -27,6 +27,8 @@ from mcp.server import MCPServer
 from mcp.shared.exceptions import MCPError
 from mcp.types import ResourceUpdatedNotification
 
+from tests.flow.protocol.serve_process import ServerLog
+
 pytestmark = [
     pytest.mark.anyio,
     # The SDK's client warns about every call that the newest era does not have; clients of the era before make them.
@@ -64,10 +66,10 @@ def connect(request: pytest.FixtureRequest, database: str) -> Iterator[Connect]:
         yield lambda: StdioServerParameters(command=sys.executable, args=[str(PROGRAM), "stdio", database])
     else:
         with Popen([sys.executable, str(PROGRAM), "http", database], stdout=DEVNULL, stderr=PIPE, text=True) as process:
-            assert process.stderr is not None
-            url = next(line for line in process.stderr if "serves MCP at" in line).split()[-1]
-            yield lambda: url
+            log = ServerLog(process.stderr)
+            yield lambda: log.address
             process.kill()
+            log.rest()
 
 
 class Heard:
