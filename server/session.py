@@ -19,10 +19,6 @@ if TYPE_CHECKING:
     from duetime.server.setup.invocation import Invocation
 
 
-RUNNER_ANSWER_TIMEOUT_S = 1.0
-"""Seconds that a runner gets to answer, which may be busy; where there is none, that is known at once."""
-
-
 @dataclass(frozen=True, slots=True)
 class Session:
     """The global options of one command."""
@@ -86,7 +82,8 @@ def someone_runs(app: App) -> bool:
     """Whether a process of this machine runs the tasks of the database now."""
     if not app.settings.database_url.startswith("sqlite"):
         return True  # perhaps on another machine, which cannot be asked from here
-    return bool(import_module("duetime.scheduler.nodes.ipc").RunnerClient(app.store).wake(RUNNER_ANSWER_TIMEOUT_S))
+    ipc = import_module("duetime.scheduler.nodes.ipc")
+    return bool(ipc.RunnerClient(app.store).wake(ipc.ANSWER_TIMEOUT_S))
 
 
 def open_session(context: typer.Context, **options: Any) -> None:

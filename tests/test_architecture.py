@@ -748,6 +748,7 @@ def test_imports_go_downwards_only(assembled: Path) -> None:
         ("mcp", "widgets/__init__.py", "import mcp"),
         ("mcp", "scheduler/outcomes.py", "import mcp_types"),
         ("redis", "scheduler/store/__init__.py", "import redis"),
+        ("server", "server/doctor/check.py", "import duetime.server.session"),
     ],
 )
 def test_an_import_that_goes_the_wrong_way_is_refused(assembled: Path, contract: str, module: str, line: str) -> None:

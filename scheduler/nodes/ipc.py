@@ -29,7 +29,7 @@ WAKE_TIMEOUT_S = 0.04
 LOOPBACK = "127.0.0.1"
 REQUEST_TIMEOUT_S = 1.0
 ANSWER_TIMEOUT_S = 1.0
-"""Seconds for one answer; a live runner replies within a millisecond."""
+"""Seconds for one answer; a live runner replies within a millisecond, a busy one later."""
 
 MAX_CALLERS = 16
 """Connections that are served at once; more are closed unread."""

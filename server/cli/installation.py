@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Annotated, Any
 
 import typer
-from duetime.scheduler.errors import Refused
+from duetime.scheduler.errors import InvalidSetting, Refused
 from duetime.server.cli import output
 from duetime.server.cli.output import AsJson
 from duetime.server.session import session
@@ -51,7 +51,14 @@ def doctor(
 ) -> None:
     """Check database, clock, zone, runner, handlers, channels and settings, and suggest remedies."""
     checks: Any = import_module("duetime.server.doctor.examine")
-    found = checks.examine(session(context), send_test=send_test, deep=deep)
+    opened = session(context)
+    try:
+        settings = opened.settings()
+    except InvalidSetting as error:
+        found = [checks.misconfigured(error)]
+    else:
+        invocation = opened.invocation()
+        found = checks.examine(settings, invocation, config=opened.config, send_test=send_test, deep=deep)
     if as_json:
         output.as_json({"schema": "duetime.doctor/1", "checks": [check.as_json() for check in found]})
     else:

@@ -15,7 +15,7 @@ from duetime.scheduler.delivery import ChannelError, Channels
 from duetime.scheduler.errors import DuetimeError, InvalidSetting, SchemaTooNew, StoreUnavailable
 from duetime.scheduler.events import EventFilter
 from duetime.scheduler.ids import new_id
-from duetime.scheduler.nodes.ipc import RunnerClient
+from duetime.scheduler.nodes.ipc import ANSWER_TIMEOUT_S, RunnerClient
 from duetime.scheduler.principal import LOCAL
 from duetime.scheduler.rules.time import times
 from duetime.scheduler.store import Store, open_store
@@ -31,7 +31,6 @@ from duetime.server.doctor.distributed import (
     skew_check,
     workers_check,
 )
-from duetime.server.session import RUNNER_ANSWER_TIMEOUT_S, Session
 from duetime.server.settings.handlers import load_handlers
 from duetime.server.settings.layers import config_path
 from duetime.server.settings.masks import masked
@@ -39,30 +38,39 @@ from duetime.server.settings.model import Settings
 from duetime.server.settings.options import channel_options
 from duetime.server.settings.work import default_database_url
 from duetime.server.setup import background_service
+from duetime.server.setup.invocation import Invocation
 from duetime.version import __version__
 
 LOW_DISK_BYTES = 100 * 1024 * 1024
 CLOCK_TOLERANCE = timedelta(seconds=2)
 
 
-def examine(session: Session, *, send_test: bool = False, deep: bool = False) -> list[Check]:
-    """Look at everything; a wrong configuration ends it early, as nothing else can be trusted then."""
-    try:
-        settings = session.settings()
-    except InvalidSetting as error:
-        return [Check("configuration", CheckVerdict.WRONG, str(error), "Correct it, then run `duetime doctor` again.")]
+def examine(
+    settings: Settings,
+    invocation: Invocation,
+    *,
+    config: Path | None = None,
+    send_test: bool = False,
+    deep: bool = False,
+) -> list[Check]:
+    """Look at everything; `config` is the file that the command line named, if any."""
     return [
-        _configuration(settings, session),
+        _configuration(settings, config),
         *_database(settings, deep=deep),
         _zone(settings),
         _handlers(settings),
         *_channels(settings, send_test=send_test),
-        _service(session, shared=settings.distributed),
+        _service(invocation, shared=settings.distributed),
     ]
 
 
-def _configuration(settings: Settings, session: Session) -> Check:
-    path = config_path(session.config)
+def misconfigured(error: InvalidSetting) -> Check:
+    """Return the only check of a wrong configuration: nothing else can be trusted then."""
+    return Check("configuration", CheckVerdict.WRONG, str(error), "Correct it, then run `duetime doctor` again.")
+
+
+def _configuration(settings: Settings, config: Path | None) -> Check:
+    path = config_path(config)
     changed = sum(settings.origin(name) != "default" for name in Settings.model_fields)
     said = f"{path or 'no file'}, {changed} settings changed; duetime {__version__}, Python {python_version()}"
     return Check("configuration", CheckVerdict.OK, said)
@@ -152,7 +160,7 @@ def _clock(store: Store) -> Check:
 
 def _runner(store: Store) -> Check:
     current = store.runners.current()
-    if current is not None and RunnerClient(store).wake(RUNNER_ANSWER_TIMEOUT_S):
+    if current is not None and RunnerClient(store).wake(ANSWER_TIMEOUT_S):
         said = f"process {current.pid} has been running tasks since {current.started_at:%Y-%m-%d %H:%M} UTC"
         return Check("runner", CheckVerdict.OK, said)
     due = store.claims.next_times().first()
@@ -227,8 +235,8 @@ def _sent(channels: Channels, name: str) -> Check:
     return Check(name, CheckVerdict.OK, "accepted the test message; check that it arrived")
 
 
-def _service(session: Session, *, shared: bool) -> Check:
-    plan = background_service.plan(session.invocation())
+def _service(invocation: Invocation, *, shared: bool) -> Check:
+    plan = background_service.plan(invocation)
     if plan is None:
         return Check(
             "service",
