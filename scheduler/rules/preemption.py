@@ -82,7 +82,8 @@ class Holder:
 def holders_to_ask(missing: Mapping[str, float], tier: int, holders: Iterable[Holder]) -> list[str]:
     """Return the runs to request, so that a run of `tier` gets all the units that are `missing`, by pool.
 
-    None when the less urgent `holders` have too few. Else the fewest, and none that the others make unnecessary. Among
+    None when the less urgent `holders` have too few. Else the fewest, of several pools nearly so: at most 1 + ln of the
+    most missing units that one run holds, times the fewest. None that the others make unnecessary is among them. Of
     equals the least urgent goes first, then the one that holds least, then the one that started last.
     Twin: lua/runs_to_preempt.lua.
     """

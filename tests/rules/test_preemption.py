@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import math
+from collections.abc import Iterable
 from dataclasses import replace
+from itertools import combinations
 
 import pytest
 from duetime.scheduler.rules.headroom import NO_HEADROOM, HeadroomParts
@@ -148,6 +151,27 @@ def test_what_is_asked_for_suffices_and_nothing_of_it_is_spare(
     assert len(chosen) == len(set(found)) == len(found)
     assert suffice(chosen) or not (found or suffice(able))
     assert not any(suffice([run for run in chosen if run is not each]) for each in chosen)
+
+
+@given(st.dictionaries(st.sampled_from("abc"), st.integers(1, 9), min_size=1), HOLDERS.map(lambda runs: runs[:7]))
+def test_the_fewest_are_asked_for_one_pool_and_for_several_at_most_a_logarithm_more(
+    missing: dict[str, int], held: list[Holder]
+) -> None:
+    def suffice(runs: Iterable[Holder]) -> bool:
+        return all(units <= sum(run.units.get(pool, 0) for run in runs) for pool, units in missing.items())
+
+    found = holders_to_ask({pool: float(units) for pool, units in missing.items()}, 0, held)
+    fewest = next((size for size in range(8) if any(map(suffice, combinations(held, size)))), 0)
+    gains = [sum(min(units, run.units.get(pool, 0)) for pool, units in missing.items()) for run in held]
+    most = 1.0 if len(missing) == 1 else 1 + math.log(max([1, *gains]))
+    assert fewest <= len(found) <= most * fewest
+
+
+def test_for_several_pools_five_may_be_asked_where_two_would_do() -> None:
+    halves = [Holder(f"half{units}", BACKGROUND, {"a": units, "b": units}) for units in (32, 16, 8, 4, 2)]
+    wholes = [Holder(pool, BACKGROUND, {pool: 62}) for pool in "ab"]
+    found = holders_to_ask({"a": 62, "b": 62}, CRITICAL, [*wholes, *halves])
+    assert found == [run.run_id for run in halves], "a change of the rule that finds the two is welcome"
 
 
 @given(TIERS, TURNS, st.integers(0, 16))

@@ -164,9 +164,9 @@ class LivePool:
             return units > in_reach(self.limits, self.at(now), tier, now)
         return why is not Why.HELD
 
-    def give_up_first_call(self, run_id: str, name: ClassName) -> bool:
-        """Drop the first call of a run, and the promise to its class; return whether there was any."""
-        had, was_promised = self.state.hold == run_id, self.promised == name
+    def give_up_first_call(self, run_id: str, name: ClassName | None) -> bool:
+        """Drop the first call of a run, and the promise to its class unless None; return whether there was any."""
+        had, was_promised = self.state.hold == run_id, name is not None and self.promised == name
         if had:
             self.state.hold, self.state.hold_key = "", 0.0
         if was_promised:
@@ -222,7 +222,7 @@ class LivePool:
     def is_idle(self, now: float) -> bool:
         """Whether the pool can be removed without loss: it is unused and has no history to keep."""
         state = self.at(now)
-        if self.own or state.used or self.sizes or state.hold:
+        if self.own or state.used or self.sizes or state.hold or now < self.promised_until:
             return False
         if self.limits is None:
             return True

@@ -22,6 +22,7 @@ from duetime.scheduler.rules.limits.admission import (
 from duetime.scheduler.rules.limits.breaker import Report, learn
 from duetime.scheduler.rules.limits.queue_time import QueueTime
 from duetime.scheduler.rules.limits.start_log import resized
+from duetime.scheduler.rules.preemption import YIELD_NOTICE_MS
 
 TEMPLATE = ":*"
 """Built-in templates: one run at a time for each key."""
@@ -114,9 +115,14 @@ class LivePools:
         return True
 
     def drop_holds(self, entry: Entry, now: float) -> None:
-        """Drop the first calls of a run that has left its place, and unpark those it kept out."""
+        """Drop the first calls of a run that has left its place, and unpark those it kept out.
+
+        A promise stays while another run of its class is late.
+        """
+        cls = self._waiting.named(class_name(entry))
+        is_late = cls is not None and cls.head is not None and cls.head[0] <= self.time.wall + YIELD_NOTICE_MS
         for pool in [self.get(name, now) for name in sorted(entry.needs)]:
-            if pool.give_up_first_call(entry.run_id, class_name(entry)):
+            if pool.give_up_first_call(entry.run_id, None if is_late else class_name(entry)):
                 self.wake(pool, now)
             self.forget(pool, now)
 

@@ -9,6 +9,7 @@ from collections.abc import Iterable, Mapping, Sequence
 
 from duetime.scheduler.queue.answers import Why
 from duetime.scheduler.queue.constants import (
+    MAX_PREEMPTORS,
     MAX_SIZES_PER_WAKE,
     MAX_WILLING_RUNS,
     PROMISE_MS,
@@ -58,9 +59,9 @@ class PoolPreemption:
     def _late(self, pool: LivePool, before: float) -> list[RunClass]:
         """Return the late classes that are parked on a pool, the most urgent first."""
         sizes = [(tier, *each) for tier, units in enumerate(pool.units[: TIER_COUNT - 1], 1) for each in units]
-        heads = [(size[0], pool.sizes[size].heads.top()) for size in sizes[:MAX_SIZES_PER_WAKE]]
-        late = sorted((tier, head) for tier, head in heads if head is not None and head[0] <= before)
-        return [self._waiting.class_of(head[2]) for _, head in late]
+        firsts = [(size[0], pool.sizes[size].heads.first(MAX_PREEMPTORS)) for size in sizes[:MAX_SIZES_PER_WAKE]]
+        late = sorted((tier, head) for tier, heads in firsts for head in heads if head[0] <= before)
+        return [self._waiting.class_of(head[2]) for _, head in late[:MAX_PREEMPTORS]]
 
     def _help(self, cls: RunClass, now: float) -> bool:
         """Promise a class what it lacks, and request that runs release it; False when they hold too little."""

@@ -8,8 +8,8 @@ from importlib import resources
 from typing import Any
 
 from duetime.scheduler.queue import constants, lanes
+from duetime.scheduler.rules import preemption, turns
 from duetime.scheduler.rules import shares as tier_shares
-from duetime.scheduler.rules import turns
 from duetime.scheduler.rules.limits import admission, breaker, queue_time, start_log
 from duetime.scheduler.rules.limits.admission import Limits
 from duetime.scheduler.rules.shares import Shares
@@ -47,7 +47,7 @@ SCRIPTS = {
 }
 
 _SHARED = {
-    **vars(constants), **vars(lanes), **vars(turns), **vars(tier_shares),
+    **vars(constants), **vars(lanes), **vars(turns), **vars(tier_shares), **vars(preemption),
     **vars(admission), **vars(breaker), **vars(queue_time), **vars(start_log), **globals(),
 }  # fmt: skip
 _NUMBERS = {name: value for name, value in _SHARED.items() if isinstance(value, int | float)}

@@ -173,6 +173,20 @@ class PreemptionContract(QueueCase):
         assert queue.begin_rebuild("me")
         assert self.asked(queue, "long") == []
 
+    def test_a_run_that_cannot_be_helped_does_not_keep_others_from_it(self, queue: DispatchQueue, clock: Clock) -> None:
+        queue.set_pool("gpu", slots(1))
+        queue.set_pool("rate", Limits(Kind.RATE, 1))
+        self.hold(queue, clock, "spends", {"rate": 1})
+        self.hold(queue, clock, "long", {"gpu": 1})
+        self.park(
+            queue,
+            self.entry(clock, "first", NOTICE - 1, {"gpu": 1, "rate": 1}, tier=1),
+            self.urgent(clock, "late", {"gpu": 1}),
+        )
+        assert self.asked(queue, "long") == ["long"]
+        assert self.finish(queue, "long")
+        assert self.taken(queue) == ["late"]
+
     # Who gets the units
 
     def test_released_units_are_kept_for_the_run_that_waits_for_them(self, queue: DispatchQueue, clock: Clock) -> None:
@@ -216,6 +230,56 @@ class PreemptionContract(QueueCase):
         queue.cancel("late")
         assert self.finish(queue, "long")
         assert self.taken(queue) == ["other"]
+
+    @pytest.mark.parametrize("change", ["cancel", "rescore", "put"])
+    @pytest.mark.parametrize("changed", ["late", "next"])
+    def test_a_change_of_one_late_run_leaves_the_units_to_the_others_of_its_class(
+        self, queue: DispatchQueue, clock: Clock, change: str, changed: str
+    ) -> None:
+        queue.set_pool("gpu", slots(1))
+        self.hold(queue, clock, "long", {"gpu": 1})
+        self.park(
+            queue,
+            self.entry(clock, "overdue", -9e6, {"gpu": 1}, tier=5),
+            self.urgent(clock, "late", {"gpu": 1}),
+            self.entry(clock, "next", NOTICE - 1, {"gpu": 1}, tier=1),
+        )
+        assert self.asked(queue, "long") == ["long"]
+        if change == "cancel":
+            queue.cancel(changed)
+        elif change == "rescore":
+            queue.rescore(changed, clock.ms + 1e6)
+        else:
+            queue.put([self.entry(clock, changed, 1e6, {"cpu": 1}, tier=1)])
+        assert self.finish(queue, "long")
+        [other] = {"late", "next"} - {changed}
+        assert self.taken(queue, 1) == [other]
+
+    def test_units_are_not_kept_for_runs_that_are_not_late(self, queue: DispatchQueue, clock: Clock) -> None:
+        queue.set_pool("gpu", slots(1))
+        self.hold(queue, clock, "long", {"gpu": 1})
+        self.park(
+            queue,
+            self.entry(clock, "overdue", -9e6, {"gpu": 1}, tier=5),
+            self.urgent(clock, "late", {"gpu": 1}),
+            self.entry(clock, "later", NOTICE + 1, {"gpu": 1}, tier=1),
+        )
+        assert self.asked(queue, "long") == ["long"]
+        queue.cancel("late")
+        assert self.finish(queue, "long")
+        assert self.taken(queue, 1) == ["overdue"]
+
+    def test_units_of_a_pool_that_was_made_on_use_are_kept_as_well(self, queue: DispatchQueue, clock: Clock) -> None:
+        self.hold(queue, clock, "long", {"key:7": 1})
+        self.park(queue, self.urgent(clock, "late", {"key:7": 1}))
+        assert self.asked(queue, "long") == ["long"]
+        queue.put([self.entry(clock, "overdue", -9e6, {"key:7": 1}, tier=5)])
+        assert self.finish(queue, "long")
+        assert self.taken(queue, 1) == ["late"]
+        assert self.finish(queue, "late")
+        assert self.taken(queue, 1) == ["overdue"]
+        assert self.finish(queue, "overdue")
+        assert "key:7" not in queue.stats().pools, "and it goes when nothing uses it"
 
     def test_a_holder_that_ends_by_itself_leaves_nothing_behind(self, queue: DispatchQueue, clock: Clock) -> None:
         queue.set_pool("gpu", slots(1))

@@ -18,6 +18,7 @@ from tests.contracts.queue.suite import Clock
 from tests.contracts.queue.test_random_walk import SEEDS, STEPS, Walk
 
 POOLS = ["cpu", "gpu", "tpm"]
+MADE_ON_USE = "key:1"
 
 
 class PreemptionWalk(Walk):
@@ -31,8 +32,8 @@ class PreemptionWalk(Walk):
         self.weighted |= {self.advance_long: 0.1, self.reap: 0.5, self.rebuild: 0.04, self.set_back: 0.2}
 
     def entry(self) -> Entry:
-        names = self.chance.sample(POOLS, self.chance.choice([1, 1, 1, 2, 3, 0]))
-        needs = {name: self.chance.choice([1, 1, 2, 3]) for name in names}
+        names = self.chance.sample([*POOLS, MADE_ON_USE], self.chance.choice([1, 1, 1, 2, 3, 0]))
+        needs = {name: 1 if name == MADE_ON_USE else self.chance.choice([1, 1, 2, 3]) for name in names}
         return replace(super().entry(), needs=needs, tier=self.chance.choice([1, 2, 3, 4, 5, 5, 5]))
 
     def some_limits(self) -> Limits:

@@ -245,19 +245,21 @@ local function claim_first_call(p, units, tier, id, key)
   if p.state.hold == '' or key < p.state.hold_key then set_hold(p, id, key) end
 end
 
--- Drop the first call of a run, and the promise to its class; return whether there was any.
+-- Drop the first call of a run, and the promise to its class unless nil; return whether there was any.
 local function give_up_first_call(p, id, class)
-  local had, was_promised = p.state.hold == id, p.state.promised == class.name
+  local had, was_promised = p.state.hold == id, class and p.state.promised == class.name
   if had then set_hold(p, '', 0) end
   if was_promised then set_promise(p, '', 0) end
   return had or was_promised
 end
 
--- A run that is removed or moved drops its first calls.
+-- A run that is removed or moved drops its first calls. A promise stays while another run of its class is late.
 local function drop_holds(run)
+  local key = run.class.needs[1] and head_of(run.class)
+  local is_late = key and key <= WALL + YIELD_NOTICE_MS
   for _, need in ipairs(run.class.needs) do
     local p = pool(need.pool)
-    if give_up_first_call(p, run.id, run.class) then wake(p) end
+    if give_up_first_call(p, run.id, not is_late and run.class) then wake(p) end
     forget_if_idle(p)
   end
 end

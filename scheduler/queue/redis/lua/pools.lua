@@ -262,7 +262,7 @@ end
 -- The pool can be removed without loss: it is unused and has no history to keep.
 local function is_idle(p)
   local s = p.state
-  if p.own or s.used ~= 0 or s.hold ~= '' or call('EXISTS', P .. 'sizes:' .. p.name) == 1 then return false end
+  if p.own or s.used ~= 0 or s.hold ~= '' or NOW < s.promised_until or call('EXISTS', P .. 'sizes:' .. p.name) == 1 then return false end
   if not p.limits then return true end
   return p.limits.kind == 'slots' and s.factor >= 1 and s.stopped_until <= NOW and s.open_until == 0
 end

@@ -179,12 +179,12 @@ local function late_heads(p)
   local found = {}
   local from, to = number(SIZE_SCORES_PER_TIER), '(' .. number(5 * SIZE_SCORES_PER_TIER)
   for _, size in ipairs(call('ZRANGEBYSCORE', P .. 'sizes:' .. p.name, from, to, 'LIMIT', 0, MAX_SIZES_PER_WAKE)) do
-    local head = call('ZRANGE', P .. 'behind:' .. p.name .. ' ' .. size, 0, 0, 'WITHSCORES')
-    local key = tonumber(head[2])
-    if key and key <= before then
-      local cut = string.find(head[1], '\n', 1, true)
-      local class = class_of(string.sub(head[1], cut + 1))
-      found[#found + 1] = {key = key, member = string.sub(head[1], 1, cut - 1), class = class}
+    local behind = P .. 'behind:' .. p.name .. ' ' .. size
+    local heads = call('ZRANGEBYSCORE', behind, '-inf', number(before), 'WITHSCORES', 'LIMIT', 0, MAX_PREEMPTORS)
+    for i = 1, #heads, 2 do
+      local cut = string.find(heads[i], '\n', 1, true)
+      local class = class_of(string.sub(heads[i], cut + 1))
+      found[#found + 1] = {key = tonumber(heads[i + 1]), member = string.sub(heads[i], 1, cut - 1), class = class}
     end
   end
   table.sort(found, function(a, b)
@@ -197,8 +197,8 @@ end
 -- Request units for the first late class of a pool that others can help, unless one is being helped.
 local function help_first(p)
   if promised_class(p) then return end
-  for _, head in ipairs(late_heads(p)) do
-    if help(head) then return end
+  for i, head in ipairs(late_heads(p)) do
+    if i > MAX_PREEMPTORS or help(head) then return end
   end
 end
 
