@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import asyncio
+import atexit
+import os
 import threading
 from collections import deque
 from collections.abc import Callable
@@ -43,10 +45,8 @@ class _Call(Generic[T]):
             return
         try:
             self._answer = partial(self.future.set_result, self._work())
-        except StopIteration as error:  # a future refuses it
-            self._answer = partial(self.future.set_exception, RuntimeError(repr(error)))
         except BaseException as error:  # noqa: BLE001 - whatever it is, the caller gets it
-            self._answer = partial(self.future.set_exception, error)
+            self._answer = partial(self.future.set_exception, _bearable(error))
 
     def answer(self) -> None:
         """Wake the caller, if it and its event loop are still there."""
@@ -58,6 +58,15 @@ class _Call(Generic[T]):
             self._answer()
 
 
+def _bearable(error: BaseException) -> Exception:
+    """Return an error that a future takes and that ends this call alone: a SystemExit would end the event loop."""
+    if isinstance(error, Exception) and not isinstance(error, StopIteration):
+        return error
+    found = RuntimeError(repr(error))
+    found.__cause__ = error
+    return found
+
+
 class ToolThreads:
     """Threads that carry out calls. The one that was busy last is taken first: its data are in the processor's cache.
 
@@ -66,10 +75,20 @@ class ToolThreads:
 
     def __init__(self, most: int) -> None:
         self._most = most
+        self.reset()
+
+    def reset(self) -> None:
+        """Begin without threads: a forked process has none of them."""
         self._lock = threading.Lock()
+        self._all_idle = threading.Condition(self._lock)
         self._threads = 0
         self._idle: list[SimpleQueue[_Call[Any]]] = []
         self._waiting: deque[_Call[Any]] = deque()
+
+    def finish(self) -> None:
+        """Wait for the work under way: the end of a process interrupts none midway, though its caller has gone."""
+        with self._all_idle:
+            self._all_idle.wait_for(lambda: len(self._idle) == self._threads)
 
     def start(self, call: _Call[Any]) -> None:
         """Give a call to an idle thread, to a new one, or to the next that becomes idle."""
@@ -100,6 +119,11 @@ class ToolThreads:
                 inbox.put(self._waiting.popleft())
             else:
                 self._idle.append(inbox)
+                if len(self._idle) == self._threads:
+                    self._all_idle.notify_all()
 
 
 _threads = ToolThreads(MAX_TOOL_THREADS)
+atexit.register(_threads.finish)
+if hasattr(os, "register_at_fork"):  # Windows has no forks
+    os.register_at_fork(after_in_child=_threads.reset)

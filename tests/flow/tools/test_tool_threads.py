@@ -3,12 +3,17 @@
 from __future__ import annotations
 
 import asyncio
+import os
+import subprocess
+import sys
+import textwrap
 import threading
 from contextvars import ContextVar
 from typing import Never
 
 import pytest
-from duetime.tools.threads import MAX_TOOL_THREADS, cross
+from duetime.tools import threads
+from duetime.tools.threads import MAX_TOOL_THREADS, ToolThreads, cross
 
 PATIENCE_S = 30
 WHO: ContextVar[str] = ContextVar("WHO", default="nobody")
@@ -72,13 +77,91 @@ def test_work_whose_event_loop_has_ended_leaves_its_thread_for_others() -> None:
     assert asyncio.run(cross(lambda: "served")) == "served"
 
 
-@pytest.mark.parametrize(("raised", "expected"), [(KeyError("x"), KeyError), (StopIteration(), RuntimeError)])
-def test_what_the_work_raises_reaches_the_caller(raised: Exception, expected: type[Exception]) -> None:
+@pytest.mark.parametrize(
+    ("raised", "expected"),
+    [
+        *((KeyError("x"), KeyError), (StopIteration(), RuntimeError)),
+        *((SystemExit(3), RuntimeError), (KeyboardInterrupt(), RuntimeError), (asyncio.CancelledError(), RuntimeError)),
+    ],
+)
+def test_what_the_work_raises_reaches_the_caller_and_ends_nothing_else(
+    raised: BaseException, expected: type[Exception]
+) -> None:
     def work() -> Never:
         raise raised
 
-    with pytest.raises(expected):
-        asyncio.run(cross(work))
+    async def calls() -> str:
+        with pytest.raises(expected):
+            await cross(work)
+        return await cross(lambda: "served")
+
+    assert asyncio.run(calls()) == "served"
+
+
+def test_calls_get_a_thread_in_the_order_in_which_they_came_except_those_whose_callers_have_gone(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(threads, "_threads", ToolThreads(1))
+    go, made = threading.Event(), list[int]()
+
+    async def calls() -> None:
+        busy = asyncio.create_task(cross(go.wait, PATIENCE_S))
+        await asyncio.sleep(0)
+        later = [asyncio.create_task(cross(made.append, number)) for number in range(9)]
+        await asyncio.sleep(0)
+        later[1].cancel()
+        await asyncio.sleep(0)
+        go.set()
+        await asyncio.gather(busy, *later, return_exceptions=True)
+
+    asyncio.run(calls())
+    assert made == [0, *range(2, 9)]
+
+
+def in_a_process_of_its_own(program: str) -> str:
+    """Return what a program prints that may use `asyncio`, `os`, `threading` and `cross`."""
+    begin = "import asyncio, os, threading, time\nfrom duetime.tools.threads import cross\n"
+    done = subprocess.run(
+        [sys.executable, "-c", begin + textwrap.dedent(program)],
+        capture_output=True,
+        text=True,
+        timeout=120,
+        check=False,
+    )
+    return done.stdout + done.stderr
+
+
+def test_a_process_that_ends_waits_for_the_work_under_way() -> None:
+    program = """
+        begun = threading.Event()
+
+        def work():
+            begun.set()
+            time.sleep(0.3)
+            os.write(1, b"whole")
+
+        async def leaves():
+            call = asyncio.create_task(cross(work))
+            await asyncio.sleep(0)
+            begun.wait()
+            call.cancel()
+
+        asyncio.run(leaves())
+    """
+    assert in_a_process_of_its_own(program) == "whole"
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="Windows has no forks")
+def test_a_forked_process_has_threads_of_its_own() -> None:
+    program = """
+        asyncio.run(cross(int))
+        child = os.fork()
+        if child == 0:
+            asyncio.run(asyncio.wait_for(cross(os.write, 1, b"served"), 10))
+            os._exit(0)
+        os.waitpid(child, 0)
+    """
+    assert in_a_process_of_its_own(program) == "served"
 
 
 def test_the_work_has_the_context_of_its_caller() -> None:
