@@ -223,7 +223,9 @@ def _short(short: Shortage, record: TaskRecord, now: datetime, facts: RunFacts) 
             "raise the capacity, or lower `needs`"
         ),
         Why.SHORT: lambda: f"it needs {short.needed:g}, {_units(short.free)} of {short.capacity:g} are free{until}",
-        Why.HELD: lambda: f"reserved for {facts.named(short.held_for or '')}, which is overdue and goes first",
+        Why.HELD: lambda: (
+            f"reserved for {facts.named(short.held_for or '')}, which is overdue or about to be, and goes first"
+        ),
         Why.STOPPED: lambda: f"its provider requested a pause{until}",
         Why.BREAKER: lambda: f"its breaker is open after failures{until or ', and one run is probing it now'}",
     }

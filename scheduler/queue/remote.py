@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import asdict
+from dataclasses import asdict, fields
 from enum import StrEnum
 from typing import Any
 
@@ -74,20 +74,32 @@ class RemoteQueue:
         found = said.get("stats") if isinstance(said, dict) else None
         if not isinstance(found, dict):
             return None
-        pools = {name: PoolUse(**use) for name, use in found["pools"].items()}
+        pools = {name: PoolUse(**_known(PoolUse, use)) for name, use in found["pools"].items()}
         threads = {name: _threads(use) for name, use in found.get("threads", {}).items()}
-        return Stats(**{**found, "waiting": tuple(found["waiting"]), "pools": pools, "threads": threads})
+        return Stats(**{**_known(Stats, found), "waiting": tuple(found["waiting"]), "pools": pools, "threads": threads})
 
 
 def _explanation(found: dict[str, Any]) -> Explanation:
-    if isinstance(found.get("threads"), dict):
-        found = {**found, "threads": _threads(found["threads"])}
-    short = found.get("shortage")
-    if not isinstance(short, dict):
-        return Explanation(**found)
-    shortage = Shortage(**{**short, "why": Why(short["why"]), "holders": tuple(short["holders"])})
-    return Explanation(**{**found, "shortage": shortage})
+    short, threads = found.get("shortage"), found.get("threads")
+    parts = {
+        "shortage": _shortage(short) if isinstance(short, dict) else None,
+        "threads": _threads(threads) if isinstance(threads, dict) else None,
+    }
+    return Explanation(**{**_known(Explanation, found), **parts})
+
+
+def _shortage(found: dict[str, Any]) -> Shortage | None:
+    """Return a shortage; None for a reason that only a newer process knows."""
+    if found["why"] not in list(Why):
+        return None
+    return Shortage(**{**_known(Shortage, found), "why": Why(found["why"]), "holders": tuple(found["holders"])})
 
 
 def _threads(found: dict[str, Any]) -> ThreadUse:
-    return ThreadUse(**{**found, "headroom": tuple(found["headroom"])})
+    return ThreadUse(**{**_known(ThreadUse, found), "headroom": tuple(found["headroom"])})
+
+
+def _known(kind: type, found: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the fields that this process knows: a newer one that answers may tell more."""
+    names = {item.name for item in fields(kind)}
+    return {name: value for name, value in found.items() if name in names}

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
@@ -23,7 +23,7 @@ from duetime.scheduler.rules.estimates import Estimate
 from duetime.scheduler.rules.limits.pool_spec import read_pool
 from duetime.scheduler.service import Scheduler
 from duetime.scheduler.store import Store, open_store
-from duetime.scheduler.task import Run, State, Task, TaskRecord
+from duetime.scheduler.task import Json, Run, State, Task, TaskRecord
 from duetime.scheduler.view_parts import WaitKind, WaitReason
 
 from tests.builders import TENANT, a_task
@@ -78,7 +78,7 @@ def test_a_rate_says_when_there_is_more() -> None:
     [
         (short(Why.UNKNOWN), "pool gpu: there is no pool 'gpu' (pools: disk, net); declare it, or change `needs`"),
         (short(Why.TOO_SMALL, needed=9), "it needs 9, but the capacity is 4: raise the capacity"),
-        (short(Why.HELD, held_for="r9"), "reserved for r9, which is overdue and goes first"),
+        (short(Why.HELD, held_for="r9"), "reserved for r9, which is overdue or about to be, and goes first"),
         (
             short(Why.STOPPED, helped_at=MS + 5000),
             "its provider requested a pause, until Fri 20 Nov 2026 12:00 (in 5 s)",
@@ -294,6 +294,37 @@ def test_a_holder_says_when_it_is_probably_done_where_its_length_is_known(
 
     assert held().endswith("«Render the film»")
     assert held(usual).partition("«Render the film» ")[2] == (said if said[0] == "(" else f"(probably {said})")
+
+
+def test_what_a_newer_process_tells_beside_is_left_out(queue: MemoryQueue) -> None:
+    queue.set_pool("gpu", read_pool("gpu", {"capacity": 1}).limits(NOW))
+    queue.put([Entry("first", MS, needs={"gpu": 1}), Entry("second", MS + 1, needs={"gpu": 1})])
+    queue.take("w", 2, 30_000, threads=ThreadUse(2))
+
+    def newer(said: Any) -> Any:
+        if isinstance(said, dict):
+            return {name: newer(value) for name, value in said.items()} | {"of_tomorrow": 1}
+        return said
+
+    def newer_answer(question: Any) -> Any:
+        said: Any = answer(queue, question)
+        if "stats" in said:
+            return {"stats": {**said["stats"], "of_tomorrow": 1, **_each(said["stats"], newer)}}
+        return newer(said)
+
+    remote = RemoteQueue(newer_answer)
+    assert remote.explain("second") == (None, queue.explain("second"))
+    assert remote.stats() == queue.stats()
+
+
+def _each(stats: Any, newer: Callable[[Any], Any]) -> dict[str, Any]:
+    return {part: {name: newer(use) for name, use in stats[part].items()} for part in ("pools", "threads")}
+
+
+def test_a_reason_that_only_a_newer_process_knows_leaves_the_place_of_the_run(queue: MemoryQueue) -> None:
+    shortage: dict[str, Json] = {"pool": "gpu", "why": "of tomorrow", "needed": 1, "free": 0, "capacity": 1}
+    remote = RemoteQueue(lambda _question: {"explanation": {"status": "parked", "ahead": 2, "shortage": shortage}})
+    assert remote.explain("second") == (None, Explanation("parked", 2))
 
 
 def test_an_open_breaker_is_told_with_its_time(store: Store, queue: MemoryQueue) -> None:
