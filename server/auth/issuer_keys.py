@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 import logging
 import threading
@@ -23,7 +24,16 @@ KEYS_MAX_AGE_S = 600.0
 STALE_KEYS_MAX_AGE_S = 3600.0
 """Seconds for which keys hold while the authorization server does not answer."""
 
+_HEADERS = {"Accept": "application/json", "Accept-Encoding": "identity"}
+"""Without compression: a few bytes would unfold to very many before they are counted."""
+
 METADATA_PATHS = ("/.well-known/openid-configuration", "/.well-known/oauth-authorization-server")
+
+_UNREADABLE = (
+    *(httpx2.HTTPError, httpx2.InvalidURL, httpx2.StreamError, TimeoutError, OSError),
+    *(PyJWTError, ValueError, TypeError, LookupError, AttributeError, RecursionError),
+)
+"""What a server that is away, slow, or answers with anything else makes of the libraries."""
 
 log = logging.getLogger(__name__)
 
@@ -67,11 +77,14 @@ class IssuerKeys:
 
     def find(self, key_id: str | None) -> IssuerKey | None:
         """Return the key with this id; without an id the only key that there is. Raises IssuerUnavailable."""
-        if self._clock() - self._fetched_at > KEYS_MAX_AGE_S or self._known(key_id) is None:
-            self._refresh()
+        due = self._clock() - self._fetched_at > KEYS_MAX_AGE_S or self._known(key_id) is None
+        elsewhere = due and not self._refresh()
         if self._clock() - self._fetched_at > STALE_KEYS_MAX_AGE_S:
             raise IssuerUnavailable(f"the keys of {self._issuer} cannot be fetched")
-        return self._known(key_id)
+        found = self._known(key_id)
+        if found is None and elsewhere:
+            raise IssuerUnavailable(f"the keys of {self._issuer} are being fetched")
+        return found
 
     def _known(self, key_id: str | None) -> IssuerKey | None:
         keys = self._keys
@@ -79,32 +92,35 @@ class IssuerKeys:
             return next(iter(keys.values())) if len(keys) == 1 else None
         return keys.get(key_id)
 
-    def _refresh(self) -> None:
-        """Fetch the keys unless that was tried a moment ago: whoever invents key ids causes no more than that."""
-        if self._clock() - self._tried_at < self._refetch_s:
-            return
+    def _refresh(self) -> bool:
+        """Fetch the keys unless that was tried a moment ago: whoever invents key ids causes no more than that.
+
+        Returns False while another thread fetches them: what is known holds until it has done so.
+        """
         if not self._fetching.acquire(blocking=False):
-            raise IssuerUnavailable(f"the keys of {self._issuer} are being fetched")
+            return False
         try:
-            self._tried_at = self._clock()
-            self._keys = self._read()
-            self._fetched_at = self._clock()
-        except (httpx2.HTTPError, PyJWTError, ValueError, TypeError, KeyError, AttributeError) as error:
-            log.warning("cannot fetch the keys of %s: %s: %s", self._issuer, type(error).__name__, error)
+            if self._clock() - self._tried_at >= self._refetch_s:
+                self._tried_at = self._clock()
+                self._keys = self._read()
+                self._fetched_at = self._clock()
+        except _UNREADABLE as error:
+            log.warning("cannot fetch the keys of %s: %s: %s", self._issuer, type(error).__name__, str(error)[:200])
         finally:
             self._fetching.release()
+        return True
 
     def _read(self) -> Mapping[str, IssuerKey]:
         document = json.loads(self._fetch(self._jwks_url or self._discovered()))
-        found = {str(entry.get("kid", number)): _key(entry) for number, entry in enumerate(document["keys"])}
-        return {key_id: key for key_id, key in found.items() if key is not None}
+        found = [(_id_of(entry, number), _key(entry)) for number, entry in enumerate(document["keys"])]
+        return {key_id: key for key_id, key in found if key is not None}
 
     def _discovered(self) -> str:
         """Return the address of the keys as the metadata of the issuer has it (OpenID Connect, or RFC 8414)."""
         for address in _metadata_addresses(self._issuer):
             try:
                 found: dict[str, Any] = json.loads(self._fetch(address))
-            except (httpx2.HTTPError, ValueError):
+            except _UNREADABLE:
                 continue
             if found["issuer"] != self._issuer:
                 raise ValueError(f"the metadata is of {str(found['issuer'])[:100]!r}")
@@ -115,14 +131,19 @@ class IssuerKeys:
         raise ValueError("it has no metadata; set oauth_jwks_url")
 
 
-def _key(entry: dict[str, Any]) -> IssuerKey | None:
-    """Read a key; None for one that signs nothing, or of a kind that is not known here."""
-    if entry.get("use", "sig") != "sig":
+def _key(entry: Any) -> IssuerKey | None:
+    """Read a key; None for one that signs nothing, is malformed, or of a kind that is not known here."""
+    if not isinstance(entry, dict) or entry.get("use", "sig") != "sig":
         return None
     try:
         return IssuerKey(PyJWK.from_dict(entry).key, entry.get("alg"))
-    except PyJWTError:
+    except (PyJWTError, ValueError, TypeError, AttributeError) as error:
+        log.info("left out a key: %s", type(error).__name__)
         return None
+
+
+def _id_of(entry: Any, number: int) -> str:
+    return str(entry["kid"]) if isinstance(entry, dict) and "kid" in entry else f"without an id: {number}"
 
 
 def _metadata_addresses(issuer: str) -> list[str]:
@@ -133,11 +154,20 @@ def _metadata_addresses(issuer: str) -> list[str]:
 
 
 def fetched(address: str) -> bytes:
-    """Return a document; raises httpx2.HTTPError, and ValueError for one that is too long."""
+    """Return a document; raises httpx2.HTTPError, TimeoutError, and ValueError for one that is too long."""
+    return asyncio.run(_fetched(address))
+
+
+async def _fetched(address: str) -> bytes:
+    """Limit the whole time: httpx2 limits each wait alone, which a server that drips never exceeds."""
     found = bytearray()
-    with httpx2.stream("GET", address, timeout=FETCH_TIMEOUT_S, headers={"Accept": "application/json"}) as answer:
+    async with (
+        asyncio.timeout(FETCH_TIMEOUT_S),
+        httpx2.AsyncClient(timeout=FETCH_TIMEOUT_S, headers=_HEADERS) as client,
+        client.stream("GET", address) as answer,
+    ):
         answer.raise_for_status()
-        for part in answer.iter_bytes():
+        async for part in answer.aiter_raw():
             found += part
             if len(found) > MAX_DOCUMENT_BYTES:
                 raise ValueError(f"{address} has more than {MAX_DOCUMENT_BYTES} bytes")
