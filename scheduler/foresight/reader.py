@@ -55,7 +55,7 @@ class Reader:
     def _failed_attempt(self, record: TaskRecord) -> Attempt | None:
         runs = [run for run in (record.run, record.last_run) if run is not None]
         failed = [run.id for run in runs if run.failures and run.state is not State.SUCCEEDED]
-        return self._store.history.failed_attempt(failed) if failed else None
+        return self._store.history.failed_attempt(record.task.tenant, failed) if failed else None
 
     def _unread(self, record: TaskRecord, by: Principal) -> tuple[InboxMessage, ...]:
         if record.last_run is None:

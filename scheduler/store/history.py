@@ -58,10 +58,11 @@ class History:
         newest = _newest(select(*tracebacks.c).join(runs, runs.c.id == tracebacks.c.run_id).where(*of_task))
         return self._database.read(lambda connection: _with_tracebacks(connection, statement, newest))
 
-    def failed_attempt(self, run_ids: Sequence[str]) -> Attempt | None:
-        """Return the newest attempt of these runs that has a traceback."""
-        failed = tracebacks.c.run_id.in_(run_ids)
-        statement = _newest(select(*ATTEMPT, tracebacks.c.text).select_from(tracebacks).where(failed)).limit(1)
+    def failed_attempt(self, tenant: str, run_ids: Sequence[str]) -> Attempt | None:
+        """Return the newest attempt of these runs of a tenant that has a traceback."""
+        failed = tracebacks.c.run_id.in_(run_ids), runs.c.tenant == tenant
+        source = tracebacks.join(runs, runs.c.id == tracebacks.c.run_id)
+        statement = _newest(select(*ATTEMPT, tracebacks.c.text).select_from(source).where(*failed)).limit(1)
         columns = [*ATTEMPT, tracebacks.c.text]
         found = self._database.read(lambda connection: unreadable.values(connection, statement, Attempt, columns))
         return found[0][0] if found else None

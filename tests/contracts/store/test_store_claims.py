@@ -217,10 +217,10 @@ def test_a_failed_attempt_keeps_its_traceback_whatever_way_it_is_stored(store: S
     assert store.claims.settle(told) == [Verdict.SETTLED] * 3
     found = [store.history.attempts(TENANT, claim.task.id)[0].traceback for claim in (one, two, good)]
     assert found == ["Traceback one", "Traceback two\u2028\ufffd", None]
-    newest = store.history.failed_attempt([one.run.id, good.run.id])
+    newest = store.history.failed_attempt(TENANT, [one.run.id, good.run.id])
     assert newest is not None
     assert (newest.run_id, newest.outcome, newest.traceback) == (one.run.id, "retry", "Traceback one")
-    assert store.history.failed_attempt([good.run.id]) is None
+    assert store.history.failed_attempt(TENANT, [good.run.id]) is None
 
 
 def test_a_list_of_attempts_has_the_newest_tracebacks(store: Store, clock: Clock) -> None:
@@ -231,7 +231,7 @@ def test_a_list_of_attempts_has_the_newest_tracebacks(store: Store, clock: Clock
         store.claims.settle([settlement(claim, State.RETRYING, wake_at=NOON, error="boom", traceback=str(number))])
     found = [attempt.traceback for attempt in store.history.attempts(TENANT, record.task.id)]
     assert found == [None, None, *(str(number) for number in range(3, MAX_TRACEBACKS + 3))]
-    newest = store.history.failed_attempt([record.run.id])
+    newest = store.history.failed_attempt(TENANT, [record.run.id])
     assert newest is not None
     assert newest.traceback == str(MAX_TRACEBACKS + 2)
 

@@ -37,7 +37,6 @@ OF_NO_TENANT = {
     "tasks.add", "tasks.add_many",  # the tenant is in what is stored
     "tasks.forget_keys",
     "history.latest", "history.since", "history.tenants",  # subscriptions, which tell each tenant apart
-    "history.failed_attempt",  # by runs that were read for a tenant
     "api_keys.add", "api_keys.find", "api_keys.note_use", "api_keys.revoke", "api_keys.replace",  # by the key itself
 }  # fmt: skip
 
@@ -79,6 +78,7 @@ def calls(store: Store, task_id: str, run_id: str, tenant: str) -> dict[str, lis
         "tasks.titles": [lambda: tasks.titles(tenant, [task_id])],
         "tasks.undo_once": [undone],
         "history.attempts": [lambda: history.attempts(tenant, task_id)],
+        "history.failed_attempt": [lambda: history.failed_attempt(tenant, [run_id])],
         "history.dead_letters": [lambda: history.dead_letters(tenant, limit=9)],
         "history.events": [
             partial(history.events, tenant, f, limit=9)
@@ -118,7 +118,13 @@ def fill(store: Store) -> tuple[str, str]:
     record = store.tasks.add(task, run, actor="alice", key=KEY).record
     claim = restarted(store, record)
     failed = settlement(
-        claim, State.FAILED, summary=CANARY, error=CANARY, inbox=message(claim, text=CANARY), dead_letter=True
+        claim,
+        State.FAILED,
+        summary=CANARY,
+        error=CANARY,
+        traceback=CANARY,
+        inbox=message(claim, text=CANARY),
+        dead_letter=True,
     )
     store.claims.settle([failed])
     cancelled(store, added(store, NOON + timedelta(days=1), **values), reason=f"{CANARY} said so")
