@@ -11,6 +11,9 @@ from dataclasses import dataclass
 from duetime.scheduler.errors import DuetimeError
 
 WINDOW_S = 60.0
+MIN_MISSING_RATIO = 1e-6
+"""A smaller part of a call is counted as none: who waits as long as he was told must not be a nanosecond early."""
+
 MAX_TENANTS_COUNTED = 10_000
 """Tenants whose calls are counted; beyond them, those that have not called lately are forgotten."""
 
@@ -51,8 +54,9 @@ class CallLimits:
             return
         with self._lock:
             bucket = self._filled(tenant)
-            if bucket.left < 1:
-                raise TooManyCalls(self._limit, math.ceil((1 - bucket.left) * WINDOW_S / self._limit))
+            missing = 1 - bucket.left
+            if missing > MIN_MISSING_RATIO:
+                raise TooManyCalls(self._limit, math.ceil(missing * WINDOW_S / self._limit))
             bucket.left -= 1
 
     def _filled(self, tenant: str) -> _Bucket:

@@ -33,7 +33,7 @@ _UNREADABLE = (
     *(httpx2.HTTPError, httpx2.InvalidURL, httpx2.StreamError, TimeoutError, OSError),
     *(PyJWTError, ValueError, TypeError, LookupError, AttributeError, RecursionError),
 )
-"""What a server that is away, slow, or answers with anything else makes of the libraries."""
+"""Errors of the libraries when a server is away, slow, or answers with anything but keys."""
 
 log = logging.getLogger(__name__)
 

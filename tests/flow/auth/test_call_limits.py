@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from contextlib import suppress
 from pathlib import Path
 
 import pytest
@@ -37,6 +38,22 @@ def test_so_many_calls_are_answered_and_the_next_when_the_refusal_says() -> None
     watch.now += 0.2
     limits.take("acme")
     refused(limits)
+
+
+@pytest.mark.parametrize("limit", [1, 6, 7, 60, 90, 600])
+@pytest.mark.parametrize("start", [0.1, 12_345.678, 3_000_000.3])
+def test_a_caller_that_waits_as_long_as_it_was_told_is_answered(limit: int, start: float) -> None:
+    watch = Watch()
+    watch.now = start
+    limits = CallLimits(limit, watch)
+    for _ in range(limit):
+        limits.take("acme")
+    for _ in range(20):
+        watch.now += refused(limits)
+        limits.take("acme")
+        with suppress(TooManyCalls):  # what else has come back meanwhile, and a refusal that moves the count
+            while True:
+                limits.take("acme")
 
 
 def test_calls_that_were_not_made_are_not_saved_up() -> None:
