@@ -112,45 +112,39 @@ def _endless(given: Mapping[str, Any]) -> str:
     return "arguments"
 
 
-class ScheduleArguments(TypedDict, total=False):
-    """The keyword arguments of `Scheduler.schedule`: the fields of `Request` but the title."""
+class TaskArguments(TypedDict, total=False):
+    """The arguments that a new task and a change of one have in common."""
 
     when: Moment | None
     timezone: str | None
     repeat: str | None
     until: Moment | None
     max_runs: int | None
-    action: str
-    payload: Mapping[str, Json]
     priority: PriorityWord | None
     deadline: Moment | None
     deadline_type: DeadlineWord | None
     estimate: str | float | timedelta | None
     needs: Mapping[str, int] | None
-    idempotency_key: str | None
     retry: RetryPolicy | None
+
+
+class ScheduleArguments(TaskArguments, total=False):
+    """The keyword arguments of `Scheduler.schedule`: the fields of `Request` but the title."""
+
+    action: str
+    payload: Mapping[str, Json]
+    idempotency_key: str | None
     deliver_to: Sequence[str]
     labels: Sequence[str]
     dry_run: bool
     raw: Mapping[str, Json] | None
 
 
-class RescheduleArguments(TypedDict, total=False):
+class RescheduleArguments(TaskArguments, total=False):
     """The arguments of `Scheduler.reschedule`: the fields of `Reschedule`."""
 
     title: str | None
-    when: Moment | None
-    timezone: str | None
-    repeat: str | None
-    until: Moment | None
-    max_runs: int | None
     payload: Mapping[str, Json] | None
-    priority: PriorityWord | None
-    deadline: Moment | None
-    deadline_type: DeadlineWord | None
-    estimate: str | float | timedelta | None
-    needs: Mapping[str, int] | None
-    retry: RetryPolicy | None
     deliver_to: Sequence[str] | None
     labels: Sequence[str] | None
     remove: Sequence[str]
