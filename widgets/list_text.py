@@ -76,7 +76,8 @@ def counts_in_words(page: TaskPage, *, spoken: bool = True) -> str:
     failures = ", ".join(text for state, text in said.items() if state in FAILURES)
     if only_failures(page.where.states) or not states:  # none of them is counted as anything else
         return failures
-    return f"{states}; last run: {failures}" if failures else states
+    total = sum(n + bool(more) for state, n, more in counted if state in FAILURES)
+    return f"{states}; {failures} when {'it' if total == 1 else 'they'} last ran" if failures else states
 
 
 def _next_words(page: TaskPage, now: datetime) -> str:

@@ -147,7 +147,8 @@ def _repeat_words(task: TaskPayload, room: _Room) -> str:
         return ""
     shown = room.coming if task.id == DRY_RUN_ID else min(room.coming, MAX_TIMES_SHOWN)
     year = datetime.fromisoformat(task.when.local).year
-    coming = ", ".join(wall(text).replace(f" {year} ", " ") for text in repeat.next[:shown])
+    to_come = repeat.next[1:] if task.state is State.RUNNING else repeat.next  # the first is the run itself
+    coming = ", ".join(wall(text).replace(f" {year} ", " ") for text in to_come[:shown])
     return sentences(f"Repeats {repeat.text}{_end(repeat)}.", f"Next: {coming}." if coming else "")
 
 

@@ -32,6 +32,9 @@ AFTER_THE_ATTEMPT = Translatable.of(
     NoteKind.AFTER_THE_ATTEMPT,
     "the attempt that is running ends as it began; retry and deliver_to count from the next one",
 )
+PAUSED_AFTER_THE_ATTEMPT = Translatable.of(
+    NoteKind.AFTER_THE_ATTEMPT, "the attempt that is running goes on; the pause counts from the next one"
+)
 NOTHING_CHANGED = Translatable.of(NoteKind.UNCHANGED, "it already has these values; nothing was changed")
 ONCE_MORE = Translatable.of(
     NoteKind.ONCE_MORE, "its recurrence was cancelled: it runs once at that time and does not recur"
@@ -59,7 +62,7 @@ def decide_reschedule(
     task = _described(record.task, asked, planner)
     change, timed = _timing_step(record, Change(task, record.run, kind=EventKind.RESCHEDULED), asked, planner, now)
     change, demanded = demand_step(record, change, asked, planner, now)
-    said = (*as_assumed(timed), *demanded, *_late_for_the_attempt(record, task))
+    said = (*as_assumed(timed), *demanded, *_late_for_the_attempt(record, task, asked))
     change = _skip_step(record, _pause_step(record, change, asked, now), asked, now)
     if change == Change(record.task, record.run, kind=EventKind.RESCHEDULED):
         return change, (*said, NOTHING_CHANGED)
@@ -101,10 +104,13 @@ def _described(task: Task, asked: Reschedule, planner: Planner) -> Task:
     )
 
 
-def _late_for_the_attempt(record: TaskRecord, task: Task) -> tuple[str, ...]:
+def _late_for_the_attempt(record: TaskRecord, task: Task, asked: Reschedule) -> tuple[str, ...]:
     """Say that an attempt ends by what was known at its start; what follows it in a series goes by the change."""
+    if record.run.state is not State.RUNNING:
+        return ()
     changed = record.task.retry != task.retry or (record.task.deliver_to != task.deliver_to and not task.repeat)
-    return (AFTER_THE_ATTEMPT,) if changed and record.run.state is State.RUNNING else ()
+    paused = asked.pause and not record.task.paused
+    return (*((AFTER_THE_ATTEMPT,) if changed else ()), *((PAUSED_AFTER_THE_ATTEMPT,) if paused else ()))
 
 
 def _timing_step(
@@ -212,6 +218,9 @@ def _new_time(
     frame = planner.frame(asked.timezone, moved=record.run.scheduled_for, own=change.task.timezone)
     argument = "when" if asked.when is not None else "timezone"
     resolved = resolve_moment(given, now=now, zone=zone, argument=argument, frame=frame)
+    stays = resolved.instant == record.run.scheduled_for and zone == change.task.timezone
+    if stays and record.run.state is State.SCHEDULED:
+        return change, resolved.assumptions
     when = str(asked.when) if asked.when is not None else change.task.when
     task = replace(change.task, timezone=resolved.zone if asked.timezone else zone, when=when)
     moved = changes.move(replace(record, task=task), resolved.instant, now)

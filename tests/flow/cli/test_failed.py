@@ -79,7 +79,7 @@ def test_json_and_filters_and_pages_are_those_of_the_list(cli: Say, failed: list
 
 
 def test_the_counts_of_the_whole_list_are_the_same(cli: Say, failed: list[str]) -> None:
-    assert cli("list").splitlines()[-1] == "1 scheduled; last run: 2 failed"
+    assert cli("list").splitlines()[-1] == "1 scheduled; 2 failed when they last ran"
 
 
 def test_a_list_that_ends_in_the_future_has_every_occurrence(cli: Say) -> None:

@@ -13,7 +13,7 @@ from duetime.scheduler.events import EventFilter, EventKind
 from duetime.scheduler.handlers import Handlers
 from duetime.scheduler.intake.idempotency import REPEATED
 from duetime.scheduler.intake.planner import Planner
-from duetime.scheduler.intake.reschedule import AFTER_THE_ATTEMPT, NOTHING_CHANGED
+from duetime.scheduler.intake.reschedule import AFTER_THE_ATTEMPT, NOTHING_CHANGED, PAUSED_AFTER_THE_ATTEMPT
 from duetime.scheduler.records import Start
 from duetime.scheduler.request import REMOVABLE, retry_policy
 from duetime.scheduler.service import Scheduler
@@ -232,6 +232,34 @@ def test_a_change_of_retries_while_an_attempt_runs_says_that_it_ends_as_it_began
     assert len(store.claims.start(ready, worker="w", epoch=None, lease=LEASE)) == 1
     assert scheduler.reschedule(task_id, retry=THREE_TRIES).warnings == (AFTER_THE_ATTEMPT,)
     assert scheduler.reschedule(task_id, labels=["new"]).warnings == ()
+
+
+def test_the_time_that_a_task_has_already_moves_nothing(scheduler: Scheduler) -> None:
+    once, daily = made(scheduler, repeat=None, max_runs=None, when="tomorrow 9am"), made(scheduler)
+    for task_id in (once, daily):
+        at = scheduler.get(task_id).record.run.scheduled_for
+        again = scheduler.reschedule(task_id, when=at)
+        assert (again.record.task.revision, again.warnings) == (1, (NOTHING_CHANGED,))
+
+
+def test_a_pause_while_an_attempt_runs_says_that_this_one_goes_on(
+    scheduler: Scheduler, store: Store, clock: Clock
+) -> None:
+    task_id = made(scheduler)
+    clock.forward(days=2)
+    store.claims.start([Start(r.run_id) for r in store.claims.make_ready(limit=9)], worker="w", epoch=None, lease=LEASE)
+    assert scheduler.reschedule(task_id, pause=True).warnings == (PAUSED_AFTER_THE_ATTEMPT,)
+    assert scheduler.reschedule(task_id, pause=False).warnings == ()
+
+
+def test_a_run_that_has_begun_is_not_one_of_the_next(
+    scheduler: Scheduler, store: Store, clock: Clock, ask: Ask
+) -> None:
+    task_id = made(scheduler)
+    clock.forward(days=2)
+    store.claims.start([Start(r.run_id) for r in store.claims.make_ready(limit=9)], worker="w", epoch=None, lease=LEASE)
+    text, _ = ask("get_task", task_id=task_id)
+    assert "Next: Thu 26 Nov 09:00, Fri 27 Nov 09:00" in text
 
 
 def test_a_dry_run_shows_the_new_values_and_stores_none(scheduler: Scheduler, ask: Ask) -> None:

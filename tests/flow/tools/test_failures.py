@@ -90,7 +90,7 @@ def test_any_other_list_counts_the_same_failures_and_marks_open_tasks(
     run(store, clock, Failed("no such file"))
 
     text, page = ask("list_tasks")
-    assert text.startswith("1 scheduled; last run: 1 failed.\n")
+    assert text.startswith("1 scheduled; 1 failed when it last ran.\n")
     assert f"{report} Wed 25 Nov 12:00 «Daily report» (repeats; last run failed)" in text
     assert page["counts"] == {"scheduled": 1, "failed": 1}
     assert page["tasks"][0]["last_run"] == {"state": "failed", "ended": "2026-11-24T12:00:00Z"}
