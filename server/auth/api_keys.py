@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable
+from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import TYPE_CHECKING
 
@@ -49,7 +50,12 @@ class ApiKeyProvider:
             log.info("refused the API key %s, which is %s", key.id, state)
             return None
         self._note_use(key, now)
-        return CallerToken.of(key.principal, ISSUER)
+        return CallerToken.of(key.principal, ISSUER, ActiveKey(self, key.id))
+
+    def is_active(self, key_id: str) -> bool:
+        """Whether a key that was right before is neither revoked nor expired."""
+        key = self._keys().find(key_id)
+        return key is not None and key.state(self._now()) == "active"
 
     def _note_use(self, key: ApiKey, now: datetime) -> None:
         if self._no_notes_until is not None and now < self._no_notes_until:
@@ -59,3 +65,14 @@ class ApiKeyProvider:
         except StoreUnavailable as error:  # a database that can be read answers reading calls
             self._no_notes_until = now + NOTE_RETRY_DELAY
             log.warning("cannot note the use of the API key %s: %s", key.id, error)
+
+
+@dataclass(frozen=True, slots=True)
+class ActiveKey:
+    """Checks again whether a key is active."""
+
+    provider: ApiKeyProvider
+    key_id: str
+
+    def __call__(self) -> bool:
+        return self.provider.is_active(self.key_id)

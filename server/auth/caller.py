@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from contextvars import ContextVar
 from typing import Any
 
@@ -12,27 +13,32 @@ from mcp.server.context import CallNext, HandlerResult, ServerRequestContext
 from mcp.shared.exceptions import MCPError
 from mcp.types import INVALID_REQUEST
 
-_caller: ContextVar[Principal] = ContextVar("duetime_caller")
+_token: ContextVar[CallerToken] = ContextVar("duetime_token")
 
 
 async def identify(ctx: ServerRequestContext[Any, Any], call_next: CallNext) -> HandlerResult:
     """Note whose request is served; one without a verified token is refused, whichever way it came."""
-    principal = _principal_of(ctx.request)
-    if principal is None:
+    token = _token_of(ctx.request)
+    if token is None:
         raise MCPError(code=INVALID_REQUEST, message="Authentication required")
-    before = _caller.set(principal)
+    before = _token.set(token)
     try:
         return await call_next(ctx)
     finally:
-        _caller.reset(before)
+        _token.reset(before)
 
 
 def request_caller() -> Principal:
     """Return the principal of the request that is being served; raises LookupError where there is none."""
-    return _caller.get()
+    return _token.get().principal
 
 
-def _principal_of(request: Any) -> Principal | None:
+def request_validity() -> Callable[[], bool]:
+    """Return what checks later whether the token of the request that is being served still holds."""
+    return _token.get().holds
+
+
+def _token_of(request: Any) -> CallerToken | None:
     user = request.scope.get("user") if request is not None else None
     token = user.access_token if isinstance(user, AuthenticatedUser) else None
-    return token.principal if isinstance(token, CallerToken) else None
+    return token if isinstance(token, CallerToken) else None

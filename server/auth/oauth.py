@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 import re
+import time
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -66,7 +67,8 @@ class OAuthProvider:
         rules = self._rules
         tenant, user = claims.get(rules.tenant_claim), claims.get(rules.user_claim)
         principal = Principal(tenant, user, _scopes(claims.get(rules.scope_claim)))  # type: ignore[arg-type]  # checks it
-        return CallerToken.of(principal, rules.issuer, claims["exp"] + rules.leeway_s)
+        expires_at = claims["exp"] + rules.leeway_s
+        return CallerToken.of(principal, rules.issuer, NotExpired(expires_at), expires_at)
 
     def _claims(self, token: str) -> dict[str, Any]:
         """Return what a token says; raises PyJWTError or what a malformed one makes of the library."""
@@ -88,6 +90,16 @@ class OAuthProvider:
         )
         found["exp"] = int(found["exp"])
         return found
+
+
+@dataclass(frozen=True, slots=True)
+class NotExpired:
+    """Checks again whether a token is not expired."""
+
+    expires_at: int
+
+    def __call__(self) -> bool:
+        return time.time() <= self.expires_at
 
 
 def _scopes(claim: object) -> frozenset[str]:

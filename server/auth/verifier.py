@@ -7,7 +7,7 @@ never read as a signed token, and an outage of one provider cannot be answered b
 from __future__ import annotations
 
 import logging
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Protocol
 
 from duetime.scheduler.errors import InvalidArgument
@@ -22,12 +22,18 @@ log = logging.getLogger(__name__)
 
 
 class CallerToken(AccessToken):
-    """A token that was verified: whose it is, and until when it holds. The token itself is not kept."""
+    """A token that was verified: whose it is, and until when it holds. The token itself is not kept.
+
+    `holds` checks that again, on a thread, for what outlives its call; it is equal for equal tokens.
+    """
 
     principal: Principal
+    holds: Callable[[], bool]
 
     @classmethod
-    def of(cls, principal: Principal, provider: str, expires_at: int | None = None) -> CallerToken:
+    def of(
+        cls, principal: Principal, provider: str, holds: Callable[[], bool], expires_at: int | None = None
+    ) -> CallerToken:
         """Describe the caller. The SDK tells the owner of a session by client, issuer and subject."""
         return cls(
             token="",
@@ -37,6 +43,7 @@ class CallerToken(AccessToken):
             expires_at=expires_at,
             claims={"iss": provider},
             principal=principal,
+            holds=holds,
         )
 
 

@@ -11,6 +11,7 @@ import logging
 from collections import Counter, defaultdict, deque
 from collections.abc import AsyncIterator, Callable, Collection, Mapping, Sequence
 from contextlib import asynccontextmanager
+from functools import partial
 from typing import Any, Protocol
 
 import anyio
@@ -18,6 +19,7 @@ from duetime.scheduler.errors import DuetimeError
 from duetime.scheduler.events import Event, EventKind
 from duetime.scheduler.principal import LOCAL, Principal
 from duetime.server.protocol.sdk import connection_of
+from duetime.server.protocol.subscriber_tokens import Holds, SubscriberTokens, local_validity
 from duetime.server.protocol.subscription_limits import INBOX, TASK, SubscriptionLimits
 from duetime.tools.threads import cross
 from mcp.server.context import CallNext, HandlerResult, ServerRequestContext
@@ -80,11 +82,14 @@ class Subscriptions:
         history: EventSource,
         *,
         caller: Callable[[], Principal] = local_caller,
+        validity: Callable[[], Holds] = local_validity,
         interval: float = CHANGE_POLL_INTERVAL_S,
     ) -> None:
         self._history = history
         self._caller = caller
+        self._validity = validity
         self._interval = interval
+        self._tokens = SubscriberTokens()
         self._buses: defaultdict[str, InMemorySubscriptionBus] = defaultdict(InMemorySubscriptionBus)
         self._limits = SubscriptionLimits()
         self._listeners = Counter[str]()
@@ -128,9 +133,11 @@ class Subscriptions:
             nonlocal left
             if not left:
                 self._stop_listening(tenant)
+                forget()
             left = True
             leave()
 
+        forget = self._tokens.add(self._validity(), unsubscribe)
         return unsubscribe
 
     def _stop_listening(self, tenant: str) -> None:
@@ -141,6 +148,7 @@ class Subscriptions:
     async def limit_streams(self, ctx: ServerRequestContext[Any, Any], call_next: CallNext) -> HandlerResult:
         """Refuse a stream of too many or unknown addresses: the SDK's handler takes all of any length."""
         if ctx.method != "subscriptions/listen":
+            self._tokens.renew(id(connection_of(ctx)), self._validity)
             return await call_next(ctx)
         with self._limits.holding(id(connection_of(ctx)), _addresses(ctx.params)):
             return await call_next(ctx)
@@ -156,6 +164,8 @@ class Subscriptions:
         if key not in self._sessions.get(address, {}):
             self._limits.take(key, [uri])
             connection.exit_stack.callback(self._forget, address, key)
+            connection.exit_stack.callback(self._tokens.forget_session, key)
+        self._tokens.add_session(key, self._validity(), partial(self._end_session, key))
         self._begin()
         self._sessions.setdefault(address, {})[key] = ctx.session
         return EmptyResult()
@@ -165,6 +175,11 @@ class Subscriptions:
     ) -> EmptyResult:
         self._forget((self._caller().tenant, str(params.uri)), id(connection_of(ctx)))
         return EmptyResult()
+
+    def _end_session(self, key: int) -> None:
+        self._tokens.forget_session(key)
+        for address in [address for address, sessions in self._sessions.items() if key in sessions]:
+            self._forget(address, key)
 
     def _forget(self, address: SubscribedAddress, key: int) -> None:
         sessions = self._sessions.get(address, {})
@@ -245,6 +260,8 @@ class Subscriptions:
         await self._tell_subscribers(addresses)
 
     async def _tell_subscribers(self, addresses: Collection[SubscribedAddress]) -> None:
+        if addresses:
+            await self._tokens.end_invalid()
         async with anyio.create_task_group() as group:
             for tenant, uri in addresses:
                 if tenant in self._listeners:

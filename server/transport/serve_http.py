@@ -7,9 +7,11 @@ from functools import partial
 
 from duetime.scheduler.handlers import Handlers
 from duetime.server.app import App, build
+from duetime.server.auth.caller import request_validity
 from duetime.server.auth.guard import Guard
 from duetime.server.protocol.sdk import replace_tools
 from duetime.server.protocol.server import caller_of, make_server
+from duetime.server.protocol.subscriber_tokens import local_validity
 from duetime.server.protocol.subscriptions import Subscriptions
 from duetime.server.runtime.garbage import collect_less
 from duetime.server.runtime.logs import configure_logs
@@ -31,7 +33,8 @@ def connect(app: App | ReloadingApp, guard: Guard | None = None) -> MCPServer[No
     After a reload its tools name the new actions.
     """
     caller = caller_of(guard)
-    changes = Subscriptions(lambda: app.store.history, caller=caller)
+    validity = request_validity if guard else local_validity
+    changes = Subscriptions(lambda: app.store.history, caller=caller, validity=validity)
     app.listeners.append(changes.touched)
     actions, pools = actions_of(app.handlers), app.scheduler.pools
     server = make_server(lambda: app.scheduler, changes, actions=actions, pools=pools, guard=guard)

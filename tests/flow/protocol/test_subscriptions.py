@@ -329,6 +329,23 @@ async def test_each_subscriber_hears_of_its_own_tenant_whatever_it_names() -> No
     assert session.uris == ["duetime://tasks/t_b"]
 
 
+async def test_a_stream_is_told_nothing_after_its_token_ended(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("duetime.server.protocol.subscriber_tokens.TOKEN_CHECK_INTERVAL_S", 0)
+    history = Scripted([event(11, "t_a")], [event(12, "t_b")])
+    tokens = [lambda: True, lambda: False]
+    changes = Subscriptions(lambda: history, validity=lambda: tokens[0], interval=0.01)
+    ours, ended = Heard(), Heard()
+    leave_ours = changes.subscribe(lambda found: ours.add(getattr(found, "uri", "")))
+    tokens.reverse()
+    leave_ended = changes.subscribe(lambda found: ended.add(getattr(found, "uri", "")))
+    async with changes.serving():
+        await ours.until("duetime://tasks/t_b")
+    leave_ours()
+    leave_ended()
+    assert ended.uris == []
+    assert not changes.wanted
+
+
 async def test_an_outcome_that_was_read_changes_the_inbox_without_an_event() -> None:
     heard = await told(Scripted(), expect="duetime://inbox", touch=lambda changes: changes.touched(["t_read"]))
 
