@@ -4,20 +4,27 @@ from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Iterable, Iterator
 from contextlib import contextmanager
+from http import HTTPStatus
 from typing import Any, Protocol
 
 from mcp.server import MCPServer
+from mcp.server.auth.middleware.bearer_auth import AuthenticatedUser
 from mcp.server.connection import Connection
 from mcp.server.context import ServerRequestContext
 from mcp.server.lowlevel import Server
 from mcp.server.mcpserver import server as mcpserver
 from mcp.server.mcpserver.tools import Tool
+from mcp.server.streamable_http_manager import StreamableHTTPSessionManager
 from mcp.server.subscriptions import ListenHandler
-from mcp.types import EmptyResult, SubscribeRequestParams, UnsubscribeRequestParams
+from mcp.types import INTERNAL_ERROR, EmptyResult, SubscribeRequestParams, UnsubscribeRequestParams
+from starlette.responses import JSONResponse
 from starlette.types import Receive, Scope, Send
 
 _VERSION = b"mcp-protocol-version"
 _SESSION = b"mcp-session-id"
+
+MAX_TENANT_SESSIONS = 1_000
+"""Open sessions of one tenant: the SDK counts those of all together (10,000), and ends one that is idle for 30 min."""
 
 Subscribe = Callable[[ServerRequestContext[Any, Any], SubscribeRequestParams], Awaitable[EmptyResult]]
 Unsubscribe = Callable[[ServerRequestContext[Any, Any], UnsubscribeRequestParams], Awaitable[EmptyResult]]
@@ -82,10 +89,24 @@ def serve_dead_sessions(server: MCPServer[None], dead: EndedSessions) -> None:
         elif dead.names(scope):
             version = next((value.decode("latin-1") for name, value in scope["headers"] if name == _VERSION), None)
             await manager._handle_stateless_request(version, scope, receive, send)  # noqa: SLF001 - see above
+        elif not name and (refusal := _too_many_sessions(manager, scope.get("user"))):
+            await refusal(scope, receive, send)
         else:
             await stateful(scope, receive, dead.watching(scope, send))
 
     manager._handle_stateful_request = handle  # type: ignore[method-assign]  # noqa: SLF001 - see above
+
+
+def _too_many_sessions(manager: StreamableHTTPSessionManager, user: object) -> JSONResponse | None:
+    """Return the refusal of a new session, None where its tenant, the client of its token, may have one more."""
+    if not isinstance(user, AuthenticatedUser):
+        return None
+    tenant, owners = user.access_token.client_id, manager._session_owners.values()  # noqa: SLF001 - see above
+    if sum(owner["client_id"] == tenant for owner in owners) < MAX_TENANT_SESSIONS:
+        return None
+    message = f"This tenant has {MAX_TENANT_SESSIONS} open sessions already. End some, or call without a session."
+    error = {"code": INTERNAL_ERROR, "message": message}
+    return JSONResponse({"jsonrpc": "2.0", "id": None, "error": error}, HTTPStatus.TOO_MANY_REQUESTS)
 
 
 def end_streams(server: MCPServer[None]) -> None:

@@ -19,43 +19,62 @@ MAX_SESSION_ADDRESSES = 1_000
 MAX_SERVER_ADDRESSES = 100_000
 """Over all sessions and streams together: some 30 MB."""
 
+MAX_TENANT_ADDRESSES = 20_000
+"""Over all sessions and streams of one tenant, so that no tenant uses up those of the server."""
+
+MAX_TENANT_STREAMS_COUNT = 200
+"""Open streams of one tenant; the SDK serves 1,024 in all."""
+
 _FIXED = frozenset({INBOX, TASK_CARD, TASK_LIST})
 _TASK_ADDRESS = re.compile(rf"{TASK}t_[0-9a-z]{{1,32}}")
 
 
 class SubscriptionLimits:
-    """The count of the addresses that each session and all sessions together hold."""
+    """The count of the addresses that each session, each tenant and all sessions together hold.
+
+    Without a tenant everyone is the local user, whom the bounds of the server limit.
+    """
 
     def __init__(self) -> None:
-        self._held: Counter[int] = Counter()
+        self._held: Counter[int | str] = Counter()
+        self._streams: Counter[str] = Counter()
         self._total = 0
 
     @contextmanager
-    def holding(self, session: int, uris: Collection[str]) -> Iterator[None]:
-        """Count `uris` for the session while the block runs."""
-        self.take(session, uris)
+    def holding(self, session: int, uris: Collection[str], tenant: str = "") -> Iterator[None]:
+        """Count a stream of `uris` while the block runs."""
+        if tenant and self._streams[tenant] >= MAX_TENANT_STREAMS_COUNT:
+            raise _refusal(f"This tenant has {MAX_TENANT_STREAMS_COUNT} open streams already. Close one first.")
+        self.take(session, uris, tenant)
+        self._streams[tenant] += 1
         try:
             yield
         finally:
-            self.give_back(session, len(uris))
+            self._streams[tenant] -= 1
+            self._streams += Counter()  # without zeros
+            self.give_back(session, len(uris), tenant)
 
-    def take(self, session: int, uris: Collection[str]) -> None:
+    def take(self, session: int, uris: Collection[str], tenant: str = "") -> None:
         """Count `uris` for the session; refuses unknown addresses, and more of them than there is room for."""
         if not all(uri in _FIXED or _TASK_ADDRESS.fullmatch(uri) for uri in uris):
             raise _refusal(f"Subscriptions are to {INBOX} or {TASK}<task_id>, with the id as list_tasks gives it.")
         if self._held[session] + len(uris) > MAX_SESSION_ADDRESSES:
             raise _refusal(f"One session or stream subscribes to at most {MAX_SESSION_ADDRESSES} addresses.")
+        if tenant and self._held[tenant] + len(uris) > MAX_TENANT_ADDRESSES:
+            raise _refusal(f"This tenant has {MAX_TENANT_ADDRESSES} subscriptions already. End some first.")
         if self._total + len(uris) > MAX_SERVER_ADDRESSES:
             raise _refusal(f"This server has {MAX_SERVER_ADDRESSES} subscriptions already. Try again later.")
-        self._held[session] += len(uris)
+        for owner in (session, tenant):
+            self._held[owner] += len(uris)
         self._total += len(uris)
 
-    def give_back(self, session: int, count: int = 1) -> None:
+    def give_back(self, session: int, count: int = 1, tenant: str = "") -> None:
         """Stop counting addresses that `take` counted."""
         self._total -= count
-        self._held[session] -= count
-        if not self._held[session]:
-            del self._held[session]
+        for owner in (session, tenant):
+            self._held[owner] -= count
+            if not self._held[owner]:
+                del self._held[owner]
 
 
 def _refusal(message: str) -> MCPError:

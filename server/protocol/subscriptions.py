@@ -92,6 +92,7 @@ class Subscriptions:
         self._tokens = SubscriberTokens()
         self._buses: defaultdict[str, InMemorySubscriptionBus] = defaultdict(InMemorySubscriptionBus)
         self._limits = SubscriptionLimits()
+        self._bounded = caller is not local_caller
         self._listeners = Counter[str]()
         self._sessions: dict[SubscribedAddress, dict[int, ServerSession]] = {}
         self._touched: deque[str] = deque()
@@ -150,8 +151,11 @@ class Subscriptions:
         if ctx.method != "subscriptions/listen":
             self._tokens.renew(id(connection_of(ctx)), self._validity)
             return await call_next(ctx)
-        with self._limits.holding(id(connection_of(ctx)), _addresses(ctx.params)):
+        with self._limits.holding(id(connection_of(ctx)), _addresses(ctx.params), self._bounded_tenant()):
             return await call_next(ctx)
+
+    def _bounded_tenant(self) -> str:
+        return self._caller().tenant if self._bounded else ""
 
     # -- until 2025-11-25: resources/subscribe, remembered with the connection
 
@@ -162,7 +166,7 @@ class Subscriptions:
         uri, key = str(params.uri), id(connection)
         address = (self._caller().tenant, uri)
         if key not in self._sessions.get(address, {}):
-            self._limits.take(key, [uri])
+            self._limits.take(key, [uri], self._bounded_tenant())
             connection.exit_stack.callback(self._forget, address, key)
             connection.exit_stack.callback(self._tokens.forget_session, key)
         self._tokens.add_session(key, self._validity(), partial(self._end_session, key))
@@ -184,7 +188,7 @@ class Subscriptions:
     def _forget(self, address: SubscribedAddress, key: int) -> None:
         sessions = self._sessions.get(address, {})
         if sessions.pop(key, None) is not None:
-            self._limits.give_back(key)
+            self._limits.give_back(key, 1, address[0] if self._bounded else "")
         if not sessions:
             self._sessions.pop(address, None)
 
