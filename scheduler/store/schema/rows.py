@@ -36,6 +36,7 @@ NOT_PAUSED: ColumnElement[bool] = literal_column("NOT runs.paused")
 LAST_FAILURE: ColumnElement[bool] = literal_column("runs.last_failure")
 """The last failure of a task whose latest run failed or expired; literal, as above."""
 
+C = TypeVar("C", bound=ColumnElement[Any])
 Row = Sequence[Any]
 DamageWords = tuple[str, ...]
 """The columns of a row that cannot be read, each with its reason in a few words."""
@@ -45,6 +46,12 @@ V = TypeVar("V")
 
 def columns_of(value: type[Any], table: Table, *, without: Iterable[str] = ()) -> list[Column[Any]]:
     return [table.c[field.name] for field in fields(value) if field.name not in set(without)]
+
+
+def ordered(value: type[Any], **columns: C) -> tuple[C, ...]:
+    """Return columns of several tables in the order of the value's fields: of all, or of all but the last ones."""
+    names = getattr(value, "_fields", None) or [field.name for field in fields(value)]
+    return tuple(columns[name] for name in names[: len(columns)])
 
 
 TASK = columns_of(Task, tables.tasks)

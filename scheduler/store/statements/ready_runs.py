@@ -10,7 +10,7 @@ from typing import Any
 from duetime.scheduler.records import ReadyRun, RunningRun
 from duetime.scheduler.store.database import unreadable
 from duetime.scheduler.store.schema.damage import is_damaged
-from duetime.scheduler.store.schema.rows import NOT_PAUSED, Row
+from duetime.scheduler.store.schema.rows import NOT_PAUSED, Row, ordered
 from duetime.scheduler.store.schema.tables import attempts, runs, tasks
 from duetime.scheduler.store.schema.types import Instant
 from duetime.scheduler.task import DeadlineType, State, Task
@@ -21,22 +21,22 @@ STARTED = attempts.join(runs, runs.c.id == attempts.c.run_id)
 RUNNING: ColumnElement[bool] = and_(literal_column("attempts.ended_at IS NULL"), runs.c.state == State.RUNNING)
 """Running runs, found by their open attempts: an index on the state would have to be written by each start."""
 
-# in the order of the fields of `ReadyRun`, except `late`
-READY = (
-    runs.c.id,
-    runs.c.task_id,
-    runs.c.tenant,
-    runs.c.scheduled_for,
-    runs.c.first_ready_at,
-    tasks.c.action,
-    runs.c.crashes,
-    tasks.c.priority,
-    tasks.c.needs,
-    runs.c.deadline,
-    tasks.c.deadline_type,
-    tasks.c.estimate,
-    runs.c.drop_at,
-    tasks.c.created_at,
+READY = ordered(
+    ReadyRun,
+    run_id=runs.c.id,
+    task_id=runs.c.task_id,
+    tenant=runs.c.tenant,
+    scheduled_for=runs.c.scheduled_for,
+    first_ready_at=runs.c.first_ready_at,
+    action=tasks.c.action,
+    crashes=runs.c.crashes,
+    tier=tasks.c.priority,
+    needs=tasks.c.needs,
+    deadline=runs.c.deadline,
+    deadline_type=tasks.c.deadline_type,
+    estimate=tasks.c.estimate,
+    drop_at=runs.c.drop_at,
+    created_at=tasks.c.created_at,
 )
 _OF_READY = [field.name for field in fields(ReadyRun)]
 _FIRST_READY, _DEADLINE, _TYPE, _DROP_AT = map(
@@ -52,25 +52,22 @@ _NEVER_STARTED = (
     .where(runs.c.id.in_(bindparam("run_ids", expanding=True)), runs.c.state == State.READY, runs.c.attempt == 0)
 )
 _RESERVED_INDEX = [field.name for field in fields(RunningRun)].index("reserved")
-# In the order of the fields of `RunningRun`.
-_ALL_RUNNING = (
-    select(
-        runs.c.id,
-        runs.c.task_id,
-        runs.c.tenant,
-        runs.c.worker,
-        runs.c.attempt,
-        tasks.c.priority,
-        tasks.c.needs,
-        runs.c.reserved,
-        func.coalesce(runs.c.token, ""),
-        runs.c.lease_until,
-        tasks.c.created_at,
-        tasks.c.action,
-    )
-    .select_from(STARTED.join(tasks, tasks.c.id == runs.c.task_id))
-    .where(RUNNING)
+_RUNNING = ordered(
+    RunningRun,
+    run_id=runs.c.id,
+    task_id=runs.c.task_id,
+    tenant=runs.c.tenant,
+    worker=runs.c.worker,
+    attempt=runs.c.attempt,
+    tier=tasks.c.priority,
+    needs=tasks.c.needs,
+    reserved=runs.c.reserved,
+    token=func.coalesce(runs.c.token, ""),
+    lease_until=runs.c.lease_until,
+    created_at=tasks.c.created_at,
+    action=tasks.c.action,
 )
+_ALL_RUNNING = select(*_RUNNING).select_from(STARTED.join(tasks, tasks.c.id == runs.c.task_id)).where(RUNNING)
 
 
 def ready_run(row: Row, now: datetime, first_ready_at: datetime | None = None) -> ReadyRun:

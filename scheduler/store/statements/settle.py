@@ -14,6 +14,7 @@ from duetime.scheduler.rules.states import TERMINAL
 from duetime.scheduler.store.database import unreadable
 from duetime.scheduler.store.database.dialects import dialect_of
 from duetime.scheduler.store.schema.damage import salvaged
+from duetime.scheduler.store.schema.rows import ordered
 from duetime.scheduler.store.schema.tables import runs, tasks
 from duetime.scheduler.store.sql.locks import among, lock_tasks_of
 from duetime.scheduler.store.statements import endings
@@ -26,21 +27,21 @@ log = logging.getLogger(__name__)
 Conclude = Callable[[Claim, Settlement], Settlement]
 """Adds to an end what the store cannot derive: the message, the deliveries and the next occurrence."""
 
-# in the order of the fields of `Claimed`
-_COLUMNS = (
-    runs.c.id,
-    runs.c.task_id,
-    runs.c.tenant,
-    runs.c.state,
-    runs.c.attempt,
-    runs.c.worker,
-    runs.c.scheduled_for,
-    runs.c.cancel_requested,
-    tasks.c.revision,
-    tasks.c.repeat,
-    tasks.c.paused,
-    runs.c.deadline,
-    tasks.c.penalty,
+_COLUMNS = ordered(
+    Claimed,
+    run_id=runs.c.id,
+    task_id=runs.c.task_id,
+    tenant=runs.c.tenant,
+    state=runs.c.state,
+    attempt=runs.c.attempt,
+    worker=runs.c.worker,
+    scheduled_for=runs.c.scheduled_for,
+    cancel_requested=runs.c.cancel_requested,
+    revision=tasks.c.revision,
+    repeat=tasks.c.repeat,
+    paused=tasks.c.paused,
+    deadline=runs.c.deadline,
+    penalty=tasks.c.penalty,
 )
 _CLAIMED = select(*_COLUMNS).select_from(runs.join(tasks, tasks.c.id == runs.c.task_id))
 _CLAIMED_OF = _CLAIMED.where(runs.c.id.in_(bindparam("run_ids", expanding=True)))
