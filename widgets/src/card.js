@@ -5,6 +5,7 @@ import { calendarOf } from "./calendar.js";
 import { deadlineLook } from "./deadline.js";
 import { relative } from "./format.js";
 import { secondsLeft } from "./undo.js";
+import { turns } from "./turns.js";
 import { taskView } from "./view.js";
 import { changesBetween } from "./changes.js";
 import { english, inside, number, t } from "./language.js";
@@ -15,6 +16,7 @@ const UNDO_FOR = 30_000;
 const TYPED_FOR = 400;
 const SOON = 2_000;
 const LATER = 15_000;
+const CLOSED = { panel: "", typed: undefined, draft: undefined, following: false, tried: undefined, asked: undefined };
 const FIRST = { change: "when", edit: "edit-title" };
 const LONG_AGO = 60_000;
 const QUIET = 60_000;
@@ -28,7 +30,7 @@ const FRESHLY = 3_600_000;
 export function taskCard(host, env) {
   const card = {
     task: undefined, phase: "loading", title: "", failure: "", error: "", changes: [], pending: undefined, panel: "",
-    opener: "", unfolded: false, undo: undefined, final: "", retry: undefined, away: false, history: undefined, look: "", urgency: "", readAt: 0, reading: false,
+    opener: "", unfolded: false, undo: undefined, final: "", retry: undefined, away: false, history: undefined, look: "", urgency: "", readAt: 0, readings: turns(),
   };
   host.addEventListener("keydown", (event) => event.key === "Escape" && shut(card, event));
   return Object.assign(card, {
@@ -65,20 +67,25 @@ function looksOf({ task, env }) {
 
 /**
  * Take over a task from the server: `fresh` when it answers a call made just now, `reread` when that changed nothing, `name`
- * of the action that changed it.
+ * of the action that changed it. One that a newer one has overtaken is left out, but for its history.
  */
 function show(card, task, { fresh = false, reread = false, name = "" } = {}) {
   if (fresh) card.env.clock.hear(task.now);
+  if (task.history) card.history = task.history;
+  card.readAt = card.env.clock.now();
+  if (isOlder(task, card.task)) return card.draw();
   const same = reread && task.revision === card.task?.revision;
   if (!same) card.final = name && name !== "undo" && !task.undo ? (task.cancel_requested ? "stop" : name) : "";
   const did = name || (task.state === "cancelled" ? "cancel" : "edit");
   if (task.undo || !same) card.undo = task.undo ? { token: task.undo, until: Date.parse(task.now) + UNDO_FOR, name: (same && card.undo?.name) || did } : undefined;
   if (reread) announceOutcome(card, task);
   Object.assign(card, { task, phase: "shown", away: false });
-  card.readAt = card.env.clock.now();
-  if (task.history) card.history = task.history;
   card.draw();
   if (fresh) card.env.changed?.(task, reread);
+}
+
+function isOlder(task, shown) {
+  return task.id === shown?.id && task.revision < shown.revision && task.now <= shown.now;
 }
 
 /** What came of a task since it was read last, for those who do not see it. */
@@ -98,10 +105,12 @@ function fail(card, sentence, retry) {
   card.draw();
 }
 
-/** Read the task again by its id, for a host may show an old answer. */
-async function read(card, extra = {}) {
-  if (card.reading) return;
-  card.reading = true;
+/** Read the task again by its id, for a host may show an old answer; a reading that is under way comes first. */
+function read(card, extra = {}) {
+  return card.readings.take(extra.history ? "history" : "task", () => readNow(card, extra));
+}
+
+async function readNow(card, extra) {
   try {
     const found = await card.env.bridge.call("get_task", { task_id: card.id, ...extra });
     if (card.away || card.error === card.failure) Object.assign(card, { error: "", retry: undefined });
@@ -109,17 +118,22 @@ async function read(card, extra = {}) {
   } catch (error) {
     Object.assign(card, { readAt: card.env.clock.now(), away: error.away });
     card.fail(error.message, () => card.read(extra));
-  } finally {
-    card.reading = false;
   }
 }
 
 function open(card, host, panel) {
-  Object.assign(card, { opener: panel, typed: undefined, draft: undefined, following: false, tried: undefined, asked: undefined });
-  card.panel = card.panel === panel ? "" : panel;
-  if (card.panel === "history" && !card.reading) card.read({ history: true, keep_unread: true });
+  const opened = card.panel === panel ? "" : panel;
+  close(card);
+  Object.assign(card, { opener: panel, panel: opened });
+  if (opened === "history") card.read({ history: true, keep_unread: true });
   card.draw();
   find(host, FIRST[card.panel])?.focus();
+}
+
+/** Close the panel, with what was typed into it and what is being asked about that. */
+function close(card) {
+  clearTimeout(card.asking);
+  Object.assign(card, CLOSED);
 }
 
 /** What is typed is kept; of a recurring task the card then asks what would come of it. */
@@ -139,6 +153,7 @@ function edit(card, name, value, args) {
 }
 
 function scope(card, following, args) {
+  clearTimeout(card.asking);
   Object.assign(card, { following, tried: undefined, asked: undefined });
   if (card.typed) preview(card, args());
   card.draw();
@@ -159,26 +174,27 @@ async function preview(card, args) {
 function shut(card, event) {
   if (!card.panel) return;
   event.stopPropagation();
-  card.panel = "";
+  close(card);
   card.draw();
 }
 
 /** Call a tool for a button: pending at once, then the new state, or the server's sentence over the old one. */
 async function act(card, name, tool, args) {
   if (card.pending) return;
-  const before = card.task;
-  const opener = card.panel || (name === "undo" ? card.opener : name);
+  const [before, panel] = [card.task, card.panel];
+  const opener = panel || (name === "undo" ? card.opener : name);
   Object.assign(card, { pending: name, opener, error: "", changes: [], retry: undefined });
   card.draw();
   const done = (task) => {
-    Object.assign(card, { pending: undefined, panel: "", draft: undefined, error: "", retry: undefined });
+    if (card.panel === panel) close(card);
+    Object.assign(card, { pending: undefined, error: "", retry: undefined });
     card.show(task, { fresh: true, name });
     say(card, name);
   };
   try {
     done(await card.env.bridge.call(tool, { task_id: before.id, ...args }));
   } catch (error) {
-    error.later?.then((task) => task.revision >= card.task.revision && done(task), () => undefined);
+    error.later?.then((task) => (card.pending ? card.show(task, { fresh: true }) : done(task)), () => undefined);
     card.pending = undefined;
     if (error.away) Object.assign(card, { away: true, retry: () => act(card, name, tool, args) });
     await refused(card, before, error);
@@ -216,7 +232,6 @@ async function refused(card, before, error) {
   if (error.stale) {
     card.error = "";
     await card.read();
-    card.typed = undefined;
     card.changes = changesBetween(before, card.task, card.env);
   }
   card.draw();
@@ -233,7 +248,7 @@ function tick(card, host) {
   countDown(card, host, now);
   const { look, urgency } = looksOf(card);
   if (look !== card.look || urgency !== card.urgency) card.draw();
-  if (isOutdated(card, now) && document.visibilityState === "visible") card.read();
+  if (!card.readings.busy() && isOutdated(card, now) && document.visibilityState === "visible") card.read();
 }
 
 function countDown(card, host, now) {

@@ -37,7 +37,7 @@ function changePanel(card) {
   const { task, env } = card;
   const zone = task.when.timezone;
   const typed = card.typed ?? task.when.local.slice(0, 16);
-  const args = () => ({ revision: task.revision, when: card.typed ?? typed, timezone: zone, ...(card.following ? { all_following: true } : {}) });
+  const args = () => ({ revision: card.task.revision, when: card.typed ?? typed, timezone: zone, ...(card.following ? { all_following: true } : {}) });
   const saved = (event) => {
     const input = find(event.target.closest(".change"), "when");
     if (input.reportValidity()) card.act("change", "reschedule_task", args());

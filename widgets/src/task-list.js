@@ -6,6 +6,7 @@ import { relative } from "./format.js";
 import { canCall } from "./host.js";
 import { listed, number, t } from "./language.js";
 import { taskCard } from "./card.js";
+import { turns } from "./turns.js";
 import { agenda, clashView, countsView, emptyView, keyOf, rowView } from "./agenda.js";
 import { failuresHeading, lastFailureOf } from "./failures.js";
 import { hasEnded, lookOf, wordsOf } from "./words.js";
@@ -16,7 +17,7 @@ const QUIET_PAUSE = 60_000;
 const FILTERS = ["state", "label", "query", "before", "after"];
 
 start("duetime-task-list", (root, env) => {
-  const list = { root, env, phase: "loading", args: {}, rows: [], counts: {}, atLeast: [], failures: false, clashes: [], unread: [], cursor: undefined, failure: "", error: "", away: false, opened: undefined, busy: false, pages: 1, touched: new Set(), readAt: 0 };
+  const list = { root, env, phase: "loading", args: {}, rows: [], counts: {}, atLeast: [], failures: false, clashes: [], unread: [], cursor: undefined, failure: "", error: "", away: false, opened: undefined, readings: turns(), adding: false, pages: 1, touched: new Set(), readAt: 0 };
   return {
     draw: () => drawList(list),
     tick: () => tickList(list),
@@ -32,20 +33,22 @@ start("duetime-task-list", (root, env) => {
 });
 
 function takePage(list, page, after = []) {
-  Object.assign(list, { phase: "shown", pages: after.length ? list.pages + 1 : 1, rows: [...after, ...page.tasks], counts: page.counts, atLeast: page.at_least, failures: page.failures === true, clashes: [...(after.length ? list.clashes : []), ...(page.clashes ?? [])], cursor: page.cursor, error: "" });
+  const shown = new Set(after.map(keyOf)); // a row may have moved to this page since
+  Object.assign(list, { phase: "shown", pages: after.length ? list.pages + 1 : 1, rows: [...after, ...page.tasks.filter((row) => !shown.has(keyOf(row)))], counts: page.counts, atLeast: page.at_least, failures: page.failures === true, clashes: [...(after.length ? list.clashes : []), ...(page.clashes ?? [])], cursor: page.cursor, error: "" });
   if (page.unread) list.unread = page.unread;
   list.readAt ||= list.env.clock.now();
   drawList(list);
 }
 
-/** Take over the pages that are shown, read again; a row that was acted on here stays where it is, with its undo. */
+/** Take over the pages that are shown, read again; a row that was acted on here, or is open, stays where it is. */
 function takeAgain(list, pages) {
   announceOutcomes(list, pages);
   const last = pages.at(-1);
   const rows = pages.flatMap((page) => page.tasks);
-  const found = new Set(rows.map((row) => row.id));
+  const found = new Set(rows.map(keyOf));
+  const stays = (row) => list.opened?.key === keyOf(row) || (list.touched.has(row.id) && !row.expected);
   list.rows.forEach((row, place) => {
-    if (list.touched.has(row.id) && !row.expected && !found.has(row.id)) rows.splice(Math.min(place, rows.length), 0, row);
+    if (stays(row) && !found.has(keyOf(row))) rows.splice(Math.min(place, rows.length), 0, row);
   });
   Object.assign(list, { rows, pages: pages.length, counts: last.counts, atLeast: last.at_least, failures: last.failures === true, clashes: pages.flatMap((page) => page.clashes ?? []), cursor: last.cursor, error: "", away: false });
   if (pages[0].unread) list.unread = pages[0].unread;
@@ -70,21 +73,27 @@ function failList(list, sentence, away = false) {
 }
 
 /** Ask the server again, with the arguments of the call that this list came from, for all pages that are shown. */
-async function reload(list) {
-  await ask(list, async () => {
+function reload(list) {
+  return ask(list, "again", async () => {
     const pages = [await pageOf(list)];
     while (pages.length < list.pages && pages.at(-1).cursor) pages.push(await pageOf(list, pages.at(-1).cursor));
+    if (list.readings.waits("again")) return; // something was done since, which these pages do not know
     list.phase = "shown";
     takeAgain(list, pages);
   });
 }
 
+/** Add the next page; a second press while it comes is the same wish. */
 async function more(list) {
-  await ask(list, async () => {
+  if (list.adding) return;
+  list.adding = true;
+  await ask(list, "more", async () => {
+    if (!list.cursor) return;
     const page = await pageOf(list, list.cursor);
     takePage(list, page, list.rows);
     list.env.announce(t("list.more", { count: page.tasks.length }));
   });
+  list.adding = false;
 }
 
 async function pageOf(list, cursor) {
@@ -93,17 +102,17 @@ async function pageOf(list, cursor) {
   return page;
 }
 
-async function ask(list, work) {
-  if (list.busy) return;
-  list.busy = true;
-  try {
-    await work();
-  } catch (error) {
-    failList(list, error.message, error.away);
-  } finally {
-    list.busy = false;
-    list.readAt = list.env.clock.now();
-  }
+/** Do what asks the server when what asks it already has ended. */
+function ask(list, name, work) {
+  return list.readings.take(name, async () => {
+    try {
+      await work();
+    } catch (error) {
+      failList(list, error.message, error.away);
+    } finally {
+      list.readAt = list.env.clock.now();
+    }
+  });
 }
 
 function drawList(list) {
@@ -203,7 +212,7 @@ function tickList(list) {
   const now = list.env.clock.now();
   for (const node of list.root.querySelectorAll(".row [data-at]")) node.textContent = relative(Number(node.dataset.at), now, list.env.reader());
   list.opened?.card.tick();
-  if (list.phase !== "loading" && canCall(list.env) && document.visibilityState === "visible" && now - list.readAt >= pauseOf(list, now)) reload(list);
+  if (list.phase !== "loading" && !list.readings.busy() && canCall(list.env) && document.visibilityState === "visible" && now - list.readAt >= pauseOf(list, now)) reload(list);
 }
 
 /** How long to wait before the list is read again: little when something in it is due or runs, else longer. */

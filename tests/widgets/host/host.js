@@ -4,6 +4,7 @@ import { AppBridge, PostMessageTransport } from "@modelcontextprotocol/ext-apps/
 let bridge;
 let frame;
 let gate = Promise.resolve();
+let held;
 let open = () => undefined;
 let broken;
 let running = Promise.resolve();
@@ -48,7 +49,7 @@ async function load({ html, context, capabilities, width }) {
 async function call({ name, arguments: args }) {
   const asked = { name, arguments: args, answered: false };
   seen.calls.push(asked);
-  await gate;
+  if (!held || held === name) await gate;
   await running;
   const answer = answerOf(name, args);
   answering.add(answer);
@@ -89,7 +90,7 @@ window.host = {
   load,
   settled,
   run: () => void (running = new Promise((resolve) => (stand = resolve))),
-  hold: () => void (gate = new Promise((resolve) => (open = resolve))),
+  hold: (tool) => void (held = tool, gate = new Promise((resolve) => (open = resolve))),
   release: () => open(),
   break: (message) => void (broken = message),
   input: (args) => bridge.sendToolInput({ arguments: args }),
