@@ -2,7 +2,7 @@
 
 No package manager is needed. ES modules are joined in the order in which they import each other, inside one function;
 top-level names therefore have to differ between modules, which is checked. Style and script, with the texts of all
-languages, are deflated and unpacked by a few lines of the page: six languages do not fit below the limit otherwise.
+languages, are deflated, written in base 85 and unpacked by a few lines of the page: six languages do not fit otherwise.
 """
 
 from __future__ import annotations
@@ -37,9 +37,19 @@ _NOTHING_BUT_ITSELF = (
 _RAW_DEFLATE_BITS = -15
 """Size of the window as zlib takes it; negative means deflate without a header, `deflate-raw` in browsers."""
 
+_DIGITS = "0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz!#$%&()*+-;:=>?@^_`{|}~"
+"""Digits of `base64.b85encode`, with a colon for the sign that could begin a tag."""
+
 _UNPACK = """(async () => {
-const packed = Uint8Array.from(atob("%s"), (letter) => letter.charCodeAt(0));
-const stream = new Blob([packed]).stream().pipeThrough(new DecompressionStream("deflate-raw"));
+const digits = "%s";
+const packed = "%s";
+const groups = new DataView(new ArrayBuffer(packed.length / 5 * 4));
+for (let at = 0, group = 0; at < packed.length; at += 1) {
+group = (at %% 5 && group * 85) + digits.indexOf(packed[at]);
+if (at %% 5 === 4) groups.setUint32((at - 4) / 5 * 4, group);
+}
+const deflated = new Blob([new Uint8Array(groups.buffer, 0, %d)]);
+const stream = deflated.stream().pipeThrough(new DecompressionStream("deflate-raw"));
 const parts = (await new Response(stream).text()).split("\\0");
 ["style", "script"].forEach((tag, place) => {
 const part = document.createElement(tag);
@@ -56,24 +66,25 @@ class BuildError(Exception):
 
 def page(name: str, sources: Path = SOURCES) -> str:
     """Return the whole HTML of one card."""
-    script = _minified(join_modules(modules(f"{name}.js", sources)))
-    style = "\n".join(_css(sources / part) for part in ("base.css", "task.css", "list.css") if _wanted(part, name))
+    script = _minified("application/javascript", join_modules(modules(f"{name}.js", sources)))
+    style = _minified("text/css", "".join(_css(sources, name)))
     html = (
         '<!doctype html>\n<html lang="en">\n<head>\n<meta charset="utf-8">\n'
         f'<meta http-equiv="Content-Security-Policy" content="{_NOTHING_BUT_ITSELF}">\n'
         '<meta name="viewport" content="width=device-width, initial-scale=1">\n'
         f"<title>{CARDS[name]}</title>\n</head>\n<body>\n"
-        f"<script>\n{_UNPACK % _packed(style, script)}\n</script>\n</body>\n</html>\n"
+        f"<script>\n{_unpacking(_deflated(style, script))}\n</script>\n</body>\n</html>\n"
     )
     return _checked(name, html)
 
 
 def unpacked(html: str) -> tuple[str, str]:
     """Return style and script of a built page."""
-    packed = re.search(r'atob\("([^"]*)"\)', html)
+    packed = re.search(r'packed = "([^"]*)"', html)
     if packed is None:
         raise BuildError("a page without packed style and script; build it again")
-    style, _, script = zlib.decompress(base64.b64decode(packed[1]), wbits=_RAW_DEFLATE_BITS).decode().partition("\0")
+    deflated = base64.b85decode(packed[1].replace(":", "<"))
+    style, _, script = zlib.decompressobj(wbits=_RAW_DEFLATE_BITS).decompress(deflated).decode().partition("\0")
     return style, script
 
 
@@ -119,24 +130,29 @@ def _squeeze(script: str) -> str:
     return "\n".join(line for line in lines if line)
 
 
-def _minified(script: str) -> str:
+def _minified(kind: str, text: str) -> str:
     import minify  # type: ignore[import-untyped]  # noqa: PLC0415 - only a checkout builds cards
 
-    return str(minify.string("application/javascript", script))
+    return str(minify.string(kind, text))
 
 
-def _packed(style: str, script: str) -> str:
+def _deflated(style: str, script: str) -> bytes:
+    """Return both as raw deflate; each language, which ends with a tab, has a code for its own letters."""
     squeezed = zlib.compressobj(9, wbits=_RAW_DEFLATE_BITS)
-    return base64.b64encode(squeezed.compress(f"{style}\0{script}".encode()) + squeezed.flush()).decode()
+    parts = [f"{style}\0", *re.split(r"(?<=\t`)", script)]
+    return (
+        b"".join(squeezed.compress(part.encode()) + squeezed.flush(zlib.Z_BLOCK) for part in parts) + squeezed.flush()
+    )
 
 
-def _wanted(part: str, name: str) -> bool:
-    return part != "list.css" or name == "task-list"
+def _unpacking(deflated: bytes) -> str:
+    packed = base64.b85encode(deflated, pad=True).decode().replace("<", ":")
+    return _UNPACK % (_DIGITS, packed, len(deflated))
 
 
-def _css(path: Path) -> str:
-    text = re.sub(r"/\*.*?\*/", "", path.read_text(encoding="utf-8"), flags=re.DOTALL)
-    return re.sub(r"\s*([{};,])\s*", r"\1", re.sub(r"\s+", " ", text)).strip().replace("}", "}\n").rstrip()
+def _css(sources: Path, name: str) -> list[str]:
+    parts = ("base.css", "task.css", *(["list.css"] if name == "task-list" else []))
+    return [(sources / part).read_text(encoding="utf-8") for part in parts]
 
 
 def _checked(name: str, html: str) -> str:

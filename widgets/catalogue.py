@@ -27,20 +27,46 @@ def read(folder: Path) -> Catalogue:
 
 
 def module(folder: Path) -> str:
-    """Return the catalogue as a module of the cards."""
+    """Return the catalogue as a module of the cards, with one string for a language, which packs best."""
     words = read(folder)
-    keys = list(words[ENGLISH])
-    texts = {language: [said.get(key) for key in keys] for language, said in words.items()}
-    return (
-        f"const KEYS = {_json(keys)};\nconst TEXTS = {_json(texts)};\n"
-        "const byKey = (texts) => Object.fromEntries(KEYS.map((key, place) => [key, texts[place]]));\n"
-        "export const CATALOGUE = Object.fromEntries("
-        "Object.entries(TEXTS).map(([language, texts]) => [language, byKey(texts)]));\n"
-    )
+    groups = _groups(words[ENGLISH])
+    keys = [f"{group}.{name}" for group, names in groups.items() for name in names]
+    languages = ", ".join(f"{language}: {_texts(language, said, keys)}" for language, said in words.items())
+    return _MODULE % (_template(";".join(" ".join((group, *names)) for group, names in groups.items())), languages)
 
 
-def _json(value: object) -> str:
-    return json.dumps(value, ensure_ascii=False, separators=(",", ":"))
+_MODULE = """const KEYS = %s.split(";").flatMap((found) => {
+const [group, ...names] = found.split(" ");
+return names.map((name) => `${group}.${name}`);
+});
+const TEXTS = { %s };
+const formsOf = (said, forms) => Object.fromEntries(said.split("|").map((form, place) => [forms[place], form]));
+const saidOf = (said, forms) => (said.includes("|") ? formsOf(said, forms.split(" ")) : said);
+const byKey = ([forms, ...said]) => Object.fromEntries(KEYS.map((key, place) => [key, saidOf(said[place], forms)]));
+const byLanguage = ([language, said]) => [language, byKey(said.split("\\t"))];
+export const CATALOGUE = Object.fromEntries(Object.entries(TEXTS).map(byLanguage));
+"""
+
+
+def _groups(english: Mapping[str, CardText]) -> dict[str, list[str]]:
+    groups: dict[str, list[str]] = {}
+    for key in english:
+        group, name = key.split(".", 1)
+        groups.setdefault(group, []).append(name)
+    return groups
+
+
+def _texts(language: str, said: Mapping[str, CardText], keys: list[str]) -> str:
+    """Return the names of the plurals and a text for each key, with a tab after each; no text is an empty one."""
+    forms = PLURALS[language]
+    texts = [said.get(key, "") for key in keys]
+    written = [text if isinstance(text, str) else "|".join(text[form] for form in forms) for text in texts]
+    return _template("".join(f"{text}\t" for text in (" ".join(forms), *written)))
+
+
+def _template(text: str) -> str:
+    escaped = text.replace("\\", "\\\\").replace("`", "\\`").replace("${", "\\${")
+    return f"`{escaped}`"
 
 
 PLURALS = {

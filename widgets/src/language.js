@@ -94,7 +94,7 @@ export function inside(word) {
 }
 
 function patternOf(key, among, rules, { count }) {
-  const found = CATALOGUE[among][key] ?? CATALOGUE[ENGLISH][key];
+  const found = CATALOGUE[among][key] || CATALOGUE[ENGLISH][key];
   if (typeof found === "string") return found;
   return found[new Intl.PluralRules(rules).select(count)] ?? found.other;
 }
