@@ -34,14 +34,15 @@ MAX_ARGUMENTS_UNPACKED = 2000
 
 _PARTS = ("state", "start_log", "pools", "turns", "lanes", "runs", "classes", "leases")
 SCRIPTS = {
-    **dict.fromkeys(("put", "renew", "give_back", "reap", "cancel", "rescore", "reserve", "adopt"), _PARTS),
+    **dict.fromkeys(("put", "renew", "give_back", "reap", "cancel", "rescore", "adopt"), _PARTS),
     **dict.fromkeys(("set_pool", "stats"), _PARTS),
-    "can_admit": (*_PARTS, "explain_parts"),
-    "explain": (*_PARTS, "explain_parts", "threads"),
+    "reserve": (*_PARTS, "shortages"),
+    "can_admit": (*_PARTS, "shortages", "explain_parts"),
+    "explain": (*_PARTS, "shortages", "explain_parts", "threads"),
     **dict.fromkeys(("begin_rebuild", "end_rebuild"), ("state",)),
-    "take": (*_PARTS, "threads", "shares", "view"),
-    "preemptors": (*_PARTS, "threads", "view"),
-    "runs_to_preempt": _PARTS,
+    "take": (*_PARTS, "shortages", "threads", "shares", "view"),
+    "preemptors": (*_PARTS, "shortages", "threads", "view"),
+    "runs_to_preempt": (*_PARTS, "shortages"),
     "known_threads": (*_PARTS, "threads"),
     "finish": (*_PARTS, "feedback"),
 }

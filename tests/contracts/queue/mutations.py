@@ -29,7 +29,9 @@ class Mutation:
 
 
 MUTATIONS = (
-    Mutation("an overdue run gets no hold", "classes", "then set_hold(p, id, key) end", "then set_hold(p, '', 0) end"),
+    Mutation(
+        "an overdue run gets no hold", "shortages", "then set_hold(p, id, key) end", "then set_hold(p, '', 0) end"
+    ),
     Mutation("a hold outlives the run it is for", "classes", "if had then set_hold", "if false then set_hold"),
     Mutation(
         "what is held back for another is woken for nothing", "classes", "if not even_if_held and is_held", "if is_held"
@@ -42,7 +44,7 @@ MUTATIONS = (
     ),
     Mutation(
         "a run keeps first call while no release can help it",
-        "leases",
+        "shortages",
         "then return units > in_reach(p, tier) end",
         "then return false end",
     ),
@@ -127,7 +129,7 @@ MUTATIONS = (
     Mutation("a pool is looked at once and never again", "take", "    set_timer_for_rest(p)\n", ""),
     Mutation(
         "no timer is set for a class that is parked",
-        "leases",
+        "shortages",
         "then set_timer(p.name, helped_at",
         "then local _ = (p.name == helped_at",
     ),

@@ -239,12 +239,6 @@ local function set_timer_for_rest(p)
   set_timer(p.name, at)
 end
 
--- Give first call to an overdue run that could ever get its units, so that later runs leave them free.
-local function claim_first_call(p, units, tier, id, key)
-  if not p.limits or units > most(p.limits, tier, NOW) then return end
-  if p.state.hold == '' or key < p.state.hold_key then set_hold(p, id, key) end
-end
-
 -- Drop the first call of a run, and the promise to its class unless nil; return whether there was any.
 local function give_up_first_call(p, id, class)
   local had, was_promised = p.state.hold == id, class and p.state.promised == class.name

@@ -2,7 +2,7 @@
 --   limits: [kind, capacity, refill, headroom, failures, error_rate, samples, cooldown, latency, steps, resets, window,
 --            window_units]
 --   pools:  [at, used, spent, level, factor, cut_at, good, bad, stopped_until, open_until, trips, probe, failing, errors,
---            seen, hold, hold_key, log]
+--            seen, hold, hold_key, log, promised, promised_until]; the last two only while units are promised
 -- A state is stored only when it changes; a reader gets a copy advanced to now. A pool without limits of its own has
 -- those of its template ('key:*' of 'key:customer-42'). An undeclared pool is stored while it is in use: without any
 -- limits this means its reservations, and the classes parked on it.
@@ -65,10 +65,12 @@ local function unpacked_state(raw)
 end
 
 local function packed_state(s)
-  return cmsgpack.pack({
+  local fields = {
     s.at, s.used, s.spent, s.level, s.factor, s.cut_at, s.good, s.bad, s.stopped_until, s.open_until, s.trips, s.probe,
-    s.failing, s.errors, s.seen, s.hold, s.hold_key, s.log, s.promised, s.promised_until,
-  })
+    s.failing, s.errors, s.seen, s.hold, s.hold_key, s.log,
+  }
+  if s.promised ~= '' then fields[19], fields[20] = s.promised, s.promised_until end
+  return cmsgpack.pack(fields)
 end
 
 local function new_state(level, spent, used)
