@@ -20,10 +20,11 @@ MISBEHAVING = ("poison", "segfault", "exit", "hang", "deaf", "greedy")
 
 
 class Work(BaseModel):
-    """Seconds until the effect: of the first attempt and, where it says so, of the later ones."""
+    """Seconds until the effect: of the first attempt and, where it says so, of the later ones; or until it must end."""
 
     seconds: float = 0.05
     later_seconds: float | None = None
+    until_asked: bool = False
 
 
 class Bad(BaseModel):
@@ -37,6 +38,8 @@ class Bad(BaseModel):
 def effect(ctx: Context, payload: Work) -> Done:
     """Take a while, then have an effect."""
     note("start", ctx)
+    while payload.until_asked and not ctx.should_yield():
+        _work(0.005)
     _work(payload.seconds if ctx.attempt == 1 or payload.later_seconds is None else payload.later_seconds)
     note("effect", ctx)
     return Done("done")

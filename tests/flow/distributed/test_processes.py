@@ -153,7 +153,7 @@ def test_a_task_runs_within_a_moment_on_a_worker_that_was_idle(site: Site) -> No
 
 def test_a_stopping_worker_takes_nothing_more_and_lets_what_runs_end(site: Site) -> None:
     worker = site.worker()
-    task_ids = site.schedule(12, seconds=1.0)
+    task_ids = site.schedule(12, until_asked=True)
     eventually(lambda: len(site.steps()) >= 4, "its threads are busy")
     assert site.end(worker) == 0
     assert site.states(task_ids)[State.RUNNING] == 0
@@ -165,7 +165,7 @@ def test_a_stopping_worker_takes_nothing_more_and_lets_what_runs_end(site: Site)
 def test_what_does_not_end_in_time_is_handed_back_and_runs_elsewhere(site: Site) -> None:
     site.environment["DUETIME_GRACE_SECONDS"] = "0.2"
     worker = site.worker()
-    (task_id,) = site.schedule(1, seconds=6.0)
+    (task_id,) = site.schedule(1, seconds=600.0)
     eventually(site.steps, "it runs")
     assert site.end(worker) == 0
     site.worker()
@@ -241,7 +241,7 @@ def test_the_command_line_of_dramatiq_runs_tasks_and_drains(site: Site) -> None:
     eventually(lambda: site.states(task_ids) == {State.SUCCEEDED: 20}, "all ran")
     assert set(site.effects().values()) == {1}
     eventually(lambda: site.workers_seen() == 2, "both say who they are")
-    long = site.schedule(8, seconds=1.0)
+    long = site.schedule(8, until_asked=True)
     eventually(lambda: site.states(long)[State.RUNNING] == 4, "four threads are busy")
     assert site.end(master) == 0
     assert site.states(long) == {State.SUCCEEDED: 4, State.READY: 4}
