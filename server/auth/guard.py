@@ -27,6 +27,7 @@ if TYPE_CHECKING:
 
 _CHALLENGE = b"www-authenticate"
 _NOT_NOW = "Tokens cannot be verified now. Try again later."
+_TWO_TOKENS = {"error": "invalid_request", "error_description": "One Authorization header is accepted, no more."}
 _NO_ISSUER = "http://127.0.0.1"
 """Required by the SDK's model and used nowhere: API keys have no authorization server, so no metadata names one."""
 
@@ -77,7 +78,10 @@ def _auth_settings(settings: Settings) -> AuthSettings:
 
 
 class Challenges:
-    """An ASGI application that names the scope in each challenge, and answers 503 while tokens cannot be verified."""
+    """An ASGI application that names the scope in each challenge, and answers 503 while tokens cannot be verified.
+
+    A request with two tokens is refused: it is not known whose it is.
+    """
 
     def __init__(self, app: ASGIApp) -> None:
         self._app = app
@@ -85,6 +89,9 @@ class Challenges:
     async def __call__(self, scope: AsgiScope, receive: Receive, send: Send) -> None:
         if scope["type"] != "http":
             await self._app(scope, receive, send)
+            return
+        if sum(name == b"authorization" for name, _ in scope["headers"]) > 1:  # a proxy may have read the other one
+            await JSONResponse(_TWO_TOKENS, HTTPStatus.BAD_REQUEST)(scope, receive, send)
             return
         try:
             await self._app(scope, receive, _naming_the_scope(send))

@@ -121,8 +121,9 @@ def http_app(server: MCPServer[None], ready: Readiness, access: HttpAccess = Htt
         return PlainTextResponse("ok")
 
     async def readyz(request: Request) -> Response:
+        verbose = "verbose" in request.query_params and not server.settings.auth  # of all tenants, for whoever asks
         try:
-            return PlainTextResponse(await cross(partial(ready, verbose="verbose" in request.query_params)))
+            return PlainTextResponse(await cross(partial(ready, verbose=verbose)))
         except DuetimeError as error:
             return PlainTextResponse(str(error), status_code=503)
 

@@ -87,7 +87,7 @@ def revoke(
             count = store.api_keys.revoke_tenant(tenant)
             output.say(f"Revoked {count} key{'s' if count != 1 else ''} of {tenant}.")
             return
-        key = store.api_keys.revoke(key_id or "")
+        key = store.api_keys.revoke(_id_in(key_id or ""))
     output.say(f"Revoked {key.id} ({key.name}). The next call with it is refused.")
 
 
@@ -108,9 +108,15 @@ def rotate(
 
     with session(context).store(create=True) as store:
         now = store.now()
-        old, new = store.api_keys.replace(key_id, successor, overlap=length)
+        old, new = store.api_keys.replace(_id_in(key_id), successor, overlap=length)
     _show(text, new, now, as_json=as_json)
     output.note(f"The old key {old.id} ends {_ends(old, now)}.")
+
+
+def _id_in(text: str) -> str:
+    """Return the id in the text of a whole key: it is meant, and an error must not repeat its secret."""
+    key = KeyText.parse(text.strip())
+    return key.id if key else text
 
 
 def _show(text: KeyText, key: ApiKey, now: datetime, *, as_json: bool) -> None:

@@ -94,6 +94,13 @@ def test_a_key_is_revoked_by_its_id(said: Said) -> None:
     assert "no API key 'nothing'" in said("keys", "revoke", "nothing", code=3)
 
 
+def test_a_whole_key_stands_for_its_id_and_is_not_repeated(said: Said) -> None:
+    key = created(said)["key"]
+    secret = key.rpartition("_")[2]
+    assert secret[:8] not in said("keys", "revoke", key)
+    assert [found["state"] for found in listed(said)] == ["revoked"]
+
+
 def test_all_keys_of_a_tenant_are_revoked(said: Said) -> None:
     for tenant in ("acme", "acme", "globex"):
         created(said, "--tenant", tenant)
