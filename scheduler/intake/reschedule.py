@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import fields, replace
+from dataclasses import replace
 from datetime import datetime
 from typing import Any
 
@@ -56,7 +56,7 @@ def decide_reschedule(
         raise InvalidArgument(
             "changes",
             "nothing to change was given",
-            accepted=f"at least one of {', '.join(item.name for item in fields(Reschedule))}",
+            accepted="a new title, time, recurrence, payload, urgency, delivery or label, a pause or a skip",
             example="when='tomorrow 9am'",
         )
     task = _described(record.task, asked, planner)

@@ -10,8 +10,17 @@ from typing import Any
 
 from typer import Typer
 from typer.core import TyperCommand, TyperGroup
+from typer.exceptions import TyperException
 from typer.main import get_command
 
+_OTHER_WORDS = {
+    "uninstall": "remove", "delete": "cancel", "remove": "cancel", "rm": "cancel", "add": "schedule",
+    "remind": "schedule", "create": "schedule", "ls": "list", "get": "show", "why": "explain",
+    "edit": "reschedule", "move": "reschedule", "pause": "reschedule ID --pause",
+    "resume": "reschedule ID --resume", "skip": "reschedule ID --skip-next",
+    "logs": "history", "start": "serve", "run": "serve",
+}  # fmt: skip
+"""Names of commands elsewhere, and the command here that does the same."""
 _BRACES = re.compile(r"\{([A-Z]+)\}")
 
 
@@ -63,6 +72,16 @@ class Verbs(TyperGroup):
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
         name_values(self.params)
+
+    def resolve_command(self, ctx: Any, args: list[str]) -> Any:
+        try:
+            return super().resolve_command(ctx, args)
+        except TyperException as error:
+            meant = _OTHER_WORDS.get(args[0], "")
+            if meant.partition(" ")[0] in self.commands:
+                known: Any = error  # a wrong usage, which has a message
+                known.message = f"No such command {args[0]!r}. Did you mean {meant!r}?"
+            raise
 
     def get_short_help_str(self, limit: int = 0) -> str:  # noqa: ARG002 - as above
         return self.help or ""

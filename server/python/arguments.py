@@ -88,7 +88,9 @@ _OF_CALLS = (
     Argument("mention", _FLAG, example="mention=True"),
 )
 _OF_FILTERS = (
-    Argument("states", States("states of runs", Choices(tuple(State))), example="states=(State.FAILED,)"),
+    Argument(
+        "states", States(f"states of runs: {', '.join(State)}", Choices(tuple(State))), example="states=(State.FAILED,)"
+    ),
     Argument("state", OneState("a state of a run"), example="state=State.FAILED"),
     Argument("label", Text(), example="label='project'"),
     Argument("query", Text(), example="query='invoice'"),

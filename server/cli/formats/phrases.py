@@ -48,6 +48,7 @@ _OPTIONS = {
     "idempotency_key": "--key",
     "title": "TITLE",
     "task_id": "ID",
+    "changes": "OPTIONS",
 }
 
 

@@ -108,6 +108,9 @@ def test_showing_settings_loads_neither_database_nor_protocol(home: Path) -> Non
     ("arguments", "said", "help_of"),
     [
         (("lisst",), "No such command 'lisst'. Did you mean 'list'?", "duetime"),
+        (("service", "uninstall"), "No such command 'uninstall'. Did you mean 'remove'?", "duetime service"),
+        (("delete",), "No such command 'delete'. Did you mean 'cancel'?", "duetime"),
+        (("pause",), "No such command 'pause'. Did you mean 'reschedule ID --pause'?", "duetime"),
         (("schedule",), "Missing argument 'TITLE'.", "duetime schedule"),
         (("schedule", "x", "--whenn", "y"), "No such option: --whenn", "duetime schedule"),
         (("history", "--state", "done"), "Invalid value for '--state': 'done' is not one of", "duetime history"),

@@ -291,6 +291,11 @@ def test_states_are_members_or_names(scheduler: Scheduler) -> None:
         State.FAILED,
         State.EXPIRED,
     )
+    wrong: Any = "nope"
+    with pytest.raises(
+        InvalidArgument, match=r"'nope' is not one of them\. Accepted: states of runs: scheduled, .*expired"
+    ):
+        scheduler.list(TaskFilter(states=wrong))
 
 
 def test_none_stands_for_what_is_not_given(scheduler: Scheduler) -> None:
