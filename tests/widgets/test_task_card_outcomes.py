@@ -105,7 +105,7 @@ def test_a_host_that_opens_no_links_gets_words(chat: Chat) -> None:
 
 def test_a_run_says_how_far_it_is(chat: Chat) -> None:
     chat.show_task(a_task(due=EARLIER, state="running", action="render", progress={"part": 0.4, "text": "frame 40"}))
-    expect(chat.card.locator(".facts")).to_contain_text("40 % doneframe 40")
+    expect(chat.card.locator(".facts")).to_contain_text("40% doneframe 40")
 
 
 def test_an_outcome_is_announced_when_it_comes(chat: Chat) -> None:
