@@ -17,14 +17,14 @@ from contextlib import AbstractContextManager
 import pytest
 from hypothesis import HealthCheck, Phase, settings
 from xdist.remote import Producer  # type: ignore[import-untyped]  # it has no stubs of its own
-from xdist.scheduler import LoadGroupScheduling  # type: ignore[import-untyped]  # likewise
+from xdist.scheduler import LoadFileScheduling  # type: ignore[import-untyped]  # likewise
 from xdist.workermanage import WorkerController  # type: ignore[import-untyped]  # likewise
 
 from tests import services
 from tests.search import SEARCH_FACTOR, USUAL_EXAMPLES
 
-LIKE_WITH_LIKE = ("browser", "faults")
-"""Tests with one of these marks run one after another: they share a browser, or they need the machine's time."""
+FIRST = ("browser", "faults")
+"""The marks of the files that begin the suite: they take longest."""
 
 LAST = "tests/rules/"
 """The folder that ends the suite: its files take a second or two each, so all workers end at about the same time."""
@@ -70,26 +70,18 @@ def pytest_xdist_auto_num_workers(config: pytest.Config) -> int:
     return max(MIN_WORKERS, min(cores + 1, MAX_WORKERS))
 
 
-@pytest.hookimpl(tryfirst=True)  # before the groups are read
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """Begin with what takes longest and end with what is brief, so that no worker is left with much at the end."""
-    rest: list[pytest.Item] = []
-    groups: dict[str, list[pytest.Item]] = {name: [] for name in LIKE_WITH_LIKE}
-    for item in items:
-        name = next(filter(item.get_closest_marker, groups), None)
-        if name is not None:
-            item.add_marker(pytest.mark.xdist_group(name))
-        groups.get(name or "", rest).append(item)
-    rest.sort(key=lambda item: item.nodeid.startswith(LAST))
-    items[:] = [*(item for group in groups.values() for item in group), *rest]
+
+    def place(item: pytest.Item) -> int:
+        mark = next(filter(item.get_closest_marker, FIRST), None)
+        return FIRST.index(mark) if mark else len(FIRST) + item.nodeid.startswith(LAST)
+
+    items.sort(key=place)
 
 
-class Groups(LoadGroupScheduling):  # type: ignore[misc]  # it is Any to mypy
-    """Groups, files for the rest; a test that ends its worker is not tried again, and the others run elsewhere."""
-
-    def _split_scope(self, nodeid: str) -> str:
-        group: str = super()._split_scope(nodeid)
-        return group.partition("::")[0]
+class Files(LoadFileScheduling):  # type: ignore[misc]  # it is Any to mypy
+    """A worker takes whole files; a test that ends its worker is not tried again, and the others run elsewhere."""
 
     def remove_node(self, node: WorkerController) -> str | None:
         units = self.assigned_work[node]
@@ -109,8 +101,8 @@ class Groups(LoadGroupScheduling):  # type: ignore[misc]  # it is Any to mypy
             node.shutdown()
 
 
-def pytest_xdist_make_scheduler(config: pytest.Config, log: Producer) -> LoadGroupScheduling:
-    return Groups(config, log)
+def pytest_xdist_make_scheduler(config: pytest.Config, log: Producer) -> LoadFileScheduling:
+    return Files(config, log)
 
 
 # --- tests that hang --------------------------------------------------------------------------------------------------

@@ -8,11 +8,15 @@ from __future__ import annotations
 import os
 import shutil
 import subprocess
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import NoReturn
 
 import pytest
+from duetime.scheduler.runtime.file_lock import FileLock
 
+from tests.flow.waiting import eventually
 from tests.widgets import provision
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -39,20 +43,19 @@ def find_chromium() -> str:
     if found is not None:
         return found
     try:
-        return provision.chromium(CACHE)
+        with installing_alone():
+            return provision.chromium(CACHE)
     except provision.Unavailable as error:
         missing("A Chromium", f"{error} Install Google Chrome, or set DUETIME_TEST_CHROMIUM to the path of one.")
 
 
 def ensure_node_modules() -> Path:
     """Return a folder with the AppBridge and esbuild, installed by npm on first use and when the wish list changes."""
-    try:
-        npm = provision.npm(CACHE)
-    except provision.Unavailable as error:
-        missing("Node (npm)", str(error))
     modules, wanted = CACHE / "node_modules", (HOST / "package.json").read_text("utf-8")
-    if not modules.exists() or _text(CACHE / "installed.json") != wanted:
-        _install(npm, wanted)
+    with installing_alone():
+        npm = _npm()
+        if not modules.exists() or _text(CACHE / "installed.json") != wanted:
+            _install(npm, wanted)
     return modules
 
 
@@ -64,8 +67,26 @@ def bundle(name: str = "host.js") -> str:
     return provision.run(command, HOST, {"NODE_PATH": str(modules)})
 
 
-def _install(npm: list[str], wanted: str) -> None:
+@contextmanager
+def installing_alone() -> Iterator[None]:
+    """Wait for other workers of the suite: two installations at once into one folder spoil each other."""
     CACHE.mkdir(parents=True, exist_ok=True)
+    lock = FileLock(CACHE / "lock")
+    eventually(lock.acquire, "another worker's installation")
+    try:
+        yield
+    finally:
+        lock.release()
+
+
+def _npm() -> list[str]:
+    try:
+        return provision.npm(CACHE)
+    except provision.Unavailable as error:
+        missing("Node (npm)", str(error))
+
+
+def _install(npm: list[str], wanted: str) -> None:
     (CACHE / "package.json").write_text(wanted, "utf-8")
     try:
         provision.run([*npm, "install", "--no-audit", "--no-fund", "--no-package-lock", "--silent"], CACHE)
