@@ -31,6 +31,11 @@ async def cross(work: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> T:
     return await call.future
 
 
+def work_under_way() -> bool:
+    """Whether a thread is at work still, for which the end of this process would wait."""
+    return _threads.busy
+
+
 class _Call(Generic[T]):
     """Work for a thread, and the future on whose event loop somebody waits for it."""
 
@@ -88,7 +93,12 @@ class ToolThreads:
     def finish(self) -> None:
         """Wait for the work under way: the end of a process interrupts none midway, though its caller has gone."""
         with self._all_idle:
-            self._all_idle.wait_for(lambda: len(self._idle) == self._threads)
+            self._all_idle.wait_for(lambda: not self.busy)
+
+    @property
+    def busy(self) -> bool:
+        """Whether a thread is at work."""
+        return len(self._idle) < self._threads
 
     def start(self, call: _Call[Any]) -> None:
         """Give a call to an idle thread, to a new one, or to the next that becomes idle."""
@@ -119,7 +129,7 @@ class ToolThreads:
                 inbox.put(self._waiting.popleft())
             else:
                 self._idle.append(inbox)
-                if len(self._idle) == self._threads:
+                if not self.busy:
                     self._all_idle.notify_all()
 
 

@@ -19,6 +19,8 @@ from dataclasses import dataclass
 from types import FrameType
 from typing import Self
 
+from duetime.tools.threads import work_under_way
+
 STOPS = (signal.SIGTERM, signal.SIGINT)
 FORCED_EXIT_DELAY_S = 2.0
 """Seconds beyond the time given after which the process ends whatever still holds it."""
@@ -173,7 +175,8 @@ def _listen(ear: socket.socket, handler: Callable[[int], None]) -> None:
 
 def _others_alive() -> bool:
     """Whether the interpreter would wait for a thread: a stuck one must not keep the process alive."""
-    return any(thread is not threading.main_thread() and not thread.daemon for thread in threading.enumerate())
+    others = (thread for thread in threading.enumerate() if thread is not threading.main_thread())
+    return work_under_way() or any(not thread.daemon for thread in others)
 
 
 def _leave(code: int) -> None:
