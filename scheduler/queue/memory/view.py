@@ -71,12 +71,12 @@ class View:
         return [run_id for key, _, run_id in sorted(firsts) if key <= before]
 
     def late_heads(self, tier: int, before: float, most: int) -> list[Rank]:
-        """Return the heads of these classes. Classes of unknown actions among the first leave the main lane."""
+        """Return the heads of these classes, in their order. Unknown actions among the first leave the main lane."""
         main = self._waiting.heads_in(MAIN_LANE, tier)
         while not self.is_cut_short and [head for head in main.first(most) if self._move_unknown(head)]:
             pass
         heads = [head for lane in self._lanes for head in self._waiting.heads_in(lane, tier).first(most)]
-        return [head for head in heads if head[0] <= before and self._knows(head)]
+        return sorted(head for head in heads if head[0] <= before and self._knows(head))
 
     def _best(self, tier: int) -> Rank | None:
         main = self._waiting.heads_in(MAIN_LANE, tier)

@@ -409,7 +409,8 @@ def test_what_a_dead_attempt_had_reserved_is_free_as_soon_as_it_is_recovered(
     maintenance.step()
     pools = queue.stats().pools
     assert (pools["gpu"].used, pools["usd"].spent) == (0, 4)
-    assert queue.take("alive", 1, 30_000).run_ids == (records[1].run.id,)
+    (other,) = {record.run.id for record in records} - {grant.run_id}  # both were ready at once
+    assert queue.take("alive", 1, 30_000).run_ids == (other,)
 
 
 def test_who_could_not_look_for_a_while_lets_others_speak_first(store: Store, queue: MemoryQueue, clock: Clock) -> None:

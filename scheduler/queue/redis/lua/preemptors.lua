@@ -31,7 +31,7 @@ local function move_out_unknown(tier)
   end
 end
 
--- The late heads of a tier whose actions the worker knows.
+-- The late heads of a tier whose actions the worker knows, in their order: to park one changes what the next lacks.
 local function late_heads(tier)
   local found = {}
   move_out_unknown(tier)
@@ -42,6 +42,7 @@ local function late_heads(tier)
       if head.key <= before and knows_action(actions, class_of_head(head).action) then found[#found + 1] = head end
     end
   end
+  table.sort(found, goes_before)
   return found
 end
 
