@@ -197,7 +197,7 @@ class TaskPayload(_Part):
 
 
 class TaskWords(_Part):
-    """How a card says an answer in the language of its reader: `duetime/words` in `_meta`, which no model reads.
+    """The words of an answer by kind, for a card in any language: `duetime/words` in `_meta`, which no model reads.
 
     `repeat` are the clauses of the recurrence, `sentences` the kind and the values of English texts of the answer. A
     card says what has no kind, or one that it does not know, as it is written.
