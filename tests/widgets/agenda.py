@@ -5,7 +5,7 @@ from __future__ import annotations
 from datetime import timedelta
 from typing import Any
 
-from tests.widgets.sample import CALL_JOHN, NOW, a_task, stamp, valid_list, weekly
+from tests.widgets.sample import CALL_JOHN, NOW, a_task, stamp, tuesdays, valid_list, weekly
 
 TAXES, NOTES, OVEN, BACKUP, PASSPORT, RENT = (f"t_00000000000{n}" for n in "123456")
 
@@ -35,4 +35,4 @@ def a_page(rows: list[dict[str, Any]] = ROWS, **parts: Any) -> dict[str, Any]:
 
 def call_john() -> dict[str, Any]:
     """Give the task behind its row, which opens in place."""
-    return a_task(repeat=weekly(), message="He has the keys of the flat.", labels=["home"])
+    return a_task(repeat=weekly(), words=tuesdays(), message="He has the keys of the flat.", labels=["home"])
