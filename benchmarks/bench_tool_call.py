@@ -33,7 +33,7 @@ from mcp import Client, StdioServerParameters
 from mcp.server import MCPServer
 
 sys.path.insert(0, str(Path(__file__).parents[1]))
-from benchmarks.tool_call_parts import parts
+from benchmarks.tool_call_parts import parts, there_and_back_us
 
 BLOCK = 100
 WARM_UP_CALLS = 200
@@ -161,7 +161,7 @@ async def main(options: argparse.Namespace) -> None:
         for _ in range(options.rounds):
             rows.append(await measure(transport, options.calls, options.database_url))
             print(line(rows[-1]), flush=True)
-    spent = parts(options.calls, WHEN)
+    spent = {"to a thread and back": await there_and_back_us(options.calls), **parts(options.calls, WHEN)}
     for name, us in spent.items():
         print(f"{us:6.0f} us  {name}")
     if options.json:
