@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from enum import StrEnum
 
 from duetime.scheduler.errors import InvalidArgument
@@ -11,7 +11,7 @@ MAX_NAME_CHARS = 200
 
 
 class Scope(StrEnum):
-    """A right of a principal inside its tenant; no scope reaches into another tenant."""
+    """A right of a principal inside its tenant; only an operator's reach into other tenants."""
 
     TASKS = "tasks"  # schedule, read and change tasks
     WORKER = "worker"  # claim runs and settle them
@@ -26,12 +26,17 @@ EVERY_SCOPE = frozenset(Scope)
 class Principal:
     """The caller. `user` is recorded as the actor of every change; `tenant` bounds what can be seen at all.
 
+    An `operator` administers the installation: with an admin scope he sees every tenant and what all share. `via` is
+    the surface and the address of the call, such as `rest 10.0.0.7`; it decides nothing.
+
     Raises InvalidArgument for a name that is no printable text of 1 to 200 characters without blanks around it.
     """
 
     tenant: str = "local"
     user: str = "local"
     scopes: frozenset[str] = frozenset()
+    operator: bool = False
+    via: str | None = field(default=None, compare=False)
 
     def __post_init__(self) -> None:
         _check_name("tenant", self.tenant, "acme")
@@ -42,6 +47,14 @@ class Principal:
     def may(self, scope: Scope) -> bool:
         """Whether the principal has a scope, by itself or by a wider one."""
         return scope in self.scopes or (scope is Scope.ADMIN_READ and Scope.ADMIN in self.scopes)
+
+    def may_read_all_of(self, tenant: str | None) -> bool:
+        """Whether the principal may read what every user of a tenant did; None stands for all tenants together."""
+        return self.may(Scope.ADMIN_READ) and (self.operator or tenant == self.tenant)
+
+    def may_change_all_of(self, tenant: str | None) -> bool:
+        """Whether the principal may change what belongs to any user of a tenant; None stands for what tenants share."""
+        return self.may(Scope.ADMIN) and (self.operator or tenant == self.tenant)
 
 
 def _check_name(argument: str, name: object, example: str) -> None:
@@ -62,5 +75,5 @@ def _problem(name: object) -> str | None:
     return "has a blank first or last" if name != name.strip() else None
 
 
-LOCAL = Principal(scopes=EVERY_SCOPE)
+LOCAL = Principal(scopes=EVERY_SCOPE, operator=True)
 """The one user of an embedded Duetime."""

@@ -26,6 +26,7 @@ if TYPE_CHECKING:
     from duetime.server.settings.model import Settings
 
 _CHALLENGE = b"www-authenticate"
+_SCOPE_OF_MCP = f', scope="{Scope.TASKS}"'.encode()
 _NOT_NOW = "Tokens cannot be verified now. Try again later."
 _TWO_TOKENS = {"error": "invalid_request", "error_description": "One Authorization header is accepted, no more."}
 _NO_ISSUER = "http://127.0.0.1"
@@ -47,7 +48,8 @@ class Guard:
         if not settings.auth:
             return None
         limits = CallLimits(settings.tenant_calls_per_minute)
-        return cls(Verifier(_providers(settings, store), limits), _auth_settings(settings))
+        verifier = Verifier(_providers(settings, store), limits, settings.operator_tenant)
+        return cls(verifier, _auth_settings(settings))
 
 
 def _providers(settings: Settings, store: Callable[[], Store]) -> Sequence[Provider]:
@@ -111,7 +113,7 @@ def _naming_the_scope(send: Send) -> Send:
     async def send_named(message: Message) -> None:
         if message["type"] == "http.response.start":
             named = [
-                (name, value + f', scope="{Scope.TASKS}"'.encode() if name == _CHALLENGE else value)
+                (name, value + _SCOPE_OF_MCP if name == _CHALLENGE and b"scope=" not in value else value)
                 for name, value in message["headers"]
             ]
             message = {**message, "headers": named}

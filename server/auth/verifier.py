@@ -8,10 +8,11 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from typing import Protocol
 
 from duetime.scheduler.errors import InvalidArgument
-from duetime.scheduler.principal import Principal
+from duetime.scheduler.principal import LOCAL, Principal
 from duetime.server.auth.call_limits import CallLimits
 from duetime.tools.threads import cross
 from mcp.server.auth.provider import AccessToken
@@ -60,9 +61,10 @@ class Provider(Protocol):
 class Verifier:
     """Verifies tokens by the providers that are configured; the SDK's `TokenVerifier`."""
 
-    def __init__(self, providers: Sequence[Provider], limits: CallLimits) -> None:
+    def __init__(self, providers: Sequence[Provider], limits: CallLimits, operator_tenant: str = LOCAL.tenant) -> None:
         self._providers = providers
         self._limits = limits
+        self._operator_tenant = operator_tenant
 
     async def verify_token(self, token: str) -> AccessToken | None:
         """Return whose a token is; None for one that is forged, expired, revoked, or of no known kind.
@@ -79,6 +81,9 @@ class Verifier:
         except InvalidArgument as wrong:  # a tenant or a user that is no name
             log.warning("refused a token: %s", wrong)
             return None
-        if found is not None:
-            self._limits.take(found.principal.tenant)
-        return found
+        if found is None:
+            return None
+        self._limits.take(found.principal.tenant)
+        if found.principal.tenant != self._operator_tenant:
+            return found
+        return found.model_copy(update={"principal": replace(found.principal, operator=True)})

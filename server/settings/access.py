@@ -50,6 +50,14 @@ class AccessSettings(WorkSettings):
         "(access tokens of `oauth_issuer`), or both; without it, everyone on this machine is the local user",
         examples=["keys,oauth"],
     )
+    operator_tenant: str = Field(
+        default="local",
+        min_length=1,
+        max_length=200,
+        description="the tenant whose administrators (scopes `admin:read` and `admin`) operate the installation: they "
+        "see all tenants, and pools, workers and policies",
+        examples=["operations"],
+    )
     public_url: PublicUrl | None = Field(
         default=None,
         description="the address of `duetime serve` as clients write it, without `/mcp`; needed where they are on "
@@ -161,6 +169,12 @@ class AccessSettings(WorkSettings):
     def resource(self) -> str:
         """The address of the MCP endpoint as clients write it; empty without `public_url`."""
         return f"{self.public_url}{MCP_PATH}" if self.public_url else ""
+
+    @property
+    def own_origins(self) -> tuple[str, ...]:
+        """The origin of pages that this server itself serves to other machines."""
+        parts = urlsplit(self.public_url or "")
+        return (f"{parts.scheme}://{parts.netloc}",) if parts.netloc else ()
 
     @property
     def host_names(self) -> tuple[str, ...]:

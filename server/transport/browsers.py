@@ -6,6 +6,7 @@ import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from duetime.server.settings.access import AccessSettings
 from duetime.server.settings.checks import LOOPBACK_ORIGINS
 from mcp.server.transport_security import TransportSecuritySettings
 from starlette.middleware.cors import CORSMiddleware
@@ -23,10 +24,19 @@ _LOOPBACK_PAGE = re.compile(rf"https?://({'|'.join(map(re.escape, LOOPBACK_NAMES
 
 @dataclass(frozen=True, slots=True)
 class HttpAccess:
-    """The names by which requests may call this server besides its own, and the origins of pages that may."""
+    """The names by which requests may call this server besides its own, and the origins of pages that may.
+
+    `own` are the origins of the pages that this server itself serves, such as the admin page.
+    """
 
     hosts: Sequence[str] = ()
     origins: Sequence[str] = ()
+    own: Sequence[str] = ()
+
+    @classmethod
+    def of(cls, settings: AccessSettings) -> HttpAccess:
+        """Return what the settings allow."""
+        return cls(settings.host_names, settings.allowed_origins, settings.own_origins)
 
 
 class BrowserAccess:

@@ -7,7 +7,7 @@ import ipaddress
 import logging
 import socket
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from functools import partial
 from typing import Protocol
@@ -16,6 +16,7 @@ import anyio
 import uvicorn
 from duetime.scheduler.errors import DuetimeError, InvalidSetting
 from duetime.scheduler.runtime.repeat_filter import RepeatFilter
+from duetime.server.auth.access import AccessRefused
 from duetime.server.auth.guard import Challenges
 from duetime.server.protocol.sdk import end_streams, serve_dead_sessions
 from duetime.server.runtime.shutdown import NOTHING_TO_END, ProcessEnd, Shutdown, on_loop
@@ -23,16 +24,15 @@ from duetime.server.settings.access import MCP_PATH
 from duetime.server.transport.browsers import BrowserAccess, HttpAccess, against_rebinding
 from duetime.server.transport.connections import KEEP_ALIVE_S, LimitedConnection
 from duetime.server.transport.dead_sessions import DeadSessions
+from duetime.server.transport.request_checks import MAX_BODY_BYTES, RequestChecks, refuse_access
 from duetime.server.transport.short_refusals import ShortRefusals
 from duetime.tools.threads import cross
 from mcp.server import MCPServer
 from starlette.applications import Starlette
 from starlette.requests import ClientDisconnect, Request
 from starlette.responses import PlainTextResponse, Response
-from starlette.routing import Route
+from starlette.routing import BaseRoute, Route
 from starlette.types import ASGIApp, Receive, Scope, Send
-
-MAX_BODY_BYTES = 1024 * 1024
 
 STREAM_CLOSE_GRACE_S = 1
 """Seconds that open streams get to end when the server stops; they never end by themselves."""
@@ -63,6 +63,7 @@ def run_http(
     ends: ProcessEnd = NOTHING_TO_END,
     grace: float = 5.0,
     access: HttpAccess = HttpAccess(),  # noqa: B008 - immutable
+    routes: Sequence[BaseRoute] = (),
 ) -> int:
     """`start`, serve until SIGTERM or SIGINT, then end everything within `grace` seconds; return the exit code.
 
@@ -73,7 +74,7 @@ def run_http(
     with Shutdown(STREAM_CLOSE_GRACE_S + grace) as ending:
         ending.on_hurry(ends.hurry)
         start()
-        app = http_app(server, ready, access)
+        app = http_app(server, ready, access, routes)
         announce(f"duetime serves MCP at {url_of(bound)}")
         for name in ("uvicorn.error", "asyncio"):
             logging.getLogger(name).addFilter(RepeatFilter())
@@ -114,8 +115,16 @@ async def _serve(
     await running.serve([bound])
 
 
-def http_app(server: MCPServer[None], ready: Readiness, access: HttpAccess = HttpAccess()) -> Starlette:  # noqa: B008 - immutable
-    """Return the ASGI application. Answers are single JSON documents: measured, they are faster than event streams."""
+def http_app(
+    server: MCPServer[None],
+    ready: Readiness,
+    access: HttpAccess = HttpAccess(),  # noqa: B008 - immutable
+    routes: Sequence[BaseRoute] = (),
+) -> Starlette:
+    """Return the ASGI application: MCP, the probes, and `routes` that ask `server.auth.access` who calls.
+
+    Answers of MCP are single JSON documents: measured, they are faster than event streams.
+    """
 
     async def livez(_: Request) -> Response:
         return PlainTextResponse("ok")
@@ -138,8 +147,10 @@ def http_app(server: MCPServer[None], ready: Readiness, access: HttpAccess = Htt
     app.add_middleware(ShortRefusals)
     if access.origins:
         app.add_middleware(BrowserAccess, path=MCP_PATH, origins=access.origins)
+    app.add_middleware(RequestChecks, access=access, guarded=bool(server.settings.auth))
+    app.add_exception_handler(AccessRefused, refuse_access)
     serve_dead_sessions(server, DeadSessions())
-    app.routes.extend([Route("/livez", livez), Route("/readyz", readyz)])
+    app.routes.extend([Route("/livez", livez), Route("/readyz", readyz), *routes])
     return app
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+from collections.abc import Callable, Sequence
 from functools import partial
 
 from duetime.scheduler.handlers import Handlers
@@ -23,6 +24,12 @@ from duetime.server.transport.reload import ReloadingApp
 from duetime.tools.registration import Caller, make_tools
 from duetime.tools.schedule_task import actions_of
 from mcp.server import MCPServer
+from starlette.routing import BaseRoute
+
+Surface = Callable[[App | ReloadingApp, Guard | None], Sequence[BaseRoute]]
+"""Makes the routes of one room, such as REST, for an application and the guard of its callers."""
+
+SURFACES: tuple[Surface, ...] = ()
 
 log = logging.getLogger(__name__)
 
@@ -48,6 +55,11 @@ def _offer(server: MCPServer[None], app: ReloadingApp, caller: Caller, handlers:
     replace_tools(server, make_tools(lambda: app.scheduler, caller=caller, actions=actions_of(handlers), pools=pools))
 
 
+def surfaces(app: App | ReloadingApp, guard: Guard | None) -> list[BaseRoute]:
+    """Return the routes beside MCP."""
+    return [route for routes in SURFACES for route in routes(app, guard)]
+
+
 def serve_http(settings: Settings, *, reload: bool = False) -> int:
     """Serve clients over HTTP until SIGTERM or SIGINT; return the exit code. Logs go to stderr.
 
@@ -61,13 +73,15 @@ def serve_http(settings: Settings, *, reload: bool = False) -> int:
     ) as bound:  # first, so that a taken port starts nothing
         app = ReloadingApp(settings) if reload else build(settings)
         collect_less()
+        guard = Guard.of(settings, lambda: app.store)
         return run_http(
-            connect(app, Guard.of(settings, lambda: app.store)),
+            connect(app, guard),
             bound,
             start=app.start,
             ready=app.ready,
             announce=announce,
             ends=ProcessEnd(begin=app.begin_end, hurry=app.hurry, close=app.close),
             grace=settings.grace_seconds,
-            access=HttpAccess(settings.host_names, settings.allowed_origins),
+            access=HttpAccess.of(settings),
+            routes=surfaces(app, guard),
         )

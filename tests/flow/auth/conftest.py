@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Awaitable, Callable, Iterable
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass
 from datetime import timedelta
@@ -18,7 +18,8 @@ from duetime.server.auth.key_format import KeyText
 from duetime.server.settings.model import Settings
 from duetime.server.transport.browsers import HttpAccess
 from duetime.server.transport.http import http_app
-from duetime.server.transport.serve_http import connect
+from duetime.server.transport.serve_http import connect, surfaces
+from starlette.routing import BaseRoute
 
 MODERN = {
     "io.modelcontextprotocol/protocolVersion": "2026-07-28",
@@ -81,13 +82,14 @@ Serve = Callable[..., Awaitable[Site]]
 
 
 @asynccontextmanager
-async def serving(folder: Path, **settings: Any) -> AsyncIterator[Site]:
-    """Serve a database in this folder."""
+async def serving(folder: Path, *, routes: Sequence[BaseRoute] = (), **settings: Any) -> AsyncIterator[Site]:
+    """Serve a database in this folder, with the routes of the product and further ones."""
     given = {"database_url": f"sqlite:///{folder}/duetime.db", "desktop_notifications": "off", "timezone": "UTC"}
     made = Settings.model_validate({**given, "sqlite_synchronous": "OFF", **settings})
     with build(made) as app:
-        server = connect(app, Guard.of(made, lambda: app.store))
-        asgi = http_app(server, app.ready, HttpAccess(made.host_names, made.allowed_origins))
+        guard = Guard.of(made, lambda: app.store)
+        server = connect(app, guard)
+        asgi = http_app(server, app.ready, HttpAccess.of(made), [*surfaces(app, guard), *routes])
         transport = httpx2.ASGITransport(asgi)
         async with (
             server.session_manager.run(),

@@ -161,8 +161,8 @@ async def test_a_page_of_another_origin_is_refused(site: Site) -> None:
 
 
 async def test_the_public_name_of_the_server_is_its_own(tmp_path: Path) -> None:
-    public = {"public_url": "https://duetime.example.com", "allowed_hosts": "server-1"}
-    async with serving(tmp_path, auth="keys", **public) as site:
+    public = "https://duetime.example.com"
+    async with serving(tmp_path, auth="keys", public_url=public, allowed_hosts="server-1") as site:
         key = site.key()
         for host in ("duetime.example.com", "duetime.example.com:443", "server-1:8787", "127.0.0.1:8787"):
             answer = await site.http.get("/mcp", headers={"Host": host, "Authorization": f"Bearer {key}"})

@@ -27,7 +27,8 @@ from duetime.server.protocol.subscriptions import Subscriptions
 from duetime.server.transport import dead_sessions
 from duetime.server.transport.connections import KEEP_ALIVE_S
 from duetime.server.transport.dead_sessions import DeadSessions
-from duetime.server.transport.http import MAX_BODY_BYTES, http_app, listening, url_of
+from duetime.server.transport.http import http_app, listening, url_of
+from duetime.server.transport.request_checks import MAX_BODY_BYTES
 from duetime.tools.registration import make_tools
 
 from tests.flow.protocol.serve_process import ADDRESS, ServerLog

@@ -1,0 +1,73 @@
+"""Access to routes: whose a request is, and whether it has the scope that a route requires.
+
+Everything that `duetime serve` answers besides MCP goes through here: REST, the admin page and metrics.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+from http import HTTPStatus
+
+from duetime.scheduler.errors import DuetimeError
+from duetime.scheduler.principal import LOCAL, Principal, Scope
+from duetime.server.auth.verifier import CallerToken
+from mcp.server.auth.middleware.bearer_auth import AuthenticatedUser
+from starlette.requests import HTTPConnection
+from starlette.responses import JSONResponse
+
+GUARDED = "duetime.guarded"
+"""The key of an ASGI scope that says whether callers have to prove who they are. Without it nobody is let in."""
+
+
+class AccessRefused(DuetimeError):
+    """The request has no right token, or its token lacks a scope; nothing was done."""
+
+    def __init__(self, status: HTTPStatus, code: str, description: str, scope: Scope) -> None:
+        super().__init__(description)
+        self.status = status
+        self.error = code
+        self.headers = {
+            "WWW-Authenticate": f'Bearer error="{code}", error_description="{description}", scope="{scope}"'
+        }
+
+    def response(self) -> JSONResponse:
+        """Return the refusal in the words of RFC 6750."""
+        said = {"error": self.error, "error_description": str(self)}
+        return JSONResponse(said, self.status, self.headers)
+
+
+def requires(scope: Scope, surface: str) -> Callable[[HTTPConnection], Principal]:
+    """Return what says whose a request is; it raises AccessRefused for a caller without the scope.
+
+    `surface` is the way in that the history of a change names: `rest`, `admin` or `metrics`.
+    """
+
+    def caller(request: HTTPConnection) -> Principal:
+        found = principal_of(request, scope)
+        if not found.may(scope):
+            raise AccessRefused(HTTPStatus.FORBIDDEN, "insufficient_scope", f"Required scope: {scope}", scope)
+        address = request.client.host if request.client else "-"
+        return replace(found, via=f"{surface} {address}")
+
+    return caller
+
+
+def principal_of(request: HTTPConnection, scope: Scope = Scope.TASKS) -> Principal:
+    """Return the caller: the local user where nobody has to prove who he is, else the principal of a right token.
+
+    Raises AccessRefused without one; `scope` is what its challenge asks for.
+    """
+    if not request.scope[GUARDED]:
+        return LOCAL
+    token = token_of(request)
+    if token is None:
+        raise AccessRefused(HTTPStatus.UNAUTHORIZED, "invalid_token", "Authentication required", scope)
+    return token.principal
+
+
+def token_of(request: HTTPConnection) -> CallerToken | None:
+    """Return the verified token of a request, None without one."""
+    user = request.scope.get("user")
+    token = user.access_token if isinstance(user, AuthenticatedUser) else None
+    return token if isinstance(token, CallerToken) else None
