@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Annotated, Any
 
 import typer
+from duetime.server.cli.access.groups import KEYS
 from duetime.server.cli.help import DeferredVerb, Verbs, VerbsOf
 from duetime.version import __version__
 from typer.main import get_command
@@ -20,7 +21,7 @@ EXIT_CODES = "Exit codes: 0 done, 1 failed, 2 wrong usage or setting, 3 not foun
 
 _HERE = "duetime.server.cli"
 _TASKS, _POOLS, _INSTALLATION = f"{_HERE}.tasks", f"{_HERE}.pools", f"{_HERE}.installation"
-_LISTS, _KEYS = f"{_HERE}.lists", f"{_HERE}.access.keys"
+_LISTS = f"{_HERE}.lists"
 
 VERBS = (
     DeferredVerb(
@@ -204,37 +205,7 @@ GROUPS = (
             ),
         ),
     ),
-    Verbs(
-        name="keys",
-        help="API keys, with which clients call `duetime serve` from other machines.",
-        rich_markup_mode=None,
-        commands=(
-            DeferredVerb(
-                "create",
-                f"{_KEYS}:create",
-                "Create an API key and show it, which happens only once.",
-                examples=("duetime keys create laptop", "duetime keys create ci --tenant acme --expires '90 days'"),
-            ),
-            DeferredVerb(
-                "list",
-                f"{_KEYS}:list_",
-                "List the API keys: whose each is, what it may do, when it ends and when it was last used.",
-                examples=("duetime keys list",),
-            ),
-            DeferredVerb(
-                "revoke",
-                f"{_KEYS}:revoke",
-                "Revoke an API key, or all of a tenant; the next call with it is refused.",
-                examples=("duetime keys revoke 7k3m9qx2w4hb", "duetime keys revoke --tenant acme"),
-            ),
-            DeferredVerb(
-                "rotate",
-                f"{_KEYS}:rotate",
-                "Replace an API key by a new one of the same principal; the old one stays valid for the overlap.",
-                examples=("duetime keys rotate 7k3m9qx2w4hb --overlap '2 hours'",),
-            ),
-        ),
-    ),
+    KEYS,
     Verbs(
         name="pools",
         help="Pools, which limit concurrency and rate.",

@@ -72,6 +72,8 @@ def test_help_loads_no_verb_and_nothing_that_a_verb_needs(tmp_path: Path, argume
     assert modules & ONLY_FOR_A_DATABASE == set()
     assert "pydantic" not in modules or "service" in arguments or "pools" in arguments, "typer needs it for a group"
     assert {name for name in modules if name.startswith("duetime.server.cli.")} == {
+        "duetime.server.cli.access",
+        "duetime.server.cli.access.groups",
         "duetime.server.cli.help",
         "duetime.server.cli.main",
         "duetime.server.cli.verbs",
