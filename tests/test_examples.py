@@ -77,7 +77,9 @@ def called() -> Iterator[list[str]]:
     for pod in pods():
         for container in (each for each in pod["containers"] if each["image"] == IMAGE):
             yield container["args"]
-            probes = [probe["exec"]["command"] for name, probe in container.items() if name.endswith("Probe")]
+            probes = [
+                each["exec"]["command"] for each in container.values() if isinstance(each, dict) and "exec" in each
+            ]
             yield from (arguments for program, *arguments in probes if program == "duetime")
     for unit in UNITS:
         (line,) = re.findall(r"^ExecStart=(.+)$", unit.read_text("utf-8"), flags=re.MULTILINE)
@@ -155,20 +157,17 @@ def test_each_container_has_its_own_passwords_only() -> None:
 
 def test_an_image_that_nobody_has_says_that_it_is_to_be_replaced() -> None:
     images = {each["image"] for pod in pods() for each in pod["containers"]}
-    assert images == {IMAGE, "caddy:2"}
+    assert images == {IMAGE}
     said = KUBERNETES.read_text("utf-8").split("apiVersion", 1)[0]
     assert f"`{IMAGE}`, three times" in said
     assert sum(each["image"] == IMAGE for pod in pods() for each in pod["containers"]) == 3
 
 
-def test_a_server_that_hangs_is_restarted_itself_and_one_that_ends_is_out_of_the_service_first() -> None:
-    (containers,) = [pod["containers"] for pod in pods() if len(pod["containers"]) > 1]
-    server, proxy = containers
-    assert "http://127.0.0.1:8787/livez" in server["livenessProbe"]["exec"]["command"][-1]
-    compile(server["livenessProbe"]["exec"]["command"][-1], "the probe", "exec")
-    assert "livenessProbe" not in proxy
-    assert proxy["readinessProbe"]["httpGet"]["path"] == "/readyz"
-    assert paused(server) == paused(proxy) > 0
+def test_a_server_that_hangs_is_restarted_and_one_that_ends_is_out_of_the_service_first() -> None:
+    (server,) = [each for pod in pods() for each in pod["containers"] if each["args"] == ["serve"]]
+    assert server["livenessProbe"]["httpGet"] == {"path": "/livez", "port": "http"}
+    assert server["readinessProbe"]["httpGet"] == {"path": "/readyz", "port": "http"}
+    assert paused(server) > 0
 
 
 def test_a_unit_with_a_wrong_setting_is_not_started_for_ever_and_its_setup_is_written_down() -> None:
@@ -206,14 +205,18 @@ def environment(name: str) -> dict[str, str]:
     return dict(re.findall(r"^([A-Z_]+)=(.*)$", (EXAMPLES / name).read_text("utf-8"), flags=re.MULTILINE))
 
 
-def test_no_port_of_kubernetes_leads_past_the_proxy() -> None:
+def test_the_servers_of_kubernetes_ask_callers_for_a_key_and_only_the_ingress_with_tls_leads_to_them() -> None:
     exposed = {port["containerPort"] for pod in pods() for each in pod["containers"] for port in each.get("ports", [])}
-    assert exposed == {8080}
-    text = KUBERNETES.read_text("utf-8")
-    assert text.count("basic_auth {") == 1
-    assert "--host 0.0.0.0" not in text
-    (servers,) = [pod for pod in pods() if any(each.get("args") == ["serve"] for each in pod["containers"])]
-    assert [each["name"] for each in servers["containers"]] == ["server", "proxy"]
+    assert exposed == {8787}
+    (given,) = [each["data"] for each in documents("ConfigMap") if each["metadata"]["name"] == "duetime"]
+    (secret,) = [each["stringData"] for each in documents("Secret")]
+    named = {name.removeprefix("DUETIME_").lower(): value for name, value in (given | secret).items()}
+    settings = Settings(**{name: value for name, value in named.items() if name != "config"})
+    assert (settings.host, settings.port, settings.auth) == ("0.0.0.0", 8787, ("keys",))
+    (ingress,) = documents("Ingress")
+    hosts = {each["host"] for each in ingress["spec"]["rules"]}
+    assert hosts == set(settings.host_names) == {name for each in ingress["spec"]["tls"] for name in each["hosts"]}
+    assert "type" not in documents("Service")[0]["spec"], "reachable within the cluster only"
 
 
 def test_processes_get_longer_to_stop_than_what_runs_has_to_end() -> None:
