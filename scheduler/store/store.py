@@ -9,6 +9,7 @@ from datetime import datetime
 
 from duetime.scheduler.errors import InvalidSetting
 from duetime.scheduler.store.access.api_keys import ApiKeys
+from duetime.scheduler.store.audit.log import AuditLog
 from duetime.scheduler.store.backlog import Backlog
 from duetime.scheduler.store.claims import Claims
 from duetime.scheduler.store.database.clock import ServerClock, utc_now
@@ -55,6 +56,7 @@ class Store:
         self.search = Search(database)
         self.backlog = Backlog(database)
         self.api_keys = ApiKeys(database, clock)
+        self.audit = AuditLog(database, clock, cursors)
 
     def now(self) -> datetime:
         """Return the time (UTC) by the deciding clock: the server's, for a file the system's."""

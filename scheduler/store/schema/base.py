@@ -12,6 +12,7 @@ from inspect import get_annotations
 from types import NoneType
 from typing import Annotated, Any, ClassVar, get_args, get_type_hints
 
+from duetime.scheduler.audit.entry import AuditKind
 from duetime.scheduler.events import EventKind
 from duetime.scheduler.store.schema.json_types import JsonObject, Retrying, Strings, Units
 from duetime.scheduler.store.schema.types import ClosedSet, Instant, Interval, Plain, Truth, WholeNumber, Words
@@ -33,6 +34,7 @@ _TYPES: dict[Any, TypeEngine[Any]] = {
     Said: Words(),
     State: ClosedSet(State),
     EventKind: ClosedSet(EventKind),
+    AuditKind: ClosedSet(AuditKind),
     DeliveryState: ClosedSet(DeliveryState),
     Tier: ClosedSet(Tier),
     DeadlineType: ClosedSet(DeadlineType),

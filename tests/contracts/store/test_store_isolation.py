@@ -14,6 +14,7 @@ from functools import partial
 from typing import Any
 
 import pytest
+from duetime.scheduler.audit.entry import AuditEntry, AuditFilter, AuditKind
 from duetime.scheduler.errors import DuetimeError
 from duetime.scheduler.events import EventFilter, EventKind
 from duetime.scheduler.records import IdempotencyKey
@@ -37,6 +38,7 @@ OF_NO_TENANT = {
     "tasks.add", "tasks.add_many",  # the tenant is in what is stored
     "tasks.forget_keys",
     "history.latest", "history.since", "history.tenants",  # subscriptions, which tell each tenant apart
+    "audit.record",  # the tenant is in what is stored
     "api_keys.add", "api_keys.find", "api_keys.note_use", "api_keys.revoke", "api_keys.replace",  # by the key itself
 }  # fmt: skip
 
@@ -93,6 +95,7 @@ def calls(store: Store, task_id: str, run_id: str, tenant: str) -> dict[str, lis
             lambda: inbox.unread(tenant, "alice"), lambda: inbox.unread(tenant, "alice", run_id=run_id),
             lambda: inbox.unread(tenant, "alice", of=task_id),
         ],
+        "audit.page": [lambda: store.audit.page(tenant, AuditFilter(), limit=9)],
         "api_keys.all": [lambda: store.api_keys.all(tenant)],
         "api_keys.revoke_tenant": [lambda: store.api_keys.revoke_tenant(tenant)],
     }  # fmt: skip
@@ -130,6 +133,7 @@ def fill(store: Store) -> tuple[str, str]:
     cancelled(store, added(store, NOON + timedelta(days=1), **values), reason=f"{CANARY} said so")
     store.claims.settle([settlement(started(store, **values), summary=CANARY)])
     added(store, NOON + timedelta(days=2), **values)
+    store.audit.record(AuditEntry(THEIRS, AuditKind.POOL_SET, CANARY, CANARY, CANARY, CANARY, {CANARY: CANARY}))
     while store.search.advance():
         pass
     return task.id, run.id

@@ -1,0 +1,18 @@
+"""Writes audit entries, in the transaction of the act where that is one of the database."""
+
+from __future__ import annotations
+
+from datetime import datetime
+
+from duetime.scheduler.audit.entry import AuditEntry
+from duetime.scheduler.store.schema.audit_tables import audit_entries
+from duetime.scheduler.store.schema.rows import columns_of
+from sqlalchemy import Connection, insert
+
+ENTRY = columns_of(AuditEntry, audit_entries)
+_GIVEN = [column.name for column in ENTRY if column.name not in ("id", "at")]
+
+
+def store(connection: Connection, entry: AuditEntry, now: datetime) -> None:
+    """Store an entry of this moment."""
+    connection.execute(insert(audit_entries), {**{name: getattr(entry, name) for name in _GIVEN}, "at": now})

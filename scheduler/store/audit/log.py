@@ -1,0 +1,69 @@
+"""The audit log of each tenant."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from datetime import datetime
+from typing import Any
+
+from duetime.scheduler.audit.entry import AuditEntry, AuditFilter, AuditPage
+from duetime.scheduler.store.audit import entries
+from duetime.scheduler.store.database import unreadable
+from duetime.scheduler.store.database.database import Database
+from duetime.scheduler.store.lists.event_list import behind_in_time
+from duetime.scheduler.store.schema.audit_tables import audit_entries
+from duetime.scheduler.store.schema.values import to_microseconds
+from duetime.scheduler.store.sql.cursors import Cursors
+from sqlalchemy import ColumnElement, Connection, select
+
+_KEY = (audit_entries.c.at, audit_entries.c.id)
+
+
+class AuditLog:
+    """Acts of callers that are no events of tasks."""
+
+    def __init__(self, database: Database, now: Callable[[], datetime], cursors: Cursors) -> None:
+        self._database = database
+        self._now = now
+        self._cursors = cursors
+
+    def record(self, entry: AuditEntry) -> None:
+        """Store an entry of this moment; what changes the database stores it in its own transaction instead."""
+        self._database.write(lambda connection: entries.store(connection, entry, self._now()))
+
+    def page(self, tenant: str, where: AuditFilter, *, limit: int, cursor: str | None = None) -> AuditPage:
+        """Return a page of entries, newest first. Raises `InvalidArgument` for a cursor of another list."""
+        of = ("audit", tenant, where)
+        behind = self._cursors.read(cursor, of=of)
+        statement = select(*entries.ENTRY).where(audit_entries.c.tenant == tenant, *_conditions(where))
+        statement = behind_in_time(statement, _KEY, behind).limit(limit + 1)
+
+        def work(connection: Connection) -> list[AuditEntry]:
+            return [entry for entry, _ in unreadable.values(connection, statement, AuditEntry, entries.ENTRY)]
+
+        found = self._database.read(work)
+        if len(found) <= limit:
+            return AuditPage(tuple(found))
+        last = found[limit - 1]
+        assert last.at is not None
+        return AuditPage(tuple(found[:limit]), self._cursors.write([to_microseconds(last.at), last.id], of=of))
+
+
+def _by(surface: str) -> ColumnElement[bool]:
+    """Return whether `via` is the surface, or the surface and an address."""
+    return (audit_entries.c.via == surface) | audit_entries.c.via.startswith(f"{surface} ", autoescape=True)
+
+
+_MEANINGS: dict[str, Callable[[Any], ColumnElement[bool]]] = {
+    "actor": lambda actor: audit_entries.c.actor == actor,
+    "surface": _by,
+    "kind": lambda kind: audit_entries.c.kind == kind,
+    "subject": lambda subject: audit_entries.c.subject == subject,
+    "since": lambda instant: audit_entries.c.at >= instant,
+    "until": lambda instant: audit_entries.c.at < instant,
+}
+
+
+def _conditions(where: AuditFilter) -> list[ColumnElement[bool]]:
+    given = ((meaning, getattr(where, name)) for name, meaning in _MEANINGS.items())
+    return [meaning(value) for meaning, value in given if value is not None]
