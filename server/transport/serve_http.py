@@ -29,7 +29,14 @@ from starlette.routing import BaseRoute
 Surface = Callable[[App | ReloadingApp, Guard | None], Sequence[BaseRoute]]
 """Makes the routes of one room, such as REST, for an application and the guard of its callers."""
 
-SURFACES: tuple[Surface, ...] = ()
+
+def _rest(app: App | ReloadingApp, _: Guard | None) -> Sequence[BaseRoute]:
+    from duetime.server.rest.api import routes  # noqa: PLC0415 - FastAPI, which no other process needs
+
+    return routes(lambda: app.app if isinstance(app, ReloadingApp) else app)
+
+
+SURFACES: tuple[Surface, ...] = (_rest,)
 
 log = logging.getLogger(__name__)
 

@@ -14,13 +14,14 @@ import pytest
 
 PATIENCE = 120
 LOADED_LATER = {
-    *("alembic", "apprise", "dramatiq", "httpcore2", "jwt", "psycopg", "redis", "rich", "sqlalchemy"),
+    *("alembic", "apprise", "dramatiq", "fastapi", "httpcore2", "jwt", "psycopg", "redis", "rich", "sqlalchemy"),
     "standardwebhooks",
     *("tomllib", "typer"),
 }
 OURS_LOADED_LATER = {
     *("duetime.server.auth.guard", "duetime.server.auth.oauth"),
     "duetime.scheduler.handlers.messages",
+    "duetime.server.rest.api",
     "duetime.widgets.payload",
     "duetime.widgets.schema",
 }

@@ -12,6 +12,7 @@ from duetime.scheduler.errors import MAX_REFUSAL_BYTES, Refused, StaleRevision, 
 from duetime.scheduler.remedies import PLAIN, ErrorWords, Remedy
 from duetime.server.cli.formats.phrases import COMMAND_SENTENCES, COMMAND_WORDS
 from duetime.server.python.words import METHOD_SENTENCES
+from duetime.server.rest.words import REST_SENTENCES, REST_WORDS
 from duetime.tools.registration import definitions
 from duetime.tools.schedule_task import REMINDER
 from duetime.widgets.tool_words import TOOL_SENTENCES, TOOL_WORDS
@@ -43,17 +44,20 @@ def test_every_remedy_has_a_sentence_in_each_front_end() -> None:
     assert set(TOOL_SENTENCES) == kinds
     assert set(COMMAND_SENTENCES) == kinds
     assert set(METHOD_SENTENCES) == kinds
+    assert set(REST_SENTENCES) == kinds
 
 
 @pytest.mark.parametrize("remedy", SAMPLES, ids=lambda remedy: type(remedy).__name__)
 def test_a_remedy_names_what_its_reader_can_call_and_nothing_else(remedy: Remedy) -> None:
-    called, typed, plain = (words.remedy(remedy) for words in (TOOL_WORDS, COMMAND_WORDS, PLAIN))
+    called, typed, plain, sent = (words.remedy(remedy) for words in (TOOL_WORDS, COMMAND_WORDS, PLAIN, REST_WORDS))
 
     assert not COMMAND.search(called)
     assert not TOOL.search(typed)
     assert not TOOL.search(plain)
     assert not COMMAND.search(plain)
-    assert "{" not in called + typed + plain
+    assert not TOOL.search(sent)
+    assert not COMMAND.search(sent)
+    assert "{" not in called + typed + plain + sent
 
 
 def test_the_scheduler_names_no_tool() -> None:

@@ -1,0 +1,136 @@
+"""The REST API as routes: who calls, what the request says, the answer of its operation, and its problems."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from http import HTTPStatus
+from typing import Any, Final
+from urllib.parse import urlencode
+
+from duetime.scheduler.errors import DuetimeError, IllegalMove
+from duetime.scheduler.principal import Principal
+from duetime.server.auth.access import requires
+from duetime.server.rest import openapi
+from duetime.server.rest.operation import Installation, Operation, RestAnswer, RestCall
+from duetime.server.rest.operations import OPERATIONS
+from duetime.server.rest.problem import Malformed, defect, not_served, problem
+from duetime.server.rest.request_arguments import (
+    JSON_TYPE,
+    ReadArguments,
+    read_body,
+    read_condition,
+    read_key,
+    read_query,
+)
+from duetime.tools.arguments import Arguments
+from duetime.tools.threads import cross
+from fastapi import FastAPI
+from starlette.exceptions import HTTPException
+from starlette.requests import ClientDisconnect, Request
+from starlette.responses import Response
+from starlette.routing import BaseRoute, Match, Mount
+
+PREFIX: Final = "/v1"
+SURFACE: Final = "rest"
+Endpoint = Callable[[Request], Any]
+
+
+def routes(parts: Callable[[], Installation]) -> Sequence[BaseRoute]:
+    """Return the routes of the API over the application that `parts` gives at the time of a request."""
+    return [Mount(PREFIX, api(parts))]
+
+
+def api(parts: Callable[[], Installation]) -> FastAPI:
+    """Return the API as an application of its own, below no prefix."""
+    found = openapi.documented(PREFIX)
+    for operation in OPERATIONS:
+        openapi.add(found, operation, _endpoint(operation, parts))
+    found.add_exception_handler(HTTPException, _not_served)
+    return found
+
+
+class _Served:
+    """An operation that is served: its arguments by the part of the request that gives them."""
+
+    def __init__(self, operation: Operation, parts: Callable[[], Installation]) -> None:
+        said = f"{operation.method} {PREFIX}{operation.path}"
+        self._operation = operation
+        self._parts = parts
+        self._path = Arguments(said, operation.in_path)
+        self._query = Arguments(said, operation.in_query)
+        self._body = Arguments(said, operation.body or ())
+
+    def answered(self, by: Principal, request: Request, body: bytes) -> RestAnswer:
+        """Read a request and answer it, on a thread. Raises DuetimeError."""
+        operation, found = self._operation, ReadArguments()
+        found.read(self._path, request.path_params)
+        read_query(self._query, request.query_params.multi_items(), found)
+        given = read_body(operation, request.headers, body)
+        found.read(self._body, given)
+        revision, key = read_condition(operation, request.headers), read_key(operation, request.headers)
+        call = RestCall(self._parts(), by, found.values, revision, key)
+        error = found.error()
+        if error is not None:
+            raise found.error(operation.also_wrong(call, given)) or error
+        return operation.answer(call)
+
+
+def _endpoint(operation: Operation, parts: Callable[[], Installation]) -> Endpoint:
+    caller, served = requires(operation.scope, SURFACE), _Served(operation, parts)
+
+    async def endpoint(request: Request) -> Response:
+        try:
+            by = caller(request)
+            return _response(request, await cross(served.answered, by, request, await _body(request)))
+        except IllegalMove as error:
+            return defect(operation.name, error)
+        except DuetimeError as error:
+            return problem(error)
+        except ClientDisconnect:
+            raise
+        except Exception as error:  # noqa: BLE001 - a defect must cost one request, not the server
+            return defect(operation.name, error)
+
+    return endpoint
+
+
+async def _body(request: Request) -> bytes:
+    try:
+        return await request.body()
+    except HTTPException as error:  # longer than a request may be
+        raise Malformed(str(error.detail), HTTPStatus(error.status_code)) from None
+
+
+def _response(request: Request, answer: RestAnswer) -> Response:
+    headers = {"Cache-Control": "no-store"}  # who may see it is decided anew each time
+    if answer.revision is not None:
+        headers["ETag"] = f'"{answer.revision}"'
+    if answer.cursor is not None:
+        headers["Link"] = f'<{_next(request, answer.cursor)}>; rel="next"'
+    if answer.location is not None:
+        headers["Location"] = f"{PREFIX}{answer.location}"
+    body = answer.payload.model_dump_json(by_alias=True, exclude_none=True)
+    return Response(body, answer.status, headers, JSON_TYPE)
+
+
+def _next(request: Request, cursor: str) -> str:
+    """Return the address of the next page: the same list, behind the cursor."""
+    kept = [(name, value) for name, value in request.query_params.multi_items() if name != "cursor"]
+    return f"{request.url.path}?{urlencode([*kept, ('cursor', cursor)])}"
+
+
+async def _not_served(request: Request, error: Exception) -> Response:
+    """Answer what no operation serves; a path that others serve names their methods."""
+    assert isinstance(error, HTTPException)
+    allowed = {"Allow": ", ".join(_methods(request))} if error.status_code == HTTPStatus.METHOD_NOT_ALLOWED else {}
+    said: Mapping[int, str] = {
+        HTTPStatus.NOT_FOUND: "There is no such path; GET /v1/openapi.json lists all.",
+        HTTPStatus.METHOD_NOT_ALLOWED: "The path has no such method; GET /v1/openapi.json lists all.",
+    }
+    return not_served(error.status_code, said.get(error.status_code, str(error.detail)), allowed)
+
+
+def _methods(request: Request) -> list[str]:
+    """Return the methods of the operations whose path is that of the request."""
+    found = (route for route in request.app.routes if route.matches(request.scope)[0] is not Match.NONE)
+    return sorted({method for route in found for method in getattr(route, "methods", None) or ()})

@@ -1,0 +1,88 @@
+"""Schedules many tasks at once: all of them, or none; a problem names the place of the task that has it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
+from http import HTTPStatus
+from typing import Annotated, Final, Literal
+
+from duetime.scheduler.errors import MAX_PROBLEMS, InvalidArgument, InvalidArguments
+from duetime.scheduler.request import Request
+from duetime.server.rest.operation import Operation, RestAnswer, RestCall
+from duetime.server.rest.payloads import RestPayload
+from duetime.server.rest.request_arguments import ObjectList, placed
+from duetime.server.rest.tasks import SCHEDULE_TASK, arguments_of, request_of
+from duetime.tools.arguments import Argument, Arguments
+from duetime.widgets.payload import task_payload
+from duetime.widgets.schema import TaskPayload
+from pydantic import Field
+
+MAX_BATCH_TASKS: Final = 200
+KEY = next(argument for argument in SCHEDULE_TASK.arguments if argument.name == "idempotency_key")
+ONE: Final = Arguments(
+    "a task of POST /v1/tasks/batch", (*arguments_of(SCHEDULE_TASK.arguments, "dry_run"), replace(KEY, about=""))
+)
+
+
+class BatchPayload(RestPayload):
+    """The tasks in the order in which they were given; `created` of one is false if its key had made it before."""
+
+    schema_: Annotated[Literal["duetime.batch/1"], Field(alias="schema")] = "duetime.batch/1"
+    tasks: tuple[TaskPayload, ...]
+
+
+TASKS = Argument(
+    "tasks",
+    ObjectList(ONE, MAX_BATCH_TASKS),
+    "Each as POST /v1/tasks takes it",
+    "tasks=[{'title': 'Call John', 'when': 'in 2 hours'}]",
+    required=True,
+)
+
+
+def schedule_batch(call: RestCall) -> RestAnswer:
+    """Store all tasks in one transaction."""
+    requests = [request_of(one) for one in call.values["tasks"]]
+    try:
+        views = call.scheduler.schedule_many(requests, by=call.by)
+    except (InvalidArgument, InvalidArguments) as error:
+        found = list(_wrong_ones(call, requests))
+        raise InvalidArguments(found) if found else error from None
+    created = any(view.created for view in views)
+    payload = BatchPayload(tasks=tuple(map(task_payload, views)))
+    return RestAnswer(payload, HTTPStatus.CREATED if created else HTTPStatus.OK)
+
+
+def _wrong_ones(call: RestCall, requests: Sequence[Request]) -> Iterator[InvalidArgument]:
+    """Try the tasks one by one, which stores none, until there are as many problems as a message lists."""
+    found = 0
+    for place, request in enumerate(requests):
+        for problem in _tried(call, replace(request, dry_run=True)):
+            found += 1
+            yield placed(problem, f"tasks[{place}]")
+        if found >= MAX_PROBLEMS:
+            return
+
+
+def _tried(call: RestCall, request: Request) -> Sequence[InvalidArgument]:
+    try:
+        call.scheduler.submit(request, by=call.by)
+    except InvalidArgument as problem:
+        return (problem,)
+    except InvalidArguments as several:
+        return several.problems
+    return ()
+
+
+SCHEDULE_BATCH = Operation(
+    "schedule_tasks",
+    "POST",
+    "/tasks/batch",
+    f"Schedule up to {MAX_BATCH_TASKS} tasks: all of them, or none when one is wrong",
+    schedule_batch,
+    BatchPayload,
+    body=(TASKS,),
+    created=True,
+    statuses=(HTTPStatus.CONFLICT,),
+)

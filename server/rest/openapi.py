@@ -1,0 +1,148 @@
+"""The OpenAPI document: operations as FastAPI writes them, with the arguments, headers and problems of the table."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from http import HTTPStatus
+from typing import Any, Final
+
+from duetime.scheduler.task import Json
+from duetime.server.rest.operation import Operation
+from duetime.server.rest.problem import PROBLEM_TYPE, ProblemDetails, title_of
+from duetime.server.rest.request_arguments import (
+    CONDITION_HEADER,
+    CONDITION_PATTERN,
+    JSON_TYPE,
+    KEY_HEADER,
+    KEY_PATTERN,
+)
+from duetime.tools.arguments import Argument, Arguments
+from duetime.version import __version__
+from fastapi import FastAPI
+from fastapi.openapi.utils import get_openapi
+
+DOCUMENT_PATH: Final = "/openapi.json"
+ABOUT: Final = """\
+Schedules reminders and work, and runs them on time. Times are the user's own words ("tomorrow 9am") or ISO 8601; the \
+server understands them by its own clock and says back what it understood. Readers have to ignore members that they do \
+not know. Problems are `application/problem+json`; a request that the server could not answer can be repeated with the \
+same `Idempotency-Key`: nothing happens twice."""
+
+_TEXT: Final = {"type": "string"}
+_EVERYWHERE: Final = (
+    HTTPStatus.BAD_REQUEST,
+    HTTPStatus.UNAUTHORIZED,
+    HTTPStatus.FORBIDDEN,
+    HTTPStatus.UNPROCESSABLE_ENTITY,
+    HTTPStatus.INTERNAL_SERVER_ERROR,
+    HTTPStatus.SERVICE_UNAVAILABLE,
+)
+_OF_BODIES: Final = (HTTPStatus.REQUEST_ENTITY_TOO_LARGE, HTTPStatus.UNSUPPORTED_MEDIA_TYPE)
+_KEY: Final = (KEY_HEADER, KEY_PATTERN, "Repeating a request with the same key changes nothing, and says so")
+_CONDITION: Final = (CONDITION_HEADER, CONDITION_PATTERN, "Refuse with 412 if the task is no longer at this revision")
+
+
+def documented(prefix: str) -> FastAPI:
+    """Return an API without operations that serves its own document."""
+    found = FastAPI(
+        title="Duetime",
+        version=__version__,
+        description=ABOUT,
+        openapi_url=DOCUMENT_PATH,
+        docs_url=None,  # these pages load their scripts from elsewhere
+        redoc_url=None,
+        redirect_slashes=False,
+        root_path_in_servers=False,
+    )
+
+    def document() -> dict[str, Any]:
+        if found.openapi_schema is None:
+            found.openapi_schema = _document(found, prefix)
+        return found.openapi_schema
+
+    found.openapi = document  # type: ignore[method-assign]  # the way that FastAPI documents
+    return found
+
+
+def _document(api: FastAPI, prefix: str) -> dict[str, Any]:
+    made = get_openapi(title=api.title, version=api.version, description=api.description, routes=api.routes)
+    made["servers"] = [{"url": prefix}]
+    components = made.setdefault("components", {})
+    components.setdefault("schemas", {})[ProblemDetails.__name__] = ProblemDetails.model_json_schema()
+    components["securitySchemes"] = {"token": {"type": "http", "scheme": "bearer"}}
+    return made
+
+
+def add(api: FastAPI, operation: Operation, endpoint: Callable[..., Any]) -> None:
+    """Add an operation with all that its table says."""
+    api.add_api_route(
+        operation.path,
+        endpoint,
+        methods=[operation.method],
+        operation_id=operation.name,
+        summary=operation.summary,
+        tags=[operation.tag],
+        response_model=operation.model,
+        responses=_responses(operation),
+        openapi_extra=_extra(operation),
+        name=operation.name,
+    )
+
+
+def _responses(operation: Operation) -> dict[int | str, dict[str, Any]]:
+    answered = {"description": "The answer", "headers": _headers(operation)}
+    created = {"description": "It was created", "headers": {**_headers(operation), "Location": _header("Its address")}}
+    found: dict[int | str, dict[str, Any]] = {HTTPStatus.OK.value: answered}
+    if operation.created:
+        found[HTTPStatus.CREATED.value] = {"model": operation.model, **created}
+    of_body = _OF_BODIES if operation.body is not None else ()
+    for status in sorted({*_EVERYWHERE, *of_body, *operation.statuses, *_implied(operation)}):
+        found[status.value] = {
+            "description": title_of(status),
+            "content": {PROBLEM_TYPE: {"schema": {"$ref": f"#/components/schemas/{ProblemDetails.__name__}"}}},
+        }
+    return found
+
+
+def _implied(operation: Operation) -> Iterator[HTTPStatus]:
+    if operation.in_path:
+        yield HTTPStatus.NOT_FOUND
+    if operation.conditional:
+        yield from (HTTPStatus.PRECONDITION_FAILED, HTTPStatus.CONFLICT)
+
+
+def _headers(operation: Operation) -> dict[str, Json]:
+    paged = {"Link": _header('The next page as rel="next" (RFC 8288); absent on the last one')}
+    revision = {"ETag": _header("The revision of the task")}
+    return {**(paged if operation.paged else {}), **(revision if operation.conditional else {})}
+
+
+def _header(about: str) -> dict[str, Json]:
+    return {"description": about, "schema": _TEXT}
+
+
+def _extra(operation: Operation) -> dict[str, Any]:
+    extra: dict[str, Any] = {"security": [{"token": [operation.scope.value]}]}
+    if parameters := list(_parameters(operation)):
+        extra["parameters"] = parameters
+    if operation.body is not None:
+        schema = Arguments(operation.name, operation.body).schema()
+        extra["requestBody"] = {"content": {JSON_TYPE: {"schema": schema}}, "required": "required" in schema}
+    return extra
+
+
+def _parameters(operation: Operation) -> Iterator[dict[str, Json]]:
+    for argument in operation.in_path:
+        yield _parameter("path", argument)
+    for argument in operation.in_query:
+        yield _parameter("query", argument)
+    for name, pattern, about in ((*_KEY,),) if operation.repeatable else ():
+        yield {"name": name, "in": "header", "schema": {**_TEXT, "pattern": pattern}, "description": about}
+    for name, pattern, about in ((*_CONDITION,),) if operation.conditional else ():
+        yield {"name": name, "in": "header", "schema": {**_TEXT, "pattern": pattern}, "description": about}
+
+
+def _parameter(place: str, argument: Argument) -> dict[str, Json]:
+    about = {"description": argument.about} if argument.about else {}
+    required = {"required": True} if argument.required or place == "path" else {}
+    return {"name": argument.name, "in": place, **required, "schema": argument.kind.schema(), **about}

@@ -1,0 +1,172 @@
+"""Reads the arguments of a request by the tables of the tools: from its path, its query, its headers and its body."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from http import HTTPStatus
+from typing import Any, Final, NoReturn
+
+from duetime.scheduler.errors import DuetimeError, InvalidArgument, InvalidArguments
+from duetime.scheduler.task import Json
+from duetime.server.rest.conformance import misfit
+from duetime.server.rest.operation import Operation
+from duetime.server.rest.problem import Malformed, Unfit
+from duetime.tools.arguments import Argument, Arguments
+from starlette.datastructures import Headers
+
+JSON_TYPE: Final = "application/json"
+KEY_HEADER: Final = "Idempotency-Key"
+CONDITION_HEADER: Final = "If-Match"
+
+KEY_PATTERN: Final = r"^[!-~]{1,200}$"
+CONDITION_PATTERN: Final = r'^("[1-9][0-9]{0,8}"|\*)$'
+"""The revision of a task as ETag gives it, or any."""
+
+_WHOLE = re.compile(r"-?[0-9]{1,18}")
+
+
+@dataclass(frozen=True, slots=True)
+class ObjectList:
+    """The kind of a list of objects, each with arguments of its own."""
+
+    each: Arguments
+    most: int
+
+    @property
+    def accepted(self) -> str:
+        return f"a list of 1 to {self.most} objects"
+
+    def of_list(self) -> dict[str, Any]:
+        """Return the schema of the list without that of what is in it."""
+        return {"type": "array", "items": {"type": "object"}, "minItems": 1, "maxItems": self.most}
+
+    def schema(self) -> dict[str, Any]:
+        return {**self.of_list(), "items": self.each.schema()}
+
+    def read(self, given: Json) -> Json:
+        return given
+
+
+def placed(problem: InvalidArgument, place: str) -> InvalidArgument:
+    """Return a problem of an object at a place."""
+    name = f"{place}.{problem.argument}"
+    return InvalidArgument(name, problem.problem, accepted=problem.accepted, example=problem.example)
+
+
+@dataclass(slots=True)
+class ReadArguments:
+    """The arguments of one request: those that are right, and what is wrong with the others.
+
+    Some are `unfit`: they are not as the document says. The `problems` of others no schema can say.
+    """
+
+    values: dict[str, Any] = field(default_factory=dict)
+    unfit: list[InvalidArgument] = field(default_factory=list)
+    problems: list[InvalidArgument] = field(default_factory=list)
+
+    def read(self, table: Arguments, given: Mapping[str, Json]) -> None:
+        """Read what one part of the request gives."""
+        for argument in table.table.values():
+            if argument.name in given:
+                self._read_one(argument, given[argument.name])
+            elif argument.required:
+                self.unfit.append(argument.problem("it is missing"))
+        self.unfit += table.unknown(given)
+
+    def _read_one(self, argument: Argument, value: Json) -> None:
+        many = argument.kind if isinstance(argument.kind, ObjectList) else None
+        wrong = misfit(value, many.of_list() if many else argument.kind.schema())
+        if wrong is not None:
+            self.unfit.append(argument.problem(wrong, value))
+        elif many:
+            self._read_each(argument.name, many, value)
+        else:
+            self._read_value(argument, value)
+
+    def _read_each(self, name: str, many: ObjectList, values: Any) -> None:
+        """Read each object of a list; its problems name its place."""
+        self.values[name] = read = list[dict[str, Any]]()
+        for place, given in enumerate(values):
+            found = ReadArguments()
+            found.read(many.each, given)
+            read.append(found.values)
+            self.unfit += [placed(problem, f"{name}[{place}]") for problem in found.unfit]
+            self.problems += [placed(problem, f"{name}[{place}]") for problem in found.problems]
+
+    def _read_value(self, argument: Argument, value: Json) -> None:
+        try:
+            self.values[argument.name] = argument.kind.read(value)
+        except ValueError as error:
+            self.problems.append(argument.problem(str(error), value))
+
+    def error(self, others: Iterable[InvalidArgument] = ()) -> DuetimeError | None:
+        """Return all problems as one error, with the `others` that stand beside them; None when there is none."""
+        named = {problem.argument.partition(".")[0] for problem in (*self.unfit, *self.problems)}
+        found = [*self.unfit, *self.problems, *(each for each in others if each.argument not in named)]
+        if self.unfit:
+            return Unfit(found)
+        return InvalidArguments(found) if len(found) > 1 else next(iter(found), None)
+
+
+def read_query(table: Arguments, pairs: Iterable[tuple[str, str]], found: ReadArguments) -> None:
+    """Read the query, whose values are texts; a name that comes twice is refused."""
+    given: dict[str, Json] = {}
+    for name, text in pairs:
+        if name in given:
+            found.unfit.append(InvalidArgument(name[:60], "it is given twice"))
+        argument = table.table.get(name)
+        given[name] = _typed(text, argument.kind.schema().get("type")) if argument else text
+    found.read(table, given)
+
+
+def _typed(text: str, wanted: str | None) -> Json:
+    """Return a text as the value that it writes, as it is where it writes none."""
+    if wanted == "integer" and _WHOLE.fullmatch(text):
+        return int(text)
+    return {"true": True, "false": False}.get(text, text) if wanted == "boolean" else text
+
+
+def read_body(operation: Operation, headers: Headers, body: bytes) -> Mapping[str, Json]:
+    """Return the object in the body of a request. Raises Malformed for any other body."""
+    if operation.body is None:
+        if body:
+            raise Malformed("this request has no body.")
+        return {}
+    if not body and not any(argument.required for argument in operation.body):
+        return {}
+    if headers.get("content-type", "").partition(";")[0].strip().lower() != JSON_TYPE:
+        raise Malformed(f"the body has to be {JSON_TYPE}.", HTTPStatus.UNSUPPORTED_MEDIA_TYPE, argument="Content-Type")
+    try:
+        found = json.loads(body, parse_constant=_no_number)
+    except (ValueError, RecursionError):
+        raise Malformed("the body is not JSON.") from None
+    if not isinstance(found, dict):
+        raise Malformed("the body is not a JSON object.")
+    return found
+
+
+def _no_number(word: str) -> NoReturn:
+    raise ValueError(word)
+
+
+def read_condition(operation: Operation, headers: Headers) -> int | None:
+    """Return the revision that If-Match names, None without one. Raises Malformed."""
+    given = headers.getlist(CONDITION_HEADER)
+    if not operation.conditional or not given or given == ["*"]:
+        return None
+    if len(given) > 1 or not re.fullmatch(CONDITION_PATTERN, given[0]):
+        raise Malformed('expected one entity tag, as ETag gives it, such as "3".', argument=CONDITION_HEADER)
+    return int(given[0].strip('"'))
+
+
+def read_key(operation: Operation, headers: Headers) -> str | None:
+    """Return the idempotency key of its header, None without one. Raises Malformed."""
+    given = headers.getlist(KEY_HEADER)
+    if not operation.repeatable or not given:
+        return None
+    if len(given) > 1 or not re.fullmatch(KEY_PATTERN, given[0]):
+        raise Malformed("expected one key of 1 to 200 visible ASCII characters.", argument=KEY_HEADER)
+    return given[0]

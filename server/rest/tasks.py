@@ -1,0 +1,232 @@
+"""Tasks: schedule, list, show, change, and act on one."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from functools import partial
+from http import HTTPStatus
+from typing import TYPE_CHECKING, Any, Final
+
+from duetime.scheduler.errors import InvalidArgument
+from duetime.scheduler.events import EventFilter
+from duetime.scheduler.request import Request, retry_policy
+from duetime.scheduler.task import TaskFilter
+from duetime.server.rest.operation import Operation, RestAnswer, RestCall
+from duetime.server.rest.payloads import ExplanationPayload
+from duetime.tools.act_on_task import ACT_ON_TASK
+from duetime.tools.argument_types import Flag, Object
+from duetime.tools.arguments import Argument
+from duetime.tools.cancel_task import CANCEL_TASK
+from duetime.tools.definition import TASK_ID, Sender
+from duetime.tools.filters import states_of
+from duetime.tools.list_tasks import LIST_TASKS
+from duetime.tools.reschedule_task import RESCHEDULE_TASK
+from duetime.tools.schedule_task import REMINDER, schedule_task
+from duetime.widgets.history import history_payload
+from duetime.widgets.outcome import with_details
+from duetime.widgets.payload import as_dry_run, list_payload, task_payload
+from duetime.widgets.schema import TaskListPayload, TaskPayload
+
+if TYPE_CHECKING:
+    from duetime.scheduler.task import TaskView
+
+MAX_EVENTS_SHOWN: Final = 100
+SCHEDULE_TASK = schedule_task(REMINDER, ())
+"""The tool whose arguments a request has; which actions there are, the scheduler decides."""
+
+_ELSEWHERE = ("task_id", "revision", "idempotency_key")
+"""Arguments of the tools that a request gives in its path or in a header."""
+
+_SAID_HERE: Mapping[str, Argument] = {
+    "action": Argument(
+        "action", SCHEDULE_TASK.read().table["action"].kind, "Default reminder; GET /actions lists all", "webhook"
+    ),
+    "payload": Argument("payload", Object(), "The input of the action", "payload={'message': 'Bring the contract'}"),
+    "needs": replace(SCHEDULE_TASK.read().table["needs"], about="Units held while it runs, by pool"),
+}
+
+
+def arguments_of(arguments: Sequence[Argument], *left_out: str) -> tuple[Argument, ...]:
+    """Return the arguments of a tool as the body of a request has them."""
+    return tuple(_SAID_HERE.get(each.name, each) for each in arguments if each.name not in (*_ELSEWHERE, *left_out))
+
+
+def schedule(call: RestCall) -> RestAnswer:
+    """Store a task; 201 for a new one, 200 for a repeat of the request and for a dry run."""
+    request = replace(request_of(call.values), idempotency_key=call.idempotency_key)
+    view = call.scheduler.submit(request, by=call.by)
+    if request.dry_run:
+        return RestAnswer(task_payload(as_dry_run(view)))
+    return _created(view) if view.created else answer(view)
+
+
+def request_of(values: Mapping[str, Any]) -> Request:
+    """Return what the arguments of the tool mean to the scheduler."""
+    request: Request = SCHEDULE_TASK.call(**values)
+    return request
+
+
+def _created(view: TaskView) -> RestAnswer:
+    return replace(answer(view), status=HTTPStatus.CREATED, location=f"/tasks/{view.record.task.id}")
+
+
+def answer(view: TaskView) -> RestAnswer:
+    """Answer with one task, whole."""
+    payload = with_details(task_payload(view), view, whole=True)
+    return RestAnswer(payload, revision=view.record.task.revision)
+
+
+def also_wrong(call: RestCall, given: Mapping[str, Any]) -> Sequence[InvalidArgument]:
+    """Find what the scheduler would refuse too, so that a program corrects everything at once."""
+    return SCHEDULE_TASK.also_wrong(call.values, Sender(call.scheduler, call.by, given))
+
+
+def list_(call: RestCall) -> RestAnswer:
+    """Return a page of tasks."""
+    given = call.without("state", "label", "query")
+    label, query = call.values.get("label"), call.values.get("query")
+    where = TaskFilter(states_of(call.values.get("state")), label=label, query=query)
+    page = call.scheduler.list(where, **given, by=call.by)
+    return RestAnswer(list_payload(page), cursor=page.cursor)
+
+
+def show(call: RestCall) -> RestAnswer:
+    """Return one task; reading marks nothing as read."""
+    view = call.scheduler.get(call.task_id, by=call.by)
+    payload = task_payload(view, _history(call, view) if call.values.get("history") else None)
+    return RestAnswer(with_details(payload, view, whole=True), revision=view.record.task.revision)
+
+
+def _history(call: RestCall, view: TaskView) -> Any:
+    page = call.scheduler.history(EventFilter(task_id=call.task_id), limit=MAX_EVENTS_SHOWN, by=call.by)
+    attempts = call.scheduler.attempts(call.task_id, by=call.by)[-MAX_EVENTS_SHOWN:]
+    return history_payload(attempts, page.events, view.record.task.timezone, older=page.cursor is not None)
+
+
+def change(call: RestCall, **fixed: Any) -> RestAnswer:
+    """Change what is given; everything else stays."""
+    given = {**call.without("task_id", "retry", "dry_run"), **fixed}
+    if "retry" in call.values:
+        given["retry"] = retry_policy(call.values["retry"])
+    if call.values.get("dry_run"):
+        tried = call.scheduler.reschedule(call.task_id, **given, dry_run=True, by=call.by)
+        return RestAnswer(task_payload(as_dry_run(tried)))
+    view = call.scheduler.reschedule(
+        call.task_id, **given, revision=call.revision, idempotency_key=call.idempotency_key, by=call.by
+    )
+    return answer(view)
+
+
+def cancel(call: RestCall) -> RestAnswer:
+    """Cancel a task."""
+    view = call.scheduler.cancel(
+        call.task_id,
+        reason=call.values.get("reason"),
+        revision=call.revision,
+        idempotency_key=call.idempotency_key,
+        by=call.by,
+    )
+    return answer(view)
+
+
+def act(call: RestCall, action: Any) -> RestAnswer:
+    """Do what a button of a card does."""
+    view = call.scheduler.act(
+        call.task_id,
+        action,
+        **call.without("task_id"),
+        revision=call.revision,
+        idempotency_key=call.idempotency_key,
+        by=call.by,
+    )
+    return answer(view)
+
+
+def explain(call: RestCall) -> RestAnswer:
+    """Say why a task is not running."""
+    view, reasons = call.scheduler.explain(call.task_id, by=call.by)
+    task, state = view.record.task, view.record.run.state
+    return RestAnswer(ExplanationPayload(task=task.id, title=task.title, state=state, waiting_for=tuple(reasons)))
+
+
+_REFUSED = (HTTPStatus.CONFLICT,)
+_TASK = partial(Operation, model=TaskPayload, in_path=(TASK_ID,))
+_CHANGE = partial(_TASK, conditional=True, repeatable=True)
+_BUTTONS = {argument.name: argument for argument in ACT_ON_TASK.arguments}
+
+
+def _button(name: str, summary: str, *arguments: str, required: bool = False) -> Operation:
+    body = tuple(replace(_BUTTONS[each], required=required) for each in arguments)
+    path = f"/tasks/{{task_id}}/{name}"
+    return _CHANGE(f"{name}_task", "POST", path, summary, partial(act, action=name), body=body)
+
+
+def _switch(name: str, summary: str, *, pause: bool) -> Operation:
+    return _CHANGE(f"{name}_task", "POST", f"/tasks/{{task_id}}/{name}", summary, partial(change, pause=pause), body=())
+
+
+OF_TASKS = (
+    Operation(
+        "schedule_task",
+        "POST",
+        "/tasks",
+        "Schedule a task; with dry_run only show what would be scheduled",
+        schedule,
+        TaskPayload,
+        body=arguments_of(SCHEDULE_TASK.arguments),
+        repeatable=True,
+        created=True,
+        statuses=_REFUSED,
+        also_wrong=also_wrong,
+    ),
+    Operation(
+        "list_tasks",
+        "GET",
+        "/tasks",
+        "List tasks: open ones by time, then those that ended",
+        list_,
+        TaskListPayload,
+        in_query=LIST_TASKS.arguments,
+        paged=True,
+    ),
+    _TASK(
+        "get_task",
+        "GET",
+        "/tasks/{task_id}",
+        "Show everything about one task",
+        show,
+        in_query=(Argument("history", Flag(), "With attempts and the newest events", "history=true"),),
+    ),
+    _CHANGE(
+        "change_task",
+        "PATCH",
+        "/tasks/{task_id}",
+        "Change a task: what is given changes, everything else stays",
+        change,
+        body=arguments_of(RESCHEDULE_TASK.arguments),
+    ),
+    _CHANGE(
+        "cancel_task",
+        "POST",
+        "/tasks/{task_id}/cancel",
+        "Cancel a task; it can be undone for 30 s",
+        cancel,
+        body=arguments_of(CANCEL_TASK.arguments),
+    ),
+    _button("snooze", "Snooze a task, by minutes or until a time", "minutes", "until"),
+    _button("run_now", "Run a task now, or again"),
+    _button("skip_next", "Skip the next run"),
+    _button("undo", "Undo a change, by the token in its answer", "undo", required=True),
+    _button("done", "Mark the outcome of a task as read"),
+    _switch("pause", "Pause a task until it is resumed", pause=True),
+    _switch("resume", "Let a paused task go on", pause=False),
+    _TASK(
+        "explain_task",
+        "GET",
+        "/tasks/{task_id}/explain",
+        "Explain why a task is not running",
+        explain,
+        model=ExplanationPayload,
+    ),
+)

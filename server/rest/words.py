@@ -1,0 +1,34 @@
+"""Errors in the words of the REST API: each remedy as the request that a program can make."""
+
+from __future__ import annotations
+
+from dataclasses import asdict
+
+from duetime.scheduler import remedies
+from duetime.scheduler.remedies import PlainWords, Remedy, Sentences
+
+REST_SENTENCES: Sentences = {
+    remedies.Resume: "Resume it with POST /v1/tasks/{task_id}/resume.",
+    remedies.Cancel: "POST /v1/tasks/{task_id}/cancel cancels it.",
+    remedies.ScheduleAnother: "Schedule a new task with POST /v1/tasks.",
+    remedies.Inspect: "GET /v1/tasks/{task_id} shows the task as it is now.",
+    remedies.ListAll: "GET /v1/tasks shows your tasks and their ids.",
+    remedies.RepeatAtRevision: 'Read it with GET /v1/tasks/{task_id} and repeat with If-Match: "{revision}".',
+    remedies.UseNewKey: "Use a new key for a new task, or PATCH /v1/tasks/{task_id} to change that one.",
+    remedies.MoveDeadline: "PATCH /v1/tasks/{task_id} takes a later when together with a later deadline.",
+    remedies.MoveEarlier: "PATCH /v1/tasks/{task_id} takes an earlier when.",
+    remedies.RunAgain: "Give when in the same request to run it again, or schedule another task with POST /v1/tasks.",
+    remedies.GiveRule: "Give a new rule, with PATCH /v1/tasks/{task_id} and repeat.",
+    remedies.RaiseMaxRuns: "Give max_runs={least} or more in the same request, or schedule a new task.",
+    remedies.SplitCall: "Pause or skip in a request of its own, after the new time.",
+}
+
+
+class RestWords(PlainWords):
+    """Arguments and examples are those of the tools; only a remedy needs the name of a route."""
+
+    def remedy(self, remedy: Remedy) -> str:
+        return REST_SENTENCES[type(remedy)].format(**asdict(remedy))
+
+
+REST_WORDS = RestWords()

@@ -1,0 +1,55 @@
+"""A request of each operation about a task of somebody, by operationId: for tests that have to ask every route."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+CANARY = "canary7f3a"
+KEY = f"key-{CANARY}"
+
+
+@dataclass(frozen=True, slots=True)
+class Asked:
+    """A request: method, path below `/v1`, and what else it sends."""
+
+    method: str
+    path: str
+    given: Mapping[str, Any] = field(default_factory=dict)
+
+
+def requests_about(task_id: str) -> dict[str, list[Asked]]:
+    """Return requests by the operation that they are to; together they are every way to learn of the task."""
+    task = f"/tasks/{task_id}"
+    new = {"title": "Call John", "when": "in 2 hours"}
+    key = {"headers": {"Idempotency-Key": KEY}}
+    old = {"headers": {"If-Match": '"7"'}}
+    filters = (
+        f"query={CANARY}",
+        f"query={CANARY[:4]}",
+        f"label={CANARY}",
+        "state=ended",
+        "state=failed",
+        "before=in%209%20days&after=yesterday",
+        "limit=1",
+        "",
+    )
+    return {
+        "schedule_task": [Asked("POST", "/tasks", {"body": {**new, "dry_run": True}, **key})],
+        "schedule_tasks": [Asked("POST", "/tasks/batch", {"body": {"tasks": [{**new, "deliver_to": ["none"]}]}})],
+        "list_tasks": [Asked("GET", f"/tasks?{text}") for text in filters],
+        "get_task": [Asked("GET", task), Asked("GET", f"{task}?history=true")],
+        "change_task": [
+            Asked("PATCH", task, {"body": {"title": "x"}}),
+            Asked("PATCH", task, {"body": {"title": "x"}, **old}),
+            Asked("PATCH", task, {"body": {"title": "x"}, **key}),
+            Asked("PATCH", task, {"body": {"title": "x", "dry_run": True}}),
+        ],
+        "cancel_task": [Asked("POST", f"{task}/cancel"), Asked("POST", f"{task}/cancel", old)],
+        "snooze_task": [Asked("POST", f"{task}/snooze", {"body": {"minutes": 5}})],
+        "undo_task": [Asked("POST", f"{task}/undo", {"body": {"undo": each}}) for each in ("u_1", "done")],
+        "explain_task": [Asked("GET", f"{task}/explain")],
+        **{f"{name}_task": [Asked("POST", f"{task}/{name}")] for name in ("run_now", "skip_next", "done")},
+        **{f"{name}_task": [Asked("POST", f"{task}/{name}")] for name in ("pause", "resume")},
+    }

@@ -1,0 +1,80 @@
+"""The OpenAPI document: published as committed, and whole: each operation with its scope, arguments and problems."""
+
+from __future__ import annotations
+
+import json
+import re
+import shlex
+from pathlib import Path
+from typing import Any
+
+import pytest
+from duetime.server.rest.document import text
+from duetime.server.rest.operations import OPERATIONS
+
+from tests.flow.auth.conftest import Site
+from tests.flow.rest.conftest import made, sent
+
+pytestmark = pytest.mark.anyio
+
+ROOT = Path(__file__).resolve().parents[3]
+PAGE = (ROOT / "docs/rest.md").read_text("utf-8")
+SERVER = "http://127.0.0.1:8787"
+
+
+async def test_the_document_is_the_committed_one(site: Site) -> None:
+    """`python -m duetime.server.rest.document docs/openapi.json` writes it."""
+    served = (await sent(site, "GET", "/openapi.json")).json()
+    assert served == json.loads(text())
+    assert (ROOT / "docs/openapi.json").read_text("utf-8") == text()
+    assert served["openapi"].startswith("3.1")
+
+
+def test_operations_have_names_of_their_own() -> None:
+    assert len({operation.name for operation in OPERATIONS}) == len(OPERATIONS)
+    assert len({(operation.method, operation.path) for operation in OPERATIONS}) == len(OPERATIONS)
+
+
+def curls() -> list[list[str]]:
+    blocks = re.findall(r"```sh\n(.*?)```", PAGE, re.DOTALL)
+    lines = "".join(blocks).replace("\\\n", " ").splitlines()
+    return [shlex.split(line)[1:] for line in lines if line.startswith("curl ")]
+
+
+def request_of(words: list[str], task_id: str) -> tuple[str, str, dict[str, Any]]:
+    """Return the method, the path and the rest of a request as curl would send it."""
+    method, url, given, headers = "", "", dict[str, Any](), dict[str, str]()
+    rest = iter(words)
+    for word in rest:
+        if word == "-X":
+            method = next(rest)
+        elif word == "-H":
+            name, _, value = next(rest).partition(": ")
+            headers[name] = value
+        elif word == "-d":
+            given["content"] = next(rest).encode()
+        elif not word.startswith("-"):
+            url = word.replace("$TASK", task_id)
+    assert url.startswith(f"{SERVER}/v1"), url
+    return method or ("POST" if given else "GET"), url.removeprefix(f"{SERVER}/v1"), {**given, "headers": headers}
+
+
+async def test_the_examples_of_the_page_are_answered(site: Site) -> None:
+    task = await made(site)
+    examples = curls()
+    for words in examples:
+        method, path, given = request_of(words, task["id"])
+        answer = await sent(site, method, path, **given)
+        assert answer.is_success, (words, answer.text)
+    assert len(examples) >= 5
+
+
+def test_every_status_of_the_document_is_explained_on_the_page() -> None:
+    statuses = {
+        status
+        for methods in json.loads(text())["paths"].values()
+        for operation in methods.values()
+        for status in operation["responses"]
+        if status >= "400"
+    }
+    assert statuses <= set(re.findall(r"\b\d{3}\b", PAGE[PAGE.index("## Problems") :]))

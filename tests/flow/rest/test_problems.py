@@ -1,0 +1,155 @@
+"""Problems: what is wrong with a request, in the words of the tools, as RFC 9457 and below 1 KiB; never a defect."""
+
+from __future__ import annotations
+
+import json
+import re
+from typing import Any
+
+import pytest
+from duetime.scheduler.errors import MAX_REFUSAL_BYTES
+
+from tests.flow.auth.conftest import Site
+from tests.flow.rest.conftest import made, sent
+
+pytestmark = pytest.mark.anyio
+
+JSON_BODY = {"Content-Type": "application/json"}
+MEMBERS = {"type", "title", "status", "detail", "code"}
+
+
+def check_problem(answer: Any, status: int, code: str) -> dict[str, Any]:
+    assert answer.status_code == status, answer.text
+    assert answer.headers["Content-Type"] == "application/problem+json"
+    assert len(answer.content) <= MAX_REFUSAL_BYTES
+    found: dict[str, Any] = answer.json()
+    assert found.keys() >= MEMBERS
+    assert (found["status"], found["code"]) == (status, code)
+    assert found["type"] == f"urn:duetime:problem:{code}"
+    assert "pydantic" not in answer.text
+    assert "Traceback" not in answer.text
+    return found
+
+
+async def test_all_wrong_arguments_are_reported_together_with_those_that_were_meant(site: Site) -> None:
+    body = {"titel": "x", "whn": "now", "max_runs": "3", "priority": "HIGH", "dry_run": None}
+    told = check_problem(await sent(site, "POST", "/tasks", body=body), 400, "invalid_argument")["detail"]
+
+    assert "title: it is missing" in told
+    assert "did you mean title" in told
+    assert "did you mean when" in told
+    assert "max_runs: text is not a whole number" in told
+    assert "priority: 'HIGH' is not one of them" in told
+    assert "dry_run: nothing is not true or false" in told
+
+
+async def test_the_words_are_those_of_the_tool(site: Site) -> None:
+    given = {"title": "x", "when": "someday maybe"}
+    told = await site.call(None, "schedule_task", **given)
+    answer = await sent(site, "POST", "/tasks", body=given)
+    assert check_problem(answer, 422, "invalid_argument")["detail"] == told["content"][0]["text"]
+
+
+async def test_the_query_is_read_as_strictly_as_the_body(site: Site) -> None:
+    for query, said in (
+        ("limit=0", "out of range"),
+        ("limit=ten", "not a whole number"),
+        ("limit=5&limit=6", "given twice"),
+        ("sate=open", "did you mean state"),
+        ("state=OPEN", "not one of them"),
+    ):
+        answer = await sent(site, "GET", f"/tasks?{query}")
+        assert said in check_problem(answer, 400, "invalid_argument")["detail"], query
+
+
+async def test_an_unknown_task_is_not_found_and_the_nearest_is_named(site: Site) -> None:
+    task = await made(site)
+    near = task["id"][:-1] + ("0" if task["id"][-1] != "0" else "1")
+    told = check_problem(await sent(site, "GET", f"/tasks/{near}"), 404, "not_found")
+    assert task["id"] in told["detail"]
+    told = check_problem(await sent(site, "POST", "/tasks/t_1/pause"), 404, "not_found")
+    assert "GET /v1/tasks" in told["detail"] or task["id"] in told["detail"]
+
+
+async def test_a_remedy_names_the_request_that_helps(site: Site) -> None:
+    task = await made(site)
+    told = check_problem(await sent(site, "POST", f"/tasks/{task['id']}/done"), 409, "refused")
+    assert f"POST /v1/tasks/{task['id']}/cancel" in told["detail"]
+
+
+@pytest.mark.parametrize(
+    ("content", "status"),
+    [
+        (b"{", 400),
+        (b"[]", 400),
+        (b"nonsense", 400),
+        (b'{"title": NaN}', 400),
+        (b'{"title": 1e999}', 400),
+        (b"\xff\xfe\x00", 400),
+        (b"[" * 100_000, 400),
+        (b'{"payload": ' + b'{"a":' * 20_000 + b"1" + b"}" * 20_001, 400),
+        (b'{"max_runs": ' + b"9" * 5000 + b"}", 400),
+        (b"", 400),
+    ],
+)
+async def test_a_body_that_is_no_json_object_is_refused(site: Site, content: bytes, status: int) -> None:
+    answer = await sent(site, "POST", "/tasks", content=content, headers=JSON_BODY)
+    assert answer.status_code == status, answer.text
+    assert len(answer.content) <= MAX_REFUSAL_BYTES
+
+
+async def test_a_body_of_another_type_is_refused(site: Site) -> None:
+    for kind in ("text/plain", "application/x-www-form-urlencoded", "multipart/form-data; boundary=x"):
+        answer = await sent(site, "POST", "/tasks", content=b'{"title": "x"}', headers={"Content-Type": kind})
+        check_problem(answer, 415, "malformed")
+    task = await made(site)
+    answer = await sent(site, "POST", f"/tasks/{task['id']}/pause", content=b"{}", headers={"Content-Type": "x/y"})
+    check_problem(answer, 415, "malformed")
+    check_problem(await sent(site, "GET", "/tasks", content=b"{}", headers=JSON_BODY), 400, "malformed")
+
+
+async def test_a_body_that_is_too_long_is_refused_while_it_arrives(site: Site) -> None:
+    async def endless() -> Any:
+        for _ in range(40):
+            yield b" " * 65_536
+
+    answer = await sent(site, "POST", "/tasks", content=endless(), headers=JSON_BODY)
+    check_problem(answer, 413, "malformed")
+
+
+@pytest.mark.parametrize("header", ["If-Match", "Idempotency-Key"])
+async def test_a_header_that_cannot_be_read_is_refused(site: Site, header: str) -> None:
+    task = await made(site)
+    for text in ("", 'W/"1"', '"0"', '"1", "2"', "one two", "x" * 201, '"' + "9" * 40 + '"'):
+        if header == "If-Match" or " " in text or len(text) in (0, 201):
+            answer = await sent(site, "PATCH", f"/tasks/{task['id']}", body={"title": "y"}, headers={header: text})
+            assert check_problem(answer, 400, "malformed")["argument"] == header
+
+
+async def test_a_path_or_a_method_that_is_not_served_is_a_problem_too(site: Site) -> None:
+    check_problem(await sent(site, "GET", "/nothing"), 404, "not_found")
+    check_problem(await sent(site, "GET", "/tasks/"), 404, "not_found")
+    answer = await sent(site, "DELETE", "/tasks/t_1")
+    check_problem(answer, 405, "method_not_allowed")
+    assert answer.headers["Allow"] == "GET, PATCH"
+
+
+async def test_the_longest_refusal_stays_below_the_bound(site: Site) -> None:
+    body = {'"\\' * 300 + str(n): "\x00\ud800" for n in range(400)}
+    content = json.dumps({"title": "x", **body}).encode()
+    answer = await sent(site, "POST", "/tasks", content=content, headers=JSON_BODY)
+    check_problem(answer, 400, "invalid_argument")
+
+
+async def test_a_defect_is_admitted_without_its_traceback(
+    site: Site, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    def broken(*_: object, **__: object) -> None:
+        raise ZeroDivisionError("secret words")
+
+    monkeypatch.setattr(type(site.app.scheduler), "list", broken)
+    told = check_problem(await sent(site, "GET", "/tasks"), 500, "defect")
+
+    assert "secret words" not in json.dumps(told)
+    assert re.fullmatch(r"e_[0-9a-f]{8}", told["error_id"])
+    assert told["error_id"] in caplog.text

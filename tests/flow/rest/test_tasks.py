@@ -1,0 +1,175 @@
+"""Tasks over REST: the payloads of the tools, revisions as entity tags, keys that make a repeat harmless, pages."""
+
+from __future__ import annotations
+
+import re
+from typing import Any
+
+import pytest
+
+from tests.flow.auth.conftest import Site
+from tests.flow.rest.conftest import made, sent
+
+pytestmark = pytest.mark.anyio
+
+
+async def test_a_task_is_scheduled_as_the_tool_does_and_found_at_its_address(site: Site) -> None:
+    answer = await sent(site, "POST", "/tasks", body={"title": "Call John", "when": "in 2 hours", "labels": ["x"]})
+    told = await site.call(None, "get_task", task_id=answer.json()["id"])
+    shown = await site.http.get(answer.headers["Location"])
+
+    assert answer.status_code == 201
+    assert shown.status_code == 200
+    assert answer.json() | {"created": 0, "now": 0, "effect": 0} == told["structuredContent"] | {
+        **dict.fromkeys(("created", "now", "effect"), 0)
+    }
+    assert shown.json()["id"] == told["structuredContent"]["id"]
+
+
+async def test_a_dry_run_stores_nothing(site: Site) -> None:
+    answer = await sent(site, "POST", "/tasks", body={"title": "x", "when": "in 2 hours", "dry_run": True})
+    listed = await sent(site, "GET", "/tasks")
+
+    assert (answer.status_code, answer.json()["id"]) == (200, "t_dryrun")
+    assert "ETag" not in answer.headers
+    assert listed.json()["tasks"] == []
+
+
+async def test_a_repeat_with_the_same_key_makes_no_second_task(site: Site) -> None:
+    body = {"title": "x", "when": "in 2 hours"}
+    first, second = [
+        await sent(site, "POST", "/tasks", body=body, headers={"Idempotency-Key": "k-1"}) for _ in range(2)
+    ]
+    without = [await sent(site, "POST", "/tasks", body=body) for _ in range(2)]
+
+    assert (first.status_code, second.status_code) == (201, 200)
+    assert first.json()["id"] == second.json()["id"]
+    assert len({each.json()["id"] for each in (first, *without)}) == 3
+
+
+async def test_a_key_that_made_another_task_is_refused(site: Site) -> None:
+    key = {"Idempotency-Key": "k-1"}
+    await sent(site, "POST", "/tasks", body={"title": "x", "when": "in 2 hours"}, headers=key)
+    answer = await sent(site, "POST", "/tasks", body={"title": "y", "when": "in 2 hours"}, headers=key)
+
+    assert answer.status_code == 422
+    assert answer.json()["code"] == "idempotency_conflict"
+    assert "title was 'x', now 'y'" in answer.json()["detail"]
+
+
+async def test_a_change_is_made_at_the_revision_that_it_names_or_not_at_all(site: Site) -> None:
+    task = await made(site)
+    path, tag = f"/tasks/{task['id']}", {"If-Match": '"1"'}
+    changed = await sent(site, "PATCH", path, body={"title": "Call Ann"}, headers=tag)
+    late = await sent(site, "PATCH", path, body={"title": "Call Eve"}, headers=tag)
+    any_revision = await sent(site, "PATCH", path, body={"title": "Call Joe"}, headers={"If-Match": "*"})
+
+    assert (changed.status_code, changed.headers["ETag"]) == (200, '"2"')
+    assert late.status_code == 412
+    assert late.json()["revision"] == 2
+    assert "title «Call John» -> «Call Ann»" in late.json()["detail"]
+    assert any_revision.json()["title"] == "Call Joe"
+
+
+async def test_an_empty_list_empties_and_an_absent_one_leaves_as_it_was(site: Site) -> None:
+    task = await made(site, labels=["a", "b"])
+    path = f"/tasks/{task['id']}"
+    kept = await sent(site, "PATCH", path, body={"title": "y"})
+    emptied = await sent(site, "PATCH", path, body={"labels": []})
+
+    assert kept.json()["labels"] == ["a", "b"]
+    assert "labels" not in emptied.json()
+
+
+async def test_every_button_of_a_card_has_a_path(site: Site) -> None:
+    task = await made(site, repeat="every day at 9:00", when="tomorrow")
+    calls: list[tuple[str, dict[str, Any]]] = [
+        ("pause", {}),
+        ("resume", {}),
+        ("snooze", {"minutes": 10}),
+        ("skip_next", {}),
+        ("run_now", {}),
+        ("cancel", {"reason": "it rains"}),
+    ]
+    seen = {}
+    for name, body in calls:
+        answer = await sent(site, "POST", f"/tasks/{task['id']}/{name}", body=body)
+        assert answer.status_code == 200, answer.text
+        seen[name] = answer.json()
+    undone = await sent(site, "POST", f"/tasks/{task['id']}/undo", body={"undo": seen["cancel"]["undo"]})
+
+    assert seen["pause"]["paused"] is True
+    assert "paused" not in seen["resume"]
+    assert seen["cancel"]["state"] == "cancelled"
+    assert undone.json()["state"] == "scheduled"
+
+
+async def test_an_action_without_arguments_needs_no_body(site: Site) -> None:
+    task = await made(site)
+    answer = await sent(site, "POST", f"/tasks/{task['id']}/pause")
+    assert answer.json()["paused"] is True
+
+
+async def test_pages_are_linked_to_the_last_one(site: Site) -> None:
+    ids = [(await made(site, title=f"n {hours}", when=f"in {hours} hours"))["id"] for hours in range(1, 6)]
+    found, path = list[str](), "/v1/tasks?limit=2&state=open&before=in%209%20days"
+    for page in range(3):
+        answer = await site.http.get(path)
+        found += [row["id"] for row in answer.json()["tasks"]]
+        link = answer.headers.get("Link", "")
+        assert bool(link) == ("cursor" in answer.json()) == (page < 2)
+        path = link.partition(">")[0].removeprefix("<")
+
+    assert found == ids
+
+
+async def test_a_list_has_the_filters_of_the_tool(site: Site) -> None:
+    await made(site, title="Pay rent", labels=["home"])
+    await made(site, title="Call John")
+    for query in ("query=rent", "label=home", "state=scheduled&query=rent&limit=1", "query=rent&after=yesterday"):
+        rows = (await sent(site, "GET", f"/tasks?{query}")).json()["tasks"]
+        assert [row["title"] for row in rows] == ["Pay rent"], query
+
+
+async def test_a_task_is_shown_with_its_history_and_reading_marks_nothing_as_read(site: Site) -> None:
+    task = await made(site)
+    await sent(site, "POST", f"/tasks/{task['id']}/pause")
+    shown = (await sent(site, "GET", f"/tasks/{task['id']}?history=true")).json()
+    plain = (await sent(site, "GET", f"/tasks/{task['id']}")).json()
+
+    assert [event["kind"] for event in shown["history"]["events"]] == ["paused", "created"]
+    assert "history" not in plain
+
+
+async def test_a_task_says_why_it_is_not_running(site: Site) -> None:
+    task = await made(site)
+    told = (await sent(site, "GET", f"/tasks/{task['id']}/explain")).json()
+
+    assert told["schema"] == "duetime.explanation/1"
+    assert told["task"] == task["id"]
+    assert told["waiting_for"]
+
+
+async def test_a_batch_is_stored_whole_and_in_order(site: Site) -> None:
+    tasks = [{"title": f"n {n}", "when": "in 2 hours", "idempotency_key": f"k-{n}"} for n in range(200)]
+    first = await sent(site, "POST", "/tasks/batch", body={"tasks": tasks})
+    again = await sent(site, "POST", "/tasks/batch", body={"tasks": tasks})
+
+    assert (first.status_code, again.status_code) == (201, 200)
+    assert [task["title"] for task in first.json()["tasks"]] == [f"n {n}" for n in range(200)]
+    assert [task["id"] for task in first.json()["tasks"]] == [task["id"] for task in again.json()["tasks"]]
+
+
+async def test_a_batch_with_a_wrong_task_stores_none_and_names_each_place(site: Site) -> None:
+    good = {"title": "x", "when": "in 2 hours"}
+    unread = {"tasks": [good, {"title": "y", "whem": "now"}, {"title": 5}]}
+    strange = {"tasks": [good, {"title": "y", "when": "someday maybe"}, {"title": "z"}]}
+    answers = [await sent(site, "POST", "/tasks/batch", body=body) for body in (unread, strange)]
+    many = await sent(site, "POST", "/tasks/batch", body={"tasks": [good] * 201})
+
+    assert [answer.status_code for answer in answers] == [400, 422]
+    assert re.findall(r"tasks\[\d\]\.\w+", answers[0].json()["detail"]) == ["tasks[1].whem", "tasks[2].title"]
+    assert re.findall(r"tasks\[\d\]\.\w+", answers[1].json()["detail"]) == ["tasks[1].when", "tasks[2].when"]
+    assert many.status_code == 400
+    assert "201 items" in many.json()["detail"]
+    assert (await sent(site, "GET", "/tasks")).json()["tasks"] == []
